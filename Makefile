@@ -1,17 +1,18 @@
-# The words a newcomer types. `make run` needs Rust and a C compiler; `make check` and `make test` install
-# what else they need when they may (root on a machine with apt).
+# The commands for newcomers. `make run` requires Rust and a C compiler; `make check` and `make test`
+# install the other tools that they need if they may (root on a machine with apt).
 
-# Looked for when it is used: what `tools` installs is not there before.
+# Searched for when it is used, because `tools` may only just have installed it.
 CLANG_FORMAT = $(shell command -v clang-format-19 || echo clang-format)
 C_FILES := $(shell find scheduler -name '*.[ch]') $(wildcard crates/native/include/*.h crates/native/include/*/*.h crates/lab/tests/decisions/*.c crates/policy/tests/c/*.c vm/in-guest/*.c)
 CARGO_FLAGS := --locked
-# Runs what this machine can, and keeps a list of the rest.
+# Runs the parts that this machine supports, and keeps a list of the rest.
 SKIPPABLE := tests/skippable
-# Of the tests that boot a guest those that any change may break, long ones first; test-vm runs all, in full. mixed-load
-# loads every policy.
+# The tests in a guest that any change may break, long ones first; test-vm runs all of them, in full.
+# mixed-load loads every policy.
 VM_TESTS := capacity hotplug mixed-load affinity fairness record smoke scx-simple
-# Debian's kernels that every policy must load into: the last of each version in its archive. In `make test` a policy
-# of each scheduler is loaded into the newest, beside the tests in the oldest, which vm/build-kernel builds.
+# Debian's kernels into which every policy must load: the last one of each version in its archive. `make test`
+# loads a policy of each scheduler into the newest, besides the tests in the oldest, which vm/build-kernel
+# builds.
 KERNELS := 6.16.12 6.17.13 6.18.15 6.19.14 7.0.13 7.2.13 7.3.4
 NEWEST := $(lastword $(KERNELS))
 
@@ -24,8 +25,9 @@ run:
 check: check-format check-prose lint
 	cargo test $(CARGO_FLAGS)
 
-# What CI runs, on a clean clone: what we depend on is built once a machine, for clones in this place (by a cargo
-# before 1.91 in target/, as ever). Clones in two places must not share it: cargo takes them for one, by their times.
+# What CI runs, in a clean clone. Dependencies are built once per machine, for all clones at this path (a
+# cargo before 1.91 builds them in target/). Clones at two paths must not share them, because cargo confuses
+# the two by their modification times.
 test: export CARGO_BUILD_BUILD_DIR ?= $(HOME)/.cache/equipoise/build$(CURDIR)
 test: check
 	tests/sanitize
@@ -43,15 +45,17 @@ test-package:
 	tests/package
 	vm/package
 
-# README's two commands on a Debian that has nothing but a C compiler and Rust.
+# README's two commands on a Debian that has only a C compiler and Rust.
 pristine:
 	tests/pristine
 
-# Every format against a million inputs, which takes hours; tests/fuzz --runs N does less.
+# Feeds a million inputs to the reader of every format, which takes hours; tests/fuzz --runs N does
+# less.
 fuzz:
 	tests/fuzz
 
-# Hundreds of schedulers in C, each with a fault, as a user would run them: `make misbehave MISBEHAVE="--count 0"` has all.
+# Runs hundreds of schedulers in C, each with a fault, as a user would; `make misbehave MISBEHAVE="--count 0"`
+# runs all.
 misbehave:
 	cargo build $(CARGO_FLAGS) -p equipoise
 	tests/misbehave $(MISBEHAVE)
@@ -68,16 +72,18 @@ soak-vm:
 record-decisions:
 	INSTA_UPDATE=always cargo test $(CARGO_FLAGS) -p equipoise-lab --test decisions
 
-# `equipoise` against `eevdf` on all machines by all loads, and what is worse: `make matrix MATRIX="--machine smp-8"` does less.
+# Compares `equipoise` with `eevdf` for all machines and loads, and prints the measures that are worse; `make
+# matrix MATRIX="--machine smp-8"` does less.
 matrix:
 	tests/matrix $(MATRIX)
 
-# Small changes of meaning to scheduler/equipoise, and which tests notice: `make mutants MUTANTS="vtime.h"` does less.
+# Makes small changes of meaning to scheduler/equipoise and reports which tests notice; `make mutants
+# MUTANTS="vtime.h"` does less.
 mutants:
 	tests/mutants $(MUTANTS)
 
-# In instructions, which takes valgrind; and in time, in 1 GB (of addresses, in KiB), as much as 20,480 tasks
-# on 1024 CPUs may take; and what a process of its own costs a scheduler in C.
+# Measures instructions, which requires valgrind; time, within 1 GB of address space (given in KiB), which is
+# the limit for 20,480 tasks on 1024 CPUs; and the cost of a separate process for a scheduler in C.
 bench:
 	command -v valgrind >/dev/null || apt-get install -y -qq --no-install-recommends valgrind
 	cargo bench --locked -p equipoise-simulator --bench instructions
@@ -85,25 +91,25 @@ bench:
 	ulimit -v 976562 && cargo bench --locked -p equipoise-simulator --bench context_switches
 	cargo bench --locked -p equipoise-lab --bench cage
 
-# How long the import of a million recorded events takes, and how much memory.
+# Measures the time and memory for importing a million recorded events.
 bench-import:
 	cargo build --locked --release -p equipoise
 	tests/import-speed
 
-# A sched_ext kernel in QEMU (see vm/README.md): builds it, once; builds the loader, and runs the tests
-# that boot it.
+# Builds a sched_ext kernel for QEMU once (see vm/README.md), builds the loader, and runs the tests
+# that boot the kernel.
 vm-kernel:
 	vm/build-kernel
 
 test-vm:
 	vm/test
 
-# Every policy in each of Debian's kernels, and what its programs cost the verifier there.
+# Loads every policy into each of Debian's kernels, and prints the verifier's costs there.
 test-kernels:
 	vm/test verifier
 	set -e; for kernel in $(KERNELS); do vm/test --kernel $$kernel verifier; done
 
-# Schedulers in turn in one boot, against EEVDF.
+# Compares schedulers with EEVDF, one after another in one boot.
 bench-vm:
 	vm/bench --json target/bench-vm.json
 
@@ -121,7 +127,8 @@ check-format: tools
 	@$(SKIPPABLE) "the format of C, which requires clang-format-19" --if 'command -v $(CLANG_FORMAT)' \
 		$(CLANG_FORMAT) --dry-run --Werror $(C_FILES)
 
-# The words of comments, messages and documents (Vale, which tests/vale/install builds once).
+# Checks the prose of comments, messages and documents (with Vale, which tests/vale/install builds
+# once).
 check-prose:
 	$(SKIPPABLE) "the words, which require Vale" tests/prose
 

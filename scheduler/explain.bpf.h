@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Records reasons: explain(decision, pid, cpu, numbers...), beside the code that decides, with a
- * row of decisions.def.
+ * Records the reasons for decisions: the code that decides calls explain(decision, pid, cpu,
+ * numbers...) with a row of decisions.def.
  *
  * It costs nothing when disabled. The simulated kernel has two objects of each scheduler, one of
  * them without records. In Linux it depends on a constant, so that the verifier removes the code;
@@ -103,8 +103,8 @@ static __always_inline void end_record(struct explained *e, enum decision decisi
 
 #define explaining explains
 /*
- * Writes directly into the record: the verifier limits the stack of the deepest chain of calls,
- * which has nothing to spare.
+ * The numbers are written directly into the record, because the stack of the deepest call chain has
+ * no room for them.
  */
 #define ___explain(number, about, on, values...)                                            \
 	do {                                                                                \
@@ -122,8 +122,8 @@ static __always_inline void end_record(struct explained *e, enum decision decisi
 #endif
 
 /*
- * About task @about, by its pid, or 0; and CPU @on. The numbers are computed only if records are
- * enabled, so the computation may be expensive.
+ * The decision is about task @about, given by its pid or 0, and CPU @on. The numbers are computed
+ * only if records are enabled, so the computation may be expensive.
  */
 #define explain(name, about, on, values...)                                                  \
 	do {                                                                                 \

@@ -130,7 +130,7 @@ struct energy_state {
 
 /* A CPU's place in the topology. */
 struct cpu_levels {
-	/* cpu_power, cpu_capacity: 1024 is nominal; as last computed, and undiminished. */
+	/* cpu_power, cpu_capacity (1024 is nominal): the value last computed, and the original one. */
 	__u32 power;
 	__u32 power_orig;
 	/* The number of domains that span the CPU. */
@@ -151,7 +151,7 @@ struct cpu_levels {
 	__u16 group[MAX_LEVELS];
 };
 
-/* Events on one CPU. Only that CPU counts. */
+/* Events on one CPU. Only that CPU counts them. */
 struct counters {
 #define COUNTER(name, ...) __u64 name;
 #include "counters.def"

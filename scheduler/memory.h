@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Runqueues are shared, and the line that other CPUs read (nr_running, the sums, idle) is not
- * always in the local cache. The simulated kernel charges for it as hardware does.
+ * Runqueues are shared, and the cache line that other CPUs read (nr_running, the sums, idle) is not
+ * always in the local cache. The simulated kernel charges for the transfer as hardware does.
  */
 #ifndef __EQUIPOISE_MEMORY_H
 #define __EQUIPOISE_MEMORY_H

@@ -102,8 +102,8 @@ static __always_inline u32 nth_cpu(const struct group *sg, u32 i)
 }
 
 /*
- * The same where the levels of the CPUs are numbered differently: a level that one of them lacks
- * shifts it; a domain keeps its number.
+ * Compares CPUs whose levels have different numbers: a level that one of the CPUs lacks shifts the
+ * levels above it. The number of a domain is the same for all of its CPUs.
  */
 __noinline bool same_domain_moved(u32 cpu, u32 other, u32 level)
 {
@@ -140,7 +140,7 @@ static __always_inline u64 capacity_of_power(u64 power)
 }
 
 /*
- * Each CPU of a group of SMT siblings has less than half a full CPU's power, and yet the group can
+ * Each CPU of a group of SMT siblings has less than half the power of a full CPU, but the group can
  * run a task: its capacity is 1 as long as other classes have not taken a tenth of it
  * (fix_small_capacity()). @power: of @sg, or of a CPU of it.
  */

@@ -51,7 +51,7 @@ static __always_inline u64 calc_delta(u64 delta, u32 weight, u32 inv_weight)
 	return srr(tmp * inv_weight, WMULT_SHIFT);
 }
 
-/* Time at the task's own pace: heavier tasks' vruntime goes slower. */
+/* Time at the task's own pace: the vruntime of a heavier task advances more slowly. */
 static __always_inline u64 calc_delta_fair(u64 delta, u32 weight, u32 inv_weight)
 {
 	return weight == NICE_0_LOAD ? delta : calc_delta(delta, NICE_0_LOAD, inv_weight);

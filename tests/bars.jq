@@ -1,6 +1,7 @@
 # The bars of `equipoise`: turns the output of `reproduce` and `compare` for one table into a line for each bar.
 
-# The ratio by which $value is worse than $base: 1 is as good. A measure without a better direction, such as watts, is a cost.
+# The factor by which $value is worse than $base: 1 means equal. A measure without a better direction, such as
+# watts, is a cost.
 def worse($value; $base; $better):
 	if $base == 0 then (if $value == 0 then 1 else infinite end)
 	elif $better == "higher" then $base / $value
@@ -8,7 +9,7 @@ def worse($value; $base; $better):
 
 def round3: . * 1000 | round / 1000;
 
-# A line, from the printed numbers: the reader sees the judged values.
+# A line, computed from the printed numbers, so that the reader sees the judged values.
 def bar($what; $value; $against; $base; $better; $most):
 	(worse($value; $base; $better) | round3) as $ratio
 	| {$what, $value, $against, $base, $ratio, $most, met: ($ratio <= $most)};
@@ -28,7 +29,7 @@ def rows:
 		of: (map({(.policy): .}) | add)
 	});
 
-# A row's policy $mine against the best of $theirs.
+# Compares a row's policy $mine with the best of $theirs.
 def against($mine; $theirs; $most):
 	.better as $better
 	| [.of[$theirs[]] | select(.)] as $known
@@ -36,7 +37,7 @@ def against($mine; $theirs; $most):
 	| ($known | best($better)) as $base
 	| bar("\(.row), \($mine)"; .of[$mine].simulated; $base.policy; $base.simulated; $better; $most);
 
-# The same from compare's results, for the metric $metric.
+# The same lines, from compare's results for the metric $metric.
 def compared($metric):
 	map(select(.results) | . as $compared | {
 		row: .name,
@@ -71,7 +72,7 @@ def averages: map(select(.stat == "avg"));
 	else
 		(compared("jobs")[] | against("equipoise"; ["cfs", "newidle-limit"]; 1.01))
 	end,
-	# Any table: the limit, and today's Linux.
+	# For any table: the limit, and today's Linux.
 	($rows | averages[] | select(.limit and .of.equipoise)
 		| bar("\(.row), equipoise"; .of.equipoise.simulated; "limit"; .limit; .better; 1.01)),
 	($rows[] | select(.stat == "avg") | against("equipoise"; ["eevdf"]; 1.02)),

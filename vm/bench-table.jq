@@ -1,4 +1,4 @@
-# vm/bench's result as lines of a table, with tabs between the columns.
+# Formats vm/bench's result as lines of a table, with tabs between the columns.
 
 def round($digits): if . == null then "-" else . * pow(10; $digits) | round / pow(10; $digits) | tostring end;
 

@@ -1,4 +1,4 @@
-# From in-guest/bench's samples to vm/bench's result:
+# Computes vm/bench's result from in-guest/bench's samples:
 #
 # {"schema": 1,
 #  "load_average": the host's when it began, over 1, 5 and 15 minutes, "cpus": of the guest, "clock": "tcg",

@@ -1,5 +1,5 @@
-# Sourced: apt's own tools with package lists and a configuration of ours, for packages of any release of Debian,
-# whatever release this machine runs. apt checks signatures; nothing is installed.
+# To be sourced: apt's own tools with separate package lists and a separate configuration, for packages of any
+# release of Debian, whatever release this machine runs. apt checks signatures; nothing is installed.
 
 debian_cache=${XDG_CACHE_HOME:-$HOME/.cache}/equipoise/debian
 

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The loads that vm/replay and vm/order record; sourced.
+# The loads that vm/replay and vm/order record; to be sourced.
 
 all_loads=(hackbench sysbench-cpu sysbench-mutex browser-short mp3-short compile pipe schbench)
 
@@ -12,7 +12,7 @@ prepare_load() {
 	sysbench-cpu) command=(sysbench cpu --threads=4 --time=0 --events=200 --cpu-max-prime=5000 run) ;;
 	sysbench-mutex) command=(sysbench mutex --threads=4 --mutex-num=2 --mutex-locks=500 --mutex-loops=1000 run) ;;
 	browser-short | mp3-short)
-		# One length for both, with the same number of loops for a microsecond.
+		# Both files have the same length, with the same number of loops per microsecond.
 		sed -E 's/("duration" *: *)-?[0-9]+/\13/; s/("calibration" *: *)("[^"]*"|[0-9]+)/\1100/' \
 			"/usr/share/doc/rt-app/examples/$load.json" >"$load.json"
 		command=(rt-app "$load.json")

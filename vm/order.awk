@@ -1,6 +1,6 @@
-# For vm/order. From lines LOAD, FIGURE, SCHEDULER, measured, simulated (with tabs between): the
-# median of each over the rounds with the least and the most, and the number of pairs of schedulers
-# whose simulated order is the measured one.
+# For vm/order. From lines with LOAD, FIGURE, SCHEDULER, measured and simulated value (separated by
+# tabs), prints the median of each over the rounds with the least and the greatest, and the number
+# of pairs of schedulers whose simulated order is the measured one.
 
 {
 	key = $1 "\t" $2

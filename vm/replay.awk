@@ -1,12 +1,13 @@
-# For vm/replay. From lines LOAD, FIGURE, measured, simulated (with tabs between), one for each recording: the median of
-# both with the least and the most, how far the simulated median is off, and whether that meets the figure's bar.
+# For vm/replay. From lines with LOAD, FIGURE, measured and simulated value (separated by tabs), one for each
+# recording, prints the median of both with the least and the greatest, the error of the simulated median, and
+# whether it meets the figure's bar.
 
 BEGIN {
 	bar["makespan, ms"] = 15
 	bar["switches to its threads"] = 20
 	bar["migrations of its threads"] = 20
 	bar["wakeup latency p99, us"] = 20
-	# These are printed, too.
+	# These figures are printed as well.
 	bar["wakeup latency p50, us"] = bar["wakeup latency p95, us"] = 0
 }
 

@@ -20,7 +20,7 @@ static uint64_t now(void)
 	return time.tv_sec * 1000000000ull + time.tv_nsec;
 }
 
-/* Both clocks at once: the closest of many readings, as any one may be interrupted. */
+/* Reads both clocks at once: takes the closest of many readings, because any reading may be interrupted. */
 static struct instant read_clocks(void)
 {
 	struct instant best = { 0, 0 };

@@ -4,7 +4,7 @@ use std::process::Command;
 
 fn main() {
     let version = env!("CARGO_PKG_VERSION");
-    // Not from a repository: the release alone is the version.
+    // Without a repository, the version is the release alone.
     let Some(commit) = git(&[
         "describe",
         "--always",
@@ -16,7 +16,7 @@ fn main() {
         return;
     };
     println!("cargo::rustc-env=EQUIPOISE_VERSION={version} ({commit})");
-    // Written whenever another commit is checked out or made.
+    // Git writes this file whenever a commit is checked out or made.
     if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
         println!("cargo::rerun-if-changed={log}");
     }

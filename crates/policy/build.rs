@@ -1,5 +1,5 @@
-//! Makes Rust code of the tables that the scheduler's C includes. Their rows are macro calls in
-//! both languages, so that they need no parser: settings.rs, counters.rs and decisions.rs define
+//! Generates Rust code from the tables that the scheduler's C includes. Their rows are macro calls
+//! in both languages, so that they need no parser: settings.rs, counters.rs and decisions.rs define
 //! the macros.
 
 #[path = "schedulers.rs"]

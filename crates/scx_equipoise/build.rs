@@ -1,4 +1,4 @@
-//! Compiles the schedulers to BPF, and makes their skeletons.
+//! Compiles the schedulers to BPF and generates their skeletons.
 
 #[path = "../native/src/schedulers.rs"]
 mod schedulers;
@@ -13,7 +13,7 @@ fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap());
     let scheduler = std::fs::canonicalize("src/scheduler.rs").unwrap();
     println!("cargo::rerun-if-changed={SOURCES}");
-    // Skeletons are types of their own: each has its own copy of the code that drives it.
+    // Each skeleton is a type of its own, so each has its own copy of the code that uses it.
     let (mut modules, mut table) = (String::new(), String::new());
     for (name, folder) in SCHEDULERS {
         scx_cargo::BpfBuilder::new()
@@ -21,7 +21,7 @@ fn main() {
             .enable_skel(&format!("{SOURCES}/{folder}/main.bpf.c"), name)
             .build()
             .expect("the scheduler must compile to BPF");
-        // libbpf-cargo names its types like this.
+        // This is how libbpf-cargo names its types.
         let kind = name[..1].to_uppercase() + &name[1..];
         writeln!(
             modules,

@@ -1,4 +1,4 @@
-//! A machine file: refused with a message, or good enough to be scheduled on.
+//! A machine file: refused with a message, or good enough to run a scheduler on.
 #![no_main]
 
 use machine::Machine;

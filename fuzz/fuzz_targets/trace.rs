@@ -1,4 +1,4 @@
-//! A trace of scheduling events: refused with a message, or a recording that is one.
+//! A trace of scheduling events: any input is refused with a message or gives a valid recording.
 #![no_main]
 
 use workload::import::import;

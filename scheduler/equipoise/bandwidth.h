@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The CPU time that a control group may use: cpu.max and cpu.max.burst (Documentation/scheduler/sched-bwc.rst).
- * Each period adds the quota; the rest at the end of a period is kept up to the burst. CPUs notice at a tick or a
- * switch that nothing is left, so a group may overdraw. The next periods pay that back, so that over many periods
- * the group gets its quota.
+ *Each period adds the quota; the rest at the end of a period is kept up to the burst. A CPU notices only at a tick
+ *or a switch that nothing is left, so a group may overdraw its quota. Later periods pay the overdraft back, so that
+ *over many periods the group gets exactly its quota.
  *
  *	left
  *	quota + burst ----------------------------------  a refill adds no more than up to here
@@ -14,7 +14,7 @@
  *	      - owed ------------------------------------  a refill forgives what is below
  *	              |---- period ---|---- period ---|
  *
- * Without kfuncs, so that the tests run it natively, with threads.
+ * This file uses no kfuncs, so that the tests can run it natively, with threads.
  */
 #ifndef __EQUIPOISE_BANDWIDTH_H
 #define __EQUIPOISE_BANDWIDTH_H
@@ -52,8 +52,8 @@ static __always_inline bool has_run_out(const struct bandwidth *b)
 }
 
 /*
- * Begins a limit at the time @now, with a full quota. Any larger quota than all CPUs can use is that much, so that
- * no sum overflows.
+ * Starts a limit at the time @now, with a full quota. A quota that exceeds what all CPUs can use is cut to that, so
+ * that no sum overflows.
  */
 static __always_inline void begin_bandwidth(struct bandwidth *b, u64 period_us, u64 quota_us, u64 burst_us, u64 now)
 {
@@ -72,12 +72,12 @@ static __always_inline void end_bandwidth(struct bandwidth *b)
 	WRITE_ONCE(b->period, 0);
 }
 
-/* By how much @left changes where @periods of @period ns begin. */
+/* The change of @left when @periods periods of @period ns begin. */
 static __always_inline s64 refill_of(const struct bandwidth *b, u64 period, s64 left, u64 periods)
 {
 	u64 quota = READ_ONCE(b->quota);
 	s64 most = quota + READ_ONCE(b->burst), least = -(s64)(LONGEST_DEBT / period * quota), refilled;
-	/* After so many the group has all that it can have: the kernel bounds the burst by the quota. */
+	/* After this many periods the account is full, because the kernel bounds the burst by the quota. */
 	u64 enough = LONGEST_DEBT / period + 2;
 
 	refilled = left > least ? left : least;
@@ -85,7 +85,7 @@ static __always_inline s64 refill_of(const struct bandwidth *b, u64 period, s64 
 	return (refilled < most ? refilled : most) - left;
 }
 
-/* Adds what the periods give that have begun until @now. One CPU does so for each period. */
+/* Adds the quota of each period that has begun by @now. Only one CPU does so for each period. */
 static __always_inline void refill_bandwidth(struct bandwidth *b, u64 now)
 {
 	u64 end = READ_ONCE(b->period_end), period = READ_ONCE(b->period), periods;
@@ -97,7 +97,7 @@ static __always_inline void refill_bandwidth(struct bandwidth *b, u64 now)
 		__sync_fetch_and_add(&b->left, refill_of(b, period, READ_ONCE(b->left), periods));
 }
 
-/* A task has run for @ran. True for one caller: by that nothing is left. */
+/* Charges @ran of running time. Returns true to the one caller that used up the rest. */
 static __always_inline bool spend_bandwidth(struct bandwidth *b, u64 ran)
 {
 	s64 left = __sync_fetch_and_add(&b->left, -(s64)ran);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Clusters: like CPUs that share a last-level cache. Each cluster has one dispatch queue, ordered
- * by virtual time, so that there is nothing to balance among its CPUs: the next free CPU takes the
- * task that is most behind.
+ * A cluster is a set of CPUs of the same kind that share a last-level cache. Each cluster has one
+ * dispatch queue, ordered by virtual time, so that there is nothing to balance among its CPUs: the
+ * next free CPU takes the task that is most behind.
  *
- * One word has the idle CPUs of a cluster, so that finding one reads no other CPU's state. A CPU
+ * One word holds a cluster's idle CPUs, so finding one does not read the state of other CPUs. A CPU
  * that passes through ops.dispatch() and finds nothing sets its bit again; the kernel's own masks
  * do that only from Linux 6.14 on.
  */
@@ -59,8 +59,8 @@ struct cluster {
 	/* Its CPUs that a higher scheduling class has, by their slots. */
 	u64 taken;
 	/*
-	 * Its CPUs run clearly slower than one of them would alone: they share a limit of frequency
-	 * or power.
+	 * Its CPUs run clearly slower together than one of them would alone, because they share a
+	 * limit on frequency or power.
 	 */
 	bool held_back;
 	/* Immutable. */
@@ -105,11 +105,11 @@ struct cpu_state {
 	/* The running task has woken others with SCX_WAKE_SYNC since it started to run. */
 	bool woke_sync;
 	/*
-	 * One more than the cluster in whose queue the task that stops next is to wait; 0: no
-	 * cluster was chosen.
+	 * The cluster in whose queue the task that stops next is to wait, plus one; 0: no cluster
+	 * was chosen.
 	 */
 	u32 gives_to;
-	/* It has been asked to stop for a waking task, and the time of the last such request, ns. */
+	/* Whether it has been asked to stop for a waking task, and the time of the last such request, ns. */
 	bool asked;
 	u64 stopped_at;
 	/* Its request for the next switch; see request.h. */
@@ -132,13 +132,13 @@ struct cpu_state {
 	/* The time when it last ran a task that others wait for, ns. */
 	u64 hurried_at;
 	/*
-	 * How often tasks have come to wait for this CPU alone; and had come to wait for it, its like and slower
-	 * CPUs when it last had nothing to run, and the time of that, ns.
+	 * How many times a task has started to wait for this CPU alone; the same count for this CPU, its equals and
+	 * slower CPUs when it last ran out of work; and the time of that, ns.
 	 */
 	u64 waits;
 	u64 waits_seen;
 	u64 waits_seen_at;
-	/* The share of the task that it held back last (held.h), until it has looked again; 0: none. */
+	/* The share of the task that it held back last (held.h), until it has checked that share again; 0: none. */
 	u32 held;
 } __attribute__((aligned(64)));
 
@@ -160,8 +160,8 @@ static __always_inline struct cluster *cluster_of(u32 cpu)
 }
 
 /*
- * Dispatch queues: one per cluster, then one per CPU for tasks that may run nowhere else, or had
- * better not.
+ * Dispatch queues: one per cluster, then one per CPU for tasks that may not or should not run
+ * elsewhere.
  */
 static __always_inline u64 cluster_dsq(u32 cluster)
 {
@@ -195,7 +195,7 @@ static __always_inline u32 speed_of(const struct cpu_state *this, const struct c
 	return unlike && c->shared_speed < c->speed && shares_core(this, c) ? c->shared_speed : c->speed;
 }
 
-/* Words that CPUs share are cache lines; a cluster's line counts as its first CPU's. */
+/* The simulator counts each shared word as a cache line; a cluster's line belongs to its first CPU. */
 static __always_inline void read_cluster(const struct cluster *c)
 {
 	simulated_read(c->first_cpu);
@@ -268,7 +268,7 @@ static __always_inline bool may_keep_tasks(const struct cpu_state *this, const s
 	return READ_ONCE(c->keeping) >> (this->slot & 63) & 1;
 }
 
-/* A higher class has @cpu, until a task of ours runs there again or the CPU looks for one. */
+/* A higher scheduling class has @cpu until it runs, or looks for, a task of this scheduler again. */
 static __always_inline void set_taken(u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
@@ -292,8 +292,8 @@ static __always_inline void none_kept(u32 cpu, const struct cpu_state *this, str
 }
 
 /*
- * Makes the hint say whether @c, which is @cluster, has idle CPUs. Another CPU may change c->idle meanwhile, so a
- * CPU that has changed the hint looks again: the last of them is right.
+ * Updates the hint that tells whether @c, which is @cluster, has idle CPUs. Another CPU may change c->idle
+ * meanwhile, so a CPU that has changed the hint looks again: the last of them is right.
  */
 static __always_inline void settle_idle_hint(const struct cluster *c, u32 cluster)
 {
@@ -323,7 +323,7 @@ static __always_inline void set_idle(u32 cpu)
 	settle_idle_hint(c, this->cluster);
 }
 
-/* @cpu is no longer idle, or is claimed: true for one caller only. */
+/* Marks @cpu as no longer idle. Returns true to one caller only, which has thereby claimed it. */
 static __always_inline bool clear_idle(u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
@@ -341,8 +341,8 @@ static __always_inline bool clear_idle(u32 cpu)
 }
 
 /*
- * Makes @this send its task @pid to @to, if that is still idle: claimed, so that no other task is
- * sent there.
+ * Makes @this send its task @pid to @to, if @to is still idle. @to is claimed, so that no other
+ * task is sent there.
  */
 static __always_inline bool send_to_idle(struct cpu_state *this, s32 pid, u32 to)
 {
@@ -361,7 +361,7 @@ static __always_inline void drop_request(u64 request)
 		kick_cpu(request_target(request), SCX_KICK_IDLE);
 }
 
-/* The clock goes forward only. */
+/* The clock never goes back. */
 static __always_inline void advance_clock(struct cluster *c, u64 vtime)
 {
 	if ((s64)(vtime - READ_ONCE(c->clock)) > CLOCK_STEP) {
@@ -425,7 +425,7 @@ static __always_inline void join_cluster(u32 cpu)
 	c->nr_cpus++;
 }
 
-/* Once all CPUs have joined: the slots of @cpu's hardware threads. */
+/* Sets the slots of @cpu's hardware threads, once all CPUs have joined. */
 __noinline bool find_siblings(u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
@@ -465,7 +465,7 @@ static __always_inline u64 order_key(u32 from, u32 to)
 	return (u64)b->slowness << 32 | distance << 16 | to;
 }
 
-/* The order in which cluster @index searches the others. */
+/* Sets the order in which cluster @index searches the others. */
 __noinline bool order_clusters(u32 index)
 {
 	struct cluster *c = cluster_at(index);

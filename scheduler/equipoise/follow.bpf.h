@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Frequencies that follow the utilization of fair, real-time and deadline tasks and of interrupts
- * alike, after
+ * Frequency requests that follow the utilization of fair, real-time and deadline tasks and of
+ * interrupts, after
  *
  *	[PATCH 00/11] track CPU utilization, Vincent Guittot, 2018-06-28
  *
@@ -118,8 +118,8 @@ static __always_inline void follow(struct task_struct *p, u32 cpu, u64 now)
 #define GREATER_PCT 105
 
 /*
- * The tick of @cpu: is it slower than it requests? A core that boosts beside others boosts less.
- * Without another cache to use, the answer does not matter.
+ * Checks at a tick whether @cpu runs slower than it requests: a core boosts less while other cores
+ * boost. If there is no other cache to move to, the answer does not matter.
  */
 static __always_inline void note_boost(struct cluster *c, u32 cpu)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tasks of throttled groups (throttle.bpf.h): they wait in a queue that no CPU takes from, until the group goes on.
+ * Tasks of throttled groups (throttle.bpf.h) wait in a queue that no CPU takes from until the group may run again.
  *
- * A task that runs as its group is throttled comes there when it stops, at the next tick; one that waits in a
- * queue, when it is the first there, before a CPU takes it.
+ * A task that is running when its group is throttled moves there when it stops, at the next tick. A waiting task
+ * moves there when it becomes the first of its queue, before a CPU takes it.
  */
 #ifndef __EQUIPOISE_HELD_H
 #define __EQUIPOISE_HELD_H
@@ -14,8 +14,8 @@
 #define HELD_DSQ (MAX_CLUSTERS + MAX_CPUS)
 
 /*
- * A task runs all the same that has waited for this long, ns: sched_ext ends a scheduler under which a task waits
- * for 30 s, and many tasks with a small quota do.
+ * A task that has waited for this long runs in spite of the limit, ns: sched_ext ends a scheduler under which a
+ * task waits for 30 s, and many tasks that share a small quota would.
  */
 #define LONGEST_HELD LONGEST_WAIT
 
@@ -24,7 +24,10 @@ static __always_inline bool is_overdue(const struct task_struct *p)
 	return (bpf_jiffies64() - p->scx.runnable_at) * machine.tick_ns >= LONGEST_HELD;
 }
 
-/* Is @p, which runs, to stop because of its group? A task that exits gives back what it has. */
+/*
+ * Must @p, which is running, stop because of its group? An exiting task may continue, because it is
+ * about to release its resources.
+ */
 static __always_inline bool is_to_stop(struct task_struct *p)
 {
 	const struct task_state *t;
@@ -35,15 +38,15 @@ static __always_inline bool is_to_stop(struct task_struct *p)
 	return t && t->share && is_throttled(t->share);
 }
 
-/* The same of @p, which waits, or is about to. */
+/* The same question for @p, which waits or is about to wait. */
 static __always_inline bool is_held_back(struct task_struct *p)
 {
 	return is_to_stop(p) && !is_overdue(p);
 }
 
 /*
- * @p, which is in ops.enqueue(), waits there. The kernel inserts it only afterwards, when its group may go on
- * already and nothing be found there: so its CPU looks again (check_held()).
+ * Holds back @p, which is in ops.enqueue(). The kernel inserts it only afterwards. If the group becomes runnable in
+ * between, the release finds an empty queue, so the CPU checks again (check_held()).
  */
 static __always_inline void hold_back(struct task_struct *p, u32 cpu, u64 enq_flags)
 {
@@ -56,7 +59,7 @@ static __always_inline void hold_back(struct task_struct *p, u32 cpu, u64 enq_fl
 	kick_cpu(cpu, 0);
 }
 
-/* If a task that @this has held back may run by now, it is released. */
+/* Releases the task that @this has held back last, if it may run by now. */
 static __always_inline void check_held(struct cpu_state *this)
 {
 	u32 share = READ_ONCE(this->held);
@@ -68,7 +71,7 @@ static __always_inline void check_held(struct cpu_state *this)
 		start_refill(0, 0);
 }
 
-/* Holds back the first tasks of @dsq, as far as they are to be. */
+/* Holds back tasks from the head of @dsq while their groups are throttled. */
 __noinline bool hold_first(u64 dsq)
 {
 	struct task_struct *p;
@@ -83,7 +86,7 @@ __noinline bool hold_first(u64 dsq)
 		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, HELD_DSQ, 0) && t)
 			share = t->share;
 	}
-	/* Their group may have gone on meanwhile. */
+	/* Their group may have become runnable meanwhile. */
 	if (share && !is_throttled(share))
 		start_refill(0, 0);
 	return share;
@@ -97,7 +100,10 @@ static __always_inline bool take_first(u64 dsq)
 	return scx_bpf_dsq_move_to_local(dsq, 0);
 }
 
-/* Where @p, whose group goes on, waits for a CPU; it has had a sleep, and is not owed more than by one. */
+/*
+ * The queue in which @p, whose group may run again, waits for a CPU. Its time in the hold queue counts as a sleep,
+ * after which it is owed no more than after any other.
+ */
 static __always_inline u64 dsq_after_hold(struct task_struct *p)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
@@ -113,7 +119,7 @@ static __always_inline u64 vtime_after_hold(struct task_struct *p)
 	return bound_vtime(p->scx.dsq_vtime, clock, lag_of(p), UNBOUNDED);
 }
 
-/* @p waits for a CPU: an idle one is to come. */
+/* @p waits for a CPU: wake an idle one. */
 __noinline bool call_for(struct task_struct *p __arg_trusted)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
@@ -165,7 +171,7 @@ static __always_inline void init_refill(u32 share)
 	bpf_timer_set_callback(&timer->timer, run_refill);
 }
 
-/* The limit of @cgrp changes, or is the first that it has; see limit_share(). */
+/* The limit of @cgrp changes or is set for the first time; see limit_share(). */
 static __always_inline void limit_group(struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us)
 {
 	u32 share = own_share(cgrp);

@@ -7,7 +7,7 @@
 
 #include "task.bpf.h"
 
-/* Of the idle CPUs @idle of @c, one that @p may use, if its affinity is restricted; -1 if there is none. */
+/* One of @idle, the idle CPUs of @c, that @p may use if its affinity is restricted; -1 if there is none. */
 __noinline s32 claim_allowed(struct task_struct *p __arg_trusted, u32 cluster, u64 idle)
 {
 	forget_origin(cluster);
@@ -35,8 +35,8 @@ static __always_inline u64 idle_of(const struct cluster *c, bool cores)
 }
 
 /*
- * Claims one of @idle, the idle CPUs of @cluster, for @p; @prev_cpu if it is among them. If another
- * CPU claims it first: -1.
+ * Claims one of @idle, the idle CPUs of @cluster, for @p: @prev_cpu if it is among them. Returns -1
+ * if another CPU claims it first.
  */
 static __always_inline s32 claim_of(struct task_struct *p, u32 cluster, u32 prev_cpu, u64 idle)
 {
@@ -87,7 +87,7 @@ static __always_inline s32 claim_beside(struct task_struct *p, u32 cluster, u32 
 	return cpu >= 0 ? cpu : claim_of(p, cluster, prev_cpu, idle);
 }
 
-/* The same in all clusters, faster ones first, then nearer ones. */
+/* Searches all clusters in the same way, faster ones first, then nearer ones. */
 __noinline s32 claim_anywhere(struct task_struct *p __arg_trusted, u32 prev_cpu, bool cores)
 {
 	forget_origin(prev_cpu);
@@ -108,7 +108,7 @@ __noinline s32 claim_anywhere(struct task_struct *p __arg_trusted, u32 prev_cpu,
 	return cpu;
 }
 
-/* The cluster with the most idle cores, where all are alike; that of @prev_cpu if it has as many. */
+/* On a machine with equal CPUs, the cluster with the most idle cores; that of @prev_cpu if it has as many. */
 __noinline u32 roomiest(u32 prev_cpu)
 {
 	struct cluster *from = cluster_of(prev_cpu);
@@ -129,8 +129,8 @@ __noinline u32 roomiest(u32 prev_cpu)
 }
 
 /*
- * Does a new task leave @c, where all CPUs are alike? Yes, if time comes first; and if work per
- * energy comes first and the CPUs of @c hold each other back: for kbuild -j4 on two sockets of
+ * On a machine with equal CPUs, does a new task leave @c? Yes, if time comes first, or if work per
+ * energy comes first and the CPUs of @c slow each other down: for kbuild -j4 on two sockets of
  * Sandy Bridge, four cores of one run at 3.2 GHz, two of each at 3.5 GHz.
  */
 static __always_inline bool spreads(const struct cluster *c)
@@ -142,7 +142,7 @@ static __always_inline bool spreads(const struct cluster *c)
 /*
  * An idle CPU for @p, or -1.
  *
- * Where all CPUs are alike, the cache comes first: any idle thread beside @prev_cpu, an idle core
+ * Where all CPUs are alike, the cache comes first: any idle thread next to @prev_cpu, an idle core
  * before an idle thread, and then another cache. A new task has no cache yet.
  *
  * On heterogeneous CPUs, speed comes first: an idle core anywhere before an idle thread of a faster
@@ -176,8 +176,8 @@ static __always_inline s32 claim_idle_cpu(struct task_struct *p, u32 prev_cpu, b
 #define WORTH_A_MOVE_PCT 120
 
 /*
- * The load of @c relative to its speed: 1024 if each of its CPUs has one task and is of the fastest
- * kind.
+ * The load of @c relative to its speed: 1024 if its CPUs are of the fastest kind and have one task
+ * each.
  */
 static __always_inline u64 crowd(const struct cluster *c, u32 cluster, u32 more)
 {
@@ -187,8 +187,8 @@ static __always_inline u64 crowd(const struct cluster *c, u32 cluster, u32 more)
 }
 
 /*
- * No CPU is idle, and some are faster than others: the CPU to wait for. That is @prev_cpu, or a CPU
- * of a cluster with clearly less load for its capacity (hperf: least load for the capacity).
+ * The CPU to wait for when none is idle and some are faster than others: @prev_cpu, or a CPU of a
+ * cluster with clearly less load relative to its capacity (hperf's rule).
  */
 __noinline s32 least_crowded(struct task_struct *p __arg_trusted, u32 prev_cpu)
 {

@@ -31,17 +31,17 @@
  * ---------------------
  *
  * A waking task goes to an idle CPU: its last one, another of the cluster, or one of another cluster. A bit mask
- * per cluster has the idle CPUs, so that no other CPU's state is read. Idle fast cores come first, then slow ones,
- * then the second hardware threads of fast cores. If the waker usually sleeps again within 50 us, the task runs on
- * the waker's CPU instead: its data is in that cache.
+ * per cluster holds its idle CPUs, so that finding one does not read the state of other CPUs. Idle fast cores come
+ * first, then slow ones, then the second hardware threads of fast cores. If the waker usually sleeps again within
+ * 50 us, the task runs on the waker's CPU instead: its data is in that cache.
  *
  * 3. Virtual time (vtime.h, place.h)
  * ----------------------------------
  *
- * A task pays for the work that it received, once per stop: time, times the CPU's speed, by its weight. Equal
- * virtual times therefore mean equal progress, on fast and slow CPUs alike. The cluster's clock is the virtual time
- * of the task that started last. A sleeping task keeps its lag, within bounds: a task that sleeps briefly must not
- * lose the time that it is owed, and one that sleeps long must not save up time.
+ * Each time a task stops, it is charged for the work that it received: running time times the CPU's speed, divided
+ * by the task's weight. Equal virtual times therefore mean equal progress, on fast and slow CPUs alike. A cluster's
+ * clock is the virtual time of the task that started last there. A sleeping task keeps its lag, within bounds: a
+ * task that sleeps briefly must not lose the time that it is owed, and one that sleeps long must not save up time.
  *
  * 4. Waiting (wait.h, queue.h)
  * ----------------------------
@@ -54,9 +54,9 @@
  * 5. Preemption (preempt.h)
  * -------------------------
  *
- * A wakeup preempts a task only if that task has had its share and is clearly ahead in virtual time. An interrupt
- * and two switches cost tens of us, so a CPU is stopped at most once per millisecond. A task whose slice is over
- * stops only if another task waits; the last task continues without a switch.
+ * A waking task preempts another only if that one has had its share and is clearly ahead in virtual time. An
+ * interrupt and two switches cost tens of us, so a CPU is stopped at most once per millisecond. A task whose slice
+ * is over stops only if another task waits; the last task continues without a switch.
  *
  * 6. Between clusters (pull.h, request.h)
  * ---------------------------------------
@@ -69,9 +69,9 @@
  * 7. Power and frequency (pack.h, follow.bpf.h)
  * ---------------------------------------------
  *
- * `prefer` chooses between time, work per energy, and power. Under `power`, long-running tasks are packed into few
- * cores and caches. CPUs ask for the frequency that their utilization needs, and for the highest if another task
- * waits for the one that runs.
+ * The setting `prefer` chooses what comes first: time, work per energy, or power. Under `power`, long-running tasks
+ * are packed into few cores and caches. CPUs ask for the frequency that their utilization needs, and for the
+ * highest if another task waits for the one that runs.
  *
  * 8. Control groups and higher classes (share.bpf.h, throttle.bpf.h, ../release.bpf.h)
  * --------------------------------------------------------------------
@@ -92,7 +92,10 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* A wakeup by a task, or by an interrupt: interrupts find an idle CPU, or leave their work to kernel threads. */
+/*
+ * Is this a wakeup by a task or by an interrupt? Interrupts usually arrive on an idle CPU, or leave their work to
+ * kernel threads.
+ */
 static __always_inline void note_waker(struct task_struct *p, const struct task_struct *waker)
 {
 	struct task_state *t = task_of(p);
@@ -126,8 +129,8 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 }
 
 /*
- * A CPU that stops for @p: its last one, or, if @p is clearly behind, another of its cluster; -1:
- * there is none. A heavy task may have one of the fastest.
+ * The CPU that stops for @p: its last one or, if @p is clearly behind, another of its cluster; -1
+ * if none does. For a heavy task it may be one of the fastest CPUs.
  */
 static __always_inline s32 preempt_for(struct task_struct *p, u32 prev_cpu)
 {
@@ -163,7 +166,7 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 		note_waker(p, bpf_get_current_task_btf());
 	if (wake_flags & SCX_WAKE_SYNC)
 		WRITE_ONCE(cpu_at(cpu)->woke_sync, true);
-	/* ops.enqueue() has it wait. */
+	/* ops.enqueue() puts it into a queue. */
 	if (is_held_back(p))
 		return prev_cpu;
 	if (wake_flags & SCX_WAKE_SYNC && stays_with_waker(p, cpu)) {
@@ -184,8 +187,8 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 	}
 	place_waking(p, prev_cpu);
 	/*
-	 * On heterogeneous CPUs a task that has lost no slice does not preempt on a fast CPU: it
-	 * goes to the least load.
+	 * On heterogeneous CPUs a task that has not lost a slice does not preempt on a fast CPU. It
+	 * goes to the CPU with the least load.
 	 */
 	if (unlike && !is_heavy(p) && !has_lost_turns(p, prev_cpu))
 		return least_crowded(p, prev_cpu);
@@ -217,9 +220,9 @@ static __always_inline bool check_preempt(struct task_struct *p, u32 cpu)
 }
 
 /*
- * The cluster where @p waits, if it stopped for a task of another queue; -1: it waits where it ran. If it is
- * further ahead of that cluster's clock than a turn takes it, it would wait there for tasks that have long had
- * less.
+ * The cluster where @p waits if it stopped for a task of another queue; -1 if it waits where it ran. A task that is
+ * ahead of the other cluster's clock by more than one turn stays: over there it would wait for tasks that have long
+ * had less.
  */
 static __always_inline s32 given_to(struct task_struct *p, struct cpu_state *this)
 {
@@ -252,7 +255,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		hold_back(p, cpu, enq_flags);
 		return;
 	}
-	/* The task ran here, and another CPU asked for it. */
+	/* The task ran here until another CPU asked for it. */
 	if (asks_for_task(request) && push(p, cpu, request, SLICE_MAX, enq_flags))
 		return;
 	read_cluster(cluster_at(this->cluster));
@@ -269,7 +272,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		explain(bound, p->pid, cpu, scx_bpf_dsq_nr_queued(own_dsq(cpu)));
 		wait_near(p, cpu, enq_flags);
 	} else {
-		/* A CPU that became idle after select_cpu looked, or this is not a wakeup. */
+		/* A CPU has become idle since ops.select_cpu() looked, or this is not a wakeup. */
 		if (READ_ONCE(idle_clusters))
 			idle = unlike ? claim_idle_cpu(p, cpu, false) : claim_in(p, this->cluster, cpu, false);
 		given = wakes ? -1 : given_to(p, this);
@@ -289,8 +292,9 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /*
- * The clocks follow the starts of tasks, but those of light tasks only roughly: other tasks need
- * not have waited for these. A light task that ran @alone took nothing from others.
+ * The clocks follow the virtual times at which tasks start. They follow light tasks only roughly,
+ * because other tasks need not have waited for them. A light task that ran @alone took nothing from
+ * others.
  */
 static __always_inline void follow_start(struct cpu_state *this, struct cluster *c, struct task_struct *p,
 					 struct task_state *t, bool its_turn, bool alone)
@@ -331,7 +335,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	}
 	if (is_heavy(prev))
 		bound_lead(prev, cpu, first);
-	/* Also if both are at the bound of lead. */
+	/* This includes the case that both are at the bound of lead. */
 	if (yields || !is_before(prev->scx.dsq_vtime, first.vtime)) {
 		explain(ahead, prev->pid, cpu, first.vtime - prev->scx.dsq_vtime);
 		return false;
@@ -348,7 +352,9 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	return true;
 }
 
-/* The queue of the next task. Reading a task takes as long as moving it, so compare only where there is a choice.
+/*
+ * The queue that holds the next task. Reading a task takes as long as moving it, so compare tasks only where there
+ * is a choice.
  */
 static __always_inline u64 next_dsq(u32 cpu, const struct cpu_state *this, const struct cluster *c)
 {
@@ -404,7 +410,7 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 	clear_taken(this);
 	check_held(this);
 	this->gives_to = 0;
-	/* It stops, and waits aside. */
+	/* The task stops and is held back. */
 	if (runs && is_to_stop(prev))
 		runs = false;
 	if (runs && goes_on(prev, cpu))
@@ -434,8 +440,8 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 }
 
 /*
- * Did no task wait for the CPU while its task ran, which stops now? The task for which it was asked to stop has
- * come only now, and has left the queue.
+ * Did no task wait for the CPU while the task that stops now was running? If the CPU was asked to stop for a task,
+ * that task has arrived only now and has already left the queue.
  */
 static __always_inline bool ran_alone(u32 cpu, const struct cpu_state *this, const struct cluster *c)
 {
@@ -451,7 +457,7 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
 	struct task_state *t = task_of(p);
-	/* It matters for a light task only, and a look at the queues takes time. */
+	/* This matters only for a light task, and looking at the queues takes time. */
 	bool its_turn = !this->ran_past, alone = t && t->weight < NICE_0_LOAD && ran_alone(cpu, this, c);
 
 	this->asked = this->woke_sync = false;
@@ -509,7 +515,7 @@ static __always_inline bool has_waiting(const struct cpu_state *this, const stru
 	return may_wait(this->cluster) || may_keep_tasks(this, c) || stranded_in(c);
 }
 
-/* @p has run for a slice while other tasks wait, in a queue or where they were sent. */
+/* @p has run for a slice while other tasks wait, in a queue or on the CPU to which they were sent. */
 static __always_inline bool turn_is_over(struct task_struct *p, struct task_state *t, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
@@ -527,8 +533,8 @@ static __always_inline bool turn_is_over(struct task_struct *p, struct task_stat
 }
 
 /*
- * Tasks wait here although CPUs are idle: no CPU was notified of a task that was queued while a CPU became idle, or
- * that waited alone. If no idle CPU may take one, @p goes to an idle CPU.
+ * Tasks wait here although CPUs are idle: no CPU was notified of a task that was queued just as a CPU became idle,
+ * or that waited alone. If no idle CPU may run any of them, @p itself moves to an idle CPU.
  */
 static __always_inline bool makes_room(struct task_struct *p, u32 cpu)
 {
@@ -540,7 +546,7 @@ static __always_inline bool makes_room(struct task_struct *p, u32 cpu)
 	return !(waiting && offer_waiting(cpu)) && leave_room(p, cpu);
 }
 
-/* @p shares its core, and another core is fully idle. */
+/* @p shares its core while another core is fully idle. */
 static __always_inline bool core_is_free(struct task_struct *p, const struct task_state *t, u32 cpu)
 {
 	return READ_ONCE(idle_clusters) && tunables.prefer != PREFER_POWER && t->burst >= tunables.pull_burst &&
@@ -554,7 +560,7 @@ static __always_inline bool is_ahead_elsewhere(struct task_struct *p, const stru
 
 	if (nr_clusters <= 1 && !READ_ONCE(cluster_of(cpu)->keeping))
 		return false;
-	/* It will leave the CPU soon by itself, and a task that sleeps has had less than its share. */
+	/* It will soon leave the CPU by itself, and a task that sleeps has had less than its share. */
 	if (is_heavy(p) && t->burst_so_far < t->burst)
 		return false;
 	now = bpf_ktime_get_ns();
@@ -615,8 +621,8 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 }
 
 /*
- * A higher class takes the CPU: other CPUs take its waiting tasks, and tasks that were sent there
- * find another CPU.
+ * A higher class takes this CPU. Other CPUs take the tasks that wait here, and tasks that were sent
+ * here find another CPU.
  */
 void BPF_STRUCT_OPS(equipoise_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
@@ -684,7 +690,7 @@ void BPF_STRUCT_OPS(equipoise_disable, struct task_struct *p)
 		set_taken(cpu);
 }
 
-/* Not sleepable, as the callback of a group's timer, which iterates over a queue, is set here. */
+/* This op is not sleepable, because it sets the callback of a group's timer, which iterates over a queue. */
 s32 BPF_STRUCT_OPS(equipoise_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
 {
 	s32 err = init_share(cgrp, args->weight, bpf_core_field_exists(args->sched_idle) && args->sched_idle);
@@ -727,8 +733,8 @@ void BPF_STRUCT_OPS(equipoise_cgroup_move, struct task_struct *p, struct cgroup 
 }
 
 /*
- * Reports tasks of all classes. At this point the runqueue has its runnable tasks. Attached if
- * frequencies are requested, as its name says.
+ * This tracepoint reports tasks of all classes, when the runqueue already counts its runnable
+ * tasks. The program is attached only if frequencies are requested, as its name says.
  */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(equipoise_frequency_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
@@ -739,8 +745,8 @@ int BPF_PROG(equipoise_frequency_switch, bool preempt, struct task_struct *prev,
 }
 
 /*
- * Called before the switch that equipoise_frequency_switch() sees. The loader leaves it out where
- * that program is attached.
+ * Called before the switch that equipoise_frequency_switch() sees. The loader omits it where that
+ * program is attached.
  */
 void BPF_STRUCT_OPS(equipoise_frequency_running, struct task_struct *p)
 {

@@ -4,11 +4,11 @@
  *
  *	[patch v7 0/21] sched: power aware scheduling, Alex Shi, 2013-04-04
  *
- * but only for tasks that run for long. Finite work completes sooner on a core of its own, after
- * which all cores sleep: packing it costs more energy than it saves. For kbuild -j2 to -j16 on two
+ * but only for long-running tasks. Finite work completes sooner on a core of its own, after which
+ * all cores sleep: packing it costs more energy than it saves. For kbuild -j2 to -j16 on two
  * sockets of Sandy Bridge, packing from the start costs 13 to 27 % more energy for the same work,
- * packing after 250 ms 4 to 6 %, after 500 ms 1 to 2 %, after pack_after's 1 s nothing. 16 loops of
- * 20 s draw 1.3 % more power there than if they are packed from the start.
+ * packing after 250 ms 4 to 6 %, after 500 ms 1 to 2 %, after pack_after's 1 s nothing. There, 16
+ * loops of 20 s each draw 1.3 % more power than if they are packed from the start.
  */
 #ifndef __EQUIPOISE_PACK_H
 #define __EQUIPOISE_PACK_H
@@ -29,7 +29,8 @@ __noinline s32 find_packed(u32 cpu)
 	if (others && (idle & others) == others && half) {
 		u32 found = nth_of_cluster(c, __builtin_ctzll(half));
 
-		/* Two tasks could each move to the other's core: only the one on the higher core does. */
+		/* Two tasks could each move to the other's core, so only the one on the higher-numbered core does.
+		 */
 		if (first_bit(cpu_at(found)->siblings) < first_bit(this->siblings))
 			return found;
 	}
@@ -46,7 +47,7 @@ __noinline s32 find_packed(u32 cpu)
 	return -1;
 }
 
-/* The tick of @cpu, whose task @p runs for long: move it where it costs less power. */
+/* At a tick of @cpu, moves its long-running task @p to where it costs less power. */
 static __always_inline bool pack_running(struct task_struct *p, const struct task_state *t, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);

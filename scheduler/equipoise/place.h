@@ -10,17 +10,17 @@
 
 /*
  * sched_ext ends a scheduler under which a task waits for 30 s (scx_watchdog_timeout). With this
- * bound, tasks beside a waiting one are past it within a third of that, so 60 busy loops on one CPU
- * cannot starve a SCHED_IDLE task.
+ * bound, the tasks that run next to a waiting one overtake it in virtual time within a third of
+ * those 30 s, so 60 busy loops on one CPU cannot starve a SCHED_IDLE task.
  */
 #define LONGEST_WAIT (10 * NSEC_PER_SEC)
 /*
- * ns; for a smaller lead the number of waiting tasks does not matter: with 1000 tasks per CPU it
- * amounts to LONGEST_WAIT.
+ * ns. Below this lead the number of waiting tasks does not matter: even 1000 tasks per CPU then
+ * amount to LONGEST_WAIT.
  */
 #define HARDLY_AHEAD (10 * NSEC_PER_MSEC)
 
-/* How far ahead a task may be that waits on @cpu of @cluster, if it is @ahead by its own charge. */
+/* The largest lead allowed to a task that waits on @cpu of @cluster and is @ahead by its own charge. */
 static __always_inline u64 bound_ahead(u64 ahead, u32 cluster, u32 cpu)
 {
 	u64 waiting, most;
@@ -35,10 +35,10 @@ static __always_inline u64 bound_ahead(u64 ahead, u32 cluster, u32 cpu)
 
 /*
  * The clock for @p on @this of @c. A task that may not run everywhere competes with the tasks that use its CPUs,
- * which may all be far behind the cluster: 30 busy loops on one CPU get a thirtieth of the others' share. By the
- * cluster's clock all of them would be at the bound of their lag, where they are equal whatever their weights, and
- * a task that sleeps loses its turns. Tasks that may run anywhere wait in queues that several CPUs take from, and
- * use one clock.
+ * which may all be far behind the cluster: 30 busy loops on one CPU get a thirtieth of the others' share. Measured
+ * by the cluster's clock, all of them would be at the bound of their lag, where they are equal whatever their
+ * weights, and a task that sleeps would lose its turns. Tasks that may run anywhere wait in queues that several
+ * CPUs take from, and use one clock.
  */
 static __always_inline u64 clock_of(const struct task_struct *p, const struct cpu_state *this,
 				    const struct cluster *c)
@@ -48,7 +48,7 @@ static __always_inline u64 clock_of(const struct task_struct *p, const struct cp
 	return own && is_bound(p) ? own : READ_ONCE(c->clock);
 }
 
-/* How far the clocks stay behind the start of @p. Heavier tasks need not have waited for a light one. */
+/* How far the clocks stay behind the start of @p: heavier tasks need not have waited for a light one. */
 static __always_inline u64 behind_start(const struct task_state *t)
 {
 	return t->weight < NICE_0_LOAD ? LIGHT_BEHIND : 0;
@@ -89,7 +89,7 @@ __noinline u64 latest_clock(void)
 	return latest;
 }
 
-/* Does no task wait in other clusters than @cluster? */
+/* Are the queues of all clusters but @cluster empty? */
 __noinline bool none_waits_beside(u32 cluster)
 {
 	int i;
@@ -106,14 +106,15 @@ __noinline bool none_waits_beside(u32 cluster)
  * No task waits in @c. @p, which runs on its CPU @this, takes nothing from other tasks there, so
  * its lead is forgiven: the clocks follow.
  *
- * A clock as fast as the virtual time of a light task would leave all others behind, so such a task
- * is set back instead, to where it started: what it got while others waited it keeps. Not if tasks
- * wait in another cluster, with which it is to change places when it is ahead of them.
+ * A clock that kept up with the virtual time of a light task would leave all other tasks behind, so
+ * such a task is set back to where it started instead. It keeps the lead that it gained while
+ * others waited. It is not set back if tasks wait in another cluster, because it has to change
+ * places with them once it is ahead.
  *
- * Nor is a task that has long run at full speed owed more than two slices: it has all the time that one
- * task can use. Loops of nice -16 that have a CPU each fall behind the clock forever, as their weight
- * is worth more than a CPU; a task that arrives would wait for half a second until one of them is ahead
- * of it. A task that runs for less keeps what it is owed, by which it is soon served when it wakes up.
+ * A task that has long run at full speed is owed at most two slices, because it already has all the time that one
+ * task can use. Loops of nice -16 that have a CPU each fall behind the clock forever, because their weight is worth
+ * more than a CPU; an arriving task would wait for half a second until one of them is ahead of it. A task that runs
+ * for less keeps its whole lag, so that it is served soon when it wakes up.
  */
 static __always_inline void forgive(struct cpu_state *this, struct cluster *c, struct task_struct *p,
 				    struct task_state *t)
@@ -138,8 +139,8 @@ static __always_inline void forgive(struct cpu_state *this, struct cluster *c, s
 }
 
 /*
- * How far ahead of the clock one slice takes @p. The clock follows light tasks only roughly, so
- * among light tasks all are that much further ahead.
+ * The lead over the clock that one slice gives @p. The clock follows light tasks only roughly, so
+ * among light tasks all have that much more lead.
  */
 static __always_inline s64 turn_of(const struct task_state *t)
 {
@@ -160,7 +161,7 @@ static __always_inline s64 lag_to_keep(const struct task_struct *p, const struct
 }
 
 /*
- * @p wakes up and gets @cpu, which was idle, at once: other tasks lose nothing now, only by what @p does later. The
+ * @p wakes up and gets @cpu, which was idle, at once. Other tasks lose nothing now, only by what @p does later. The
  * CPU's own clock stood still while it was idle.
  */
 static __always_inline void place_on_idle(struct task_struct *p, u32 cpu)
@@ -197,10 +198,10 @@ static __always_inline void place_waking(struct task_struct *p, u32 cpu)
 }
 
 /*
- * @p, which runs on @cpu or has just stopped, continues or waits again. It is ahead by one slice,
- * or by what it got in another cluster. A crowd from a CPU where each task had little is not owed
- * all of that: a kernel thread of the new CPU would wait for all of them to catch up (ksoftirqd: 32
- * s, until the watchdog fired).
+ * @p, which runs on @cpu or has just stopped, continues or waits again. It is ahead by at most one
+ * slice, or by what it received in another cluster. A crowd of tasks from a CPU where each got
+ * little is not owed all of that: a kernel thread of the new CPU would wait until all of them had
+ * caught up (ksoftirqd waited 32 s, until the watchdog fired).
  */
 static __always_inline void place_running(struct task_struct *p, u32 cpu)
 {
@@ -223,11 +224,11 @@ static __always_inline void place_running(struct task_struct *p, u32 cpu)
 }
 
 /*
- * @p, which is heavy, has used its slice on @cpu, and @first waits there. A heavy task wakes up far behind, to come
- * before lighter tasks that slept, too; but its virtual time passes slowly, and with that lead it would keep the
- * CPU for half a second beside a task of its own weight. Of such a one it is two more slices ahead at most, as
- * under EEVDF (entity_lag() of Linux 6.12). On a CPU of less than full speed it stays behind, by which it gets a
- * faster one.
+ * @p, which is heavy, has used its slice on @cpu, and @first waits there. A heavy task wakes up far behind the clock,
+ * so that it comes before lighter tasks that slept, too. But its virtual time passes slowly, so that it would keep the
+ * CPU for half a second alongside a task of its own weight. It may therefore come before such a task by two more slices
+ * at most, as under EEVDF (entity_lag() of Linux 6.12). On a CPU of less than full speed it stays behind, so that it
+ * gets a faster one.
  */
 static __always_inline void bound_lead(struct task_struct *p, u32 cpu, struct first_queue first)
 {

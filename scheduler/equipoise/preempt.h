@@ -34,21 +34,21 @@ static __always_inline s64 ahead_of(const struct task_struct *p, u32 cpu, const 
 	return curr->scx.dsq_vtime + fair_time(curr, ran) - p->scx.dsq_vtime;
 }
 
-/* How far a CPU's task must be ahead of @p to be preempted: less, the heavier @p is (wakeup_gran()). */
+/* The lead over @p for which a CPU's task is preempted. It shrinks with the weight of @p (wakeup_gran()). */
 static __always_inline s64 preempt_after(const struct task_struct *p)
 {
 	return is_heavy(p) ? fair_time(p, tunables.preempt_after) : tunables.preempt_after;
 }
 
 /*
- * A CPU stops for waking tasks once in preempt_after(), and sooner only for a task that is further
- * behind than sleep could make it, because that task has lost slices. Each stop is two switches. In
- * a crowd of hackbench's tasks, where every task is behind some other, stops are most of the work
- * (12 times the switches, 35 % more time on tc2).
+ * A CPU stops for waking tasks at most once in preempt_after(). It stops sooner only for a task
+ * that is further behind than sleep could make it, because that task has lost slices. Each stop
+ * costs two switches. In a crowd of hackbench's tasks, where every task is behind some other one,
+ * stops would be most of the work (12 times the switches, 35 % more time on tc2).
  */
 #define FAR_AHEAD ((s64)(tunables.lag + tunables.slice))
 
-/* Is the last stop of @cpu long enough ago, or @p far enough behind, for another stop? */
+/* Did @cpu last stop long enough ago, or is @p far enough behind, for another stop? */
 static __always_inline bool may_stop(const struct task_struct *p, u32 cpu, u64 now)
 {
 	return (s64)(now - READ_ONCE(cpu_at(cpu)->stopped_at)) >= preempt_after(p);
@@ -56,9 +56,9 @@ static __always_inline bool may_stop(const struct task_struct *p, u32 cpu, u64 n
 
 /*
  * Would @p be the next task of its cluster's queue? If fewer tasks wait than there are CPUs, each
- * may have one at once; otherwise only if @p is further behind than all of them. In a crowd,
- * stopping a CPU for any task but the first helps only the first: hackbench's 400 tasks on five
- * CPUs took 37 % longer.
+ * may have a CPU at once; otherwise @p may only if it is further behind than all of them. In a
+ * crowd, stopping a CPU for any task but the first helps only the first: hackbench's 400 tasks on
+ * five CPUs took 37 % longer.
  */
 static __always_inline bool is_next_in(const struct task_struct *p, u32 cluster, u32 cpu)
 {
@@ -76,17 +76,17 @@ static __always_inline bool is_next(const struct task_struct *p, u32 cpu)
 }
 
 /*
- * Does the task that runs on @cpu sleep soon by its own word? It has woken others with SCX_WAKE_SYNC in this turn,
- * and has not used up a slice, for which EEVDF protects every task from wakeups (protect_slice() of Linux 7.3).
- * Senders of messages are such tasks: the longer one runs, the more messages each receiver finds when its turn
- * comes.
+ * Has the task that runs on @cpu announced that it is about to sleep? It has if it has woken others with
+ * SCX_WAKE_SYNC in this turn and has not used up its slice. (EEVDF protects every task from wakeups for a slice:
+ * protect_slice() of Linux 7.3.) Senders of messages are such tasks: the longer one runs, the more messages each
+ * receiver finds when its turn comes.
  */
 static __always_inline bool sleeps_soon(u32 cpu, u64 now)
 {
 	return READ_ONCE(cpu_at(cpu)->woke_sync) && uncharged(cpu, now) < tunables.slice;
 }
 
-/* Should @p, which wakes up and found no CPU idle, have @cpu at once? */
+/* Should @p, which wakes up and found no idle CPU, get @cpu at once? */
 static __always_inline bool preempts(const struct task_struct *p, u32 cpu, const struct task_struct *curr, u64 now)
 {
 	s64 ahead;
@@ -103,7 +103,7 @@ static __always_inline bool preempts(const struct task_struct *p, u32 cpu, const
 	return may_stop(p, cpu, now) || ahead > FAR_AHEAD;
 }
 
-/* Says why @p, which wakes up, has @cpu at once or not. */
+/* Records why @p, which wakes up, gets @cpu at once or does not. */
 static __always_inline void explain_preemption(const struct task_struct *p, u32 cpu, const struct task_struct *curr,
 					       u64 now, bool preempted)
 {
@@ -124,16 +124,18 @@ struct seen_running {
 		s64 ahead;
 	};
 	union {
-		/* Which CPU of its cluster is looked at next. */
+		/* The next CPU of its cluster to look at. */
 		u32 slot;
-		/* Which CPU wants to have it. */
+		/* The CPU that asks for it. */
 		u32 to;
 	};
 };
 
 struct seen_running seen_running[MAX_CPUS];
 
-/* CPUs of a cluster that a waking task looks at, from its own on; and clusters, if it is heavy, faster ones first.
+/*
+ * How many CPUs of a cluster a waking task looks at, from its own on; and how many clusters, faster ones first, if
+ * it is heavy.
  */
 #define CPUS_LOOKED_AT 16
 #define CLUSTERS_LOOKED_AT 4
@@ -144,10 +146,10 @@ static __always_inline struct seen_running *this_seen_running(void)
 }
 
 /*
- * Looks at the next CPU of @cluster, and notes it if @p may have it at once and its task is more ahead than those
- * seen so far. A CPU that has been asked to stop for another task is not asked again. A function of its own in BPF,
- * with what it keeps in memory, as the verifier goes through a loop's body anew for each state in which it can
- * begin.
+ * Looks at the next CPU of @cluster, and notes it if @p may get it at once and its task is further ahead than those
+ * seen so far. A CPU that has been asked to stop for another task is not asked again. In BPF this is a function of
+ * its own that keeps its state in memory, because the verifier checks a loop's body anew for each state in which it
+ * can begin.
  */
 __noinline bool look_at_next(struct task_struct *p __arg_trusted, u32 cluster, u64 now)
 {
@@ -174,7 +176,8 @@ __noinline bool look_at_next(struct task_struct *p __arg_trusted, u32 cluster, u
 	return true;
 }
 
-/* Of the CPUs of @cluster from @slot on, the one that @p may have at once whose task is most ahead; -1: none. */
+/* The CPU of @cluster, from @slot on, that @p may get at once and whose task is furthest ahead; -1 if there is
+ * none. */
 __noinline s32 preemptible_in(struct task_struct *p __arg_trusted, u32 cluster, u32 slot)
 {
 	struct seen_running *best = this_seen_running();
@@ -193,8 +196,8 @@ __noinline s32 preemptible_in(struct task_struct *p __arg_trusted, u32 cluster, 
 }
 
 /*
- * The CPU that @p, which has just been placed, may have at once, or -1: @prev_cpu, or another of its cluster whose
- * task is more ahead; for a heavy task one of the fastest.
+ * The CPU that @p, which has just been placed, may get at once: @prev_cpu, another of its cluster whose task is
+ * further ahead, or, for a heavy task, one of the fastest. -1 if there is none.
  */
 __noinline s32 find_preemptible(struct task_struct *p __arg_trusted, u32 prev_cpu)
 {

@@ -97,12 +97,13 @@ __noinline bool has_for(u32 cluster, u32 to)
 }
 
 /*
- * Idle CPUs of a cluster that a tick tries for the waiting tasks; the next tick goes on from there. Usually the
- * first one will do. Tasks bound to busy CPUs find none, and looking for them on each tick of 64 CPUs is not free.
+ * How many idle CPUs of a cluster one tick tries for the waiting tasks; the next tick continues from there. Usually
+ * the first one will do. For tasks that are bound to busy CPUs there is none, and a search at each tick of 64 CPUs
+ * is not free.
  */
 #define IDLE_TRIED 4
 
-/* An idle CPU of @other that may take a task which waits in @cluster; -1: none of those that @cpu tries. */
+/* An idle CPU of @other that may run a task waiting in @cluster; -1 if @cpu finds none among those that it tries. */
 __noinline s32 idle_taker(u32 cpu, u32 cluster, u32 other)
 {
 	struct cpu_state *this = cpu_at(cpu);
@@ -124,8 +125,8 @@ __noinline s32 idle_taker(u32 cpu, u32 cluster, u32 other)
 }
 
 /*
- * The tick of @cpu, in whose cluster tasks wait and find no free CPU: makes an idle CPU take one, possibly of
- * another cluster. A CPU that no waiting task may use is not woken up.
+ * At a tick of @cpu, in whose cluster tasks wait: makes an idle CPU, possibly of another cluster, take one of them.
+ * A CPU that no waiting task may use is not woken up.
  */
 __noinline bool offer_waiting(u32 cpu)
 {
@@ -148,9 +149,9 @@ __noinline bool offer_waiting(u32 cpu)
 }
 
 /*
- * The task running in @cluster that may run on best->to and is most behind, if it is before best->vtime; its
- * virtual time is as of its CPU's last tick. A task that may not would stop for nothing, at each tick of the CPU
- * that asks.
+ * The running task of @cluster that may run on best->to and is furthest behind, if it is before best->vtime. Its
+ * virtual time is as of its CPU's last tick. Without the check of its affinity, a task would stop for nothing at
+ * each tick of the CPU that asks.
  */
 __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster)
 {
@@ -175,7 +176,7 @@ __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster
 	return best->pid;
 }
 
-/* Asks @cpu for its running task. False: another request is pending there. */
+/* Asks @cpu for its running task. False if another request is pending there. */
 static __always_inline bool ask_for_running(u32 cpu, u64 request)
 {
 	simulated_write(cpu);
@@ -186,7 +187,7 @@ static __always_inline bool ask_for_running(u32 cpu, u64 request)
 	return true;
 }
 
-/* How often tasks came to wait in @c and in slower clusters. */
+/* How many times a task has started to wait in @c and in slower clusters. */
 static __always_inline u64 waits_below(const struct cluster *c)
 {
 	u64 waits = c->waits;
@@ -212,8 +213,8 @@ static __always_inline bool is_awaited(struct cpu_state *this, const struct clus
 /*
  * @this_cpu is idle and may take no waiting task: if slower CPUs are busy, it takes over the
  * running task that is most behind there (hperf: no fast CPU idles while a slow one works;
- * mixed-capacity: nor while a task is too heavy for its CPU). Not if it will soon have a task
- * anyway, or if it is half a core whose other half it would slow down.
+ * mixed-capacity: nor while a task is too heavy for its CPU). It does not if it will soon have a
+ * task anyway, or if it would slow down the busy sibling thread of its core.
  */
 __noinline bool pull_running(u32 this_cpu)
 {
@@ -237,8 +238,10 @@ __noinline bool pull_running(u32 this_cpu)
 	return true;
 }
 
-/* Sends @p, which runs on @cpu, to one of @idle, the idle CPUs of @c. Returns that CPU; -1: @p may use none of
- * them. */
+/*
+ * Sends @p, which runs on @cpu, to one of @idle, the idle CPUs of @c. Returns that CPU, or -1 if @p may use none of
+ * them.
+ */
 __noinline s32 send_to_one_of(struct task_struct *p __arg_trusted, u32 cpu, u32 cluster, u64 idle)
 {
 	struct cluster *c = cluster_at(cluster);
@@ -255,7 +258,10 @@ __noinline s32 send_to_one_of(struct task_struct *p __arg_trusted, u32 cpu, u32 
 	return -1;
 }
 
-/* The tick of a CPU whose task might run faster elsewhere: an idle core that serves it better gets it. */
+/*
+ * Called at a tick of a CPU whose task might run faster elsewhere. Sends the task to an idle core that serves it
+ * better.
+ */
 __noinline bool offer_running(struct task_struct *p __arg_trusted, u32 cpu)
 {
 	struct cluster *c = cluster_of(cpu);
@@ -281,9 +287,9 @@ __noinline bool offer_running(struct task_struct *p __arg_trusted, u32 cpu)
 }
 
 /*
- * The tick of a CPU that shares its core with another busy CPU, while a whole core is idle
- * somewhere, even with another cache. There its task would get half as much more work done, or on a
- * slower core hardly less, and its sibling's task more. One of the core's tasks moves.
+ * At a tick of a CPU that shares its core with another busy CPU, while a whole core is idle
+ * somewhere, even at another cache: moves one of the core's tasks. There the task would do half as
+ * much work again, or hardly less on a slower core, and its sibling's task would gain, too.
  */
 __noinline bool offer_core(struct task_struct *p __arg_trusted, u32 cpu)
 {
@@ -312,9 +318,9 @@ __noinline bool offer_core(struct task_struct *p __arg_trusted, u32 cpu)
 }
 
 /*
- * The tick of a CPU for which tasks wait that may use no idle CPU: its own task, @p, may, and makes room. Virtual
- * time alone would have tasks that are bound here wait beside idle CPUs: a loop of nice -16 needs half a second to
- * be 14 ms ahead.
+ * At a tick of a CPU for which tasks wait that may use no idle CPU: its own task, @p, moves to an idle CPU and
+ * makes room. By virtual time alone, tasks that are bound here would wait while other CPUs idle: a loop of nice -16
+ * needs half a second to get 14 ms ahead.
  */
 __noinline bool leave_room(struct task_struct *p __arg_trusted, u32 cpu)
 {
@@ -337,10 +343,10 @@ __noinline bool leave_room(struct task_struct *p __arg_trusted, u32 cpu)
 }
 
 /*
- * The next cluster to whose tasks @p, which runs on @this, may have to give way: a cluster with
- * waiting tasks or a slower one; or its own, if other CPUs there keep tasks. One per tick, in turn:
- * reading queues beyond other caches takes microseconds (2 % of all time on 160 CPUs of eight
- * nodes, when each tick read all). NULL: there is none.
+ * The next cluster to whose tasks @p, which runs on @this, may have to give way: one with waiting
+ * tasks, a slower one, or its own if other CPUs there keep tasks. NULL if there is none. Each tick
+ * looks at one cluster, in turn, because reading queues beyond other caches takes microseconds (2 %
+ * of all time on 160 CPUs of eight nodes when each tick read all of them).
  */
 static __always_inline struct cluster *next_to_compare(struct task_struct *p, struct cpu_state *this)
 {
@@ -366,8 +372,8 @@ static __always_inline struct cluster *next_to_compare(struct task_struct *p, st
 }
 
 /*
- * The virtual time of the first task that waits in cluster @index and may run on @cpu. Own queues
- * of CPUs are read only if the cluster as a whole is behind @before.
+ * The virtual time of the first task that waits in cluster @index and may run on @cpu. The CPUs'
+ * own queues are read only if the cluster as a whole is behind @before.
  */
 static __always_inline u64 first_of_cluster(u32 index, u32 cpu, u64 before)
 {
@@ -385,8 +391,9 @@ static __always_inline u64 first_of_cluster(u32 index, u32 cpu, u64 before)
 }
 
 /*
- * The tick of a CPU whose task, @p, may be ahead of tasks elsewhere. If a task on a slower CPU is
- * behind, they swap; if a waiting task is behind, this CPU takes it. True: @p has to stop.
+ * At a tick of a CPU whose task, @p, may be ahead of tasks elsewhere: if a running task on a slower
+ * CPU is behind, the two swap; if a waiting task is behind, this CPU takes it. True if @p has to
+ * stop.
  */
 __noinline bool even_out(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
 {
@@ -446,17 +453,17 @@ static __always_inline u64 load_of(u32 cluster)
 }
 
 /*
- * A task on a CPU of cluster @here gives way to one that waits in cluster @from: where does it wait
- * now? It takes the other's place unless @from has more load. Otherwise all CPUs here would take
- * tasks within the same few milliseconds and have more than @from, which would take them back: of
- * 96 equal loops on two caches one waited for 88 ms, three rounds of the others.
+ * The cluster where a task that ran in cluster @here waits after it gave way to one from cluster
+ * @from. It takes the other's place unless @from has more load. If it always did, all CPUs here
+ * would take tasks within the same few milliseconds and have more than @from, which would take them
+ * back: one of 96 equal loops on two caches waited for 88 ms, three rounds of the others.
  */
 static __always_inline u32 waits_after_pull(u32 here, u32 from)
 {
 	return here != from && load_of(from) > load_of(here) ? here : from;
 }
 
-/* @p goes to an idle CPU near @to, otherwise into the queue of @to's cluster. */
+/* Sends @p to an idle CPU near @to, otherwise into the queue of @to's cluster. */
 static __always_inline void send_to_wait(struct task_struct *p, u32 to, u64 slice, u64 enq_flags)
 {
 	s32 idle = clear_idle(to) ? (s32)to : claim_idle_cpu(p, to, false);
@@ -471,8 +478,8 @@ static __always_inline void send_to_wait(struct task_struct *p, u32 to, u64 slic
 }
 
 /*
- * @p has stopped on @cpu, from which @request asked for it: sends it there. Not if @p is another
- * task, may not run there, or another task has arrived there first.
+ * @p has stopped on @cpu: sends it where @request asked for it. False if @p is not the task that
+ * was asked for, may not run there, or another task has arrived there first.
  */
 __noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 request, u64 slice, u64 enq_flags)
 {
@@ -489,7 +496,10 @@ __noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 request, 
 		send_to_wait(p, to, slice, enq_flags);
 		return true;
 	}
-	/* A CPU that asked and went idle meanwhile is not claimed: a waking task would go there, too, and wait. */
+	/*
+	 * The CPU that asked may have gone idle meanwhile without being claimed. Claim it, so that no waking task
+	 * goes there, too, and waits.
+	 */
 	clear_idle(to);
 	/* If another request is pending there, the task waits there like any preempted task. */
 	if (request_kind(request) == REQUEST_SWAP)

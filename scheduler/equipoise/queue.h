@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Which waiting task is first: in a cluster's queue, and in the CPUs' own queues. */
+/* Finds the first waiting task in a cluster's queue and in the CPUs' own queues. */
 #ifndef __EQUIPOISE_QUEUE_H
 #define __EQUIPOISE_QUEUE_H
 
 #include "task.bpf.h"
 
 /*
- * How many tasks of a queue a CPU reads before it assumes that none may run there: a crowd bound to
- * other CPUs.
+ * How many tasks of a queue a CPU reads before it assumes that all of them are bound to other CPUs.
  */
 #define TASKS_LOOKED_AT 256
 
@@ -59,7 +58,10 @@ __noinline bool is_first_as_heavy(u64 dsq, u32 cpu, struct task_struct *than __a
 	return as_heavy;
 }
 
-/* The virtual time of the first task of @cluster's queue, which is usually known to be empty without a look. */
+/*
+ * The virtual time of the first task of @cluster's queue. The hint usually tells that the queue is empty, so it
+ * need not be read.
+ */
 static __always_inline u64 first_waiting(u32 cluster, u32 cpu)
 {
 	return may_wait(cluster) ? first_vtime(cluster_dsq(cluster), cpu) : NO_VTIME;
@@ -74,8 +76,8 @@ static __always_inline u64 stranded_in(const struct cluster *c)
 }
 
 /*
- * Of the CPUs @slots of @cluster, the one whose own queue has the first task that may run on @cpu;
- * -1: there is none.
+ * Among the CPUs @slots of @cluster, the one whose own queue has the first task that may run on
+ * @cpu; -1: there is none.
  */
 __noinline s32 first_kept(u32 cluster, u64 slots, u32 cpu)
 {

@@ -14,7 +14,7 @@ enum request_kind {
 	REQUEST_NONE,
 	/* Send the running task @pid to CPU @target, which was claimed for it. */
 	REQUEST_SEND,
-	/* The same, and have the CPU @target make room: its task @peer comes here. */
+	/* Do the same, and have the CPU @target make room: its task @peer comes here. */
 	REQUEST_SWAP,
 	/* Send the running task @pid towards CPU @target, where it waits. */
 	REQUEST_MAKE_ROOM,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Shares of control groups: cpu.weight and cpu.idle, as a tree. The weight of a group is divided among what is
- * runnable in it, its tasks and its groups, by their weights, as the kernel's fair class does it.
+ * Shares of control groups: cpu.weight and cpu.idle, as a tree. The weight of a group is divided among its runnable
+ * tasks and child groups by their weights, as in the kernel's fair class.
  *
- * The tree is flattened, as scx_flatcg does it: a task's weight is multiplied, for each group above
- * it, by that group's weight divided by the sum of the runnable weights there. The sums are exact
- * and machine-wide, updated at wakeups and sleeps; so no CPU has a part of a group, and there is
+ * The tree is flattened, as in scx_flatcg: a task's weight is multiplied, for each group above it,
+ * by that group's weight divided by the sum of the runnable weights there. The sums are exact and
+ * machine-wide, updated at wakeups and sleeps; so no CPU has a part of a group, and there is
  * nothing to balance. If the root is the only group, this code does nothing.
  */
 #ifndef __EQUIPOISE_SHARE_H
@@ -36,11 +36,11 @@ struct share {
 	s64 counted;
 	u32 parent;
 	u32 level;
-	/* As a task's: 1024 by default. 0: there is no such group. */
+	/* The weight, in the unit of a task's weight (1024 by default); 0 if there is no such group. */
 	u32 weight;
 	/* The weight without cpu.idle. */
 	u32 given;
-	/* It is throttled (throttle.bpf.h): nothing in it counts. */
+	/* It is throttled (throttle.bpf.h), so its tasks do not count. */
 	u32 held;
 } __attribute__((aligned(64)));
 
@@ -80,8 +80,10 @@ static __always_inline bool counts(const struct share *s)
 	return READ_ONCE(s->runnable) > 0 && !READ_ONCE(s->held);
 }
 
-/* Has what the group @index counts for in the one above agree with whether anything of it is runnable: by how much
- * that changes. */
+/*
+ * Makes the contribution of group @index to its parent agree with whether the group has runnable tasks. Returns the
+ * change.
+ */
 __noinline s64 settle_share(u32 index)
 {
 	forget_origin(index);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tasks, and their charge, once per stop. Virtual time is work divided by weight: time on a CPU
- * counts by that CPU's speed, so that equal virtual times mean equal progress wherever the tasks
- * ran. It is in the task's dsq_vtime, which any CPU may read, also while the task runs elsewhere.
+ * The state of tasks, and the charge for their running time, which is made once per stop. Virtual
+ * time is work divided by weight: time on a CPU counts by that CPU's speed, so that equal virtual
+ * times mean equal progress wherever the tasks ran. It is in the task's dsq_vtime, which any CPU
+ * may read, also while the task runs elsewhere.
  */
 #ifndef __EQUIPOISE_TASK_H
 #define __EQUIPOISE_TASK_H
@@ -16,7 +17,7 @@
 struct task_state {
 	/* The running time that has been charged, ns. */
 	u64 seen;
-	/* How long it runs from a wakeup to a sleep: on average, and so far, ns. */
+	/* How long it runs between a wakeup and the next sleep, ns: on average, and so far. */
 	u64 burst;
 	u64 burst_so_far;
 	/* The virtual time charged since it started to run. */
@@ -29,7 +30,7 @@ struct task_state {
 	/* The share of its control group, and whether it counts there as runnable. */
 	u32 share;
 	bool counted;
-	/* It is new, from a fork. */
+	/* It has just been forked. */
 	bool forked;
 	/* Another task woke or created it. */
 	bool awaited;
@@ -55,7 +56,7 @@ struct {
  */
 #define SLICE_MAX (100 * NSEC_PER_MSEC)
 
-/* No task is owed more: before that, tasks of different clusters change places. */
+/* The most that a task is owed. Tasks of different clusters change places well before that. */
 #define MOST_BEHIND (4 * tunables.unfairness)
 
 /* NULL for a task that sched_ext did not announce, which does not happen. */
@@ -69,7 +70,7 @@ static __always_inline bool task_allowed(const struct task_struct *p, u32 cpu)
 	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 }
 
-/* The same of a task that another CPU runs, to which the kernel lets no kfunc look. */
+/* The same function for a task that runs on another CPU, whose affinity no kfunc may read. */
 static __always_inline bool running_allowed(const struct task_struct *curr, u32 cpu)
 {
 	const struct cpumask *mask = curr->cpus_ptr;
@@ -165,7 +166,7 @@ static __always_inline void move_share(struct task_state *t, u32 share, u32 weig
 	count_runnable(t, counted);
 }
 
-/* It goes to sleep. The average moves by a quarter towards the last burst. */
+/* The task goes to sleep: moves the average by a quarter of the difference towards the last burst. */
 static __always_inline void end_burst(struct task_state *t)
 {
 	t->burst += (s64)(t->burst_so_far - t->burst) / 4;
@@ -178,16 +179,16 @@ static __always_inline void end_burst(struct task_state *t)
  */
 #define LIGHT_BEHIND (NSEC_PER_SEC / 2)
 
-/* The virtual time of @ran ns of @p. */
+/* The virtual time that @ran ns of running cost @p. */
 static __always_inline u64 fair_time(const struct task_struct *p, u64 ran)
 {
 	return p->static_prio == NICE_0_PRIO && p->policy != SCHED_IDLE ? ran : ran * NICE_0_LOAD / task_weight(p);
 }
 
 /*
- * A light task starts this far ahead: by the extra cost of one slice of it. With equal virtual
- * times it comes after heavier tasks, as under EEVDF, where its deadline is later: otherwise its
- * slice would be worth many of theirs, and they would wait for it.
+ * A light task starts this far ahead: by the extra cost of one of its slices. At equal virtual
+ * times it therefore comes after heavier tasks, as under EEVDF, where its deadline is later.
+ * Otherwise they would wait for its slice, which is worth many of theirs.
  */
 static __always_inline s64 start_of(const struct task_struct *p)
 {
@@ -207,7 +208,7 @@ static __always_inline s64 lag_of(const struct task_struct *p)
 	return (s64)(lag < MOST_BEHIND ? lag : MOST_BEHIND) - start_of(p);
 }
 
-/* The initial virtual time of a task that @parent on a CPU of @c has forked: the parent's, but not before @clock.
+/* The initial virtual time of a task that @parent has forked on a CPU of @c: the parent's, but not before @clock.
  */
 static __always_inline u64 inherited_vtime(struct task_struct *parent, const struct cluster *c, u64 clock)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Control groups that may use CPU time up to a limit (cpu.max), each within those above it. A group whose time is
- * used up is throttled until a period begins: its tasks wait aside (held.h), and it counts for nothing in the group
- * above. Each group's time is counted for all CPUs together and exactly, as its share is (share.bpf.h).
+ * Control groups that may use CPU time up to a limit (cpu.max), each within those above it. A group that has used
+ * up its time is throttled until a new period begins: its tasks are held back (held.h), and it does not count in
+ * its parent group. Each group's time is counted for all CPUs together and exactly, as its share is (share.bpf.h).
  *
- * A period is noticed to have begun where the group's time is looked at, so a group that stays within its limit
- * needs no timer; a throttled one is called back. Where no group has a limit all of this costs a look at nr_limits.
+ * The start of a period is noticed when the group's time is read, so a group that stays within its limit needs no
+ * timer; only a throttled group has one. If no group has a limit, all of this costs one read of nr_limits.
  */
 #ifndef __EQUIPOISE_THROTTLE_H
 #define __EQUIPOISE_THROTTLE_H
@@ -15,13 +15,16 @@
 #include "bandwidth.h"
 #include "share.bpf.h"
 
-/* By the group's share. */
+/* Indexed by the group's share. */
 struct bandwidth limits[MAX_SHARES];
-/* Groups that have one, and that are throttled. */
+/* The number of groups that have a limit, and of those that are throttled. */
 u32 nr_limits __attribute__((aligned(64)));
 u32 nr_throttled;
 
-/* By the group's share, too. The root has no limit: its timer is for tasks that came to wait as a group went on. */
+/*
+ * Also indexed by the group's share. The root has no limit: its timer is for tasks that were held back just as
+ * their group became runnable.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, MAX_SHARES);
@@ -34,7 +37,7 @@ static __always_inline struct bandwidth *limit_at(u32 share)
 	return &limits[share & (MAX_SHARES - 1)];
 }
 
-/* Is the group @share throttled, or one above it? */
+/* Is the group @share or one of its ancestors throttled? */
 __noinline bool is_throttled(u32 share)
 {
 	int level;
@@ -50,7 +53,7 @@ __noinline bool is_throttled(u32 share)
 	return false;
 }
 
-/* Calls the timer of @share in @delay ns. */
+/* Starts the timer of @share, to expire in @delay ns. */
 static __always_inline void start_refill(u32 share, u64 delay)
 {
 	struct scheduler_timer *timer = bpf_map_lookup_elem(&refills, &share);
@@ -59,7 +62,7 @@ static __always_inline void start_refill(u32 share, u64 delay)
 		bpf_timer_start(&timer->timer, delay, 0);
 }
 
-/* When the next period of @b begins: in so many ns. */
+/* The time until the next period of @b begins, ns. */
 static __always_inline u64 until_refill(const struct bandwidth *b, u64 now)
 {
 	s64 delay = READ_ONCE(b->period_end) - now;
@@ -67,7 +70,7 @@ static __always_inline u64 until_refill(const struct bandwidth *b, u64 now)
 	return delay > 0 ? delay : 0;
 }
 
-/* Nothing in the group @share runs from now on, or all may. False if that was so before. */
+/* Throttles the group @share or lets it run again. False if it was in that state before. */
 __noinline bool hold_share(u32 share, u32 held)
 {
 	forget_origin(share);
@@ -90,7 +93,7 @@ __noinline bool throttle(u32 share, u64 now)
 	return true;
 }
 
-/* A task of the group @share has run for @ran: all limits above it are used by that. */
+/* Charges @ran of running time of a task in the group @share to all limits that apply to it. */
 __noinline int charge_limits(u32 share, u64 ran)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -113,8 +116,8 @@ __noinline int charge_limits(u32 share, u64 ran)
 }
 
 /*
- * The timer of the throttled group @share: it goes on if the period gives it time, or if it has no limit any more.
- * A CPU that uses that up in the meantime has found it throttled still.
+ * The timer of the throttled group @share: the group may run again if the new period gives it time, or if it no
+ * longer has a limit. A CPU that uses up that time in the meantime still finds the group throttled.
  */
 static __always_inline void refill_share(u32 share)
 {
@@ -130,8 +133,7 @@ static __always_inline void refill_share(u32 share)
 	start_refill(share, until_refill(b, now));
 }
 
-/* Without a quota (~0) there is no limit. A new limit begins with a full quota, and no task waits for the old one.
- */
+/* A quota of ~0 means no limit. A new limit starts with a full quota, and no task waits for the old one. */
 static __always_inline void limit_share(u32 share, u64 period_us, u64 quota_us, u64 burst_us)
 {
 	struct bandwidth *b = limit_at(share);
@@ -147,7 +149,7 @@ static __always_inline void limit_share(u32 share, u64 period_us, u64 quota_us, 
 		start_refill(share, 0);
 }
 
-/* The group @share is gone. */
+/* The group @share has been removed. */
 static __always_inline void forget_limit(u32 share)
 {
 	struct scheduler_timer *timer = bpf_map_lookup_elem(&refills, &share);

@@ -3,7 +3,7 @@
  * Virtual time: the work that a task has received, divided by its weight. A queue's clock is the
  * virtual time at which the task that started last began to run (start-time fair queueing: P.
  * Goyal, H. Vin, H. Cheng, "Start-time Fair Queuing", SIGCOMM 1996). A task's lag is its distance
- * behind that clock: what the others have received and it has not.
+ * behind that clock: how much more virtual time the others have received.
  *
  *	        clock - behind            clock              clock + ahead
  *	  ------------|---------------------|---------------------|------------> virtual time
@@ -43,9 +43,10 @@ static __always_inline u64 bound_vtime(u64 vtime, u64 clock, s64 behind, s64 ahe
 
 /*
  * How far behind the clock a task may be when it wakes up. It keeps the lag with which it went to
- * sleep: a task that sleeps for 20 us after each 200 us would otherwise lose each time what it is
- * owed, and get a fraction of its share. A task that was owed less is owed @sleeper: it comes
- * before the tasks that ran meanwhile, but is not owed all of its sleep. Never more than @most.
+ * sleep: otherwise a task that sleeps for 20 us after each 200 us would lose its lag each time and
+ * get a fraction of its share. A task with less lag than @sleeper gets @sleeper: it comes before
+ * the tasks that ran meanwhile, but is not owed the whole time that it slept. The result is never
+ * more than @most.
  */
 static __always_inline s64 sleeper_behind(s64 lag, s64 sleeper, s64 most)
 {

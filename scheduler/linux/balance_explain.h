@@ -19,7 +19,7 @@ static __always_inline void note_refused(u32 *count)
 		(*count)++;
 }
 
-/* Nothing could be moved from env->src_cpu. Outside of explain() a look at that CPU would take simulated time. */
+/* Nothing could be moved from env->src_cpu. Outside of explain(), looking at that CPU would take simulated time. */
 static __always_inline void explain_failed(const struct balance_env *env)
 {
 	const struct refused *refused = &env->refused;

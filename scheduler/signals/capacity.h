@@ -16,8 +16,9 @@
 #include "pressure.h"
 
 /*
- * The rest of @cpu, of 1024 of its own capacity. Utilization is relative to the largest CPU, and
- * tasks' time to the time without interrupts. For a CPU of @max:
+ * The part of @cpu's capacity that other classes and interrupts leave, relative to 1024.
+ * Utilization is relative to the largest CPU, and tasks' time to the time without interrupts. For a
+ * CPU of @max:
  *
  *	max - irq
  *	--------- (max - rt - dl)

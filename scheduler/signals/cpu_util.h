@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The record of a CPU's use; see utilization.bpf.h. A file of its own, for readers outside the
+ * The record of a CPU's use; see utilization.bpf.h. This file is separate for readers outside the
  * scheduler.
  */
 #ifndef __EQUIPOISE_CPU_UTIL_H

@@ -29,8 +29,8 @@ static __always_inline struct rt_avg *rt_avg_of(u32 cpu)
 }
 
 /*
- * Updates @avg to @now: since the last update other classes had the CPU's last @used ns, which
- * count @scale of 1024. Time that the kernel adds from tick to tick is here attributed to the
+ * Updates @avg to @now: since the last update other classes had the CPU for its last @used ns,
+ * which count @scale of 1024. The kernel adds such time from tick to tick; here it counts in the
  * period in which it passed.
  */
 static __always_inline void update_rt_avg(struct rt_avg *avg, u64 now, u64 used, u32 scale)

@@ -5,7 +5,7 @@
  * sleeping ones, and follows tasks that change CPUs. As in Linux 4.17's kernel/sched/fair.c, but
  * the root's sum has no control groups in between.
  *
- * A task that slept for long has used little recently, and yet will use as much as before. Its
+ * A task that slept for a long time has used little recently but will use as much as before. Its
  * utilization at the end of the last activation, and an average of these (util_est), estimate that;
  * a CPU's estimate is the sum over its runnable tasks.
  */
@@ -37,7 +37,7 @@ static __always_inline bool tracks_task_util(void)
 	return policy.frequency;
 }
 
-/* Updates it to @clock, since when it ran or not on a CPU whose time counts @scale. */
+/* Updates it to @clock. Since the last update the task ran, or did not, on a CPU whose time counts @scale. */
 static __always_inline void age_task_util(struct task_util *tu, u64 clock, bool running, u32 scale)
 {
 	if (update_pelt_scaled(&tu->avg, clock, true, running, scale))
@@ -92,7 +92,7 @@ static __always_inline void attach_task_util(struct task_util *tu, u32 cpu)
 	if (tu->attached)
 		detach_task_util(tu);
 	else
-		/* It was in another class. */
+		/* The task was in another class. */
 		age_task_util(tu, avg->last_update_time, false, 0);
 	used = pelt_util(&tu->avg);
 	tu->avg.last_update_time = avg->last_update_time;

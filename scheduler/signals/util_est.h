@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The expected utilization of a task, relative to 1024 of the largest CPU, from its utilization
- * before it slept (util_est, as of Linux 6.8). A task that slept for long has used little recently,
- * and yet will use as much as before.
+ * before it slept (util_est, as of Linux 6.8). A task that slept for a long time has used little
+ * recently but will use as much as before.
  */
 #ifndef __EQUIPOISE_UTIL_EST_H
 #define __EQUIPOISE_UTIL_EST_H

@@ -11,10 +11,10 @@
  * time (rq->clock). A slow CPU's time counts less: 1024 is all the time of the largest CPU at its
  * highest frequency.
  *
- * Fed by the sched_switch tracepoint, which reports all classes; interrupts' time is the difference
- * between the runqueue's two clocks. As for the kernel, these clocks give the time of a switch:
- * when the program runs, picking the next task has taken time, and a virtual CPU may have been
- * preempted on its host.
+ * The sched_switch tracepoint reports switches of all classes; the time of interrupts is the
+ * difference between the runqueue's two clocks. As in the kernel, these clocks define the time of a
+ * switch, because the program runs later: picking the next task takes time, and a virtual CPU may
+ * be preempted on its host.
  */
 #ifndef __EQUIPOISE_UTILIZATION_H
 #define __EQUIPOISE_UTILIZATION_H
@@ -173,7 +173,7 @@ __noinline bool update_cpu_util(u32 cpu, u64 now)
 	/* For another CPU the two clocks are read separately, and may be between two updates. */
 	if ((s64)irq < 0)
 		irq = 0;
-	/* Time that does not fit is counted at the next update. */
+	/* Interrupt time in excess of the elapsed time is counted at the next update. */
 	if (irq > passed)
 		irq = passed;
 	util->irq_time += irq;
@@ -204,7 +204,7 @@ static __always_inline void init_cpu_util(u32 cpu, u64 now)
 
 /*
  * @cpu switches to @next. A switch between fair tasks counts nothing unless averages are used. When
- * the CPU becomes idle, its clock must be seen to stop.
+ * the CPU becomes idle, this update records that its clock stops.
  */
 static __always_inline void switch_cpu_util(u32 cpu, const struct task_struct *next)
 {

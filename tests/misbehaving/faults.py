@@ -60,7 +60,7 @@ ANYWHERE = {
     "float": "volatile double half = one; half /= 2; sink = half;",
 }
 
-# In a hash without end, and by timers that leave no time.
+# Hoards memory in an endless hash, or time by timers that leave none.
 HOARDS = {
     "entries": """struct { __uint(type, BPF_MAP_TYPE_HASH); __uint(max_entries, 1 << 30); __type(key, u64);
 	__type(value, struct { char bytes[4096]; }); } hoard SEC(".maps");
@@ -81,7 +81,7 @@ static void faulty_hoard(void) { for (u32 i = 0; i < 1000; i++) { struct timed *
 """,
 }
 
-# Refused before anything runs, so in one op alone.
+# These are refused before anything runs, so one op is enough.
 COMPILED = {
     "write_pid": "task->pid = 1;",
     "write_comm": "task->comm[0] = 'x';",
@@ -96,7 +96,7 @@ COMPILED = {
     "assign_constant": "slice = 7;",
 }
 
-# By the C library, which BPF has not.
+# Calls of the C library, which BPF does not have.
 for call in ("abort()", "exit(0)", "_exit(0)", "raise(9)", "fork()", "vfork()", "getpid()", "kill(0, 9)", "pause()",
              "malloc(1)", "free((void *)one)", 'puts("x")', 'system("true")', 'fopen("x", "w")', "longjmp((void *)one, 1)",
              "pthread_create((void *)one, 0, 0, 0)", "pthread_exit(0)", "signal(11, 0)", "sleep(1)", 'getenv("HOME")',
@@ -107,7 +107,7 @@ for call in ("abort()", "exit(0)", "_exit(0)", "raise(9)", "fork()", "vfork()", 
     COMPILED[f"undeclared_{name}"] = f"sink = (u64){call};"
     COMPILED[f"declared_{name}"] = f"{{ {ours} sink = (u64){call}; }}"
 
-# System calls by the instruction itself: number and arguments on x86-64.
+# System calls by the instruction itself, with number and arguments for x86-64.
 for name, number, a, b, c in (
     ("read", 0, "0L", "&sink", "8L"), ("write", 1, "1L", '"hello"', "5L"), ("open", 2, '"left"', "66L", "0L"),
     ("mmap", 9, "0L", "4096L", "7L"), ("mprotect", 10, "&sink", "4096L", "7L"), ("sigaction", 13, "11L", "0L", "0L"),
@@ -120,11 +120,11 @@ for name, number, a, b, c in (
     ANYWHERE[f"call_{name}"] = (f'asm volatile("syscall" : "=a"(sink) : "a"({number}ULL), "D"({a}), "S"({b}), "d"({c}) '
                                 f': "rcx", "r11", "memory");')
 
-# In place of what an op does: (op, body).
+# Bodies that replace the body of an op: (op, body).
 INSTEAD = {}
 
-# Calls of the C library, which code finds from one of the few functions that it may call: back to the library's
-# first page, and by its tables from there.
+# Calls of the C library. The code finds it from one of the few functions that it may call: it goes back to
+# the library's first page, and from there uses its tables.
 FIND_LIBC = r"""
 extern void *memmove(void *, const void *, unsigned long);
 struct elf { char magic[4], rest[28]; u64 headers, sections; u32 flags; u16 size, header_size, header_count; };
@@ -184,7 +184,7 @@ LIBC = {
     "pthread_create": "(long)&sink, 0, (long)faulty_deep, 0", "dlopen": '(long)"libm.so.6", 2',
     "close": "1", "write": '1, (long)"hello", 5', "dprintf": '2, (long)"\\033[2Jhello\\n"',
 }
-# The parent process can be found by a call that is not allowed either.
+# The call that finds the parent process is not allowed either.
 for call, arguments in LIBC.items():
     arguments = ", ".join((arguments.replace("getppid", "1").split(", ") if arguments else []) + ["0"] * 6)
     words, depth, kept = [], 0, ""
@@ -237,17 +237,17 @@ for what, body in {
     "preempts_itself": "scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);",
     "kicks_all": "for (s32 i = 0; i < 5; i++) scx_bpf_kick_cpu(i, SCX_KICK_PREEMPT);",
 }.items():
-    # Time goes on between two of the others' calls.
+    # In the other ops, time passes between two calls.
     INSTEAD[f"dispatch {what}"] = ("dispatch", body)
-    # Without preemption the same task runs on, of which ops.running() is not told again.
+    # Without preemption the same task continues, and ops.running() is not called again.
     if what != "kicks_itself":
         INSTEAD[f"running {what}"] = ("running", body)
 
-# A whole file: what to replace in the scheduler that is none of these.
+# Faults of a whole file: the text to replace in the correct scheduler.
 LICENSE = 'char _license[] SEC("license") = "GPL";'
 OPS = "SCX_OPS_DEFINE("
 FILES = {
-    # Sources that the compiler never finishes, or has no memory for.
+    # Sources that the compiler never finishes, or for which it runs out of memory.
     "include_endless": (OPS, '#include "/dev/zero"\nSCX_OPS_DEFINE('),
     "include_itself": (OPS, '#include __FILE__\nSCX_OPS_DEFINE('),
     "macros_double": (OPS, "\n".join(["#define m0 sink++;"] + [f"#define m{n} m{n - 1} m{n - 1}" for n in range(1, 40)])
@@ -289,7 +289,7 @@ FILES = {
     "ifunc": (LICENSE, "static void nothing(void) {}\nstatic void *choose(void) { for (;;); return nothing; }\n"
               'void either(void) __attribute__((ifunc("choose")));\nvoid *f = either;\n' + LICENSE),
 }
-# A file that the compiler would have to read.
+# Files that the compiler would have to read.
 SECRET = '".globl stolen\\nstolen: .incbin \\"%s\\"\\n.byte 0"'
 for what, path in {"shadow": "/etc/shadow", "beside": "secret", "elsewhere": "elsewhere/secret.h", "process": "/proc/self/environ"}.items():
     FILES[f"incbin {what}"] = (LICENSE, f"asm({SECRET % path});\nextern char stolen[];\n" + LICENSE)

@@ -1,9 +1,9 @@
-"""A scheduler in C that does everything right, and the same with a fault in it."""
+"""A correct scheduler in C, and the same scheduler with a fault."""
 
 from faults import ANYWHERE, COMPILED, FILES, FIND_LIBC, INSTEAD
 
-# Name, result and arguments, the task, whether a tc2 under `mixed` calls it often, and its correct
-# body.
+# Name, result and arguments, the task, whether it is called often on tc2 under `mixed`, and its
+# correct body.
 OPS = {
     "select_cpu": ("s32", "struct task_struct *p, s32 prev_cpu, u64 wake_flags", "p", True,
                    "bool idle; return scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);"),
@@ -24,7 +24,7 @@ OPS = {
     "cgroup_init": ("s32", "struct cgroup *cgrp, struct scx_cgroup_init_args *args", "NULL", False, "return 0;"),
     "init": ("s32", "void", "NULL", False, "start_timer(); return scx_bpf_create_dsq(0, -1) ?: scx_bpf_create_dsq(1, -1);"),
     "exit": ("void", "struct scx_exit_info *info", "NULL", False, ""),
-    # Not an op, but called like one.
+    # This is not an op, but it is called like one.
     "timer": ("int", "void *map, u32 *key, struct bpf_timer *timer", "NULL", True,
               "bpf_timer_start(timer, 1000000, 0); return 0;"),
     "sched_switch": ("int", "bool preempt, struct task_struct *prev, struct task_struct *next", "next", True, "return 0;"),
@@ -62,17 +62,17 @@ static __maybe_unused void start_timer(void)
 }
 """
 
-# An error of a scheduler that is leaving has no effect, as in Linux.
+# An error of a scheduler that is already exiting has no effect, as in Linux.
 LEAVING = ("disable", "exit_task", "exit")
 IGNORED = ("error", "exit", "kick_negative", "kick_absent", "kick_contradiction", "perf_too_high", "perf_of_absent",
            "idle_of_absent", "insert_null")
 
-# The time of the fault, for ops that are called often; for others it is the first call.
+# The time of the fault for ops that are called often; for others it is the first call.
 WHEN = {"at_first": "++calls == 1", "at_100": "++calls == 100", "on_cpu_1": "cpu == 1"}
 
 
 def source(op=None, body=None, instead=False):
-    """The scheduler, with `body` before or `instead` of what `op` does."""
+    """The scheduler with `body` before the body of `op`, or `instead` of it."""
     text = HEAD
     for name, (result, arguments, task, _, right) in OPS.items():
         does = right
@@ -95,11 +95,11 @@ def source(op=None, body=None, instead=False):
 
 
 def all_of_them():
-    """Each misbehaving scheduler: its name and its text."""
+    """All misbehaving schedulers: name and text of each."""
     for fault, body in ANYWHERE.items():
         for op, (_, _, _, often, _) in OPS.items():
             for when, test in WHEN.items() if often else [("always", "one")]:
-                # A timer expires on the CPU where it was started, CPU 0.
+                # A timer expires on the CPU on which it was started, CPU 0.
                 if (op, when) == ("timer", "on_cpu_1") or (op in LEAVING and fault in IGNORED):
                     continue
                 yield f"{fault} in {op} {when}", source(op, f"if ({test}) {{ {body} }}")

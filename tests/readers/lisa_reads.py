@@ -1,4 +1,4 @@
-"""Runs LISA's analyses on a trace of odroid-xu3, and says as JSON what they find: `lisa_reads.py FILE TASK`."""
+"""Runs LISA's analyses on a trace of odroid-xu3 and prints the results as JSON: `lisa_reads.py FILE TASK`."""
 
 import json
 import sys
@@ -25,7 +25,7 @@ tracking = trace.ana.load_tracking
 
 
 def pelt():
-    """The mean of the task's utilization in the trace, and by LISA's model of PELT from when it ran."""
+    """The mean of the task's utilization in the trace, and by LISA's model of PELT from the times when it ran."""
     # The last of several signals at a time.
     last = lambda data: data[~data.index.duplicated(keep="last")]
     signal = last(tracking.df_task_signal(task, "util"))
@@ -36,8 +36,8 @@ def pelt():
         init=signal["util"].iloc[0],
         index=signal.index,
         clock=clock.reindex(active.index.union(signal.index)),
-        # With windows, LISA counts part of each signal as older than it is, which makes 1.5 % too
-        # little here.
+        # With windows, LISA counts part of each signal as older than it is, which makes the result
+        # 1.5 % too small here.
         windowless=True,
     ).reindex(signal.index)
     return signal["util"].mean(), model.mean()

@@ -1,4 +1,4 @@
-"""Reads a trace with Perfetto's own classes, and prints JSON: events by kind, tracks, and unknown parts."""
+"""Reads a trace with Perfetto's own classes and prints JSON: events by kind, tracks, and unknown parts."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ with open(sys.argv[1], "rb") as file:
 
 
 def unknown(message):
-    """Fields that the classes do not have, at any depth."""
+    """Fields that the classes lack, at any depth."""
     count = len(UnknownFieldSet(message))
     for field, value in message.ListFields():
         if field.type != field.TYPE_MESSAGE:

@@ -1,10 +1,11 @@
-# Gives lines of where.awk a form that does not depend on which of several CPUs a task is on that neither the machine nor
-# the rt-app file tells apart: which of these a kernel takes is up to which of them is due to balance first.
+# Brings lines of where.awk into a form that does not depend on the choice among CPUs that neither the machine
+# nor the rt-app file distinguishes: which of these a kernel takes depends on which one is due to balance
+# first.
 #
 #	awk -f alike.awk TOPOLOGY FILE LINES
 #
-# Of the permutations of CPUs that leave the topology's relations (its capacity, which CPUs share a core, a cluster, a cache)
-# and the membership in each affinity list of the file as they are, the line is that of which comes first.
+# Among the permutations of CPUs that preserve the topology (capacities; which CPUs share a core, a cluster, a
+# cache) and the membership in each affinity list of the file, prints the line that sorts first.
 
 # The CPUs of a list such as 0,2-3, as keys of `set`.
 function cpus(list, set,    n, part, ends, i, cpu) {
@@ -41,7 +42,7 @@ FILENAME == ARGV[2] {
 	next
 }
 
-# May `to` take the place of `cpu`, where the CPUs before have theirs?
+# May `to` take the place of `cpu`, given the places of the CPUs before it?
 function fits(cpu, to,    list, kind, other) {
 	if (used[to] || capacity[cpu] != capacity[to])
 		return 0
@@ -55,7 +56,7 @@ function fits(cpu, to,    list, kind, other) {
 	return 1
 }
 
-# One sample's CPUs by their new numbers, in their order.
+# The CPUs of one sample with their new numbers, in order.
 function renamed(text,    colon, n, part, i, j, item, swap) {
 	colon = index(text, ":")
 	n = split(substr(text, colon + 1), part, " ")

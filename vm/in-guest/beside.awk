@@ -1,5 +1,6 @@
-# How many of a task's wakeups queue it on a busy CPU while another of `cpus` CPUs idles, %, from the text of an ftrace, the
-# kernel's or the simulator's (sched_switch, sched_wakeup, sched_migrate_task). Instances of the task `shown` are alike.
+# The percentage of a task's wakeups that queue it on a busy CPU while another of `cpus` CPUs idles, from the
+# ftrace text of the kernel or the simulator (sched_switch, sched_wakeup, sched_migrate_task). Instances of
+# the task `shown` are not distinguished.
 
 # The value of `name` in the event, up to the next space.
 function field(name,    rest) {

@@ -1,11 +1,12 @@
-# Figures of an rt-app file's tasks, from the text of an ftrace, the kernel's or the simulator's (sched_switch,
-# sched_wakeup), between `from` and `to`, in ms from when the first of `tasks` got a CPU. A line for each of `shown`:
+# Figures of an rt-app file's tasks, from the ftrace text of the kernel or the simulator (sched_switch,
+# sched_wakeup), between `from` and `to`, in ms since the first of `tasks` got a CPU. Prints a line for each
+# of `shown`:
 #
 #	share	of one CPU's time, %
 #	turn	how long it runs at a time, ms, on average
 #	wait	from a wakeup until it runs, ms, on average
 #
-# by `what`. Instances of a task are alike.
+# selected by `what`. Instances of a task are not distinguished.
 
 BEGIN {
 	split(tasks, list, " ")
@@ -20,13 +21,13 @@ function field(name,    rest) {
 	return rest
 }
 
-# The name of the task `comm`, if it is one of ours; instances have a number.
+# The name of the task `comm`, if it is one of the file's; instances have a number.
 function task(comm) {
 	sub(/-[0-9]+$/, "", comm)
 	return comm in ours ? comm : ""
 }
 
-# The part of `since` to `now` that counts, s.
+# The part of the time from `since` to `now` that counts, s.
 function counted(since,    a, b) {
 	a = since > began + from / 1000 ? since : began + from / 1000
 	b = now < began + to / 1000 ? now : began + to / 1000

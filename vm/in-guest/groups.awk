@@ -1,5 +1,5 @@
-# The use of groups of CPUs, from sched_switch: awk -v tasks="PID ..." -v size=N -v skip=MS -f
-# groups.awk RECORDING. CPUs are in groups of `size`, by number. The input counts from the mark
+# Computes the use of groups of CPUs from sched_switch: awk -v tasks="PID ..." -v size=N -v skip=MS
+# -f groups.awk RECORDING. CPUs are in groups of `size`, by number. The input counts from the mark
 # "begin" on; before it there is a switch on every CPU, which shows its running task. Prints, for
 # the shell:
 #   idle_percent      of the time from `skip` ms on, the part without a busy CPU in the idlest group

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Control groups, for the tests of them; sourced after loader.sh. (groups.awk is about groups of CPUs.)
+# Functions for tests of control groups; to be sourced after loader.sh. (groups.awk is about groups of CPUs.)
 
 root=/sys/fs/cgroup
 

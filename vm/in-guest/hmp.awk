@@ -1,8 +1,8 @@
 # The use of fast and slow CPUs, from sched_switch: awk -v fast=N -v tasks="PID ..." -f hmp.awk RECORDING.
 # CPUs from N on are fast. Prints, for the shell:
-#   asleep_ms         how long fast CPUs were idle while a slow one ran one of the tasks, all together
+#   asleep_ms         the total time for which fast CPUs were idle while a slow one ran one of the tasks
 #   longest_sleep_ms  the longest of these times
-#   least_share, most_share  of its time, in per cent: what the tasks had on fast CPUs, from task to task
+#   least_share, most_share  the least and the greatest share of a task's time that it spent on fast CPUs, per cent
 
 BEGIN {
 	count = split(tasks, pids, " ")

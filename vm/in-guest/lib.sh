@@ -29,7 +29,7 @@ skip() {
 	echo "ok $tests - $1 # SKIP $2"
 }
 
-# Prints the plan, which is missing if a test has broken off, and exits.
+# Prints the plan, which is missing if a test was aborted, and exits.
 done_testing() {
 	echo "1..$tests"
 	exit $((failures > 0))
@@ -48,7 +48,7 @@ file_is() {
 	equal "$(<"$1")" "$2"
 }
 
-# within SECONDS COMMAND [ARGUMENT...]: COMMAND succeeds within that time
+# within SECONDS COMMAND [ARGUMENT...]: COMMAND succeeds within this time
 within() {
 	local deadline=$((SECONDS + $1))
 	shift

@@ -7,9 +7,10 @@ loader=$(command -v scx_equipoise || echo target/debug/scx_equipoise)
 policies=$("$loader" --policy '?' 2>&1 | sed -n 's/.*help: expected \(.*\), or the path of.*/\1/p' | tr -d ,)
 loader_log=$(mktemp)
 
-# load OPTION...: starts the loader, and waits until its scheduler is attached. The time limit only
-# ends a hanging test: the host may be busy. The loader starts before any load, as the kernel takes
-# seconds to verify the programs, and minutes beside a load like hackbench.
+# load OPTION...: starts the loader and waits until its scheduler is attached. The time limit is
+# generous, because the host may be busy; it only ends a hanging test. The loader starts before any
+# load: the kernel takes seconds to verify the programs, and minutes alongside a load like
+# hackbench.
 load() {
 	nice -n -20 "$loader" "$@" >"$loader_log" 2>&1 &
 	loader_pid=$!
@@ -27,7 +28,7 @@ attached() {
 	grep -qx enabled "$sched_ext/state" && grep -q '^equipoise' "$sched_ext/root/ops"
 }
 
-# unload SIGNAL: ends the loader, which must take its scheduler along
+# unload SIGNAL: ends the loader, which must unload its scheduler
 unload() {
 	kill "-$1" "$loader_pid" || return 1
 	local status=0

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tracks with the scheduler's own pelt.h what the kernel tracks for the same tasks and runqueues, and
- * compares wherever the kernel has brought its signal up to date; and so for what a loaded scheduler has
- * tracked of each CPU. See the test, `pelt`.
+ * Tracks the same tasks and runqueues as the kernel with the scheduler's own pelt.h, and compares the signals
+ * whenever the kernel has updated its own. Does the same for the signals that a loaded scheduler tracks for each
+ * CPU. See the test `pelt`.
  *
- * A signal goes by the address of the kernel's struct sched_avg. All are fed from the kernel's clocks
- * of the runqueue: a virtual CPU may lose its host's in between two readings of a clock. Tasks' is clock_task,
- * which interrupts' time is not in.
+ * A signal is identified by the address of the kernel's struct sched_avg. All signals are fed from the kernel's
+ * clocks of the runqueue, because a virtual CPU may be preempted between two readings of a clock. For tasks this is
+ * clock_task, which excludes the time of interrupts.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>
@@ -18,16 +18,17 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* Half of what was is gone after 32 ms; after this, ns, nothing is left of how a signal began. */
+/* The warm-up, ns. A signal forgets half of its past in 32 ms; after this time nothing is left of its initial
+ * value. */
 #define WARM_UP 1000000000ULL
 #define SCALE 1024
-/* As the scheduler's. */
+/* The same fields as in the scheduler's structure. */
 #define MAX_CPUS 1024
 
 struct signal {
 	struct pelt avg;
 	bool running;
-	/* When it was first seen, ns. */
+	/* The time when it was first seen, ns. */
 	u64 since;
 };
 
@@ -46,8 +47,8 @@ struct {
 } results SEC(".maps");
 
 /*
- * The loaded scheduler's variables, and where its cpu_utils begin among them; pelt.c puts both in place. 0, and
- * nothing of this is looked at, if none is loaded.
+ * The loaded scheduler's variables, and the offset of its cpu_utils among them; pelt.c sets both. The offset is 0
+ * if no scheduler is loaded, and then this is not used.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -58,7 +59,7 @@ struct {
 
 SEC(".rodata.scheduler") const volatile u64 cpu_utils_offset = 0;
 
-/* Where the kernel accounts interrupts' time. */
+/* The place where the kernel accounts for the time of interrupts. */
 struct rq___irq {
 	struct sched_avg avg_irq;
 } __attribute__((preserve_access_index));
@@ -71,7 +72,7 @@ static __always_inline const struct rq *rq_of(u32 cpu)
 	return bpf_per_cpu_ptr(&runqueues, cpu);
 }
 
-/* The signal that is the kernel's @avg, begun now if @name is given and there is none. */
+/* The signal for the kernel's @avg. If there is none and @name is given, it is started now. */
 static __always_inline struct signal *signal_of(const struct sched_avg *avg, const char *name, u64 now)
 {
 	u64 key = (u64)avg;
@@ -95,7 +96,7 @@ static __always_inline void set_running(struct signal *signal, u64 now, bool run
 	signal->running = running;
 }
 
-/* Ours is @ours where the kernel's is @theirs. */
+/* Compares our value @ours with the kernel's value @theirs. */
 static __always_inline void count(struct compared *result, u64 ours, u64 theirs)
 {
 	u64 diff = ours > theirs ? ours - theirs : theirs - ours;
@@ -111,7 +112,7 @@ static __always_inline void count(struct compared *result, u64 ours, u64 theirs)
 		result->max_util = theirs;
 }
 
-/* The kernel has brought @avg up to date. */
+/* The kernel has updated @avg. */
 static __always_inline void compare(const struct sched_avg *avg, u64 now)
 {
 	u64 key = (u64)avg;
@@ -137,7 +138,7 @@ static __always_inline const struct cpu_util *loaded_util(u32 cpu)
 	return variables ? variables + cpu_utils_offset + (cpu & (MAX_CPUS - 1)) * sizeof(struct cpu_util) : NULL;
 }
 
-/* The result for @name's signal of @cpu. No struct is at the address @key. */
+/* The result for @name's signal of @cpu. @key is not the address of any struct. */
 static __always_inline struct compared *loaded_result(const char *name, u32 cpu, u64 key)
 {
 	struct compared *result = bpf_map_lookup_elem(&results, &key);
@@ -151,8 +152,8 @@ static __always_inline struct compared *loaded_result(const char *name, u32 cpu,
 }
 
 /*
- * The kernel has brought @avg of @rq up to date, which is of @class or, if that is UTIL_NONE, of interrupts. Of the
- * loaded scheduler's the same is not yet known since the last switch or tick.
+ * The kernel has updated @avg of @rq, which belongs to @class or, for UTIL_NONE, to interrupts. The loaded
+ * scheduler's value is only as recent as the last switch or tick.
  */
 static __always_inline void compare_loaded(const struct sched_avg *avg, const struct rq *rq, u32 class,
 					   const char *name)
@@ -179,7 +180,7 @@ static __always_inline void compare_loaded(const struct sched_avg *avg, const st
 		count(result, pelt_util(&ours), avg->util_avg);
 }
 
-/* The tasks to track are those of the test, called pelt... */
+/* The tasks to track are those of the test, whose names begin with pelt. */
 static __always_inline bool tracked(const struct task_struct *p)
 {
 	return p->comm[0] == 'p' && p->comm[1] == 'e' && p->comm[2] == 'l' && p->comm[3] == 't';

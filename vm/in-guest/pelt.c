@@ -30,7 +30,7 @@ static void print_signals(int map)
 	}
 }
 
-/* Where @name begins among the variables that are @map's value, or 0: it is not the first. */
+/* The offset of @name among the variables in @map's value; 0 if it is missing, because it is never the first. */
 static unsigned int variable_offset(int map, const char *name)
 {
 	struct bpf_map_info info = {};
@@ -55,7 +55,7 @@ static unsigned int variable_offset(int map, const char *name)
 	return offset;
 }
 
-/* Lets @object look at the variables of a loaded scheduler. */
+/* Gives @object access to the variables of a loaded scheduler. */
 static void find_scheduler(struct bpf_object *object)
 {
 	struct bpf_map *scheduler = bpf_object__find_map_by_name(object, "scheduler");

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A comparison of a signal, from pelt.bpf.c to pelt.c. */
+/* The result of comparing a signal, passed from pelt.bpf.c to pelt.c. */
 #ifndef __PELT_COMPARED_H
 #define __PELT_COMPARED_H
 
-/* Of 1024; the bar is 2 %. */
+/* The tolerance, of 1024; the bar is 2 %. */
 #define TOLERANCE 20
 
 struct compared {
-	/* The task's, or the class's. */
+	/* The name of the task or the class. */
 	char name[16];
-	/* Where it was first seen. */
+	/* The CPU where it was first seen. */
 	unsigned int cpu;
-	/* Comparisons after the warm-up, and by how much the two differed, of 1024. */
+	/* The number of comparisons after the warm-up, and the differences, of 1024. */
 	unsigned long long count;
 	unsigned long long sum_diff;
 	unsigned long long max_diff;
-	/* In how many they did by more than the tolerance. */
+	/* The number of comparisons in which the difference exceeded the tolerance. */
 	unsigned long long nr_off;
-	/* How far the kernel's signal moved, to show that there was something to track. */
+	/* The range of the kernel's signal, which shows that there was something to track. */
 	unsigned long long min_util;
 	unsigned long long max_util;
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * periodic HOGS NICE TASKS PERIOD_US WORK_US SECONDS - what interactive tasks see of the scheduler on a busy
- * machine: TASKS tasks of nice 0 compute for WORK_US each PERIOD_US, beside HOGS endless loops of NICE.
+ * periodic HOGS NICE TASKS PERIOD_US WORK_US SECONDS - measures how the scheduler treats interactive tasks on a busy
+ * machine: TASKS tasks of nice 0 compute for WORK_US in each PERIOD_US, alongside HOGS endless loops of NICE.
  *
- * Prints the 99th percentile of how long a task waits from its timer to running, us, and the percentage of its
- * periods that it missed: of those that were over before it had done the work of an earlier one.
+ * Prints the 99th percentile of the time from a task's timer until it runs, us, and the percentage of missed
+ * periods, which are those that ended before the task had done the work of an earlier one.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -62,7 +62,7 @@ static void run_periods(uint64_t at, uint64_t end, uint64_t period, uint64_t wor
 		if (n < MAX_PERIODS)
 			results->waits_us[n] = began - at;
 		compute(work);
-		/* The periods that have begun in the meantime are missed, but for the current one. */
+		/* The periods that have begun in the meantime are missed, except the current one. */
 		do
 			at += period;
 		while (at + period <= now_us(CLOCK_MONOTONIC));

@@ -1,6 +1,6 @@
-# The places of tasks, from the text of an ftrace, the kernel's or the simulator's: for each kind of
-# task (its name up to the first dash) the share of its run time on CPUs below `big`, its run time
-# in seconds, and its migrations per second. The first `skip` seconds of the trace do not count.
+# The places of tasks, from the ftrace text of the kernel or the simulator: for each kind of task
+# (its name up to the first dash) the share of its run time on CPUs below `big`, its run time in
+# seconds, and its migrations per second. The first `skip` seconds of the trace do not count.
 
 function kind(name) {
 	sub(/-.*/, "", name)

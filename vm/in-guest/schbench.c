@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * schbench WORKERS SECONDS - what a server's threads see of the scheduler, after Chris Mason's benchmark of that
- * name: a messenger wakes the workers that have asked for a message; each then waits for 100 us, as for a disk,
- * computes for a request, and asks again.
+ * schbench WORKERS SECONDS - measures how the scheduler treats a server's threads, after Chris Mason's benchmark of
+ * that name: a messenger wakes the workers that have asked for a message. Each worker then waits for 100 us, as for
+ * a disk, computes for a request, and asks again.
  *
- * Prints the 99th percentile of how long workers wait from the wakeup to running, us, and the CPUs' and workers'
- * time for a request: us from one finished request to the next, of all workers together.
+ * Prints the 99th percentile of the time from a worker's wakeup until it runs, us, and the time per request: us
+ * from one finished request to the next, over all workers.
  */
 #define _GNU_SOURCE
 #include <linux/futex.h>
@@ -25,7 +25,7 @@
 #define REQUEST 250000
 
 struct worker {
-	/* 0: has asked for a message, and waits; 1: has one. */
+	/* 0: it has asked for a message and waits; 1: it has one. */
 	atomic_int message;
 	/* The time of the wakeup, ns. */
 	atomic_ullong woken;
@@ -118,7 +118,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: schbench WORKERS SECONDS\n");
 		return 2;
 	}
-	/* There is no request yet. */
+	/* There has been no request yet. */
 	for (int i = 0; i < nr_workers; i++)
 		atomic_store(&workers[i].message, 1);
 	start = now();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * shares SEED SECONDS: random tasks that spin, nap or run periodically, of random nice levels, and the CPU time
- * that each got from half a second on. The same rules as crates/simulator/tests/conformance/guarantee.rs: a task is
- * due its demand, or its share by weight if that is less. Prints a line a task; fails if a task got less than its
- * bound.
+ * shares SEED SECONDS: runs random tasks that spin, nap or run periodically, with random nice levels, and measures
+ * the CPU time that each got after the first half second. The rules are those of
+ * crates/simulator/tests/conformance/guarantee.rs: a task is due its demand, or its share by weight if that is
+ * less. Prints a line per task; fails if a task got less than its bound.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -31,7 +31,7 @@ struct task {
 	/* ns */
 	int64_t run, sleep, period;
 	pid_t pid;
-	/* In CPUs; due < 0: not known yet. */
+	/* The unit is CPUs; due < 0 means that the share is not known yet. */
 	double demand, due, got;
 };
 
@@ -95,7 +95,7 @@ static void behave(const struct task *t)
 		} else {
 			int64_t now = now_of(CLOCK_MONOTONIC);
 
-			/* A period that has passed is skipped. */
+			/* Periods that have passed are skipped. */
 			begun += t->period;
 			if (begun < now / t->period * t->period)
 				begun = now / t->period * t->period;
@@ -150,7 +150,10 @@ static void divide(struct task *tasks, int nr, double cpus)
 	}
 }
 
-/* The least part of its due: a napping task waits at each wakeup, and so demands less than it would alone. */
+/*
+ * The least part of its due that a task must get. A napping task waits at each wakeup, and so demands less than it
+ * would alone.
+ */
 static double least(const struct task *t)
 {
 	if (t->does != NAP)
@@ -183,7 +186,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < 8; i++)
 		draw(0, 2);
 	nr = draw(2, MOST_TASKS);
-	/* So that all begin in the same moment. */
+	/* This makes all tasks begin at the same moment. */
 	setpriority(PRIO_PROCESS, 0, -20);
 	for (int i = 0; i < nr; i++) {
 		tasks[i] = draw_task();
@@ -204,7 +207,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < nr; i++)
 		tasks[i].got += cpu_time(tasks[i].pid);
 	divide(tasks, nr, sysconf(_SC_NPROCESSORS_ONLN));
-	/* Turns end at ticks: two of HZ=250, and a slice. */
+	/* A turn ends at a tick, so it lasts for at most two ticks (HZ=250) and a slice. */
 	turn = 11 * MS / window;
 	for (int i = 0; i < nr; i++) {
 		struct task *t = &tasks[i];

@@ -1,7 +1,7 @@
 # A summary of rt-app's threads, from the text of an ftrace (sched_switch, sched_wakeup, sched_wakeup_new,
-# sched_migrate_task): for each thread its name and number among threads of that name, its share of all their run time in per
-# cent, the median time from its wakeup until it ran in us, its migrations and its wakeups. After the first `skip`
-# seconds of the trace.
+# sched_migrate_task): for each thread its name and number among threads of that name, its share of all their
+# run time in per cent, the median time from its wakeup until it ran in us, its migrations and its wakeups.
+# The first `skip` seconds of the trace do not count.
 
 # The value of `name` in the event, up to the next space.
 function field(name,    rest) {
@@ -18,7 +18,7 @@ match($0, / \[[0-9]+\] /) {
 	counts = now - first >= skip
 }
 
-# Its main thread makes the others, in their order.
+# rt-app's main thread creates the others, in order.
 /^ *rt-app-[0-9]+ .*: sched_wakeup_new: / {
 	pid = field("pid")
 	ours[pid] = 1

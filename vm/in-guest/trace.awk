@@ -1,15 +1,15 @@
 # Reads scheduling events (sched_switch, sched_wakeup, sched_wakeup_new) as tracefs prints them, and
 # prints a summary of the tasks:
 #
-#   longest_wait_ms   the longest time that a task was runnable and did not run
-#   longest_idle_ms   the longest time that a CPU was idle while another had two runnable tasks
-#   idle_over         how often that lasted longer than `ticks_ms`
-#   idle_total_ms     how long it was in all
+#   longest_wait_ms   the longest time for which a task was runnable but did not run
+#   longest_idle_ms   the longest time for which a CPU was idle while another had two runnable tasks
+#   idle_over         how many times that lasted longer than `ticks_ms`
+#   idle_total_ms     the total of these times
 #   settled_ms        from the start of the first of `pids` until all of them ran on CPUs below `big`
-#   on_big_percent    of the time that they ran after that, how much was there
+#   on_big_percent    the part of their run time after that which was there
 #
-# Kernel threads do not count as waiting: most may run on one CPU only. All this from the mark "begin" on;
-# before it there is a switch on every CPU, which tells what it runs.
+# Kernel threads do not count as waiting, because most of them may run on one CPU only. All of this counts
+# from the mark "begin" on; before it there is a switch on every CPU, which shows its running task.
 
 BEGIN {
 	split(pids, list, " ")
@@ -53,7 +53,7 @@ function max(a, b) {
 	return a > b ? a : b
 }
 
-# Which CPUs are idle although another has two runnable tasks?
+# Finds the CPUs that are idle although another one has two runnable tasks.
 function look_for_idle_cpus(    cpu, crowded, length_) {
 	for (cpu in current)
 		if (current[cpu] != 0 && waiting[cpu] > 0)
@@ -73,7 +73,7 @@ function look_for_idle_cpus(    cpu, crowded, length_) {
 	}
 }
 
-# One of ours has run on `cpu` until now, or runs on.
+# One of the tasks has run on `cpu` until now, or continues to run.
 function account(pid, cpu) {
 	if (settled >= 0) {
 		ran += now - max(began[pid], start + settled)

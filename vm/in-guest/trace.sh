@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Recording what the kernel's scheduler does, for trace.awk; sourced after lib.sh.
+# Functions that record the kernel's scheduling events for trace.awk; to be sourced after lib.sh.
 
 tracing=/sys/kernel/tracing
 recording=$(mktemp)
@@ -25,7 +25,7 @@ record() {
 	return "$status"
 }
 
-# analyse [-v VARIABLE=VALUE...]: what trace.awk has to say of the recording, in its variables
+# analyse [-v VARIABLE=VALUE...]: sets variables to trace.awk's results for the recording
 analyse() {
 	local line
 	while read -r line; do
@@ -33,7 +33,7 @@ analyse() {
 	done < <(awk "$@" -f "$(dirname "$0")/trace.awk" "$recording")
 }
 
-# at_most A B: fractions
+# at_most A B: is A at most B? They may be fractions
 at_most() {
 	awk -v a="$1" -v b="$2" 'BEGIN { exit !(a <= b) }' || {
 		echo "is $1, expected at most $2"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The verifier's cost of each BPF program, for any loader that uses libbpf: a library for LD_PRELOAD, which asks
- * the kernel for its figures as programs are loaded (BPF_LOG_STATS) and appends a line for each to $VERIFIER_COSTS:
+ *the kernel for its statistics when programs are loaded (BPF_LOG_STATS) and appends a line for each program to
+ * $VERIFIER_COSTS:
  *
  *	PROGRAM	INSTRUCTIONS STATES MICROSECONDS
  */
@@ -18,7 +19,7 @@
 
 #define MOST_BYTES 1024
 
-/* glibc's own is what this stands in for. */
+/* This replaces glibc's function. */
 static long raw_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
 	register long r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = f;

@@ -1,6 +1,6 @@
-# Where an rt-app file's tasks are, from the text of an ftrace, the kernel's or the simulator's (sched_switch,
-# sched_wakeup, sched_migrate_task): at each of `samples`, in ms from when the first of `tasks` got a CPU, a line with
-# the tasks of each CPU that has any, by name. Instances of a task are alike.
+# The places of an rt-app file's tasks, from the ftrace text of the kernel or the simulator (sched_switch,
+# sched_wakeup, sched_migrate_task). For each of `samples`, in ms since the first of `tasks` got a CPU, prints
+# a line with the tasks of each CPU that has any, by name. Instances of a task are not distinguished.
 
 BEGIN {
 	samples_left = split(samples, sample, " ")

@@ -1,6 +1,6 @@
 //! Costs that sysfs does not have: the kernel's time for switches, wakeups and ticks on this
-//! computer, measured with small programs. Each figure is the median of many; another load on the
-//! computer makes them worthless.
+//! computer, measured with small programs. Each figure is the median of many measurements; other
+//! load on the computer makes them worthless.
 
 use crate::found::{Found, Measured};
 use rustix::io::{read, write};
@@ -19,21 +19,21 @@ use std::time::{Duration, Instant};
 /// The number of rounds that are timed together, and of measurements.
 const ROUNDS: u32 = 200;
 const BATCHES: usize = 15;
-/// The number of timers, and how far ahead they are set.
+/// The number of timers, and the delay until they expire.
 const TIMERS: usize = 200;
 const TIMER_NS: u64 = 500_000;
-/// For how long ticks are observed, and their minimum duration.
+/// How long ticks are observed, and their minimal duration.
 const TICKS: Duration = Duration::from_millis(400);
 const LEAST_TICK_NS: u64 = 300;
-/// The value for costs too small to be measured.
+/// The value for costs that are too small to be measured.
 const LEAST_NS: u64 = 100;
-/// A buffer that is fetched from another CPU: its lines, and the words of a line.
+/// The buffer that is fetched from another CPU: its number of lines, and the words per line.
 const LINES: usize = 1024;
 const WORDS: usize = machine::CACHE_LINE as usize / size_of::<u64>();
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// Adds measurements to `found`, which must be this computer: for each kind of CPU on its first
-/// one.
+/// Adds measurements to `found`, which must be this computer. Each kind of CPU is measured on its
+/// first CPU.
 pub fn calibrate(found: &mut Found) -> io::Result<()> {
     let numbers: Vec<usize> = found.cpus.keys().copied().collect();
     for &number in &numbers {
@@ -58,7 +58,7 @@ fn measure(found: &Found, cpu: usize) -> io::Result<Measured> {
     let transfer = transfer()?;
     let one_way = ping_pong(cpu, cpu)?;
     let together = one_way.saturating_sub(transfer).max(2 * LEAST_NS);
-    // Neither can be longer than both.
+    // Neither cost can exceed their sum.
     let context_switch_ns = switch(cpu)?.clamp(LEAST_NS, together - LEAST_NS);
     let wakeup_ns = together - context_switch_ns;
     let exit = found.cpus[&cpu].idle_states.first();
@@ -82,7 +82,7 @@ fn measure(found: &Found, cpu: usize) -> io::Result<Measured> {
         context_switch_ns,
         wakeup_ns,
         ipi_near_ns: near,
-        // If all CPUs are near, none is far.
+        // If all CPUs are near, there is no far one.
         ipi_far_ns: far.or(near),
         refill_near_ns: refill_near,
         refill_far_ns: refill_far.or(refill_near),
@@ -91,7 +91,8 @@ fn measure(found: &Found, cpu: usize) -> io::Result<Measured> {
     })
 }
 
-/// A CPU with the same last-level cache as `cpu`, and one with another; no hardware thread of its core.
+/// A CPU with the same last-level cache as `cpu`, and one with another cache; neither is a hardware
+/// thread of its core.
 fn others(found: &Found, cpu: usize) -> (Option<usize>, Option<usize>) {
     let caches = found.caches.iter();
     let mine = caches
@@ -134,7 +135,7 @@ fn median(mut all: Vec<u64>) -> u64 {
     all.get(all.len() / 2).copied().unwrap_or(0)
 }
 
-/// A byte into a pipe and out of it, without a waiting thread.
+/// Writing a byte to a pipe and reading it, without a waiting thread.
 fn transfer() -> io::Result<u64> {
     let (output, input) = pipe()?;
     time(|| {
@@ -146,13 +147,14 @@ fn transfer() -> io::Result<u64> {
     })
 }
 
-/// A byte through a pipe from a thread on CPU `a` to one on CPU `b`, which waits for it, or back.
+/// Sending a byte through a pipe from a thread on CPU `a` to one on CPU `b` that waits for it, or
+/// back.
 fn ping_pong(a: usize, b: usize) -> io::Result<u64> {
     let (there, back) = (pipe()?, pipe()?);
     std::thread::scope(|scope| {
         let echo = |from: OwnedFd, to: OwnedFd| {
             pin(&[b])?;
-            // Until the other end is closed.
+            // This ends when the other end is closed.
             while read(&from, &mut [0])? == 1 {
                 write(&to, &[0])?;
             }
@@ -192,7 +194,7 @@ fn switch(cpu: usize) -> io::Result<u64> {
             let (since, switches) = (Instant::now(), switches());
             yields()?;
             let ns = since.elapsed().as_nanos() as u64;
-            // As a rule, the other thread yielded as often as this one.
+            // Usually the other thread yielded as often as this one.
             let both = 2 * self::switches().saturating_sub(switches);
             let own = alone * (u64::from(ROUNDS) + both / 2);
             all.extend(ns.saturating_sub(own).checked_div(both));
@@ -208,7 +210,7 @@ fn yields() -> io::Result<()> {
     Ok(())
 }
 
-/// How often the calling thread has left its CPU.
+/// How many times the calling thread has left its CPU.
 fn switches() -> u64 {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let lines = status
@@ -219,15 +221,15 @@ fn switches() -> u64 {
         .sum()
 }
 
-/// The delay from a timer's expiry until its thread runs, on a CPU that is busy and so does not
-/// idle.
+/// The delay from a timer's expiry until its thread runs, on a CPU that is kept busy so that it
+/// does not idle.
 fn timer(cpu: usize) -> io::Result<u64> {
     use std::sync::atomic::{AtomicBool, Ordering};
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let other = scope.spawn(|| {
             pin(&[cpu])?;
-            // This thread only; it gives way to any other.
+            // This affects only this thread, which gives way to any other.
             nice(19)?;
             while !done.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
@@ -298,7 +300,7 @@ fn tick(hz: Option<u32>) -> Option<u64> {
         last = this;
     }
     let expected = (TICKS.as_nanos() as u64 * hz / NS_PER_S) as usize;
-    // There are other interrupts, and slow reads of the clock; the ticks are the longest gaps.
+    // Other interrupts and slow reads of the clock also make gaps; the ticks are the longest ones.
     gaps.sort_unstable_by(|a, b| b.cmp(a));
     gaps.truncate(expected);
     (gaps.len() == expected && expected > 0).then(|| median(gaps))

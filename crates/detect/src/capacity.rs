@@ -15,7 +15,7 @@ pub enum Measure {
     DmipsMhz,
     /// hwloc's `LinuxCapacity` of a kind of CPU.
     LinuxCapacity,
-    /// `cpuinfo_max_freq`, kHz: does not show the work per cycle.
+    /// `cpuinfo_max_freq`, kHz, which does not show the work per cycle.
     MaxFrequency,
 }
 
@@ -31,11 +31,11 @@ impl fmt::Display for Measure {
     }
 }
 
-/// If CPUs with one maximum frequency differ in performance by more than this, in percent, they are
-/// ranked and not measured, as AMD's preferred cores are.
+/// If the performance of CPUs with the same maximum frequency differs by more than this, in
+/// percent, the numbers are a ranking and not a measure, as for AMD's preferred cores.
 const RANKED_PCT: u32 = 3;
-/// Two measures contradict each other about two CPUs if each makes another one faster by this
-/// percentage.
+/// Two measures contradict each other about two CPUs if each rates a different CPU as faster by
+/// this percentage.
 const CONTRADICTS_PCT: u64 = 5;
 /// The fastest CPU's capacity, as in today's kernels.
 const FULL: u64 = 1024;
@@ -46,8 +46,8 @@ pub(crate) struct Capacities {
     pub by: Option<Measure>,
 }
 
-/// Chooses the measure for the CPUs of `found`. Rejected measures and the reasons go into its
-/// warnings.
+/// Chooses the measure for the CPUs of `found`. Rejected measures, with the reasons, are added to
+/// its warnings.
 pub(crate) fn capacities(found: &mut Found) -> Capacities {
     let mut measures: Vec<(Measure, BTreeMap<usize, u32>)> = Vec::new();
     for measure in [
@@ -66,7 +66,7 @@ pub(crate) fn capacities(found: &mut Found) -> Capacities {
             measures.push((measure, known));
         } else if !known.is_empty() {
             found.warnings.push(format!(
-                "{measure} is known for only {} of {} CPUs: not used",
+                "{measure} is known for only {} of {} CPUs, so it is not used",
                 known.len(),
                 found.cpus.len()
             ));
@@ -75,7 +75,7 @@ pub(crate) fn capacities(found: &mut Found) -> Capacities {
     if is_ranking(&measures) {
         measures.retain(|(measure, _)| *measure != Measure::HighestPerf);
         found.warnings.push(format!(
-            "{} ranks CPUs of the same highest frequency: not used",
+            "{} only ranks CPUs with the same highest frequency, so it is not used",
             Measure::HighestPerf
         ));
     }
@@ -85,7 +85,7 @@ pub(crate) fn capacities(found: &mut Found) -> Capacities {
         if found.cpus.values().any(|cpu| cpu.kind.is_some()) {
             found
                 .warnings
-                .push("no data on the CPUs' speeds: all count as equal".to_owned());
+                .push("no data on the CPUs' speeds, so all CPUs count as equal".to_owned());
         }
         return Capacities {
             of: found.cpus.keys().map(|&cpu| (cpu, FULL as u32)).collect(),
@@ -95,17 +95,17 @@ pub(crate) fn capacities(found: &mut Found) -> Capacities {
     for (other, others) in &measures {
         if flat(others) && !flat(values) {
             found.warnings.push(format!(
-                "{other} is the same for all CPUs, {measure} is not: used {measure}"
+                "{other} is the same for all CPUs and {measure} is not, so {measure} is used"
             ));
         } else if let Some((a, b)) = contradiction(values, others) {
             found.warnings.push(format!(
-                "CPU {a} is faster than CPU {b} by {measure}, and slower by {other}: used {measure}"
+                "CPU {a} is faster than CPU {b} by {measure} and slower by {other}, so {measure} is used"
             ));
         }
     }
     if *measure == Measure::MaxFrequency && !flat(values) {
         found.warnings.push(
-            "capacities are by the highest frequency alone: cores may do more or less in a cycle"
+            "capacities follow only from the highest frequency, although cores may differ in work per cycle"
                 .to_owned(),
         );
     }
@@ -138,12 +138,12 @@ fn is_ranking(measures: &[(Measure, BTreeMap<usize, u32>)]) -> bool {
         .any(|(least, most)| most * 100 > least * (100 + RANKED_PCT))
 }
 
-/// Two CPUs of which the first is faster by `a`, and the second by `b`.
+/// Two CPUs, the first of which is faster according to `a`, and the second according to `b`.
 fn contradiction(a: &BTreeMap<usize, u32>, b: &BTreeMap<usize, u32>) -> Option<(usize, usize)> {
     let faster = |values: &BTreeMap<usize, u32>, one: usize, other: usize| {
         u64::from(values[&one]) * 100 > u64::from(values[&other]) * (100 + CONTRADICTS_PCT)
     };
-    // One CPU of each pair of values is enough.
+    // It is enough to compare one CPU for each pair of values.
     let mut unlike: BTreeMap<(u32, u32), usize> = BTreeMap::new();
     for (&cpu, &value) in a {
         unlike.entry((value, b[&cpu])).or_insert(cpu);

@@ -1,4 +1,4 @@
-//! A machine as its device tree describes it, a blob such as `/sys/firmware/fdt` or a kernel's `.dtb`.
+//! A machine as described by its device tree, a blob such as `/sys/firmware/fdt` or a kernel's `.dtb`.
 
 use crate::capacity::Measure;
 use crate::found::{Cpu, Found, OppFound};
@@ -8,7 +8,7 @@ use machine::input::BadInput;
 use machine::{Cache, CpuMask, IdleState};
 use std::collections::BTreeMap;
 
-/// The depth limit of nodes, beyond any real tree.
+/// The limit on the depth of nodes, which no real tree reaches.
 const DEEPEST: usize = 64;
 
 /// A node with its properties and children.
@@ -101,7 +101,7 @@ pub fn device_tree(file: &str, blob: &[u8]) -> Result<Found, Box<BadInput>> {
             .cpus
             .insert(number, cpu(node, siblings, cluster, &by_handle));
     }
-    // CPUs whose table is shared share a clock; other tables say nothing.
+    // CPUs with a shared table share a clock; other tables say nothing about clocks.
     for (handle, cpus) in &tables {
         if by_handle
             .get(handle)
@@ -215,7 +215,7 @@ fn cpu(
     let mut measures = BTreeMap::new();
     let mhz = opps.last().map(|opp: &OppFound| opp.khz / 1000);
     if let Some(dmips) = node.cell("capacity-dmips-mhz") {
-        // Without frequencies they are assumed to be equal, as in the kernel.
+        // CPUs without frequencies are assumed to be equal, as in the kernel.
         let capacity = dmips.checked_mul(mhz.unwrap_or(1));
         measures.extend(capacity.map(|capacity| (Measure::DmipsMhz, capacity)));
     }
@@ -288,12 +288,12 @@ fn idle_state(node: &Node) -> IdleState {
     }
 }
 
-/// The caches that CPUs refer to by `next-level-cache`.
+/// The caches to which CPUs refer by `next-level-cache`.
 fn caches(cpus: &[&Node], found: &Found, by_handle: &BTreeMap<u32, &Node>) -> Vec<Cache> {
     let mut caches: BTreeMap<u32, Cache> = BTreeMap::new();
     for &number in found.cpus.keys() {
         let mut next = cpus[number].cell("next-level-cache");
-        // From the first level, which is not described, to the fourth.
+        // Starts from the first level, which has no node, and continues to the fourth.
         for level in 2..=4 {
             let Some((handle, node)) =
                 next.and_then(|handle| Some((handle, by_handle.get(&handle)?)))

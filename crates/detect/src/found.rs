@@ -1,4 +1,4 @@
-//! The description of a machine, from any source.
+//! The description of a machine from any source.
 
 use crate::capacity::Measure;
 use crate::governor::Decider;
@@ -16,15 +16,15 @@ pub struct Found {
     pub hz: Option<u32>,
     /// The CPUs that are online, by number.
     pub cpus: BTreeMap<usize, Cpu>,
-    /// CPUs that have only a number.
+    /// The CPUs about which nothing but the number is known.
     pub offline: CpuMask,
     /// Caches of data from the second level on.
     pub caches: Vec<Cache>,
     /// The CPUs of each NUMA node with CPUs, in the order of the nodes.
     pub nodes: Vec<CpuMask>,
-    /// The distance from each of `nodes` to each of them; empty if unknown.
+    /// The distances between `nodes`, a row for each; empty if unknown.
     pub distances: Vec<Vec<u32>>,
-    /// Missing or odd facts.
+    /// Warnings about missing or implausible facts.
     pub warnings: Vec<String>,
 }
 
@@ -41,17 +41,17 @@ pub struct Cpu {
     pub kind: Option<String>,
     /// Measures of its speed.
     pub measures: BTreeMap<Measure, u32>,
-    /// The kernel's ranking of it among CPUs, if any; a higher one is preferred.
+    /// The kernel's priority for the CPU, if any; a higher one is preferred.
     pub priority: Option<u32>,
     /// Its frequencies, rising.
     pub opps: Vec<OppFound>,
-    /// The OPPs between the lowest and the highest are assumptions.
+    /// Whether the OPPs between the lowest and the highest are assumptions.
     pub assumed_opps: bool,
-    /// The decider on its frequency, where sysfs shows one.
+    /// The control of its frequency, if sysfs shows it.
     pub decider: Option<Decider>,
-    /// From a frequency request until the frequency is reached, ns.
+    /// The time from a frequency request until the frequency is reached, ns.
     pub transition_latency_ns: Option<u64>,
-    /// From the shallowest to the deepest, without polling.
+    /// Its idle states from the shallowest to the deepest, without polling.
     pub idle_states: Vec<IdleState>,
     /// Measured costs of kernel operations.
     pub costs: Option<Measured>,
@@ -60,21 +60,21 @@ pub struct Cpu {
 /// Measured costs of kernel operations, ns; see [`machine::Costs`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
-    /// From the decision to switch until the next task's first instruction.
+    /// The time from the decision to switch until the next task's first instruction.
     pub context_switch_ns: u64,
     /// Waking a task up, on the waking CPU.
     pub wakeup_ns: u64,
     /// A reschedule IPI to a CPU with the same last-level cache; `None` if there is no such CPU.
     pub ipi_near_ns: Option<u64>,
-    /// The same to one with another.
+    /// A reschedule IPI to a CPU with a different last-level cache.
     pub ipi_far_ns: Option<u64>,
     /// A line of memory from a CPU with the same last-level cache.
     pub refill_near_ns: Option<u64>,
-    /// The same from one with another.
+    /// A line of memory from a CPU with a different last-level cache.
     pub refill_far_ns: Option<u64>,
     /// The timer tick, if it was seen.
     pub tick_ns: Option<u64>,
-    /// From a timer's expiry until its task is woken up.
+    /// The time from a timer's expiry until its task is woken up.
     pub timer_irq_ns: u64,
 }
 

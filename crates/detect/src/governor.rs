@@ -1,4 +1,4 @@
-//! The deciders on a machine's frequencies, by its cpufreq drivers, governors and preferences.
+//! The control of a machine's frequencies: its cpufreq drivers, governors and preferences.
 
 use crate::sysfs::Folder;
 use machine::{Governor, Preference};
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// A decider on a CPU's frequency.
+/// The control of a CPU's frequency.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Decider {
     /// `scaling_driver`.
@@ -17,7 +17,7 @@ pub struct Decider {
     preference: Option<String>,
 }
 
-/// As people say it: `hwp, balance_performance`, or the governor's name.
+/// Its usual name: `hwp, balance_performance`, or the governor's name.
 impl fmt::Display for Decider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.governor(), &self.preference) {
@@ -39,19 +39,19 @@ impl Decider {
         })
     }
 
-    /// Does the driver decide, without a governor of cpufreq's? In their active modes, which
-    /// `/sys/devices/system/cpu/{intel_pstate,amd_pstate}/status` also tells, drivers are called so; in the others
-    /// intel_cpufreq and amd-pstate.
+    /// Does the driver decide without a cpufreq governor? Drivers have these names in their active modes,
+    /// which `/sys/devices/system/cpu/{intel_pstate,amd_pstate}/status` also shows; in other modes they are
+    /// called intel_cpufreq and amd-pstate.
     fn is_in_active_mode(&self) -> bool {
         ["intel_pstate", "amd-pstate-epp"].contains(&&*self.driver)
     }
 
-    /// Does a frequency follow what a scheduler asks for (`scx_bpf_cpuperf_set()`)?
+    /// Does the frequency follow a scheduler's requests (`scx_bpf_cpuperf_set()`)?
     pub fn follows_requests(&self) -> bool {
         self.governor() == Some(Governor::Schedutil)
     }
 
-    /// As a machine file has it; `None` for one that is not modelled.
+    /// The governor's name in machine files; `None` for one that is not modelled.
     pub(crate) fn governor(&self) -> Option<Governor> {
         let preference = || self.preference.as_deref().map(nearest);
         match &*self.driver {
@@ -66,17 +66,17 @@ impl Decider {
         }
     }
 
-    /// The information that [`Decider::governor`] loses.
+    /// A warning about the information that [`Decider::governor`] loses.
     fn warning(&self) -> Option<String> {
         match (self.governor(), &self.preference) {
             (None, _) => Some(format!(
-                "{self} chooses the frequencies, which is not modelled: no governor is given, so it is schedutil"
+                "{self} chooses the frequencies, which is not modelled; the default governor, schedutil, is used"
             )),
             (Some(Governor::Hwp(taken) | Governor::AmdPstate(taken)), Some(preference))
                 if taken.name() != preference =>
             {
                 Some(format!(
-                    "energy_performance_preference is {preference}: {} is taken",
+                    "energy_performance_preference is {preference}; {} is used",
                     taken.name()
                 ))
             }
@@ -99,7 +99,8 @@ fn nearest(word: &str) -> Preference {
     }
 }
 
-/// The decider for most of these CPUs, and warnings of what a machine file cannot say.
+/// The control of most of these CPUs, and warnings about settings that a machine file cannot
+/// express.
 pub(crate) fn most<'a>(
     deciders: impl Iterator<Item = &'a Decider>,
 ) -> (Option<Governor>, Vec<String>) {
@@ -107,7 +108,7 @@ pub(crate) fn most<'a>(
     for decider in deciders {
         *counts.entry(decider).or_default() += 1;
     }
-    // Of equals the first.
+    // Among equals, take the first.
     let Some((most, _)) = counts.iter().rev().max_by_key(|(_, count)| **count) else {
         return (None, Vec::new());
     };
@@ -115,14 +116,14 @@ pub(crate) fn most<'a>(
     if counts.len() > 1 {
         let names: Vec<String> = counts.keys().map(ToString::to_string).collect();
         warnings.push(format!(
-            "CPUs' frequencies are decided on differently ({}): {most} is taken for all",
+            "the CPUs have different governors ({}); {most} is used for all",
             names.join("; ")
         ));
     }
     (most.governor(), warnings)
 }
 
-/// The parties that choose the CPUs' frequencies, without duplicates, from the sysfs at `root`; empty if frequencies
+/// The controls of the CPUs' frequencies, without duplicates, from the sysfs at `root`; empty if frequencies
 /// never change.
 pub fn deciders(root: &Path) -> Vec<Decider> {
     let all = Folder(root.join("devices/system/cpu/cpufreq"));
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn who_decides_is_the_governor_or_a_driver_in_its_active_mode() {
+    fn the_decider_is_the_governor_or_a_driver_in_its_active_mode() {
         for (driver, governor, preference, expected, shown) in [
             (
                 "intel_pstate",

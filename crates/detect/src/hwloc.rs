@@ -1,4 +1,4 @@
-//! A machine as hwloc describes it in XML (`lstopo machine.xml`).
+//! A machine as described by hwloc's XML (`lstopo machine.xml`).
 
 use crate::capacity::Measure;
 use crate::found::{Cpu, Found};
@@ -8,7 +8,7 @@ use machine::{Cache, CpuMask};
 use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::BTreeMap;
 
-/// The machine of `text`, the content of `file`, as versions 1 and 2 of the format have it.
+/// The machine that `text`, the content of `file`, describes in version 1 or 2 of the format.
 pub fn hwloc(file: &str, text: &str) -> Result<Found, Box<BadInput>> {
     let options = ParsingOptions {
         // Each file begins with the name of its DTD.
@@ -171,7 +171,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Between `nodes`, in their order; empty if the file does not have them for all nodes.
+    /// The distances between `nodes`, in their order; empty if the file lacks any of them.
     fn distances(
         &self,
         root: Node,
@@ -205,7 +205,7 @@ impl Reader<'_> {
             return Err(self.bad(
                 latencies,
                 format!("{} distances of {count} nodes", values.len()),
-                "expected a distance from each node to each",
+                "expected a distance for each pair of nodes",
             ));
         }
         let places: Option<Vec<usize>> = nodes
@@ -220,7 +220,7 @@ impl Reader<'_> {
     }
 }
 
-/// The model of its CPUs, and the number of packages.
+/// The model name of its CPUs, and the number of packages.
 fn description(root: Node) -> String {
     let objects = || {
         root.descendants()

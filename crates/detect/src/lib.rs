@@ -1,5 +1,5 @@
-//! Detecting a machine, and writing its machine file: from sysfs, from hwloc's XML, or from a
-//! device tree; and by measurement.
+//! Detects a machine from sysfs, hwloc's XML or a device tree, measures its costs, and writes its
+//! machine file.
 //!
 //! Each source makes a [`Found`]; [`Found::machine_file`] is the same for all.
 

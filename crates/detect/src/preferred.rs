@@ -6,8 +6,8 @@ use machine::CpuMask;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// For this highest performance intel_pstate ranks by a register (`CPPC_MAX_PERF`), which user
-/// space cannot read.
+/// With this highest performance, intel_pstate ranks by a register that user space cannot read
+/// (`CPPC_MAX_PERF`).
 const NOT_SAID: u32 = 255;
 
 impl Found {
@@ -44,7 +44,7 @@ impl Found {
             .collect();
         writeln!(
             out,
-            "\n# Linux is told this ranking, and takes all CPUs to have the same capacity.\n\
+            "\n# Linux gets this ranking and assumes that all CPUs have the same capacity.\n\
              [preferred]\nsource = \"{}: the cpufreq driver's ranking\"\npriority = {{ {} }}",
             self.source,
             ranks.join(", ")

@@ -1,4 +1,4 @@
-//! A machine as the kernel describes it below `/sys`, or as a copy of it does.
+//! A machine as described by the kernel below `/sys`, or by a copy of it.
 
 use crate::capacity::Measure;
 use crate::found::{Cpu, Found, OppFound};
@@ -37,7 +37,7 @@ impl Folder {
         self.text(name)?.parse().ok()
     }
 
-    /// The numbers of the entries that are called `prefix` and a number, rising.
+    /// The numbers of the entries whose names are `prefix` and a number, rising.
     pub(crate) fn numbered(&self, prefix: &str) -> Vec<usize> {
         let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
         let mut numbers: Vec<usize> = entries
@@ -64,7 +64,7 @@ impl Folder {
     }
 }
 
-/// The CPUs that are online, by the sysfs at `root`; the error says what was expected.
+/// The online CPUs according to the sysfs at `root`. The error says what was expected.
 pub fn online(root: &Path) -> Result<CpuMask, String> {
     let file = root.join("devices/system/cpu/online");
     let list = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -80,7 +80,7 @@ pub fn tick_hz() -> u32 {
 }
 
 /// The machine of the sysfs at `root`, which is `/sys`, a copy of it, or a folder with a copy in
-/// `sys`. The error says what was expected. Missing facts are left out.
+/// `sys`. The error says what was expected. Missing facts are omitted.
 pub fn sysfs(root: &Path) -> Result<Found, String> {
     let root = match root.join("sys/devices/system/cpu").is_dir() {
         true => root.join("sys"),
@@ -219,7 +219,8 @@ fn priority(all: &Folder, folder: &Folder, cpufreq: &Folder) -> Option<u32> {
         .filter(|_| ranks)
 }
 
-/// The kind of its core: by the perf event's name on hybrid x86, by the MIDR on arm64.
+/// The kind of its core: from the name of the perf event source on hybrid x86, from the MIDR on
+/// arm64.
 fn kind(sys: &Folder, folder: &Folder, number: usize) -> Option<String> {
     for (pmu, name) in [
         ("cpu_core", "p-core"),
@@ -309,7 +310,7 @@ fn opps(cpufreq: &Folder) -> (Vec<OppFound>, bool) {
     (khz.into_iter().map(opp).collect(), true)
 }
 
-/// Every idle state but polling.
+/// Every idle state except polling.
 fn idle_states(cpuidle: &Folder) -> Vec<IdleState> {
     let state = |number: usize| {
         let state = cpuidle.at(format!("state{number}"));
@@ -372,7 +373,7 @@ pub(crate) fn hex_mask(text: &str) -> Option<CpuMask> {
     Some(mask)
 }
 
-/// Nodes and distances; nodes that have memory only are left out.
+/// Nodes and distances, without nodes that have only memory.
 fn nodes(sys: &Folder, found: &mut Found, online: &CpuMask) {
     let folder = sys.at("devices/system/node");
     let numbers = folder.numbered("node");
@@ -394,7 +395,7 @@ fn nodes(sys: &Folder, found: &mut Found, online: &CpuMask) {
         let row = distance.split_whitespace().filter_map(|it| it.parse().ok());
         found.distances.push(row.collect());
     }
-    // A row has an entry for each node, also for those without CPUs.
+    // A row has an entry for each node, including those without CPUs.
     let complete = found.distances.iter().all(|row| row.len() == numbers.len());
     match complete && found.distances.len() > 1 {
         true => {
@@ -410,7 +411,7 @@ fn nodes(sys: &Folder, found: &mut Found, online: &CpuMask) {
         .fold(CpuMask::EMPTY, |all, node| all.or(node));
     if !found.nodes.is_empty() && in_nodes != *online {
         found.warnings.push(format!(
-            "CPUs {} are in no NUMA node: one node for all",
+            "CPUs {} are in no NUMA node, so one node is used for all CPUs",
             online.without(&in_nodes)
         ));
         found.nodes.clear();

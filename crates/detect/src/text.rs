@@ -7,12 +7,12 @@ use machine::{Cache, CpuMask, Governor, Numa};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The throughput of two threads of a core, relative to one, if not measured: a typical gain.
+/// The throughput of two threads of a core relative to one, if it was not measured: a typical gain.
 const SMT_THROUGHPUT: f64 = 1.25;
 /// The transition latency if the driver does not report it (CPPC's and intel_pstate's do not), us.
 const TRANSITION_LATENCY_US: u64 = 10;
 
-/// Equal CPUs: a core type.
+/// A core type: a set of equal CPUs.
 struct Kind<'a> {
     name: String,
     capacity: u32,
@@ -22,9 +22,9 @@ struct Kind<'a> {
 
 /// A machine file, and remarks for its reader.
 pub struct MachineFile {
-    /// TOML, as `docs/machine-format.md` says.
+    /// TOML in the format of `docs/machine-format.md`.
     pub text: String,
-    /// One line each.
+    /// The remarks, one line each.
     pub warnings: Vec<String>,
 }
 
@@ -46,16 +46,17 @@ impl Found {
         }
     }
 
-    /// Leaves out facts that the format cannot express, with a warning.
+    /// Removes facts that the format cannot express, with a warning.
     fn nest(&mut self) {
         let node_of =
             |nodes: &[CpuMask], cpu: usize| nodes.iter().position(|node| node.contains(cpu));
-        // A cache or core across nodes: firmware that splits what it should not.
+        // A cache or core that spans nodes, because the firmware splits it.
         let nodes = std::mem::take(&mut self.nodes);
         let across = |span: &CpuMask| nodes.iter().filter(|node| node.intersects(span)).count() > 1;
         if self.cpus.values().any(|cpu| across(&cpu.siblings)) {
             self.warnings.push(
-                "hardware threads of a core are in several nodes: one node for all".to_owned(),
+                "hardware threads of a core are in several nodes, so one node is used for all CPUs"
+                    .to_owned(),
             );
             self.nodes = vec![self.online()];
             self.distances.clear();
@@ -68,7 +69,7 @@ impl Found {
                 .collect();
             for cache in &split {
                 self.warnings.push(format!(
-                    "the L{} of CPUs {} is in several nodes: one in each, as the kernel takes it",
+                    "the L{} of CPUs {} spans several nodes; it is split into one per node, as the kernel does",
                     cache.level, cache.cpus
                 ));
                 let parts = nodes
@@ -112,7 +113,7 @@ impl Found {
         }
         if self.distances != given {
             self.warnings.push(
-                "distances differ by direction or have odd values: the larger ones are taken"
+                "distances differ by direction or are implausible; the larger ones are used"
                     .to_owned(),
             );
         }
@@ -123,7 +124,7 @@ impl Found {
         let nests = |level: u32| numa.partition(count, level).is_some();
         if !numa.levels(count).into_iter().all(nests) {
             self.warnings.push(
-                "the nodes' distances form no groups: left out, so that any two nodes are 20 apart"
+                "the nodes' distances form no groups; they are omitted, so any two nodes are 20 apart"
                     .to_owned(),
             );
             self.distances.clear();
@@ -189,7 +190,7 @@ impl Found {
         if powers {
             writeln!(
                 out,
-                "\n# The energy model says what cores draw while they compute, and nothing of the rest.\n\
+                "\n# The energy model gives the power of cores while they compute, and nothing about the rest.\n\
                  [power]\nsource = \"not known: 0\"\nrest_mw = 0"
             )?;
         }
@@ -419,7 +420,7 @@ fn kinds<'a>(found: &'a Found, capacities: &Capacities) -> Vec<Kind<'a>> {
             false => names[index].clone(),
         };
     }
-    // Of equal capacity, but different in another property.
+    // CPUs of equal capacity that differ in another property.
     for index in 1..kinds.len() {
         if kinds[..index]
             .iter()
@@ -459,7 +460,7 @@ fn write_kind(out: &mut String, kind: &Kind, powers: bool) -> std::fmt::Result {
     if kind.like.assumed_opps {
         writeln!(
             out,
-            "\n# Only the lowest and the highest are known, the steps between are estimates."
+            "\n# Only the lowest and the highest frequency are known; the steps in between are estimates."
         )?;
     }
     for opp in &kind.like.opps {
@@ -475,8 +476,8 @@ fn write_kind(out: &mut String, kind: &Kind, powers: bool) -> std::fmt::Result {
     if let Some(mw) = power_mw(kind.like).filter(|_| powers) {
         writeln!(
             out,
-            "\n[core.{name}.power]\nsource = \"the kernel's energy model; voltages are those that its powers are for, 1 V \
-             at most\"\ndynamic_mw = {mw}\nsmt_dynamic = 1.0\nstatic_mw = 0"
+            "\n[core.{name}.power]\nsource = \"the kernel's energy model; voltages are derived \
+             from its powers, 1 V at most\"\ndynamic_mw = {mw}\nsmt_dynamic = 1.0\nstatic_mw = 0"
         )?;
     }
     Ok(())
@@ -511,7 +512,7 @@ fn list(items: impl Iterator<Item = impl ToString>) -> String {
         .join(", ")
 }
 
-/// As a TOML key.
+/// Formats `name` as a TOML key.
 fn key(name: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     match !name.is_empty() && name.chars().all(bare) {
@@ -520,7 +521,7 @@ fn key(name: &str) -> String {
     }
 }
 
-/// As a TOML string.
+/// Formats `text` as a TOML string.
 fn quoted(text: &str) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let text: String = text.chars().map(plain).collect();

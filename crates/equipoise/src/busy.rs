@@ -1,5 +1,5 @@
-//! Other load on this computer, which spoils a recording or a measurement of costs: the CPU time of
-//! all processes but this one and the recorded ones, by /proc.
+//! Other load on this computer, which spoils a recording or a measurement of costs: the CPU time,
+//! by /proc, of all processes except this one and the recorded ones.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,7 +10,7 @@ const NAMED: usize = 3;
 /// A process with less than this part of a CPU is not named.
 const NAMED_CPUS: f64 = 0.02;
 
-/// The CPU times at the beginning.
+/// The CPU times at the start of an observation.
 pub struct Watch {
     proc: PathBuf,
     cpus: Cpus,
@@ -30,7 +30,7 @@ struct Cpus {
 struct Process {
     name: String,
     parent: i32,
-    /// Its own time.
+    /// The time of the process itself.
     ticks: u64,
     /// The time of its children that have ended.
     childrens_ticks: u64,
@@ -41,16 +41,16 @@ struct Process {
 pub struct Others {
     /// The number of CPUs that they kept busy.
     pub cpus: f64,
-    /// Their part of all CPUs' time, percent.
+    /// Their share of the time of all CPUs, percent.
     pub pct: f64,
     /// The processes with the largest part, and how many CPUs each kept busy.
     names: Vec<(String, f64)>,
-    /// The part of all CPUs' time that a hypervisor gave to others, percent.
+    /// The share of the time of all CPUs that the hypervisor gave to other guests, percent.
     pub stolen_pct: f64,
 }
 
 impl Watch {
-    /// Begins now.
+    /// Starts an observation now.
     pub fn begin() -> Option<Watch> {
         Watch::begin_at(Path::new("/proc"))
     }
@@ -64,8 +64,8 @@ impl Watch {
         })
     }
 
-    /// The load since the beginning, without this process and those of the recorded `load`: a
-    /// process, its descendants and its ended children.
+    /// The load since the start, without this process and the recorded `load`: a process, its
+    /// descendants and its ended children.
     pub fn others(&self, load: Option<i32>) -> Option<Others> {
         self.without(std::process::id() as i32, load)
     }
@@ -182,7 +182,7 @@ fn process(stat: &str) -> Option<Process> {
     })
 }
 
-/// Process `pid` and its descendants, as far as they and their parents are alive.
+/// Process `pid` and its descendants, as long as they and their parents are alive.
 pub fn family(pid: i32) -> Vec<i32> {
     descendants(pid, &processes(Path::new("/proc")))
 }
@@ -216,7 +216,8 @@ mod tests {
         }
     }
 
-    /// The load (10), what it started (11) and its ended children are no others.
+    /// The load (10), the process that it started (11) and its ended children do not count as
+    /// others.
     #[test]
     fn the_load_is_not_foreign() {
         let folder = tempfile::tempdir().unwrap();

@@ -66,7 +66,7 @@ pub fn workload(action: Catalog, output: &Output) -> Result<(), Error> {
             output::show(output, &output::file_name(&name), page)
         }
         Catalog::Check { files, .. } => check(&files, output, |file| {
-            // A path, even where a workload has the same name.
+            // This is a path even if a workload has the same name.
             let path = if file.contains('/') || file == input::STDIN {
                 file.to_owned()
             } else {
@@ -82,8 +82,9 @@ pub fn workload(action: Catalog, output: &Output) -> Result<(), Error> {
     }
 }
 
-/// Of what `scx_bpf_cpuperf_set()` sets (kernel/sched/cpufreq_schedutil.c is its only reader).
-const SCHEDUTIL_ALONE: &str = "these take effect under the governor schedutil alone";
+/// Does the frequency follow `scx_bpf_cpuperf_set()`? Only kernel/sched/cpufreq_schedutil.c reads
+/// its value.
+const SCHEDUTIL_ALONE: &str = "these take effect only under the governor schedutil";
 
 /// The policies.
 pub fn policy(action: Catalog, output: &Output) -> Result<(), Error> {
@@ -119,7 +120,7 @@ pub fn policy(action: Catalog, output: &Output) -> Result<(), Error> {
     }
 }
 
-/// Shows a table for each title: names, with a line about each.
+/// Shows a table for each title: the names, with a line about each.
 fn list(
     what: &str,
     tables: &[(&str, Vec<(&str, String)>)],
@@ -160,7 +161,8 @@ fn check(
     output::show(output, "check", page)
 }
 
-/// How long it lasts, if it says so; a load that needs more CPUs than this machine has does not.
+/// The duration that the load states, if any. A load that needs more CPUs than this machine has
+/// states none.
 fn duration(workload: &dyn Workload) -> Option<String> {
     let machine = Machine::find("smp-8").ok()?;
     workload.check(&machine).ok()?;

@@ -26,9 +26,9 @@ Examples:
   equipoise compare --machine tc2 --workload mixed --policy capacity --runs 1 --trace trace.txt
   equipoise machine show tc2
 
-A file's name may be - for standard input, once. Ctrl-C shows what is complete.
+A file's name may be - for standard input, once. Ctrl-C shows the results so far.
 
-Exit status: 0 when all went well, 1 when a simulation failed, 2 when the command line or a file is \
+Exit status: 0 on success, 1 when a simulation failed, 2 when the command line or a file is \
 wrong, 3 when a scheduler in C failed, 4 when `compare --measured` missed a bound, 130 when it was stopped."
 )]
 pub struct Cli {
@@ -45,13 +45,13 @@ equipoise: which CPU load balancing suits this machine and this load?
 Try one of these; each takes seconds.
 
   equipoise compare --machine tc2 --workload mixed
-      a phone's load on a big.LITTLE board: today's Linux beside our policies, and which is best for what
+      a phone's load on a big.LITTLE board: today's Linux and our policies, and the best of them for each goal
 
   equipoise compare --machine snb-laptop --workload audio --policy eevdf --policy equipoise
       a laptop that plays audio: today's Linux beside our scheduler, with joules
 
   equipoise machine list        equipoise workload list        equipoise policy list
-      what there is; `show NAME` says more, and files of your own go where names go
+      lists the built-in ones; `show NAME` says more, and your own files can replace names
 
   equipoise help compare
       all options, with examples
@@ -59,25 +59,25 @@ Try one of these; each takes seconds.
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Run published experiments: their tables beside the simulated ones
+    /// Run published experiments: their tables next to the simulated ones
     #[command(after_help = "\
 Examples:
-  equipoise reproduce                                       all tables; hours
-  equipoise reproduce mixed-capacity --rows 'sysbench_*'    some rows of one
+  equipoise reproduce                                       all tables; takes hours
+  equipoise reproduce mixed-capacity --rows 'sysbench_*'    some rows of one table
   equipoise reproduce hperf-hmp --scale 10 --format csv     a tenth of PARSEC's work, for a spreadsheet")]
     Reproduce(Reproduce),
     /// Run a workload on a machine under several schedulers: which is best for what, and by how much
     #[command(after_help = "\
 Examples:
   equipoise compare --machine tc2 --workload mixed                             today's Linux and our policies
-  equipoise compare --machine tc2 --workload mixed --all-policies              and the published designs
-  equipoise compare --machine tc2 --workload mixed --goal latency --runs 50    the one that answers soonest
+  equipoise compare --machine tc2 --workload mixed --all-policies              also the published designs
+  equipoise compare --machine tc2 --workload mixed --goal latency --runs 50    judged by latency alone
   equipoise compare --machine my-board.toml --workload my-rt-app.json --policy eevdf --policy capacity
-  equipoise compare --machine tc2 --workload hackbench --all                   every number there is
+  equipoise compare --machine tc2 --workload hackbench --all                   all measures
   equipoise compare --machine tc2 --workload hackbench --format csv            run by run, for R or pandas
   equipoise compare --machine smp-8 --workload busy+audio --policy capacity:misfit=false
   equipoise compare --machine smp-8 --workload mixed --scheduler scx_simple.bpf.c --set simple:fifo_sched=true
-  equipoise compare --machine mine.toml --measured eevdf=a.dat --measured equipoise=b.dat   simulated as measured?
+  equipoise compare --machine mine.toml --measured eevdf=a.dat --measured equipoise=b.dat   judges a simulation
   generate-load | equipoise compare --machine tc2 --workload - --policy eevdf")]
     Compare(Compare),
     /// Explain why threads wait for a CPU or run slowly: the scheduler's decisions, and the numbers
@@ -108,12 +108,12 @@ Ctrl-C writes the worst load so far.")]
     #[command(after_help = "\
 Examples:
   sudo equipoise record -- make -j4                     trace.dat, as trace-cmd writes it
-  sudo equipoise record --output build.json -- make -j4      a workload of the machine that this is
+  sudo equipoise record --output build.json -- make -j4      a workload recorded on this computer
   sudo equipoise record --pid 4711 --seconds 10
   sudo equipoise record --all --seconds 5 --output all.dat
 
-It needs root, or a tracefs that one may write to, in which it has an instance of its own. Ctrl-C ends it, and what was \
-recorded is written.")]
+It requires root or a writable tracefs, in which it makes an instance of its own. Ctrl-C ends it \
+and writes the recording.")]
     Record(Record),
     /// The machines that can be simulated, and this computer
     #[command(after_help = "\
@@ -121,8 +121,8 @@ Examples:
   equipoise machine list
   equipoise machine show tc2
   equipoise machine check my-board.toml
-  equipoise machine detect > mine.toml         this computer, as far as it tells
-  equipoise machine calibrate > mine.toml      and as far as can be measured")]
+  equipoise machine detect > mine.toml         this computer, from its descriptions
+  equipoise machine calibrate > mine.toml      and with measured costs")]
     Machine {
         #[command(subcommand)]
         action: MachineAction,
@@ -131,7 +131,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   equipoise workload list
-  equipoise workload show hackbench        its parameters and what it measures
+  equipoise workload show hackbench        its parameters and metrics
   equipoise workload check my-rt-app.json
   equipoise workload import --machine mine.toml trace.txt > recorded.json")]
     Workload {
@@ -142,7 +142,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   equipoise policy list
-  equipoise policy show capacity           its settings, and what they mean
+  equipoise policy show capacity           its settings and their meaning
   equipoise policy check my-policy.toml")]
     Policy {
         #[command(subcommand)]
@@ -199,17 +199,17 @@ pub enum Format {
     Svg,
 }
 
-/// All runs stay in memory until the last one is done; more would not fit.
+/// All runs stay in memory until the last one has finished; more runs would not fit.
 const MAX_RUNS: i64 = 100_000;
 /// Each job is a thread; hardly any computer has as many CPUs.
 const MAX_JOBS: i64 = 1024;
 
-/// How often to run something.
+/// The options for the number of runs.
 #[derive(Args)]
 #[command(next_help_heading = "Runs")]
 pub struct Runs {
-    /// Runs of each workload under each scheduler, every one with another seed [default: 20, or what the
-    /// experiment says]
+    /// Number of runs of each workload under each scheduler, each with a different seed
+    /// [default: 20, or the experiment's number]
     #[arg(
         long,
         value_name = "N",
@@ -220,7 +220,7 @@ pub struct Runs {
     /// The seed from which all runs' seeds derive; run i has the same seed under every scheduler
     #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     pub seed: u64,
-    /// Simulations at a time [default: the number of CPUs]; no influence on results
+    /// Number of simulations at a time [default: the number of CPUs]; has no influence on results
     #[arg(
         long,
         value_name = "N",
@@ -242,7 +242,7 @@ const MAX_WAITS: i64 = 100;
 const DEFAULT_RUNS: u32 = 20;
 
 impl Explain {
-    /// The runs of `compare`, of which the explained run is the first.
+    /// The options of a run of `compare`; the explained run is the first.
     pub fn runs(&self) -> lab::Runs {
         lab::Runs {
             count: DEFAULT_RUNS,
@@ -268,7 +268,7 @@ pub struct Reproduce {
     /// Names, or paths of experiment files [default: all that come with Equipoise]
     #[arg(value_name = "EXPERIMENT")]
     pub experiments: Vec<String>,
-    /// Only the rows whose name matches, such as `sysbench_*`
+    /// Run only the rows whose name matches, such as `sysbench_*`
     #[arg(long, value_name = "GLOB")]
     pub rows: Option<glob::Pattern>,
     /// Shorten the workloads that can be shortened (PARSEC's) N times, and estimate the time of the
@@ -313,11 +313,11 @@ pub struct Compare {
     /// [default: eevdf, equipoise, equipoise-performance and equipoise-power, without schedulers in C]
     #[arg(long = "policy", value_name = "POLICY")]
     pub policies: Vec<String>,
-    /// Compare all policies that come with Equipoise, with the published designs
+    /// Compare all policies that come with Equipoise, including the published designs
     #[arg(long, conflicts_with = "policies")]
     pub all_policies: bool,
-    /// A sched_ext scheduler in C to compile with $CC and run beside the policies; separate several
-    /// files of one scheduler with commas
+    /// A sched_ext scheduler in C to compile with $CC and run alongside the policies; separate
+    /// several files of one scheduler with commas
     #[arg(long = "scheduler", value_name = "FILE.bpf.c[,FILE...]", value_parser = files)]
     pub schedulers: Vec<Files>,
     /// A folder with headers for the schedulers in C
@@ -333,7 +333,7 @@ pub struct Compare {
     /// Run schedulers in C even if this kernel cannot lock them up (it lacks Landlock or seccomp)
     #[arg(long)]
     pub uncaged: bool,
-    /// The goal to choose by: the verdict and the table show this goal, and what it costs elsewhere
+    /// Judge by this goal: the verdict and the table show it, and its price in other goals
     #[arg(long, value_enum)]
     pub goal: Option<Goal>,
     /// Show all measures, not only the deciding ones
@@ -343,7 +343,7 @@ pub struct Compare {
     pub runs: Runs,
 }
 
-/// The build of a single scheduler, that of the option `--scheduler` if it is given.
+/// The options for compiling a single scheduler, which `--scheduler` names.
 #[derive(Args)]
 pub struct Build {
     /// A folder with headers for the scheduler in C
@@ -385,7 +385,7 @@ pub struct Explain {
     /// threads whose latencies judge the workload, else all]
     #[arg(long, value_name = "THREAD")]
     pub task: Vec<String>,
-    /// Show the same period of a thread, from its wakeup until it sleeps, under this policy beside
+    /// Show the same period of a thread, from its wakeup until it sleeps, under this policy next to
     /// the other one: the period that lost most time, or the one at --at
     #[arg(long, value_name = "POLICY", conflicts_with = "worst")]
     pub diff: Option<String>,
@@ -412,7 +412,7 @@ pub struct Hunt {
     /// chooses the machine
     #[arg(long = "machine", value_name = "MACHINE", required = true)]
     pub machines: Vec<String>,
-    /// The policy that should do badly
+    /// The policy for which to find a bad load
     #[arg(long, value_name = "POLICY", default_value = "equipoise")]
     pub policy: String,
     /// Instead of a policy: a sched_ext scheduler in C, as for `compare`; separate several files with
@@ -457,12 +457,12 @@ pub struct Hunt {
 /// Parses the name of a measure of `hunt`; help lists all of them.
 fn by() -> impl TypedValueParser<Value = By> {
     let about = |by| match by {
-        By::Share => "A thread's CPU time, where it gets less than it is entitled to",
+        By::Share => "The CPU time of a thread that gets less than it is entitled to",
         By::Wait => {
             "The longest time for which a thread waits for a CPU; real-time threads do not count"
         }
         By::Time => "The time until all threads have ended",
-        By::Energy => "The energy until then",
+        By::Energy => "The energy until all threads have ended",
     };
     let value = |by: By| PossibleValue::new(by.name()).help(about(by));
     PossibleValuesParser::new(By::ALL.map(value)).try_map(|name| {
@@ -537,8 +537,8 @@ pub struct Detect {
 
 #[derive(Args)]
 pub struct Calibrate {
-    /// Measure the costs while `equipoise record` records, which makes each event dearer: for
-    /// replaying a recording
+    /// Measure the costs while `equipoise record` records, which makes each event more
+    /// expensive: for replaying a recording
     #[arg(long)]
     pub traced: bool,
     /// Measure even if other processes keep this computer busy, which makes the costs too large
@@ -568,7 +568,7 @@ pub struct Record {
     /// Stop after this time
     #[arg(long, value_name = "SECONDS", value_parser = limit, allow_negative_numbers = true)]
     pub seconds: Option<Duration>,
-    /// The output file: trace-cmd's trace (.dat), or a workload (.json)
+    /// The output file: trace-cmd's trace (.dat) or a workload (.json)
     #[arg(long, value_name = "FILE", default_value = "trace.dat")]
     pub output: PathBuf,
     /// For a workload: the machine of this computer, by name or file [default: the machine that
@@ -609,9 +609,9 @@ pub struct Import {
 
 #[derive(Subcommand)]
 pub enum Catalog {
-    /// Names, with a line about each
+    /// List the names, with a line about each
     List,
-    /// Everything about one
+    /// Show everything about one
     Show {
         /// A name, or the path of a file
         name: String,
@@ -631,12 +631,12 @@ pub enum Catalog {
 #[derive(Clone, Debug)]
 pub struct Files(pub Vec<PathBuf>);
 
-/// A trace, and what it was recorded under.
+/// A trace, and the scheduler under which it was recorded.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// The policy, or the file of a scheduler in C.
     pub policy: String,
-    /// The trace's file.
+    /// The file of the trace.
     pub trace: PathBuf,
 }
 
@@ -651,14 +651,14 @@ pub struct Setting {
     pub value: i64,
 }
 
-/// A time since the beginning, ns; the text is in s, or has a suffix.
+/// A time since the start, ns. The text is in s, or has a suffix.
 fn time(text: &str) -> Result<u64, String> {
     workload::nanoseconds(text, 1e9).ok_or_else(|| {
-        "expected a time since the beginning, such as 1.204s, 1204ms or 1204000us".to_owned()
+        "expected a time since the start, such as 1.204s, 1204ms or 1204000us".to_owned()
     })
 }
 
-/// The period of the threads of a name, ns, or none.
+/// The period of the threads with a certain name, ns, or none.
 fn period(text: &str) -> Result<workload::import::Set, String> {
     let expected =
         || format!("expected THREAD=TIME or THREAD=none, such as ui=16.67ms, found `{text}`");

@@ -89,8 +89,8 @@ fn is_usual(args: &Compare) -> bool {
     !args.all_policies && args.policies.is_empty() && args.schedulers.is_empty()
 }
 
-/// The policies, then the schedulers in C. The first of the policies that come with Equipoise is
-/// today's Linux.
+/// The policies, then the schedulers in C. Of the policies that come with Equipoise, today's Linux
+/// is the first.
 fn schedulers(args: &Compare) -> Result<Vec<Scheduler>, Error> {
     let names: Vec<&str> = match args.all_policies {
         true => Policy::usual().chain(Policy::published()).collect(),
@@ -106,7 +106,7 @@ fn schedulers(args: &Compare) -> Result<Vec<Scheduler>, Error> {
     let mut foreign = foreign::load(&args.schedulers, &args.include, &args.settings, args.kernel)?;
     foreign::tell_apart(&schedulers, &mut foreign, &args.schedulers);
     schedulers.extend(foreign);
-    // Results and trace files are told apart by the scheduler's name.
+    // The scheduler's name distinguishes results and trace files.
     let mut names = HashSet::new();
     if let Some(twice) = schedulers.iter().find(|one| !names.insert(one.name())) {
         return Err(bad(

@@ -12,9 +12,9 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How long to look for other load before the measurement.
+/// How long other load is observed before the measurement.
 const IDLE: Duration = Duration::from_millis(500);
-/// Costs are medians, which bear the interruptions of an idle desktop, but not a busy CPU.
+/// Costs are medians, which tolerate the interruptions of an idle desktop but not a busy CPU.
 const MOST_OTHERS_CPUS: f64 = 0.2;
 const MOST_STOLEN_PCT: f64 = 5.0;
 /// The buffer of a trace that has no reader, KiB for each CPU.
@@ -59,7 +59,7 @@ fn refuse_others(watch: &Watch) -> Result<(), Error> {
         false => Ok(()),
         true => Err(Error::Input(Box::new(BadInput::whole(
             format!("this computer is busy: {}", others.words()),
-            "expected an idle computer, as other load makes the costs too large; to measure all the same: --force",
+            "expected an idle computer, because other load makes the costs too large; --force measures anyway",
         )))),
     }
 }
@@ -67,8 +67,7 @@ fn refuse_others(watch: &Watch) -> Result<(), Error> {
 /// Writes a machine file, and prints warnings on standard error.
 fn write(found: Found, name: &str, output: &Output) -> Result<(), Error> {
     let file = found.machine_file(name);
-    // A text that the parser refuses is not a machine file: a name may be invalid, or a value
-    // impossible.
+    // Refuse a text that the parser would refuse: a name may be invalid, or a value impossible.
     let machine = Machine::parse(&format!("{name}.toml"), &file.text)?;
     for warning in file.warnings.iter().chain(&machine.warnings) {
         eprintln!("warning: {warning}");

@@ -33,7 +33,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// For `path`, which cannot be written.
+    /// The error for `path`, which cannot be written.
     pub fn write(path: &Path, error: &io::Error) -> Error {
         Error::Write(format!("{}: {error}", path.display()))
     }
@@ -47,8 +47,8 @@ impl Error {
             }
             Error::Run(failure) => {
                 match failure.error {
-                    // The message names the scheduler; the number of the run means nothing to the
-                    // user.
+                    // The message names the scheduler. It omits the number of the run, which means
+                    // nothing to the user.
                     simulator::Error::Fault(ref message) => eprintln!("error: {message}"),
                     _ => eprintln!("error: {failure}"),
                 }
@@ -74,8 +74,9 @@ impl Error {
             }
             Error::Cage(lacking) => {
                 eprintln!(
-                    "error: this kernel lacks {lacking}, which keeps a scheduler in C from what is yours; expected \
-                     Linux 5.13 or later with both enabled. To run it all the same: --uncaged"
+                    "error: this kernel lacks {lacking}, which protects your files from a \
+                     scheduler in C; expected Linux 5.13 or later with both enabled. --uncaged \
+                     runs it anyway"
                 );
                 ExitCode::from(2)
             }

@@ -134,7 +134,7 @@ fn diff(args: &Explain, case: &Case<'_>, other: &Scheduler, output: &Output) -> 
     output::emit(output, &[document], None, Staged::default())
 }
 
-/// The period of the requested threads that lost most time, or that is at the time `near`.
+/// The period of the requested threads that lost the most time, or the one at the time `near`.
 fn period(case: &Case<'_>, runs: &Runs, asked: &Asked, near: Option<u64>) -> Result<Period, Error> {
     let mut waits = Waits::new(asked);
     let mut responses = Responses::new(case.machine, asked).picking(near);

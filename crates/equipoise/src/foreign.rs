@@ -25,8 +25,8 @@ pub fn is_worker() -> bool {
         .is_some_and(|word| word == WORKER)
 }
 
-/// Prints what the kernel lacks for locking up a scheduler in C: an error, or a warning if
-/// `uncaged`.
+/// Reports the features that the kernel lacks for locking up a scheduler in C: an error, or a
+/// warning if `uncaged`.
 pub fn check_cage(uncaged: bool) -> Result<(), Error> {
     let lacking = simulator::cage_lacks();
     if uncaged {
@@ -36,7 +36,7 @@ pub fn check_cage(uncaged: bool) -> Result<(), Error> {
         nothing if nothing.is_empty() => Ok(()),
         what if uncaged => {
             eprintln!(
-                "warning: this kernel lacks {what}: a scheduler in C has all your rights, also on your files"
+                "warning: this kernel lacks {what}: a scheduler in C has all of your rights, including access to your files"
             );
             Ok(())
         }
@@ -55,8 +55,8 @@ pub fn or_policy(files: Option<&Files>, policy: &str, build: &Build) -> Result<S
     Ok(one.into_iter().next().expect("one for each list of files"))
 }
 
-/// Makes those of `schedulers` that are in C run in processes of their own, on the subject of
-/// `recipe`.
+/// Makes the schedulers in C among `schedulers` run in processes of their own, on the machine and
+/// load of `recipe`.
 pub fn send_elsewhere(schedulers: &mut [Scheduler], recipe: &Recipe) {
     for scheduler in schedulers {
         scheduler.run_elsewhere(recipe, &start());
@@ -111,8 +111,8 @@ pub fn one(files: &[&Path], include: &[&Path], kernel: Kernel) -> Result<Schedul
     Ok(scheduler)
 }
 
-/// Sets a variable of the scheduler that the setting names, else of all schedulers that have the
-/// variable.
+/// Sets a variable of the scheduler that the setting names, otherwise of all schedulers that have
+/// the variable.
 fn set(foreign: &mut [Scheduler], setting: &Setting) -> Result<(), Error> {
     let Setting {
         scheduler,
@@ -127,7 +127,7 @@ fn set(foreign: &mut [Scheduler], setting: &Setting) -> Result<(), Error> {
         let names = || foreign.iter().map(Scheduler::name);
         return Err(match scheduler {
             Some(name) => bad(
-                format!("--set {name}:{variable}: no scheduler in C calls itself `{name}`"),
+                format!("--set {name}:{variable}: no scheduler in C has the name `{name}`"),
                 input::one_of(name, names()),
             ),
             None => bad(
@@ -145,8 +145,8 @@ fn set(foreign: &mut [Scheduler], setting: &Setting) -> Result<(), Error> {
     Ok(())
 }
 
-/// Adds their files to the names of schedulers in C that call themselves alike; these are two
-/// versions of one, as a rule.
+/// Adds file names to the names of schedulers in C that have the same name. They are usually two
+/// versions of one scheduler.
 pub fn tell_apart(policies: &[Scheduler], foreign: &mut [Scheduler], files: &[Files]) {
     let names: Vec<String> = policies
         .iter()

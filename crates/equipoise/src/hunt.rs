@@ -100,7 +100,7 @@ fn measure(
 ) -> Result<(), Error> {
     if matches!(question.against, Against::Limit) {
         return Err(bad(
-            "--against limit: not known of a file".to_owned(),
+            "--against limit: the limit of a file is not known".to_owned(),
             "expected the name of a policy",
         ));
     }
@@ -117,7 +117,7 @@ fn measure(
         let Some(factor) = factor else {
             return Err(bad(
                 format!(
-                    "{shown}: {} cannot be measured of this load",
+                    "{shown}: {} cannot be measured for this load",
                     args.by.name()
                 ),
                 "expected a load that ends by itself under both policies",

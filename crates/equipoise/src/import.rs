@@ -48,7 +48,7 @@ pub fn read(
             let mut file = BufReader::new(File::open(trace).map_err(unreadable)?);
             let version_7 = file.fill_buf().map_err(unreadable)?.starts_with(VERSION_7);
             match version_7.then(|| converted(trace)) {
-                // Without a converter, the message about the file says how to convert it.
+                // Without a converter, the error message says how to convert the file.
                 Some(Some(converted)) => {
                     import::import_with(&name, BufReader::new(converted), machine, periods)?
                 }
@@ -97,7 +97,7 @@ pub fn say(summary: &Summary) {
         summary.threads.len()
     );
     if summary.lost > 0 {
-        eprintln!("warning: lost events make runs too long and leave out wakeups");
+        eprintln!("warning: because of lost events, runs are too long and wakeups are missing");
     }
     for note in &summary.notes {
         eprintln!("note: {note}");

@@ -1,5 +1,5 @@
-//! Ctrl-C: the command shows the complete results and drops the others. The second Ctrl-C ends the
-//! command at once.
+//! Ctrl-C: the command shows the results of complete runs and drops the others. A second Ctrl-C
+//! ends the command at once.
 
 use crate::error::Error;
 use std::path::{Path, PathBuf};
@@ -13,16 +13,16 @@ pub static STOP: AtomicBool = AtomicBool::new(false);
 /// The status that a shell reports for a command that SIGINT ended.
 pub const STATUS: u8 = 128 + 2;
 
-/// Files that are not in their final places yet.
+/// Files that do not have their final names yet.
 static HALF_WRITTEN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// From here on SIGINT, SIGTERM and SIGHUP ask the command to stop.
 pub fn listen() {
-    // This fails only if there is a handler already, which then does the work.
+    // This fails only if there already is a handler, which then does the work.
     let _ = ctrlc::set_handler(|| {
         if STOP.swap(true, Ordering::Relaxed) {
             for file in HALF_WRITTEN.lock().iter().flat_map(|files| files.iter()) {
-                // The file may have got its place meanwhile.
+                // The file may have been renamed to its final name meanwhile.
                 let _ = std::fs::remove_file(file);
             }
             process::exit(STATUS.into());
@@ -31,13 +31,13 @@ pub fn listen() {
     });
 }
 
-/// The same for a command that usually ends by a signal: it writes its results, which takes a
-/// moment, and leaves nothing behind.
+/// The same function for a command that usually ends by a signal: writing its results takes a
+/// moment, and no temporary file may remain.
 pub fn listen_to_end() {
     let _ = ctrlc::set_handler(|| STOP.store(true, Ordering::Relaxed));
 }
 
-/// From here on `file` is removed if the command has to end at once.
+/// From now on `file` is removed if the command has to end at once.
 pub fn half_written(file: &Path) {
     if let Ok(mut files) = HALF_WRITTEN.lock() {
         files.push(file.to_owned());

@@ -1,5 +1,5 @@
-//! `equipoise compare --measured`: a recording in a real kernel, beside its simulation, which is
-//! judged.
+//! `equipoise compare --measured`: shows a recording from a real kernel alongside its simulation,
+//! and judges the simulation.
 
 use crate::cli::{Compare, Format, Output};
 use crate::error::Error;
@@ -14,7 +14,7 @@ use std::path::Path;
 use tempfile::SpooledTempFile;
 use workload::recording::Replay;
 
-/// The first trace gives the load, which is simulated under each trace's scheduler.
+/// The load comes from the first trace and is simulated under the scheduler of each trace.
 pub fn run(args: &Compare, output: &Output) -> Result<(), Error> {
     output::check_places(output, None)?;
     let machine = Machine::find(&args.machine)?;

@@ -1,4 +1,4 @@
-//! Output of results. Files are written under temporary names beside their places and renamed when
+//! Output of results. Files are written under temporary names next to their places and renamed when
 //! everything has succeeded, so that no file is ever half written.
 
 use crate::cli::{Format, Output};
@@ -16,11 +16,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
-/// Up to this size a trace waits in memory until its end, bytes; a longer one waits in a file
-/// beside its place.
+/// Up to this size a trace waits in memory until its end, bytes; a longer one waits in a file next
+/// to its place.
 const SPOOLED_IN_MEMORY: usize = 1 << 16;
 
-/// Makes a text when it is asked for.
+/// A function that makes a text on demand.
 pub type View<'a> = Box<dyn Fn() -> String + 'a>;
 
 /// A result that has a name of its own.
@@ -47,19 +47,19 @@ pub struct All<'a> {
 #[derive(Default)]
 pub struct Staged {
     files: Vec<(NamedTempFile, PathBuf)>,
-    /// Places of files whose names the user did not give.
+    /// The paths of files whose names the user did not give.
     named: Vec<PathBuf>,
 }
 
 impl Staged {
-    /// Adds a file with the output of `fill`; it will be at `path`.
+    /// Adds a file with the output of `fill`, which will get the name `path`.
     pub fn add(
         &mut self,
         path: &Path,
         fill: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut file = tempfile::Builder::new()
-            // The umask applies, as to any other file.
+            // The umask applies, as it does to any other file.
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(folder_of(path))
             .map_err(|error| Error::write(path, &error))?;
@@ -204,7 +204,7 @@ pub fn print(text: &str) -> Result<(), Error> {
     }
 }
 
-/// Checks before anything runs, which may take long, that there is a place for the output.
+/// Checks that the output can be written, before any run, which may take long.
 pub fn check_places(output: &Output, trace: Option<&Path>) -> Result<(), Error> {
     let bad = |path: &Path, message, expected: &str| {
         Err(Error::Input(Box::new(BadInput::whole(
@@ -228,7 +228,7 @@ pub fn check_places(output: &Output, trace: Option<&Path>) -> Result<(), Error> 
         check_stdout()?;
     }
     for place in places(output, trace) {
-        // This finds what permissions do not tell: a full or read-only file system.
+        // This detects what permissions do not show, such as a full or read-only file system.
         tempfile::tempfile_in(&place).map_err(|error| Error::write(&place, &error))?;
     }
     Ok(())
@@ -241,7 +241,7 @@ fn check_stdout() -> Result<(), Error> {
     }
 }
 
-/// The folders of the output; for a missing folder, its nearest parent.
+/// The folders of the output; for a missing one, its nearest existing parent.
 fn places(output: &Output, trace: Option<&Path>) -> Vec<PathBuf> {
     let folders = output.out.as_deref().into_iter();
     folders

@@ -1,4 +1,4 @@
-//! Published schedulers by name: where their sources are, and what stands in for their loaders
+//! Published schedulers by name: the places of their sources, and the substitutes for their loaders
 //! (`peers/`).
 
 use crate::error::Error;
@@ -54,7 +54,7 @@ const PARTS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Names the folder that has the sources.
+/// The environment variable that names the folder with the sources.
 const VARIABLE: &str = "EQUIPOISE_SCHEDULERS";
 
 /// The entry of a scheduler in the list; paths are relative to the folder with the sources.
@@ -77,7 +77,7 @@ struct Entry {
 pub struct Peer {
     files: Vec<PathBuf>,
     include: Vec<PathBuf>,
-    /// Has the loader's part.
+    /// The folder with the loader's part.
     _parts: TempDir,
 }
 
@@ -120,7 +120,7 @@ pub fn find(files: &[PathBuf]) -> Result<Option<Peer>, Error> {
     let Some(entry) = list.remove(name) else {
         let names = list.keys().map(String::as_str);
         return Err(bad(
-            format!("`{name}`: no such file, and no published scheduler of this name"),
+            format!("`{name}`: neither a file nor a published scheduler has this name"),
             input::one_of(name, names),
         ));
     };
@@ -130,7 +130,7 @@ pub fn find(files: &[PathBuf]) -> Result<Option<Peer>, Error> {
         return Err(bad(
             format!("{name}: no sources in {}", folder.display()),
             format!(
-                "expected those that tests/fetch-schedulers fetches; {VARIABLE} may name another folder"
+                "expected the sources that tests/fetch-schedulers fetches; {VARIABLE} may name another folder"
             ),
         ));
     }

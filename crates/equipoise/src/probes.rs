@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// The events' group; the recorder's pid follows.
+/// The name of the events' group, which the recorder's pid follows.
 const GROUP: &str = "equipoise_";
 
 /// The largest number of threads in a function at a time (`KRETPROBE_MAXACTIVE_MAX`): calls of more
@@ -67,7 +67,7 @@ const ALL: [(&str, &[Function]); 3] = [
     ),
 ];
 
-/// The number of measurements of a probe's cost, and of writes and reads in each.
+/// The number of measurements of a probe's cost, and of the writes and reads in each.
 const BATCHES: u64 = 65;
 const BATCH: u64 = 16;
 

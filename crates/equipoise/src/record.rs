@@ -24,7 +24,7 @@ use workload::import::{MARK, MOST_OTHERS_PCT};
 
 /// How often the recorder checks whether to stop: each check takes a CPU from the load.
 const LOOK_MS: u32 = 200;
-/// When it first looks for other load.
+/// The time of the first check for other load.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 
 /// Records, and writes the recording, also after Ctrl-C.
@@ -33,7 +33,7 @@ pub fn run(args: &Record) -> Result<(), Error> {
         Some("dat") if args.machine.is_some() => {
             return Err(bad(
                 format!("--machine for {}, which is a trace", args.output.display()),
-                "expected --output FILE.json, a workload; or --machine for `workload import` of the trace",
+                "expected --output FILE.json for a workload; for a trace, give --machine to `workload import`",
             ));
         }
         Some("dat") => None,
@@ -41,7 +41,7 @@ pub fn run(args: &Record) -> Result<(), Error> {
         _ => {
             return Err(bad(
                 format!("{}: unknown kind of recording", args.output.display()),
-                "expected a name that ends in .dat, trace-cmd's trace, or .json, a workload",
+                "expected a name that ends in .dat (trace-cmd's trace) or .json (a workload)",
             ));
         }
     };
@@ -52,7 +52,7 @@ pub fn run(args: &Record) -> Result<(), Error> {
         };
         Error::Write(format!("cannot record: {error}{root}"))
     };
-    // Preparations may take a while, and a signal must remove what they made.
+    // Preparations may take a while, and after a signal their files must be removed.
     interrupt::listen_to_end();
     let mut recorder = Recorder::new(args).map_err(cannot)?;
     let status = recorder.record(args)?;
@@ -84,7 +84,9 @@ pub fn run(args: &Record) -> Result<(), Error> {
         size as f64 / 1e6
     );
     if lost > 0 {
-        eprintln!("warning: lost events make runs too long and leave out wakeups; try --buffer");
+        eprintln!(
+            "warning: because of lost events, runs are too long and wakeups are missing; try --buffer"
+        );
     }
     match status {
         0 => Ok(()),
@@ -102,7 +104,7 @@ fn say_calls(instance: &Instance) {
     }
     if calls.seen > 0 {
         eprintln!(
-            "{} calls were probed; probing made each about {} ns longer, which counts as work",
+            "{} calls were probed; each took about {} ns longer, which counts as work",
             calls.seen, calls.cost_ns
         );
     }
@@ -123,7 +125,7 @@ fn machine(args: &Record) -> Result<Machine, Error> {
     }
 }
 
-/// Buffers are dropped before their instance, which could not be removed otherwise.
+/// Buffers are dropped before their instance, which otherwise could not be removed.
 struct Recorder {
     buffers: Vec<Spooled>,
     instance: Instance,
@@ -200,7 +202,7 @@ impl Recorder {
             let over = limit.is_some_and(|limit| since.elapsed() >= limit);
             let ends = ended || over || STOP.load(Ordering::Relaxed);
             if !is_busy && (ends || since.elapsed() >= next_look) {
-                // A look takes a CPU from the load, so they become rare.
+                // Each check takes a CPU from the load, so checks become rare.
                 next_look *= 2;
                 is_busy = watch.as_ref().is_some_and(|watch| warns(watch, load));
             }
@@ -227,7 +229,7 @@ impl Recorder {
         let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
         let mut lines = status.lines();
         if let Some(cpus) = lines.find_map(|line| line.strip_prefix("Cpus_allowed:")) {
-            // The kernel prints words of 32 bits, the first CPUs last.
+            // The kernel prints words of 32 bits; the first CPUs are in the last word.
             let words: Vec<&str> = cpus.trim().rsplitn(3, ',').take(2).collect();
             let mask: String = words.into_iter().rev().collect();
             let mask = u64::from_str_radix(&mask, 16).unwrap_or(u64::MAX);
@@ -286,7 +288,8 @@ impl Spooled {
     }
 }
 
-/// Warns if processes outside the recorded `load` take enough for `compare --measured` to fail.
+/// Warns if processes outside the recorded `load` use enough CPU time for `compare --measured` to
+/// fail.
 fn warns(watch: &Watch, load: Option<i32>) -> bool {
     let Some(others) = watch.others(load) else {
         return false;
@@ -294,7 +297,7 @@ fn warns(watch: &Watch, load: Option<i32>) -> bool {
     let is_busy = others.pct + others.stolen_pct > MOST_OTHERS_PCT;
     if is_busy {
         eprintln!(
-            "warning: this computer is busy: {}; the load waits for them in the recording, and not in a replay",
+            "warning: this computer is busy: {}; the load waits for them in the recording, but not in a replay",
             others.words()
         );
     }
@@ -338,7 +341,7 @@ fn process(pid: i32) -> Result<OwnedFd, Error> {
         Some(Ok(fd)) => Ok(fd),
         _ => Err(bad(
             format!("--pid {pid}: no such process"),
-            "expected the pid of a process that runs",
+            "expected the pid of a running process",
         )),
     }
 }

@@ -14,8 +14,8 @@ pub fn recipe(machine: &str, workload: &str, cpunodebind: Option<&str>) -> Recip
     }
 }
 
-/// Finds the machine and the load by their names or files, keeps the load to `cpunodebind`'s NUMA
-/// nodes, and checks that they fit.
+/// Finds the machine and the load by their names or files, binds the load to the NUMA nodes of
+/// `cpunodebind`, and checks that the two fit.
 pub fn find(
     machine: &str,
     workload: &str,

@@ -51,8 +51,8 @@ pub fn run(args: Top, output: &Output) -> Result<(), Error> {
     }
 }
 
-/// The one interval. A first part of it, a tenth, shows which threads run, so that their waits can
-/// be sampled.
+/// Observes a single interval. Its first tenth shows which threads run, so that their waits can be
+/// sampled.
 fn once(watch: &mut Watch, length: Duration) -> Result<Interval, Error> {
     let end = Instant::now() + length;
     thread::sleep(length / 10);

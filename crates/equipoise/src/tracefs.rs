@@ -1,5 +1,5 @@
-//! The kernel's tracefs: an instance of its own, which does not disturb other users' tracing, and
-//! its recording.
+//! Recording with an instance of the kernel's tracefs, which does not disturb the tracing of
+//! others.
 
 use crate::probes::{self, Calls, Probes};
 use report::trace::dat_head::Head;
@@ -8,11 +8,11 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// The instance's name; the recorder's pid follows.
+/// The name of the instance, which the recorder's pid follows.
 const INSTANCE: &str = "equipoise-";
 
-/// Recorded events, in the folder `events`. A kernel without the second kind is recorded all the
-/// same.
+/// The recorded events, in the folder `events`. A kernel that lacks the second kind can be recorded
+/// as well.
 const NEEDED: [&str; 2] = ["sched/sched_switch", "sched/sched_waking"];
 const WANTED: [&str; 8] = [
     "sched/sched_wakeup",
@@ -226,7 +226,7 @@ impl Drop for Instance {
     }
 }
 
-/// Removes an instance. An instance that still has a reader stays.
+/// Removes an instance, unless it still has a reader.
 fn remove(folder: &Path) {
     for file in ["tracing_on", "events/enable"] {
         let _ = fs::write(folder.join(file), "0");

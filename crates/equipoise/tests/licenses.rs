@@ -1,4 +1,5 @@
-//! The two programs and the Python wheel may be distributed: each crate that is linked into them has a licence that goes with GPL-2.0-only.
+//! The two programs and the Python wheel may be distributed: each crate that is linked into them has a
+//! licence compatible with GPL-2.0-only.
 
 use spdx::{Expression, Licensee, ParseMode};
 use std::path::Path;
@@ -18,7 +19,7 @@ fn linked(program: &str) -> Vec<(String, String)> {
     let crates = tree.lines().filter(|line| !line.is_empty()).map(|line| {
         let (package, licence) = line.split_once('\t').unwrap();
         let (name, _) = package.split_once(' ').unwrap();
-        // A crate's dependencies are listed once: where it comes again an asterisk says so.
+        // A crate's dependencies are listed once; an asterisk marks later occurrences.
         let licence = licence.trim_end_matches(" (*)").to_owned();
         (name.to_owned(), licence)
     });

@@ -100,7 +100,7 @@ fn run(scheduler: Scheduler, recipe: &Recipe) -> Taken {
 /// CPU time of this process and of the children that have ended.
 fn used() -> Duration {
     let of = |target| {
-        // SAFETY: numbers, for which zeroes are valid; the call writes them.
+        // SAFETY: the structure has only numbers, for which zeroes are valid; the call writes them.
         let usage = unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
             libc::getrusage(target, &raw mut usage);

@@ -17,16 +17,16 @@ pub struct Comparison {
     pub schedulers: Vec<Scheduler>,
     /// The number of runs, and their seeds.
     pub runs: Runs,
-    /// The number of requested runs; larger than the actual number if they were stopped.
+    /// The number of requested runs, which is larger than the actual number if they were stopped.
     pub asked: u32,
-    /// One for each scheduler.
+    /// The runs of each scheduler.
     pub measured: Vec<Measured>,
     /// The compared measures.
     measures: Vec<Measure>,
 }
 
 impl Comparison {
-    /// Runs the comparison, or as much as is complete before it is stopped ([`Comparison::asked`]).
+    /// Runs the comparison. If it is stopped, only the complete runs count ([`Comparison::asked`]).
     pub fn run(
         machine: Machine,
         workload: Box<dyn Workload>,

@@ -1,11 +1,11 @@
 //! A foreign scheduler is native code, so its simulations run elsewhere: in processes without
-//! privileges, which can only report results ([`work`]). This side requests runs, and believes the
-//! reports as far as they are possible.
+//! privileges, which can only report results ([`work`]). This side requests runs, and accepts
+//! reports that are possible.
 //!
 //! A worker is a program of its own, without this one's environment, memory, terminal or files. It
-//! builds the machine and the workload from their descriptions ([`Recipe`]), gives up what it will
-//! not need, and forks a process for each run, which loads the scheduler, gives up the rest, and
-//! simulates. Messages are length-prefixed plain values (`wire`).
+//! builds the machine and the workload from their descriptions ([`Recipe`]), drops the rights that
+//! it will not need, and forks a process for each run, which loads the scheduler, drops the
+//! remaining rights, and simulates. Messages are length-prefixed plain values (`wire`).
 
 mod check;
 mod wire;
@@ -32,7 +32,7 @@ use wire::{Job, Reply, send};
 /// The polling interval for a request to stop, ns.
 const LOOK_EVERY_NS: i64 = 50_000_000;
 
-/// How much of a worker's standard error is kept, bytes.
+/// The number of bytes of a worker's standard error that are kept.
 const MOST_SAID: usize = 1 << 14;
 
 /// The command that starts a worker: a program that calls [`work`].
@@ -60,7 +60,8 @@ struct Worker {
 }
 
 impl Workers {
-    /// For `object` with `globals`, called `scheduler`, on the machine and workload of `recipe`.
+    /// Workers for `object` with `globals`, called `scheduler`, on the machine and workload of
+    /// `recipe`.
     pub fn new(
         start: Start,
         recipe: &Recipe,
@@ -77,7 +78,7 @@ impl Workers {
         }
     }
 
-    /// A run of `case`, which is that of the recipe.
+    /// Runs `case`, which is that of the recipe.
     pub fn run(
         &self,
         case: &Case<'_>,
@@ -94,7 +95,7 @@ impl Workers {
                 .map_err(|error| self.fault(&format!("its process cannot be started: {error}")))?,
         };
         let result = match worker.say(&wire::encode(&request)) {
-            // It ended before it was asked, and says why.
+            // It ended before it was asked, and reports why.
             Err(_) => Err(Trouble::Ended(None)),
             Ok(()) => worker.listen(Expected::new(case, trace), stop),
         };
@@ -130,7 +131,7 @@ impl Workers {
             said: Vec::new(),
             read: Vec::new(),
         };
-        // A worker that has ended says why when it is asked for a run.
+        // A worker that has ended reports why when it is asked for a run.
         let _ = worker.say(&self.job);
         Ok(worker)
     }
@@ -158,7 +159,7 @@ impl Workers {
             (None, Err(error)) => return self.fault(&format!("its process is lost: {error}")),
         };
         match code {
-            // The message is the fault's, and complete.
+            // The message describes the fault completely.
             FAULT_STATUS if !said.is_empty() => Error::Fault(said),
             code => self.fault(&why(code, &said)),
         }
@@ -180,10 +181,10 @@ fn why(code: i32, said: &str) -> String {
                 .to_owned()
         }
         Some(libc::SIGABRT) if said.contains("memory allocation") => {
-            "used more memory than a simulation's 8 GiB; expected less".to_owned()
+            "used more than the 8 GiB of memory of a simulation; expected less".to_owned()
         }
         Some(libc::SIGKILL) => {
-            "was killed, probably for lack of memory or after a day of CPU time; expected less of both"
+            "was killed, probably because memory ran out or after a day of CPU time; expected less of both"
                 .to_owned()
         }
         Some(signal) if (1..64).contains(&signal) => {
@@ -202,7 +203,7 @@ fn why(code: i32, said: &str) -> String {
 /// The reason why there is no result of a run.
 enum Trouble {
     Stopped,
-    /// The end of its process, or of the worker.
+    /// Its process ended, or the worker did.
     Ended(Option<u8>),
     Unbelievable(&'static str),
 }
@@ -212,7 +213,7 @@ impl Worker {
         send(&mut self.control, message)
     }
 
-    /// Receives the reports about the requested run until it is over.
+    /// Receives the reports of the requested run until it is over.
     fn listen(
         &mut self,
         mut expected: Expected<'_, '_>,
@@ -286,7 +287,7 @@ impl Worker {
             self.said.extend_from_slice(&buffer[..read.min(room)]);
         }
         if replies.contains(PollFlags::IN) {
-            // Unreadable data ends, too.
+            // Unreadable data also ends the run.
             let read = self.replies.read(&mut buffer).unwrap_or(0);
             self.read.extend_from_slice(&buffer[..read]);
             // Its output before its end comes first.
@@ -317,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ended_a_process_is_said() {
+    fn the_error_names_the_signal_that_ended_a_process() {
         let killed = ExitStatus::from_raw(libc::SIGKILL);
         assert!(why(128 + libc::SIGSYS, "").contains("a system call"));
         let no_memory = "memory allocation of 9 bytes failed";

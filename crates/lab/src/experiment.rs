@@ -75,7 +75,7 @@ pub struct Experiment {
     pub source: Option<Source>,
     /// The number of runs, unless the command line gives one.
     pub runs: Option<u32>,
-    /// The compared schedulers, of which the first is the baseline, or the compared changes.
+    /// The compared schedulers, the first of which is the baseline, or the compared changes.
     pub columns: Vec<Column>,
     /// The parts of the table.
     pub blocks: Vec<Block>,
@@ -136,7 +136,7 @@ pub struct Block {
 }
 
 impl Experiment {
-    /// Has it published figures?
+    /// Does it have published figures?
     pub fn is_published(&self) -> bool {
         self.source.is_some() || self.blocks.iter().any(|block| block.source.is_some())
     }
@@ -187,7 +187,8 @@ pub struct Row {
     pub name: String,
     /// The workload.
     pub workload: Box<dyn Workload>,
-    /// Index into the samples of a [`Run`](crate::Run): into its [`metrics`](crate::metrics()) on the machine, or beyond.
+    /// Index into the samples of a [`Run`](crate::Run): an index into its [`metrics`](crate::metrics()) on
+    /// the machine, or one beyond them.
     pub metric: usize,
     /// The metric's unit.
     pub unit: &'static str,
@@ -195,7 +196,7 @@ pub struct Row {
     pub better: Better,
     /// The published number of each column, if any.
     pub(crate) published: BTreeMap<Stat, Vec<Option<Published>>>,
-    /// The columns are changes.
+    /// Whether the columns are changes.
     changes: bool,
 }
 
@@ -237,8 +238,8 @@ pub enum Stat {
     Max,
     /// The 95th percentile of all samples of all runs.
     P95,
-    /// Change of the mean in per cent: against the scheduler that the column names, over runs paired by
-    /// seed, or else against the first column.
+    /// Change of the mean in per cent, over runs paired by seed: against the scheduler that the column
+    /// names, otherwise against the first column.
     Change,
 }
 
@@ -266,8 +267,8 @@ impl Experiment {
         BUILTIN.iter().map(|&(name, ..)| name)
     }
 
-    /// The experiment of this name that comes with Equipoise, else the one in this file. A name with
-    /// a slash, or one that ends in `.toml`, is always a file.
+    /// The experiment of this name that comes with Equipoise, otherwise the one in the file of this
+    /// name. A name with a slash, or one that ends in `.toml`, is always a file.
     pub fn find(name_or_path: &str) -> Result<Experiment> {
         if let Some((_, file, text)) = BUILTIN.iter().find(|(name, ..)| *name == name_or_path) {
             return Experiment::parse(file, text);
@@ -318,7 +319,7 @@ impl Experiment {
         Ok(any)
     }
 
-    /// Leaves the rows out for which `keep` (of the row's name) is false, and blocks without rows.
+    /// Removes the rows for whose name `keep` is false, and blocks without rows.
     pub fn retain_rows(&mut self, keep: impl Fn(&str) -> bool) {
         for block in &mut self.blocks {
             let all = block.rows.len();

@@ -8,11 +8,11 @@ use crate::{
 
 /// The results of a comparison.
 pub struct Findings<'a> {
-    /// The comparison.
+    /// The comparison that was run.
     pub comparison: &'a Comparison,
     /// One for each measure.
     pub rows: Vec<Finding<'a>>,
-    /// The best schedulers for each goal.
+    /// The verdict: the best schedulers for each goal.
     pub verdict: Verdict,
 }
 
@@ -40,7 +40,8 @@ pub struct Entry<'a> {
     pub runs: Vec<Option<Pooled>>,
     /// The change of the judged value against the first scheduler; `None` for the first itself.
     pub change: Option<Change>,
-    /// No other scheduler is better, and one is worse, significantly and by enough to matter.
+    /// Whether no other scheduler is better, and at least one is worse, significantly and by enough
+    /// to matter.
     pub is_best: bool,
 }
 

@@ -14,27 +14,27 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use workload::{CpuBound, Rng};
 
-/// The number of loads that are tried at a time; the result of a batch does not depend on the number
-/// of concurrent runs.
+/// The number of loads in a batch. The result of a batch does not depend on the number of concurrent
+/// runs.
 const BATCH: usize = 32;
 /// The number of the worst loads that are mutated.
 const KEPT: usize = 16;
 /// Runs of a load, in the search and for the result.
 const SEARCH_RUNS: u32 = 2;
 const FINAL_RUNS: u32 = 10;
-/// The part of the time that is for the search; the rest is for simplification.
+/// The part of the time used for the search; the rest is used for simplification.
 const SEARCH: f64 = 0.7;
-/// A simpler load keeps this part of the logarithm of the factor.
+/// A simpler load is accepted if it keeps this part of the logarithm of the factor.
 const KEEP: f64 = 0.8;
-/// The logarithm of the factor that one more thread has to be worth.
+/// The increase of the factor's logarithm that justifies one more thread.
 const THREAD: f64 = 0.02;
 
-/// The end of a hunt, besides Ctrl-C.
+/// The limit of a hunt, besides Ctrl-C.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     /// The time.
     pub time: Duration,
-    /// The number of batches of the search; `None`: as many as there is time for.
+    /// The number of batches of the search; `None` means as many as there is time for.
     pub batches: Option<u32>,
 }
 
@@ -42,7 +42,7 @@ pub struct Budget {
 pub struct Prey<'a> {
     /// The machine.
     pub machine: &'a Machine,
-    /// By how many times the scheduler does worse, over 10 runs (2 after Ctrl-C).
+    /// The factor by which the scheduler is worse, over 10 runs (2 after Ctrl-C).
     pub factor: f64,
     /// Its number of threads.
     pub threads: u32,
@@ -125,7 +125,7 @@ fn next<'a>(
     machines: &'a [Machine],
     worst: &[Candidate<'a>],
 ) -> Candidate<'a> {
-    // One of the first is more likely.
+    // The worst loads are chosen more often.
     let mut chosen = || {
         let nr = rng
             .below(worst.len() as u64)
@@ -180,7 +180,7 @@ impl Hunt<'_> {
             .factor(candidate.machine, &text, runs, Some(limit))
     }
 
-    /// Those of `candidates` on which the scheduler does worse.
+    /// The `candidates` on which the scheduler does worse.
     fn try_all<'b>(
         &mut self,
         candidates: Vec<Candidate<'b>>,

@@ -3,9 +3,9 @@
 use machine::{Machine, time_for};
 use workload::CpuBound;
 
-/// The time in seconds of CPU-bound work if the machine's `parallelism` best CPUs do nothing else
-/// from beginning to end: work / sum of their speeds, where a core's second hardware thread counts
-/// with its addition to the first. The best CPU alone does a serial part.
+/// The time of CPU-bound work, in seconds, if the machine's `parallelism` best CPUs do nothing else
+/// from beginning to end: the work divided by the sum of their speeds. A core's second hardware
+/// thread counts with what it adds to the first. The best CPU does the serial part alone.
 pub fn limit_s(work: &CpuBound, machine: &Machine) -> f64 {
     let mut speeds: Vec<u32> = machine
         .all_cpus()

@@ -10,7 +10,7 @@ use workload::{Better, Goal, Metric, Role, Workload};
 pub enum Judged {
     /// The mean.
     Mean,
-    /// The 99th percentile, for latencies: the long ones hurt.
+    /// The 99th percentile, for latencies, because the long ones hurt.
     P99,
 }
 
@@ -40,18 +40,18 @@ impl Judged {
     }
 }
 
-/// One line of a comparison: a metric, or several as one.
+/// One line of a comparison: a metric, or several metrics pooled into one.
 #[derive(Clone, Debug)]
 pub struct Measure {
-    /// The metric; for several, with the name that they share.
+    /// The metric; pooled metrics have the name that they share.
     pub metric: Metric,
     /// The statistic by which schedulers are compared.
     pub judged: Judged,
-    /// Is it a part of another measure, like one thread of several that do the same?
+    /// Whether it is a part of another measure, such as one of several threads that do the same.
     pub is_part: bool,
     /// Indices into [`metrics`](crate::metrics()).
     of: Vec<usize>,
-    /// Not their samples, but the spread of their numbers.
+    /// Whether the measure is the spread of the numbers of samples, and not the samples themselves.
     is_spread: bool,
 }
 
@@ -94,8 +94,8 @@ impl Measure {
         Pooled::new(samples)
     }
 
-    /// The difference between the largest and the smallest number of samples of a thread, in per
-    /// cent of the mean.
+    /// The difference between the largest and the smallest number of samples that a thread has, in
+    /// per cent of the mean.
     fn spread(&self, run: &Run) -> Option<f64> {
         let counts = || self.of.iter().map(|&metric| run.samples[metric].n());
         let (most, fewest, sum) = (counts().max()?, counts().min()?, counts().sum::<u64>());
@@ -103,7 +103,7 @@ impl Measure {
         (sum > 0).then(|| 100.0 * (most - fewest) as f64 / mean)
     }
 
-    /// Is it the metric number `index` alone?
+    /// Does it consist only of the metric number `index`?
     pub(crate) fn is_only(&self, index: usize) -> bool {
         self.of == [index] && !self.is_part
     }

@@ -32,8 +32,9 @@ static FREQUENCY: Metric = Metric::new("frequency_transitions", "", Better::Lowe
 /// to their busy time.
 static MEMORY: Metric = Metric::new("memory_time", "%", Better::Lower, Role::Detail);
 
-/// New-idle balancing: how often a CPU that ran out of work looked for some, and the share of all CPUs' time that this
-/// took. Only Equipoise's own schedulers count these; a comparison, which may be of any, shows them as counters.
+/// New-idle balancing: how often a CPU that ran out of work searched for some, and the share of all CPUs'
+/// time that this took. Only Equipoise's own schedulers count these. A comparison, which may include any
+/// scheduler, shows them as counters.
 static NEWIDLE: [Metric; 2] = [
     Metric::new("newidle_attempts", "1/s/CPU", Better::Lower, Role::Detail),
     Metric::new("newidle_time", "%", Better::Lower, Role::Detail),
@@ -63,14 +64,16 @@ fn has_slow_cpus(machine: &Machine) -> bool {
     speeds.any(|speed| Some(speed) != first)
 }
 
-/// The metrics that a row of an experiment can be about: those of [`metrics`], and what Equipoise's schedulers count.
+/// The metrics that a row of an experiment can show: those of [`metrics`], and the counters of Equipoise's
+/// schedulers.
 pub(crate) fn countable<'a>(workload: &'a dyn Workload, machine: &Machine) -> Vec<&'a Metric> {
     let mut metrics = metrics(workload, machine);
     metrics.extend(&NEWIDLE);
     metrics
 }
 
-/// The samples of [`NEWIDLE`] that `counted` has of a run; none of a scheduler that does not count.
+/// The samples of [`NEWIDLE`] from the counters `counted` of a run; none if the scheduler does not
+/// count.
 pub(crate) fn newidle_samples(
     outcome: &Outcome,
     counted: Option<&policy::Counters>,
@@ -85,7 +88,7 @@ pub(crate) fn newidle_samples(
     ]
 }
 
-/// The machine's samples of a run, after the workload's.
+/// The machine's samples of a run, which follow the workload's.
 pub(crate) fn samples(machine: &Machine, outcome: &Outcome) -> Vec<[f64; 1]> {
     let counters = &outcome.counters;
     let ms = |ns: u64| [ns as f64 / 1e6];

@@ -1,4 +1,4 @@
-//! A published table beside the simulated one.
+//! A published table next to the simulated one.
 
 use crate::runs::complete;
 use crate::stats::mean;
@@ -15,9 +15,9 @@ pub const NO_DIFFERENCE_PCT: f64 = 1.0;
 pub struct Reproduction {
     /// The table.
     pub experiment: Experiment,
-    /// The settings of its runs.
+    /// The number of its runs, and their seed.
     pub runs: Runs,
-    /// The number of requested runs; larger than the actual number if they were stopped.
+    /// The number of requested runs, which is larger than the actual number if they were stopped.
     pub asked: u32,
     /// The rows, in the order of [`Experiment::rows`].
     pub rows: Vec<ReproducedRow>,
@@ -57,8 +57,8 @@ pub struct Cell<'a> {
     pub better: Better,
     /// The number in the table; `None` if it has none here.
     pub published: Option<f64>,
-    /// The table only says that the number is at most this far from `published`; 0 if it has the
-    /// number.
+    /// The largest distance from `published`, if the table gives only such a bound; 0 if it gives
+    /// the number.
     pub margin: f64,
     /// The number from the simulation; `None` if no run measured anything.
     pub simulated: Option<f64>,
@@ -91,9 +91,9 @@ impl Cell<'_> {
 pub struct Summary {
     /// The mean of |error| over all published cells, in per cent; `None` if there are none.
     pub mean_abs_error_pct: Option<f64>,
-    /// Over all published cells outside the first column whose first column is published: the
-    /// percentage in which the [`sign`] of the change from the first column is the same in the
-    /// table and in the simulation. `None` if there are none.
+    /// The percentage of cells for which the [`sign`] of the change from the first column is the
+    /// same in the table and in the simulation. It covers the published cells outside the first
+    /// column in rows whose first column is published. `None` if there are none.
     ///
     /// Each published change counts by its own sign, except those within a margin.
     pub sign_agreement_pct: Option<f64>,
@@ -115,8 +115,8 @@ pub fn sign(baseline: f64, other: f64) -> i8 {
 }
 
 impl Reproduction {
-    /// Runs every cell of `experiment`, published or not; or as much as is complete before it is
-    /// stopped.
+    /// Runs every cell of `experiment`, whether published or not. If it is stopped, only the
+    /// complete runs count.
     pub fn run(
         experiment: Experiment,
         runs: Runs,
@@ -241,7 +241,7 @@ impl Reproduction {
 }
 
 impl Experiment {
-    /// The rows with different loads, by the first of each: several rows can be about one run.
+    /// The first row of each different load: several rows can show metrics of the same runs.
     pub fn loads(&self) -> Vec<(&Block, &Row)> {
         let mut loads: Vec<(&Block, &Row)> = Vec::new();
         for row in self.rows() {
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_published_has_no_influence_on_what_is_simulated() {
+    fn published_numbers_have_no_influence_on_simulated_ones() {
         let text = include_str!("../experiments/mixed-capacity.toml");
         let run = |text: &str| {
             let mut experiment = Experiment::parse("e.toml", text).unwrap();

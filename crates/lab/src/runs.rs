@@ -33,8 +33,8 @@ pub struct Runs {
     pub count: u32,
     /// The base of the runs' seeds.
     pub seed: u64,
-    /// The number of concurrent runs; 0 is the number of this computer's CPUs. Has no influence on
-    /// results.
+    /// The number of concurrent runs; 0 is the number of this computer's CPUs. It has no influence
+    /// on results.
     pub jobs: usize,
 }
 
@@ -80,9 +80,9 @@ pub struct Run {
 /// The observer of runs.
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
-    /// Called after each run.
+    /// It is called after each run.
     pub done: &'a (dyn Fn() + Sync),
-    /// When it becomes true, current runs are abandoned.
+    /// When this becomes true, current runs are abandoned.
     pub stop: &'a AtomicBool,
 }
 
@@ -342,7 +342,7 @@ fn simulate_object(
         workload: of_run.as_deref().unwrap_or(case.workload),
         scheduler: object,
         globals,
-        // A scheduler in C is without its loader.
+        // A scheduler in C runs without its loader.
         restart: (!case.scheduler.is_foreign()).then_some(restart),
         read: case.scheduler.counters_symbol(),
         seed: request.seed,
@@ -387,7 +387,7 @@ fn failure(case: &Case<'_>, run: u32, seed: u64, error: simulator::Error) -> Box
 
 /// `work(0)`, `work(1)`, ... on `jobs` threads, each started after those before it; 0 is the number
 /// of this computer's CPUs. Returns all results in order up to the first abandoned one (`None`);
-/// otherwise the error with the lowest index. After either, nothing more is started.
+/// otherwise the error with the lowest index. After either, no further calls are started.
 fn in_order<T: Send, E: Send>(
     count: usize,
     jobs: usize,
@@ -424,7 +424,7 @@ fn in_order<T: Send, E: Send>(
         some();
     });
     let results = results.into_inner().expect("no thread is left");
-    // An error comes before abandoned work: it happened all the same.
+    // An error takes precedence over abandoned work, because it did happen.
     let mut complete = Vec::new();
     let mut whole = true;
     for result in results {
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stopped_has_equally_many_runs_of_every_case() {
+    fn a_stopped_experiment_has_the_same_number_of_runs_of_every_case() {
         let machine = Machine::find("tc2").unwrap();
         let workload = workload::load("busy:duration=1ms").unwrap();
         let schedulers = ["cfs", "capacity"].map(|name| Scheduler::policy(name).unwrap());

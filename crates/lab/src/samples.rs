@@ -12,12 +12,12 @@ pub struct Samples {
     mean: f64,
     min: f64,
     max: f64,
-    /// Sorted; each stands for `n / points.len()` samples.
+    /// Sorted points, each of which stands for `n / points.len()` samples.
     points: Vec<f64>,
 }
 
 impl Samples {
-    /// For these samples; none may be NaN.
+    /// Summarizes these samples, none of which may be NaN.
     pub fn new(samples: &[f64]) -> Samples {
         if samples.is_empty() {
             return Samples::default();

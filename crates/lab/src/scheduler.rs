@@ -22,7 +22,7 @@ enum Code {
     Foreign {
         object: Arc<Object>,
         globals: Vec<Global>,
-        /// The processes that run it, if that is not this process.
+        /// The processes that run it, unless this process does.
         workers: Option<Arc<Workers>>,
     },
 }
@@ -33,15 +33,15 @@ impl Scheduler {
         Ok(Policy::find(name_or_path)?.into())
     }
 
-    /// Any sched_ext scheduler in C, named by itself (`ops.name`). `sources` are its files; errors
-    /// name the first one. Headers are also searched in the folders `include`. What Linux would
-    /// refuse to load is an error: a licence that is not GPL-compatible, an invalid name, or a
-    /// function that the newest simulated kernel lacks.
+    /// Any sched_ext scheduler in C, under the name that it gives itself (`ops.name`). `sources`
+    /// are its files; errors name the first one. Headers are also searched for in the folders
+    /// `include`. A scheduler that Linux would refuse to load is an error: a licence that is not
+    /// GPL-compatible, an invalid name, or a function that the newest simulated kernel lacks.
     pub fn foreign(sources: &[&Path], include: &[&Path]) -> Result<Scheduler, Box<BadInput>> {
         Scheduler::foreign_in(sources, include, Kernel::default())
     }
 
-    /// The same for `kernel`.
+    /// The same scheduler, compiled for `kernel`.
     pub fn foreign_in(
         sources: &[&Path],
         include: &[&Path],
@@ -57,7 +57,7 @@ impl Scheduler {
         Scheduler::compiled(file, object)
     }
 
-    /// As [`Scheduler::foreign`], from an object compiled from `file` before.
+    /// As [`Scheduler::foreign`], from an object that has been compiled from `file`.
     pub fn compiled(file: &Path, object: Object) -> Result<Scheduler, Box<BadInput>> {
         let refused = |message: String, expected: &str| {
             let message = format!("{}: {message}", file.display());
@@ -66,8 +66,10 @@ impl Scheduler {
         let license = object.license().unwrap_or_default();
         if !GPL_COMPATIBLE.contains(&license) {
             let message = match license {
-                "" => "no licence; Linux offers its functions only to programs under the GPL"
-                    .to_owned(),
+                "" => {
+                    "it has no licence; Linux offers its functions only to programs under the GPL"
+                        .to_owned()
+                }
                 other => format!(
                     "its licence is `{other}`; Linux offers its functions only to programs under the GPL"
                 ),
@@ -111,7 +113,7 @@ impl Scheduler {
         }
     }
 
-    /// Has a scheduler in C this variable?
+    /// Does a scheduler in C have this variable?
     pub fn has(&self, variable: &str) -> bool {
         self.is_foreign() && self.object().variable(variable).is_some()
     }
@@ -130,8 +132,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// From here on, a scheduler in C, with its current settings and name, runs in processes of its
-    /// own. `start` starts them, and they build the machine and the workload of all its runs from
+    /// Makes a scheduler in C, with its current settings and name, run in processes of its own.
+    /// `start` starts them, and they build the machine and the workload of all its runs from
     /// `recipe`.
     pub fn run_elsewhere(&mut self, recipe: &Recipe, start: &Start) {
         if let Code::Foreign {
@@ -153,7 +155,7 @@ impl Scheduler {
         }
     }
 
-    /// Renames it: for two schedulers with one name.
+    /// Renames it, for two schedulers with the same name.
     pub fn rename(&mut self, name: String) {
         self.name = name;
     }
@@ -184,7 +186,7 @@ impl Scheduler {
         }
     }
 
-    /// The code that records its reasons, if there is such code; it decides alike.
+    /// The code that records its reasons, if there is such code. It makes the same decisions.
     pub fn explaining_object(&self) -> &Object {
         match &self.code {
             Code::Policy(policy) => policy.explaining_object_in(self.kernel),

@@ -4,8 +4,8 @@ use crate::Experiment;
 use glob::Pattern;
 use machine::input::BadInput;
 
-/// The experiments `names` (all built-in ones, if there are none), with the rows whose name matches
-/// `rows`, with `scale` times less work where possible. It is an error if nothing matches, or if
+/// The experiments `names` (if empty, all built-in ones), with only the rows whose name matches
+/// `rows`, and with `scale` times less work where possible. It is an error if nothing matches or
 /// nothing can be scaled.
 pub fn select(
     names: &[String],

@@ -43,7 +43,7 @@ pub fn mean_interval(runs: &[f64]) -> Option<(f64, Option<f64>)> {
     paired_difference(&vec![0.0; runs.len()], runs)
 }
 
-/// The mean of `values`; `None` of none.
+/// The mean of `values`; `None` if there are none.
 pub(crate) fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }

@@ -11,11 +11,11 @@ use workload::{Better, Goal};
 
 /// The smallest difference that matters between two values: 1 %.
 const WORTH_LOG: f64 = 0.01;
-/// The same for shares of missed periods, in points.
+/// The smallest difference that matters between two shares of missed periods, in points.
 const WORTH_MISSED: f64 = 0.1;
-/// The same for the spread between equal threads, in points.
+/// The smallest difference that matters between two spreads of equal threads, in points.
 const WORTH_SPREAD: f64 = 1.0;
-/// A latency below this counts as this, us.
+/// Shorter latencies count as this, us.
 const SHORTEST_LATENCY_US: f64 = 1.0;
 
 /// The result of a comparison, goal by goal.
@@ -30,13 +30,13 @@ pub struct Verdict {
 pub struct GoalVerdict {
     /// The goal.
     pub goal: Goal,
-    /// Is more better, for everything by which it is judged?
+    /// Is more better for all measures by which it is judged?
     pub higher_is_better: bool,
     /// One for each scheduler.
     pub standings: Vec<Standing>,
-    /// The schedulers that none is better than, best first; empty if none is worse.
+    /// The schedulers that no other beats, best first; empty if no scheduler is worse than another.
     pub best: Vec<usize>,
-    /// The scheduler that no other is worse than; `None` if none is worse than another.
+    /// The worst scheduler; `None` if no scheduler is worse than another.
     pub worst: Option<usize>,
     /// The names of the measures by which it is judged.
     pub measures: Vec<String>,
@@ -59,7 +59,7 @@ pub struct Standing {
 }
 
 impl Verdict {
-    /// From the `rows` of all measures.
+    /// Computes the verdict from the `rows` of all measures.
     pub(crate) fn new(rows: &[Finding<'_>]) -> Verdict {
         let goals = [
             Goal::Latency,
@@ -242,8 +242,8 @@ impl Criterion {
     }
 }
 
-/// Of `candidates`, the one with the smallest average, and all that it is not less than; smallest
-/// first. All, if one has no values.
+/// Among `candidates`, the one with the smallest average and all that are not significantly larger;
+/// smallest first. All of them, if one has no values.
 fn least<'a>(
     candidates: &[usize],
     values: impl Fn(usize) -> Option<&'a [f64]>,
@@ -265,7 +265,7 @@ fn least<'a>(
     of.iter().map(|&(index, _)| index).collect()
 }
 
-/// Of one measure's `entries`, those that none is better than; none if none is worse.
+/// The `entries` of one measure that no other beats; none if no entry is worse than another.
 pub(crate) fn best_of(entries: &[Entry<'_>]) -> Vec<usize> {
     let Some(first) = entries.first() else {
         return Vec::new();
@@ -295,7 +295,8 @@ pub(crate) fn best_of(entries: &[Entry<'_>]) -> Vec<usize> {
 }
 
 impl Entry<'_> {
-    /// Is it better than `other`, of the same measure, significantly and by enough to matter?
+    /// Is this entry better than `other`, an entry of the same measure, significantly and by enough
+    /// to matter?
     pub fn is_better(&self, other: &Entry<'_>) -> bool {
         let criterion = Criterion::of_entry(self);
         self.measure.metric.better != Better::Neither
@@ -310,8 +311,8 @@ fn is_share(entry: &Entry<'_>) -> bool {
     entry.measure.metric.unit == "%" && entry.measure.metric.better == Better::Lower
 }
 
-/// The mean over `entries`, run by run, of `of` applied to the judged value; `None` if some run has
-/// none, or there are no entries.
+/// The mean over `entries`, run by run, of `of` applied to the judged value; `None` if a run has no
+/// value or there are no entries.
 fn mean_by_run(entries: &[&Entry<'_>], of: impl Fn(&Entry<'_>, f64) -> f64) -> Option<Vec<f64>> {
     let values = |entry: &&Entry<'_>| -> Option<Vec<f64>> {
         let judged = entry.judged()?;
@@ -382,15 +383,15 @@ mod tests {
     const TIME: Role = Role::Decides(Goal::Throughput);
 
     #[test]
-    fn who_is_best_is_more_than_chance_and_worth_a_word() {
+    fn the_best_policy_is_significantly_and_noticeably_better() {
         let time = measure("time", "s", Better::Lower, TIME);
         assert_eq!(
             best(&time, &[&[10.0, 10.1], &[9.0, 9.1], &[12.0, 12.1]]),
             [1]
         );
-        // Half a per cent, whatever the interval.
+        // The difference is half a per cent, which does not matter whatever the interval.
         assert_eq!(best(&time, &[&[10.0, 10.0], &[9.95, 9.95]]), NONE);
-        // A tenth, but in the opposite direction in one of two runs.
+        // The difference is a tenth, but one of the two runs shows the opposite direction.
         assert_eq!(best(&time, &[&[10.0, 10.0], &[7.0, 11.0]]), NONE);
         // The first two do not differ significantly; the last is worse.
         assert_eq!(
@@ -461,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn who_never_gets_there_is_worst() {
+    fn a_policy_that_never_finishes_is_worst() {
         let time = measure("time", "s", Better::Lower, TIME);
         let all = [finding(
             &time,

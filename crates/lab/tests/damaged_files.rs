@@ -1,5 +1,5 @@
-//! Every TOML format against damage: a file that is broken in any way is refused with a message
-//! that names it, or is valid; parsing never panics.
+//! Damaged files of every TOML format: each is either still valid or refused with a message that
+//! names it; parsing never panics.
 
 use lab::Experiment;
 use machine::Machine;

@@ -22,8 +22,8 @@ const WORKLOADS: [&str; 3] = [
     "hackbench:groups=3,fds=6,loops=100",
 ];
 
-/// And these, with features that the others lack: cpufreq and a network adapter on USB, polling,
-/// the costs of shared memory, kernel locks.
+/// These cover features that the others lack: cpufreq and a network adapter on USB, polling, the
+/// costs of shared memory, and kernel locks.
 const MORE: [(&str, &str); 5] = [
     ("hikey-6220", "iperf:time=1"),
     ("hikey-6220", "rt-cfs-pinned"),
@@ -35,8 +35,8 @@ const MORE: [(&str, &str); 5] = [
     ),
 ];
 
-/// For these the reasons are recorded, too: one machine with each design's kind, and one with the
-/// costs of shared memory.
+/// For these, the reasons are recorded as well: a machine of the kind that each design is for, and
+/// one with the costs of shared memory.
 const EXPLAINED: [(&str, &str); 4] = [
     ("tc2", "mixed"),
     ("odroid-xu3", "decisions/every-class.json"),
@@ -75,7 +75,7 @@ impl Trace for Digested {
     }
 }
 
-/// A file beside this test, or a built-in name.
+/// A file next to this test, or a built-in name.
 fn place(name: &str) -> String {
     match name.starts_with("decisions/") {
         true => format!("{}/tests/{name}", env!("CARGO_MANIFEST_DIR")),

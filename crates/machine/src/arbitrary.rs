@@ -168,7 +168,7 @@ fn power() -> Power {
     }
 }
 
-/// None, or up to five.
+/// No state, or up to five.
 fn opps() -> impl Strategy<Value = Vec<Opp>> {
     vec(100_000..800_000u32, 0..=5).prop_map(|steps| {
         let mut khz = 0;

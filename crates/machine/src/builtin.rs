@@ -15,7 +15,7 @@ macro_rules! builtin {
     };
 }
 
-/// Name, file, text; sorted by name.
+/// The name, file and text of each machine, sorted by name.
 const BUILTIN: &[(&str, &str, &str)] = builtin![
     "alder-lake",
     "apple-m1",
@@ -112,7 +112,7 @@ mod tests {
         let capacities: Vec<_> = tc2.cpus.iter().map(|cpu| cpu.capacity).collect();
         assert_eq!(capacities, [1441, 1441, 606, 606, 606]);
         assert_eq!(tc2.time_for(16_470_000_000, 0), 16_470_000_000);
-        // Fixed point: within one part in 2^19 of the measured time.
+        // The result is in fixed point, within one part in 2^19 of the measured time.
         let little = tc2.time_for(16_470_000_000, 4);
         assert!(
             little.abs_diff(33_500_000_000) < 33_500_000_000 >> 18,

@@ -1,4 +1,4 @@
-//! The frequencies of CPUs, and which CPUs share one.
+//! The frequencies of CPUs, and the CPUs that share one.
 
 use crate::{CoreType, CpuMask, Machine};
 
@@ -8,7 +8,7 @@ pub struct Cpufreq {
     /// The CPUs of each policy, which run at one frequency; disjoint, together all CPUs, each of
     /// one core type. By their first CPU, as in `/sys/devices/system/cpu/cpufreq/policy*`.
     pub policies: Vec<CpuMask>,
-    /// From a request for another frequency until the hardware runs at it
+    /// The time from a request for another frequency until the hardware runs at it
     /// (`cpuinfo_transition_latency`), ns.
     pub transition_latency_ns: u64,
     /// schedutil's minimum interval between changes (`rate_limit_us`), ns.
@@ -21,14 +21,14 @@ pub struct Cpufreq {
 /// (`scx_bpf_cpuperf_set()`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Governor {
-    /// Linux: the utilization that the scheduler reports.
+    /// Linux decides, by the utilization that the scheduler reports.
     #[default]
     Schedutil,
-    /// None: always the highest frequency.
+    /// There is none: the frequency is always the highest.
     Performance,
-    /// The processor, by Intel's hardware-managed P-states (intel_pstate's active mode).
+    /// The processor decides, by Intel's hardware-managed P-states (intel_pstate's active mode).
     Hwp(Preference),
-    /// The processor, by AMD's CPPC (amd-pstate's active mode).
+    /// The processor decides, by AMD's CPPC (amd-pstate's active mode).
     AmdPstate(Preference),
 }
 
@@ -43,7 +43,7 @@ pub enum Preference {
 }
 
 impl Preference {
-    /// All of them, with the kernel's words.
+    /// All preferences, with the kernel's words.
     pub const ALL: [(&str, Preference); 4] = [
         ("performance", Preference::Performance),
         ("balance_performance", Preference::BalancePerformance),
@@ -111,7 +111,7 @@ pub struct Opp {
 }
 
 impl CoreType {
-    /// The number of its speeds: its OPPs, or one.
+    /// The number of its speeds: the number of its OPPs, or one.
     pub fn nr_opps(&self) -> usize {
         self.opps.len().max(1)
     }

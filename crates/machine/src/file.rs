@@ -28,7 +28,7 @@ struct MachineFile {
     name: Spanned<String>,
     #[serde(default)]
     description: String,
-    /// Without it: [`DEFAULT_HZ`].
+    /// Default: [`DEFAULT_HZ`].
     hz: Option<Spanned<u32>>,
     /// CPUs that have a number but do not exist or are off.
     offline: Option<Spanned<String>>,
@@ -46,7 +46,7 @@ struct MachineFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MemoryFile {
-    /// Where the numbers come from.
+    /// The sources of the numbers.
     #[serde(rename = "source")]
     _source: String,
     cached_ns: Spanned<u64>,
@@ -59,7 +59,7 @@ struct MemoryFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CoreFile {
-    /// Without it: the speed, of 1024 for the fastest.
+    /// Default: the speed relative to 1024 for the fastest.
     capacity: Option<Spanned<u32>>,
     /// Default: proportional to the capacities.
     speed: Option<Spanned<SpeedFile>>,
@@ -227,16 +227,16 @@ struct TurboFile {
     window_ms: Option<Spanned<u64>>,
 }
 
-/// The highest frequencies with one active core, with two, ...
+/// The highest frequencies with one active core, with two active cores, and so on.
 #[derive(Deserialize)]
 #[serde(
     untagged,
     expecting = "a list of frequencies, or a table of such lists by core type"
 )]
 enum TurboKhz {
-    /// For all cores of the package, of any type.
+    /// One limit for all cores of the package, of any type.
     All(Vec<u32>),
-    /// By core type, and by the number of active cores of that type.
+    /// A limit for each core type, by the number of active cores of that type.
     ByCore(BTreeMap<String, Vec<u32>>),
 }
 
@@ -247,7 +247,7 @@ struct PreferredFile {
     /// Where the numbers come from.
     #[serde(rename = "source")]
     _source: String,
-    /// By lists of CPUs.
+    /// The priorities, by lists of CPUs.
     priority: Spanned<BTreeMap<Spanned<String>, Spanned<u32>>>,
 }
 
@@ -264,7 +264,7 @@ struct PackageFile {
 #[serde(deny_unknown_fields)]
 struct CacheFile {
     level: Spanned<u32>,
-    /// The CPUs of each.
+    /// The CPUs of each cache.
     cpus: Spanned<Vec<Spanned<String>>>,
     size_kib: Option<Spanned<u32>>,
 }

@@ -3,8 +3,8 @@
 use crate::Machine;
 
 impl Machine {
-    /// Missing facts about power on which joules depend: a sentence each. Empty if the power is not
-    /// described at all.
+    /// Missing facts about power on which joules depend, a sentence for each. Empty if the power is
+    /// not described at all.
     pub fn power_gaps(&self) -> Vec<String> {
         if self.power.is_none() {
             return Vec::new();
@@ -14,26 +14,26 @@ impl Machine {
             let name = &core.name;
             if core.idle_states.is_empty() {
                 gaps.push(format!(
-                    "{name} has no idle states: an idle core draws its static power"
+                    "{name} has no idle states, so an idle core draws its static power"
                 ));
             }
             if core.opps.iter().any(|opp| opp.microvolt.is_none()) {
                 gaps.push(format!(
-                    "{name} has OPPs without voltages: its voltage is assumed to be constant"
+                    "{name} has OPPs without voltages, so its voltage is assumed to be constant"
                 ));
             }
         }
         gaps
     }
 
-    /// All missing facts, a sentence each.
+    /// All missing facts, a sentence for each.
     pub fn gaps(&self) -> Vec<String> {
         let mut gaps = self.power_gaps();
         for core in &self.core_types {
             let name = &core.name;
             if core.idle_states.is_empty() && self.power.is_none() {
                 gaps.push(format!(
-                    "{name} has no idle states: an idle CPU wakes up at once"
+                    "{name} has no idle states, so an idle CPU wakes up at once"
                 ));
             }
             if !core.usual_costs.is_empty() {

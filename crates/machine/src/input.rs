@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 
-/// A longer line is not shown: a program wrote it, and it would bury the message.
+/// The longest line that is shown. A program wrote a longer one, which would bury the message.
 const LONGEST_SHOWN: usize = 1000;
 
-/// An error in a file that a person wrote.
+/// An error in the user's input.
 #[derive(Debug, Error)]
 #[error("{message}")]
 pub struct BadInput {
@@ -25,7 +25,7 @@ pub struct BadInput {
     more: Vec<BadInput>,
 }
 
-/// Where in a file it is wrong.
+/// The place of the error in a file.
 #[derive(Debug)]
 struct Place {
     file: String,
@@ -34,8 +34,8 @@ struct Place {
 }
 
 impl BadInput {
-    /// `message` says what is wrong with the bytes `at` of `text`, the content of `file`;
-    /// `expected` says what should be there.
+    /// An error in the bytes `at` of `text`, the content of `file`: `message` says what is wrong,
+    /// and `expected` what should be there.
     pub fn at(
         file: &str,
         text: &str,
@@ -43,7 +43,7 @@ impl BadInput {
         message: impl Into<String>,
         expected: impl Into<String>,
     ) -> BadInput {
-        // At the end of the text there is nothing to point at, so the last character is marked.
+        // At the end of the text there is no character to point at, so the last one is marked.
         let last = text.char_indices().next_back().map_or(0, |(last, _)| last);
         let start = at.start.min(last);
         let line = text.as_bytes()[..start]
@@ -68,7 +68,7 @@ impl BadInput {
         }
     }
 
-    /// For an error without a place in a text: a missing file, an unknown name.
+    /// An error without a place in a text, such as a missing file or an unknown name.
     pub fn whole(message: impl Into<String>, expected: impl Into<String>) -> BadInput {
         BadInput {
             message: message.into(),
@@ -78,8 +78,8 @@ impl BadInput {
         }
     }
 
-    /// Several errors of one file as one, in the file's order; each message once. `None` without
-    /// errors.
+    /// Combines several errors of one file into one, in the file's order, with each message once.
+    /// `None` without errors.
     pub fn all(errors: Vec<BadInput>) -> Option<BadInput> {
         let mut errors = errors;
         let at = |error: &BadInput| error.place.as_ref().map_or(0, |place| place.bytes.start);
@@ -91,7 +91,7 @@ impl BadInput {
         Some(first)
     }
 
-    /// The message alone, on one line: file, line, and what is wrong.
+    /// The message without details, on one line: the file, the line, and what is wrong.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -128,7 +128,8 @@ impl BadInput {
     }
 }
 
-/// The expected names instead of `name`: `known`, with the most similar one suggested.
+/// The expectation for an unknown `name`: the `known` names, with the most similar one as a
+/// suggestion.
 pub fn one_of<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     one_of_described(name, known.into_iter().map(|known| (known, "")))
 }
@@ -166,7 +167,7 @@ fn similar<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     (best.0 > LIKE).then_some(best.1)
 }
 
-/// Those of `known`, a name and a description, that contain each word of `name`.
+/// The entries of `known`, each a name and a description, that contain every word of `name`.
 fn described<'a>(name: &str, known: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<&'a str> {
     let lower = name.to_lowercase();
     let words: Vec<&str> = lower.split(|c: char| !c.is_alphanumeric()).collect();
@@ -207,7 +208,7 @@ pub fn read(path: &Path, what: &str) -> Result<String, Box<BadInput>> {
     })
 }
 
-/// The same for binary files.
+/// The same function for binary files.
 pub fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>, Box<BadInput>> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     let mut files = files();
@@ -217,7 +218,7 @@ pub fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>, Box<BadInput>> {
     let bytes = match path == Path::new(STDIN) {
         false => File::open(path).and_then(to_end),
         true if TAKEN.swap(true, Ordering::Relaxed) => {
-            Err(io::Error::other("standard input has been read already"))
+            Err(io::Error::other("standard input has already been read"))
         }
         true => to_end(io::stdin()),
     };
@@ -227,7 +228,7 @@ pub fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>, Box<BadInput>> {
     Ok(bytes)
 }
 
-/// The largest file that is read, bytes: no machine or load is as long, but a device never ends.
+/// The largest file that is read, bytes. No machine or load is that long, but a device never ends.
 const MOST_BYTES: u64 = 256 << 20;
 
 fn to_end(from: impl Read) -> io::Result<Vec<u8>> {
@@ -263,12 +264,12 @@ pub fn kept() -> Vec<(PathBuf, Vec<u8>)> {
     files().kept.clone()
 }
 
-/// From here on, reading these paths returns these contents.
+/// From now on, reading these paths returns these contents.
 pub fn give(given: Vec<(PathBuf, Vec<u8>)>) {
     files().given = given;
 }
 
-/// `path`, a `what`, cannot be read.
+/// The error for `path`, a `what` that cannot be read.
 pub fn unreadable(path: &Path, what: &str, error: &std::io::Error) -> Box<BadInput> {
     Box::new(BadInput::whole(
         format!("{}: {error}", shown(path)),
@@ -371,7 +372,7 @@ fn bad_toml(file: &str, text: &str, error: &toml::de::Error) -> BadInput {
     BadInput::at(file, text, at, message, expected)
 }
 
-/// `message` before and after its first "expected ", but not that of "unexpected ".
+/// Splits `message` at its first "expected " that is not part of "unexpected ".
 fn split_expected(message: &str) -> Option<(&str, &str)> {
     let mut found = message.match_indices("expected ");
     let (at, word) =
@@ -394,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_ends_is_not_read_to_the_end() {
+    fn endless_files_are_not_read_to_the_end() {
         let error = read_bytes(Path::new("/dev/zero"), "machine file").unwrap_err();
         assert_eq!(error.message(), "/dev/zero: longer than 256 MiB");
     }
@@ -416,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_is_called_like_is_looked_for_in_the_descriptions() {
+    fn unknown_names_are_searched_in_the_descriptions() {
         let known = [("kbuild", "A kernel build"), ("mixed", "what a phone does")];
         let expected = |name| one_of_described(name, known);
         assert_eq!(
@@ -432,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_meant_is_suggested() {
+    fn similar_names_are_suggested() {
         let expected = |name| one_of(name, ["tc2", "tc2-smp", "odroid-xu3"]);
         assert_eq!(
             expected("tc3"),

@@ -32,9 +32,10 @@ pub struct Machine {
     pub hz: u32,
     /// The CPUs, in CPU-number order; at least one, at most [`MAX_CPUS`].
     pub cpus: Vec<Cpu>,
-    /// CPUs of `cpus` that have only a number: they are in no level, and run nothing.
+    /// The offline CPUs of `cpus`, which are in no level and run nothing.
     pub offline: CpuMask,
-    /// CPUs have gone offline or come online since boot: the kernel has built its sched domains anew.
+    /// Whether CPUs have gone offline or come online since boot, so that the kernel has rebuilt its
+    /// sched domains.
     pub rebuilt: bool,
     /// The core types that [`Cpu::core_type`] indexes.
     pub core_types: Vec<CoreType>,
@@ -52,9 +53,9 @@ pub struct Machine {
     pub cpufreq: Option<Cpufreq>,
     /// Its network adapter, if any.
     pub network: Option<Network>,
-    /// The kernel's cpufreq governor adds the utilization of real-time, deadline and interrupt
-    /// time, and a margin, to a scheduler's request, as Linux 6.12's schedutil does. The simulated
-    /// kernel's does not.
+    /// Whether the kernel's cpufreq governor adds the utilization of real-time, deadline and
+    /// interrupt time, and a margin, to a scheduler's request, as Linux 6.12's schedutil does. The
+    /// simulated kernel's governor does not.
     pub governor_adds: bool,
     /// The distances between its packages, each of which is a NUMA node.
     pub numa: Numa,
@@ -82,7 +83,7 @@ pub struct Cpu {
 /// A cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
-    /// 2 for an L2.
+    /// Its level: 2 for an L2.
     pub level: u32,
     /// The CPUs that share it.
     pub cpus: CpuMask,
@@ -117,21 +118,22 @@ pub struct CoreType {
 /// Costs of kernel operations on one kind of core, ns of that core's own time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
-    /// From the decision to switch until the next task's first instruction.
+    /// The time from the decision to switch until the next task's first instruction.
     pub context_switch_ns: u64,
     /// The waking CPU's time in `try_to_wake_up()`.
     pub wakeup_ns: u64,
-    /// From sending a reschedule IPI until the target CPU handles it, within a cluster (last-level
-    /// cache) and across.
+    /// The time from sending a reschedule IPI until the target CPU handles it, within a cluster
+    /// (last-level cache) and across clusters.
     pub ipi_near_ns: u64,
     /// See `ipi_near_ns`.
     pub ipi_far_ns: u64,
     /// The timer tick.
     pub tick_ns: u64,
-    /// From a timer's expiry until its handler has woken its task (interrupt entry and handler).
+    /// The time from a timer's expiry until its handler has woken its task (interrupt entry and
+    /// handler).
     pub timer_irq_ns: u64,
-    /// Cold caches: fetching a line of [`CACHE_LINE`] bytes after a migration within a cluster. A
-    /// migrated task pays it for each line of its footprint.
+    /// The cost of cold caches: fetching a line of [`CACHE_LINE`] bytes after a migration within a
+    /// cluster. A migrated task pays it for each line of its footprint.
     pub refill_near_ns: u64,
     /// See `refill_near_ns`; across clusters.
     pub refill_far_ns: u64,
@@ -159,7 +161,7 @@ impl Costs {
 /// Bytes in a cache line, on every machine described so far.
 pub const CACHE_LINE: u64 = 64;
 
-/// The most idle states a core type may have (the kernel's CPUIDLE_STATE_MAX).
+/// The largest number of idle states of a core type (the kernel's CPUIDLE_STATE_MAX).
 pub const MAX_IDLE_STATES: usize = 10;
 
 /// One cpuidle state.
@@ -192,8 +194,8 @@ impl Machine {
         CpuMask::first_n(self.cpus.len()).without(&self.offline)
     }
 
-    /// The same machine after a hotplug event, while `offline` CPUs are offline, too. A part of which no CPU is left keeps
-    /// its place among its equals, and is empty.
+    /// The same machine after a hotplug event, with the `offline` CPUs offline, too. A part without remaining
+    /// CPUs keeps its index and is empty.
     pub fn without(&self, offline: &CpuMask) -> Machine {
         let mut machine = self.clone();
         machine.offline = self.offline.or(offline);

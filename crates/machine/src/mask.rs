@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The most CPUs a machine may have; the static capacity of every table in the project.
+/// The largest number of CPUs of a machine; the static capacity of every table in the project.
 pub const MAX_CPUS: usize = 1024;
 
 const WORDS: usize = MAX_CPUS / 64;
@@ -39,7 +39,7 @@ impl CpuMask {
         bytes
     }
 
-    /// The set of those bits; `None` if there are more or fewer than [`MAX_CPUS`].
+    /// The set with these bits; `None` if there are more or fewer than [`MAX_CPUS`].
     pub fn from_bytes(bytes: &[u8]) -> Option<CpuMask> {
         let bytes: &[u8; MAX_CPUS / 8] = bytes.try_into().ok()?;
         let mut bits = [0; WORDS];

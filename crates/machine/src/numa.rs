@@ -12,8 +12,8 @@ pub const REMOTE_DISTANCE: u32 = 20;
 /// The distances between nodes. Each package is a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Numa {
-    /// From node to node, as `numactl --hardware` prints them; empty means [`REMOTE_DISTANCE`]
-    /// everywhere.
+    /// The distances from node to node, as `numactl --hardware` prints them; empty means
+    /// [`REMOTE_DISTANCE`] everywhere.
     pub distances: Vec<Vec<u32>>,
     /// The costs of shared memory; `None` means that it is free.
     pub memory: Option<Memory>,
@@ -33,14 +33,15 @@ pub struct Memory {
     pub spinlock: Spinlock,
 }
 
-/// How waiters of a spinlock learn that it is their turn.
+/// The way in which waiters of a spinlock learn that it is their turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Spinlock {
-    /// Each polls a cache line of its own (`CONFIG_QUEUED_SPINLOCKS`; on x86 since Linux 4.2).
+    /// Each waiter polls a cache line of its own (`CONFIG_QUEUED_SPINLOCKS`; on x86 since Linux
+    /// 4.2).
     #[default]
     Queued,
-    /// All poll one, the lock's: x86 before Linux 4.2.
+    /// All waiters poll the lock's cache line (x86 before Linux 4.2).
     Ticket,
 }
 
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_one_said_is_remote() {
+    fn unspecified_distances_are_remote() {
         let machine = Machine::find("smp-2x8").unwrap();
         assert_eq!(machine.numa.levels(2), [LOCAL_DISTANCE, REMOTE_DISTANCE]);
         assert_eq!(

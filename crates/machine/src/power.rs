@@ -9,8 +9,8 @@ use crate::{CoreType, CpuMask, Machine};
 /// The power of a machine's parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Power {
-    /// Everything outside packages, independent of the CPUs: memory, disks, fans, losses of the
-    /// supply; mW.
+    /// The power of everything outside packages, independent of the CPUs: memory, disks, fans,
+    /// losses of the supply; mW.
     pub rest_mw: u32,
     /// Each package, without its clusters and cores: the uncore.
     pub package: PartPower,
@@ -21,7 +21,7 @@ pub struct Power {
 /// The power of a core, cluster or package besides its parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartPower {
-    /// While any of its CPUs is busy, and until it enters an idle state, mW.
+    /// Its power while any of its CPUs is busy, and until it enters an idle state, mW.
     pub active_mw: u32,
     /// Its idle states, from the shallowest to the deepest.
     pub idle: Vec<PartIdle>,
@@ -30,7 +30,8 @@ pub struct PartPower {
 /// An idle state of a core, cluster or package.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartIdle {
-    /// Entered once all of the part's CPUs have been idle for this time, ns.
+    /// The time for which all of the part's CPUs must have been idle before the part enters this
+    /// state, ns.
     pub residency_ns: u64,
     /// mW.
     pub power_mw: u32,
@@ -41,13 +42,13 @@ pub struct PartIdle {
 /// The power of a core of one type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CorePower {
-    /// While one hardware thread runs a busy loop at the highest OPP, mW. At another OPP it scales
-    /// with frequency times voltage squared.
+    /// The power while one hardware thread runs a busy loop at the highest OPP, mW. At another OPP
+    /// it scales with frequency times voltage squared.
     pub dynamic_mw: u32,
-    /// The same for all its hardware threads together, relative to one, in units of 1/2^20.
+    /// The dynamic power of all its hardware threads together, relative to one, in units of 1/2^20.
     pub smt_dynamic: u32,
-    /// While it is not in an idle state, busy or not, at the highest OPP, mW. At another OPP it
-    /// scales with voltage squared.
+    /// The power while it is not in an idle state, busy or not, at the highest OPP, mW. At another
+    /// OPP it scales with voltage squared.
     pub static_mw: u32,
 }
 
@@ -57,16 +58,16 @@ pub struct Turbo {
     /// By core type: the highest frequency by the number of active cores, the first value for one,
     /// the last also for more; kHz, never rising.
     pub khz: Vec<Vec<u32>>,
-    /// Only active cores of the same type count.
+    /// Whether only active cores of the same type count.
     pub by_core: bool,
     /// The period of the package's control unit, ns.
     pub interval_ns: u64,
-    /// The limit of the package's average power; `None` if it never reaches it, or if it is
-    /// unknown.
+    /// The limit on the package's average power; `None` if the package never reaches it, or if it
+    /// is unknown.
     pub limit: Option<PowerLimit>,
 }
 
-/// The limit of a package's average power.
+/// The limit on a package's average power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerLimit {
     /// Cores, clusters and uncore together, mW.

@@ -2,5 +2,5 @@
 /* The name by which scx's library includes the arena header. */
 #include <scx/common.bpf.h>
 
-/* The library takes it from scx's common.bpf.h; a few of Linux's examples have a function of this name. */
+/* The library gets this macro from scx's common.bpf.h; a few of Linux's examples have a function with this name. */
 #define div_round_up(a, b) (((a) + (b) - 1) / (b))

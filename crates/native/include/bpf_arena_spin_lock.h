@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Spin locks in arenas. One callback at a time runs in the simulation, so that a lock is never contended. */
+/* Spin locks in arenas. In the simulation only one callback runs at a time, so a lock is never contended. */
 #ifndef BPF_ARENA_SPIN_LOCK_H
 #define BPF_ARENA_SPIN_LOCK_H
 
@@ -20,7 +20,10 @@ struct arena_qnode {
 #define _Q_MAX_NODES 1
 extern struct arena_qnode __arena_global __hidden qnodes[_Q_MAX_CPUS][_Q_MAX_NODES];
 
-/* Returns 0, or what the kernel's lock returns when it has spun for too long: the caller deadlocks. */
+/*
+ * Returns 0. If the caller would deadlock, returns the error that the kernel's lock returns after it has spun for
+ * too long.
+ */
 static __always_inline int arena_spin_lock(arena_spinlock_t *lock)
 {
 	if (lock->val)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Atomic operations. One callback at a time runs in the simulation, so that each is a plain access. */
+/* Atomic operations. In the simulation only one callback runs at a time, so each operation is a plain access. */
 #ifndef BPF_ATOMIC_H
 #define BPF_ATOMIC_H
 

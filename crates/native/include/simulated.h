@@ -18,8 +18,8 @@ struct equipoise_map {
 	u32 value_size;
 	u32 stride; /* from value to value: value_size rounded up to 8 */
 	u32 max_entries;
-	u32 storage; /* task and cgroup storage: which of equipoise_storage[] */
-	u32 index;   /* which of the kernel's maps */
+	u32 storage; /* task and cgroup storage: the index into equipoise_storage[] */
+	u32 index;   /* its index among the kernel's maps */
 	u8 *values;  /* arrays: values, by CPU and then by key */
 };
 
@@ -34,7 +34,7 @@ struct equipoise_line {
 struct equipoise_memory {
 	struct equipoise_line *lines; /* the kernel's of each CPU, the scheduler's, then those of no CPU */
 	u32 *seen;		      /* the version that a CPU saw last, by CPU and line */
-	const u32 *line_ns;	      /* from node to node */
+	const u32 *line_ns;	      /* the cost from node to node */
 	const u16 *node;	      /* of each CPU */
 	u32 nr_lines;
 	u32 nr_nodes;
@@ -51,12 +51,12 @@ struct equipoise_kernel {
 	struct task_struct *current;
 	void *kernel;
 	struct rq *rqs;
-	u64 spent; /* ns, since the code that is running began */
+	u64 spent; /* ns spent since the running code began */
 	struct equipoise_memory *memory;
-	s32 references; /* that the op which is being called has taken and not given back */
-	s32 locks;	/* the same of locks, and of times that it entered RCU's */
+	s32 references; /* references that the current op has taken and not released */
+	s32 locks;	/* the same for locks, and for RCU read-side critical sections */
 	u32 version_code;
-	u32 cid_form; /* it knows CPUs by cid */
+	u32 cid_form; /* the scheduler identifies CPUs by cid */
 	u32 nr_node_ids;
 	const s32 *cpu_to_cid;
 	const s32 *cid_to_cpu;
@@ -146,7 +146,7 @@ enum equipoise_cpuperf {
 #ifndef __always_inline
 #define __always_inline inline __attribute__((always_inline))
 #endif
-/* Not worth a copy at each call site. */
+/* It is not worth a copy at each call site. */
 #define __equipoise_slow __attribute__((noinline, unused))
 
 #define __equipoise_export __attribute__((visibility("default"), used))
@@ -162,12 +162,12 @@ __attribute__((visibility("protected"), used)) struct equipoise_kernel *equipois
 #endif
 
 #define __KERNEL equipoise_kernel
-/* Few machines have [memory], so its costs are off the fast path. */
+/* Few machines have [memory], so its code is off the fast path. */
 #define __equipoise_has_memory() __builtin_expect(__KERNEL->memory != NULL, 0)
 /* Calls entry @fn of the kernel's table. */
 #define __kcall(fn, ...) __KERNEL->fn(__KERNEL->kernel, ##__VA_ARGS__)
 
-/* Counts what the kernel's verifier counts. NULL is no reference. */
+/* Counts the references that the kernel's verifier counts. NULL is not a reference. */
 static __always_inline void *__equipoise_take(const void *object)
 {
 	__KERNEL->references += object != NULL;
@@ -214,7 +214,7 @@ static __equipoise_slow void __equipoise_read_line(u32 line)
 	__KERNEL->spent += ns;
 }
 
-/* This CPU writes to @line: it takes the line from the last that wrote, and from all that read. */
+/* This CPU writes to @line: it takes the line from the last writer and from all readers. */
 static __equipoise_slow void __equipoise_write_line(u32 line)
 {
 	struct equipoise_memory *m = __KERNEL->memory;
@@ -266,7 +266,7 @@ static __always_inline void simulated_unlock_rqs(void)
 /* The number of a scheduler's lines that belong to no CPU. [abi] */
 #define EQUIPOISE_GLOBAL_LINES 4
 
-/* The same for one of its lines that belong to no CPU. */
+/* The CPU reads one of the scheduler's lines that belong to no CPU. */
 static __always_inline void simulated_read_global(u32 line)
 {
 	if (__equipoise_has_memory() && line < EQUIPOISE_GLOBAL_LINES)

@@ -68,11 +68,11 @@ enum { false = 0, true = 1 };
 #define __ro const
 #endif
 
-/* The most CPUs of any machine; machine::MAX_CPUS. */
+/* The largest number of CPUs of any machine; machine::MAX_CPUS. */
 #define EQUIPOISE_MAX_CPUS 1024
-/* The most task-storage maps and cgroup-storage maps of one scheduler. */
+/* The largest number of task-storage and cgroup-storage maps of one scheduler. */
 #define EQUIPOISE_MAX_STORAGES 8
-/* The most levels of control groups, the root's among them. */
+/* The largest number of levels of control groups, including the root's. */
 #define EQUIPOISE_MAX_LEVELS 16
 
 #define TASK_COMM_LEN 16
@@ -107,7 +107,7 @@ struct cgroup;
 struct cgroup_subsys_state {
 	struct cgroup *cgroup;
 	struct cgroup_subsys_state *parent;
-	/* The simulated kernel's own: the first group below it, and the next beside it. */
+	/* Fields of the simulated kernel: the first child of the group, and its next sibling. */
 	struct cgroup_subsys_state *equipoise_child;
 	struct cgroup_subsys_state *equipoise_sibling;
 };
@@ -121,7 +121,7 @@ struct cgroup {
 	/* The cpu controller's entry is the first member of a struct task_group. */
 	struct cgroup_subsys_state *__ro subsys[CGROUP_SUBSYS_COUNT];
 	void *storage[EQUIPOISE_MAX_STORAGES];
-	/* By level, down to itself. */
+	/* The ancestors by level, down to the group itself. */
 	struct cgroup *__ro ancestors[EQUIPOISE_MAX_LEVELS];
 };
 
@@ -309,10 +309,10 @@ struct task_struct {
 	__ro struct sched_entity se;
 	struct sched_ext_entity scx;
 	void *equipoise_storage[EQUIPOISE_MAX_STORAGES];
-	/* Of no use to most schedulers, and therefore last. */
+	/* Most schedulers do not use these members, so they come last. */
 	struct task_group *__ro sched_task_group;
 	const struct cred *__ro real_cred;
-	/* NULL: no task has a policy of memory, is in a namespace of its own, or shares signals. */
+	/* NULL: no task has a memory policy, is in a namespace of its own, or shares signals. */
 	struct mempolicy *__ro mempolicy;
 	struct pid *__ro thread_pid;
 	struct signal_struct *__ro signal;

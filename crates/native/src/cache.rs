@@ -14,15 +14,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// The number of kept objects: the most recently used.
+/// The number of objects to keep, the most recently used ones.
 const MOST: usize = 500;
 
-/// Bytes of the digest that ends an entry.
+/// The length of the digest at the end of an entry, bytes.
 const DIGEST: usize = 32;
 
 /// A folder of compiled objects.
 pub(crate) struct Cache {
-    /// `None` keeps nothing.
+    /// `None` keeps no objects.
     folder: Option<PathBuf>,
 }
 
@@ -38,8 +38,8 @@ impl Cache {
         }
     }
 
-    /// The shared object that `call` makes, or made before. Intermediate files stay in the folder
-    /// `work`. The error is the compiler's message.
+    /// The shared object that `call` produces, from the cache if possible. Intermediate files stay
+    /// in the folder `work`. The error is the compiler's message.
     pub fn compile(&self, call: Call, work: &Path) -> Result<Vec<u8>, String> {
         let key = key(call, &work.join("source.i"))?;
         let entry = self.folder.as_ref().zip(key);
@@ -103,7 +103,7 @@ fn identity(compiler: &OsStr) -> Option<(PathBuf, Vec<u8>)> {
     Some((path, version.into_bytes()))
 }
 
-/// The object in `entry`, if it exists and is whole. It counts as used now.
+/// The object in `entry`, if it exists and is complete. This counts as a use.
 fn read(entry: &Path) -> Option<Vec<u8>> {
     let mut object = Vec::new();
     let mut file = File::open(entry).ok()?;
@@ -190,7 +190,7 @@ mod tests {
         }
     }
 
-    /// The content of the cache that no compiler produces.
+    /// Content for the cache that no compiler would produce.
     const MARK: &[u8] = b"from the cache";
 
     fn marked() -> Setup {
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_compiler_says_is_the_error() {
+    fn the_compiler_s_message_is_the_error() {
         let setup = Setup::new();
         for (text, said) in [("int f( {}\n", "error:"), ("#include \"b.h\"\n", "b.h")] {
             fs::write(setup.path("a.c"), text).unwrap();

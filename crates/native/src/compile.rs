@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 /// for one kernel replaces it with [`crate::Kernel::header`].
 pub const KERNEL_HEADER: &str = "scx/kernel.h";
 
-/// The headers for compiling a scheduler: the path and the text of each.
+/// The headers for compiling a scheduler, each with its path and text.
 pub const HEADERS: &[(&str, &str)] = &[
     ("vmlinux.h", include_str!("../include/vmlinux.h")),
     ("simulated.h", include_str!("../include/simulated.h")),
@@ -128,11 +128,11 @@ pub type Finish = fn(&mut Command) -> io::Result<Output>;
 /// A compilation.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
-    /// The program, a path or a name to find in `$PATH`, and options that belong to it.
+    /// The program, as a path or a name in `$PATH`, with the options that belong to it.
     pub compiler: &'a [OsString],
-    /// Its options.
+    /// The options.
     pub flags: &'a [&'a str],
-    /// The folders to look for headers in.
+    /// The folders to search for headers.
     pub include: &'a [&'a Path],
     /// Prepares each process before its program runs.
     pub confine: &'a dyn Fn(&mut Command),
@@ -169,7 +169,7 @@ impl Call<'_> {
     }
 
     /// Compiles to the shared object `output`; errors as of [`run`]. Several files leave objects
-    /// beside it.
+    /// next to it.
     pub fn compile(&self, output: &Path) -> Result<(), String> {
         if let [_] = self.sources {
             return self.run(self.of_source(0).arg("-o").arg(output));
@@ -202,8 +202,7 @@ impl Call<'_> {
     }
 }
 
-/// `path` in a form that no compiler takes for an option (`-x.c`) or for a file of options
-/// (`@x.c`).
+/// `path` in a form that no compiler mistakes for an option (`-x.c`) or a file of options (`@x.c`).
 fn plain(path: &Path) -> PathBuf {
     match path.as_os_str().as_encoded_bytes().first() {
         Some(b'-' | b'@') => Path::new(".").join(path),

@@ -44,24 +44,24 @@ const OF_COMPILERS: [&str; 23] = [
     "/gnu/store",
 ];
 
-/// The places beside the folder of a compiler elsewhere.
+/// The places next to the folder of a compiler that is installed elsewhere.
 const OF_A_PREFIX: [&str; 5] = ["include", "lib", "lib32", "lib64", "libexec"];
 
-/// Devices that they also read and write.
+/// Devices that compilers also read and write.
 const DEVICES: [&str; 2] = ["/dev/null", "/dev/urandom"];
 
 /// The extensions of headers and sources that a scheduler includes from its own folder.
 const HEADERS: [&str; 5] = ["h", "c", "inc", "def", "bpf"];
 
-/// Limits of their number and of the depth below the source: a source in a home directory must not
-/// cause a walk through all of it.
+/// Limits on the number of these files and on the depth below the source: a source in a home
+/// directory must not cause a walk through all of it.
 const MOST_HEADERS: usize = 4096;
 const MOST_DEPTH: usize = 4;
 
 static UNCAGED: AtomicBool = AtomicBool::new(false);
 
-/// From here on, foreign schedulers are compiled and run even if the kernel lacks protection: with
-/// as much of it as there is.
+/// From now on, foreign schedulers are compiled and run even if the kernel lacks protection, with
+/// as much protection as it has.
 pub fn run_uncaged() {
     UNCAGED.store(true, Ordering::Relaxed);
 }
@@ -71,7 +71,7 @@ pub fn is_uncaged() -> bool {
     UNCAGED.load(Ordering::Relaxed)
 }
 
-/// Has this kernel Landlock?
+/// Does this kernel have Landlock?
 pub fn has_landlock() -> bool {
     let ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
@@ -92,11 +92,11 @@ pub fn nothing() -> Result<RulesetCreated, RulesetError> {
         .create()
 }
 
-/// Closes all inherited descriptors but the standard ones when this process executes another
+/// Closes all inherited descriptors except the standard ones when this process executes another
 /// program.
 pub fn inherit_nothing() -> io::Result<()> {
     const FIRST: libc::c_uint = 3;
-    // SAFETY: marks descriptors, and may be called between fork and exec.
+    // SAFETY: the call only marks descriptors, and may be made between fork and exec.
     let result = unsafe {
         libc::syscall(
             libc::SYS_close_range,
@@ -134,7 +134,7 @@ impl Files {
             false if is_uncaged() => None,
             false => {
                 return Err(Error(
-                    "this kernel lacks Landlock, which keeps a scheduler in C from this computer's files".to_owned(),
+                    "this kernel lacks Landlock, which protects this computer's files from a scheduler in C".to_owned(),
                 ));
             }
         };
@@ -144,7 +144,7 @@ impl Files {
             false if is_uncaged() => None,
             false => {
                 return Err(Error(
-                    "this kernel lacks seccomp, which keeps a compiler from this computer's networks".to_owned(),
+                    "this kernel lacks seccomp, which keeps a compiler off this computer's networks".to_owned(),
                 ));
             }
         };
@@ -155,10 +155,10 @@ impl Files {
         })
     }
 
-    /// Restricts the processes of `command` to these files and to the limits of time and memory.
+    /// Restricts the processes of `command` to these files, and limits their time and memory.
     pub fn confine(&self, command: &mut Command) {
         limits::set(command);
-        // A compiler's own cache would be elsewhere.
+        // A compiler's own cache would be in another place.
         command
             .env("TMPDIR", &self.work)
             .env("CCACHE_DISABLE", "1")
@@ -166,7 +166,7 @@ impl Files {
         let rules = self.rules.as_ref().and_then(|rules| rules.try_clone().ok());
         let calls = self.calls.clone();
         let enter = move || {
-            // Without a terminal, and the leader of a group that can be ended as a whole.
+            // The process has no terminal, and leads a group that can be ended as a whole.
             rustix::process::setsid()?;
             inherit_nothing()?;
             if let Some(rules) = rules.as_ref().map(RulesetCreated::try_clone).transpose()? {
@@ -179,7 +179,7 @@ impl Files {
             }
             Ok(())
         };
-        // SAFETY: between fork and exec it makes system calls, and copies a few words.
+        // SAFETY: between fork and exec the closure only makes system calls and copies a few words.
         unsafe { command.pre_exec(enter) };
     }
 }
@@ -230,7 +230,7 @@ fn rules(
     Ok(rules)
 }
 
-/// The folder of `compiler` and its parts, if it is not in a usual place.
+/// The folder of `compiler` and of its parts, if it is not in a usual place.
 fn of_prefix(compiler: &OsStr) -> Vec<PathBuf> {
     let found = match compiler.as_bytes().contains(&b'/') {
         true => Some(PathBuf::from(compiler)),

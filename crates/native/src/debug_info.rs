@@ -85,8 +85,8 @@ pub fn maps(
     Ok(found)
 }
 
-/// The global variables that are `const`. Their section does not tell: a compiler may put a
-/// variable that is also `volatile` into writable memory.
+/// The global variables that are `const`. Their section does not show that, because a compiler may
+/// put a variable that is also `volatile` into writable memory.
 pub fn constants(file: &object::File<'_>) -> Result<HashSet<String>, gimli::Error> {
     let mut found = HashSet::new();
     each_global(file, |_, unit, name, kind| {
@@ -162,7 +162,8 @@ fn each_global<'a>(
         let unit = dwarf.unit(header)?;
         let mut entries = unit.entries();
         while let Some(entry) = entries.next_dfs()? {
-            // Only directly below the unit: a function's variable may have a map's name.
+            // Search only directly below the unit, because a function's variable may have the name
+            // of a map.
             if entry.tag() != gimli::DW_TAG_variable || entry.depth() != 1 {
                 continue;
             }

@@ -1,8 +1,8 @@
 //! The kernels that can be simulated, and the features of sched_ext that each of them has.
 //!
-//! [`FEATURES`] is the only table. The header that a scheduler is compiled against ([`Kernel::header`]), the checks of
-//! its ops and flags, and the messages follow from it. Its sources are Linux 6.12.117, 7.2.13 and 7.3.4, and the versions
-//! that tools/sched_ext/include/scx/compat.bpf.h of 7.3.4 gives.
+//! [`FEATURES`] is the only table. The header that a scheduler is compiled against ([`Kernel::header`]), the
+//! checks of its ops and flags, and the messages follow from it. Its sources are Linux 6.12.117, 7.2.13 and
+//! 7.3.4, and the versions given in tools/sched_ext/include/scx/compat.bpf.h of 7.3.4.
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
@@ -21,7 +21,7 @@ pub enum Kernel {
 }
 
 impl Kernel {
-    /// All of them, the oldest first.
+    /// All kernels, the oldest first.
     pub const ALL: [Kernel; 2] = [Kernel::V6_12, Kernel::V7_3];
 
     /// The release, such as `7.3`.
@@ -123,9 +123,9 @@ pub struct Feature {
 enum Until {
     /// The newest kernel has it.
     Now,
-    /// Deprecated from this release on, and what to use instead.
+    /// Deprecated from this release on; with the replacement.
     Deprecated(Release, &'static str),
-    /// Removed in this release, and what to use instead.
+    /// Removed in this release; with the replacement.
     Removed(Release, &'static str),
     /// Renamed in this release, and its new name.
     Renamed(Release, &'static str),
@@ -210,7 +210,7 @@ pub fn find(name: &str) -> Option<&'static Feature> {
 fn header(has: &dyn Fn(&Feature) -> String, kernel: Option<Kernel>) -> String {
     let mut text = String::from(
         "/* SPDX-License-Identifier: GPL-2.0-only */\n\
-         /* Generated from crates/native/src/kernels.rs: the features of the kernel that a scheduler is compiled for. */\n\
+         /* Generated from crates/native/src/kernels.rs: the features of the kernel for which a scheduler is compiled. */\n\
          /* clang-format off */\n\
          #ifndef __SCX_KERNEL_H\n#define __SCX_KERNEL_H\n\n",
     );
@@ -225,7 +225,7 @@ fn header(has: &dyn Fn(&Feature) -> String, kernel: Option<Kernel>) -> String {
         let Feature { name, kind, .. } = feature;
         let here = has(feature);
         match kind {
-            // Fields and types are compared as text: a macro cannot take `p->field` apart.
+            // Fields and types are compared as text, because a macro cannot split `p->field`.
             Kind::Field | Kind::Type | Kind::Op => {}
             _ => writeln!(text, "#define __equipoise_asks_{name} 0, {here},").unwrap(),
         }
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kernel_lacks_another_has() {
+    fn a_feature_that_one_kernel_lacks_another_has() {
         for feature in FEATURES {
             let kernels = Kernel::ALL.iter().filter(|kernel| feature.is_in(**kernel));
             assert!([1, 2].contains(&kernels.count()), "{}", feature.name);

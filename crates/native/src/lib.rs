@@ -69,15 +69,15 @@ impl Object {
         Object::own_in(name, Kernel::default())
     }
 
-    /// The same for `kernel`.
+    /// The same scheduler for `kernel`.
     pub fn own_in(name: &str, kernel: Kernel) -> Option<&'static Object> {
         static OBJECTS: Objects = [const { OnceLock::new() }; Kernel::ALL.len()];
         let images: &[&[u8]] = include!(concat!(env!("OUT_DIR"), "/images.rs"));
         of_images(&OBJECTS, images, name, kernel)
     }
 
-    /// The same scheduler, which decides alike and records its reasons (`scheduler/explain.bpf.h`).
-    /// That costs real time, but no simulated time.
+    /// The same scheduler, which makes the same decisions and records its reasons
+    /// (`scheduler/explain.bpf.h`). That costs real time, but no simulated time.
     pub fn explaining_in(name: &str, kernel: Kernel) -> Option<&'static Object> {
         static OBJECTS: Objects = [const { OnceLock::new() }; Kernel::ALL.len()];
         let images: &[&[u8]] = include!(concat!(env!("OUT_DIR"), "/explaining.rs"));
@@ -90,9 +90,9 @@ impl Object {
         Object::compile_all(&[source], &[], Kernel::default())
     }
 
-    /// Compiles `sources`, the files of one scheduler, for `kernel`. Messages name the first file. Headers are searched
-    /// beside the sources, among the simulated kernel's, and in the folders `include`, in this order. Using a feature that
-    /// `kernel` lacks is an error.
+    /// Compiles `sources`, the files of one scheduler, for `kernel`. Messages name the first file. Headers
+    /// are searched for alongside the sources, among the simulated kernel's headers, and in the folders
+    /// `include`, in this order. Using a feature that `kernel` lacks is an error.
     pub fn compile_all(
         sources: &[&Path],
         include: &[&Path],
@@ -101,7 +101,7 @@ impl Object {
         let expected = "expected a scheduler in C (FILE.bpf.c)";
         for source in sources {
             let name = source.display();
-            // Opened only if it is a file: opening a pipe could block forever.
+            // Open it only if it is a file, because opening a pipe could block forever.
             let found = std::fs::metadata(source).and_then(|found| match found.is_file() {
                 true => std::fs::File::open(source)?.metadata(),
                 false => Ok(found),
@@ -142,8 +142,8 @@ impl Object {
 /// For each kernel, an object of each of [`SCHEDULERS`].
 type Objects = [OnceLock<Vec<Object>>; Kernel::ALL.len()];
 
-/// The object of `name` for `kernel`, whose `images` are in the order of [`SCHEDULERS`]; all are
-/// read once.
+/// The object of `name` for `kernel`. `images` are in the order of [`SCHEDULERS`], and each is read
+/// only once.
 fn of_images(
     objects: &'static Objects,
     images: &[&[u8]],
@@ -187,15 +187,16 @@ pub fn shared_object(
         Cache::of_user().compile(call, work.path())
     };
     let made = with(&compile::compiler());
-    // Schedulers are written for clang, and a few compile with nothing else.
+    // Schedulers are written for clang, and a few compile only with it.
     match (&made, compile::clang()) {
         (Err(_), Some(clang)) => with(&[clang]).or(made),
         _ => made,
     }
 }
 
-/// The compiler's output `said` about `source`, as one message. Functions that the simulated kernel
-/// lacks come first, by name and line, in whatever form the compiler or the linker reported them.
+/// The compiler's output about `source`, `said`, as one message. Functions that the simulated
+/// kernel lacks come first, by name and line, in whatever form the compiler or the linker reported
+/// them.
 fn explain(source: &str, said: &str) -> String {
     let said = &*printable(said);
     let mut told = HashSet::new();
@@ -243,8 +244,8 @@ fn explain(source: &str, said: &str) -> String {
     }
 }
 
-/// Linkers' messages if an instruction cannot reach a variable, because others in between take
-/// gigabytes.
+/// Linkers print these if an instruction cannot reach a variable, because other variables in
+/// between take gigabytes.
 const TOO_FAR: [&str; 3] = [
     "failed to convert GOTPCREL relocation",
     "relocation truncated to fit",
@@ -466,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_run_when_it_is_loaded_is_refused() {
+    fn code_that_would_run_at_load_time_is_refused() {
         for (text, part) in [
             ("void _init(void) { for (;;); }", "an _init()"),
             ("void _fini(void) { for (;;); }", "a _fini()"),

@@ -1,5 +1,4 @@
-//! Limits of a compiler, which a foreign scheduler could make read endlessly, or write more than
-//! fits.
+//! Limits on a compiler, which a foreign scheduler could make read endlessly or fill the disk.
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, setrlimit};
 use std::io::{self, Read as _};
@@ -15,10 +14,10 @@ const CPU_S: u64 = 6;
 /// Wall time of one pass, which may wait for input that never comes.
 const WALL: Duration = Duration::from_secs(60);
 
-/// The polling interval for its end.
+/// The interval of checks whether it has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// The size of its messages, bytes: no one reads the end of longer ones.
+/// The size of its messages, bytes; the end of longer ones is of no use.
 const SAID: u64 = 1 << 20;
 
 /// The size of a file that it writes, bytes.
@@ -40,14 +39,14 @@ pub fn set(command: &mut Command) {
         for (resource, most) in limits {
             let rlimit = Rlimit {
                 current: Some(most),
-                // A second after the signal that explains comes the one that kills.
+                // A second after the signal that explains the limit, the one that kills follows.
                 maximum: Some(most + u64::from(resource == Resource::Cpu)),
             };
             setrlimit(resource, rlimit)?;
         }
         Ok(())
     };
-    // SAFETY: between fork and exec it only makes system calls.
+    // SAFETY: between fork and exec the closure only makes system calls.
     unsafe { command.pre_exec(limit) };
 }
 
@@ -75,7 +74,7 @@ pub fn finish(command: &mut Command) -> io::Result<Output> {
         }
         if began.elapsed() > WALL && !late {
             late = true;
-            // Fails only if it has just ended.
+            // This fails only if it has just ended.
             let _ = kill_process_group(group, Signal::KILL);
         }
         thread::sleep(LOOK_EVERY);
@@ -94,13 +93,13 @@ pub fn finish(command: &mut Command) -> io::Result<Output> {
 /// Appended to the output of a compiler that was ended.
 const LATE: &str = "\nequipoise: time is up\n";
 
-/// The limit that the compiler exceeded by its output `said`, if any.
+/// The limit that the compiler exceeded according to its output `said`, if any.
 pub fn reached(said: &str) -> Option<String> {
     let any = |signs: &[&str]| signs.iter().any(|sign| said.contains(sign));
     if any(&[LATE]) {
         let most = WALL.as_secs();
         Some(format!(
-            "takes the compiler more than {most} s; expected less, and no pipes among its headers"
+            "the compiler takes more than {most} s; expected less, and no pipes among its headers"
         ))
     } else if any(&[
         "CPU time limit exceeded",
@@ -109,12 +108,12 @@ pub fn reached(said: &str) -> Option<String> {
         "SIGKILL",
     ]) {
         Some(format!(
-            "takes the compiler more than {CPU_S} s; expected less"
+            "the compiler takes more than {CPU_S} s of CPU time; expected less"
         ))
     } else if any(&["File size limit exceeded", "SIGXFSZ", "File too large"]) {
         let most = FILE >> 20;
         Some(format!(
-            "has the compiler write more than {most} MiB; expected less, or maps"
+            "the compiler writes more than {most} MiB; expected less, or maps"
         ))
     } else if any(&[
         "out of memory",
@@ -124,7 +123,7 @@ pub fn reached(said: &str) -> Option<String> {
     ]) {
         let most = MEMORY >> 30;
         Some(format!(
-            "takes the compiler more than {most} GiB of memory; expected less"
+            "the compiler needs more than {most} GiB of memory; expected less"
         ))
     } else {
         None

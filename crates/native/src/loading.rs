@@ -12,8 +12,8 @@ use object::{
     SymbolFlags,
 };
 
-/// Functions that a C compiler calls by itself where clang emits BPF instructions, and those to
-/// which the headers in `include/` map BPF helpers.
+/// Functions that a C compiler calls by itself where clang would emit BPF instructions, and those
+/// to which the headers in `include/` map BPF helpers.
 const C_LIBRARY: [&str; 9] = [
     "memcpy", "memmove", "memset", "memcmp", "strcpy", "strlen", "strncmp", "strncpy", "snprintf",
 ];
@@ -37,7 +37,7 @@ const CALLS: [DynamicTag; 5] = [
     elf::DT_PREINIT_ARRAY,
 ];
 
-/// The entries that make it load other libraries, or from other places.
+/// The entries that make it load other libraries, or load them from other places.
 const LOADS: [DynamicTag; 6] = [
     elf::DT_RPATH,
     elf::DT_RUNPATH,
@@ -84,15 +84,15 @@ pub fn check(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(), Error
         .any(|(_, relocation)| !is_plain(file.architecture(), relocation.flags()))
     {
         return refused(
-            "it has variables of each thread or addresses that only the loader can find, which BPF does not have; \
+            "it has thread-local variables or addresses that only the dynamic loader can find, which BPF does not have; \
              expected plain variables",
         );
     }
     Ok(())
 }
 
-/// Names that the loader would look up in this process: the C library's. Also weak ones: they are
-/// bound like others.
+/// Names that the loader would look up in this process, in the C library. This includes weak ones,
+/// which are bound like others.
 fn foreign_symbols(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(), Error> {
     let undefined = file
         .dynamic_symbols()
@@ -107,7 +107,7 @@ fn foreign_symbols(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(),
         .filter_map(|symbol| match symbol.name() {
             Ok(name) if !is_foreign(name, symbol.is_weak()) => None,
             Ok(name) => Some(name.to_owned()),
-            Err(_) => Some("a name that is unreadable".to_owned()),
+            Err(_) => Some("a name is unreadable".to_owned()),
         })
         .map(|name| {
             format!("{source}: {name}() is a function of the C library, which BPF does not have")
@@ -132,7 +132,7 @@ fn runs_functions(file: &ElfFile64<'_, Endianness>) -> bool {
         })
 }
 
-/// Does it make the loader find more than a compiler's default libraries?
+/// Does it make the loader load more than a compiler's default libraries?
 fn loads_others(file: &ElfFile64<'_, Endianness>) -> bool {
     let is_usual = |name: &[u8]| {
         let mut usual = LIBRARIES.iter();

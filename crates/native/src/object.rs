@@ -51,10 +51,10 @@ pub struct Tracepoint {
 /// The sections of programs that take a tracepoint's own arguments.
 const TRACEPOINT_SECTION: &str = "tp_btf/";
 
-/// In front of the section of a program that only the loader's part can attach.
+/// The prefix of the section of a program that only the loader's part can attach.
 const NOT_BY_ITSELF: char = '?';
 
-/// In front of the name of such a program, in the name of the constant by which the loader's part
+/// The prefix of such a program's name in the name of the constant by which the loader's part
 /// attaches it (`LOADER_ATTACH()`).
 const ATTACHED: &str = "equipoise_attach_";
 
@@ -64,7 +64,7 @@ const LOADER: &str = "equipoise_loader";
 /// A shared object, ready to load.
 #[derive(Debug)]
 pub struct Image<'a> {
-    /// The file.
+    /// The content of the file.
     pub bytes: Vec<u8>,
     /// Globals without bytes in the file (`.bss`), to be written after loading.
     pub later: Vec<(Variable, &'a [u8])>,
@@ -94,7 +94,8 @@ pub struct Map {
     pub definition: MapDefinition,
 }
 
-/// The most memory that a scheduler's code and globals may take, bytes. Every run has a copy.
+/// The most memory that a scheduler's code and globals may take, bytes, because every run has a
+/// copy.
 const MOST_MEMORY: u64 = 1 << 30;
 
 /// The scheduler in `source` takes more than [`MOST_MEMORY`].

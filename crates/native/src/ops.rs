@@ -4,7 +4,8 @@ use crate::kernels::{self, Feature, Kind};
 use crate::{Error, Kernel, Object, Variable};
 use std::collections::BTreeMap;
 
-/// The kernel that an `image` with these `variables` was compiled for; the default if it was compiled for all.
+/// The kernel for which an `image` with these `variables` was compiled; the default kernel if it was compiled
+/// for all.
 pub(crate) fn compiled_for(image: &[u8], variables: &BTreeMap<String, Variable>) -> Kernel {
     let version = variables.get("LINUX_KERNEL_VERSION");
     let bytes =

@@ -1,6 +1,6 @@
-//! System calls that a compiler has no use for. The compiler reads a stranger's source, and an error in
-//! it may run the stranger's code; Landlock does not restrict networks on older kernels, nor file modes,
-//! signals, tracing, keys or terminals on any.
+//! System calls that a compiler does not need. The compiler reads an untrusted source, which may exploit
+//! an error in it. Landlock does not restrict networks on older kernels, and on no kernel restricts file
+//! modes, signals, tracing, keys or terminals.
 //!
 //! This is a deny-list, because compilers, linkers and the wrappers around them differ in their
 //! needs. A refused call fails as on a kernel that does not have it.
@@ -97,11 +97,12 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_clock_adjtime,
     libc::SYS_adjtimex,
     libc::SYS_vhangup,
-    // Its flags are in memory, where a filter cannot see them. The C library falls back to clone().
+    // The flags of clone3() are in memory, where a filter cannot see them. The C library falls back
+    // to clone().
     libc::SYS_clone3,
 ];
 
-/// As above, for architectures that have these calls, too.
+/// More system calls, for the architectures that have them.
 #[cfg(target_arch = "x86_64")]
 const REFUSED_BESIDES: &[libc::c_long] = &[
     libc::SYS_chmod,
@@ -134,7 +135,7 @@ const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWNET,
 ];
 
-/// ioctl()s that type into a terminal.
+/// ioctl()s that can insert input into a terminal.
 const TYPING: [u64; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
 
 /// The filter; `None` on an architecture whose system calls it does not know.
@@ -161,7 +162,7 @@ pub fn filter() -> Result<Option<BpfProgram>, BackendError> {
         libc::SYS_ioctl,
         typing.into_iter().collect::<Result<_, _>>()?,
     );
-    // For another process.
+    // The call concerns another process.
     rules.insert(libc::SYS_prlimit64, vec![when(0, Is::Ne, 0)?]);
 
     let refused = SeccompAction::Errno(libc::ENOSYS as u32);
@@ -198,7 +199,7 @@ fn without_x32() -> BpfProgram {
 /// Does this kernel have seccomp's filters?
 pub fn has_seccomp() -> bool {
     let action = libc::SECCOMP_RET_TRAP;
-    // SAFETY: `action` is read.
+    // SAFETY: the call only reads `action`.
     let available = unsafe {
         libc::syscall(
             libc::SYS_seccomp,
@@ -233,10 +234,10 @@ mod tests {
         command.status().map(|status| assert!(status.success()))
     }
 
-    // SAFETY of all: the arguments are valid, and refused calls are not made.
+    // SAFETY of all: the arguments are valid, and refused calls are not executed.
     #[test]
     #[cfg_attr(miri, ignore)]
-    fn what_a_compiler_does_passes() {
+    fn system_calls_of_a_compiler_pass() {
         behind(|| {
             unsafe { libc::prlimit(0, libc::RLIMIT_CORE, std::ptr::null(), std::ptr::null_mut()) }
                 .into()
@@ -254,7 +255,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore)]
-    fn what_it_has_no_use_for_does_not() {
+    fn other_system_calls_do_not_pass() {
         type Call = (&'static str, fn() -> libc::c_long);
         let refused: [Call; 12] = [
             ("socket", || {

@@ -14,8 +14,8 @@ macro_rules! builtin {
     };
 }
 
-/// Name, file, text; each after the one that it extends, starting with the baseline and our
-/// recommendation.
+/// The name, file and text of each preset, after the one that it extends; the baseline and our
+/// recommendation come first.
 const BUILTIN: &[(&str, &str, &str)] = builtin![
     "eevdf",
     "eevdf-6.12",
@@ -34,7 +34,7 @@ const BUILTIN: &[(&str, &str, &str)] = builtin![
     "hperf",
 ];
 
-/// Today's Linux and our own, which are compared unless others are asked for.
+/// Today's Linux and our own policies, which are compared by default.
 const USUAL: &[&str] = &[
     "eevdf",
     "equipoise",
@@ -84,8 +84,8 @@ impl Policy {
         )))
     }
 
-    /// This policy with each of `settings`, `NAME=VALUE`, changed. The name of a changed preset
-    /// lists the changes: `capacity:misfit=false`.
+    /// This policy with the changes `settings`, each of them `NAME=VALUE`. The name of a changed
+    /// preset lists the changes: `capacity:misfit=false`.
     pub fn with<'a>(
         &self,
         settings: impl Iterator<Item = &'a str> + Clone,
@@ -137,7 +137,7 @@ fn extended(whole: &str, base: &str, settings: &str) -> Result<Policy, Box<BadIn
     })
 }
 
-/// `settings`, `NAME=VALUE` each, as the lines of a policy file.
+/// `settings`, each of them `NAME=VALUE`, as the lines of a policy file.
 fn as_toml<'a>(settings: impl Iterator<Item = &'a str>) -> String {
     settings.map(|text| setting(text) + "\n").collect()
 }
@@ -157,7 +157,7 @@ fn setting(text: &str) -> String {
     }
 }
 
-/// File and text of the preset `name`.
+/// The file name and text of the preset `name`.
 pub(crate) fn preset(name: &str) -> Option<(&'static str, &'static str)> {
     let (_, file, text) = BUILTIN.iter().find(|(preset, ..)| *preset == name)?;
     Some((file, text))

@@ -7,7 +7,7 @@ include!(concat!(env!("OUT_DIR"), "/counters.rs"));
 
 macro_rules! counters {
     ($(COUNTER($name:ident, $label:literal, $what:literal))*) => {
-        /// `struct counters`; sums over all CPUs of it.
+        /// `struct counters`, summed over all CPUs.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
         #[repr(C)]
         pub struct Counters {
@@ -32,7 +32,7 @@ with_counters!(counters);
 pub struct Counter {
     /// The field's name.
     pub name: &'static str,
-    /// A short name, for a line of many.
+    /// A short name, for lines with many counters.
     pub label: &'static str,
     /// Its meaning, with the unit if it has one.
     pub what: &'static str,
@@ -44,7 +44,7 @@ impl Counters {
     /// The scheduler's global variable with the counters.
     pub const SYMBOL: &str = "counters";
 
-    /// The sums of [`Counters::SYMBOL`]; `None` if `bytes` have another length.
+    /// The sums of [`Counters::SYMBOL`]; `None` if `bytes` has the wrong length.
     pub fn from_bytes(bytes: &[u8]) -> Option<Counters> {
         const SIZE: usize = size_of::<Counters>();
         let mut sums = Counters::default();

@@ -26,7 +26,7 @@ pub enum About {
     Queued,
     /// It preempts the task that runs there.
     Preempts,
-    /// It does not.
+    /// The task does not preempt.
     Waits,
     /// It runs on the CPU, and continues.
     Keeps,
@@ -247,7 +247,7 @@ impl Decided<'_> {
                 Number::Lead => format!("{} ahead of", time(value)),
                 Number::Cpu => format!("CPU {value}"),
                 Number::Task => name(value as i32).into_owned(),
-                // No CPU's energy; C uses it to say that there is none.
+                // A value that is no CPU's energy, by which C says that there is none.
                 Number::Power if value < 0 => "more than there is".to_owned(),
                 Number::Power => format!("{:.3} mW", value as f64 / 1e4),
                 Number::Of1024 | Number::Count => value.to_string(),
@@ -258,7 +258,7 @@ impl Decided<'_> {
     }
 }
 
-/// `ns` for a person, to three digits.
+/// `ns` as text, rounded to three digits.
 pub fn time(ns: i64) -> String {
     let (unit, name) = match ns.unsigned_abs() {
         0..1_000 => return format!("{ns} ns"),

@@ -14,8 +14,8 @@ pub enum Linux {
     /// 6.12 to 7.3. One flag differs, which the scheduler ignores if its policy is 6.12's
     /// (`asym_prefer_sibling`).
     V6_12,
-    /// None: 6.12's levels, with the capacity of each CPU by the machine's description, whatever
-    /// Linux knows.
+    /// No kernel: 6.12's levels, with the capacity of each CPU from the machine's description,
+    /// whatever Linux knows.
     Described,
 }
 
@@ -99,7 +99,7 @@ impl BitOr for Flags {
 /// One sched domain; parameters as in `struct sched_domain`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {
-    /// The topology level it is of.
+    /// Its topology level.
     pub level: &'static str,
     /// Its CPUs.
     pub span: CpuMask,
@@ -113,7 +113,8 @@ pub struct Domain {
     pub cache_nice_tries: u32,
     /// The index of the load average that counts when a busy CPU balances.
     pub busy_idx: u32,
-    /// The same for an idle CPU. Newly idle CPUs, forks and wakeups use the present load (index 0).
+    /// The load index for an idle CPU. Newly idle CPUs, forks and wakeups use the present load
+    /// (index 0).
     pub idle_idx: u32,
     /// A busy CPU balances this many times less often.
     pub busy_factor: u32,
@@ -130,8 +131,9 @@ pub struct Domain {
 const RECLAIM_DISTANCE: u32 = 30;
 
 impl Domain {
-    /// With the parameters of Linux 3.9 for this level: `SD_SIBLING_INIT`, `SD_MC_INIT`, `SD_CPU_INIT`
-    /// in include/linux/topology.h and `sd_numa_init()`, for nodes that are at most `distance` apart.
+    /// A domain with Linux 3.9's parameters for this level: `SD_SIBLING_INIT`, `SD_MC_INIT`,
+    /// `SD_CPU_INIT` in include/linux/topology.h and `sd_numa_init()`, for nodes that are at most
+    /// `distance` apart.
     fn v3_9(level: &'static str, span: CpuMask, groups: Vec<CpuMask>, distance: u32) -> Domain {
         let weight = span.count() as u32;
         let flags = Flags::LOAD_BALANCE
@@ -185,7 +187,7 @@ impl Domain {
         }
     }
 
-    /// The same for Linux 6.12: `sd_init()` in kernel/sched/topology.c.
+    /// A domain with Linux 6.12's parameters: `sd_init()` in kernel/sched/topology.c.
     fn v6_12(level: &'static str, span: CpuMask, groups: Vec<CpuMask>, distance: u32) -> Domain {
         let weight = span.count() as u32;
         let near = Flags::BALANCE_EXEC | Flags::BALANCE_FORK | Flags::WAKE_AFFINE;
@@ -262,7 +264,7 @@ impl fmt::Display for Domain {
 /// The sched domains of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domains {
-    /// By level, then by first CPU.
+    /// The domains by level, then by first CPU.
     pub domains: Vec<Domain>,
     /// For each CPU its domains from the smallest span up, as indices into `domains`.
     pub cpus: Vec<Vec<usize>>,
@@ -320,7 +322,7 @@ impl Domains {
     }
 }
 
-/// One line a domain.
+/// One line per domain.
 impl fmt::Display for Domains {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.domains
@@ -414,7 +416,7 @@ fn attach(domains: &mut [Domain], cpu: usize) -> Vec<usize> {
     kept
 }
 
-/// Drops domains without attached CPUs.
+/// Removes domains without attached CPUs.
 fn keep_used(domains: Vec<Domain>, cpus: Vec<Vec<usize>>) -> Domains {
     let mut used: Vec<usize> = cpus.iter().flatten().copied().collect();
     used.sort_unstable();
@@ -609,8 +611,8 @@ mod tests {
         );
     }
 
-    /// One for each cache of two nodes, and more if there are more nodes than in the level above
-    /// them.
+    /// One task for each cache with two nodes, and more if there are more nodes than in the level
+    /// above them.
     #[test]
     fn a_node_may_have_as_many_tasks_as_6_12_says() {
         let allowed: Vec<u32> = of_6_12("hp-8s-80c-ht")

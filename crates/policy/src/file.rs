@@ -26,14 +26,14 @@ struct Head {
 
 const HEAD: [&str; 4] = ["name", "description", "extends", "scheduler"];
 
-/// Settings that require another: name and value of the one, name and word of the other, and the
-/// reason.
+/// Settings that require another one: name and value of the first, name and word of the second, and
+/// the reason.
 const NEEDS: [(&str, u64, &str, &str, &str); 1] = [(
     "misfit",
     1,
     "load_tracking",
     "pelt",
-    "by weight every task of nice 0 is as heavy as the next, whether it runs a lot or hardly ever",
+    "by weight, all tasks of nice 0 are equally heavy, whether they run a lot or hardly ever",
 )];
 
 impl Policy {
@@ -109,8 +109,8 @@ impl Reader<'_> {
         }
     }
 
-    /// A policy that extends another is for the same scheduler, because its settings are that
-    /// one's.
+    /// A policy that extends another is for the same scheduler, because settings belong to a
+    /// scheduler.
     fn scheduler(&self, head: &Head, base: Option<&Policy>) -> Result<&'static str, Box<BadInput>> {
         let base = base.map(|base| base.scheduler);
         let Some(name) = &head.scheduler else {
@@ -119,7 +119,7 @@ impl Reader<'_> {
                 None => self.bad(
                     head.name.span(),
                     "`scheduler` is missing".to_owned(),
-                    "expected `scheduler`, or `extends = ` a policy that has it".to_owned(),
+                    "expected `scheduler`, or `extends` with a policy that has it".to_owned(),
                 ),
             };
         };
@@ -173,8 +173,8 @@ impl Reader<'_> {
         Ok(settings)
     }
 
-    /// Do the settings have what they require? Those of `given` are at these places, in their
-    /// order.
+    /// Checks that each setting has the settings that it requires. `given` are the places of the
+    /// file's settings, in order.
     fn needs(
         &self,
         settings: &Settings,
@@ -192,11 +192,11 @@ impl Reader<'_> {
             if has == word {
                 continue;
             }
-            // The extended policy has been checked, so the file names one of the two.
+            // The extended policy has been checked, so the file must name one of the two.
             let at = given.iter().rfind(|(name, _)| [key, other].contains(name));
             return self.bad(
                 at.map_or(0..0, |(_, at)| at.clone()),
-                format!("{key} without load tracking: {other} is \"{has}\""),
+                format!("{key} requires load tracking, but {other} is \"{has}\""),
                 format!("expected {other} = \"{word}\" with {key}: {why}"),
             );
         }

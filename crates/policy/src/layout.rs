@@ -123,12 +123,12 @@ fn global<T: Pod>(symbol: &str, value: &[T]) -> Global {
     }
 }
 
-/// The variable that may change while the scheduler runs, on a machine with this number of CPUs.
+/// The variable that may change while the scheduler runs, for a machine with this number of CPUs.
 pub(crate) fn tunables(settings: &Settings, cpus: usize) -> Global {
     global("tunables", &values(settings, cpus, true))
 }
 
-/// `struct tunables` if they are `live`, else `struct policy`.
+/// `struct tunables` if `live`, otherwise `struct policy`.
 fn values(settings: &Settings, cpus: usize, live: bool) -> Vec<u64> {
     let factor = tunable_scaling(settings.get("tunable_scaling").unwrap_or(0), cpus);
     let value = |(setting, value): (&Setting, u64)| match setting.kind {
@@ -175,7 +175,7 @@ pub(crate) fn scales(machine: &Machine) -> bool {
     machine.governor_adds || machine.follows_requests()
 }
 
-/// The CPUs of the highest capacity, and the rest if there is one.
+/// The CPUs with the highest capacity, and the rest, if any.
 fn fast_and_slow(machine: &Machine, linux: Linux) -> (CpuMask, Option<CpuMask>) {
     if linux == Linux::V6_12 && !machine.priorities.is_empty() {
         return (machine.all_cpus(), None);
@@ -192,10 +192,10 @@ fn fast_and_slow(machine: &Machine, linux: Linux) -> (CpuMask, Option<CpuMask>) 
     (fast, any_slow.then_some(slow))
 }
 
-/// `cpu_power` of a CPU, which Linux 6.12 calls `cpu_capacity`: there the largest CPUs have 1024,
-/// including hardware threads, and also by the description. In 3.9 a hardware thread has its part
-/// of the core's, which SMT increases slightly (`default_scale_smt_power()`: sd->smt_gain, 1178 of
-/// 1024, divided by the threads).
+/// `cpu_power` of a CPU, which Linux 6.12 calls `cpu_capacity`. There the largest CPUs have 1024,
+/// including hardware threads, and also if the capacities come from the description. In 3.9 a
+/// hardware thread has its part of the core's power, which SMT increases slightly
+/// (`default_scale_smt_power()`: sd->smt_gain, 1178 of 1024, divided by the threads).
 fn cpu_power(machine: &Machine, cpu: usize, linux: Linux) -> u32 {
     const SMT_GAIN: u64 = 1178;
     let capacity = machine.cpus[cpu].capacity;
@@ -217,7 +217,7 @@ struct Tables {
     cpu_list: Vec<u16>,
     llc_list: Vec<u16>,
     cpu_levels: Vec<CpuLevelsC>,
-    /// The numbers of the fast and the slow CPUs' groups, if there are both.
+    /// The numbers of the groups of the fast and the slow CPUs, if both exist.
     hmp_groups: Option<(u32, u32)>,
     energy_domains: Vec<EnergyDomainC>,
     nr_energy_domains: u32,
@@ -225,7 +225,7 @@ struct Tables {
 }
 
 /// The performance states of `core`, whose CPUs have `capacity`, in rising order:
-/// `em_compute_costs()` of Linux 6.12. A state that costs no less than the next is left out,
+/// `em_compute_costs()` of Linux 6.12. A state that costs no less than the next one is omitted,
 /// because it is never worthwhile. No kernel's model has static power.
 fn energy_states(core: &CoreType, power: &CorePower, capacity: u32) -> Vec<EnergyStateC> {
     let mut states: Vec<EnergyStateC> = Vec::new();
@@ -360,14 +360,14 @@ impl Tables {
             self.energy_domains.push(domain);
             self.energy_states.extend(states);
         }
-        // Without room for all states there is no model.
+        // If there is no room for all states, there is no model.
         if self.energy_states.len() <= MAX_ENERGY_STATES {
             self.nr_energy_domains = self.energy_domains.len() as u32;
         }
         self.energy_states.truncate(MAX_ENERGY_STATES);
     }
 
-    /// Each cache's CPUs, by their numbers.
+    /// Appends the CPUs of each cache, by number.
     fn list_llcs(&mut self) {
         let mut by_llc: Vec<u16> = (0..self.cpu_levels.len() as u16).collect();
         let llc_id = |cpu: u16| self.cpu_levels[usize::from(cpu)].llc_id;
@@ -386,7 +386,7 @@ impl Tables {
         self.llc_list.resize(MAX_CPUS, 0);
     }
 
-    /// Returns its number.
+    /// Adds a group and returns its number.
     fn add_group(&mut self, cpus: &CpuMask, power: u32) -> u32 {
         self.groups.push(GroupC {
             first: self.cpu_list.len() as u32,

@@ -46,8 +46,8 @@ impl Policy {
         Object::own_in(self.scheduler, kernel).expect("the scheduler of a policy exists")
     }
 
-    /// The same scheduler, which records the reasons for its decisions ([`Decision`]), at a cost in
-    /// time that is not simulated.
+    /// The same scheduler, but recording the reasons for its decisions ([`Decision`]). That costs
+    /// real time, but no simulated time.
     pub fn explaining_object_in(&self, kernel: Kernel) -> &'static Object {
         let object = Object::explaining_in(self.scheduler, kernel);
         object.expect("the scheduler of a policy exists")
@@ -64,8 +64,8 @@ impl Policy {
         layout::globals(&self.settings, &machine, Linux::of(self.scheduler))
     }
 
-    /// `machine` with the levels of which the policy's kernel makes domains: with the switch
-    /// `missing_domains`, none above a node once they are built anew.
+    /// `machine` with the levels from which the policy's kernel makes domains. With the switch
+    /// `missing_domains`, there is none above a node once they have been rebuilt.
     fn after_hotplug<'a>(&self, machine: &'a Machine) -> Cow<'a, Machine> {
         if !machine.rebuilt || self.settings.get("missing_domains") != Some(1) {
             return Cow::Borrowed(machine);
@@ -75,13 +75,13 @@ impl Policy {
         Cow::Owned(machine)
     }
 
-    /// Those of its variables that may change while the scheduler runs.
+    /// The variables that may change while the scheduler runs.
     pub fn tunables(&self, machine: &Machine) -> Global {
         layout::tunables(&self.settings, machine.cpus.len())
     }
 
-    /// Does it differ from `other` in tunables only? Then a running scheduler can change from one
-    /// to the other.
+    /// Does it differ from `other` only in tunables, so that a running scheduler can change from
+    /// one to the other?
     pub fn is_tuned(&self, other: &Policy) -> bool {
         let fixed = |policy: &Policy| -> Vec<u64> {
             let fixed = policy.settings.list().filter(|(setting, _)| !setting.live);
@@ -90,12 +90,12 @@ impl Policy {
         self.scheduler == other.scheduler && fixed(self) == fixed(other)
     }
 
-    /// Does it set frequencies (`scx_bpf_cpuperf_set()`)? They take effect under schedutil alone.
+    /// Does it set frequencies (`scx_bpf_cpuperf_set()`)? They take effect only under schedutil.
     pub fn sets_frequencies(&self) -> bool {
         self.settings.get("frequency") == Some(1)
     }
 
-    /// Does it set frequencies, on a machine where something follows that?
+    /// Does it set frequencies, on a machine whose governor follows them?
     pub fn asks_for_frequencies(&self, machine: &Machine) -> bool {
         self.sets_frequencies() && layout::scales(machine)
     }

@@ -15,8 +15,8 @@ pub struct Setting {
     pub kind: Kind,
     /// Its value in a policy that extends no other.
     pub default: u64,
-    /// It is in `struct tunables`: it may change while the scheduler runs. Otherwise it is in
-    /// `struct policy`.
+    /// Whether it is in `struct tunables` and may change while the scheduler runs. Otherwise it is
+    /// in `struct policy`.
     pub live: bool,
 }
 
@@ -27,21 +27,21 @@ pub enum Kind {
     Number {
         /// The bounds.
         range: RangeInclusive<u64>,
-        /// It is for one CPU, and scales with their number.
+        /// Whether it is for one CPU and scales with the number of CPUs.
         scaled: bool,
     },
     /// `false` (0) or `true` (1).
     Switch,
-    /// One of these.
+    /// One of these options.
     Choice(Vec<Choice>),
 }
 
-/// A value with a word of its own.
+/// A value with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The constant's name in C.
     pub name: &'static str,
-    /// Its value there.
+    /// The constant's value in C.
     pub value: u64,
     /// The word in a policy file.
     pub word: &'static str,
@@ -97,7 +97,7 @@ macro_rules! settings {
     ($($kind:ident($($column:tt)*))*) => { &[$(row!($kind $($column)*)),*] };
 }
 
-/// By scheduler, the rows of its tables.
+/// The rows of each scheduler's tables.
 const TABLES: &[(&str, &[Row])] = include!(concat!(env!("OUT_DIR"), "/settings.rs"));
 
 /// The settings of policies for `scheduler`, in the order of `struct policy` and `struct tunables`.
@@ -175,7 +175,7 @@ impl Setting {
         }
     }
 
-    /// `value` as a policy file has it, in TOML: a word has quotes.
+    /// `value` in TOML, as in a policy file: a word has quotes.
     pub fn toml(&self, value: u64) -> String {
         match &self.kind {
             Kind::Choice(_) => format!("{:?}", self.show(value)),
@@ -183,7 +183,7 @@ impl Setting {
         }
     }
 
-    /// The value that a policy file gives; `None` if it cannot be this setting's.
+    /// The value given by a policy file; `None` if this setting cannot have it.
     pub(crate) fn value(&self, given: &toml::Value) -> Option<u64> {
         match (&self.kind, given) {
             (Kind::Number { range, .. }, toml::Value::Integer(given)) => {
@@ -231,7 +231,7 @@ impl Settings {
         }
     }
 
-    /// Each with its value, in the order of `struct policy` and `struct tunables`.
+    /// Each setting with its value, in the order of `struct policy` and `struct tunables`.
     pub fn list(&self) -> impl Iterator<Item = (&'static Setting, u64)> {
         self.table.iter().zip(self.values.iter().copied())
     }

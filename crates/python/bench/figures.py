@@ -1,9 +1,9 @@
 """Measures what the Python package costs and how far it reaches: `python bench/figures.py sweep|ray|events|tune`.
 
 Run it with the published build (`maturin build --release`) installed with `equipoise[all,ray]`; `sweep` compares with the
-command, `--command target/release/equipoise`, else with the library that it is made of. Times are of the wall and of all
-CPUs (user and system), which other load of the computer disturbs less; `ray` takes psutil to count all processes of the
-cluster. Figures are printed, one a line.
+command, `--command target/release/equipoise`, else with the library that it is made of. Times are wall time and CPU
+time (user and system, over all CPUs), which other load on the computer disturbs less; `ray` takes psutil to count all processes of the
+cluster. Prints one figure per line.
 """
 
 import argparse
@@ -49,7 +49,7 @@ RUNS = 10
 
 @contextmanager
 def timed(what, figures, cpu=None):
-    """Wall and CPU time of what is within, children that have ended included, s."""
+    """Wall and CPU time of the block, including children that have ended, s."""
 
     def own():
         times = os.times()
@@ -68,8 +68,8 @@ def grid(scale):
 
 
 def by_command(command, scale, figures):
-    """The same simulations by the command, one machine and load after another; without a command by the library that it is
-    made of, in this process."""
+    """The same simulations by the command, one machine and load after another; without a command, by the library on
+    which it is built, in this process."""
     what = grid(scale)
     policies = [word for policy in POLICIES for word in ("--policy", policy)]
     with timed("command", figures):
@@ -84,7 +84,7 @@ def by_command(command, scale, figures):
 
 
 def sweep(arguments, figures):
-    """Overhead of a sweep over the command, and its memory."""
+    """The overhead of a sweep compared with the command, and its memory."""
     equipoise.sweep("smp-2", "busy:duration=1ms", "eevdf", runs=1)  # imports
     by_command(arguments.command, arguments.scale, figures)
     with tempfile.TemporaryDirectory() as folder:
@@ -98,7 +98,7 @@ def sweep(arguments, figures):
 
 
 def of_tree():
-    """CPU time of this process and all that it began and that still run, s."""
+    """CPU time of this process and of the processes that it started and that still run, s."""
     import psutil
 
     total = 0.0
@@ -110,8 +110,8 @@ def of_tree():
 
 
 def ray(arguments, figures):
-    """The same on a cluster of three nodes here, whose start counts apart, and of which one is killed in the middle;
-    compared byte by byte."""
+    """The same on a local cluster of three nodes, one of which is killed in the middle. The cluster's start is
+    counted separately, and results are compared byte by byte."""
     from ray.cluster_utils import Cluster
 
     import ray as library
@@ -163,7 +163,7 @@ def ray(arguments, figures):
 
 
 class Counted:
-    """The Ray engine, which does something after so many tasks."""
+    """The Ray engine, with an action after a given number of tasks."""
 
     def __init__(self, after=None, then=None):
         self.engine, self.after, self.then = equipoise.Ray(), after, then
@@ -195,7 +195,7 @@ def events(arguments, figures):
 
 
 def tune(arguments, figures):
-    """200 trials on three machines with three loads each, and what that gains on others."""
+    """200 trials on three machines with three loads each, and the gain on other loads."""
     loads = ["mixed:duration=500ms", "ramp:duration=500ms", "hackbench:groups=1,loops=20"]
     with timed("tune", figures):
         found = equipoise.tune(
@@ -220,9 +220,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["sweep", "ray", "events", "tune"])
     parser.add_argument("--command", help="the command to compare with, of the same build")
-    parser.add_argument("--scale", type=int, default=1, help="so many times fewer loads")
+    parser.add_argument("--scale", type=int, default=1, help="divide the number of loads by this")
     parser.add_argument("--chunk", type=int, default=20, help="simulations of a task")
-    parser.add_argument("--loops", type=int, default=1000, help="hackbench's messages, of each sender to each receiver")
+    parser.add_argument("--loops", type=int, default=1000, help="hackbench's messages from each sender to each receiver")
     parser.add_argument("--utilization", action="store_true", help="with load tracking")
     parser.add_argument("--trials", type=int, default=200)
     arguments = parser.parse_args()

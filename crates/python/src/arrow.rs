@@ -1,4 +1,4 @@
-//! Columns as Arrow lays them out in memory, and the C structures that hand them over
+//! Columns in Arrow's memory layout, and the C structures that export them
 //! (<https://arrow.apache.org/docs/format/CDataInterface.html>,
 //! <https://arrow.apache.org/docs/format/CStreamInterface.html>). The crate `arrow` is under
 //! Apache-2.0 alone, which code under GPL-2.0-only may not link.
@@ -43,7 +43,7 @@ macro_rules! values {
                 })* }
             }
 
-            /// The numbers that [`Values::bytes`] came from, if there is such a type.
+            /// The numbers from which [`Values::bytes`] made `bytes`, if there is such a type.
             fn of_bytes(name: &str, bytes: &[u8]) -> Option<Values> {
                 match name {
                     $($name => {
@@ -75,7 +75,7 @@ values! {
     F64(f64), c"g", "double";
 }
 
-/// Truth values, eight a byte, the first in the lowest bit.
+/// Booleans, eight per byte, the first in the lowest bit.
 #[derive(PartialEq)]
 pub struct Bits {
     bytes: Vec<u8>,
@@ -110,10 +110,10 @@ impl FromIterator<bool> for Bits {
     }
 }
 
-/// Texts, one behind another.
+/// Texts, one after another.
 #[derive(Clone, PartialEq)]
 pub struct Texts {
-    /// The beginning of each text, and the end of the last.
+    /// The start of each text, and the end of the last one.
     offsets: Vec<i32>,
     bytes: Vec<u8>,
 }
@@ -156,14 +156,14 @@ impl Data {
 #[derive(Clone)]
 pub struct Column {
     data: Arc<Data>,
-    /// The rows that have a value; `None` if all have.
+    /// The rows that have a value; `None` if all do.
     valid: Option<Arc<Bits>>,
-    /// If the numbers are places in a dictionary: its texts.
+    /// The texts of the dictionary, if the numbers are indices into one.
     texts: Option<Arc<Texts>>,
 }
 
 impl Column {
-    /// Numbers, all of which are there.
+    /// Numbers, none of which is missing.
     pub fn numbers(values: impl Into<Values>) -> Column {
         Column {
             data: Arc::new(Data::Numbers(values.into())),
@@ -172,7 +172,7 @@ impl Column {
         }
     }
 
-    /// Numbers, of which those count that are `valid`.
+    /// Numbers, of which only the `valid` ones count.
     pub fn where_(values: impl Into<Values>, valid: Bits) -> Column {
         Column {
             valid: (valid.zeros() > 0).then(|| Arc::new(valid)),
@@ -213,7 +213,7 @@ impl Column {
         column.of(&Arc::new(texts))
     }
 
-    /// The column of `texts` that this column has the places of.
+    /// The column of `texts` into which this column has indices.
     pub fn of(self, texts: &Arc<Texts>) -> Column {
         Column {
             texts: Some(Arc::clone(texts)),
@@ -228,7 +228,7 @@ impl Column {
         }
     }
 
-    /// The numbers, or the places in the dictionary.
+    /// The numbers, or the indices into the dictionary.
     pub fn values(&self) -> Option<&Values> {
         match &*self.data {
             Data::Numbers(values) => Some(values),
@@ -236,7 +236,7 @@ impl Column {
         }
     }
 
-    /// The type, as Arrow calls it.
+    /// Arrow's name of the type.
     pub fn kind(&self) -> &'static str {
         match &*self.data {
             Data::Numbers(values) => values.name(),
@@ -269,7 +269,7 @@ impl Column {
         (self.data.bytes(), valid.map(|bits| &*bits.bytes))
     }
 
-    /// A column of `len` rows; `None` if these are not its parts.
+    /// A column of `len` rows; `None` if these are not the parts of a column.
     pub fn of_parts(
         kind: &str,
         len: usize,
@@ -351,12 +351,12 @@ pub struct Stream {
 /// `ARROW_FLAG_NULLABLE`.
 const NULLABLE: i64 = 2;
 
-/// The memory that a structure points to. The structure's `release` drops it, and with it the parts
-/// that the consumer has not taken over: those have no `release` any more.
+/// The memory to which a structure points. The structure's `release` drops it, together with the
+/// parts that the consumer has not taken over (those that it has no longer have a `release`).
 struct Owned<T, Keep> {
     children: Vec<*mut T>,
     dictionary: *mut T,
-    /// Buffers that stay as long as the structure does.
+    /// Buffers that live as long as the structure.
     keep: Keep,
 }
 
@@ -375,7 +375,7 @@ impl<T, Keep> Drop for Owned<T, Keep> {
     fn drop(&mut self) {
         let all = self.children.iter().copied().chain([self.dictionary]);
         for one in all.filter(|one| !one.is_null()) {
-            // SAFETY: new() made it of a box, and this is the only place that takes it back.
+            // SAFETY: new() made it from a box, and only this code takes it back.
             drop(unsafe { Box::from_raw(one) });
         }
     }
@@ -394,7 +394,7 @@ macro_rules! released {
 
         impl $type {
             unsafe extern "C" fn release(this: *mut $type) {
-                // SAFETY: the consumer gives the structure that it got, once.
+                // SAFETY: the consumer passes the structure that it got, once.
                 unsafe {
                     drop(Box::from_raw((*this).private.cast::<$owned>()));
                     (*this).release = None;
@@ -436,7 +436,7 @@ impl Schema {
         }
     }
 
-    /// Of rows of `columns`.
+    /// The schema of rows of `columns`.
     pub fn of_rows(columns: &[(String, Column)]) -> Schema {
         let of = |(name, column): &(String, Column)| {
             let texts = column.texts.as_ref();
@@ -502,7 +502,7 @@ impl Array {
     }
 }
 
-/// The only batch of rows of a stream.
+/// The only batch of rows in a stream.
 struct Batch {
     columns: Arc<Vec<(String, Column)>>,
     rows: usize,
@@ -526,7 +526,7 @@ impl Stream {
     }
 
     unsafe extern "C" fn get_schema(this: *mut Stream, out: *mut Schema) -> c_int {
-        // SAFETY: the consumer gives a stream that is not released, and room for a schema.
+        // SAFETY: the consumer passes a stream that has not been released, and room for a schema.
         unsafe {
             let batch = &*(*this).private.cast::<Batch>();
             out.write(Schema::of_rows(&batch.columns));
@@ -540,7 +540,7 @@ impl Stream {
             let batch = &mut *(*this).private.cast::<Batch>();
             match std::mem::replace(&mut batch.given, true) {
                 false => out.write(Array::of_rows(batch.rows, &batch.columns)),
-                // A released array is the end.
+                // A released array marks the end.
                 true => (*out).release = None,
             }
         }

@@ -10,19 +10,19 @@ create_exception!(
     BadInput,
     PyValueError,
     "Wrong input: a name, a value, or a file.\n\n\
-     `file` and `line` (from 1) say where, and are None of what has no place in a file; `message` what is wrong, and\n\
-     `expected` what should stand there."
+     `file` and `line` (from 1) give the place, and are None for errors without a place in a file. `message` says what\n\
+     is wrong, and `expected` what should be there."
 );
 
 create_exception!(
     equipoise,
     SimulationError,
     PyRuntimeError,
-    "A run failed: the scheduler was ejected as sched_ext ejects one, or nothing can ever run again. The message has\n\
-     the run, its seed and the simulated time (ns)."
+    "A run failed: the scheduler was ejected, as by sched_ext, or no task can ever run again. The message has the\n\
+     run, its seed and the simulated time (ns)."
 );
 
-/// For input that is wrong.
+/// The exception for invalid input.
 #[expect(clippy::boxed_local, reason = "as every reader returns it")]
 pub fn bad_input(bad: Box<Bad>) -> PyErr {
     let error = BadInput::new_err(format!("{}\n{}", bad.message(), bad.expected()));
@@ -38,22 +38,23 @@ pub fn bad_input(bad: Box<Bad>) -> PyErr {
     error
 }
 
-/// For a message of our own.
+/// The exception for a message of our own.
 pub fn bad(message: impl Into<String>, expected: impl Into<String>) -> PyErr {
     bad_input(Box::new(Bad::whole(message, expected)))
 }
 
-/// For a run that failed or was stopped.
+/// The exception for a run that failed or was stopped.
 pub fn failed(failure: Box<lab::Failure>) -> PyErr {
     match failure.error {
         simulator::Error::Stopped => stopped(),
-        // The message names the scheduler; the number of the run means nothing to the user.
+        // The message names the scheduler. It omits the number of the run, which means nothing to
+        // the user.
         simulator::Error::Fault(message) => SimulationError::new_err(message),
         _ => SimulationError::new_err(failure.to_string()),
     }
 }
 
-/// For a run that another thread stopped.
+/// The exception for a run that another thread stopped.
 pub fn stopped() -> PyErr {
     PyKeyboardInterrupt::new_err("stopped")
 }

@@ -42,7 +42,7 @@ mod _native {
     const BUILD: &str = env!("EQUIPOISE_VERSION");
 }
 
-/// `name=value` each, as the command line takes them: `True` is `true`.
+/// The settings as `name=value`, as on the command line: `True` is `true`.
 fn assignments(values: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<String>> {
     let Some(values) = values else {
         return Ok(Vec::new());

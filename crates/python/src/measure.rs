@@ -48,7 +48,7 @@ impl Combined {
         })
     }
 
-    /// The case for the laboratory.
+    /// The case for the crate `lab`.
     pub fn case(&self) -> Case<'_> {
         Case {
             machine: &self.machine,

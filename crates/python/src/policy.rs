@@ -52,7 +52,7 @@ impl Policy {
             Source::Preset(preset) => Ok(preset),
             Source::Foreign(file, ..) => Err(bad(
                 format!("{}: a scheduler in C has no policy file", file.display()),
-                "expected one of Equipoise's own",
+                "expected one of Equipoise's policies",
             )),
         }
     }
@@ -104,8 +104,8 @@ impl Policy {
         Policy::compiled(files.into_iter().next().unwrap_or_default(), image, values)
     }
 
-    /// This scheduler under the name `name`: from a pickle, or for one of several schedulers in C
-    /// with the same name.
+    /// This scheduler under the name `name`, either from a pickle or to distinguish several
+    /// schedulers in C with the same name.
     fn named(&self, name: String) -> PyResult<Policy> {
         let mut scheduler = self.scheduler.clone();
         scheduler.rename(name.clone());

@@ -25,12 +25,12 @@ impl Stop {
         Stop::default()
     }
 
-    /// Asks to stop now.
+    /// Requests the stop.
     fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// True if it was set.
+    /// True if the stop has been requested.
     fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -42,7 +42,7 @@ pub fn work() -> u8 {
     lab::work()
 }
 
-/// From here on schedulers in C run even if this kernel cannot lock them up (it lacks Landlock or
+/// From now on schedulers in C run even if this kernel cannot lock them up (it lacks Landlock or
 /// seccomp).
 #[pyfunction]
 pub fn run_uncaged() {
@@ -61,7 +61,7 @@ sys.exit(native.work())";
 /// An interpreter that is not installed finds its library by this variable.
 const LIBRARIES: &str = "LD_LIBRARY_PATH";
 
-/// The way to start a process that runs schedulers in C.
+/// How to start a process that runs schedulers in C.
 pub fn start_worker(py: Python<'_>) -> PyResult<Start> {
     let interpreter: PathBuf = py.import("sys")?.getattr("executable")?.extract()?;
     let module: PathBuf = py

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyTuple};
 use std::sync::Arc;
 
-/// A column's name, type, buffer, bits of the rows that have a value, and dictionary.
+/// A column's name, type, buffer, validity bits, and dictionary.
 type Pickled = (
     String,
     String,
@@ -37,7 +37,7 @@ impl Table {
 
 #[pymethods]
 impl Table {
-    /// Arrow's PyCapsule interface. It is the consumer that casts to another schema.
+    /// Arrow's PyCapsule interface. Casting to another schema is left to the consumer.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -60,7 +60,7 @@ impl Table {
         self.rows
     }
 
-    /// Rows and columns.
+    /// The numbers of rows and columns.
     #[getter]
     fn shape(&self) -> (usize, usize) {
         (self.rows, self.columns.len())
@@ -110,7 +110,7 @@ impl Table {
         )
     }
 
-    /// The output in a notebook: pandas' table if it is installed, else the columns.
+    /// The output in a notebook: pandas' table if pandas is installed, otherwise the columns.
     fn _repr_html_(slf: Bound<'_, Self>) -> PyResult<String> {
         let py = slf.py();
         let text = slf.get().__repr__();
@@ -143,7 +143,7 @@ impl Table {
         Ok((make, (slf.get().rows, columns).into_pyobject(py)?))
     }
 
-    /// Makes a table from what a pickle has.
+    /// Makes a table from the content of a pickle.
     #[staticmethod]
     fn _of_columns(rows: usize, columns: Vec<Pickled>) -> PyResult<Table> {
         let column = |(name, kind, data, valid, texts): Pickled| {
@@ -165,7 +165,7 @@ impl Table {
     }
 }
 
-/// The module `name`, which `what` needs. If it is missing, the error names the `extra` that
+/// The module `name`, which `what` requires. If it is missing, the error names the `extra` that
 /// installs it.
 fn wanted<'py>(
     py: Python<'py>,
@@ -218,7 +218,7 @@ impl Columns {
         self.column(name, Column::numbers(values))
     }
 
-    /// Adds a column of truth values.
+    /// Adds a column of booleans.
     pub fn truths(self, name: &str, values: impl IntoIterator<Item = bool>) -> Columns {
         self.column(name, Column::truths(values))
     }

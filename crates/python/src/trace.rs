@@ -59,8 +59,8 @@ const FIELDS: [(EventKind, &[(&str, &str)]); 8] = {
     ]
 };
 
-/// Repeats run `run` of a case that has `runs` and traces it: tables `events`, `utilization`,
-/// `energy`, `threads`, `cpu_time`.
+/// Repeats run `run` of a case with `runs` and traces it: tables `events`, `utilization`, `energy`,
+/// `threads`, `cpu_time`.
 #[pyfunction]
 #[pyo3(signature = (machine, workload, policy, run, runs, seed, utilization, stop=None))]
 #[expect(clippy::too_many_arguments, reason = "keywords, in Python")]

@@ -35,8 +35,8 @@ struct Source {
 }
 
 impl Workload {
-    /// A description from which another process can make the same workload, and the nodes that it
-    /// is kept to.
+    /// A description from which another process can make the same workload, and the nodes to which
+    /// it is bound.
     pub fn described(&self) -> (Described, Option<String>) {
         let Source {
             name,

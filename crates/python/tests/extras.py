@@ -1,4 +1,4 @@
-"""Where no extra is installed, each function that needs one ends with one line that names it; run by tests/python."""
+"""Checks that each function that requires a missing extra fails with one line that names it. tests/python runs this."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ declared = {name: list(needed) for name, needed in project["optional-dependencie
 
 
 def modules(extra: str) -> set[str]:
-    """The packages that pyproject.toml names for it, by the extras that it names, too."""
+    """The packages that pyproject.toml names for an extra, directly or through other extras."""
     found = set()
     for package in declared[extra]:
         name, _, more = package.partition("[")

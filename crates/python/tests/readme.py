@@ -1,4 +1,4 @@
-"""Runs the Python examples of the Markdown files that it is given, each file's one after another."""
+"""Runs the Python examples of the given Markdown files, those of each file one after another."""
 
 import re
 import sys

@@ -16,7 +16,7 @@ def test_there_are_five():
 
 @pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
 def test_it_runs(file, monkeypatch, tmp_path):
-    # Smaller work, so that all five take a minute; see the notebooks' first cells.
+    # The work is reduced so that all five take a minute; see the notebooks' first cells.
     monkeypatch.setenv("EQUIPOISE_QUICK", "1")
     monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     notebook = nbformat.read(file, as_version=4)

@@ -188,7 +188,7 @@ def test_a_scheduler_in_c_runs_apart(tmp_path):
     file.write_text(FIFO)
     comparison = equipoise.compare("smp-2", "busy:duration=20ms", ["eevdf", file], runs=2)
     assert set(comparison.runs.to_pandas()["policy"]) == {"eevdf", "fifo"}
-    # This process is not locked up.
+    # The calling process is not locked up.
     (tmp_path / "more").write_text("x")
     subprocess.run(["true"], check=True)
     failing = Policy.from_c(file, fail=True)
@@ -221,7 +221,7 @@ def test_other_threads_run_meanwhile():
     took = time.monotonic() - began
     done.set()
     other.join()
-    # A thread that had to wait would have counted once or twice.
+    # A thread that had to wait would have counted only once or twice.
     assert counted > 20 * took
 
 
@@ -291,7 +291,7 @@ def test_a_stopped_simulation_prints_no_traceback():
 
 
 def test_a_table_is_what_arrow_says():
-    """Through pyarrow's validation, with missing values, truths, texts and no rows at all."""
+    """Tables pass pyarrow's validation, with missing values, booleans, texts, and without rows."""
     trace = equipoise.trace("tc2", "mixed:duration=20ms")
     tables = [trace.events, trace.utilization, trace.energy, trace.threads, trace.cpu_time]
     simulation = equipoise.simulate("tc2", "mixed:duration=20ms", runs=2)

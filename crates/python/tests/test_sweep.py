@@ -1,4 +1,4 @@
-"""Designs, and sweeps: engines agree, and what was stopped goes on."""
+"""Designs and sweeps: engines agree, and an interrupted sweep resumes."""
 
 import signal
 import subprocess
@@ -108,14 +108,14 @@ def test_ctrl_c_ends_a_sweep_soon(tmp_path):
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=60)
     assert child.returncode == -signal.SIGINT
-    # One line, after the progress bar's.
+    # There is one line after that of the progress bar.
     assert err.endswith("equipoise: stopped; the same call continues the sweep in s\n"), err
     assert "Traceback" not in err
     assert not list((tmp_path / "s/runs").glob(".*"))
 
 
 def test_a_failure_is_an_exception():
-    # Each waits for the mutex that the other has.
+    # Each waits for the mutex that the other one holds.
     first, second = [
         '{"lock": "%s", "run": 1000, "lock": "%s", "unlock": "x", "unlock": "y"}' % tuple(of) for of in ("xy", "yx")
     ]

@@ -1,4 +1,4 @@
-"""The events of a run, and what is drawn of them."""
+"""The events of a run, and the figures drawn from them."""
 
 import matplotlib
 import numpy

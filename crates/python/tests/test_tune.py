@@ -1,4 +1,4 @@
-"""Tuning: what comes out is a policy file that does what the report says."""
+"""Tuning: the result is a policy file that has the reported effect."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def test_what_was_taken_away_is_found_again(tmp_path):
 
 
 def test_chance_is_no_gain():
-    # The number of tasks in a pass makes no difference with one task.
+    # With one task, the number of tasks per pass makes no difference.
     found = equipoise.tune(
         "cfs",
         "smp-2",

@@ -9,7 +9,7 @@ use std::fmt::Write;
 pub struct Chart {
     /// The bars' quantity, with the unit.
     pub title: String,
-    /// From top to bottom.
+    /// The series, from top to bottom.
     pub bars: Vec<Bar>,
 }
 
@@ -22,7 +22,7 @@ pub struct Bar {
     pub value: f64,
     /// The smallest and the largest of the values averaged.
     pub range: Option<(f64, f64)>,
-    /// Drawn as a given, not as a result.
+    /// Whether it is drawn as an input, not as a result.
     pub muted: bool,
 }
 
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_below_zero_goes_to_the_left() {
+    fn negative_bars_extend_to_the_left() {
         let bar = |value| Bar {
             label: "slack".to_owned(),
             value,

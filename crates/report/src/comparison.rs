@@ -14,14 +14,14 @@ use workload::{Better, Goal};
 pub struct Shown {
     /// Shows only this goal.
     pub goal: Option<Goal>,
-    /// Every measure, not only those that decide.
+    /// Shows every measure, not only those that decide.
     pub all: bool,
 }
 
 /// The page of a comparison.
 pub fn comparison(findings: &Findings<'_>, shown: Shown) -> Page {
     let comparison = findings.comparison;
-    // A measure without a sample in any run is of no interest to a person.
+    // A measure without a sample in any run does not interest a reader.
     let rows: Vec<&Finding<'_>> = findings
         .rows
         .iter()
@@ -92,8 +92,8 @@ pub(crate) fn number_of_runs(runs: &Runs, asked: u32) -> String {
     }
 }
 
-/// Loads with an end of their own that have no time, because the duration of a load beside them
-/// ended the run first.
+/// Loads that would end by themselves but have no time, because the duration of another load ended
+/// the run first.
 fn cut_short(findings: &Findings<'_>) -> Vec<String> {
     let comparison = findings.comparison;
     let Some(duration_ns) = comparison.workload.start(&comparison.machine).duration_ns else {
@@ -165,7 +165,7 @@ fn of_goal(comparison: &Comparison, verdict: &GoalVerdict, rows: &[&Finding<'_>]
     }
 }
 
-/// The time that the CPUs wasted, whatever the goal: a row for each scheduler.
+/// The time that the CPUs wasted, for every goal: a row for each scheduler.
 fn wasted(rows: &[&Finding<'_>]) -> Option<Table> {
     let columns: Vec<&&Finding<'_>> = rows
         .iter()
@@ -411,7 +411,7 @@ fn frequencies(comparison: &Comparison) -> Option<String> {
         names.join(", ")
     };
     Some(format!(
-        "energy: {} kept every CPU's frequency, {} did not: this explains most of their difference.",
+        "energy: {} kept every CPU at its highest frequency and {} did not, which explains most of their difference.",
         names(&never),
         names(&change)
     ))
@@ -423,7 +423,7 @@ fn chart(row: &Finding<'_>) -> Chart {
     let bar = |entry: &Entry<'_>| {
         let runs = entry.judged()?;
         let (value, margin) = mean_interval(&runs)?;
-        // No interval of what cannot be negative goes below 0.
+        // The interval of a quantity that cannot be negative does not extend below 0.
         let least = if runs.iter().all(|&run| run >= 0.0) {
             0.0
         } else {

@@ -1,9 +1,9 @@
 //! Why threads waited for a CPU, or ran slowly: the chain of the scheduler's decisions from a
 //! wakeup until the thread runs, the threads that ran meanwhile, and the CPUs that idled.
 //!
-//! A run is simulated twice. The first time all waits are seen and some are chosen ([`Waits`]); the
-//! second time the scheduler records its reasons, and those about the chosen waits are kept
-//! ([`Chains`]). So it takes little memory however long the run is.
+//! A run is simulated twice. The first run shows all waits, of which some are chosen ([`Waits`]).
+//! In the second run the scheduler records its reasons, and those about the chosen waits are kept
+//! ([`Chains`]). This takes little memory however long the run is.
 
 mod beside;
 mod cause;
@@ -49,7 +49,7 @@ pub struct Explanation<'a> {
     pub decisions: bool,
     /// The seed.
     pub seed: u64,
-    /// The requested time, ns, if no thread waited then and the nearest wait is shown.
+    /// The requested time, ns, if no thread waited at that time, so that the nearest wait is shown.
     pub missed: Option<u64>,
     /// The waits of the requested threads, by name.
     pub latencies: Vec<Latencies>,
@@ -57,9 +57,9 @@ pub struct Explanation<'a> {
     pub periods: Vec<MissedPeriod>,
     /// The waits, with reasons.
     pub waits: Vec<Chain>,
-    /// Threads that hardly waited, but ran slowly.
+    /// Threads that hardly waited but ran slowly.
     pub slow: Vec<(Response, Chain)>,
-    /// Threads that woke up late, with the chains of the wakers that lost most.
+    /// Threads that woke up late, with the chains of the wakers that lost the most time.
     pub late: Vec<(Response, Chain)>,
     /// Where the threads lost time in the whole run.
     pub totals: Vec<Total>,

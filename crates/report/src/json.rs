@@ -4,16 +4,16 @@
 //!
 //! `reproduce`:
 //! - `experiments[]`: `name`; `source` (author, date, list and title in one string; null if the
-//!   table was not published); `runs`, and `asked_runs`, more than there are if they
-//!   were stopped; `seed`.
-//! - `cells[]`: `block`, `row`, `column` as the table calls them; `machine`, `workload`, `policy` that
-//!   were run; `stat` (`avg`, `min`, `max`, `p95`, or `change`, of the mean against another policy in %);
-//!   `unit`; `better` (`lower`, `higher` or `neither`) of the row's metric; `published`, null where the table has none;
-//!   `simulated`, null if nothing was measured; `error_pct` of the published number; `runs`; `limit`,
-//!   the best possible value of CPU-bound work on the machine, else null.
-//!   `margin`: not 0 where no more was published than that the number is within it of `published`;
-//!   `error_points`, of a change, beyond the margin.
-//! - `remarks[]`: `block` and what its file says of the results (`remark`).
+//!   table was not published); `runs`, and `asked_runs`, the number of requested runs, which is
+//!   larger if the command was stopped; `seed`.
+//! - `cells[]`: `block`, `row` and `column`, named as in the table; the simulated `machine`, `workload` and
+//!   `policy`; `stat` (`avg`, `min`, `max`, `p95`, or `change`, of the mean against another policy in %);
+//!   `unit`; `better` (`lower`, `higher` or `neither`) of the row's metric; `published`, null where the table
+//!   has none; `simulated`, null if nothing was measured; `error_pct` of the published number; `runs`;
+//!   `limit`, the best possible value of CPU-bound work on the machine, else null. `margin`: the largest
+//!   distance of the number from `published`, if only such a bound was published, else 0; `error_points`: the
+//!   error of a change beyond the margin.
+//! - `remarks[]`: `block`, and the `remark` on its results in the experiment's file.
 //! - `summary`: `mean_abs_error_pct`, `sign_agreement_pct`, `mean_abs_error_points`,
 //!   `max_abs_error_points` as in [`lab::Summary`].
 //!
@@ -27,12 +27,12 @@
 //!   or work), `share_pct`, the mean of the percentages (missed periods; uneven progress of equal threads), and
 //!   `lacks`, a measure that some run has no samples of, else null.
 //! - `results[]`: one for each measure and policy: `policy`, `metric`, `unit`, `better` (`lower`, `higher` or
-//!   `neither`), `n` samples over all runs, their `mean`, `min`, `max`, `p50`, `p95`, `p99` (null without samples),
-//!   `change_pct` of the `judged` value (`mean` or `p99`) against the first policy and `change_margin_pct`, half its
-//!   95 % confidence interval (both null for the first policy), `limit` as above. `goal` or null; `decides`: the
-//!   measure decides its goal; `part`: the measure is of one of several equal threads, which another entry has
-//!   together; `best`: no policy is better in it, and one is worse; `runs[]`: `n`, `mean`, `min`, `max`, `p50`, `p95`,
-//!   `p99` of each run, or null.
+//!   `neither`), `n` samples over all runs, their `mean`, `min`, `max`, `p50`, `p95`, `p99` (null without
+//!   samples), `change_pct` of the `judged` value (`mean` or `p99`) against the first policy and
+//!   `change_margin_pct`, half its 95 % confidence interval (both null for the first policy), `limit` as
+//!   above. `goal` or null; `decides`: the measure decides its goal; `part`: the measure is that of one of
+//!   several equal threads, which another entry pools; `best`: no policy is better in this measure, and at
+//!   least one is worse; `runs[]`: `n`, `mean`, `min`, `max`, `p50`, `p95`, `p99` of each run, or null.
 //! - `counters[]`: one for each policy, means over the runs: `context_switches`, `migrations`, `wakeups`,
 //!   `balance_calls` (null for a scheduler that does not count them), `energy_j` (null on a machine without power
 //!   data), `energy_by_part_j` (the same by part of the machine: `cpu-0` and so on for the energy of its tasks;
@@ -199,7 +199,7 @@ struct ShownTable<'a> {
     rows: Vec<Vec<&'a str>>,
 }
 
-/// Of what has no JSON of its own.
+/// The JSON of results that have no form of their own.
 pub fn page(page: &Page) -> String {
     text(&Shown {
         schema: SCHEMA,
@@ -221,7 +221,7 @@ pub fn page(page: &Page) -> String {
     })
 }
 
-/// Of `equipoise reproduce`.
+/// The JSON of `equipoise reproduce`.
 pub fn reproductions(reproductions: &[Reproduction]) -> String {
     text(&Reproductions {
         schema: SCHEMA,
@@ -229,7 +229,7 @@ pub fn reproductions(reproductions: &[Reproduction]) -> String {
     })
 }
 
-/// Of `equipoise compare`.
+/// The JSON of `equipoise compare`.
 pub fn comparison(findings: &Findings<'_>) -> String {
     let comparison = findings.comparison;
     let measured = comparison.schedulers.iter().zip(&comparison.measured);
@@ -296,7 +296,7 @@ fn experiment(reproduction: &Reproduction) -> Experiment<'_> {
     }
 }
 
-/// Which experiment a cell is of, where all are in one list.
+/// The experiment of a cell, where the cells of all experiments are in one list.
 #[derive(Serialize)]
 pub(crate) struct Of<'a> {
     experiment: &'a str,

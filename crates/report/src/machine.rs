@@ -1,4 +1,4 @@
-//! A machine for people: its tree of packages, clusters and CPUs, the costs of its kernel's
+//! A machine as tables: its tree of packages, clusters and CPUs, the costs of its kernel's
 //! operations, the power of its parts, and the kernel's sched domains.
 
 use crate::number::number;
@@ -57,7 +57,7 @@ fn notes(machine: &Machine) -> Vec<String> {
     notes
 }
 
-/// The caches in the file: those of one level and size in one row.
+/// The caches in the machine file, with those of the same level and size in one row.
 fn caches(machine: &Machine) -> Option<Table> {
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     for alike in machine
@@ -169,7 +169,7 @@ fn core_types(machine: &Machine) -> Table {
         row.extend(machine.core_types.iter().map(|core| Cell::from(cost(core))));
         row
     };
-    // With a mark for typical values.
+    // A value, with a mark if it is a typical one.
     let cost = |core: &CoreType, key: &str, ns: u64| {
         let mark = if core.usual_costs.contains(&key) {
             "*"
@@ -253,7 +253,7 @@ fn frequencies(machine: &Machine, cpufreq: &Cpufreq) -> Table {
     }
 }
 
-/// From node to node: the distance, and the cost of a line.
+/// The distance between each two nodes, and the cost of a cache line.
 fn nodes(machine: &Machine) -> Option<Table> {
     let nodes = machine.nodes().len();
     let memory = machine.numa.memory.as_ref();

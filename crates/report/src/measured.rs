@@ -1,4 +1,4 @@
-//! Measurements in a real kernel beside simulations of the same load, and a judgement.
+//! Measurements in a real kernel alongside simulations of the same load, with a judgement.
 
 mod judge;
 
@@ -11,9 +11,9 @@ use workload::import::{Other, Summary};
 pub struct Pair {
     /// The scheduler.
     pub policy: String,
-    /// From a recorded trace.
+    /// The figures from a recorded trace.
     pub measured: Summary,
-    /// From a simulated one.
+    /// The figures from a simulated trace.
     pub simulated: Summary,
 }
 
@@ -27,7 +27,7 @@ pub struct Outcome {
 
 /// The number of threads shown, the longest running ones.
 const SHOWN: usize = 12;
-/// The number of names of other threads shown, and of missed bounds in the first line.
+/// The number of other threads whose names are shown, and of missed bounds in the first line.
 const NAMED: usize = 3;
 const NS_PER_MS: f64 = 1e6;
 
@@ -137,13 +137,13 @@ fn alike(pair: &Pair, ran: &[Judged]) -> Vec<String> {
     let bound = ran.iter().filter(|judged| judged.passes().is_some());
     let alike = bound.clone().filter(|it| it.passes() == Some(true)).count();
     let mut lines = vec![format!(
-        "{}: {alike} of the {} threads with 1 % or more of the load's run time ran as long as measured, to 2 %",
+        "{}: {alike} of the {} threads with 1 % or more of the load's run time ran as long as measured, within 2 %",
         pair.policy,
         bound.count()
     )];
     if ran.len() < pair.measured.threads.len() {
         lines.push(format!(
-            "{}: {} of the threads that were measured are not in the load",
+            "{}: {} of the measured threads are not in the load",
             pair.policy,
             pair.measured.threads.len() - ran.len()
         ));
@@ -258,8 +258,8 @@ mod tests {
         assert_eq!(title, "PASS: load on here: all 9 bounds are met");
     }
 
-    /// Other threads had most of the machine: the first line has the makespan, and a remark their
-    /// names.
+    /// Other threads used most of the machine: the first line has the makespan, and a remark has
+    /// their names.
     #[test]
     fn a_replay_of_a_tenth_fails_in_the_first_line() {
         let outcome = judged(summary(1000, 5000, 900), summary(99, 1, 0));
@@ -274,7 +274,7 @@ mod tests {
         assert!(remarks.contains(says), "{remarks}");
     }
 
-    /// Two latencies have no 99th percentile.
+    /// Two latencies are too few for a 99th percentile.
     #[test]
     fn a_percentile_of_few_is_not_judged() {
         let mut short = summary(100, 10, 0);

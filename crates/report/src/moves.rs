@@ -1,4 +1,5 @@
-//! The task of a decision to pull: the scheduler identifies it by moving it.
+//! Finds the task of a decision to pull. The decision does not name it; the scheduler moves it just
+//! before.
 
 use policy::{About, Decision};
 

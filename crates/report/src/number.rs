@@ -1,4 +1,4 @@
-//! Numbers for people: four significant digits.
+//! Formatting of numbers with four significant digits.
 
 /// `value` with four significant digits, never in scientific notation for usual magnitudes.
 pub(crate) fn number(value: f64) -> String {

@@ -21,7 +21,7 @@ pub struct Page {
     pub figures: Option<Figures>,
 }
 
-/// A table with as many cells in each row as in its header.
+/// A table whose rows have as many cells as its header.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     /// The table's subject; may be empty.
@@ -63,7 +63,7 @@ pub enum Tone {
 }
 
 impl Cell {
-    /// A cell of a certain tone.
+    /// A cell with a certain tone.
     pub fn new(text: impl Into<String>, tone: Tone) -> Cell {
         Cell {
             text: text.into(),

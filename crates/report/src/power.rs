@@ -1,10 +1,10 @@
-//! The power of a machine's parts, for people: cores at each OPP, idle states, turbo frequencies.
+//! The power of a machine's parts as tables: cores at each OPP, idle states, turbo frequencies.
 
 use crate::number::number;
 use crate::{Cell, Table};
 use machine::{CoreType, Machine, PartIdle, PartPower, Turbo};
 
-/// Empty for a machine without turbo whose power is not known.
+/// The tables; none for a machine without turbo whose power is not known.
 pub(crate) fn tables(machine: &Machine) -> Vec<Table> {
     let mut tables: Vec<Table> = Vec::new();
     if machine.power.is_some() {

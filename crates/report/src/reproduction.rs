@@ -1,4 +1,4 @@
-//! A published table beside the simulated one.
+//! A published table next to the simulated one.
 
 use crate::comparison::number_of_runs;
 use crate::number::{number, number_or_dash, percent};
@@ -187,14 +187,15 @@ fn quality(reproduction: &Reproduction) -> Vec<String> {
     let mut remarks = vec![format!("{errors} sign agreement {agreement}")];
     if points.is_some() {
         remarks.push(
-            "A change is that of the mean in per cent, over runs paired by seed; its error is in points, and \
-             beyond the margin where no more was published than that the change is within it."
+            "A change is that of the mean in per cent, over runs paired by seed; its error is in \
+             points. If only a margin was published, the error is the excess over the margin."
                 .to_owned(),
         );
     }
     remarks.push(format!(
-        "Sign agreement: in how many published cells the change from the first column, or the published \
-         change itself, goes the same way in both tables (up, down, or less than {NO_DIFFERENCE_PCT} %)."
+        "Sign agreement: the percentage of published cells in which the change from the first \
+         column, or the published change itself, has the same direction in both tables (up, down, \
+         or less than {NO_DIFFERENCE_PCT} %)."
     ));
     if reproduction.rows.iter().any(|row| row.limit.is_some()) {
         remarks.push(
@@ -206,7 +207,7 @@ fn quality(reproduction: &Reproduction) -> Vec<String> {
     remarks
 }
 
-/// One chart for each row's averages, and one for its changes, if any.
+/// A chart of each row's averages, and one of its changes, if it has any.
 fn charts(cells: &[lab::Cell<'_>]) -> Vec<Chart> {
     let charted = [Stat::Avg, Stat::Change];
     let averages = cells.iter().filter(|cell| charted.contains(&cell.stat));

@@ -5,7 +5,7 @@ use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, presets};
 use textwrap::Options;
 use textwrap::core::display_width;
 
-/// Blanks around a column.
+/// The spaces around a column.
 const PADDING: usize = 2;
 
 /// The terminal's capabilities.
@@ -65,8 +65,8 @@ fn paragraph(out: &mut String, text: &str, style: Style) {
     out.push('\n');
 }
 
-/// The columns of each part of `table`: one part if it fits, else as many as it takes. Every part
-/// begins with the columns of text, which say what a row is.
+/// The columns of each part of `table`: a single part if the table fits, otherwise as many as are
+/// needed. Every part begins with the columns of text, which identify a row.
 fn fold(table: &Table, style: Style) -> Vec<Vec<usize>> {
     let all = 0..table.header.len();
     let text: Vec<usize> = all.clone().take(table.text_columns).collect();
@@ -134,7 +134,7 @@ fn table(table: &Table, columns: &[usize], style: Style) -> comfy_table::Table {
     shown
 }
 
-/// With colours, bold type marks the best; without, a star does.
+/// Bold type marks the best values; without colours, a star does.
 fn mark(cell: &Cell, style: Style) -> &'static str {
     match cell.tone == Tone::Best && !style.colour {
         true => "*",
@@ -153,7 +153,7 @@ fn cell(cell: &Cell, style: Style) -> comfy_table::Cell {
     }
 }
 
-/// `text` without trailing blanks.
+/// `text` without trailing spaces.
 fn trimmed(text: &str) -> String {
     text.lines()
         .map(str::trim_end)

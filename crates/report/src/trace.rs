@@ -52,8 +52,8 @@ impl Kind {
         }
     }
 
-    /// Has it a place for the scheduler's decisions? The others have only what Linux itself would
-    /// write.
+    /// Can the format hold the scheduler's decisions? The other formats hold only what Linux itself
+    /// would write.
     pub fn has_decisions(self) -> bool {
         matches!(self, Kind::Perfetto | Kind::Chrome)
     }

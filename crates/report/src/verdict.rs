@@ -9,7 +9,7 @@ const MOST_NAMES: usize = 3;
 /// The maximum number of measures that a line names in which the best is worse.
 const MOST_PRICES: usize = 2;
 
-/// A line for each goal, or only for `goal`, and one that names the scheduler that is best for
+/// A line for each goal, or only for `goal`, and a line that names the scheduler that is best for
 /// every goal.
 pub(crate) fn verdict(findings: &Findings<'_>, goal: Option<Goal>) -> Vec<String> {
     let comparison = findings.comparison;
@@ -40,7 +40,7 @@ pub(crate) fn verdict(findings: &Findings<'_>, goal: Option<Goal>) -> Vec<String
     match goal {
         Some(goal) if lines.is_empty() => {
             lines.push(format!(
-                "{}: this workload has no measure of it.",
+                "{}: this workload has no measure for this goal.",
                 title(goal)
             ));
         }
@@ -85,9 +85,9 @@ impl Words<'_> {
                 let are = if winners.len() == 1 { "is" } else { "are" };
                 format!("{title}: {} {are} best", self.list(&winners))
             }
-            (true, None) => format!("{title}: nothing is better than {}", self.names[0]),
+            (true, None) => format!("{title}: no policy is better than {}", self.names[0]),
             (true, Some(worst)) => format!(
-                "{title}: nothing is better than {}, and {} is worst",
+                "{title}: no policy is better than {}, and {} is worst",
                 self.names[0], self.names[worst]
             ),
         };
@@ -115,7 +115,7 @@ impl Words<'_> {
     /// `a`, `a and b`, `a, b, c and 4 others`.
     fn list(&self, schedulers: &[usize]) -> String {
         let named = match schedulers.len() {
-            // To name one more takes no more room than to count it.
+            // Naming one more takes no more room than counting it.
             few if few <= MOST_NAMES + 1 => few,
             _ => MOST_NAMES,
         };
@@ -162,7 +162,7 @@ impl Words<'_> {
             .then(|| format!("{} than under {name}", amount(verdict, &change)))
     }
 
-    /// The price of the best for one goal: in other goals, and in parts of this one.
+    /// The price of the best scheduler for one goal, in other goals and in parts of this one.
     fn prices(&self, verdict: &GoalVerdict, winner: usize, against: usize) -> Vec<String> {
         let mut prices = Vec::new();
         for other in &self.verdict.goals {
@@ -210,14 +210,14 @@ impl Words<'_> {
             .filter(|index| goals.iter().all(|winners| winners.contains(index)))
             .collect();
         Some(match all.is_empty() {
-            true => "No policy is best for every goal; --goal judges by one.".to_owned(),
+            true => "No policy is best for every goal; --goal judges by a single goal.".to_owned(),
             false => format!("Best for every goal: {}.", self.list(&all)),
         })
     }
 }
 
-/// The logarithm of how many times worse `own` is than `other`, which is called `name`, in one measure of a goal, and that
-/// in words. `None` if both numbers read the same.
+/// The logarithm of the factor by which `own` is worse than `other` (with the name `name`) in one measure
+/// of a goal, and its description in words. `None` if both print the same number.
 fn part(own: &Entry<'_>, other: &Entry<'_>, name: &str) -> Option<(f64, String)> {
     let judged = own.measure.judged;
     let of = |entry: &Entry<'_>| entry.pooled.as_ref().map(|pooled| judged.value(pooled));

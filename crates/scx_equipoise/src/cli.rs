@@ -9,13 +9,13 @@ use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
 /// scx_equipoise: CPU load balancing for machines whose CPUs are not all alike or not all awake.
 ///
-/// Fair scheduling and load balancing as in CFS, with the policies of published designs on top: a
-/// sched_ext scheduler that the simulator `equipoise` runs unchanged. Machines are read from sysfs:
+/// Loads a sched_ext scheduler: `equipoise`, or Linux's fair class with the published designs. The
+/// simulator `equipoise` runs the same schedulers unchanged. The machine is read from sysfs:
 /// capacities, hardware threads, caches, clusters and NUMA nodes.
 ///
 /// The scheduler is loaded as long as this program runs. SIGINT and SIGTERM end it, and Linux's own
-/// scheduler takes over, as it does if this program is killed. When a CPU comes or goes, or `set`
-/// changes a setting that needs it, the scheduler is loaded again.
+/// scheduler takes over, as it does if this program is killed. When a CPU goes offline or comes
+/// online, or `set` changes a setting that requires it, the scheduler is loaded again.
 #[derive(Debug, Parser)]
 #[command(
     name = "scx_equipoise",
@@ -25,8 +25,8 @@ use scx_utils::libbpf_clap_opts::LibbpfOpts;
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true,
     after_help = "\
-Exit status: 0 when told to stop, 1 when the scheduler cannot be loaded or failed, 2 when the command \
-line or a file is wrong."
+Exit status: 0 when stopped on request, 1 when the scheduler cannot be loaded or failed, 2 when \
+the command line or a file is wrong."
 )]
 pub struct Opts {
     #[arg(short, long, default_value = "equipoise", help = policy_help())]
@@ -101,7 +101,7 @@ pub enum Prefer {
     Performance,
     /// A balance of work and energy
     Balanced,
-    /// Watts
+    /// Low power
     Power,
     /// Follow the platform profile
     Auto,

@@ -44,7 +44,7 @@ enum Reply {
 pub struct Control {
     shutdown: AtomicBool,
     state: Mutex<State>,
-    /// Tells that there is something new; one message is enough.
+    /// Signals that there is a change; one message is enough.
     news: (
         crossbeam::channel::Sender<()>,
         crossbeam::channel::Receiver<()>,
@@ -62,7 +62,7 @@ struct State {
 }
 
 impl State {
-    /// True if the requested change needs no other scheduler.
+    /// True if the requested change does not need the scheduler to be reloaded.
     fn asks_for_tuning(&self) -> bool {
         let asked = self.asked.as_ref();
         asked.is_some_and(|(policy, _)| policy.is_tuned(&self.policy))
@@ -89,7 +89,7 @@ impl Control {
         }
     }
 
-    /// Asks the scheduler to leave for good.
+    /// Asks the scheduler to exit for good.
     pub fn shut_down(&self) {
         self.shutdown.store(true, Ordering::Relaxed);
         self.tell();
@@ -110,13 +110,13 @@ impl Control {
         self.shutdown.load(Ordering::Relaxed)
     }
 
-    /// True if the scheduler must leave, for good or for another policy.
+    /// True if the scheduler must exit, for good or for another policy.
     pub fn wants_it_gone(&self) -> bool {
         let state = self.state();
         self.is_shut_down() || (state.asked.is_some() && !state.asks_for_tuning())
     }
 
-    /// The policy to load next.
+    /// The policy that has to be loaded next.
     pub fn next_policy(&self) -> Policy {
         let mut state = self.state();
         state.take().unwrap_or_else(|| state.policy.clone())
@@ -137,13 +137,13 @@ impl Control {
         let mut state = self.state();
         state.policy = policy.clone();
         if let Some(client) = state.waiting.take() {
-            // The client may have gone.
+            // The client may have disconnected.
             let _ = client.send(Reply::Done(String::new()));
         }
     }
 
-    /// A policy could not be loaded. Returns true if a client had requested it; the client is told,
-    /// and the previous policy comes back.
+    /// A policy could not be loaded. Returns true if a client had requested it. The client gets the
+    /// error, and the previous policy is loaded again.
     pub fn failed(&self, error: &anyhow::Error) -> bool {
         match self.state().waiting.take() {
             Some(client) => {
@@ -172,7 +172,7 @@ impl Control {
         self.state.lock().expect("no holder panics")
     }
 
-    /// The answer, or where it will come from.
+    /// The answer, or the channel from which it will come.
     fn answer(&self, request: Request, is_root: bool) -> Result<Reply, Receiver<Reply>> {
         let mut state = self.state();
         match request {
@@ -197,7 +197,7 @@ impl Control {
         }
     }
 
-    /// Answers requests as long as the socket lives.
+    /// Answers requests as long as the socket exists.
     pub fn serve(self: &Arc<Control>) -> Result<Socket> {
         self.serve_at(&path())
     }
@@ -213,7 +213,7 @@ impl Service for Arc<Control> {
     fn reply(&mut self, (): &mut (), is_root: bool, line: &[u8]) -> Result<Answer> {
         match Control::answer(self, serde_json::from_slice(line)?, is_root) {
             Ok(reply) => Ok(Answer::Now(server::line(&reply)?)),
-            // Root's changes, one at a time.
+            // Makes root's changes, one at a time.
             Err(later) => Ok(Answer::Later(Box::new(move || {
                 server::line(&later.recv()?)
             }))),
@@ -221,8 +221,8 @@ impl Service for Arc<Control> {
     }
 }
 
-/// The socket is in the folder that systemd made for the service, else in [`FOLDER`], where clients
-/// look.
+/// The socket is in the folder that systemd made for the service, otherwise in [`FOLDER`], where
+/// clients look for it.
 fn path() -> PathBuf {
     path_in(env::var_os("RUNTIME_DIRECTORY").as_deref())
 }
@@ -287,7 +287,7 @@ pub fn ask(request: &Request) -> Result<String, Error> {
 pub fn ask_at(path: &Path, request: &Request) -> Result<String, Error> {
     let mut stream = server::connect(path)?;
     let sent = stream.write_all(&server::line(request)?);
-    sent.context("scx_equipoise does not listen")?;
+    sent.context("scx_equipoise accepts no connections")?;
     let mut line = String::new();
     let answered = BufReader::new(stream).read_line(&mut line);
     answered.context("scx_equipoise does not answer")?;
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_loaded_leaves_the_one_before() {
+    fn a_policy_that_cannot_be_loaded_leaves_the_previous_one() {
         let control = control();
         assert!(!control.failed(&anyhow!("nobody asked")));
         let later = control

@@ -27,7 +27,7 @@ pub struct Measuring {
 impl Measuring {
     /// Begins to measure.
     pub fn start() -> Result<Measuring> {
-        // SAFETY: no pointers; the descriptor that comes back is ours.
+        // SAFETY: no pointers are passed, and the returned descriptor is ours.
         let fd = unsafe { bpf_enable_stats(BPF_STATS_RUN_TIME) };
         if fd < 0 {
             let error = std::io::Error::from_raw_os_error(-fd);
@@ -38,7 +38,7 @@ impl Measuring {
         Ok(Measuring { _enabled })
     }
 
-    /// For tests, which may run without the right to use BPF.
+    /// Used by tests, which may run without the right to use BPF.
     #[cfg(test)]
     pub fn nothing() -> Measuring {
         let _enabled = std::fs::File::open("/dev/null").unwrap().into();
@@ -58,7 +58,7 @@ pub fn callbacks(object: &Object) -> Result<BTreeMap<String, Cost>> {
         };
         let mut info = bpf_prog_info::default();
         let mut len = size_of_val(&info) as u32;
-        // SAFETY: `info` is as long as `len` says, and asks for no arrays.
+        // SAFETY: `len` is the length of `info`, which requests no arrays.
         let status =
             unsafe { bpf_prog_get_info_by_fd(program.as_fd().as_raw_fd(), &mut info, &mut len) };
         if status != 0 {

@@ -20,7 +20,7 @@ pub fn printer(buffer: &dyn MapCore, task: Option<String>) -> Result<RingBuffer<
         let line = Explained::line(record, |pid| names.of(pid));
         let line = line.as_deref().unwrap_or("unknown decision");
         if task.as_deref().is_none_or(|task| concerns(line, task)) {
-            // A reader that closed standard output has read enough; the scheduler stays.
+            // A reader that closes standard output has read enough; the scheduler stays loaded.
             let _ = writeln!(io::stdout().lock(), "{line}");
         }
         0
@@ -40,7 +40,7 @@ fn concerns(line: &str, task: &str) -> bool {
     named || line.contains(&format!(" ({task})"))
 }
 
-/// Prints the number of lost decisions, of which `said` have been reported.
+/// Prints the number of lost decisions, `said` of which have already been reported.
 pub fn warn_of_lost(said: &mut u64, lost: u64) {
     if lost > *said {
         log::warn!(

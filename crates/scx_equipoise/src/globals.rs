@@ -53,7 +53,7 @@ pub fn set(object: &mut OpenObject, globals: &[Global]) -> Result<()> {
 pub unsafe fn words<T>(variable: &mut T) -> &[AtomicU64] {
     const { assert!(align_of::<T>() >= align_of::<AtomicU64>()) }
     let count = size_of::<T>() / size_of::<AtomicU64>();
-    // SAFETY: aligned, within the variable, and borrowed as long as it is.
+    // SAFETY: the pointer is aligned, within the variable, and borrowed with it.
     unsafe { std::slice::from_raw_parts(std::ptr::from_mut(variable).cast(), count) }
 }
 

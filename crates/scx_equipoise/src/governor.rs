@@ -16,7 +16,7 @@ pub fn warning(policy: &Policy, deciders: &[Decider]) -> Option<String> {
     }
     Some(format!(
         "the frequencies that policy {} sets have no effect under this machine's governor ({}): \
-         only schedutil heeds them",
+         only schedutil follows them",
         policy.name,
         ignoring.join("; ")
     ))

@@ -39,8 +39,8 @@ pub fn machine(described: Option<&Machine>) -> Result<(Machine, CpuMask)> {
     Ok((machine, online))
 }
 
-/// True if schedutil governs any CPU. Other governors' treatment of a request, if any, is not known
-/// to depend on more than the request.
+/// True if schedutil governs any CPU. Other governors are not known to consider anything but the
+/// request.
 fn governor_adds() -> bool {
     const POLICIES: &str = "/sys/devices/system/cpu/cpufreq";
     let governor = |policy: std::fs::DirEntry| {
@@ -70,7 +70,7 @@ pub fn online() -> Result<CpuMask> {
 const SETTLED: Duration = Duration::from_millis(100);
 
 /// The place of each online CPU, by sysfs. A CPU that comes online is listed before its caches and
-/// siblings are, and the kernel need not report it once they are: so two readings have to agree.
+/// siblings are, and the kernel need not report when they are, so two readings have to agree.
 fn places() -> Result<Vec<Place>> {
     let mut before = read_places()?;
     loop {
@@ -83,7 +83,8 @@ fn places() -> Result<Vec<Place>> {
     }
 }
 
-/// One reading. A CPU that goes offline meanwhile takes its files along: then all are read again.
+/// Makes one reading. If a CPU goes offline meanwhile, its files vanish and everything is read
+/// again.
 fn read_places() -> Result<Vec<Place>> {
     loop {
         let before = online()?;
@@ -116,7 +117,7 @@ fn fit(described: Machine, cpus: usize) -> Result<Machine, Box<BadInput>> {
     )))
 }
 
-/// Takes the CPUs that are not `online` out of all spans.
+/// Removes the CPUs that are not `online` from all spans.
 fn keep_online(machine: &mut Machine, online: &CpuMask) {
     machine.offline = CpuMask::first_n(machine.cpus.len()).without(online);
     for level in &mut machine.levels {
@@ -127,7 +128,7 @@ fn keep_online(machine: &mut Machine, online: &CpuMask) {
     }
 }
 
-/// The place of a CPU; CPUs with equal numbers share.
+/// The place of a CPU. CPUs with equal numbers share the unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     cpu: usize,
@@ -160,9 +161,9 @@ impl Place {
 }
 
 /// The capacity in sysfs (whose largest is 1024) that counts as 1024 of the scheduler's capacity
-/// (`cpu_power`). In the designs' kernels it is the middle of a machine's largest and smallest; and
-/// if these are as three to one or more, two thirds of the largest, so that no CPU counts as two
-/// (`parse_dt_topology()` in arch/arm/kernel/topology.c of Linux 3.9).
+/// (`cpu_power`). In the designs' kernels it is the mean of the machine's largest and smallest
+/// capacity, or two thirds of the largest if the ratio of the two is three or more, so that no CPU
+/// counts as two (`parse_dt_topology()` in arch/arm/kernel/topology.c of Linux 3.9).
 fn middle_capacity(places: &[Place]) -> u32 {
     let capacities = || places.iter().map(|place| place.capacity);
     let (most, least) = (
@@ -267,7 +268,7 @@ mod tests {
         assert_eq!(domains(&board), domains(&tc2));
         assert_eq!(board.core_types.len(), 2);
         assert_eq!(board.core_types[board.cpus[0].core_type].speed, 1 << 20);
-        // This also holds for TC2's cpu_power, 1441 and 606, to the precision of sysfs's whole
+        // This also gives TC2's cpu_power, 1441 and 606, within the precision of sysfs's whole
         // numbers.
         for (cpu, of_tc2) in board.cpus.iter().zip(&tc2.cpus) {
             assert!(cpu.capacity.abs_diff(of_tc2.capacity) <= 2, "{board:?}");
@@ -287,7 +288,7 @@ mod tests {
         };
         assert_eq!(capacities(&[1024, 1024]), [1024, 1024]);
         assert_eq!(capacities(&[1024, 512]), [1365, 682]);
-        // The middle one of three does not decide.
+        // The middle one of three capacities has no influence.
         assert_eq!(capacities(&[1024, 900, 512]), [1365, 1200, 682]);
         // No CPU counts as two.
         assert_eq!(capacities(&[1024, 341]), [1537, 512]);

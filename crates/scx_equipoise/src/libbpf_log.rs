@@ -7,7 +7,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 
-/// The end of a longer log is kept, which has the verifier's verdict. Bytes.
+/// The largest log that is kept, bytes. Of a longer one the end is kept, which has the verifier's
+/// verdict.
 const MOST_KEPT: usize = 16 << 20;
 
 static KEPT: Mutex<String> = Mutex::new(String::new());
@@ -26,7 +27,7 @@ pub fn keep(verbose: bool) {
     libbpf_rs::set_print(Some((level, callback)));
 }
 
-/// Drops the messages: the scheduler is loaded.
+/// Drops the messages, because the scheduler is loaded.
 pub fn forget() {
     *kept() = String::new();
 }
@@ -85,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_libbpf_said_of_a_failure_is_in_a_file() {
+    fn libbpf_s_messages_about_a_failure_are_in_a_file() {
         assert_eq!(save().unwrap(), None);
         keep_quietly(PrintLevel::Warn, "R1 !read_ok\n".to_owned());
         let path = save().unwrap().unwrap();

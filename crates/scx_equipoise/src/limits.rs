@@ -1,36 +1,37 @@
-//! Limits of control groups that the kernel's fair class enforces and this scheduler does not.
+//! Limits on control groups that the kernel's fair class enforces but this scheduler does not.
 //!
-//! `cpu.max` holds back the tasks of the fair class alone, and `cpu.idle` is a rule of that class. `equipoise` keeps both where
-//! the kernel reports them: from Linux 6.17 and 7.3 on. Elsewhere tasks run without them, so a container with a CPU limit
-//! becomes unlimited. The loader therefore names the groups that have one.
+//! The kernel applies `cpu.max` and `cpu.idle` only to tasks of the fair class. `equipoise` enforces both if
+//! the kernel reports them, which is from Linux 6.17 and 7.3 on. On other kernels tasks run without them, so
+//! a container with a CPU limit becomes unlimited. The loader therefore names the groups that have one.
 
 use std::fs;
 use std::path::Path;
 
-/// More groups than this are counted, not named.
+/// Beyond this number, groups are counted and not named.
 const NAMED: usize = 5;
 
-/// Which limits the scheduler keeps on this kernel.
+/// The limits that the scheduler enforces on this kernel.
 #[derive(Clone, Copy)]
 pub struct Kept {
     pub bandwidth: bool,
     pub idle: bool,
 }
 
-/// Warns of the groups below `root`, where the second version of control groups is mounted, whose limits will not hold.
+/// Warns about the groups whose limits will not hold, below `root`, where version 2 of control groups is
+/// mounted.
 pub fn warn(root: &Path, kept: Kept) {
     let mut found = Vec::new();
     look(root, root, kept, &mut found);
     let more = found.len().saturating_sub(NAMED);
     for what in found.iter().take(NAMED) {
-        log::warn!("{what} does not hold while this scheduler runs");
+        log::warn!("{what} is not enforced while this scheduler runs");
     }
     if more > 0 {
-        log::warn!("{more} more control groups have limits that do not hold");
+        log::warn!("{more} more control groups have limits that are not enforced");
     }
 }
 
-/// The limits of `folder` and of those below it, in words.
+/// Describes the limits of `folder` and of the folders below it.
 fn look(root: &Path, folder: &Path, kept: Kept, found: &mut Vec<String>) {
     let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
     let group = Path::new("/").join(folder.strip_prefix(root).unwrap_or(folder));
@@ -59,7 +60,7 @@ fn look(root: &Path, folder: &Path, kept: Kept, found: &mut Vec<String>) {
     }
 }
 
-/// The quota by the period in a `cpu.max`, in per cent; `None` without a limit.
+/// The quota of a `cpu.max` in per cent of the period; `None` without a limit.
 fn bandwidth(text: &str) -> Option<f64> {
     let mut words = text.split_ascii_whitespace();
     let (quota, period): (f64, f64) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
@@ -70,7 +71,8 @@ fn bandwidth(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Groups with limits that are not kept are named, whichever level they are on; others are not.
+    /// Groups with limits that are not enforced are named, on whichever level they are; others are
+    /// not.
     #[test]
     fn groups_with_limits_are_named() {
         let root = tempfile::tempdir().unwrap();

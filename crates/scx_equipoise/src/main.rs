@@ -69,7 +69,7 @@ fn run(opts: &Opts) -> Result<(), Error> {
     start_logging(opts.verbose)?;
     if let Some(seconds) = opts.monitor {
         stats::find_server()?;
-        // The monitor has nothing to clean up, and need not wait for its interval to end.
+        // The monitor has nothing to clean up and need not wait for the end of its interval.
         on_signal(|| std::process::exit(0))?;
         stats::monitor(Duration::from_secs_f64(seconds), || false)?;
         return Ok(());
@@ -116,7 +116,7 @@ fn run(opts: &Opts) -> Result<(), Error> {
     }
 }
 
-/// The policy to begin with.
+/// The initial policy.
 fn policy(opts: &Opts, profile: Option<&mut Profile>) -> Result<Policy, Error> {
     let policy = Policy::find(&opts.policy)?;
     let preferred = match profile {
@@ -148,7 +148,7 @@ fn start_logging(verbose: bool) -> Result<(), Error> {
         .set_location_level(LevelFilter::Off)
         .set_target_level(LevelFilter::Off)
         .set_thread_level(LevelFilter::Off)
-        // At every start it lists features that newer kernels have.
+        // It would list features of newer kernels at every start.
         .add_filter_ignore_str("scx_utils::compat")
         .build();
     let colors = if std::io::stderr().is_terminal() {

@@ -20,7 +20,7 @@ pub fn page() -> Result<()> {
     Ok(io::stdout().write_all(text()?.as_bytes())?)
 }
 
-/// A daemon for root is of section 8. Subcommands have no pages of their own to refer to.
+/// A daemon for root belongs to section 8. Subcommands have no pages of their own to refer to.
 fn text() -> Result<String> {
     let command = Opts::command().about("loads Equipoise's schedulers into Linux");
     let mut page = Vec::new();

@@ -44,10 +44,10 @@ pub fn check(kernel: &Kernel, user: Uid) -> Result<()> {
         bail!("loading a scheduler requires root");
     }
     if state.trim() != "disabled" {
-        // The other scheduler may have left in the meantime.
+        // The other scheduler may have exited in the meantime.
         match fs::read_to_string(kernel.sched_ext.join("root/ops")) {
             Ok(name) => bail!("another scheduler is loaded: {}", name.trim()),
-            Err(_) => bail!("another scheduler is loaded, or is just leaving"),
+            Err(_) => bail!("another scheduler is loaded, or is just being unloaded"),
         }
     }
     Ok(())
@@ -58,14 +58,14 @@ pub fn check(kernel: &Kernel, user: Uid) -> Result<()> {
 pub fn explain_refusal(error: anyhow::Error, policy: &str, release: &str) -> anyhow::Error {
     let log = match libbpf_log::save() {
         Ok(Some(path)) => format!("the log is in {}", path.display()),
-        Ok(None) => "libbpf gave no log".to_owned(),
+        Ok(None) => "libbpf produced no log".to_owned(),
         Err(error) => format!("the log is lost: {error:#}"),
     };
     let malformed = compat::malformed_scx_kfuncs();
     if !malformed.is_empty() {
         return anyhow!(
-            "the BTF of this Linux {release} describes {} functions of sched_ext wrongly, such as {}(), so that it \
-             loads no scheduler at all: its build used a pahole before 1.26 ({log})",
+            "the BTF of this Linux {release} describes {} functions of sched_ext wrongly, such as {}(), so \
+             it cannot load any scheduler: it was built with a pahole before 1.26 ({log})",
             malformed.len(),
             malformed[0],
         );
@@ -76,7 +76,7 @@ pub fn explain_refusal(error: anyhow::Error, policy: &str, release: &str) -> any
     )
 }
 
-/// Major and minor number of a kernel's release.
+/// The major and minor number of a kernel's release.
 fn version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))

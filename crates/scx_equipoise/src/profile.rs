@@ -27,7 +27,7 @@ impl Profile {
     fn open_at(path: &Path) -> Result<Profile> {
         let file = File::open(path).with_context(|| {
             format!(
-                "no platform profile, {}: expected one to follow, or --prefer performance, balanced or power",
+                "there is no platform profile to follow ({}); expected --prefer performance, balanced or power",
                 path.display()
             )
         })?;
@@ -43,7 +43,7 @@ impl Profile {
         Ok(preference(profile.trim()))
     }
 
-    /// Returns once it has changed since it was last read (`sysfs_notify()`).
+    /// Waits until it has changed since it was last read (`sysfs_notify()`).
     fn wait(&self) -> Result<()> {
         let mut fds = [PollFd::new(&self.0, PollFlags::PRI)];
         poll(&mut fds, None).context("cannot watch the platform profile")?;
@@ -75,7 +75,7 @@ fn preference(profile: &str) -> &'static str {
     match profile {
         "low-power" | "cool" | "quiet" => "power",
         "balanced-performance" | "performance" | "max-power" => "performance",
-        // `balanced`, and `custom`, which has no fixed meaning.
+        // This covers `balanced`, and `custom`, which has no fixed meaning.
         _ => "balanced",
     }
 }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_profile_prefers_is_a_value_of_the_setting() {
+    fn the_preference_of_a_profile_is_a_value_of_the_setting() {
         let equipoise = Policy::find("equipoise").unwrap();
         for profile in ["quiet", "balanced", "performance"] {
             let change = format!("prefer={}", preference(profile));

@@ -1,4 +1,4 @@
-//! Energy as the machine measures it: RAPL, through the kernel's powercap
+//! Energy measured by the machine: RAPL, through the kernel's powercap
 //! (Documentation/power/powercap/powercap.rst). Without RAPL, or without the right to read it, the
 //! result is empty.
 
@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Where Linux shows RAPL's domains; the packages are at the top.
+/// The folder where Linux shows RAPL's domains; the packages are at the top.
 const POWERCAP: &str = "/sys/class/powercap";
 
 /// A domain's energy counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counter {
-    /// Energy since an unknown start, uJ.
+    /// The energy since an unknown start, uJ.
     pub uj: u64,
     /// The value at which the counter starts again from 0, uJ.
     pub range_uj: u64,
@@ -90,7 +90,7 @@ mod tests {
             "intel-rapl:1:0",
             &[("name", "dram\n"), ("energy_uj", "7\n"), range],
         );
-        // A counter that may not be read, and another driver's.
+        // One counter may not be read, and one belongs to another driver.
         zone("intel-rapl:0", &[("name", "package-0\n")]);
         zone("dtpm:0", &[("name", "soc\n"), ("energy_uj", "7\n")]);
         let counter = |uj| Counter { uj, range_uj: 999 };

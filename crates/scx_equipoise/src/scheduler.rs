@@ -32,10 +32,10 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The interval of the check whether the scheduler is still there, long enough to let a CPU sleep.
-/// If it has left, tasks run under Linux's own scheduler meanwhile.
+/// The interval of checks whether the scheduler is still loaded, long enough to let a CPU sleep. If
+/// it has exited, tasks run under Linux's own scheduler in the meantime.
 const WATCH: Duration = Duration::from_secs(4);
-/// The interval of fetching the reported decisions, and the size of their buffer.
+/// The interval at which reported decisions are fetched, and the size of their buffer.
 const LISTEN: Duration = Duration::from_millis(10);
 const BUFFER_BYTES: u32 = 4 << 20;
 
@@ -43,7 +43,7 @@ const BUFFER_BYTES: u32 = 4 << 20;
 /// own scheduler (`vm/in-guest/storm`).
 const CALM: u64 = 10_000_000;
 
-/// Loads the scheduler, and runs it until it leaves; see [`crate::schedulers::Run`].
+/// Loads the scheduler and runs it until it exits; see [`crate::schedulers::Run`].
 pub fn run(
     opts: &Opts,
     policy: &Policy,
@@ -57,7 +57,7 @@ pub fn run(
     scheduler.run(machine, control)
 }
 
-/// Does this kernel have the field? One that does not even have the structure does not.
+/// Does this kernel have the field? A kernel without the structure does not.
 fn has_field(structure: &str, field: &str) -> bool {
     compat::struct_has_field(structure, field).unwrap_or(false)
 }
@@ -66,7 +66,7 @@ fn has_field(structure: &str, field: &str) -> bool {
 /// limits that the scheduler keeps. A macro, as the type of `ops` is the skeleton's.
 macro_rules! fit_cgroups {
     ($ops:expr) => {{
-        // Linux 6.17 and 6.19; what a group had before is told from 7.3 on.
+        // Linux 6.17 and 6.19; from 7.3 on, the kernel also reports limits that were set before.
         if !has_field("sched_ext_ops", "cgroup_set_bandwidth") {
             $ops.cgroup_set_bandwidth = std::ptr::null_mut();
         }
@@ -91,7 +91,7 @@ macro_rules! fit_cgroups {
 /// The prefix of programs that only a scheduler that requests frequencies needs.
 const FREQUENCY_PROGRAMS: &str = "equipoise_frequency_";
 
-/// The variable that tells that requesting a frequency takes a lock
+/// The variable that says whether requesting a frequency takes a lock
 /// (scheduler/signals/frequency.bpf.h).
 const ASKING_LOCKS: &str = "asking_locks";
 
@@ -108,7 +108,7 @@ struct Scheduler<'object> {
     skeleton: BpfSkel<'object>,
     link: Link,
     stats: stats::Server,
-    /// The CPUs that it was configured for.
+    /// The CPUs for which it was configured.
     online: CpuMask,
     /// True if it reports decisions, and the task to report.
     explains: bool,
@@ -130,11 +130,12 @@ impl<'object> Scheduler<'object> {
         let open_opts = opts.libbpf.clone().into_bpf_open_opts();
         let mut skeleton = scx_ops_open!(builder, object, equipoise_ops, open_opts)?;
         skeleton.struct_ops.equipoise_ops_mut().exit_dump_len = opts.exit_dump_len;
-        // A scheduler without these programs has none to leave out.
+        // A scheduler without these programs has none to omit.
         let ops = skeleton.struct_ops.equipoise_ops_mut();
         let kept = fit_cgroups!(ops);
         limits::warn(Path::new("/sys/fs/cgroup"), kept);
-        // scx_ops_attach!() attaches the ops. Attaching all there is, libbpf would warn of them.
+        // scx_ops_attach!() attaches the ops. If libbpf attached everything, it would warn about
+        // them.
         let ops = skeleton.maps.equipoise_ops.as_libbpf_object();
         // SAFETY: the map is the object's, which is alive.
         unsafe { bpf_map__set_autoattach(ops.as_ptr(), false) };
@@ -171,8 +172,8 @@ impl<'object> Scheduler<'object> {
         }
         if policy.settings.get("sched_wakeup_granularity_ns").is_some_and(|ns| ns < CALM) {
             log::info!(
-                "it preempts by the rule of Linux 3.9, which may switch at every message between tasks; \
-                 sched_wakeup_granularity_ns=10000000 ends that"
+                "it preempts by the rule of Linux 3.9, which may switch at every message between \
+                 tasks; sched_wakeup_granularity_ns=10000000 prevents that"
             );
         }
         for domain in &policy.domains(machine).domains {
@@ -188,10 +189,10 @@ impl<'object> Scheduler<'object> {
         })
     }
 
-    /// Serves statistics until the scheduler leaves or must leave. Returns an error if it failed.
+    /// Serves statistics until the scheduler exits or must exit. Returns an error if it failed.
     fn run(mut self, machine: &Machine, control: &Control) -> Result<Next> {
         // The kernel reports CPUs that came or went since the scheduler was opened. A CPU that was
-        // about to go at that time may still have been taken for online.
+        // about to go offline at that time may still have counted as online.
         let moved_on = host::online()? != self.online;
         let (answers, requests) = self.stats.channels();
         let explanations = match self.explains {
@@ -244,7 +245,7 @@ impl<'object> Scheduler<'object> {
         Ok(())
     }
 
-    /// The number of decisions that found no room in the buffer.
+    /// The number of decisions that did not fit into the buffer.
     fn explanations_lost(&self) -> u64 {
         self.skeleton.maps.bss_data.as_ref().map_or(0, |bss| bss.explanations_lost)
     }
@@ -253,7 +254,7 @@ impl<'object> Scheduler<'object> {
     fn totals(&self) -> Result<Totals> {
         let bss = self.skeleton.maps.bss_data.as_ref();
         let counters = &bss.context("the scheduler has no variables")?.counters;
-        // SAFETY: plain integers, in memory that the kernel keeps mapped. They may change
+        // SAFETY: these are plain integers in memory that the kernel keeps mapped. They may change
         // meanwhile, one aligned word at a time.
         let bytes = unsafe {
             std::slice::from_raw_parts(counters.as_ptr().cast::<u8>(), size_of_val(counters))
@@ -280,8 +281,8 @@ unsafe fn named(program: *const bpf_program, prefix: &str) -> bool {
     name.to_bytes().starts_with(prefix.as_bytes())
 }
 
-/// Leaves out the programs whose names begin with `prefix`. An op would keep its program loaded, so
-/// remove it from the ops first.
+/// Excludes the programs whose names begin with `prefix` from loading. An op would keep its program
+/// loaded, so it is removed from the ops first.
 fn leave_out(skeleton: &mut OpenBpfSkel<'_>, prefix: &str) {
     for mut program in skeleton.open_object_mut().progs_mut() {
         if program.name().to_string_lossy().starts_with(prefix) {

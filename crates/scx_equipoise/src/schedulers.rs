@@ -15,14 +15,14 @@ include!(concat!(env!("OUT_DIR"), "/schedulers.rs"));
 /// The next step after a scheduler has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It was asked to leave, or the kernel removed it.
+    /// It was asked to exit, or the kernel removed it.
     Stop,
     /// The CPUs or the policy have changed.
     Restart,
 }
 
-/// Loads a scheduler for the policy on the machine, whose online CPUs are given, and keeps it there
-/// until it leaves or must leave. Returns an error if it failed.
+/// Loads a scheduler for the policy on the machine, whose online CPUs are given, and keeps it
+/// loaded until it exits or must exit. Returns an error if it failed.
 pub type Run =
     fn(&Opts, &Policy, &Machine, CpuMask, &mut MaybeUninit<OpenObject>, &Control) -> Result<Next>;
 

@@ -20,15 +20,15 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The time limit of a client's line: from the connection for the first one, from its first byte
-/// for others; and of a client's reading a late answer.
+/// The time limit for a client's line, which counts from the connection for the first one and from
+/// its first byte for others; and for a client to read a late answer.
 pub const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The longest line, bytes. A request to change every setting is shorter by far.
 const LONGEST: usize = 16 << 10;
 
-/// The limit of connections, of all users and of each. They are open files, of which a process
-/// often may have 1,024, and each may hold a line.
+/// The limit of connections, of all users and of each. Each is an open file, of which a process
+/// often may have only 1,024, and each may hold a line.
 const MOST: usize = 256;
 const MOST_OF_A_USER: usize = 64;
 
@@ -38,7 +38,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// The behaviour of a server.
 pub trait Service: Send + 'static {
-    /// The server's memory of a client between two requests.
+    /// The server's state of a client between two requests.
     type Memory: Default;
 
     /// The answer to `line`. An error ends the connection.
@@ -48,8 +48,8 @@ pub trait Service: Send + 'static {
 /// The line that a client receives.
 pub enum Answer {
     Now(Vec<u8>),
-    /// The last line of the connection, from a thread that may wait for it. The service bounds the
-    /// number of these threads.
+    /// The last line of the connection, which comes from a thread that may have to wait. The
+    /// service bounds the number of these threads.
     Later(Box<dyn FnOnce() -> Result<Vec<u8>> + Send>),
 }
 
@@ -69,7 +69,7 @@ pub enum Access {
     Group(Gid),
 }
 
-/// A socket that is served as long as this lives.
+/// A socket that is served as long as this value exists.
 pub struct Socket {
     listener: UnixListener,
     path: PathBuf,
@@ -172,7 +172,7 @@ impl<S: Service> Server<S> {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(error) => {
-                    // There are too few files or too little memory, which may pass.
+                    // Open files or memory are exhausted, which may be temporary.
                     log::debug!("a socket of the loader: {error}");
                     thread::sleep(Duration::from_millis(10));
                 }
@@ -211,7 +211,7 @@ impl<S: Service> Server<S> {
         if listener.intersects(ends) {
             return Ok(false);
         }
-        // From the last: a client that ends is replaced by one that has been served.
+        // Go backwards, because a client that ends is replaced by one that has already been served.
         for index in ready.into_iter().rev() {
             self.read(index);
         }
@@ -241,7 +241,7 @@ impl<S: Service> Server<S> {
         user.is_root() || rate.is_none_or(|&(_, requests)| requests < MOST_REQUESTS)
     }
 
-    /// Accepts the waiting connections, but returns now and then to the present ones.
+    /// Accepts the waiting connections, but returns to the existing ones now and then.
     fn accept(&mut self) -> io::Result<()> {
         for _ in 0..MOST_OF_A_USER {
             let stream = match self.listener.accept() {
@@ -463,7 +463,8 @@ mod tests {
         assert!(answered.eq(expected));
     }
 
-    /// This runs without the server's thread: the tests may run as root, which has no limit.
+    /// This runs without the server's thread, because the tests may run as root, which has no
+    /// limit.
     #[test]
     fn a_user_may_send_so_often_a_second() {
         let folder = tempfile::tempdir().unwrap();

@@ -21,12 +21,12 @@ use std::time::Duration;
 /// The path where clients of scx_stats look for the loaded scheduler.
 const SOCKET: &str = "/run/scx/root/stats";
 
-/// Totals since the scheduler was loaded, as far as they are known.
+/// Totals since the scheduler was loaded, where they are known.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// The scheduler's own counts.
+    /// The scheduler's own counters.
     pub counters: Counters,
-    /// The kernel's counts, by callback.
+    /// The kernel's counters, by callback.
     pub callbacks: BTreeMap<String, Cost>,
     /// The machine's measurements, by RAPL domain.
     pub energy: BTreeMap<String, rapl::Counter>,
@@ -38,7 +38,7 @@ pub struct Totals {
 pub struct Callback {
     #[stat(desc = "Calls of the callback")]
     pub calls: u64,
-    #[stat(desc = "Average time in the callback, ns a call")]
+    #[stat(desc = "Average time in the callback, ns per call")]
     pub ns_per_call: f64,
 }
 
@@ -50,11 +50,11 @@ macro_rules! metrics {
         #[stat(top)]
         pub struct Metrics {
             $(#[stat(desc = $what)] pub $name: u64,)*
-            #[stat(desc = "Energy by RAPL domain, uJ; none where the machine does not measure it")]
+            #[stat(desc = "Energy by RAPL domain, uJ; empty if the machine does not measure it")]
             pub energy_uj: BTreeMap<String, u64>,
             #[stat(desc = "Average of the requested frequencies; 1024 is the highest of the largest CPU")]
             pub frequency_request: f64,
-            #[stat(desc = "The BPF side's cost, by callback")]
+            #[stat(desc = "The cost of the BPF programs, by callback")]
             pub callbacks: BTreeMap<String, Callback>,
         }
 
@@ -258,7 +258,7 @@ impl Statistics {
     }
 }
 
-/// An error if no scheduler serves statistics to this user.
+/// Returns an error if no scheduler serves statistics to this user.
 pub fn find_server() -> Result<()> {
     server::connect(Path::new(SOCKET))
         .map(drop)
@@ -267,7 +267,7 @@ pub fn find_server() -> Result<()> {
                 error.downcast_ref().map(io::Error::kind) == Some(ErrorKind::PermissionDenied);
             if is_denied {
                 error.context(
-                    "statistics require root, or a user of the group that --stats-group names",
+                    "statistics require root or membership in the group that --stats-group names",
                 )
             } else {
                 error
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_called_is_not_shown() {
+    fn callbacks_without_calls_are_not_shown() {
         let mut text = Vec::new();
         let metrics = Metrics::between(&totals(0, 10, 5_000), &totals(0, 10, 5_000));
         metrics.format(&mut text).unwrap();

@@ -56,7 +56,7 @@ fn policies(criterion: &mut Criterion) {
     }
 }
 
-/// The costs of the lines and locks of `hp-8s-80c-ht`, every package as far from every other.
+/// The costs of cache lines and locks of `hp-8s-80c-ht`, with equal distances between all packages.
 fn memory(packages: usize) -> Memory {
     let hp = Machine::find("hp-8s-80c-ht").expect("it is built in");
     let hp = hp.numa.memory.expect("it describes its memory");
@@ -69,7 +69,7 @@ fn memory(packages: usize) -> Memory {
     }
 }
 
-/// Twenty tasks a CPU, with as many messages on every machine.
+/// Twenty tasks per CPU, with the same number of messages on every machine.
 fn sizes(criterion: &mut Criterion, name: &str, memory: impl Fn(usize) -> Option<Memory>) {
     let mut group = criterion.benchmark_group(name);
     group.sample_size(10);

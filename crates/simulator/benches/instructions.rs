@@ -1,13 +1,13 @@
-//! The simulator's work, in instructions of the machine that it runs on: for each context switch, or
-//! message operation of hackbench. Unlike time, instructions do not depend on the machine's other load,
-//! nor (much) on the machine.
+//! The simulator's work in machine instructions, for each context switch or message operation of
+//! hackbench. Unlike time, instructions do not depend on the machine's other load, nor (much) on the
+//! machine.
 //!
-//! Each load is run at two lengths under valgrind's callgrind. The difference is the
-//! switches' cost; the rest of the shorter run is the cost of starting up ("boot"). Beside it the bench
-//! prints the time, of the best of some runs without callgrind, which does depend on the machine.
+//! Each load is run at two lengths under valgrind's callgrind. The difference is the switches' cost;
+//! the rest of the shorter run is the cost of starting up ("boot"). The bench also prints the best time
+//! of a few runs without callgrind, which does depend on the machine.
 //!
-//! `cargo bench -p equipoise-simulator --bench instructions -- NAME...` measures only the loads whose names have
-//! one of these in them.
+//! `cargo bench -p equipoise-simulator --bench instructions -- NAME...` measures only the loads whose names
+//! contain one of these.
 
 use machine::Machine;
 use machines::{SIZES, large};
@@ -21,7 +21,7 @@ use workload::rtapp::RtApp;
 
 mod machines;
 
-/// A length that includes some ticks.
+/// The length of a run: long enough to include some ticks.
 const SHORTEST_NS: u64 = 20_000_000;
 
 /// The number of timed runs of a load.
@@ -36,11 +36,11 @@ enum Unit {
 }
 
 enum Kind {
-    /// Two pairs of tasks a CPU that wake each other.
+    /// Two pairs of tasks per CPU; the tasks of a pair wake each other.
     Pairs,
-    /// A hundred such pairs a CPU, with one runnable task each.
+    /// A hundred such pairs per CPU, with one runnable task each.
     Crowd,
-    /// Periodic tasks that keep CPUs busy for nine tenths of the time.
+    /// Periodic tasks that keep the CPUs busy for nine tenths of the time.
     Periodic,
     Hackbench,
 }
@@ -62,7 +62,7 @@ impl Load {
             kind,
             policy: "cfs",
         };
-        // Another scheduler's runqueues may be of another shape.
+        // The runqueues of another scheduler may have another shape.
         let eevdf = |load: Load| Load {
             name: format!("{}, eevdf", load.name),
             policy: "eevdf",
@@ -94,8 +94,8 @@ impl Load {
         }
     }
 
-    /// The workload, `length` times as long as the shortest. On most machines it makes that many
-    /// times as many switches.
+    /// The workload, `length` times as long as the shortest. On most machines its number of
+    /// switches grows in proportion.
     fn workload(&self, length: u64) -> Box<dyn Workload> {
         let cpus = self.machine.cpus.len();
         let duration_ns = |on_one_cpu: u64| (on_one_cpu / cpus as u64).max(SHORTEST_NS) * length;
@@ -103,7 +103,7 @@ impl Load {
             Kind::Pairs => rt_app(&pairs(2 * cpus), duration_ns(1_000_000_000)),
             Kind::Crowd => rt_app(&pairs(100 * cpus), duration_ns(1_000_000_000)),
             Kind::Periodic => {
-                // Two busy threads of a core do 1.25 of what one does.
+                // Two busy threads of a core do 1.25 times the work of one.
                 let threads = self.machine.siblings(0).count();
                 let tasks = if threads == 1 { 3 * cpus } else { 2 * cpus };
                 rt_app(&periodic(tasks), duration_ns(8_000_000_000))
@@ -152,7 +152,7 @@ fn periodic(number: usize) -> String {
 #[derive(Clone, Copy, Default)]
 struct Taken {
     units: u64,
-    /// The time of the best of some runs without callgrind.
+    /// The best time of a few runs without callgrind.
     ns: u64,
     instructions: Instructions,
 }
@@ -160,7 +160,7 @@ struct Taken {
 #[derive(Clone, Copy, Default)]
 struct Instructions {
     total: u64,
-    /// The scheduler's in C, and the workload's programs'.
+    /// The instructions of the scheduler in C, and of the workload's programs.
     scheduler: u64,
     programs: u64,
 }
@@ -241,7 +241,8 @@ fn instructions(profile: &str) -> Result<Instructions, String> {
         if let Some((key, value)) = line.split_once('=') {
             let name = match value.split_once(") ") {
                 Some((number, name)) => {
-                    // Files and functions are numbered apart; "cfn" is as "fn", "cob" as "ob".
+                    // Files and functions are numbered separately; "cfn" counts as "fn", and "cob"
+                    // as "ob".
                     names.insert((key.trim_start_matches('c').to_owned(), number), name);
                     name
                 }

@@ -23,7 +23,7 @@ struct Args {
     /// The time limit, h.
     #[arg(long, default_value_t = 1.0)]
     hours: f64,
-    /// The limit of cases.
+    /// The maximal number of cases.
     #[arg(long, default_value_t = u64::MAX)]
     cases: u64,
     /// The seed of the first case; each case has the next number.
@@ -40,7 +40,7 @@ struct Args {
     bench: bool,
 }
 
-/// The work so far.
+/// The work done so far.
 #[derive(Default)]
 struct Done {
     cases: AtomicU64,

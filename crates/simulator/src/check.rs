@@ -1,4 +1,4 @@
-//! Invariants of a run, checked during it if a caller asks for that ([`crate::run_checked`]).
+//! Invariants of a run, checked during the run if a caller asks for that ([`crate::run_checked`]).
 //!
 //! After every event: each runnable task is in exactly one place, where it may be; the counters
 //! agree with the queues; no CPU sleeps while its own queue has work; and no task waits longer than
@@ -39,9 +39,9 @@ pub struct Checker {
     check: Check,
     /// By CPU: ns that tasks computed on it.
     computed_ns: Vec<u64>,
-    /// By task, in order of creation.
+    /// The work of each task, in order of creation.
     work: Vec<Work>,
-    /// By CPU: the time since when it has been idle while another has a task for it, ns.
+    /// By CPU: the time at which it became idle while another had a task for it, ns.
     idle_since: Vec<Option<u64>>,
     /// Wasted time, counted anew.
     pub waste: Recount,
@@ -73,7 +73,7 @@ struct Work {
 }
 
 impl Checker {
-    /// For a machine of `nr_cpus`.
+    /// Creates the checker for a machine with `nr_cpus`.
     pub fn new(check: Check, nr_cpus: usize) -> Checker {
         Checker {
             check,
@@ -133,7 +133,7 @@ impl Checker {
         };
         if !(least..=most).contains(&done) {
             self.violation(format!(
-                "{} had to compute {asked} and computed {:.3}",
+                "{} had to compute {asked} but computed {:.3}",
                 task.label(),
                 done as f64 / f64::from(1 << 20)
             ));
@@ -279,7 +279,7 @@ fn check_task(kernel: &Kernel<'_>, task: TaskPtr, places: usize) -> Result<(), S
     let bound = custody == 0 && !on.is_user() && on != OnDsq::GLOBAL;
     if task.on_rq.get() && bound && !task.abi.is_allowed(task.cpu()) {
         return Err(format!(
-            "{} is on CPU {}, where it may not be",
+            "{} is on CPU {}, where it may not run",
             label(),
             task.cpu()
         ));
@@ -288,7 +288,7 @@ fn check_task(kernel: &Kernel<'_>, task: TaskPtr, places: usize) -> Result<(), S
     let waited = kernel.now().saturating_sub(task.runnable_at.get());
     if waits && waited > kernel.scx.watchdog.timeout_ns * 3 / 2 {
         return Err(format!(
-            "{} has waited for {waited} ns and the watchdog did not see it",
+            "{} has waited for {waited} ns and the watchdog did not notice",
             label()
         ));
     }
@@ -338,7 +338,7 @@ fn check_cpus(kernel: &Kernel<'_>, runnable: &mut Vec<Runnable>) -> Result<(), S
         counted("local_dsq.nr", rq.scx.local_dsq.nr, local)?;
         let queued = local > 0 || !cpu.rt.is_empty() || !cpu.dl.is_empty();
         if cpu.curr.is_none() && queued && !cpu.need_resched {
-            return Err(format!("CPU {id} is idle over its own queue"));
+            return Err(format!("CPU {id} is idle although its own queue has tasks"));
         }
         if cpu.curr.is_some() && kernel.scx.idle_masks.is_idle(id) {
             return Err(format!("CPU {id} is busy, but in the idle mask"));

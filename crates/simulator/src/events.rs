@@ -20,7 +20,7 @@ pub enum What {
     Expiry { task: TaskPtr },
     /// The timer interrupt handler gets to wake the task.
     Wake { task: TaskPtr },
-    /// A timer of a deadline task's.
+    /// A deadline task's timer expires.
     Dl(dl_timer::Timer),
     /// The timer of a CPU's deadline server, void if the server's generation has changed; and then
     /// its handler.
@@ -168,7 +168,8 @@ impl Events {
         self.done.set(cpu, Done::new(time, cpu));
     }
 
-    /// The same. If that is the next event, it happens now, without [`Events::next`].
+    /// Like [`Events::set_done`], but returns true if this is the next event, which then happens
+    /// now, without [`Events::next`].
     #[inline]
     pub fn set_done_next(&mut self, cpu: usize, time: u64) -> bool {
         let done = Done::new(time, cpu);
@@ -176,7 +177,7 @@ impl Events {
         self.done.soonest() == done && self.announced() > time
     }
 
-    /// There is no task on `cpu` that computes.
+    /// No task computes on `cpu`.
     #[inline]
     pub fn clear_done(&mut self, cpu: usize) {
         self.done.set(cpu, NEVER);
@@ -203,7 +204,7 @@ impl Events {
 
 /// The next event.
 pub struct Next {
-    /// Its time, ns.
+    /// The time of the event, ns.
     pub time: u64,
     /// The task on this CPU completes its computing: its next completion is to be set, or cleared.
     /// `None`: the event is a scheduled one, for [`Events::take`].
@@ -368,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_late_to_count_is_as_late_as_can_be() {
+    fn times_beyond_the_range_are_the_latest_time() {
         let mut events = Events::new(2);
         events.set_done(1, u64::MAX);
         events.push(1 << 53, What::Watchdog);

@@ -40,11 +40,12 @@ pub struct Config<'a> {
     /// Its globals, set before it is loaded. A 4-byte global `nr_cpu_ids` is the number of the
     /// machine's CPUs unless it is set here, as every loader of such schedulers sets it.
     pub globals: &'a [Global],
-    /// Its globals for a machine some of whose CPUs are offline: its loader restarts a scheduler that
-    /// exits because a CPU goes offline or comes online. `None`: the exit ends the run.
+    /// Computes its globals for a machine with some CPUs offline, for the loader, which restarts a
+    /// scheduler that exits because a CPU goes offline or comes online. `None`: such an exit ends the
+    /// run.
     pub restart: Option<Globals<'a>>,
-    /// Globals of the scheduler to read at the end of the run ([`Outcome::read`]). A restart begins
-    /// them anew.
+    /// Globals of the scheduler to read at the end of the run ([`Outcome::read`]). A restart resets
+    /// them.
     pub read: &'a [&'a str],
     /// The seed of all random numbers.
     pub seed: u64,
@@ -99,11 +100,12 @@ pub struct Counters {
     /// Over all CPUs: ns spent on shared memory, including waits for locks, if the machine
     /// describes it.
     pub memory_ns: u64,
-    /// Over all CPUs: ns for which they had no task while tasks that they may run waited on others.
+    /// Over all CPUs: ns for which a CPU had no task while tasks that it may run waited on other
+    /// CPUs.
     pub wasted_ns: u64,
     /// The longest such time of a CPU, ns.
     pub longest_waste_ns: u64,
-    /// Wakeups after which the task was on a CPU while a faster one idled that it may use.
+    /// Wakeups after which the task was on a CPU although a faster CPU that it may use was idle.
     pub slow_wakeups: u64,
 }
 
@@ -294,7 +296,7 @@ pub enum Error {
         message: String,
     },
     /// Simulated time ran past [`Config::time_limit_ns`].
-    #[error("not done after {limit_ns} ns of simulated time")]
+    #[error("not finished after {limit_ns} ns of simulated time")]
     TimeLimit {
         /// The limit, ns.
         limit_ns: u64,
@@ -351,7 +353,7 @@ pub fn run_until(config: Config<'_>, stop: &AtomicBool) -> Result<Outcome, Error
     run_kernel(config, None, Some(stop))
 }
 
-/// Runs `config` to its end and checks the simulation itself on the way, which takes longer. A
+/// Runs `config` to its end and checks the simulation itself along the way, which takes longer. A
 /// violation is [`Error::Invariant`].
 pub fn run_checked(config: Config<'_>, check: Check) -> Result<Outcome, Error> {
     run_kernel(config, Some(check), None)

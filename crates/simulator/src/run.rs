@@ -8,12 +8,12 @@ use crate::kernel::task::Continuation;
 use crate::{Counters, Error, Outcome};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The limits of events at one time, and of a CPU's reschedules, beyond which the scheduler is
-/// assumed to cause them without end: many for each task of the largest workload.
+/// The limits on events at one time and on a CPU's reschedules, beyond which the scheduler is
+/// assumed to cause them endlessly: many for each task of the largest workload.
 pub const MAX_INSTANT_EVENTS: u32 = 2_000_000;
 
 /// The number of events between checks whether the run has to stop; a power of two. They take about
-/// a ms.
+/// 1 ms.
 const EVENTS_BETWEEN_LOOKS: u64 = 1 << 13;
 
 /// Runs the event loop until all tasks have exited, the time of the workload or of the limit is up,
@@ -100,8 +100,8 @@ pub fn outcome(
 ) -> Result<Outcome, Error> {
     kernel.disable_scheduler();
     kernel.check_constants();
-    // The scheduler is out already: an error while it is disabled does not count, unless Linux
-    // would have refused it.
+    // The scheduler has already exited: an error while it is disabled does not count, unless Linux
+    // would have refused the scheduler.
     kernel.failure = kernel.refused.take();
     for cpu in 0..kernel.cpus.len() {
         kernel.pause(cpu);

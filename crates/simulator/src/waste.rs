@@ -1,11 +1,11 @@
-//! Wasted time: CPUs idle while tasks that they may run wait on others, after the checker of Lozi et
-//! al., "The Linux Scheduler: a Decade of Wasted Cores" (EuroSys 2016).
+//! Wasted time, in which CPUs idle while tasks that they may run wait on other CPUs, after the
+//! checker of Lozi et al., "The Linux Scheduler: a Decade of Wasted Cores" (EuroSys 2016).
 //!
 //! A CPU idles while it has no task, running or on its way: a task queued on a CPU that has been
 //! told to reschedule is on its way. The waste at a time is the number of waiting tasks that the
 //! idle CPUs could run, each where its affinity allows, if the CPUs that have tasks on their way
-//! took tasks first. It changes only where a CPU begins or ends to idle, or while one idles, so it
-//! is computed as time passes, and costs nothing while all CPUs have tasks.
+//! took tasks first. It changes only when a CPU starts or stops idling, or while one idles, so it
+//! is computed as time passes and costs nothing while all CPUs have tasks.
 
 use crate::kernel::Kernel;
 use crate::kernel::task::{Class, TaskPtr};
@@ -13,12 +13,12 @@ use machine::{CpuMask, Machine};
 
 /// The state, and the results so far.
 pub struct Waste {
-    /// The CPUs that idle, and how many they are.
+    /// The idle CPUs, and their number.
     idle: CpuMask,
     pub nr_idle: usize,
     /// The number of other CPUs.
     pub nr_loaded: usize,
-    /// The number of idle CPUs on whose runqueue a task is that they did not take.
+    /// The number of CPUs that idle although there is a task on their own runqueue.
     pub nr_stuck: usize,
     cpus: Vec<CpuState>,
     groups: Groups,
@@ -34,25 +34,25 @@ pub struct Waste {
 struct CpuState {
     idle_since: u64,
     loaded_at: u64,
-    /// There was no task for it before this time of the current [`Streak`].
+    /// Within the current [`Streak`], there was no task for it before this time.
     wanted_since: u64,
     is_stuck: bool,
 }
 
-/// A time without a break in which there were tasks for idle CPUs.
+/// An uninterrupted time in which there were tasks for idle CPUs.
 #[derive(Default)]
 struct Streak {
     from: u64,
     until: u64,
     /// The CPUs that could have taken a task, idle or not.
     wanted: CpuMask,
-    /// Of the idle ones among them, the first to idle, if known.
+    /// The one of these that has been idle for longest, if known.
     oldest: Option<usize>,
 }
 
 /// Tasks by their affinity.
 struct Groups {
-    /// Every affinity that tasks have had. The first is all CPUs, whose tasks are not counted.
+    /// Every affinity that tasks have had. The first one, all CPUs, is not counted.
     list: Vec<Group>,
     /// The number of runnable tasks in the groups after the first.
     bound: usize,
@@ -65,7 +65,7 @@ struct Group {
 
 /// The CPUs by speed.
 struct Speeds {
-    /// By speed, ascending: the CPUs that are faster.
+    /// For each speed, ascending: the CPUs that are faster.
     faster: Vec<CpuMask>,
     /// By CPU: index into `faster`.
     of: Vec<usize>,
@@ -108,7 +108,7 @@ impl Waste {
         self.streak.oldest.take_if(|oldest| *oldest == cpu);
     }
 
-    /// `cpu` idles; if it `is_stuck`, over a task on its runqueue.
+    /// `cpu` idles; if it `is_stuck`, there is a task on its runqueue.
     pub fn end_load(&mut self, cpu: usize, now: u64, is_stuck: bool) {
         let state = &mut self.cpus[cpu];
         if is_stuck && !state.is_stuck {
@@ -118,7 +118,7 @@ impl Waste {
         if self.idle.contains(cpu) {
             return;
         }
-        // It has idled all the time if the task left at once.
+        // If the task left at once, the CPU has been idle all the time.
         if state.loaded_at < now {
             state.idle_since = now;
         } else {
@@ -172,8 +172,8 @@ impl Waste {
         self.groups.bound -= 1;
     }
 
-    /// In the time from `from` to `until`, idle CPUs could have run `count` tasks more, and `wanted`
-    /// are the CPUs of which each could have run one.
+    /// From `from` to `until`, idle CPUs could have run `count` more tasks; `wanted` are the CPUs
+    /// that could each have run one.
     fn lose(&mut self, from: u64, until: u64, count: usize, wanted: &CpuMask) {
         self.wasted_ns += count as u64 * (until - from);
         let streak = &mut self.streak;
@@ -234,7 +234,7 @@ impl Speeds {
 /// A maximum matching of waiting tasks, by group, to CPUs, which grows by a CPU at a time.
 struct Matching<'a> {
     groups: &'a [(CpuMask, usize)],
-    /// By group: the CPUs that it has.
+    /// By group: its CPUs.
     taken: Vec<Vec<usize>>,
 }
 
@@ -246,7 +246,7 @@ impl<'a> Matching<'a> {
         }
     }
 
-    /// Finds a task for `cpu` too; a group in `seen` was tried before.
+    /// Finds a task for `cpu`, too; groups in `seen` have been tried before.
     fn add(&mut self, cpu: usize, seen: &mut [bool]) -> bool {
         for group in 0..self.groups.len() {
             let (allowed, waiting) = &self.groups[group];
@@ -268,7 +268,7 @@ impl<'a> Matching<'a> {
         false
     }
 
-    /// The number of `cpus` for which it finds tasks, all at once.
+    /// The number of `cpus` for which it finds tasks at the same time.
     fn add_all(&mut self, cpus: &CpuMask) -> usize {
         let groups = self.groups.len();
         cpus.iter()
@@ -276,7 +276,7 @@ impl<'a> Matching<'a> {
             .count()
     }
 
-    /// The CPUs for each of which alone there is another task.
+    /// The CPUs that could each, if it were the only other one, get one more task.
     fn wanted(&self) -> CpuMask {
         let is_short = |group: usize| self.taken[group].len() < self.groups[group].1;
         let mut open: Vec<bool> = (0..self.groups.len()).map(is_short).collect();
@@ -344,8 +344,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// Of `runnable` tasks of several affinities: the number that idle CPUs could run more, and the
-    /// CPUs for each of which there is one.
+    /// How many more of the `runnable` tasks of several affinities idle CPUs could run, and the
+    /// CPUs that could each run one.
     fn match_waiting(&self, runnable: usize) -> (usize, CpuMask) {
         let waste = &self.waste;
         let list = waste.groups.list.iter();
@@ -410,7 +410,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `cpu`, which may idle over a task, reschedules.
+    /// `cpu`, which may be idle with a task on its runqueue, reschedules.
     #[cold]
     pub fn unstick(&mut self, cpu: usize) {
         if self.waste.cpus[cpu].is_stuck && self.rq(cpu).nr_running > 0 {
@@ -424,8 +424,8 @@ impl Kernel<'_> {
         self.waste.end_load(cpu, now, is_stuck);
     }
 
-    /// `task` has woken: counts it if a faster CPU idles that it may use. A hardware thread is fast
-    /// while its core has nothing else to do.
+    /// Counts the wakeup of `task` if a faster CPU that it may use is idle. A hardware thread is
+    /// fast while its core has nothing else to do.
     #[inline(never)]
     pub fn count_slow_wakeup(&mut self, task: TaskPtr) {
         let waste = &self.waste;
@@ -444,19 +444,19 @@ impl Kernel<'_> {
         }
     }
 
-    /// Has the machine CPUs of several speeds?
+    /// Does the machine have CPUs of several speeds?
     #[inline]
     pub fn has_slow_cpus(&self) -> bool {
         self.waste.speeds.faster.len() > 1
     }
 }
 
-/// The same computed anew for each interval, task by task, to check the above.
+/// Computes the same anew for each interval, task by task, to check the results above.
 #[derive(Default)]
 pub struct Recount {
     wasted_ns: u64,
     longest_ns: u64,
-    /// By CPU: since when it has idled while there was a task for it.
+    /// By CPU: the time at which it began to idle although there was a task for it.
     since: Vec<Option<u64>>,
 }
 
@@ -504,7 +504,7 @@ impl Recount {
         }
     }
 
-    /// The difference of `waste` from this count, if there is one.
+    /// How `waste` differs from this count, if it does.
     pub fn differs(&self, waste: &Waste) -> Option<String> {
         let of = (waste.wasted_ns, waste.longest_ns);
         let (total, longest) = (self.wasted_ns, self.longest_ns);
@@ -522,7 +522,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The most tasks that CPUs can run at once, by trying each task on each CPU.
+    /// The largest number of tasks that CPUs can run at once, found by trying each task on each
+    /// CPU.
     fn most(tasks: &[CpuMask], cpus: &CpuMask) -> usize {
         let Some((first, others)) = tasks.split_first() else {
             return 0;

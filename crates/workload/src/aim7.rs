@@ -78,19 +78,19 @@ const PARAMS: &[Param] = &[
         "filesystems",
         16,
         1000,
-        "file systems, each with its directories and its journal (HP's master_disk_list)"
+        "the number of file systems, each with its directories and its journal (HP's master_disk_list)"
     ),
     count!(
         "jobs",
         100,
         1_000_000,
-        "jobs of a user before it starts again, with each subtest at least once (AIM7's -j)"
+        "the number of jobs of a user before it starts again, with each subtest at least once (AIM7's -j)"
     ),
     count!(
         "part",
         20,
         1_000_000,
-        "divide AIM7's jobs by this, as whole ones would take long to simulate"
+        "divide AIM7's jobs by this, because whole ones would take long to simulate"
     ),
     time!(
         "least",
@@ -101,24 +101,23 @@ const PARAMS: &[Param] = &[
     time!(
         "entry",
         7_000,
-        "work under a directory's lock to create or remove a file; of what disk_src takes for each \
-         (subtests.rs) about four fifths, an assumption"
+        "work under a directory's lock to create or remove a file; about four fifths of \
+         disk_src's time for each (subtests.rs), an assumption"
     ),
     time!(
         "link",
         3_000,
-        "the same to link or unlink one, of what link_test takes"
+        "the same to link or unlink a file, in link_test"
     ),
     time!(
         "lookup",
         1_000,
-        "the same to open one that is there; of what creat_clo takes about a quarter, an assumption"
+        "the same to open an existing file; about a quarter of creat_clo's time, an assumption"
     ),
     time!(
         "list",
         60_000,
-        "the same to list /bin, of what dir_rtns_1 takes for some 130 files, as in RHEL 6: \
-         an assumption"
+        "the same to list /bin, in dir_rtns_1, for some 130 files as in RHEL 6; an assumption"
     ),
     time!(
         "vma",
@@ -192,7 +191,7 @@ impl Setup {
     fn new(mix: usize, args: &Args) -> Setup {
         let (mix, jobs) = (MIXES[mix].1, args.get("jobs"));
         let all: u64 = mix.iter().map(|&(weight, _)| u64::from(weight)).sum();
-        // Rounded to the nearest, but at least one, as AIM7 does.
+        // Rounded to the nearest number, but at least one, as in AIM7.
         let jobs_of = |weight: u32| (2 * u64::from(weight) * jobs + all) / (2 * all);
         let users = args.get("users");
         Setup {
@@ -219,12 +218,12 @@ impl Setup {
         self.subtests.iter().map(|&(_, jobs)| u64::from(jobs)).sum()
     }
 
-    /// How long `call` holds its locks, ns.
+    /// The time for which `call` holds its locks, ns.
     fn locked(&self, call: Call) -> u64 {
         self.hold(call) + self.spin * spinlocks::of(call).len() as u64
     }
 
-    /// How long `call` holds the locks for which a task may sleep, ns.
+    /// The time for which `call` holds the locks for which a task may sleep, ns.
     fn hold(&self, call: Call) -> u64 {
         match call {
             Call::Entry | Call::Search | Call::Fifo => self.entry,
@@ -252,7 +251,7 @@ fn lines(call: Call) -> u32 {
     }
 }
 
-/// The directories of which there is only one.
+/// The directories that exist only once.
 const BIN: MutexId = 0;
 const CWD: MutexId = 1;
 /// The `n`th lock of [`process`].
@@ -288,8 +287,8 @@ fn compute(mean: u64, env: &mut Env) -> Op {
     }
 }
 
-/// The shared words: jobs done, whether that is enough, and the number of users; then those of the
-/// journals.
+/// The shared words: the number of jobs done, whether that is enough, and the number of users; then
+/// those of the journals.
 const DONE: usize = 0;
 const ENOUGH: usize = 1;
 const USERS: usize = 2;
@@ -313,14 +312,15 @@ enum Doing {
     Starts,
     /// Waits for the first quarter of all jobs to be done.
     WarmsUp,
-    /// Then waits for the next half, since this time, ns, and with this many jobs done before.
+    /// Waits for the next half of all jobs. The fields are its start, ns, and the number of jobs
+    /// done before.
     Counts(u64, u64),
-    /// Has told this many journals that all is done.
+    /// Has told this many journals that all jobs are done.
     Stops(u32),
 }
 
 impl Model for Arc<Setup> {
-    /// Numbers of users at even distances, with half a distance at the ends.
+    /// Evenly spaced numbers of users, with half a distance at each end.
     fn of_run(&self, run: u32, count: u32) -> Option<Box<dyn Model>> {
         let ((least, most), steps) = (self.users, 2 * u64::from(count));
         let users = least + (most - least) * (2 * u64::from(run) + 1) / steps;
@@ -424,7 +424,7 @@ mod tests {
         Kernel::load(&format!("aim7-{mix}:{params}"), cpus)
     }
 
-    /// Jobs a minute.
+    /// Jobs per minute.
     fn rate(kernel: &Kernel) -> f64 {
         let samples = kernel.recorder.samples(JOBS);
         assert_eq!(samples.len(), 1);
@@ -454,7 +454,7 @@ mod tests {
         let high_systime = MIXES.iter().position(|mix| mix.0 == "high_systime");
         let setup = Setup::new(high_systime.unwrap(), &args);
         let jobs = |name: &str| setup.subtests.iter().find(|(test, _)| test.name == name);
-        // Of the mix's 260 hits these have 30, 10 and 20.
+        // These subtests have 30, 10 and 20 of the mix's 260 hits.
         assert_eq!(jobs("pipe_cpy").unwrap().1, 12);
         assert_eq!(jobs("tcp_test").unwrap().1, 4);
         assert_eq!(jobs("link_test").unwrap().1, 8);
@@ -466,7 +466,7 @@ mod tests {
     fn jobs_that_only_compute_scale_with_cpus() {
         let compute = |cpus| rate(&run("compute", 40, ",entry=0", cpus));
         let (one, four) = (compute(1), compute(4));
-        // A user that is ahead starts again, with as many of the rare subtests as of the frequent
+        // A user that finishes early starts again. Here there are as many rare subtests as frequent
         // ones, which are longer.
         assert!((3.5..4.6).contains(&(four / one)), "{one} {four}");
     }
@@ -495,7 +495,7 @@ mod tests {
         let all = |call| -> u32 { mix.1.iter().map(|(_, name)| of(name, call)).sum() };
         let longest = all(Call::Entry).max(all(Call::Search));
         let bound = 60.0 * 20.0 / (f64::from(longest) * 1e-3);
-        // The half that counts may have slightly fewer of them.
+        // The counted half may have slightly fewer of them.
         assert!((0.5..1.1).contains(&(rate / bound)), "{rate} of {bound}");
     }
 

@@ -25,7 +25,7 @@ const PARAMS: &[Param] = &[
         default: 2_000_000_000,
         min: 1_000,
         max: 1_000_000_000_000,
-        help: "of each thread in a section, at the reference speed (default 2 s; an assumption)",
+        help: "work of each thread in a section, at the reference speed (default 2 s; an assumption)",
     },
     Param {
         name: "rate",
@@ -40,7 +40,7 @@ const PARAMS: &[Param] = &[
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "antutu-integer",
-    description: "an integer score as AnTuTu's: all cores compute, section by section",
+    description: "an integer score like AnTuTu's: all cores compute, section by section",
     params: PARAMS,
     metrics: &[Metric::throughput("score", "points")],
     make: |args| Box::new(Antutu::new(args)),

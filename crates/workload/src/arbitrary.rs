@@ -1,4 +1,4 @@
-//! Random workloads for property tests: small rt-app files that are sure to end.
+//! Random workloads for property tests: small rt-app files that always end.
 
 use crate::rtapp::RtApp;
 use crate::{Rng, Workload};
@@ -90,7 +90,7 @@ impl Generator {
             }
             self.text.push_str("\t\t\t\t},\n");
         }
-        // Tasks 0 and 1 are a pair, and so on; then groups of four, then all.
+        // First pairs of tasks (0 and 1, and so on), then groups of four, then all.
         if tasks > task ^ 1 {
             self.pair(task);
         }

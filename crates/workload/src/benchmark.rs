@@ -5,7 +5,7 @@ use crate::{CpuBound, Metric, Start, Workload};
 use machine::Machine;
 use machine::input::BadInput;
 
-/// `pthread_create`, ns at the reference speed. An assumption; it happens once a thread.
+/// `pthread_create`, ns at the reference speed. An assumption; it happens once per thread.
 pub(crate) const CREATE_WORK: u64 = 30_000;
 
 /// A benchmark program.
@@ -13,7 +13,7 @@ pub(crate) struct Benchmark {
     pub(crate) name: &'static str,
     pub(crate) description: &'static str,
     pub(crate) params: &'static [Param],
-    /// The metrics of a run, unless the model has its own.
+    /// The metrics of a run, unless the model has metrics of its own.
     pub(crate) metrics: &'static [Metric],
     pub(crate) make: fn(&Args) -> Box<dyn Model>,
 }

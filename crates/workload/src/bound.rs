@@ -1,5 +1,5 @@
 //! A workload bound to some of the machine's CPUs, as by `numactl --cpunodebind`: its first tasks
-//! are bound, and their children inherit it. The rest of the machine is there, and idle.
+//! are bound, and their children inherit it. The rest of the machine exists but stays idle.
 
 use crate::{Metric, Start, Workload};
 use machine::input::BadInput;

@@ -1,4 +1,5 @@
-//! Threads that only compute, for some time: the throughput of a machine, and its fairness.
+//! Threads that only compute for some time, which shows the throughput of a machine and its
+//! fairness.
 
 use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
@@ -39,8 +40,9 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
 /// Work between two reads of the clock, ns at the reference speed.
 const CHUNK: u64 = 100_000;
 
-/// In seconds of a CPU of the reference speed: all work (one sample per run), and each thread's.
-/// And the difference between the largest and the smallest work of a thread, relative to the mean.
+/// Work in seconds of a CPU at the reference speed: the total (one sample per run), and that of
+/// each thread. Also the difference between the largest and the smallest work of a thread, relative
+/// to the mean.
 const WORK: MetricId = 0;
 const THREAD_WORK: MetricId = 1;
 const SPREAD: MetricId = 2;
@@ -106,7 +108,7 @@ impl Program for Thread {
         env.shared[FEWEST] = env.shared[FEWEST].min(self.chunks);
         if env.shared[LEFT] == 0 {
             env.recorder.record(WORK, seconds(env.shared[CHUNKS]));
-            // Without any work there are no shares.
+            // Without any work there are no shares to compare.
             if env.shared[CHUNKS] > 0 {
                 let mean = env.shared[CHUNKS] as f64 / self.threads as f64;
                 let spread = (env.shared[MOST] - env.shared[FEWEST]) as f64 / mean * 100.0;

@@ -169,7 +169,7 @@ mod tests {
         for (name, _) in FILES {
             let workload = load(name).unwrap();
             let kernel = crate::fake::Kernel::run(&*workload, 4);
-            // `time` has no sample in a run that is ended by its duration.
+            // `time` has no sample if the duration ends the run.
             let first = usize::from(!kernel.left().is_empty());
             for (index, metric) in workload.metrics().iter().enumerate().skip(first) {
                 let samples = kernel.recorder.samples(index);

@@ -145,7 +145,7 @@ enum MainStep {
 }
 
 struct Main {
-    /// Last first.
+    /// The last one comes first.
     to_create: Vec<Thread>,
     printers: u64,
     step: MainStep,

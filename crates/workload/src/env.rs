@@ -1,4 +1,4 @@
-//! A program's view of its run.
+//! The view that a program has of its run.
 
 use crate::{MetricId, Recorder, Rng};
 use std::ops::{Index, IndexMut};
@@ -40,7 +40,8 @@ pub struct Period {
 }
 
 impl Env {
-    /// For a run with these shared words of memory, this seed and this number of metrics.
+    /// The environment of a run with these shared words of memory, this seed and this number of
+    /// metrics.
     pub fn new(shared: Vec<u64>, seed: u64, metrics: usize) -> Env {
         Env {
             now: 0,
@@ -86,12 +87,12 @@ impl Env {
 #[derive(Debug)]
 pub struct Shared {
     words: Vec<u64>,
-    /// The first word of the workload whose program is asked, among several.
+    /// Among several workloads, the first word of the one whose program is asked.
     base: usize,
 }
 
 impl Shared {
-    /// The word, if there is one.
+    /// The word, if it exists.
     pub fn get(&self, word: usize) -> Option<u64> {
         self.words.get(self.base + word).copied()
     }

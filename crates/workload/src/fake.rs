@@ -1,5 +1,5 @@
-//! A kernel for this crate's tests: CPUs of the reference speed, first in first out with a slice,
-//! no costs. It checks the validity of a program's ops, and nothing about scheduling.
+//! A kernel for this crate's tests: CPUs of the reference speed, a FIFO queue with a slice, no
+//! costs. It checks the validity of a program's ops, and nothing about scheduling.
 
 use crate::{Env, GroupId, Op, Recorder, SchedPolicy, Start, TaskSpec, Workload};
 use machine::{CoreType, Cpu, CpuMask, Machine};
@@ -235,7 +235,7 @@ impl Machinery {
         })
     }
 
-    /// One step of `task`: false if it sleeps.
+    /// Executes one step of `task`. False if it sleeps.
     fn step(&mut self, task: usize) -> bool {
         match std::mem::replace(&mut self.tasks[task].after, After::Nothing) {
             After::Nothing => {}
@@ -397,7 +397,7 @@ impl Machinery {
         true
     }
 
-    /// Holds the mutex.
+    /// It holds the mutex.
     fn hold(&mut self, task: usize, mutex: u32, work: u64, keeps: bool) -> bool {
         self.tasks[task].remaining = work;
         self.tasks[task].after = match keeps {

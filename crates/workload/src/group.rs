@@ -6,9 +6,9 @@ pub type GroupId = u32;
 /// A control group with the settings of its cpu controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControlGroup {
-    /// Its name in the group above it.
+    /// Its name within its parent.
     pub name: String,
-    /// The group above it, which comes before it; `None` is the root.
+    /// Its parent, which precedes it in the list; `None` is the root.
     pub parent: Option<GroupId>,
     /// `cpu.weight`, 1 to 10,000.
     pub weight: u32,
@@ -21,11 +21,11 @@ pub struct ControlGroup {
 /// `cpu.max` and `cpu.max.burst`, us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bandwidth {
-    /// CPU time that the group may use in each period, at least 1000.
+    /// The CPU time that the group may use in each period, at least 1000.
     pub quota_us: u64,
-    /// 1000 to 1,000,000.
+    /// The period, 1000 to 1,000,000.
     pub period_us: u64,
-    /// How much of what is left over is kept, at most the quota.
+    /// How much unused time is kept, at most the quota.
     pub burst_us: u64,
 }
 

@@ -2,8 +2,8 @@
 //! socket.
 //!
 //! After rt-tests' `hackbench.c` in its default mode (processes, socket pairs). The parent creates
-//! the groups, receivers first; a child says that it is ready by one byte and waits to be woken. When
-//! all are ready the clock starts and the parent wakes all. A sender writes a message to each
+//! the groups, receivers first; a child reports by one byte that it is ready, and waits to be woken.
+//! When all are ready the clock starts and the parent wakes all. A sender writes a message to each
 //! receiver of its group in turn, `loops` times; the senders of a group share the sending end of a
 //! receiver's socket. The clock stops when all children have been reaped.
 
@@ -31,7 +31,7 @@ const PARAMS: &[Param] = &[
         default: 20,
         min: 1,
         max: 1000,
-        help: "senders, and receivers, in a group; hackbench's --fds (default 20)",
+        help: "the number of senders, and of receivers, in a group; hackbench's --fds (default 20)",
     },
     Param {
         name: "loops",
@@ -55,9 +55,9 @@ const PARAMS: &[Param] = &[
         default: 9_200,
         min: 0,
         max: 1_000_000_000,
-        help: "work of one write(2) at the reference speed; with read_work calibrated on a run of the \
-               default settings in 3.55 s on two Cortex-A15 of ARM's TC2 (17.7 us a message, \
-               switches included)",
+        help: "work of one write(2) at the reference speed; with read_work calibrated on a run of \
+               the default settings in 3.55 s on two Cortex-A15 of ARM's TC2 (17.7 us per \
+               message, including switches)",
     },
     Param {
         name: "read_work",
@@ -168,7 +168,7 @@ struct Parent {
 }
 
 impl Parent {
-    /// The child of number `created`: in each group first the receivers, then the senders.
+    /// The child with the number `created`: in each group first the receivers, then the senders.
     fn child(&self) -> TaskSpec {
         let setup = self.setup;
         let (group, member) = (

@@ -33,8 +33,8 @@ const PARAMS: &[Param] = &[
         default: 10_000,
         min: 10,
         max: 1_000_000,
-        help: "the task's work for a KiB at the reference speed (default 10us, an assumption: a Cortex-A53 \
-               copies it and takes it through TCP at 100 MB a second)",
+        help: "the task's work for a KiB at the reference speed (default 10us, an assumption: a \
+               Cortex-A53 copies data and passes it through TCP at 100 MB per second)",
     },
 ];
 

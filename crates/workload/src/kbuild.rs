@@ -44,8 +44,8 @@ const PARAMS: &[Param] = &[
         default: 15_000_000_000,
         min: 0,
         max: 3_600_000_000_000,
-        help: "work of what only one process does, at the reference speed: a fifth before the objects \
-               (reading makefiles), the rest after (linking, kallsyms); calibrated on 38 s for -j32 \
+        help: "serial work of a single process, at the reference speed: a fifth before the \
+               objects (reading makefiles), the rest after (linking, kallsyms); calibrated on 38 s for -j32 \
                beside 209 s for -j2 on two Xeons E5 (default 15 s)",
     },
     Param {
@@ -63,8 +63,8 @@ const PARAMS: &[Param] = &[
         default: 256,
         min: 0,
         max: 1 << 20,
-        help: "a compiler's working set between two switches, which it fetches again after a migration, KiB; an assumption: \
-               a second-level cache, full (default 256)",
+        help: "a compiler's working set between two switches, which it fetches again after a \
+               migration, KiB; an assumption: a full second-level cache (default 256)",
     },
 ];
 
@@ -265,9 +265,9 @@ struct Object {
     assembler: u64,
     io: u64,
     footprint: u64,
-    /// From cc1 to as.
+    /// The pipe from cc1 to as.
     pipe: StreamId,
-    /// The amount that passes through it, in [`PIPE_BUFFER`]s.
+    /// The amount of data that passes through it, in [`PIPE_BUFFER`]s.
     buffers: u64,
 }
 
@@ -358,7 +358,7 @@ impl Object {
     }
 }
 
-/// The free pipes: their number, then which.
+/// The free pipes: their number, then their indices.
 fn take_pipe(env: &mut Env) -> StreamId {
     env.shared[0] -= 1;
     env.shared[1 + env.shared[0] as usize] as StreamId
@@ -390,7 +390,7 @@ mod tests {
         let counts = names.map(|name| count(&kernel, name));
         assert_eq!(counts, [1, 40, 40, 40, 40, 40, 40, 1]);
         assert!(kernel.tasks.iter().all(|(_, exited)| *exited));
-        // Tokens are returned, the first of which were make's; reads of cc1's output balance its
+        // All tokens are returned, including make's own; the reads of cc1's output balance its
         // writes.
         assert_eq!(kernel.writes - kernel.reads, 3);
         assert!(kernel.writes > 2 * 40);

@@ -59,8 +59,8 @@ pub trait Workload: Send + Sync {
     fn cpu_bound(&self) -> Option<CpuBound> {
         None
     }
-    /// Can it run on `machine`? The error says what does not fit, such as a CPU it does not have.
-    /// [`Workload::start`] may only be called if it can.
+    /// Can it run on `machine`? The error says what does not fit, such as a CPU that the machine
+    /// lacks. [`Workload::start`] may only be called if it can.
     fn check(&self, _machine: &Machine) -> Result<(), Box<BadInput>> {
         Ok(())
     }
@@ -91,8 +91,7 @@ pub trait Workload: Send + Sync {
 pub struct CpuBound {
     /// ns at the reference speed, over all tasks.
     pub work: u64,
-    /// Work of one task while no other can do anything, ns at the reference speed, in addition to
-    /// `work`.
+    /// Work of one task while no other can run, ns at the reference speed, in addition to `work`.
     pub serial: u64,
     /// The number of CPUs that can be used at once.
     pub parallelism: usize,
@@ -108,7 +107,7 @@ pub struct Start {
     pub tasks: Vec<TaskSpec>,
     /// The number of mutexes ([`MutexId`] indexes them).
     pub mutexes: usize,
-    /// The names in messages of the first of them; the others go by their number.
+    /// The names of the first mutexes in messages; the others are numbered.
     pub mutex_names: Vec<String>,
     /// The number of condition variables.
     pub condvars: usize,
@@ -133,9 +132,9 @@ pub struct Start {
 /// The direction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// From this machine.
+    /// Data leaves this machine.
     Transmit,
-    /// To this machine.
+    /// Data arrives at this machine.
     Receive,
 }
 
@@ -155,7 +154,7 @@ pub struct TaskSpec {
     pub timer_slack_ns: Option<u64>,
     /// Bytes that it uses between two switches: the data that a migration makes it fetch again.
     pub footprint: u64,
-    /// Dynamic power of its computing, of [`machine::BUSY_LOOP`] for a busy loop.
+    /// The dynamic power of its computing; a busy loop has [`machine::BUSY_LOOP`].
     pub activity: u32,
     /// Its program.
     pub program: Box<dyn Program>,
@@ -220,7 +219,7 @@ pub enum SchedPolicy {
     },
 }
 
-/// A task's code. Asked for one op after another, in zero time.
+/// A task's code, which returns one op after another. Calls take no simulated time.
 pub trait Program: Send {
     /// The next op. Called first when the task first runs, then whenever an op is complete. After
     /// [`Op::Exit`] it is not called again.
@@ -250,13 +249,13 @@ pub enum KernelLock {
     Mutex,
     /// Sleeps at once, like Linux 3.10's rwsem.
     Rwsem,
-    /// Polls, in turn. For sections of a few us at most: events during a section are noticed at its
-    /// end. There is no waiting on a machine without costs of shared memory.
+    /// Polls until its turn. This is for sections of at most a few us, because events during a
+    /// section are noticed at its end. On a machine without costs of shared memory, no task waits.
     Spinlock,
 }
 
-/// A system call, or computing between two. It has a tag of its own, not a widened one of the
-/// policy, so that it is quick to read.
+/// A system call, or computing between two. The tag is separate from that of the policy, so that it
+/// is quick to read.
 #[repr(u8)]
 pub enum Op {
     /// Compute: ns at the machine's reference speed (its fastest core type).
@@ -299,7 +298,8 @@ pub enum Op {
         nodes: u32,
         /// The kind of the lock, the same for all users.
         kind: KernelLock,
-        /// Keeps it until [`Op::Release`], so that locks can be taken under it. Not for a spinlock.
+        /// Keeps it until [`Op::Release`], so that other locks can be taken under it. A spinlock
+        /// cannot be kept.
         keeps: bool,
     },
     /// Releases a kernel lock that was kept.
@@ -372,6 +372,6 @@ pub enum Op {
     SetPolicy(SchedPolicy),
     /// Writes its own pid to a group's `cgroup.procs`; `None` is the root.
     EnterGroup(Option<GroupId>),
-    /// End of the task.
+    /// The task ends.
     Exit,
 }

@@ -33,7 +33,7 @@ pub enum Unit {
 const SUFFIXES: [(&str, f64); 4] = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
 
 impl Param {
-    /// `value` as a person would write it.
+    /// `value` in its usual notation.
     pub fn show(&self, value: u64) -> String {
         match self.unit {
             Unit::Count => value.to_string(),

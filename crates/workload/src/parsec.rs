@@ -28,8 +28,7 @@ const SCALE: Param = Param {
     default: 1,
     min: 1,
     max: 100,
-    help: "do so many times less of everything that repeats, and report the time so many times longer \
-           (default 1)",
+    help: "divide all repeated work by this, and multiply the reported time by it (default 1)",
 };
 
 const METRICS: &[Metric] = &[Metric::makespan("time")];
@@ -50,7 +49,7 @@ struct Main {
     step: Step,
     before: u64,
     after: u64,
-    /// Makes the thread with this number.
+    /// Creates the thread with this number.
     thread: Box<dyn Fn(u64) -> TaskSpec + Send>,
     threads: u64,
     created: u64,

@@ -35,7 +35,7 @@ pub enum Goal {
 pub enum Role {
     /// It decides which scheduler serves the goal best.
     Decides(Goal),
-    /// It is a part of what decides, worth showing beside it.
+    /// It is a part of what decides, worth showing alongside it.
     Explains(Goal),
     /// Additional information.
     Detail,

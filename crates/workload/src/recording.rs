@@ -98,8 +98,8 @@ pub enum Step {
     Run(u64),
     /// Sleeps, ns.
     Sleep(u64),
-    /// Sleeps until this time after the beginning, ns; not at all if that has passed. A periodic
-    /// timer.
+    /// Sleeps until this time after the beginning, ns, like a thread with a periodic timer; does
+    /// not sleep if the time has passed.
     Until(u64),
     /// Waits until other threads have woken it once more than it has waited.
     Wait,
@@ -109,9 +109,9 @@ pub enum Step {
     Read(u32, u64),
     /// Puts this number of bytes into the stream; waits until there is room.
     Write(u32, u64),
-    /// Takes this mutex; waits until it is free.
+    /// Locks this mutex; waits until it is free.
     Lock(u32),
-    /// Releases it.
+    /// Unlocks it.
     Unlock(u32),
     /// May run on these CPUs from now on, a bit for each of the first 64; `None` is all CPUs.
     /// Threads that it starts inherit this.
@@ -158,7 +158,7 @@ impl Recording {
     pub fn check(&self) -> Result<(), String> {
         if !(FIRST_VERSION..=VERSION).contains(&self.recording) {
             return Err(format!(
-                "version {}, and this reads {FIRST_VERSION} to {VERSION}",
+                "version {} is not supported; this program reads {FIRST_VERSION} to {VERSION}",
                 self.recording
             ));
         }
@@ -170,7 +170,7 @@ impl Recording {
             if !(-20..=19).contains(&thread.nice)
                 || thread.fifo.is_some_and(|it| !(1..=99).contains(&it))
             {
-                return Err(format!("thread {index} has a priority that there is not"));
+                return Err(format!("thread {index} has a priority that does not exist"));
             }
             let names_waker =
                 |period: &Period| period.woken_by.is_none_or(|it| it < self.threads.len());
@@ -178,14 +178,14 @@ impl Recording {
                 .period
                 .is_some_and(|it| it.ns == 0 || !names_waker(&it))
             {
-                return Err(format!("thread {index} has a period that is not possible"));
+                return Err(format!("thread {index} has an impossible period"));
             }
             self.check_mutexes(index)?;
             for step in &thread.steps {
                 if let Step::Read(stream, bytes) | Step::Write(stream, bytes) = *step {
                     let Some(&capacity) = self.streams.get(stream as usize) else {
                         return Err(format!(
-                            "thread {index} names stream {stream}, which is not there"
+                            "thread {index} names stream {stream}, which does not exist"
                         ));
                     };
                     if bytes > capacity {
@@ -199,7 +199,7 @@ impl Recording {
                 };
                 if other >= self.threads.len() {
                     return Err(format!(
-                        "thread {index} names thread {other}, which is not there"
+                        "thread {index} names thread {other}, which does not exist"
                     ));
                 }
                 if matches!(step, Step::Fork(_)) && std::mem::replace(&mut started[other], true) {
@@ -208,7 +208,7 @@ impl Recording {
             }
         }
         if started.iter().all(|&started| started) {
-            return Err("no thread is there at the beginning".to_owned());
+            return Err("no thread exists at the start".to_owned());
         }
         Ok(())
     }
@@ -223,8 +223,8 @@ impl Recording {
                 _ => continue,
             };
             let wrong = match has.iter().position(|&it| it == mutex) {
-                _ if mutex >= self.mutexes => format!("names mutex {mutex}, which is not there"),
-                Some(_) if takes => format!("takes mutex {mutex}, which it has"),
+                _ if mutex >= self.mutexes => format!("names mutex {mutex}, which does not exist"),
+                Some(_) if takes => format!("takes mutex {mutex}, which it already holds"),
                 None if !takes => format!("releases mutex {mutex}, which it does not hold"),
                 Some(place) => {
                     has.swap_remove(place);
@@ -263,7 +263,7 @@ struct Plan {
     by_name: Vec<Option<MetricId>>,
     /// By thread: the metrics of its periods, if it has one.
     periodic: Vec<Option<Periodic>>,
-    /// By thread: is it started by another?
+    /// By thread: whether another thread starts it.
     forked: Vec<bool>,
     /// By thread: the number of its wakeups.
     wakes: Vec<u64>,
@@ -406,7 +406,7 @@ struct Running {
     plan: Arc<Plan>,
     thread: usize,
     next: usize,
-    /// Its current step, and since when, ns.
+    /// Its current step, and the start of that, ns.
     doing: Option<Step>,
     since: u64,
     /// Its work of the current period.
@@ -442,11 +442,11 @@ impl Running {
         }
     }
 
-    /// It runs after a wakeup.
+    /// The thread runs after a wakeup.
     fn record_latency(&self, env: &mut Env) {
         let since = match self.doing {
             Some(Step::Sleep(_) | Step::Until(_)) => env.due,
-            // If it slept.
+            // This holds only if it slept.
             Some(Step::Wait | Step::Read(..) | Step::Write(..) | Step::Lock(_))
                 if env.woken_at > self.since =>
             {
@@ -481,7 +481,7 @@ impl Running {
             Some(Step::Until(at)) => at,
             Some(Step::Sleep(ns)) => self.since + ns,
             _ if env.woken_at > self.since => env.woken_at,
-            // It was woken before it waited.
+            // The thread was woken before it waited.
             _ => match self.job {
                 Some(job) => self.since.min(job.release + periodic.period_ns),
                 None => self.since,
@@ -524,7 +524,7 @@ impl Program for Running {
             step = self.step();
         }
         if step.is_none() {
-            // The last sleep has no release; its work is done then.
+            // The last sleep has no release; the work is done at that time.
             let end = match self.doing {
                 Some(Step::Run(_)) => env.now,
                 _ => self.since,
@@ -568,7 +568,7 @@ impl Program for Running {
                     let cpus = (0..self.cpus.min(64)).filter(|cpu| mask & 1 << cpu != 0);
                     cpus.collect::<CpuMask>()
                 });
-                // Another machine may have none of them.
+                // Another machine may have none of these CPUs.
                 let some = some.filter(|some| !some.is_empty());
                 Op::SetAffinity(Box::new(some.unwrap_or(all)))
             }
@@ -657,7 +657,7 @@ mod tests {
         assert_eq!(read.threads[2].steps, recording().threads[2].steps);
     }
 
-    /// All bits are what version 2 first had for it.
+    /// Version 2 first wrote all bits for this.
     #[test]
     fn all_cpus_are_no_mask() {
         let step = |text: &str| serde_json::from_str::<Step>(text).unwrap();
@@ -671,8 +671,8 @@ mod tests {
         assert_eq!(step(r#"{"cpus": 2}"#), Step::Cpus(Some(2)));
     }
 
-    /// A job of 2 ms is released every 5 ms, and a sleep within it begins none; one takes 7 ms, and
-    /// so the next period is missed or late.
+    /// A job of 2 ms is released every 5 ms, and a sleep within it does not begin another. One job
+    /// takes 7 ms, so the next period is missed or late.
     #[test]
     fn a_period_has_misses() {
         use Step::{Release, Run, Sleep, Until};
@@ -754,7 +754,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_are_reported() {
         let good = serde_json::to_string_pretty(&recording()).unwrap();
         for (from, to, says) in [
             ("\"recording\": 4", "\"recording\": 5", "r.json: version 5"),

@@ -44,7 +44,7 @@ macro_rules! params {
                 default: $client,
                 min: 0,
                 max: 1_000_000_000,
-                help: concat!("what a client does for a request and its reply; ", $from),
+                help: concat!("a client's work for a request and its reply; ", $from),
             },
             Param {
                 name: "server_work",
@@ -52,7 +52,7 @@ macro_rules! params {
                 default: $server,
                 min: 0,
                 max: 1_000_000_000,
-                help: concat!("what a server does for them; ", $from),
+                help: concat!("a server's work for these; ", $from),
             },
             Param {
                 name: "time",
@@ -70,7 +70,7 @@ const METRICS: &[Metric] = &[Metric::throughput("throughput", "1/s")];
 
 pub(crate) const NETPERF: Benchmark = Benchmark {
     name: "netperf",
-    description: "netperf TCP_RR over loopback: pairs of processes that pass a byte to and fro",
+    description: "netperf TCP_RR over loopback: pairs of processes that pass a byte back and forth",
     params: params!(
         16,
         1,
@@ -92,7 +92,7 @@ pub(crate) const TBENCH: Benchmark = Benchmark {
         1_000,
         12_000,
         15_000,
-        "as netperf's, and putting the packet together or taking it apart: an assumption"
+        "as for netperf, plus packing or unpacking the packet: an assumption"
     ),
     metrics: METRICS,
     make: |args| Box::new(Setup::new(args)),
@@ -100,15 +100,15 @@ pub(crate) const TBENCH: Benchmark = Benchmark {
 
 /// The socket's buffer, bytes (net.ipv4.tcp_wmem's default is 16 KiB, and grows).
 const SOCKET: u64 = 64 << 10;
-/// The memory that each uses between two switches, bytes: as hackbench's, packet buffers and little
-/// else. An assumption.
+/// The memory that each process uses between two switches, bytes: like hackbench's, packet buffers
+/// and little else. An assumption.
 const FOOTPRINT: u64 = 4 << 10;
-/// fork(2) and a process's start, ns at the reference speed: as hackbench's. An assumption.
+/// fork(2) and the start of a process, ns at the reference speed, as in hackbench. An assumption.
 const FORK_WORK: u64 = 100_000;
 
 const THROUGHPUT: MetricId = 0;
-/// Shared words: replies so far; whether that is enough; then for each pair whether its client has
-/// left.
+/// Shared words: the replies so far; whether the time is over; then for each pair whether its
+/// client has left.
 const REPLIES: usize = 0;
 const ENOUGH: usize = 1;
 const GONE: usize = 2;
@@ -156,7 +156,7 @@ impl Model for Setup {
 struct Parent {
     setup: Setup,
     created: u64,
-    /// When all had started, ns, and the number of replies then.
+    /// The time when all had started, ns, and the number of replies at that time.
     began: Option<(u64, u64)>,
 }
 
@@ -209,13 +209,13 @@ struct Role {
 
 #[derive(Clone, Copy)]
 enum Step {
-    /// The client: writes a request, reads the reply, has it.
+    /// The client's steps: writes a request, reads the reply, has read it.
     Request,
     Receive,
     Received,
     /// Has announced its end to its server.
     Left,
-    /// The server: reads a request, has it, writes the reply.
+    /// The server's steps: reads a request, has read it, writes the reply.
     Await,
     Reply,
 }
@@ -290,7 +290,7 @@ mod tests {
     use super::*;
     use crate::fake::Kernel;
 
-    /// Requests a second.
+    /// Requests per second.
     fn rate(workload: &str, cpus: usize) -> f64 {
         let kernel = Kernel::load(workload, cpus);
         let samples = kernel.recorder.samples(THROUGHPUT);

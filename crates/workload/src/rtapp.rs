@@ -21,8 +21,8 @@
 //! - A timer's `absolute` mode belongs to the timer, so one mention makes all its uses absolute.
 //! - `runtime` ends by the clock, not by CPU time: a preempted thread computes less. It reads the
 //!   clock every 32 us of work.
-//! - `loop` of a task without `phases` counts its one phase; without `loop`, either kind of task
-//!   continues forever.
+//! - In a task without `phases`, `loop` counts its only phase. Without `loop`, both kinds of task
+//!   continue forever.
 //! - `suspend` waits for the name it gives (later releases take the task's own name); a `lock` of
 //!   the same name is the same mutex.
 //! - A forked thread's timers count from the first thread's start, too, so its first ones are
@@ -76,8 +76,8 @@ const ENDLESS_DURATION: u64 = 10_000_000_000;
 /// The limit of a task's threads with metrics of their own; more threads share one.
 const MAX_LOGGED_INSTANCES: u32 = 8;
 
-/// From the first thread's start until the last one ended, s. It has no sample if the duration
-/// ended the run.
+/// The time from the first thread's start until the last one ended, s. It has no sample if the
+/// duration ended the run.
 const TIME: MetricId = 0;
 
 /// The indices of the shared words.
@@ -85,7 +85,7 @@ mod word {
     /// rt-app's `t_zero`, ns, and whether it has been set.
     pub const ZERO: usize = 0;
     pub const ZERO_SET: usize = 1;
-    /// Threads that have not ended.
+    /// The number of threads that have not ended.
     pub const LIVE: usize = 2;
     /// The number of the machine's CPUs.
     pub const CPUS: usize = 3;
@@ -96,7 +96,7 @@ mod word {
 /// An rt-app file, ready to run.
 pub struct RtApp {
     name: String,
-    /// Its origin, and its text, for messages.
+    /// The file's name and text, for messages.
     file: String,
     text: String,
     description: String,
@@ -125,23 +125,23 @@ struct Log {
     period: MetricId,
     /// Time from beginning to end of `run` and `runtime` events, if there are any.
     run: Option<MetricId>,
-    /// If there are timers or waits.
+    /// The metrics of wakeups, if there are timers or waits.
     wakes: Option<Wakes>,
-    /// Time left when the last timer of the loop was set, if there are timers.
+    /// The time left when the last timer of the loop was set, if there are timers.
     slack: Option<MetricId>,
 }
 
-/// Metrics of threads that are woken.
+/// The metrics of threads that are woken.
 #[derive(Clone, Copy)]
 struct Wakes {
     /// The delay from a timer's expiry (for loops with one), or from a wakeup after a wait, until
     /// the thread ran. rt-app has it for timers only.
     wakeup_latency: MetricId,
-    /// From then until it sets its timer or waits again. Not rt-app's.
+    /// The time from then until it sets its timer or waits again. rt-app has no such metric.
     response: MetricId,
     /// If there is a period, its own or that of the timer at the head of its chain
-    /// (`deadlines.rs`): 100 or 0 for each response, whether the period was too short for it; per
-    /// cent. Not rt-app's.
+    /// (`deadlines.rs`): 100 for each response that took longer than the period, 0 for the others;
+    /// per cent. Not rt-app's.
     missed: Option<MetricId>,
 }
 
@@ -163,7 +163,7 @@ impl Plan {
     }
 }
 
-/// One line for a person: the first sentence of the comment at the beginning of a file.
+/// The description: the first sentence of the comment at the beginning of a file.
 pub fn description(text: &str) -> String {
     let comment = text
         .trim_start_matches(|c: char| c.is_whitespace() || c == '{')
@@ -217,7 +217,7 @@ impl RtApp {
 }
 
 impl RtApp {
-    /// Can its timeline happen on `machine`?
+    /// Is its timeline possible on `machine`?
     fn check_timeline(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
         let mut online = machine.all_cpus();
         for (timed, at) in &self.plan.config.timeline {
@@ -249,8 +249,8 @@ impl Plan {
             let period = timer || task.has(has_deadline);
             let computes = task.has(|action| matches!(action, Action::Run(_) | Action::Copy(_)));
             let run = task.has(|action| matches!(action, Action::Run(_) | Action::Runtime(_)));
-            // The timer's owner does not matter: how often a thread completes is not up to the
-            // scheduler.
+            // The timer's owner does not matter: the scheduler does not determine how often a
+            // thread completes.
             let paced = timer || waits && timers;
             let (better, role) = match (paced, computes) {
                 (true, _) => (Better::Neither, Role::Detail),

@@ -1,8 +1,8 @@
 //! A throughput load after SPECjbb2005: warehouses, each a thread that makes transactions without a
-//! pause. Each allocates; when the heap is full, the threads stop, and as many collectors, woken at
-//! once, clear it.
+//! pause. Each thread allocates memory. When the heap is full, the threads stop, and the same
+//! number of collectors, all woken at once, clear it.
 //!
-//! The model has what matters to scheduling: busy threads, and bursts of wakeups.
+//! The model covers what matters to scheduling: busy threads and bursts of wakeups.
 
 use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
@@ -16,7 +16,7 @@ const PARAMS: &[Param] = &[
         default: 16,
         min: 1,
         max: 4096,
-        help: "threads that make transactions (default 16)",
+        help: "the number of threads that make transactions (default 16)",
     },
     Param {
         name: "duration",
@@ -24,7 +24,7 @@ const PARAMS: &[Param] = &[
         default: 10_000_000_000,
         min: 100_000_000,
         max: 3_600_000_000_000,
-        help: "the time for which they do (default 10 s)",
+        help: "the time for which they make transactions (default 10 s)",
     },
     Param {
         name: "transaction",
@@ -32,8 +32,8 @@ const PARAMS: &[Param] = &[
         default: 25_000,
         min: 1_000,
         max: 1_000_000_000,
-        help: "work of a transaction at the reference speed: about 40000 a second and CPU, as published \
-               results of the time have (default 25 us)",
+        help: "work of a transaction at the reference speed: about 40000 per second and CPU, as \
+               in published results of the time (default 25 us)",
     },
     Param {
         name: "heap",
@@ -41,8 +41,8 @@ const PARAMS: &[Param] = &[
         default: 400_000,
         min: 1,
         max: 1_000_000_000,
-        help: "transactions that fill the heap: a collection each few hundred ms on such machines; an \
-               assumption (default 400000)",
+        help: "the number of transactions that fill the heap: a collection every few hundred ms \
+               on such machines; an assumption (default 400000)",
     },
     Param {
         name: "collection",
@@ -148,7 +148,7 @@ enum WarehouseStep {
 struct Warehouse {
     step: WarehouseStep,
     setup: Setup,
-    /// It has stopped until this number of collections is complete.
+    /// The thread has stopped until this number of collections is complete.
     resumes_after: u64,
 }
 

@@ -3,8 +3,8 @@
 //!
 //! After sysbench 0.4.12, `sb_cpu.c` and `sysbench.c`: the main thread creates the threads while it
 //! holds a mutex that each of them takes first, starts the clock, releases the mutex, and joins
-//! them. A thread checks for remaining requests without the counter's mutex, then takes the mutex
-//! to count its request, so up to threads - 1 requests too many may be done.
+//! them. A thread checks for remaining requests without the counter's mutex and then takes the
+//! mutex to count its request, so up to threads - 1 additional requests may be done.
 
 use crate::benchmark::{Benchmark, CREATE_WORK, Model};
 use crate::params::{Args, Param, Unit};
@@ -27,8 +27,9 @@ const PARAMS: &[Param] = &[
         default: 1000,
         min: 1,
         max: 1_000_000,
-        help: "requests for each thread; sysbench's --max-requests is this times threads, since \
-               published times of `--max-requests=1000` grow with the number of threads as 1000 each",
+        help: "requests per thread; sysbench's --max-requests is this times threads, because \
+               published times of `--max-requests=1000` grow with the number of threads as if \
+               each made 1000",
     },
     Param {
         name: "request",
@@ -54,7 +55,7 @@ const PARAMS: &[Param] = &[
         default: 0,
         min: 0,
         max: machine::MAX_CPUS as u64 - 1,
-        help: "the only CPU that it may use, as `taskset -c` says (default: all)",
+        help: "the only CPU that it may use, as with `taskset -c` (default: all)",
     },
 ];
 

@@ -15,14 +15,14 @@ pub struct Timed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Writes 1 (true) or 0 to `/sys/devices/system/cpu/cpuN/online` of these CPUs, in order of
-    /// their numbers. A CPU that is in that state already stays as it is.
+    /// their numbers. A CPU that is already in that state stays in it.
     Online(CpuMask, bool),
     /// Writes to `scaling_max_freq` of the cpufreq policies of these CPUs. Linux's thermal cooling
     /// sets the same limit.
     MaxFreq(CpuMask, Limit),
 }
 
-/// An upper limit of a frequency.
+/// An upper limit on a frequency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// kHz.
@@ -42,8 +42,8 @@ impl Limit {
 }
 
 impl Change {
-    /// Why it is impossible on `machine`, of which `online` are the CPUs that are online before it,
-    /// and what was expected; otherwise carries it out in `online`.
+    /// Applies the change to `online`, the CPUs of `machine` that are online before it. If it is
+    /// impossible, the error says why and what was expected.
     pub fn check(
         &self,
         machine: &Machine,
@@ -67,7 +67,7 @@ impl Change {
                 if let Some(network) = machine.network.as_ref().filter(interrupts) {
                     let cpu = network.irq_cpu;
                     let message = format!("CPU {cpu} handles the network adapter's interrupts");
-                    return Err((message, "expected that it stays online"));
+                    return Err((message, "expected it to stay online"));
                 }
             }
             Change::MaxFreq(..) => {
@@ -77,7 +77,7 @@ impl Change {
                 let cpu = cpu.or(cpus.first().filter(|_| machine.cpufreq.is_none()));
                 if let Some(cpu) = cpu {
                     let message = format!(
-                        "CPU {cpu} of machine `{}` has one frequency only",
+                        "CPU {cpu} of machine `{}` has only one frequency",
                         machine.name
                     );
                     return Err((message, "expected CPUs whose core type has OPPs"));

@@ -1,8 +1,8 @@
 //! Several workloads at once: `sysbench-cpu:time=15+rt-pinned`.
 //!
-//! Each has its own mutexes, streams and so on, numbered one after the other; a program gets its
-//! own and does not know of the others. Metrics are prefixed with the workload's name if two have
-//! one of the same name. The run ends when all tasks have exited, or at the first duration of a
+//! Each workload has its own mutexes, streams and so on, which are numbered one after another; a
+//! program sees only its own. A metric is prefixed with the workload's name if two workloads have
+//! metrics of the same name. The run ends when all tasks have exited, or at the first duration of a
 //! workload.
 
 use crate::{ControlGroup, Env, Metric, MetricId, Op, Program, Start, TaskSpec, Workload};
@@ -129,7 +129,7 @@ impl Workload for Together {
     }
 }
 
-/// The offsets of a part's objects among all.
+/// The offsets of a part's objects among all objects.
 #[derive(Clone)]
 struct Place {
     metrics: usize,

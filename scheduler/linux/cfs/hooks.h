@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The designs, and where the scheduler asks them: no other file outside designs/ knows of one. To
- * add a design, add its files there, its state and its answers here, and its policy file.
+ * The designs, and the points at which the scheduler asks them. No other file outside designs/
+ * knows of any design. To add a design, add its files there, its state and its answers here, and
+ * its policy file.
  *
- * Each design checks its switch in its own predicates. If all are off, the answers here are plain
- * CFS's.
+ * Each design checks its own switch. If all switches are off, the answers here are those of plain
+ * CFS.
  *
- * Included twice, like the kernel's headers of tracepoints: by the callers, and by main.bpf.c with
- * DEFINE_HOOKS, after everything that designs build on.
+ * The file is included twice, like the kernel's tracepoint headers: by the callers, and by
+ * main.bpf.c with DEFINE_HOOKS after everything that designs build on.
  */
 #ifndef __EQUIPOISE_CFS_HOOKS_H
 #define __EQUIPOISE_CFS_HOOKS_H
@@ -67,7 +68,7 @@ struct design_group_stats {
  */
 HOOK void hook_init_rq(struct fair_rq *rq);
 HOOK void hook_init_task(const struct task_struct *p, struct fair_entity *se, bool fork);
-/* @se becomes runnable, and is not yet accounted; and has become so on @rq, or is no longer. */
+/* @se becomes runnable and is not yet accounted; has become runnable on @rq; is no longer runnable there. */
 HOOK void hook_enqueue_entity(struct fair_entity *se);
 HOOK void hook_add_entity(struct fair_rq *rq, const struct fair_entity *se);
 HOOK void hook_remove_entity(struct fair_rq *rq, const struct fair_entity *se);
@@ -76,8 +77,8 @@ HOOK bool hook_place_migrated(struct fair_entity *se, u32 cpu);
 /* The sums of @se, which counts in @rq if that is not NULL, were brought up to date. */
 HOOK void hook_update_entity_load(struct fair_entity *se, struct fair_rq *rq);
 /*
- * The running task: @se becomes it, stops being it; it has run for @delta_fair ns of its vruntime;
- * and the tick.
+ * The running task: @se starts to run; stops; has run for @delta_fair ns of its vruntime; and the
+ * tick.
  */
 HOOK void hook_set_curr(struct fair_rq *rq, const struct fair_entity *se);
 HOOK void hook_put_curr(const struct fair_rq *rq, struct fair_entity *se);
@@ -86,7 +87,7 @@ HOOK void hook_tick(struct fair_rq *rq, u32 cpu, const struct fair_entity *se, u
 HOOK void hook_update_idle(struct fair_rq *rq);
 
 /*
- * Placement. -1: by the rules for all.
+ * Placement. -1 means that the general rules decide.
  */
 HOOK s32 hook_select_task_rq(struct task_struct *p, u32 prev_cpu);
 HOOK s32 hook_select_fork(struct task_struct *p);
@@ -105,14 +106,14 @@ HOOK bool hook_exec_stays(void);
 HOOK bool hook_balances(const struct domain *sd);
 /* @rq runs out of work: must it not search? */
 HOOK bool hook_newidle_limited(struct fair_rq *rq, u64 now);
-/* @cpu has run out of work, and found none in its domains or has not searched (not @wanted). */
+/* @cpu has run out of work and found none in its domains, or has not searched (@wanted is false). */
 HOOK void hook_idle_balance(u32 cpu, bool wanted, u64 now);
-/* Is there work that only the next ops.dispatch() of the CPU of @rq will do? Does it. */
+/* Is there work that only the next ops.dispatch() of the CPU of @rq can do? And does that work. */
 HOOK bool hook_dispatch_expected(const struct fair_rq *rq);
 HOOK void hook_dispatch(struct fair_rq *rq, u32 cpu, u64 now);
 /* Before the domains of a CPU are balanced. */
 HOOK void hook_periodic_balance(u64 now);
-/* Does @cpu, which is busy, have work for an idle CPU? For which one, or -1: in @ilb if that is true. */
+/* Does @cpu, which is busy, have work for an idle CPU? If so, @ilb becomes that CPU, or -1 for any. */
 HOOK bool hook_kick_needed(u32 cpu);
 HOOK bool hook_find_new_ilb(u32 cpu, s32 *ilb);
 
@@ -137,15 +138,16 @@ HOOK bool hook_pulls_from(const struct balance_env *env, u64 weight, u64 nr_runn
 /* May a task of any load be moved? */
 HOOK bool hook_moves_any(const struct balance_env *env);
 /*
- * The runqueue to pull from: starts the search; considers that of @cpu; if none is the busiest,
- * this one, or -1.
+ * The runqueue to pull from: starts the search; considers the runqueue of @cpu; the CPU to pull
+ * from if none is the busiest, or -1.
  */
 HOOK void hook_begin_queues(struct balance_env *env);
 HOOK void hook_consider_queue(struct balance_env *env, u32 cpu);
 HOOK s32 hook_find_queue(const struct balance_env *env);
 /* A source has been found. */
 HOOK void hook_pulls(const struct balance_env *env);
-/* No waiting task could be moved: should the running task move, at once? It has been requested. */
+/* No waiting task could be moved. Should the running task move, and at once? The running task has been requested.
+ */
 HOOK bool hook_active_balance(const struct balance_env *env);
 HOOK void hook_pushes(const struct balance_env *env);
 

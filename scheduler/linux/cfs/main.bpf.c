@@ -59,8 +59,8 @@ static int run_class_tick(void *timers, int *key, struct scheduler_timer *timer)
 }
 
 /*
- * The same for the CPU's utilization, whether our tasks wait or not: the kernel accounts interrupts
- * at each tick, and requests another frequency. A timer of its own, because a program at a
+ * The same for the CPU's utilization, whether or not our tasks wait: the kernel accounts interrupts
+ * at each tick and may request another frequency. It has a timer of its own, because a program at a
  * tracepoint may not balance.
  */
 CPU_TIMERS(util_timers);
@@ -136,7 +136,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		enqueue_entity(se, cpu, enq_flags, now);
 	else if (comes)
 		migrate_entity(se, cpu);
-	/* Its utilization has come along. Usually under the lock of the CPU's runqueue. */
+	/* Its utilization has moved with it, usually under the lock of the CPU's runqueue. */
 	if (comes && policy.frequency && (s32)cpu == scx_bpf_task_cpu(p))
 		update_frequency(cpu, now);
 
@@ -187,7 +187,7 @@ void BPF_STRUCT_OPS(equipoise_running, struct task_struct *p)
 
 	if (!se)
 		return;
-	/* Only if sched_ext bypassed our queues. */
+	/* This occurs only if sched_ext bypassed our queues. */
 	if (!se->on_rq)
 		account_entity_enqueue(se, cpu);
 	else if (se->cpu != cpu)
@@ -349,7 +349,7 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 	return 0;
 }
 
-/* A task starts another program: a good time to move it, because it has no cache yet. */
+/* A task executes another program. This is a good time to move it, because its cache is empty. */
 SEC("tp_btf/sched_prepare_exec")
 int BPF_PROG(equipoise_exec, struct task_struct *p)
 {
@@ -387,7 +387,7 @@ int BPF_PROG(equipoise_sched_switch, bool preempt, struct task_struct *prev, str
 		start_timer(&util_timers, cpu, machine.tick_ns);
 	if (!asking_locks)
 		update_frequency(cpu, bpf_ktime_get_ns());
-	/* nohz_newidle_balance(): no task waits for a CPU that becomes idle, so it has time for this. */
+	/* nohz_newidle_balance(): a CPU that becomes idle has time for this, because no task waits for it. */
 	if (tracks_util() && cpu_util_of(cpu)->running == UTIL_NONE)
 		see_to_idle_cpus(cpu, bpf_ktime_get_ns());
 	return 0;

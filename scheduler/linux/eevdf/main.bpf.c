@@ -369,7 +369,7 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 	return 0;
 }
 
-/* A task starts another program: a good time to move it, because it has no cache yet. */
+/* A task executes another program. This is a good time to move it, because its cache is empty. */
 SEC("tp_btf/sched_prepare_exec")
 int BPF_PROG(equipoise_exec, struct task_struct *p)
 {
@@ -390,7 +390,7 @@ int BPF_PROG(equipoise_exec, struct task_struct *p)
 
 /*
  * Reports tasks of all classes. At this point the runqueue has its runnable tasks. A switch between
- * fair tasks changes nothing but what the runqueue already counts.
+ * fair tasks changes nothing that the runqueue does not already count.
  */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(equipoise_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)

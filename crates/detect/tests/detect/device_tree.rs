@@ -24,8 +24,8 @@ impl With for DeviceTreeNode {
     }
 }
 
-/// As rk3399.dtsi and rk3399-opp.dtsi of Linux 6.12 have it, of which some OPPs are enough: four Cortex-A53 with 485
-/// DMIPS a MHz and two A72 with 1024, each cluster with its L2, clock and the same idle states.
+/// The machine of rk3399.dtsi and rk3399-opp.dtsi in Linux 6.12, with some of its OPPs: four Cortex-A53 with
+/// 485 DMIPS per MHz and two A72 with 1024. Each cluster has its own L2 and clock, and the same idle states.
 fn rk3399() -> Vec<u8> {
     let cpu = |number: u32, core: &str, dmips: u32, table: u32, cache: u32| {
         let unit = if number < 4 {
@@ -152,7 +152,7 @@ fn a_board_of_two_clusters() {
 }
 
 #[test]
-fn what_is_no_device_tree_is_refused() {
+fn a_file_that_is_no_device_tree_is_refused() {
     let blob = rk3399();
     for wrong in [&b""[..], b"/dts-v1/;", &blob[..blob.len() / 2], &blob[..40]] {
         let error = detect::device_tree("a.dtb", wrong).unwrap_err();
@@ -166,7 +166,7 @@ fn what_is_no_device_tree_is_refused() {
     assert!(error.message().contains("no CPU"), "{}", error.message());
 }
 
-/// Reading any blob ends, with a machine or with a message.
+/// Reading any blob terminates, with a machine or with a message.
 #[test]
 fn garbage_is_survived() {
     let blob = rk3399();

@@ -51,7 +51,7 @@ fn a_hybrid() {
     assert_eq!(machine.caches.len(), 4);
     assert_eq!(machine.description, "A hybrid");
     assert!(
-        warnings[0].contains("by the highest frequency alone"),
+        warnings[0].contains("only from the highest frequency"),
         "{warnings:?}"
     );
 }
@@ -95,7 +95,7 @@ fn nodes_have_their_distances() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_line() {
+fn errors_name_their_line() {
     for (from, to, line, says) in [
         ("</topology>\n", "", 1, "never closed"),
         (

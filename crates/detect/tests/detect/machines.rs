@@ -1,11 +1,11 @@
-//! Machines as they are sold, from what their makers and kernels publish of them.
+//! Machines on the market, from what their makers and kernels publish about them.
 
 use crate::tree::{Cpus, Tree};
 use crate::{kinds, level, machine};
 
-/// Intel Core i9-12900K: 8 P cores of two threads, 8 E cores in two modules. CPU numbers, caches and frequencies as
-/// `lscpu -e` shows them on Linux, and Intel's ARK (5.2 GHz is Turbo Boost Max 3.0's for two cores, 5.1 the others',
-/// 3.9 the E cores'). The kernel before 6.12 says cpu_capacity 1024 of all.
+/// Intel Core i9-12900K: 8 P cores of two threads, 8 E cores in two modules. CPU numbers, caches and
+/// frequencies as `lscpu -e` shows them on Linux, and Intel's ARK (5.2 GHz is Turbo Boost Max 3.0's for two
+/// cores, 5.1 the others', 3.9 the E cores'). Kernels before 6.12 report a cpu_capacity of 1024 for all CPUs.
 fn alder_lake(capacity: Option<u32>) -> Tree {
     let p = Cpus {
         cpus: "0-15",
@@ -99,7 +99,8 @@ fn alder_lake_has_two_kinds_of_core_under_one_cache() {
     );
 }
 
-/// As ITMT ranks them; without hardware threads (as in Lunar Lake) capacities are told instead.
+/// ITMT ranks them like this. Without hardware threads (as in Lunar Lake) the kernel reports
+/// capacities instead.
 #[test]
 fn a_hybrid_with_hardware_threads_has_preferred_cpus() {
     let (ranked, _) = machine(detect::sysfs(alder_lake(Some(1024)).path()).unwrap());
@@ -241,7 +242,7 @@ fn the_energy_model_says_what_cores_draw() {
     let little: Vec<(u32, u64)> = [1_008, 1_200, 1_416, 1_608, 1_800]
         .map(|mhz| (mhz * 1000, u64::from(mhz) * 100))
         .into();
-    // At 2.4 GHz and 1 V 2 W; half of that frequency at half the voltage.
+    // 2 W at 2.4 GHz and 1 V; half of that frequency at half the voltage.
     let big = [
         (1_200_000, 250_000),
         (1_416_000, 400_000),
@@ -270,7 +271,7 @@ fn the_energy_model_says_what_cores_draw() {
             .all(|(mw, given)| mw.abs_diff(given) <= 1),
         "{mw:?}"
     );
-    // A CPU of which it says nothing: no power at all.
+    // If it says nothing about one CPU, no power is known at all.
     let (machine, _) =
         crate::machine(detect::sysfs(rk3588().energy("cpu4", "4-7", &big).path()).unwrap());
     assert!(machine.power.is_none());

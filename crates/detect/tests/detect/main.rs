@@ -9,7 +9,7 @@ mod tree;
 
 use machine::{CpuMask, Machine};
 
-/// The machine that its file describes, and what was said about it.
+/// The machine that its file describes, and the remarks about it.
 pub fn machine(found: detect::Found) -> (Machine, Vec<String>) {
     let file = found.machine_file("detected");
     let machine = Machine::parse("detected.toml", &file.text)

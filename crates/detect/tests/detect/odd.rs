@@ -1,4 +1,4 @@
-//! Machines that say odd things of themselves, or little.
+//! Machines whose descriptions are odd or incomplete.
 
 use crate::tree::{Cpus, Tree};
 use crate::{kinds, level, machine};
@@ -30,7 +30,7 @@ fn a_governor_that_is_not_modelled_is_left_out_with_a_note() {
         ("performance", "performance", 0),
         ("schedutil", "schedutil", 0),
         ("ondemand", "schedutil", 1),
-        // A copy of sysfs without that file.
+        // A copy of sysfs that lacks this file.
         ("", "schedutil", 0),
     ] {
         let tree = Tree::new(2, &[governed(governor)]);
@@ -77,7 +77,7 @@ fn measures_that_contradict_each_other_are_named() {
 }
 
 #[test]
-fn what_is_known_of_some_cpus_only_is_not_used() {
+fn a_measure_of_only_some_cpus_is_not_used() {
     let a = Cpus {
         highest_perf: Some(50),
         ..plain("0-1")
@@ -111,7 +111,7 @@ fn distances_that_the_format_cannot_say_are_left_out() {
 
 #[test]
 fn a_cache_across_nodes_is_one_in_each() {
-    // As a virtual machine with nodes that its caches know nothing of.
+    // A virtual machine whose caches do not match its nodes.
     let shared = Cpus {
         l3: "0-3",
         l3_size: "16M",
@@ -120,11 +120,11 @@ fn a_cache_across_nodes_is_one_in_each() {
     let tree = Tree::new(4, &[shared]).nodes(&[("0-1", "10 20"), ("2-3", "20 10")]);
     let (machine, warnings) = machine(detect::sysfs(tree.path()).unwrap());
     assert_eq!(level(&machine, "MC"), "0-1 2-3");
-    assert!(warnings[0].contains("is in several nodes"), "{warnings:?}");
+    assert!(warnings[0].contains("spans several nodes"), "{warnings:?}");
 }
 
 #[test]
-fn what_is_no_sysfs_is_refused() {
+fn a_folder_that_is_no_sysfs_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let error = detect::sysfs(folder.path()).unwrap_err();
     assert!(error.contains("expected the folders cpu0"), "{error}");

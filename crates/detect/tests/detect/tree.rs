@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A copy of a machine's `/sys`, which is gone with it.
+/// A copy of a machine's `/sys`, which is removed when this is dropped.
 pub struct Tree {
     folder: TempDir,
 }
@@ -13,30 +13,30 @@ pub struct Tree {
 /// CPUs of one kind.
 #[derive(Clone, Copy, Default)]
 pub struct Cpus<'a> {
-    /// Their list.
+    /// Their numbers, as a list.
     pub cpus: &'a str,
-    /// Each core's threads, as a list of CPUs each, separated by spaces; none: a CPU is a core.
+    /// The threads of each core, as lists of CPUs separated by spaces; none if each CPU is a core.
     pub cores: &'a str,
-    /// The L2 caches, likewise; none: one for each core.
+    /// The L2 caches, likewise; none means one for each core.
     pub l2: &'a str,
-    /// Their size, such as `1280K`; none: there is no L2.
+    /// Their size, such as `1280K`; none means that there is no L2.
     pub l2_size: &'a str,
-    /// The L3 caches and their size; none: there is no L3.
+    /// The L3 caches and their size; none means that there is no L3.
     pub l3: &'a str,
     pub l3_size: &'a str,
     /// The kernel's clusters.
     pub clusters: &'a str,
-    /// The cpufreq policies; none: one for each CPU.
+    /// The cpufreq policies; none means one for each CPU.
     pub policies: &'a str,
     /// kHz; the lowest and the highest, or all.
     pub khz: &'a [u32],
-    /// `scaling_available_frequencies` is there.
+    /// Whether `scaling_available_frequencies` exists.
     pub lists_khz: bool,
     pub capacity: Option<u32>,
     pub highest_perf: Option<u32>,
-    /// The cpufreq driver; none: nothing says it.
+    /// The cpufreq driver; none if no file names it.
     pub driver: &'a str,
-    /// `scaling_governor` and `energy_performance_preference`; empty where there is no such file.
+    /// `scaling_governor` and `energy_performance_preference`; empty if there is no such file.
     pub governor: &'a str,
     pub preference: &'a str,
     /// `amd_pstate_prefcore_ranking`.
@@ -53,14 +53,14 @@ fn spans(lists: &str) -> Vec<CpuMask> {
         .collect()
 }
 
-/// The one of `lists` that has `cpu`, else `otherwise`.
+/// The list among `lists` that contains `cpu`, otherwise `otherwise`.
 fn span_of(lists: &str, cpu: usize, otherwise: CpuMask) -> CpuMask {
     let mut lists = spans(lists).into_iter();
     lists.find(|span| span.contains(cpu)).unwrap_or(otherwise)
 }
 
 impl Tree {
-    /// One of CPUs `0..count`, of which those of `groups` are online.
+    /// A machine with CPUs `0..count`, of which those of `groups` are online.
     pub fn new(count: usize, groups: &[Cpus]) -> Tree {
         let tree = Tree {
             folder: tempfile::tempdir().unwrap(),
@@ -90,7 +90,7 @@ impl Tree {
         std::fs::write(path, format!("{content}\n")).unwrap();
     }
 
-    /// NUMA nodes: their CPUs, and their row of distances.
+    /// Adds NUMA nodes: their CPUs, and their rows of distances.
     pub fn nodes(self, nodes: &[(&str, &str)]) -> Tree {
         for (number, (cpus, distances)) in nodes.iter().enumerate() {
             let node = format!("devices/system/node/node{number}");
@@ -100,13 +100,13 @@ impl Tree {
         self
     }
 
-    /// The CPUs of a kind of perf events, as hybrid Intel machines have them.
+    /// Adds a perf event source with its CPUs, as on hybrid Intel machines.
     pub fn pmu(self, name: &str, cpus: &str) -> Tree {
         self.write(format!("devices/{name}/cpus"), cpus);
         self
     }
 
-    /// A domain of the energy model: frequencies in kHz, and powers in uW.
+    /// Adds a domain of the energy model: frequencies in kHz, and powers in uW.
     pub fn energy(self, name: &str, cpus: &str, states: &[(u32, u64)]) -> Tree {
         let domain = format!("kernel/debug/energy_model/{name}");
         self.write(format!("{domain}/cpus"), cpus);

@@ -13,10 +13,10 @@ use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table, Wrap};
 /// With fewer columns, the scheduler's activity takes turns with the threads.
 const WIDE: u16 = 130;
 
-/// The columns that a CPU takes at least: number, bar, percentage, frequency, history.
+/// The least number of columns for a CPU: number, bar, percentage, frequency, history.
 const CPU_WIDTH: usize = 38;
 
-/// A bar of more columns shows nothing that a shorter one does not.
+/// A longer bar would show nothing more.
 const BAR: usize = 40;
 
 const HELP: [&str; 15] = [
@@ -28,12 +28,12 @@ const HELP: [&str; 15] = [
     "+ -          double or halve the refresh interval",
     "? h          open or close this help",
     "q Esc        end",
-    "CPUs         busy part of the time, frequency, history of one block a refresh",
-    "CPU %        CPU time, of one CPU's",
+    "CPUs         busy part of the time, frequency, history (a block per refresh)",
+    "CPU %        CPU time, as a share of one CPU",
     "wait         mean time from runnable to running",
     "wait p99     99 % of the waits in the last 30 s were at most this long; those",
     "             within 50 ms count with their mean; - if not among the 64 busiest",
-    "runs/s       times a second that the thread began to run",
+    "runs/s       how many times per second the thread began to run",
     "moves/s      migrations to another CPU",
 ];
 
@@ -118,13 +118,16 @@ fn reasons(interval: &Interval, width: usize) -> Vec<Line<'static>> {
     }
     if lines.len() > 2 || lines.iter().any(|line| line.chars().count() > width) {
         let what: Vec<&str> = missing.iter().map(|&(what, _)| what).collect();
-        lines = vec![format!("? says why there is no {}", what.join(", "))];
+        lines = vec![format!(
+            "? explains the missing columns: {}",
+            what.join(", ")
+        )];
     }
     lines.into_iter().map(Line::from).collect()
 }
 
-/// The CPUs by cluster: a bar and a history each, in as few columns as fit `height` lines, or a block
-/// each.
+/// The CPUs by cluster: for each a bar and a history, in as few columns as fit into `height` lines,
+/// otherwise one block.
 fn cpus(
     computer: &Computer,
     interval: &Interval,
@@ -198,7 +201,7 @@ fn cpu(id: usize, did: Cpu, state: &State, width: usize, has_khz: bool) -> Vec<S
     ]
 }
 
-/// One block a CPU, for which there is no room for more.
+/// One block per CPU, where there is no room for more.
 fn as_blocks(computer: &Computer, interval: &Interval, width: usize) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     for cluster in computer.machine.clusters() {
@@ -287,7 +290,7 @@ fn aligned(column: usize, text: String) -> Cell<'static> {
     })
 }
 
-/// The scheduler's activity, the costs of its callbacks, and power, as far as there are any.
+/// The scheduler's activity, the costs of its callbacks, and power, where these are known.
 fn scheduler(frame: &mut Frame<'_>, interval: &Interval, area: Rect) {
     let mut rows: Vec<[String; 2]> = Vec::new();
     for rate in page::decisions(interval) {
@@ -297,7 +300,7 @@ fn scheduler(frame: &mut Frame<'_>, interval: &Interval, area: Rect) {
         let percent = callback.calls * callback.ns / 1e7;
         rows.push([
             format!(
-                "{}(), {:.0} ns a call, {percent:.2} % of a CPU",
+                "{}(), {:.0} ns per call, {percent:.2} % of a CPU",
                 callback.name, callback.ns
             ),
             format!("{:.1}", callback.calls),

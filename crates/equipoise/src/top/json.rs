@@ -1,4 +1,4 @@
-//! An interval for programs: numbers are numbers, and null where the kernel does not tell.
+//! An interval as JSON: numbers are numbers, and null where the kernel does not provide them.
 
 use super::page::{self, Callback, Rate};
 use super::sample::{Computer, Cpu, Interval};
@@ -6,8 +6,8 @@ use super::threads::Thread;
 use serde_json::{Value, json};
 
 /// The interval as JSON: `title`, `scheduler`, `seconds`; `cpus[]`; `threads[]`, the threads that ran,
-/// most CPU time first; `decisions[]`, `callbacks[]` and `power_w` of the scheduler; `missing[]`, what
-/// could not be read and why.
+/// most CPU time first; `decisions[]`, `callbacks[]` and `power_w` of the scheduler; `missing[]`, the
+/// values that could not be read, with the reasons.
 pub fn json(computer: &Computer, interval: &Interval) -> String {
     let cpus: Vec<Value> = interval
         .cpus

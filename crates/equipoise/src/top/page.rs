@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// The number of threads in a table.
 const THREADS: usize = 20;
 
-/// The longest name in a table of threads, so that it fits 80 columns. A kworker's is longer.
+/// The longest name in a table of threads that fits 80 columns. The name of a kworker is longer.
 const NAME: usize = 20;
 
 /// The page. Tables without data are left out.
@@ -80,7 +80,7 @@ fn average(cpus: &[Cpu]) -> Cpu {
     }
 }
 
-/// Types of cores, the largest first. A computer with one type does not need the table.
+/// Types of cores, largest first. A computer with a single type does not need the table.
 fn types(computer: &Computer, interval: &Interval) -> Table {
     let machine = &computer.machine;
     let mut by_type: BTreeMap<(u32, usize), Vec<Cpu>> = BTreeMap::new();
@@ -122,7 +122,7 @@ pub const OF_THREADS: [&str; 8] = [
     "thread", "TID", "CPU", "CPU %", "wait", "wait p99", "runs/s", "moves/s",
 ];
 
-/// A thread's cells; a dash where the kernel does not tell.
+/// A thread's cells, with a dash where the kernel does not provide the value.
 pub fn of_thread(thread: &Thread) -> [String; 8] {
     let known = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
     let rate = |rate: f64| match rate < 9.95 {
@@ -166,17 +166,17 @@ fn threads(interval: &Interval) -> Table {
     table(&title, &OF_THREADS, rows)
 }
 
-/// A count of the scheduler's.
+/// A counter of the scheduler.
 pub struct Rate {
     /// Its name in statistics.
     pub name: String,
     /// The events that it counts.
     pub what: String,
-    /// How many a second.
+    /// The number of these events per second.
     pub a_second: f64,
 }
 
-/// The scheduler's counts, except times, as far as they are not 0: those of scx_equipoise, then the
+/// The scheduler's counters except times, if they are not 0: those of scx_equipoise, then the
 /// events that the kernel counts for any sched_ext scheduler.
 pub fn decisions(interval: &Interval) -> Vec<Rate> {
     let counted = interval.counted.iter().flat_map(|counted| {
@@ -209,7 +209,7 @@ fn rates(rates: Vec<Rate>) -> Table {
 pub struct Callback {
     /// Its name in `struct sched_ext_ops`.
     pub name: String,
-    /// Calls a second.
+    /// Calls per second.
     pub calls: f64,
     /// The mean time of a call.
     pub ns: f64,

@@ -23,8 +23,8 @@ pub struct Computer {
     root: PathBuf,
     /// Its CPUs.
     pub machine: Machine,
-    /// The connection with scx_equipoise's statistics: the first answer begins an interval, each
-    /// other one ends it.
+    /// The connection to scx_equipoise's statistics. The first answer begins an interval; each
+    /// later one ends it.
     stats: RefCell<Option<StatsClient>>,
     /// True if this user may not read the statistics.
     is_refused: Cell<bool>,
@@ -45,7 +45,7 @@ impl Computer {
         })
     }
 
-    /// Its threads, of which none has been looked at.
+    /// Its threads, none of which has been sampled yet.
     pub fn threads(&self) -> Threads {
         Threads::of(self.root.join("proc"))
     }
@@ -54,7 +54,7 @@ impl Computer {
         fs::read_to_string(self.root.join(path)).ok()
     }
 
-    /// The current frequency, kHz; `None` without a driver that tells it.
+    /// The current frequency, kHz; `None` without a driver that reports it.
     fn khz(&self, cpu: usize) -> Option<u64> {
         let path = format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
         self.read(&path)?.trim().parse().ok()
@@ -75,7 +75,7 @@ impl Computer {
         }
     }
 
-    /// The sched_ext scheduler's events so far, from Linux 6.15 on: a name and a number a line.
+    /// The sched_ext scheduler's events so far, from Linux 6.15 on: one name and number per line.
     fn events(&self) -> Option<BTreeMap<String, u64>> {
         let text = self.read("sys/kernel/sched_ext/root/events")?;
         let event = |line: &str| {
@@ -85,7 +85,7 @@ impl Computer {
         Some(text.lines().filter_map(event).collect())
     }
 
-    /// Why there is nothing of the scheduler's own; `None` if there is.
+    /// Why the scheduler's own statistics are missing; `None` if they are available.
     fn no_decisions(&self, now: &Moment) -> Option<&'static str> {
         let is_there = |path: &str| self.root.join(path).exists();
         if now.counted.is_some() {
@@ -94,7 +94,7 @@ impl Computer {
         Some(if !is_there("sys/kernel/sched_ext") {
             "this kernel has no sched_ext"
         } else if !is_there("sys/kernel/sched_ext/root/ops") {
-            "no sched_ext scheduler runs"
+            "no sched_ext scheduler is loaded"
         } else if self.is_refused.get() {
             "statistics require root, or the group of --stats-group"
         } else if now.scheduler.starts_with("scx_equipoise") {
@@ -233,24 +233,24 @@ pub struct Interval {
     pub cpus: BTreeMap<usize, Cpu>,
     /// The counts of scx_equipoise (its `Metrics`), if it runs and answers this user.
     pub counted: Option<Value>,
-    /// The sched_ext scheduler's events a second, if the kernel counts them.
+    /// The sched_ext scheduler's events per second, if the kernel counts them.
     pub events: BTreeMap<String, f64>,
     /// The threads that ran, most CPU time first.
     pub threads: Vec<Thread>,
-    /// The columns that could not be read, and why.
+    /// The columns that could not be read, with the reasons.
     pub missing: Vec<(&'static str, &'static str)>,
 }
 
 /// The activity of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cpu {
-    /// Busy part of the time, from 0 to 1.
+    /// The busy part of the time, from 0 to 1.
     pub busy: f64,
     /// The average number of waiting tasks, if the kernel counts them.
     pub waiting: Option<f64>,
-    /// Switches a second, if the kernel counts them.
+    /// Switches per second, if the kernel counts them.
     pub switches: Option<f64>,
-    /// Its frequency at the end.
+    /// Its frequency at the end of the interval.
     pub khz: Option<u64>,
 }
 
@@ -330,7 +330,7 @@ impl Watch {
         Ok(self.until(now))
     }
 
-    /// [`Watch::next`], of an interval that lasted `length` for all that is measured.
+    /// [`Watch::next`], for an interval that lasted `length`.
     #[cfg(test)]
     pub fn next_after(&mut self, length: Duration) -> Interval {
         let mut now = Moment::now(&self.computer).unwrap();

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// The number of intervals of which a CPU's history has the busy time.
+/// The number of intervals in a CPU's history.
 const HISTORY: usize = 60;
 
 /// The range of the refresh interval.
@@ -26,15 +26,16 @@ pub struct State {
     pub history: BTreeMap<usize, VecDeque<f64>>,
     /// The order of threads.
     pub sort: Sort,
-    /// The order is from the last to the first.
+    /// Whether the order is reversed.
     pub is_reversed: bool,
     /// The first thread on the screen.
     pub first: usize,
-    /// The scheduler's activity is shown in the threads' place, where there is no room for both.
+    /// Whether the scheduler's activity is shown instead of the threads, where there is no room for
+    /// both.
     pub shows_scheduler: bool,
-    /// The help is shown.
+    /// Whether the help is shown.
     pub shows_help: bool,
-    /// New intervals are not shown.
+    /// Whether the display is paused: new intervals are not shown.
     pub is_paused: bool,
     /// The refresh interval.
     pub refresh: Duration,
@@ -45,15 +46,15 @@ pub struct State {
 pub enum Sort {
     /// By name, from A.
     Name,
-    /// CPU time, most first, as the following.
+    /// CPU time, largest first, as for the following ones.
     Ran,
     /// The mean wait.
     Wait,
     /// The 99th percentile of waits.
     WaitP99,
-    /// Turns a second.
+    /// Turns per second.
     Turns,
-    /// Migrations a second.
+    /// Migrations per second.
     Migrations,
 }
 
@@ -172,8 +173,8 @@ impl State {
     }
 }
 
-/// Shows an interval after the other until a key ends it, or until one cannot be read. The inner
-/// result is of reading.
+/// Shows one interval after another until a key ends the program or an interval cannot be read. The
+/// inner result is that of reading.
 pub fn watch(watch: &mut Watch, refresh: Duration) -> io::Result<Result<(), Error>> {
     let mut terminal = ratatui::try_init()?;
     let watched = (|| {

@@ -14,11 +14,11 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-/// The refreshes before a screen is taken.
+/// The number of refreshes before a screen is taken.
 const STEPS: u64 = 13;
 
-/// A thread of the computer: its number and name; in percent of a CPU what it runs; turns a second;
-/// the mean wait, us; migrations a second; its CPU.
+/// A thread of the computer: its number and name; its CPU time in percent of a CPU; turns per
+/// second; the mean wait, us; migrations per second; its CPU.
 type Loads = (u32, &'static str, u64, u64, u64, u64, usize);
 
 const THREADS: [Loads; 7] = [
@@ -72,7 +72,7 @@ impl Board {
     fn at(&self, second: u64) {
         let (mut stat, mut schedstat) = (String::new(), String::new());
         for cpu in 0..8_u64 {
-            // The load goes up and down, each CPU's at another time.
+            // The load of each CPU goes up and down, at different times.
             let busy: u64 = (1..=second)
                 .map(|second| {
                     let phase = (second * 7 + cpu * 5) % 24;
@@ -110,7 +110,7 @@ impl Board {
             if self.has_schedstat {
                 let turns = second * turns;
                 let ran = second * percent * 10_000_000;
-                // Each fourth second the waits are four times as long.
+                // Every fourth second the waits are four times as long.
                 let waited = (turns + turns / second.max(1) * (second / 4) * 3) * wait_us * 1000;
                 self.file(
                     &format!("{folder}/schedstat"),
@@ -122,7 +122,7 @@ impl Board {
         }
     }
 
-    /// The screen after [`STEPS`] refreshes, each a second after the other.
+    /// The screen after [`STEPS`] refreshes, which are one second apart.
     fn screen(&self, width: u16, height: u16, change: impl FnOnce(&mut State)) -> String {
         let mut watch = Watch::begin(Computer::at(self.root.path()).unwrap()).unwrap();
         let second = Duration::from_secs(1);
@@ -191,7 +191,7 @@ fn documented(name: &str, screen: &str) {
     } else {
         assert_eq!(
             shown, screen,
-            "{name}: EQUIPOISE_SCREENS=1 writes docs/top.md anew"
+            "{name}: EQUIPOISE_SCREENS=1 rewrites docs/top.md"
         );
     }
 }
@@ -339,7 +339,8 @@ fn with_equipoise_in_60_lines() {
         },
     }));
     let screen = board.screen(200, 60, |_| {});
-    // The page is at most 100 columns wide: what is beside the threads is seen here only.
+    // The page is at most 100 columns wide, so only this test shows what stands next to the
+    // threads.
     for expected in [
         "Waking or new tasks that got an idle CPU",
         "1030.0",
@@ -352,7 +353,7 @@ fn with_equipoise_in_60_lines() {
     assert!(screen.lines().all(|line| line.chars().count() <= 200));
 }
 
-/// A sched_ext scheduler that is not ours has the events that Linux counts from 6.15 on.
+/// For a foreign sched_ext scheduler, the events that Linux counts from 6.15 on are shown.
 #[test]
 fn with_another_scheduler() {
     let board = Board::new();
@@ -376,7 +377,8 @@ fn with_another_scheduler() {
     assert!(interval.missing.is_empty(), "{:?}", interval.missing);
 }
 
-/// Without a scheduler and without a kernel's statistics, each empty column has its reason.
+/// Without a scheduler and without the kernel's statistics, a reason is given for each empty
+/// column.
 #[test]
 fn without_a_scheduler() {
     let board = Board {

@@ -47,26 +47,26 @@ pub struct Thread {
     pub name: String,
     /// The CPU that it last ran on.
     pub cpu: Option<usize>,
-    /// CPU time, of one CPU's: from 0 to 1.
+    /// CPU time as a share of one CPU, from 0 to 1.
     pub ran: f64,
-    /// The number of times a second that it began to run.
+    /// How many times per second it began to run.
     pub turns: Option<f64>,
     /// The mean time that it waited before it began to run, ns; `None` if it never did.
     pub wait_ns: Option<f64>,
     /// The 99th percentile of these times in the last [`WINDOW`], ns. Turns between two samples
-    /// count with their mean.
+    /// count with their mean wait.
     pub wait_p99_ns: Option<f64>,
     /// Moves from one CPU to another a second.
     pub migrations: Option<f64>,
 }
 
-/// Waits of a thread, oldest first: when they were seen, the mean, ns, and the number.
+/// Waits of a thread, oldest first: the time of the sample, the mean, ns, and the number.
 type Waits = VecDeque<(Instant, f64, u64)>;
 
 /// The threads of a computer over time.
 pub struct Threads {
     proc: PathBuf,
-    /// Ticks of `stat` a second.
+    /// The ticks of `stat` per second.
     hz: f64,
     /// The files change while they are read.
     is_live: bool,
@@ -92,7 +92,7 @@ impl Threads {
         }
     }
 
-    /// The threads that ran since the last call, most CPU time first; none the first time.
+    /// The threads that ran since the last call, most CPU time first; none on the first call.
     pub fn scan(&mut self, now: Instant) -> Vec<Thread> {
         let ids = self.ids();
         let seconds = self.at.map(|at| (now - at).as_secs_f64().max(1e-9));
@@ -132,7 +132,7 @@ impl Threads {
                 read_after,
             };
             counted.insert(id, now);
-            // A thread that is new since the last scan ran all its time since.
+            // All the time of a thread that is new since the last scan belongs to this interval.
             if let Some(seconds) = seconds {
                 let seconds = then.map_or(seconds, |then| {
                     let seconds =
@@ -166,7 +166,7 @@ impl Threads {
         }
     }
 
-    /// Samples the waits of the watched threads. The more often, the closer is the percentile.
+    /// Samples the waits of the watched threads. More samples give a more exact percentile.
     pub fn look(&mut self, now: Instant) {
         let proc = &self.proc;
         self.watched.retain(|&id, (last, waits)| {
@@ -218,7 +218,7 @@ impl Threads {
         })
     }
 
-    /// Watches those that ran most, and those already watched as long as they have waits.
+    /// Watches the threads that ran most, and keeps watched threads that have recent waits.
     fn watch(&mut self, ran: &[Thread], counted: &BTreeMap<Id, Counted>) {
         let most: Vec<Id> = ran
             .iter()
@@ -336,7 +336,7 @@ fn p99(waits: &Waits) -> Option<f64> {
     at.map(|(wait, _)| wait)
 }
 
-/// The columns that no thread has, and why.
+/// The columns that are empty for all threads, with the reasons.
 fn missing(counted: &BTreeMap<Id, Counted>) -> Vec<(&'static str, &'static str)> {
     let lacks = |has: fn(&Counted) -> bool| !counted.is_empty() && !counted.values().any(has);
     let mut missing = Vec::new();
@@ -379,7 +379,7 @@ mod tests {
         assert_eq!(waits(&[(900.0, 1), (5.0, 99)]), Some(5.0));
     }
 
-    /// A thread of which the kernel counts nothing but ticks.
+    /// For this thread, the kernel counts only ticks.
     #[test]
     fn an_empty_column_has_a_reason() {
         let proc = tempfile::tempdir().unwrap();

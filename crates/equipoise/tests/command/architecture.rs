@@ -1,4 +1,4 @@
-//! Each function and test that the tables of docs/design/published-designs.md name exists.
+//! Every function and test that the tables of docs/design/published-designs.md name exists.
 
 use crate::common::root;
 

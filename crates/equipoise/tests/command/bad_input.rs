@@ -222,7 +222,7 @@ const BOUND: &str = r#"{
 }"#;
 
 #[test]
-fn what_does_not_suit_the_machine_or_never_ends_is_named_with_the_line() {
+fn loads_that_do_not_suit_the_machine_or_never_end_are_errors_with_a_line() {
     let mut args = vec!["compare", "--machine", "tc2", "--policy", "cfs"];
     args.extend(["--workload", "w.json"]);
     let bound = complaint("w.json", &BOUND.replace("CPUS", "2, 7"), &args);
@@ -300,7 +300,7 @@ const BUSY: [&str; 9] = [
 #[test]
 fn output_that_goes_nowhere_is_an_error() {
     let mut closed = command(&BUSY);
-    // SAFETY: closes a descriptor of the new process.
+    // SAFETY: the call closes a descriptor of the new process.
     unsafe {
         std::os::unix::process::CommandExt::pre_exec(&mut closed, || {
             libc::close(1);
@@ -323,9 +323,9 @@ fn output_that_goes_nowhere_is_an_error() {
 #[test]
 fn without_threads_one_does_it_all() {
     let folder = tempfile::tempdir().unwrap();
-    // In a folder where a user other than root can run it. Another process copies it: a test that
-    // starts a process at this moment would have the copy open for writing, and running it would
-    // fail.
+    // The copy is in a folder where a user other than root can run it. Another process makes the
+    // copy: otherwise a test that starts a process at this moment would inherit the file open for
+    // writing, and running it would fail.
     let program = folder.path().join("equipoise");
     let copied = std::process::Command::new("cp")
         .args([
@@ -338,7 +338,8 @@ fn without_threads_one_does_it_all() {
     std::fs::set_permissions(folder.path(), open).unwrap();
     let mut alone = std::process::Command::new(&program);
     alone.args(BUSY).current_dir("/");
-    // SAFETY: the calls are simple; the process changes its user, as root is exempt from the limit.
+    // SAFETY: these calls may be made after fork(). The process changes its user, because root is
+    // exempt from the limit.
     unsafe {
         std::os::unix::process::CommandExt::pre_exec(&mut alone, || {
             let one = libc::rlimit {

@@ -1,5 +1,5 @@
-//! A foreign scheduler runs in a process without rights; `tests/misbehave` has the schedulers that
-//! test them.
+//! A foreign scheduler runs in a process without rights; `tests/misbehave` has schedulers that try
+//! to use them.
 
 use crate::common::{command, text};
 use crate::foreign::{Scheduler, compare, fifo};
@@ -69,7 +69,8 @@ fn line(status: &str, name: &str) -> String {
 #[test]
 fn its_process_has_nothing() {
     let (_scheduler, mut child) = running();
-    // Filters: one counts the origins of calls, and one lets few calls pass.
+    // There are two seccomp filters: one checks the origin of calls, and one allows only a few
+    // calls.
     let caged = |pid: &u32| {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         (line(&status, "Seccomp_filters") == "2").then_some((*pid, status))
@@ -80,14 +81,14 @@ fn its_process_has_nothing() {
     assert_eq!(fs::read(file("environ")).unwrap(), b"");
     let stat = fs::read_to_string(file("stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
-    // There is no terminal, and the session is its own.
+    // It has no terminal, and a session of its own.
     assert_eq!(fields[4], "0");
     let own = fs::read_to_string("/proc/self/stat").unwrap();
     assert_ne!(
         Some(fields[3]),
         own.rsplit_once(") ").unwrap().1.split(' ').nth(3)
     );
-    // There are two pipes, and the object file.
+    // Only two pipes and the object file are open.
     for entry in fs::read_dir(file("fd")).unwrap().flatten() {
         let leads = fs::read_link(entry.path()).unwrap();
         let leads = leads.to_str().unwrap();
@@ -112,7 +113,7 @@ fn its_process_has_nothing() {
 }
 
 #[test]
-fn it_ends_with_who_asked() {
+fn a_worker_ends_with_the_process_that_started_it() {
     let (_scheduler, mut child) = running();
     let all = eventually(|| Some(below(child.id())).filter(|all| all.len() == 2));
     child.kill().unwrap();
@@ -191,7 +192,7 @@ fn lacking(call: libc::c_long, more: &[&str]) -> std::process::Output {
 }
 
 #[test]
-fn what_the_kernel_lacks_is_said_once_and_has_to_be_wanted() {
+fn missing_protection_is_reported_once_and_requires_uncaged() {
     for (call, name) in [
         (libc::SYS_landlock_create_ruleset, "Landlock"),
         (libc::SYS_seccomp, "seccomp"),
@@ -231,7 +232,7 @@ fn the_compiler_reads_headers_and_nothing_else() {
         assert!(says.contains("a.bpf.c"), "{says}");
         assert!(!says.contains("swordfish"), "{says}");
     }
-    // The compiler reads the files that are meant for it.
+    // The compiler can read the files that it is given.
     let source = fifo("a", "GPL", "#include \"here.h\"\n#include <there.h>");
     let files = [
         ("a.bpf.c", &*source),
@@ -287,7 +288,7 @@ fn a_file_is_no_option_of_the_compiler_s() {
 }
 
 #[test]
-fn what_a_scheduler_says_is_shown_and_not_done() {
+fn output_of_a_scheduler_is_shown_and_not_interpreted() {
     let shouts = Scheduler::new("", "\tscx_bpf_error(\"\\033[2Jone\\nerror: two\");");
     shouts.fails(3, &["scx_bpf_error: \\u{1b}[2Jone\\nerror: two"]);
 }

@@ -1,4 +1,4 @@
-//! Balancing counts on the capacity that real-time tasks leave.
+//! Balancing uses the capacity that real-time tasks leave.
 
 use crate::common::json;
 
@@ -44,7 +44,7 @@ fn a_cpu_that_is_half_used_gets_half_the_tasks() {
         means.iter().all(|mean| (mean / 2e6 - 1.0).abs() < 0.1),
         "{means:?}"
     );
-    // The tasks stay in their places.
+    // The tasks stay where they are.
     for counters in result["counters"].as_array().unwrap() {
         assert!(
             counters["migrations"].as_f64().unwrap() < 20.0,
@@ -53,7 +53,7 @@ fn a_cpu_that_is_half_used_gets_half_the_tasks() {
     }
 }
 
-/// A hardware thread has less than half of a CPU's cpu_power, like every other thread: one busy
+/// A hardware thread has less than half of a CPU's cpu_power, and so has every other one, so a busy
 /// task is no reason to kick idle CPUs at each tick.
 #[test]
 fn a_busy_thread_among_equals_kicks_nobody() {

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::process::Stdio;
 
 #[test]
-fn what_is_listed_can_be_shown() {
+fn all_listed_names_can_be_shown() {
     for what in ["machine", "workload", "policy"] {
         let list = json(&[what, "list", "--format", "json"]);
         assert_eq!(list["schema"], 2);
@@ -61,7 +61,9 @@ fn a_list_is_no_picture() {
 #[test]
 fn policies_that_set_frequencies_say_under_which_governor() {
     let list = stdout(&["policy", "list"]);
-    let note = list.lines().find(|line| line.contains("schedutil alone"));
+    let note = list
+        .lines()
+        .find(|line| line.contains("only under the governor schedutil"));
     let note = note.expect("policy list has a note");
     assert!(
         note.contains("equipoise,") && note.contains("eevdf,"),
@@ -71,8 +73,8 @@ fn policies_that_set_frequencies_say_under_which_governor() {
         !note.contains("cfs-pelt") && !note.contains("hperf"),
         "{note}"
     );
-    assert!(stdout(&["policy", "show", "equipoise"]).contains("the governor schedutil alone"));
-    assert!(!stdout(&["policy", "show", "cfs"]).contains("schedutil alone"));
+    assert!(stdout(&["policy", "show", "equipoise"]).contains("only under the governor schedutil"));
+    assert!(!stdout(&["policy", "show", "cfs"]).contains("only under the governor schedutil"));
 }
 
 #[test]

@@ -25,14 +25,14 @@ impl Case {
         }
     }
 
-    /// With a load in rt-app's format.
+    /// Explains a load in rt-app's format.
     fn of_load(machine: &str, load: &str, policy: &str, thread: &'static str) -> Case {
         let mut case = Case::new(machine, "", policy, thread);
         case.workload = path(&case.file("load.json", load));
         case
     }
 
-    /// Under a scheduler in C.
+    /// The same case under a scheduler in C.
     fn under(mut self, source: &str) -> Case {
         let file = path(&self.file("scheduler.bpf.c", source));
         self.scheduler = vec!["--scheduler".to_owned(), file];
@@ -132,7 +132,7 @@ const PRODUCER: &str = r#"{ "tasks": {
     "consumer": { "loop": -1, "suspend": "item", "run": 40 } },
     "global": { "duration": 1 } }"#;
 
-/// Each task that is woken up stays with its waker, as if that one always slept at once.
+/// Each woken task stays with its waker, as if the waker always went to sleep at once.
 const STICKY: &str = r#"#include <scx/common.bpf.h>
 char _license[] SEC("license") = "GPL";
 s32 BPF_STRUCT_OPS(sticky_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -158,7 +158,7 @@ fn sync_wakeup_onto_a_busy_cpu() {
     case.is("with_waker", None, &words);
 }
 
-/// A thread that often runs for a short time uses up the limit on searches by CPU 0.
+/// A thread that often runs for a short time makes CPU 0 run into the limit on searches.
 #[test]
 fn limiter() {
     let load = r#"{ "tasks": {
@@ -311,7 +311,8 @@ fn bug_in_a_c_scheduler() {
     assert_eq!(cause["better_cpu"], 1);
 }
 
-/// The stages of a pipeline wake each other up: the last one is late because the first one waited.
+/// The stages of a pipeline wake each other up, so the last one is late because the first one
+/// waited.
 #[test]
 fn late_waker() {
     let load = r#"{ "tasks": {

@@ -12,8 +12,8 @@ fn nice_levels_share_by_weight() {
     rt_app::shares_are_by_weight("eevdf", "1", 0.02);
 }
 
-/// A task that wakes up now and then has its turn at once (PLACE_LAG): it does not wait for all of
-/// the four loops beside it.
+/// A task that wakes up now and then gets the CPU soon (PLACE_LAG): it does not wait for all of the
+/// four loops alongside it.
 #[test]
 fn a_task_that_sleeps_a_lot_waits_for_a_slice_at_most() {
     let result = run(
@@ -28,9 +28,9 @@ fn a_task_that_sleeps_a_lot_waits_for_a_slice_at_most() {
     assert!(latency < 4_100.0, "{latency} us");
 }
 
-/// A wakeup from another CPU beside a lone task has that task's CPU set the timer for the slice's end, and that interrupt
-/// alone preempts no task: where the wakeup does not preempt, the end of the slice or the tick does, up to
-/// 1.4 ms later.
+/// A wakeup from another CPU next to a lone task makes that task's CPU set the timer for the end of the
+/// slice. The interrupt for that preempts no task. If the wakeup does not preempt, the end of the slice or
+/// the tick does, up to 1.4 ms later.
 #[test]
 fn an_interrupt_that_sets_the_slices_timer_preempts_nobody() {
     let result = run(
@@ -64,8 +64,9 @@ fn idle_tasks_are_preempted_and_batch_tasks_do_not_preempt() {
     assert!(waits_for_slice > 500.0, "{waits_for_slice} us");
 }
 
-/// A task with a shorter slice than others (`sched_attr::sched_runtime`, rt-app's `dl-runtime`) has
-/// the CPU sooner, and a task with a longer one keeps it for longer; shares stay the same.
+/// A task with a shorter slice than others (`sched_attr::sched_runtime`, rt-app's `dl-runtime`)
+/// gets the CPU sooner, and a task with a longer one keeps it for longer. Their shares stay the
+/// same.
 #[test]
 fn tasks_have_the_slices_that_they_ask_for() {
     let latency = |slice: &str| {

@@ -30,7 +30,7 @@ fn sysbench_is_as_fast_as_the_machine_allows() {
     }
 }
 
-/// Equal tasks get equal work done, whichever CPUs there are.
+/// Equal tasks make equal progress on every machine.
 #[test]
 fn equal_tasks_make_equal_progress_on_unlike_cpus() {
     for (threads, bar) in [
@@ -49,9 +49,9 @@ fn equal_tasks_make_equal_progress_on_unlike_cpus() {
     }
 }
 
-/// A hybrid's fast cores have two hardware threads each, and Linux does not know their capacities:
-/// the scheduler treats them as fast while one thread works, and as no faster than a slow core
-/// while both work.
+/// The fast cores of a hybrid have two hardware threads each, and Linux does not know their
+/// capacities. The scheduler treats such a core as fast while one thread works, and as no faster
+/// than a slow core while both work.
 #[test]
 fn fast_cores_with_hardware_threads_are_told_from_slow_ones() {
     for (machine, threads) in [("alder-lake", 8), ("alder-lake", 20), ("zen5-laptop", 6)] {
@@ -70,9 +70,9 @@ fn fast_cores_with_hardware_threads_are_told_from_slow_ones() {
     }
 }
 
-/// With more threads that wait for each other than CPUs, a fast CPU that runs out of work takes
-/// over a slower CPU's task if hardly any task waits, and leaves it there if the next task will
-/// come by itself.
+/// If there are more threads that wait for each other than CPUs, a fast CPU that runs out of work
+/// takes over a slower CPU's task if hardly any task waits. It leaves the task there if the next
+/// task will come by itself.
 #[test]
 fn fast_cpus_take_over_unless_they_have_work_soon() {
     const NEVER: u64 = 1_000_000_000;
@@ -94,8 +94,8 @@ fn nice_levels_share_by_weight() {
     rt_app::shares_are_by_weight("equipoise", "2", 0.05);
 }
 
-/// Of two tasks one runs and one waits: at each switch the queue is empty for a moment, and the lighter task is
-/// charged all the same.
+/// One of two tasks runs and the other waits. At each switch the queue is empty for a moment, but the lighter
+/// task is charged.
 #[test]
 fn two_loops_share_a_cpu_by_weight() {
     let result = run(
@@ -108,7 +108,7 @@ fn two_loops_share_a_cpu_by_weight() {
     assert!((part / expected - 1.0).abs() < 0.05, "{part} of {expected}");
 }
 
-/// Beside loops that may run anywhere, a pinned task waits for no more than a slice and a tick.
+/// Alongside loops that may run anywhere, a pinned task waits for at most a slice and a tick.
 #[test]
 fn a_pinned_task_does_not_wait_behind_a_long_slice() {
     let result = run(
@@ -121,9 +121,9 @@ fn a_pinned_task_does_not_wait_behind_a_long_slice() {
     assert!(latency < 7_100.0, "{latency} us");
 }
 
-/// A loop that ran alone on its CPU for seconds owes nothing to other tasks.
+/// After a loop has run alone on its CPU for seconds, it owes nothing to other tasks.
 #[test]
-fn who_ran_alone_need_not_wait_for_as_long() {
+fn a_task_that_ran_alone_need_not_wait_for_as_long() {
     let result = run(
         "smp-2",
         10,
@@ -138,14 +138,14 @@ fn who_ran_alone_need_not_wait_for_as_long() {
 /// Threads that wait for each other at barriers look light, and slow ones even more so: they still
 /// run at the highest frequency, and finish as early as possible.
 #[test]
-fn who_is_waited_for_has_its_cpu_in_a_hurry() {
+fn the_cpu_of_a_task_that_others_wait_for_runs_at_full_speed() {
     let result = compare("odroid-xu3", "blackscholes:threads=4", "equipoise");
     let time = entry(&result, "time");
     let ratio = time["mean"].as_f64().unwrap() / time["limit"].as_f64().unwrap();
     assert!(ratio < 1.01, "{ratio} of the limit");
 }
 
-/// Pairs of tasks that wake each other in turn on one CPU do not keep it: waiting tasks have their
+/// Pairs of tasks that wake each other in turn do not monopolize a CPU: waiting tasks get their
 /// turn.
 #[test]
 fn pairs_do_not_hold_up_others() {
@@ -155,11 +155,11 @@ fn pairs_do_not_hold_up_others() {
         "equipoise",
     );
     let work = mean(&result, "work");
-    // Its part is a ninth of two CPUs for 2 s: half of a second.
+    // Its share is a ninth of two CPUs for 2 s, about half a second.
     assert!(work > 0.35, "{work} s");
 }
 
-/// Where all CPUs are busy, tasks stay where their data is, and a core is not shared while another idles.
+/// If all CPUs are busy, tasks stay where their data is, and no core is shared while another one idles.
 #[test]
 fn compilers_are_done_as_soon_as_under_eevdf() {
     let time = |policy| mean(&compare("snb-ep-2s", "kbuild:jobs=16", policy), "time");
@@ -168,7 +168,7 @@ fn compilers_are_done_as_soon_as_under_eevdf() {
 }
 
 /// New tasks stay on their socket if two of its cores boost as high as one, and go to the other
-/// socket if four do not. This takes no more time, and no more energy than always spreading.
+/// socket if four do not. This takes no more time and no more energy than spreading always does.
 #[test]
 fn compilers_spread_where_they_hold_each_other_back() {
     let measured = |jobs: u32, policy| {
@@ -189,7 +189,7 @@ fn compilers_spread_where_they_hold_each_other_back() {
     }
 }
 
-/// `power` packs long-running tasks, and draws no more than half as many busy cores.
+/// `power` packs long-running tasks, and draws no more power than half as many busy cores.
 #[test]
 fn power_packs_what_runs_on_and_on() {
     let watts = |policy| {

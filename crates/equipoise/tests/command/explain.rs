@@ -66,7 +66,8 @@ fn the_longest_wait_of_a_thread_is_answered_by_a_chain_of_decisions() {
     }
 }
 
-/// On one CPU, a loop and a thread that wakes up every 10 ms: by Linux 3.9's rules it takes the CPU, being behind.
+/// On one CPU there are a loop and a thread that wakes up every 10 ms. By Linux 3.9's rules the thread takes
+/// the CPU, because it is behind.
 #[test]
 fn a_thread_that_is_behind_takes_the_cpu_and_the_numbers_say_so() {
     let load = r#"{ "tasks": {
@@ -77,7 +78,8 @@ fn a_thread_that_is_behind_takes_the_cpu_and_the_numbers_say_so() {
     std::fs::write(&file, load).unwrap();
     let more = ["--policy", "cfs", "--task", "loop", "--format", "json"];
     let explained = json(&args("smp-2", file.to_str().unwrap(), &more));
-    // The task that takes the CPU is light; the loop is ahead of it by more than is needed.
+    // The task that takes the CPU is light, and the loop is ahead of it by more than the necessary
+    // lead.
     let wait = waits(&explained)
         .iter()
         .find(|wait| wait["chain"][0]["decision"] == "less_vruntime")
@@ -120,7 +122,7 @@ fn a_time_finds_the_wait_and_nothing_is_up_to_chance() {
         stdout(&args("tc2", "mixed:duration=2", &at)),
         stdout(&args("tc2", "mixed:duration=2", &at))
     );
-    // Nothing waits before the load starts, and the command says so.
+    // No thread waits before the load starts, and the command says so.
     let early = stdout(&args(
         "tc2",
         "mixed:duration=2",
@@ -143,7 +145,7 @@ fn the_answer_is_in_words() {
     for words in [
         "Why threads wait: mixed",
         "ui waited ",
-        "Decisions about them and their reasons",
+        "Decisions about these threads and their reasons",
         "Time from wakeup to running",
     ] {
         assert!(said.contains(words), "{words}: {said}");
@@ -221,8 +223,8 @@ fn an_unknown_thread_is_answered_with_the_one_that_was_meant() {
     );
 }
 
-/// First come, first served from one queue, in turns of 100 ms: the last task waits, and the tasks
-/// that had the CPUs are known.
+/// One queue serves tasks in the order of their arrival, in turns of 100 ms. The last task waits,
+/// and the tasks that had the CPUs are known.
 const FIFO: &str = r#"#include <scx/common.bpf.h>
 char _license[] SEC("license") = "GPL";
 const volatile u64 turn_ns = 100000000;
@@ -262,7 +264,7 @@ fn a_scheduler_in_c_is_asked_why_by_what_the_trace_shows() {
     assert_eq!(long["policy"], "fifo");
     let wait = &waits(&long)[0];
     assert!(ns(wait) > 50_000_000, "{wait:#}");
-    // Loops keep both CPUs busy all the time, and the third loop waits for some of it.
+    // Loops keep both CPUs busy all the time, and the third loop waits for part of the time.
     let sum = |key: &str| {
         let all = wait[key].as_array().unwrap().iter();
         all.map(|one| one["ns"].as_u64().unwrap()).sum::<u64>()
@@ -298,7 +300,7 @@ fn a_scheduler_in_c_is_asked_why_by_what_the_trace_shows() {
 /// 10 ms of work on the fastest core take 23 ms on a core of capacity 430 of 1024: the task is
 /// late, although it never waits.
 #[test]
-fn who_hardly_waits_and_runs_slowly_is_told_by_the_speed_of_the_cpu() {
+fn a_slow_thread_that_hardly_waits_is_explained_by_its_cpu_s_speed() {
     let load = r#"{ "tasks": { "light": {
         "run": 10000, "timer": { "ref": "t", "period": 40000 }, "loop": 10, "cpus": [2] } } }"#;
     let folder = tempfile::tempdir().unwrap();
@@ -323,7 +325,7 @@ fn who_hardly_waits_and_runs_slowly_is_told_by_the_speed_of_the_cpu() {
         number("ran_ns") <= number("to_ns") - number("from_ns"),
         "{slow:#}"
     );
-    // Except for its first microseconds, in which it pins itself.
+    // The first microseconds, in which it pins itself, do not count.
     let ran = slow["ran"].as_array().unwrap().last().unwrap();
     assert_eq!(ran["cpu"], 2);
     assert!(
@@ -367,7 +369,7 @@ SCX_OPS_DEFINE(talks_ops, .enqueue = (void *)talks_enqueue, .name = "talks");
 "#;
 
 #[test]
-fn what_a_scheduler_in_c_prints_of_a_thread_is_told() {
+fn lines_that_a_scheduler_in_c_prints_about_a_thread_are_shown() {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("talks.bpf.c");
     std::fs::write(&source, TALKS).unwrap();
@@ -383,7 +385,7 @@ fn what_a_scheduler_in_c_prints_of_a_thread_is_told() {
     let said = stdout(&args);
     assert!(said.contains("the scheduler says "), "{said}");
     assert!(said.contains("background-3 takes turns of 20 ms"), "{said}");
-    // Many other tasks were enqueued meanwhile.
+    // Many other tasks were enqueued in the meantime.
     assert!(!said.contains("ui takes turns"), "{said}");
     let result = json(&[&args[..], &["--format", "json"]].concat());
     let chain = waits(&result)[0]["chain"].as_array().unwrap();
@@ -391,7 +393,7 @@ fn what_a_scheduler_in_c_prints_of_a_thread_is_told() {
     assert_eq!(lines[0]["line"], "background-3 takes turns of 20 ms");
 }
 
-/// Where a period's time went, by reason, and all of it, ns.
+/// The parts of a period's time by reason, and the whole, ns.
 fn went(side: &Value) -> (u64, u64) {
     let parts = side["parts"].as_object().unwrap();
     let sum = parts.values().map(|ns| ns.as_u64().unwrap()).sum();
@@ -423,7 +425,7 @@ fn a_period_stands_beside_the_same_one_under_another_policy() {
         let thread = &side["whole"]["thread"];
         assert_eq!(thread, &both["thread"]);
     }
-    // The period lost time, and the one beside it is of the same time.
+    // The period lost time, and the period alongside it is at the same time.
     assert!(first["cause"]["says"].is_string(), "{first:#}");
     let at = |side: &Value, key: &str| side[key].as_u64().unwrap();
     let apart = at(first, "from_ns").saturating_sub(at(second, "to_ns"));
@@ -442,7 +444,7 @@ fn a_period_stands_beside_the_same_one_under_another_policy() {
     }
 }
 
-/// A policy beside itself differs in nothing, at any time.
+/// A policy compared with itself shows no difference at any time.
 #[test]
 fn a_period_beside_itself_is_the_same() {
     for at in [&[][..], &["--at", "1.3s"]] {

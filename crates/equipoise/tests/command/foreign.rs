@@ -4,7 +4,7 @@ use crate::common::{command, run, text};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// A scheduler whose `ops.enqueue()` does `body`, with `globals` before it.
+/// A scheduler whose `ops.enqueue()` executes `body`, with `globals` before it.
 pub struct Scheduler {
     _folder: TempDir,
     file: PathBuf,
@@ -37,7 +37,8 @@ SCX_OPS_DEFINE(faulty_ops, .enqueue = (void *)faulty_enqueue, .name = "faulty");
         &self.file
     }
 
-    /// The command fails with `status` and one message with all of `parts`, and prints nothing else.
+    /// The command fails with `status` and one message that contains all of `parts`, and prints
+    /// nothing else.
     #[track_caller]
     pub fn fails(&self, status: i32, parts: &[&str]) {
         let workload = "hackbench:groups=1,loops=10";
@@ -99,7 +100,8 @@ fn a_wild_pointer_and_an_endless_recursion_are_reported_with_their_line() {
         "\n__noinline u64 deep(u64 n) { volatile u64 frame[1000] = {}; return deep(n + frame[5]) + frame[6]; }",
         "\tsink = deep(one);",
     );
-    // The fault is anywhere in the function, as the stack's address has it: all of it is line 5.
+    // The stack's address decides where in the function the fault occurs, so the whole function is
+    // on line 5.
     deep.fails(
         3,
         &[
@@ -142,7 +144,7 @@ fn a_system_call_is_reported_and_not_made() {
 }
 
 #[test]
-fn what_runs_when_it_is_loaded_is_refused() {
+fn code_that_runs_at_load_time_is_refused() {
     let constructor = "__attribute__((constructor)) static void start(void) { while (zero == 0); }";
     let faulty = Scheduler::new(constructor, "");
     faulty.fails(2, &["faulty.bpf.c", "constructor"]);
@@ -161,7 +163,8 @@ fn globals_of_gigabytes_are_refused() {
     }
 }
 
-/// A scheduler of one queue, called `name`, which says that its licence is `license`; `global` before it.
+/// A scheduler with one queue, called `name`, which declares the licence `license`, with `global` before
+/// it.
 pub fn fifo(name: &str, license: &str, global: &str) -> String {
     format!(
         r#"#include <scx/common.bpf.h>
@@ -208,7 +211,7 @@ fn compare_on(machine: &str, files: &[(&str, &str)], args: &[&str]) -> std::proc
         .unwrap()
 }
 
-/// The schedulers' names and numbers of switches.
+/// The schedulers' names, and their numbers of switches.
 fn switches(output: &std::process::Output) -> Vec<(String, f64)> {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -229,7 +232,7 @@ fn schedulers_are_named_by_their_ops_and_set_one_by_one() {
     let found = switches(&compare(&files, &[&schedulers[..], &set].concat()));
     assert_eq!((&*found[0].0, &*found[1].0), ("one", "two"));
     assert!(found[1].1 > 3.0 * found[0].1, "{found:?}");
-    // Two versions of one.
+    // Two versions of one scheduler.
     let files = [("a/main.bpf.c", &*one), ("b/main.bpf.c", &*one)];
     let found = switches(&compare(&files, &schedulers));
     assert_eq!(found[0].0, "one (a/main.bpf.c)");
@@ -330,7 +333,7 @@ SCX_OPS_DEFINE(lose_ops, .select_cpu = (void *)lose_select_cpu, .enqueue = (void
 }
 
 #[test]
-fn what_linux_would_refuse_is_refused() {
+fn schedulers_that_linux_refuses_are_refused() {
     let refused = |source: &str, args: &[&str], parts: &[&str]| {
         let args = [&["--scheduler", "a.bpf.c"], args].concat();
         let output = compare(&[("a.bpf.c", source)], &args);
@@ -426,7 +429,7 @@ pub fn fifo_with(global: &str) -> String {
 }
 
 #[test]
-fn what_todays_schedulers_call_is_there() {
+fn functions_that_today_s_schedulers_call_exist() {
     let source = fifo_with(TODAY);
     for kernel in ["6.12", "7.3"] {
         let args = ["--scheduler", "a.bpf.c", "--kernel", kernel];
@@ -437,7 +440,7 @@ fn what_todays_schedulers_call_is_there() {
 
 /// `--kernel` selects Linux 6.12 or 7.3, the default.
 #[test]
-fn what_the_kernel_lacks_is_named_with_the_kernel_that_has_it() {
+fn missing_features_are_named_with_the_kernel_that_has_them() {
     let old = fifo("old", "GPL", "u32 seen;").replace(
         "    scx_bpf_dsq_insert(p",
         "    seen += scx_bpf_cpu_rq(0)->nr_running;\n    scx_bpf_dsq_insert(p",
@@ -466,7 +469,7 @@ fn what_the_kernel_lacks_is_named_with_the_kernel_that_has_it() {
 }
 
 #[test]
-fn what_is_deprecated_is_said_once() {
+fn deprecated_ops_get_one_warning() {
     let release =
         "void BPF_STRUCT_OPS(fifo_release, s32 cpu, struct scx_cpu_release_args *args) {}";
     let source = fifo("a", "GPL", release)

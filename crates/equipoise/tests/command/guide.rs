@@ -1,4 +1,4 @@
-//! The commands of README and the guide, as their reader types them.
+//! The commands of README and the guide, run as their reader types them.
 
 use crate::common::{command, root, text};
 use crate::foreign::fifo;
@@ -95,7 +95,7 @@ fn the_guide_names_all_of_its_pages() {
 }
 
 /// Runs the commands of docs/recording.md that need neither root nor a real kernel, with the files
-/// that the others would have left.
+/// that the other commands would have written.
 #[test]
 fn a_recorder_s_commands_work() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
@@ -169,24 +169,40 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// The beginnings of commands that the test below does not run, each with the reason.
-const ELSEWHERE: [(&str, &str); 7] = [
+/// The prefixes of commands that the test below does not run, each with the reason. For all of them,
+/// the test of mentioned commands checks that their parts exist.
+const ELSEWHERE: [(&str, &str); 6] = [
     (
         "sudo ",
-        "requires root, and mostly a real kernel; vm/test runs these",
+        "requires root and a real kernel; vm/in-guest/guide runs these lines",
     ),
-    ("cargo ", "builds with this test's own target folder locked"),
-    ("make ", "runs this test; CI runs make"),
+    (
+        "cargo install ",
+        "changes the user's home; vm/test builds the command",
+    ),
+    (
+        "cargo build -",
+        "builds with this test's own target folder locked; vm/test builds the loader",
+    ),
+    ("make ", "runs this test; tests/pristine runs `make test`"),
     ("git ", "fetches over the network"),
     ("pip ", "fetches over the network; tests/python runs it"),
-    ("vm/", "starts virtual machines; vm/test runs these"),
-    (
-        "equipoise machine detect",
-        "describes this computer; crates/detect tests it",
-    ),
 ];
 
-/// Each command of a page can be typed; where it does not say how many runs, two are enough here.
+/// The arguments of `equipoise` if `line` runs it, by its name or with cargo.
+fn arguments(line: &str) -> Option<Vec<&str>> {
+    let mut words = words(line).into_iter();
+    match words.next()? {
+        "equipoise" => Some(words.collect()),
+        "cargo" if line.starts_with("cargo run ") => {
+            Some(words.skip_while(|&word| word != "--").skip(1).collect())
+        }
+        _ => None,
+    }
+}
+
+/// Each command of a page runs as it stands. Where it does not state a number of runs, two are
+/// enough here.
 #[test]
 fn the_commands_of_every_page_work() {
     let folder = tempfile::tempdir().unwrap();
@@ -208,9 +224,8 @@ fn the_commands_of_every_page_work() {
             if ELSEWHERE.iter().any(|(start, _)| line.starts_with(start)) {
                 continue;
             }
-            let words = words(&line);
-            assert_eq!(words[0], "equipoise", "{name}: {line}");
-            let mut args = words[1..].to_vec();
+            let args = arguments(&line);
+            let mut args = args.unwrap_or_else(|| panic!("{name}: {line}: not run by any test"));
             let repeats = ["compare", "reproduce"].contains(&args[0]);
             if repeats && !args.contains(&"--runs") {
                 args.extend(["--runs", "2"]);
@@ -222,7 +237,7 @@ fn the_commands_of_every_page_work() {
             commands += 1;
         }
     }
-    assert!(commands >= 5, "{commands} commands");
+    assert!(commands >= 7, "{commands} commands");
 }
 
 /// The code spans of `page`'s running text, and the lines of its fences of shell commands.
@@ -242,11 +257,93 @@ fn mentioned(page: &str) -> Vec<String> {
     mentioned
 }
 
-/// Every command that a page mentions, also one that no test can run, has the options that it is
-/// given; scripts and Makefile targets exist.
+/// The text of the repository's file at `path`.
+fn read(path: impl AsRef<Path>) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap()
+}
+
+/// Fails unless `equipoise` has the subcommand and all options of `args`.
+fn has_options(args: &[&str]) {
+    let args = args.split(|&arg| arg == "--").next().unwrap();
+    let is_name = |arg: &&&str| !arg.starts_with(['-', '.']);
+    let mut help: Vec<&str> = args.iter().take_while(is_name).copied().collect();
+    help.push("--help");
+    let output = command(&help).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for option in args.iter().filter(|arg| arg.starts_with("--")) {
+        let option = option.split('=').next().unwrap();
+        assert!(text(&output.stdout).contains(option), "no {option}");
+    }
+}
+
+/// Fails unless the Makefile has the target, and make knows all commands to run for it.
+fn has_target(target: &str) {
+    assert!(read("Makefile").contains(&format!("\n{target}:")));
+    let mut make = std::process::Command::new("make");
+    // When make runs this test, its own options are not meant for this make.
+    let make = make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL");
+    let make = make.args(["--dry-run", target]).current_dir(root());
+    match make.output() {
+        Ok(output) => assert!(output.status.success(), "{}", text(&output.stderr)),
+        Err(error) => eprintln!("skipped: make --dry-run {target}: {error}"),
+    }
+}
+
+/// Fails unless the script exists and mentions all options of `args`.
+fn has_script(script: &str, args: &[&str]) {
+    if script.contains(['*', '{']) || root().join(script).is_dir() {
+        return;
+    }
+    let script = read(script);
+    for option in args.iter().filter(|arg| arg.starts_with("--")) {
+        let option = option.split('=').next().unwrap();
+        assert!(script.contains(option), "no {option}");
+    }
+}
+
+/// Fails unless the loader has all options of `args`. This test cannot run the loader, because its
+/// build requires clang.
+fn loader_has_options(args: &[&str]) {
+    let cli = read("crates/scx_equipoise/src/cli.rs");
+    for option in args.iter().filter_map(|arg| arg.strip_prefix("--")) {
+        let option = option.split('=').next().unwrap();
+        let field = format!(" {}: ", option.replace('-', "_"));
+        assert!(cli.contains(&field), "no --{option}");
+    }
+    if let Some(name) = args.first().filter(|arg| !arg.starts_with('-')) {
+        assert!(cli.to_lowercase().contains(&format!(" {name} {{")));
+    }
+}
+
+/// Fails unless the packages, folders, tests and benchmarks of cargo's `args` exist.
+fn has_packages(args: &[&str]) {
+    let crates: Vec<PathBuf> = std::fs::read_dir(root().join("crates"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    let args = args.split(|&arg| arg == "--").next().unwrap();
+    for pair in args.windows(2) {
+        let exists = match pair[0] {
+            "-p" => crates.iter().any(|folder| {
+                let name = format!("\nname = \"{}\"\n", pair[1]);
+                std::fs::read_to_string(folder.join("Cargo.toml"))
+                    .is_ok_and(|manifest| manifest.contains(&name))
+            }),
+            "--path" => root().join(pair[1]).join("Cargo.toml").is_file(),
+            "--test" | "--bench" => crates.iter().any(|folder| {
+                let path = folder.join(format!("{}es", &pair[0][2..]).replace("testes", "tests"));
+                path.join(pair[1]).is_dir() || path.join(format!("{}.rs", pair[1])).is_file()
+            }),
+            _ => true,
+        };
+        assert!(exists, "no {} {}", pair[0], pair[1]);
+    }
+}
+
+/// Every command that a page mentions, even one that no test can run, has the options that the page
+/// gives it; scripts, packages and targets exist.
 #[test]
 fn commands_that_a_page_mentions_exist() {
-    let makefile = std::fs::read_to_string(root().join("Makefile")).unwrap();
     let tutorials = std::fs::read_dir(root().join("docs/tutorials")).unwrap();
     let tutorials = tutorials.map(|entry| entry.unwrap().path());
     let recording = root().join("docs/recording.md");
@@ -255,44 +352,33 @@ fn commands_that_a_page_mentions_exist() {
         let name = page.strip_prefix(root()).unwrap().display();
         for line in mentioned(&std::fs::read_to_string(&page).unwrap()) {
             let line = line.strip_prefix("sudo ").unwrap_or(&line);
+            eprintln!("{name}: {line}");
             let words = words(line);
             match words[..] {
                 ["equipoise", "help", command_name] => {
                     let output = command(&["help", command_name]).output().unwrap();
-                    assert!(output.status.success(), "{name}: {line}");
+                    assert!(output.status.success());
                 }
-                ["equipoise", ref args @ ..] if !args.is_empty() => {
-                    let args = args.split(|&arg| arg == "--").next().unwrap();
-                    let is_name = |arg: &&&str| !arg.starts_with(['-', '.']);
-                    let mut help: Vec<&str> = args.iter().take_while(is_name).copied().collect();
-                    help.push("--help");
-                    let output = command(&help).output().unwrap();
-                    let error = text(&output.stderr);
-                    assert!(output.status.success(), "{name}: {line}: {error}");
-                    for option in args.iter().filter(|arg| arg.starts_with("--")) {
-                        let option = option.split('=').next().unwrap();
-                        let has = text(&output.stdout).contains(option);
-                        assert!(has, "{name}: {line}: no {option}");
-                    }
+                ["equipoise", ref args @ ..] if !args.is_empty() => has_options(args),
+                ["make", target, ..] if !target.starts_with('-') => has_target(target),
+                ["cargo", ref args @ ..] if !args.is_empty() => has_packages(args),
+                [program, ref args @ ..] if program.ends_with("scx_equipoise") => {
+                    loader_has_options(args);
                 }
-                ["make", target, ..] if !target.starts_with('-') => {
-                    let has = makefile.contains(&format!("\n{target}:"));
-                    assert!(has, "{name}: {line}: no such target");
-                }
-                [script, ..] if script.starts_with("vm/") || script.starts_with("tests/") => {
-                    let is_pattern = script.contains(['*', '{']);
-                    let exists = root().join(script).exists();
-                    assert!(is_pattern || exists, "{name}: {line}: no such file");
+                [script, ref args @ ..]
+                    if script.starts_with("vm/") || script.starts_with("tests/") =>
+                {
+                    has_script(script, args);
                 }
                 _ => continue,
             }
             checked += 1;
         }
     }
-    assert!(checked >= 100, "{checked} commands");
+    assert!(checked >= 130, "{checked} commands");
 }
 
-/// README's picture is the output of the command beside it.
+/// README's picture is the output of the command next to it.
 #[test]
 fn readmes_picture_is_up_to_date() {
     let page = std::fs::read_to_string(root().join("README.md")).unwrap();

@@ -1,6 +1,6 @@
-//! README's table of `equipoise` against today's Linux is the command's output, by the rule that
-//! stands beside it: each load lasts at least 2 s, and a build has a job for each CPU. When a
-//! figure changes for a good reason, the failure prints the new table.
+//! README's table of `equipoise` against today's Linux is the command's output by the rule next to
+//! the table: each load lasts at least 2 s, and a build has a job for each CPU. When a figure
+//! changes for a good reason, the failure prints the new table.
 
 use crate::common::{json, root};
 use machine::Machine;

@@ -131,7 +131,6 @@ fn the_published_table_can_be_run_in_part() {
         assert!((simulated / published - 1.0).abs() < 0.15, "{cell}");
         assert!(cell["limit"].as_f64().unwrap() <= simulated);
     }
-    // The published numbers of nine threads are kept back; these threads are simulated all the
-    // same.
+    // The published numbers of nine threads are withheld, but these threads are simulated as well.
     assert!(averages[4]["published"].is_null() && averages[5]["published"].is_null());
 }

@@ -1,4 +1,4 @@
-//! `equipoise hunt` finds the load that a scheduler is bad at.
+//! `equipoise hunt` finds the load on which a scheduler does badly.
 
 use crate::common::{json, run, text};
 use crate::foreign::Scheduler;
@@ -47,7 +47,7 @@ fn it_finds_a_planted_flaw_and_writes_a_small_load_that_shows_it() {
 }
 
 #[test]
-fn what_cannot_be_hunted_is_said_in_one_line() {
+fn hunts_that_are_impossible_are_one_line() {
     for (args, says) in [
         (
             &["--by", "wait", "--against", "limit"][..],

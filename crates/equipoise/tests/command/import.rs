@@ -144,8 +144,8 @@ fn every_form_of_a_trace_is_the_same() {
     }
 }
 
-/// A recording from a guest of two CPUs (Linux 6.12, `sysbench mutex` under `equipoise record`)
-/// runs in the simulator for as long as it did there.
+/// A recording from a guest with two CPUs (Linux 6.12, `sysbench mutex` under `equipoise record`)
+/// takes as long in the simulator as it did there.
 #[test]
 fn a_real_trace_is_replayed() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
@@ -172,7 +172,7 @@ fn a_real_trace_is_replayed() {
 }
 
 /// The recorded load waited for a thread outside it. The replay, without that thread, takes a
-/// hundredth of the time: the first line and the exit status say that it is another load.
+/// hundredth of the time, so the first line and the exit status say that the load is not the same.
 #[test]
 fn a_replay_unlike_its_recording_fails() {
     let folder = tempfile::tempdir().unwrap();
@@ -210,7 +210,7 @@ fn a_replay_unlike_its_recording_fails() {
     assert_eq!(text(&output.stderr).trim_end(), first);
 }
 
-/// A trace that was recorded under a scheduler in C is shown beside its simulation, under the
+/// A trace that was recorded under a scheduler in C is shown alongside its simulation, under the
 /// scheduler's name.
 #[test]
 fn a_trace_may_be_of_a_scheduler_in_c() {
@@ -285,7 +285,7 @@ fn run_badly(args: &[&str]) -> String {
 }
 
 #[test]
-fn what_cannot_be_recorded_is_said() {
+fn impossible_recordings_are_refused() {
     for (args, says) in [
         (vec!["record"], "required"),
         (vec!["record", "--all", "--", "true"], "cannot be used with"),
@@ -359,7 +359,7 @@ fn bad_input_is_one_message() {
     }
 }
 
-/// A trace of a thousand thousand events is read in as much memory as its recording takes.
+/// A trace of a million events is read in no more memory than its recording takes.
 #[test]
 fn a_million_events_fit() {
     let folder = tempfile::tempdir().unwrap();
@@ -383,7 +383,7 @@ fn a_million_events_fit() {
         .unwrap();
     }
     drop(file);
-    // In 500 MB of addresses.
+    // The address space is limited to 500 MB.
     let limited = std::process::Command::new("bash")
         .args([
             "-c",

@@ -39,7 +39,7 @@ const LONG: [&str; 11] = [
 ];
 
 #[test]
-fn what_is_complete_is_shown() {
+fn complete_runs_are_shown() {
     let output = stopped(
         &[&LONG[..], &["--format", "json"]].concat(),
         Duration::from_secs(3),
@@ -64,7 +64,7 @@ fn no_file_is_left_half_written() {
     let folder = tempfile::tempdir().unwrap();
     let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (trace, out) = (place("trace.txt"), place("out"));
-    // Long runs: the command is stopped in the first one, or in its trace.
+    // The runs are long, so the command is stopped in the first one or in its trace.
     let args = [
         "compare",
         "--machine",

@@ -37,7 +37,7 @@ fn sysfs() -> tempfile::TempDir {
     folder
 }
 
-/// Costs that are measured beside other load are too large.
+/// Costs that are measured alongside other load are too large.
 #[test]
 fn a_busy_computer_is_not_calibrated() {
     let busy = Command::new("sh")
@@ -56,7 +56,7 @@ fn a_busy_computer_is_not_calibrated() {
 }
 
 #[test]
-fn what_is_detected_can_be_shown_and_compared_on() {
+fn detected_machines_can_be_shown_and_compared_on() {
     let (tree, out) = (sysfs(), tempfile::tempdir().unwrap());
     let (sysfs, folder) = (tree.path().to_str().unwrap(), out.path().to_str().unwrap());
     let printed = stdout(&["machine", "detect", "--sysfs", sysfs, "--name", "mine"]);
@@ -91,7 +91,7 @@ fn what_is_detected_can_be_shown_and_compared_on() {
 
 #[test]
 fn this_machine_can_be_detected() {
-    // The warnings are about this computer, whichever it is.
+    // The warnings depend on the computer that runs the test.
     let output = run(&["machine", "detect"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let found = Machine::parse("this.toml", &text(&output.stdout)).unwrap();
@@ -100,7 +100,7 @@ fn this_machine_can_be_detected() {
 }
 
 #[test]
-fn what_is_wrong_is_one_message() {
+fn each_error_is_one_message() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("wrong");
     std::fs::write(&file, "neither").unwrap();

@@ -14,7 +14,7 @@ fn alone_it_says_what_to_try_first() {
         .collect();
     assert!(examples.len() > 1, "{says}");
     for example in examples {
-        // The quick result equals the full one, for less work.
+        // The shortened run gives the same result as the full one, with less work.
         let mut args = vec!["compare"];
         args.extend(example);
         args.extend(["--runs", "1", "--policy", "cfs"]);
@@ -85,7 +85,7 @@ fn completions_and_manual_pages_know_every_option() {
 }
 
 #[test]
-fn what_was_meant_is_suggested() {
+fn similar_names_are_suggested() {
     let compare = |machine, workload, policy| {
         let args = [
             "compare",
@@ -186,7 +186,7 @@ fn a_dash_is_standard_input() {
     assert_eq!(output.status.code(), Some(2));
     let says = text(&output.stderr);
     assert!(
-        says.contains("standard input has been read already"),
+        says.contains("standard input has already been read"),
         "{says}"
     );
 }

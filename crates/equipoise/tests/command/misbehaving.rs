@@ -7,7 +7,7 @@ use crate::foreign::{LINE, Scheduler, compare, fifo, fifo_with};
 const OBJECT: &str = "struct large { char bytes[1 << 20]; };";
 
 #[test]
-fn what_an_op_takes_it_gives_back_once() {
+fn an_op_releases_each_reference_once() {
     let unbalanced = [
         "bpf_cpumask_create();",
         "bpf_task_acquire(p);",
@@ -34,7 +34,7 @@ fn what_an_op_takes_it_gives_back_once() {
 }
 
 #[test]
-fn what_is_kept_in_a_map_or_given_back_is_no_leak() {
+fn references_stored_in_a_map_or_released_are_no_leaks() {
     let source = fifo_with(
         r#"
 struct object { struct bpf_cpumask __kptr *mask; };
@@ -63,7 +63,7 @@ static void today(struct task_struct *p, u64 enq_flags)
 }
 
 #[test]
-fn what_is_constant_stays_as_it_is() {
+fn constants_cannot_be_changed() {
     for (variable, write) in [
         ("slice", "*(volatile u64 *)&slice = 7;"),
         ("fifo_ops", "*(void *volatile *)&fifo_ops.tick = p;"),
@@ -87,7 +87,7 @@ fn what_is_constant_stays_as_it_is() {
 }
 
 #[test]
-fn what_bpf_does_not_have_is_refused() {
+fn operations_that_bpf_lacks_are_refused() {
     let float = "\tvolatile double half = one; half /= 2; sink = half;";
     Scheduler::new("", float).fails(2, &[LINE, "error"]);
     #[cfg(target_arch = "x86_64")]

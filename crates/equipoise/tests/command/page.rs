@@ -115,7 +115,7 @@ fn the_page_works_in_a_browser() {
         assert_eq!(found["later"], "1875.0 ms to 4375.0 ms");
         assert_eq!(found["again"], found["whole"]);
         assert_eq!(found["whole_again"], found["whole"]);
-        // From a quarter to the half, as exactly as pixels allow.
+        // The selection is from a quarter to half of the run, as exactly as pixels allow.
         let (from, to) = (&found["dragged"][0], &found["dragged"][3]);
         let near = |at: &Value, ms: f64| (at.as_f64().unwrap() - ms).abs() < 50.0;
         assert!(near(from, 1250.0) && near(to, 2500.0), "{found}");

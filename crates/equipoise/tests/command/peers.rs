@@ -13,7 +13,7 @@ fn peers() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Does `scheduler` run `workload` on `machine`? None if its sources are not there.
+/// Does `scheduler` run `workload` on `machine`? `None` if its sources are missing.
 fn runs(scheduler: &str, machine: &str, workload: &str) -> Option<Result<(), String>> {
     let args = ["compare", "--machine", machine, "--workload", workload];
     let output = run(&[&args[..], &["--runs", "1", "--scheduler", scheduler]].concat());

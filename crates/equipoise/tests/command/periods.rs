@@ -1,12 +1,12 @@
-//! Periods of recorded loads: what is found in the wakeups of loads whose periods are known, and
-//! the misses of a replay beside the load's own.
+//! Periods of recorded loads: the periods found in the wakeups of loads whose periods are known,
+//! and the misses of a replay alongside those of the load itself.
 
 use crate::common::{command, json, stdout, text};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// 60 and 90 Hz, audio's 10 ms, a chain of two stages; and threads without a deadline: some pause
-/// after work that others delay, one answers another.
+/// Periods of 60 and 90 Hz, audio's 10 ms, and a chain of two stages; and threads without a
+/// deadline: some pause after work that others delay, and one answers another.
 const FRAMES: &str = r#"{
     "tasks": {
         "game": {

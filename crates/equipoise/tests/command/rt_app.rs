@@ -48,7 +48,8 @@ pub fn shares_are_by_weight(policy: &str, runs: &str, tolerance: f64) {
         .unwrap();
     }
     let result = run("smp-2", 20, &tasks, policy, runs);
-    // A step of work takes longer if others' turns fall into it: on average by the task's share.
+    // A step of work takes longer if turns of other tasks fall into it, on average in proportion to
+    // the task's share.
     let total: f64 = LEVELS.iter().map(|(_, weight)| weight).sum();
     for (index, (nice, weight)) in LEVELS.iter().enumerate() {
         let part = 200.0 / mean(&result, &format!("loop{index}/run"));
@@ -60,8 +61,8 @@ pub fn shares_are_by_weight(policy: &str, runs: &str, tolerance: f64) {
     }
 }
 
-/// A load with an end beside a load with a duration: a load that is cut short has no time, and the
-/// command says so.
+/// A finite load alongside a load with a duration: if the finite one is cut short it has no time,
+/// and the command says so.
 #[test]
 fn a_load_that_a_duration_cuts_short_is_named() {
     let load = r#"{ "global": { "duration": 1 }, "tasks": {
@@ -83,7 +84,7 @@ fn a_load_that_a_duration_cuts_short_is_named() {
     let cut = said("kbuild");
     let words = "kbuild/time: missing in 4 of 4 runs, which the duration of 1.000 s cut short";
     assert!(cut.contains(words), "{cut}");
-    // The call never ends by itself.
+    // The call never returns by itself.
     assert!(!cut.contains("call/time: not"), "{cut}");
     let done = said("kbuild:objects=2,serial=1ms");
     assert!(!done.contains("missing in"), "{done}");

@@ -34,7 +34,8 @@ fn has(value: &Value, wanted: &[&str]) {
     }
 }
 
-/// Without a source nothing is published: a column for each scheduler, and what the schedulers count.
+/// Without a source there are no published figures: the table has a column for each scheduler, and
+/// the schedulers' counters.
 #[test]
 fn a_table_that_was_not_published_has_what_is_simulated_alone() {
     let folder = tempfile::tempdir().unwrap();
@@ -70,7 +71,8 @@ fn a_table_that_was_not_published_has_what_is_simulated_alone() {
     assert!((0.0..100.0).contains(&average("newidle_time")));
 }
 
-/// Without a policy, today's Linux and our own; the designs come when they are asked for.
+/// Without `--policy`, today's Linux and our own policies are compared; the published designs only
+/// on request.
 #[test]
 fn a_comparison_has_the_published_designs_only_on_request() {
     let results = |more: &[&str]| {
@@ -136,8 +138,8 @@ fn reproduce_keeps_its_contract() {
             .contains("2013-03-25")
     );
     let cells = experiment["cells"].as_array().unwrap();
-    // Two blocks of two rows, four statistics and the table's three columns each; and the cells
-    // that the table does not have.
+    // There are two blocks of two rows, each with four statistics and the table's three columns,
+    // and cells that the table does not have.
     let ours: Vec<_> = cells
         .iter()
         .filter(|cell| ["Linux 7.3", "equipoise"].contains(&cell["column"].as_str().unwrap()))
@@ -344,7 +346,7 @@ fn several_schedulers_have_a_trace_each() {
     );
 }
 
-/// One queue for all CPUs.
+/// The scheduler has one queue for all CPUs.
 const FIFO: &str = r#"
 #include <scx/common.bpf.h>
 char _license[] SEC("license") = "GPL";
@@ -384,8 +386,9 @@ fn a_scheduler_in_c_is_a_column_like_any_other() {
         assert!(own["balance_calls"].is_number() && foreign["balance_calls"].is_null());
         foreign["context_switches"].as_f64().unwrap()
     };
-    // Two busy threads for each CPU: slices a tenth as long mean ten times as many switches. Less
-    // than a tick, as the tick's own time does not count as the task's.
+    // With two busy threads per CPU, slices a tenth as long mean ten times as many switches. The
+    // slices are shorter than a tick, because the time of the tick itself does not count as the
+    // task's.
     let (long, short) = (switches("slice=95000000"), switches("slice=9500000"));
     assert!(short > 5.0 * long, "{short} and {long} switches");
 }
@@ -467,7 +470,8 @@ fn a_workload_can_be_kept_to_nodes() {
     assert!(runs.iter().all(|line| (8..16).contains(&cpu(line))));
 }
 
-/// Share of time, attempts, and attempts that the limit prevented, under `cfs` and `newidle-limit`.
+/// The share of time, the attempts, and the attempts that the limit prevented, under `cfs` and
+/// `newidle-limit`.
 fn newidle(machine: &'static str) -> [(f64, f64, f64); 2] {
     let workload = "cyclictest:threads=80,interval=2ms,distance=0us,duration=1s";
     let mut args = vec!["compare", "--machine", machine, "--workload", workload];

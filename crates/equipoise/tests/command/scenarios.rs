@@ -1,6 +1,6 @@
-//! Expectations of a good scheduler, from published complaints about others: loads so small that
-//! the right result is known. `equipoise` is compared (no slower than alone, no later than under
-//! EEVDF), not with a measured number.
+//! Expectations of a good scheduler, from published complaints about others. The loads are so small
+//! that the right result is known. `equipoise` is compared with a run alone or with EEVDF, not with
+//! a measured number.
 
 use crate::rt_app::{self, entry, mean};
 use serde_json::Value;
@@ -9,12 +9,13 @@ fn run(machine: &str, tasks: &str, policy: &str) -> Value {
     rt_app::run(machine, 4, tasks, policy, "1")
 }
 
-/// The time of a piece of work of `thread` under `equipoise`, us.
+/// The time that a piece of work of `thread` takes under `equipoise`, us.
 fn takes(machine: &str, tasks: &str, thread: &str) -> f64 {
     mean(&run(machine, tasks, "equipoise"), &format!("{thread}/run"))
 }
 
-/// The least and the most time of a piece of work of each of three `instances` of a thread, us.
+/// The least and the greatest time of a piece of work for each of three `instances` of a thread,
+/// us.
 fn least_and_most(result: &Value, thread: &str, instances: std::ops::Range<u32>) -> (f64, f64) {
     let times = instances.map(|index| mean(result, &format!("{thread}-{index}/run")));
     times.fold((f64::MAX, 0.0), |(least, most), time| {
@@ -25,8 +26,8 @@ fn least_and_most(result: &Value, thread: &str, instances: std::ops::Range<u32>)
 const HEAVY: &str = r#""heavy": { "loop": -1, "run": 10000 }"#;
 const LIGHT: &str = r#""light": { "instance": 5, "loop": -1, "run": 200, "timer": { "ref": "unique", "period": 10000 } }"#;
 
-/// One thread that saturates a core runs on a fast one, however light the machine's load is
-/// (scx#3259: a game at half its frames, on E cores).
+/// A thread that saturates a core runs on a fast one, however light the machine's load is
+/// (scx#3259: a game on E cores at half its frame rate).
 #[test]
 fn a_heavy_thread_among_light_ones_is_as_fast_as_alone() {
     for machine in ["lunar-lake", "alder-lake", "sm8250", "tc2"] {
@@ -36,8 +37,8 @@ fn a_heavy_thread_among_light_ones_is_as_fast_as_alone() {
     }
 }
 
-/// With fewer threads than fast cores, no thread runs on a slow core or shares a core: nice 0 is as
-/// fast beside nice 19 as alone.
+/// With fewer threads than fast cores, no thread runs on a slow core or shares a core: a nice-0
+/// thread is as fast alongside nice-19 threads as alone.
 #[test]
 fn a_nice_thread_takes_no_sibling_while_a_core_idles() {
     let front = r#""front": { "loop": -1, "run": 5000 }"#;
@@ -52,8 +53,8 @@ fn a_nice_thread_takes_no_sibling_while_a_core_idles() {
     }
 }
 
-/// An idle slow core is better than the second thread of a busy fast core: nine threads on eight
-/// fast cores and a slow one do as much as eight on the fast cores, and one on a slow one.
+/// An idle slow core is better than the second hardware thread of a busy fast core: nine threads on
+/// eight fast cores and a slow one do the work of eight fast cores and a slow one.
 #[test]
 fn an_idle_slow_core_comes_before_half_a_fast_one() {
     let tasks = |count| format!(r#""loop": {{ "instance": {count}, "loop": -1, "run": 5000 }}"#);
@@ -65,7 +66,7 @@ fn an_idle_slow_core_comes_before_half_a_fast_one() {
     assert!(nine < 1.01 * best, "{nine} us, at best {best}");
 }
 
-/// No CPU idles beside a CPU with two movable tasks, wherever other tasks are pinned (kSTEP's bug
+/// No CPU idles next to a CPU with two movable tasks, wherever other tasks are pinned (kSTEP's bug
 /// 9: an idle CPU that never pulls): each of five loops on four CPUs of unlike speed and load
 /// finishes within its share.
 #[test]
@@ -85,7 +86,7 @@ fn an_idle_cpu_pulls_where_others_are_kept_apart() {
 }
 
 /// The weight of one task hides no idle core from others (Wasted Cores, group imbalance): 64
-/// threads beside two of nice -20, on eight nodes of ten cores, all have a core to themselves.
+/// threads alongside two of nice -20, on eight nodes of ten cores, all have a core to themselves.
 #[test]
 fn a_heavy_loner_hides_no_idle_core() {
     let tasks = r#""loner": { "instance": 2, "priority": -20, "loop": -1, "run": 5000 },
@@ -95,7 +96,7 @@ fn a_heavy_loner_hides_no_idle_core() {
     assert!(most < 1.01 * 5000.0, "{most} us");
 }
 
-/// SCHED_IDLE yields at once: threads that sleep and work are as fast beside it as alone.
+/// SCHED_IDLE yields at once: threads that sleep and work are as fast alongside it as alone.
 #[test]
 fn sched_idle_is_in_nobodys_way() {
     let front = r#""front": { "instance": 2, "loop": -1, "run": 2000, "sleep": 5000 }"#;
@@ -105,8 +106,8 @@ fn sched_idle_is_in_nobodys_way() {
     assert!(beside < 1.02 * alone, "{beside} us, alone {alone}");
 }
 
-/// Three equal loops share two CPUs equally, whatever their weight: the two that share a CPU
-/// change.
+/// Three equal loops share two CPUs equally, whatever their weight: the two that share a CPU change
+/// over time.
 #[test]
 fn equal_threads_have_equal_parts_however_light_they_are() {
     for how in [
@@ -121,8 +122,8 @@ fn equal_threads_have_equal_parts_however_light_they_are() {
     }
 }
 
-/// A kernel thread of a CPU to which many loops are pinned has its turn there, though all of these
-/// loops are behind the tasks of other CPUs.
+/// A kernel thread of a CPU to which many loops are pinned gets its turn there, although all of
+/// these loops are behind the tasks of other CPUs.
 #[test]
 fn a_crowd_that_is_pinned_keeps_nobody_waiting() {
     let tasks = r#""pinned": { "instance": 30, "cpus": [0], "loop": -1, "run": 100000 },
@@ -136,9 +137,9 @@ fn a_crowd_that_is_pinned_keeps_nobody_waiting() {
     );
 }
 
-/// However far apart tasks of fast and slow CPUs may get before they change places, a wakeup does
-/// not wait for that, but at most for a turn (4 ms: a slice, to the next tick) of each of the 60
-/// others on two CPUs.
+/// Tasks of fast and slow CPUs may get far apart before they change places, but a wakeup does not
+/// wait for that. It waits at most for a turn (4 ms: a slice, rounded up to the next tick) of each
+/// of the 60 others on two CPUs.
 #[test]
 fn unfairness_between_clusters_delays_no_wakeup() {
     let tasks = r#""loop": { "instance": 40, "loop": -1, "run": 100000 },
@@ -149,7 +150,7 @@ fn unfairness_between_clusters_delays_no_wakeup() {
     assert!(late < 60.0 / 2.0 * 4000.0, "{late} us");
 }
 
-/// Of 61 threads on a CPU the SCHED_IDLE one also runs, before the kernel's watchdog ends the
+/// The SCHED_IDLE thread among 61 threads on a CPU also runs before the kernel's watchdog ends the
 /// scheduler.
 #[test]
 fn sched_idle_is_not_starved_until_the_watchdog_comes() {
@@ -160,7 +161,7 @@ fn sched_idle_is_not_starved_until_the_watchdog_comes() {
 
 /// Pinned loops cannot be taken by other CPUs: no idle CPU is woken up for them.
 #[test]
-fn who_may_not_move_wakes_no_idle_cpu() {
+fn a_task_that_may_not_move_wakes_no_idle_cpu() {
     let tasks = r#""loop": { "instance": 2, "cpus": [0], "loop": -1, "run": 5000 }"#;
     let result = run("smp-2x8", tasks, "equipoise");
     let in_vain = result["counters"][0]["balancing"]["newidle_calls"].as_f64();
@@ -205,9 +206,9 @@ fn cpu_time(result: &Value, task: &str, threads: std::ops::Range<u32>, us: f64) 
         .collect()
 }
 
-/// A thread that sleeps for 20 us after each 200 us gets its share beside threads that never sleep,
-/// whatever their nice level and the machine: 8 of 11 parts of a CPU, of which it asks for 0.65 to
-/// 0.74 (a sleep ends late by the timer's slack of 50 us). An earlier version gave it 0.06.
+/// A thread that sleeps for 20 us after each 200 us gets its share alongside threads that never
+/// sleep, whatever their nice level and the machine. Its share is 8/11 of a CPU, and it asks for
+/// 0.65 to 0.74 (a sleep ends late by the timer's slack of 50 us). An earlier version gave it 0.06.
 #[test]
 fn a_thread_that_sleeps_little_is_not_starved() {
     for (machine, cpus) in [
@@ -232,8 +233,8 @@ fn a_thread_that_sleeps_little_is_not_starved() {
     }
 }
 
-/// A task whose need steps up gets the frequency for it as fast as under EEVDF: its runtime since
-/// the wakeup counts at each tick, as work done and not as running time on a slow CPU.
+/// A task whose demand rises suddenly gets the frequency for it as fast as under EEVDF: its runtime
+/// since the wakeup counts at each tick, as work done and not as running time on a slow CPU.
 #[test]
 fn the_frequency_follows_a_task_that_runs_on() {
     let tasks = r#""ramp": { "loop": 2, "phases": {
@@ -246,8 +247,8 @@ fn the_frequency_follows_a_task_that_runs_on() {
     }
 }
 
-/// A thread alone runs on the fastest core, even if others are nearly as fast: a phone's prime
-/// core.
+/// A single thread runs on the fastest core, such as a phone's prime core, even if others are
+/// nearly as fast.
 #[test]
 fn a_thread_alone_has_the_prime_core() {
     let mine = takes("sm8250", HEAVY, "heavy");
@@ -255,8 +256,8 @@ fn a_thread_alone_has_the_prime_core() {
     assert!(mine < 1.02 * eevdf, "{mine} us, eevdf {eevdf}");
 }
 
-/// No equal loop waits for two rounds of the others: a CPU whose queue is behind takes no more
-/// tasks, and CPUs that take tasks from others give their own in return.
+/// Among equal loops, none waits for two rounds of the others: a CPU whose queue is behind takes no
+/// further tasks, and CPUs that take tasks from others give up their own in return.
 #[test]
 fn no_loop_waits_for_two_rounds_of_the_others() {
     let longest = |machine, loops, policy| {
@@ -274,8 +275,8 @@ fn no_loop_waits_for_two_rounds_of_the_others() {
 }
 
 /// When a real-time thread keeps a CPU, the threads that waited there share the other CPU. The
-/// thread becomes a real-time thread while it runs, as by `chrt`; sched_ext reports this by
-/// ops.disable() alone.
+/// thread becomes a real-time thread while it runs, as with `chrt`; sched_ext reports this only by
+/// ops.disable().
 #[test]
 fn no_thread_waits_for_a_cpu_that_a_real_time_thread_has() {
     let tasks = r#""rt": { "policy": "SCHED_FIFO", "cpus": [0], "delay": 100000, "loop": -1, "run": 1000 },
@@ -284,8 +285,7 @@ fn no_thread_waits_for_a_cpu_that_a_real_time_thread_has() {
     assert!(times.iter().all(|&time| time > 0.9), "{times:?} s of 4");
 }
 
-/// A crowd that is bound to half of the CPUs leaves the other half to the threads that may use it,
-/// which share it.
+/// A crowd that is bound to half of the CPUs leaves the other half to the threads that may use it.
 #[test]
 fn a_crowd_elsewhere_hides_no_thread_that_waits() {
     let tasks = r#""crowd": { "instance": 24, "cpus": [4, 5, 6, 7], "loop": -1, "run": 1000 },

@@ -1,4 +1,4 @@
-//! Loads during which CPUs go offline or are capped, through the command.
+//! Loads during which CPUs go offline or have their frequency capped, through the command.
 
 use crate::common::{json, run, text};
 use crate::rt_app::mean;
@@ -29,7 +29,7 @@ fn a_load_takes_longer_while_cpus_are_offline() {
     let offline = r#"{ "at": 1000, "cpus": [4, 5, 6, 7], "online": false }"#;
     let back = format!(r#"{offline}, {{ "at": 1000000, "cpus": [4, 5, 6, 7], "online": true }}"#);
     for policy in ["equipoise", "eevdf", "cfs"] {
-        // Eight seconds of work on four CPUs, and then on eight again.
+        // Eight seconds of work run on four CPUs, and later on eight again.
         for (timeline, expected) in [("", 1.0), (offline, 2.0), (&back, 1.5)] {
             let time = time("smp-8", policy, 8, timeline);
             let close = (time / expected - 1.0).abs() < 0.1;
@@ -51,7 +51,7 @@ fn a_load_takes_longer_on_capped_cpus() {
     }
 }
 
-/// Cortex-A15 at 200 of 2000 MHz have less capacity than Cortex-A7. `eevdf` notices.
+/// At 200 of 2000 MHz, Cortex-A15 have less capacity than Cortex-A7. `eevdf` notices that.
 #[test]
 fn a_heavy_thread_leaves_capped_cpus_in_linux() {
     let cap = r#"{ "at": 0, "cpus": [4, 5, 6, 7], "scaling_max_freq": 200000 }"#;

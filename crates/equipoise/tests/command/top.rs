@@ -1,4 +1,5 @@
-//! `equipoise top` on a computer made of files, whose scx_equipoise is a thread of the test.
+//! `equipoise top` on a computer that consists of files; a thread of the test plays its
+//! scx_equipoise.
 
 use crate::common::{command, json, run, stdout, text};
 use serde_json::json;
@@ -96,7 +97,7 @@ fn a_running_scheduler_says_what_it_does_and_costs() {
     serve(&at("run/scx/root/stats"), answer.to_string());
     let shown = json(&[once(root.path()), vec!["--format", "json"]].concat());
     assert_eq!(shown["title"], "scx_equipoise, policy hperf, 2 CPUs");
-    // Numbers are numbers, and null where the kernel does not tell.
+    // Numbers are numbers, and null where the kernel does not provide them.
     assert_eq!(shown["cpus"][0]["khz"], 2_000_000);
     assert!(shown["cpus"][1]["khz"].is_null());
     assert_eq!(shown["cpus"][1]["capacity"], 400);
@@ -113,7 +114,7 @@ fn a_running_scheduler_says_what_it_does_and_costs() {
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
-    // Zero counts and sums of times are left out.
+    // Zero counts and sums of times are omitted.
     assert!(
         !text.contains("too heavy") && !text.contains("these passes, ns"),
         "{text}"
@@ -121,7 +122,7 @@ fn a_running_scheduler_says_what_it_does_and_costs() {
 }
 
 #[test]
-fn who_is_no_terminal_is_told_of_once() {
+fn a_missing_terminal_is_one_message() {
     let root = computer();
     let output = command(&["top", "--root", root.path().to_str().unwrap()])
         .output()

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A trace of a run in `folder`, of the kind that its name gives.
+/// A trace of a run in `folder`, of the kind that its file name selects.
 fn trace(folder: &Path, machine: &str, workload: &str, policy: &str, name: &str) -> PathBuf {
     let path = folder.join(name);
     let mut args = vec!["compare", "--machine", machine, "--workload", workload];
@@ -66,8 +66,8 @@ fn trace_cmd_reads_what_the_text_says() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // Power, idle states, frequencies and every class; other tests' traces have a scheduler's
-    // prints.
+    // The trace has power, idle states, frequencies and every class; traces of other tests have a
+    // scheduler's prints.
     let every_class = root().join("crates/lab/tests/decisions/every-class.json");
     for (machine, workload) in [
         ("snb-laptop", "mixed"),
@@ -113,7 +113,7 @@ fn perfetto_s_classes_read_all_of_it() {
         .map(|name| trace(folder.path(), "snb-laptop", "mixed", "schedutil", name));
     let found = read(&python, "perfetto_reads.py", &[proto.to_str().unwrap()]);
     assert_eq!(found["unknown"], 0);
-    // The text has as many events of each kind.
+    // The text has the same number of events of each kind.
     let plain = std::fs::read_to_string(plain).unwrap();
     let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
     for (.., kind, _) in plain.lines().filter_map(parsed) {
@@ -131,7 +131,7 @@ fn perfetto_s_classes_read_all_of_it() {
     ] {
         assert_eq!(found["events"][kind], kinds[kind], "{kind}");
     }
-    // A switch is in the same place as in the text.
+    // A switch is at the same position as in the text.
     let switch = &found["switches"][1000];
     let ns = switch[0].as_u64().unwrap();
     let time = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
@@ -159,7 +159,7 @@ fn perfetto_s_classes_read_all_of_it() {
     let joules = result["counters"][0]["energy_j"].as_f64().unwrap();
     let traced = found["last"]["Energy"].as_f64().unwrap() / 1e3;
     assert!((traced / joules - 1.0).abs() < 0.001, "{traced} {joules}");
-    // Chrome's has as many decisions, and frequency as a counter.
+    // Chrome's trace has the same number of decisions, and frequency as a counter.
     let chrome: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
     let decisions = chrome.as_array().unwrap().iter();
     let decisions = decisions.filter(|event| event["cat"] == "decision");

@@ -24,7 +24,7 @@ fn args<'a>(
 fn line<'a>(text: &'a str, goal: &str) -> &'a str {
     let start = format!("{goal}: ");
     let found = text.lines().find(|line| line.starts_with(&start));
-    found.unwrap_or_else(|| panic!("no line of {goal} in {text}"))
+    found.unwrap_or_else(|| panic!("no line about {goal} in {text}"))
 }
 
 fn entry<'a>(result: &'a Value, policy: &str, metric: &str) -> &'a Value {
@@ -49,7 +49,7 @@ fn each_goal_has_a_winner_and_its_price() {
     for goal in ["Latency", "Throughput", "Fairness"] {
         assert!(verdict.contains(&line(&text, goal)), "{text}");
     }
-    // Linux 3.9 cannot give busy loops equal parts of every CPU's time on such a machine.
+    // On such a machine, Linux 3.9 cannot give busy loops equal shares of the CPUs' time.
     let busy = ["cfs", "hperf"];
     let text = stdout(&args(
         "odroid-xu3",
@@ -77,7 +77,7 @@ fn each_goal_has_a_winner_and_its_price() {
         &["--goal", "latency"],
     ));
     assert!(
-        none.contains("Latency: this workload has no measure of it."),
+        none.contains("Latency: this workload has no measure for this goal."),
         "{none}"
     );
 }
@@ -164,7 +164,7 @@ fn missed_periods_are_counted_and_response_times_grow_with_them() {
     let result = json(&args("smp-2", file, &["cfs"], &["--format", "json"]));
     let of = |metric: &str, what: &str| entry(&result, "cfs", metric)[what].as_f64().unwrap();
     assert_eq!(of("late/missed", "mean"), 100.0);
-    // It is 5 ms later each time.
+    // Each time it is later by another 5 ms.
     let (first, last) = (of("late/response", "min"), of("late/response", "max"));
     assert!((14_990.0..15_100.0).contains(&first), "{first}");
     assert!(last > 300_000.0, "{last}");
@@ -177,7 +177,7 @@ const WAKES: &str = r#"{ "global": { "duration": 1 }, "tasks": {
     "timer": { "cpus": [1], "run": 100, "resume": "wakes", "timer": { "ref": "unique", "period": 20000 } } } }"#;
 
 #[test]
-fn who_waits_for_another_has_a_wakeup_latency_too() {
+fn a_thread_that_waits_for_another_has_a_wakeup_latency_too() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("wakes.json");
     std::fs::write(&file, WAKES).unwrap();
@@ -202,7 +202,7 @@ const CHAIN: &str = r#"{ "global": { "duration": 1 }, "tasks": {
     "render": { "suspend": "render", "run": 15000 } } }"#;
 
 #[test]
-fn who_is_woken_by_another_misses_the_period_of_the_chain() {
+fn a_thread_woken_by_another_misses_the_period_of_the_chain() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("chain.json");
     std::fs::write(&file, CHAIN).unwrap();
@@ -222,7 +222,8 @@ fn who_is_woken_by_another_misses_the_period_of_the_chain() {
 
 #[test]
 fn a_price_is_a_number_that_is_worse() {
-    // Under equipoise most runs' longest wakeup latency of `decoder` is longer, that of all runs is not.
+    // Under `equipoise` the longest wakeup latency of `decoder` is longer in most runs, but the longest
+    // of all runs is not.
     let said = stdout(&args(
         "smp-8",
         "mixed",
@@ -278,9 +279,9 @@ fn comma_separated_values_have_every_run() {
 fn joules_at_full_speed_and_at_the_loads_are_told_apart() {
     let args = |policies| args("snb-laptop", "audio:duration=300ms", policies, &[]);
     let text = stdout(&args(&["cfs", "schedutil"]));
-    let says = "kept every CPU's frequency";
+    let says = "kept every CPU at its highest frequency";
     assert!(
-        text.contains(&format!("energy: cfs {says}, schedutil did not")),
+        text.contains(&format!("energy: cfs {says} and schedutil did not")),
         "{text}"
     );
     let text = stdout(&args(&["schedutil", "schedutil-cfs"]));

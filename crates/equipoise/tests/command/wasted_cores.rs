@@ -16,7 +16,8 @@ fn cells<'a>(result: &'a Value, block: &str, row: &str) -> Vec<(&'a str, f64)> {
         .collect()
 }
 
-/// Without a fix CPUs idle for seconds beside waiting tasks; in today's Linux and in ours they do not.
+/// Without the fixes, CPUs idle for seconds while tasks wait; under today's Linux and our policies
+/// they do not.
 #[test]
 fn only_the_scheduler_with_the_bugs_wastes_cores() {
     let result = json(&[
@@ -43,7 +44,7 @@ fn only_the_scheduler_with_the_bugs_wastes_cores() {
             "{block}: {waste:?}"
         );
     }
-    // An eighth of the cores is left.
+    // An eighth of the cores remains.
     let time = cells(result, "Missing domains", "lu, 64 threads");
     assert!((7.0..9.0).contains(&(time[0].1 / time[1].1)), "{time:?}");
 }

@@ -2,7 +2,8 @@
 
 use crate::common::{command, files, root, text};
 
-/// Standard output of the command in a terminal of `columns`; no line may be longer.
+/// Runs the command in a terminal of `columns` and returns its standard output, in which no line
+/// may be longer.
 fn fits(columns: usize, args: &[&str]) -> String {
     let output = command(args)
         .env("COLUMNS", columns.to_string())
@@ -17,7 +18,7 @@ fn fits(columns: usize, args: &[&str]) -> String {
     shown
 }
 
-/// One row of each experiment: its columns and remarks are those of all its rows.
+/// One row of each experiment is enough: its columns and remarks are those of all rows.
 #[test]
 fn every_experiment_fits_the_terminal() {
     let rows = [

@@ -1,5 +1,5 @@
-//! Bounds of a worker's reports: CPUs that the machine has, times that do not go back, samples of
-//! existing metrics, names that are safe for a terminal. Reports within these bounds are believed.
+//! Checks a worker's reports: their CPUs exist, their times do not go back, their samples are of
+//! existing metrics, and their names are safe for a terminal. Reports that pass are accepted.
 
 use crate::runs::{Case, TIME_LIMIT_NS};
 use machine::CpuMask;
@@ -41,7 +41,7 @@ impl<'c, 't> Expected<'c, 't> {
         samples + self.case.machine.cpus.len() * OF_A_CPU + OTHER
     }
 
-    /// Passes events on.
+    /// The receiver to which events are passed on.
     pub fn events(&mut self, mut events: &[u8]) -> Checked {
         while !events.is_empty() {
             let ((now, cpu, event), rest): ((u64, u32, Event<'_>), _) =
@@ -111,7 +111,7 @@ impl<'c, 't> Expected<'c, 't> {
         expect(outcome.simulated_ns <= TIME_LIMIT_NS, "a time")?;
         expect(outcome.recorder.is_of(metrics), "samples")?;
         for of_cpus in [&counters.irq_ns, &counters.busy_ns, &counters.overhead_ns] {
-            // No CPU does two things at a time; sums of these are shown.
+            // No CPU does two things at a time. Sums of these times are shown.
             let bounded = of_cpus.iter().all(|&ns| ns <= TIME_LIMIT_NS);
             expect(of_cpus.len() == cpus && bounded, "times of CPUs")?;
         }

@@ -24,9 +24,9 @@ pub struct Recipe {
 /// A machine or a workload.
 #[derive(Clone, Serialize, Deserialize)]
 pub enum Described {
-    /// By its name or path, as the command line has it.
+    /// Given by its name or path, as on the command line.
     Named(String),
-    /// By a text.
+    /// Given by a text.
     Text {
         /// Its name.
         name: String,
@@ -40,7 +40,7 @@ pub enum Described {
 }
 
 impl Recipe {
-    /// Of the files read so far, those to which names in it refer.
+    /// The files read so far to which names in the text refer.
     fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut files = input::kept();
         files.retain(|(path, _)| {
@@ -110,14 +110,14 @@ pub struct Request {
     pub run: u32,
     pub count: u32,
     pub seed: u64,
-    /// Does it report its events?
+    /// Should it report its events?
     pub traced: bool,
 }
 
 /// A report of a run: events, and its end.
 #[derive(Serialize, Deserialize)]
 pub enum Reply<'a> {
-    /// Time, CPU and event each, one after another.
+    /// The time, CPU and event of each, one after another.
     Events(&'a [u8]),
     Done(Box<Outcome>),
     Failed(Failed),

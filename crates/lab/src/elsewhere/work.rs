@@ -36,7 +36,7 @@ fn serve() -> io::Result<()> {
     let Some(job) = receive(&mut control)? else {
         return Ok(());
     };
-    let job: Job = decode(&job).ok_or_else(|| io::Error::other("this is no job"))?;
+    let job: Job = decode(&job).ok_or_else(|| io::Error::other("this is not a job"))?;
     if job.uncaged {
         native::run_uncaged();
     }
@@ -58,14 +58,15 @@ fn serve() -> io::Result<()> {
     };
     simulator::prepare_cage()?;
     while let Some(request) = receive(&mut control)? {
-        let request = decode(&request).ok_or_else(|| io::Error::other("this is no request"))?;
+        let request = decode(&request).ok_or_else(|| io::Error::other("this is not a request"))?;
         // SAFETY: this process has one thread.
         match unsafe { libc::fork() } {
             -1 => return Err(io::Error::last_os_error()),
             0 => {
                 drop(control);
                 let status = i32::from(run(&case, &globals, request).is_err());
-                // SAFETY: always. The parent's exit handlers must not run twice.
+                // SAFETY: `_exit()` has no preconditions. The parent's exit handlers must not run
+                // twice.
                 unsafe { libc::_exit(status) };
             }
             child => {
@@ -84,7 +85,7 @@ fn wait(child: libc::pid_t, control: &UnixStream) -> io::Result<u8> {
     let ends = pidfd_open(pid, PidfdFlags::empty())?;
     let mut both = [
         PollFd::new(&ends, PollFlags::IN),
-        // Hangups are reported without being requested.
+        // poll(2) reports hangups without being asked.
         PollFd::from_borrowed_fd(control.as_fd(), PollFlags::empty()),
     ];
     while both.iter().all(|one| one.revents().is_empty()) {
@@ -97,7 +98,7 @@ fn wait(child: libc::pid_t, control: &UnixStream) -> io::Result<u8> {
         std::process::exit(0);
     }
     let mut status = 0;
-    // SAFETY: `status` is written.
+    // SAFETY: the call writes only `status`.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     let code = match libc::WIFSIGNALED(status) {
         true => 128 + libc::WTERMSIG(status),

@@ -129,7 +129,7 @@ struct RowFile {
     published: BTreeMap<Stat, Spanned<Vec<Spanned<toml::Value>>>>,
 }
 
-/// The file being read, for what has to be said about it.
+/// The file being read, for messages about it.
 struct Reader<'a> {
     file: &'a str,
     text: &'a str,
@@ -140,7 +140,7 @@ impl Reader<'_> {
         Box::new(BadInput::at(self.file, self.text, at, message, expected))
     }
 
-    /// Looks `name` up with `find`; an error is reported at this place in this file.
+    /// Looks up `name` with `find`. An error is reported at this place in the file.
     fn find<T>(&self, name: &Spanned<String>, find: impl Fn(&str) -> Result<T>) -> Result<T> {
         find(name.get_ref())
             .map_err(|error| self.bad(name.span(), error.message(), error.expected()))
@@ -218,7 +218,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Does `machine` have the nodes that a block's workloads are kept to?
+    /// Checks that `machine` has the nodes to which a block's workloads are bound.
     fn nodes(&self, nodes: &Spanned<String>, machine: &Machine) -> Result<()> {
         match machine.cpus_of_nodes(nodes.get_ref()) {
             Ok(_) => Ok(()),
@@ -266,7 +266,7 @@ impl Reader<'_> {
             return Err(self.bad(
                 row.unit.span(),
                 "the metric has another unit",
-                &format!("expected {unit}, the published numbers in it"),
+                &format!("expected {unit}, with the published numbers in this unit"),
             ));
         }
         let mut published = BTreeMap::new();
@@ -292,8 +292,8 @@ impl Reader<'_> {
         })
     }
 
-    /// `text`, a value of the file, with empty lines before it: messages about it have the file's
-    /// lines.
+    /// `text`, a value of the file, with empty lines before it, so that messages about it have the
+    /// file's line numbers.
     fn with_lines(&self, text: &Spanned<String>) -> String {
         let (before, own) = (&self.text[..text.span().start], &self.text[text.span()]);
         let quotes = own.trim_start_matches(['\'', '"']);
@@ -308,7 +308,7 @@ impl Reader<'_> {
         })
     }
 
-    /// For each column the number, where it is of the published ones (`columns`).
+    /// The number of each column, if the column is among the published ones (`columns`).
     fn cells(
         &self,
         cells: &Spanned<Vec<Spanned<toml::Value>>>,

@@ -10,7 +10,7 @@ const MAX_TASKS: usize = 8;
 const MAX_INSTANCES: u32 = 4;
 const MAX_PHASES: usize = 3;
 const MAX_EVENTS: usize = 4;
-/// The longest time that a thread would take alone on the fastest CPU, if the load is to end, us.
+/// The longest time that a thread of a finite load may take alone on the fastest CPU, us.
 const MAX_THREAD_US: u64 = 400_000;
 /// Limits of an event's time, us.
 const TIMES_US: (u64, u64) = (20, 200_000);
@@ -19,9 +19,9 @@ const TIMES_US: (u64, u64) = (20, 200_000);
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
     pub tasks: Vec<Task>,
-    /// Its threads run for a second, in endless loops; otherwise each ends by itself.
+    /// Whether its threads run for a second in endless loops; otherwise each thread ends by itself.
     pub endless: bool,
-    /// It may have real-time threads.
+    /// Whether it may have real-time threads.
     pub realtime: bool,
 }
 
@@ -29,7 +29,7 @@ pub struct Load {
 pub struct Task {
     pub instances: u32,
     pub class: Class,
-    /// The CPUs that it may use; empty: all.
+    /// The CPUs that it may use; empty for all.
     pub cpus: Vec<usize>,
     pub delay_us: u64,
     pub phases: Vec<Phase>,
@@ -52,7 +52,7 @@ pub struct Phase {
 pub enum Event {
     Run(u64),
     Sleep(u64),
-    /// A timer of this period.
+    /// A timer with this period.
     Timer(u64),
 }
 
@@ -92,7 +92,7 @@ impl Load {
         load
     }
 
-    /// This load with one to three changes; `other` may lend a task.
+    /// A copy of this load with one to three changes; one of them may copy a task from `other`.
     pub fn mutated(&self, rng: &mut Rng, cpus: usize, other: &Load) -> Load {
         let mut load = self.clone();
         for _ in 0..=rng.below(3) {
@@ -136,7 +136,7 @@ impl Load {
         }
     }
 
-    /// Every phase lets time pass, and if the load is to end, each thread ends early enough.
+    /// Does every phase let time pass and, in a finite load, does each thread end early enough?
     fn fit(&mut self) {
         let endless = self.endless;
         for task in &mut self.tasks {
@@ -183,7 +183,7 @@ impl Load {
         })
     }
 
-    /// Each of the loads that are simpler by one step, the largest steps first.
+    /// The loads that are simpler by one step, largest steps first.
     pub fn simpler(&self) -> Vec<Load> {
         let mut all = Vec::new();
         let mut add = |change: &dyn Fn(&mut Load)| {

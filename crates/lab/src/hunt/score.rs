@@ -11,13 +11,13 @@ use workload::Workload;
 /// The measure by which a scheduler is worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// The progress of a thread, which gets less than it is entitled to.
+    /// The progress of a thread that gets less than it is entitled to.
     Share,
     /// The longest time for which a thread waits for a CPU.
     Wait,
     /// The time until all threads have ended.
     Time,
-    /// The energy until then.
+    /// The energy until all threads have ended.
     Energy,
 }
 
@@ -39,7 +39,7 @@ impl By {
 /// The other side of a comparison.
 #[derive(Clone)]
 pub enum Against {
-    /// Another one.
+    /// Another scheduler.
     Scheduler(Box<Scheduler>),
     /// The shortest possible time.
     Limit,
@@ -51,31 +51,31 @@ pub struct Question<'a> {
     pub scheduler: &'a Scheduler,
     /// The other side of the comparison.
     pub against: &'a Against,
-    /// The criterion.
+    /// The measure.
     pub by: By,
     /// May loads have real-time threads?
     pub realtime: bool,
-    /// The base of the loads' and the runs' seeds.
+    /// The seed from which those of loads and runs derive.
     pub seed: u64,
-    /// Starts the processes of schedulers in C.
+    /// The function that starts the processes of schedulers in C.
     pub start: &'a Start,
-    /// When it becomes true, everything is abandoned.
+    /// When it becomes true, the search is abandoned.
     pub stop: &'a AtomicBool,
 }
 
-/// Waits below this count as this, ns: the difference between two short waits does not matter.
+/// Shorter waits count as this, ns, because the difference between two short waits does not matter.
 const SHORT_WAIT_NS: f64 = 1e6;
-/// A thread's progress matters from this part of a CPU on.
+/// The smallest progress of a thread that matters, as a share of a CPU.
 const LEAST_SHARE: f64 = 0.01;
-/// Progress below this part of a CPU counts as this, so that the factor is finite.
+/// Lower progress counts as this share of a CPU, so that the factor is finite.
 const NO_SHARE: f64 = 0.001;
 /// The factor of a scheduler that was stopped, as by the watchdog.
 const STOPPED: f64 = 1000.0;
 
 impl Question<'_> {
-    /// By how many times the scheduler does worse on `text` than what it is compared with, over
-    /// `runs` runs; `None` if this does not apply, or the hunt is over. `limit_s` is the shortest
-    /// possible time.
+    /// How many times worse the scheduler does on `text` than its opponent, over `runs` runs;
+    /// `None` if the measure does not apply or the hunt is over. `limit_s` is the shortest possible
+    /// time.
     pub fn factor(
         &self,
         machine: &Machine,
@@ -193,7 +193,7 @@ enum Found {
 struct Progress {
     /// Time on CPUs, in seconds of the fastest, by second.
     share: f64,
-    /// The part of the time for which it ran, on any CPU, or waited for one.
+    /// The fraction of the time for which it was runnable.
     runnable: f64,
     /// 0: a real-time thread.
     weight: f64,
@@ -206,10 +206,10 @@ fn is_stopped(failure: &Failure) -> bool {
     matches!(failure.error, simulator::Error::SchedulerExit { .. })
 }
 
-/// By how many times a thread got less than from the other scheduler, where that gave it no more
-/// than it is entitled to and it asked for as much: a thread that never waits loses nothing, though
-/// its work may take longer where the clock frequency is lower. Which of several real-time threads
-/// runs is not up to these schedulers.
+/// How many times less progress a thread made than under the other scheduler, counting only
+/// progress to which it is entitled and for which it asked. A thread that never waits loses
+/// nothing, although its work may take longer at a lower clock frequency. Real-time threads do not
+/// count, because these schedulers do not choose among them.
 fn worst_share(machine: &Machine, own: &[Progress], other: &[Progress]) -> f64 {
     // A thread that is not switched after it set its nice value shows the default weight.
     let known = |(own, other): (&Progress, &Progress)| Progress {
@@ -230,9 +230,9 @@ fn worst_share(machine: &Machine, own: &[Progress], other: &[Progress]) -> f64 {
     threads.filter_map(factor).fold(0.0, f64::max)
 }
 
-/// The time to which the threads are entitled: real-time threads to what they get, the others to CPU time in
-/// proportion to their weights, and none to more than one CPU. A thread that leaves some of its part
-/// leaves it unused, so this is no more than what a fair scheduler would give.
+/// The time to which each thread is entitled. Real-time threads are entitled to what they get, and the
+/// others to CPU time in proportion to their weights, but no thread to more than one CPU. The unused part of
+/// a thread's time is not redistributed, so a fair scheduler would give at least this.
 fn entitled(machine: &Machine, threads: &[Progress]) -> Vec<f64> {
     let cpus = machine.all_cpus();
     let busy = |cpu: usize| machine.siblings(cpu).count();
@@ -244,7 +244,7 @@ fn entitled(machine: &Machine, threads: &[Progress]) -> Vec<f64> {
     let mut open: Vec<usize> = (0..threads.len())
         .filter(|&nr| threads[nr].weight > 0.0)
         .collect();
-    // Those whose part would be more than a CPU get one, and the others share the rest.
+    // A thread whose part would exceed a CPU gets one CPU, and the others share the rest.
     loop {
         let weights: f64 = open.iter().map(|&nr| threads[nr].weight).sum();
         let part = |nr: usize| left * threads[nr].weight / weights;
@@ -265,7 +265,7 @@ fn entitled(machine: &Machine, threads: &[Progress]) -> Vec<f64> {
 
 /// Follows each thread of a run.
 struct Observer {
-    /// By CPU: its speed, of the fastest; and the thread that runs, and since when.
+    /// By CPU: its speed relative to the fastest, the running thread, and the start of its turn.
     speeds: Vec<f64>,
     running: Vec<Option<(usize, u64)>>,
     threads: Vec<Thread>,
@@ -274,7 +274,7 @@ struct Observer {
 
 #[derive(Clone, Default)]
 struct Thread {
-    /// It belongs to the load.
+    /// Whether it belongs to the load.
     counts: bool,
     work: f64,
     runnable: u64,
@@ -346,7 +346,7 @@ impl Observer {
         threads.map(|thread| thread.longest_wait).max().unwrap_or(0) as f64
     }
 
-    /// Adds what each thread got, of one of `runs` runs, to the mean.
+    /// Adds what each thread got in one of `runs` runs to the mean.
     fn add_to(&self, mean: &mut Vec<Progress>, runs: u32) {
         let threads: Vec<&Thread> = self.threads.iter().filter(|thread| thread.counts).collect();
         mean.resize(mean.len().max(threads.len()), Progress::default());
@@ -457,7 +457,8 @@ mod tests {
         content[2].runnable = 0.25;
         content[3].runnable = 0.25;
         assert!(worst_share(&machine, &content, &fair) <= 1.0);
-        // One of nice 10 that has a CPU from the beginning, and so was not seen to set that.
+        // A thread of nice 10 has a CPU from the beginning, so the trace does not show that it set
+        // its nice value.
         let (mut light, mut alone) = (fair, shares([0.9, 0.5, 0.5, 0.1]));
         light[0] = Progress {
             share: 0.1,

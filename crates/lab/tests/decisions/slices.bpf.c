@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Features that our own scheduler does not use: slices that end, the global queue, the kernel's own choice of an
- * idle CPU.
+/*
+ * A scheduler with features that our own schedulers do not use: slices that end, the global queue, and the kernel's
+ * own choice of an idle CPU.
  */
 #include <scx/common.bpf.h>
 

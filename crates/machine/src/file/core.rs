@@ -10,7 +10,7 @@ use toml::Spanned;
 const CAPACITY: RangeInclusive<u32> = 1..=65_536;
 /// The capacity of the fastest CPUs in today's kernels (`SCHED_CAPACITY_SCALE`).
 const FULL_CAPACITY: f64 = 1024.0;
-/// The most hardware threads of a core (POWER8's eight).
+/// The largest number of hardware threads of a core (POWER8 has eight).
 pub(super) const MAX_THREADS: usize = 8;
 /// The frequency for which the typical costs hold, kHz.
 const USUAL_KHZ: f64 = 3e6;
@@ -104,7 +104,7 @@ impl Reader<'_> {
             if kind(core).1 != kind(first).1 {
                 return self.bad(
                     at(core.capacity.as_ref().map(Spanned::span)),
-                    "some core types have a capacity, others none".to_owned(),
+                    "some core types have a capacity and others have none".to_owned(),
                     "expected capacity on all core types or on none",
                 );
             }

@@ -8,9 +8,9 @@ use crate::{CoreType, CpuMask, Cpufreq, Governor, Opp, Preference};
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
-/// From 1 MHz to 10 GHz: other values are probably in the wrong unit.
+/// The valid range, 1 MHz to 10 GHz; other values are probably in the wrong unit.
 const KHZ: RangeInclusive<u32> = 1_000..=10_000_000;
-/// From 0.1 V to 5 V, likewise.
+/// The valid range of voltages, 0.1 V to 5 V, likewise.
 const MICROVOLT: RangeInclusive<u32> = 100_000..=5_000_000;
 
 impl Reader<'_> {
@@ -57,7 +57,7 @@ impl Reader<'_> {
             (Some(file), None) => {
                 return self.bad(
                     file.span(),
-                    "a [cpufreq] section, but no core type has OPPs".to_owned(),
+                    "there is a [cpufreq] section, but no core type has OPPs".to_owned(),
                     "expected [[core.NAME.opp]]",
                 );
             }
@@ -110,7 +110,7 @@ impl Reader<'_> {
                 if let Some(preference) = &file.energy_performance_preference {
                     return self.bad(
                         preference.span(),
-                        "a preference, but no processor that follows it".to_owned(),
+                        "there is a preference, but no processor that follows it".to_owned(),
                         "expected governor = \"hwp\" or \"amd-pstate\"",
                     );
                 }
@@ -244,7 +244,7 @@ cpus = "0-1"
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn errors_name_their_line() {
         let opps =
             &GOOD[GOOD.find("[[core.big.opp]]").unwrap()..GOOD.find("[core.little]").unwrap()];
         let cpufreq = &GOOD[GOOD.find("[cpufreq]").unwrap()..GOOD.find("[[package]]").unwrap()];

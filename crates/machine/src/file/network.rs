@@ -50,7 +50,7 @@ mod tests {
     use crate::Machine;
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn errors_name_their_line() {
         let good = include_str!("../../machines/hikey-6220.toml");
         for (key, to, says) in [
             ("link_kbit", "0", "expected 1 to"),

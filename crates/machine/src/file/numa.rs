@@ -35,7 +35,7 @@ impl Reader<'_> {
                         format!("expected {} to {}", REMOTE.start(), REMOTE.end())
                     }
                     _ if file.get_ref()[b].get_ref()[a] != distance => {
-                        "expected the same both ways".to_owned()
+                        "expected the same distance in both directions".to_owned()
                     }
                     _ => continue,
                 };
@@ -55,7 +55,7 @@ impl Reader<'_> {
         {
             return self.bad(
                 file.span(),
-                format!("the packages within {level} of one another overlap"),
+                format!("the groups of packages within a distance of {level} overlap"),
                 "expected distances that make groups of packages, and groups of groups",
             );
         }

@@ -12,7 +12,7 @@ const USUAL_HZ: [u32; 13] = [
 /// A capacity that differs from the speed by this factor is in another unit, or has a digit too
 /// many.
 const WRONG: f64 = 10.0;
-/// A factor that may be meant, but rarely is: TC2's, which are measured, differ by 1.2.
+/// A factor that may be intended but rarely is: TC2's values, which are measured, differ by 1.2.
 const ODD: f64 = 2.0;
 /// A switch or wakeup that takes this long, ns, was measured with tracing, or is in another unit.
 const SLOW_NS: u64 = 100_000;
@@ -57,7 +57,7 @@ impl Reader<'_> {
             let times = off.max(1.0 / off);
             let message = || {
                 format!(
-                    "`{}` has a capacity of {} and {speed:.3} of the fastest cores' speed: {times:.1} times off",
+                    "`{}` has a capacity of {} but {speed:.3} of the fastest cores' speed, a factor of {times:.1} apart",
                     core.name,
                     at.get_ref()
                 )
@@ -156,7 +156,7 @@ cpus = "2-3"
     }
 
     #[test]
-    fn what_is_odd_is_a_warning_with_its_line() {
+    fn implausible_values_are_warnings_with_their_lines() {
         assert!(
             Machine::parse("f.toml", HYBRID)
                 .unwrap()

@@ -6,11 +6,11 @@ use crate::{CorePower, CoreType, PartIdle, PartPower, Power, PowerLimit, Turbo};
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
-/// Up to 10 kW: other values are probably in the wrong unit.
+/// The limit on powers, 10 kW; larger values are probably in the wrong unit.
 const MW: RangeInclusive<u32> = 0..=10_000_000;
-/// Up to 1 J, likewise.
+/// The limit on energies, 1 J, likewise.
 const ENTRY_UJ: RangeInclusive<u32> = 0..=1_000_000;
-/// The default, of Sandy Bridge (machines/snb-ep-2s.toml).
+/// The default, which is that of Sandy Bridge (machines/snb-ep-2s.toml).
 const SMT_DYNAMIC: f64 = 1.357;
 const PJ_PER_UJ: u64 = 1_000_000;
 
@@ -154,7 +154,7 @@ impl Reader<'_> {
         if khz.iter().any(|list| list.is_empty() || !falls(list)) {
             return self.bad(
                 file.khz.span(),
-                "these are not frequencies for one, two, ... active cores".to_owned(),
+                "these are not frequencies for one, two and more active cores".to_owned(),
                 "expected at least one for each core type, none higher than the one before it",
             );
         }
@@ -199,7 +199,7 @@ impl Reader<'_> {
         }))
     }
 
-    /// As [`Reader::cost`], and not 0.
+    /// As [`Reader::cost`], but not 0.
     fn time(&self, value: &Spanned<u64>, unit_ns: u64) -> Result<u64> {
         match self.cost(value, unit_ns) {
             0 => self.bad(value.span(), "this is 0".to_owned(), "expected a time"),
@@ -291,7 +291,7 @@ threads = 2
         let power = core.power.unwrap();
         let thread = |opp, busy| power.thread_mw(core, opp, busy, 2);
         assert_eq!((thread(1, 1), thread(1, 2)), (8000, 6000));
-        // Half the frequency at 0.8 of the voltage.
+        // Half the frequency at 0.8 times the voltage.
         assert_eq!((thread(0, 1), thread(0, 2)), (2560, 1920));
         assert_eq!(
             (power.static_mw(core, 0), power.static_mw(core, 1)),
@@ -315,7 +315,7 @@ threads = 2
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn errors_name_their_line() {
         let section =
             |from: &str, to: &str| &GOOD[GOOD.find(from).unwrap()..GOOD.find(to).unwrap()];
         let core = section("[core.big.power]", "[[core.big.idle]]");

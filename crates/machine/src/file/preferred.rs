@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 const PRIORITY: RangeInclusive<u32> = 0..=255;
 
 impl Reader<'_> {
-    /// By CPU; 0 for offline ones.
+    /// The priorities by CPU; 0 for offline CPUs.
     pub(super) fn priorities(
         &self,
         preferred: &Option<PreferredFile>,
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn errors_name_their_line() {
         for (priority, says) in [
             ("\"0-1\" = 7", "CPU 2 has no priority"),
             ("\"0-2\" = 7, \"1\" = 8", "CPU 1 has two priorities"),

@@ -9,7 +9,7 @@ use toml::Spanned;
 
 /// A larger cost or latency is probably in the wrong unit.
 const MAX_COST_NS: u64 = 1_000_000_000;
-/// The range of the kernel's CONFIG_HZ, generously.
+/// A generous range for the kernel's CONFIG_HZ.
 const HZ: RangeInclusive<u32> = 10..=10_000;
 
 pub(super) type Result<T> = std::result::Result<T, Box<BadInput>>;
@@ -44,7 +44,7 @@ impl<'a> Reader<'a> {
         )))
     }
 
-    /// Keeps an error, so that the rest of the file is checked, too.
+    /// Records an error, so that the rest of the file is checked, too.
     pub(super) fn keep<T>(&self, result: Result<T>) -> Option<T> {
         result
             .map_err(|bad| self.errors.borrow_mut().push(*bad))
@@ -64,7 +64,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Warns about the odd text `at`.
+    /// Warns about the implausible text `at`.
     pub(super) fn warn(&self, at: Range<usize>, message: String) {
         let bad = BadInput::at(self.file, self.text, at, message, "");
         self.warnings.borrow_mut().push(bad.message().to_owned());
@@ -136,7 +136,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// `value`. One outside of `range` is an error, and the nearest that is inside continues.
+    /// `value`, which must be in `range`. If it is not, that is an error, and the nearest value
+    /// inside is used from then on.
     pub(super) fn within(
         &self,
         value: &Spanned<u32>,
@@ -252,7 +253,7 @@ cpus = "2-4"
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn errors_name_their_line() {
         let a7 = "cpus = \"2-4\"";
         for (from, to, says) in [
             ("hz = 100", "hz = 0", "expected 10 to 10000"),
@@ -314,7 +315,7 @@ cpus = "2-4"
     }
 
     #[test]
-    fn what_nobody_gives_is_usual() {
+    fn missing_costs_have_typical_values() {
         let text = GOOD
             .replace("hz = 100", "")
             .replacen("wakeup_ns = 2\n", "", 1);
@@ -326,13 +327,13 @@ cpus = "2-4"
             .map(|core| &core.usual_costs[..])
             .collect();
         assert_eq!(usual, [&[][..], &["wakeup_ns"]]);
-        // By the speed: an A7 takes 33.5 / 16.47 times as long as an A15.
+        // The factor is that of the speeds: an A7 takes 33.5 / 16.47 times as long as an A15.
         assert_eq!(machine.core_types[1].costs.wakeup_ns, 2_000);
         assert_eq!(machine.core_types[1].costs.tick_ns, 5);
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_keys_are_named() {
         for (from, says) in [
             ("name = \"tc2\"", "name"),
             ("cpus = \"2-4\"", "cpus"),

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
-/// L1 to L4.
+/// The cache levels, L1 to L4.
 const CACHE_LEVEL: RangeInclusive<u32> = 1..=4;
-/// Up to 16 GiB: other values are probably in the wrong unit.
+/// The limit on cache sizes, 16 GiB; larger values are probably in the wrong unit.
 const SIZE_KIB: RangeInclusive<u32> = 1..=16 << 20;
 
 /// The maximum number of levels in a scheduler's tables (`MAX_LEVELS` in scheduler/intf.h).
@@ -134,7 +134,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Checks that the only CPUs missing in `cpus` are the `offline` ones.
+    /// Checks that only the `offline` CPUs are missing in `cpus`.
     fn numbered(
         &self,
         mut cpus: Vec<Option<Cpu>>,
@@ -254,7 +254,7 @@ impl Reader<'_> {
         Ok(cores)
     }
 
-    /// The caches of a package whose CPUs are `span`.
+    /// The caches of the package with the CPUs `span`.
     fn caches(&self, package: &PackageFile, span: &CpuMask) -> Result<Vec<Cache>> {
         let mut caches: Vec<Cache> = Vec::new();
         for CacheFile {
@@ -318,7 +318,7 @@ impl Reader<'_> {
             let mut left = *cluster;
             while let Some(cpu) = left.first() {
                 let of_cpu = caches.iter().filter(|cache| cache.cpus.contains(cpu));
-                // A first-level cache alone does not show what cores share.
+                // A first-level cache alone does not show which caches the cores share.
                 let largest = of_cpu
                     .filter(|cache| cache.level > 1)
                     .max_by_key(|cache| cache.level);
@@ -469,7 +469,7 @@ size_kib = 12288
     }
 
     #[test]
-    fn who_is_not_under_the_largest_cache_has_a_last_level_of_his_own() {
+    fn a_core_outside_the_largest_cache_has_its_own_last_level_cache() {
         // Like Lunar Lake's E cores.
         let machine = Machine::parse("f.toml", &HYBRID.replace("[\"0-7\"]", "[\"0-3\"]")).unwrap();
         assert_eq!(spans(&machine, "MC"), ["0-3", "4-5", "6-7"]);
@@ -497,7 +497,7 @@ size_kib = 12288
     }
 
     #[test]
-    fn what_does_not_fit_together_is_said_with_its_line() {
+    fn inconsistent_values_are_errors_with_their_lines() {
         for (from, to, below, says) in [
             ("[\"0-7\"]", "[\"0-8\"]", 0, "not in its package"),
             ("[\"0-7\"]", "[\"0-4\", \"5-7\"]", 0, "overlap"),
@@ -551,7 +551,7 @@ size_kib = 12288
             "{}",
             error.message()
         );
-        // Not of CPU 70.
+        // It has no CPU 70.
         let flat = text.replace(" 70", " 60").replace("[70", "[60");
         assert!(Machine::parse("f.toml", &flat).is_ok());
     }

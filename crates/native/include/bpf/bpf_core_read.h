@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * CO-RE: reading kernel structures whose layout is only known at load time. The simulated kernel
+ * CO-RE: reading kernel structures whose layout is known only at load time. The simulated kernel
  * has the layout of vmlinux.h, so a field or an enumerator exists if its use compiles and
  * scx/kernel.h does not list it as missing.
  */
@@ -21,7 +21,7 @@
 #define bpf_core_cast(ptr, type) ((type *)(ptr))
 
 #define __core_nth(_1, _2, _3, _4, _5, N, ...) N
-/* A null pointer on the way reads as 0, as in BPF. */
+/* A null pointer along the path reads as 0, as in BPF. */
 #define __core_read1(src, a) ((src)->a)
 #define __core_read2(src, a, b) ((src)->a ? (src)->a->b : (typeof((src)->a->b)){ 0 })
 #define __core_read3(src, a, b, c) ((src)->a ? __core_read2((src)->a, b, c) : (typeof((src)->a->b->c)){ 0 })

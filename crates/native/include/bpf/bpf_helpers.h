@@ -18,7 +18,7 @@
 
 #define __ksym
 #define __kconfig
-/* The kernel's configuration that the simulated kernel fills in for `extern ... __kconfig`. */
+/* The kernel configuration that the simulated kernel provides for `extern ... __kconfig`. */
 __attribute__((weak)) unsigned int CONFIG_HZ;
 #define __kptr
 #define __kptr_untrusted
@@ -478,7 +478,7 @@ static __always_inline struct rq *__equipoise_rq(u32 cpu)
 			1;                                                                                       \
 	})
 
-/* Nothing runs in a simulated interrupt handler but the kernel's own code. */
+/* Only the kernel's own code runs in a simulated interrupt handler. */
 static inline int bpf_in_hardirq(void)
 {
 	return 0;

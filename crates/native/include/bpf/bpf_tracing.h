@@ -5,7 +5,7 @@
 
 #define BPF_PROG(name, args...) name(args)
 
-/* Programs at the end of kernel functions (fexit) compile, but nothing calls them, with no context. */
+/* Programs at the end of kernel functions (fexit) compile, but are never called and have no context. */
 #define bpf_get_func_ret(ctx, value) (*(value) = 0, -95L /* EOPNOTSUPP */)
 
 #endif /* __BPF_TRACING_H__ */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The part of a scheduler's loader: what user space does in Linux between opening the object and attaching its ops.
- * A file that includes this header and then defines LOADER() is compiled with the scheduler. It runs before
- * ops.init(), may write to constants and to the ops, may call the scheduler's SEC("syscall") programs, and returns
- * 0 or an errno.
+ * The loader's part of a scheduler: the work that user space does in Linux between opening the object and attaching
+ * its ops. A file that includes this header and then defines LOADER() is compiled with the scheduler. It runs
+ * before ops.init(), may write to constants and to the ops, may call the scheduler's SEC("syscall") programs, and
+ * returns 0 or an errno.
  */
 #ifndef __EQUIPOISE_LOADER_H
 #define __EQUIPOISE_LOADER_H
@@ -39,7 +39,8 @@ static inline bool loader_online(u32 cpu)
 		if (!loader_online(cpu)) {                   \
 		} else
 
-/* The place of @cpu in the topology. Cores, last-level caches and nodes are numbered from 0 on, each over all. */
+/* The place of @cpu in the topology. Cores, last-level caches and nodes are each numbered machine-wide from 0 on.
+ */
 static inline struct scx_cid_topo loader_topology(u32 cpu)
 {
 	struct scx_cid_topo place;
@@ -63,7 +64,7 @@ static inline u32 loader_node(u32 cpu)
 	return loader_topology(cpu).node_idx;
 }
 
-/* The number of values of @of, one of the three functions above. */
+/* The number of different values of @of, one of the three functions above. */
 static inline u32 loader_count(u32 (*of)(u32 cpu))
 {
 	u32 count = 0;
@@ -79,7 +80,7 @@ static inline s32 loader_first(u32 (*of)(u32 cpu), u32 number)
 	return -1;
 }
 
-/* The hardware thread of @cpu's core after @cpu, or the first; @cpu itself if it is alone. */
+/* The next hardware thread of @cpu's core, in cyclic order; @cpu itself if it is the only one. */
 static inline u32 loader_sibling(u32 cpu)
 {
 	u32 nr = __KERNEL->nr_cpu_ids;
@@ -100,13 +101,13 @@ static inline bool loader_smt(void)
 	return false;
 }
 
-/* The highest performance of @cpu, 1024 being that of the machine's fastest. */
+/* The highest performance of @cpu, relative to 1024 for the machine's fastest CPU. */
 static inline u32 loader_capacity(u32 cpu)
 {
 	return __kcall(cpuperf, cpu, EQUIPOISE_CPUPERF_CAP);
 }
 
-/* The highest of the machine, and the lowest. */
+/* The highest and the lowest of these values on the machine. */
 static inline u32 loader_most_capacity(void)
 {
 	u32 most = 0;

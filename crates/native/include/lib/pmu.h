@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * scx's performance counters of tasks (lib/pmu.h). A simulated CPU has none: as on a virtual
- * machine without them, no event can be counted.
+ * scx's performance counters of tasks (lib/pmu.h). A simulated CPU has no counters, so no event can
+ * be counted, as on a virtual machine without them.
  */
 #ifndef __EQUIPOISE_LIB_PMU_H
 #define __EQUIPOISE_LIB_PMU_H

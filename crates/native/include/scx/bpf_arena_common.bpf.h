@@ -16,7 +16,7 @@
 
 /*
  * The kernel chooses the address; @addr is ignored. The pages begin at a multiple of their size; the word in front
- * of them is where the allocation begins.
+ * of them holds the start of the allocation.
  */
 static inline void *bpf_arena_alloc_pages(void *map, void *addr, u32 page_cnt, int node_id, u64 flags)
 {
@@ -30,7 +30,7 @@ static inline void *bpf_arena_alloc_pages(void *map, void *addr, u32 page_cnt, i
 	return pages;
 }
 
-/* Frees a whole allocation, whatever @page_cnt says. */
+/* Frees the whole allocation; @page_cnt is ignored. */
 static inline void bpf_arena_free_pages(void *map, void *ptr, u32 page_cnt)
 {
 	(void)map, (void)page_cnt;
@@ -38,7 +38,7 @@ static inline void bpf_arena_free_pages(void *map, void *ptr, u32 page_cnt)
 		__kcall(free, ((char **)ptr)[-1]);
 }
 
-/* There are no addresses to reserve: all are the process's. */
+/* There are no addresses to reserve: all of them belong to the process. */
 static inline int bpf_arena_reserve_pages(void *map, void *ptr, u32 page_cnt)
 {
 	(void)map, (void)ptr, (void)page_cnt;

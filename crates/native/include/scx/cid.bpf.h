@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * CPUs by cid, and masks of cids. A cid numbers a CPU by its place in the topology: hardware
- * threads of a core have consecutive cids, and so have the cores of a cache and the caches of a
- * node.
+ * CPUs by cid, and masks of cids. A cid numbers a CPU by its place in the topology: the hardware
+ * threads of a core have consecutive cids, and so do the cores of a cache and the caches of a node.
  */
 #ifndef __SCX_CID_BPF_H
 #define __SCX_CID_BPF_H
@@ -218,7 +217,7 @@ static inline void cmask_clear(u32 cid, struct scx_cmask *m)
 	cmask_test_and_clear(cid, m);
 }
 
-/* One callback at a time runs in the simulation: these need no atomic instructions. */
+/* In the simulation only one callback runs at a time, so these need no atomic instructions. */
 #define __cmask_set(cid, m) cmask_set(cid, m)
 #define __cmask_clear(cid, m) cmask_clear(cid, m)
 #define __cmask_test_and_set(cid, m) cmask_test_and_set(cid, m)

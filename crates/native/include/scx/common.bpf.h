@@ -276,7 +276,7 @@ static __kfunc(scx_bpf_cpu_curr) struct task_struct *scx_bpf_cpu_curr(s32 cpu)
 	__equipoise_cpu_only("scx_bpf_cpu_curr");
 	rq = __equipoise_rq(cpu);
 	if (!rq)
-		__kcall(cid_of_cpu, cpu); /* says what is wrong with it */
+		__kcall(cid_of_cpu, cpu); /* reports what is wrong with it */
 	return rq ? rq->curr : NULL;
 }
 
@@ -445,7 +445,10 @@ static inline struct cgroup_subsys_state *__equipoise_leftmost(struct cgroup_sub
 	return css;
 }
 
-/* The first after @last, in the order of @it; the simulated kernel has one controller, so that any css is of it. */
+/*
+ * The first css after @last in the order of @it. The simulated kernel has only one controller, to which every css
+ * belongs.
+ */
 static inline struct cgroup_subsys_state *__equipoise_css_after(struct bpf_iter_css *it)
 {
 	struct cgroup_subsys_state *start = it->start, *last = it->last;
@@ -501,7 +504,7 @@ static inline u32 log2_u32(u32 v)
 	return v ? 31 - __builtin_clz(v) : 0;
 }
 
-/* One more than the logarithm, as the kernel's header has it. */
+/* The logarithm plus one, as in the kernel's header. */
 static inline u32 log2_u64(u64 v)
 {
 	return v >> 32 ? 64 - (u32)__builtin_clzll(v) : log2_u32(v) + 1;
@@ -531,7 +534,7 @@ static inline int ctzll(u64 v)
 		((old) - ((old) / ___decay)) + ((new) / ___decay); \
 	})
 
-/* The clocks of a CPU's runqueue. Interrupts take none of it from a task here, nor does a hypervisor. */
+/* The clocks of a CPU's runqueue. Here neither interrupts nor a hypervisor take time from a task. */
 static inline u64 scx_clock_task(u32 cpu)
 {
 	struct rq *rq = __equipoise_rq(cpu);
@@ -563,7 +566,7 @@ static inline bool time_after(u64 a, u64 b)
 	return (s64)(b - a) < 0;
 }
 
-/* From @before to @after; 0 if that is the earlier one. */
+/* The time from @before to @after; 0 if @after is earlier. */
 static inline s64 time_delta(u64 after, u64 before)
 {
 	s64 delta = after - before;

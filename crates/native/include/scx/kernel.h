@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Generated from crates/native/src/kernels.rs: the features of the kernel that a scheduler is compiled for. */
+/* Generated from crates/native/src/kernels.rs: the features of the kernel for which a scheduler is compiled. */
 /* clang-format off */
 #ifndef __SCX_KERNEL_H
 #define __SCX_KERNEL_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Memory for each CPU. Today's schedulers include this header; the simulated kernel has its
- * contents in scx/object.bpf.h.
+ * Per-CPU memory. Today's schedulers include this header; the simulated kernel has its contents in
+ * scx/object.bpf.h.
  */
 #ifndef __SCX_PERCPU_BPF_H
 #define __SCX_PERCPU_BPF_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A scheduler's report to its loader of why it was unloaded. */
+/* A scheduler's report to its loader about the reason for which it was unloaded. */
 #ifndef __USER_EXIT_INFO_H
 #define __USER_EXIT_INFO_H
 

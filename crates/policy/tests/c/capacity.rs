@@ -1,5 +1,5 @@
-//! The capacity that is left for fair tasks: the scheduler's own C, compiled and called on the
-//! tables of TC2, by `rq->rt_avg` and by the utilization of other classes.
+//! The capacity left for fair tasks, by `rq->rt_avg` and by the utilization of other classes: the
+//! scheduler's own C, compiled and called on the tables of TC2.
 
 use crate::common;
 use libloading::{Library, Symbol};
@@ -52,7 +52,7 @@ impl Scheduler {
                 rqs[cpu].clock_task += ns;
                 update_cpu_util(cpu, kernel.now);
             }}
-            /* Interrupts had @cpu for @ns, and a fair task before. */
+            /* Interrupts had @cpu for @ns, and before that a fair task. */
             void interrupt(u32 cpu, u64 before, u64 ns)
             {{
                 cpu_util_of(cpu)->running = UTIL_FAIR;
@@ -136,8 +136,8 @@ const FAIR: u32 = 0;
 const RT: u32 = 1;
 const DL: u32 = 2;
 
-/// Linux 3.9's arithmetic in floating point, for time that began used or not at 0 and changed after
-/// each of `spans` (ns, was it used?).
+/// Linux 3.9's arithmetic in floating point, for a time that consists of `spans` (length in ns, and
+/// whether it was used).
 fn by_rt_avg(spans: &[(u64, bool)]) -> f64 {
     const PERIOD: f64 = 500e6;
     let (mut sum, mut in_period) = (0.0, 0.0);
@@ -217,7 +217,7 @@ fn the_signals_are_quicker() {
         scheduler.run(0, RT, 100 * MS);
         scheduler.left(0)
     };
-    // y^100 is 0.115; 100 of 600 ms.
+    // y^100 is 0.115; the use was 100 of 600 ms.
     assert!(left("RT_CAPACITY_PELT").abs_diff(117) < 16);
     assert!(left("RT_CAPACITY_AVG").abs_diff(853) < 2);
 }
@@ -252,7 +252,7 @@ fn a_cpu_that_runs_out_of_work_does_not_find_it_every_time() {
     scheduler.run(0, RT, 10 * MS);
     scheduler.balance(0, 0, NEWLY_IDLE);
     assert_eq!(scheduler.power(0), full);
-    // After the domain's interval of 20 ms.
+    // This is after the domain's interval of 20 ms.
     scheduler.run(0, RT, 10 * MS);
     scheduler.balance(0, 0, NEWLY_IDLE);
     assert!(scheduler.power(0) < full);
@@ -263,6 +263,6 @@ fn a_thread_of_which_a_tenth_is_taken_takes_no_task() {
     let scheduler = Scheduler::new("RT_CAPACITY_AVG");
     let fit: Symbol<unsafe extern "C" fn(u32) -> u64> =
         unsafe { scheduler.0.get(b"threads_fit") }.unwrap();
-    // One of four has 1178 / 4.
+    // One of four threads has 1178 / 4.
     assert_eq!(unsafe { [fit(294), fit(267), fit(266)] }, [1, 1, 0]);
 }

@@ -116,7 +116,7 @@ void pass(u64 ns)
 	kernel.now += ns;
 }
 
-/* Task @i becomes runnable, if it is not. */
+/* Makes task @i runnable, if it is not. */
 void wake(u32 i)
 {
 	struct fair_entity *se = &of_task[i];
@@ -129,7 +129,7 @@ void wake(u32 i)
 	queue_task(&tasks[i], se, 0, 0);
 }
 
-/* The running task goes to sleep, if there is one. */
+/* Puts the running task to sleep, if there is one. */
 void sleep_now(void)
 {
 	struct fair_entity *se = prev ? entity_of(prev) : NULL;
@@ -141,7 +141,10 @@ void sleep_now(void)
 	prev = NULL;
 }
 
-/* The next task: its number, or -1. @kept: it ran before, in a protected slice. */
+/*
+ * The number of the next task, or -1. @kept: whether it is the previous task, in its protected
+ * slice.
+ */
 s32 pick(bool *kept)
 {
 	struct fair_rq *rq = rq_of(0);
@@ -202,7 +205,7 @@ const SLICE: f64 = 3e6;
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     on_rq: u32,
-    /// Runnable, or asleep and not yet dequeued.
+    /// Whether it is runnable, or asleep and not yet dequeued.
     counts: u32,
     weight: u32,
     vruntime: u64,
@@ -219,17 +222,17 @@ const V6_12: &str = ".fork_preempts = 1";
 struct Cpu(MutexGuard<'static, Library>);
 
 impl Cpu {
-    /// Its tasks sleep.
+    /// All of its tasks sleep.
     fn start(nice: &[i32; TASKS]) -> Cpu {
         Cpu::with_slices(nice, &[0; TASKS])
     }
 
-    /// The same, with the slice that each requests, ns.
+    /// The same tasks, with the slice that each requests, ns.
     fn with_slices(nice: &[i32; TASKS], slices: &[u64; TASKS]) -> Cpu {
         Cpu::of(V7_3, nice, slices)
     }
 
-    /// The same with these settings.
+    /// The same scheduler with these settings.
     fn of(rows: &str, nice: &[i32; TASKS], slices: &[u64; TASKS]) -> Cpu {
         let compile = |rows: &str| {
             let code = CODE.replace("ROWS", rows);
@@ -259,7 +262,7 @@ impl Cpu {
         unsafe { sleep() }
     }
 
-    /// The next task, and whether it runs because it ran before.
+    /// The next task, and whether it is the previous one in its protected slice.
     fn pick(&self) -> (Option<usize>, bool) {
         let pick: Symbol<unsafe extern "C" fn(*mut bool) -> i32> =
             unsafe { self.0.get(b"pick") }.unwrap();
@@ -328,8 +331,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     /// The running task is eligible and has the earliest deadline of all eligible tasks, unless it
-    /// is in its protected slice; sleepers that would have been picked instead are gone; and the
-    /// sums are those of the tasks.
+    /// is in its protected slice. Sleepers that would have been picked instead have been dequeued,
+    /// and the sums match the tasks.
     #[test]
     fn the_earliest_eligible_deadline_runs(
         nice in proptest::array::uniform12(-20..20i32),
@@ -401,8 +404,8 @@ proptest! {
     }
 }
 
-/// In its slice a task continues beyond its share; afterwards, in Linux 6.12, only until it has had
-/// its share.
+/// Within its slice a task continues even beyond its share. Afterwards, in Linux 6.12, it continues
+/// only until it has had its share.
 #[test]
 fn a_task_that_goes_on_after_its_slice_stops_with_its_part() {
     let cpu = Cpu::of(V6_12, &[0; TASKS], &[0; TASKS]);
@@ -454,7 +457,7 @@ fn a_shorter_slice_that_waits_shortens_the_protection() {
     }
 }
 
-/// A new task waits in Linux 7.3, whatever its deadline.
+/// In Linux 7.3 a new task waits, whatever its deadline is.
 #[test]
 fn a_new_task_does_not_preempt() {
     for (rows, preempts) in [(V7_3, false), (V6_12, true)] {
@@ -542,7 +545,7 @@ fn beside_a_loop(slices: [u64; 2]) -> Cpu {
     cpu.sleep();
     cpu.wake(0);
     cpu.pick();
-    // Its first slice is half of one.
+    // The first slice of a task is half of a normal one.
     cpu.pass(if slices[0] > 0 {
         slices[0]
     } else {
@@ -571,7 +574,7 @@ fn a_task_of_a_shorter_slice_does_not_wait_for_the_end_of_a_longer_one() {
     }
 }
 
-/// A deadline is one slice of the task's own ahead: at nice 0 vruntime is time.
+/// A deadline lies one of the task's own slices ahead: at nice 0, vruntime is time.
 #[test]
 fn a_deadline_is_a_slice_of_the_tasks_own_ahead() {
     for slice in [0, 100_000, 20_000_000, 100_000_000] {

@@ -27,7 +27,7 @@ const OVERLOADED: u32 = 6;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Answer {
-    /// First CPU of the busiest group, or -1.
+    /// The first CPU of the busiest group, or -1.
     busiest: i32,
     /// The CPU to pull from, or -1.
     queue: i32,
@@ -40,7 +40,7 @@ struct Answer {
 struct Scheduler(Library);
 
 impl Scheduler {
-    /// On `machine`, with all CPUs idle.
+    /// The scheduler's code on `machine`, with all CPUs idle.
     fn new(machine: &str) -> Scheduler {
         let cpus = Machine::find(machine).unwrap().cpus.len();
         let asymmetric = u32::from(machine == "tc2");
@@ -126,7 +126,7 @@ impl Scheduler {
                                              .idle = LB_IDLE, .migration_type = MIGRATE_TASK }};
                 return need_active_balance(env);
             }}
-            /* The tick of @idle has stopped: does @cpu kick? */
+            /* Does @cpu kick @idle, whose tick has stopped? */
             s32 kicks(u32 cpu, u32 idle)
             {{
                 nohz_stop_tick(idle);
@@ -161,7 +161,7 @@ impl Scheduler {
         scheduler
     }
 
-    /// This number of tasks on each CPU, which use all of it.
+    /// Puts this number of tasks on each CPU, which use all of its time.
     fn busy(machine: &str, tasks: &[u32]) -> Scheduler {
         let scheduler = Scheduler::new(machine);
         let full = |cpu: u32| {
@@ -198,7 +198,7 @@ impl Scheduler {
         answer
     }
 
-    /// One of the functions of three numbers.
+    /// Calls one of the functions of three numbers.
     fn call(&self, name: &str, numbers: [u64; 3]) -> i32 {
         let call: Symbol<unsafe extern "C" fn(u64, u64, u64) -> i32> =
             unsafe { self.0.get(name.as_bytes()) }.unwrap();
@@ -240,7 +240,7 @@ fn an_idle_cluster_takes_from_an_overloaded_one_what_fits() {
     assert_eq!((answer.migrates, answer.imbalance), (UTIL, 2048));
 }
 
-/// A CPU of the same cluster takes one task of two.
+/// A CPU of the same cluster takes one of two tasks.
 #[test]
 fn an_idle_cpu_takes_a_task_that_waits_beside_it() {
     let answer = Scheduler::busy("tc2", &[2, 0, 0, 0, 0]).ask(1, 0, IDLE);
@@ -284,13 +284,13 @@ fn a_smaller_cpu_takes_only_what_waits() {
     );
 }
 
-/// Both are overloaded: load moves towards the average, if the busiest has 17 % more.
+/// If both are overloaded, load moves towards the average, provided that the busiest has 17 % more.
 #[test]
 fn among_overloaded_groups_load_is_evened_out() {
     let tasks = |first: u32| [[first; 8], [4; 8]].concat();
     let answer = Scheduler::busy("smp-2x8", &tasks(8)).ask(8, PKG, NOT_IDLE);
     assert_eq!((answer.busiest, answer.migrates), (0, LOAD));
-    // Of 8 and 4 a CPU the average is 6.
+    // The average of 8 and 4 per CPU is 6.
     assert_eq!(answer.imbalance, 2 * 8 * 1024);
     let scheduler = Scheduler::busy("smp-2x8", &[[4; 8], [4; 8]].concat());
     assert_eq!(scheduler.ask(8, PKG, NOT_IDLE).busiest, -1);
@@ -307,7 +307,7 @@ fn one_cpu_balances_for_its_group() {
     assert_eq!(balances, [1, 0, 0]);
 }
 
-/// Two tasks of one core: an idle core takes one.
+/// If a core has two tasks, an idle core takes one.
 #[test]
 fn an_idle_core_takes_one_of_two_threads() {
     let smt = Scheduler::new("smt-4");
@@ -324,7 +324,7 @@ fn an_idle_core_takes_one_of_two_threads() {
 #[test]
 fn a_wakeup_goes_where_it_is_idle() {
     let smp = Scheduler::busy("smp-8", &[1, 1, 1, 0, 1, 0, 1, 1]);
-    // The target, otherwise the last CPU, otherwise the next idle one after the target.
+    // It takes the target, otherwise the last CPU, otherwise the next idle one after the target.
     assert_eq!(smp.call("near", [0, 3, 100]), 3);
     assert_eq!(smp.call("near", [5, 1, 100]), 5);
     assert_eq!(smp.call("near", [0, 4, 100]), 5);
@@ -337,7 +337,7 @@ fn a_wakeup_goes_where_it_is_idle() {
     assert_eq!(smp.call("by_idle", [0, 1, 0]), -1);
 }
 
-/// On heterogeneous CPUs, it is one that the task fits.
+/// On heterogeneous CPUs, it takes one into which the task fits.
 #[test]
 fn a_heavy_task_does_not_wake_up_on_a_small_cpu() {
     let tc2 = Scheduler::busy("tc2", &[1, 0, 0, 0, 0]);
@@ -365,7 +365,7 @@ fn a_child_begins_where_there_is_most_room() {
 /// The level of all CPUs of alder-lake: its P cores are CPUs 0 to 15, of which 8 to 11 are preferred, 16 to 23 its E cores.
 const ALL: u32 = 1;
 
-/// alder-lake, with a task on each of these CPUs.
+/// The machine alder-lake, with a task on each of these CPUs.
 fn alder_lake(busy: &[u32]) -> Scheduler {
     let scheduler = Scheduler::new("alder-lake");
     busy.iter().for_each(|&cpu| scheduler.set(cpu, 1, 1024));
@@ -401,8 +401,8 @@ fn a_preferred_core_takes_what_runs_on_others() {
     }
 }
 
-/// An E core helps a P core with two tasks, whatever the priorities; from a core with one task it
-/// takes none.
+/// An E core helps a P core with two tasks, whatever the priorities are; from a core with one task
+/// it takes none.
 #[test]
 fn an_e_core_helps_a_p_core_with_two_busy_threads() {
     let both = alder_lake(&[0, 1]);

@@ -184,8 +184,8 @@ s64 nohz_due(bool idle)
 }
 
 /*
- * CPU 1 becomes newly idle @times times, @apart ns apart, and never finds anything: how often of
- * 1024 does it search?
+ * CPU 1 becomes newly idle @times times, @apart ns apart, and never finds anything. In how many of
+ * 1024 cases does it search?
  */
 u64 newidle_ratio(u64 times, u64 apart)
 {
@@ -197,8 +197,8 @@ u64 newidle_ratio(u64 times, u64 apart)
 }
 
 /*
- * CPU 1 has a task, and waiting task 1 is @more ns beyond its share; balancing has failed @failed
- * times. Is it pulled?
+ * CPU 1 has a task, and waiting task 1 is @more ns beyond its share. Balancing has failed @failed
+ * times. Is task 1 pulled?
  */
 u64 pulls_ineligible(u64 more, u64 failed)
 {
@@ -213,7 +213,7 @@ u64 pulls_ineligible(u64 more, u64 failed)
 }
 "#;
 
-/// Of `enum balance_idle`.
+/// A value of `enum balance_idle`.
 const NOT_IDLE: u32 = 0;
 const NEWLY_IDLE: u32 = 2;
 const SOME_PINNED: u32 = 2;
@@ -222,7 +222,7 @@ const ALL_PINNED: u32 = 1;
 struct Cpus(Library);
 
 impl Cpus {
-    /// One task runs on CPU 0, and one waits for each of `woken`, since then (ns).
+    /// One task runs on CPU 0, and one waits since each of the times `woken` (ns).
     fn new(woken: &[u64]) -> Cpus {
         let cpus = Cpus(common::compile_with_tables(CODE, "eevdf", "smp-2"));
         let start: Symbol<unsafe extern "C" fn(u32, *const u64)> =
@@ -231,7 +231,7 @@ impl Cpus {
         cpus
     }
 
-    /// One of the functions of two numbers.
+    /// Calls one of the functions of two numbers.
     fn call(&self, name: &str, a: u64, b: u64) -> u64 {
         let call: Symbol<unsafe extern "C" fn(u64, u64) -> u64> =
             unsafe { self.0.get(name.as_bytes()) }.unwrap();
@@ -244,7 +244,7 @@ impl Cpus {
 }
 
 #[test]
-fn who_has_waited_longest_is_moved_first() {
+fn the_task_that_has_waited_longest_is_moved_first() {
     let cpus = Cpus::new(&[300, 100, 200]);
     assert_eq!(cpus.pull(NOT_IDLE, 1), 1 << 2);
     assert_eq!(cpus.pull(NOT_IDLE, 1), 1 << 2 | 1 << 3);
@@ -275,7 +275,7 @@ fn the_kernels_bound_threads_are_no_imbalance() {
 fn a_push_that_succeeds_forgets_failures() {
     let cpus = Cpus::new(&[1]);
     assert_eq!(cpus.call("failures_after_push", 5, 0), 0);
-    // No task may leave.
+    // In this case no task may leave.
     let cpus = Cpus::new(&[1]);
     cpus.call("bind", 0, 0);
     cpus.call("bind", 1, 0);
@@ -283,7 +283,7 @@ fn a_push_that_succeeds_forgets_failures() {
 }
 
 #[test]
-fn who_goes_idle_is_due_by_the_interval_of_idle_cpus() {
+fn a_cpu_that_becomes_idle_is_due_after_the_interval_of_idle_cpus() {
     let cpus = Cpus::new(&[]);
     assert_eq!(cpus.call("due_after_idling", 100, 0), 2);
     assert_eq!(cpus.call("due_after_idling", 1, 0), 1);
@@ -313,7 +313,7 @@ fn a_task_that_is_not_eligible_stays_until_balancing_has_failed() {
 }
 
 #[test]
-fn who_sees_nobody_idle_does_not_say_when_they_are_due() {
+fn a_balancer_that_sees_no_idle_cpu_does_not_set_their_due_time() {
     let cpus = Cpus::new(&[]);
     assert_eq!(cpus.call("nohz_due", 1, 0), 3);
     assert_eq!(cpus.call("nohz_due", 0, 0), 7);

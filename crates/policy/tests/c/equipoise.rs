@@ -33,7 +33,8 @@ fn request() -> Library {
     )
 }
 
-/// A virtual time within its bounds stays; one beyond them becomes the nearest bound, also where the clock wraps.
+/// A virtual time within its bounds stays; one beyond them becomes the nearest bound, even where the clock
+/// wraps.
 #[test]
 fn virtual_time_is_bounded_on_both_sides() {
     let library = vtime();
@@ -48,7 +49,8 @@ fn virtual_time_is_bounded_on_both_sides() {
     });
 }
 
-/// Any virtual time comes before none, also one that has wrapped; none comes before any.
+/// Any virtual time, even one that has wrapped, comes before "no task"; "no task" never comes
+/// first.
 #[test]
 fn no_task_comes_last() {
     let library = vtime();
@@ -70,7 +72,7 @@ fn no_task_comes_last() {
     }
 }
 
-/// Every request but one to pull is for the running task.
+/// Every request except one to pull is for the running task.
 #[test]
 fn a_pull_does_not_ask_for_the_running_task() {
     let library = request();
@@ -84,8 +86,8 @@ fn a_pull_does_not_ask_for_the_running_task() {
     assert!(!unsafe { asks(0) });
 }
 
-/// A task that was owed more than sleepers before it slept is owed it afterwards, up to the general
-/// limit.
+/// If a task was owed more than sleepers get before it slept, it is still owed that afterwards, up
+/// to the general limit.
 #[test]
 fn lag_survives_a_sleep() {
     let library = vtime();
@@ -115,7 +117,7 @@ fn a_request_is_what_was_asked() {
     });
 }
 
-/// Of requests that several CPUs post, each accepted one is taken exactly once: none overwrites
+/// When several CPUs post requests, each accepted one is taken exactly once, and none overwrites
 /// another.
 #[test]
 fn no_request_is_lost_or_taken_twice() {
@@ -161,7 +163,7 @@ fn no_request_is_lost_or_taken_twice() {
                     } else if last {
                         break;
                     } else {
-                        // On a busy computer the posters need this CPU.
+                        // On a busy computer the posting threads need this CPU.
                         thread::yield_now();
                     }
                 }
@@ -177,8 +179,8 @@ fn no_request_is_lost_or_taken_twice() {
     }
 }
 
-/// The whole scheduler on four equal CPUs of one cluster, each of which runs a task. Queues have
-/// only their first task.
+/// The whole scheduler on four equal CPUs of one cluster, each of which runs a task. Only the first
+/// task of each queue exists.
 const CPUS: &str = r#"
     volatile struct tunables tunables = { .slice = 3 * MS, .lag = 6 * MS, .preempt_after = MS, .unfairness = 5 * MS };
     /* The tasks that run on the CPUs, and the waking task. */
@@ -278,7 +280,7 @@ impl Cpus {
         cpus
     }
 
-    /// Task `i` gets this nice level and policy, and is `ahead` of the clock, ns.
+    /// Gives task `i` this nice level and policy, and puts it `ahead` of the clock, ns.
     fn set(&self, i: u32, nice: i32, policy: u32, ahead: i64) {
         let set: Symbol<unsafe extern "C" fn(u32, i32, u32, i64)> =
             unsafe { self.0.get(b"set") }.unwrap();
@@ -321,7 +323,7 @@ impl Cpus {
         unsafe { stays(cpu, wakes) }
     }
 
-    /// How far ahead of the clock task 4 then is, ns.
+    /// The resulting lead of task 4 over the clock, ns.
     fn ahead(&self, what: &str, cpu: u32) -> i64 {
         let ahead: Symbol<unsafe extern "C" fn(u32) -> i64> =
             unsafe { self.0.get(what.as_bytes()) }.unwrap();
@@ -388,8 +390,8 @@ fn a_cpu_stops_once_in_a_while() {
     }
 }
 
-/// Of several CPUs, the one whose task is most ahead stops; not one that was already asked, nor one
-/// that the task may not use.
+/// Among several CPUs, the one whose task is furthest ahead stops, but not one that was already
+/// asked or that the task may not use.
 #[test]
 fn the_task_most_ahead_is_preempted() {
     let cpus = Cpus::new();
@@ -405,7 +407,8 @@ fn the_task_most_ahead_is_preempted() {
     assert_eq!(cpus.found_from(3), -1);
 }
 
-/// With fewer waiting tasks than CPUs each may have one at once; in a crowd only the first.
+/// If fewer tasks wait than there are CPUs, each may get a CPU at once; in a crowd only the first
+/// one may.
 #[test]
 fn in_a_crowd_the_first_alone_preempts() {
     let cpus = Cpus::new();
@@ -442,7 +445,7 @@ fn a_waking_task_is_placed_within_bounds() {
     assert_eq!(placed(0, -50 * MS, 0, Some(-4 * MS)), -6 * MS);
     assert_eq!(placed(0, 40 * MS, -7 * MS, None), 7 * MS);
     assert_eq!(placed(0, 40 * MS, 0, None), 0);
-    // As much as 6 ms for a weight of 1024 to 1277, one nice level apart.
+    // The ratio of 6 ms for weights of 1024 and 1277, which are one nice level apart.
     assert_eq!(placed(-1, -50 * MS, 0, None), -6 * MS * 1277 / 1024);
     // The charge of 1 ms for a weight of 335, less that 1 ms.
     let start = MS * 1024 / 335 - MS;
@@ -450,7 +453,7 @@ fn a_waking_task_is_placed_within_bounds() {
     assert_eq!(placed(5, -50 * MS, 0, None), start - 6 * MS);
 }
 
-/// A task alone on a CPU gives up what it is owed beyond two slices, and is charged for all that it
+/// A task that is alone on a CPU gives up all lag beyond two slices, and is charged for all that it
 /// received.
 #[test]
 fn a_task_on_an_idle_cpu_is_owed_no_sleep() {
@@ -470,7 +473,7 @@ fn a_running_task_is_placed_within_bounds() {
         (0, 90 * MS, 0, 20 * MS),
         (0, -90 * MS, 0, -20 * MS),
         (0, -15 * MS, 0, -15 * MS),
-        // In 10 s 4,000 tasks on four CPUs have 10 ms each.
+        // In 10 s, 4,000 tasks on four CPUs get 10 ms each.
         (0, 90 * MS, 4 * 999, 10 * MS),
     ] {
         let cpus = Cpus::new();
@@ -490,7 +493,7 @@ fn a_running_task_is_placed_within_bounds() {
     assert!((977 * MS..979 * MS).contains(&ahead), "{ahead}");
 }
 
-/// A task goes to sleep at most a slice and a tick ahead, and behind by all that it is owed.
+/// A task goes to sleep at most a slice and a tick ahead, or with all of its lag if it is behind.
 #[test]
 fn lag_is_kept_up_to_a_turn_ahead() {
     for (ahead, lag) in [(90 * MS, -7 * MS), (3 * MS, -3 * MS), (-90 * MS, 90 * MS)] {
@@ -512,8 +515,9 @@ fn a_pinned_task_goes_by_its_cpus_clock() {
     assert_eq!(cpus.ahead("ahead_after_waking", 2), -900 * MS);
 }
 
-/// A task that is not behind waits for the CPU whose caches have its data: one that stops while
-/// waiting tasks are not behind either, one that wakes up while none waits.
+/// A task that is not behind waits for the CPU whose caches have its data. This holds for a task
+/// that stops while the waiting tasks are not behind either, and for one that wakes up while no
+/// task waits.
 #[test]
 fn a_task_waits_near_its_cpu_unless_it_is_behind() {
     for (ahead, waiting, wakes, expected) in [
@@ -542,7 +546,7 @@ fn a_task_waits_near_its_cpu_unless_it_is_behind() {
     assert!(!cpus.stays_near(2, true), "a light task");
 }
 
-/// The clock only goes forward, and not for less than a tenth of a millisecond.
+/// The clock never goes back, and does not move by less than a tenth of a millisecond.
 #[test]
 fn the_clock_goes_forward() {
     let cpus = Cpus::new();
@@ -553,7 +557,7 @@ fn the_clock_goes_forward() {
     }
 }
 
-/// Control groups 1 to 7, each in an earlier one, and the runnable weight in each.
+/// Control groups 1 to 7, each in one with a smaller number, and the runnable weight in each.
 const SHARES: &str = r#"#include <scx/common.bpf.h>
     /* One thread simulates, so atomicity is not needed; ThreadSanitizer is not the point of this test. */
     #undef __sync_fetch_and_add
@@ -634,15 +638,15 @@ fn runnable(
     sums
 }
 
-/// Each group is in one with a smaller number; 0 is the root.
+/// The parent of each group has a smaller number; 0 is the root.
 fn parents() -> impl Strategy<Value = [usize; GROUPS]> {
     proptest::array::uniform8(0..usize::MAX).prop_map(|random| {
         std::array::from_fn(|index| if index == 0 { 0 } else { random[index] % index })
     })
 }
 
-/// After any wakeups, sleeps and changes of weight the sums equal the definition, and a task has
-/// its part of each group above it.
+/// After any wakeups, sleeps and changes of weight, the sums equal the definition, and a task has
+/// its share of each ancestor group.
 #[test]
 fn shares_are_those_of_the_tree() {
     let wakes = proptest::collection::vec((1..GROUPS, 15u32..20_000, any::<bool>()), 1..40);
@@ -680,7 +684,7 @@ fn shares_are_those_of_the_tree() {
     });
 }
 
-/// CPUs that add and remove tasks at the same time leave no remainder, at any level.
+/// CPUs that add and remove tasks at the same time leave no remainder at any level.
 #[test]
 fn no_share_is_lost_between_cpus() {
     let parents = [0, 0, 1, 1, 2, 2, 4, 4];

@@ -60,7 +60,8 @@ impl Limit {
     }
 }
 
-/// The kernel's limits of a period, us, and of a quota that is not more than 64 CPUs can use; a burst is at most the quota.
+/// The kernel's limits on a period, us, and on a quota, which is at most what 64 CPUs can use; a burst is at
+/// most the quota.
 fn limits() -> impl Strategy<Value = (u64, u64, u64)> {
     (1_000..=1_000_000u64).prop_flat_map(|period| {
         (1_000..=64 * period.max(1_000)).prop_flat_map(move |quota| {
@@ -69,8 +70,8 @@ fn limits() -> impl Strategy<Value = (u64, u64, u64)> {
     })
 }
 
-/// The rest by definition, period by period: each adds the quota, up to quota and burst, and to a debt that is paid back
-/// in 10 s at most.
+/// The remaining time by definition, period by period: each period adds the quota, up to quota plus burst,
+/// and a debt is paid back within 10 s at most.
 struct Model {
     period: u64,
     quota: i64,
@@ -92,10 +93,10 @@ impl Model {
     }
 }
 
-/// However time passes and is spent, what is left is that of the definition, also after long pauses; a group that spends only
-/// while something is left gets no more than its quotas, its burst and what it has overdrawn once.
+/// However time passes and is spent, the remaining time is that of the definition, even after long pauses. A
+/// group that spends only while time remains gets no more than its quotas, its burst, and one overdraft.
 #[test]
-fn what_is_left_is_that_of_each_period() {
+fn the_remaining_quota_belongs_to_each_period() {
     let limit = Limit::new();
     let steps = proptest::collection::vec((0..3_000_000_000u64, 0..8_000_000u64, 0..10u32), 1..80);
     proptest!(|((period, quota, burst) in limits(), start in 0..1u64 << 50, steps in steps)| {
@@ -109,7 +110,7 @@ fn what_is_left_is_that_of_each_period() {
         };
         let (mut now, mut spent, mut overdrawn) = (start, 0, 0);
         for (pause, ran, often) in steps {
-            // Mostly within a period, sometimes after many.
+            // The step is usually within a period, sometimes many periods long.
             now += if often == 0 { pause } else { pause % (period * US) };
             limit.refill(now);
             model.refill(now);
@@ -128,10 +129,10 @@ fn what_is_left_is_that_of_each_period() {
     });
 }
 
-/// A group that always has something to run and notices only after up to 4 ms that nothing is left gets its quota to 1 % over
-/// time, whatever it is.
+/// A group that always has runnable tasks, and that notices only after up to 4 ms that no time is left, gets
+/// its quota within 1 % over time, whatever the quota is.
 #[test]
-fn what_is_overdrawn_is_paid_back() {
+fn overdrawn_quota_is_paid_back() {
     let limit = Limit::new();
     proptest!(ProptestConfig::with_cases(64), |(period in 5_000..=1_000_000u64, percent in 5..95u64, tick in 1..4_000u64)| {
         let quota = (period * percent / 100).max(1_000);
@@ -153,7 +154,7 @@ fn what_is_overdrawn_is_paid_back() {
     });
 }
 
-/// One that spends finds that nothing is left, the others that it was so before.
+/// One spender finds that no time is left; for the others that was already so.
 #[test]
 fn it_runs_out_once() {
     let limit = Limit::new();
@@ -174,8 +175,8 @@ fn it_runs_out_once() {
     assert!(!limit.says("limited"));
 }
 
-/// The largest quota that the kernel takes (`max_bw_runtime_us`, about 2^44 us) is no more than all CPUs can use, and
-/// overflows nowhere.
+/// The largest quota that the kernel accepts (`max_bw_runtime_us`, about 2^44 us) is cut to what all CPUs can
+/// use, and overflows nowhere.
 #[test]
 fn a_huge_quota_is_no_limit() {
     let limit = Limit::new();

@@ -1,11 +1,12 @@
-//! `scheduler/equipoise` on two clusters of two CPUs: which CPU takes or gives what, and what a tick and a stop do.
+//! `scheduler/equipoise` on two clusters of two CPUs: which CPU takes or gives up which task, and the effects
+//! of a tick and a stop.
 
 use crate::common::compile;
 use crate::equipoise_kernel::FOUR_CPUS;
 use libloading::{Library, Symbol};
 
-/// CPUs 0 and 1 are cluster 0, 2 and 3 cluster 1. Each runs the task of its number; task 4 wakes up or is new. Queues have the
-/// first task alone.
+/// CPUs 0 and 1 are cluster 0, 2 and 3 cluster 1. Each CPU runs the task of its number; task 4 wakes up or is
+/// new. Only the first task of each queue exists.
 const CLUSTERS: &str = r#"
     volatile struct tunables tunables = { .slice = 3 * MS, .lag = 6 * MS, .preempt_after = MS, .unfairness = 5 * MS,
         .sync_burst = MS / 20, .pull_interval = MS / 5, .pull_burst = 2 * MS, .prefer = PREFER_BALANCED };
@@ -147,7 +148,7 @@ impl Clusters {
         unsafe { function(argument(0), argument(1), argument(2), argument(3)) }
     }
 
-    /// The same of one that returns 32 bits.
+    /// Calls a function that returns 32 bits.
     fn number(&self, what: &str, arguments: &[i64]) -> i64 {
         i64::from(self.call(what, arguments) as i32)
     }
@@ -156,7 +157,7 @@ impl Clusters {
         self.number(what, arguments) != 0
     }
 
-    /// The request that waits for `cpu`, if there is one: kind, target and pid.
+    /// The pending request to `cpu`, if any: kind, target and pid.
     fn request(&self, cpu: i64) -> Option<(i64, i64, i64)> {
         let kind = self.number("kind", &[cpu]);
         let request = (
@@ -168,7 +169,8 @@ impl Clusters {
     }
 }
 
-/// A task that gives way to one of another cluster waits there, unless more waits there than here.
+/// A task that gives way to one of another cluster waits there, unless more tasks wait there than
+/// here.
 #[test]
 fn a_task_that_gives_way_waits_where_less_does() {
     for (here, there, expected) in [(0, 0, 1), (0, 3, 0), (3, 0, 1), (2, 2, 1)] {
@@ -183,7 +185,8 @@ fn a_task_that_gives_way_waits_where_less_does() {
     }
 }
 
-/// A tick takes what waits in another cluster once that is further behind than the unfairness, not before.
+/// A tick takes a task that waits in another cluster as soon as it is further behind than the unfairness,
+/// and not before.
 #[test]
 fn a_tick_takes_what_is_far_behind_elsewhere() {
     for (ahead, expected) in [(-4 * MS, None), (-6 * MS, Some((PULL, 1, 0)))] {
@@ -194,8 +197,9 @@ fn a_tick_takes_what_is_far_behind_elsewhere() {
     }
 }
 
-/// A fast CPU without work takes over the task that is most behind on a slower one; not one that may run there alone, not
-/// where a task will come to wait for it soon, and not beside another thread of its core.
+/// A fast CPU without work takes over the task that is furthest behind on a slower one. It does not take a
+/// task that may run only there, and takes none if a task will soon wait for it anyway or if another thread
+/// of its core is busy.
 #[test]
 fn a_fast_cpu_takes_over_what_a_slow_one_runs() {
     let clusters = Clusters::new(1024, 512, false);
@@ -213,7 +217,7 @@ fn a_fast_cpu_takes_over_what_a_slow_one_runs() {
     assert_eq!(clusters.request(3), None);
     assert_eq!(clusters.request(2), Some((SEND, 0, 3)));
 
-    // Each 200 us a task comes to wait here.
+    // A task starts to wait here every 200 us.
     for (came, asks) in [(4, true), (6, false)] {
         let clusters = Clusters::new(1024, 512, false);
         clusters.call("came_to_wait", &[0, came, MS]);
@@ -229,7 +233,7 @@ fn a_fast_cpu_takes_over_what_a_slow_one_runs() {
     assert!(!equal.says("pulls_running", &[0]));
 }
 
-/// The tick of a slow CPU sends its task to a fast one that idles, and claims that for it.
+/// The tick of a slow CPU sends its task to an idle fast one and claims that CPU for it.
 #[test]
 fn a_slow_cpu_sends_its_task_to_a_fast_one() {
     let clusters = Clusters::new(512, 1024, false);
@@ -248,7 +252,7 @@ fn a_slow_cpu_sends_its_task_to_a_fast_one() {
     assert!(!clusters.says("offers_running", &[0]), "it is slower");
 }
 
-/// Of two tasks that share a core one goes to a core that idles.
+/// One of two tasks that share a core goes to an idle core.
 #[test]
 fn one_of_two_threads_leaves_its_core() {
     let clusters = Clusters::new(1024, 1024, true);
@@ -260,7 +264,7 @@ fn one_of_two_threads_leaves_its_core() {
     assert_eq!(clusters.request(1), Some((SEND, 2, 2)));
 }
 
-/// A CPU that idles elsewhere is called for a task that waits, if that may run there.
+/// An idle CPU of another cluster is woken for a waiting task, if the task may run there.
 #[test]
 fn an_idle_cpu_is_called_for_what_it_may_run() {
     for (cpus, called) in [(0b1111, true), (0b0011, false)] {
@@ -274,7 +278,7 @@ fn an_idle_cpu_is_called_for_what_it_may_run() {
     }
 }
 
-/// Its own tick calls it as well: for a task that no wakeup has announced.
+/// Its own cluster's tick wakes it, too, for a task that no wakeup has announced.
 #[test]
 fn a_tick_calls_an_idle_cpu() {
     let clusters = Clusters::equal();
@@ -306,7 +310,8 @@ fn a_slice_ends_at_a_tick() {
     }
 }
 
-/// A task whose slice is over goes on if it is the most behind, and has not yielded; the clock follows it.
+/// A task whose slice is over continues if it is the furthest behind and has not yielded; the clock
+/// follows it.
 #[test]
 fn the_most_behind_goes_on() {
     for (first, yields, goes_on) in [
@@ -334,7 +339,7 @@ fn the_most_behind_goes_on() {
     );
 }
 
-/// The clock follows the starts of tasks; those of light ones from half a second.
+/// The clock follows the starts of tasks, but light ones only from half a second on.
 #[test]
 fn the_clock_follows_starts() {
     for (nice, ahead, clock) in [
@@ -351,7 +356,7 @@ fn the_clock_follows_starts() {
     }
 }
 
-/// Where a CPU was claimed for a task that then sleeps, that CPU is called, and looks for another.
+/// If a CPU was claimed for a task that then sleeps, that CPU is woken and looks for another task.
 #[test]
 fn a_task_that_sleeps_calls_the_cpu_that_was_claimed() {
     for (runnable, called) in [(1, false), (0, true)] {
@@ -363,7 +368,7 @@ fn a_task_that_sleeps_calls_the_cpu_that_was_claimed() {
     }
 }
 
-/// Tasks that wait for a CPU with a real-time task go to the other CPUs of its cluster.
+/// If a real-time task has a CPU, the tasks that wait for it go to the other CPUs of its cluster.
 #[test]
 fn a_real_time_task_keeps_none_waiting() {
     let clusters = Clusters::equal();
@@ -376,8 +381,8 @@ fn a_real_time_task_keeps_none_waiting() {
     );
 }
 
-/// A task stays with a waker that sleeps soon; not with one that usually runs on, that exits, or whose CPU has passed over
-/// those that wait for as long as a wakeup waits to preempt.
+/// A task stays with a waker that soon sleeps. It does not stay with one that usually continues, that exits,
+/// or whose CPU has bypassed waiting tasks for as long as a wakeup must wait to preempt.
 #[test]
 fn a_task_stays_with_a_waker_that_sleeps_soon() {
     let stays = |prepare: &dyn Fn(&Clusters)| {
@@ -399,7 +404,7 @@ fn a_task_stays_with_a_waker_that_sleeps_soon() {
     }));
 }
 
-/// A new task begins where the one that made it is, and not before the clock.
+/// A new task begins at the virtual time of its parent, but not before the clock.
 #[test]
 fn a_new_task_begins_where_its_parent_is() {
     let clusters = Clusters::equal();
@@ -420,7 +425,8 @@ fn a_burst_is_an_average() {
     assert_eq!(clusters.call("burst", &[0]), 7 * MS);
 }
 
-/// Virtual time is the work that a CPU does: half as much on a CPU of half the speed, and on a thread beside another 62 %.
+/// Virtual time is the work that a CPU does: half as much on a CPU of half the speed, and 62 % on a hardware
+/// thread alongside a busy one.
 #[test]
 fn a_slow_cpu_charges_less() {
     let ran = |clusters: &Clusters, cpu: i64| {

@@ -1,6 +1,7 @@
 //! The kernel around `scheduler/equipoise` on four CPUs, in C.
 
-/// The beginning of a program with a `begin()` of its own. Queues have their first task alone; tasks are at the clock.
+/// The start of a program that has a `begin()` of its own. Only the first task of each queue exists; tasks
+/// are at the clock.
 pub const FOUR_CPUS: &str = r#"#include <scx/common.bpf.h>
     #include "equipoise/main.bpf.c"
     #define MS 1000000LL

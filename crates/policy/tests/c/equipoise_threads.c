@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The words that CPUs share in scheduler/equipoise, each CPU a thread: built with ThreadSanitizer by
- * equipoise_threads.rs. Ends with a status other than 0, and says what went wrong.
+ * Tests the words that CPUs share in scheduler/equipoise, with a thread for each CPU. equipoise_threads.rs builds
+ * it with ThreadSanitizer. After a failure it prints what went wrong and exits with a status other than 0.
  */
 #include <scx/common.bpf.h>
 
 int sched_yield(void);
 
 /*
- * Now and then another thread goes first: between what a CPU has seen and what it does by that, and before it
- * changes something.
+ * Now and then lets another thread go first: between a CPU's observation and its reaction, and before a change.
  */
 static void let_others(void)
 {
@@ -23,7 +22,7 @@ static void let_others(void)
 		sched_yield();
 }
 
-/* One thread simulates, so that these need not be atomic there; threads are what is tested here. */
+/* The simulation has one thread, so these need not be atomic there. Here the threads are under test. */
 #undef __sync_fetch_and_add
 #undef READ_ONCE
 #undef WRITE_ONCE
@@ -39,7 +38,7 @@ static void let_others(void)
 #include "equipoise/cluster.bpf.h"
 #include "equipoise/throttle.bpf.h"
 
-/* Of the C library, whose headers do not go with the kernel's. */
+/* Declarations of the C library, whose headers conflict with the kernel's. */
 int pthread_create(unsigned long *thread, const void *attributes, void *(*run)(void *), void *argument);
 int pthread_join(unsigned long thread, void **result);
 int printf(const char *format, ...);
@@ -48,7 +47,7 @@ void _exit(int status) __attribute__((noreturn));
 unsigned int sleep(unsigned int seconds);
 
 #define CPUS 4
-/* Threads often yield, and on a busy computer each time takes milliseconds. */
+/* Threads often yield, which takes milliseconds each time on a busy computer. */
 #define ROUNDS 200
 
 volatile struct tunables tunables;
@@ -86,7 +85,7 @@ static u32 random_below(u32 *state, u32 bound)
 
 /* --- Idle CPUs and requests -------------------------------------------------------------------------- */
 
-/* How often each CPU was kicked, and was sent a task. */
+/* How many times each CPU was kicked, and was sent a task. */
 static u64 kicks[CPUS], arrivals[CPUS];
 
 static void kick(void *kernel, s32 cpu, u64 flags)
@@ -101,7 +100,7 @@ static u64 news_of(u32 cpu)
 	return READ_ONCE(kicks[cpu]) + READ_ONCE(arrivals[cpu]);
 }
 
-/* This CPU switches: what is pending is done, or dropped. */
+/* This CPU switches: a pending request is carried out or dropped. */
 static void switch_tasks(u32 cpu, bool drops)
 {
 	u64 request = take_request(&cpu_at(cpu)->request);
@@ -117,8 +116,8 @@ static void switch_tasks(u32 cpu, bool drops)
 }
 
 /*
- * A CPU idles until it is kicked or sent a task, then runs a task that it offers to idle CPUs: whichever thread
- * claims it is to bring it a task or have it look. Others ask it to pull meanwhile.
+ * A CPU idles until it is kicked or sent a task, and then runs a task that it offers to idle CPUs. The thread that
+ * claims it has to bring it a task or make it search. Meanwhile other threads ask it to pull.
  */
 static void *cpu_thread(void *argument)
 {
@@ -131,7 +130,7 @@ static void *cpu_thread(void *argument)
 
 		set_idle(cpu);
 		while (news_of(cpu) == news) {
-			/* It runs by itself now and then, as for a task of another class. */
+			/* It sometimes starts to run by itself, as for a task of another class. */
 			if (++waited % 4 == 0 && clear_idle(cpu))
 				break;
 			if (waited > 200000)
@@ -176,13 +175,15 @@ static void test_claims(void)
 	}
 }
 
-/* CPUs become idle and are claimed, and after each round those that idle can be found: their cluster says that it
- * has some. */
+/*
+ * CPUs become idle and are claimed. After each round, the idle ones can be found, because their cluster says that
+ * it has some.
+ */
 static void *idle_thread(void *argument)
 {
 	u32 cpu = (long)argument, random = next_seed();
 
-	/* Few, as the next that changes the words may put right what was wrong. */
+	/* There are only a few steps, because the next CPU that changes the words may repair an error. */
 	for (int i = 0; i < 3; i++) {
 		set_idle(cpu);
 		clear_idle(random_below(&random, CPUS));
@@ -206,7 +207,10 @@ static void test_hints(void)
 
 /* --- Shares and limits of control groups ---------------------------------------------------------------- */
 
-/* 1 is above 2 and 3, 3 above 4; tasks come and go in each, and groups are throttled and released. */
+/*
+ * Group 1 is the parent of 2 and 3, and 3 that of 4. Tasks come and go in each group, and groups are throttled and
+ * released.
+ */
 static void *share_thread(void *argument)
 {
 	u32 random = next_seed();
@@ -259,7 +263,7 @@ static void *spend_thread(void *argument)
 	return NULL;
 }
 
-/* Half as much again is spent as a period of 1 ms gives: no time is lost or given twice. */
+/* Half as much again is spent as a period of 1 ms provides: no time is lost or provided twice. */
 static void test_limits(void)
 {
 	u64 periods;
@@ -273,7 +277,7 @@ static void test_limits(void)
 		fail("found so often that nothing is left", exhausted);
 }
 
-/* All that is spent and refilled without bounds is there at the end. */
+/* Without bounds, everything that was spent and refilled adds up at the end. */
 static void *count_thread(void *argument)
 {
 	for (int i = 0; i < 10 * ROUNDS; i++)

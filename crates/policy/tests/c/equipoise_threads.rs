@@ -1,11 +1,12 @@
-//! What CPUs share in `scheduler/equipoise`, with a thread for each CPU, under ThreadSanitizer: no claimed CPU is lost, no
-//! request is overwritten unseen, no share or limit of a control group loses a task or time.
+//! Tests under ThreadSanitizer, with a thread for each CPU, the data that CPUs share in
+//! `scheduler/equipoise`: no claimed CPU is lost, no request is overwritten unseen, and no share or limit of
+//! a control group loses a task or time.
 
 use crate::common::FLAGS;
 use std::path::Path;
 use std::process::Command;
 
-/// Other than the simulated kernel's, these threads are real, and READ_ONCE() is an atomic load.
+/// Unlike in the simulated kernel, these threads are real, and READ_ONCE() is an atomic load.
 const THREADS: &[&str] = &["-O1", "-g", "-fsanitize=thread", "-pthread"];
 
 #[test]

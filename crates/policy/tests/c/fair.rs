@@ -18,14 +18,14 @@ impl Scheduler {
             static struct rq rqs[5];
             static struct task_struct task = { .pid = 1 };
             static struct fair_entity entity = { .weight = NICE_0_LOAD, .inv_weight = (1ULL << 32) / NICE_0_LOAD };
-            /* @ns pass on @cpu, of which @irq_ns in interrupts. */
+            /* Lets @ns pass on @cpu, of which @irq_ns are in interrupts. */
             void pass(u32 cpu, u64 ns, u64 irq_ns)
             {
                 kernel.now += ns;
                 rqs[cpu].clock += ns;
                 rqs[cpu].clock_task += ns - irq_ns;
             }
-            /* Code on @this_cpu gives the task @cpu or takes it away. */
+            /* Code on @this_cpu gives @cpu to the task or takes it away. */
             void give(u32 this_cpu, u32 cpu)
             {
                 kernel.rqs = rqs;
@@ -49,13 +49,13 @@ impl Scheduler {
     fn pass(&self, cpu: u32, ns: u64, irq_ns: u64) {
         let pass: Symbol<unsafe extern "C" fn(u32, u64, u64)> =
             unsafe { self.0.get(b"pass") }.unwrap();
-        // SAFETY: as it is declared above.
+        // SAFETY: the C code above defines the function with this type.
         unsafe { pass(cpu, ns, irq_ns) }
     }
 
     fn give(&self, this_cpu: u32, cpu: u32) {
         let give: Symbol<unsafe extern "C" fn(u32, u32)> = unsafe { self.0.get(b"give") }.unwrap();
-        // SAFETY: as it is declared above.
+        // SAFETY: the C code above defines the function with this type.
         unsafe { give(this_cpu, cpu) }
     }
 
@@ -63,7 +63,7 @@ impl Scheduler {
     fn take(&self, this_cpu: u32, cpu: u32) -> u64 {
         let take: Symbol<unsafe extern "C" fn(u32, u32) -> u64> =
             unsafe { self.0.get(b"take") }.unwrap();
-        // SAFETY: as it is declared above.
+        // SAFETY: the C code above defines the function with this type.
         unsafe { take(this_cpu, cpu) }
     }
 }
@@ -76,7 +76,7 @@ fn a_task_is_not_charged_for_interrupts() {
     assert_eq!(scheduler.take(1, 1), 7 * MS);
 }
 
-/// As when a scheduler is loaded, or a nice level changed, while the task runs.
+/// This happens when a scheduler is loaded, or a nice level changed, while the task runs.
 #[test]
 fn a_task_is_charged_by_its_own_cpu_s_interrupts_whoever_gives_it_the_cpu() {
     let scheduler = Scheduler::new();

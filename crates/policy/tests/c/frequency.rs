@@ -19,7 +19,7 @@ const SCHEDUTIL: &str =
 struct Scheduler(Library);
 
 impl Scheduler {
-    /// The scheduler's code, with these settings, on two CPUs, of which the second has half the capacity.
+    /// The scheduler's code with these settings on two CPUs, the second of which has half the capacity.
     fn new(policy: &str, machine: &str) -> Scheduler {
         let library = common::compile(&format!(
             r#"#include "linux/cfs/main.bpf.c"
@@ -43,7 +43,10 @@ impl Scheduler {
         }}
         void limit_rate(u64 ns) {{ tunables.frequency_rate_limit = ns; }}
         void idle(s32 cpu) {{ equipoise_update_idle(cpu, true); }}
-        /* Time passes, of which interrupts have so much on CPU 0, ns. CPU 1 has a tick, and looks after it. */
+        /*
+         * Lets time pass, of which interrupts take the second argument on CPU 0, ns. CPU 1 has a tick and
+         * updates CPU 0.
+         */
         void pass(u64 ns, u64 irq)
         {{
             kernel.now += ns;
@@ -68,19 +71,19 @@ impl Scheduler {
             rqs[cpu].dl.running_bw = running_bw;
         }}
         u64 effective(u32 cpu) {{ return effective_cpu_util(cpu); }}
-        /* Some time later; how often it has asked so far. */
+        /* Lets some time pass. Returns the number of requests so far. */
         u32 ask(u32 cpu, u64 ns) {{ kernel.now += ns; update_frequency(cpu, kernel.now); return asks; }}"#
         ));
         let scheduler = Scheduler(library);
         let boot: Symbol<unsafe extern "C" fn()> = unsafe { scheduler.0.get(b"boot") }.unwrap();
-        // SAFETY: the library's, without arguments.
+        // SAFETY: it is a function of the library without arguments.
         unsafe { boot() };
         scheduler
     }
 
     fn idle(&self, cpu: i32) {
         let idle: Symbol<unsafe extern "C" fn(i32)> = unsafe { self.0.get(b"idle") }.unwrap();
-        // SAFETY: as it is declared above; so are those below.
+        // SAFETY: the C code above defines this function and those below with these types.
         unsafe { idle(cpu) }
     }
 
@@ -125,16 +128,17 @@ impl Scheduler {
     }
 }
 
-/// How a CPU is used, of 1024.
+/// The use of a CPU, of 1024.
 #[derive(Clone, Debug, Default)]
 struct Used {
-    /// By fair, real-time and deadline tasks, and by interrupts.
+    /// The utilization by fair, real-time and deadline tasks, and by interrupts.
     utils: [u32; 4],
     rt_runnable: bool,
     bw_dl: u32,
 }
 
-/// sugov_get_util() as the posting has it, for a CPU of `max`: which of the classes beside fair ones `counts`.
+/// sugov_get_util() as in the posting, for a CPU of `max`. `counts` says which classes besides the fair one
+/// count.
 fn sugov_get_util(max: u64, counts: bool, used: &Used) -> u64 {
     let [fair, rt, dl, irq] = used.utils.map(u64::from);
     let (rt, dl, irq) = if counts { (rt, dl, irq) } else { (0, 0, 0) };
@@ -151,7 +155,8 @@ fn an_idle_cpu_asks_for_what_its_interrupts_need_and_no_longer_than_they_last() 
     for _ in 0..400 {
         scheduler.pass(MS, MS / 2);
     }
-    // Half of the time, taken for the last half of each 32 ms: 0.586 of 1024. And a quarter more for room.
+    // The CPU is busy for the last half of each 32 ms, which makes 0.586 of 1024. A quarter is added as a
+    // margin.
     assert!(
         scheduler.request(0).abs_diff(750) < 16,
         "{}",
@@ -174,14 +179,16 @@ fn each_branch_of_the_selection() {
         utils,
         ..Used::default()
     };
-    // All that the CPU can do: a real-time task is runnable, interrupts take it all, no idle time is left.
+    // The request is the whole capacity if a real-time task is runnable, interrupts take everything, or no
+    // idle time is left.
     let mut light = used([10, 0, 0, 0]);
     light.rt_runnable = true;
     assert_eq!(of(light), 1024);
     assert_eq!(of(used([0, 0, 0, 1024])), 1024);
     assert_eq!(of(used([400, 324, 300, 0])), 1024);
     assert_eq!(of(used([400, 324, 299, 0])), 724);
-    // The rest after interrupts: 128 + 7/8 of 400 + 200.
+    // Fair and real-time tasks count for the share of time that interrupts leave: 128 + 7/8 of 400
+    // + 200.
     assert_eq!(of(used([400, 200, 0, 128])), 128 + 525);
     // Deadline tasks count with their bandwidth, not with their running time.
     let mut promised = used([400, 0, 100, 0]);
@@ -203,7 +210,8 @@ fn each_branch_of_the_selection() {
 #[test]
 fn bandwidth_is_of_the_largest_cpu() {
     let scheduler = Scheduler::new(SCHEDUTIL, "");
-    // Three tenths of the largest are six of one of half its capacity, and a quarter more is for room.
+    // Three tenths of the largest CPU are six tenths of one with half its capacity, and a quarter is
+    // added as a margin.
     let used = Used {
         bw_dl: 307,
         ..Used::default()
@@ -213,7 +221,7 @@ fn bandwidth_is_of_the_largest_cpu() {
         scheduler.ask(cpu, MS);
         assert_eq!(scheduler.request(cpu), 307 + 307 / 4);
     }
-    // No more than its capacity.
+    // The request is at most the CPU's capacity.
     scheduler.set(
         1,
         &Used {

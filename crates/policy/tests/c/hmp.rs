@@ -18,12 +18,12 @@ macro_rules! call {
     ($scheduler:expr, $name:ident($($arg:expr => $type:ty),*) -> $returns:ty) => {{
         let function: Symbol<unsafe extern "C" fn($($type),*) -> $returns> =
             unsafe { $scheduler.0.get(stringify!($name).as_bytes()) }.unwrap();
-        // SAFETY: as it is declared in the code that `new` compiles.
+        // SAFETY: the type is the one declared in the code that `new` compiles.
         unsafe { function($($arg),*) }
     }};
 }
 
-/// The groups of the fast and of the slow CPUs: `struct machine` names them after a time and three numbers.
+/// The groups of the fast and of the slow CPUs, which follow a time and three numbers in `struct machine`.
 fn groups() -> [u32; 2] {
     let odroid = Machine::find("odroid-xu3").unwrap();
     let globals = Policy::find("linaro-mp").unwrap().globals(&odroid);
@@ -80,12 +80,15 @@ impl Scheduler {
                         .pid = pid, .cpus_ptr = &all, .equipoise_storage = {{ &ses[pid] }},
                     }};
             }}
-            /* A task, which last went up and down then. */
+            /* A task that last went up and down at these times. */
             void task(u32 pid, u32 ratio, u64 last_up, u64 last_down)
             {{
                 ses[pid].design.hmp = (struct hmp_entity){{ last_up, last_down, ratio }};
             }}
-            /* @nr tasks are on @cpu, of which that of @pid runs, for @usage of 1024 of the time that it wants to. */
+            /*
+             * Puts @nr tasks on @cpu. @pid is running, and has got @usage of 1024 of the time for which it
+             * was runnable.
+             */
             void busy(u32 cpu, u32 nr, u32 pid, u32 usage)
             {{
                 struct fair_rq *rq = rq_of(cpu);
@@ -108,7 +111,7 @@ impl Scheduler {
                 tasks[pid].flags = kernel_thread ? PF_KTHREAD : 0;
                 return hmp_select_fork(&tasks[pid], kernel.now);
             }}
-            /* Before each periodic balance. Where did @cpu send its task, if anywhere? */
+            /* Called before each periodic balance. Where did @cpu send its task, if anywhere? */
             s32 balance(u32 cpu)
             {{
                 hmp_force_up_migration(kernel.now);
@@ -161,13 +164,13 @@ fn is_fast(cpu: i32) -> bool {
 }
 
 #[test]
-fn who_wakes_up_above_the_up_threshold_goes_up() {
+fn a_task_that_wakes_up_above_the_up_threshold_goes_up() {
     let scheduler = Scheduler::new(0);
     scheduler.task(1, 699, 0, 0);
     assert_eq!(scheduler.select(1, 0, 1), 1);
     scheduler.task(1, 700, 0, 0);
     assert!(is_fast(scheduler.select(1, 0, 1)));
-    // Only to an idle CPU.
+    // It goes only to an idle CPU.
     for cpu in 4..8 {
         scheduler.load(cpu, 1);
     }
@@ -176,7 +179,7 @@ fn who_wakes_up_above_the_up_threshold_goes_up() {
 }
 
 #[test]
-fn who_wakes_up_below_the_down_threshold_goes_down() {
+fn a_task_that_wakes_up_below_the_down_threshold_goes_down() {
     let scheduler = Scheduler::new(0);
     scheduler.task(1, 256, 0, 0);
     assert_eq!(scheduler.select(1, 4, 5), 5);
@@ -189,7 +192,7 @@ fn who_wakes_up_below_the_down_threshold_goes_down() {
 }
 
 #[test]
-fn who_has_changed_sides_does_not_go_the_same_way_again_for_4_ms() {
+fn a_task_does_not_move_in_the_same_direction_again_for_4_ms() {
     let delay = 4_194_304;
     let scheduler = Scheduler::new(0);
     for (ago, goes) in [(delay - 1, false), (delay, true)] {
@@ -197,7 +200,7 @@ fn who_has_changed_sides_does_not_go_the_same_way_again_for_4_ms() {
         assert_eq!(is_fast(scheduler.select(1, 0, 1)), goes, "up {ago}");
         scheduler.task(1, 0, 0, NOW - ago);
         assert_eq!(!is_fast(scheduler.select(1, 4, 5)), goes, "down {ago}");
-        // The other way is free.
+        // The opposite direction is free.
         scheduler.task(1, 0, NOW - ago, 0);
         assert!(!is_fast(scheduler.select(1, 4, 5)));
     }
@@ -216,7 +219,8 @@ fn small_tasks_are_packed_until_a_slow_cpu_is_full() {
     packing.load(0, 501);
     packing.task(1, 150, 0, 0);
     assert_eq!(packing.select(1, 4, 4), 1);
-    // A slow CPU's own task moves together with others, too; a heavy one goes where it was quiet for longest.
+    // A slow CPU's own task also moves when there are others. A heavy one goes to the CPU that has been idle
+    // for longest.
     packing.task(1, 150, 0, 0);
     assert_eq!(packing.select(1, 3, 3), 1);
     for cpu in 1..4 {
@@ -253,8 +257,8 @@ fn where_all_fast_cpus_are_busy_the_lightest_of_two_goes_down_if_it_starves() {
         scheduler.balance(4)
     };
     assert!((0..4).contains(&offload(2, 768, false, false)));
-    // It runs for more than three quarters of its runnable time; it is alone; there is room here;
-    // none on slow CPUs.
+    // It stays if it runs for more than three quarters of its runnable time, is alone, there is
+    // room here, or there is none on slow CPUs.
     assert_eq!(offload(2, 780, false, false), -1);
     assert_eq!(offload(1, 500, false, false), -1);
     assert_eq!(offload(2, 500, true, false), -1);
@@ -271,7 +275,7 @@ fn a_heavy_task_that_runs_on_is_fetched_by_an_idle_fast_cpu() {
         scheduler.balance(1);
         let called = call!(scheduler, called() -> i32);
         assert_eq!(is_fast(called), goes, "{ratio}");
-        // as a CPU does by itself when it runs out of work. A slow one does not.
+        // and a CPU that runs out of work pulls by itself. A slow one does not.
         assert_eq!(scheduler.pull(2, 1), -1);
         assert_eq!(scheduler.pull(5, 1), if goes { 5 } else { -1 }, "{ratio}");
     }

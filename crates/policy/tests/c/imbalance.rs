@@ -73,7 +73,7 @@ impl Scheduler {
             void set_load(u32 cpu, u64 load) {{ rq_of(cpu)->load_weight = rq_of(cpu)->runnable_load_avg = load; }}
             void set_power(u32 cpu, u32 power) {{ levels_of(cpu)->power = power; }}
             u32 imbalance_pct(u32 cpu, u32 level) {{ return domain_of(cpu, level)->imbalance_pct; }}
-            /* The tick of @cpu, while others are idle and have none. */
+            /* The tick of @cpu, while other CPUs are idle and have no tick. */
             bool kick(u32 cpu)
             {{
                 nohz.nr_cpus = 1;
@@ -149,7 +149,7 @@ impl Scheduler {
         unsafe { set(cpu, power) }
     }
 
-    /// A number of the package's domain, equal on all CPUs.
+    /// Sets a number of the package's domain, equal on all CPUs.
     fn package(&self, what: &str) -> u32 {
         let number: Symbol<unsafe extern "C" fn(u32, u32) -> u32> =
             unsafe { self.0.get(what.as_bytes()) }.unwrap();
@@ -192,8 +192,8 @@ const BALANCED: Answer = Answer {
     balance: 1,
 };
 
-/// 2 x 1441 is a capacity of 3 tasks, 3 x 606 one of 2: an idle A7 leaves three tasks on two A15s
-/// alone.
+/// 2 x 1441 is a capacity of 3 tasks, and 3 x 606 one of 2, so an idle A7 leaves three tasks on two
+/// A15s alone.
 #[test]
 fn five_tasks_are_balanced_with_three_on_two_a15() {
     for policy in ["cfs", "cfs-pelt"] {
@@ -232,11 +232,11 @@ fn an_idle_cpu_pulls_whatever_the_capacities() {
         assert_eq!((answer.busiest, answer.queue), (0, 0));
         assert!(answer.imbalance > 0);
     }
-    // A busy CPU does not.
+    // A busy CPU does not pull.
     assert_eq!(scheduler.ask(2, PKG, NOT_IDLE).busiest, -1);
 }
 
-/// One busy loop on an A7, both A15s idle: only a policy that detects misfits acts.
+/// With a busy loop on an A7 and both A15s idle, only a policy that detects misfits acts.
 #[test]
 fn a_heavy_task_on_an_a7_is_a_misfit() {
     let tasks = [0, 0, 1, 0, 0];
@@ -246,7 +246,7 @@ fn a_heavy_task_on_an_a7_is_a_misfit() {
     );
     let answer = Scheduler::new("capacity", tasks).ask(0, PKG, IDLE);
     assert_eq!((answer.busiest, answer.queue, answer.balance), (2, 2, 1));
-    // In the other direction it is where it belongs.
+    // In the opposite direction, the loop is already where it belongs.
     assert_eq!(
         Scheduler::new("capacity", [1, 0, 0, 0, 0]).ask(2, PKG, IDLE),
         BALANCED
@@ -330,19 +330,19 @@ fn linux_3_10_asks_for_affinity_first_and_pulls_for_itself() {
         Scheduler::new("cfs", [0; 5]),
         Scheduler::new("cfs-3.10", [0; 5]),
     );
-    // It may move, but is too heavy.
+    // The task may move, but is too heavy.
     assert_eq!(old.looks_at(0, IDLE, 0), ALL_PINNED);
     assert_eq!(new.looks_at(0, IDLE, 0), 0);
-    // It may use only another CPU of the group: that is tried next, except by a CPU that runs out
-    // of work.
+    // The task may use only another CPU of the group. That CPU is tried next, unless the balancing
+    // CPU has run out of work.
     const SOME_PINNED: u32 = 2;
     assert_eq!(new.looks_at(0, IDLE, 1), ALL_PINNED | SOME_PINNED);
     assert_eq!(new.looks_at(0, NEWLY_IDLE, 1), ALL_PINNED);
-    // None of them.
+    // The task may use none of these CPUs.
     assert_eq!(new.looks_at(0, IDLE, 3), ALL_PINNED);
 }
 
-/// Two tasks on one of two like CPUs: one of them moves.
+/// If one of two equal CPUs has two tasks, one of them moves.
 #[test]
 fn siblings_share() {
     let answer = Scheduler::new("cfs", [2, 0, 0, 0, 0]).ask(1, 0, NEWLY_IDLE);

@@ -31,19 +31,19 @@ fn scheduler(wake_affine_idle: u32) -> Library {
 
 /// `wake_affine_idle()` of Linux 4.17: a CPU, or -1 for no answer.
 #[test]
-fn what_an_interrupt_wakes_stays_on_its_idle_cpu() {
+fn a_task_woken_by_an_interrupt_stays_on_its_idle_cpu() {
     type Target = unsafe extern "C" fn(u32, u32, u32, u32, bool) -> i32;
     let target = |library: &Library, this, prev, nr_this, nr_prev, sync| {
         let target: Symbol<Target> = unsafe { library.get(b"target") }.unwrap();
-        // SAFETY: as it is declared above.
+        // SAFETY: the C code above defines the function with this type.
         unsafe { target(this, prev, nr_this, nr_prev, sync) }
     };
     let stays = scheduler(1);
     assert_eq!(target(&stays, 0, 1, 0, 0, false), 1);
     assert_eq!(target(&stays, 0, 1, 0, 2, false), 0);
-    // Not across caches: all interrupts' tasks would move here.
+    // The rule does not apply across caches, because the tasks of all interrupts would move here.
     assert_eq!(target(&stays, 0, 4, 0, 2, false), -1);
-    // A waker that is alone, and about to sleep.
+    // The waker is alone and about to sleep.
     assert_eq!(target(&stays, 0, 1, 1, 2, true), 0);
     assert_eq!(target(&stays, 0, 1, 1, 2, false), -1);
     assert_eq!(target(&stays, 0, 1, 2, 2, true), -1);

@@ -29,7 +29,7 @@ impl Scheduler {
         Scheduler::on("smt-4", tasks)
     }
 
-    /// The same on another machine, for its first CPUs.
+    /// The same scheduler on another machine, with tasks on its first CPUs.
     fn on(machine: &str, tasks: [u32; 8]) -> Scheduler {
         let library = common::compile_with_tables(
             r#"#include <scx/common.bpf.h>
@@ -53,7 +53,7 @@ impl Scheduler {
                 rq->avg.period_sum = LOAD_AVG_MAX;
                 rq->avg.runnable_sum = LOAD_AVG_MAX * util / 1024;
             }
-            /* It has had a task for @ns, and none before. */
+            /* It has had a task for @ns, and none before that. */
             void keep_busy(u32 cpu, u64 ns)
             {
                 struct pelt *avg = &rq_of(cpu)->avg;
@@ -64,7 +64,7 @@ impl Scheduler {
                 update_pelt(avg, until, true, true);
             }
             void reset_avg(u32 cpu) { rq_of(cpu)->avg = (struct pelt){ 0 }; }
-            /* Real-time tasks have it for half of the counted time. */
+            /* Real-time tasks have had it for half of the counted time. */
             void set_rt(u32 cpu) { rt_avg_of(cpu)->sum = SCHED_AVG_PERIOD / 2; }
             u64 util(u32 cpu) { return max_rq_util(cpu, false); }
             s32 leader(u32 cpu, u32 level, u64 putil, bool wakeup)
@@ -89,8 +89,8 @@ impl Scheduler {
                 return select_power_cpu(&p, cpu, level, false);
             }
             /*
-             * The CPU where a task of utilization @util of 1024 wakes up among those that share
-             * @cpu's cache; -1: none of them.
+             * The CPU on which a task with a utilization of @util of 1024 wakes up, among those
+             * that share @cpu's cache; -1 if none.
              */
             s32 wake_to(u32 cpu, u32 util)
             {
@@ -116,7 +116,7 @@ impl Scheduler {
                 update_sd_lb_stats(env);
                 return env->sds.busiest >= 0;
             }
-            /* This many jiffies after the domain's last balance. */
+            /* Sets the time to this many jiffies after the domain's last balance. */
             void later(u64 jiffies) { kernel.now = jiffies * machine.tick_ns; }
             u64 max_interval(u32 cpu, u32 level) { return domain_of(cpu, level)->max_interval; }
             void record(u32 cpu, u32 level, u64 bits) { domain_state_of(cpu, level)->design.powersave.perf_lb_record = bits; }
@@ -172,22 +172,22 @@ impl Scheduler {
 
 #[test]
 fn a_task_goes_into_the_core_with_the_least_room() {
-    // One thread of core 1 busy, core 2 half busy.
+    // One thread of core 1 is busy, and core 2 half busy.
     let scheduler = Scheduler::new([0, 1, 0, 0, 0, 0, 0, 0]);
     scheduler.set(2, 1, 512, 1_000_000);
     assert_eq!(scheduler.leader(0, MC, 1024, false), 1);
-    // With both threads busy it has no room, whatever its cpu_power.
+    // With both threads busy it has no room, whatever its cpu_power is.
     scheduler.set(5, 1, 1024, 1_000_000);
     scheduler.set(1, 1, 1024 + 1, 1_000_000);
     assert_eq!(scheduler.leader(0, MC, 1024, false), 2);
-    // A new task goes beside its parent, as long as the core has a thread for it.
+    // A new task goes alongside its parent, as long as the core has a thread for it.
     assert_eq!(scheduler.leader(2, SMT, 1024, false), 2);
     assert_eq!(scheduler.leader(1, SMT, 1024, false), -1);
 }
 
 #[test]
 fn a_full_domain_has_no_room() {
-    // Four cores of two threads have room for eight tasks: seven, and a partial one.
+    // Four cores of two threads have room for eight tasks: here seven and a partial one.
     let scheduler = Scheduler::new([1; 8]);
     assert_eq!(scheduler.leader(0, MC, 0, false), -1);
     scheduler.set(6, 0, 0, 1_000_000);
@@ -201,7 +201,7 @@ fn tasks_of_a_cpu_that_is_woken_in_bursts_count_in_full() {
     scheduler.set(3, 1, 10, 50_000);
     scheduler.set(1, 1, 300, 1_000_000);
     assert_eq!(scheduler.leader(0, MC, 100, true), 3);
-    // Not where the task is new: there is no burst of wakeups.
+    // The rule does not apply to a new task, because there is no burst of wakeups.
     assert_eq!(scheduler.leader(0, MC, 100, false), 1);
 }
 
@@ -258,7 +258,7 @@ fn packing_waits_until_performance_balance_has_been_rare() {
     assert_eq!(power(0b11111 << 40), 0);
 }
 
-/// A CPU that always has a task is full from the first tick on, and a child goes beside it.
+/// A CPU that always has a task is full from the first tick on, and a child goes alongside it.
 #[test]
 fn a_cpu_that_is_always_busy_is_full() {
     let keep_busy = |scheduler: &Scheduler, ns| {
@@ -283,33 +283,33 @@ fn a_cpu_that_is_always_busy_is_full() {
     }
 }
 
-/// A task wakes up where four times its utilization is free: beside its waker, otherwise on the CPU
-/// with the least sufficient room.
+/// A task wakes up where four times its utilization is free: alongside its waker, otherwise on the
+/// CPU with the least sufficient room.
 #[test]
-fn light_tasks_wake_up_beside_who_runs() {
+fn light_tasks_wake_up_on_the_core_of_the_running_task() {
     let scheduler = Scheduler::new([1, 0, 0, 0, 0, 0, 0, 0]);
     let wake_to: Symbol<unsafe extern "C" fn(u32, u32) -> i32> =
         unsafe { scheduler.0.get(b"wake_to") }.unwrap();
     let wake_to = |util| unsafe { wake_to(0, util) };
     for (room, util, cpu) in [
-        // Slightly more, or slightly less, than four times its utilization is free beside the
+        // Slightly more or slightly less than four times its utilization is free alongside the
         // waker.
         (410, 100, 0),
         (390, 100, 4),
-        // An idle CPU has more than four times less than a quarter.
+        // An idle CPU has room for four times any utilization below a quarter.
         (100, 250, 4),
     ] {
         scheduler.set(0, 1, 1024 - room, 1_000_000);
         assert_eq!(wake_to(util), cpu, "{room} {util}");
     }
-    // Both have room: the fuller one, if it is not the waker's.
+    // If both have room, the fuller one is chosen, unless it is the waker's.
     scheduler.set(0, 1, 1024, 1_000_000);
     assert_eq!(wake_to(20), 4);
     // A heavy one goes to the least loaded CPU of that core.
     assert_eq!(wake_to(600), 4);
 }
 
-/// A package of two tasks would have one too many compared with its siblings; but not for a pass
+/// A package with two tasks would have one too many compared with its siblings, but not in a pass
 /// that packs.
 #[test]
 fn packing_does_not_prefer_siblings() {
@@ -331,7 +331,8 @@ fn full_is_1024_for_each_cpu() {
     assert_eq!(scheduler.leader(0, MC, 0, false), 0);
     scheduler.set(4, 1, 1024, 1_000_000);
     assert_eq!(scheduler.leader(0, MC, 0, false), 1);
-    // Full is not overloaded: the rest of the machine is packed, to where a whole task has room.
+    // A full group is not overloaded. The rest of the machine is packed into the group that has
+    // room for a whole task.
     let pack = Answer { group: 1, power: 1 };
     scheduler.set(2, 1, 1024, 1_000_000);
     scheduler.set(1, 1, 512, 1_000_000);
@@ -361,8 +362,8 @@ fn a_long_time_without_balance_is_forgotten() {
     assert_eq!(scheduler.balance(4, MC, IDLE).power, 1);
 }
 
-/// All threads but one are busy, and that one for a quarter of its time: a task of half a CPU fits.
-/// The utilization of a new task is unknown, though it has used nothing so far.
+/// All threads but one are busy, and that one for a quarter of its time, so a task of half a CPU
+/// fits. A new task does not: its utilization is unknown, although it has used nothing so far.
 #[test]
 fn a_new_task_counts_in_full() {
     let scheduler = Scheduler::new([1; 8]);
@@ -372,16 +373,16 @@ fn a_new_task_counts_in_full() {
     let fork_to = |util, new| unsafe { fork_to(0, MC, util, new) };
     assert_eq!((fork_to(0, false), fork_to(512, false)), (2, 2));
     assert_eq!((fork_to(0, true), fork_to(512, true)), (-1, -1));
-    // With a thread to spare there is room for it.
+    // With a spare thread there is room for it.
     scheduler.set(6, 0, 0, 1_000_000);
     scheduler.set(2, 0, 0, 1_000_000);
     assert_eq!(fork_to(0, true), 2);
 }
 
-/// Two tasks on one CPU, and one that runs for three tenths of its time on another, which real-time
-/// tasks have for half of its time.
+/// One CPU has two tasks. On another, a task runs for three tenths of the time and real-time tasks
+/// for half of it.
 #[test]
-fn what_others_use_counts_and_is_not_left_to_fair_tasks() {
+fn time_used_by_other_classes_is_not_available_to_fair_tasks() {
     let scheduler = Scheduler::new([2, 1, 0, 0, 0, 0, 0, 0]);
     // The average rounds down.
     scheduler.set(1, 1, 300, 1_000_000);

@@ -1,5 +1,5 @@
-//! The scheduler's C, compiled unchanged and called from here: its arithmetic against a
-//! floating-point reference, its structures against this crate's mirror of them.
+//! The scheduler's C, compiled unchanged and called from here: its arithmetic is compared with a
+//! floating-point reference, and its structures with this crate's mirror of them.
 
 use crate::common::compile;
 use libloading::{Library, Symbol};
@@ -114,7 +114,8 @@ fn sums_follow_the_floating_point_series() {
                 1024.0
             }
         });
-        // Every update may round down, and old roundings decay; the kernel's constants are 0.1 % low.
+        // Every update may round down, and old roundings decay; the kernel's constants are 0.1 % too
+        // low.
         let close =
             |got: u32, expected: f64| (f64::from(got) - expected).abs() <= 0.002 * expected + 100.0;
         assert!(
@@ -150,7 +151,7 @@ fn a_clock_that_is_behind_changes_nothing() {
             ..before
         }
     );
-    // Less than a us is kept for later.
+    // A rest of less than a us is kept for later.
     assert!(!unsafe { update(&mut sa, (9 << 20) + 1000, true, true) });
     assert!(!unsafe { update(&mut sa, (9 << 20) + 2000, true, true) });
     assert_eq!(sa.running_sum, 101);
@@ -188,7 +189,7 @@ fn a_sleep_that_the_old_runqueue_does_not_know_of_does_not_count() {
     }
 }
 
-/// The C side reads every table that `globals` lays out: its description of tc2 is right.
+/// The C side reads every table that `globals` lays out, and finds the right description of tc2.
 #[test]
 fn tables_mean_the_same_to_c() {
     let library = compile(
@@ -343,7 +344,7 @@ fn tables_mean_the_same_to_c() {
     assert_eq!(Counters::from_bytes(&counters[8..]), None);
 }
 
-/// Every variable exists in the compiled scheduler, with these sizes.
+/// Every variable exists in the compiled scheduler with this size.
 #[test]
 fn the_scheduler_has_every_variable() {
     let policy = Policy::find("cfs").unwrap();
@@ -361,7 +362,7 @@ fn the_scheduler_has_every_variable() {
     );
 }
 
-/// A record of the ring buffer is as C writes it, and C numbers decisions as Rust does.
+/// A record of the ring buffer has the layout that C writes, and C numbers decisions as Rust does.
 #[test]
 fn a_decision_means_the_same_to_c() {
     let library = compile(

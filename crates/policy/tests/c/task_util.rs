@@ -1,4 +1,5 @@
-//! The utilization of fair tasks, and its CPU: the scheduler's own C, compiled and called.
+//! The utilization of fair tasks, and the CPU to which it belongs: the scheduler's own C, compiled
+//! and called.
 
 use crate::common;
 use libloading::{Library, Symbol};
@@ -17,13 +18,14 @@ macro_rules! call {
     ($scheduler:expr, $name:ident($($arg:expr => $type:ty),*) -> $returns:ty) => {{
         let function: Symbol<unsafe extern "C" fn($($type),*) -> $returns> =
             unsafe { $scheduler.0.get(stringify!($name).as_bytes()) }.unwrap();
-        // SAFETY: as it is declared in the code that `new` compiles.
+        // SAFETY: the code that `new` compiles defines the function with this type.
         unsafe { function($($arg),*) }
     }};
 }
 
 impl Scheduler {
-    /// Three CPUs, of which the last has half the capacity, and eight tasks, attached to none.
+    /// Three CPUs, the last of which has half the capacity, and eight tasks that are attached to
+    /// none of them.
     fn new() -> Scheduler {
         let library = common::compile(
             r#"#include "linux/cfs/main.bpf.c"
@@ -51,7 +53,7 @@ impl Scheduler {
                 for (u32 cpu = 0; cpu < 3; cpu++)
                     init_cpu_util(cpu, kernel.now);
             }
-            /* On each CPU one of its tasks runs for @ns, or none. */
+            /* On each CPU one of its tasks, or none, runs for @ns. */
             void run(u32 a, u32 b, u32 c, u64 ns)
             {
                 const u32 on[] = { a, b, c };
@@ -95,7 +97,10 @@ impl Scheduler {
                 util_est_dequeue(&tasks[task], tasks[task].cpu);
                 util_est_update(&tasks[task]);
             }
-            /* Its current value: a task that does not run is as old as its last event. */
+            /*
+             * Its current value. The stored value of a task that does not run is as old as its last
+             * event.
+             */
             u64 task(u32 task)
             {
                 struct pelt now = tasks[task].avg;
@@ -168,13 +173,13 @@ fn a_task_takes_its_utilization_along() {
     scheduler.run([0, NONE, NONE], 320 * MS);
     let [used, other, _] = scheduler.fair();
     assert!(used > 1020 && other == 0, "{used} {other}");
-    // At once, before any time passes, and there it stays.
+    // It moves at once, before any time passes, and stays there.
     scheduler.attach(0, 1);
     assert!(scheduler.fair()[0] <= 1 && scheduler.fair()[1].abs_diff(used) <= 1);
     scheduler.run([NONE, 0, NONE], MS);
     assert!(scheduler.fair()[0] <= 1 && scheduler.fair()[1] > 1015);
-    // It is asleep: the CPU keeps its decaying utilization, until it wakes up elsewhere. 32
-    // periods, each of 1024 times 1024 ns.
+    // While it sleeps, the CPU keeps its decaying utilization until it wakes up elsewhere. This
+    // takes 32 periods of 1024 times 1024 ns.
     scheduler.run([NONE; 3], 32 << 20);
     assert!(
         scheduler.fair()[1].abs_diff(512) < 8,
@@ -183,7 +188,7 @@ fn a_task_takes_its_utilization_along() {
     );
     scheduler.attach(0, 0);
     assert!(scheduler.fair()[0].abs_diff(512) < 8 && scheduler.fair()[1] <= 1);
-    // It changes class, or ends.
+    // It changes its class, or ends.
     scheduler.detach(0);
     assert!(scheduler.fair()[0] <= 1);
 }
@@ -200,7 +205,8 @@ fn a_small_cpu_s_time_counts_less() {
 fn a_new_task_counts_half_of_what_is_left() {
     let scheduler = Scheduler::new();
     for (task, (cpu, load, expected)) in [
-        // No other task; then one that counts half; a light one among heavy ones.
+        // There is no other task; then one that counts half; then the task is a light one among
+        // heavy ones.
         (0, 0, 512),
         (0, 1024, 512 + 256),
         (0, 3 * 1024, 768 + 128),
@@ -213,7 +219,7 @@ fn a_new_task_counts_half_of_what_is_left() {
         let used = scheduler.fair()[cpu as usize];
         assert!(used.abs_diff(expected) <= 3, "{task}: {used} {expected}");
     }
-    // By weight, if that is less.
+    // It is in proportion to weight, if that is less.
     let scheduler = Scheduler::new();
     scheduler.attach(0, 0);
     scheduler.run([0, NONE, NONE], 10 * MS);
@@ -253,7 +259,7 @@ fn a_long_sleep_does_not_make_a_task_light() {
     assert_eq!(scheduler.cfs(0), 0);
 }
 
-/// For any sequence of running tasks and moves.
+/// This holds for any sequence of running tasks and moves.
 #[test]
 fn a_cpu_s_utilization_is_its_tasks_sum() {
     let scheduler = Scheduler::new();
@@ -281,7 +287,7 @@ fn a_cpu_s_utilization_is_its_tasks_sum() {
             for cpu in 0..3 {
                 let own = (0..8).filter(|&task| of[task as usize] == cpu);
                 let sum: u64 = own.map(|task| scheduler.task(task)).sum::<u64>().min(1024);
-                // Each move rounds by one of 1024 at most, and each task once more here.
+                // Each move rounds by at most one of 1024, and each task is rounded once more here.
                 prop_assert!(used[cpu as usize].abs_diff(sum) <= 16, "{cpu}: {used:?} {sum}");
             }
         }

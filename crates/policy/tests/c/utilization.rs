@@ -1,4 +1,4 @@
-//! The classes that use a CPU's time, and when: the scheduler's own C, compiled and called.
+//! Which classes use a CPU's time, and when: the scheduler's own C, compiled and called.
 
 use crate::common;
 use libloading::{Library, Symbol};
@@ -54,7 +54,7 @@ impl Scheduler {
         );
         let scheduler = Scheduler(library);
         let boot: Symbol<unsafe extern "C" fn()> = unsafe { scheduler.0.get(b"boot") }.unwrap();
-        // SAFETY: the library's, without arguments.
+        // SAFETY: it is a function of the library without arguments.
         unsafe { boot() };
         scheduler
     }
@@ -62,14 +62,14 @@ impl Scheduler {
     fn switch_to(&self, ns: u64, prio: i32, stop: bool, late: u64) {
         let switch: Symbol<unsafe extern "C" fn(u64, i32, bool, u64)> =
             unsafe { self.0.get(b"switch_to") }.unwrap();
-        // SAFETY: as it is declared above.
+        // SAFETY: the C code above defines the function with this type.
         unsafe { switch(ns, prio, stop, late) }
     }
 
     fn util(&self, class: u32) -> u64 {
         let util: Symbol<unsafe extern "C" fn(u32) -> u64> =
             unsafe { self.0.get(b"util") }.unwrap();
-        // SAFETY: as it is declared above.
+        // SAFETY: the C code above defines the function with this type.
         unsafe { util(class) }
     }
 }

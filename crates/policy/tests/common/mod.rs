@@ -5,7 +5,7 @@ use machine::Machine;
 use policy::Policy;
 use std::path::Path;
 
-/// How C is compiled that plays the kernel itself.
+/// The flags for C that plays the kernel itself.
 pub const FLAGS: &[&str] = &[
     "-std=gnu11",
     "-Wall",
@@ -28,7 +28,7 @@ pub fn compile(code: &str) -> Library {
     let compiled =
         native::shared_object(&[&source], &flags, &include.each_ref().map(|i| i.as_path()));
     std::fs::write(&object, compiled.unwrap_or_else(|said| panic!("{said}"))).unwrap();
-    // SAFETY: the library is what was just compiled, and has no initializers.
+    // SAFETY: the library has just been compiled, and has no initializers.
     unsafe { Library::new(&object) }.unwrap()
 }
 
@@ -39,7 +39,7 @@ pub fn compile_with_tables(code: &str, policy: &str, machine: &str) -> Library {
     compile_with_tables_of(code, policy, &Machine::find(machine).unwrap())
 }
 
-/// The same for any machine.
+/// The same function for any machine.
 #[allow(dead_code, reason = "not every file of tests needs tables")]
 pub fn compile_with_tables_of(code: &str, policy: &str, machine: &Machine) -> Library {
     let library = compile(code);

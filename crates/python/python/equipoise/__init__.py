@@ -1,16 +1,16 @@
 """Which CPU scheduling suits this machine and this load?
 
-A simulated kernel runs sched_ext schedulers on any machine that one can describe, deterministic to the last nanosecond.
-Results are Arrow tables (`Table`), which pandas, polars and pyarrow take as they are.
+A simulated kernel runs sched_ext schedulers on any machine that you can describe, deterministically to the
+nanosecond. Results are Arrow tables (`Table`), which pandas, polars and pyarrow read directly.
 
     import equipoise
     comparison = equipoise.compare("tc2", "mixed", ["eevdf", "equipoise"])
     print(comparison)                       # what the command prints
     comparison.runs.to_pandas()             # a row for each run and metric
 
-`simulate()` runs one policy, `compare()` several, `trace()` gives the events of a run, `reproduce()` published tables,
-`sweep()` a design over machines, loads, policies and settings, `tune()` searches a policy's settings, and
-`equipoise.plot` draws.
+`simulate()` runs one policy and `compare()` several, `trace()` returns the events of a run, `reproduce()` published
+tables, `sweep()` runs a design over machines, loads, policies and settings, `tune()` searches a policy's settings,
+and `equipoise.plot` draws figures.
 """
 
 from equipoise._native import BUILD, BadInput, Machine, Policy, SimulationError, Table, Workload, run_uncaged

@@ -17,17 +17,17 @@ MachineLike = Machine | str | os.PathLike[str]
 WorkloadLike = Workload | str | os.PathLike[str] | Mapping[str, Any]
 #: A policy, its name with settings (`"capacity:misfit=false"`), or the path of a policy file or of a scheduler in C.
 PolicyLike = Policy | str | os.PathLike[str]
-# Called about twenty times a second with the number of finished runs.
+#: Called about twenty times a second with the number of finished runs.
 Progress = Callable[[int], object]
 
 
 def as_machine(machine: MachineLike) -> Machine:
-    """The machine that is meant."""
+    """The machine for an argument that may be a name or a path."""
     return machine if isinstance(machine, Machine) else Machine(os.fspath(machine))
 
 
 def as_workload(workload: WorkloadLike) -> Workload:
-    """The workload that is meant."""
+    """The workload for an argument that may be a name, a path or a dict."""
     if isinstance(workload, Workload):
         return workload
     if isinstance(workload, Mapping):
@@ -36,7 +36,7 @@ def as_workload(workload: WorkloadLike) -> Workload:
 
 
 def as_policy(policy: PolicyLike) -> Policy:
-    """The policy that is meant."""
+    """The policy for an argument that may be a name or a path."""
     if isinstance(policy, Policy):
         return policy
     name = os.fspath(policy)
@@ -44,7 +44,7 @@ def as_policy(policy: PolicyLike) -> Policy:
 
 
 def several(value: Any) -> list[Any]:
-    """The items of what may be one item."""
+    """The items of an argument that may also be a single item."""
     one = isinstance(value, (str, os.PathLike, Mapping)) or not isinstance(value, Iterable)
     return [value] if one else list(value)
 
@@ -53,19 +53,19 @@ def several(value: Any) -> list[Any]:
 class Trace:
     """The events of one run, as columns. Times are ns since the run began (int64)."""
 
-    # All events in time order, with a column for each field; fields that an event does not have are
-    # null. `event`, `cpu`; `comm`, `pid`, `prio` of the event's task (of a switch the next one, of
-    # a fork the child); `other_*` of the other task (the previous one, the parent); `prev_state`;
-    # `orig_cpu`, `dest_cpu`; `state` of cpu_idle and cpu_frequency (kHz).
+    #: All events in time order, with a column for each field; fields that an event does not have are
+    #: null. The columns are `event`, `cpu`; `comm`, `pid`, `prio` of the event's task (of the next
+    #: one in a switch, of the child in a fork); `other_*` of the other task (the previous one, the
+    #: parent); `prev_state`; `orig_cpu`, `dest_cpu`; `state` of cpu_idle and cpu_frequency (kHz).
     events: Table
-    #: Load tracking as Linux does it (PELT), of 1024: `util`, `runnable`, `load` of a task, or with pid -1 of a CPU's
-    #: fair tasks, -2 its real-time, -3 its deadline tasks.
+    #: Load tracking as in Linux (PELT), of 1024: `util`, `runnable`, `load` of a task. A pid of -1 stands for
+    #: a CPU's fair tasks, -2 for its real-time tasks, -3 for its deadline tasks.
     utilization: Table
-    # The power of parts of the machine from then on (`power_mw`), or energy used at once
-    # (`energy_pj`); empty for machines without power data.
+    #: The power of parts of the machine from then on (`power_mw`), or energy used at once
+    #: (`energy_pj`); empty for machines without power data.
     energy: Table
-    # A row for each thread: `ran_ns`, `switches`, `preemptions`, `wakeups`, `migrations`, and the
-    # latency from a wakeup to running: `latency_mean_us`, `_p50_`, `_p95_`, `_p99_`, `_max_`.
+    #: A row for each thread: `ran_ns`, `switches`, `preemptions`, `wakeups`, `migrations`, and the
+    #: latency from a wakeup to running: `latency_mean_us`, `_p50_`, `_p95_`, `_p99_`, `_max_`.
     threads: Table
     #: A row for each thread and CPU: `ran_ns`.
     cpu_time: Table
@@ -74,8 +74,8 @@ class Trace:
         return self.threads._repr_html_()
 
     def event(self, name: str) -> Table:
-        """The events called `name`, such as `sched_switch`, with the fields of the kernel's tracepoint, as LISA's
-        `df_event()` has them. Raises `BadInput` for a name that there is not."""
+        """The events called `name`, such as `sched_switch`, with the fields of the kernel's tracepoint, as in LISA's
+        `df_event()`. Raises `BadInput` for an unknown name."""
         return _native.select_events(self.events, name)
 
 
@@ -86,16 +86,16 @@ class Simulation:
     machine: Machine
     workload: Workload
     policy: Policy
-    # The seed from which the runs' seeds derive.
+    #: The seed from which the runs' seeds derive.
     seed: int
-    # The number of runs.
+    #: The number of runs.
     count: int
     #: A row for each run and metric: `machine`, `workload`, `policy`, `run`, `seed`, `metric`, `unit`, `better`,
     #: `goal`, `judged`, `decides`, `part`, and of its `n` samples `mean`, `min`, `max`, `p50`, `p95`, `p99` (null if
     #: there are none).
     runs: Table
-    # A row for each run: `simulated_s`, `energy_j` (null without power data), the kernel's counts,
-    # and as `scheduler_*` the counts of Equipoise's own schedulers.
+    #: A row for each run: `simulated_s`, `energy_j` (null without power data), the kernel's counts,
+    #: and as `scheduler_*` the counts of Equipoise's own schedulers.
     counters: Table
 
     def _repr_html_(self) -> str:
@@ -108,23 +108,23 @@ class Simulation:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Policies side by side. `print()` shows what the command shows."""
+    """Policies side by side. `print()` shows the command's output."""
 
     machine: Machine
     workload: Workload
     #: The first is the baseline.
     policies: list[Policy]
-    # The seed from which the runs' seeds derive.
+    #: The seed from which the runs' seeds derive.
     seed: int
-    # The number of runs of each policy.
+    #: The number of runs of each policy.
     count: int
     #: A row for each policy, run and metric, as `Simulation.runs`.
     runs: Table
     #: A row for each policy and run, as `Simulation.counters`.
     counters: Table
-    # A row for each metric and policy, over all runs: `mean` to `p99`; `change_pct` of the `judged`
-    # value against the first policy, and `change_margin_pct`, half its 95 % confidence interval;
-    # `best`; `limit`, the best possible.
+    #: A row for each metric and policy, over all runs: `mean` to `p99`; `change_pct` of the `judged`
+    #: value against the first policy, and `change_margin_pct`, half its 95 % confidence interval;
+    #: `best`; `limit`, the best possible.
     results: Table
     #: A row for each goal and policy: `best`, `worst`, `change_pct`, `change_margin_pct`, `share_pct`, `lacks`.
     verdict: Table
@@ -134,7 +134,7 @@ class Comparison:
     html: str = field(repr=False)
     #: The command's JSON (schema 2).
     json: str = field(repr=False)
-    #: The same as a part of a page.
+    #: The same as a fragment of a page.
     fragment: str = field(repr=False)
 
     def _repr_html_(self) -> str:
@@ -152,7 +152,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A published table beside the simulated one. `print()` shows what the command shows."""
+    """A published table next to the simulated one. `print()` shows the command's output."""
 
     name: str
     #: A row for each cell: `block`, `row`, `column`, `published`, `simulated`, `error_pct` or `error_points`, ...
@@ -186,10 +186,10 @@ def simulate(
 ) -> Simulation:
     """Runs `workload` on `machine` under `policy`, `runs` times.
 
-    The same arguments give the same tables, whatever `jobs` says (simulations at a time; 0 is as many as there are
+    The same arguments give the same tables for any `jobs`, the number of simulations at a time (0: the number of
     CPUs). Run i has the same seed under every policy. Other Python threads run meanwhile, and Ctrl-C stops it.
 
-    Raises `BadInput` for what is not well-formed or does not fit together, and `SimulationError` if a run fails.
+    Raises `BadInput` for arguments that are malformed or do not fit together, and `SimulationError` if a run fails.
     """
     one, load, scheduler = as_machine(machine), as_workload(workload), as_policy(policy)
     args = (one, load, scheduler, whole("runs", runs), seed, whole("jobs", jobs, 0))
@@ -208,10 +208,10 @@ def compare(
     jobs: int = 0,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Runs `workload` on `machine` under each of `policies` (`Policy.usual()` if None: today's Linux, and our own).
+    """Runs `workload` on `machine` under each of `policies` (None: `Policy.usual()`, today's Linux and our own).
 
-    A difference counts only where the 95 % confidence interval over runs paired by seed leaves out zero, and it is 1 %
-    or more. Otherwise as `simulate()`.
+    A difference counts only if the 95 % confidence interval over runs paired by seed excludes zero and the difference
+    is 1 % or more. Otherwise this is like `simulate()`.
     """
     one, load = as_machine(machine), as_workload(workload)
     schedulers = [as_policy(policy) for policy in several(Policy.usual() if policies is None else policies)]
@@ -229,7 +229,7 @@ def trace(
     seed: int = 1,
     utilization: bool = True,
 ) -> Trace:
-    """The events of one run: the first that `simulate()` with the same arguments has."""
+    """The events of one run: the first run of `simulate()` with the same arguments."""
     return _trace(as_machine(machine), as_workload(workload), as_policy(policy), 0, 1, seed, utilization)
 
 
@@ -256,10 +256,10 @@ def reproduce(
     jobs: int = 0,
     progress: Progress | None = None,
 ) -> Reproduction:
-    """Runs a published experiment, by name or file: its table beside the simulated one.
+    """Runs a published experiment, by name or file: its table next to the simulated one.
 
-    `runs` of each cell (as often as the experiment says, if None), of the rows that match the pattern `rows`
-    (`"sysbench_*"`); `scale` does so many times less where the workload can.
+    Makes `runs` of each cell (None: the experiment's number) in the rows that match the pattern `rows`
+    (`"sysbench_*"`). `scale` divides the work of workloads that can be shortened.
     """
     name = os.fspath(experiment)
     count = None if runs is None else whole("runs", runs)

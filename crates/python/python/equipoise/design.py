@@ -13,9 +13,9 @@ from equipoise.errors import bad_input, whole
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from `low` to `high`, both included, that a random or Sobol design and `tune()` choose from.
+    """Numbers from `low` to `high`, both included, from which a random or Sobol design and `tune()` choose.
 
-    `log`: as many between 1 and 10 as between 10 and 100. `integer`: whole numbers alone.
+    With `log`, their logarithms are uniformly distributed. With `integer`, they are whole numbers.
     """
 
     low: float
@@ -28,7 +28,7 @@ class Range:
             raise bad_input(f"no numbers are in {self}", "expected low <= high, and above 0 if log")
 
     def at(self, part: float) -> float | int:
-        """The number that `part` (0 to 1) of the others are below."""
+        """The quantile `part` (0 to 1) of the range."""
         if self.integer and not self.log:
             # Each whole number has an equal part of the interval.
             least, most = math.ceil(self.low), math.floor(self.high)
@@ -42,7 +42,7 @@ Axis = Sequence[Any] | Range
 
 
 def points(axes: Mapping[str, Axis], design: str, samples: int | None, seed: int) -> list[dict[str, Any]]:
-    """The points of the design, each with a value for every axis: of a grid all, the last axis first."""
+    """The points of the design, each with a value for every axis. In a grid, the last axis varies fastest."""
     if design == "grid":
         lists: dict[str, Sequence[Any]] = {}
         for name, axis in axes.items():
@@ -75,7 +75,8 @@ def _parts(design: str, samples: int, dimensions: int, seed: int) -> list[list[f
         rows = numpy.random.Generator(numpy.random.PCG64(seed)).random((samples, dimensions))
         return [list(map(float, row)) for row in rows]
     sobol = qmc.Sobol(dimensions, scramble=True, rng=numpy.random.Generator(numpy.random.PCG64(seed)))
-    # The sequence is balanced in powers of two: draw one of these, and keep the first `samples`.
+    # The sequence is balanced in powers of two, so draw a power of two and keep the first
+    # `samples`.
     rows = sobol.random_base2(math.ceil(math.log2(samples)))[:samples]
     return [list(map(float, row)) for row in rows]
 

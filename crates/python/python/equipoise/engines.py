@@ -16,15 +16,16 @@ from equipoise.errors import bad_input, require, whole
 
 Task = TypeVar("Task")
 
-# The number of tasks given out for each thread at a time: no thread waits.
+# The number of tasks given out per thread at a time, so that no thread waits.
 _AHEAD = 2
-# The time that a cluster's worker should be busy with one batch, s. Ray's own cost of a batch is
-# some 10 ms of CPU time (docs/python.md), which is then 2 %, and a lost node loses little work.
+# The time for which one batch should keep a cluster's worker busy, s. Ray's own cost per batch is
+# some 10 ms of CPU time (docs/python.md), which is 2 % of this, and the loss of a node loses little
+# work.
 _BATCH_S = 0.5
 
 
 class Engine(Protocol):
-    """Does tasks, in any order."""
+    """Executes tasks, in any order."""
 
     def run(self, work: Callable[[Any, Stop], Any], tasks: Iterable[Task]) -> Iterator[tuple[Task, Any]]:
         """Yields each finished task with the result of `work(task, stop)`. Closing the iterator stops the work."""
@@ -33,9 +34,9 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class Local:
-    """This computer: `jobs` tasks at a time (0: as many as there are CPUs).
+    """This computer, with `jobs` tasks at a time (0: the number of CPUs).
 
-    They are threads, not processes: a simulation holds no lock of the interpreter's, so nothing is copied to and fro.
+    Tasks run in threads, not processes: a simulation does not hold the interpreter's lock, and no data is copied.
     """
 
     jobs: int = 0
@@ -60,10 +61,10 @@ class Local:
 
 @dataclass
 class Ray:
-    """A Ray cluster: the one that this process is connected to, else the one at `address` (None: a new one here).
+    """A Ray cluster: the one to which this process is connected, otherwise that at `address` (None: a new local one).
 
-    A worker is given as many tasks at a time as keep it busy for half a second, by what tasks took before, and gives back
-    those that it does not come to. A task whose worker or node is lost is given out once more, at most `retries` times.
+    A worker gets enough tasks at a time to be busy for half a second, judging by earlier tasks, and returns those
+    that it does not reach. If a worker or node is lost, its tasks are given out again, at most `retries` times.
     """
 
     address: str | None = None
@@ -83,14 +84,14 @@ class Ray:
         if not ray.is_initialized():
             ray.init(address=self.address, log_to_driver=False)
         remote = ray.remote(num_cpus=1, max_retries=0)(_remote)
-        # Each task, with the number of times it was lost.
+        # Each task, with the number of times that it was lost.
         left = deque((task, 0) for task in tasks)
         pending: dict[Any, list[tuple[Task, int]]] = {}
         pace = _Pace()
         try:
             while left or pending:
-                # One batch for each CPU and none ahead: nodes pass a request for a busy CPU to and
-                # fro, which costs more than a worker's wait for its next batch.
+                # Give out one batch per CPU and none ahead: nodes would pass requests for busy CPUs
+                # back and forth, which costs more than a worker's wait for its next batch.
                 width = max(1, int(ray.cluster_resources().get("CPU", 1)))
                 while left and len(pending) < width:
                     batch = [left.popleft() for _ in range(pace.batch(len(left), width))]
@@ -125,25 +126,26 @@ class Ray:
 class _Pace:
     """The number of tasks to give to a worker at a time."""
 
-    # The recent time of a task, s; None until one is done.
+    # The recent time of a task, s; None until one has finished.
     seconds: float | None = None
 
     def batch(self, left: int, width: int) -> int:
-        """Of so many tasks that are left, with so many workers: at the end all are to have some."""
+        """The size of a batch, given the remaining tasks and the number of workers, all of which should have some."""
         if self.seconds is None:
             return 1
         fair = -(-left // (2 * width))
         return max(1, min(fair, int(_BATCH_S / max(self.seconds, 1e-6))))
 
     def took(self, tasks: int, seconds: float) -> None:
-        """So many tasks took so long."""
+        """Records how long a number of tasks took."""
         each = seconds / tasks
         self.seconds = each if self.seconds is None else (self.seconds + each) / 2
 
 
 def _remote(work: Callable[[Any, Stop], Any], tasks: list[Any]) -> tuple[str, list[Any], float, Exception | None]:
     """Runs in a Ray worker, which finds this module in its own installation. Returns its build, the results of the
-    first tasks (at least one, until the time is up or one fails), the time (s), and the exception if one failed."""
+    first tasks (at least one; it stops when the time is over or a task fails), the time (s), and the exception of a
+    failed task."""
     results: list[Any] = []
     begun = time.monotonic()
     failed = None
@@ -167,7 +169,7 @@ def _ray() -> Any:
 
 
 def as_engine(engine: Engine | str, jobs: int) -> Engine:
-    """The engine that is meant by `"local"` or `"ray"`."""
+    """The engine for `"local"` or `"ray"`."""
     match engine:
         case "local":
             return Local(jobs)

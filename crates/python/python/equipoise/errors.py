@@ -1,4 +1,4 @@
-"""`BadInput` for what Python code finds wrong; missing extras; Ctrl-C without a traceback."""
+"""`BadInput` for errors that Python code finds, missing extras, and Ctrl-C without a traceback."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RENDER = "_render_traceback_"
 
 
 class MissingExtra(ModuleNotFoundError):
-    """A function needs packages that an extra of this one installs."""
+    """A function requires packages that an extra of this package installs."""
 
 
 def require(what: str, extra: str) -> None:
@@ -40,11 +40,11 @@ def require(what: str, extra: str) -> None:
 
 @contextmanager
 def stoppable(message: str = "stopped") -> Iterator[None]:
-    """Ctrl-C in the block raises `KeyboardInterrupt` with `message`; uncaught, it prints that and no traceback."""
+    """Ctrl-C in the block raises `KeyboardInterrupt` with `message`; if uncaught, only that message is printed."""
     try:
         yield
     except KeyboardInterrupt as error:
-        # A subclass would not do: for one, the interpreter's exit status would not say that a signal ended it.
+        # A subclass would not work: the interpreter's exit status would not show that a signal ended it.
         stopped = KeyboardInterrupt(message)
         # IPython and Jupyter print this text.
         setattr(stopped, _RENDER, lambda: [message])
@@ -65,7 +65,7 @@ sys.excepthook = _print_exception
 
 
 def bad_input(message: str, expected: str) -> BadInput:
-    """The exception, with what those of files have; of no file."""
+    """The exception, with the attributes of an error in a file, but without a file."""
     error = BadInput(f"{message}\n{expected}")
     error.message, error.expected = message, expected
     error.file = error.line = None

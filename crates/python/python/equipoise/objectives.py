@@ -1,4 +1,4 @@
-"""Objectives and constraints of `tune()`: goals and metrics, as ratios to the original policy's."""
+"""Objectives and constraints of `tune()`: goals and metrics, as ratios to those of the original policy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 
 from equipoise.errors import bad_input
 
-# A latency below this does not count, us: the verdict's own rule (crates/lab/src/verdict.rs).
+# A latency below this does not count, us; the verdict has the same rule
+# (crates/lab/src/verdict.rs).
 _SHORTEST_LATENCY_US = 1.0
 # The penalty for a measure that some run lacks although the baseline has it: ten times.
 _LACKING = math.log(10)
@@ -49,8 +50,8 @@ class Objective:
 
 @dataclass(frozen=True)
 class Constraint(Objective):
-    """A bound: a goal or metric must not exceed `at_most` times the tuned policy's value (1.05: at most 5 % more),
-    or with `absolute` a metric's mean over runs and loads must not exceed `at_most`, in its unit."""
+    """A bound: a goal or metric must not exceed `at_most` times the value under the original policy (1.05: at most 5
+    % more). With `absolute`, the mean of a metric over runs and loads must not exceed `at_most`, in its unit."""
 
     at_most: float = 1.0
     absolute: bool = False
@@ -62,7 +63,7 @@ class Constraint(Objective):
 
 
 def logs_of(objective: Objective, before: list[dict[str, Any]], after: list[dict[str, Any]]) -> dict[int, float]:
-    """By run: the mean, over the objective's metrics, of the logarithm of after by before, less being better."""
+    """For each run, the mean over the objective's metrics of the logarithm of after / before; less is better."""
     logs: dict[int, list[float]] = {}
     for old, new in zip(before, after):
         if not objective.has(old):
@@ -91,7 +92,7 @@ def _log(old: dict[str, Any], new: dict[str, Any]) -> float:
 
 
 def levels_of(logs: list[list[dict[int, float]]]) -> list[float]:
-    """Of each objective the mean over loads, each of which counts the same."""
+    """The mean of each objective over the loads, all of which have equal weight."""
     means = [[fmean(list(of_load.values())) for of_load in of_objective if of_load] for of_objective in logs]
     return [fmean(of_objective) if of_objective else 0.0 for of_objective in means]
 
@@ -105,7 +106,7 @@ def values_of(levels: list[float], wanted: list[Objective], pareto: bool) -> lis
 
 
 def excess_of(levels: list[float], constraints: list[Constraint]) -> list[float]:
-    """How much each constraint is exceeded by; at most 0 where it is kept."""
+    """By how much each constraint is exceeded; at most 0 if it is met."""
     own = levels[len(levels) - len(constraints) :]
     return [
         (level if constraint.absolute else math.exp(level)) - constraint.at_most
@@ -114,7 +115,7 @@ def excess_of(levels: list[float], constraints: list[Constraint]) -> list[float]
 
 
 def by_run(logs: list[list[dict[int, float]]], wanted: list[Objective]) -> list[float]:
-    """The logarithms, run by run, that `values_of()` combines to one number."""
+    """The logarithms, run by run, that `values_of()` combines into one number."""
     weights = [objective.weight for objective in wanted]
     runs = sorted({run for of_objective in logs for of_load in of_objective for run in of_load})
     level = [levels_of([[{0: load[run]} for load in loads if run in load] for loads in logs]) for run in runs]
@@ -122,7 +123,7 @@ def by_run(logs: list[list[dict[int, float]]], wanted: list[Objective]) -> list[
 
 
 def margin(values: list[float]) -> float:
-    """Half the 95 % confidence interval of their mean (Student's); of one value infinite."""
+    """Half the 95 % confidence interval of their mean (Student's); infinite for a single value."""
     from scipy.stats import t
 
     mean, count = fmean(values), len(values)

@@ -1,7 +1,7 @@
-"""Figures as the field draws them: what ran where, utilization, frequencies, latencies, energy.
+"""The usual figures: which threads ran where, utilization, frequencies, latencies, energy.
 
-Each function takes an `ax` of Matplotlib to draw into (None: a new figure), and returns it. They are LISA's plots under
-its names, as far as there are such. Needs `equipoise[plot]`.
+Each function takes an `ax` of Matplotlib to draw into (None: a new figure), and returns it. Where LISA has such a
+plot, it has LISA's name. Requires `equipoise[plot]`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 require("equipoise.plot", "plot")
 
-# Nanoseconds to the seconds of the axes.
+# Converts nanoseconds to the seconds of the axes.
 _NS = 1e-9
 
 
 def timeline(trace: Trace, ax: Axes | None = None, *, start_s: float = 0.0, end_s: float | None = None) -> Axes:
-    """Which thread ran on which CPU when (kernelshark's view); colours are names. Seconds, one row a CPU."""
+    """Which thread ran on which CPU when, as in kernelshark; colours stand for names. Seconds, one row per CPU."""
     from matplotlib.ticker import MaxNLocator
 
     slices = running(trace)
@@ -42,7 +42,7 @@ def timeline(trace: Trace, ax: Axes | None = None, *, start_s: float = 0.0, end_
 
 
 def utilization(trace: Trace, ax: Axes | None = None, *, task: str | None = None, cpu: int | None = None) -> Axes:
-    """PELT utilization, of 1024, over time: of the tasks called `task`, else of CPUs' fair tasks (of `cpu` alone)."""
+    """PELT utilization, of 1024, over time: of the tasks called `task`, or of the CPUs' (or `cpu`'s) fair tasks."""
     frame = trace.utilization.to_pandas()
     frame = frame[frame["comm"] == task] if task is not None else frame[frame["pid"] == -1]
     if cpu is not None:
@@ -78,8 +78,8 @@ def frequency(trace: Trace, ax: Axes | None = None, *, cpu: int | None = None) -
 
 
 def latency_cdf(traces: Trace | Mapping[str, Trace], ax: Axes | None = None, *, task: str | None = None) -> Axes:
-    """How many wakeups had the thread running within so many us, of one trace or of several by name; of threads whose
-    name begins with `task`, if given."""
+    """The distribution of the time from a wakeup until the thread ran, us, for one trace or several by name; if
+    `task` is given, only for threads whose name begins with it."""
     import numpy
 
     ax = _axes(ax, "wakeups")
@@ -98,7 +98,7 @@ def latency_cdf(traces: Trace | Mapping[str, Trace], ax: Axes | None = None, *, 
 
 
 def energy(comparison: Comparison, ax: Axes | None = None) -> Axes:
-    """Joules of a run under each policy, with the least and the most of any run."""
+    """The energy of a run under each policy, in joules, with the smallest and the largest of any run."""
     frame = comparison.counters.to_pandas()
     if frame["energy_j"].isna().all():
         raise bad_input(f"the power of {comparison.machine.name} is not known", "expected a machine with [power]")
@@ -106,7 +106,7 @@ def energy(comparison: Comparison, ax: Axes | None = None) -> Axes:
 
 
 def metric(comparison: Comparison, name: str, ax: Axes | None = None) -> Axes:
-    """One metric under each policy: the mean of what is judged, with the least and the most of any run."""
+    """One metric under each policy: the mean of the judged values, with the smallest and the largest of any run."""
     frame = comparison.runs.to_pandas()
     frame = frame[frame["metric"] == name]
     if frame.empty:
@@ -117,7 +117,7 @@ def metric(comparison: Comparison, name: str, ax: Axes | None = None) -> Axes:
 
 
 def reproduction(result: Reproduction, ax: Axes | None = None) -> Axes:
-    """Every published number against the simulated one; on the line they are the same."""
+    """Every published number against the simulated one; on the line the two are equal."""
     frame = result.cells.to_pandas().dropna(subset=["published", "simulated"])
     ax = _axes(ax, "simulated")
     for column, group in frame.groupby("column", observed=True, sort=False):
@@ -135,7 +135,7 @@ def reproduction(result: Reproduction, ax: Axes | None = None) -> Axes:
 
 
 def running(trace: Trace) -> pandas.DataFrame:
-    """The running times: a row for each time that a thread was on a CPU (`cpu`, `comm`, `pid`, `start_ns`, `end_ns`)."""
+    """The running times: a row for each turn of a thread on a CPU (`cpu`, `comm`, `pid`, `start_ns`, `end_ns`)."""
     frame = trace.event("sched_switch").to_pandas().sort_values(["cpu", "time_ns"], kind="stable")
     end = trace.events.to_pandas()["time_ns"].max()
     frame["end_ns"] = frame.groupby("cpu")["time_ns"].shift(-1).fillna(end).astype("int64")
@@ -145,7 +145,7 @@ def running(trace: Trace) -> pandas.DataFrame:
 
 
 def latencies(trace: Trace) -> pandas.DataFrame:
-    """From each wakeup until the thread ran: a row each (`time_ns` of the wakeup, `comm`, `pid`, `latency_ns`)."""
+    """The latencies: a row for each wakeup after which the thread ran (`time_ns`, `comm`, `pid`, `latency_ns`)."""
     import pandas
 
     frame = trace.events.to_pandas()

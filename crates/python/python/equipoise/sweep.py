@@ -30,7 +30,7 @@ CHUNK = 20
 
 @dataclass(frozen=True)
 class Case:
-    """A point of the design: what is run, and the values that were chosen for it."""
+    """A point of the design: the case that is run, and the values chosen for it."""
 
     machine: Machine
     workload: Workload
@@ -45,17 +45,17 @@ class Chunk:
     number: int
     #: (number of the case, case, first, end).
     parts: tuple[tuple[int, Case, int, int], ...]
-    # The number of runs of each case.
+    #: The number of runs of each case.
     runs: int
     seed: int
 
     @property
     def simulations(self) -> int:
-        """How many there are."""
+        """The number of simulations."""
         return sum(end - first for _, _, first, end in self.parts)
 
     def digest(self, sources: dict[int, str]) -> str:
-        """A digest of all inputs: equal digests, equal results."""
+        """A digest of all inputs: equal digests mean equal results."""
         parts = [(point, _digest(case, sources), first, end) for point, case, first, end in self.parts]
         text = json.dumps([SCHEMA, _native.BUILD, self.runs, self.seed, parts])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -73,7 +73,7 @@ def work(chunk: Chunk, stop: Stop) -> list[Table]:
 
 
 def work_labelled(chunk: Chunk, stop: Stop) -> pyarrow.Table:
-    """The chunk's rows, with the point that they are of and the values chosen for it."""
+    """The chunk's rows, with the point to which they belong and the values chosen for it."""
     return _labelled(chunk, work(chunk, stop))
 
 
@@ -91,20 +91,20 @@ def work_file(chunk: Chunk, stop: Stop) -> bytes:
 class Sweep:
     """A finished sweep."""
 
-    # The cases, in the order of the column `point`.
+    #: The cases, in the order of the column `point`.
     cases: list[Case]
-    # The number of runs of each case.
+    #: The number of runs of each case.
     runs: int
-    # The folder of the results; None if they are in memory.
+    #: The folder of the results; None if they are in memory.
     out: Path | None
-    # The number of chunks, and the number that existed before.
+    #: The number of chunks, and the number that existed before.
     chunks: int
     resumed: int
     _tables: list[pyarrow.Table] = field(repr=False, default_factory=list)
 
     @property
     def dataset(self) -> pyarrow.dataset.Dataset:
-        """The results, to be read as needed: `dataset.to_table(filter=...)`."""
+        """The results, to be read on demand: `dataset.to_table(filter=...)`."""
         import pyarrow.dataset
 
         if self.out is None:
@@ -144,17 +144,17 @@ def sweep(
     progress: bool | None = None,
 ) -> Sweep:
     """Runs a design over `machines`, `workloads`, `policies`, and the policies' `settings` and workloads' `parameters`
-    (by name a list, or a `Range` for designs that choose), `runs` times each point.
+    (a list by name, or a `Range` for designs that choose), with `runs` runs of each point.
 
     `design` is `"grid"` (all combinations), or `"random"` or `"sobol"` with `samples` points, chosen by `seed`. Run i
-    has the same seed at every point. `engine` is `"local"` (`jobs` simulations at a time; 0: as many as there are
-    CPUs), `"ray"`, or an `equipoise.Ray`; results, their order and their bytes are the same. A task is a `chunk` of
+    has the same seed at every point. `engine` is `"local"` (`jobs` simulations at a time; 0: the number of CPUs),
+    `"ray"`, or an `equipoise.Ray`; the results, their order and their bytes do not depend on it. A task is a `chunk` of
     simulations. With `out`, a folder, results go to a Parquet dataset as they arrive (`runs/`), and an
     interrupted sweep resumes there; without, they stay in memory. `progress`: a bar with the time left (None: on a
     terminal).
 
-    Raises `BadInput` for input that is not well-formed, does not fit together, or differs from the sweep in `out`, and
-    `SimulationError` if a run fails. Needs `equipoise[sweep]`.
+    Raises `BadInput` for input that is not well-formed, does not fit together, or differs from the sweep in `out`,
+    and `SimulationError` if a run fails. Requires `equipoise[sweep]`.
     """
     require("sweep()", "sweep")
     cases = list(
@@ -221,7 +221,7 @@ def _cases(
     axes["policy"] = [as_policy(policy) for policy in policies]
     clash = (settings.keys() & axes.keys()) | (parameters.keys() & {"machine", "workload", "policy"})
     if clash:
-        raise bad_input(f"`{min(clash)}` is named twice", "expected a name of its own for each dimension")
+        raise bad_input(f"`{min(clash)}` is named twice", "expected a different name for each dimension")
     axes |= settings
     for name, axis in axes.items():
         if not isinstance(axis, Range) and not axis:
@@ -245,7 +245,7 @@ def _with_parameters(workload: WorkloadLike, values: dict[str, Any]) -> Workload
 
 
 def _labelled(chunk: Chunk, tables: list[Table]) -> pyarrow.Table:
-    """The chunk's rows, with the point that they are of and the values chosen for it."""
+    """The chunk's rows, with the point to which they belong and the values chosen for it."""
     import pyarrow
 
     labelled = []
@@ -275,10 +275,10 @@ def _digest(case: Case, sources: dict[int, str]) -> str:
 
 
 class _Store:
-    """A sweep's folder: `sweep.json`, which says what it is, and `runs/part-NUMBER-DIGEST.parquet`."""
+    """A sweep's folder: `sweep.json`, which describes the sweep, and `runs/part-NUMBER-DIGEST.parquet`."""
 
     def __init__(self, folder: Path, all_chunks: list[Chunk]) -> None:
-        """Begins the sweep there, or goes on with it."""
+        """Starts the sweep in the folder, or resumes it."""
         self.folder = folder
         self.parts = folder / "runs"
         sources: dict[int, str] = {}
@@ -290,23 +290,23 @@ class _Store:
             before = json.loads(file.read_text())
             if before != label:
                 raise bad_input(
-                    f"{file}: this is another sweep (of build {before.get('build')})",
+                    f"{file}: this folder has another sweep (of build {before.get('build')})",
                     "expected the folder of this one, or a new folder",
                 )
             self.done = {file.name for file in self.parts.iterdir()}
             return
         if folder.exists() and any(folder.iterdir()):
-            raise bad_input(f"{folder}: not empty, and no sweep", "expected a new folder")
+            raise bad_input(f"{folder}: the folder is not empty and has no sweep", "expected a new folder")
         self.parts.mkdir(parents=True)
         self.done = set()
         _replace(file, lambda path: path.write_text(json.dumps(label, indent=1) + "\n"))
 
     def has(self, chunk: Chunk) -> bool:
-        """Are the chunk's results there?"""
+        """Do the chunk's results exist?"""
         return self._name(chunk) in self.done
 
     def add(self, chunk: Chunk, file: bytes) -> None:
-        """Keeps the chunk's results: there whole, or not at all."""
+        """Stores the chunk's results atomically."""
         _replace(self.parts / self._name(chunk), lambda path: path.write_bytes(file))
 
     def _name(self, chunk: Chunk) -> str:

@@ -1,4 +1,4 @@
-"""`tune()`: searches a policy's settings for what is wanted of some loads, and says what that gains on others."""
+"""`tune()`: searches a policy's settings for the given objectives on some loads, and reports the gain on others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from equipoise.sweep import Case, Chunk, work
 if TYPE_CHECKING:
     import optuna
 
-# The number of trials at a time: the same on every computer, as the next trials depend on them.
+# The number of trials at a time. It is the same on every computer, because the next trials depend
+# on them.
 BATCH = 8
 # The number of best trials that are measured again with other seeds.
 FINALISTS = 5
@@ -32,8 +33,8 @@ _SPREAD = 8
 
 @dataclass(frozen=True)
 class Gain:
-    """The settings' change on one load: per cent of the policy's value, below 0 being better, with half the 95 %
-    confidence interval over runs paired by seed."""
+    """The change that the settings make on one load, in per cent of the original policy's value (below 0 is better),
+    with half the 95 % confidence interval over runs paired by seed."""
 
     machine: str
     workload: str
@@ -49,23 +50,24 @@ class Gain:
 class Tuning:
     """The result of a search."""
 
-    # The tuned policy, and the result; the same if no better one was found.
+    #: The original policy, and the result, which is the same if no better one was found.
     base: Policy
     policy: Policy
-    # The changed settings, by name.
+    #: The changed settings, by name.
     settings: dict[str, Any]
-    # Measured with seeds other than the search's: on the given loads, and on loads that the search
-    # never saw.
+    #: The gains, measured with other seeds than the search's: on the given loads, and on loads that
+    #: the search never saw.
     given: list[Gain]
     held_out: list[Gain]
-    # With several objectives, the settings that no others beat in all of them, each with the values
-    # of the objectives (ratios to `base`'s; below 1 is better); with one objective, only the best.
+    #: With several objectives, the settings that no others beat in all objectives, each with the
+    #: values of the objectives (ratios to those of `base`; below 1 is better). With one objective,
+    #: only the best settings.
     front: list[tuple[dict[str, Any], tuple[float, ...]]]
     #: Optuna's record of all trials.
     study: optuna.Study = field(repr=False)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the policy as a file that `equipoise` and `scx_equipoise` take."""
+        """Writes the policy to a file for `equipoise` and `scx_equipoise`."""
         changed = ", ".join(f"{name}={value}" for name, value in self.settings.items()) or "nothing"
         name = self.base.name.split(":")[0]
         self.policy.save(os.fspath(path), f"{name}-tuned", f"{self.base.name}, tuned: {changed}")
@@ -75,7 +77,7 @@ class Tuning:
             f"{self.base.name}, {len(self.study.trials)} trials: "
             + (_shown(self.settings) or "nothing better was found")
         ]
-        for title, gains in [("On the loads it was tuned on:", self.given), ("On others:", self.held_out)]:
+        for title, gains in [("On the loads for which it was tuned:", self.given), ("On others:", self.held_out)]:
             lines += ["", title, *map(str, gains)] if gains else []
         return "\n".join(lines)
 
@@ -104,12 +106,13 @@ def tune(
 
     Several objectives are combined by their weights, or with `pareto` give a front. `space` is a `Range` or a list for each
     setting that is searched (default: all; numbers from an eighth to eight times their values). Optuna's TPE proposes
-    `trials` settings; each is run twice on every load, and on only if it is not among the worse half, up to `runs`
-    times (not with `pareto`). The best are measured again with other seeds, `final_runs` times. The answer is
-    the best of these that keeps the constraints and is significantly better (95 %), or else `policy` itself.
-    `held_out` are pairs that the search never sees. `out` is the path for the policy file. The same arguments give the same answer.
+    `trials` settings. Each is run twice on every load; unless it is then among the worse half, it is run up to `runs`
+    times (not with `pareto`). The best settings are measured again with other seeds, `final_runs` times. The result
+    is the best of these that meets the constraints and is significantly better (95 %), otherwise `policy` itself.
+    `held_out` are pairs that the search never sees. `out` is the path for the policy file. The same arguments give
+    the same answer.
 
-    Raises `BadInput` and `SimulationError` as `simulate()`. Needs `equipoise[tune]`.
+    Raises `BadInput` and `SimulationError` like `simulate()`. Requires `equipoise[tune]`.
     """
     require("tune()", "tune")
     base = as_policy(policy)
@@ -118,7 +121,7 @@ def tune(
     others = [(as_machine(machine), as_workload(load)) for machine, load in held_out]
     searched: dict[str, Range | Sequence[Any]] = dict(default_space(base) if space is None else space)
     if not wanted or not given or not searched:
-        raise bad_input("nothing to tune", "expected an objective, a load and a setting at least")
+        raise bad_input("nothing to tune", "expected at least one objective, load and setting")
     loads = _Loads(given, base, [*wanted, *constraints], as_engine(engine, jobs), seed, whole("runs", runs))
     with stoppable():
         loads.check()
@@ -137,8 +140,8 @@ def tune(
 
 
 def default_space(policy: Policy) -> dict[str, Range | list[Any]]:
-    """All settings of `policy` that have an effect as it is: switches, choices, and numbers above 0 from an eighth to
-    eight times what they are, within their bounds."""
+    """All settings of `policy` that have an effect: switches, choices, and numbers above 0 from an eighth to eight
+    times their values, within their bounds."""
     space: dict[str, Range | list[Any]] = {}
     rows = policy.space.to_pyarrow().to_pylist()
     for row in rows:
@@ -155,7 +158,7 @@ def default_space(policy: Policy) -> dict[str, Range | list[Any]]:
 
 
 class _Loads:
-    """Some loads, and what a policy does on them against the base, with the same seeds."""
+    """Some loads, and the results of a policy on them relative to the base, with the same seeds."""
 
     def __init__(
         self,
@@ -171,7 +174,7 @@ class _Loads:
         self._of_base: dict[tuple[int, int], list[list[dict[str, Any]]]] = {}
 
     def measured(self, policies: list[Policy], first: int, end: int) -> list[list[list[dict[str, Any]]]]:
-        """For each policy and load the rows of runs `first` to before `end`."""
+        """For each policy and load, the rows of the runs from `first` to before `end`."""
         cases = [Case(machine, load, policy) for policy in policies for machine, load in self.loads]
         tasks = [
             Chunk(number, ((number, case, first, end),), self.runs, self.seed) for number, case in enumerate(cases)
@@ -203,7 +206,7 @@ class _Loads:
             if not any(objective.has(row) for row in rows):
                 raise bad_input(
                     f"no load measures `{objective.name}`",
-                    "expected a goal or metric that one of them has; joules need a machine with [power]",
+                    "expected a goal or metric that one of them has; joules require a machine with [power]",
                 )
 
     def gains(self, policy: Policy, wanted: list[Objective]) -> list[Gain]:
@@ -242,7 +245,7 @@ def _search(
     directions = [minimize] * (len(wanted) if pareto else 1)
     study = optuna.create_study(sampler=sampler, directions=directions)
     settings = loads.base.settings
-    # The current settings are the first to beat.
+    # The current settings are the first ones to beat.
     study.enqueue_trial({name: settings[name] for name in space})
     rungs = [loads.runs] if pareto else _rungs(loads.runs)
     left = trials
@@ -256,7 +259,7 @@ def _search(
 
 
 def _rungs(runs: int) -> list[int]:
-    """How many runs a trial has when it is looked at: 2, 4, ... and all."""
+    """The numbers of runs after which a trial is judged: 2, 4, ... and all."""
     rungs, count = [], _FIRST_RUNG
     while count < runs:
         rungs.append(count)
@@ -318,7 +321,7 @@ def _joined(
 
 
 def _is_worse(study: optuna.Study, trial: optuna.Trial, rung: int, value: float) -> bool:
-    """Is it among the worse half of the trials that came so far?"""
+    """Is it among the worse half of the trials that have got this far?"""
     others = [
         other.intermediate_values[rung]
         for other in study.get_trials(deepcopy=False)
@@ -355,7 +358,7 @@ def _chosen(
         levels = levels_of(logs)
         if all(excess <= 0 for excess in excess_of(levels, constraints)):
             runs = by_run(logs, wanted)
-            # The bound includes chance: below 0 the result is better than the base.
+            # The bound allows for chance: if it is below 0, the result is better than the base.
             measured.append((one, tuple(values_of(levels, wanted, pareto)), fmean(runs), fmean(runs) + margin(runs)))
     front = [found[:2] for found in measured if not any(_dominates(other[1], found[1]) for other in measured)]
     best = min((found for found in measured if found[3] < 0), key=lambda found: found[2], default=None)

@@ -1,5 +1,5 @@
-//! Other threads' activity during some waits, which a trace shows for any scheduler: where they
-//! ran, and which waited, too.
+//! The activity of other threads during some waits, which a trace shows for any scheduler: where
+//! they ran, and which of them also waited.
 
 use super::wait::Wait;
 use std::collections::{BTreeMap, HashMap};
@@ -11,23 +11,23 @@ pub struct Share {
     pub name: String,
     /// Its pid.
     pub pid: i32,
-    /// For how long, ns.
+    /// The duration, ns.
     pub ns: u64,
 }
 
 /// For one wait: the threads that ran on each CPU, and those that waited.
 #[derive(Clone, Debug, Default)]
 pub struct Beside {
-    /// By CPU: the threads that ran there and for how long, the longest first.
+    /// By CPU: the threads that ran there and for how long, longest first.
     pub ran: BTreeMap<usize, Vec<Share>>,
-    /// Other threads that were runnable and did not run, and for how long, the longest first.
+    /// Other threads that were runnable and did not run, and for how long, longest first.
     pub waited: Vec<Share>,
 }
 
 /// Accumulates during the run.
 pub struct Others {
     waits: Vec<(Wait, Sums)>,
-    /// The waiting threads, and since when.
+    /// The waiting threads, and the time at which each began to wait.
     waiting: HashMap<i32, u64>,
 }
 
@@ -52,7 +52,7 @@ impl Others {
         self.waiting.entry(pid).or_insert(now);
     }
 
-    /// `pid` waits no longer.
+    /// `pid` no longer waits.
     pub fn runs(&mut self, now: u64, pid: i32) {
         if let Some(since) = self.waiting.remove(&pid) {
             self.waited(since, now, pid);
@@ -76,7 +76,7 @@ impl Others {
         }
     }
 
-    /// In the order of the waits; the run is over.
+    /// The results in the order of the waits, once the run is over.
     pub fn finish(mut self, name: impl Fn(i32) -> String) -> Vec<Beside> {
         for (pid, since) in std::mem::take(&mut self.waiting) {
             self.waited(since, u64::MAX, pid);
@@ -101,7 +101,7 @@ impl Others {
     }
 }
 
-/// For how long of `wait` the interval lasted, ns.
+/// For how long the interval overlapped `wait`, ns.
 fn common(wait: &Wait, since: u64, until: u64) -> Option<u64> {
     let ns = until.min(wait.to).checked_sub(since.max(wait.from))?;
     Some(ns).filter(|&ns| ns > 0)

@@ -70,11 +70,11 @@ pub enum Kind {
 pub struct Cause {
     /// Its kind.
     pub kind: Kind,
-    /// In words: one sentence.
+    /// The cause in words: one sentence.
     pub sentence: String,
     /// Sentences about the rules that led to it and the CPU that would have been better.
     pub details: Vec<String>,
-    /// The row of the decision that cost most, if the scheduler reports decisions.
+    /// The row of the decision that cost the most time, if the scheduler reports decisions.
     pub decision: Option<&'static str>,
     /// The CPU where the thread waited or ran.
     pub cpu: Option<usize>,
@@ -134,7 +134,7 @@ impl Reason {
     }
 }
 
-/// A chain with what the rules need of it.
+/// A chain, and its properties that the rules use.
 struct Facts<'a> {
     machine: &'a Machine,
     chain: &'a Chain,
@@ -154,7 +154,8 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// At its highest frequency and alone on its core, of 1024 for the machine's fastest.
+    /// The CPU's speed at its highest frequency and alone on its core, of 1024 for the machine's
+    /// fastest.
     fn speed(&self, cpu: usize) -> u32 {
         speed(self.machine, cpu)
     }
@@ -180,7 +181,7 @@ impl<'a> Facts<'a> {
         self.decisions().filter(places).rfind(on_it)
     }
 
-    /// The CPUs that idled for at least `least` ns of it, as `may` says, the longest first.
+    /// The CPUs selected by `may` that idled for at least `least` ns of the time, longest first.
     fn idled(&self, least: u64, may: impl Fn(usize) -> bool) -> Vec<&'a Idled> {
         let idled = self.chain.idled.iter();
         idled
@@ -204,12 +205,12 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// At its highest frequency and alone on its core, of 1024 for the machine's fastest.
+/// The CPU's speed at its highest frequency with an idle sibling; 1024 is the machine's fastest.
 pub(super) fn speed(machine: &Machine, cpu: usize) -> u32 {
     machine.core_types[machine.cpus[cpu].core_type].speed >> 10
 }
 
-/// The summary of a search that has its reasons by domain, too.
+/// The summary of a search whose reasons are also recorded domain by domain.
 pub const SUMMARY: &str = "found_none";
 
 /// Why an idle CPU took nothing: its most frequent reason.
@@ -220,7 +221,7 @@ fn refusal(idled: &Idled) -> Option<&Made> {
     most.map(|(made, _)| made)
 }
 
-/// The same as a sentence.
+/// The reason as a sentence.
 fn refused(idled: &Idled) -> Option<String> {
     refusal(idled).map(|made| format!("CPU {} did not take it: {}", idled.cpu, made.why))
 }
@@ -230,9 +231,9 @@ fn placed_by(made: Option<&Made>) -> Option<String> {
     made.map(|made| format!("{} by this rule: {}", made.what, made.why))
 }
 
-/// `all of it`, or the time.
+/// `all of it` if `ns` is at least 99 % of `of`, otherwise the time.
 fn part(ns: u64, of: u64) -> String {
-    // All but a percent.
+    // All except one per cent.
     match ns.saturating_mul(100) >= of.saturating_mul(99) {
         true => "all of it".to_owned(),
         false => format!("{} of it", shown(ns)),

@@ -30,8 +30,8 @@ pub struct Chain {
     pub priority: Priority,
     /// The priorities of the threads in `beside`, by pid.
     pub priorities: BTreeMap<i32, Priority>,
-    /// By CPU: its latest request of a frequency before the begin, or the first one after it, and
-    /// the time, ns.
+    /// By CPU: its latest request of a frequency before the beginning, or the first one after it,
+    /// and its time, ns.
     pub requests: BTreeMap<usize, (u64, Made)>,
 }
 
@@ -60,16 +60,16 @@ pub enum What {
     Decided(Made),
     /// It is moved to another CPU's runqueue.
     Moved {
-        /// From this CPU
+        /// The CPU that it leaves.
         from: usize,
-        /// to that.
+        /// The CPU to which it moves.
         to: usize,
     },
-    /// Another thread has the CPU that it waits for, or none.
+    /// Another thread, or none, has the CPU that it waits for.
     Other {
         /// The thread.
         task: Option<String>,
-        /// For how long from `Step::at`, ns.
+        /// The duration from `Step::at` on, ns.
         ns: u64,
     },
     /// A message of the scheduler about it, by `bpf_printk()`.
@@ -98,12 +98,12 @@ pub struct Made {
 pub struct Idled {
     /// Its number.
     pub cpu: usize,
-    /// For how long, ns.
+    /// The duration, ns.
     pub ns: u64,
     /// Was it idle when the wait began?
     pub at_start: bool,
-    /// Why it found no work, how often, in the words of the last time. If it was idle all the time:
-    /// why it had found none before.
+    /// Why it found no work, with the number of times and the words of the last time. If it was
+    /// idle all the time, why it had found none before.
     pub decisions: Vec<(Made, u64)>,
 }
 
@@ -112,7 +112,7 @@ pub struct Idled {
 pub struct Counted {
     /// The thread, without an instance's number.
     pub thread: String,
-    /// The first of them.
+    /// The first of these decisions.
     pub made: Made,
     /// The number.
     pub times: u64,
@@ -123,14 +123,15 @@ pub struct Chains {
     windows: Vec<Window>,
     /// The threads whose decisions are counted.
     counted: BTreeSet<String>,
-    /// By thread and decision.
+    /// The counts and last values, by thread and decision.
     counts: BTreeMap<(String, &'static str), (u64, Raw)>,
     tasks: Tasks,
-    /// The windows that have not begun, the first one last.
+    /// The windows that have not begun, in reverse order.
     coming: Vec<usize>,
-    /// For each CPU the task on it, and since when.
+    /// For each CPU, the task on it and the start of its turn.
     running: Vec<(Option<i32>, u64)>,
-    /// For each CPU why it last found no work, and the frequency that it last requested.
+    /// For each CPU, the reason why it last found no work, and the frequency that it last
+    /// requested.
     idle: Vec<Option<Raw>>,
     requests: Vec<Option<(u64, Raw)>>,
     /// The waker of a thread that is about to wake up; `None`: an interrupt.
@@ -140,7 +141,7 @@ pub struct Chains {
 }
 
 impl Chains {
-    /// For these windows on a machine of `cpus` CPUs.
+    /// Collects the events of these windows on a machine with `cpus` CPUs.
     pub fn new(
         windows: Vec<(Wait, Subject)>,
         threads: impl IntoIterator<Item = String>,
@@ -379,12 +380,12 @@ impl Trace for Chains {
                 let by = self.waker.take().filter(|&(pid, _)| pid == task.1);
                 let by = match by {
                     Some((_, by)) => by,
-                    // Its first wakeup is its parent's.
+                    // The parent makes the first wakeup of a thread.
                     None => self.running[cpu].0,
                 };
                 let there = self.running[target_cpu];
                 for window in self.open(now).filter(|window| window.wait.pid == task.1) {
-                    // The scheduler was asked first, and knows the reason of its sleep.
+                    // The scheduler was asked first, and its decision has the reason for the sleep.
                     match window.steps.iter_mut().map(|step| &mut step.what).next() {
                         Some(RawWhat::Woken { by: waker, .. }) => *waker = by,
                         _ => {
@@ -589,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn what_took_the_cpu_away_is_told_though_it_came_before() {
+    fn an_earlier_preemption_is_the_cause_of_a_wait() {
         let wait = Wait {
             name: "loop".to_owned(),
             pid: 8,
@@ -608,7 +609,7 @@ mod tests {
                 _ => None,
             })
             .collect();
-        // The decision that ui did not preempt is about this task, too.
+        // The decision that `ui` did not preempt is also about this task.
         assert_eq!(names, ["near_vruntime", "share_over"]);
     }
 }

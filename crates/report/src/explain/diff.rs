@@ -8,10 +8,10 @@ use crate::{Page, Table};
 use machine::Machine;
 use serde_json::{Value, json};
 
-/// The same as that of `compare`.
+/// The version of the format, the same as for `compare`.
 const SCHEMA: u32 = 2;
 
-/// The number of CPUs listed that it ran on.
+/// The number of CPUs listed on which the thread ran.
 const MOST_CPUS: usize = 4;
 
 /// Two runs of a workload with the same seed.
@@ -22,7 +22,7 @@ pub struct Difference<'a> {
     pub workload: &'a str,
     /// The seed.
     pub seed: u64,
-    /// The period that was chosen, and the one of the other run that is nearest in time.
+    /// The chosen period, and the period of the other run that is nearest in time.
     pub sides: [Period; 2],
 }
 
@@ -120,7 +120,7 @@ impl Difference<'_> {
         row("slept after", &|side| shown(side.response.ns()));
         for (at, (name, _)) in parts(&self.sides[0].response).into_iter().enumerate() {
             let time = |side: &Period| parts(&side.response)[at].1;
-            // A reason for which neither lost time is left out.
+            // A reason by which neither run lost time is omitted.
             if name == "work" || self.sides.iter().any(|side| time(side) > 0) {
                 row(&format!("  {name}"), &|side| shown(time(side)));
             }
@@ -147,7 +147,7 @@ impl Difference<'_> {
         }
     }
 
-    /// The same for programs; ends in a line feed.
+    /// The comparison as JSON, with a line feed at the end.
     pub fn json(&self) -> String {
         let sides: Vec<Value> = self.sides.iter().map(side).collect();
         let all = json!({
@@ -162,7 +162,7 @@ impl Difference<'_> {
     }
 }
 
-/// `CPU 4 (10.2 ms), CPU 1 (300 us)`, the longest first.
+/// `CPU 4 (10.2 ms), CPU 1 (300 us)`, longest first.
 fn ran_on(response: &Response) -> String {
     let ran = response.ran.iter().map(|(&cpu, ran)| (cpu, ran.ns));
     let mut ran: Vec<(usize, u64)> = ran.filter(|&(_, ns)| ns > 0).collect();

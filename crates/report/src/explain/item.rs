@@ -16,7 +16,7 @@ pub enum Item<'a> {
     Waited(&'a Chain),
     /// A thread ran slowly.
     Slow(&'a Response, &'a Chain),
-    /// A thread woke up late; the chain is its root's.
+    /// A thread woke up late; the chain is that of the thread that lost the time.
     Late(&'a Response, &'a Chain),
 }
 

@@ -1,4 +1,4 @@
-//! Why threads waited, for programs. The fields are in docs/explain.md.
+//! Why threads waited, as JSON. docs/explain.md describes the fields.
 
 use super::Explanation;
 use super::beside::Share;
@@ -12,7 +12,7 @@ use super::wait::After;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The same as that of `compare`.
+/// The version of the format, the same as for `compare`.
 const SCHEMA: u32 = 2;
 
 #[derive(Serialize)]

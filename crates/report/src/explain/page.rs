@@ -1,4 +1,4 @@
-//! Why threads waited, for a person.
+//! Why threads waited, as text and tables.
 
 use super::Explanation;
 use super::beside::{Beside, Share};
@@ -16,7 +16,7 @@ const MOST_OTHERS: usize = 10;
 const MOST_IDLED: usize = 6;
 /// The number of busy CPUs listed by name.
 const MOST_CPUS: usize = 16;
-/// The number of threads listed that ran on a CPU, or waited.
+/// The number of threads listed that ran on a CPU or waited.
 const MOST_BESIDE: usize = 4;
 /// The number of causes above the tables.
 const MOST_CAUSES: usize = 3;
@@ -24,8 +24,8 @@ const MOST_CAUSES: usize = 3;
 const MOST_COUNTED: usize = 8;
 
 /// The remark about a scheduler that records nothing.
-const UNSAID: &str = "A foreign scheduler in C reports no decisions: here is what the trace shows, and those lines of its \
-                      bpf_printk() that have the thread's name or pid.";
+const UNSAID: &str = "A foreign scheduler in C reports no decisions. This page shows the trace, \
+                      and the lines of its bpf_printk() that contain the thread's name or pid.";
 
 /// A table for each wait, then the total waits of the threads, and the decisions about them.
 pub fn page(of: &Explanation<'_>) -> Page {
@@ -60,7 +60,7 @@ pub fn page(of: &Explanation<'_>) -> Page {
     }
     let missed = of.missed.map(|at| {
         format!(
-            "None of these threads waited at {}: the nearest wait is below.",
+            "None of these threads waited at {}; the nearest wait is shown.",
             seconds(at)
         )
     });
@@ -105,7 +105,7 @@ pub(super) fn row(at: String, cpu: usize, what: String, why: String) -> Vec<Cell
     vec![at.into(), cpu.to_string().into(), what.into(), why.into()]
 }
 
-/// With other threads' activity if the scheduler records no `decisions`.
+/// The table of a wait, with the activity of other threads if the scheduler records no `decisions`.
 pub(super) fn chain(chain: &Chain, decisions: bool) -> Table {
     let Wait {
         name, after, from, ..
@@ -123,7 +123,7 @@ pub(super) fn chain(chain: &Chain, decisions: bool) -> Table {
     for step in &chain.steps {
         if let What::Other { task, ns } = &step.what {
             seen += 1;
-            // The first ones and the last; those between are summed up.
+            // The first and the last ones are shown; those in between are summed up.
             if others > MOST_OTHERS
                 && (MOST_OTHERS / 2..others - MOST_OTHERS / 2).contains(&(seen - 1))
             {
@@ -155,7 +155,7 @@ pub(super) fn chain(chain: &Chain, decisions: bool) -> Table {
         .collect();
     rows.extend(idle.iter().take(MOST_IDLED).map(|cpu| idled(cpu)));
     if idle.len() > MOST_IDLED {
-        let more = format!("{} more CPUs idled for some of it", idle.len() - MOST_IDLED);
+        let more = format!("{} more CPUs idled for part of it", idle.len() - MOST_IDLED);
         rows.push(vec!["".into(), "".into(), more.into(), "".into()]);
     }
     if !decisions {
@@ -192,7 +192,7 @@ impl Left {
         self.ns += if is_task { ns } else { 0 };
     }
 
-    /// Does `step`, which is about others, belong to them?
+    /// Is `step`, which is about other threads, one of these runs?
     fn is_part(&self, step: &Step) -> bool {
         let about_others = |about| matches!(about, About::Keeps | About::Yields | About::Preempts);
         self.first.is_some()
@@ -253,7 +253,7 @@ fn woken(waited_for: Option<&str>, by: Option<&str>) -> String {
 }
 
 fn idled(idled: &Idled) -> Vec<Cell> {
-    // The summary of a search says nothing beside its reasons.
+    // The summary of a search says nothing alongside its reasons.
     let is_alone = idled.decisions.len() == 1;
     let reasons = idled.decisions.iter();
     let reasons = reasons.filter(|(made, _)| is_alone || made.decision.name != SUMMARY);
@@ -290,7 +290,7 @@ fn beside(beside: &Beside) -> Vec<Vec<Cell>> {
     let mut rows: Vec<_> = ran.collect();
     if beside.ran.len() > MOST_CPUS {
         let more = format!(
-            "{} more CPUs are busy for some of it",
+            "{} more CPUs are busy for part of it",
             beside.ran.len() - MOST_CPUS
         );
         rows.push(vec!["".into(), "".into(), more.into(), "".into()]);
@@ -383,7 +383,7 @@ fn counted(of: &Explanation<'_>) -> Table {
         }));
     }
     Table {
-        title: "Decisions about them and their reasons, with the numbers of the first time"
+        title: "Decisions about these threads and their reasons, with the numbers of the first occurrence"
             .to_owned(),
         header: ["thread", "times", "such as", "why"]
             .map(str::to_owned)

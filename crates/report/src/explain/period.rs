@@ -33,18 +33,18 @@ impl Pick {
         }
     }
 
-    /// Is it better than those before it?
+    /// Is it better than the best so far?
     pub fn wants(&self, response: &Response) -> bool {
         let best = self.best.get(&response.name);
         best.is_none_or(|best| self.rank(response) < self.rank(best))
     }
 
-    /// Keeps it.
+    /// Keeps this response as the best so far.
     pub fn keep(&mut self, response: Response) {
         self.best.insert(response.name.clone(), response);
     }
 
-    /// The best of the threads that are `wanted`.
+    /// The best response among the `wanted` threads.
     pub fn best(self, wanted: impl Fn(&Response) -> bool) -> Option<Response> {
         let Pick { near, mut best } = self;
         best.retain(|_, response| wanted(response));
@@ -59,7 +59,7 @@ pub struct Period {
     pub policy: String,
     /// Does the scheduler record its decisions?
     pub decisions: bool,
-    /// From the wakeup until the thread slept.
+    /// The response, from the wakeup until the thread slept.
     pub response: Response,
     /// The events of all that time.
     pub whole: Chain,
@@ -82,7 +82,8 @@ pub fn parts(response: &Response) -> (Vec<Wait>, Chosen) {
 }
 
 impl Period {
-    /// `response` with the `chains` of its [`parts`]; `None` if those are of another one.
+    /// Combines `response` with the `chains` of its [`parts`]; `None` if they belong to another
+    /// response.
     pub fn new(
         machine: &Machine,
         (policy, decisions): (&str, bool),

@@ -1,6 +1,6 @@
 //! The activity of threads from each wakeup until they sleep: where they lost time, and whether
-//! their waker was late. A thread can take long though it hardly waits, because its CPU is slow
-//! by its kind, its frequency or a busy core.
+//! their waker was late. A thread may take long although it hardly waits, because its CPU is of a
+//! slow kind, has a low frequency, or shares a busy core.
 
 use super::Missed;
 use super::missed::{Misses, Parts};
@@ -10,7 +10,7 @@ use machine::Machine;
 use simulator::{Event, Trace};
 use std::collections::{BTreeMap, HashMap};
 
-/// A speed or a share of 1.
+/// The speed or share 1 in fixed point.
 const FULL: u32 = 1 << 20;
 
 /// A thread from its wakeup until it sleeps again.
@@ -30,14 +30,14 @@ pub struct Response {
     pub idle_ns: Vec<u64>,
     /// Its longest wait for a CPU.
     pub longest: Option<Wait>,
-    /// The time lost before it woke up, by the threads that woke each other up to wake this one.
+    /// The time that the threads in the chain of wakeups to this one lost before it woke up.
     pub late: Option<Box<Late>>,
     /// Its time from the wakeup to running, ns.
     pub woken_ns: u64,
-    /// Was the first of these threads woken up by an interrupt? Only then is there a time at which
-    /// this one should have woken up.
+    /// Did an interrupt wake the first of these threads? Only then is there a time at which this
+    /// one should have woken up.
     timed: bool,
-    /// The threads that woke each other up, this one last.
+    /// The threads of the chain of wakeups, this one last.
     path: Vec<i32>,
     /// By pid: the time lost until it last woke up that thread, ns.
     told: Vec<(i32, u64)>,
@@ -50,7 +50,7 @@ pub struct Response {
 pub struct Late {
     /// ns
     pub ns: u64,
-    /// The thread among the wakers that lost most of it, until it woke up the next.
+    /// The waker that lost most of this time until it woke up the next thread.
     pub root: Response,
 }
 
@@ -103,14 +103,14 @@ pub struct Ran {
     pub from: u64,
     /// Its running time, ns.
     pub ns: u64,
-    /// The same with another thread of the core busy, ns.
+    /// The time with another thread of the core busy, ns.
     pub shared_ns: u64,
     /// The work done, in ns at 1/2^20 of the fastest core's speed, with the kernel's work for it.
     work: u128,
-    /// The same at the highest frequency; and also alone on its core.
+    /// The work that would have been done at the highest frequency, and also alone on its core.
     full_work: u128,
     alone_work: u128,
-    /// In ns times 1/2^20 of the CPU's highest frequency.
+    /// The integral of the frequency over time, in ns times 1/2^20 of the CPU's highest frequency.
     frequency: u128,
 }
 
@@ -146,7 +146,7 @@ impl Ran {
 }
 
 impl Response {
-    /// From the wakeup to the sleep, ns.
+    /// The time from the wakeup to the sleep, ns.
     pub fn ns(&self) -> u64 {
         self.to - self.from
     }
@@ -166,7 +166,7 @@ impl Response {
         self.ran_ns().saturating_sub(self.fastest_ns())
     }
 
-    /// Its time as runnable but not running, ns.
+    /// The time for which it was runnable but did not run, ns.
     pub fn waited_ns(&self) -> u64 {
         self.ns().saturating_sub(self.ran_ns())
     }
@@ -224,14 +224,14 @@ impl Response {
     }
 }
 
-/// Observes a run, and keeps the responses of each thread that lost most time to slow CPUs.
+/// Observes a run, and keeps for each thread the responses that lost the most time to slow CPUs.
 pub struct Responses<'a> {
     machine: &'a Machine,
     asked: &'a Asked,
     cpus: Vec<Cpu>,
     now: u64,
     open: HashMap<i32, Response>,
-    /// The threads that are runnable and do not run, since when and after what.
+    /// The waiting threads, with the time and the cause of the beginning of each wait.
     waiting: HashMap<i32, (u64, After)>,
     /// The waker of a thread that is about to wake up; `None`: an interrupt.
     waker: Option<(i32, Option<i32>)>,
@@ -270,7 +270,7 @@ struct Cpu {
 }
 
 impl<'a> Responses<'a> {
-    /// On `machine`, for the threads in `asked`.
+    /// Observes a run on `machine`, for the threads in `asked`.
     pub fn new(machine: &'a Machine, asked: &'a Asked) -> Responses<'a> {
         Responses {
             machine,
@@ -438,8 +438,8 @@ impl<'a> Responses<'a> {
         self.open.insert(pid, response);
     }
 
-    /// `response` begins because `by`, which runs, woke up its thread: what that one has lost since
-    /// its own wakeup, or since it last woke up this thread, delays this one.
+    /// `response` begins because the running thread `by` woke up its thread. The time that `by` has
+    /// lost since its own wakeup, or since it last woke up this thread, delays this one.
     fn inherits(&mut self, now: u64, response: &mut Response, by: i32) {
         if let Some(cpu) = self.cpus.iter().position(|cpu| cpu.task == Some(by)) {
             self.account(now, cpu);
@@ -563,7 +563,7 @@ impl<'a> Responses<'a> {
     }
 }
 
-/// Keeps the `worst` responses: those that lost most time, as `lost` says, first.
+/// Keeps the `worst` responses, sorted by the time `lost`, largest first.
 fn keep(responses: &mut Vec<Response>, worst: usize, lost: fn(&Response) -> u64) {
     responses.sort_by_key(|one| (u64::MAX - lost(one), one.from, one.pid));
     responses.truncate(worst);

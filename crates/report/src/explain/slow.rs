@@ -1,4 +1,4 @@
-//! Why a thread ran slowly, for a person.
+//! Why a thread ran slowly, as text and tables.
 
 use super::page::{row, seconds, shown};
 use super::response::{Ran, Response};
@@ -8,8 +8,8 @@ use machine::Machine;
 /// The number of idle CPUs listed.
 const MOST_IDLED: usize = 4;
 
-/// The CPUs and speeds of a response, the time on the fastest CPU, and the idle CPUs that are no
-/// slower.
+/// The CPUs of a response with their speeds, the time on the fastest CPU, and the idle CPUs that
+/// are no slower.
 pub fn table(response: &Response, machine: &Machine) -> Table {
     let name = &response.name;
     let from = seconds(response.from);
@@ -48,7 +48,7 @@ pub fn table(response: &Response, machine: &Machine) -> Table {
     }
 }
 
-/// At its highest frequency and alone on its core, of 1024 for the fastest.
+/// The CPU's speed at its highest frequency and alone on its core, of 1024 for the fastest.
 fn speed(machine: &Machine, cpu: usize) -> u32 {
     machine.core_types[machine.cpus[cpu].core_type].speed >> 10
 }

@@ -1,4 +1,4 @@
-//! The tasks of a run, as far as its trace tells: names, priorities and affinities.
+//! The tasks of a run as its trace shows them: names, priorities and affinities.
 
 use machine::CpuMask;
 use simulator::Event;
@@ -23,7 +23,7 @@ struct Known {
 #[derive(Debug, Default)]
 pub struct Tasks {
     known: HashMap<i32, Known>,
-    /// The names that several tasks have; known at the end.
+    /// The names that several tasks share, which are known at the end.
     shared: HashSet<String>,
 }
 
@@ -39,7 +39,7 @@ pub enum Priority {
 }
 
 impl Priority {
-    /// From the kernel's `prio`.
+    /// The class that the kernel's `prio` implies.
     pub fn of(prio: i32) -> Priority {
         match prio {
             ..0 => Priority::Deadline,
@@ -92,7 +92,7 @@ impl Tasks {
         }
     }
 
-    /// The run is over: no other name comes.
+    /// The run is over, so no further names appear.
     pub fn finish(&mut self) {
         let mut once = HashSet::new();
         let names = self.known.values().map(|known| &known.name);

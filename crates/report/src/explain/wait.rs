@@ -36,7 +36,7 @@ impl Wait {
         self.to - self.from
     }
 
-    /// Its distance from `at`, ns; 0 within.
+    /// Its distance from `at`, ns; 0 if `at` is within the wait.
     fn distance(&self, at: u64) -> u64 {
         (self.from.saturating_sub(at)).max(at.saturating_sub(self.to))
     }
@@ -45,16 +45,16 @@ impl Wait {
 /// The user's question.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Names of threads, of all instances or of one, or pids; empty: those by which the workload is
+    /// Names of threads (all instances or one) or pids. Empty: the threads by which the workload is
     /// judged, otherwise all.
     pub threads: Vec<String>,
-    /// A time of a wait, ns; otherwise the longest waits.
+    /// A time within a wait, ns; otherwise the longest waits are shown.
     pub at: Option<u64>,
     /// The maximum number of waits, at least 1.
     pub worst: usize,
 }
 
-/// There is no thread of that name.
+/// No thread has that name.
 #[derive(Debug)]
 pub struct Unknown {
     /// The name.
@@ -92,13 +92,13 @@ pub struct Waits {
 struct Thread {
     name: String,
     latencies: Vec<u64>,
-    /// After wakeups, and the others.
+    /// The waits after wakeups, and the other waits.
     woken: Vec<Wait>,
     others: Vec<Wait>,
 }
 
 impl Waits {
-    /// For `asked`, as far as it is known before the run.
+    /// Observes what `asked` requests, as far as that is known before the run.
     pub fn new(asked: &Asked) -> Waits {
         Waits {
             at: asked.at,
@@ -109,7 +109,7 @@ impl Waits {
     }
 
     /// The requested waits, in the order of display, and the latencies of the threads. `usual` are
-    /// the threads to show if none is requested.
+    /// the threads to show if none are requested.
     pub fn choose(
         self,
         asked: &Asked,
@@ -158,8 +158,8 @@ impl Waits {
             woken.extend(thread.woken);
             others.extend(thread.others);
         }
-        // If no thread was named, one that only computes is not worth showing beside those that
-        // wake up.
+        // If no thread was named, a thread that only computes is not worth showing alongside those
+        // that wake up.
         if named || woken.is_empty() || self.at.is_some() {
             woken.extend(others);
         }
@@ -226,7 +226,7 @@ impl Trace for Waits {
                     return;
                 }
                 list.push(wait);
-                // Not at every wait.
+                // Do not sort at every wait.
                 if list.len() > 2 * worst {
                     keep(list, at, worst);
                 }
@@ -325,7 +325,8 @@ mod tests {
     fn the_longest_waits_of_the_thread_are_chosen() {
         assert_eq!(chosen(&["ui"], None, 2, &[]), [(7, 300, 6), (7, 100, 3)]);
         assert_eq!(chosen(&["7"], None, 1, &[]), [(7, 300, 6)]);
-        // No thread is named: the workload's, otherwise those that wake up.
+        // No thread is named: the threads that judge the workload are shown, otherwise those that
+        // wake up.
         assert_eq!(chosen(&[], None, 1, &[]), [(7, 300, 6)]);
         assert_eq!(chosen(&[], None, 1, &["batch"]), [(8, 103, 10)]);
         assert_eq!(chosen(&[], None, 1, &["nobody"]), [(7, 300, 6)]);

@@ -7,7 +7,7 @@ use policy::{About, Decision, Number};
 use simulator::EXPLAINED_NUMBERS;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The maximum time between a decision that takes a thread's CPU away and the loss, ns.
+/// The maximal time between a decision that takes a thread's CPU away and the loss of the CPU, ns.
 const BEFORE_NS: u64 = 50_000;
 
 /// A decision as the scheduler records it.
@@ -15,9 +15,9 @@ const BEFORE_NS: u64 = 50_000;
 pub struct Raw {
     /// Its row.
     pub decision: &'static Decision,
-    /// The task that it is about
+    /// The task that it is about.
     pub pid: Option<i32>,
-    /// and this CPU.
+    /// The CPU that it is about.
     pub cpu: Option<usize>,
     /// Its numbers.
     pub numbers: [i64; EXPLAINED_NUMBERS],
@@ -44,7 +44,7 @@ impl Raw {
 pub enum Subject {
     /// A thread that waits.
     Wait,
-    /// A thread from its wakeup until it sleeps, which runs slowly: `wait` is all of that time.
+    /// A thread that runs slowly, from its wakeup until it sleeps; `wait` is all of that time.
     Slow,
     /// The same from a time at which it ran already.
     Continued,
@@ -71,8 +71,8 @@ pub struct Window {
     /// By CPU: its latest request of a frequency before the begin, or the first one after it, and
     /// the time.
     pub requests: BTreeMap<usize, (u64, Raw)>,
-    /// The number of the scheduler's lines about the thread, of which [`MOST_SAID`] are among the
-    /// steps.
+    /// The number of lines that the scheduler printed about the thread, of which [`MOST_SAID`] are
+    /// among the steps.
     pub said: usize,
 }
 
@@ -106,7 +106,7 @@ pub enum RawWhat {
 }
 
 impl Window {
-    /// An empty one.
+    /// An empty window.
     pub fn new(wait: Wait, subject: Subject) -> Window {
         Window {
             subject,
@@ -141,7 +141,7 @@ impl Window {
         self.steps.push(RawStep { at, cpu, what });
     }
 
-    /// The thread on its CPU leaves.
+    /// The thread that runs on its CPU leaves.
     pub fn end_other(&mut self, now: u64) {
         let others = self.steps.iter_mut().rev();
         let mut open = others.filter_map(|step| match &mut step.what {

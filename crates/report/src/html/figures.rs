@@ -23,8 +23,8 @@ const PERIODS_BYTES: usize = 150_000;
 const MOST_PERIODIC: usize = 8;
 /// With more CPUs than this, the CPUs of a cluster share a lane.
 const MOST_CPU_LANES: usize = 16;
-/// The number of threads with a distribution of latencies: those that decide, then those that woke
-/// up most often.
+/// The number of threads with a distribution of latencies: those that decide the verdict, then
+/// those that woke up most often.
 const MOST_LATENCIES: usize = 12;
 /// Points of a distribution.
 const CDF_POINTS: usize = 160;
@@ -32,7 +32,7 @@ const CDF_POINTS: usize = 160;
 /// A page's drawings besides tables and bars.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
-    /// Its origin: the command and its version.
+    /// The command that made the page, and its version.
     pub made_by: String,
     pub(super) machine: MachineFigure,
     pub(super) policies: Vec<PolicyFigure>,
@@ -161,7 +161,7 @@ struct Lane {
 #[derive(Serialize)]
 struct LatencyData {
     thread: String,
-    /// us, from the shortest to the longest over all policies.
+    /// Latencies in us, from the shortest to the longest over all policies.
     us: Vec<f64>,
     /// By policy: the percentage of wakeups that waited no longer. Empty if there was none.
     percent: Vec<Vec<f64>>,
@@ -544,7 +544,7 @@ fn slices(
     (BASE64_STANDARD.encode(all), shown)
 }
 
-/// Seven bits a byte, the low ones first.
+/// Seven bits per byte, the low ones first.
 fn leb128(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -623,7 +623,7 @@ fn summary(data: &RunData<'_>, run: &FirstRun, threads: &[Thread]) -> String {
     if data.shown < data.duration {
         let _ = write!(
             text,
-            " The timeline is of the first {} s, as all of it would be too much for a page.",
+            " The timeline shows only the first {} s, because the whole run would not fit into a page.",
             number(data.shown / 1e3)
         );
     }
@@ -697,7 +697,7 @@ fn latencies(runs: &[&[Thread]], judged: &[String]) -> Vec<LatencyData> {
                 let first = sorted.first().map_or(least, |&ns| least.min(ns));
                 (first, sorted.last().map_or(most, |&ns| most.max(ns)))
             });
-            // On a logarithmic scale nothing is shorter than 100 ns.
+            // A logarithmic scale has no zero, so nothing is shorter than 100 ns.
             let (low, high) = (least.max(100) as f64, most.max(200) as f64);
             let ratio = (high / low).powf(1.0 / (CDF_POINTS - 1) as f64);
             let points: Vec<f64> = (0..CDF_POINTS)
@@ -833,7 +833,8 @@ mod tests {
         assert_eq!(bytes, [0, 127, 0x80, 1, 0xac, 2]);
     }
 
-    /// A run's own order would give a thread another colour under each policy.
+    /// If each run had an order of its own, a thread would have a different colour under each
+    /// policy.
     #[test]
     fn the_longest_running_threads_of_all_runs_come_first() {
         let thread = |name: &str, ran_ns: u64| Thread {

@@ -1,5 +1,5 @@
-//! The data of a page about a scheduler's first run: what ran where, the CPUs' load and frequency,
-//! the threads' waits for a CPU after wakeups, and their migrations.
+//! The data of a page about a scheduler's first run: which threads ran on which CPUs, the CPUs'
+//! load and frequency, the threads' waits after wakeups, and their migrations.
 
 use crate::trace::linux::{Format, Linux};
 use crate::trace::tracepoint::{Record, Tracepoint};
@@ -127,13 +127,13 @@ pub struct FirstRun {
     pub(super) bin_ns: u64,
     /// The end of the slices, ns.
     pub(super) shown_ns: u64,
-    /// In the order of their ends.
+    /// The slices in the order of their ends.
     pub(super) slices: Vec<Slice>,
     /// By CPU and bin: busy ns.
     pub(super) busy_ns: Vec<Vec<u64>>,
     /// By CPU and bin: the sum of kHz times ns. `None` for a CPU of unknown frequency.
     pub(super) khz_ns: Vec<Option<Vec<u128>>>,
-    /// In the order of their first run.
+    /// The threads in the order of their first run.
     pub(super) threads: Vec<Thread>,
     /// The threads' periods that are over, in that order, with the index of the thread.
     pub(super) periods: Vec<(u32, workload::Period)>,
@@ -143,7 +143,7 @@ pub struct FirstRun {
     cpus: Vec<Cpu>,
 }
 
-/// A thread that ran on a CPU, ns.
+/// A slice: a thread that ran on a CPU; times in ns.
 #[derive(Clone, Copy)]
 pub(super) struct Slice {
     pub cpu: u16,
@@ -161,7 +161,7 @@ pub(super) struct Thread {
     pub migrations: u64,
     /// By CPU.
     pub ran_ns: Vec<u64>,
-    /// From each wakeup until it ran, ns.
+    /// The time from each wakeup until the thread ran, ns.
     pub latencies: Vec<u64>,
     pub(super) woken_at: Option<u64>,
 }
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ran_is_told_to_the_nanosecond() {
+    fn running_times_are_exact_to_the_nanosecond() {
         let run = recorded();
         assert_eq!(run.bin_ns, 1000);
         let busy = &run.busy_ns[0];

@@ -131,7 +131,7 @@
         u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
       }],
       setScale: [(u, key) => {
-        // A double click shows all of it.
+        // A double click shows the whole run.
         if (key === "x" && !moving && (u.scales.x.min !== view.min || u.scales.x.max !== view.max)) {
           queueMicrotask(() => show(0, longest));
         }
@@ -140,7 +140,7 @@
     },
   });
 
-  // Says below a chart what the cursor points at.
+  // Shows below a chart what the cursor points at.
   const pointer = (element, rows, what) => (u) => {
     const { left, top } = u.cursor, said = element.nextElementSibling;
     if (left === undefined || left < 0 || !u.over.matches(":hover")) {
@@ -365,7 +365,7 @@
     entry.draw = () => {
       if (entry.chart) entry.chart.destroy();
       entry.chart = draw(element);
-      // The image's description stands for what is drawn.
+      // For screen readers, the image's description stands for the drawing.
       element.querySelectorAll("canvas").forEach((canvas) => canvas.setAttribute("aria-hidden", "true"));
     };
     entry.draw();

@@ -14,19 +14,21 @@ const RUN_TIME_PCT: f64 = 2.0;
 const LATENCY_FACTOR: f64 = 1.5;
 /// ftrace's text has times in us, so a shorter difference of latencies may be rounding.
 const RESOLUTION_US: f64 = 1.0;
-/// A percentile is judged if at least this number of latencies lie beyond it: fewer are chance.
+/// A percentile is judged only if at least this number of latencies lie beyond it; fewer are a
+/// matter of chance.
 const BEYOND: usize = 10;
 /// Threads with less than this part of the load's running time are too short for a bound in percent.
 const SMALL_PCT: u64 = 1;
 
-/// How far a simulated value may be from the measured one.
+/// The bound on the distance of a simulated value from the measured one.
 #[derive(Clone, Copy)]
 pub enum Bound {
-    /// By this part of the measured value, percent.
+    /// It may differ by this part of the measured value, percent.
     Percent(f64),
-    /// By this factor, or by [`RESOLUTION_US`].
+    /// It may differ by this factor, or by [`RESOLUTION_US`].
     Factor(f64),
-    /// The measured value may be at most this; it is the machine's, so there is no simulated one.
+    /// The measured value may be at most this. It is a property of the machine, so there is no
+    /// simulated one.
     AtMost(f64),
     /// There is no bound, for this reason.
     None(&'static str),
@@ -123,7 +125,7 @@ pub fn judge(pair: &Pair) -> Vec<Judged> {
         Bound::Percent(SWITCHES_PCT),
         &turns,
     ));
-    // A single migration more or less may be a large part.
+    // A single additional migration may be a large part.
     figures.push(of(
         "migrations of its threads",
         Bound::None("not judged"),
@@ -174,7 +176,7 @@ pub fn latency_us(summary: &Summary, percent: usize) -> f64 {
     *ns as f64 / NS_PER_US
 }
 
-/// Each thread of both, the longest running ones first.
+/// The threads of both traces, longest running ones first.
 pub fn threads(pair: &Pair) -> Vec<(&Did, &Did)> {
     let simulated: HashMap<&[u32], &Did> = pair
         .simulated

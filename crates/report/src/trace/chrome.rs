@@ -11,7 +11,7 @@ use std::io::{self, Write};
 /// Writes the JSON that `chrome://tracing` and Perfetto read; each CPU is a thread of one process.
 pub(crate) struct Chrome<W> {
     sink: Sink<W>,
-    /// For each CPU the task on it, and since when.
+    /// For each CPU, the task on it and the start of its turn.
     running: Vec<Option<(String, i32, u64)>>,
     /// The utilization of each CPU's classes.
     utils: Vec<[f64; 3]>,

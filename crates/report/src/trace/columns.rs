@@ -31,7 +31,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// All, in the order of their numbers.
+    /// All kinds, in the order of their numbers.
     pub const ALL: [EventKind; 8] = [
         EventKind::Switch,
         EventKind::Wakeup,
@@ -166,7 +166,7 @@ pub struct Columns {
 pub struct ColumnRecorder(Linux<Columns>);
 
 impl ColumnRecorder {
-    /// For a run on `machine`; load tracking takes as much memory as all the rest.
+    /// Records a run on `machine`. Load tracking takes as much memory as all the rest.
     pub fn new(machine: &Machine, with_utilization: bool) -> ColumnRecorder {
         let columns = Columns {
             with_utilization,

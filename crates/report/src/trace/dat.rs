@@ -45,7 +45,7 @@ const PRINT: Kind = Kind {
     print: "\"%ps: %s\", (void *)REC->ip, REC->buf",
 };
 
-/// In the order assumed by [`kind_of`].
+/// The events, in the order that [`kind_of`] assumes.
 const KINDS: [Kind; 15] = [
     Kind {
         system: "sched",
@@ -387,7 +387,7 @@ impl Encoder<'_> {
 struct Buffer {
     page: Vec<u8>,
     last: u64,
-    /// By their numbers in the spool.
+    /// The full pages, by their numbers in the spool.
     full: Vec<u64>,
 }
 

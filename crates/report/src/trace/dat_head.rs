@@ -3,7 +3,7 @@
 /// Everything in a `trace.dat` of version 6 before the events (trace-cmd.dat.v6.5(5)), from the
 /// kernel's tracefs.
 pub struct Head {
-    /// In big endian? Then so is the head.
+    /// Whether the events are in big endian; the head then is, too.
     pub big_endian: bool,
     /// Bytes of a `long`.
     pub long: u8,
@@ -22,8 +22,8 @@ pub struct Head {
 }
 
 impl Head {
-    /// Its bytes, for this number of pages of each CPU, one CPU after the other: up to the
-    /// beginning of the pages.
+    /// The bytes of the head up to the first page, given the number of pages of each CPU. The pages
+    /// follow CPU by CPU.
     #[must_use]
     pub fn bytes(&self, pages: &[usize]) -> Vec<u8> {
         let mut out = Out {

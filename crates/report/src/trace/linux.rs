@@ -50,7 +50,7 @@ impl<F: Format> Linux<F> {
 
     /// The consumer, after the last record.
     pub fn into_format(mut self) -> F {
-        // A format that writes nothing cannot fail.
+        // A consumer that writes nothing cannot fail.
         let _ = self.finish();
         self.format
     }
@@ -82,7 +82,8 @@ impl<F: Format> Linux<F> {
         self.record(cpu, Tracepoint::SchedCpuCapacity { orig, curr });
     }
 
-    /// Records what happens by itself before `now`: entering idle states, and ticks.
+    /// Records the events that happen without a cause before `now`: CPUs entering idle states, and
+    /// ticks.
     fn pass(&mut self, now: u64) {
         loop {
             let due = self.next_tick.min(self.next_idle);
@@ -143,7 +144,7 @@ impl<F: Format> Linux<F> {
         });
     }
 
-    /// The averages of `cpu`'s classes; of real time only if there was any.
+    /// Records the averages of `cpu`'s classes; that of real time only if there was any.
     fn record_cpu(&mut self, cpu: usize) {
         let state = &self.state.cpus[cpu];
         let averages = [
@@ -444,7 +445,7 @@ mod tests {
                     },
                     fair.average.levels(),
                 );
-                // 1024 ns of the clock, for each arrival or departure.
+                // The tolerance: 1024 ns of the clock for each arrival or departure.
                 let near = |one: f64, other: f64| (one - other).abs() <= 2.0 + one.abs() / 200.0;
                 assert!(
                     near(sum(|levels| levels.util), of.util),

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_all_the_time_stays_at_1024_and_never_beyond() {
+    fn an_always_running_task_stays_at_1024_and_never_exceeds_it() {
         let mut average = Average::default();
         for clock in (0..2000).map(|step| step * MS / 3) {
             average.update(clock, util(1024.0));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_and_goes_leaves_nothing() {
+    fn a_task_that_comes_and_goes_leaves_no_remainder() {
         let mut average = Average::attach(&Average::default(), util(300.0));
         average.update(5 * MS, util(1024.0));
         let before = average.levels();

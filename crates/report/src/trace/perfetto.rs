@@ -99,7 +99,7 @@ impl<W: Write> Perfetto<W> {
             .with(timestamp, |packet, now| packet.uint(8, now))
             .uint(10, SEQUENCE) // trusted_packet_sequence_id
             .message(field, data);
-        // A trace is one message of packets, which is field 1.
+        // A trace is one message, whose field 1 is repeated for each packet.
         self.sink
             .bytes(Message::default().message(1, &packet).bytes());
     }

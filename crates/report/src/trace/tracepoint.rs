@@ -143,7 +143,7 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    /// By the kernel's priority.
+    /// The class that the kernel's priority implies.
     pub fn of(prio: i32) -> Class {
         match prio {
             ..0 => Class::Dl,

@@ -7,7 +7,7 @@ use machine::Machine;
 use simulator::weight_of;
 use std::collections::HashMap;
 
-/// All CPUs and tasks, at one time.
+/// The state of all CPUs and tasks at one time.
 pub(super) struct Tracked {
     pub cpus: Vec<Cpu>,
     /// By pid.

@@ -62,7 +62,7 @@ impl<T> FromC for &mut T {
     #[inline]
     unsafe fn from_c(c: *mut T) -> Self {
         expect_one(c);
-        // SAFETY: as the trait says.
+        // SAFETY: the trait guarantees it.
         unsafe { &mut *c }
     }
 }
@@ -73,7 +73,7 @@ impl<T> FromC for &T {
     #[inline]
     unsafe fn from_c(c: *const T) -> Self {
         expect_one(c);
-        // SAFETY: as the trait says.
+        // SAFETY: the trait guarantees it.
         unsafe { &*c }
     }
 }
@@ -83,7 +83,7 @@ impl FromC for CpuMask {
 
     #[inline]
     unsafe fn from_c(c: *const CpuMask) -> CpuMask {
-        // SAFETY: as the trait says.
+        // SAFETY: the trait guarantees it.
         unsafe { *c }
     }
 }
@@ -93,7 +93,7 @@ impl FromC for Option<TaskPtr> {
 
     #[inline]
     unsafe fn from_c(c: *mut TaskStruct) -> Option<TaskPtr> {
-        // SAFETY: as the trait says: all tasks that the scheduler has are the kernel's.
+        // SAFETY: the trait guarantees it; all tasks that the scheduler has are the kernel's.
         unsafe { TaskPtr::from_abi(c) }
     }
 }
@@ -102,7 +102,7 @@ impl FromC for &CStr {
     type C = *const c_char;
 
     unsafe fn from_c(c: *const c_char) -> Self {
-        // SAFETY: as the trait says.
+        // SAFETY: the trait guarantees it.
         unsafe { CStr::from_ptr(c) }
     }
 }
@@ -128,9 +128,9 @@ impl FromC for Numbers {
 }
 
 impl Numbers {
-    /// The first `count` of them.
+    /// The first `count` numbers.
     pub fn first(&self, count: u32) -> &[i32] {
-        // SAFETY: as `FromC` says; the scheduler gives the length of its array.
+        // SAFETY: `FromC` guarantees it; the scheduler passes the length of its array.
         unsafe { slice::from_raw_parts(self.0, count as usize) }
     }
 }
@@ -151,13 +151,13 @@ impl FromC for Bytes {
 impl Bytes {
     /// It is a key. The map never gives C a pointer to one of its own keys.
     pub fn key(&self, map: &Map) -> &[u8] {
-        // SAFETY: as `FromC` says: as long as the map's keys.
+        // SAFETY: by `FromC`, the value has the length of the map's keys.
         unsafe { slice::from_raw_parts(self.0, map.key_size as usize) }
     }
 
     /// It is a value, which may be one in the map.
     pub fn value(&self, map: &Map) -> &[Cell<u8>] {
-        // SAFETY: as `FromC` says: as long as the map's values.
+        // SAFETY: by `FromC`, the value has the length of the map's values.
         unsafe { slice::from_raw_parts(self.0.cast(), map.value_size as usize) }
     }
 

@@ -1,4 +1,4 @@
-//! Control groups: the root, and those of the workload. They are there from boot on.
+//! Control groups: the root, and those of the workload. They exist from boot on.
 
 use crate::abi::layout::{
     Cgroup, CgroupInitArgs, Css, CssSet, KernfsNode, MAX_LEVELS, MAX_STORAGES, TaskGroup,
@@ -9,7 +9,7 @@ use std::ffi::CString;
 use std::ptr::null_mut;
 use workload::{Bandwidth, ControlGroup, GroupId};
 
-/// All groups, from the root downwards: each after the one above it.
+/// All groups, parents before their children.
 pub struct Groups(Vec<Group>);
 
 struct Group {
@@ -74,12 +74,12 @@ impl Parts {
     }
 }
 
-/// Makes `child` the last of the groups right below `parent`.
+/// Makes `child` the last child of `parent`.
 ///
 /// # Safety
 /// Both are alive.
 unsafe fn link(parent: *mut Css, child: *mut Css) {
-    // SAFETY: as are those that they lead to.
+    // SAFETY: both are alive, and so are the groups that they point to.
     unsafe {
         (*child).parent = parent;
         let mut last = &raw mut (*parent).child;
@@ -91,7 +91,7 @@ unsafe fn link(parent: *mut Css, child: *mut Css) {
 }
 
 impl Groups {
-    /// The root, and `groups` below it.
+    /// The root, with `groups` below it.
     pub fn new(groups: Vec<ControlGroup>) -> Groups {
         let mut all = Groups(Vec::new());
         let root = ControlGroup::new("", None);
@@ -110,7 +110,7 @@ impl Groups {
         let parts = Parts::new(id, level, &name, settings.weight);
         if let Some(above) = above {
             let own = parts.as_ptr();
-            // SAFETY: both are alive.
+            // SAFETY: both groups are alive.
             unsafe {
                 link(
                     &raw mut (*above).cgroup.self_css,
@@ -124,7 +124,7 @@ impl Groups {
         // SAFETY: just made.
         unsafe {
             let cgroup = &raw mut (*own).cgroup;
-            // A scheduler finds null for levels below the last.
+            // For levels below the last, a scheduler finds null.
             if let Some(place) = (*cgroup).ancestors.get_mut(level as usize) {
                 *place = cgroup;
             }
@@ -136,7 +136,7 @@ impl Groups {
         });
     }
 
-    /// Where `group` of the workload is.
+    /// The index of the workload's `group`.
     fn place(&self, group: Option<GroupId>) -> usize {
         group.map_or(0, |group| 1 + group as usize)
     }
@@ -145,7 +145,7 @@ impl Groups {
         self.0[index].parts.as_ptr()
     }
 
-    /// How many there are, the root among them.
+    /// The number of groups, including the root.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -155,7 +155,7 @@ impl Groups {
         unsafe { &raw mut (*self.parts(index)).cgroup }
     }
 
-    /// The css_set of the tasks in `group` of the workload; `None` is the root.
+    /// The css_set of the tasks in the workload's `group`; `None` is the root.
     pub fn css_set(&self, group: Option<GroupId>) -> *mut CssSet {
         // SAFETY: as above.
         unsafe { &raw mut (*self.parts(self.place(group))).set }
@@ -163,13 +163,14 @@ impl Groups {
 
     /// The group of the tasks with this css_set.
     pub fn of(&self, set: *mut CssSet) -> *mut Cgroup {
-        // SAFETY: of one of the groups, which are alive.
+        // SAFETY: it belongs to one of the groups, which are alive.
         unsafe { (*set).dfl_cgrp }
     }
 
-    /// Do the tasks with this css_set have a limit of CPU time, their group's or of one above it?
+    /// Is the CPU time of the tasks with this css_set limited, by their group or one of its
+    /// ancestors?
     pub fn is_limited(&self, set: *mut CssSet) -> bool {
-        // SAFETY: of one of the groups, which are alive.
+        // SAFETY: the pointer is that of one of the groups, which are alive.
         let id = unsafe { (*(*self.of(set)).kn).id };
         let mut index = (id - ROOT_ID) as usize;
         while index > 0 {
@@ -182,7 +183,7 @@ impl Groups {
         false
     }
 
-    /// The group of this id.
+    /// The group with this id.
     pub fn find(&self, id: u64) -> *mut Cgroup {
         match id.checked_sub(ROOT_ID) {
             Some(index) if (index as usize) < self.len() => self.group(index as usize),
@@ -214,7 +215,7 @@ impl Groups {
 }
 
 impl Groups {
-    /// Frees what the scheduler has stored with the groups.
+    /// Frees the scheduler's storage of the groups.
     pub fn release_storage(&mut self) {
         for group in &mut self.0 {
             let none = [null_mut(); MAX_STORAGES];

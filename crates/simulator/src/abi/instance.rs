@@ -29,7 +29,7 @@ pub struct Instance {
     /// Its programs at tracepoints.
     pub tracepoints: Tracepoints,
     pub maps: Maps,
-    /// Variables for inner maps that the scheduler's loader would create.
+    /// Variables for the inner maps that the scheduler's loader would create.
     inner_maps: Vec<Shared<[*mut Map]>>,
     pub objects: Objects,
     /// The function that does its loader's part.
@@ -55,8 +55,7 @@ struct Constant {
 
 /// The ops of `object`.
 ///
-/// # Safety
-/// It is loaded at `base`.
+/// # Safety The object is loaded at `base`.
 unsafe fn read_ops(object: &Object, base: *const u8) -> Ops {
     let mut ops = std::mem::MaybeUninit::<Ops>::zeroed();
     let length = match object.is_cid_form() {
@@ -127,7 +126,7 @@ impl Instance {
                 .ok_or_else(|| failed(&format!("no {name}")))
         };
         let words = variable("equipoise_abi")?.size as usize / 4;
-        // SAFETY: `equipoise_abi` is an array of so many u32, `equipoise_kernel` a pointer.
+        // SAFETY: `equipoise_abi` is an array of that many u32, `equipoise_kernel` a pointer.
         unsafe {
             if !abi::check::<Kfuncs>(std::slice::from_raw_parts(layout.cast(), words)) {
                 return Err(failed(&"it was compiled against other headers"));
@@ -196,7 +195,7 @@ impl Instance {
             let first = start & !(page - 1);
             let length = (start + size as usize).next_multiple_of(page) - first;
             let address = self.base.with_addr(first).cast();
-            // SAFETY: pages of the loaded object's data.
+            // SAFETY: these are pages of the loaded object's data.
             unsafe {
                 rustix::mm::mprotect(
                     address,
@@ -214,7 +213,7 @@ impl Instance {
     }
 
     /// A constant that it has written to since it was loaded, if any. They are not write-protected,
-    /// because a compiler may place `const volatile` data beside other data.
+    /// because a compiler may place `const volatile` data next to other data.
     pub fn written(&self) -> Option<&str> {
         let mut constants = self.constants.iter();
         let written = constants.find(|constant| self.bytes(constant.variable) != constant.bytes)?;

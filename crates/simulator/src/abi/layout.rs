@@ -148,7 +148,7 @@ pub struct RtRq {
 #[repr(C)]
 pub struct DlRq {
     pub dl_nr_running: u32,
-    /// Of 1/2^20 of the CPU.
+    /// The bandwidth of its running tasks, in units of 1/2^20 of the CPU.
     pub running_bw: u64,
 }
 

@@ -26,8 +26,8 @@ const ARENA: u32 = 33;
 const NOEXIST: u64 = 1;
 const EXIST: u64 = 2;
 
-/// The limit for all maps of a scheduler together. More is probably a mistake: parallel simulations
-/// have their own maps.
+/// The limit on the size of all maps of a scheduler together. Larger maps are probably a mistake,
+/// and parallel simulations have maps of their own.
 const MOST_BYTES: u64 = 1 << 30;
 
 /// The approximate overhead of a hash entry besides key and value, bytes.
@@ -130,7 +130,7 @@ fn check_sizes(definition: &MapDefinition) -> Result<(), String> {
     match (storage, max_entries) {
         (false, 0) => Err("no entries; expected __uint(max_entries, ...)".into()),
         (true, 1..) => Err(format!(
-            "{max_entries} entries; expected none, as each task or cgroup has one"
+            "{max_entries} entries; expected none, because each task or cgroup has one"
         )),
         _ => Ok(()),
     }
@@ -308,7 +308,8 @@ impl Maps {
                 match values.get_mut(key) {
                     Some(_) if flags & NOEXIST != 0 => return Err(abi::EEXIST),
                     Some(old) => {
-                        // In place: C may hold a pointer to the value, and pass it as the new one.
+                        // The value is written in place, because C may hold a pointer to it, and
+                        // may even pass it as the new value.
                         for (index, word) in words(value).enumerate() {
                             old[index] = word;
                         }
@@ -450,7 +451,7 @@ mod tests {
         std::array::from_fn(|_| Cell::new(byte))
     }
 
-    /// As C reads it.
+    /// Reads the first byte as C does.
     fn first(value: *mut u8) -> u8 {
         unsafe { value.read() }
     }

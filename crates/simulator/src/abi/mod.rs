@@ -39,7 +39,7 @@ pub struct Bpf {
     /// C's view of the runqueues and the idle tasks; `table` points to them.
     rqs: Shared<[Rq; MAX_CPUS]>,
     _idle_tasks: Shared<[TaskStruct]>,
-    /// By CPU: the capacity that a limit of its frequency takes, of 1024.
+    /// By CPU: the capacity lost to a limit of its frequency, of 1024.
     pub cpufreq_pressure: Shared<[u64]>,
     pub groups: cgroup::Groups,
     pub timers: Timers,
@@ -98,14 +98,14 @@ impl Bpf {
         })
     }
 
-    /// Loads `scheduler` again, with other globals, in the place of the copy before, which has exited.
+    /// Loads `scheduler` again, with other globals, in place of the previous copy, which has exited.
     pub fn reload(&mut self, scheduler: &Object, globals: &[Global]) -> Result<(), native::Error> {
         let nr_cpus = self.table.nr_cpu_ids as usize;
         self.instance = Instance::load(scheduler, globals, self.table.as_ptr(), nr_cpus)?;
         Ok(())
     }
 
-    /// Forgets what a scheduler that has exited left here; its programs no longer run.
+    /// Forgets the state of a scheduler that has exited; its programs no longer run.
     pub fn forget_scheduler(&mut self) {
         self.timers.forget();
         self.iterations = Iterations::default();
@@ -118,7 +118,7 @@ impl Bpf {
         &self.table
     }
 
-    /// The same, to change it.
+    /// The same table, for changes.
     #[inline]
     pub fn table_mut(&mut self) -> &mut Table {
         &mut self.table

@@ -27,7 +27,7 @@ pub fn zeroed(size: usize) -> *mut c_void {
 /// Frees an allocation of [`zeroed`]; does nothing for null.
 pub fn release(object: *mut c_void) {
     if !object.is_null() {
-        // SAFETY: from zeroed(), with the size in front.
+        // SAFETY: the object comes from zeroed(), with its size in front.
         unsafe {
             let block = object.cast::<u8>().sub(HEADER);
             dealloc(block, layout(block.cast::<usize>().read()));
@@ -35,7 +35,8 @@ pub fn release(object: *mut c_void) {
     }
 }
 
-/// Limits of a scheduler's objects and their bytes. Linux is limited only by its memory.
+/// Limits on the number of a scheduler's objects and on their bytes. Linux is limited only by its
+/// memory.
 const MOST_BYTES: usize = 1 << 30;
 const MOST_OBJECTS: usize = 1 << 22;
 

@@ -43,15 +43,15 @@ impl<T: ?Sized> Deref for Shared<T> {
 impl<T: ?Sized> DerefMut for Shared<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above, and this is borrowed for as long.
+        // SAFETY: as above; in addition, `self` is borrowed for the same time.
         unsafe { self.0.as_mut() }
     }
 }
 
 impl<T: ?Sized> Drop for Shared<T> {
     fn drop(&mut self) {
-        // SAFETY: from a box, see `from()`. The scheduler, which has pointers to it, no longer
-        // runs.
+        // SAFETY: the pointer comes from a box, see `from()`. The scheduler, which has pointers to
+        // it, no longer runs.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }

@@ -24,8 +24,8 @@ impl TaskStruct {
     /// May it run on `cpu`?
     #[inline]
     pub fn is_allowed(&self, cpu: usize) -> bool {
-        // SAFETY: no code sets the cell while one of its words is read; a copy would be all sixteen
-        // words.
+        // SAFETY: no code sets the cell while one of its words is read. A copy of the cell would
+        // read all sixteen words.
         unsafe { &*self.cpus_mask.as_ptr() }.contains(cpu)
     }
 
@@ -37,7 +37,7 @@ impl TaskStruct {
         self.comm.set(comm);
     }
 
-    /// Frees what the scheduler has stored with the task.
+    /// Frees the scheduler's storage of the task.
     pub fn release_storage(&self) {
         for slot in self.storage.replace([null_mut(); layout::MAX_STORAGES]) {
             release(slot);

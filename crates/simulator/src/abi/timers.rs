@@ -7,8 +7,7 @@ use crate::abi::maps::MapVariable;
 pub type Callback = unsafe extern "C" fn(*mut *const Map, *mut u8, *mut u8) -> i32;
 
 /// Limits of a scheduler's timers, and of their expiries per ms of simulated time: many for each
-/// CPU, and few enough for the run to end.
-/// enough to come to an end.
+/// CPU, but few enough for the run to come to an end.
 const MOST_TIMERS: usize = 1 << 16;
 const MOST_EXPIRIES: u32 = 20_000;
 const PERIOD_NS: u64 = 1_000_000;
@@ -33,7 +32,7 @@ struct Timer {
     context: u32,
     /// The CPU that started it.
     cpu: usize,
-    /// Changes with each start and cancellation; an expiry with an older one is void.
+    /// Changes with each start and cancellation; an expiry of an older generation is void.
     generation: u32,
     active: bool,
 }
@@ -47,7 +46,7 @@ pub struct Expiry {
 
 /// The call to make when a timer expires.
 pub struct Due {
-    /// In softirq context of this CPU.
+    /// The CPU whose softirq makes the call.
     pub cpu: usize,
     pub callback: Callback,
     /// The callback's context ([`crate::scx::call::kf`]).

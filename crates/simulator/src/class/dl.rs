@@ -1,5 +1,5 @@
-//! The deadline class: `SCHED_DEADLINE` as Linux 6.12 has it (`kernel/sched/deadline.c`), a
-//! constant bandwidth server per task, earliest deadline first over all CPUs.
+//! The deadline class: `SCHED_DEADLINE` as in Linux 6.12 (`kernel/sched/deadline.c`), a constant
+//! bandwidth server per task, earliest deadline first over all CPUs.
 //!
 //! A task has a budget of `runtime` for each period. Running consumes it; a task without budget is
 //! throttled until its next period, when a timer replenishes the budget and moves the deadline.
@@ -16,7 +16,7 @@ use crate::kernel::task::{Class, TaskPtr};
 use machine::CpuMask;
 use workload::SchedPolicy;
 
-/// The bandwidth of each CPU that can be promised to tasks: `sched_rt_runtime_us` of
+/// The part of each CPU's bandwidth that can be promised to tasks: `sched_rt_runtime_us` of
 /// `sched_rt_period_us`, 95 %.
 const MAX_BW: u64 = (950_000 << BW_SHIFT) / 1_000_000;
 
@@ -130,7 +130,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The task moves to another CPU with its bandwidth.
+    /// The task moves to another CPU and takes its bandwidth along.
     pub fn migrate_dl(&mut self, task: TaskPtr, to: usize) {
         if task.dl.get().active {
             let bandwidth = task.dl.get().bandwidth();
@@ -149,7 +149,7 @@ impl Kernel<'_> {
         }
         let mut entity = task.dl.get();
         entity.generation += 1;
-        // dl_check_constrained_dl(): not twice within a period.
+        // dl_check_constrained_dl(): a task may not get two budgets within one period.
         let constrained = entity.dl_deadline < entity.dl_period && entity.deadline > 0;
         if constrained && entity.deadline < now && now < entity.next_period() {
             entity.throttled = true;
@@ -264,7 +264,7 @@ impl Kernel<'_> {
     }
 
     /// `cpu` is about to change its frequency: charges the running time so far at the old one.
-    /// Linux charges the time since its last look, up to a tick, at the new frequency.
+    /// Linux charges the time since its last accounting, up to a tick, at the new frequency.
     pub fn frequency_changes_dl(&mut self, cpu: usize) {
         if let Some(task) = self.cpus[cpu]
             .curr
@@ -297,7 +297,7 @@ impl Kernel<'_> {
         task.update_dl(|dl| dl.throttled = true);
         self.cpus[cpu].need_resched = true;
         if task.dl.get().next_period() <= self.now() {
-            // start_dl_timer() is too late.
+            // start_dl_timer() would come too late.
             {
                 let now = self.now();
                 task.update_dl(|dl| dl.replenish(now));
@@ -403,8 +403,8 @@ impl Kernel<'_> {
         (dl.dl_deadline * u64::from(self.hw.cpufreq.cap(cpu))) >> 10 >= dl.dl_runtime
     }
 
-    /// `find_later_rq()`: an allowed CPU that works for a later deadline than `task`'s: preferably
-    /// one that is large enough, or the largest; then its last one; then an idle one.
+    /// `find_later_rq()`: an allowed CPU whose task has a later deadline than `task`: preferably a
+    /// CPU that is large enough, or the largest; then the task's last one; then an idle one.
     fn find_later_rq(&self, task: TaskPtr) -> Option<usize> {
         let allowed = &task.abi.cpus_mask.get().and(&self.hotplug.online);
         let deadline = if task.dl.get().deadline > self.now() {
@@ -430,8 +430,8 @@ impl Kernel<'_> {
             .filter(|&cpu| self.dl_urgency(cpu) > deadline)
     }
 
-    /// `select_task_rq_dl()`: the last CPU, unless that works for an earlier deadline or is too
-    /// small.
+    /// `select_task_rq_dl()`: the last CPU, unless its task has an earlier deadline or the CPU is
+    /// too small.
     #[inline(never)]
     pub fn select_cpu_dl(&mut self, task: TaskPtr, prev: usize) -> usize {
         let free = self.dl_urgency(prev) == u64::MAX;
@@ -456,7 +456,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `push_dl_task()`: sends the first waiting task to a CPU that works for a later deadline.
+    /// `push_dl_task()`: sends the first waiting task to a CPU whose task has a later deadline.
     fn push_dl(&mut self, cpu: usize) {
         let Some(&task) = self.cpus[cpu].dl.front() else {
             return;
@@ -467,7 +467,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Moves `task`, which is runnable and does not run, to `to`, also without budget.
+    /// Moves `task`, which is runnable and does not run, to `to`, even if it has no budget.
     pub fn push_away_dl(&mut self, task: TaskPtr, to: usize) {
         match task.dl.get().throttled {
             true => self.set_task_cpu(task, to),

@@ -150,7 +150,7 @@ impl Kernel<'_> {
         self.queue_server(cpu);
     }
 
-    /// It has to run now.
+    /// The server has to run now.
     fn queue_server(&mut self, cpu: usize) {
         let server = &mut self.cpus[cpu].server;
         server.entity.throttled = false;
@@ -220,7 +220,7 @@ impl Kernel<'_> {
         let now = self.now();
         let server = &mut self.cpus[cpu].server;
         if server.entity.throttled {
-            // In the background: it is not needed in this period.
+            // The server runs in the background, because it is not needed in this period.
             if server.idle && idle {
                 server.entity.runtime = 0;
                 return;
@@ -379,7 +379,7 @@ mod tests {
         );
     }
 
-    /// Having run, it gets its next budget a period later, and is not deferred again.
+    /// After it has run, it gets its next budget a period later and is not deferred again.
     #[test]
     fn after_its_budget_it_waits_for_the_next_period() {
         let mut server = DlServer::default();

@@ -11,7 +11,8 @@ use crate::scx::verdict::{DirectTask, Given};
 use machine::CpuMask;
 use std::ptr::null_mut;
 
-/// `SCX_DSP_MAX_LOOPS`: how often `ops.dispatch()` may dispatch without filling the local queue.
+/// `SCX_DSP_MAX_LOOPS`: how many times `ops.dispatch()` may dispatch without filling the local
+/// queue.
 const MAX_DISPATCH_LOOPS: u32 = 32;
 
 impl Kernel<'_> {

@@ -16,12 +16,12 @@ pub struct DlEntity {
     pub deadline: u64,
     /// Out of budget until its timer expires.
     pub throttled: bool,
-    /// Has given up the rest of its budget (`sched_yield()`).
+    /// The task has given up the rest of its budget (`sched_yield()`).
     pub yielded: bool,
     /// Its bandwidth counts on its CPU (`running_bw`): while it is runnable, and afterwards for as
     /// long as its budget would have lasted (the 0-lag time).
     pub active: bool,
-    /// Of its timers; timers of another generation are void.
+    /// The generation of its timers; timers of other generations are void.
     pub generation: u32,
 }
 
@@ -135,10 +135,10 @@ mod tests {
         let mut implicit = server(10, 100, 100);
         implicit.wake(1000);
         implicit.runtime = 5;
-        // 5 of the 60 left is less than 10 of 100.
+        // 5 in the remaining 60 is less than 10 in 100.
         implicit.wake(1040);
         assert_eq!((implicit.runtime, implicit.deadline), (5, 1100));
-        // 5 of 40 is more.
+        // 5 in 40 is more.
         implicit.wake(1060);
         assert_eq!((implicit.runtime, implicit.deadline), (10, 1160));
 

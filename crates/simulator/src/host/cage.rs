@@ -1,13 +1,13 @@
-//! The cage: a foreign scheduler may do nothing to this computer.
+//! The cage keeps a foreign scheduler from doing anything to this computer.
 //!
 //! A scheduler does not need the operating system, but it is native code, which can find the C
-//! library however its symbols are checked. It therefore gets a process of its own, which
-//! permanently gives up what it will not need. A process that will load a scheduler first calls
-//! [`prepare`], which gives up files, networks and other processes (Landlock), the terminal, and
-//! unlimited resources. After the scheduler is loaded and before any of it runs, [`close`] leaves
-//! only the system calls for computing, memory, time and two pipes (seccomp). A system call from an
-//! instruction that was not there before, that is, from the scheduler itself, is always refused,
-//! and reported as its fault ([`fault`](super::fault)).
+//! library even if its symbols are checked. It therefore gets a process of its own, which
+//! permanently drops the rights that it will not need. A process that will load a scheduler first
+//! calls [`prepare`], which drops the access to files, networks and other processes (Landlock), to
+//! the terminal, and to unlimited resources. After the scheduler is loaded and before any of it
+//! runs, [`close`] leaves only the system calls for computing, memory, time and two pipes
+//! (seccomp). A system call from an instruction that was not there before, that is, from the
+//! scheduler itself, is always refused, and reported as its fault ([`fault`](super::fault)).
 //!
 //! The simulation itself is not protected: the scheduler shares its memory, and may falsify its
 //! results.
@@ -78,10 +78,10 @@ pub fn lacks() -> Vec<&'static str> {
     lacking.map(|(name, _)| name).collect()
 }
 
-/// Gives up, for this process and its children, what neither a simulation nor loading a scheduler
-/// needs. Call it while the process has one thread. The scheduler that is loaded next closes the
-/// cage ([`close`]), so each scheduler needs a process of its own. A missing kernel feature is an
-/// error, unless [`native::run_uncaged`] was called.
+/// Drops, for this process and its children, all rights that neither a simulation nor loading a
+/// scheduler needs. Call it while the process has one thread. The scheduler that is loaded next
+/// closes the cage ([`close`]), so each scheduler needs a process of its own. A missing kernel
+/// feature is an error, unless [`native::run_uncaged`] was called.
 pub fn prepare() -> io::Result<()> {
     let lacking = lacks();
     if !lacking.is_empty() && !native::is_uncaged() {
@@ -89,7 +89,7 @@ pub fn prepare() -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::Unsupported, message));
     }
     let code = code()?;
-    // Without it, neither is available to unprivileged users.
+    // Without it, unprivileged users can use neither.
     rustix::thread::set_no_new_privs(true)?;
     // Fails for a process group leader, which is fine if the group is that of a session.
     if let Err(error) = rustix::process::setsid()
@@ -115,8 +115,8 @@ fn limit(&(resource, most): &(Resource, u64)) -> io::Result<()> {
     Ok(setrlimit(resource, limit)?)
 }
 
-/// The scheduler is loaded, and none of it has run: gives up, for all threads of the process, what
-/// is no longer needed, if the process was prepared for that.
+/// Call this when the scheduler is loaded and none of it has run. If the process was prepared for
+/// it, drops, for all threads of the process, the rights that are no longer needed.
 pub fn close() -> io::Result<()> {
     let Some(code) = CODE.get() else {
         return Ok(());
@@ -174,7 +174,7 @@ fn allowed(pid: u32) -> Result<Option<BpfProgram>, seccompiler::BackendError> {
         rules.entry(call).or_default().push(rule);
         Ok::<(), seccompiler::BackendError>(())
     };
-    // Memory that is private, and never executable.
+    // Memory that is private and never executable.
     when(
         libc::SYS_mmap,
         vec![
@@ -282,7 +282,7 @@ mod tests {
             unsafe { libc::_exit(status) };
         }
         let mut status = 0;
-        // SAFETY: `status` is written.
+        // SAFETY: the call writes only `status`.
         unsafe { libc::waitpid(child, &raw mut status, 0) };
         match libc::WIFSIGNALED(status) {
             true => -libc::WTERMSIG(status),
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore)]
-    fn what_a_simulation_takes_is_there() {
+    fn all_system_calls_of_a_simulation_are_allowed() {
         let computes = || {
             let mut numbers = vec![0u8; 64 << 20];
             numbers.resize(128 << 20, 1);
@@ -312,7 +312,7 @@ mod tests {
         let secret = CString::new(secret.to_str().unwrap()).unwrap();
         let parent = std::process::id() as i32;
         type Call = Box<dyn Fn() -> i64>;
-        // SAFETY: none of these calls is made, and they would be given what they take.
+        // SAFETY: none of these calls is executed, and their arguments would be valid.
         macro_rules! calls {
             ($($name:literal: $call:expr),* $(,)?) => {
                 [$(($name, Box::new(move || unsafe { $call }.into()) as Call)),*]
@@ -363,7 +363,7 @@ mod tests {
     #[cfg_attr(miri, ignore)]
     #[cfg(target_arch = "x86_64")]
     fn other_architectures_calls_end_the_process() {
-        // SAFETY: getpid() of i386, and of x32, which are not made.
+        // SAFETY: getpid() of i386 and of x32, neither of which is executed.
         let old = || unsafe {
             let result: i32;
             std::arch::asm!("int 0x80", inlateout("eax") 20 => result);

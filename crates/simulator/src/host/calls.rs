@@ -134,7 +134,7 @@ impl CallRecord {
 
     /// The current call, if any.
     pub fn call(&self) -> Option<Call<'_>> {
-        // SAFETY: null or what begin() was given.
+        // SAFETY: the pointer is null or the one that begin() got.
         let op = unsafe { self.op.load(Relaxed).as_ref() }?;
         Some(Call {
             scheduler: &self.scheduler,

@@ -1,6 +1,6 @@
-//! A native scheduler that would end its process: it uses an unchecked pointer, makes a system call
-//! (see [`cage`](super::cage)), or recurses or loops without end. The kernel's verifier refuses
-//! such a scheduler.
+//! Handles the faults of a native scheduler that would end its process: it uses an unchecked
+//! pointer, makes a system call (see [`cage`](super::cage)), or recurses or loops without end. The
+//! kernel's verifier would refuse such a scheduler.
 
 use crate::host::calls::{self, Call, CallRecord, Patience};
 use libc::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP, SIGXCPU, c_int};
@@ -29,9 +29,9 @@ pub fn report_scheduler_faults() {
     #[cfg(target_arch = "x86_64")]
     super::division::prepare();
     for signal in [SIGFPE, SIGSEGV, SIGBUS, SIGILL, SIGSYS, SIGTRAP, SIGXCPU] {
-        // SAFETY: all zeroes is a sigaction. The handler is of the type that one with SA_SIGINFO
-        // has, and calls nothing that a signal handler may not. SA_ONSTACK: it runs on the alternate
-        // stack that the standard library gives each thread, as the thread's own may be what is full.
+        // SAFETY: all zeroes is a sigaction. The handler is of the type that one with SA_SIGINFO has,
+        // and calls nothing that a signal handler may not. SA_ONSTACK: it runs on the alternate stack
+        // that the standard library gives each thread, because the thread's own stack may be full.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = report as *const () as libc::sighandler_t;
@@ -57,7 +57,7 @@ pub fn report_scheduler_faults() {
         }
     });
     if watches.is_ok() {
-        // The thread now has all it needs to start, whatever is given up next.
+        // The thread now has all it needs, whatever rights are dropped next.
         let _ = begun.recv();
     }
 }
@@ -81,7 +81,7 @@ static REPORTED: AtomicBool = AtomicBool::new(false);
 const WAIT_FOR_LINE: Duration = Duration::from_secs(2);
 
 extern "C" fn report(signal: c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: with SA_SIGINFO it is the thread's context.
+    // SAFETY: with SA_SIGINFO the argument is the thread's context.
     let context = unsafe { &mut *context.cast() };
     let mut address = instruction_pointer(context);
     // A breakpoint is reported behind its instruction.
@@ -158,10 +158,11 @@ impl Fault {
     /// may call it: it neither allocates nor locks.
     fn end(&self, find_line: bool) -> ! {
         let write = |text: &str| {
-            // SAFETY: may be called in a signal handler.
+            // SAFETY: the function may be called in a signal handler.
             unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
         };
-        // SAFETY: null, or that of the simulation in the middle of a call, which does not return.
+        // SAFETY: the pointer is null, or that of the simulation in the middle of a call, which
+        // does not return.
         let call = unsafe { self.record.as_ref() }.and_then(CallRecord::call);
         let line = call
             .as_ref()
@@ -183,7 +184,7 @@ impl Fault {
         }
         write(self.what());
         write("\n");
-        // SAFETY: may be called in a signal handler.
+        // SAFETY: the function may be called in a signal handler.
         unsafe { libc::_exit(STATUS) }
     }
 }

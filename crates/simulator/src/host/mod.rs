@@ -1,4 +1,5 @@
-//! The simulating process: what a scheduler does in it, and what happens when it fails.
+//! The simulating process: the limits on a scheduler in it, and the handling of the scheduler's
+//! faults.
 
 pub mod cage;
 pub mod calls;

@@ -3,7 +3,7 @@
 use crate::abi::layout::CPUPERF_ONE;
 use machine::Machine;
 
-/// A ratio of 1.
+/// The ratio 1 in fixed point.
 pub const FULL: u32 = 1 << 20;
 
 /// The hardware threads of a machine, by CPU.

@@ -2,15 +2,15 @@
 //!
 //! The mechanics are those of Linux 6.12's schedutil under a sched_ext scheduler
 //! (`kernel/sched/cpufreq_schedutil.c`, `sugov_update_shared()`). The largest request of any CPU of
-//! the policy decides, and the slowest sufficient OPP is chosen. After a change nothing is decided
-//! for the rate limit, unless a CPU's deadline tasks need more than at its last request. A thread
-//! makes the change, which takes the driver's transition latency, and a decision made meanwhile is
-//! carried out after it. The request is the scheduler's alone: schedutil itself adds the
-//! utilization of real-time, deadline and interrupt time and a margin.
+//! the policy decides, and the slowest sufficient OPP is chosen. After a change, no decision is
+//! made for the length of the rate limit, unless a CPU's deadline tasks need more than at its last
+//! request. A thread makes the change, which takes the driver's transition latency, and a decision
+//! made meanwhile is carried out after it. The request is the scheduler's alone: schedutil itself
+//! adds the utilization of real-time, deadline and interrupt time and a margin.
 //!
 //! Under any other governor requests have no effect, and CPUs stay at the highest frequency, below
-//! which turbo may keep them. For `performance` that is the rule. How a processor that decides by
-//! itself (HWP, amd-pstate's active mode) uses its preference is not published: here it runs a busy
+//! which turbo may keep them. `performance` is defined that way. How a processor that decides by
+//! itself (HWP, amd-pstate's active mode) uses its preference is not published; here it runs a busy
 //! CPU as fast as it can.
 
 use crate::abi::layout::CPUPERF_ONE;
@@ -18,12 +18,12 @@ use machine::{CpuMask, Machine};
 
 /// The cpufreq policies of a machine, and the requests.
 pub struct Cpufreq {
-    /// None if frequencies never change.
+    /// Empty if frequencies never change.
     policies: Vec<Policy>,
     cpus: Vec<Cpu>,
     rate_limit_ns: u64,
     transition_latency_ns: u64,
-    /// The governor is schedutil.
+    /// Whether the governor is schedutil.
     follows_requests: bool,
 }
 
@@ -263,7 +263,8 @@ mod tests {
         assert_eq!(cpufreq.pressure(5).1, 0);
     }
 
-    /// For a processor that decides by itself, and without a deciding governor.
+    /// The same holds for a processor that decides by itself, and without a governor that follows
+    /// requests.
     #[test]
     fn a_request_is_only_schedutil_s_to_answer() {
         let preference = Preference::BalancePerformance;

@@ -1,10 +1,10 @@
 //! Energy: the power of each part of the machine, integrated over time.
 //!
 //! A part's power is constant between changes. A hardware thread's power changes with the activity
-//! on it and its siblings and with the frequency; that of a core, cluster or package when its first
-//! CPU becomes busy or its last one idle, and while all are idle, with time, as it enters one idle
-//! state after another. Power in mW times time in ns is energy in pJ: integers, so that nothing is
-//! lost and the parts sum to the whole.
+//! on it and its siblings and with the frequency; the power of a core, cluster or package changes
+//! when its first CPU becomes busy or its last one idle, and, while all are idle, as it enters one
+//! idle state after another. Power in mW times time in ns is energy in pJ: integers, so that
+//! nothing is lost and the parts sum to the whole.
 
 use crate::Event;
 use machine::{BUSY_LOOP, CorePower, CoreType, CpuMask, Machine, PartIdle, PartPower};
@@ -16,7 +16,7 @@ use std::fmt;
 pub enum Part {
     /// A hardware thread, by CPU: the power of its tasks.
     Cpu(usize),
-    /// A core, by its first CPU, without its threads.
+    /// A core without its threads, named by its first CPU.
     Core(usize),
     /// A cluster, by number, without its cores.
     Cluster(usize),
@@ -117,7 +117,7 @@ struct Group {
     meter: Meter,
     active_mw: u32,
     idle: Vec<PartIdle>,
-    /// The number of busy CPUs, the time since when that is 0, and the busy time before, ns.
+    /// The number of busy CPUs, the time at which it became 0, and the busy time before, ns.
     busy: usize,
     changed_at: u64,
     busy_ns: u64,
@@ -481,7 +481,7 @@ mod tests {
         let mut group = group();
         group.advance(1000);
         assert_eq!(group.meter.pj, 10 * 100 + 20 * 50 + 970 * 5 + 7 + 11);
-        // The same in many small steps.
+        // The same duration, divided into many small steps.
         let mut stepped = self::group();
         (0..=1000).for_each(|now| stepped.advance(now));
         assert_eq!(stepped.meter.pj, group.meter.pj);

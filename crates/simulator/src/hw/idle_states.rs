@@ -1,5 +1,5 @@
-//! cpuidle states: an idle CPU enters one after another as time passes, and has to leave its state
-//! before it does anything.
+//! cpuidle states: an idle CPU enters one after another as time passes, and has to leave the
+//! current one before it can do anything.
 
 use machine::{IdleState, Machine};
 

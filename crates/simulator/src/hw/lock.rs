@@ -1,8 +1,9 @@
 //! A lock is a queue in virtual time: a CPU that takes it waits until earlier holders have released
 //! it. The costs of its cache lines are in [`crate::hw::memory`].
 
-/// A lock: its past and future holds. A CPU's code is executed at once, and takes its last lock
-/// before other CPUs, at earlier times, take theirs: these find the lock free until that hold.
+/// A lock: its past and future holds. The simulator executes a CPU's code at once, so it takes that
+/// code's last lock before other CPUs take theirs at earlier times. These find the lock free until
+/// that hold.
 #[derive(Clone, Debug, Default)]
 pub struct Lock {
     /// The last holder.
@@ -13,7 +14,7 @@ pub struct Lock {
 
 #[derive(Clone, Copy, Debug)]
 struct Hold {
-    /// The time since when the holder waits, ns.
+    /// The time at which the holder began to wait, ns.
     asked: u64,
     /// The time from when it waits for the line only, and the time of its release, ns.
     from: u64,
@@ -60,7 +61,7 @@ impl Lock {
             nodes: 0,
         };
         for hold in &self.holds {
-            // If one hold follows another directly, its needs need not be computed.
+            // If one hold directly follows another, no gap is left, and `needs` is not called.
             let lets_go = turn.from + keeps;
             if lets_go <= hold.from && lets_go + needs(&turn) <= hold.from {
                 break;
@@ -111,7 +112,7 @@ impl Lock {
 /// A turn to hold a lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
-    /// The time since when the CPU waits, ns.
+    /// The time at which the CPU began to wait, ns.
     pub asked: u64,
     /// The time when the previous holder released it, ns.
     pub from: u64,

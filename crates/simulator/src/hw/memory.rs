@@ -9,7 +9,8 @@
 //! that wrote last, unless nothing was written since this CPU last read; a write costs the longest
 //! transfer needed to take the lines from their owners. A task on another CPU's queue has four
 //! lines, too. A CPU that takes a lock waits for its turn ([`crate::hw::lock`]), then for its line;
-//! for a ticket lock ([`machine::Spinlock`]) the longer the more others poll that line.
+//! for a ticket lock ([`machine::Spinlock`]), the wait grows with the number of CPUs that poll that
+//! line.
 //!
 //! The time is spent by the CPU whose code is running. It is collected in the table, where C adds
 //! to it and where [`bpf_ktime_get_ns()`] reads it, until the CPU continues with its task or idles.
@@ -26,7 +27,7 @@ pub struct Memory {
     lines: Shared<[abi::Line]>,
     _seen: Shared<[u32]>,
     line_ns: Shared<[u32]>,
-    /// The same of half a runqueue.
+    /// The same hold for half a runqueue.
     half_ns: Shared<[u32]>,
     node: Shared<[u16]>,
     nodes: usize,
@@ -34,7 +35,7 @@ pub struct Memory {
     spinlock: Spinlock,
     /// The runqueues' locks.
     rq_locks: Box<[Lock]>,
-    /// The locks that the running code holds, and since when.
+    /// The locks that the running code holds, and the time at which it took them.
     held: [Option<(usize, Turn)>; 2],
 }
 
@@ -304,7 +305,7 @@ mod tests {
         // Waits for the holder, then for the line.
         assert_eq!(take(&memory, &mut lock, 1, 1000, 0), hold + NEAR);
         assert_eq!(take(&memory, &mut lock, 2, 1000, 0), 2 * (hold + NEAR));
-        // Free for long, and still in the last holder's cache.
+        // The lock has been free for a long time, but its line is still in the last holder's cache.
         assert_eq!(take(&memory, &mut lock, 79, 1_000_000, 0), FAR);
         assert_eq!(take(&memory, &mut lock, 79, 2_000_000, 0), 0);
     }
@@ -314,7 +315,7 @@ mod tests {
         let memory = memory(Spinlock::Ticket);
         let (hold, mut lock) = (memory.lock_ns, Lock::default());
         assert_eq!(take(&memory, &mut lock, 0, 1000, 0), 0);
-        // CPUs 1 to 9 arrive while CPU 0 has it, and find none, one, two, ... waiting.
+        // CPUs 1 to 9 arrive while CPU 0 holds the lock, and find none, one, two, ... waiting.
         let mut wait = 0;
         for others in 0..9 {
             wait += hold + NEAR + NEAR * others / 2;
@@ -390,7 +391,7 @@ mod tests {
             now: 1000,
             spent,
         };
-        // Its own, and the neighbour's, which the neighbour held last.
+        // It takes its own lock, and the neighbour's, which the neighbour held last.
         assert_eq!(memory.lock_rqs([0, 1], code(0, 0)), NEAR);
         memory.unlock_rqs(code(0, 5000));
         // Waits until the release, for the lock's line, and writes the runqueue's own.

@@ -1,13 +1,12 @@
 //! The network adapter, and the interrupts of its packets.
 //!
-//! A connection is a stream with a link at its other end. A packet takes its time on the link, one
-//! after the other; then it waits for the adapter's interrupts. The hard interrupt, one for any
-//! number of waiting packets, raises the softirq, which continues (as NAPI does) until none waits,
-//! up to 64 at a time, and for as long as a softirq may ([`crate::kernel::softirq`]). On USB there
-//! is one interrupt for each packet, which reaches the softirq through tasklets
-//! ([`crate::hw::usb`]). Transmitted data leaves the stream when its softirq completes, and
-//! received data enters it then. The other end always keeps up, and sends as long as there is room.
-//! One CPU handles everything.
+//! A connection is a stream with a link at its other end. Packets pass the link one after another;
+//! then they wait for the adapter's interrupts. The hard interrupt, one for any number of waiting
+//! packets, raises the softirq, which continues (as NAPI does) until none waits, up to 64 at a
+//! time, and for as long as a softirq may ([`crate::kernel::softirq`]). On USB there is one
+//! interrupt for each packet, which reaches the softirq through tasklets ([`crate::hw::usb`]).
+//! Transmitted data leaves the stream when its softirq completes, and received data enters it then.
+//! The other end always keeps up, and sends as long as there is room. One CPU handles everything.
 
 use crate::clock::Jiffies;
 use crate::hw::usb::{Tasklets, Usb};
@@ -59,8 +58,8 @@ struct Connection {
 }
 
 impl Connection {
-    /// Another packet waits for the softirq. Does that raise an interrupt, because the connection
-    /// is not polled?
+    /// Another packet waits for the softirq. Returns whether that raises an interrupt, because the
+    /// connection is not polled.
     fn packet_waits(&mut self) -> bool {
         self.waiting += 1;
         !std::mem::replace(&mut self.polling, true)
@@ -320,7 +319,7 @@ pub mod tests {
         let mut network = network(Driver::Napi, streams);
         for connection in [0, 1] {
             let interrupts = (0..70).filter(|_| network.packet_passed(connection));
-            // One for any number of waiting packets.
+            // There is one interrupt for any number of waiting packets.
             assert_eq!(interrupts.count(), 1);
         }
         network.interrupt_done(0);
@@ -334,7 +333,7 @@ pub mod tests {
         }
         assert_eq!(handled, [(5, 64), (6, 64), (5, 6), (6, 6)]);
         assert!(!network.is_active() && !network.net_rx_pending());
-        // It interrupts again.
+        // The connection interrupts again.
         assert!(network.packet_passed(0));
     }
 
@@ -350,7 +349,7 @@ pub mod tests {
         while network.net_rx(NOW()).is_some() {
             packets += network.packets_handled().unwrap().bytes / 1000;
         }
-        // The poll that exhausts the budget of 300.
+        // This is the poll that exhausts the budget of 300.
         assert_eq!(packets, 5 * 64);
         network.begin_net_rx(NOW());
         let later = Jiffies::at(2_000_000, 1_000_000, 0);

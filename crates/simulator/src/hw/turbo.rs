@@ -5,8 +5,8 @@
 //! Power below the package's limit is a credit, at most a quarter of the limit (Intel's short term
 //! limit), to be used over the averaging window; power above it is a debt. The unit chooses the
 //! fastest OPP whose power, estimated from that of the last interval, is within limit and credit. In
-//! the long run the package draws its limit, between two OPPs. If cores are of several types, each
-//! type has its frequencies, and may have its own count of active cores.
+//! the long run the package draws its limit, between two OPPs. If there are several types of cores,
+//! each type has its own frequencies and may have its own count of active cores.
 
 use crate::hw::energy::Meters;
 use machine::{CoreType, CpuMask, Machine};
@@ -136,7 +136,7 @@ impl Pcu {
         now + rules.interval_ns
     }
 
-    /// After `ns` in which the package used `pj`: its power limit from now on, mW.
+    /// The package's power limit from now on, mW, after `ns` in which it used `pj`.
     fn allowed_mw(&mut self, turbo: &machine::Turbo, ns: u64, pj: u128) -> Option<f64> {
         let limit = turbo.limit?;
         let most = i128::from(limit.mw) * i128::from(limit.window_ns) / 4;
@@ -152,9 +152,9 @@ impl Kind {
         self.khz.partition_point(|&opp| opp <= khz).max(1) - 1
     }
 
-    /// After `ns` in which the package used `pj` and the counted cores were busy for `busy_ns`
-    /// together: the fastest OPP from now on, if the package may draw `allowed_mw`, and would
-    /// change with this kind of core.
+    /// The fastest OPP from now on, after `ns` in which the package used `pj` and the counted cores
+    /// were busy for `busy_ns` together. The package may draw `allowed_mw`, and only cores of this
+    /// kind would change.
     fn decide(
         &self,
         turbo: &machine::Turbo,
@@ -229,7 +229,7 @@ mod tests {
         let (mut pcu, turbo) = pcu(Some(10_000));
         let (mut pj, mut fast) = (0u128, 0);
         for _ in 0..10_000 {
-            // The faster one within the short term limit of 12.5 W.
+            // The faster OPP is within the short term limit of 12.5 W.
             let used = [6_000u128, 12_000][pcu.kinds[0].cap] * 1_000_000;
             pj += used;
             fast += pcu.kinds[0].cap;

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 pub struct Usb {
     giveback: VecDeque<u32>,
     usbnet: VecDeque<u32>,
-    /// The tasklet that is running, and its transfer.
+    /// The running tasklet, and its transfer.
     running: Option<(Tasklet, u32)>,
 }
 

@@ -24,11 +24,12 @@ pub struct Cpu {
     /// Per CPU, as in [`crate::Counters`].
     pub overhead_ns: u64,
     pub irq_ns: u64,
-    /// It computes, or will.
+    /// Its task computes, or is about to.
     pub armed: bool,
     pub need_resched: bool,
     pub tick_queued: bool,
-    /// The scheduler was notified that the CPU is idle, and not yet that it is no longer.
+    /// The scheduler was notified that the CPU is idle, and has not yet been notified of the
+    /// opposite.
     pub knows_idle: bool,
     /// Its current speed by the hardware ([`crate::hw::cores`]): work per nanosecond, in 1/2^20 of
     /// the reference, and its frequency, of [`cores::FULL`] for its highest.

@@ -96,11 +96,11 @@ impl Kernel<'_> {
         }
     }
 
-    /// More events at one time than a workload can cause.
+    /// A number of events at one time that no workload can reach.
     #[cold]
     pub fn time_stands_still(&mut self) {
         self.scheduler_error(format_args!(
-            "{MAX_INSTANT_EVENTS} events without time passing; expected timers and kicks that end"
+            "{MAX_INSTANT_EVENTS} events without time passing; expected a finite number of timers and kicks"
         ));
     }
 
@@ -151,7 +151,7 @@ impl Kernel<'_> {
         cpu.debt += cpu.kernel_time(ns);
     }
 
-    /// The same for a hard interrupt, whose time is not charged to the task
+    /// The same function for a hard interrupt, whose time is not charged to the task
     /// (`CONFIG_IRQ_TIME_ACCOUNTING`). It delays softirqs that it interrupts.
     #[inline]
     pub fn charge_irq(&mut self, cpu: usize, ns: u64) {
@@ -159,8 +159,8 @@ impl Kernel<'_> {
         self.softirqs.hold_up(cpu, ns);
     }
 
-    /// The same for softirqs in an interrupt. Returns their duration at the CPU's current speed,
-    /// ns.
+    /// The same function for softirqs in an interrupt. Returns their duration at the CPU's current
+    /// speed, ns.
     #[inline]
     pub fn charge_softirq(&mut self, cpu: usize, ns: u64) -> u64 {
         let now = self.now();
@@ -219,7 +219,7 @@ impl Kernel<'_> {
         task.left.set(task.left.get().saturating_sub(done));
     }
 
-    /// Resumes `task`, whose computing on `cpu` was stopped for another CPU's action.
+    /// Resumes `task`, whose computing on `cpu` was stopped for an action of another CPU.
     pub fn resume(&mut self, cpu: usize, task: TaskPtr) {
         let now = self.now();
         let done = self.cpus[cpu].resume(task, now);
@@ -336,7 +336,7 @@ impl Kernel<'_> {
         });
     }
 
-    /// The same, to keep it.
+    /// The running code begins to take the `wait_lock`. The caller keeps the returned turn.
     pub fn begin_wait_lock(&mut self, mutex: u32) -> Option<Turn> {
         let mut begun = None;
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
@@ -347,7 +347,7 @@ impl Kernel<'_> {
         begun
     }
 
-    /// The running code, which kept it, releases it after another `ns`.
+    /// The running code, which kept the lock, releases it after another `ns`.
     pub fn end_wait_lock(&mut self, mutex: u32, turn: Turn, ns: u64) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
             memory.end(self.programs.mutexes.spinlock(mutex), &turn, code, ns);

@@ -1,7 +1,7 @@
 //! CPUs that go offline and come online (`kernel/cpu.c`, `sched_cpu_deactivate()` and
 //! `sched_cpu_activate()` of kernel/sched/core.c), and limits of their frequency.
 //!
-//! The change itself takes no time. Its tasks leave a CPU that goes offline at once, as soon as the
+//! The change itself takes no time. When a CPU goes offline, its tasks leave it as soon as the
 //! stopper could run there.
 
 use crate::abi::layout as abi;
@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::fmt::Display;
 use workload::timeline::{Change, Timed};
 
-/// How soon a CPU that is in the middle of kernel code is tried again, ns.
+/// The delay after which a CPU that is in the middle of kernel code is tried again, ns.
 const RETRY_NS: u64 = 10_000;
 
 /// The CPUs that are online.
@@ -22,7 +22,7 @@ pub struct Hotplug<'a> {
     /// `cpu_active_mask`.
     pub online: CpuMask,
     boot: &'a Machine,
-    /// The machine with these CPUs, once they have changed.
+    /// The machine with the online CPUs, set once they have changed.
     now: Option<Box<Machine>>,
     /// CPUs that are to go online (true) or offline, one after another (`cpu_hotplug_lock`).
     pending: VecDeque<(usize, bool)>,
@@ -145,7 +145,7 @@ impl Kernel<'_> {
         self.waste.come_online(cpu, now);
         self.scx.idle_masks.set_online(cpu, true);
         self.tell_scheduler(cpu, true);
-        // It looks for work.
+        // The CPU looks for work.
         self.resched(cpu);
     }
 
@@ -178,7 +178,7 @@ impl Kernel<'_> {
         if let Some(prev) = prev {
             self.update_rq_clock(cpu);
             self.put_prev(cpu, Some(prev), None);
-            // The CPU has no time left to spend.
+            // The CPU has no kernel time left to spend.
             self.take_spent();
             self.switch(cpu, Some(prev), None, true);
             self.set_cpu(self.timers_cpu(cpu));
@@ -194,7 +194,7 @@ impl Kernel<'_> {
     /// `__balance_push_cpu_stop()`: moves a runnable task that does not run away from `cpu`.
     fn push_away(&mut self, task: TaskPtr, cpu: usize) {
         match task.class.get() {
-            // It may run on all CPUs.
+            // The task may run on all CPUs.
             Class::Dl => {
                 let to = self.fallback_cpu(task, cpu);
                 self.push_away_dl(task, to);

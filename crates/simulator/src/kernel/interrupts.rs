@@ -17,7 +17,7 @@ use workload::{Direction, Op, StreamId, TaskSpec};
 impl Kernel<'_> {
     /// A reschedule IPI has arrived.
     pub fn resched_interrupt(&mut self, cpu: usize) {
-        // It may have gone offline since.
+        // The CPU may have gone offline since then.
         if self.cpus[cpu].need_resched && self.hotplug.online.contains(cpu) {
             self.enter(cpu);
             self.leave(cpu);
@@ -57,7 +57,7 @@ impl Kernel<'_> {
     pub fn sleep_expired(&mut self, task: TaskPtr) {
         let cpu = self.timers_cpu(task.cpu());
         let at = self.timer_interrupt(cpu);
-        // Before the task continues, which may be for longer.
+        // Schedule this before the task continues, which may let time pass.
         self.events.push(at, What::Wake { task });
         self.timer_interrupt_done(cpu);
     }
@@ -356,7 +356,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// For unhandled softirqs.
+    /// Wakes `ksoftirqd` if there are unhandled softirqs.
     fn wake_ksoftirqd(&mut self) {
         let daemon = self.softirqs.daemon.filter(|_| self.softirqs_pending());
         if let Some(daemon) = daemon {

@@ -138,8 +138,8 @@ impl Kernel<'_> {
     }
 
     /// The task on `cpu` is to be preempted: if it polls for a kernel lock, it sleeps for it
-    /// instead. Not if it is next in turn, because it might then never be woken: it takes the lock
-    /// when it runs next.
+    /// instead. It does not sleep if it is next in turn, because it might then never be woken; it
+    /// takes the lock when it runs next.
     pub fn sleep_instead(&mut self, task: TaskPtr) {
         let Continuation::LockPoll(section) = task.continuation.get() else {
             return;

@@ -47,7 +47,7 @@ pub struct Kernel<'a> {
     pub tasks: Tasks,
     /// Tasks that have not exited.
     pub alive: usize,
-    /// Those of them that never exit: kernel threads.
+    /// The number of those that never exit: kernel threads.
     pub daemons: usize,
     /// Tasks that are runnable or running, and sleeps that will end: with neither, nothing can
     /// happen.
@@ -70,7 +70,7 @@ pub struct Kernel<'a> {
     pub waste: Waste,
     pub counters: Counters,
     pub trace: Option<&'a mut dyn Trace>,
-    /// Set once; ends the run.
+    /// The reason for which the run ends; set at most once.
     pub failure: Option<Error>,
     /// An operation that Linux's verifier would have refused; it counts also after the run's end.
     pub refused: Option<Error>,

@@ -1,12 +1,13 @@
-//! Softirqs: work that interrupts leave for later, and the daemon that does it when it is too much.
+//! Softirqs: work that interrupts leave for later, and the daemon that does it when there is too
+//! much of it.
 //!
 //! `kernel/softirq.c` of Linux 4.17. The end of an interrupt handles pending softirqs, and those
 //! that arrive meanwhile, until 2 ms are over by the tick's clock, or ten rounds, or a task needs
-//! the CPU. Then `ksoftirqd` of the CPU is woken, a normal task, and as long as that is runnable
-//! interrupts leave softirqs to it, tasklets too: these are handled at once since 4.18-rc6 ("Mark
-//! HI and TASKLET softirq synchronous", 2018-07-17). In an interrupt the time is the interrupt's,
-//! and only further interrupts run; in the daemon it is the daemon's, which gives up the CPU
-//! between two rounds.
+//! the CPU. Then `ksoftirqd` of the CPU is woken, a normal task, and as long as that is runnable,
+//! interrupts leave softirqs to it, including tasklets, which are handled at once since 4.18-rc6
+//! ("Mark HI and TASKLET softirq synchronous", 2018-07-17). In an interrupt the time is the
+//! interrupt's, and only further interrupts run; in the daemon it is the daemon's, which gives up
+//! the CPU between two rounds.
 
 use crate::clock::Jiffies;
 use crate::hw::network::Network;
@@ -23,7 +24,7 @@ const MAX_RESTART: u32 = 10;
 pub struct Softirqs {
     /// `ksoftirqd`, once there is a network.
     pub daemon: Option<TaskPtr>,
-    /// They are being handled.
+    /// Whether softirqs are being handled.
     round: Option<Round>,
     /// The CPU, while an interrupt of it is handling them.
     interrupted: Option<usize>,
@@ -94,14 +95,14 @@ impl Softirqs {
         std::mem::take(&mut self.held_up)
     }
 
-    /// Does an interrupt that raised softirqs handle them at its end? One that interrupted softirqs
-    /// leaves them to these.
+    /// Does an interrupt that raised softirqs handle them at its end? An interrupt that arrived
+    /// during softirqs leaves new ones to the interrupted code.
     pub fn begin_at_irq_exit(&self) -> bool {
         let left_to_daemon = self.daemon.is_some_and(|daemon| daemon.on_rq.get());
         self.round.is_none() && !left_to_daemon
     }
 
-    /// Are softirqs being handled, or pending?
+    /// Are softirqs being handled or pending?
     pub fn are_pending(&self, network: &Network) -> bool {
         self.round.is_some() || Pending::of(network).any()
     }

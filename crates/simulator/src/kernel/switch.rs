@@ -79,7 +79,7 @@ impl Kernel<'_> {
     pub fn put_prev(&mut self, cpu: usize, prev: Option<TaskPtr>, next: Option<TaskPtr>) {
         match prev {
             None if std::mem::take(&mut self.cpus[cpu].knows_idle) => self.update_idle(cpu, false),
-            // It was still searching for a task to run, and found it.
+            // It was still searching for a task to run, and has found this one.
             None => {}
             Some(task) => match task.class.get() {
                 Class::Dl => self.put_prev_dl(cpu, task),
@@ -199,7 +199,7 @@ impl Kernel<'_> {
         self.events.push(at, What::Idle { cpu: cpu as u32 });
     }
 
-    /// `cpu` has completed its search for a task to run: is there still none?
+    /// `cpu` has completed its search for a task to run, and idles if there is still none.
     pub fn search_done(&mut self, cpu: usize) {
         self.cpus[cpu].idles_at = None;
         self.set_cpu(cpu);
@@ -211,8 +211,8 @@ impl Kernel<'_> {
         self.leave(cpu);
     }
 
-    /// Notifies the scheduler that `cpu` is idle. If it knows, because the CPU was woken for
-    /// nothing, only the built-in idle masks are updated.
+    /// Notifies the scheduler that `cpu` is idle. If the scheduler already knows, because the CPU
+    /// was woken for nothing, only the built-in idle masks are updated.
     fn begin_idle(&mut self, cpu: usize) {
         if !self.cpus[cpu].need_resched && self.rq(cpu).nr_running > 0 {
             self.idles(cpu, true);

@@ -134,7 +134,7 @@ impl Kernel<'_> {
         let ops = task.instant_ops.get() + 1;
         task.instant_ops.set(ops);
         if ops > MAX_INSTANT_OPS {
-            let message = format_args!("does {MAX_INSTANT_OPS} operations without time passing");
+            let message = format_args!("makes {MAX_INSTANT_OPS} operations without time passing");
             self.task_error(task, message);
         }
         self.begin(cpu, task, op)
@@ -327,7 +327,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Takes bytes from the stream, which takes `work`, or waits for them.
+    /// Takes bytes from the stream, which costs `work`, or waits for them.
     fn read(&mut self, cpu: usize, task: TaskPtr, stream: u32, bytes: u64, work: u64) -> Step {
         match self.programs.streams.take(task, stream, bytes) {
             Transfer::Done => self.stream_changed(stream),
@@ -406,8 +406,8 @@ impl Kernel<'_> {
         if due <= self.now() {
             return Step::Go;
         }
-        // Normal tasks' timers may expire up to their slack later, and do if there is no other
-        // timer to merge with.
+        // The timers of normal tasks may expire later by up to their slack, and do so if there is
+        // no other timer to merge with.
         let slack = match task.policy.get() {
             SchedPolicy::Normal { .. } | SchedPolicy::Batch { .. } | SchedPolicy::Idle => {
                 task.timer_slack_ns
@@ -422,7 +422,7 @@ impl Kernel<'_> {
 
     #[inline]
     fn begin(&mut self, cpu: usize, task: TaskPtr, op: Op) -> Step {
-        // Frequent ops own nothing that would have to be dropped.
+        // Frequent ops own nothing that has to be dropped.
         let op = ManuallyDrop::new(op);
         match *op {
             Op::Run { work } => self.compute(task, work, false, Continuation::NextOp),
@@ -440,7 +440,8 @@ impl Kernel<'_> {
                 Step::Go
             }
             Op::Wait { cond, mutex } => {
-                // Asleep before the mutex is released: its next owner may signal at once.
+                // The task must be asleep before the mutex is released, because the next owner may
+                // signal at once.
                 let step = self.wait(cpu, task, Some(mutex), "a condition");
                 self.programs.condvars.wait(task, cond);
                 self.unlock(cpu, task, mutex);
@@ -477,7 +478,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Rare ops.
+    /// These ops are rare.
     #[inline(never)]
     fn begin_rare(&mut self, cpu: usize, task: TaskPtr, op: Op) -> Step {
         match op {

@@ -38,8 +38,8 @@ pub fn weight_of(prio: i32) -> u32 {
     PRIO_TO_WEIGHT[(prio - MAX_RT_PRIO).clamp(0, 39) as usize]
 }
 
-/// A task. It begins with the part that the scheduler sees, so that a pointer to either is a
-/// pointer to both.
+/// A task. It begins with the part that the scheduler sees, so that a pointer to one is a pointer
+/// to the other.
 #[repr(C, align(64))]
 pub struct Task {
     pub abi: TaskStruct,
@@ -143,17 +143,17 @@ pub enum Continuation {
     Poll,
     /// It slept for a kernel lock.
     LockSleep(Section),
-    /// It polled for one.
+    /// It polled for a kernel lock.
     LockPoll(Section),
-    /// It has worked under it.
+    /// It has worked under a kernel lock.
     LockHeld { mutex: u32, keeps: bool },
-    /// It waited in a mutex, condition variable or barrier; then locks the mutex, if any.
+    /// It waited for a mutex, a condition variable or a barrier; then it locks the mutex, if any.
     Wait { relock: Option<u32> },
     /// `ksoftirqd`: handles softirqs, or waits for some.
     Softirqs,
-    /// Has read its bytes and computed; now tells writers.
+    /// It has read its bytes and computed, and now notifies writers.
     ReadDone { stream: u32 },
-    /// Has written; wait for room and readers.
+    /// There was no room for its bytes: it waits for room, and then notifies readers.
     WriteReady { stream: u32, bytes: u64 },
 }
 
@@ -168,7 +168,7 @@ pub struct Section {
     /// Nodes of a tree.
     pub nodes: u32,
     pub kind: KernelLock,
-    /// And it keeps the lock afterwards.
+    /// Whether it keeps the lock afterwards.
     pub keeps: bool,
 }
 
@@ -176,7 +176,7 @@ pub struct Section {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpsState {
     None,
-    /// The scheduler has it, by enqueueing number `qseq`.
+    /// The scheduler has it since enqueueing number `qseq`.
     Queued,
 }
 
@@ -293,7 +293,7 @@ impl Task {
     /// Puts it into the control group of `set`.
     pub fn set_group(&self, set: *mut CssSet) {
         self.abi.cgroups.set(set);
-        // SAFETY: of one of the groups, which are alive.
+        // SAFETY: it belongs to one of the groups, which are alive.
         self.abi
             .sched_task_group
             .set(unsafe { (*(*set).dfl_cgrp).cpu_css });
@@ -347,8 +347,8 @@ impl Deref for Tasks {
 impl Drop for Tasks {
     fn drop(&mut self) {
         for task in &self.0 {
-            // SAFETY: from a box (add()), which has no other owner. The simulation is over: no copy
-            // of the pointer is used after this.
+            // SAFETY: the pointer comes from a box (add()), which has no other owner. The
+            // simulation is over: no copy of the pointer is used after this.
             drop(unsafe { Box::from_raw(task.0.as_ptr()) });
         }
     }
@@ -393,13 +393,13 @@ impl Deref for TaskPtr {
 
     #[inline]
     fn deref(&self) -> &Task {
-        // SAFETY: made from a box that lives until the simulation ends, and only read through
-        // shared references and C's pointer, which write to cells only.
+        // SAFETY: the pointer was made from a box that lives until the simulation ends, and only
+        // read through shared references and C's pointer, which write to cells only.
         unsafe { self.0.as_ref() }
     }
 }
 
-/// This number of inactive tasks, on CPU 0, for tests of modules that know tasks and no kernel.
+/// `count` inactive tasks on CPU 0, for tests of modules that know tasks but no kernel.
 #[cfg(test)]
 pub fn idle_tasks(count: usize) -> Tasks {
     let mut tasks = Tasks::default();

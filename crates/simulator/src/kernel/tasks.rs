@@ -43,13 +43,13 @@ impl Kernel<'_> {
         task
     }
 
-    /// `task`, which is on no runqueue, may run on the CPUs of `mask`.
+    /// Lets `task`, which is on no runqueue, run on the CPUs of `mask`.
     fn set_allowed(&mut self, task: TaskPtr, mask: CpuMask) {
         task.set_allowed(mask);
         task.group.set(self.waste.group(&mask));
     }
 
-    /// None of the CPUs of `task` is online: it may run everywhere.
+    /// None of the CPUs that `task` may use is online, so from now on it may run everywhere.
     #[cold]
     pub fn break_affinity(&mut self, task: TaskPtr) {
         let counted = task.on_rq.get();

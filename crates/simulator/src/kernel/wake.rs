@@ -162,7 +162,7 @@ impl Kernel<'_> {
         let preempts = match self.cpus[cpu].curr {
             None => true,
             Some(curr) => match (task.class.get(), curr.class.get()) {
-                // A throttled task only wakes up for its timer.
+                // A throttled task wakes up only by its timer.
                 (Class::Dl, _) if task.dl.get().throttled => false,
                 (Class::Dl, Class::Dl) => task.dl.get().deadline < curr.dl.get().deadline,
                 (Class::Rt, Class::Rt) => task.abi.prio.get() < curr.abi.prio.get(),
@@ -189,7 +189,7 @@ impl Kernel<'_> {
             return;
         }
         if self.cpus[cpu].idles_at.is_some() {
-            // It notices by itself before it idles.
+            // The CPU notices by itself before it idles.
             return;
         }
         let costs = &self.cpus[this].costs;

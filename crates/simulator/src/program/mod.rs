@@ -16,19 +16,19 @@ use workload::Env;
 /// The objects that the programs of a run share.
 pub struct Programs {
     pub mutexes: Mutexes,
-    /// For messages: names of the first of them.
+    /// The names of the first mutexes, for messages.
     pub mutex_names: Vec<String>,
     pub condvars: Condvars,
     pub barriers: Barriers,
     pub streams: Streams,
     /// Tasks that poll for something in a busy loop.
     pub pollers: Pollers,
-    /// The part of the run that they see.
+    /// The part of the run that programs see.
     pub env: Env,
 }
 
 impl Programs {
-    /// `mutex` for messages, by its name if it has one.
+    /// `mutex` for messages: its name, if it has one.
     pub fn mutex_label(&self, mutex: u32) -> String {
         match self.mutex_names.get(mutex as usize) {
             Some(name) => format!("mutex `{name}`"),

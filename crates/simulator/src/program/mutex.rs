@@ -35,7 +35,7 @@ struct Holders {
 }
 
 impl Holders {
-    /// As deep as a balanced tree of 4 billion nodes.
+    /// The depth of a balanced tree of 4 billion nodes.
     const MOST: usize = 32;
 
     fn push(&mut self, cpu: usize) {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_lock_of_the_kernels_is_first_until_it_has_it() {
+    fn a_waiter_for_a_kernel_lock_is_first_until_it_has_the_lock() {
         let tasks = idle_tasks(3);
         let [a, b, c] = [tasks[0], tasks[1], tasks[2]];
         let mut locks = Mutexes::new(1);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_had_a_lock_before_are_known() {
+    fn the_previous_holders_of_a_lock_are_known() {
         let tasks = idle_tasks(40);
         let mut locks = Mutexes::new(1);
         let mut takes = |cpu: usize| {

@@ -17,9 +17,9 @@ struct Stream {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {
     Done,
-    /// The task waits among the stream's writers, or readers.
+    /// The task waits among the stream's writers or readers.
     Waits,
-    /// It never holds more than this number of bytes: an error of the program.
+    /// The request exceeds what the stream can ever hold, which is an error of the program.
     TooLarge {
         capacity: u64,
     },

@@ -15,7 +15,7 @@ impl Condvars {
         self.0[cond as usize].push(task);
     }
 
-    /// The longest waiter stops waiting.
+    /// The longest-waiting task stops waiting.
     pub fn signal(&mut self, cond: u32) -> Option<TaskPtr> {
         self.0[cond as usize].pop()
     }

@@ -24,13 +24,13 @@ impl WaitQueue {
         };
     }
 
-    /// The longest waiter.
+    /// The task that has waited longest.
     #[inline]
     pub fn first(&self) -> Option<TaskPtr> {
         self.ends.map(|(first, _)| first)
     }
 
-    /// The same, which stops waiting.
+    /// Returns the same task and removes it from the queue.
     #[inline]
     pub fn pop(&mut self) -> Option<TaskPtr> {
         let (first, last) = self.ends?;

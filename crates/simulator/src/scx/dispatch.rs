@@ -203,7 +203,8 @@ impl Kernel<'_> {
         OnDsq::GLOBAL
     }
 
-    /// The same for code on the dispatching CPU, whose local queue is meant by an id without a CPU.
+    /// The same function for code on the dispatching CPU, to whose local queue an id without a CPU
+    /// refers.
     pub fn find_dsq_here(&mut self, task: TaskPtr, dsq_id: u64) -> OnDsq {
         match dsq_id {
             abi::DSQ_LOCAL => OnDsq::local(self.this_cpu()),
@@ -284,7 +285,7 @@ impl Kernel<'_> {
         true
     }
 
-    /// The same for the global queue.
+    /// The same function for the global queue.
     #[inline]
     pub fn consume_global(&mut self, cpu: usize) -> bool {
         !self.scx.dsqs.get(OnDsq::GLOBAL).is_empty() && self.consume_global_first(cpu)

@@ -306,7 +306,7 @@ impl Dsqs {
         &mut self.all[on.0 as usize]
     }
 
-    /// The same for an iteration of the scheduler, which may not have begun.
+    /// The same function for an iteration of the scheduler, which may not have begun.
     #[inline]
     pub fn iterated(&mut self, on: OnDsq) -> Option<&mut Dsq> {
         self.all.get_mut(on.0 as usize)
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn an_iteration_keeps_its_place_and_does_not_see_who_comes_after_it_began() {
+    fn an_iteration_keeps_its_place_and_does_not_see_later_arrivals() {
         for (reverse, expected) in [(false, [2, 3]), (true, [2, 1])] {
             let mut dsq = Dsq::new(0);
             for number in 1..=3 {

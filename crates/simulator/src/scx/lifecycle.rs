@@ -18,7 +18,7 @@ fn c_string(text: &str) -> CString {
     CString::new(text.replace('\0', "")).unwrap_or_default()
 }
 
-/// A task that ran before may wait for this long, ns, before a short run counts it as stalled.
+/// In a short run, a task that ran before counts as stalled once it has waited for this long, ns.
 const LEAST_STALL_NS: u64 = 100_000_000;
 
 impl Kernel<'_> {
@@ -164,8 +164,8 @@ impl Kernel<'_> {
         })
     }
 
-    /// The workload's time is up: a scheduler that leaves tasks waiting for half of that time while
-    /// their CPUs idle has stalled, however short that time was.
+    /// The workload's time is over. A scheduler that leaves tasks waiting for half of that time
+    /// while their CPUs idle has stalled, however short that time was.
     pub fn check_dispatched(&mut self) {
         let ran = |task: &TaskPtr| task.abi.se.sum_exec_runtime.get() > 0;
         let now = self.now();
@@ -282,8 +282,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// `scx_ops_disable()`: dumps if there was an error, then ends each task's and the scheduler's
-    /// stay. A run that ends for another reason than the scheduler unregisters it.
+    /// `scx_ops_disable()`: dumps if there was an error, then calls the exit ops of each task and
+    /// of the scheduler. If the run ends for another reason, the scheduler is unregistered.
     pub fn disable_scheduler(&mut self) {
         let exit = self.scx.exit.take().unwrap_or(Exit {
             kind: abi::EXIT_UNREG,
@@ -295,7 +295,7 @@ impl Kernel<'_> {
             self.dump_scheduler(&exit);
         }
         if let Some(cgroup_exit) = self.scx.ops.cgroup_exit {
-            // Those below first; the groups are made from the root downwards.
+            // Children come before their parents; the groups were created from the root downwards.
             for index in (0..self.bpf.groups.len()).rev() {
                 let group = self.bpf.groups.group(index);
                 call_op!(self, kf::UNLOCKED, cgroup_exit, group);

@@ -1,5 +1,5 @@
 //! sched_ext apart from its class: dispatch queues and verdicts, idle masks, kicks, the watchdog,
-//! calls into the scheduler, its life.
+//! calls into the scheduler, and its life cycle.
 
 pub mod call;
 pub mod cids;
@@ -52,7 +52,7 @@ pub struct Scx {
     /// The reason for the scheduler's exit, if the scheduler caused it.
     pub exit: Option<Exit>,
     pub dump: String,
-    /// The scheduler has exited, and its loader has not loaded it again.
+    /// The scheduler has exited, and its loader has not yet loaded it again.
     pub is_bypassed: bool,
 }
 

@@ -1,5 +1,5 @@
-//! A scheduler that a hotplug event removes, and its loader that loads it again for the CPUs that are
-//! online then.
+//! The restart of a scheduler after hotplug: the event removes it, and its loader loads it again for
+//! the CPUs that are online then.
 //!
 //! Meanwhile Linux runs its tasks under the fair class, which the simulated kernel does not have: it
 //! runs them as sched_ext does in bypass mode, first in, first out from the global queue.
@@ -21,8 +21,8 @@ use crate::scx::reenqueue::Reenqueues;
 use crate::{Error, Globals};
 use native::{Global, Object};
 
-/// From a scheduler's exit until its loader has loaded it again, ns. An assumption: the loader waits
-/// for the exit, and the verifier takes most of the time.
+/// The time from a scheduler's exit until its loader has loaded it again, ns. An assumption: the
+/// loader waits for the exit, and the verifier takes most of the time.
 const RELOAD_NS: u64 = 100_000_000;
 
 /// The scheduler's loader, which loads it again.
@@ -159,7 +159,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Forgets what the last scheduler left, for one with these ops.
+    /// Resets the state that the last scheduler left, for one with these ops.
     fn begin_scheduler(&mut self, ops: Ops) {
         let machine = self.hotplug.machine();
         let nr_cpus = machine.cpus.len();

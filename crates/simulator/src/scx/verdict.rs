@@ -12,7 +12,7 @@ const DEFAULT_MAX_BATCH: usize = 32;
 /// at once (`direct_dispatch_task`).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum DirectTask {
-    /// Neither is being called.
+    /// Neither op is being called.
     None,
     Task(TaskPtr),
     /// It was dispatched; a second time is an error.
@@ -91,7 +91,8 @@ pub struct Verdicts {
     pub direct_task: DirectTask,
     buffer: Vec<Verdict>,
     max: usize,
-    /// Tasks dispatched by this call of `ops.dispatch()`, as far as carried out.
+    /// The number of tasks dispatched by this call of `ops.dispatch()`, as far as they are carried
+    /// out.
     pub nr_tasks: usize,
 }
 
@@ -168,7 +169,7 @@ impl Verdicts {
         self.buffer.get(index).copied().filter(Verdict::holds)
     }
 
-    /// They are carried out.
+    /// The verdicts have been carried out.
     #[inline]
     pub fn end_flush(&mut self) {
         self.buffer.clear();

@@ -7,7 +7,7 @@ use crate::kernel::task::TaskPtr;
 pub const MAX_TIMEOUT_MS: u32 = 30_000;
 
 /// How long a runnable task may wait while all CPUs that it may use are idle, ns. Linux makes no
-/// difference; here a run may be over by then, without any result.
+/// such distinction, but here a run could end without a result before its limit.
 const IDLE_TIMEOUT_NS: u64 = 3_000_000_000;
 
 /// The longest interval between two checks, ns.
@@ -19,12 +19,12 @@ pub struct Watchdog {
     pub timeout_ns: u64,
     /// The time of the next check for Linux's rule, ns.
     linux_at: u64,
-    /// For each CPU, the time since when it has been seen idle, and its busy time then, ns.
+    /// For each CPU, the time at which it was first seen idle, and its busy time then, ns.
     idle: Vec<(u64, u64)>,
 }
 
 impl Watchdog {
-    /// With the timeout that `ops` requests.
+    /// Creates a watchdog with the timeout that `ops` requests.
     pub fn new(ops: &Ops) -> Watchdog {
         let timeout_ms = match ops.timeout_ms {
             0 => MAX_TIMEOUT_MS,
@@ -91,8 +91,8 @@ impl Watchdog {
 /// The number of tasks that a message names.
 const MOST_NAMED: usize = 4;
 
-/// The message about `stalled` tasks, which wait at `now`, ns, while their CPUs idle: since when, and
-/// their names. `None` without tasks.
+/// The message about `stalled` tasks, which wait at `now`, ns, while their CPUs idle: their names,
+/// and how long they have waited. `None` without tasks.
 pub fn not_dispatched(now: u64, stalled: impl Iterator<Item = TaskPtr>) -> Option<String> {
     let stalled: Vec<TaskPtr> = stalled.collect();
     let shortest = stalled

@@ -1,5 +1,6 @@
-//! Affinities, weights and short sleeps under `equipoise`, on loads that `equipoise hunt` found: no CPU asks for a task
-//! that it may not run, no task waits for long beside a CPU that it may use or that another task could leave.
+//! Affinities, weights and short sleeps under `equipoise`, on loads that `equipoise hunt` found: no CPU asks
+//! for a task that it may not run, no task waits for long next to a CPU that it may use or that another task
+//! could leave.
 
 use crate::support::*;
 use machine::{CpuMask, Machine};
@@ -12,7 +13,7 @@ use workload::{Env, Op, SchedPolicy, Start, TaskSpec};
 const FROM: u64 = 500 * MS;
 const UNTIL: u64 = 2500 * MS;
 
-/// A task that computes until the end, or sleeps after each `run` (ns) for `sleep` (ns).
+/// A task that computes until the end, or that sleeps for `sleep` ns after each `run` ns.
 fn task_of(name: &str, nice: i8, cpus: &[usize], run: u64, sleep: u64) -> TaskSpec {
     let affinity: Option<CpuMask> = (!cpus.is_empty()).then(|| cpus.iter().copied().collect());
     let mut ran = false;
@@ -32,7 +33,7 @@ fn task_of(name: &str, nice: i8, cpus: &[usize], run: u64, sleep: u64) -> TaskSp
     }
 }
 
-/// The share of a CPU that each task gets on TC2, with the fast CPUs 0 and 1.
+/// The share of a CPU that each task gets on TC2, whose fast CPUs are 0 and 1.
 fn shares(tasks: impl Fn() -> Vec<TaskSpec> + Send + Sync) -> HashMap<String, f64> {
     let workload = Script(|| Start {
         tasks: tasks(),
@@ -46,7 +47,8 @@ fn shares(tasks: impl Fn() -> Vec<TaskSpec> + Send + Sync) -> HashMap<String, f6
         .collect()
 }
 
-/// A fast CPU's task was ahead of one of theirs, which it stopped at each tick and never got.
+/// The task of a fast CPU was ahead of one of theirs. The fast CPU stopped that task at each tick
+/// and never got it.
 #[test]
 fn equal_tasks_that_may_not_run_on_fast_cpus_get_equal_shares() {
     let got = shares(|| {
@@ -63,8 +65,8 @@ fn equal_tasks_that_may_not_run_on_fast_cpus_get_equal_shares() {
     }
 }
 
-/// A fast CPU's task went on until one of a slow CPU would have arrived, and the task that may run
-/// nowhere else waited for 150 ms.
+/// A fast CPU's task continued until a task of a slow CPU arrived, which never happened, and the
+/// task that is bound to the fast CPU waited for 150 ms.
 #[test]
 fn a_task_bound_to_a_fast_cpu_does_not_wait_for_one_that_never_comes() {
     let got = shares(|| {
@@ -82,11 +84,11 @@ fn a_task_bound_to_a_fast_cpu_does_not_wait_for_one_that_never_comes() {
 /// The result of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 struct Got {
-    /// Its part of a CPU.
+    /// Its share of a CPU.
     share: f64,
     /// Its longest wait for a CPU, ns.
     wait: u64,
-    /// When it began to run or to wait.
+    /// The time when it began to run or to wait.
     running: Option<u64>,
     waiting: Option<u64>,
 }
@@ -121,7 +123,7 @@ impl Trace for Threads {
     }
 }
 
-/// How long loads run.
+/// The duration of each load.
 const LOAD_NS: u64 = 2000 * MS;
 
 /// Runs the `tasks` of an rt-app file on the machine `name`.
@@ -149,7 +151,8 @@ fn run_load(name: &str, tasks: &str) -> HashMap<String, Got> {
     threads.0
 }
 
-/// The tasks of a fast and a slow CPU changed places at each tick, past one that waited for the fast CPU.
+/// The tasks of a fast and a slow CPU changed places at each tick and bypassed one that waited for the
+/// fast CPU.
 #[test]
 fn tasks_do_not_change_places_past_one_that_is_bound_there() {
     let got = run_load(
@@ -164,7 +167,7 @@ fn tasks_do_not_change_places_past_one_that_is_bound_there() {
 }
 
 /// A loop of nice -16 needed half a second to be ahead of a task that was bound to its CPU, which
-/// waited for that long beside idle CPUs.
+/// waited for that long next to idle CPUs.
 #[test]
 fn a_task_leaves_a_cpu_that_others_need_for_an_idle_one() {
     let got = run_load(
@@ -177,8 +180,8 @@ fn a_task_leaves_a_cpu_that_others_need_for_an_idle_one() {
     assert!(got["bound"].wait < 10 * MS, "{got:?}");
 }
 
-/// A waking task went to a CPU to which another CPU was about to send one, and waited there for
-/// 400 ms beside idle CPUs, as tasks changed places past it.
+/// A waking task went to a CPU to which another CPU was about to send a task, and waited there for
+/// 400 ms next to idle CPUs while other tasks changed places and bypassed it.
 #[test]
 fn a_cpu_that_asked_for_a_task_and_idles_is_claimed_when_it_arrives() {
     let got = run_load(
@@ -192,7 +195,7 @@ fn a_cpu_that_asked_for_a_task_and_idles_is_claimed_when_it_arrives() {
 }
 
 /// The virtual time of a heavy task passes slowly. With the lead of its wakeup alone it would keep a CPU for
-/// 130 ms beside another one of its weight.
+/// 130 ms next to another one of its weight.
 #[test]
 fn a_heavy_task_does_not_keep_its_cpu_from_others_of_its_weight() {
     let got = run_load(
@@ -206,8 +209,9 @@ fn a_heavy_task_does_not_keep_its_cpu_from_others_of_its_weight() {
     assert!(longest < 60 * MS, "{got:?}");
 }
 
-/// A light task lost all of its lead when it was set back for a time in which no other task wanted
-/// its CPU, also what it had while one waited: the other task got a tenth of a CPU.
+/// When a light task was set back for a time in which no other task wanted its CPU, it lost all of
+/// its lead, including the part that it had gained while another task waited. That task got a tenth
+/// of a CPU.
 #[test]
 fn a_light_task_keeps_the_lead_that_others_waited_for() {
     let got = run_load(
@@ -216,12 +220,12 @@ fn a_light_task_keeps_the_lead_that_others_waited_for() {
         "nap": { "loop": -1, "run": 189, "sleep": 10 },
         "heavy": { "priority": -10, "loop": -1, "run": 1000 }"#,
     );
-    // Three quarters of the CPU that it shares with `light`, less the timers' slack.
+    // It gets three quarters of the CPU that it shares with `light`, less the timers' slack.
     assert!(got["nap"].share > 0.5, "{got:?}");
 }
 
-/// The clock of the slow CPU followed others of its cluster while one of the two slept, which took
-/// that one along and left the other one behind, to run for 28 ms at a time.
+/// While one of the two slept, the clock of the slow CPU followed other CPUs of its cluster. That
+/// took the sleeper along and left the other task behind, so that it ran for 28 ms at a time.
 #[test]
 fn equal_tasks_on_one_slow_cpu_get_equal_shares() {
     let got = run_load(

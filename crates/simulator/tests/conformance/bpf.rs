@@ -327,7 +327,7 @@ fn loops_clocks_and_formats() {
 }
 
 #[test]
-fn what_is_printed_is_traced_with_its_time() {
+fn printed_lines_are_traced_with_their_times() {
     let text = "void BPF_STRUCT_OPS(say, struct task_struct *p) { bpf_printk(\"%s runs on %d\", p->comm, scx_bpf_task_cpu(p)); }";
     let scheduler = scheduler(text, ".running = (void *)say");
     let mut recording = Recording::default();
@@ -384,7 +384,7 @@ fn programs_at_tracepoints_see_every_switch() {
     });
     let ran = run(&machine(1), &workload, &scheduler(&text, "FIFO_OPS"));
     let log = ran.log();
-    // The shell's own switches are left out.
+    // The shell's own switches are omitted.
     assert_eq!(log, ["preempts rt", "follows low"]);
     assert!(ran.lines().iter().all(|line| line.number == 1));
 }

@@ -50,7 +50,7 @@ fn sharing_one_queue_is_work_conserving() {
 #[test]
 fn the_time_of_an_idle_cpu_beside_a_loaded_one_is_wasted() {
     let outcome = checked(&all_on_cpu_0(), Check::INVARIANTS).unwrap();
-    // CPU 1 could have run one of them until the first of them ends, after the other's slices.
+    // CPU 1 could have run one of them until the first of them ends.
     let Counters {
         wasted_ns,
         longest_waste_ns,

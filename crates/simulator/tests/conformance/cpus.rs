@@ -55,7 +55,7 @@ fn an_idle_cpu_is_kicked_to_dispatch() {
         a_runs(&queueing("scx_bpf_kick_cpu(1, 0);", "SCX_SLICE_DFL")),
         (1, 2 * MS)
     );
-    // No other CPU is told: a waits for the spinner's slice to end.
+    // No other CPU is notified, so `a` waits for the spinner's slice to end.
     let (cpu, at) = a_runs(&queueing("", "SCX_SLICE_DFL"));
     assert!(cpu == 0 && at >= 20 * MS, "{cpu} {at}");
 }
@@ -326,7 +326,7 @@ fn taken_and_given_back(ran: &Ran, at_once: i64) {
         ("rt", 0, 2 * MS)
     );
     assert_eq!(at("acquire", releases.len() - 1), Some(5 * MS));
-    // a was running and b waiting: both were handed back, and a is in front.
+    // `a` was running and `b` waiting. Both were handed back, and `a` comes first.
     assert_eq!(*ran.numbers("reenqueued").last().unwrap(), at_once);
     let again = ran.tasks("again");
     assert_eq!(again[again.len() - 2..], ["a", "b"]);
@@ -396,7 +396,7 @@ fn all_done_ms(cpus_and_work: [(usize, u64); 2]) -> u64 {
 #[test]
 fn threads_of_a_core_share_what_it_can_do() {
     assert_eq!(all_done_ms([(0, 10), (2, 10)]), 10);
-    // Together 1.25 of one: 0.625 each.
+    // Together they do 1.25 times the work of one: 0.625 each.
     assert_eq!(all_done_ms([(0, 10), (1, 10)]), 16);
     // The shorter task ends after 8 ms; the other then has 5 ms left and the core to itself.
     assert_eq!(all_done_ms([(0, 10), (1, 5)]), 13);

@@ -146,7 +146,7 @@ fn the_server_serves_a_task_that_has_been_moved_beside_a_real_time_hog() {
 
 #[test]
 fn an_overrun_is_throttled_to_its_bandwidth() {
-    // 20 ms of work at 2 ms in 10, beside a task that takes the rest.
+    // 20 ms of work with a budget of 2 ms in 10, alongside a task that takes the rest.
     let workload = tasks(|| {
         [
             deadline("greedy", (2_000, 10_000, 10_000), play([run_for(20)])),
@@ -155,7 +155,8 @@ fn an_overrun_is_throttled_to_its_bandwidth() {
     });
     let ends = ends(&machine(1), &workload);
     let greedy = end_of(&ends, "greedy");
-    // The tick of 4 ms checks budgets: a period's run may be early, but its cost is not less.
+    // The tick of 4 ms checks budgets, so a task may overrun in one period and pay for it in the
+    // next.
     assert!((80 * MS..=105 * MS).contains(&greedy), "{ends:?}");
     assert!(end_of(&ends, "normal") <= 82 * MS, "{ends:?}");
 }
@@ -185,7 +186,7 @@ fn a_task_that_wakes_goes_to_a_cpu_without_deadlines() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn a_task_that_does_not_fit_is_refused() {
     let half = || play([sleep_for(1)]);
     let workload = tasks(move || {
         [
@@ -271,7 +272,8 @@ fn periodic(
     }
 }
 
-/// Task sets: runtime, deadline and period, us, and each job's part of the runtime, per cent.
+/// Task sets: runtime, deadline and period in us, and the part of the runtime that each job uses,
+/// in per cent.
 fn task_sets() -> impl Strategy<Value = (usize, Vec<(Times, u64)>)> {
     let one = (1..=40u64, 1_000..20_000u64, any::<bool>(), 30..=100u64).prop_map(
         |(percent, period, constrained, share)| {
@@ -287,7 +289,7 @@ fn task_sets() -> impl Strategy<Value = (usize, Vec<(Times, u64)>)> {
 }
 
 /// The number of jobs of `set`, with 20 jobs for each task, that end after their deadline on
-/// `machine` under the policy called `policy`, beside a task of another class.
+/// `machine` under the policy called `policy`, alongside a task of another class.
 fn misses_under(policy: &str, machine: &Machine, set: &[(Times, u64)]) -> u64 {
     let misses = Arc::new(AtomicU64::new(0));
     let workload = Script(|| {
@@ -337,7 +339,8 @@ fn a_budget_lasts_longer_on_a_smaller_cpu_and_what_is_too_much_for_one_goes_to_a
 proptest! {
     #![proptest_config(config(24))]
 
-    /// One CPU's bandwidth in deadline tasks, each with time to spare for a change of frequency.
+    /// Deadline tasks with the bandwidth of one CPU, each with time to spare for a change of
+    /// frequency.
     #[test]
     fn no_deadline_is_missed_where_frequencies_change(
         set in prop::collection::vec((5..=60u64, 20..100u64, 30..=90u64), 1..=5),

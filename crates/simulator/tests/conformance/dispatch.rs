@@ -101,7 +101,7 @@ fn a_preempting_dispatch_runs_at_once() {
         .iter()
         .map(|line| (line.task.clone(), line.at / MS))
         .collect();
-    // b is queued in front of a already at its fork.
+    // `b` is queued in front of `a` as soon as it is forked.
     let expected = [("b", 0), ("a", 0), ("b", 2), ("a", 3)];
     assert_eq!(at, expected.map(|(task, ms)| (task.to_owned(), ms)));
 }

@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 /// Integrates the trace's power.
 #[derive(Default)]
 struct Integral {
-    /// By part: the power and the time since when, mW and ns, and the energy until then, pJ.
+    /// By part: the current power (mW), the time of its last change (ns), and the energy until then
+    /// (pJ).
     parts: BTreeMap<Part, (u32, u64, u128)>,
 }
 
@@ -109,7 +110,7 @@ fn a_busy_loop_takes_its_core_its_package_and_the_rest() {
         watts(|part| matches!(part, Part::Cpu(_))),
         f64::from(core.dynamic_mw) / 1e3,
     );
-    // Fifteen cores sleep.
+    // The other fifteen cores sleep.
     let sleeping = machine.core_types[0].idle_states.last().unwrap().power_mw;
     let cores = f64::from(core.static_mw + 15 * sleeping) / 1e3;
     close(watts(|part| matches!(part, Part::Core(_))), cores);
@@ -129,7 +130,7 @@ fn a_machine_without_power_has_no_energy() {
 #[test]
 fn a_trace_of_sleep_that_is_never_deep_ends() {
     let mut machine = Machine::find("snb-laptop").unwrap();
-    // Each nap is shorter than the residency and the next one goes on beyond it.
+    // Each nap is shorter than the residency, but the next one continues beyond it.
     for core in &mut machine.core_types {
         for state in &mut core.idle_states {
             state.min_residency_ns = 7 * MS;
@@ -152,7 +153,8 @@ fn a_trace_of_sleep_that_is_never_deep_ends() {
     assert_eq!(integral.of(&energy, traced.simulated_ns), energy.parts);
 }
 
-/// The work of a package's first `loops` hardware threads in a second, relative to one core's.
+/// The work that the first `loops` hardware threads of a package do in a second, relative to that
+/// of one core.
 fn work_of(machine: &Machine, loops: u64) -> f64 {
     let workload = workload::load(&format!("busy:threads={loops},duration=5")).unwrap();
     let outcome = run(machine, &*workload, "cfs", 1, None);
@@ -196,7 +198,8 @@ fn turbo_needs_no_power() {
     assert!(outcome.energy.is_none());
 }
 
-/// Two cores each, of 2 and 1 GHz with one of them active; with two, the fast ones have 1 GHz.
+/// Two fast and two slow cores, which run at 2 and 1 GHz if one of a kind is active. With two
+/// active, the fast ones run at 1 GHz.
 const HYBRID: &str = r#"name = "hybrid"
 [core.e]
 speed = { rate = 1.0, of = "a test" }

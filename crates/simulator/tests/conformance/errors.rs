@@ -151,7 +151,7 @@ fn a_lost_task_is_a_stall() {
     let workload = tasks(|| ["a", "b"].map(|name| bound(name, 0, [run_for(60_000)])));
     let (reason, message) = exit_of(&machine(1), &workload, &scheduler(text, &ops(5000)));
     assert_eq!(reason, "runnable task stall");
-    // The watchdog looks every 2.5 s.
+    // The watchdog checks every 2.5 s.
     assert_eq!(message, "b[1002] failed to run for 7.500s");
     let (_, message) = exit_of(&machine(1), &workload, &scheduler(text, &ops(0)));
     assert_eq!(
@@ -259,7 +259,7 @@ fn a_timer_may_not_dispatch() {
 }
 
 #[test]
-fn what_may_sleep_is_refused_where_the_verifier_refuses_it() {
+fn sleepable_kfuncs_are_refused_like_by_the_verifier() {
     let message = error("return prev_cpu;", "scx_bpf_create_dsq(7, -1);");
     assert!(
         message.starts_with(
@@ -334,7 +334,7 @@ fn tasks_that_wait_for_each_other_are_a_deadlock() {
 }
 
 #[test]
-fn what_a_kernel_would_refuse_names_the_task() {
+fn errors_that_a_kernel_would_report_name_the_task() {
     let error = fails(|| Start {
         tasks: vec![task("a", [Op::Unlock(0)])],
         mutexes: 1,
@@ -437,7 +437,7 @@ fn a_task_that_idle_cpus_do_not_run_is_a_stall_after_three_seconds() {
     let text = "void BPF_STRUCT_OPS(lose, struct task_struct *p, u64 enq_flags)
         { if (p->comm[0] != 'b') scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags); }";
     let lose = scheduler(text, ".enqueue = (void *)lose");
-    // The other CPU is busy for long, and b may not run on it.
+    // The other CPU is busy for a long time, and `b` may not run on it.
     let workload = tasks(|| {
         [
             bound("a", 1, [run_for(60_000)]),
@@ -453,7 +453,7 @@ fn a_task_that_idle_cpus_do_not_run_is_a_stall_after_three_seconds() {
     assert!(rest.ends_with(end), "{message}");
 }
 
-/// The rest of the workload runs, and the run ends before the watchdog looks.
+/// The rest of the workload runs, and the run ends before the watchdog checks.
 #[test]
 fn tasks_that_are_never_dispatched_are_a_stall_in_a_short_run() {
     let lose = scheduler(

@@ -65,7 +65,7 @@ const OPS: &str = ".init = (void *)all_init, .enqueue = (void *)all_enqueue, .di
     .cgroup_init = (void *)all_cgroup_init, .cgroup_exit = (void *)all_cgroup_exit,
     .cgroup_prep_move = (void *)all_prep_move, .cgroup_move = (void *)all_move, .init_task = (void *)all_init_task";
 
-/// 2 and 4 are below the root, 3 is below 2.
+/// Groups 2 and 4 are below the root, and 3 is below 2.
 #[test]
 fn a_scheduler_is_told_of_groups_and_of_the_tasks_in_them() {
     let workload = Script(|| Start {
@@ -118,8 +118,8 @@ fn a_scheduler_is_told_of_groups_and_of_the_tasks_in_them() {
     assert_eq!(ran.numbers("exit"), [4, 3, 2, 1]);
 }
 
-/// The share of a CPU that the tasks of each name get under `equipoise`, of the seconds from the
-/// second on. `json` is an rt-app file without its braces; its threads are NAME-NUMBER.
+/// The share of a CPU that the tasks of each name get under `equipoise` after the first second.
+/// `json` is an rt-app file without its braces; its threads are NAME-NUMBER.
 fn shares(cpus: usize, seconds: u64, json: &str) -> HashMap<String, f64> {
     let json = format!(
         "{{ \"global\": {{ \"duration\": {} }}, {json} }}",
@@ -135,13 +135,13 @@ fn shares(cpus: usize, seconds: u64, json: &str) -> HashMap<String, f64> {
     shares
 }
 
-/// CPU time from the second on, ns, by task.
+/// CPU time after the first second, ns, by task.
 fn run_equipoise(machine: &Machine, workload: &dyn Workload) -> HashMap<String, u64> {
     equipoise_cpu_time(machine, workload, 1, 1_000_000 * MS, 1000 * MS..u64::MAX)
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Each gets its share to 5 %.
+/// Each group gets its share within 5 %.
 #[track_caller]
 fn assert_shares(got: &HashMap<String, f64>, expected: &[(&str, f64)]) {
     for &(task, share) in expected {
@@ -153,15 +153,15 @@ fn assert_shares(got: &HashMap<String, f64>, expected: &[(&str, f64)]) {
     }
 }
 
-/// Loops of so many threads in a group.
+/// Loops of this number of threads in a group.
 fn loops(name: &str, group: &str, threads: u32) -> String {
     format!(
         "\"{name}\": {{ \"instance\": {threads}, \"taskgroup\": \"{group}\", \"loop\": -1, \"run\": 1000 }}"
     )
 }
 
-/// Groups of three levels divide what the group above them gets by their weights, however many tasks they have: as many on
-/// each CPU as on one.
+/// Groups on three levels divide the CPU time of their parent by their weights, however many tasks they have
+/// and on however many CPUs.
 #[test]
 fn groups_get_their_shares_of_a_tree() {
     for cpus in [1, 4] {
@@ -188,7 +188,8 @@ fn groups_get_their_shares_of_a_tree() {
     }
 }
 
-/// A group gets its quota and no more, on one CPU, on several, beside others and alone; what it does not use is theirs.
+/// A group gets its quota and no more, on one CPU or several, alone or alongside others; the others get
+/// the rest.
 #[test]
 fn a_quota_is_kept() {
     let max = |max: &str| format!(r#""taskgroups": {{ "/limited": {{ "cpu.max": "{max}" }} }}"#);
@@ -206,7 +207,7 @@ fn a_quota_is_kept() {
         assert_shares(&shares(cpus, 5, &json), &[("limited", expected)]);
         let others = loops("others", "/others", cpus as u32);
         let json = format!(r#"{}, "tasks": {{ {limited}, {others} }}"#, max(quota));
-        // By weight a group gets half of all CPUs.
+        // By weight, a group gets half of all CPUs.
         let limited = expected.min(cpus as f64 / 2.0);
         assert_shares(
             &shares(cpus, 5, &json),
@@ -215,7 +216,7 @@ fn a_quota_is_kept() {
     }
 }
 
-/// Threads that sleep between short runs are held to their group's quota as loops are.
+/// Threads that sleep between short runs are limited to their group's quota just as loops are.
 #[test]
 fn a_quota_holds_for_sleepers() {
     let json = r#""taskgroups": { "/limited": { "cpu.max": "30000 100000" } },
@@ -225,7 +226,7 @@ fn a_quota_holds_for_sleepers() {
     }
 }
 
-/// A limit holds within that of the group above; what one group below it leaves is its neighbour's.
+/// A limit holds within that of the parent group, and one child's unused time goes to its sibling.
 #[test]
 fn quotas_are_nested() {
     let tasks = [
@@ -242,7 +243,7 @@ fn quotas_are_nested() {
         &shares(2, 10, &json),
         &[("inner", 0.2), ("beside", 0.6), ("others", 1.2)],
     );
-    // The outer limit is the narrower.
+    // The outer limit is the narrower one.
     let json = json.replace("80000 100000", "10000 100000");
     let got = shares(2, 10, &json);
     assert_shares(&got, &[("others", 1.9)]);
@@ -252,7 +253,8 @@ fn quotas_are_nested() {
     );
 }
 
-/// A throttled group's weight is its neighbours': they get all that is the group's above them, but for what it used.
+/// A throttled group's weight goes to its siblings: they get all of their parent's time except the part that
+/// the group used.
 #[test]
 fn a_throttled_group_has_no_weight() {
     let tasks = [
@@ -271,8 +273,8 @@ fn a_throttled_group_has_no_weight() {
     );
 }
 
-/// After a second without work a group may use its burst beside the quota: 60 ms of work are done in one period, and take
-/// six without a burst.
+/// After a second without work, a group may use its burst in addition to its quota: 60 ms of work take one
+/// period, and six without a burst.
 #[test]
 fn a_burst_is_what_was_left_over() {
     let took = |burst: &str| {
@@ -302,7 +304,7 @@ fn a_burst_is_what_was_left_over() {
             .unwrap();
         outcome.recorder.samples(run).to_vec()
     };
-    // The first loop is without a pause before it.
+    // No pause precedes the first loop.
     for ms in &took(r#", "cpu.max.burst": 30000"#)[1..] {
         assert!((59_000.0..66_000.0).contains(ms), "{ms} us");
     }
@@ -322,7 +324,8 @@ fn an_idle_group_gets_little() {
     assert!(got["idle"] > 0.0 && got["idle"] < 0.01, "{got:?}");
 }
 
-/// sched_ext ends a scheduler under which a task waits for 30 s: not so where many share a quota of 1 ms a second.
+/// sched_ext ends a scheduler under which a task waits for 30 s. That must not happen where many tasks share
+/// a quota of 1 ms a second.
 #[test]
 fn a_small_quota_stalls_no_task() {
     let limited = loops("limited", "/limited", 60);

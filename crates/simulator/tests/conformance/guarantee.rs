@@ -15,21 +15,21 @@ use workload::{Env, Op, SchedPolicy, Start, TaskSpec};
 /// Shares are measured from here to there, ns.
 const FROM: u64 = 500 * MS;
 const UNTIL: u64 = 3000 * MS;
-/// Those of light tasks that got too little until then are measured until here. A light task may
-/// begin half a second of virtual time behind (`LIGHT_BEHIND`), which beside a dozen tasks on two
-/// CPUs lasts for 2 s.
+/// For light tasks that got too little by then, shares are measured until here. A light task may
+/// begin half a second of virtual time behind (`LIGHT_BEHIND`), which lasts for 2 s alongside a
+/// dozen tasks on two CPUs.
 const LIGHT_UNTIL: u64 = 12_000 * MS;
 
 /// A task's behaviour until the end.
 #[derive(Clone, Copy, Debug)]
 enum Does {
     Spin,
-    /// Runs and sleeps for these times, ns.
+    /// It runs and sleeps for these times, ns.
     Nap {
         run: u64,
         sleep: u64,
     },
-    /// Runs for this time in each period, ns.
+    /// It runs for this time in each period, ns.
     Period {
         run: u64,
         period: u64,
@@ -51,7 +51,7 @@ impl Does {
 struct Task {
     does: Does,
     nice: i8,
-    /// The CPUs that it may use, a bit each.
+    /// The CPUs that it may use, one bit for each.
     cpus: u64,
 }
 
@@ -119,7 +119,8 @@ impl Task {
     }
 }
 
-/// The time, in CPUs, that tasks with `level` CPUs per weight get of the CPUs `set`, if they may use no others.
+/// The time, in CPUs, that tasks with `level` CPUs per weight get from the CPUs `set`, counting tasks that
+/// may use no others.
 fn confined(tasks: &[Task], due: &[Option<f64>], set: u64, level: f64) -> f64 {
     let part = |task: &Task| task.does.demand().min(level * task.weight());
     tasks
@@ -131,11 +132,11 @@ fn confined(tasks: &[Task], due: &[Option<f64>], set: u64, level: f64) -> f64 {
 }
 
 /// The fair share of each task, in CPUs (weighted max-min fairness): no task gets more than it asks
-/// for, and no more can be given to a task without taking it from one that has as little by weight.
+/// for, and a task cannot get more without taking it from one that has no more by weight.
 ///
-/// The shares rise together, by weight, until some CPUs are full with tasks that may use no others;
-/// those keep what they have, and the others rise further. That CPUs are full only through such
-/// tasks is Hall's theorem.
+/// The shares rise together, by weight, until some CPUs are full with tasks that may use no others.
+/// Those keep their shares, and the others rise further. By Hall's theorem, CPUs fill up only
+/// through such tasks.
 fn due(tasks: &[Task], cpus: usize) -> Vec<f64> {
     let all = (1 << cpus) - 1;
     let tasks: Vec<_> = tasks
@@ -283,7 +284,7 @@ fn run(
     Ok((0..tasks.len()).map(got).collect())
 }
 
-/// The first of `tasks` that got too little until `until`, its share and its due.
+/// The first of `tasks` that got too little until `until`, with its share and its due.
 fn first_starved(
     machine: &Machine,
     tasks: &[Task],
@@ -300,7 +301,7 @@ fn first_starved(
     };
     let bound = tasks.iter().any(|task| task.cpus != ALL);
     let starved = |&i: &usize| got[i] + turn < tasks[i].least(bound) * due[i];
-    // A light task is the last to be named.
+    // Light tasks are named last.
     let mut order: Vec<_> = (0..tasks.len()).collect();
     order.sort_by_key(|&i| tasks[i].nice > 0);
     Ok(order.into_iter().find(starved).map(|i| (i, got[i], due[i])))

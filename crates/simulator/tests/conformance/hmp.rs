@@ -1,5 +1,5 @@
-//! The policy hperf's promise for every moment: no fast CPU sleeps while a slow one has a task. And the number of fast
-//! CPUs that get a task at once.
+//! The promise of policy hperf for every moment: no fast CPU sleeps while a slow one has a task. Also the
+//! number of fast CPUs that get a task at once.
 
 use crate::support::{MS, Recording, Script, bound, play, run_for, simulate, sleep_for, task};
 use machine::{CpuMask, Level, Machine};
@@ -7,7 +7,7 @@ use simulator::{Event, Trace};
 use std::collections::BTreeMap;
 use workload::{Op, Start, TaskSpec};
 
-/// On an ODROID-XU3: CPUs 0-3 are slow, 4-7 fast.
+/// On an ODROID-XU3, CPUs 0 to 3 are slow and 4 to 7 fast.
 const SLOW: std::ops::Range<usize> = 0..4;
 const FAST: std::ops::Range<usize> = 4..8;
 
@@ -119,7 +119,7 @@ impl Trace for Ups {
 /// "Idle A15 cores always pull some task from A7 core."
 #[test]
 fn fast_cpus_that_run_out_of_work_together_each_get_a_task() {
-    // This is too short for a tick in between.
+    // This is too short for a tick to come in between.
     let workload = Script(|| Start {
         tasks: FAST
             .map(|cpu| bound("fast", cpu, [run_for(2)]))
@@ -137,7 +137,7 @@ fn fast_cpus_that_run_out_of_work_together_each_get_a_task() {
 #[derive(Default)]
 struct FastTime {
     from: u64,
-    /// The running task of each CPU, and the time since when.
+    /// The running task of each CPU, and the start of its turn.
     running: [(i32, u64); 8],
     time: BTreeMap<i32, u64>,
 }
@@ -167,10 +167,10 @@ impl Trace for FastTime {
     }
 }
 
-/// A sixth task joins five that have been running for 10 s, or slept meanwhile: for the next
+/// A sixth task joins five that have been running for 10 s, or has slept for that time. In the next
 /// seconds it gets its share of the fast CPUs, and does not keep one until it has caught up.
 #[test]
-fn who_joins_has_an_equal_share_of_the_fast_cpus() {
+fn a_new_task_gets_an_equal_share_of_the_fast_cpus() {
     const JOINS: u64 = 10_000;
     let workload = |sleeps: bool| {
         Script(move || {
@@ -204,7 +204,7 @@ fn who_joins_has_an_equal_share_of_the_fast_cpus() {
         };
         simulate(&odroid(), "hperf", &workload(sleeps), 1, &mut fast);
         let sixth = *fast.time.keys().next_back().unwrap();
-        // Four of six.
+        // Four CPUs for six tasks.
         let share = fast.until(sixth, (JOINS + 2_000) * MS) as f64 / (2_000 * MS) as f64;
         assert!((0.55..0.8).contains(&share), "{sleeps}: {share}");
     }
@@ -250,8 +250,8 @@ fn clusters_of_one_cpu_are_balanced_too() {
             .map(|(_, at)| at)
             .collect::<Vec<u64>>()
     };
-    // Both end together; without balancing, one of them would have run at 37 % of the other's
-    // speed.
+    // Both end at the same time; without balancing, one of them would have run at 37 % of the
+    // other's speed.
     let [first, second] = ends("hperf")[..] else {
         panic!("two hogs")
     };
@@ -278,6 +278,6 @@ fn no_half_swaps() {
     });
     let mut ups = Ups::default();
     simulate(&odroid(), "hperf", &workload, 1, &mut ups);
-    // They stay until the first of them is done.
+    // They stay until the first of them has finished.
     assert!(ups.0.iter().all(|&at| at > 900 * MS), "{:?}", ups.0);
 }

@@ -17,7 +17,7 @@ fn at(ns: u64, cpu: usize, online: bool) -> Timed {
     }
 }
 
-/// Runs `ms` in all, 1 ms at a time with a sleep of 1 ms in between.
+/// Runs for `ms` in total, 1 ms at a time with sleeps of 1 ms in between.
 fn naps(name: &str, ms: u64) -> TaskSpec {
     let step = |_| [run_for(1), Op::Sleep { ns: MS }];
     task(name, (0..ms).flat_map(step).collect::<Vec<_>>())
@@ -81,7 +81,7 @@ fn a_scheduler_without_callbacks_and_loader_exits() {
     }
 }
 
-/// Where tasks run, and which may run everywhere since their CPUs were offline.
+/// Where tasks run, and which ones may run everywhere since their CPUs went offline.
 #[derive(Default)]
 struct Places {
     /// The CPU of each task, at each switch to it: time, name, CPU.
@@ -105,7 +105,7 @@ impl Trace for Places {
     }
 }
 
-/// Runs it under `policy`, which is restarted by each change.
+/// Runs it under `policy`, which each change restarts.
 fn run_policy(
     machine: &Machine,
     workload: &dyn Workload,
@@ -175,7 +175,7 @@ fn affinity_is_broken_if_none_of_its_cpus_is_online() {
 }
 
 #[test]
-fn what_the_kernel_refuses_ends_the_run() {
+fn a_change_that_the_kernel_refuses_ends_the_run() {
     let machine = machine(2);
     let deadline = |name: &str| TaskSpec {
         policy: workload::SchedPolicy::Deadline {
@@ -197,7 +197,7 @@ fn what_the_kernel_refuses_ends_the_run() {
     assert_eq!(message, expected);
 }
 
-/// Events of each policy.
+/// The number of events for each policy.
 const EVENTS: usize = 1000;
 /// CPU time is compared over this time: after boot, and after the last event.
 const WINDOW: u64 = 4000 * MS;
@@ -235,7 +235,7 @@ impl Shares {
         }
     }
 
-    /// The run is over: what runs has run until then.
+    /// The run is over: running tasks have run until then.
     fn end(&mut self, now: u64) {
         for (task, since) in std::mem::take(&mut self.on).into_values() {
             self.add(task, since, now);
@@ -258,7 +258,7 @@ fn random_events(rng: &mut Rng, cpus: usize, from: u64) -> (Vec<Timed>, u64) {
             false => online.set(cpu),
         }
         events.push(at(now, cpu, !goes));
-        // Often before the scheduler is loaded again.
+        // The next event often comes before the scheduler is loaded again.
         now += rng.below(300) * MS + rng.below(MS);
     }
     for cpu in (0..cpus).filter(|&cpu| !online.contains(cpu)) {
@@ -400,7 +400,7 @@ proptest! {
     }
 }
 
-/// Has the kernel refused something that a task or an event asked for, for lack of CPUs?
+/// Has the kernel refused a request of a task or an event because CPUs are missing?
 fn refused(error: &Error) -> bool {
     match error {
         Error::Hotplug { .. } => true,

@@ -50,7 +50,7 @@ fn selftest_of(kernel: Kernel, name: &str) -> Option<Object> {
     from_tree(kernel, &format!("testing/selftests/sched_ext/{name}.bpf.c"))
 }
 
-/// A second of work: spinners, sleepers and a parent that forks.
+/// One second of work: spinners, sleepers and a parent that forks.
 fn second() -> impl Workload {
     Script(|| {
         let sleeper = || {
@@ -403,7 +403,7 @@ fn selftests_that_are_stopped() {
 }
 
 #[test]
-fn what_needs_more_than_one_scheduler_is_refused_by_name() {
+fn features_for_several_schedulers_are_refused_by_name() {
     let Some(tree) = linux_source(Kernel::V6_12) else {
         return drop(selftest("hotplug"));
     };

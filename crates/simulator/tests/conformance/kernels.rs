@@ -33,7 +33,7 @@ fn enqueuing(body: &str) -> String {
 const ENQUEUE: &str = ".enqueue = (void *)queue";
 
 #[test]
-fn what_a_kernel_lacks_is_named_with_the_kernel_that_has_it() {
+fn a_missing_feature_is_named_with_the_kernel_that_has_it() {
     let cpu_rq = enqueuing("struct rq *rq = scx_bpf_cpu_rq(0); if (rq) rq_seen = rq->nr_running");
     let cpu_rq = format!("u32 rq_seen;\n{cpu_rq}");
     in_kernel(Kernel::V6_12, &cpu_rq, ENQUEUE);
@@ -91,7 +91,7 @@ fn ops_and_flags_that_a_kernel_lacks_are_refused() {
 }
 
 #[test]
-fn what_is_deprecated_is_said_where_it_is() {
+fn deprecated_ops_get_a_warning_in_kernels_that_deprecate_them() {
     let text = "void BPF_STRUCT_OPS(release, s32 cpu, struct scx_cpu_release_args *args) {}";
     let op = ".cpu_release = (void *)release";
     assert!(in_kernel(Kernel::V6_12, text, op).warnings().is_empty());

@@ -1,5 +1,5 @@
-//! The network adapter: the throughput of its link, interrupts and softirqs, and the tasks whose
-//! time these take.
+//! The network adapter: the throughput of its link, of interrupts and of softirqs, and the tasks
+//! that lose time to these.
 
 use crate::support::*;
 use machine::{Driver, Machine, Network};
@@ -94,8 +94,8 @@ fn a_quick_softirq_leaves_the_link_as_the_limit() {
     assert!((100 * MS..102 * MS).contains(&time), "{time}");
     // Each packet is handled before the next comes: an interrupt and its softirq.
     assert!(irq.abs_diff(100 * 110_000) <= 2 * 110_000, "{irq}");
-    // The task writes ten, and as many as there is room for each time that two thirds of ten are left: four
-    // after 4, 8, ... sent. The last two of the hundred follow the 92nd.
+    // The task writes ten packets, and then, each time that two thirds of them are left, as many as there
+    // is room for: four after 4, 8, ... have been sent. The last two of the hundred follow the 92nd.
     let (time, _) = time_and_irq(&machine, Direction::Transmit);
     assert!((92 * MS..94 * MS).contains(&time), "{time}");
 }
@@ -105,15 +105,15 @@ fn a_slow_softirq_is_the_limit() {
     let machine = networked(Driver::Napi, 2_000_000);
     let (time, irq) = time_and_irq(&machine, Direction::Receive);
     assert!((200 * MS..212 * MS).contains(&time), "{time}");
-    // One interrupt starts it all, as packets wait all the time. A poll of 64 is the least that a
-    // softirq does, which already exceeds its time: ksoftirqd does the rest.
+    // One interrupt is enough, because packets wait all the time. A softirq polls at least 64
+    // packets, which already exceeds its time limit, so ksoftirqd does the rest.
     assert_eq!(irq, 64 * 2 * MS + 10_000);
 }
 
 #[test]
 fn a_transfer_waits_for_the_interrupt_of_the_last() {
     let machine = networked(Driver::Usbnet, 90_000);
-    // The softirqs of one are done with while the next is on the bus.
+    // The softirqs of one packet complete while the next one is on the bus.
     let (time, irq) = time_and_irq(&machine, Direction::Receive);
     let cycle = MS + 10_000;
     assert!((100 * cycle..101 * cycle).contains(&time), "{time}");
@@ -125,8 +125,8 @@ fn a_transfer_waits_for_the_interrupt_of_the_last() {
 
 #[test]
 fn interrupts_hold_up_the_softirqs_that_they_come_into() {
-    // A packet comes to the task of CPU 0 after 1 ms, and takes 6 ms in the softirq of CPU 1, which has a tick
-    // every 4 ms as a task computes there.
+    // A packet for the task of CPU 0 arrives after 1 ms and takes 6 ms in the softirq of CPU 1, which has a
+    // tick every 4 ms because a task computes there.
     let mut machine = networked(Driver::Napi, 6_000_000);
     machine.core_types[0].costs.tick_ns = 50_000;
     let workload = Script(|| received_beside(1, 1000, run_for(20)));
@@ -136,9 +136,9 @@ fn interrupts_hold_up_the_softirqs_that_they_come_into() {
     assert!((done + 50_000..done + 110_000).contains(&at), "{at}");
 }
 
-/// Packets come to a task of CPU 0 every 10 us, or when the packets before are off their
-/// interrupts, for half a second, while a task computes for 100 ms on the CPU of their interrupts,
-/// where each takes `packet_ns` of softirq. Returns the time when the task ended, and the
+/// For half a second, packets for a task of CPU 0 arrive every 10 us, or as soon as the interrupts
+/// of earlier ones are over. Meanwhile a task computes for 100 ms on the CPU of the interrupts,
+/// where each packet takes `packet_ns` of softirq. Returns the time when the task ended, and the
 /// interrupts' time, ns.
 fn flooded(driver: Driver, packet_ns: u64) -> (u64, u64) {
     let mut machine = networked(driver, packet_ns);
@@ -157,8 +157,8 @@ fn a_flood_of_packets_leaves_time_for_tasks() {
     let (done, irq) = flooded(Driver::Napi, 15_000);
     assert!((150 * MS..250 * MS).contains(&done), "{done}");
     assert!(irq < 50 * MS, "{irq}");
-    // An interrupt of 10 us and the two packets that came by then, every 20 us: interrupts handle
-    // all packets.
+    // Every 20 us there are an interrupt of 10 us and the two packets that have arrived by then, so
+    // interrupts handle all packets.
     let (done, irq) = flooded(Driver::Napi, 2_000);
     assert!(done.abs_diff(100 * MS * 20 / 6) < 10 * MS, "{done}");
     assert!(irq.abs_diff(500 * MS * 14 / 20) < 10 * MS, "{irq}");
@@ -166,16 +166,16 @@ fn a_flood_of_packets_leaves_time_for_tasks() {
 
 #[test]
 fn tasklets_are_left_to_the_daemon() {
-    // The softirqs of a packet take longer than the next one's coming: after ten rounds they are ksoftirqd's, and so
-    // are all others as long as it is runnable. While the task computes, of 70 us 10 are an interrupt's, 30 the daemon's
-    // and 30 the task's; afterwards a packet takes 40 us.
+    // The softirqs of a packet take longer than the interval to the next one. After ten rounds they are left
+    // to ksoftirqd, and so are all others as long as it is runnable. While the task computes, each 70 us
+    // consist of 10 for an interrupt, 30 for the daemon and 30 for the task; afterwards a packet takes 40 us.
     let (done, irq) = flooded(Driver::Usbnet, 30_000);
     let expected = 100 * MS * 70 / 30;
     // They take turns of 20 ms.
     assert!(done.abs_diff(expected) < 25 * MS, "{done}");
     let expected = expected * 10 / 70 + (500 * MS - expected) * 10 / 40;
     assert!(irq.abs_diff(expected) < 8 * MS, "{irq}");
-    // Interrupts handle all packets while they can: 14 us of 20.
+    // Interrupts handle all packets while they can: they need 14 us of 20.
     let (done, irq) = flooded(Driver::Usbnet, 4_000);
     assert!(irq.abs_diff(500 * MS * 14 / 20) < 10 * MS, "{irq}");
     assert!(done.abs_diff(100 * MS * 20 / 6) < 10 * MS, "{done}");

@@ -77,7 +77,7 @@ fn polling_ends_when_the_word_is_written_or_time_is_up() {
 }
 
 #[test]
-fn what_polls_and_does_not_run_notices_when_it_runs_next() {
+fn a_preempted_poller_notices_when_it_runs_again() {
     // Both on CPU 1: the poller is switched out for the other's 60 ms, in which the word is written.
     let times = done(&machine(2), |times| {
         vec![
@@ -150,7 +150,7 @@ fn hold(ms: u64) -> Op {
     }
 }
 
-/// The same, but polls first.
+/// The same program, but it polls first.
 fn spin(ms: u64) -> Op {
     Op::Hold {
         mutex: 0,
@@ -163,7 +163,7 @@ fn spin(ms: u64) -> Op {
 }
 
 #[test]
-fn who_waits_for_the_kernels_lock_gets_it_in_turn() {
+fn waiters_get_a_kernel_lock_in_turn() {
     let times = done(&machine(4), |times| {
         vec![
             noting("a", 0, times, vec![hold(10), run_for(100)]),
@@ -176,7 +176,7 @@ fn who_waits_for_the_kernels_lock_gets_it_in_turn() {
 }
 
 #[test]
-fn what_a_lock_protects_comes_from_where_it_was_last() {
+fn data_under_a_lock_come_from_the_last_holder() {
     let held = |lines| Op::Hold {
         mutex: 0,
         work: MS,
@@ -201,7 +201,7 @@ fn what_a_lock_protects_comes_from_where_it_was_last() {
 }
 
 #[test]
-fn nodes_of_a_tree_come_from_those_who_had_its_lock_before() {
+fn nodes_of_a_tree_come_from_the_previous_holders_of_its_lock() {
     let held = |nodes| Op::Hold {
         mutex: 0,
         work: MS,
@@ -222,14 +222,14 @@ fn nodes_of_a_tree_come_from_those_who_had_its_lock_before() {
     };
     assert_eq!(third(1) - third(0), 580);
     assert_eq!(third(2) - third(0), 580 + 300);
-    // No more threads have had it.
+    // No other thread has held it.
     assert_eq!(third(9), third(2));
 }
 
 #[test]
-fn those_who_queue_for_a_lock_wait_for_its_own_spinlock() {
-    // All arrive at once, and sleep: each one's time on the spinlock grows with the number before
-    // it.
+fn tasks_that_queue_for_a_lock_wait_for_its_own_spinlock() {
+    // All arrive at once and sleep. The time of each on the spinlock grows with the number of those
+    // before it.
     let spent = |waiters: usize| {
         let workload = Script(|| {
             let times = Times::default();
@@ -251,7 +251,7 @@ fn those_who_queue_for_a_lock_wait_for_its_own_spinlock() {
 }
 
 #[test]
-fn who_is_preempted_as_its_turn_comes_takes_the_lock_later() {
+fn a_task_preempted_at_its_turn_takes_the_lock_later() {
     let hp = Machine::find("hp-8s-80c").unwrap();
     let with = |wakes_at| {
         done(&hp, |times| {
@@ -268,7 +268,7 @@ fn who_is_preempted_as_its_turn_comes_takes_the_lock_later() {
     };
     let released = with(50 * MS)[0];
     assert_eq!(released.0, "a");
-    // The lock's line is in transit.
+    // The lock's cache line is in transit.
     let times = with(released.1 + 100);
     let at: Vec<_> = times.iter().map(|&(name, at)| (name, at / MS)).collect();
     assert_eq!(at, [("a", 10), ("urgent", 11), ("b", 21)], "{times:?}");
@@ -321,8 +321,8 @@ fn a_spinlock_is_waited_for_in_turn_where_memory_costs_something() {
 }
 
 #[test]
-fn who_runs_takes_the_kernels_lock_before_who_has_to_wake_up() {
-    // c waits behind b, which stays first although a was faster.
+fn a_running_task_takes_a_kernel_lock_before_a_sleeping_waiter() {
+    // `c` waits behind `b`, which stays first although `a` was faster.
     let times = done(&machine(4), |times| {
         vec![
             noting("a", 0, times, vec![hold(10), hold(10), run_for(100)]),
@@ -335,7 +335,7 @@ fn who_runs_takes_the_kernels_lock_before_who_has_to_wake_up() {
 }
 
 #[test]
-fn who_has_the_kernels_lock_is_not_preempted() {
+fn the_holder_of_a_kernel_spinlock_is_not_preempted() {
     let urgent = |times: &Times, ops| TaskSpec {
         policy: SchedPolicy::Fifo { priority: 1 },
         ..noting("urgent", 0, times, ops)
@@ -356,7 +356,7 @@ fn who_has_the_kernels_lock_is_not_preempted() {
 }
 
 #[test]
-fn who_polls_for_the_kernels_lock_gets_it_before_who_sleeps() {
+fn a_polling_waiter_gets_a_kernel_lock_before_a_sleeping_one() {
     // Waking up takes a while here.
     let times = done(&Machine::find("hp-8s-80c").unwrap(), |times| {
         vec![
@@ -371,7 +371,7 @@ fn who_polls_for_the_kernels_lock_gets_it_before_who_sleeps() {
 }
 
 #[test]
-fn who_polls_for_the_kernels_lock_sleeps_when_others_want_the_cpu() {
+fn a_polling_waiter_sleeps_when_other_tasks_want_the_cpu() {
     // b polls on CPU 1 until its slice ends, then c runs there and ends before the lock is free.
     let times = done(&machine(2), |times| {
         vec![
@@ -387,7 +387,7 @@ fn who_polls_for_the_kernels_lock_sleeps_when_others_want_the_cpu() {
 }
 
 #[test]
-fn a_mutex_brings_two_cache_lines_from_who_had_it_last() {
+fn a_mutex_brings_two_cache_lines_from_its_last_holder() {
     let mut clusters = machine(4);
     clusters.core_types[0].costs.refill_near_ns = 10;
     clusters.core_types[0].costs.refill_far_ns = 100;

@@ -1,12 +1,12 @@
-//! The policies schedutil and schedutil-cfs and a board's frequencies.
+//! The policies schedutil and schedutil-cfs with the frequencies of a board.
 
 use crate::support::*;
 use machine::{CpuMask, Machine};
 use simulator::{Event, Trace};
 use workload::{Op, SchedPolicy, TaskSpec, Workload};
 
-/// The frequencies of CPU 0 of a HiKey, whose CPUs share one policy: the start of each, ns, and
-/// kHz.
+/// The frequencies of CPU 0 of a HiKey, whose CPUs share one cpufreq policy: when each one starts
+/// (ns), and kHz.
 #[derive(Default)]
 struct Frequencies(Vec<(u64, u32)>);
 
@@ -44,7 +44,7 @@ fn jobs(times: u64, work: u64, period: u64) -> impl IntoIterator<Item = Op> {
 }
 
 #[test]
-fn what_a_burst_leaves_decays_where_only_a_deadline_task_runs() {
+fn the_utilization_of_a_burst_decays_where_only_a_deadline_task_runs() {
     let workload = tasks(|| {
         let policy = SchedPolicy::Deadline {
             runtime_ns: 6 * MS,
@@ -66,7 +66,7 @@ fn what_a_burst_leaves_decays_where_only_a_deadline_task_runs() {
 }
 
 #[test]
-fn what_a_burst_leaves_decays_where_a_fair_task_sleeps_through_every_tick() {
+fn the_utilization_of_a_burst_decays_where_a_fair_task_sleeps_through_every_tick() {
     // A tenth of each tick of 4 ms.
     let workload = tasks(|| [burst(), bound("short", 0, jobs(500, MS / 10, 4))]);
     for policy in ["schedutil-cfs", "schedutil"] {
@@ -83,7 +83,7 @@ fn the_frequency_comes_along_with_a_task() {
         }
         [task("moves", ops)]
     });
-    // The highest frequency from the time when the CPU is known to be busy, and not below it again.
+    // The frequency is the highest once the CPU is known to be busy, and does not fall again.
     let all = frequencies("schedutil", &workload);
     let high = all.iter().position(|&(_, khz)| khz == 1_200_000).unwrap();
     let lower = all[high..]

@@ -49,7 +49,7 @@ pub fn stop(filesystem: u32) -> Op {
 
 pub struct Journal {
     filesystem: u32,
-    /// Work of a commit, ns.
+    /// The work of a commit, ns.
     commit: u64,
     doing: Doing,
 }
@@ -61,7 +61,7 @@ enum Doing {
     Asked,
     /// Takes the requests of the others.
     Begins { writers: u64, transaction: u64 },
-    /// Writes.
+    /// Writes the transaction.
     Commits { writers: u64, transaction: u64 },
 }
 

@@ -59,11 +59,11 @@ enum Change {
     /// A child gets a copy. A file's mapping goes next to its parent's
     /// (`vma_interval_tree_insert_after()`), an anonymous one from the root down to its place.
     Copies,
-    /// It is mapped: goes from the root down to its place.
+    /// It is mapped, from the root down to its place.
     Maps,
     /// It is split: both parts go to their places (`vma_adjust()`, mm/mmap.c).
     Splits,
-    /// It is unmapped: removed from its place.
+    /// It is unmapped, and removed from its place.
     Unmaps,
     /// A copy without later neighbours is unmapped.
     Drops,
@@ -187,7 +187,7 @@ pub struct Child {
 enum Doing {
     /// Unmaps the areas of its parent's program.
     Releases,
-    /// And maps its own.
+    /// Maps the areas of its own program.
     Maps,
     Computes,
     Exits,
@@ -236,7 +236,7 @@ impl Program for Child {
 mod tests {
     use super::*;
 
-    /// How often each of the files' locks is taken.
+    /// How many times each of the files' locks is taken.
     fn files(mut areas: Areas) -> [usize; FILES as usize] {
         let mut times = [0; FILES as usize];
         while let Some((lock, _)) = areas.step() {

@@ -22,11 +22,11 @@ pub enum Lock {
     /// if inodes have no room for them: an assumption, because HP fixed this lock for AIM7 (Linux
     /// commit 1f3e55fe02d1).
     Labels,
-    /// `tasklist_lock`, to write: all processes.
+    /// `tasklist_lock`, taken for writing: all processes.
     Tasks,
 }
 
-/// The locks of which there is one each.
+/// The locks that exist only once.
 const SHARED: [Lock; 5] = [InodeHash, Inodes, Lru, Labels, Tasks];
 
 /// The number of locks besides the directories'.
@@ -70,9 +70,9 @@ pub fn of(call: Call) -> &'static [Lock] {
     }
 }
 
-/// How many of these, from the first on, `call` takes under the directory's mutex when it creates a
-/// file. It takes the others, and all of them when it removes one, afterwards: an inode is freed
-/// when its last user is gone.
+/// The number of these locks, from the first on, that `call` takes under the directory's mutex when
+/// it creates a file. It takes the others afterwards. When it removes a file it takes all of them
+/// afterwards, because an inode is freed when its last user is gone.
 pub fn inside(call: Call) -> usize {
     match call {
         Call::Entry | Call::Search | Call::Fifo => 5,
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_inside_is_part_of_all() {
+    fn inner_locks_are_part_of_all_locks() {
         for call in [
             Call::Entry,
             Call::Search,

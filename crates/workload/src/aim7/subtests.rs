@@ -9,7 +9,7 @@ use Call::{Entry, Exec, Fifo, Fork, Link, List, Open, Search, Sleep, Sync};
 /// An operation on something that users share, or wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// Creates or removes a file in the directory of a file system that all its users work in.
+    /// Creates or removes a file in the directory of a file system in which all of its users work.
     Entry,
     /// Adds a name to a file there, or removes one of several.
     Link,
@@ -25,7 +25,7 @@ pub enum Call {
     Sync,
     /// Forks a child that exits, and waits for it.
     Fork,
-    /// The same, and the child starts another program.
+    /// The same subtest, in which the child also starts another program.
     Exec,
     /// Waits for a script that sleeps for [`SLEEP_NS`].
     Sleep,

@@ -1,4 +1,4 @@
-//! A user: does its jobs one after another.
+//! A user, which does its jobs one after another.
 
 use super::process::{Areas, Child};
 use super::spinlocks::{self, Lock};
@@ -38,8 +38,8 @@ enum Doing {
     /// Copies the areas of its memory for a child.
     Forks(Areas, Call),
     Joins,
-    /// Has to take spinlocks, in this directory if it matters, this many of them before its mutex
-    /// is released.
+    /// Has to take spinlocks, in this directory if there is one, this many of them before the
+    /// directory's mutex is released.
     Spins(&'static [Lock], MutexId, Option<usize>),
     /// Has requested a commit, and has to wait for it.
     Syncs(Op),

@@ -18,23 +18,23 @@ const NS_PER_S: u64 = 1_000_000_000;
 pub struct Builder<'a> {
     pub machine: Option<&'a Machine>,
     pub threads: Vec<Known>,
-    /// By pid, for living threads.
+    /// Living threads, by pid.
     by_pid: HashMap<i32, u32>,
     pub cpus: Vec<Cpu>,
     pub streams: Vec<Stream>,
-    /// By the kernel's identity, for streams whose end was not read.
+    /// Streams whose end was not read, by the kernel's identity.
     by_object: HashMap<u64, u32>,
     pub futexes: Futexes,
-    /// By pid, the affinity of a thread that is marked next.
+    /// The affinity of a thread that is marked next, by pid.
     first_cpus: HashMap<i32, u64>,
     pub first: Option<u64>,
     pub last: u64,
-    /// The trace has events in an interrupt's context.
+    /// Whether the trace has events in the context of interrupts.
     pub flags: bool,
-    /// It has sched_waking: then sched_wakeup adds nothing, and does not have the waker.
+    /// Whether it has sched_waking. Then sched_wakeup adds nothing, and lacks the waker.
     waking: bool,
-    /// It is a simulation's: a wakeup's cost comes after the switch that it caused, and is not
-    /// charged to the thread then running.
+    /// Whether it comes from a simulation, where the cost of a wakeup follows the switch that it
+    /// caused and is not charged to the thread then running.
     pub simulated: bool,
     /// The periods that the user has set.
     pub periods: Vec<Set>,
@@ -62,7 +62,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The error says what does not fit.
+    /// The error says which event does not fit.
     pub fn event(&mut self, line: &Line) -> Result<(), String> {
         match line.event {
             Event::Other => return Ok(()),
@@ -130,7 +130,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Accounts the activity of `cpu`'s thread up to `now`.
+    /// Accounts for the activity of `cpu`'s thread up to `now`.
     pub fn account(&mut self, cpu: usize, now: u64) {
         let ns = now.saturating_sub(self.cpus[cpu].since);
         self.cpus[cpu].since = now;
@@ -193,12 +193,13 @@ impl<'a> Builder<'a> {
         known.migrations += u64::from(from.is_some());
         let Some(machine) = self.machine else { return };
         let costs = costs(machine, cpu);
-        // In a real kernel most of the switch precedes its event, in the time of the thread before.
+        // In a real kernel most of the switch precedes its event, in the time of the previous
+        // thread.
         let mut ns = match self.simulated {
             true => costs.context_switch_ns,
             false => 0,
         };
-        // The trace shows that the time passed since is not the thread's.
+        // The trace shows that the time since then does not belong to the thread.
         let late = woken.map_or(0, |(at, _)| costs.wakeup_ns.saturating_sub(now - at));
         ns += late;
         if let Some(last) = from {
@@ -218,8 +219,8 @@ impl<'a> Builder<'a> {
         self.cpus[cpu].owed = self.kernel_ns(cpu, ns);
     }
 
-    /// The time of a simulation's wakeup and switch after their events, which are nearly at the end
-    /// in a real kernel.
+    /// The time that a simulation's wakeup and switch take after their events. In a real kernel,
+    /// these events come near the end.
     fn simulated_ns(&self, cpu: usize) -> [u64; 2] {
         match self.machine {
             Some(machine) if self.simulated => {
@@ -232,8 +233,8 @@ impl<'a> Builder<'a> {
 
     fn switch(&mut self, cpu: usize, now: u64, prev: Task, state: State, next: Task) {
         self.summary.switches += 1;
-        // A new running thread changes the siblings' speed: accounts all time up to here at the old
-        // one.
+        // A new running thread changes the speed of the siblings, so first account for all time up
+        // to here at the old speed.
         match self.machine.map(|machine| machine.siblings(cpu)) {
             Some(siblings) => siblings.iter().for_each(|cpu| self.account(cpu, now)),
             None => self.account(cpu, now),
@@ -246,7 +247,7 @@ impl<'a> Builder<'a> {
                 prev.comm.clone_into(name);
             }
             if !self.cpus[cpu].known {
-                // It ran from the beginning on.
+                // It has been running since the beginning.
                 let first = self.first.unwrap_or(now);
                 self.cpus[cpu].since = first;
                 self.cpus[cpu].runs = Some(thread);
@@ -337,7 +338,7 @@ impl<'a> Builder<'a> {
         index
     }
 
-    /// Turns the work of `thread` into a step.
+    /// Turns the work of `thread` so far into a step.
     pub fn flush(&mut self, thread: u32) {
         let thread = &mut self.threads[thread as usize];
         if thread.work > 0 {
@@ -353,7 +354,7 @@ impl<'a> Builder<'a> {
         }
         let thread = match self.by_pid.get(&task.pid) {
             Some(&known) => known,
-            // It slept from the beginning on.
+            // It has been asleep since the beginning.
             None => self.add(task, Is::Blocked(self.first.unwrap_or(now))),
         };
         let waker = self.cpus[line.cpu]
@@ -404,7 +405,7 @@ impl<'a> Builder<'a> {
         });
     }
 
-    /// A thread may run on these CPUs from now on.
+    /// From now on a thread may run on these CPUs.
     fn pinned(&mut self, thread: Option<u32>, now: u64, cpus: u64) {
         let Some(thread) = thread else { return };
         let runs = self.cpus.iter().position(|cpu| cpu.runs == Some(thread));
@@ -457,7 +458,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// A place in the steps of `waker`, which runs on `cpu`, for a wakeup of now.
+    /// Reserves a place in the steps of `waker`, which runs on `cpu`, for a wakeup at this time.
     fn hold_place(&mut self, waker: u32, cpu: usize, now: u64) -> u32 {
         self.account(cpu, now);
         self.flush(waker);
@@ -466,14 +467,14 @@ impl<'a> Builder<'a> {
         steps.len() as u32 - 1
     }
 
-    /// `thread`, if it sleeps, is woken by a thread on a CPU, or by another cause; or it was by
-    /// `early`, before it slept.
+    /// If `thread` sleeps, it is woken by a thread on a CPU or by another cause; or `early` woke it
+    /// before it slept.
     fn woken(&mut self, thread: u32, now: u64, waker: Waker, early: Option<Early>) {
         let Is::Blocked(since) = self.threads[thread as usize].is else {
             return;
         };
         let (waker, now) = match early {
-            // A sleep has a length.
+            // A sleep must have a length.
             Some(early) => (early.waker, early.at.max(since + 1).min(now)),
             None => (waker, now),
         };
@@ -481,11 +482,11 @@ impl<'a> Builder<'a> {
         known.is = Is::Runnable;
         known.woken = Some((now, waker.is_none()));
         known.early = None;
-        // A replay's interrupt takes that long again after its timer.
+        // In a replay the interrupt takes that long again after its timer.
         let irq = match (waker, self.machine) {
             (None, Some(machine)) => {
                 let cpu = self.threads[thread as usize].cpu.unwrap_or(0);
-                // It stays a sleep, however short.
+                // It remains a sleep, however short.
                 let most = (now - since).saturating_sub(1);
                 costs(machine, cpu).timer_irq_ns.min(most)
             }

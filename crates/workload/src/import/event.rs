@@ -7,7 +7,7 @@ pub struct Line<'a> {
     pub cpu: usize,
     /// ns since an arbitrary start.
     pub at: u64,
-    /// The trace has the CPU's context (ftrace's flags), and it is an interrupt.
+    /// Whether the trace has the CPU's context (ftrace's flags) and it is an interrupt.
     pub interrupt: bool,
     pub event: Event<'a>,
 }
@@ -17,7 +17,7 @@ pub struct Line<'a> {
 pub struct Task<'a> {
     pub comm: &'a str,
     pub pid: i32,
-    /// The kernel's: 120 is nice 0, below 100 is real time.
+    /// The kernel's priority: 120 is nice 0, below 100 is real time.
     pub prio: i32,
 }
 
@@ -38,7 +38,7 @@ pub enum Event<'a> {
     },
     /// `sched_waking`: in the waker's context.
     Waking(Task<'a>),
-    /// `sched_wakeup`: possibly in that of an IPI.
+    /// `sched_wakeup`: possibly in the context of an IPI.
     Wakeup(Task<'a>),
     /// `sched_wakeup_new`.
     New(Task<'a>),
@@ -51,7 +51,7 @@ pub enum Event<'a> {
         cpu: usize,
         khz: u32,
     },
-    /// Bytes went into a pipe or a socket, or out of it.
+    /// Bytes were written to a pipe or socket, or read from it.
     Moved(Moved),
     /// The running thread makes a system call: its number, and its first arguments.
     Call {
@@ -72,10 +72,10 @@ pub enum Event<'a> {
 /// A call that wrote to a pipe or a socket, or read from it, when it returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// The kernel's identity of it: a pipe has one for both ends, a socket that of the end that is
-    /// read.
+    /// The kernel's identity of the stream: a pipe has one for both ends; for a socket it is that
+    /// of the reading end.
     pub object: u64,
-    /// Their number; 0 at the end of the data, or less for an error.
+    /// The number of bytes; 0 at the end of the data, negative for an error.
     pub bytes: i64,
     pub write: bool,
     pub socket: bool,
@@ -116,5 +116,5 @@ pub enum Read<'a> {
 /// `TRACE_FLAG_HARDIRQ`, `TRACE_FLAG_SOFTIRQ` and `TRACE_FLAG_NMI` of `common_flags`.
 pub const IN_INTERRUPT: u8 = 0x08 | 0x10 | 0x40;
 
-/// The prio of a task of nice 0, if a trace has none.
+/// The priority of nice 0, for traces without priorities.
 pub const DEFAULT_PRIO: i32 = 120;

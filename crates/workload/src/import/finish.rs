@@ -1,4 +1,4 @@
-//! Turns the knowledge at the end of a trace into a recording.
+//! Turns what is known at the end of a trace into a recording.
 
 use super::Imported;
 use super::builder::{Builder, NICE_0};
@@ -12,8 +12,8 @@ use std::collections::HashMap;
 
 /// The kernel's first prio that is not real time.
 const FIRST_FAIR: i32 = 100;
-/// A thread that interrupts wake is believed to be woken by another thread if that does so at least
-/// this often ...
+/// A thread that interrupts wake counts as woken by another thread if that happens at least this
+/// often ...
 const BELIEVED: u32 = 3;
 /// ... and for at least this part of all its wakeups: one in this many.
 const BELIEVED_PART: u32 = 2;
@@ -24,7 +24,7 @@ const FEWEST_PERIODS: usize = 4;
 /// The variation of a timer's delay: timer slack, idle states, other interrupts.
 const JITTER_NS: u64 = 150_000;
 const PERIOD_PCT: u64 = 3;
-/// Threads that each kernel has of its own, also the simulated one.
+/// Threads that every kernel has, including the simulated one.
 const KERNEL_THREADS: [&str; 7] = [
     "migration/",
     "ksoftirqd/",
@@ -46,7 +46,7 @@ impl Builder<'_> {
         }
         if self.summary.switches == 0 {
             return Err(match self.summary.events {
-                0 => "no event of the scheduler".to_owned(),
+                0 => "no scheduling event".to_owned(),
                 _ => "no sched_switch".to_owned(),
             });
         }
@@ -62,14 +62,14 @@ impl Builder<'_> {
         let locks = locks::weave(&mut self.threads, &self.futexes, &keeps);
         if locks.left > 0 {
             let note = format!(
-                "of {} mutexes that threads waited for, {} are what wakeups show of them: others use them, or they are had beside another or while something is read or written",
+                "{1} of {0} mutexes are replayed only as wakeups, because threads outside the load use them, or they are held together with another one or while something is read or written",
                 locks.all, locks.left
             );
             self.summary.notes.push(note);
         }
         if woven.left > 0 {
             let note = format!(
-                "of the load's {} pipes and sockets, {} are what wakeups show of them: others write to them, splice() does, or several threads read",
+                "{1} of the load's {0} pipes and sockets are replayed only as wakeups, because others or splice() write to them, or several threads read",
                 woven.left + woven.capacities.len(),
                 woven.left
             );
@@ -81,11 +81,10 @@ impl Builder<'_> {
         kept.enumerate()
             .for_each(|(number, index)| numbers[index] = Some(number));
         if numbers.iter().flatten().next().is_none() {
-            return Err("no thread that did anything".to_owned());
+            return Err("no thread did any work".to_owned());
         }
         if self.machine.is_none() {
-            let note =
-                "without --machine all CPUs are taken to be as fast as each other, all the time";
+            let note = "without --machine, all CPUs are assumed to be equally fast at all times";
             self.summary.notes.push(note.to_owned());
         }
         let kept = || (0..self.threads.len()).filter(|&index| keeps[index]);
@@ -104,7 +103,7 @@ impl Builder<'_> {
         self.summary.makespan_ns = makespan_ns;
         if realtime > 0 {
             let note = format!(
-                "{realtime} real-time threads are SCHED_FIFO ones, which a trace does not tell from others"
+                "{realtime} real-time threads are assumed to be SCHED_FIFO, because a trace does not show their policy"
             );
             self.summary.notes.push(note);
         }
@@ -153,16 +152,17 @@ impl Builder<'_> {
             return;
         }
         let mut note = format!(
-            "{count} threads left out, which ran for {:.3} ms: what is not of the load, or without any work",
+            "{count} threads that ran for {:.3} ms were left out, because they are outside the load or do no work",
             ms(ran)
         );
         if recorder > 0 {
-            note += &format!("; of it the recorder for {:.3} ms", ms(recorder));
+            note += &format!("; {:.3} ms of that are the recorder's", ms(recorder));
         }
         self.summary.notes.push(note);
     }
 
-    /// The activity of thread `index` since `base`, ns, with these numbers of threads.
+    /// The activity of thread `index`. Times are relative to `base`, ns; threads have these
+    /// numbers.
     fn recorded(
         &self,
         index: usize,
@@ -176,7 +176,7 @@ impl Builder<'_> {
             _ => None,
         });
         let periodic = is_periodic(timers);
-        // A thread started by one outside the load starts by itself, at that time.
+        // A thread that was started from outside the load starts by itself at that time.
         let started = thread
             .parent
             .is_some_and(|it| numbers[it as usize].is_some());
@@ -205,14 +205,14 @@ impl Builder<'_> {
         }
     }
 
-    /// A bit for each CPU, for the first 64.
+    /// One bit for each of the first 64 CPUs.
     fn all_cpus(&self) -> u64 {
         let beyond = 64 - self.cpus.len().min(64) as u32;
         u64::MAX.checked_shr(beyond).unwrap_or(0)
     }
 
-    /// `entry` as a step, which a periodic timer may end, since `base`, ns, with these numbers of
-    /// threads.
+    /// `entry` as a step, which a periodic timer may end. Times are relative to `base`, ns; threads
+    /// have these numbers.
     fn step(
         &self,
         entry: Entry,
@@ -228,7 +228,7 @@ impl Builder<'_> {
             Entry::Step(step) => step,
             Entry::Slept(gap) if periodic => Step::Until(gap.until.saturating_sub(base)),
             Entry::Slept(gap) => Step::Sleep(gap.ns),
-            // A thread that is left out wakes no thread.
+            // A thread that is left out cannot wake others.
             Entry::Woken { by, gap } => match numbers[by as usize] {
                 Some(_) => Step::Wait,
                 None if periodic => Step::Until(gap.until.saturating_sub(base)),
@@ -248,9 +248,9 @@ impl Builder<'_> {
         })
     }
 
-    /// For a trace without the contexts of wakeups: a wakeup by a timer's interrupt looks like one
-    /// by the interrupted thread. A thread that interrupts wake on idle CPUs, or periodically, is
-    /// assumed to be woken so on busy ones, too, except by threads that do it often.
+    /// In a trace without the contexts of wakeups, a wakeup by a timer's interrupt looks like one
+    /// by the interrupted thread. If interrupts wake a thread on idle CPUs, or periodically, they
+    /// are assumed to wake it on busy CPUs, too, unless another thread often does.
     fn doubt(&mut self) {
         let mut doubted = 0_u64;
         let sleeps = |thread: &Known| wakes(&thread.steps).count() as u32;
@@ -272,8 +272,8 @@ impl Builder<'_> {
             let part = |of: u32, all: u32| of >= BELIEVED && of * BELIEVED_PART >= all;
             let believed = |waker: u32| {
                 let of = by[&waker];
-                // A period may belong to a timer that always expires while the same thread runs:
-                // then that thread does not wake it each time that it runs.
+                // The period may belong to a timer that always expires while the same thread runs.
+                // In that case the thread does not wake it each time that it runs.
                 let each_time = part(of, all_sleeps[waker as usize]);
                 (alone == 0 || part(of, sleeps)) && (!periodic || each_time)
             };
@@ -300,7 +300,7 @@ fn wakes(steps: &[Entry]) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Does a periodic timer wake the thread? Then it does so independent of the thread.
+/// Does a periodic timer wake the thread, independently of what the thread does?
 fn is_periodic(wakes: impl Iterator<Item = u64>) -> bool {
     let wakes: Vec<u64> = wakes.collect();
     let mut between: Vec<u64> = wakes.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -317,8 +317,8 @@ fn is_periodic(wakes: impl Iterator<Item = u64>) -> bool {
     })
 }
 
-/// Does it only start other threads at once and wait for them, like a shell? The simulated kernel
-/// has one, too.
+/// Is it like a shell, which only starts other threads at once and waits for them? The simulated
+/// kernel has a shell of its own.
 fn only_starts_others(thread: &Known) -> bool {
     let forks = |entry: &Entry| matches!(entry, Entry::Step(Step::Fork(_)));
     let Some(last) = thread.steps.iter().rposition(forks) else {

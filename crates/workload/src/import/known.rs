@@ -13,25 +13,25 @@ pub struct Known {
     /// The time of its start or first event, and of its last activity, ns.
     pub from: u64,
     pub until: u64,
-    /// Whether it belongs to the load, by the trace.
+    /// Whether it belongs to the load according to the trace.
     pub marked: Option<Mark>,
     /// Its work since its last step, ns of the fastest core.
     pub work: u64,
     pub ran_ns: u64,
-    /// The kernel's part of its time beyond the lengths of its turns, by the machine file, ns.
+    /// The time that the kernel spent for it outside of its turns, by the machine file, ns.
     pub owed: u64,
-    /// The CPU it ran on last.
+    /// The CPU on which it last ran.
     pub cpu: Option<usize>,
-    /// It has not run since its last wakeup: the time of that, ns, and whether an interrupt caused
-    /// it.
+    /// The last wakeup, if it has not run since: the time, ns, and whether an interrupt caused it.
     pub woken: Option<(u64, bool)>,
-    /// A wakeup that came before the task slept; it counts if the task runs again without another.
+    /// A wakeup that came before the task slept. It counts if the task runs again without another
+    /// wakeup.
     pub early: Option<Early>,
     /// Its waits for a CPU after each wakeup, ns.
     pub latencies: Vec<u64>,
     /// The number of switches to it.
     pub turns: u64,
-    /// The number of those on another CPU than the one before.
+    /// The number of switches to it on another CPU than before.
     pub migrations: u64,
 }
 
@@ -43,7 +43,7 @@ pub type Waker = Option<(u32, usize)>;
 #[derive(Clone, Copy)]
 pub struct Early {
     pub waker: Waker,
-    /// The place of the waker's steps that is kept for it.
+    /// Its reserved place in the waker's steps.
     pub entry: u32,
     /// Its time, ns.
     pub at: u64,
@@ -52,9 +52,9 @@ pub struct Early {
 /// A recorder's mark on a thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
-    /// It and all that it starts are the recorded load.
+    /// The thread and all that it starts are the recorded load.
     Load,
-    /// It is the recorder's.
+    /// The thread belongs to the recorder.
     Recorder,
 }
 
@@ -66,7 +66,7 @@ pub const MARK: &str = "equipoise record: ";
 #[derive(Clone, Copy)]
 pub enum Entry {
     Step(Step),
-    /// A timer, or another cause that is no thread, wakes it.
+    /// A timer, or another cause that is not a thread, wakes it.
     Slept(Gap),
     /// Waits to be woken by [`Known`] `by`, or sleeps.
     Woken {
@@ -78,7 +78,7 @@ pub enum Entry {
         thread: u32,
         entry: u32,
     },
-    /// This number of bytes went into a [`Stream`], or out of it, when a call returned.
+    /// A call returned after writing this number of bytes to a [`Stream`], or reading them.
     Moved {
         stream: u32,
         bytes: u32,
@@ -90,12 +90,12 @@ pub enum Entry {
         futex: u32,
         at: u64,
     },
-    /// A call that wakes its waiters.
+    /// A call that wakes the waiters of a futex.
     FutexWake {
         futex: u32,
         at: u64,
     },
-    /// This entry has become a part of another step.
+    /// This entry has been merged into another step.
     Gone,
 }
 
@@ -117,7 +117,7 @@ pub struct Gap {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Is {
     Runnable,
-    /// Since this time, ns.
+    /// The time from which it holds, ns.
     Blocked(u64),
     Dead,
 }
@@ -128,9 +128,9 @@ pub struct Cpu {
     pub runs: Option<u32>,
     /// A switch of it has been seen.
     pub known: bool,
-    /// The work of its thread is counted up to here, ns.
+    /// The time up to which the work of its thread is counted, ns.
     pub since: u64,
-    /// The kernel's next work in its thread's time, which a replay will repeat, ns.
+    /// The next kernel work in its thread's time, ns, which a replay will repeat.
     pub owed: u64,
     /// The next work of its thread belongs to its waker or an interrupt, ns.
     pub waker_s: u64,

@@ -15,7 +15,7 @@ pub fn read(line: &str) -> Result<Read<'_>, &'static str> {
     if let Some(lost) = lost(trimmed) {
         return Ok(Read::Lost(lost));
     }
-    // perf's call chains are below their event: an address and a symbol.
+    // perf prints call chains below their event: an address and a symbol.
     let first = trimmed.split_whitespace().next().unwrap_or_default();
     if line.starts_with(char::is_whitespace)
         && first.len() >= 6
@@ -49,7 +49,7 @@ fn lost(line: &str) -> Option<u64> {
     Some(number(lost.trim_start_matches("_SAMPLES")).unwrap_or(1))
 }
 
-/// The number in the first brackets that have nothing else, and the rest.
+/// The number in the first brackets that contain only a number, and the rest.
 fn cpu(line: &str) -> Option<(usize, &str)> {
     let mut from = 0;
     loop {
@@ -64,7 +64,8 @@ fn cpu(line: &str) -> Option<(usize, &str)> {
     }
 }
 
-/// Flags, if any, and seconds: whether in an interrupt, ns, and the rest.
+/// Reads the flags, if any, and the seconds. Returns whether it is in an interrupt, the time in ns,
+/// and the rest.
 fn time(rest: &str) -> Option<(bool, u64, &str)> {
     let rest = rest.trim_start();
     let (mut word, mut after) = rest.split_once(' ')?;
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event() {
+    fn irrelevant_lines_are_skipped() {
         for line in [
             "",
             "# tracer: nop",

@@ -2,8 +2,8 @@
 //! taking the mutex, and the call that wakes the waiter becomes releasing it.
 //!
 //! Taking or releasing an uncontended mutex makes no call. A waiter has the mutex from its wakeup
-//! until its own releasing call, which it has to make. A thread that did not wait and releases the
-//! mutex is assumed to have held it since its last step before the waiter came, other than sleeps.
+//! until its own releasing call, which is always made. A thread that did not wait but releases the
+//! mutex is assumed to have held it since its last step other than a sleep before the waiter came.
 
 use super::builder::Builder;
 use super::known::{Entry, Known};
@@ -22,10 +22,10 @@ const CONTENDED: u32 = 2;
 /// The observed futexes.
 #[derive(Default)]
 pub struct Futexes {
-    /// The number of their system call, if the trace has it.
+    /// The number of the system call, if the trace has it.
     pub call: Option<i64>,
     by_address: HashMap<u64, u32>,
-    /// By number: it cannot be replayed as a mutex.
+    /// By number: whether it cannot be replayed as a mutex.
     odd: Vec<bool>,
 }
 
@@ -33,7 +33,8 @@ pub struct Futexes {
 pub struct Woven {
     /// The number of mutexes in the steps: processes may have different ones at the same address.
     pub mutexes: u32,
-    /// How many futexes the load waits for as mutexes, and how many of these remain wakeups.
+    /// The number of futexes for which the load waits as mutexes, and how many of these remain
+    /// wakeups.
     pub all: usize,
     pub left: usize,
 }
@@ -76,7 +77,7 @@ type Place = (u32, u32);
 struct Hold {
     futex: u32,
     thread: u32,
-    /// Its first step, and whether that waits for it.
+    /// The first step of the hold, and whether that step waits for the mutex.
     from: usize,
     waits: bool,
     /// Its release; `None` if the thread held it at the end.
@@ -127,7 +128,8 @@ pub fn weave(threads: &mut [Known], futexes: &Futexes, keeps: &[bool]) -> Woven 
     }
 }
 
-/// Where threads that waited for a futex were woken by a call for the same one: its number.
+/// The places where threads that waited for a futex were woken by a call for the same one, with the
+/// number of the futex.
 fn woken(threads: &[Known]) -> HashMap<Place, u32> {
     let waited = |(thread, entry): Place| {
         let before = threads[thread as usize].steps[..entry as usize].iter();
@@ -165,12 +167,12 @@ fn is_run(entry: &Entry) -> bool {
     matches!(entry, Entry::Step(Step::Run(_)) | Entry::Gone)
 }
 
-/// The holds of all futexes. A futex is odd if a thread held it beside another one, or while it
-/// wrote or read: in another order than the recorded one, threads could deadlock.
+/// The holds of all futexes. A futex is unusable if a thread held it together with another one, or
+/// while it wrote or read: in an order other than the recorded one, threads could deadlock.
 fn holds(threads: &[Known], woken: &HashMap<Place, u32>, odd: &mut [bool]) -> Vec<Hold> {
     let mut all = Vec::new();
     for (thread, known) in (0_u32..).zip(threads) {
-        // The held or awaited futex, and since where.
+        // The held or awaited futex, and the place since which.
         let mut has: Option<(u32, usize)> = None;
         for (index, &entry) in known.steps.iter().enumerate() {
             match (entry, has) {
@@ -240,7 +242,7 @@ fn wakes(known: &Known, index: usize, futex: u32, woken: &HashMap<Place, u32>) -
     }
 }
 
-/// Since when the thread woken at `place` had waited, ns.
+/// The time at which the thread woken at `place` had begun to wait, ns.
 fn waits_since(threads: &[Known], (thread, entry): Place) -> Option<u64> {
     let before = threads[thread as usize].steps[..entry as usize].iter();
     before.rev().find_map(|entry| match *entry {
@@ -249,9 +251,9 @@ fn waits_since(threads: &[Known], (thread, entry): Place) -> Option<u64> {
     })
 }
 
-/// The first step at which `steps` may have held the mutex that it releases at `index`, and for
-/// which a thread has waited since `since`: the last one other than computing, and sleeps that
-/// ended later.
+/// The first step in `steps` at which the thread may have held the mutex that it releases at
+/// `index`, given that another thread has waited for it since `since`: the last step other than
+/// computing, and other than sleeps that ended later.
 fn began(steps: &[Entry], index: usize, since: u64) -> Option<usize> {
     for (before, entry) in steps[..index].iter().enumerate().rev() {
         match entry {
@@ -303,9 +305,9 @@ fn place(steps: &mut Vec<Entry>, hold: &Hold, mutex: u32, woken: &HashMap<Place,
     }
 }
 
-/// The mutex that a futex is for a thread: that of the threads that it woke, and of its wakers.
+/// Which mutex a futex is for a thread: the one of the threads that it woke, and of its wakers.
 struct Numbers {
-    /// By futex and thread: another thread of the same mutex, or itself.
+    /// By futex and thread: another thread with the same mutex, or the thread itself.
     same: HashMap<(u32, u32), u32>,
     given: HashMap<(u32, u32), u32>,
 }
@@ -322,7 +324,7 @@ impl Numbers {
                     numbers.same.entry((futex, it)).or_insert(it);
                 }
                 let [one, other] = [thread, by].map(|it| numbers.first(futex, it));
-                // The smallest of them, in any order.
+                // The smallest of these threads, so that the result does not depend on their order.
                 numbers.same.insert((futex, one.max(other)), one.min(other));
             }
         }

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 /// The measurements of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Did {
-    /// `comm`, its last one.
+    /// Its last `comm`.
     pub name: String,
-    /// Its identity, the same in a trace and in that of a replay: the index of the initial thread,
-    /// then of its child, and so on.
+    /// Its identity, which is the same in a trace and in that of its replay: the index of the
+    /// initial thread, then of its child, and so on.
     pub path: Vec<u32>,
     /// Its running time, ns of the machine's time.
     pub ran_ns: u64,
@@ -18,11 +18,11 @@ pub struct Did {
     pub latencies_ns: Vec<u64>,
     /// The number of switches to it.
     pub turns: u64,
-    /// The number of those on another CPU than the one before.
+    /// The number of switches to it on another CPU than before.
     pub migrations: u64,
 }
 
-/// Those of `threads` that are kept.
+/// The measurements of the `threads` that are kept.
 pub fn measured(threads: &[Known], keeps: &[bool]) -> Vec<Did> {
     let mut paths: Vec<Vec<u32>> = Vec::with_capacity(threads.len());
     let mut children = vec![0; threads.len()];
@@ -50,7 +50,7 @@ pub fn measured(threads: &[Known], keeps: &[bool]) -> Vec<Did> {
         .collect()
 }
 
-/// Threads of one name that are not in the recording.
+/// The threads of one name that are not in the recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Other {
     /// `comm`.
@@ -61,7 +61,7 @@ pub struct Other {
     pub ran_ns: u64,
 }
 
-/// Those of `threads` that are not kept and ran.
+/// The `threads` that ran but are not kept.
 pub fn others(threads: &[Known], keeps: &[bool]) -> Vec<Other> {
     let mut by_name: BTreeMap<&str, Other> = BTreeMap::new();
     let all = threads.iter().zip(keeps);

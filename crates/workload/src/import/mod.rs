@@ -1,9 +1,9 @@
 //! A recorded load from a trace of scheduling events: ftrace's text, `trace-cmd report`, or `perf
 //! script` (of `perf sched record`), trace-cmd's `trace.dat`, Perfetto's, and this project's own.
 //!
-//! Facts that such a trace does not show are lost: dependencies (a mutex or a pipe appears only as
-//! wakeups, unless `equipoise record` was asked for more), absolute timers without a period (a gap
-//! is a sleep), and what a task would have done otherwise.
+//! Such a trace does not show everything. These facts are lost: dependencies (a mutex or a pipe
+//! appears only as wakeups, unless `equipoise record` was asked for more), absolute timers without
+//! a period (a gap is a sleep), and how a task would have behaved under other conditions.
 
 mod builder;
 mod dat;
@@ -38,7 +38,7 @@ pub struct Imported {
     pub summary: Summary,
 }
 
-/// Amounts, and losses.
+/// The size of the trace, and its losses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Lines with scheduler events.
@@ -47,11 +47,11 @@ pub struct Summary {
     pub lost: u64,
     /// The activity of each thread of the recording.
     pub threads: Vec<Did>,
-    /// From the load's first event to its last, ns.
+    /// The time from the load's first event to its last, ns.
     pub makespan_ns: u64,
     /// The number of switches between tasks, including idle ones.
     pub switches: u64,
-    /// From the first event to the last, ns.
+    /// The time from the first event to the last, ns.
     pub span_ns: u64,
     /// The number of CPUs.
     pub cpus: usize,
@@ -70,14 +70,14 @@ impl Summary {
     }
 }
 
-/// If threads outside a recording took more than this part of all CPUs' time, percent, then the
-/// load waited for them, and a replay, which lacks them, is another load.
+/// If threads outside a recording took more than this part of all CPUs' time, percent, the load
+/// waited for them, and the replay, which lacks them, is not the same load.
 pub const MOST_OTHERS_PCT: f64 = 5.0;
 
 /// The expectation in errors about a trace that does not fit the machine.
-const ITS_MACHINE: &str = "expected a trace of the machine that it is said to be of";
+const ITS_MACHINE: &str = "expected a trace that was recorded on this machine";
 
-/// Receives the events of a trace, in the order of time; its error says what does not fit.
+/// Receives the events of a trace in the order of time. Its error says which event does not fit.
 type Sink<'s> = dyn FnMut(Read<'_>) -> Result<(), String> + 's;
 
 /// The load shown by `trace`, the content of `file`, measured on `machine`: work is scaled by the
@@ -90,7 +90,7 @@ pub fn import(
     import_with(file, trace, machine, &[])
 }
 
-/// The same, with periods that the user has set, by the threads' names.
+/// The same function, with periods that the user has set, by the threads' names.
 pub fn import_with(
     file: &str,
     trace: impl BufRead,
@@ -102,9 +102,9 @@ pub fn import_with(
     build(file, trace, builder)
 }
 
-/// The measurements of the threads in `trace`, which a simulation on `machine` wrote. There
-/// decisions take no time, and their costs follow. So a woken thread waits for its waker's part
-/// before it is switched to.
+/// The measurements of the threads in `trace`, which a simulation on `machine` wrote. In a
+/// simulation, decisions take no time and their costs follow. A woken thread therefore waits for
+/// its waker's part before the switch to it.
 pub fn simulated(trace: &[u8], machine: &Machine) -> Result<Summary, Box<BadInput>> {
     let mut builder = Builder::new(Some(machine));
     builder.simulated = true;
@@ -145,7 +145,7 @@ fn each(file: &str, mut trace: impl BufRead, sink: &mut Sink<'_>) -> Result<(), 
     if !dat && !perfetto {
         return text::each(file, trace, sink);
     }
-    // In neither are the CPUs' events in the order of time.
+    // In neither format are the events of all CPUs in the order of time.
     let mut bytes = Vec::new();
     trace.read_to_end(&mut bytes).map_err(unreadable)?;
     match dat {

@@ -1,5 +1,5 @@
-//! Perfetto's traces (`perfetto_trace.proto`): from each packet the bundle of ftrace events, also
-//! in the compact form in which Perfetto itself records switches and wakeups.
+//! Perfetto's traces (`perfetto_trace.proto`): reads the bundle of ftrace events of each packet,
+//! including the compact form in which Perfetto itself records switches and wakeups.
 
 use super::event::{DEFAULT_PRIO, Event, IN_INTERRUPT, Line, Read, State, Task};
 use super::protobuf::{Skipped, message, take_message};
@@ -7,14 +7,15 @@ use super::{ITS_MACHINE, Sink};
 use machine::input::BadInput;
 use std::collections::HashMap;
 
-/// A trace is one message, of packets.
+/// A trace is one message that consists of packets.
 const PACKET: u32 = 1;
-/// `prev_state` of a task that ended (X, Z), and of one that sleeps, as kernels since 4.14 have it.
+/// `prev_state` of a task that ended (X, Z), and of one that sleeps, in kernels since 4.14.
 const DEAD: i64 = 0x30;
 const BLOCKED: i64 = 0xcf;
-const EXPECTED: &str = "expected a whole trace of Perfetto's, with ftrace events";
+const EXPECTED: &str = "expected a complete Perfetto trace with ftrace events";
 
-/// Is it such a file, by its first bytes `head`? It begins with a packet, which is no text.
+/// Is this such a file, judging by its first bytes `head`? It begins with a packet, which is not
+/// text.
 pub fn is(head: &[u8]) -> bool {
     let head = &head[..head.len().min(64)];
     let control = |&byte: &u8| byte < 0x20 && !byte.is_ascii_whitespace();
@@ -35,7 +36,7 @@ pub fn each(file: &str, bytes: &[u8], sink: &mut Sink<'_>) -> Result<(), Box<Bad
             take_message(&mut left, PACKET).map_err(|error| bad(at, error, EXPECTED))?;
         if packet.compressed.is_some() {
             let expected =
-                "expected no compression: leave compression_type out of the configuration";
+                "expected no compression; remove compression_type from the configuration";
             return Err(bad(at, "compressed packets".to_owned(), expected));
         }
         if let Some(bundle) = packet.ftrace_events {
@@ -67,7 +68,7 @@ fn in_interrupt(common_flags: u32) -> bool {
     common_flags & u32::from(IN_INTERRUPT) != 0
 }
 
-/// A task: its name's place, pid and prio.
+/// A task: the index of its name, its pid and its priority.
 #[derive(Clone, Copy)]
 struct Named {
     comm: u32,
@@ -77,7 +78,7 @@ struct Named {
 
 #[derive(Clone, Copy)]
 enum Kind {
-    /// Without `prev` it is the task that ran on the CPU.
+    /// If `prev` is missing, it is the task that ran on the CPU.
     Switch {
         prev: Option<Named>,
         state: i64,
@@ -101,11 +102,11 @@ enum Kind {
 /// The content of all packets.
 #[derive(Default)]
 struct All {
-    /// ns, CPU, in an interrupt, and the event.
+    /// The time (ns), the CPU, whether in an interrupt, and the event.
     events: Vec<(u64, usize, bool, Kind)>,
     names: Vec<String>,
     numbers: HashMap<String, u32>,
-    /// The running task of each CPU, when events are passed on.
+    /// The running task of each CPU, known while events are passed on.
     runs: HashMap<usize, Named>,
 }
 
@@ -176,7 +177,7 @@ impl All {
         Some(Kind::Mark(self.name(&print.buf)))
     }
 
-    /// Times are relative to the one before; names are indices into a table.
+    /// Times are relative to the previous one; names are indices into a table.
     fn compact(&mut self, cpu: usize, compact: &Compact) {
         let names: Vec<u32> = compact.names.iter().map(|name| self.name(name)).collect();
         let name = |number: u32| names.get(number as usize).copied();
@@ -374,7 +375,7 @@ mod tests {
             packed(12, &[0, 0x08]),
         ];
         let second = [
-            // A little later: packets are not ordered.
+            // This packet is slightly later: packets are not ordered.
             packed(1, &[11 * ms + 1, 2 * ms]),
             packed(2, &[0, 1]),
             packed(3, &[8, 0]),
@@ -400,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_one_message_with_its_place() {
+    fn a_truncated_trace_is_one_message_with_its_place() {
         let bytes = compact();
         let cut = &bytes[..bytes.len() - 3];
         let error = import("t", cut, None).err().unwrap();

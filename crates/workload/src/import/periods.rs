@@ -6,35 +6,37 @@ use crate::recording::Period;
 
 /// Fewer periods may be equal by chance.
 const FEWEST: usize = 8;
-/// A period is believed from this confidence on. Uniformly random sleeps whose lengths differ by a
-/// factor of 1.3 reach about half of it.
+/// The smallest confidence with which a period is accepted. Uniformly random sleeps whose lengths
+/// differ by a factor of 1.3 reach about half of it.
 const BELIEVED: f64 = 0.7;
-/// By how many standard deviations the wakeups must be more regular than chance makes them: among
+/// The number of standard deviations by which wakeups must be more regular than by chance: among
 /// many intervals of a random thread some are frequent.
 const SIGNIFICANT: f64 = 5.0;
-/// How far a wakeup may be from its time: parts of the period. Timers are precise, stages of a frame
-/// are not.
+/// The allowed distance of a wakeup from its time, in parts of the period. Timers are precise,
+/// stages of a frame are not.
 const TOLERANCES: [u64; 3] = [100, 33, WIDEST];
 const WIDEST: u64 = 10;
-/// A wakeup within a job, such as that after a lock, begins no period: intervals over up to this
-/// number of wakeups are candidates.
+/// A wakeup within a job, such as the one after a lock, does not begin a period, so intervals
+/// across up to this number of wakeups are candidates.
 const OVER: usize = 4;
 /// The number of candidates, and the ratio of two neighbouring classes of intervals.
 const CANDIDATES: usize = 8;
 const CLASS: f64 = 1.04;
-/// A longer period must be better than a shorter one by this: each multiple of a period is one.
+/// A longer period must be better than a shorter one by this, because each multiple of a period is
+/// also a period.
 const BETTER: f64 = 0.05;
 /// A thread that slept for at most this part of a period was at work at its end.
 const LATE_SLEEP: u64 = 8;
-/// With a larger standard error, a slope of 0 is not told from one of 1.
+/// With a larger standard error, a slope of 0 cannot be distinguished from one of 1.
 const SLOPE_ERROR: f64 = 0.15;
-/// Intervals whose standard deviation is less than this part of them are as good as a timer's.
+/// Intervals whose standard deviation is less than this part of them count as those of a timer.
 const REGULAR: f64 = 500.0;
-/// By how many standard errors a correlation of successive intervals has to differ from a timer's.
+/// The number of standard errors by which a correlation of successive intervals must differ from
+/// that of a timer.
 const LAG_ERRORS: f64 = 3.0;
 /// ftrace's text has times in us.
 const RESOLUTION_NS: f64 = 1_000.0;
-/// A set period has its wakeups within this part of it.
+/// A period that the user sets has its wakeups within this part of it.
 const SET_TOLERANCE: u64 = 4;
 
 /// A wakeup of a thread.
@@ -57,7 +59,7 @@ pub struct Periodic {
     pub releases: Vec<u32>,
 }
 
-/// The user's word about threads of a name: their period, ns, or `None` if they have none.
+/// The user's statement about the threads of a name: their period, ns, or `None` if they have none.
 pub type Set = (String, Option<u64>);
 
 /// Finds the period of each thread of the load; `set` has precedence.
@@ -118,8 +120,8 @@ fn wakeups(steps: &[Entry], keeps: &[bool]) -> Vec<Wakeup> {
     steps.iter().enumerate().filter_map(wakeup).collect()
 }
 
-/// Are most releases by timers, or by wakers for which `is_periodic`? Threads that answer each other
-/// without a timer are as regular as their work, and have no deadline.
+/// Do timers, or wakers for which `is_periodic` holds, make most releases? Threads that answer each
+/// other without a timer are as regular as their work, and have no deadline.
 fn paced_by(found: &Periodic, wakeups: &[Wakeup], is_periodic: impl Fn(u32) -> bool) -> bool {
     let releases = found.releases.iter();
     let of = |entry: &u32| wakeups.binary_search_by_key(entry, |it| it.entry);
@@ -132,7 +134,7 @@ fn paced_by(found: &Periodic, wakeups: &[Wakeup], is_periodic: impl Fn(u32) -> b
 fn on_grid(wakeups: &[Wakeup]) -> Option<Periodic> {
     let mut best: Option<Fit> = None;
     for period in candidates(wakeups) {
-        // The middle of a class of intervals is not yet that of the period's.
+        // The middle of a class of intervals is only an estimate of the period.
         let period = fit(wakeups, period, &WIDEST).ns;
         let fits = TOLERANCES.iter().map(|part| fit(wakeups, period, part));
         let order = |fit: &Fit| (100.0 * fit.confidence).round();
@@ -172,21 +174,21 @@ fn candidates(wakeups: &[Wakeup]) -> Vec<u64> {
 
 /// How well wakeups fit a period.
 struct Fit {
-    /// The mean of the periods that were seen.
+    /// The mean of the observed periods.
     ns: u64,
-    /// The share of the periods at whose end a wakeup came, beyond what chance gives: 0 for chance,
-    /// 1 for all.
+    /// The share of the periods at whose end a wakeup came, corrected for chance: 0 for chance, 1
+    /// for all.
     confidence: f64,
-    /// How far the share is from chance, in standard deviations.
+    /// The distance of the share from chance, in standard deviations.
     deviations: f64,
-    /// The indices of wakeups that came a period after another: that one, and it.
+    /// Pairs of indices of wakeups, the second of which came a period after the first.
     hits: Vec<(usize, usize)>,
     /// The indices of the wakeups that begin periods.
     releases: Vec<usize>,
 }
 
-/// Goes from each wakeup to the one a period later. If there is none, it is a miss, unless the thread
-/// was late: then its next wakeup says nothing.
+/// Goes from each wakeup to the one a period later. If there is none, that is a miss, unless the
+/// thread was late, in which case its next wakeup says nothing.
 fn fit(wakeups: &[Wakeup], period: u64, part: &u64) -> Fit {
     let tolerance = period / part;
     let (mut hits, mut misses, mut releases) = (Vec::new(), 0, Vec::new());
@@ -257,10 +259,11 @@ fn percent(share: f64) -> u8 {
     (100.0 * share).round() as u8
 }
 
-/// Does the thread sleep for a time after its work, instead of until a time? Then an interval is
-/// longer by as much as its work: the slope of intervals over work is 1, and 0 for a timer. If the
-/// work varies too little to tell, a late wakeup decides: a timer's next interval is shorter by as
-/// much, which makes the correlation of successive intervals -1/2; a pause forgets, and has 0.
+/// Does the thread sleep for a time after its work, instead of until a time? If so, an interval
+/// grows with the work: the slope of intervals over work is 1, and for a timer it is 0. If the work
+/// varies too little to decide, late wakeups do: after one, a timer's next interval is shorter by
+/// the same amount, so that the correlation of successive intervals is -1/2, while for a pause it
+/// is 0.
 fn is_self_paced(wakeups: &[Wakeup], hits: &[(usize, usize)]) -> bool {
     let interval = |&(a, b): &(usize, usize)| (wakeups[b].at - wakeups[a].at) as f64;
     let work = |&(a, b): &(usize, usize)| wakeups[b].since.saturating_sub(wakeups[a].at) as f64;
@@ -298,7 +301,7 @@ impl Pairs {
         }
     }
 
-    /// Of the second over the first.
+    /// The slope of the second variable over the first.
     fn slope(&self) -> f64 {
         self.covariance / self.variance.0.max(f64::MIN_POSITIVE)
     }
@@ -319,7 +322,7 @@ fn chained(thread: u32, wakeups: &[Vec<Wakeup>], found: &[Option<Periodic>]) -> 
     let wakers = found.iter().enumerate();
     let wakers = wakers.filter_map(|(waker, it)| Some((waker as u32, it.as_ref()?)));
     let of = |(waker, periodic): (u32, &Periodic)| {
-        // The first wakeup in each of the waker's periods.
+        // Takes the first wakeup in each of the waker's periods.
         let theirs = &wakeups[waker as usize];
         let begins = periodic.releases.iter().filter_map(|entry| {
             let index = theirs.binary_search_by_key(entry, |it| it.entry).ok()?;
@@ -336,7 +339,7 @@ fn chained(thread: u32, wakeups: &[Vec<Wakeup>], found: &[Option<Periodic>]) -> 
         for it in woken {
             let period = begins.partition_point(|&begin| begin <= it.at);
             let begin = begins[period.saturating_sub(1)];
-            // A waker that was late has the jobs of several periods in one.
+            // A waker that was late does the jobs of several periods as one.
             let is_next = last.is_none_or(|(last_period, at)| {
                 last_period != period || (it.at >= begin + ns && it.at >= at + ns / 2)
             });
@@ -391,8 +394,8 @@ mod tests {
         }
     }
 
-    /// The wakeups of a thread that works for `work` after each of the wakeups `at`, ns. It is late
-    /// for those that come while it works.
+    /// The wakeups of a thread that works for `work` after each of the wakeups `at`, ns. Wakeups
+    /// that come while it works find it late.
     fn of(at: impl Iterator<Item = f64>, mut work: impl FnMut() -> f64) -> Vec<Wakeup> {
         let mut wakeups = Vec::new();
         let mut busy_until = 0.0;
@@ -425,8 +428,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(400))]
 
-        /// Any period, phase and part of the CPU, with a timer's and a wakeup's jitter, is found to
-        /// 2 %.
+        /// With any period, phase and CPU share, and with the jitter of timers and wakeups, the
+        /// period is found within 2 %.
         #[test]
         fn a_timer_is_found(
             ms in 0.5..120.0_f64, phase in 0.0..1.0_f64, load in 0.01..0.9_f64, spread in 0.0..0.9_f64,
@@ -445,7 +448,7 @@ mod tests {
 
         /// Poisson wakeups, and sleeps between half and one and a half of their mean, have no period.
         #[test]
-        fn what_is_random_has_no_period(
+        fn random_wakeups_have_no_period(
             ms in 0.5..120.0_f64, load in 0.01..0.9_f64, poisson in any::<bool>(), count in 40..800_u32,
             seed in any::<u64>(),
         ) {
@@ -464,7 +467,7 @@ mod tests {
             prop_assert!(found.is_none(), "{found:?}, of a mean of {mean}");
         }
 
-        /// A sleep of constant length after work that varies is no timer.
+        /// A sleep of constant length after varying work is not a timer.
         #[test]
         fn a_pause_is_no_timer(
             ms in 0.5..120.0_f64, load in 0.05..2.0_f64, spread in 0.05..1.0_f64, count in 40..400_u32,
@@ -483,8 +486,8 @@ mod tests {
         }
     }
 
-    /// Locks and answers within a job begin no period; nor do the periods that a busy thread skips
-    /// hide it.
+    /// Locks and answers within a job do not begin a period, and periods that a busy thread skips
+    /// do not hide the period.
     #[test]
     fn wakeups_within_a_job_are_none() {
         let mut random = Random::new(1);

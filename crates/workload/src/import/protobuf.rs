@@ -1,4 +1,4 @@
-//! Messages in protobuf's encoding, of which only the fields that are of use are read.
+//! Reads messages in protobuf's encoding, but only the fields that are needed.
 
 use micropb::{DecodeError, PbDecoder, Presence, WIRE_TYPE_LEN, WIRE_TYPE_VARINT};
 use std::convert::Infallible;
@@ -8,13 +8,13 @@ pub(super) type Error = DecodeError<Infallible>;
 
 /// A type of a field.
 pub(super) trait Value: Default {
-    /// How its values are encoded.
+    /// The encoding of its values.
     const WIRE_TYPE: u8;
 
-    /// Reads the value that comes next. One that a message has already is replaced, or added to.
+    /// Reads the next value. It replaces, or is added to, a value that the message already has.
     fn read(&mut self, decoder: &mut Decoder<'_>) -> Result<(), Error>;
 
-    /// The same of a value that is encoded as `wire_type`.
+    /// The same function for a value that is encoded as `wire_type`.
     fn read_as(&mut self, wire_type: u8, decoder: &mut Decoder<'_>) -> Result<(), Error> {
         match wire_type == Self::WIRE_TYPE {
             true => self.read(decoder),
@@ -52,7 +52,7 @@ impl Value for String {
     }
 }
 
-/// A value that is there, and of no use.
+/// A value that is present but not needed.
 #[derive(Default)]
 pub(super) struct Skipped;
 
@@ -80,7 +80,7 @@ impl<T: Value> Value for Vec<T> {
         self.last_mut().expect("pushed").read(decoder)
     }
 
-    /// Numbers may be packed: one after the other, as one field.
+    /// Numbers may be packed into one field, one after the other.
     fn read_as(&mut self, wire_type: u8, decoder: &mut Decoder<'_>) -> Result<(), Error> {
         match (wire_type, T::WIRE_TYPE) {
             (WIRE_TYPE_LEN, WIRE_TYPE_VARINT) => each(decoder, |decoder| self.read(decoder)),
@@ -90,7 +90,7 @@ impl<T: Value> Value for Vec<T> {
     }
 }
 
-/// Reads a length and, with `one`, what there is in it.
+/// Reads a length and then, with `one`, the items within it.
 pub(super) fn each(
     decoder: &mut Decoder<'_>,
     mut one: impl FnMut(&mut Decoder<'_>) -> Result<(), Error>,
@@ -106,7 +106,8 @@ pub(super) fn each(
     }
 }
 
-/// Structures that are messages: for each its name in the .proto file, and its fields with their numbers.
+/// Defines structures that are messages: for each the name in the .proto file, and the fields with their
+/// numbers.
 macro_rules! message {
     ($(struct $name:ident $proto:literal { $($field:ident: $type:ty = $number:literal,)* })*) => {$(
         #[doc = $proto]
@@ -135,7 +136,8 @@ macro_rules! message {
 }
 pub(super) use message;
 
-/// Takes the first field off `left`, a message, if that field is a message of type `M`; else says why not.
+/// Takes the first field off the message `left` if that field is a message of type `M`; otherwise returns
+/// the reason why it is not.
 pub(super) fn take_message<M: Value>(left: &mut &[u8], field: u32) -> Result<M, String> {
     let mut decoder = PbDecoder::new(*left);
     let tag = decoder.decode_tag().map_err(described)?;

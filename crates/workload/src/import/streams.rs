@@ -1,9 +1,8 @@
 //! Pipes and sockets whose bytes were recorded: a wakeup in such a call becomes a read that waits
 //! for bytes, or a write that waits for room.
 //!
-//! Only the end of a call is seen. A thread slept in a call if it was woken by a call on the same
-//! stream before its own call ended.
-//! ended, slept in it.
+//! Only the end of a call is seen. A thread slept in a call if a call on the same stream woke it
+//! before its own call ended.
 
 use super::known::{Entry, Known, Stream};
 use crate::recording::Step;
@@ -21,7 +20,7 @@ const SHARED_INFO: u64 = 320;
 pub struct Woven {
     /// For each stream in the steps, its capacity in bytes.
     pub capacities: Vec<u64>,
-    /// The number of other streams of the load, which remain wakeups.
+    /// The number of the load's other streams, which remain wakeups.
     pub left: usize,
 }
 
@@ -31,20 +30,20 @@ type Place = (u32, u32);
 /// A call on a stream.
 struct Call {
     thread: u32,
-    /// Its end.
+    /// The end of the call.
     end: u32,
-    /// The first sleep seen in it, and its beginning, ns.
+    /// The first sleep in it, and the time when that began, ns.
     slept: Option<(u32, u64)>,
-    /// The first thread that it woke since it last slept, and when, ns.
+    /// The first thread that it woke since it last slept, and the time, ns.
     woke: Option<(u32, u64)>,
     stream: u32,
     bytes: u64,
     write: bool,
-    /// When its bytes had arrived, or were gone, ns.
+    /// The time when its bytes had arrived or had been taken, ns.
     at: u64,
     /// The last activity of its thread before that time, ns.
     after: u64,
-    /// The number of bytes read before the end of a write that slept, or was not over.
+    /// The number of bytes read before the end of a write that slept or was incomplete.
     early: u64,
 }
 
@@ -53,9 +52,9 @@ struct Call {
 struct Use {
     reader: Option<u32>,
     written: bool,
-    /// A thread of the load uses it.
+    /// Whether a thread of the load uses it.
     of_load: bool,
-    /// It cannot be replayed from its bytes.
+    /// Whether it cannot be replayed from its bytes.
     odd: bool,
     writer_slept: bool,
     level: u64,
@@ -101,7 +100,7 @@ pub fn weave(threads: &mut [Known], streams: &[Stream], keeps: &[bool]) -> Woven
     }
 }
 
-/// Threads woken in a call: where they slept, and the stream.
+/// The threads woken in a call: the places where they slept, and the stream.
 fn wakes_in_calls(threads: &[Known]) -> HashMap<Place, u32> {
     let mut all = HashMap::new();
     for known in threads {
@@ -126,7 +125,7 @@ fn wakes_in_calls(threads: &[Known]) -> HashMap<Place, u32> {
     all
 }
 
-/// The calls of all threads, and the sleeps in one: with the stream.
+/// The calls of all threads, and the sleeps in calls with their streams.
 fn calls(threads: &[Known], in_calls: &HashMap<Place, u32>) -> (Vec<Call>, HashMap<Place, u32>) {
     let mut all: Vec<Call> = Vec::new();
     let mut covered = HashMap::new();
@@ -190,8 +189,8 @@ fn calls(threads: &[Known], in_calls: &HashMap<Place, u32>) -> (Vec<Call>, HashM
     (all, covered)
 }
 
-/// The use of the streams, by time. If a read is over before the write from which it takes, part of
-/// the write is early.
+/// Follows the use of the streams over time. If a read ends before the write from which it takes
+/// bytes, part of the write happened early.
 fn uses(calls: &mut [Call], streams: &[Stream], keeps: &[bool]) -> Vec<Use> {
     let of = |stream: &Stream| Use {
         odd: stream.foreign,
@@ -210,7 +209,7 @@ fn uses(calls: &mut [Call], streams: &[Stream], keeps: &[bool]) -> Vec<Use> {
             stream.largest = stream.largest.max(call.bytes);
             stream.writes.push_back(index);
         } else {
-            // One of two readers might take bytes for which the other has waited.
+            // With two readers, one might take bytes for which the other has waited.
             stream.odd |= stream.reader.is_some_and(|reader| reader != call.thread);
             stream.reader = Some(call.thread);
         }
@@ -250,7 +249,7 @@ fn uses(calls: &mut [Call], streams: &[Stream], keeps: &[bool]) -> Vec<Use> {
         }
         match stream.level.checked_sub(bytes) {
             Some(level) => stream.level = level,
-            // An unseen thread has written.
+            // A thread outside the trace has written.
             None => stream.odd = true,
         }
     }
@@ -289,7 +288,7 @@ fn place(steps: &mut [Entry], call: &Call, stream: u32, covered: &HashMap<Place,
         Some(first + steps[first..end].iter().position(waited)?)
     });
     match (call.slept, woke) {
-        // It slept when part of it was done.
+        // The call slept after part of it was done.
         (Some((slept, _)), _) if call.early > 0 && call.early < call.bytes => {
             steps[slept as usize] = step(call.early);
             steps[end] = step(call.bytes - call.early);

@@ -40,7 +40,7 @@ fn story() -> String {
 }
 
 #[test]
-fn runs_sleeps_and_who_wakes_whom() {
+fn runs_sleeps_and_wakeups() {
     let imported = of(&story());
     let threads = &imported.recording.threads;
     let us = 1_000;
@@ -64,7 +64,7 @@ fn runs_sleeps_and_who_wakes_whom() {
 }
 
 #[test]
-fn who_is_interrupted_wakes_nobody() {
+fn an_interrupted_thread_is_not_the_waker() {
     let by_timer = story().replace("[000] d..2. 0.000300", "[000] d.h2. 0.000300");
     let threads = of(&by_timer).recording.threads;
     assert_eq!(threads[0].steps[0], Run(300_000));
@@ -123,13 +123,13 @@ fn work_is_by_the_speed_of_the_cpu() {
 }
 
 #[test]
-fn what_was_lost_is_counted() {
+fn lost_events_are_counted() {
     let text = story() + "CPU:0 [LOST 12 EVENTS]\n";
     assert_eq!(of(&text).summary.lost, 12);
 }
 
 #[test]
-fn what_is_no_trace_is_one_message_with_its_line() {
+fn a_file_that_is_no_trace_is_one_message_with_its_line() {
     for (text, says) in [
         (
             "# tracer: nop\nhello world\n".to_owned(),
@@ -163,7 +163,7 @@ fn what_is_no_trace_is_one_message_with_its_line() {
 fn without_flags_there_is_doubt() {
     let text = story().replace("d.h2.", ".....").replace("d..2.", ".....");
     let both = of(&text);
-    // A has slept alone; B never has, and waits for A.
+    // A has slept while no other thread ran; B never has, and waits for A.
     assert_eq!(both.recording.threads[1].steps[0], Wait);
     assert!(
         both.summary.notes[0].contains("no interrupt flags: 0 wakeups"),
@@ -209,7 +209,8 @@ fn a_period_is_kept_whatever_happens() {
     assert_eq!([steps[2], steps[4]], [until(10, 40), until(20, 10)]);
 }
 
-/// A timer that always expires while the same thread runs, which runs more often than it expires.
+/// A timer that always expires while the same thread runs, although the thread runs more often than
+/// the timer expires.
 #[test]
 fn without_flags_a_period_is_a_timer() {
     let text: String = (0..24)
@@ -318,7 +319,7 @@ fn a_wakeup_before_the_sleep_belongs_to_its_call() {
     );
     assert_eq!(a[..2], [Run(5 * us), Step::Write(0, 4)]);
     assert!(!a.iter().any(|step| matches!(step, Wake(_))), "{a:?}");
-    // It waited from when it slept until it ran.
+    // It waited from the time when it slept until it ran.
     assert_eq!(imported.summary.threads[0].latencies_ns, [20 * us - 1]);
 }
 
@@ -330,9 +331,9 @@ fn a_switch_to_another_cpu_is_a_migration() {
     assert_eq!([threads[0].migrations, threads[1].migrations], [1, 0]);
 }
 
-/// Bytes of an unseen thread.
+/// These bytes come from a thread outside the trace.
 #[test]
-fn what_cannot_have_been_read_leaves_the_wakeups() {
+fn bytes_that_were_never_written_leave_the_wakeups() {
     let more = pipe().replace(
         &moved(0, 410, B, "pipe_read", 4),
         &moved(0, 410, B, "pipe_read", 400),
@@ -341,10 +342,10 @@ fn what_cannot_have_been_read_leaves_the_wakeups() {
     assert!(imported.recording.streams.is_empty());
     assert!(imported.recording.threads[0].steps.contains(&Wait));
     assert!(imported.recording.threads[1].steps.contains(&Wake(0)));
-    assert!(imported.summary.notes[0].contains("of the load's 1 pipes and sockets, 1 are"));
+    assert!(imported.summary.notes[0].contains("1 of the load's 1 pipes and sockets are replayed"));
 }
 
-/// Remarks about streams concern only those that the load uses.
+/// Remarks about streams concern only streams that the load uses.
 #[test]
 fn the_streams_of_others_are_not_counted() {
     let c = ("c", 12);
@@ -362,7 +363,7 @@ fn the_streams_of_others_are_not_counted() {
         of(&text).summary.notes.join("; ")
     };
     assert!(
-        notes(A).contains("of the load's 1 pipes and sockets, 1 are"),
+        notes(A).contains("1 of the load's 1 pipes and sockets are replayed"),
         "{}",
         notes(A)
     );
@@ -433,7 +434,7 @@ fn contended() -> String {
 }
 
 #[test]
-fn who_waits_for_a_mutex_takes_it() {
+fn a_thread_that_waits_for_a_mutex_takes_it() {
     use Step::{Lock, Unlock};
     let recording = of(&contended()).recording;
     assert_eq!((recording.mutexes, recording.check()), (1, Ok(())));
@@ -506,9 +507,10 @@ fn whoever_has_a_mutex_may_sleep() {
     assert_eq!((&*kinds("a"), &*kinds("b")), ("lsu", "lsu"));
 }
 
-/// If held beside another, waited for otherwise, or with another call's number, it remains wakeups.
+/// If the mutex is held together with another, if a thread waits for it in another way, or if the
+/// call has another number, it remains wakeups.
 #[test]
-fn what_may_be_no_mutex_is_a_wakeup() {
+fn futexes_that_may_not_be_mutexes_are_wakeups() {
     let beside = contended().replace(
         &futex(1, 420, B, 0x7f00, false),
         &[
@@ -533,7 +535,7 @@ fn what_may_be_no_mutex_is_a_wakeup() {
         assert!(does(Wait), "{recording:?}");
         let notes = imported.summary.notes.join("; ");
         assert_eq!(
-            notes.contains("of 2 mutexes that threads waited for, 2"),
+            notes.contains("2 of 2 mutexes are replayed"),
             noted,
             "{notes}"
         );

@@ -31,7 +31,7 @@ pub fn each(file: &str, mut trace: impl BufRead, sink: &mut Sink<'_>) -> Result<
         let text = std::str::from_utf8(&line).map_err(|_| bad("not UTF-8".to_owned(), expected))?;
         let read = line::read(text).map_err(|expected| {
             let shown: String = text.trim_end().chars().take(60).collect();
-            bad(format!("`{shown}` is no line of a trace"), expected)
+            bad(format!("`{shown}` is not a line of a trace"), expected)
         })?;
         if read == Read::Nothing {
             continue;

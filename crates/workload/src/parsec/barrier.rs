@@ -22,7 +22,7 @@ pub(super) struct Barrier {
 /// The number of shared words that a barrier uses.
 pub(super) const WORDS: usize = 2;
 
-/// One thread's passage.
+/// The passage of one thread.
 pub(super) struct Wait {
     barrier: Barrier,
     at: At,
@@ -31,12 +31,12 @@ pub(super) struct Wait {
 #[derive(Clone, Copy)]
 enum At {
     Outside,
-    /// With the mutex: is the last use of the barrier over?
+    /// Holding the mutex, checks whether the last use of the barrier is over.
     Enter,
-    /// Before the previous use's last has left: polls that, then takes the mutex.
+    /// The last thread of the previous use has not yet left: polls for that, then takes the mutex.
     PollLeft,
     TakeToEnter,
-    /// With the mutex.
+    /// It holds the mutex.
     Arrive,
     PollArrived,
     TakeToLeave,

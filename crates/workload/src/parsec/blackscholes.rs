@@ -1,7 +1,8 @@
 //! blackscholes: data-parallel computing between reading a file and writing one.
 //!
-//! After PARSEC 3.0's `blackscholes.c`: the main thread reads the options, creates the threads, which
-//! each price their block of them 100 times over without meeting, joins them and writes the prices.
+//! After PARSEC 3.0's `blackscholes.c`: the main thread reads the options, creates the threads, joins
+//! them and writes the prices. Each thread prices its block of options 100 times without
+//! synchronizing.
 
 use super::{METRICS, Main, SCALE, THREADS, bound};
 use crate::benchmark::{Benchmark, Model};
@@ -17,7 +18,7 @@ const PARAMS: &[Param] = &[
         default: 5_840_000_000,
         min: 1_000,
         max: 1_000_000_000_000,
-        help: "pricing, of all threads together, at the reference speed; calibrated with serial on runs \
+        help: "the pricing work of all threads together, at the reference speed; calibrated with serial on runs \
                with one and four threads on an ODROID-XU3 (6.81 s and 2.43 s)",
     },
     Param {

@@ -30,7 +30,7 @@ const PARAMS: &[Param] = &[
         default: 12,
         min: 0,
         max: 1_000_000,
-        help: "image filters in a frame: gradient, row, column, for each of 4 cameras",
+        help: "the number of image filters in a frame: gradient, row, column, for each of 4 cameras",
     },
     Param {
         name: "filter",
@@ -47,8 +47,8 @@ const PARAMS: &[Param] = &[
         default: 7,
         min: 1,
         max: 1_000_000,
-        help: "particle commands in a frame, what is left of the 77 parallel commands of simlarge with \
-               the filters taken off (619 passes of a barrier by 8 workers: Bienia et al., The PARSEC \
+        help: "the number of particle commands in a frame: the 77 parallel commands of simlarge \
+               without the filters (619 passes of a barrier by 8 workers: Bienia et al., The PARSEC \
                Benchmark Suite, 2008, table 2)",
     },
     Param {

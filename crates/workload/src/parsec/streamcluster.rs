@@ -30,7 +30,7 @@ const PARAMS: &[Param] = &[
         default: 14_000_000,
         min: 1_000,
         max: 100_000_000_000,
-        help: "computing distances in a round, of all threads together, at the reference speed; \
+        help: "the work of computing distances in a round, of all threads together, at the reference speed; \
                calibrated with serial on runs with one and four threads on an ODROID-XU3, under whichever scheduler was faster (27.4 s and \
                8.3 s)",
     },
@@ -40,8 +40,8 @@ const PARAMS: &[Param] = &[
         default: 16_000,
         min: 0,
         max: 100_000_000_000,
-        help: "one pass over the centres, of all threads together, at the reference speed; a nanosecond \
-               for each of simlarge's 16,384 points",
+        help: "one pass over the centres, of all threads together, at the reference speed; one \
+               nanosecond for each of simlarge's 16,384 points",
     },
     Param {
         name: "serial",
@@ -49,9 +49,9 @@ const PARAMS: &[Param] = &[
         default: 1_900_000_000,
         min: 0,
         max: 1_000_000_000_000,
-        help: "work of the main thread alone before the others start, at the reference speed; see work. It stands for what \
-               threads on the board lose to each other: making the points takes a tenth of it. Little of \
-               that is memory's bandwidth: four threads read 1.8 GB/s, and one core alone can read 3.4 GB/s \
+        help: "work of the main thread alone before the others start, at the reference speed; see work. It \
+               includes the time that threads on the board lose to each other: making the points \
+               takes a tenth of it. Memory bandwidth causes little of that: four threads read 1.8 GB/s, and one core alone can read 3.4 GB/s \
                (NEON read of tinymembench, results/4pC7.txt of github.com/ThomasKaiser/sbc-bench)",
     },
     Param {

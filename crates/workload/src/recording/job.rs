@@ -12,9 +12,9 @@ pub struct Job {
 /// The outcome of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// From its release until the thread slept for the next one, ns.
+    /// The time from its release until the thread slept for the next one, ns.
     pub response_ns: u64,
-    /// The number of periods that it was at work, and of those that it missed.
+    /// The number of periods for which it was at work, and the number of these that it missed.
     pub periods: u64,
     pub missed: u64,
 }
@@ -24,9 +24,9 @@ impl Job {
     /// if there is one.
     ///
     /// A recorded thread that was late does not sleep, so the jobs of several periods are one. A
-    /// timer's thread goes on at once, and only its last job is in time: had another been, the
-    /// thread would have slept. For a woken thread the wakeups during its work are lost, and the
-    /// job itself is late.
+    /// thread with a timer continues at once, and only its last job can be in time: after an
+    /// earlier job in time it would have slept. A woken thread loses the wakeups during its work,
+    /// and the job itself is late.
     pub fn outcome(self, period: u64, end: u64, next: Option<u64>) -> Outcome {
         let response_ns = end.saturating_sub(self.release);
         let late = response_ns.saturating_sub(1) / period;
@@ -63,12 +63,12 @@ mod tests {
         for by_timer in [true, false] {
             assert_eq!(missed(by_timer, 104, Some(110)), (0, 1));
             assert_eq!(missed(by_timer, 110, Some(110)), (0, 1));
-            // A pause is no period.
+            // A pause does not count as a period.
             assert_eq!(missed(by_timer, 104, Some(200)), (0, 1));
-            // The replay is behind the recording: its next job waits already.
+            // The replay is behind the recording, so its next job is already waiting.
             assert_eq!(missed(by_timer, 113, Some(110)), (1, 1));
         }
-        // The jobs of two periods, of which the second was in time; or a late one, and a lost one.
+        // The jobs of two periods, the second of which was in time; or one late and one lost job.
         assert_eq!(missed(true, 113, Some(120)), (1, 2));
         assert_eq!(missed(false, 113, Some(120)), (2, 2));
         assert_eq!(missed(true, 135, Some(140)), (3, 4));

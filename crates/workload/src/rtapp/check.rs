@@ -1,4 +1,4 @@
-//! Mistakes that appear only when tasks are considered together: what could never run, or never
+//! Mistakes that show only when tasks are considered together: tasks that could never run or never
 //! continue.
 
 use super::config::{self, Action, Event, Task};
@@ -17,7 +17,10 @@ pub fn instances(fields: &[Field<'_>], tasks: &[Task]) -> Check {
     for (index, (field, task)) in fields.iter().zip(tasks).enumerate() {
         if task.instances == 0 && !forked.contains(&index) {
             return Err(field.bad_key(
-                format!("task `{}` starts no thread and none forks it", task.name),
+                format!(
+                    "task `{}` starts no thread, and no task forks it",
+                    task.name
+                ),
                 "expected an `instance` of at least 1, or a `fork` of it",
             ));
         }
@@ -35,12 +38,12 @@ pub fn mutexes(source: Source<'_>, tasks: &[Task], names: &Names) -> Check {
 
 #[derive(Default)]
 struct Holding {
-    /// Mutexes held, and where they were locked.
+    /// The mutexes that are held, and where they were locked.
     held: BTreeMap<u32, Range<usize>>,
 }
 
 impl Holding {
-    /// Two iterations show all that endless iteration would.
+    /// Two iterations show everything that endless iteration would show.
     fn walk_task(&mut self, source: Source<'_>, task: &Task, names: &Names) -> Check {
         let rounds = |loops: Option<u32>| loops.unwrap_or(2).min(2);
         for _ in 0..rounds(task.loops) {
@@ -140,7 +143,7 @@ pub fn barriers(
     names: &Names,
 ) -> Result<Vec<u32>, Box<BadInput>> {
     let mut threads = vec![0; names.len()];
-    // From a barrier to those that a task meets right after it.
+    // For each barrier, those that a task meets directly after it.
     let mut after: Vec<Vec<(u32, &Range<usize>)>> = vec![Vec::new(); names.len()];
     for task in tasks {
         let mut met = BTreeSet::new();
@@ -153,9 +156,9 @@ pub fn barriers(
             if !met.insert(barrier) {
                 return Err(source.bad(
                     &event.at,
-                    format!("barrier `{name}` stands twice in task `{}`", task.name),
-                    "expected a name of its own for each meeting: rt-app waits for as many threads \
-                     as the name stands, which can never meet",
+                    format!("barrier `{name}` occurs twice in task `{}`", task.name),
+                    "expected a different name for each barrier: rt-app counts each occurrence as \
+                     a thread, so these can never meet",
                 ));
             }
             if task.instances == 0 {
@@ -192,7 +195,8 @@ enum Visit {
     Done,
 }
 
-/// Depth first without recursion; a way back to a barrier that is still under visit is a cycle.
+/// A depth-first search without recursion: a path back to a barrier that is still being visited is
+/// a cycle.
 fn find_cycle<'a>(
     from: u32,
     after: &[Vec<(u32, &'a Range<usize>)>],

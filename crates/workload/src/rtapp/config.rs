@@ -50,7 +50,7 @@ pub struct Task {
     pub affinity: Option<CpuMask>,
     /// `taskgroup`, if there is one.
     pub group: Option<Option<GroupId>>,
-    /// At least one.
+    /// The phases, of which there is at least one.
     pub phases: Vec<Phase>,
     /// The timers that are private to each thread.
     pub timers: Vec<TimerMode>,
@@ -66,7 +66,7 @@ pub struct Phase {
     pub group: Option<Option<GroupId>>,
     /// A change of policy or priority.
     pub policy: Option<SchedPolicy>,
-    /// In order; at least one.
+    /// The events in order; at least one.
     pub events: Vec<Event>,
 }
 
@@ -123,19 +123,19 @@ pub enum Action {
 /// A timer, by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timer {
-    /// Of [`Config::timers`].
+    /// A timer of [`Config::timers`].
     Shared(u32),
-    /// Of [`Task::timers`]: a `ref` that begins with `unique`.
+    /// A timer of [`Task::timers`], whose `ref` begins with `unique`.
     Own(u32),
 }
 
-/// The behaviour of a timer whose time has passed already.
+/// The behaviour of a timer whose time has already passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimerMode {
-    /// The next period counts from then.
+    /// The next period counts from the current time.
     #[default]
     Relative,
-    /// The next period counts from the time that passed.
+    /// The next period counts from the missed time.
     Absolute,
 }
 
@@ -156,7 +156,7 @@ impl Task {
         self.phases.iter().flat_map(|phase| &phase.events)
     }
 
-    /// Does any event fit?
+    /// Does any event satisfy `fits`?
     pub fn has(&self, fits: impl Fn(&Action) -> bool) -> bool {
         self.events().any(|event| fits(&event.action))
     }
@@ -168,7 +168,7 @@ impl Task {
 }
 
 impl Phase {
-    /// Has it a timer?
+    /// Does it have a timer?
     pub fn has_timer(&self) -> bool {
         self.events
             .iter()

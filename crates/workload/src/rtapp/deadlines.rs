@@ -61,7 +61,7 @@ fn waits(action: Action) -> Option<u32> {
     }
 }
 
-/// Of the timers of a phase, ns.
+/// The periods of the timers of a phase, ns.
 fn periods(phase: &Phase) -> Vec<u64> {
     let events = phase.events.iter();
     events

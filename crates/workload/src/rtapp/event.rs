@@ -39,8 +39,8 @@ enum Kind {
     Later,
 }
 
-/// rt-app compares only the first letters of a key, so that `run1` is a `run`; if one name is a
-/// prefix of another, the longer one comes first.
+/// rt-app compares only the first letters of a key, so `run1` is a `run`. If one name is a prefix
+/// of another, the longer one comes first.
 const KINDS: [(&str, Kind); 20] = [
     ("runtime", Kind::Runtime),
     ("run", Kind::Run),
@@ -131,7 +131,7 @@ pub struct Timers {
 }
 
 impl Timers {
-    /// rt-app keeps the mode with the timer and never reverts `absolute`.
+    /// rt-app stores the mode with the timer and never reverts `absolute`.
     fn number(&mut self, name: &str, mode: TimerMode) -> usize {
         let number = self.names.number(name) as usize;
         self.modes.resize(self.names.len(), TimerMode::Relative);
@@ -230,7 +230,7 @@ pub fn read(
             push(Action::Unlock(mutex));
         }
         Kind::Resume => {
-            let name = field.name("the name that the other task suspends with")?;
+            let name = field.name("the name with which the other task suspends")?;
             let mutex = resources.mutexes.number(name);
             push(Action::Lock(mutex));
             push(Action::Broadcast(resources.condvars.number(name)));
@@ -264,7 +264,7 @@ fn condvar(field: Field<'_>, resources: &mut Resources) -> Result<u32, Box<BadIn
     Ok(resources.condvars.number(name))
 }
 
-/// The name may be left out: it is then the task's own.
+/// If the name is omitted, it is the task's own.
 fn suspend_name<'a>(field: Field<'a>, task: &'a str) -> Result<&'a str, Box<BadInput>> {
     if field.entry.value.is_none() {
         return Ok(task);
@@ -275,7 +275,7 @@ fn suspend_name<'a>(field: Field<'a>, task: &'a str) -> Result<&'a str, Box<BadI
     }
 }
 
-/// The fields of an object that must have exactly these.
+/// The fields of an object that must have exactly these keys.
 fn members<'a, const N: usize>(
     field: Field<'a>,
     names: [&str; N],

@@ -160,7 +160,7 @@ pub fn no_repeats(fields: &[Field<'_>], may_repeat: impl Fn(&str) -> bool) -> Re
     for field in fields {
         if seen.insert(field.key(), ()).is_some() && !may_repeat(field.key()) {
             return Err(field.bad_key(
-                format!("`{}` stands twice in one object", field.key()),
+                format!("`{}` occurs twice in one object", field.key()),
                 "expected each key once (only events and phases may repeat)",
             ));
         }

@@ -11,10 +11,10 @@ use crate::SchedPolicy;
 use machine::CpuMask;
 use machine::input::BadInput;
 
-/// rt-app's `mem_buffer_size`, bytes, where the file has none.
+/// rt-app's `mem_buffer_size` if the file gives none, bytes.
 const DEFAULT_BUFFER: u64 = 4 << 20;
 
-/// The most threads that a file may start.
+/// The largest number of threads that a file may start.
 const MAX_THREADS: u64 = 100_000;
 
 /// The longest `duration`, s: a day, after which a simulation ends in any case.
@@ -46,7 +46,8 @@ pub fn parse(source: Source<'_>) -> Read<Config> {
             "tasks" => tasks = Some(section),
             "taskgroups" => groups = Some(section),
             "timeline" => timeline = timeline::read(section)?,
-            // rt-app makes resources when events name them; this section is from older releases.
+            // rt-app creates resources when events name them; this section comes from older
+            // releases.
             "resources" => drop(section.object("resources by name")?),
             key => {
                 return Err(section.bad_key(
@@ -144,7 +145,7 @@ impl Global {
                 Kind::String(_) => drop(field.string("categories")?),
                 _ => drop(field.boolean()?),
             },
-            // Read by releases before 1.0; its own examples still have it.
+            // Releases before 1.0 read this key, and rt-app's own examples still have it.
             "frag" => {}
             key => {
                 return Err(field.bad_key(
@@ -271,7 +272,7 @@ fn read_task(task: Field<'_>, global: &Global, resources: &mut Resources) -> Rea
                 policy: None,
                 events,
             });
-            // One phase without `loop` continues forever, with `loop` that often.
+            // A single phase continues forever without `loop`, and runs that many times with it.
             loops.map(|_| 1)
         }
     };

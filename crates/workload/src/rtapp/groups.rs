@@ -1,5 +1,5 @@
-//! Control groups: `taskgroup` of a task or phase, as rt-app has it, and the section `taskgroups` with their settings,
-//! which rt-app skips:
+//! Control groups: `taskgroup` of a task or phase, as in rt-app, and the section `taskgroups` with their
+//! settings, which rt-app skips:
 //!
 //! ```text
 //! "taskgroups": { "/a/b": { "cpu.weight": 200, "cpu.max": "20000 100000", "cpu.max.burst": 5000, "cpu.idle": 0 } }
@@ -17,12 +17,12 @@ type Read<T> = Result<T, Box<BadInput>>;
 const WEIGHT: RangeInclusive<i64> = 1..=10_000;
 const PERIOD: RangeInclusive<u64> = 1_000..=1_000_000;
 const QUOTA: RangeInclusive<u64> = 1_000..=1_000_000_000_000;
-/// The period of a `cpu.max` that names none, us.
+/// The period of a `cpu.max` without one, us.
 const DEFAULT_PERIOD: u64 = 100_000;
-/// The most groups that a file may have.
+/// The largest number of groups in a file.
 const MAX_GROUPS: usize = 4_000;
 
-/// The groups of a file, each after the one above it.
+/// The groups of a file, each after its parent.
 #[derive(Default)]
 pub struct Groups {
     all: Vec<ControlGroup>,
@@ -30,7 +30,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// The group of this `taskgroup` or key; those above it are made with it. `None` is the root.
+    /// The group of this `taskgroup` or key, created with its ancestors. `None` is the root.
     pub fn find(&mut self, field: Field<'_>, path: &str) -> Read<Option<GroupId>> {
         let Some(names) = path.strip_prefix('/') else {
             return Err(field.bad("a cgroup's path that begins with `/`"));
@@ -70,7 +70,7 @@ impl Groups {
         for field in groups {
             let expected = "a path below `/`: the root has no settings";
             if !field.key().starts_with('/') {
-                let message = format!("`{}` is no cgroup's path", field.key());
+                let message = format!("`{}` is not the path of a cgroup", field.key());
                 return Err(field.bad_key(message, "expected a path that begins with `/`"));
             }
             let Some(group) = self.find(field, field.key())? else {
@@ -81,7 +81,7 @@ impl Groups {
         Ok(())
     }
 
-    /// All of them.
+    /// All groups.
     pub fn all(self) -> Vec<ControlGroup> {
         self.all
     }

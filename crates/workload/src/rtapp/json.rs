@@ -1,4 +1,4 @@
-//! JSON as rt-app's files are written: a tree that keeps the order of keys, repeated keys, and all
+//! JSON as in rt-app's files: a tree that keeps the order of keys, repeated keys, and all
 //! positions.
 //!
 //! rt-app reads with json-c, which accepts comments and trailing commas. Its companion `workgen`
@@ -10,15 +10,15 @@ use jsonc_parser::{Scanner, ScannerOptions};
 use machine::input::BadInput;
 use std::ops::Range;
 
-/// How deep objects and arrays may nest; rt-app's grammar needs 6.
+/// The maximal nesting of objects and arrays; rt-app's grammar needs 6.
 const MAX_DEPTH: usize = 32;
 
 /// A file's name and text, for messages.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
-    /// Name to print.
+    /// The name to print.
     pub file: &'a str,
-    /// Content.
+    /// The content.
     pub text: &'a str,
 }
 
@@ -54,9 +54,9 @@ pub enum Kind {
     Null,
     /// `true`, `false`
     Bool(bool),
-    /// As written.
+    /// A number, as written.
     Number(String),
-    /// Escapes resolved.
+    /// The text with escapes resolved.
     String(String),
     /// `[...]`
     Array(Vec<Value>),

@@ -33,7 +33,7 @@ const CLASSES: [(&str, Class); 6] = [
 
 const NICE: RangeInclusive<i64> = -20..=19;
 const RT_PRIORITY: RangeInclusive<i64> = 1..=99;
-/// rt-app's priority for a real-time task that names none.
+/// rt-app's priority for a real-time task without one.
 const DEFAULT_RT_PRIORITY: i64 = 10;
 /// The shortest budget that the kernel accepts, ns (`1 << DL_SCALE`).
 const DL_MIN_RUNTIME: u64 = 1024;
@@ -76,8 +76,8 @@ pub struct Settings<'a> {
 }
 
 impl<'a> Settings<'a> {
-    /// Takes `field` if it is a setting. `legacy` also takes the names without `dl-`, which rt-app
-    /// still reads at task level.
+    /// Takes `field` if it is a setting. With `legacy`, names without `dl-` are also settings,
+    /// which rt-app still reads at task level.
     pub fn take(&mut self, field: Field<'a>, legacy: bool) -> Result<bool, Box<BadInput>> {
         match field.key() {
             "policy" => self.policy = Some((Class::read(field)?, field)),
@@ -127,9 +127,9 @@ impl<'a> Settings<'a> {
         self.priority.map_or(Ok(default), nice)
     }
 
-    /// As rt-app since 2025, for Linux 6.12: 0 is the default slice.
+    /// As in rt-app since 2025, for Linux 6.12: 0 is the default slice.
     fn slice_ns(&self, default: u64) -> Result<u64, Box<BadInput>> {
-        let what = "what a SCHED_OTHER or SCHED_BATCH task asks for at a time";
+        let what = "the slice that a SCHED_OTHER or SCHED_BATCH task requests";
         self.slice
             .map_or(Ok(default), |field| field.microseconds(what))
     }

@@ -1,4 +1,4 @@
-//! Whole files: what runs, what is refused and on which line; and that nothing panics.
+//! Whole files: which ones run, which are refused and on which line; and parsing never panics.
 
 use super::*;
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// The work of `runtime` between two reads of the clock: 32 us of the calibrated CPU.
 const RUNTIME_CHUNK: u64 = 32_000;
 
-/// rt-app gives up when one task has been forked this often; here the forking thread ends.
+/// rt-app gives up when one task has been forked this many times; here the forking thread ends.
 const FORKS_LIMIT: u64 = 1024;
 
 /// `pthread_create`, ns at the reference speed. An assumption.
@@ -24,7 +24,7 @@ const LOOP_WORK: u64 = 1_000;
 /// The barrier that all initial threads meet first.
 const START_BARRIER: u32 = 0;
 
-/// After all events of any loop.
+/// The position after all events of a loop.
 const NOT_IN_LOOP: usize = usize::MAX;
 
 /// One thread. The fields that each event reads come first.
@@ -80,7 +80,7 @@ enum Step {
 /// The continuation after a loop of a phase.
 #[derive(Clone, Copy)]
 enum Next {
-    /// Another loop of the same phase, which has its policy and affinity already.
+    /// Another loop of the same phase, whose policy and affinity are already set.
     Again,
     /// A loop of another phase.
     Other,
@@ -99,7 +99,7 @@ enum Doing {
 /// A thread's affinity; `None` is all CPUs.
 #[derive(Default)]
 struct Affinity {
-    /// Its parent's.
+    /// The affinity of its parent.
     default: Option<CpuMask>,
     own: Option<CpuMask>,
 }
@@ -111,7 +111,7 @@ struct Line {
     run: u64,
     slack: i64,
     wakeup_latency: u64,
-    /// The last two are measured.
+    /// Whether the last two are measured.
     has_timer: bool,
 }
 
@@ -156,7 +156,7 @@ impl Thread {
         thread
     }
 
-    /// `phase` differs from the previous one.
+    /// Starts `phase`, which differs from the previous one.
     fn enter_phase(&mut self) {
         let phase = &self.plan.config.tasks[self.task].phases[self.phase];
         self.loops = phase.loops;
@@ -231,10 +231,10 @@ impl Thread {
         None
     }
 
-    /// A wait for `cond` that began at `since` is over.
+    /// A wait for `cond` that began at `since` has ended.
     #[inline(never)]
     fn woken(&mut self, env: &mut Env, cond: u32, since: u64) {
-        // If it was not woken since then, it did not sleep.
+        // If it has not been woken since then, it did not sleep.
         let woken = env.woken_at.max(since);
         self.count_lost(env, woken);
         self.released = Some(woken);
@@ -384,7 +384,7 @@ impl Thread {
         Some(due)
     }
 
-    /// Logs the loop that has ended and advances to the next one.
+    /// Logs the finished loop and advances to the next one.
     fn end_loop(&mut self, env: &mut Env) -> Next {
         let recorder = &mut env.recorder;
         recorder.record(self.log.period, us(env.now - self.line.start));
@@ -434,7 +434,7 @@ impl Thread {
         match self.step {
             Step::Start => {
                 self.step = Step::Delay;
-                // rt-app's first thread sets the time from which all count.
+                // rt-app's first thread sets the time from which all threads count.
                 if env.shared[word::ZERO_SET] == 0 {
                     env.shared[word::ZERO_SET] = 1;
                     env.shared[word::ZERO] = env.now;

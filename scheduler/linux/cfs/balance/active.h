@@ -68,7 +68,7 @@ __noinline bool push_queued_task(u32 cpu, u32 push_cpu, s32 pid, u64 now)
 }
 
 /*
- * In ops.dispatch(): answers request_push(). Returns true if @prev is the task that leaves.
+ * Called in ops.dispatch(); answers request_push(). Returns true if @prev is the task that leaves.
  */
 static __always_inline bool active_load_balance(u32 cpu, struct task_struct *prev, u64 now)
 {

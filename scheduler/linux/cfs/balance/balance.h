@@ -78,7 +78,7 @@ __noinline bool can_migrate_task(struct task_struct *p __arg_trusted, struct bal
 }
 
 /*
- * Moves waiting tasks from src_cpu to dst_cpu until env->imbalance is used up. In the order in
+ * Moves waiting tasks from src_cpu to dst_cpu until env->imbalance is used up, in the order in
  * which they would run; the kernel starts with the task that was enqueued last.
  */
 __noinline u32 move_tasks(struct balance_env *env __arg_nonnull, u64 now)
@@ -163,7 +163,8 @@ static __always_inline void grow_interval(struct domain_state *ds, const struct 
 		ds->balance_interval *= 2;
 }
 
-/* Nothing could be moved from src_cpu: should a task be pushed, and when is the next attempt? */
+/* Nothing could be moved from src_cpu. Decides whether a task should be pushed, and when the next attempt is due.
+ */
 static __always_inline void balance_failed(struct balance_env *env)
 {
 	struct domain_state *ds = env_domain_state(env);
@@ -211,7 +212,10 @@ static __always_inline u32 balance_domain(u32 dst_cpu, u32 level, enum balance_i
 		src = group < 0 ? -1 : find_busiest_queue(env, group);
 		if (src < 0)
 			goto out_balanced;
-		/* Also for a queue of one task, for need_active_balance(): Linux 3.9 leaves CPU 0 there. */
+		/*
+		 * Set even if the queue has only one task, because need_active_balance() reads it: Linux 3.9 leaves it
+		 * at CPU 0.
+		 */
 		env->src_cpu = src;
 		hook_pulls(env);
 		if (cpu_nr_running(src) <= !hook_empties(env))

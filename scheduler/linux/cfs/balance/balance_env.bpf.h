@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The state of one pass of load_balance(): the kernel's lb_env, sd_lb_stats and sg_lb_stats. Kept
- * per balancing CPU and not on the stack, of which BPF has 512 bytes.
+ * The state of one pass of load_balance(): the kernel's lb_env, sd_lb_stats and sg_lb_stats. It is
+ * kept per balancing CPU, because BPF has only 512 bytes of stack.
  */
 #ifndef __EQUIPOISE_BALANCE_ENV_H
 #define __EQUIPOISE_BALANCE_ENV_H
@@ -13,7 +13,7 @@
 /* balance_env::flags */
 #define LBF_ALL_PINNED 0x01
 #define LBF_SOME_PINNED 0x02
-/* The pass has to empty a group; it has to spread load. */
+/* Whether the pass has to empty a group, and whether it has to spread load. */
 #define LBF_POWER_BAL 0x04
 #define LBF_PERF_BAL 0x08
 
@@ -25,10 +25,10 @@ struct group_stats {
 	u64 sum_nr_running;
 	u64 group_capacity; /* tasks it should have */
 	u64 idle_cpus;
-	/* The extremes of its CPUs, if it is not the local group. */
+	/* The extremes over the CPUs of a group that is not the local one. */
 	u64 max_cpu_load, min_cpu_load;
 	u64 max_nr_running, min_nr_running;
-	/* Or -1; of the local group. */
+	/* The first idle CPU of the local group, or -1. */
 	s32 first_idle_cpu;
 	bool group_imb; /* uneven within */
 	bool group_has_capacity;

@@ -23,8 +23,8 @@ static __always_inline u32 get_sd_load_idx(const struct domain *sd, enum balance
 }
 
 /*
- * Adds @cpu to the statistics of its group, which may be dst_cpu's. They are all in env->sgs, whose
- * values the verifier does not follow: it need not try every order of them.
+ * Adds @cpu to the statistics of its group, which may be dst_cpu's. All of them are in env->sgs,
+ * whose values the verifier does not follow, so that it need not try every combination.
  */
 __noinline bool add_cpu_stats(struct balance_env *env __arg_nonnull, u32 cpu, u32 load_idx, bool local_group)
 {
@@ -75,8 +75,9 @@ static __always_inline void refresh_group_power(const struct balance_env *env, c
 }
 
 /*
- * The statistics of @group, which may be dst_cpu's. False, in env->balance too, if another CPU of
- * dst_cpu's group should balance: the first idle one, otherwise the first.
+ * Computes the statistics of @group, which may be dst_cpu's. Returns false, and clears
+ * env->balance, if another CPU of dst_cpu's group should balance: the first idle one, otherwise the
+ * first.
  */
 __noinline bool update_sg_lb_stats(struct balance_env *env __arg_nonnull, u32 group, u32 load_idx, bool local_group)
 {

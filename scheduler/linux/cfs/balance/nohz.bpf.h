@@ -92,8 +92,8 @@ static __always_inline void nohz_balancer_kick(u32 cpu)
 }
 
 /*
- * The work of the idle load balancer: first for itself, then for the others, until it has something
- * to run.
+ * The work of the idle load balancer: it balances first for itself and then for the others, until
+ * it has something to run.
  */
 static __noinline void nohz_idle_balance(u32 this_cpu, u64 now)
 {

@@ -220,7 +220,7 @@ __noinline u32 level_below(u32 cpu, u32 sd_flag, u32 weight)
 	return found;
 }
 
-/* From the top down, into the idlest group and its idlest CPU. */
+/* Descends from the highest domain into the idlest group and then to its idlest CPU. */
 __noinline s32 select_idlest_cpu(struct task_struct *p __arg_trusted, u32 cpu, s32 new_cpu, u32 sd_flag)
 {
 	u32 levels = level_below(cpu, sd_flag, ~0U);
@@ -258,7 +258,7 @@ __noinline s32 select_idlest_cpu(struct task_struct *p __arg_trusted, u32 cpu, s
 	return new_cpu;
 }
 
-/* As a design decides, or from the top down. */
+/* The CPU that a design chooses, otherwise the one found from the top down. */
 static __always_inline s32 select_balanced_cpu(struct task_struct *p, u32 cpu, s32 new_cpu, u32 sd_flag)
 {
 	s32 found = hook_select_domains(p, cpu, sd_flag);

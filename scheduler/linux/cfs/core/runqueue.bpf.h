@@ -21,13 +21,13 @@
 
 /* The running task: the fields that the tick and a waker need without looking it up. */
 struct running {
-	/* 0 if no task of ours runs: idle, or a higher class has the CPU. */
+	/* 0 if no task of ours runs, because the CPU is idle or a higher class has it. */
 	s32 pid;
 	u32 policy;
 	u32 weight;
 	u32 inv_weight;
 	u64 vruntime;
-	/* vruntime is charged up to here, ns, and the interrupt time of this CPU until then. */
+	/* The time up to which vruntime is charged, ns, and the CPU's interrupt time until then. */
 	u64 exec_start;
 	u64 irq_time;
 	/* CPU time since it was picked, ns. */
@@ -83,8 +83,8 @@ struct fair_rq {
 	u64 avg_idle;
 
 	/*
-	 * Another CPU requests the running task for push_cpu: 1, and only the CPU that has set it
-	 * from 0.
+	 * Set to 1 by a CPU that requests the running task for push_cpu. Only the CPU that changed
+	 * it from 0 may do so.
 	 */
 	u32 active_balance;
 	/* The running task, if it is to move to exec_cpu because it starts another program. */
@@ -129,7 +129,7 @@ static __always_inline struct domain_state *domain_state_of(u32 cpu, u32 level)
 	return &rq_of(cpu)->sd[level & (MAX_LEVELS - 1)];
 }
 
-/* Idle, and no task is on its way. */
+/* Is the CPU idle, with no task on its way? */
 static __always_inline bool idle_cpu(u32 cpu)
 {
 	struct fair_rq *rq = rq_of(cpu);

@@ -84,8 +84,8 @@ static __always_inline void update_entity_load_avg(struct fair_entity *se, u64 n
 
 /*
  * @se wakes up on another CPU than it went to sleep on. Its averages have decayed only up to the
- * last event of its old runqueue: hardly at all if that CPU idled without a tick
- * (migrate_task_rq_fair(), from Linux 3.8 until 5.19 began to estimate the rest).
+ * last event of its old runqueue, so hardly at all if that CPU idled without a tick
+ * (migrate_task_rq_fair(), from Linux 3.8 on; Linux 5.19 began to estimate the rest).
  */
 static __always_inline void migrate_sleeper(struct fair_entity *se, u64 now)
 {

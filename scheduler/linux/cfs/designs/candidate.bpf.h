@@ -33,7 +33,7 @@ struct candidate {
 
 struct candidates {
 	struct candidate first, second;
-	/* The tick's, which may interrupt a user of the others. */
+	/* The tick has its own, because it may interrupt a user of the other two. */
 	struct candidate of_tick;
 } __attribute__((aligned(64)));
 

@@ -47,8 +47,8 @@ static __always_inline bool move_queued_task(struct bpf_iter_scx_dsq *it, struct
 }
 
 /*
- * Notes the task in @dsq that was enqueued or had the CPU longest ago; only tasks that @push_cpu
- * may have, if that is not negative.
+ * Notes the task in @dsq that was enqueued or last ran the longest time ago. If @push_cpu is not
+ * negative, only tasks that may run there count.
  */
 __noinline bool note_oldest(struct balance_env *env __arg_nonnull, u64 dsq, s32 push_cpu)
 {
@@ -71,8 +71,8 @@ __noinline bool note_oldest(struct balance_env *env __arg_nonnull, u64 dsq, s32 
 }
 
 /*
- * The same for all tasks that wait on @cpu. The kernel keeps a list for this (cfs_tasks), and takes
- * from its end.
+ * The same for all tasks that wait on @cpu. The kernel keeps a list for this (cfs_tasks) and takes
+ * tasks from its end.
  */
 static __always_inline bool find_oldest(struct balance_env *env, u32 cpu, s32 push_cpu)
 {
@@ -102,8 +102,8 @@ __noinline bool push_oldest(struct balance_env *env __arg_nonnull, u32 push_cpu)
 }
 
 /*
- * Balancing of @push_cpu with @cpu has succeeded after all: the lowest domain with both forgets its
- * failures.
+ * Balancing between @push_cpu and @cpu has succeeded after all, so the lowest domain that has both
+ * forgets its failures.
  */
 __noinline bool forget_failures(u32 push_cpu, u32 cpu)
 {

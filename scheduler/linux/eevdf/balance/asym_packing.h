@@ -9,7 +9,7 @@
 
 #include "balance_env.bpf.h"
 
-/* Do priorities count for @cpu in @sd? Between cores only if no task shares its core. */
+/* Do priorities count for @cpu in @sd? Between cores they count only if its core has no other task. */
 static __always_inline bool sched_use_asym_prio(const struct domain *sd, u32 cpu)
 {
 	return sd->flags & SD_ASYM_PACKING && (sd->flags & SD_SHARE_CPUPOWER || is_core_idle(cpu));
@@ -35,8 +35,8 @@ static __always_inline bool sched_group_asym(const struct balance_env *env, u32 
 }
 
 /*
- * Should the running task of src_cpu move for priority? Also to a CPU of lower priority, if it
- * shares its core.
+ * Should the running task of src_cpu move to a preferred CPU? If it shares its core, it may move to
+ * a CPU of lower priority, too.
  */
 static __always_inline bool asym_active_balance(const struct balance_env *env)
 {

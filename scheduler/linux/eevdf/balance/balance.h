@@ -41,7 +41,7 @@ static __always_inline void note_pinned(struct task_struct *p, struct balance_en
 	env->new_dst_cpu = cpu;
 }
 
-/* Would @se, which has had more than its share, only wait on dst_cpu? */
+/* Has @se had more than its share, so that it would only wait on dst_cpu? */
 static __always_inline bool is_ineligible_on_dst(const struct fair_entity *se, const struct balance_env *env)
 {
 	return rq_of(env->dst_cpu)->nr_running && !eligible(peek_vruntime(rq_of(env->src_cpu)), se->vruntime);
@@ -70,7 +70,7 @@ __noinline bool can_migrate_task(struct task_struct *p __arg_trusted, struct bal
 	return false;
 }
 
-/* How much of the imbalance @se takes along; 0 if it is too much, or nothing. */
+/* The part of the imbalance that moving @se removes; 0 if @se is too large or would change nothing. */
 static __always_inline u64 task_share(struct balance_env *env, const struct fair_entity *se)
 {
 	u32 failed = env_domain_state(env)->nr_balance_failed, shift = failed < 63 ? failed : 63;
@@ -95,7 +95,7 @@ static __always_inline u64 task_share(struct balance_env *env, const struct fair
 	return 0;
 }
 
-/* Moves env's oldest task to dst_cpu, if it may and should move; otherwise it is asked last from now on. */
+/* Moves env's oldest task to dst_cpu if it may and should move; otherwise the task becomes the last candidate. */
 __noinline bool move_oldest(struct balance_env *env __arg_nonnull)
 {
 	struct task_struct *p;
@@ -348,7 +348,7 @@ static __always_inline u64 domain_interval(const struct domain *sd, const struct
 	u64 interval = msecs_to_jiffies((u64)ds->balance_interval * (busy ? sd->busy_factor : 1));
 	u64 max_interval = jiffies_per_sec() * nr_cpus() / 10;
 
-	/* So that the levels of busy CPUs are not due at the same time. */
+	/* This keeps the levels of busy CPUs from being due at the same time. */
 	if (busy)
 		interval--;
 	if (interval > max_interval)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The state of one pass of load_balance(): the kernel's lb_env and sd_lb_stats. Kept per balancing
- * CPU and not on the stack, of which BPF has 512 bytes.
+ * The state of one pass of load_balance(): the kernel's lb_env and sd_lb_stats. It is kept per
+ * balancing CPU, because BPF has only 512 bytes of stack.
  */
 #ifndef __EQUIPOISE_BALANCE_ENV_H
 #define __EQUIPOISE_BALANCE_ENV_H
@@ -46,8 +46,8 @@ struct balance_env {
 	/* The start of the pass, ns. */
 	u64 now;
 	/*
-	 * The next candidate among a CPU's waiting tasks, which was enqueued or had the CPU longest
-	 * ago: its pid, that time, and its queue. 0: none.
+	 * The next candidate among a CPU's waiting tasks, the one that was enqueued or last ran the
+	 * longest time ago: its pid (0: none), that time, and its queue.
 	 */
 	s32 oldest_pid;
 	u64 oldest_at;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The load of a group of CPUs, and the group's type by it: the types of Linux 7.3, from the idlest
- * to the busiest.
+ * The load of a group of CPUs, and the type that the group gets from it. The types are those of
+ * Linux 7.3, from the idlest to the busiest.
  */
 #ifndef __EQUIPOISE_GROUP_H
 #define __EQUIPOISE_GROUP_H
@@ -51,9 +51,9 @@ struct group_state {
 	/* The smallest and the largest capacity of its CPUs, as last computed. */
 	u32 min_capacity;
 	u32 max_capacity;
-	/* Balancing the domain that is this group failed because tasks are pinned. */
+	/* Balancing the lower domain of which this group consists failed because tasks are pinned. */
 	bool imbalance;
-	/* Flags of the domain that is this group, and its number of cores. */
+	/* The flags of that domain, and its number of cores. */
 	u32 flags;
 	u32 cores;
 	/* The first of its CPUs of the highest priority. */

@@ -40,7 +40,7 @@ static __always_inline void fill_spare(struct balance_env *env)
 		env->imbalance = local->group_capacity > local->group_util
 					 ? local->group_capacity - local->group_util
 					 : 0;
-		/* The group may be full of other classes' work, and yet have an idle CPU. */
+		/* The group may be full of other classes' work and still have an idle CPU. */
 		if (is_idle_balance(env) && !env->imbalance) {
 			env->migration_type = MIGRATE_TASK;
 			env->imbalance = 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Newidle balance: a CPU that runs out of work searches for some before it idles, unless it usually
- * idles for less time than the search takes. The less the searches have brought, the rarer they
- * are. sched_balance_newidle() of Linux 7.3.
+ * idles for less time than the search takes. The fewer searches succeed, the rarer they become.
+ * sched_balance_newidle() of Linux 7.3.
  */
 #ifndef __EQUIPOISE_NEWIDLE_H
 #define __EQUIPOISE_NEWIDLE_H
@@ -10,7 +10,10 @@
 #include "balance.h"
 #include "nohz.bpf.h"
 
-/* Counts one attempt, ended at @now, ns; @success of 1024 succeeded (NI_RANDOM). */
+/*
+ * Counts one attempt that ended at @now, ns. With NI_RANDOM it stands for several attempts, of
+ * which @success of 1024 succeeded.
+ */
 static __always_inline void update_newidle_stats(struct domain_state *ds, u32 success, u64 now)
 {
 	u64 ratio;
@@ -20,7 +23,10 @@ static __always_inline void update_newidle_stats(struct domain_state *ds, u32 su
 	if (ds->newidle_call < 1024)
 		return;
 	ratio = ds->newidle_success;
-	/* Rare attempts do little harm: one of 1024 more for each 4 ms that 512 took (NI_RATE). */
+	/*
+	 * Rare attempts do little harm: the ratio rises by one of 1024 for each 4 ms that 512
+	 * attempts took (NI_RATE).
+	 */
 	if (policy.ni_rate) {
 		ratio += (now - ds->newidle_stamp) >> 22;
 		if (ratio > 1024)
@@ -33,8 +39,9 @@ static __always_inline void update_newidle_stats(struct domain_state *ds, u32 su
 }
 
 /*
- * Looks in @cpu's domain at @level, as often as that has been of use. *@since: when the last such look ended, or
- * all of this began; what the look took, from then on, is added to *@cost. ns. *@looked becomes true if it looks.
+ * Searches @cpu's domain at @level, as often as such searches have succeeded. *@since is the time when the last
+ * search ended, or when all of this began, ns; the time since then is added to *@cost. *@looked becomes true if it
+ * searches.
  */
 static __always_inline u32 newidle_balance_domain(u32 cpu, u32 level, u64 jiffies, u64 *since, u64 *cost,
 						  bool *balance, bool *looked)
@@ -50,7 +57,7 @@ static __always_inline u32 newidle_balance_domain(u32 cpu, u32 level, u64 jiffie
 			update_newidle_stats(ds, 0, *since);
 			return 0;
 		}
-		/* Each executed search counts for this many. */
+		/* Each executed search counts as this many. */
 		weight = (1024 + weight / 2) / weight;
 	}
 	*looked = true;

@@ -19,7 +19,7 @@
 
 /* The pending work for idle CPUs, besides balancing. */
 struct nohz_update {
-	/* They have averages that still decay. The time of the next update, jiffies. */
+	/* Idle CPUs have averages that still decay; and the time of the next update, jiffies. */
 	bool has_blocked;
 	u64 next_blocked;
 	/* Another CPU has become idle, and must count in nohz.next_balance. */
@@ -69,7 +69,7 @@ static __always_inline bool periodic_balance(u32 cpu, enum balance_idle idle, u6
 	return true;
 }
 
-/* Is a CPU without a tick idle that should take the work of @cpu? */
+/* Is there an idle CPU without a tick that should take the work of @cpu? */
 __noinline bool preferred_cpu_idles(u32 cpu)
 {
 	forget_origin(cpu);
@@ -134,7 +134,7 @@ __noinline s32 find_new_ilb(void)
 }
 
 /*
- * The tick of @cpu: if there is a reason, an idle CPU has to serve all idle CPUs (@flags of
+ * At a tick of @cpu: if there is a reason, makes an idle CPU serve all idle CPUs (@flags of
  * nohz_idle_balance()).
  */
 static __always_inline void nohz_balancer_kick(u32 cpu, u64 jiffies)
@@ -166,7 +166,7 @@ static __always_inline void nohz_balancer_kick(u32 cpu, u64 jiffies)
 	kick_cpu(ilb, SCX_KICK_IDLE);
 }
 
-/* Updates the averages of idle @cpu, once per tick. Do any still decay? */
+/* Updates the averages of idle @cpu, once per tick. Returns whether any of them still decay. */
 __noinline bool update_nohz_stats(u32 cpu, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -181,9 +181,9 @@ __noinline bool update_nohz_stats(u32 cpu, u64 now)
 }
 
 /*
- * The work of an idle CPU for all idle CPUs, itself last, as long as it has nothing to run. @flags:
- * NOHZ_STATS_KICK, their averages; NOHZ_BALANCE_KICK, their balancing; NOHZ_NEXT_KICK, their due
- * times.
+ * The work that an idle CPU does for all idle CPUs, itself last, as long as it has nothing to run.
+ * @flags: NOHZ_STATS_KICK, their averages; NOHZ_BALANCE_KICK, their balancing; NOHZ_NEXT_KICK,
+ * their due times.
  */
 __noinline bool nohz_idle_balance(u32 this_cpu, u32 flags, u64 now)
 {
@@ -225,7 +225,7 @@ __noinline bool nohz_idle_balance(u32 this_cpu, u32 flags, u64 now)
 	return true;
 }
 
-/* In ops.dispatch(): answers nohz_balancer_kick(). */
+/* Called in ops.dispatch(); answers nohz_balancer_kick(). */
 static __always_inline void nohz_answer_kick(u32 cpu, u64 now)
 {
 	u32 flags = __sync_fetch_and_and(&rq_of(cpu)->nohz_kick, 0);

@@ -94,12 +94,12 @@ static __always_inline bool update_sd_pick_busiest(const struct balance_env *env
 	if (env_domain(env)->flags & SD_ASYM_CPUCAPACITY) {
 		u32 dst_capacity = power_of(env->dst_cpu);
 
-		/* This CPU should not take a misfit task that does not fit here either, */
+		/* This CPU should not take a misfit task that does not fit here either. */
 		if (sgs->type == GROUP_MISFIT_TASK &&
 		    (!env->dst_core_idle || !capacity_greater(dst_capacity, group_state_at(group)->max_capacity) ||
 		     env->local.type != GROUP_HAS_SPARE))
 			return false;
-		/* nor a task that could run faster where it is. */
+		/* Nor should it take a task that could run faster where it is. */
 		if (sgs->type <= GROUP_FULLY_BUSY &&
 		    capacity_greater(group_state_at(group)->min_capacity, dst_capacity))
 			return false;
@@ -139,8 +139,8 @@ static __always_inline bool update_sd_pick_busiest(const struct balance_env *env
 }
 
 /*
- * How many CPUs a wakeup may search for an idle one: fewer, the more of the cache is in use
- * (update_idle_cpu_scan()).
+ * The number of CPUs that a wakeup may search for an idle one. It falls as more of the cache's CPUs
+ * are in use (update_idle_cpu_scan()).
  */
 static __always_inline void update_idle_cpu_scan(const struct balance_env *env)
 {

@@ -103,7 +103,7 @@ static __always_inline bool end_delay(u32 cpu, u32 nr, s32 pid)
 
 /*
  * Updates the averages of @se, which sleeps, to the end of its delay, or to @now of its runqueue's
- * clock_pelt if it is still delayed: for that time it was load, though not runnable
+ * clock_pelt if it is still delayed: for that time it counted as load, though not as runnable
  * (se_runnable()). The kernel does so when it finally dequeues the task.
  */
 static __always_inline void update_delayed_load_avg(struct fair_entity *se, u64 now)

@@ -23,7 +23,7 @@ static __always_inline u64 slice_of(const struct task_struct *p)
 
 /*
  * V, rounded down. The sums are relative to rq->zero_vruntime, the last V, so that they are small.
- * Consists of two words, which other CPUs may be changing: then it returns the last value.
+ * It is computed from two words. If other CPUs are changing them, this returns the last value.
  */
 static __always_inline u64 peek_vruntime(const struct fair_rq *rq)
 {
@@ -40,13 +40,13 @@ static __always_inline u64 peek_vruntime(const struct fair_rq *rq)
 	return zero + (u64)key / weight;
 }
 
-/* The same, and stores it. */
+/* Computes the same value and stores it. */
 static __always_inline u64 avg_vruntime(struct fair_rq *rq)
 {
 	return rq->zero_vruntime = peek_vruntime(rq);
 }
 
-/* Has a task with @vruntime had no more than its share, if the average is @avg? */
+/* Is a task with @vruntime eligible (it has had no more than its share), if the average is @avg? */
 static __always_inline bool eligible(u64 avg, u64 vruntime)
 {
 	return (s64)(vruntime - avg) <= 0;
@@ -135,8 +135,8 @@ static __always_inline bool is_protected(const struct running *curr)
 }
 
 /*
- * @curr of @rq continues although another task has arrived: for at most one slice of the shortest
- * (update_protect_slice()).
+ * @curr of @rq continues although another task has arrived, for at most one slice of the task with
+ * the shortest slice (update_protect_slice()).
  */
 static __always_inline void shorten_protection(struct fair_rq *rq, struct running *curr)
 {
@@ -275,7 +275,8 @@ static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 
 	bpf_spin_unlock(&se->lock);
 }
 
-/* @se is no longer runnable; @sleeps: it only sleeps. With more than its share it still counts. */
+/* @se is no longer runnable; with @sleeps it only goes to sleep. If it has had more than its share, it still
+ * counts. */
 static __always_inline void dequeue_entity(struct fair_entity *se, bool sleeps, u64 now)
 {
 	struct fair_rq *rq = rq_of(se->cpu);
@@ -332,7 +333,7 @@ static __noinline void reweight_entity(struct task_struct *p, struct fair_entity
 	u64 avg = peek_vruntime(rq);
 	bool on_rq;
 
-	/* A delayed sleeper leaves at once. */
+	/* A delayed sleeper is dequeued at once. */
 	if (se->delayed && end_delay(se->cpu, se->delayed_slot, se->pid))
 		se->delayed = false;
 	bpf_spin_lock(&se->lock);
@@ -370,9 +371,9 @@ static __always_inline void note_first(u64 *first, u64 at)
 }
 
 /*
- * The sleepers of @cpu that would be picked no longer count: those that are eligible with the
- * average at @avg and come before the deadline @best (~0: there is no other task); all of them, if
- * there is no other task. True if there were any.
+ * Dequeues the sleepers of @cpu that would be picked: those that are eligible with the average at
+ * @avg and have an earlier deadline than @best. If there is no other task (@best is ~0), dequeues
+ * all of them. True if there were any.
  */
 __noinline bool dequeue_delayed(u32 cpu, u64 avg, u64 best)
 {
@@ -447,7 +448,7 @@ static __always_inline bool wakeup_is_best(struct fair_rq *rq, const struct fair
 	}
 	/* A task with a shorter request need not wait for the end of the slice. */
 	if (se->slice < curr->slice) {
-		/* In Linux 6.12 only if it would be first without that (do_preempt_short()). */
+		/* Linux 6.12 preempts only if the task would be first without that (do_preempt_short()). */
 		if (policy.min_slice_protection)
 			return true;
 		if (time_before(se->deadline, curr->deadline) || !eligible(avg, curr->vruntime))

@@ -15,7 +15,7 @@
 #include "../../../timers.bpf.h"
 #include "eevdf.h"
 
-/* As in hrtick_start(): a shorter time makes no sense. */
+/* hrtick_start() has the same bound: a shorter time makes no sense. */
 #define HRTICK_LEAST_NS 10000
 
 /* fair_rq::hrtick_at: another CPU has requested it. */
@@ -62,8 +62,8 @@ static __always_inline void hrtick_answer(u32 cpu, u64 now)
 }
 
 /*
- * Has @rq's CPU been interrupted for the timer alone? In the kernel that interrupt sets the timer and nothing else
- * (__hrtick_start()), and the task runs on, whichever task would be picked.
+ * Has @rq's CPU been interrupted only to set the timer? In the kernel that interrupt does nothing else
+ * (__hrtick_start()), and the task continues whichever task would be picked.
  */
 static __always_inline bool hrtick_asked_alone(const struct fair_rq *rq)
 {
@@ -71,7 +71,7 @@ static __always_inline bool hrtick_asked_alone(const struct fair_rq *rq)
 	       !rq->active_balance && !rq->nohz_kick;
 }
 
-/* A task has arrived on @cpu, perhaps the first with which the running task has to share. */
+/* A task has arrived on @cpu. It may be the first with which the running task has to share the CPU. */
 static __always_inline void hrtick_update(u32 cpu)
 {
 	struct fair_rq *rq = rq_of(cpu);

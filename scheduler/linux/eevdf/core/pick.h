@@ -3,10 +3,10 @@
  * Which task runs next: the eligible one with the earliest deadline.
  *
  * The kernel has all waiting tasks in one tree, ordered by deadline, with the smallest vruntime of
- * each subtree. Here a CPU has two dispatch queues, and nothing is searched: tasks found eligible,
- * ordered by deadline, and the others, ordered by vruntime. As V grows, the first of the others
- * become eligible, and each is moved once, when a task is picked. V rarely falls, which can make
- * tasks ineligible again; a picked task is therefore checked again.
+ * each subtree. Here a CPU has two dispatch queues, so that no search is needed: one of tasks found
+ * eligible, ordered by deadline, and one of the others, ordered by vruntime. As V grows, the first
+ * of the others become eligible, and each is moved once, when a task is picked. V rarely falls,
+ * which can make tasks ineligible again; a picked task is therefore checked again.
  */
 #ifndef __EQUIPOISE_PICK_H
 #define __EQUIPOISE_PICK_H
@@ -25,8 +25,8 @@ static __always_inline u64 ineligible_dsq(u32 cpu)
 }
 
 /*
- * Does @se belong in the queue of the eligible, with the average of @rq at @avg? The runqueue
- * already counts it.
+ * Does @se, which the runqueue already counts, belong in the queue of eligible tasks if the average
+ * of @rq is @avg?
  */
 static __always_inline bool goes_to_eligible(struct fair_rq *rq, const struct fair_entity *se, u64 avg)
 {
@@ -38,7 +38,7 @@ static __always_inline bool goes_to_eligible(struct fair_rq *rq, const struct fa
 	return false;
 }
 
-/* In ops.enqueue(): @p waits on @cpu. */
+/* Called in ops.enqueue(): @p waits on @cpu. */
 static __always_inline void queue_task(struct task_struct *p, const struct fair_entity *se, u32 cpu, u64 enq_flags)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -145,7 +145,10 @@ static __always_inline bool prev_is_best(u32 cpu, struct task_struct *prev)
 	return prev_eligible && time_before(rq->curr.deadline, rq->first_deadline);
 }
 
-/* Starts the task next on @cpu that has preempted for its shorter slice, if it is eligible (PICK_BUDDY). */
+/*
+ * Starts, as the next task on @cpu, the one that has preempted for its shorter slice, if it is eligible
+ * (PICK_BUDDY).
+ */
 __noinline bool pick_buddy(u32 cpu)
 {
 	forget_origin(cpu);
@@ -181,7 +184,7 @@ static __always_inline void pick_next_entity(u32 cpu, struct task_struct *prev, 
 	if (rq->buddy && pick_buddy(cpu))
 		return;
 	if (!prev_is_best(cpu, prev)) {
-		/* The others' queue only if rounding has left no eligible task. */
+		/* The other queue is needed only if rounding has left no eligible task. */
 		if (scx_bpf_dsq_move_to_local(eligible_dsq(cpu), 0)) {
 			rq->first_deadline = rq->second_deadline;
 			return;

@@ -18,7 +18,7 @@
 
 /* The running task: the fields that the tick and a waker need without looking it up. */
 struct running {
-	/* 0 if no task of ours runs: idle, or a higher class has the CPU. */
+	/* 0 if no task of ours runs, because the CPU is idle or a higher class has it. */
 	s32 pid;
 	u32 policy;
 	u32 weight;
@@ -27,9 +27,9 @@ struct running {
 	u64 slice;
 	u64 vruntime;
 	u64 deadline;
-	/* vruntime is charged up to here, ns of clock_task. */
+	/* The time up to which vruntime is charged, ns of clock_task. */
 	u64 exec_start;
-	/* Up to this vruntime no task with an earlier deadline preempts it (RUN_TO_PARITY). */
+	/* Until it reaches this vruntime, no task with an earlier deadline preempts it (RUN_TO_PARITY). */
 	u64 vprot;
 };
 
@@ -75,7 +75,7 @@ struct fair_rq {
 	 */
 	u64 weighted_vruntime;
 	u64 load_weight;
-	/* Changes of these two by balancing CPUs: begun and done. */
+	/* How many changes of these two balancing CPUs have begun, and how many they have completed. */
 	u32 moves_begun;
 	u32 moves_done;
 	/* The weighted average of vruntime (V) at the last look. */
@@ -156,7 +156,7 @@ struct fair_rq {
 	u32 push_cpu;
 	/* Requested work for all idle CPUs: NOHZ_*_KICK. */
 	u32 nohz_kick;
-	/* It is idle and has averages that still decay; the time of their last update, jiffies. */
+	/* Whether the CPU is idle and has averages that still decay; and the time of their last update, jiffies. */
 	bool has_blocked_load;
 	u64 last_blocked_load_update;
 	/* The running task, if it is to move to exec_cpu because it starts another program. */
@@ -219,7 +219,7 @@ static __always_inline struct domain_state *domain_state_of(u32 cpu, u32 level)
 	return &rq_of(cpu)->sd[level & (MAX_LEVELS - 1)];
 }
 
-/* Idle, and no task is on its way. */
+/* Is the CPU idle, with no task on its way? */
 static __always_inline bool idle_cpu(u32 cpu)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -227,7 +227,7 @@ static __always_inline bool idle_cpu(u32 cpu)
 	return rq->idle && !READ_ONCE(rq->nr_running);
 }
 
-/* Has it only SCHED_IDLE tasks, which any other task may preempt at any time? */
+/* Does it have only SCHED_IDLE tasks, which any other task may preempt at any time? */
 static __always_inline bool sched_idle_cpu(u32 cpu)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -254,7 +254,7 @@ static __always_inline u32 balanced_nr_running(u32 cpu)
 	return policy.balance_delayed ? rq->nr_running : rq->nr_running - rq->nr_delayed;
 }
 
-/* Without branches, each of which the verifier would follow with an index of its own. */
+/* There are no branches here, because the verifier would follow each of them with an index of its own. */
 static __always_inline u32 slice_class(u64 slice)
 {
 	u64 class = 0;

@@ -19,7 +19,7 @@ struct fair_entity {
 	u64 vruntime;
 	/* The vruntime by which it should have received its slice. */
 	u64 deadline;
-	/* Its request, ns; and whether that is its own slice. */
+	/* The slice that it requests, ns; and whether that is one of its own. */
 	u64 slice;
 	bool custom_slice;
 	/* Its lag when it last stopped being runnable, in vruntime: how far it was below the average. */
@@ -53,8 +53,8 @@ struct fair_entity {
 	/* Utilization at the end of its last activations, of 1024, slow to fall. */
 	u32 util_est;
 	/*
-	 * The task it woke last, how often that has changed lately, and since when, jiffies
-	 * (wake_wide()).
+	 * The task that it woke last, how often that has changed lately, and the start of that
+	 * count, jiffies (wake_wide()).
 	 */
 	s32 last_wakee;
 	u32 wakee_flips;
@@ -118,7 +118,7 @@ static __always_inline bool sched_energy_enabled(void)
 	return machine.nr_energy_domains && policy.frequency;
 }
 
-/* The same, while no CPU is overutilized? */
+/* Is placement by energy possible, and no CPU overutilized? */
 static __always_inline bool energy_aware(void)
 {
 	return sched_energy_enabled() && !READ_ONCE(whole_machine.overutilized);
@@ -195,8 +195,8 @@ static __always_inline void init_entity_util(struct fair_entity *se, u32 cpu)
 
 /*
  * At the end of an activation, updates the estimate of the task's utilization: to its utilization,
- * or by a quarter of the difference if that was less (util_est_update()). Not if the task had to
- * wait for the CPU, which hides its demand.
+ * or by a quarter of the difference if that was less (util_est_update()). The estimate stays if the
+ * task had to wait for the CPU, which hides its demand.
  */
 static __always_inline void update_util_est(struct fair_entity *se)
 {

@@ -82,7 +82,7 @@ __noinline s32 select_idle_cpu(struct task_struct *p __arg_trusted, u32 target, 
 	s32 nr = llc->nr_idle_scan, found = -1;
 	int i;
 
-	/* A cache whose CPUs are this busy rarely has an idle one. */
+	/* A cache whose CPUs are this busy rarely has an idle CPU. */
 	if (!nr)
 		return -1;
 	bpf_for(i, 1, weight + 1) {

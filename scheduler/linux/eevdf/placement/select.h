@@ -38,7 +38,7 @@ __noinline s32 select_wake_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu
 
 	if (!se)
 		return prev_cpu;
-	/* In the kernel it is still queued there. */
+	/* In the kernel the task is still queued there. */
 	if (still_delayed(se) && (s32)se->cpu == prev_cpu) {
 		explain(keeps_place, p->pid, prev_cpu);
 		return prev_cpu;

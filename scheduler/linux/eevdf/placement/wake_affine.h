@@ -10,7 +10,7 @@
 #define PF_EXITING 0x00000004
 #endif
 
-/* @waker wakes @pid: does it wake many tasks in turn? */
+/* @waker wakes @pid. Records whether it wakes many tasks in turn. */
 static __always_inline void record_wakee(struct fair_entity *waker, s32 pid, u64 jiffies)
 {
 	if (time_after(jiffies, waker->wakee_flip_decay + jiffies_per_sec())) {
@@ -59,8 +59,8 @@ static __always_inline bool wake_wide(const struct fair_entity *waker, const str
 }
 
 /*
- * By idleness. An idle CPU wakes in an interrupt, which is no reason to leave one's cache. -1: no
- * answer.
+ * The choice by idleness; -1 if it decides nothing. An idle CPU wakes tasks in an interrupt, which
+ * is no reason for a task to leave its cache.
  */
 static __always_inline s32 wake_affine_idle(u32 this_cpu, u32 prev_cpu, bool sync)
 {
@@ -72,8 +72,9 @@ static __always_inline s32 wake_affine_idle(u32 this_cpu, u32 prev_cpu, bool syn
 }
 
 /*
- * By load: does a task of @task_load make this CPU less busy than its last one, relative to their
- * capacities? A waker that is about to sleep (@sync), of @current_load, does not count.
+ * The choice by load: with a task of @task_load, would this CPU be less busy than the task's last
+ * one, relative to their capacities? A waker that is about to sleep (@sync), of @current_load, does
+ * not count.
  */
 static __always_inline bool wake_affine_weight(u32 this_cpu, u32 prev_cpu, u32 imbalance_pct, s64 task_load,
 					       s64 current_load, bool sync)

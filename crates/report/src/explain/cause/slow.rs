@@ -7,12 +7,12 @@ use crate::explain::page::{seconds, shown};
 use crate::explain::response::{Lost, Ran, Response};
 use machine::Machine;
 
-/// The description of a CPU is reported as wrong if it makes the CPU at least this much faster,
-/// relative to another CPU, than it is: `DECLARED / ACTUAL`.
+/// The description of a CPU is reported as wrong if, relative to another CPU, it overstates the
+/// speed by at least this factor: `DECLARED / ACTUAL`.
 const WRONG: (u64, u64) = (3, 2);
 
-/// The cause of `response`'s loss by running slowly; `chain` has the events of that time. The
-/// scheduler `reports` its decisions or does not.
+/// The cause of the time that `response` lost by running slowly. `chain` has the events of that
+/// time; `reports` tells whether the scheduler reports its decisions.
 pub fn slow(machine: &Machine, response: &Response, chain: &Chain, reports: bool) -> Cause {
     let facts = Facts::new(machine, chain, reports);
     let loss = format!(
@@ -91,7 +91,7 @@ fn kind(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
             .decided(placed)
             .better(other);
     }
-    // Long enough to do a tenth of its work.
+    // This is long enough to do a tenth of its work.
     let idled = facts.idled(ran.ns.min(ns) / 10, |other| may.contains(&other));
     let gain = |idled: &&&Idled| {
         (
@@ -152,7 +152,7 @@ fn fast_busy(facts: &Facts<'_>, cpu: usize, may: &[usize]) -> Reason {
     Reason::new(Kind::FastCpusBusy, Some(cpu), text).decided(facts.placed(cpu))
 }
 
-/// Does the machine's description rate `cpu` much higher, compared with `other`, than it is?
+/// Does the machine's description overrate `cpu` by much, compared with `other`?
 fn is_overrated(facts: &Facts<'_>, cpu: usize, other: usize) -> bool {
     let declared = |cpu: usize| u64::from(facts.machine.cpus[cpu].capacity);
     let actual = |cpu: usize| u64::from(speed(facts.machine, cpu));

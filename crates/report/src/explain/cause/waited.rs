@@ -10,7 +10,7 @@ use machine::Machine;
 use policy::About;
 use std::collections::BTreeMap;
 
-/// The cause of `chain`'s wait under a scheduler that `reports` its decisions or does not.
+/// The cause of `chain`'s wait; `reports` tells whether the scheduler reports its decisions.
 pub fn waited(machine: &Machine, chain: &Chain, reports: bool) -> Cause {
     let facts = Facts::new(machine, chain, reports);
     let loss = format!(
@@ -30,7 +30,7 @@ fn reason(facts: &Facts<'_>) -> Reason {
     let others = facts.idled(half, |idle| {
         Some(idle) != cpu && facts.allowed.contains(idle)
     });
-    // One of the waiting thread's own node first, then the one that idled longest.
+    // A CPU of the waiting thread's own node comes first, then the one that idled longest.
     let near = |idled: &&&Idled| cpu.is_none_or(|cpu| facts.same_node(cpu, idled.cpu));
     let better = others.iter().find(near).or(others.first()).copied();
     throttled(facts)
@@ -59,7 +59,7 @@ fn awaited(facts: &Facts<'_>) -> Option<usize> {
         })
 }
 
-/// Its control group may not run.
+/// Its control group was not allowed to run.
 fn throttled(facts: &Facts<'_>) -> Option<Reason> {
     let held = facts
         .decisions()
@@ -68,7 +68,7 @@ fn throttled(facts: &Facts<'_>) -> Option<Reason> {
     Some(reason.decided(Some(held)))
 }
 
-/// The CPU that it waited for was idle itself.
+/// The CPU that it waited for was idle.
 fn idle_cpu(facts: &Facts<'_>, cpu: usize, better: Option<&Idled>) -> Option<Reason> {
     let ns = facts.chain.wait.ns();
     let idled = facts.chain.idled.iter().find(|idled| idled.cpu == cpu)?;
@@ -138,7 +138,7 @@ fn real_time(
     Some(reason)
 }
 
-/// It may use few CPUs, which are busy; the others idle.
+/// It may use only a few CPUs, which are busy while the others idle.
 fn affinity(
     facts: &Facts<'_>,
     cpu: usize,
@@ -182,7 +182,7 @@ fn waker_ran<'a>(facts: &Facts<'a>, ahead: &'a [Share]) -> Option<&'a Share> {
         .find(|share| share.name == by && share.ns >= half)
 }
 
-/// How many others waited, too.
+/// The number of other threads that also waited.
 fn crowd(facts: &Facts<'_>) -> Option<String> {
     match facts.chain.beside.waited.len() {
         0 => None,
@@ -222,14 +222,14 @@ fn idle_elsewhere(
         (Some(cpu), placed, _) if waker_ran(facts, ahead).is_some() => {
             let waker = waker_ran(facts, ahead).map_or("", |waker| waker.name.as_str());
             let text = format!(
-                "it was placed on CPU {cpu}, where {waker} woke it up and went on running, while CPU {idle_cpu} {idle}"
+                "it was placed on CPU {cpu}, where {waker} woke it up and continued to run, while CPU {idle_cpu} {idle}"
             );
             Reason::new(Kind::WithWaker, Some(cpu), text)
                 .detail(placed_by(placed))
                 .detail(refused(better))
                 .decided(placed.or(refused_by))
         }
-        // The placement overlooked the idle CPU, and nothing mended that.
+        // The placement overlooked the idle CPU, and no later decision corrected that.
         (Some(cpu), Some(made), _) => {
             let text = format!(
                 "it was placed on the busy CPU {cpu} while CPU {idle_cpu} {idle}: {}",
@@ -318,7 +318,7 @@ fn no_idle(facts: &Facts<'_>) -> String {
     let may = if limited { " that it may use" } else { "" };
     match facts.allowed.count() {
         1 => format!("{} may use no other CPU", facts.chain.wait.name),
-        // Less than a percent.
+        // Less than one per cent.
         all if idle.saturating_mul(100) < facts.chain.wait.ns() => {
             format!("all {all} CPUs{may} were busy")
         }

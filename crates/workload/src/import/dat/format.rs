@@ -33,7 +33,7 @@ enum Kind {
         cpu: Field,
     },
     Pinned([Field; 2]),
-    /// The fields of its object and bytes; and its kind.
+    /// The fields with its object and its bytes; and its kind.
     Moved([Field; 2], Moved),
     Mark(Field),
     /// Its number, and the field of its first arguments.
@@ -52,7 +52,7 @@ struct Letters {
 struct Field {
     offset: usize,
     size: usize,
-    /// It has the place of the text (`__data_loc`).
+    /// Whether it holds the place of the text (`__data_loc`).
     elsewhere: bool,
 }
 
@@ -196,7 +196,7 @@ impl Field {
                 let place = self.int(bytes)? as usize;
                 bytes.get(place & 0xffff..)?.get(..place >> 16 & 0xffff)?
             }
-            // To the end of the event.
+            // The text extends to the end of the event.
             Field { size: 0, .. } => bytes.get(self.offset..)?,
             _ => bytes.get(self.offset..self.offset + self.size)?,
         };

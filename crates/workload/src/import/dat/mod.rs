@@ -15,7 +15,7 @@ use std::collections::BinaryHeap;
 /// The first bytes of the file.
 const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
-/// Is it such a file, by its first bytes `head`?
+/// Is this such a file, judging by its first bytes `head`?
 pub fn is(head: &[u8]) -> bool {
     head.starts_with(MAGIC)
 }
@@ -37,7 +37,7 @@ struct Wrong {
     expected: &'static str,
 }
 
-const TRACE_DAT: &str = "expected a whole trace.dat of trace-cmd or of equipoise record";
+const TRACE_DAT: &str = "expected a complete trace.dat of trace-cmd or equipoise record";
 
 /// The rest of the input.
 struct Input<'a> {
@@ -83,7 +83,7 @@ impl<'a> Input<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Bytes up to a 0.
+    /// The bytes up to a 0.
     fn string(&mut self) -> Result<&'a str, Wrong> {
         let left = &self.bytes[self.at..];
         let end = left.iter().position(|&byte| byte == 0);
@@ -93,7 +93,7 @@ impl<'a> Input<'a> {
         Ok(text)
     }
 
-    /// Bytes preceded by their number.
+    /// The bytes, which their number precedes.
     fn sized(&mut self) -> Result<&'a [u8], Wrong> {
         let size = self.u64()?;
         self.take(usize::try_from(size).unwrap_or(usize::MAX))
@@ -127,12 +127,12 @@ fn read(input: &mut Input<'_>, sink: &mut Sink<'_>) -> Result<(), Wrong> {
         return Err(Wrong {
             at: MAGIC.len(),
             message: format!("version {version} of trace.dat"),
-            expected: "expected version 6, or a trace-cmd of version 3 beside it, whose `trace-cmd convert --file-version 6` makes it of others",
+            expected: "expected version 6; trace-cmd 3 converts other versions with `trace-cmd convert --file-version 6`",
         });
     }
     let [endian, long] = input.array()?;
     if endian != 0 || !matches!(long, 4 | 8) {
-        return Err(input.wrong("of a big-endian machine, or of none"));
+        return Err(input.wrong("from a big-endian machine, or damaged"));
     }
     let page_size = input.u32()? as usize;
     input.expect("header_page")?;
@@ -157,7 +157,7 @@ fn read(input: &mut Input<'_>, sink: &mut Sink<'_>) -> Result<(), Wrong> {
     let begin = input.at;
     let mut heading = input.array::<10>()?;
     if &heading == b"options  \0" {
-        // Until a zero.
+        // Entries until a zero.
         while input.u16()? != 0 {
             let size = input.u32()? as usize;
             input.take(size)?;

@@ -128,7 +128,7 @@ impl<'a> Pages<'a> {
         let first = offset + self.layout.data;
         let last = first + (commit & !(MISSED | MISSED_STORED)) as usize;
         if last > end {
-            return Err(wrong(offset, "a page with more than fits"));
+            return Err(wrong(offset, "a page whose content exceeds its size"));
         }
         self.events = first..last;
         let stored = commit & MISSED_STORED != 0 && last + 8 <= end;

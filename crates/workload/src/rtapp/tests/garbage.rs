@@ -4,7 +4,7 @@ use super::*;
 use crate::fake;
 use proptest::prelude::*;
 
-/// JSON made of the grammar's own words, mostly wrong.
+/// JSON that consists of the grammar's own words and is mostly wrong.
 fn json() -> impl Strategy<Value = String> {
     let key = prop::sample::select(vec![
         "tasks",

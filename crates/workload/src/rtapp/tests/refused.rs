@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The mistakes of a file whose line 2 is `line`, inside `tasks`.
+/// The mistakes in a file whose line 2 is `line`, inside `tasks`.
 #[track_caller]
 fn refused(line: &str, message: &str, expected: &str) {
     let text = format!("{{ \"tasks\": {{\n{line}\n}} }}");

@@ -5,7 +5,7 @@ use crate::SchedPolicy;
 use crate::fake::{self, Kernel};
 use machine::CpuMask;
 
-/// A file of these tasks.
+/// A file with these tasks.
 fn tasks(tasks: &str) -> RtApp {
     parse(&format!("{{ \"tasks\": {{ {tasks} }} }}")).unwrap_or_else(|error| panic!("{error}"))
 }
@@ -19,7 +19,7 @@ fn samples(workload: &RtApp, kernel: &Kernel, name: &str) -> Vec<f64> {
     kernel.recorder.samples(metric).to_vec()
 }
 
-/// When `task` began to run, us.
+/// The times when `task` began to run, us.
 fn runs(kernel: &Kernel, task: &str) -> Vec<u64> {
     let own = kernel.runs.iter().filter(|(name, _)| name == task);
     own.map(|&(_, at)| at / 1000).collect()
@@ -102,7 +102,8 @@ fn runtime_ends_by_the_clock() {
     let workload = tasks(r#" "a": { "loop": 1, "runtime": 1000 } "#);
     let kernel = Kernel::run(&workload, 1);
     assert_eq!(samples(&workload, &kernel, "a/run"), [1024.0]);
-    // Two on one CPU: each is done after 10 ms, not after 10 ms of its own.
+    // With two tasks on one CPU, each finishes 10 ms after it started, not after 10 ms of its own
+    // CPU time.
     let workload = tasks(r#" "a": { "instance": 2, "loop": 1, "runtime": 10000 } "#);
     let kernel = Kernel::run(&workload, 1);
     assert!(samples(&workload, &kernel, "time")[0] < 0.0202);
@@ -244,7 +245,7 @@ fn fair_tasks_have_slices() {
             },
         ]
     );
-    // An event of that name is no setting.
+    // An event with that name is not a setting.
     assert_eq!(of("event"), []);
 }
 
@@ -346,7 +347,7 @@ fn memory_and_io_take_time_that_is_not_run() {
     .unwrap();
     let kernel = Kernel::run(&workload, 1);
     assert_eq!(samples(&workload, &kernel, "a/run"), [100.0]);
-    // 4 MB at 4 bytes a ns, and 20 writes of 1000 bytes at 500 ns.
+    // 4 MB at 4 bytes per ns, and 20 writes of 1000 bytes at 500 ns each.
     assert_eq!(
         samples(&workload, &kernel, "a/period"),
         [1000.0 + 100.0 + 10.0]
@@ -374,14 +375,14 @@ fn missed(workload: &RtApp, kernel: &Kernel) -> Vec<(String, Vec<f64>)> {
 }
 
 #[test]
-fn who_is_woken_has_the_period_of_the_chain_s_first_thread() {
+fn a_woken_thread_has_the_period_of_the_chain_s_first_thread() {
     let workload = tasks(
         r#" "head": { "loop": 4, "run": 1000, "resume": "middle", "timer": { "ref": "t", "period": 10000 } },
             "middle": { "loop": 3, "suspend", "run": 100, "resume": "last" },
             "last": { "loop": 3, "suspend", "run": 9000 } "#,
     );
     let of = |task: &str, shares: &[f64]| (task.to_owned(), shares.to_vec());
-    // The last response has no end: the thread exits.
+    // The last response has no end, because the thread exits.
     assert_eq!(
         missed(&workload, &Kernel::run(&workload, 4)),
         [
@@ -430,8 +431,8 @@ fn a_chain_without_one_period_has_no_deadline() {
     let unpaced = r#" "c": { "loop": 1, "sleep": 1000, "resume": "woken" } "#;
     assert!(!has_deadline(unpaced));
     assert!(!has_deadline(&format!("{}, {unpaced}", paced("a", 1000))));
-    // Of two timers one may wait for the other or not: the distance of wakeups cannot be
-    // determined.
+    // If there are two timers, one may or may not wait for the other, so the interval between
+    // wakeups cannot be determined.
     assert!(!has_deadline(
         r#" "d": { "loop": 1, "resume": "woken", "timer": { "ref": "x", "period": 1000 },
             "timer": { "ref": "y", "period": 1000 } } "#

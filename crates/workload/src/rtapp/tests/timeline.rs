@@ -121,7 +121,7 @@ fn mistakes_are_refused_on_their_line() {
 }
 
 #[test]
-fn what_the_machine_cannot_do_is_refused() {
+fn changes_that_the_machine_does_not_support_are_refused() {
     for (timeline, name, message) in [
         (
             r#"{ "at": 1, "cpus": [8], "online": false }"#,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Linaro's big.LITTLE MP scheduler (CONFIG_SCHED_HMP), as in Linaro's stable kernel (LSK) 3.10. Tasks are
- * moved between fast and slow CPUs by their own tracked load, and no domain is balanced that has both:
+ * Linaro's big.LITTLE MP scheduler (CONFIG_SCHED_HMP), as in Linaro's stable kernel (LSK) 3.10. Tasks are moved
+ * between fast and slow CPUs by their own tracked load, and domains that have both kinds are not balanced:
  *
  *  - A new task starts on a fast CPU, as if it had always been running.
  *  - A task with a load above the up threshold goes to a fast CPU that is idle: when it wakes up, when a
@@ -10,7 +10,7 @@
  *    tasks may be packed: the first CPU takes them until it is full.
  *  - If all fast CPUs are busy, one of them has two tasks and a slow one is idle, the lightest
  *    goes there, provided that it gets less than three quarters of the time that it needs.
- *  - A task that has changed sides does not go the same way again for a while.
+ *  - After a task has changed sides, it may not move in the same direction again for a while.
  */
 #ifndef __EQUIPOISE_HMP_H
 #define __EQUIPOISE_HMP_H
@@ -21,7 +21,7 @@
 #define HMP_MAX_TASKS 5
 /* Packing excludes tasks with more than nine tenths of a CPU's load. */
 #define HMP_LARGE_TASK (NICE_0_LOAD * 90 / 100)
-/* A task that runs for more than this part of its runnable time, of 1024, does not starve. */
+/* A task that runs for more than this part of its runnable time, of 1024, counts as not starved. */
 #define HMP_NOT_STARVING 768
 
 static __always_inline bool hmp_enabled(void)
@@ -70,7 +70,7 @@ static __always_inline void hmp_set_curr(struct fair_rq *rq, const struct fair_e
 	rq->curr.design.hmp.load_avg_ratio = se->design.hmp.load_avg_ratio;
 }
 
-/* A runqueue counts as busy whatever its load. */
+/* A runqueue with tasks counts as busy, however small its load is. */
 static __always_inline bool hmp_busy(u32 cpu)
 {
 	return READ_ONCE(rq_of(cpu)->design.hmp.load_avg_ratio);
@@ -269,7 +269,7 @@ static __always_inline void hmp_init_task(const struct task_struct *p, struct fa
 	se->design.hmp.load_avg_ratio = NICE_0_LOAD - 1;
 }
 
-/* Has slow CPU @cpu a task for an idle fast one? Makes the fast CPU pull it. */
+/* If the slow CPU @cpu has a task for an idle fast one, makes the fast CPU pull it. */
 static __always_inline bool hmp_offer_up(u32 cpu, u64 now)
 {
 	struct candidate *best = &this_candidates()->first;
@@ -287,7 +287,7 @@ static __always_inline bool hmp_offer_up(u32 cpu, u64 now)
 	return true;
 }
 
-/* Has fast CPU @cpu, like all fast CPUs, too many tasks? Moves one to an idle slow CPU. */
+/* If the fast CPU @cpu, like all fast CPUs, has too many tasks, moves one to an idle slow CPU. */
 static __always_inline void hmp_offload_down(u32 cpu, u64 now)
 {
 	struct candidate *best = &this_candidates()->first;
@@ -358,9 +358,9 @@ __noinline bool hmp_idle_pull(u32 this_cpu, u64 now)
 }
 
 /*
- * find_new_ilb(): the idle CPU that balances for the idle CPUs of @call_cpu's kind, or -1. Only if
- * one of them has a task too many; for slow CPUs, where small tasks are packed, only if one without
- * a tick is full, the condition as it was shipped.
+ * find_new_ilb(): the idle CPU that balances for the idle CPUs of @call_cpu's kind, or -1. It
+ * balances only if one of them has a task too many. Among slow CPUs, where small tasks are packed,
+ * it does so only if one without a tick is full, which is the condition as shipped.
  */
 __noinline s32 hmp_find_new_ilb(u32 call_cpu)
 {

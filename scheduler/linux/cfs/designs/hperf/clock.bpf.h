@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Policy hperf's virtual time, one for all CPUs. It is our addition to the posting's fairness, in
- * which swaps by druntime alone make shares equal.
+ * The machine-wide virtual time of policy hperf. It is our addition: in the posting, only swaps by
+ * druntime make shares equal.
  *
  * A vruntime is meaningful on its own runqueue only. With more tasks than CPUs some tasks have a
  * CPU of their own and others share one, and a task that changes CPUs starts with a clean slate. If
- * tasks change places all the time, chance decides how often each comes to a shared CPU. Each
- * task's share of all CPUs is therefore compared with a clock that advances as a task's vruntime
- * would if all CPUs were shared by weight; a task that is behind when it moves gets a head start,
- * within limits.
+ * tasks change places all the time, chance decides how often each comes to a shared CPU. Therefore
+ * each task's share of all CPUs is compared with a clock that advances like the vruntime of a task
+ * if all CPUs were shared by weight. A task that is behind the clock when it moves gets a head
+ * start, within limits.
  *
  * The same holds for druntime. If there are fewer slow CPUs than fast ones, or more, and all are
  * busy, the druntime of every task grows or shrinks with time. A task that began with 0, or slept
- * meanwhile, would have to catch up before it left the fast CPUs, or the slow ones. A new task
+ * meanwhile, would have to catch up before it could leave the fast or the slow CPUs. A new task
  * therefore begins where an equal share would have arrived, and a sleeping task loses and gains
  * nothing.
  */
@@ -35,8 +35,8 @@ struct hperf_clock {
 struct hperf_clock hperf_clock;
 
 /*
- * Advances the clock: since the last update this many CPUs had tasks, with a total of @load. One
- * caller at a time.
+ * Advances the clock, given the number of CPUs that had tasks since the last update and the total
+ * @load of these tasks. Only one caller may do so at a time.
  */
 static __always_inline void update_hperf_clock(u64 nr_fast, u64 nr_slow, u64 load, u64 now)
 {

@@ -11,18 +11,18 @@
  *    there, down or up.
  *  - A task has a druntime. It grows while the task runs on a fast CPU and shrinks while it runs on
  *    a slow one, at the pace of its vruntime: near 0, the task had as much time on both. The task
- *    that leaves a cluster is the one that has been there most: the highest druntime goes down, the
- *    lowest up.
+ *    that leaves a cluster is the one that has spent the most time there: the highest druntime goes
+ *    down, the lowest up.
  *  - If the clusters are in balance, these two change places.
  *  - A fast CPU without work pulls from the slow ones. A slow one does not pull.
  *  - A waking or new task goes to the CPU with the least load.
  *
- * Ours, not the posting's:
+ * These rules are ours, not the posting's:
  *
- *  - A task that had less than others, over all CPUs, comes first where it moves to (hperf_clock,
- *    clock.bpf.h).
+ *  - A task that has received less than others, over all CPUs, comes first on the CPU to which it
+ *    moves (hperf_clock, clock.bpf.h).
  *  - A new task, or one that slept, begins with a neutral druntime (clock.bpf.h).
- *  - A slow CPU's tick wakes a sleeping fast one, if that may have a task of it (hperf_tick()).
+ *  - A slow CPU's tick wakes an idle fast CPU that may run one of its tasks (hperf_tick()).
  */
 #ifndef __EQUIPOISE_HPERF_H
 #define __EQUIPOISE_HPERF_H
@@ -30,7 +30,7 @@
 #include "../candidate.bpf.h"
 #include "clock.bpf.h"
 
-/* How many waiting tasks of a runqueue are considered. */
+/* The number of waiting tasks of a runqueue that are considered. */
 #define HPERF_MAX_TASKS 32
 
 /* One cluster's state. */
@@ -84,7 +84,7 @@ static __always_inline void hperf_enqueue_entity(struct fair_entity *se)
 	hse->clock_druntime = hperf_clock.druntime;
 }
 
-/* A task that had less than others, over all CPUs, comes first where it moves to. */
+/* A task that has received less than others, over all CPUs, comes first on the CPU to which it moves. */
 static __always_inline bool hperf_place_migrated(struct fair_entity *se, u32 cpu)
 {
 	if (!hperf_enabled())
@@ -194,8 +194,8 @@ static __always_inline enum hperf_imbalance is_hmp_imbalance(const struct hperf_
 }
 
 /*
- * The task of @group that has been there most and may use @dst_cpu, except on CPUs that have been
- * asked for a task.
+ * The task of @group that has spent the most time there and may use @dst_cpu. CPUs that have
+ * already been asked for a task are skipped.
  */
 __noinline bool hperf_pick(struct candidate *best __arg_nonnull, u32 group, u32 dst_cpu, u64 now)
 {
@@ -285,8 +285,8 @@ __noinline bool hperf_balance(u64 now)
 
 /*
  * @this_cpu has nothing to run: if it is fast, it gets from the slow CPUs the task that has been
- * there most and that no other CPU has requested. Always, without waiting for others that search:
- * if both find the same task, one of them cannot move it, and takes the next.
+ * there most and that no other CPU has requested. It always searches, without waiting for other
+ * CPUs that do: if two find the same task, one of them cannot move it and takes the next one.
  */
 __noinline bool hperf_idle_pull(u32 this_cpu, u64 now)
 {
@@ -315,7 +315,7 @@ __noinline bool hperf_idle_pull(u32 this_cpu, u64 now)
 }
 
 /*
- * The tick of a slow CPU: while it has a task, no fast CPU that may have the task should sleep.
+ * At the tick of a slow CPU: while it has a task, no fast CPU that may run the task should be idle.
  * Fast CPUs that ran out of work have pulled; this covers tasks that came later, and were not
  * allowed onto a fast CPU then.
  */
@@ -344,7 +344,7 @@ __noinline bool hperf_tick(u32 cpu, u64 now)
 
 /*
  * The CPU for @p: an idle one, preferably fast, otherwise the one with the least load relative to
- * its capacity. @prev_cpu, its last one, if that is equal.
+ * its capacity. Among equals it is @prev_cpu, its last one.
  */
 __noinline s32 hperf_select_task_rq(struct task_struct *p __arg_trusted, u32 prev_cpu)
 {

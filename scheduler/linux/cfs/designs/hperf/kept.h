@@ -13,7 +13,7 @@ struct hperf_entity {
 };
 
 struct hperf_running {
-	/* Up to exec_start. */
+	/* It counts the time up to exec_start. */
 	s64 druntime;
 	/* Is this a fast CPU? */
 	bool fast;

@@ -66,7 +66,7 @@ static __always_inline bool idle_pull(const struct balance_env *env, u64 weight,
 	return policy.idle_pull && is_idle_balance(env) && weight < nr_running;
 }
 
-/* can_migrate_task(): and does it take a task of any load from it? */
+/* can_migrate_task(): and does it pull tasks of any load from it? */
 static __always_inline bool idle_pull_moves_any(const struct balance_env *env)
 {
 	return policy.idle_pull && is_idle_balance(env);

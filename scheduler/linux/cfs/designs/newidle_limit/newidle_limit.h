@@ -19,9 +19,9 @@ static __always_inline void newidle_limit_init_rq(struct fair_rq *rq)
 }
 
 /*
- * @rq runs out of work at @now: does it do so too often? The average moves by an eighth of the
- * difference, whether or not the CPU then balances. A long time since the last attempt resets it,
- * so that many short intervals are needed to get below the limit.
+ * Has @rq, which runs out of work at @now, done so too often lately? The average interval moves by
+ * an eighth of the difference, whether or not the CPU then balances. A long time since the last
+ * attempt resets it, so that many short intervals are needed to get below the limit.
  */
 static __always_inline bool newidle_limited(struct fair_rq *rq, u64 now)
 {

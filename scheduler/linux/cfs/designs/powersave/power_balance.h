@@ -4,9 +4,9 @@
  * used group in its domain, so that that group can sleep. Patches 14 to 20 of the series that
  * powersave.h names.
  *
- * It is lazy, because tasks that come and go would be packed and spread again and again. It waits
- * until the domain has not been balanced for performance for some time, which perf_lb_record
- * remembers; any overloaded group makes the domain be balanced for performance.
+ * It is lazy, because otherwise tasks that come and go would be packed and spread again and again.
+ * It waits until the domain has not been balanced for performance for some time, which
+ * perf_lb_record records. Any overloaded group causes a balance for performance.
  */
 #ifndef __EQUIPOISE_POWER_BALANCE_H
 #define __EQUIPOISE_POWER_BALANCE_H
@@ -14,7 +14,7 @@
 #include "../../balance/balance_env.bpf.h"
 #include "powersave.h"
 
-/* No balance for performance among the last 32, and at most this many among the last 64. */
+/* Power balance needs no balance for performance among the last 32, and at most this many among the last 64. */
 #define PERF_LB_LATE 0xffffffffULL
 #define PERF_LB_MAX 4
 /* This many of the longest balance intervals without a balance clear the record. */
@@ -73,13 +73,13 @@ static __always_inline void update_power_stats(struct balance_env *env, s32 grou
 	if (!(env->flags & LBF_POWER_BAL) || !sgs->sum_nr_running)
 		return;
 
-	/* Of two equally used groups, the last. Groups are numbered by their first CPU. */
+	/* Among equally used groups, take the last. Groups are numbered by their first CPU. */
 	if (group_util < sds->min_util || (group_util == sds->min_util && group > sds->group_min)) {
 		sds->group_min = group;
 		sds->min_util = group_util;
 		sds->min_load_per_task = sgs->sum_weighted_load / sgs->sum_nr_running;
 	}
-	/* Of two equally used groups, the first. */
+	/* Among equally used groups, take the first. */
 	if (has_room &&
 	    (group_util > sds->leader_util || (group_util == sds->leader_util && group < sds->group_leader))) {
 		sds->group_leader = group;

@@ -15,8 +15,8 @@
 #include "../../core/placement.h"
 
 /*
- * The utilization of one CPU that is never idle. A group is full when all its CPUs are, whatever
- * their cpu_power: tasks that share a core may be slow.
+ * The utilization of one CPU that is never idle. A group is full when none of its CPUs is ever
+ * idle, whatever their cpu_power: tasks that share a core may be slow.
  */
 #define FULL_UTIL SCHED_POWER_SCALE
 
@@ -40,9 +40,10 @@ static __always_inline u64 task_util(const struct fair_entity *se)
 }
 
 /*
- * max_rq_util(): the utilization that @cpu may reach with its tasks: for each its own, as far as
- * other classes leave it, plus their use. On @wakeup, a CPU that is woken in bursts has not yet
- * shown the utilization of its tasks: they count in full.
+ * max_rq_util(): the utilization that @cpu may reach with its tasks. It is the sum of the tasks'
+ * own utilizations, as far as other classes leave room, plus the use by those classes. On @wakeup,
+ * a CPU that is woken in bursts has not yet shown the utilization of its tasks, so they count in
+ * full.
  */
 __noinline u64 max_rq_util(u32 cpu, bool wakeup)
 {
@@ -68,8 +69,8 @@ __noinline u64 group_max_util(u32 group, bool wakeup)
 }
 
 /*
- * The group of @cpu's domain at @level with the least room left, but some. -1 if the domain is too
- * full for another @putil.
+ * The group of @cpu's domain at @level that has the least room left, but not none. -1 if the domain
+ * is too full for another @putil.
  */
 __noinline s32 find_group_leader(u32 cpu, u32 level, u64 putil, bool wakeup)
 {
@@ -151,7 +152,7 @@ __noinline s32 select_power_cpu(struct task_struct *p __arg_trusted, u32 cpu, u3
 	return found;
 }
 
-/* The same in the smallest of @cpu's domains with @sd_flag that has room. */
+/* The same, in the smallest of @cpu's domains with @sd_flag that has room. */
 __noinline s32 select_power_cpu_in(struct task_struct *p __arg_trusted, u32 cpu, u32 sd_flag)
 {
 	s32 found = -1;
