@@ -224,11 +224,11 @@ static __always_inline void place_running(struct task_struct *p, u32 cpu)
 }
 
 /*
- * @p, which is heavy, has used its slice on @cpu, and @first waits there. A heavy task wakes up far behind the clock,
- * so that it comes before lighter tasks that slept, too. But its virtual time passes slowly, so that it would keep the
- * CPU for half a second alongside a task of its own weight. It may therefore come before such a task by two more slices
- * at most, as under EEVDF (entity_lag() of Linux 6.12). On a CPU of less than full speed it stays behind, so that it
- * gets a faster one.
+ * @p, which is heavy, has used its slice on @cpu, and @first waits there. A heavy task wakes up far behind the
+ * clock, so that it comes before lighter tasks that slept, too. But its virtual time passes slowly, so that it
+ * would keep the CPU for half a second alongside a task of its own weight. It may therefore come before such a task
+ * by two more slices at most, as under EEVDF (entity_lag() of Linux 6.12). On a CPU of less than full speed it
+ * stays behind, so that it gets a faster one.
  */
 static __always_inline void bound_lead(struct task_struct *p, u32 cpu, struct first_queue first)
 {

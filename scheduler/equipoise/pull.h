@@ -103,7 +103,8 @@ __noinline bool has_for(u32 cluster, u32 to)
  */
 #define IDLE_TRIED 4
 
-/* An idle CPU of @other that may run a task waiting in @cluster; -1 if @cpu finds none among those that it tries. */
+/* An idle CPU of @other that may run a task waiting in @cluster; -1 if @cpu finds none among those that it tries.
+ */
 __noinline s32 idle_taker(u32 cpu, u32 cluster, u32 other)
 {
 	struct cpu_state *this = cpu_at(cpu);

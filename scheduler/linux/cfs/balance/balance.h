@@ -213,8 +213,8 @@ static __always_inline u32 balance_domain(u32 dst_cpu, u32 level, enum balance_i
 		if (src < 0)
 			goto out_balanced;
 		/*
-		 * Set even if the queue has only one task, because need_active_balance() reads it: Linux 3.9 leaves it
-		 * at CPU 0.
+		 * Set even if the queue has only one task, because need_active_balance() reads it: Linux 3.9 leaves
+		 * it at CPU 0.
 		 */
 		env->src_cpu = src;
 		hook_pulls(env);
