@@ -216,7 +216,7 @@ mod tests {
         let warning = decider("intel_pstate", "powersave", Some("100")).warning();
         assert_eq!(
             warning.as_deref(),
-            Some("energy_performance_preference is 100: balance_performance is taken")
+            Some("energy_performance_preference is 100; balance_performance is used")
         );
     }
 

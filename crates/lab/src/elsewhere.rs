@@ -322,7 +322,7 @@ mod tests {
         let killed = ExitStatus::from_raw(libc::SIGKILL);
         assert!(why(128 + libc::SIGSYS, "").contains("a system call"));
         let no_memory = "memory allocation of 9 bytes failed";
-        assert!(why(128 + libc::SIGABRT, no_memory).contains("more memory"));
+        assert!(why(128 + libc::SIGABRT, no_memory).contains("8 GiB of memory"));
         assert!(why(code_of(killed), "").contains("was killed"));
         assert!(
             why(code_of(ExitStatus::from_raw(7 << 8)), "what")

@@ -481,7 +481,7 @@ mod tests {
             ),
             (
                 "__attribute__((tls_model(\"initial-exec\"))) __thread u64 mine;\nu64 f(void) { return mine++; }",
-                "variables of each thread",
+                "thread-local variables",
             ),
         ] {
             let refused = compile(&format!("{MINIMAL}{text}\n")).unwrap_err();

@@ -742,8 +742,8 @@ mod tests {
         assert!((makespan[0] - 0.004).abs() < 1e-4, "{makespan:?}");
 
         for (wrong, says) in [
-            (&[Lock(1), Unlock(1)][..], "mutex 1, which is not there"),
-            (&[Lock(0), Lock(0)], "takes mutex 0, which it has"),
+            (&[Lock(1), Unlock(1)][..], "mutex 1, which does not exist"),
+            (&[Lock(0), Lock(0)], "takes mutex 0, which it already holds"),
             (&[Unlock(0)], "releases mutex 0, which it does not hold"),
             (&[Lock(0)], "never releases a mutex"),
         ] {

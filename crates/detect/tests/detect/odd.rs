@@ -71,7 +71,7 @@ fn measures_that_contradict_each_other_are_named() {
         ["core-1024 1024: 0-1", "core-800 800: 2-3"]
     );
     assert!(
-        warnings[0].contains("CPU 0 is faster than CPU 2 by cpu_capacity, and slower by"),
+        warnings[0].contains("CPU 0 is faster than CPU 2 by cpu_capacity and slower by"),
         "{warnings:?}"
     );
 }

@@ -344,7 +344,7 @@ fn with_equipoise_in_60_lines() {
     for expected in [
         "Waking or new tasks that got an idle CPU",
         "1030.0",
-        "select_cpu(), 410 ns a call, 0.05 % of a CPU",
+        "select_cpu(), 410 ns per call, 0.05 % of a CPU",
         "3.12 W",
     ] {
         assert!(screen.contains(expected), "{expected}: {screen}");

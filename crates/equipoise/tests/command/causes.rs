@@ -152,7 +152,7 @@ SCX_OPS_DEFINE(sticky_ops, .select_cpu = (void *)sticky_select_cpu, .enqueue = (
 fn sync_wakeup_onto_a_busy_cpu() {
     let case = Case::of_load("smp-2", PRODUCER, "eevdf", "consumer").under(STICKY);
     let words = [
-        "producer woke it up and went on running",
+        "producer woke it up and continued to run",
         "CPU 0 idled for all of it",
     ];
     case.is("with_waker", None, &words);

@@ -352,7 +352,7 @@ fn schedulers_that_linux_refuses_are_refused() {
     refused(
         &none.replace(" SEC(\"license\")", ""),
         &[],
-        &["a.bpf.c: no licence"],
+        &["a.bpf.c: it has no licence"],
     );
     refused(&fifo("a-b", "GPL", ""), &[], &["ops.name `a-b` has `-`"]);
     refused(&fifo("", "GPL", ""), &[], &["ops.name is empty"]);

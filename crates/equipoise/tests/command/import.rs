@@ -340,7 +340,7 @@ fn bad_input_is_one_message() {
     for (args, says) in [
         (
             vec![wrong.to_str().unwrap()],
-            "wrong.txt:2: `what is this` is no line",
+            "wrong.txt:2: `what is this` is not a line",
         ),
         (vec!["no/such.txt"], "no/such.txt"),
         (

@@ -159,7 +159,7 @@ fn the_compiler_writes_no_more_than_there_is_room_for() {
     Scheduler::new("u64 large[1 << 28] = { 1 };", "sink = large[one];").fails(
         2,
         &[
-            "faulty.bpf.c: has the compiler write more than 256 MiB",
+            "faulty.bpf.c: the compiler writes more than 256 MiB",
             "expected less, or maps",
         ],
     );

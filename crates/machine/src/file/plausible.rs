@@ -142,7 +142,7 @@ cpus = "2-3"
 
     #[test]
     fn a_capacity_ten_times_off_its_speed_is_an_error() {
-        for (capacity, off) in [("5_120", "10.0 times"), ("51", "10.0 times")] {
+        for (capacity, off) in [("5_120", "a factor of 10.0"), ("51", "a factor of 10.0")] {
             let text = HYBRID.replace("capacity = 512", &format!("capacity = {capacity}"));
             let error = Machine::parse("f.toml", &text).unwrap_err();
             assert!(
@@ -164,7 +164,7 @@ cpus = "2-3"
                 .is_empty()
         );
         for (from, to, line, says) in [
-            ("capacity = 512", "capacity = 200", 18, "2.6 times off"),
+            ("capacity = 512", "capacity = 200", 18, "a factor of 2.6"),
             (
                 "ipi_near_ns = 500",
                 "ipi_near_ns = 5_000",

@@ -383,7 +383,7 @@ lock_ns = 70
         for (distances, from, to, says) in [
             ("[[10]]", "", "", "for each of 2 packages"),
             ("[[10, 14], [14]]", "", "", "for each of 2 packages"),
-            ("[[10, 14], [15, 10]]", "", "", "same both ways"),
+            ("[[10, 14], [15, 10]]", "", "", "in both directions"),
             ("[[11, 14], [14, 10]]", "", "", "expected 10"),
             ("[[10, 10], [10, 10]]", "", "", "11 to 254"),
             (

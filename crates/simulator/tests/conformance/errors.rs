@@ -373,7 +373,7 @@ fn a_run_that_takes_too_long_is_cut_off() {
     });
     assert_eq!(
         error.to_string(),
-        "not done after 100000000000 ns of simulated time"
+        "not finished after 100000000000 ns of simulated time"
     );
 }
 

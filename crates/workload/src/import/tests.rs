@@ -133,13 +133,13 @@ fn a_file_that_is_no_trace_is_one_message_with_its_line() {
     for (text, says) in [
         (
             "# tracer: nop\nhello world\n".to_owned(),
-            "t.txt:2: `hello world` is no line",
+            "t.txt:2: `hello world` is not a line",
         ),
         (
             story() + "b-11 [000] d..2. 0.9: sched_switch: prev_comm=b pre",
             "t.txt:8: ",
         ),
-        (String::new(), "t.txt: no event"),
+        (String::new(), "t.txt: no scheduling event"),
         ("{\"traceEvents\":[]}".to_owned(), "t.txt:1: "),
         (waking(0, 1, A, "d..2.", B), "t.txt: no sched_switch"),
         (

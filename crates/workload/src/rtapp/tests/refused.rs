@@ -191,12 +191,12 @@ fn refuses_bad_scheduling_settings() {
 fn refuses_keys_that_stand_twice() {
     refused(
         r#" "a": { "loop": 1, "loop": 2, "run": 1 } "#,
-        "`loop` stands twice",
+        "`loop` occurs twice",
         "once",
     );
     refused(
         r#" "a": { "run": 1 }, "a": { "run": 1 } "#,
-        "`a` stands twice",
+        "`a` occurs twice",
         "once",
     );
     let twice = parse("{ \"tasks\": { \"a\": { \"run\": 1 } },\n\"tasks\": {} }");
@@ -205,7 +205,7 @@ fn refuses_keys_that_stand_twice() {
             .err()
             .unwrap()
             .message()
-            .starts_with("t.json:2: `tasks` stands twice")
+            .starts_with("t.json:2: `tasks` occurs twice")
     );
 }
 
@@ -213,7 +213,7 @@ fn refuses_keys_that_stand_twice() {
 fn refuses_what_could_never_run_or_go_on() {
     refused(
         r#" "a": { "instance": 0, "run": 1 } "#,
-        "task `a` starts no thread and none forks it",
+        "task `a` starts no thread, and no task forks it",
         "instance",
     );
     refused(
@@ -273,8 +273,8 @@ fn refuses_barriers_that_can_never_be_passed() {
     assert_eq!(error.message(), "t.json:5: barrier `x` can never be passed");
     refused(
         r#" "a": { "barrier": "x", "barrier": "x" } "#,
-        "barrier `x` stands twice",
-        "its own",
+        "barrier `x` occurs twice",
+        "a different name",
     );
     refused(
         r#" "a": { "instance": 0, "barrier": "x" }, "b": { "fork": "a" } "#,

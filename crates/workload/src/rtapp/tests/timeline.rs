@@ -80,12 +80,12 @@ fn mistakes_are_refused_on_their_line() {
         ),
         (
             r#"{ "at": 1, "at": 1, "cpus": [0] }"#,
-            "`at` stands twice",
+            "`at` occurs twice",
             "once",
         ),
         (
             r#"{ "at": 1, "cpus": [0], "online": true, "scaling_max_freq": 1 }"#,
-            "`online` and `scaling_max_freq`",
+            "one change has both `online` and `scaling_max_freq`",
             "one of them",
         ),
         (
@@ -136,7 +136,7 @@ fn changes_that_the_machine_does_not_support_are_refused() {
         (
             r#"{ "at": 1, "cpus": [0], "scaling_max_freq": 900000 }"#,
             "tc2",
-            "CPU 0 of machine `tc2` has one frequency",
+            "CPU 0 of machine `tc2` has only one frequency",
         ),
     ] {
         let error = file(timeline).unwrap().check(&machine(name)).err().unwrap();
