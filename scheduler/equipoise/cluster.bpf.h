@@ -69,7 +69,7 @@ struct cluster {
 	/* The capacity at the highest frequency; the part of it that a limit of the frequency leaves, of 1024. */
 	u32 full_capacity;
 	u32 limit;
-	/* What changes with a limit of the frequency, of this cluster or another: the capacity that is left. */
+	/* The rest changes when a limit of any cluster's frequency does. The capacity that the limit leaves. */
 	u32 capacity;
 	/* The number of clusters that are faster. */
 	u32 slowness;

@@ -55,10 +55,11 @@ static __always_inline u64 behind_start(const struct task_state *t)
 }
 
 /*
- * ns; longer than a turn at any tick, and than the sleep of a task that frames or buffers drive. What light tasks
- * use meanwhile is left over: they are ahead of their shares, and the clock by which others are placed must not be.
- * On a slow cluster that they share with tasks that sleep now and then it would be seconds ahead of the fast
- * cluster's clock, and a task that waits there for a fast CPU would be forgiven what it is owed.
+ * ns; longer than a turn at any tick, and longer than a task sleeps that frames or buffers drive. A light task that
+ * runs within this time of a heavier one uses time that is left over. It is ahead of its share, so the clock by
+ * which others are placed must not follow it. Otherwise the clock of a slow cluster, where light tasks run while
+ * others sleep, would get seconds ahead of a fast cluster's, and would forgive a task that waits for a fast CPU
+ * what it is owed.
  */
 #define FULL_WEIGHT_LATELY (100 * NSEC_PER_MSEC)
 

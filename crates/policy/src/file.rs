@@ -238,8 +238,9 @@ mod tests {
             ),
         ] {
             let error = parse(text).unwrap_err();
-            let message =
-                format!("p.toml:{line}: misfit requires load tracking, but load_tracking is \"weight\"");
+            let message = format!(
+                "p.toml:{line}: misfit requires load tracking, but load_tracking is \"weight\""
+            );
             assert_eq!(error.message(), message, "{text}");
             assert!(error.expected().contains("load_tracking = \"pelt\""));
         }
