@@ -90,6 +90,18 @@ __noinline u64 latest_clock(void)
 	return latest;
 }
 
+/*
+ * How far @clock, a cluster's, is behind the latest one. A task that took turns in other clusters is ahead of a
+ * late clock by what it got there, and that lead is not forgiven: tasks that nap and wake up on a CPU that loops of
+ * nice -10 keep busy, whose clock is slow, had twice the time of loops of their own weight.
+ */
+static __always_inline s64 behind_others(u64 clock)
+{
+	s64 behind = latest_clock() - clock;
+
+	return behind > 0 ? behind : 0;
+}
+
 /* Are the queues of all clusters but @cluster empty? */
 __noinline bool none_waits_beside(u32 cluster)
 {
@@ -192,6 +204,8 @@ static __always_inline void place_waking(struct task_struct *p, u32 cpu)
 		if (first != NO_VTIME && (s64)(clock - first) >= behind)
 			behind = (s64)(clock - first) + 1;
 	}
+	if (unlike && !is_bound(p) && (s64)(p->scx.dsq_vtime - clock) > ahead)
+		ahead += behind_others(clock);
 	if (ahead < start_of(p))
 		ahead = start_of(p);
 	ahead = bound_ahead(ahead, this->cluster, cpu);

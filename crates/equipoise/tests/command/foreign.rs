@@ -375,7 +375,7 @@ fn schedulers_that_linux_refuses_are_refused() {
     refused(
         &counts,
         &["--set", "b:slice=1"],
-        &["no scheduler in C calls itself `b`"],
+        &["no scheduler in C has the name `b`"],
     );
 }
 
