@@ -70,50 +70,36 @@ static __always_inline u32 pelt_contrib(u64 periods, u32 d1, u32 d3)
 }
 
 /*
- * Moves the time of the last update and the place in the current period to @now. Returns the value of the time that
- * has passed, or 0 if it is less than a us. *@periods becomes the number of period boundaries, by which the caller
- * decays its sums.
- */
-static __always_inline u32 advance_pelt(u64 *last_update_time, u32 *period_contrib, u64 now, u64 *periods)
-{
-	u64 delta = now - *last_update_time;
-	u32 contrib, d1 = 1024 - *period_contrib;
-
-	*periods = 0;
-	/* Another CPU's clock may be behind. */
-	if ((s64)delta < 0) {
-		*last_update_time = now;
-		return 0;
-	}
-	delta >>= 10;
-	if (!delta)
-		return 0;
-	*last_update_time += delta << 10;
-
-	contrib = delta;
-	delta += *period_contrib;
-	*periods = delta / 1024;
-	if (*periods)
-		contrib = pelt_contrib(*periods, d1, delta % 1024);
-	*period_contrib = delta % 1024;
-	return contrib;
-}
-
-/*
  * Updates @sa to @now. Since the last update the entity was runnable or not, and running or not, on
  * a CPU whose time counts @scale of 1024 (its frequency, relative to the highest). Returns true if
  * a period boundary was crossed, so that an average should be recomputed.
  */
 static __always_inline bool update_pelt_scaled(struct pelt *sa, u64 now, bool runnable, bool running, u32 scale)
 {
-	u64 periods;
-	u32 contrib = advance_pelt(&sa->last_update_time, &sa->period_contrib, now, &periods);
+	u64 delta = now - sa->last_update_time, periods;
+	u32 contrib;
 
+	/* Another CPU's clock may be behind. */
+	if ((s64)delta < 0) {
+		sa->last_update_time = now;
+		return false;
+	}
+	delta >>= 10;
+	if (!delta)
+		return false;
+	sa->last_update_time += delta << 10;
+
+	contrib = delta;
+	delta += sa->period_contrib;
+	periods = delta / 1024;
 	if (periods) {
 		sa->period_sum = decay_load(sa->period_sum, periods);
 		sa->runnable_sum = decay_load(sa->runnable_sum, periods);
 		sa->running_sum = decay_load(sa->running_sum, periods);
+		contrib = pelt_contrib(periods, 1024 - sa->period_contrib, delta % 1024);
 	}
+	sa->period_contrib = delta % 1024;
+
 	sa->period_sum += contrib;
 	contrib = contrib * scale >> 10;
 	if (runnable)
@@ -123,15 +109,15 @@ static __always_inline bool update_pelt_scaled(struct pelt *sa, u64 now, bool ru
 	return periods;
 }
 
-/* The same function on a CPU whose time counts in full. */
+/* The same on a CPU whose time counts in full. */
 static __always_inline bool update_pelt(struct pelt *sa, u64 now, bool runnable, bool running)
 {
 	return update_pelt_scaled(sa, now, runnable, running, 1024);
 }
 
 /*
- * The same function for an entity that ran for the last @ran ns of the time, and whose work counts
- * @scale: interrupts, whose exact times are not known (update_irq_load_avg()).
+ * The same for an entity that had the last @ran ns of the time, and whose work counts @scale:
+ * interrupts, whose exact times are not known (update_irq_load_avg()).
  */
 static __always_inline void update_pelt_last(struct pelt *sa, u64 now, u64 ran, u32 scale)
 {
@@ -139,16 +125,10 @@ static __always_inline void update_pelt_last(struct pelt *sa, u64 now, u64 ran, 
 	update_pelt(sa, now, true, true);
 }
 
-/* The largest value of a sum at this place in its period: the factor between a sum and a utilization. */
-static __always_inline u32 pelt_limit(u32 period_contrib)
-{
-	return LOAD_AVG_MAX - 1024 + period_contrib;
-}
-
-/* get_pelt_divider() */
+/* The factor between a sum and a utilization (get_pelt_divider()). */
 static __always_inline u32 pelt_divider(const struct pelt *sa)
 {
-	return pelt_limit(sa->period_contrib);
+	return LOAD_AVG_MAX - 1024 + sa->period_contrib;
 }
 
 /* The sum that corresponds to @util, of 1024, which may be negative. */

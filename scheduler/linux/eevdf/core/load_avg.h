@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The averages of a task and of a runqueue: load (weight while runnable), runnable tasks,
- * utilization. The series and its clock are those of ../../../signals/pelt.h, the sums those of kernel/sched/pelt.c
- * in Linux 6.12: those of a runqueue cover all attached tasks, asleep or not, so a task takes its part along when
- * it leaves.
+ * utilization. PELT by the series of ../../signals/pelt.h, with the sums of kernel/sched/pelt.c of
+ * Linux 6.12: those of a runqueue cover all attached tasks, asleep or not, so a task takes its part
+ * along when it leaves.
  *
  * Time is the runqueue's clock_pelt, which runs slower on a slower CPU and catches up while it is
  * idle: a task has the same utilization on any CPU with some idle time.
@@ -28,10 +28,10 @@ struct load_avg {
 	u32 period_contrib;
 };
 
-/* get_pelt_divider() */
+/* The largest value of a sum, which has counted 1 all the time: get_load_divider(). */
 static __always_inline u64 load_divider(const struct load_avg *sa)
 {
-	return pelt_limit(sa->period_contrib);
+	return LOAD_AVG_MAX - 1024 + sa->period_contrib;
 }
 
 /* @val * y^@n: like decay_load(), for any @val. */
@@ -58,13 +58,28 @@ static __always_inline u64 not_negative(u64 sum)
  */
 static __always_inline bool update_load_sums(struct load_avg *sa, u64 now, u64 load, u64 runnable, bool running)
 {
-	u64 periods, contrib = advance_pelt(&sa->last_update_time, &sa->period_contrib, now, &periods);
+	u64 delta = now - sa->last_update_time, contrib, periods;
 
+	/* Another CPU's clock may be behind. */
+	if ((s64)delta < 0) {
+		sa->last_update_time = now;
+		return false;
+	}
+	delta >>= 10;
+	if (!delta)
+		return false;
+	sa->last_update_time += delta << 10;
+
+	contrib = delta;
+	delta += sa->period_contrib;
+	periods = delta / 1024;
 	if (periods) {
 		sa->load_sum = decay_sum(not_negative(sa->load_sum), periods);
 		sa->runnable_sum = decay_sum(not_negative(sa->runnable_sum), periods);
 		sa->util_sum = decay_sum(not_negative(sa->util_sum), periods);
+		contrib = pelt_contrib(periods, 1024 - sa->period_contrib, delta % 1024);
 	}
+	sa->period_contrib = delta % 1024;
 	if (load) {
 		sa->load_sum += load * contrib;
 		sa->runnable_sum += runnable * contrib << 10;
