@@ -118,13 +118,9 @@ struct cpu_state {
 	u64 clock;
 	/* The time when its task was last charged, or started, ns. */
 	u64 charged_at;
-	/*
-	 * The time of the next comparison with another cluster, ns; the cluster compared last; and whether the
-	 * waiting task for which this CPU's task stopped had gone.
-	 */
+	/* The time of the next comparison with another cluster, ns, and the cluster compared last. */
 	u64 look_at;
 	u32 compared;
-	bool missed;
 	/* The cluster whose limit of the frequency its tick read last. */
 	u32 limit_read;
 	/* The slot of the idle CPU that its tick offered waiting tasks to last. */

@@ -37,6 +37,18 @@ struct Board {
     has_schedstat: bool,
 }
 
+/// The screen as text, without the blanks at the ends of lines.
+fn drawn(computer: &Computer, state: &State, width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(frame, computer, state)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let cells: Vec<&str> = buffer.content().iter().map(|cell| cell.symbol()).collect();
+    let lines = cells.chunks(usize::from(width));
+    lines
+        .map(|line| format!("{}\n", line.concat().trim_end()))
+        .collect()
+}
+
 impl Board {
     fn new() -> Board {
         let board = Board {
@@ -132,17 +144,7 @@ impl Board {
             state.show(watch.next_after(second));
         }
         change(&mut state);
-        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        terminal
-            .draw(|frame| draw(frame, &watch.computer, &state))
-            .unwrap();
-        let buffer = terminal.backend().buffer().clone();
-        let cells: Vec<&str> = buffer.content().iter().map(|cell| cell.symbol()).collect();
-        let lines = cells.chunks(usize::from(width));
-        let lines: Vec<String> = lines
-            .map(|line| format!("{}\n", line.concat().trim_end()))
-            .collect();
-        lines.concat()
+        drawn(&watch.computer, &state, width, height)
     }
 
     /// Answers as scx_equipoise does, with `counted` as its statistics.
@@ -272,18 +274,7 @@ fn recorded(name: &str, ops: Option<&str>, counted: Option<Value>) -> [String; 2
         show(step);
         state.show(watch.next_after(Duration::from_millis(step.ms - before.ms)));
     }
-    [(80, 24), (200, 60)].map(|(width, height)| {
-        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        terminal
-            .draw(|frame| draw(frame, &watch.computer, &state))
-            .unwrap();
-        let buffer = terminal.backend().buffer().clone();
-        let cells: Vec<&str> = buffer.content().iter().map(|cell| cell.symbol()).collect();
-        let lines = cells.chunks(usize::from(width));
-        lines
-            .map(|line| format!("{}\n", line.concat().trim_end()))
-            .collect()
-    })
+    [(80, 24), (200, 60)].map(|(width, height)| drawn(&watch.computer, &state, width, height))
 }
 
 #[test]
