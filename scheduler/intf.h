@@ -146,6 +146,8 @@ struct cpu_levels {
 	__u32 fast;
 	/* The firmware's ranking of CPUs: tasks prefer a higher one. */
 	__u32 priority;
+	/* Its part of its core's speed while all hardware threads of the core are busy, of 1024. */
+	__u32 thread_speed;
 	/* The domain at each level, smallest span first, and the group of it that has the CPU. */
 	__u16 domain[MAX_LEVELS];
 	__u16 group[MAX_LEVELS];

@@ -30,12 +30,6 @@
  */
 #define ALIKE_PCT 110
 /*
- * Percent: a hardware thread's part of its core's speed while the other thread is busy. Two threads
- * have 15 to 30 % more throughput than one (D. Marr et al., "Hyper-Threading Technology
- * Architecture and Microarchitecture", Intel Technology Journal, 2002).
- */
-#define SHARED_PCT 62
-/*
  * A part of 1024 of a CPU's capacity: a limit of the frequency that changes by less than this does not rank the
  * clusters anew. It is the difference from which the kernel's fair class treats two capacities as different
  * (capacity_greater(), 5 %).
@@ -118,6 +112,9 @@ struct cpu_state {
 	u64 clock;
 	/* The time when its task was last charged, or started, ns. */
 	u64 charged_at;
+	/* The family (crowd.h) whose tasks alone ran here, and since when, ns. */
+	s32 family;
+	u64 family_since;
 	/* The time of the next comparison with another cluster, ns, and the cluster compared last. */
 	u64 look_at;
 	u32 compared;
@@ -488,14 +485,14 @@ __noinline bool rank_cluster(u32 index, u32 fastest)
 {
 	struct cluster *c = cluster_at(index);
 	u32 speed = SCHED_POWER_SCALE * c->capacity / (fastest ?: 1), slowness = 0;
-	bool has_threads = first_bit(cpu_at(c->first_cpu)->siblings) != cpu_at(c->first_cpu)->siblings;
+	u32 thread_speed = levels_of(c->first_cpu)->thread_speed;
 	int i;
 
 	bpf_for(i, 0, nr_clusters)
 		slowness += is_faster(cluster_at(i), c);
 	c->slowness = slowness;
 	c->speed = speed ?: 1;
-	c->shared_speed = (has_threads ? speed * SHARED_PCT / 100 : speed) ?: 1;
+	c->shared_speed = speed * thread_speed / SCHED_POWER_SCALE ?: 1;
 	return !alike(c->capacity, fastest);
 }
 

@@ -51,12 +51,13 @@
  * unless the first task there is already a slice behind the clock. Any CPU of the cluster without work takes it
  * from there.
  *
- * 5. Preemption (preempt.h)
- * -------------------------
+ * 5. Preemption (preempt.h, crowd.h)
+ * ----------------------------------
  *
  * A waking task preempts another only if that one has had its share and is clearly ahead in virtual time. An
  * interrupt and two switches cost tens of us, so a CPU is stopped at most once per millisecond. A task whose slice
- * is over stops only if another task waits; the last task continues without a switch.
+ * is over stops only if another task waits; the last task continues without a switch. In a crowd of senders and
+ * receivers no wakeup preempts, so that each receiver finds many messages.
  *
  * 6. Between clusters (pull.h, request.h)
  * ---------------------------------------
@@ -84,6 +85,7 @@
 #include <scx/common.bpf.h>
 
 #define SCHEDULER_SETTINGS "equipoise/settings.def"
+#include "crowd.h"
 #include "follow.bpf.h"
 #include "idle.h"
 #include "pack.h"
@@ -161,6 +163,7 @@ static __always_inline bool has_lost_turns(const struct task_struct *p, u32 cpu)
 s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	s32 cpu = bpf_get_smp_processor_id();
+	bool crowd;
 
 	if (follows())
 		note_waker(p, bpf_get_current_task_btf());
@@ -185,14 +188,15 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 		explain(none_idle, p->pid, prev_cpu);
 		return unlike ? least_crowded(p, prev_cpu) : prev_cpu;
 	}
-	place_waking(p, prev_cpu);
+	crowd = wake_flags & SCX_WAKE_SYNC && is_in_crowd(p, bpf_get_current_task_btf(), prev_cpu);
+	place_waking(p, prev_cpu, crowd);
 	/*
 	 * On heterogeneous CPUs a task that has not lost a slice does not preempt on a fast CPU. It
 	 * goes to the CPU with the least load.
 	 */
-	if (unlike && !is_heavy(p) && !has_lost_turns(p, prev_cpu))
+	if (unlike && !is_heavy(p) && (crowd || !has_lost_turns(p, prev_cpu)))
 		return least_crowded(p, prev_cpu);
-	cpu = preempt_for(p, prev_cpu);
+	cpu = crowd && !is_heavy(p) ? -1 : preempt_for(p, prev_cpu);
 	if (cpu >= 0)
 		return cpu;
 	if (unlike)
@@ -260,7 +264,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	read_cluster(cluster_at(this->cluster));
 	if (wakes)
-		place_waking(p, cpu);
+		place_waking(p, cpu, false);
 	else
 		place_running(p, cpu);
 	if (is_pinned(p)) {
@@ -465,6 +469,7 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 	if (!t)
 		return;
 	this->ran_past += charge(p, t, this);
+	note_family(this, p, this->charged_at);
 	follow_start(this, c, p, t, its_turn, alone);
 	t->charged = 0;
 	if (runnable)

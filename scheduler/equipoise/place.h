@@ -187,19 +187,19 @@ static __always_inline void place_on_idle(struct task_struct *p, u32 cpu)
 
 /*
  * @p wakes up on @cpu, and no CPU is idle. If it has received less than all tasks waiting there, it
- * comes before them: the clock, which the foremost of a crowd sets, does not show how far behind
- * the others are.
+ * comes before them, unless it is one of a @crowd (crowd.h): the clock, which the foremost task sets, does not show
+ * how far behind the others are.
  */
-static __always_inline void place_waking(struct task_struct *p, u32 cpu)
+static __always_inline void place_waking(struct task_struct *p, u32 cpu, bool crowd)
 {
 	const struct task_state *t = task_of(p);
 	struct cpu_state *this = cpu_at(cpu);
 	u64 clock = clock_of(p, this, cluster_at(this->cluster)), first;
 	s64 lag = t ? t->lag : 0;
-	s64 behind = sleeper_behind(lag, lag_of(p), MOST_BEHIND);
+	s64 behind = sleeper_behind(lag, crowd ? -start_of(p) : lag_of(p), MOST_BEHIND);
 	s64 ahead = sleeper_ahead(lag, unlike ? tunables.unfairness : 0);
 
-	if ((s64)(clock - p->scx.dsq_vtime) > behind) {
+	if (!crowd && (s64)(clock - p->scx.dsq_vtime) > behind) {
 		first = first_queue(cpu).vtime;
 		if (first != NO_VTIME && (s64)(clock - first) >= behind)
 			behind = (s64)(clock - first) + 1;

@@ -95,6 +95,7 @@ struct CpuLevelsC {
     llc_weight: u32,
     fast: u32,
     priority: u32,
+    thread_speed: u32,
     domain: [u16; MAX_LEVELS],
     group: [u16; MAX_LEVELS],
 }
@@ -210,6 +211,14 @@ fn cpu_power(machine: &Machine, cpu: usize, linux: Linux) -> u32 {
     }
 }
 
+/// The part of its core's speed that a hardware thread has while all threads of the core are busy, of
+/// 1024.
+fn thread_speed(machine: &Machine, cpu: usize) -> u32 {
+    let alone = machine.thread_speed(cpu, 1).max(1);
+    let beside_all = machine.thread_speed(cpu, machine.siblings(cpu).count());
+    (u64::from(beside_all) * 1024 / u64::from(alone)) as u32
+}
+
 /// The topology.
 struct Tables {
     domains: Vec<DomainC>,
@@ -296,6 +305,7 @@ impl Tables {
                 power_orig: cpu_power(machine, cpu, linux),
                 fast: fast.contains(cpu).into(),
                 priority: machine.priorities.get(cpu).copied().unwrap_or(0),
+                thread_speed: thread_speed(machine, cpu),
                 nr_levels: levels.len() as u32,
                 ..Zeroable::zeroed()
             };
@@ -409,5 +419,22 @@ mod tests {
         let log = [1, 2, 3, 4, 5, 7, 8, 64].map(|cpus| tunable_scaling(1, cpus));
         assert_eq!(log, [1, 2, 2, 3, 3, 3, 4, 4]);
         assert_eq!([tunable_scaling(2, 5), tunable_scaling(0, 5)], [5, 1]);
+    }
+
+    #[test]
+    fn busy_siblings_leave_a_thread_the_machines_part_of_the_core() {
+        let smt = "smt_throughput = 1.25";
+        let file = |gain: &str| {
+            format!(
+                "name = \"m\"\n[core.c]\n{gain}\n[[package]]\n[[package.cluster]]\ncore = \"c\"\n\
+                 cpus = \"0-3\"\nthreads = 2\n"
+            )
+        };
+        let speed = |gain: &str| thread_speed(&Machine::parse("m.toml", &file(gain)).unwrap(), 0);
+        assert_eq!(
+            [speed(smt), speed(""), speed("smt_throughput = 2")],
+            [640, 512, 1024]
+        );
+        assert_eq!(thread_speed(&Machine::find("tc2").unwrap(), 0), 1024);
     }
 }

@@ -182,7 +182,8 @@ fn no_request_is_lost_or_taken_twice() {
 /// The whole scheduler on four equal CPUs of one cluster, each of which runs a task. Only the first
 /// task of each queue exists.
 const CPUS: &str = r#"
-    volatile struct tunables tunables = { .slice = 3 * MS, .lag = 6 * MS, .preempt_after = MS, .unfairness = 5 * MS };
+    volatile struct tunables tunables = { .slice = 3 * MS, .lag = 6 * MS, .preempt_after = MS, .unfairness = 5 * MS,
+        .sync_burst = MS / 20 };
     /* The tasks that run on the CPUs, and the waking task. */
     static struct task_struct task[6];
     static struct task_state state[6];
@@ -250,7 +251,28 @@ const CPUS: &str = r#"
     bool comes_first(u32 cpu) { return is_next(&task[4], cpu); }
     s32 found_from(u32 cpu) { return preemptible_in(&task[4], 0, cpu); }
     bool stays_near(u32 cpu, bool wakes) { task[4].se.sum_exec_runtime = 1; return stays(&task[4], cpu, wakes); }
-    s64 ahead_after_waking(u32 cpu) { place_waking(&task[4], cpu); return task[4].scx.dsq_vtime - CLOCK; }
+    s64 ahead_after_waking(u32 cpu) { place_waking(&task[4], cpu, false); return task[4].scx.dsq_vtime - CLOCK; }
+    s64 ahead_after_message(u32 cpu) { place_waking(&task[4], cpu, true); return task[4].scx.dsq_vtime - CLOCK; }
+    /* Tasks 0 and 4 have the same parent, and task 0 usually runs for @burst. */
+    void related(u32 cpu, s64 burst)
+    {
+        task[5].tgid = 1000;
+        task[0].real_parent = task[4].real_parent = &task[5];
+        state[0].burst = burst;
+    }
+    /* Task 1, a stranger, and task 0 stopped on @cpu, task 0 @ago. */
+    void stranger_ran(u32 cpu, s64 ago)
+    {
+        note_family(&cpu_states[cpu], &task[1], 0);
+        note_family(&cpu_states[cpu], &task[0], kernel.now - ago);
+    }
+    void kernel_thread_ran(u32 cpu, s64 ago)
+    {
+        task[2].flags = PF_KTHREAD;
+        note_family(&cpu_states[cpu], &task[2], kernel.now - ago);
+    }
+    bool in_crowd(u32 cpu) { return is_in_crowd(&task[4], &task[0], cpu); }
+    bool in_crowd_of_stranger(u32 cpu) { return is_in_crowd(&task[4], &task[1], cpu); }
     s64 ahead_on_idle(u32 cpu) { place_on_idle(&task[4], cpu); return task[4].scx.dsq_vtime - CLOCK; }
     s64 ahead_after_running(u32 cpu) { place_running(&task[4], cpu); return task[4].scx.dsq_vtime - CLOCK; }
     s64 lag_kept(void) { return lag_to_keep(&task[4], &state[4], CLOCK); }
@@ -328,6 +350,48 @@ impl Cpus {
         let ahead: Symbol<unsafe extern "C" fn(u32) -> i64> =
             unsafe { self.0.get(what.as_bytes()) }.unwrap();
         unsafe { ahead(cpu) }
+    }
+}
+
+/// A crowd is one family whose sender goes on after a wakeup and which has had the CPU to itself for 100 ms,
+/// kernel threads aside.
+#[test]
+fn a_crowd_has_the_cpu_to_itself() {
+    let cpus = Cpus::new();
+    cpus.tell("related", 0, 60_000);
+    cpus.tell("stranger_ran", 3, 200 * MS);
+    assert!(cpus.says("in_crowd", 3));
+    assert!(!cpus.says("in_crowd_of_stranger", 3));
+    cpus.tell("kernel_thread_ran", 3, MS);
+    assert!(cpus.says("in_crowd", 3));
+    cpus.tell("related", 0, 40_000);
+    assert!(!cpus.says("in_crowd", 3), "its waker goes to sleep");
+    cpus.tell("related", 0, 60_000);
+    cpus.tell("stranger_ran", 3, 50 * MS);
+    assert!(!cpus.says("in_crowd", 3));
+}
+
+/// A task that wakes up is up to 6 ms behind the clock, one of a crowd as far as when it went to sleep.
+#[test]
+fn a_crowd_gets_nothing_for_sleep() {
+    for (lag, woken, of_a_crowd) in [
+        (0, -6 * MS, 0),
+        (2 * MS, -6 * MS, -2 * MS),
+        (8 * MS, -8 * MS, -8 * MS),
+    ] {
+        for (place, expected) in [
+            ("ahead_after_waking", woken),
+            ("ahead_after_message", of_a_crowd),
+        ] {
+            let cpus = Cpus::new();
+            cpus.set(4, 0, NORMAL, -50 * MS);
+            cpus.tell("slept_with", 4, lag);
+            assert_eq!(
+                cpus.ahead(place, 0),
+                expected,
+                "{place} with a lag of {lag}"
+            );
+        }
     }
 }
 

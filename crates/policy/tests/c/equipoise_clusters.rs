@@ -27,7 +27,7 @@ const CLUSTERS: &str = r#"
         unlike = capacity0 != capacity1;
         for (u32 i = 0; i < 2; i++)
             clusters[i] = (struct cluster){ .clock = CLOCK, .cpus = 3, .nr_cpus = 2, .capacity = capacity[i],
-                .speed = capacity[i], .shared_speed = threads ? capacity[i] * SHARED_PCT / 100 : capacity[i],
+                .speed = capacity[i], .shared_speed = threads ? capacity[i] * 5 / 8 : capacity[i],
                 .first_cpu = 2 * i, .cpu = { 2 * i, 2 * i + 1 }, .order = { capacity[!i] > capacity[i] ? !i : i, capacity[!i] > capacity[i] ? i : !i } };
         for (u32 i = 0; i < 5; i++) {
             begin_task(&task[i], i + 1, &allowed);
@@ -425,8 +425,8 @@ fn a_burst_is_an_average() {
     assert_eq!(clusters.call("burst", &[0]), 7 * MS);
 }
 
-/// Virtual time is the work that a CPU does: half as much on a CPU of half the speed, and 62 % on a hardware
-/// thread alongside a busy one.
+/// Virtual time is the work that a CPU does: half as much on a CPU of half the speed, and 5/8 on a
+/// hardware thread alongside a busy one.
 #[test]
 fn a_slow_cpu_charges_less() {
     let ran = |clusters: &Clusters, cpu: i64| {
@@ -438,5 +438,5 @@ fn a_slow_cpu_charges_less() {
     assert_eq!(ran(&clusters, 0), 4 * MS);
     assert_eq!(ran(&clusters, 2), 2 * MS);
     let threads = Clusters::new(1024, 512, true);
-    assert_eq!(ran(&threads, 0), 4 * MS * (1024 * 62 / 100) / 1024);
+    assert_eq!(ran(&threads, 0), 4 * MS * 5 / 8);
 }

@@ -253,6 +253,7 @@ fn tables_mean_the_same_to_c() {
             case 6: return c->group[0];
             case 7: return c->group[1];
             case 8: return c->fast;
+            case 9: return c->thread_speed;
             default: return c->power_orig;
             }
         }
@@ -311,9 +312,9 @@ fn tables_mean_the_same_to_c() {
         [group(5), group(6)],
         [[5, 2, 2882, 2882, 0], [7, 3, 1818, 1818, 0]]
     );
-    let cpu = |index| row("cpu_field", "cpu_levels", index, 68, 10);
-    assert_eq!(cpu(1), [1441, 2, 1, 0, 0, 2, 1, 5, 1, 1441]);
-    assert_eq!(cpu(4), [606, 2, 1, 2, 1, 2, 4, 6, 0, 606]);
+    let cpu = |index| row("cpu_field", "cpu_levels", index, 72, 11);
+    assert_eq!(cpu(1), [1441, 2, 1, 0, 0, 2, 1, 5, 1, 1024, 1441]);
+    assert_eq!(cpu(4), [606, 2, 1, 2, 1, 2, 4, 6, 0, 1024, 606]);
     assert_eq!(
         bytes("cpu_list")[..20]
             .chunks(2)
