@@ -121,7 +121,8 @@ __noinline bool none_waits_beside(u32 cluster)
  *
  * A clock that kept up with the virtual time of a light task would leave all other tasks behind, so
  * such a task is set back to where it started instead. It keeps the lead that it gained while
- * others waited. It is not set back if tasks wait in another cluster, because it has to change
+ * others waited, and what it is owed: a task that runs only while another one naps had a tenth of its share when it
+ * was set to the clock each time. It is not set back if tasks wait in another cluster, because it has to change
  * places with them once it is ahead.
  *
  * A task that has long run at full speed is owed at most two slices, because it already has all the time that one
@@ -143,7 +144,7 @@ static __always_inline void forgive(struct cpu_state *this, struct cluster *c, s
 	clock = clock_of(p, this, c);
 	if (set_back) {
 		lead = (s64)(started - clock) > start_of(p) ? (s64)(started - clock) : start_of(p);
-		p->scx.dsq_vtime = clock + lead;
+		p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, UNBOUNDED, lead);
 		t->charged = p->scx.dsq_vtime - started;
 	} else if (t->burst_so_far > MOST_BEHIND && speed_of(this, c) == SCHED_POWER_SCALE) {
 		p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, fair_time(p, tunables.lag), UNBOUNDED);
