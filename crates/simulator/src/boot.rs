@@ -46,7 +46,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
     let bpf = Bpf::load(&config, tick_ns, hw.memory.as_ref(), groups)?;
     let ops = bpf.instance.ops;
     let code = Code::new(config.scheduler, bpf.instance.base());
-    let mut env = Env::new(shared, config.seed, config.workload.metrics().len());
+    let mut env = Env::new(shared, config.seed, config.workload.metrics());
     env.periods = config.trace.is_some().then(Vec::new);
     let mut kernel = Kernel {
         machine,

@@ -1,7 +1,7 @@
 //! A kernel for this crate's tests: CPUs of the reference speed, a FIFO queue with a slice, no
 //! costs. It checks the validity of a program's ops, and nothing about scheduling.
 
-use crate::{Env, GroupId, Op, Recorder, SchedPolicy, Start, TaskSpec, Workload};
+use crate::{Env, GroupId, Metric, Op, Recorder, SchedPolicy, Start, TaskSpec, Workload};
 use machine::{CoreType, Cpu, CpuMask, Machine};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -108,7 +108,7 @@ impl Kernel {
     /// duration is over.
     pub fn run(workload: &dyn Workload, cpus: usize) -> Kernel {
         let start = workload.start(&machine(cpus));
-        let mut machinery = Machinery::new(&start, workload.metrics().len(), cpus);
+        let mut machinery = Machinery::new(&start, workload.metrics(), cpus);
         for spec in start.tasks {
             machinery.create(spec, None);
         }
@@ -133,7 +133,7 @@ impl Kernel {
 }
 
 impl Machinery {
-    fn new(start: &Start, metrics: usize, cpus: usize) -> Machinery {
+    fn new(start: &Start, metrics: &[Metric], cpus: usize) -> Machinery {
         let queues = || start.streams.iter().map(|_| VecDeque::new()).collect();
         Machinery {
             kernel: Kernel {

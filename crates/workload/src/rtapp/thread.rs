@@ -54,6 +54,8 @@ pub struct Thread {
     timers: Vec<u64>,
     plan: Arc<Plan>,
     task: usize,
+    /// Its number among the task's initial threads.
+    instance: usize,
     /// The index in `phases`; and the number of completed iterations over all of them.
     phase: usize,
     thread_loops: u32,
@@ -128,6 +130,7 @@ impl Thread {
         let mut thread = Thread {
             plan: Arc::clone(plan),
             task,
+            instance,
             log: logs[instance.min(logs.len() - 1)],
             step: Step::Start,
             phase: 0,
@@ -387,7 +390,8 @@ impl Thread {
     /// Logs the finished loop and advances to the next one.
     fn end_loop(&mut self, env: &mut Env) -> Next {
         let recorder = &mut env.recorder;
-        recorder.record(self.log.period, us(env.now - self.line.start));
+        let period = us(env.now - self.line.start);
+        recorder.record_of(self.log.period, self.instance, period);
         if let Some(run) = self.log.run {
             recorder.record(run, us(self.line.run));
         }
