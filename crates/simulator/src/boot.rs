@@ -11,6 +11,7 @@ use crate::kernel::cpu::Cpu;
 use crate::kernel::hotplug::Hotplug;
 use crate::kernel::softirq::Softirqs;
 use crate::kernel::task::Tasks;
+use crate::kernel::uclamp::Uclamp;
 use crate::program::Programs;
 use crate::program::mutex::Mutexes;
 use crate::program::polling::Pollers;
@@ -65,6 +66,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
         events: Events::new(nr_cpus),
         dl: Dl::default(),
         rt: Rt::default(),
+        uclamp: Uclamp::new(machine.cpus.len()),
         hw,
         softirqs: Softirqs::default(),
         programs: Programs {

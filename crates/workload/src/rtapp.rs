@@ -31,8 +31,8 @@
 //! A section `taskgroups` has the settings of control groups (`groups.rs`), which rt-app leaves to the user, and a section
 //! `timeline` has changes of the machine (`timeline.rs`).
 //!
-//! `util_min` and `util_max` are read and checked, but not simulated: no scheduler here has uclamp. A note names
-//! the tasks.
+//! `util_min` and `util_max` clamp the frequency of the CPU, as the kernel does it for any sched_ext scheduler;
+//! Linux's placement by them is not simulated. A note names the tasks.
 //!
 //! Ignored, since the simulated kernel has no such thing: `pi_enabled`, `lock_pages`, `nodes_membind`; and where logs go.
 
@@ -336,7 +336,8 @@ impl Workload for RtApp {
             return Vec::new();
         }
         let note = format!(
-            "util_min and util_max (uclamp) of {} have no effect: CPUs and frequencies are chosen by utilization alone.",
+            "util_min and util_max (uclamp) of {} clamp the frequency that schedutil chooses; no policy here takes them \
+             into account when it chooses a CPU.",
             clamped.join(", ")
         );
         vec![note]

@@ -3,7 +3,7 @@
 
 use super::config::{Action, Phase, Task, Timer, TimerMode};
 use super::{Log, Plan, TIME, word};
-use crate::{Env, GroupId, Op, Period, Program, SchedPolicy, TaskSpec};
+use crate::{Env, GroupId, Op, Period, Program, SchedPolicy, TaskSpec, UtilClamps};
 use machine::CpuMask;
 use std::sync::Arc;
 
@@ -71,8 +71,10 @@ enum Step {
     Start,
     Delay,
     TaskPolicy,
+    TaskClamps,
     Affinity,
     PhasePolicy,
+    PhaseClamps,
     Group,
     Begin,
     Events,
@@ -451,8 +453,12 @@ impl Thread {
                 (task.delay > 0).then_some(Op::SleepUntil { at: self.first })
             }
             Step::TaskPolicy => {
-                self.step = Step::Affinity;
+                self.step = Step::TaskClamps;
                 self.set_policy(task.policy)
+            }
+            Step::TaskClamps => {
+                self.step = Step::Affinity;
+                set_clamps(task.clamps)
             }
             Step::Affinity => {
                 self.step = Step::PhasePolicy;
@@ -465,9 +471,13 @@ impl Thread {
                 self.set_group(wanted.unwrap_or(self.inherited_group))
             }
             Step::PhasePolicy => {
-                self.step = Step::Group;
+                self.step = Step::PhaseClamps;
                 let policy = self.phase(task).policy.unwrap_or(self.policy);
                 self.set_policy(policy)
+            }
+            Step::PhaseClamps => {
+                self.step = Step::Group;
+                set_clamps(self.phase(task).clamps)
             }
             Step::Begin | Step::Events | Step::EndLoop(_) => unreachable!("not on the way"),
         }
@@ -491,6 +501,11 @@ impl Thread {
         }
         Op::Exit
     }
+}
+
+/// The call that makes the change, if it is one.
+fn set_clamps(clamps: UtilClamps) -> Option<Op> {
+    (clamps != UtilClamps::default()).then_some(Op::SetUtilClamps(clamps))
 }
 
 /// A period's share as a percentage.
