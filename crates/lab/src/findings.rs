@@ -38,6 +38,9 @@ pub struct Entry<'a> {
     pub pooled: Option<Pooled>,
     /// Run by run.
     pub runs: Vec<Option<Pooled>>,
+    /// Run by run, the smallest number of samples that a thread has; `None` if the measure is of one
+    /// thread, or the threads' samples are not counted.
+    pub fewest: Vec<Option<u64>>,
     /// The change of the judged value against the first scheduler; `None` for the first itself.
     pub change: Option<Change>,
     /// Whether no other scheduler is better, and at least one is worse, significantly and by enough
@@ -84,6 +87,11 @@ impl<'a> Finding<'a> {
                 .runs
                 .iter()
                 .map(|run| measure.of_run(run))
+                .collect(),
+            fewest: measured
+                .runs
+                .iter()
+                .map(|run| measure.fewest(run))
                 .collect(),
             change: None,
             is_best: false,

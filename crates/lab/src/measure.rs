@@ -3,6 +3,7 @@
 
 use crate::{Pooled, Run, metrics};
 use machine::Machine;
+use std::borrow::Cow;
 use workload::{Better, Goal, Metric, Role, Workload};
 
 /// The statistic of a run's samples by which schedulers are compared.
@@ -97,10 +98,29 @@ impl Measure {
     /// The difference between the largest and the smallest number of samples that a thread has, in
     /// per cent of the mean.
     fn spread(&self, run: &Run) -> Option<f64> {
-        let counts = || self.of.iter().map(|&metric| run.samples[metric].n());
-        let (most, fewest, sum) = (counts().max()?, counts().min()?, counts().sum::<u64>());
-        let mean = sum as f64 / self.of.len() as f64;
+        let counts = self.by_thread(run);
+        let (most, fewest) = (counts.iter().max()?, counts.iter().min()?);
+        let sum: u64 = counts.iter().sum();
+        let mean = sum as f64 / counts.len() as f64;
         (sum > 0).then(|| 100.0 * (most - fewest) as f64 / mean)
+    }
+
+    /// The smallest number of samples that a thread has in `run`; `None` if the measure is of one
+    /// thread, or the threads' samples are not counted.
+    pub(crate) fn fewest(&self, run: &Run) -> Option<u64> {
+        match *self.by_thread(run) {
+            [] | [_] => None,
+            ref counts => counts.iter().copied().min(),
+        }
+    }
+
+    /// The number of samples of each thread in `run`: of those that share the metric, or that have a
+    /// metric each.
+    fn by_thread(&self, run: &Run) -> Cow<'_, [u64]> {
+        match self.of[..] {
+            [metric] => Cow::Owned(run.samples[metric].by_thread().to_vec()),
+            ref several => several.iter().map(|&it| run.samples[it].n()).collect(),
+        }
     }
 
     /// Does it consist only of the metric number `index`?
@@ -133,6 +153,9 @@ pub fn measures(workload: &dyn Workload, machine: &Machine) -> Vec<Measure> {
             vec![index],
             metric.pool.is_some(),
         ));
+        if metric.sharers > 1 {
+            measures.extend(spread(&metric.name, metric, vec![index]));
+        }
     }
     measures
 }
@@ -145,23 +168,32 @@ fn together(pool: &str, first: &Metric, of: Vec<usize>) -> Vec<Measure> {
         pool: None,
         ..first.clone()
     };
-    let mut measures = vec![Measure::new(all, of.clone(), false)];
-    if let (Role::Decides(Goal::Throughput), Some((task, _))) = (first.role, pool.rsplit_once('/'))
-    {
-        let spread = Metric {
-            name: format!("{task}/spread").into(),
-            unit: "%",
-            better: Better::Lower,
-            role: Role::Decides(Goal::Fairness),
-            pool: None,
-        };
-        measures.push(Measure {
-            is_spread: true,
-            ..Measure::new(spread, of, false)
-        });
-    }
-    measures
+    let spread = spread(pool, first, of.clone());
+    let all = Measure::new(all, of, false);
+    std::iter::once(all).chain(spread).collect()
 }
+
+/// The spread between the threads whose metric `name` is `metric`, or which have the metrics `of`;
+/// `None` if the scheduler cannot influence it.
+fn spread(name: &str, metric: &Metric, of: Vec<usize>) -> Option<Measure> {
+    let (task, _) = name.rsplit_once('/')?;
+    if metric.role != Role::Decides(Goal::Throughput) {
+        return None;
+    }
+    let spread = Metric {
+        name: format!("{task}/spread").into(),
+        unit: "%",
+        better: Better::Lower,
+        role: Role::Decides(Goal::Fairness),
+        pool: None,
+        sharers: 0,
+    };
+    Some(Measure {
+        is_spread: true,
+        ..Measure::new(spread, of, false)
+    })
+}
+
 /// The threads whose latencies judge the workload.
 pub fn judged_threads(workload: &dyn Workload) -> Vec<String> {
     let metrics = workload.metrics();

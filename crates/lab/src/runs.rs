@@ -362,7 +362,10 @@ fn keep(case: &Case<'_>, outcome: Outcome) -> Run {
     let newidle = metrics::newidle_samples(&outcome, balancing.as_ref());
     Run {
         samples: own
-            .map(|metric| Samples::new(outcome.recorder.samples(metric)))
+            .map(|metric| {
+                let recorder = &outcome.recorder;
+                Samples::shared(recorder.samples(metric), recorder.by_thread(metric))
+            })
             .chain(machines.iter().map(|sample| Samples::new(sample)))
             .chain(newidle.iter().map(|samples| Samples::new(samples)))
             .collect(),

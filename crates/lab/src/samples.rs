@@ -14,6 +14,8 @@ pub struct Samples {
     max: f64,
     /// Sorted points, each of which stands for `n / points.len()` samples.
     points: Vec<f64>,
+    /// For each thread that shares the metric, the number of its samples.
+    by_thread: Box<[u64]>,
 }
 
 impl Samples {
@@ -41,7 +43,22 @@ impl Samples {
             min,
             max,
             points,
+            by_thread: Box::default(),
         }
+    }
+
+    /// As [`Samples::new`], of threads that share the metric and have these numbers of samples.
+    pub fn shared(samples: &[f64], by_thread: &[u64]) -> Samples {
+        Samples {
+            by_thread: by_thread.into(),
+            ..Samples::new(samples)
+        }
+    }
+
+    /// The numbers of samples of the threads that share the metric; empty if it is one thread's, or
+    /// they are not counted.
+    pub fn by_thread(&self) -> &[u64] {
+        &self.by_thread
     }
 
     /// The number of samples.

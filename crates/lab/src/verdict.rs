@@ -365,6 +365,7 @@ mod tests {
                     Pooled::new([&Samples::new(&measured)])
                 })
                 .collect(),
+            fewest: Vec::new(),
             change: None,
             is_best: false,
         };

@@ -32,7 +32,9 @@
 //!   `change_margin_pct`, half its 95 % confidence interval (both null for the first policy), `limit` as
 //!   above. `goal` or null; `decides`: the measure decides its goal; `part`: the measure is that of one of
 //!   several equal threads, which another entry pools; `best`: no policy is better in this measure, and at
-//!   least one is worse; `runs[]`: `n`, `mean`, `min`, `max`, `p50`, `p95`, `p99` of each run, or null.
+//!   least one is worse; `runs[]`: `n`, `mean`, `min`, `max`, `p50`, `p95`, `p99` of each run, or null;
+//!   `fewest[]`: the smallest number of samples that one of the measure's threads has in each run, null for one thread
+//!   and for threads that are not counted.
 //! - `counters[]`: one for each policy, means over the runs: `context_switches`, `migrations`, `wakeups`,
 //!   `balance_calls` (null for a scheduler that does not count them), `energy_j` (null on a machine without power
 //!   data), `energy_by_part_j` (the same by part of the machine: `cpu-0` and so on for the energy of its tasks;
@@ -140,6 +142,7 @@ struct Entered<'a> {
     judged: &'static str,
     best: bool,
     runs: Vec<Option<OfRun>>,
+    fewest: &'a [Option<u64>],
 }
 
 #[derive(Serialize)]
@@ -343,7 +346,7 @@ fn cell<'a>(cell: &lab::Cell<'a>, runs: u32) -> Cell<'a> {
     }
 }
 
-fn entered<'a>((row, entry): (&Finding<'a>, &Entry<'a>)) -> Entered<'a> {
+fn entered<'a>((row, entry): (&Finding<'a>, &'a Entry<'a>)) -> Entered<'a> {
     let of = |value: fn(&Pooled) -> f64| entry.pooled.as_ref().map(value);
     let metric = &entry.measure.metric;
     Entered {
@@ -371,6 +374,7 @@ fn entered<'a>((row, entry): (&Finding<'a>, &Entry<'a>)) -> Entered<'a> {
             .iter()
             .map(|run| run.as_ref().map(of_run))
             .collect(),
+        fewest: &entry.fewest,
     }
 }
 

@@ -11,6 +11,7 @@ use crate::kernel::cpu::Cpu;
 use crate::kernel::hotplug::Hotplug;
 use crate::kernel::softirq::Softirqs;
 use crate::kernel::task::Tasks;
+use crate::kernel::uclamp::Uclamp;
 use crate::program::Programs;
 use crate::program::mutex::Mutexes;
 use crate::program::polling::Pollers;
@@ -46,7 +47,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
     let bpf = Bpf::load(&config, tick_ns, hw.memory.as_ref(), groups)?;
     let ops = bpf.instance.ops;
     let code = Code::new(config.scheduler, bpf.instance.base());
-    let mut env = Env::new(shared, config.seed, config.workload.metrics().len());
+    let mut env = Env::new(shared, config.seed, config.workload.metrics());
     env.periods = config.trace.is_some().then(Vec::new);
     let mut kernel = Kernel {
         machine,
@@ -65,6 +66,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
         events: Events::new(nr_cpus),
         dl: Dl::default(),
         rt: Rt::default(),
+        uclamp: Uclamp::new(machine.cpus.len()),
         hw,
         softirqs: Softirqs::default(),
         programs: Programs {

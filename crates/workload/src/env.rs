@@ -1,6 +1,6 @@
 //! The view that a program has of its run.
 
-use crate::{MetricId, Recorder, Rng};
+use crate::{Metric, MetricId, Recorder, Rng};
 use std::ops::{Index, IndexMut};
 
 /// Information and resources for a task when it is asked for its next op.
@@ -40,9 +40,9 @@ pub struct Period {
 }
 
 impl Env {
-    /// The environment of a run with these shared words of memory, this seed and this number of
+    /// The environment of a run with these shared words of memory, this seed and these
     /// metrics.
-    pub fn new(shared: Vec<u64>, seed: u64, metrics: usize) -> Env {
+    pub fn new(shared: Vec<u64>, seed: u64, metrics: &[Metric]) -> Env {
         Env {
             now: 0,
             cpu: 0,

@@ -1,7 +1,9 @@
 //! A kernel for this crate's tests: CPUs of the reference speed, a FIFO queue with a slice, no
 //! costs. It checks the validity of a program's ops, and nothing about scheduling.
 
-use crate::{Env, GroupId, Op, Recorder, SchedPolicy, Start, TaskSpec, Workload};
+use crate::{
+    Env, GroupId, Metric, Op, Recorder, SchedPolicy, Start, TaskSpec, UtilClamps, Workload,
+};
 use machine::{CoreType, Cpu, CpuMask, Machine};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -78,6 +80,7 @@ pub struct Kernel {
     pub fullest_stream: u64,
     /// Policies requested by tasks, with their names.
     pub policies: Vec<(String, SchedPolicy)>,
+    pub clamps: Vec<(String, UtilClamps)>,
     /// Control groups that tasks entered, with their names.
     pub groups: Vec<(String, Option<GroupId>)>,
     /// Affinities requested by tasks, with their names.
@@ -108,7 +111,7 @@ impl Kernel {
     /// duration is over.
     pub fn run(workload: &dyn Workload, cpus: usize) -> Kernel {
         let start = workload.start(&machine(cpus));
-        let mut machinery = Machinery::new(&start, workload.metrics().len(), cpus);
+        let mut machinery = Machinery::new(&start, workload.metrics(), cpus);
         for spec in start.tasks {
             machinery.create(spec, None);
         }
@@ -133,7 +136,7 @@ impl Kernel {
 }
 
 impl Machinery {
-    fn new(start: &Start, metrics: usize, cpus: usize) -> Machinery {
+    fn new(start: &Start, metrics: &[Metric], cpus: usize) -> Machinery {
         let queues = || start.streams.iter().map(|_| VecDeque::new()).collect();
         Machinery {
             kernel: Kernel {
@@ -374,6 +377,10 @@ impl Machinery {
                     .policies
                     .push((task.spec.name.to_string(), policy));
                 task.spec.policy = policy;
+            }
+            Op::SetUtilClamps(clamps) => {
+                let name = self.tasks[task].spec.name.to_string();
+                self.kernel.clamps.push((name, clamps));
             }
             Op::EnterGroup(group) => self
                 .kernel

@@ -219,6 +219,16 @@ pub enum SchedPolicy {
     },
 }
 
+/// A change of a task's utilization clamps (uclamp), of 1024 of the largest CPU at its highest
+/// frequency: `None` leaves one as it is, `Some(None)` removes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UtilClamps {
+    /// `sched_util_min`.
+    pub min: Option<Option<u16>>,
+    /// `sched_util_max`.
+    pub max: Option<Option<u16>>,
+}
+
 /// A task's code, which returns one op after another. Calls take no simulated time.
 pub trait Program: Send {
     /// The next op. Called first when the task first runs, then whenever an op is complete. After
@@ -370,6 +380,8 @@ pub enum Op {
     SetAffinity(Box<CpuMask>),
     /// `sched_setattr`.
     SetPolicy(SchedPolicy),
+    /// `sched_setattr` with `SCHED_FLAG_UTIL_CLAMP`.
+    SetUtilClamps(UtilClamps),
     /// Writes its own pid to a group's `cgroup.procs`; `None` is the root.
     EnterGroup(Option<GroupId>),
     /// The task ends.

@@ -65,6 +65,8 @@ pub struct Metric {
     /// The name under which it is pooled with those of threads that do the same, such as
     /// `thread/wu_lat`.
     pub pool: Option<Cow<'static, str>>,
+    /// The number of equal threads that share the metric, if the samples of each are counted; else 0.
+    pub sharers: u32,
 }
 
 impl Metric {
@@ -76,6 +78,7 @@ impl Metric {
             better,
             role,
             pool: None,
+            sharers: 0,
         }
     }
 
@@ -107,18 +110,21 @@ struct Series {
     /// The sampling stride; a power of two.
     stride: u64,
     recorded: u64,
+    /// For each thread that shares the metric ([`Metric::sharers`]), the number of its samples.
+    by_thread: Box<[u64]>,
 }
 
 impl Recorder {
-    /// A recorder for this number of metrics.
-    pub fn new(metrics: usize) -> Recorder {
-        let empty = Series {
+    /// A recorder for `metrics`.
+    pub fn new(metrics: &[Metric]) -> Recorder {
+        let empty = |metric: &Metric| Series {
             samples: Vec::new(),
             stride: 1,
             recorded: 0,
+            by_thread: vec![0; metric.sharers as usize].into(),
         };
         Recorder {
-            series: vec![empty; metrics],
+            series: metrics.iter().map(empty).collect(),
             base: 0,
         }
     }
@@ -136,23 +142,45 @@ impl Recorder {
         series.recorded += 1;
     }
 
+    /// Adds a sample of the thread with this number, of those that share `metric`.
+    #[inline]
+    pub fn record_of(&mut self, metric: MetricId, thread: usize, value: f64) {
+        if let Some(count) = self.series[self.base + metric].by_thread.get_mut(thread) {
+            *count += 1;
+        }
+        self.record(metric, value);
+    }
+
     /// Counts metrics from `base` from here on; returns the old base.
     pub(crate) fn set_base(&mut self, base: MetricId) -> MetricId {
         std::mem::replace(&mut self.base, base)
     }
 
-    /// Is it consistent with this number of metrics? A recorder from another process may not be.
-    pub fn is_of(&self, metrics: usize) -> bool {
-        let series = |series: &Series| {
-            series.samples.len() <= MAX_SAMPLES && !series.samples.iter().any(|it| it.is_nan())
+    /// Is it consistent with `metrics`? A recorder from another process may not be.
+    pub fn is_of(&self, metrics: &[Metric]) -> bool {
+        let is_of = |(series, metric): (&Series, &Metric)| {
+            let counted: u128 = series
+                .by_thread
+                .iter()
+                .map(|&count| u128::from(count))
+                .sum();
+            series.samples.len() <= MAX_SAMPLES
+                && !series.samples.iter().any(|it| it.is_nan())
+                && series.by_thread.len() == metric.sharers as usize
+                && counted <= u128::from(series.recorded)
         };
-        self.series.len() == metrics && self.series.iter().all(series)
+        self.series.len() == metrics.len() && self.series.iter().zip(metrics).all(is_of)
     }
 
     /// The samples of `metric` in the order in which they were made. If there are more than
     /// [`MAX_SAMPLES`], every second, fourth, eighth, ... is kept.
     pub fn samples(&self, metric: MetricId) -> &[f64] {
         &self.series[metric].samples
+    }
+
+    /// The number of samples of each thread that shares `metric`; empty if they are not counted.
+    pub fn by_thread(&self, metric: MetricId) -> &[u64] {
+        &self.series[metric].by_thread
     }
 }
 
@@ -175,9 +203,29 @@ impl Series {
 mod tests {
     use super::*;
 
+    const METRIC: Metric = Metric::makespan("time");
+
+    #[test]
+    fn counts_the_samples_of_each_thread() {
+        let sharers = 3;
+        let mut recorder = Recorder::new(&[Metric { sharers, ..METRIC }, METRIC]);
+        for thread in [0, 2, 2] {
+            recorder.record_of(0, thread, 1.0);
+            recorder.record_of(1, thread, 1.0);
+        }
+        assert_eq!(recorder.by_thread(0), [1, 0, 2]);
+        assert_eq!(
+            (recorder.samples(0).len(), recorder.samples(1).len()),
+            (3, 3)
+        );
+        assert!(recorder.by_thread(1).is_empty());
+        assert!(recorder.is_of(&[Metric { sharers, ..METRIC }, METRIC]));
+        assert!(!recorder.is_of(&[METRIC, METRIC]));
+    }
+
     #[test]
     fn keeps_all_samples_until_there_are_too_many() {
-        let mut recorder = Recorder::new(2);
+        let mut recorder = Recorder::new(&[METRIC, METRIC]);
         (0..MAX_SAMPLES).for_each(|sample| recorder.record(1, sample as f64));
         assert_eq!(recorder.samples(1).len(), MAX_SAMPLES);
         assert!(recorder.samples(0).is_empty());
@@ -185,7 +233,7 @@ mod tests {
 
     #[test]
     fn thins_out_evenly() {
-        let mut recorder = Recorder::new(1);
+        let mut recorder = Recorder::new(&[METRIC]);
         let count = MAX_SAMPLES * 5;
         (0..count).for_each(|sample| recorder.record(0, sample as f64));
         let samples = recorder.samples(0);

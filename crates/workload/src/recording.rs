@@ -306,6 +306,7 @@ impl Replay {
             better: Better::Lower,
             role,
             pool: None,
+            sharers: 0,
         };
         for name in &names {
             metrics.push(of_name(

@@ -31,8 +31,8 @@
 //! A section `taskgroups` has the settings of control groups (`groups.rs`), which rt-app leaves to the user, and a section
 //! `timeline` has changes of the machine (`timeline.rs`).
 //!
-//! `util_min` and `util_max` are read and checked, but not simulated: no scheduler here has uclamp. A note names
-//! the tasks.
+//! `util_min` and `util_max` clamp the frequency of the CPU, as the kernel does it for any sched_ext scheduler;
+//! Linux's placement by them is not simulated. A note names the tasks.
 //!
 //! Ignored, since the simulated kernel has no such thing: `pi_enabled`, `lock_pages`, `nodes_membind`; and where logs go.
 
@@ -73,7 +73,8 @@ pub const PARAMS: &[Param] = &[Param {
 /// The duration of a file that has none and never ends by itself, ns.
 const ENDLESS_DURATION: u64 = 10_000_000_000;
 
-/// The limit of a task's threads with metrics of their own; more threads share one.
+/// The limit of a task's threads with metrics of their own, which keeps tables readable; more threads
+/// share one, in which only the loops of each are counted.
 const MAX_LOGGED_INSTANCES: u32 = 8;
 
 /// The time from the first thread's start until the last one ended, s. It has no sample if the
@@ -265,14 +266,20 @@ impl Plan {
                 false => vec![task.name.to_string()],
             };
             let pool = (names.len() > 1).then_some(&task.name);
+            let sharers = match each || forked.contains(&index) {
+                true => 0,
+                false => task.instances,
+            };
             let logs = names.iter().map(|name| {
                 let mut add = |column: &str, unit, better, role| {
+                    let is_counted = column == "period";
                     metrics.push(Metric {
                         name: format!("{name}/{column}").into(),
                         unit,
                         better,
                         role,
                         pool: pool.map(|task| format!("{task}/{column}").into()),
+                        sharers: if is_counted { sharers } else { 0 },
                     });
                     metrics.len() - 1
                 };
@@ -315,7 +322,8 @@ impl Workload for RtApp {
     }
 
     /// `time`, and the columns of rt-app's log as `THREAD/run`, `period`, `slack` and `wu_lat`.
-    /// Threads of a task with more than 8 instances, or that is forked, share `TASK/...`. A thread
+    /// Threads of a task with more than 8 instances, or that is forked, share `TASK/...`; without a
+    /// fork, the loops of each are counted. A thread
     /// that is woken also has `THREAD/response`, the time from the wakeup until it is done; one
     /// with a period, its own or its chain's, has `THREAD/missed`.
     fn metrics(&self) -> &[Metric] {
@@ -328,7 +336,8 @@ impl Workload for RtApp {
             return Vec::new();
         }
         let note = format!(
-            "util_min and util_max (uclamp) of {} have no effect: CPUs and frequencies are chosen by utilization alone.",
+            "util_min and util_max (uclamp) of {} clamp the frequency that schedutil chooses; no policy here takes them \
+             into account when it chooses a CPU.",
             clamped.join(", ")
         );
         vec![note]

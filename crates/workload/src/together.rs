@@ -217,6 +217,7 @@ impl Place {
             | Op::Yield
             | Op::SetAffinity(_)
             | Op::SetPolicy(_)
+            | Op::SetUtilClamps(_)
             | Op::Exit => op,
         }
     }

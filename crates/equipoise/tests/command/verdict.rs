@@ -112,6 +112,48 @@ fn one_run_is_no_verdict() {
 }
 
 #[test]
+fn a_large_group_has_a_spread_and_no_row_for_each_thread() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("crowd.json");
+    let spin = r#"{ "instance": 24, "loop": -1, "run": 1000 }"#;
+    let load = format!(r#"{{ "tasks": {{ "spin": {spin} }}, "global": {{ "duration": 2 }} }}"#);
+    std::fs::write(&file, load).unwrap();
+    let file = file.to_str().unwrap();
+    let policies = ["linaro-mp", "equipoise"];
+    let result = json(&args("tc2", file, &policies, &["--format", "json"]));
+    // Of each thread, the loops that it has done count.
+    for policy in policies {
+        let period = entry(&result, policy, "spin/period");
+        let spread = entry(&result, policy, "spin/spread");
+        assert_eq!(spread["decides"], true);
+        for (run, fewest) in [0, 1].map(|run| (run, period["fewest"][run].as_f64().unwrap())) {
+            let mean = period["runs"][run]["n"].as_f64().unwrap() / 24.0;
+            let least = 100.0 * (mean - fewest) / mean;
+            let spread = spread["runs"][run]["mean"].as_f64().unwrap();
+            assert!((0.0..100.0).contains(&least), "{fewest} of {mean}");
+            assert!(spread >= least, "{policy}: {spread} %, {least} %");
+        }
+    }
+    // Under linaro-mp the threads of a big CPU do more than those of a little one.
+    let spread = |policy| {
+        entry(&result, policy, "spin/spread")["mean"]
+            .as_f64()
+            .unwrap()
+    };
+    let [linaro, equipoise] = policies.map(spread);
+    assert!(
+        linaro > 20.0 && equipoise < 10.0,
+        "{linaro} and {equipoise}"
+    );
+    let text = stdout(&args("tc2", file, &policies, &[]));
+    assert!(text.contains("Fairness: equipoise is best"), "{text}");
+    assert!(
+        text.contains(" spread\n") && !text.contains("spin-"),
+        "{text}"
+    );
+}
+
+#[test]
 fn threads_that_do_the_same_are_one_measure() {
     let result = json(&args(
         "tc2",

@@ -106,7 +106,7 @@ impl<'c, 't> Expected<'c, 't> {
     /// Checks its outcome.
     pub fn outcome(&self, outcome: &Outcome) -> Checked {
         let cpus = self.case.machine.cpus.len();
-        let metrics = self.case.workload.metrics().len();
+        let metrics = self.case.workload.metrics();
         let counters = &outcome.counters;
         expect(outcome.simulated_ns <= TIME_LIMIT_NS, "a time")?;
         expect(outcome.recorder.is_of(metrics), "samples")?;

@@ -96,6 +96,7 @@ impl Kernel<'_> {
     #[inline]
     fn becomes_runnable(&mut self, task: TaskPtr, flags: u64) {
         let cpu = task.cpu();
+        self.uclamp.add(task);
         self.set_runnable(task);
         task.abi.scx.flags.update(|flags| flags | abi::TASK_QUEUED);
         self.joins_rq(cpu);
@@ -183,6 +184,7 @@ impl Kernel<'_> {
             return;
         }
         let cpu = task.cpu();
+        self.uclamp.remove(task);
         let told = match self.scx.is_7_3() && flags & abi::DEQ_SLEEP == 0 {
             true => flags | abi::DEQ_SCHED_CHANGE,
             false => flags,

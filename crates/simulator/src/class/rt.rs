@@ -35,6 +35,7 @@ impl Kernel<'_> {
 
     #[inline(never)]
     pub fn enqueue_rt(&mut self, task: TaskPtr) {
+        self.uclamp.add(task);
         self.count_rt(task.cpu(), 1);
         self.queue_rt(task, false);
     }
@@ -66,6 +67,7 @@ impl Kernel<'_> {
 
     #[inline(never)]
     pub fn dequeue_rt(&mut self, task: TaskPtr) {
+        self.uclamp.remove(task);
         self.count_rt(task.cpu(), -1);
         self.unqueue_rt(task.cpu(), task);
     }
@@ -99,6 +101,7 @@ impl Kernel<'_> {
 
     /// Puts back the task that runs on `cpu` and was dequeued to be changed.
     pub fn restore_rt(&mut self, cpu: usize, task: TaskPtr) {
+        self.uclamp.add(task);
         self.count_rt(cpu, 1);
         task.rr_left.set(0);
         refill(task);
@@ -107,6 +110,7 @@ impl Kernel<'_> {
     /// Moves the task that runs on `cpu`, where it may no longer be, to another runqueue.
     pub fn push_rt(&mut self, cpu: usize, task: TaskPtr, to: usize) {
         self.update_curr(cpu, task);
+        self.uclamp.remove(task);
         self.count_rt(cpu, -1);
         self.set_task_cpu(task, to);
         self.enqueue_rt(task);

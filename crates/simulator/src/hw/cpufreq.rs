@@ -5,8 +5,9 @@
 //! the policy decides, and the slowest sufficient OPP is chosen. After a change, no decision is
 //! made for the length of the rate limit, unless a CPU's deadline tasks need more than at its last
 //! request. A thread makes the change, which takes the driver's transition latency, and a decision
-//! made meanwhile is carried out after it. The request is the scheduler's alone: schedutil itself
-//! adds the utilization of real-time, deadline and interrupt time and a margin.
+//! made meanwhile is carried out after it. Each CPU's request is the scheduler's, within the clamps of
+//! its runnable tasks ([`crate::kernel::uclamp`]): schedutil itself also adds the utilization of
+//! real-time, deadline and interrupt time and a margin.
 //!
 //! Under any other governor requests have no effect, and CPUs stay at the highest frequency, below
 //! which turbo may keep them. `performance` is defined that way. How a processor that decides by
@@ -135,9 +136,16 @@ impl Cpufreq {
     }
 
     /// `scx_bpf_cpuperf_set()`, and the governor's reaction; `bw_dl` is the bandwidth of the CPU's
-    /// deadline tasks, of 2^20 (`ignore_dl_rate_limit()`). Returns the policy that changes its
-    /// frequency, and the end of the change, ns.
-    pub fn request(&mut self, cpu: usize, perf: u32, bw_dl: u64, now: u64) -> Option<(u32, u64)> {
+    /// deadline tasks, of 2^20 (`ignore_dl_rate_limit()`), and `clamped` clamps a CPU's request.
+    /// Returns the policy that changes its frequency, and the end of the change, ns.
+    pub fn request(
+        &mut self,
+        cpu: usize,
+        perf: u32,
+        bw_dl: u64,
+        now: u64,
+        clamped: impl Fn(usize, u32) -> u32,
+    ) -> Option<(u32, u64)> {
         self.cpus[cpu].target = perf;
         if !self.follows_requests {
             return None;
@@ -153,7 +161,10 @@ impl Cpufreq {
             return None;
         }
         self.cpus[cpu].bw_dl = bw_dl;
-        let targets = policy.cpus.iter().map(|cpu| self.cpus[cpu].target);
+        let targets = policy
+            .cpus
+            .iter()
+            .map(|cpu| clamped(cpu, self.cpus[cpu].target));
         policy.wanted = policy.resolve(targets.max().unwrap_or(0), capacity);
         let next = policy.wanted.min(policy.most);
         if policy.next == next {
@@ -215,6 +226,16 @@ mod tests {
         Cpufreq::new(&Machine::find("hikey-6220").unwrap())
     }
 
+    fn request(
+        cpufreq: &mut Cpufreq,
+        cpu: usize,
+        perf: u32,
+        bw_dl: u64,
+        now: u64,
+    ) -> Option<(u32, u64)> {
+        cpufreq.request(cpu, perf, bw_dl, now, |_, perf| perf)
+    }
+
     #[test]
     fn the_slowest_opp_that_is_enough() {
         let policies = hikey().policies;
@@ -233,12 +254,12 @@ mod tests {
         (cpufreq.rate_limit_ns, cpufreq.transition_latency_ns) = (100, 300);
         // The highest request of any CPU decides.
         for cpu in 0..7 {
-            assert_eq!(cpufreq.request(cpu, 0, 0, 1000), None);
+            assert_eq!(request(&mut cpufreq, cpu, 0, 0, 1000), None);
         }
-        assert_eq!(cpufreq.request(7, 500, 0, 1000), Some((0, 1300)));
+        assert_eq!(request(&mut cpufreq, 7, 500, 0, 1000), Some((0, 1300)));
         // The governor decides nothing within the rate limit, and starts no change during another.
-        assert_eq!(cpufreq.request(7, 100, 0, 1099), None);
-        assert_eq!(cpufreq.request(7, 200, 0, 1100), None);
+        assert_eq!(request(&mut cpufreq, 7, 100, 0, 1099), None);
+        assert_eq!(request(&mut cpufreq, 7, 200, 0, 1100), None);
         let Change { opp, khz, next, .. } = cpufreq.changed(0, 1300);
         assert_eq!((opp, khz, next), (2, 729_000, Some(1600)));
         let Change { opp, khz, next, .. } = cpufreq.changed(0, 1600);
@@ -257,7 +278,7 @@ mod tests {
             (CpuMask::first_n(8), 1024 - 1024 * 729 / 1200)
         );
         // A request beyond the limit counts once the limit is gone.
-        assert_eq!(cpufreq.request(0, 1024, 0, 2000), None);
+        assert_eq!(request(&mut cpufreq, 0, 1024, 0, 2000), None);
         assert_eq!(cpufreq.limit(2, 1_200_000, 2100), Some((0, 2400)));
         assert_eq!(cpufreq.changed(0, 2400).khz, 1_200_000);
         assert_eq!(cpufreq.pressure(5).1, 0);
@@ -277,7 +298,11 @@ mod tests {
             machine.cpufreq.as_mut().unwrap().governor = governor;
             let mut cpufreq = Cpufreq::new(&machine);
             for cpu in 0..8 {
-                assert_eq!(cpufreq.request(cpu, 0, 0, 1 << 40), None, "{governor}");
+                assert_eq!(
+                    request(&mut cpufreq, cpu, 0, 0, 1 << 40),
+                    None,
+                    "{governor}"
+                );
             }
             assert_eq!(
                 cpufreq.policies[0].current,
@@ -291,22 +316,25 @@ mod tests {
         let mut cpufreq = hikey();
         (cpufreq.rate_limit_ns, cpufreq.transition_latency_ns) = (1000, 1);
         for cpu in 0..8 {
-            cpufreq.request(cpu, 0, 0, 10_000);
+            request(&mut cpufreq, cpu, 0, 0, 10_000);
         }
         cpufreq.changed(0, 10_001);
-        assert_eq!(cpufreq.request(0, 512, 0, 10_010), None);
-        assert_eq!(cpufreq.request(0, 512, 1 << 19, 10_020), Some((0, 10_021)));
+        assert_eq!(request(&mut cpufreq, 0, 512, 0, 10_010), None);
+        assert_eq!(
+            request(&mut cpufreq, 0, 512, 1 << 19, 10_020),
+            Some((0, 10_021))
+        );
         cpufreq.changed(0, 10_021);
         // An equal or smaller bandwidth does not bypass the rate limit.
-        assert_eq!(cpufreq.request(0, 1024, 1 << 19, 10_030), None);
-        assert_eq!(cpufreq.request(0, 0, 0, 10_040), None);
+        assert_eq!(request(&mut cpufreq, 0, 1024, 1 << 19, 10_030), None);
+        assert_eq!(request(&mut cpufreq, 0, 0, 0, 10_040), None);
     }
 
     #[test]
     fn a_machine_without_frequencies_has_no_policy() {
         let mut cpufreq = Cpufreq::new(&Machine::find("tc2").unwrap());
         assert!(cpufreq.policies.is_empty());
-        assert_eq!(cpufreq.request(0, 1, 0, 1_000_000), None);
+        assert_eq!(request(&mut cpufreq, 0, 1, 0, 1_000_000), None);
     }
 
     #[test]

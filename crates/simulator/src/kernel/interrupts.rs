@@ -151,7 +151,10 @@ impl Kernel<'_> {
     pub fn set_cpuperf(&mut self, cpu: usize, perf: u32) {
         let now = self.now();
         let bw_dl = self.rq(cpu).dl.running_bw;
-        if let Some((policy, at)) = self.hw.cpufreq.request(cpu, perf, bw_dl, now) {
+        let uclamp = &self.uclamp;
+        let clamped = |cpu, perf| uclamp.clamped(cpu, perf);
+        let cpufreq = &mut self.hw.cpufreq;
+        if let Some((policy, at)) = cpufreq.request(cpu, perf, bw_dl, now, clamped) {
             self.announce(at, hw::Event::Frequency { policy });
         }
     }

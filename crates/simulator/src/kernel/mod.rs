@@ -11,6 +11,7 @@ pub mod switch;
 pub mod syscalls;
 pub mod task;
 pub mod tasks;
+pub mod uclamp;
 pub mod wake;
 
 use crate::abi::Bpf;
@@ -34,6 +35,7 @@ use std::ffi::c_void;
 use std::fmt::Display;
 use std::sync::Arc;
 use task::{FIRST_PID, TaskPtr, Tasks};
+use uclamp::Uclamp;
 use workload::Rng;
 
 /// A simulated kernel that runs one workload under one scheduler.
@@ -57,6 +59,7 @@ pub struct Kernel<'a> {
 
     pub dl: Dl,
     pub rt: Rt,
+    pub uclamp: Uclamp,
     pub scx: Scx,
     pub hw: Hardware,
     pub softirqs: Softirqs,

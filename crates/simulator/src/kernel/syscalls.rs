@@ -551,6 +551,10 @@ impl Kernel<'_> {
                 self.change_policy(cpu, task, policy);
                 Step::Pass
             }
+            Op::SetUtilClamps(clamps) => {
+                self.change_clamps(cpu, task, clamps);
+                Step::Pass
+            }
             Op::EnterGroup(group) => {
                 self.enter_group(cpu, task, group);
                 Step::Pass

@@ -3,6 +3,7 @@
 use crate::abi::layout::{self, CssSet, TaskStruct};
 use crate::abi::structs::DEFAULT_PRIO;
 use crate::class::server::DlEntity;
+use crate::kernel::uclamp::TaskClamps;
 use crate::scx::dsq::OnDsq;
 use crate::scx::verdict::Given;
 use machine::CpuMask;
@@ -98,6 +99,7 @@ pub struct Task {
 
     // Fields for rare operations.
     pub policy: Cell<SchedPolicy>,
+    pub clamps: TaskClamps,
     pub name: Arc<str>,
     /// The child that it forks next, while it computes the cost of the fork.
     pub child: Cell<Option<Box<TaskSpec>>>,
@@ -194,6 +196,7 @@ impl Task {
             abi: TaskStruct::new(),
             class: Cell::new(Class::Ext),
             policy: Cell::new(spec.policy),
+            clamps: TaskClamps::of_child(parent),
             name: spec.name,
             program: RefCell::new(spec.program),
             continuation: Cell::new(Continuation::NextOp),

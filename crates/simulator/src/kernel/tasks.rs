@@ -130,7 +130,7 @@ impl Kernel<'_> {
     /// Takes the current task, which must be runnable, off its runqueue, changes it and puts it
     /// back. It continues to run, unless the CPU is no longer allowed: then it is queued on an
     /// allowed one. (`__do_set_cpus_allowed()`, `__sched_setscheduler()`, `migration_cpu_stop()`.)
-    fn change(&mut self, cpu: usize, task: TaskPtr, change: impl FnOnce(&mut Self, TaskPtr)) {
+    pub fn change(&mut self, cpu: usize, task: TaskPtr, change: impl FnOnce(&mut Self, TaskPtr)) {
         self.deactivate(task, abi::DEQ_SAVE);
         change(self, task);
         task.on_rq.set(true);

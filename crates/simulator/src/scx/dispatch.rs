@@ -158,7 +158,9 @@ impl Kernel<'_> {
         if from.nr_running == 0 {
             self.lost_last(task.cpu());
         }
+        self.uclamp.remove(task);
         self.set_task_cpu(task, cpu);
+        self.uclamp.add(task);
         self.joins_rq(cpu);
     }
 

@@ -1,7 +1,7 @@
 //! An rt-app file, read and checked: the actions of its threads, with every name resolved.
 
 use crate::timeline::Timed;
-use crate::{ControlGroup, GroupId, SchedPolicy};
+use crate::{ControlGroup, GroupId, SchedPolicy, UtilClamps};
 use machine::CpuMask;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -26,7 +26,7 @@ pub struct Config {
     pub timers: Vec<TimerMode>,
     /// All `cpus`, with their places in the text.
     pub bindings: Vec<(CpuMask, Range<usize>)>,
-    /// The tasks with `util_min` or `util_max`, which are not simulated.
+    /// The tasks with `util_min` or `util_max`.
     pub clamped: Vec<String>,
     /// Control groups.
     pub groups: Vec<ControlGroup>,
@@ -46,6 +46,8 @@ pub struct Task {
     pub loops: Option<u32>,
     /// Policy and priority at its start.
     pub policy: SchedPolicy,
+    /// `util_min` and `util_max`.
+    pub clamps: UtilClamps,
     /// `cpus`.
     pub affinity: Option<CpuMask>,
     /// `taskgroup`, if there is one.
@@ -66,6 +68,8 @@ pub struct Phase {
     pub group: Option<Option<GroupId>>,
     /// A change of policy or priority.
     pub policy: Option<SchedPolicy>,
+    /// Changes of `util_min` and `util_max`.
+    pub clamps: UtilClamps,
     /// The events in order; at least one.
     pub events: Vec<Event>,
 }

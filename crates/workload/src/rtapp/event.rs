@@ -3,6 +3,7 @@
 use super::config::{Action, Event, Timer, TimerMode};
 use super::field::{Field, NATURAL, no_repeats};
 use super::groups::Groups;
+use crate::UtilClamps;
 use machine::CpuMask;
 use machine::input::BadInput;
 use std::collections::BTreeMap;
@@ -166,14 +167,30 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Checks a `util_min` or `util_max` of `task`: 0 to 1024, or -1 for no limit.
-    pub fn clamped(&mut self, field: Field<'_>, task: &str) -> Result<(), Box<BadInput>> {
-        field.integer(
+    /// Takes a `util_min` or `util_max` of `task`: 0 to 1024, or -1 for no limit. `clamps` are those
+    /// of the same object so far.
+    pub fn clamped(
+        &mut self,
+        field: Field<'_>,
+        task: &str,
+        clamps: &mut UtilClamps,
+    ) -> Result<(), Box<BadInput>> {
+        let value = field.integer(
             -1..=1024,
             "a utilization of at most 1024, or -1 for no limit",
         )?;
         if !self.clamped.iter().any(|name| name == task) {
             self.clamped.push(task.to_owned());
+        }
+        let value = Some(u16::try_from(value).ok());
+        match field.key() {
+            "util_min" => clamps.min = value,
+            _ => clamps.max = value,
+        }
+        if let (Some(Some(min)), Some(Some(max))) = (clamps.min, clamps.max)
+            && min > max
+        {
+            return Err(field.bad("a util_min of at most util_max"));
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use super::field::{Field, NATURAL, fields, no_repeats};
 use super::json::{self, Kind, Source};
 use super::sched::{Class, Settings};
 use super::timeline;
-use crate::SchedPolicy;
+use crate::{SchedPolicy, UtilClamps};
 use machine::CpuMask;
 use machine::input::BadInput;
 
@@ -214,6 +214,7 @@ fn read_task(task: Field<'_>, global: &Global, resources: &mut Resources) -> Rea
     let phases = fields.iter().find(|field| field.key() == "phases").copied();
     let mut settings = Settings::default();
     let (mut instances, mut delay, mut affinity, mut loops, mut group) = (1, 0, None, None, None);
+    let mut clamps = UtilClamps::default();
     for &field in &fields {
         let is_legacy_runtime = field.key() == "runtime";
         if settings.take(field, true)? && !is_legacy_runtime {
@@ -228,7 +229,7 @@ fn read_task(task: Field<'_>, global: &Global, resources: &mut Resources) -> Rea
             "taskgroup" => group = Some(resources.groups.of_task(field)?),
             "loop" => loops = Some(read_loops(field)?),
             "phases" => {}
-            "util_min" | "util_max" => resources.clamped(field, task.key())?,
+            "util_min" | "util_max" => resources.clamped(field, task.key(), &mut clamps)?,
             key if event::is_event(key) => {
                 if phases.is_some() && !is_legacy_runtime {
                     return Err(field.bad_key(
@@ -270,6 +271,7 @@ fn read_task(task: Field<'_>, global: &Global, resources: &mut Resources) -> Rea
                 affinity: None,
                 group: None,
                 policy: None,
+                clamps: UtilClamps::default(),
                 events,
             });
             // A single phase continues forever without `loop`, and runs that many times with it.
@@ -282,6 +284,7 @@ fn read_task(task: Field<'_>, global: &Global, resources: &mut Resources) -> Rea
         delay,
         loops,
         policy,
+        clamps,
         affinity,
         group,
         phases: read,
@@ -300,6 +303,7 @@ fn read_phase(
     no_repeats(&fields, event::is_event)?;
     let mut settings = Settings::default();
     let (mut affinity, mut group, mut loops) = (None, None, Some(1));
+    let mut clamps = UtilClamps::default();
     for &field in &fields {
         if settings.take(field, false)? {
             continue;
@@ -308,7 +312,7 @@ fn read_phase(
             "cpus" => affinity = Some(read_cpus(field, resources)?),
             "taskgroup" => group = Some(resources.groups.of_task(field)?),
             "loop" => loops = read_loops(field)?,
-            "util_min" | "util_max" => resources.clamped(field, task)?,
+            "util_min" | "util_max" => resources.clamped(field, task, &mut clamps)?,
             key if event::is_event(key) => {}
             _ if ignored(field)? => {}
             key => {
@@ -324,6 +328,7 @@ fn read_phase(
         affinity,
         group,
         policy: settings.of_phase(current)?,
+        clamps,
         events: read_events(phase, &fields, task, timers, resources)?,
     })
 }

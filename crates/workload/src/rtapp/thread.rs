@@ -3,7 +3,7 @@
 
 use super::config::{Action, Phase, Task, Timer, TimerMode};
 use super::{Log, Plan, TIME, word};
-use crate::{Env, GroupId, Op, Period, Program, SchedPolicy, TaskSpec};
+use crate::{Env, GroupId, Op, Period, Program, SchedPolicy, TaskSpec, UtilClamps};
 use machine::CpuMask;
 use std::sync::Arc;
 
@@ -54,6 +54,8 @@ pub struct Thread {
     timers: Vec<u64>,
     plan: Arc<Plan>,
     task: usize,
+    /// Its number among the task's initial threads.
+    instance: usize,
     /// The index in `phases`; and the number of completed iterations over all of them.
     phase: usize,
     thread_loops: u32,
@@ -69,8 +71,10 @@ enum Step {
     Start,
     Delay,
     TaskPolicy,
+    TaskClamps,
     Affinity,
     PhasePolicy,
+    PhaseClamps,
     Group,
     Begin,
     Events,
@@ -128,6 +132,7 @@ impl Thread {
         let mut thread = Thread {
             plan: Arc::clone(plan),
             task,
+            instance,
             log: logs[instance.min(logs.len() - 1)],
             step: Step::Start,
             phase: 0,
@@ -387,7 +392,8 @@ impl Thread {
     /// Logs the finished loop and advances to the next one.
     fn end_loop(&mut self, env: &mut Env) -> Next {
         let recorder = &mut env.recorder;
-        recorder.record(self.log.period, us(env.now - self.line.start));
+        let period = us(env.now - self.line.start);
+        recorder.record_of(self.log.period, self.instance, period);
         if let Some(run) = self.log.run {
             recorder.record(run, us(self.line.run));
         }
@@ -447,8 +453,12 @@ impl Thread {
                 (task.delay > 0).then_some(Op::SleepUntil { at: self.first })
             }
             Step::TaskPolicy => {
-                self.step = Step::Affinity;
+                self.step = Step::TaskClamps;
                 self.set_policy(task.policy)
+            }
+            Step::TaskClamps => {
+                self.step = Step::Affinity;
+                set_clamps(task.clamps)
             }
             Step::Affinity => {
                 self.step = Step::PhasePolicy;
@@ -461,9 +471,13 @@ impl Thread {
                 self.set_group(wanted.unwrap_or(self.inherited_group))
             }
             Step::PhasePolicy => {
-                self.step = Step::Group;
+                self.step = Step::PhaseClamps;
                 let policy = self.phase(task).policy.unwrap_or(self.policy);
                 self.set_policy(policy)
+            }
+            Step::PhaseClamps => {
+                self.step = Step::Group;
+                set_clamps(self.phase(task).clamps)
             }
             Step::Begin | Step::Events | Step::EndLoop(_) => unreachable!("not on the way"),
         }
@@ -487,6 +501,11 @@ impl Thread {
         }
         Op::Exit
     }
+}
+
+/// The call that makes the change, if it is one.
+fn set_clamps(clamps: UtilClamps) -> Option<Op> {
+    (clamps != UtilClamps::default()).then_some(Op::SetUtilClamps(clamps))
 }
 
 /// A period's share as a percentage.

@@ -1,8 +1,8 @@
 //! The behaviour of files when they run.
 
 use super::*;
-use crate::SchedPolicy;
 use crate::fake::{self, Kernel};
+use crate::{SchedPolicy, UtilClamps};
 use machine::CpuMask;
 
 /// A file with these tasks.
@@ -446,22 +446,31 @@ fn a_chain_without_one_period_has_no_deadline() {
 }
 
 #[test]
-fn utilization_clamps_are_read_and_said_to_have_no_effect() {
+fn a_thread_sets_its_utilization_clamps() {
     let file = |clamp: &str| {
         format!(
             r#"{{ "tasks" : {{ "ui" : {{ {clamp}, "loop" : 2, "run" : 100 }}, "other" : {{ "loop" : 1, "run" : 5 }} }} }}"#
         )
     };
     let parsed = |clamp: &str| RtApp::parse("t", "t.json", &file(clamp), None);
-    let notes = parsed(r#""util_min" : 512, "util_max" : -1"#)
-        .unwrap()
-        .notes();
+    let clamped = parsed(r#""util_min" : 512, "util_max" : -1"#).unwrap();
+    let notes = clamped.notes();
     assert_eq!(notes.len(), 1);
     assert!(
-        notes[0].starts_with("util_min and util_max (uclamp) of ui have no effect"),
+        notes[0].starts_with("util_min and util_max (uclamp) of ui clamp the frequency"),
         "{notes:?}"
     );
+    let clamps = UtilClamps {
+        min: Some(Some(512)),
+        max: Some(None),
+    };
+    let set = Kernel::run(&clamped, 2).clamps;
+    assert_eq!(set, [("ui".to_owned(), clamps)]);
     assert!(parsed(r#""delay" : 1"#).unwrap().notes().is_empty());
     let error = parsed(r#""util_min" : 1025"#).err().unwrap();
     assert!(error.expected().contains("1024"), "{error}");
+    let error = parsed(r#""util_min" : 600, "util_max" : 500"#)
+        .err()
+        .unwrap();
+    assert!(error.expected().contains("at most util_max"), "{error}");
 }
