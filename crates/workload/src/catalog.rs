@@ -6,8 +6,8 @@ use crate::recording::{self, Recording, Replay};
 use crate::rtapp::RtApp;
 use crate::together::Together;
 use crate::{
-    Workload, aim7, antutu, busy, cyclictest, fork_chain, hackbench, iperf, kbuild, parsec, request_response,
-    rtapp, schbench, specjbb, spin_barrier, sysbench,
+    Workload, aim7, antutu, busy, cyclictest, fork_chain, hackbench, iperf, kbuild, parsec,
+    request_response, rtapp, schbench, specjbb, spin_barrier, sysbench,
 };
 use machine::input::{self, BadInput};
 use std::path::Path;

@@ -58,7 +58,7 @@ const PARAMS: &[Param] = &[
     Param {
         name: "work",
         unit: Unit::Microseconds,
-        default: 3_300_000,
+        default: 2_950_000,
         min: 1_000,
         max: 1_000_000_000,
         help: "five products of two matrices of 104 x 104, the default --operations and \
@@ -235,7 +235,10 @@ impl Setup {
 
 impl Model for Setup {
     fn start(&self, machine: &Machine) -> Start {
-        let (messengers, each) = (self.messengers as usize, self.workers_each(machine) as usize);
+        let (messengers, each) = (
+            self.messengers as usize,
+            self.workers_each(machine) as usize,
+        );
         let words = Words { messengers };
         let workers = messengers * each;
         let mut shared = vec![0; words.next(workers)];
@@ -552,11 +555,11 @@ mod tests {
         let kernel = Kernel::load("schbench:workers=3,time=1", 4);
         assert!(kernel.left().is_empty(), "{:?}", kernel.left());
         let value = |name| samples(&kernel, name, METRICS);
-        // 100 us of sleep with 50 us of slack, and 3300 us of work.
-        assert!((3_400.0..3_460.0).contains(&value("request_p50")));
+        // 100 us of sleep with 50 us of slack, and 2950 us of work.
+        assert!((3_050.0..3_110.0).contains(&value("request_p50")));
         assert!(value("wakeup_p99") < 100.0);
         let requests = value("requests");
-        assert!((860.0..890.0).contains(&requests), "{requests}");
+        assert!((945.0..985.0).contains(&requests), "{requests}");
     }
 
     /// On one CPU a worker waits for the other's computing.
@@ -565,8 +568,8 @@ mod tests {
         let kernel = Kernel::load("schbench:workers=4,time=1", 1);
         assert!(kernel.left().is_empty());
         let requests = samples(&kernel, "requests", METRICS);
-        assert!((290.0..304.0).contains(&requests), "{requests}");
-        assert!(samples(&kernel, "request_p50", METRICS) > 4.0 * 3_300.0);
+        assert!((325.0..340.0).contains(&requests), "{requests}");
+        assert!(samples(&kernel, "request_p50", METRICS) > 4.0 * 2_950.0);
     }
 
     #[test]

@@ -78,7 +78,12 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     params: PARAMS,
     metrics: &[
         Metric::throughput("steps", "1/s"),
-        Metric::new("step", "ms", Better::Lower, Role::Explains(Goal::Throughput)),
+        Metric::new(
+            "step",
+            "ms",
+            Better::Lower,
+            Role::Explains(Goal::Throughput),
+        ),
     ],
     make: |args| Box::new(Setup::new(args)),
 };
@@ -154,7 +159,8 @@ impl Setup {
         if env.shared[DONE] == self.steps || now - began >= self.time {
             env.shared[OVER] = 1;
             let steps = env.shared[DONE] as f64;
-            env.recorder.record(STEPS, steps * 1e9 / (now - began) as f64);
+            env.recorder
+                .record(STEPS, steps * 1e9 / (now - began) as f64);
         }
     }
 }

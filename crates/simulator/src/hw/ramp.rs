@@ -107,7 +107,11 @@ impl Core {
         let span = f64::from(last - first);
         // A level that is reached on time may be less by a rounding error.
         let reached = f64::from(first) + self.level * span + 0.5;
-        let opp = self.khz.partition_point(|&khz| f64::from(khz) <= reached).max(1) - 1;
+        let opp = self
+            .khz
+            .partition_point(|&khz| f64::from(khz) <= reached)
+            .max(1)
+            - 1;
         let next = self.khz.get(opp + 1).map(|&khz| {
             let missing = (f64::from(khz - first) / span - self.level).max(0.0);
             now + (missing * rules.up_ns as f64).ceil() as u64 + 1
