@@ -29,6 +29,11 @@ const BUILTIN: &[(&str, &str, &str)] = &[
         include_str!("../experiments/hybrid.toml"),
     ),
     (
+        "many-caches",
+        "experiments/many-caches.toml",
+        include_str!("../experiments/many-caches.toml"),
+    ),
+    (
         "mixed-capacity",
         "experiments/mixed-capacity.toml",
         include_str!("../experiments/mixed-capacity.toml"),
@@ -44,6 +49,11 @@ const BUILTIN: &[(&str, &str, &str)] = &[
         include_str!("../experiments/power-aware.toml"),
     ),
     (
+        "quiet",
+        "experiments/quiet.toml",
+        include_str!("../experiments/quiet.toml"),
+    ),
+    (
         "small",
         "experiments/small.toml",
         include_str!("../experiments/small.toml"),
@@ -52,6 +62,11 @@ const BUILTIN: &[(&str, &str, &str)] = &[
         "utilization-tracking",
         "experiments/utilization-tracking.toml",
         include_str!("../experiments/utilization-tracking.toml"),
+    ),
+    (
+        "warm-cores",
+        "experiments/warm-cores.toml",
+        include_str!("../experiments/warm-cores.toml"),
     ),
     (
         "wasted-cores",

@@ -84,6 +84,7 @@ fn assemble(
             transition_latency_ns: 200_000,
             rate_limit_ns: 1_000_000,
             governor: Default::default(),
+            ramp: None,
         });
     let fastest = core_types.iter().map(|core| core.opps.last());
     let turbo = fastest.collect::<Option<Vec<_>>>().map(|fastest| Turbo {

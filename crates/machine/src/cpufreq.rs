@@ -15,6 +15,18 @@ pub struct Cpufreq {
     pub rate_limit_ns: u64,
     /// The governor of the frequencies.
     pub governor: Governor,
+    /// How fast a processor that decides by itself changes a core's frequency; `None`: at once.
+    pub ramp: Option<Ramp>,
+}
+
+/// The ramp of a core's frequency: linear from the lowest to the highest while one of its CPUs is
+/// busy, and back while they idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ramp {
+    /// From the lowest frequency to the highest, ns.
+    pub up_ns: u64,
+    /// From the highest to the lowest, ns.
+    pub down_ns: u64,
 }
 
 /// The default governor of a machine. Only schedutil follows a scheduler's requests

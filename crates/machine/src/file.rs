@@ -94,6 +94,9 @@ struct CpufreqFile {
     rate_limit_us: Option<Spanned<u64>>,
     governor: Option<Spanned<GovernorFile>>,
     energy_performance_preference: Option<Spanned<String>>,
+    /// See `Ramp`.
+    ramp_up_us: Option<Spanned<u64>>,
+    ramp_down_us: Option<Spanned<u64>>,
 }
 
 /// See `Governor`.

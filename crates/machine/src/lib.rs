@@ -15,7 +15,7 @@ mod network;
 mod numa;
 mod power;
 
-pub use cpufreq::{Cpufreq, Governor, Opp, Preference};
+pub use cpufreq::{Cpufreq, Governor, Opp, Preference, Ramp};
 pub use mask::{CpuMask, MAX_CPUS};
 pub use network::{Driver, Network};
 pub use numa::{LOCAL_DISTANCE, Memory, Numa, REMOTE_DISTANCE, Spinlock};

@@ -98,6 +98,11 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
         bpf,
     };
     kernel.bpf.set_cids(kernel.scx.cids.tables());
+    if kernel.hw.ramp.is_some() {
+        for cpu in 0..machine.cpus.len() {
+            kernel.opp_changed(cpu);
+        }
+    }
     kernel.trace_power_from_boot();
     kernel.set_cpu(0);
     kernel.enable_scheduler(config.scheduler);

@@ -6,8 +6,8 @@ use crate::recording::{self, Recording, Replay};
 use crate::rtapp::RtApp;
 use crate::together::Together;
 use crate::{
-    Workload, aim7, antutu, busy, cyclictest, hackbench, iperf, kbuild, parsec, request_response,
-    rtapp, specjbb, sysbench,
+    Workload, aim7, antutu, busy, cyclictest, fork_chain, hackbench, iperf, kbuild, parsec,
+    request_response, rtapp, schbench, specjbb, spin_barrier, sysbench,
 };
 use machine::input::{self, BadInput};
 use std::path::Path;
@@ -22,6 +22,11 @@ const BENCHMARKS: &[&Benchmark] = &[
     &specjbb::BENCHMARK,
     &request_response::NETPERF,
     &request_response::TBENCH,
+    &request_response::PIPE,
+    &schbench::BENCHMARK,
+    &schbench::BENCHMARK_2016,
+    &spin_barrier::BENCHMARK,
+    &fork_chain::BENCHMARK,
     &parsec::streamcluster::BENCHMARK,
     &parsec::bodytrack::BENCHMARK,
     &parsec::blackscholes::BENCHMARK,
@@ -110,6 +115,11 @@ pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
         _ => path.file_stem().unwrap_or_default().to_string_lossy(),
     };
     parse(&stem, &input::shown(path), &text, params)
+}
+
+/// Several workloads at once, as [`load`] joins those of a name with plus signs.
+pub fn together(name: &str, parts: Vec<Box<dyn Workload>>) -> Box<dyn Workload> {
+    Box::new(Together::new(name.to_owned(), parts))
 }
 
 /// Parses the workload `name` from `text`, the content of `file`: an rt-app file, with parameters,

@@ -10,7 +10,7 @@ use machine::{BUSY_LOOP, CpuMask, Machine};
 use std::sync::Arc;
 
 pub use bound::bind;
-pub use catalog::{builtin, load, parameters, parse};
+pub use catalog::{builtin, load, parameters, parse, together};
 pub use env::{Env, Period, Shared};
 pub use group::{Bandwidth, ControlGroup, GroupId};
 pub use params::{Param, Unit, nanoseconds};
@@ -29,6 +29,7 @@ mod cyclictest;
 mod env;
 #[cfg(test)]
 mod fake;
+mod fork_chain;
 mod group;
 mod hackbench;
 pub mod import;
@@ -41,7 +42,9 @@ pub mod recording;
 mod request_response;
 mod rng;
 pub mod rtapp;
+mod schbench;
 mod specjbb;
+mod spin_barrier;
 mod sysbench;
 pub mod timeline;
 mod together;

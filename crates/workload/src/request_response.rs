@@ -1,5 +1,5 @@
-//! Clients and servers over loopback TCP, in pairs, one request and its reply at a time: netperf's
-//! TCP_RR and tbench.
+//! Clients and servers in pairs, one request and its reply at a time: netperf's TCP_RR and tbench over
+//! loopback TCP, and UnixBench's and perf's pipes.
 //!
 //! A client writes a request, its server reads it and writes a reply, the client reads that and
 //! begins again, for a given time; the result is the total of requests per second. As in netperf
@@ -93,6 +93,23 @@ pub(crate) const TBENCH: Benchmark = Benchmark {
         12_000,
         15_000,
         "as for netperf, plus packing or unpacking the packet: an assumption"
+    ),
+    metrics: METRICS,
+    make: |args| Box::new(Setup::new(args)),
+};
+
+/// UnixBench's `context1.c`: two processes pass a counter of four bytes to and fro through two pipes. `perf
+/// bench sched pipe` does the same with one pair.
+pub(crate) const PIPE: Benchmark = Benchmark {
+    name: "pipe",
+    description: "pipe-based context switching, as UnixBench and perf bench: pairs pass a word to and fro",
+    params: params!(
+        1,
+        4,
+        4,
+        1_000,
+        1_000,
+        "a write and a read of a pipe, an assumption of 0.5 us each"
     ),
     metrics: METRICS,
     make: |args| Box::new(Setup::new(args)),
@@ -302,7 +319,7 @@ mod tests {
     fn a_pair_takes_turns() {
         // 10 us of the client and 30 us of the server, one after the other.
         let one = "pairs=1,client_work=10,server_work=30,time=1";
-        for name in ["netperf", "tbench"] {
+        for name in ["netperf", "tbench", "pipe"] {
             let rate = rate(&format!("{name}:{one}"), 8);
             assert!((rate / 25_000.0 - 1.0).abs() < 0.01, "{name}: {rate}");
         }

@@ -9,6 +9,7 @@ mod cage;
 mod capacity;
 mod catalog;
 mod causes;
+mod complaints;
 mod eevdf;
 mod equipoise;
 mod explain;

@@ -44,7 +44,7 @@ fn only_the_scheduler_with_the_bugs_wastes_cores() {
             "{block}: {waste:?}"
         );
     }
-    // An eighth of the cores remains.
+    // An eighth of the cores remains, on which threads that poll are in each other's way.
     let time = cells(result, "Missing domains", "lu, 64 threads");
-    assert!((7.0..9.0).contains(&(time[0].1 / time[1].1)), "{time:?}");
+    assert!(time[0].1 / time[1].1 > 20.0, "{time:?}");
 }

@@ -26,12 +26,15 @@ fn every_experiment_fits_the_terminal() {
         ("hperf-hmp", "blackscholes_8t"),
         ("hybrid", "a frame"),
         ("idle-balance-limit", "short"),
+        ("many-caches", "loops, one pair"),
         ("mixed-capacity", "sysbench_1*"),
         ("newidle-history", "hackbench: attempts"),
         ("power-aware", "x = 1"),
+        ("quiet", "power at 5 %"),
         ("small", "longest waste"),
         ("utilization-tracking", "Tx"),
-        ("wasted-cores", "lu, 16 threads"),
+        ("warm-cores", "a piece of work"),
+        ("wasted-cores", "a step of the database"),
     ];
     let named = rows.map(|(name, _)| format!("{name}.toml"));
     assert_eq!(files(&root().join("experiments")), named);

@@ -39,7 +39,7 @@
 //!
 //! [[block.row]]
 //! name = "sysbench_5t"
-//! workload = "sysbench-cpu:threads=5" # or a load of the file
+//! workload = "sysbench-cpu:threads=5" # or a load of the file; several at once with "+"
 //! metric = "time"
 //! unit = "s"
 //! published.avg = [41.16, 41.15, "-"] # one for each column; "-" is not published
@@ -58,6 +58,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use toml::Spanned;
+use workload::Workload;
 
 /// The experiment that `text`, the content of `file`, describes.
 pub(super) fn read(file: &str, text: &str) -> Result<Experiment> {
@@ -237,13 +238,7 @@ impl Reader<'_> {
         (columns, stats, noise): (&[bool], &[Stat], Option<f64>),
         nodes: Option<&str>,
     ) -> Result<Row> {
-        let mut workload = match loads.get(row.workload.get_ref()) {
-            Some(text) => {
-                let text = self.with_lines(text);
-                workload::parse(row.workload.get_ref(), self.file, &text, None)?
-            }
-            None => self.find(&row.workload, workload::load)?,
-        };
+        let mut workload = self.workload(&row.workload, loads)?;
         workload.check(machine)?;
         if let Some(nodes) = nodes {
             workload = workload::bind(workload, nodes);
@@ -290,6 +285,31 @@ impl Reader<'_> {
             published,
             changes: stats == [Stat::Change],
         })
+    }
+
+    /// The workload of a row. Its name may be that of a load of the file, also as one of several that run
+    /// at once.
+    fn workload(
+        &self,
+        name: &Spanned<String>,
+        loads: &BTreeMap<String, Spanned<String>>,
+    ) -> Result<Box<dyn Workload>> {
+        let own = |part: &str, text: &Spanned<String>| {
+            workload::parse(part, self.file, &self.with_lines(text), None)
+        };
+        let parts: Vec<&str> = name.get_ref().split('+').collect();
+        if parts.iter().all(|part| !loads.contains_key(*part)) {
+            return self.find(name, workload::load);
+        }
+        let one = |part: &str| match loads.get(part) {
+            Some(text) => own(part, text),
+            None => self.find(&Spanned::new(name.span(), part.to_owned()), workload::load),
+        };
+        if let [part] = parts[..] {
+            return one(part);
+        }
+        let parts = parts.into_iter().map(one).collect::<Result<_>>()?;
+        Ok(workload::together(name.get_ref(), parts))
     }
 
     /// `text`, a value of the file, with empty lines before it, so that messages about it have the

@@ -4,7 +4,7 @@ use super::reader::{Reader, Result};
 use super::topology::Topology;
 use super::{CoreFile, CpufreqFile, GovernorFile, MachineFile, SharedBy};
 use crate::input;
-use crate::{CoreType, CpuMask, Cpufreq, Governor, Opp, Preference};
+use crate::{CoreType, CpuMask, Cpufreq, Governor, Opp, Preference, Ramp};
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
@@ -97,6 +97,33 @@ impl Reader<'_> {
             transition_latency_ns,
             rate_limit_ns,
             governor: self.governor(file)?,
+            ramp: self.ramp(file)?,
+        }))
+    }
+
+    /// Both times or neither, of a processor that decides by itself.
+    fn ramp(&self, file: &CpufreqFile) -> Result<Option<Ramp>> {
+        let (up, down) = match (&file.ramp_up_us, &file.ramp_down_us) {
+            (None, None) => return Ok(None),
+            (Some(up), Some(down)) => (up, down),
+            (Some(one), None) | (None, Some(one)) => {
+                return self.bad(
+                    one.span(),
+                    "a frequency that changes slowly in one direction only".to_owned(),
+                    "expected ramp_up_us and ramp_down_us",
+                );
+            }
+        };
+        if file.energy_performance_preference.is_none() {
+            return self.bad(
+                up.span(),
+                "there is a ramp, but no processor that sets frequencies".to_owned(),
+                "expected governor = \"hwp\" or \"amd-pstate\"",
+            );
+        }
+        Ok(Some(Ramp {
+            up_ns: self.time(up, 1000)?,
+            down_ns: self.time(down, 1000)?,
         }))
     }
 

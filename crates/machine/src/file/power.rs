@@ -200,7 +200,7 @@ impl Reader<'_> {
     }
 
     /// As [`Reader::cost`], but not 0.
-    fn time(&self, value: &Spanned<u64>, unit_ns: u64) -> Result<u64> {
+    pub(super) fn time(&self, value: &Spanned<u64>, unit_ns: u64) -> Result<u64> {
         match self.cost(value, unit_ns) {
             0 => self.bad(value.span(), "this is 0".to_owned(), "expected a time"),
             ns => Ok(ns),

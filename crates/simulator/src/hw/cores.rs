@@ -16,9 +16,11 @@ pub struct Cores {
 struct Thread {
     core_type: usize,
     /// The OPP of its cpufreq policy, and the fastest that the hardware allows: it runs at the
-    /// slower of the two.
+    /// slowest of these and of `ramp`.
     opp: usize,
     cap: usize,
+    /// The OPP that its core's frequency has reached, if it rises slowly.
+    ramp: usize,
     /// The other hardware threads of its core.
     siblings: Box<[usize]>,
     /// Its speed at the highest frequency, by the number of busy siblings.
@@ -37,6 +39,7 @@ impl Cores {
                 core_type,
                 opp: highest,
                 cap: highest,
+                ramp: highest,
                 speeds: (0..=siblings.len())
                     .map(|busy| machine.thread_speed(cpu, busy + 1))
                     .collect(),
@@ -63,7 +66,7 @@ impl Cores {
     /// The OPP at which `cpu` runs.
     pub fn opp(&self, cpu: usize) -> usize {
         let thread = &self.threads[cpu];
-        thread.opp.min(thread.cap)
+        thread.opp.min(thread.cap).min(thread.ramp)
     }
 
     /// The frequency at which `cpu` runs, of [`FULL`] for its highest.
@@ -88,6 +91,16 @@ impl Cores {
     /// The cpufreq policy of `cpu` is at `opp` from now on.
     pub fn set_opp(&mut self, cpu: usize, opp: usize) {
         self.threads[cpu].opp = opp;
+    }
+
+    /// The OPP that the frequency of the core of `cpu` has reached.
+    pub fn ramp(&self, cpu: usize) -> usize {
+        self.threads[cpu].ramp
+    }
+
+    /// The frequency of the core of `cpu` has reached `opp`.
+    pub fn set_ramp(&mut self, cpu: usize, opp: usize) {
+        self.threads[cpu].ramp = opp;
     }
 
     /// The hardware limits `cpu` to the fastest OPP of at most `khz`, or its slowest, from now on.

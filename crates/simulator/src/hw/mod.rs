@@ -7,6 +7,7 @@ pub mod idle_states;
 pub mod lock;
 pub mod memory;
 pub mod network;
+pub mod ramp;
 pub mod turbo;
 pub mod usb;
 
@@ -24,6 +25,8 @@ pub enum Event {
     Power { cpu: u32 },
     /// The control unit of `package` checks the limits of its cores.
     Turbo { package: u32 },
+    /// The frequency of a core has risen to its next OPP.
+    Ramp { core: u32 },
     /// A packet of a network connection has passed the link.
     Packet { connection: u32 },
     /// The handler of the network adapter's interrupt for a connection completes.
@@ -37,6 +40,8 @@ pub struct Hardware {
     pub cpufreq: cpufreq::Cpufreq,
     /// The control units of the packages, if it has turbo and its power is known.
     pub turbo: Option<turbo::Turbo>,
+    /// The cores' frequencies, if they change slowly.
+    pub ramp: Option<ramp::Ramp>,
     /// The power meters, if power is known.
     pub meters: Option<energy::Meters>,
     /// The costs of shared memory, on a machine that describes it.
@@ -50,8 +55,10 @@ impl Hardware {
     pub fn new(machine: &Machine, connections: Vec<(StreamId, Direction)>) -> Hardware {
         let adapter = machine.network.clone().filter(|_| !connections.is_empty());
         let meters = energy::Meters::new(machine);
+        let mut cores = cores::Cores::new(machine);
         Hardware {
-            cores: cores::Cores::new(machine),
+            ramp: ramp::Ramp::new(machine, &mut cores),
+            cores,
             idle_states: idle_states::IdleStates::new(machine),
             cpufreq: cpufreq::Cpufreq::new(machine),
             turbo: turbo::Turbo::new(machine).filter(|_| meters.is_some()),

@@ -138,6 +138,11 @@ impl Kernel<'_> {
             hw::Event::MaxFreq { cpu, khz } => self.limit_frequency(cpu as usize, khz),
             hw::Event::Power { cpu } => self.trace_power(cpu as usize),
             hw::Event::Turbo { package } => self.turbo_interval_over(package),
+            hw::Event::Ramp { core } => {
+                let now = self.now();
+                let step = self.hw.ramp.as_mut().and_then(|ramp| ramp.climb(core, now));
+                self.ramp_step(step);
+            }
             hw::Event::Packet { connection } => self.packet_passed(connection),
             hw::Event::NetworkInterrupt { connection } => self.network_interrupt_done(connection),
         }
@@ -196,9 +201,33 @@ impl Kernel<'_> {
         self.hw.turbo.as_mut()?.take_change(package as usize)
     }
 
+    /// The frequency of a core changes.
+    fn ramp_step(&mut self, step: Option<hw::ramp::Step>) {
+        let Some(step) = step else {
+            return;
+        };
+        for cpu in step.cpus.iter() {
+            if self.hw.cores.ramp(cpu) == step.opp {
+                continue;
+            }
+            self.frequency_changes_dl(cpu);
+            self.hw.cores.set_ramp(cpu, step.opp);
+            self.opp_changed(cpu);
+            self.traced(cpu, Event::Turbo { khz: step.khz });
+        }
+        if let Some(at) = step.next {
+            self.announce(at, hw::Event::Ramp { core: step.core });
+        }
+    }
+
     /// `cpu` switches from its task to `next`, or to idle: its power changes.
     #[inline]
     pub fn meter_switch(&mut self, cpu: usize, next: Option<TaskPtr>) {
+        if let Some(ramp) = &mut self.hw.ramp {
+            let now = self.bpf.table().now;
+            let step = ramp.set_busy(cpu, next.is_some(), now);
+            self.ramp_step(step);
+        }
         if self.hw.meters.is_some() {
             self.meter_activity(cpu, next.map(|task| task.activity));
         }

@@ -18,6 +18,7 @@ fn scaling(cpus: usize) -> Machine {
         transition_latency_ns: 100_000,
         rate_limit_ns: 1_000_000,
         governor: Default::default(),
+        ramp: None,
     });
     machine
 }
