@@ -21,8 +21,8 @@ static __always_inline s32 family_of(const struct task_struct *p)
 }
 
 /*
- * Notes which family ran on @this until @now. Kernel threads run for short times and for anybody, so that they are
- * no family.
+ * Notes which family ran on @this until @now. Kernel threads run for short times and on behalf of any task, so that
+ * they are no family.
  */
 static __always_inline void note_family(struct cpu_state *this, const struct task_struct *p, u64 now)
 {

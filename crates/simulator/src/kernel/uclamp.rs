@@ -27,9 +27,9 @@ const BOTH: [usize; 2] = [MIN, MAX];
 /// The clamps of a task, lower and upper.
 #[derive(Default)]
 pub struct TaskClamps {
-    /// Those it has set.
+    /// The clamps that it has set.
     requested: [Cell<Option<u16>>; 2],
-    /// Those that count on its runqueue, while it is counted there.
+    /// The clamps that count on its runqueue, while it is counted there.
     active: [Cell<Option<u16>>; 2],
 }
 
