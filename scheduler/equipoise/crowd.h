@@ -9,10 +9,10 @@
 #include "task.bpf.h"
 
 /*
- * ns. A CPU that ran tasks of one family alone for this long has no others waiting: it is longer than a rotation of
- * 25 tasks, at any tick.
+ * ns. A CPU that ran tasks of one family alone for this long hardly has others waiting: eight tasks take turns
+ * within it, at a tick of 4 ms.
  */
-#define ALONE_FOR (100 * NSEC_PER_MSEC)
+#define ALONE_FOR (32 * NSEC_PER_MSEC)
 
 /* A family has one parent: the tasks of a process, and the processes that another one started. */
 static __always_inline s32 family_of(const struct task_struct *p)
@@ -21,14 +21,14 @@ static __always_inline s32 family_of(const struct task_struct *p)
 }
 
 /*
- * Notes which family ran on @this until @now. Kernel threads run for short times and on behalf of any task, so that
- * they are no family.
+ * Notes which family ran on @this until @now. The parent of a family belongs to it. Kernel threads run for short
+ * times and on behalf of any task, so that they are no family.
  */
 static __always_inline void note_family(struct cpu_state *this, const struct task_struct *p, u64 now)
 {
 	s32 family = family_of(p);
 
-	if (family == this->family || p->flags & PF_KTHREAD)
+	if (family == this->family || p->tgid == this->family || p->flags & PF_KTHREAD)
 		return;
 	WRITE_ONCE(this->family_since, now);
 	WRITE_ONCE(this->family, family);

@@ -562,14 +562,15 @@ mod tests {
         assert!((945.0..985.0).contains(&requests), "{requests}");
     }
 
-    /// On one CPU a worker waits for the other's computing.
+    /// On one CPU a worker waits while the others compute.
     #[test]
     fn busy_cpus_delay_requests() {
         let kernel = Kernel::load("schbench:workers=4,time=1", 1);
         assert!(kernel.left().is_empty());
         let requests = samples(&kernel, "requests", METRICS);
         assert!((325.0..340.0).contains(&requests), "{requests}");
-        assert!(samples(&kernel, "request_p50", METRICS) > 4.0 * 2_950.0);
+        let median = samples(&kernel, "request_p50", METRICS);
+        assert!(median > 3.0 * 2_950.0, "{median}");
     }
 
     #[test]

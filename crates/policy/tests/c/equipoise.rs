@@ -271,6 +271,11 @@ const CPUS: &str = r#"
         task[2].flags = PF_KTHREAD;
         note_family(&cpu_states[cpu], &task[2], kernel.now - ago);
     }
+    void parent_ran(u32 cpu, s64 ago)
+    {
+        task[5].real_parent = &task[1];
+        note_family(&cpu_states[cpu], &task[5], kernel.now - ago);
+    }
     bool in_crowd(u32 cpu) { return is_in_crowd(&task[4], &task[0], cpu); }
     bool in_crowd_of_stranger(u32 cpu) { return is_in_crowd(&task[4], &task[1], cpu); }
     s64 ahead_on_idle(u32 cpu) { place_on_idle(&task[4], cpu); return task[4].scx.dsq_vtime - CLOCK; }
@@ -353,21 +358,22 @@ impl Cpus {
     }
 }
 
-/// A crowd is one family whose sender goes on after a wakeup and which has had the CPU to itself for 100 ms,
+/// A crowd is one family whose sender goes on after a wakeup and which has had the CPU to itself for 32 ms,
 /// kernel threads aside.
 #[test]
 fn a_crowd_has_the_cpu_to_itself() {
     let cpus = Cpus::new();
     cpus.tell("related", 0, 60_000);
-    cpus.tell("stranger_ran", 3, 200 * MS);
+    cpus.tell("stranger_ran", 3, 33 * MS);
     assert!(cpus.says("in_crowd", 3));
     assert!(!cpus.says("in_crowd_of_stranger", 3));
     cpus.tell("kernel_thread_ran", 3, MS);
+    cpus.tell("parent_ran", 3, MS);
     assert!(cpus.says("in_crowd", 3));
     cpus.tell("related", 0, 40_000);
     assert!(!cpus.says("in_crowd", 3), "its waker goes to sleep");
     cpus.tell("related", 0, 60_000);
-    cpus.tell("stranger_ran", 3, 50 * MS);
+    cpus.tell("stranger_ran", 3, 31 * MS);
     assert!(!cpus.says("in_crowd", 3));
 }
 

@@ -34,7 +34,7 @@ pub const FOUR_CPUS: &str = r#"#include <scx/common.bpf.h>
 
     static void begin_task(struct task_struct *p, s32 pid, cpumask_t *mask)
     {
-        *p = (struct task_struct){ .pid = pid, .prio = 120, .static_prio = 120, .nr_cpus_allowed = 4,
+        *p = (struct task_struct){ .pid = pid, .tgid = pid, .prio = 120, .static_prio = 120, .nr_cpus_allowed = 4,
             .cpus_ptr = mask, .real_parent = p, .scx = { .dsq_vtime = CLOCK, .slice = SLICE_MAX } };
     }
 "#;
