@@ -148,7 +148,7 @@ impl Setup {
     fn pass(&self, env: &mut Env) {
         env.shared[INSIDE] = 0;
         env.shared[PASSED] += 1;
-        if env.shared[PASSED] % self.barriers != 0 {
+        if !env.shared[PASSED].is_multiple_of(self.barriers) {
             return;
         }
         let (now, began) = (env.now, env.shared[BEGAN]);
