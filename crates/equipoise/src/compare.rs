@@ -89,8 +89,8 @@ fn is_usual(args: &Compare) -> bool {
     !args.all_policies && args.policies.is_empty() && args.schedulers.is_empty()
 }
 
-/// The policies, then the schedulers in C. Of the policies that come with Equipoise, today's Linux
-/// is the first.
+/// The schedulers to compare: the policies first, then the schedulers in C. If the policies that come
+/// with Equipoise are compared, today's Linux is the first.
 fn schedulers(args: &Compare) -> Result<Vec<Scheduler>, Error> {
     let names: Vec<&str> = match args.all_policies {
         true => Policy::usual().chain(Policy::published()).collect(),

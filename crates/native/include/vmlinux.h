@@ -297,7 +297,7 @@ struct task_struct {
 	__ro int prio;
 	__ro unsigned int policy;
 	__ro cpumask_t cpus_mask;
-	/* Starting at a cache line: the members that each switch reads, together. */
+	/* Each switch reads the following members, which share a cache line. */
 	__ro struct thread_info thread_info __attribute__((aligned(64)));
 	__ro unsigned int __state;
 	__ro unsigned int flags;

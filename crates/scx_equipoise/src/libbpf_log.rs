@@ -7,8 +7,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 
-/// The largest log that is kept, bytes. Of a longer one the end is kept, which has the verifier's
-/// verdict.
+/// The size of the largest log that is kept, bytes. A longer log loses its beginning, because the
+/// verifier's verdict is at the end.
 const MOST_KEPT: usize = 16 << 20;
 
 static KEPT: Mutex<String> = Mutex::new(String::new());

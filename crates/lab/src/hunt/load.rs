@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use workload::Rng;
 
-/// The most tasks of a load.
+/// The largest number of tasks of a load.
 const MAX_TASKS: usize = 8;
 /// The most threads of a task.
 const MAX_INSTANCES: u32 = 4;

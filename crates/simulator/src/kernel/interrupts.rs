@@ -77,8 +77,7 @@ impl Kernel<'_> {
         at
     }
 
-    /// After [`Kernel::timer_interrupt`], when its consequences are scheduled: a running task
-    /// continues.
+    /// Ends [`Kernel::timer_interrupt`] once its consequences are scheduled: a running task continues.
     pub fn timer_interrupt_done(&mut self, cpu: usize) {
         self.enter(cpu);
         self.charge_irq(cpu, self.cpus[cpu].costs.timer_irq_ns);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Newidle balance: a CPU that runs out of work searches for some before it idles, unless it usually
+ * Newidle balance: a CPU that runs out of work searches for more before it idles, unless it usually
  * idles for less time than a migration costs. idle_balance() of Linux 3.9.
  */
 #ifndef __EQUIPOISE_NEWIDLE_H

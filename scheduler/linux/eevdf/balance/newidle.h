@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Newidle balance: a CPU that runs out of work searches for some before it idles, unless it usually
+ * Newidle balance: a CPU that runs out of work searches for more before it idles, unless it usually
  * idles for less time than the search takes. The fewer searches succeed, the rarer they become.
  * sched_balance_newidle() of Linux 7.3.
  */

@@ -10,7 +10,7 @@
 
 #include "../../core/runqueue.bpf.h"
 
-/* The average time between new-idle balances starts at, and is at most, this many times the limit. */
+/* The average time between new-idle balances is at most this many times the limit, and begins with that. */
 #define NEWIDLE_LIMIT_MAX 20
 
 static __always_inline void newidle_limit_init_rq(struct fair_rq *rq)
