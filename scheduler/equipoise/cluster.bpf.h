@@ -110,6 +110,8 @@ struct cpu_state {
 	u64 request;
 	/* The virtual time at which the last task that was chosen by virtual time started here. */
 	u64 clock;
+	/* The time when a task that is not light last ran here, ns. */
+	u64 full_weight_at;
 	/* The time when its task was last charged, or started, ns. */
 	u64 charged_at;
 	/* The family (crowd.h) whose tasks alone ran here, and since when, ns. */

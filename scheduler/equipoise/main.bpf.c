@@ -305,7 +305,7 @@ static __always_inline void follow_start(struct cpu_state *this, struct cluster 
 {
 	u64 start = p->scx.dsq_vtime - t->charged - behind_start(t);
 
-	if (its_turn)
+	if (sets_own_clock(this, t) && its_turn)
 		advance_own_clock(this, start);
 	if (alone && t->weight < NICE_0_LOAD)
 		forgive(this, c, p, t);

@@ -75,6 +75,18 @@ static __always_inline bool sets_clock(struct cluster *c, const struct task_stat
 	return true;
 }
 
+/*
+ * @t was charged on @this: may the CPU's own clock follow it? A task that is bound to the CPU would wait until all
+ * others had caught up with a light one: 3 s beside a loop of nice 19.
+ */
+static __always_inline bool sets_own_clock(struct cpu_state *this, const struct task_state *t)
+{
+	if (t->weight < NICE_0_LOAD)
+		return (s64)(this->charged_at - this->full_weight_at) > (s64)FULL_WEIGHT_LATELY;
+	this->full_weight_at = this->charged_at;
+	return true;
+}
+
 /* The latest of all clusters' clocks. */
 __noinline u64 latest_clock(void)
 {

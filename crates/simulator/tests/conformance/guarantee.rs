@@ -426,6 +426,15 @@ const fn nap(run: u64, sleep: u64) -> Task {
     }
 }
 
+const fn period(run: u64, period: u64) -> Task {
+    let does = Does::Period { run, period };
+    Task {
+        does,
+        nice: 0,
+        cpus: ALL,
+    }
+}
+
 /// The property test found this: on two clusters of one CPU, a task kept a CPU for good while
 /// others shared the other one.
 #[test]
@@ -476,6 +485,40 @@ fn time_that_none_else_wanted_does_not_make_a_light_task_set_the_clock() {
 fn a_light_task_that_runs_while_another_one_naps_keeps_what_it_is_owed() {
     let tasks = [spin(5), spin(0), nap(381_289, 10_000)];
     assert_eq!(starved(&equal_cpus(1, 2, 250), &tasks, 0), Ok(()));
+}
+
+/// The property test found this: the CPU's own clock followed a loop of nice 19 that ran while others napped. A
+/// periodic task that may run only there waited until all others had caught up with the clock, for 3 s.
+#[test]
+fn a_light_task_does_not_set_the_clock_of_the_cpu_that_others_are_bound_to() {
+    let tasks = [
+        spin(19),
+        period(2_385_595, 7_771_190),
+        spin(0),
+        Task {
+            cpus: 2,
+            ..period(1_937_172, 10_748_688)
+        },
+        Task {
+            cpus: 3,
+            ..nap(94_526, 454_313)
+        },
+        spin(0),
+        spin(0),
+        spin(0),
+        Task { cpus: 1, ..spin(0) },
+        Task {
+            cpus: 3,
+            ..period(2_704_150, 43_562_250)
+        },
+        spin(-10),
+        nap(1_579_110, 26_695),
+        spin(0),
+    ];
+    assert_eq!(
+        starved(&equal_cpus(1, 2, 250), &tasks, 16777660902042333686),
+        Ok(())
+    );
 }
 
 /// The property test found these: light tasks on slow CPUs took the slow cluster's clock along, which forgave
