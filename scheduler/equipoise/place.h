@@ -114,16 +114,22 @@ static __always_inline s64 behind_others(u64 clock)
 	return behind > 0 ? behind : 0;
 }
 
-/* Are the queues of all clusters but @cluster empty? */
+/* Are the queues of all clusters but @cluster empty, and all CPUs that are slower than its own idle? */
 __noinline bool none_waits_beside(u32 cluster)
 {
+	const struct cluster *c = cluster_at(cluster);
 	int i;
 
 	if (READ_ONCE(waiting_clusters) & ~(1ULL << (cluster & 63)))
 		return false;
-	bpf_for(i, 0, nr_clusters)
-		if (i != (int)cluster && READ_ONCE(cluster_at(i)->keeping))
+	bpf_for(i, 0, nr_clusters) {
+		const struct cluster *other = cluster_at(i);
+
+		if (i == (int)cluster)
+			continue;
+		if (READ_ONCE(other->keeping) || (is_faster(c, other) && READ_ONCE(other->idle) != other->cpus))
 			return false;
+	}
 	return true;
 }
 
@@ -134,8 +140,8 @@ __noinline bool none_waits_beside(u32 cluster)
  * A clock that kept up with the virtual time of a light task would leave all other tasks behind, so
  * such a task is set back to where it started instead. It keeps the lead that it gained while
  * others waited, and what it is owed: a task that runs only while another one naps had a tenth of its share when it
- * was set to the clock each time. It is not set back if tasks wait in another cluster, because it has to change
- * places with them once it is ahead.
+ * was set to the clock each time. It is not set back if tasks wait in another cluster or run on slower CPUs,
+ * because it has to change places with them once it is ahead.
  *
  * A task that has long run at full speed is owed at most two slices, because it already has all the time that one
  * task can use. Loops of nice -16 that have a CPU each fall behind the clock forever, because their weight is worth

@@ -521,6 +521,14 @@ fn a_light_task_does_not_set_the_clock_of_the_cpu_that_others_are_bound_to() {
     );
 }
 
+/// The property test found this: a loop of nice 5 kept a fast CPU beside one of nice 0 on a slow CPU, because no task
+/// waited.
+#[test]
+fn a_light_task_gives_a_fast_cpu_to_a_heavier_one_on_a_slow_cpu() {
+    let tasks = [spin(-10), spin(5), spin(0)];
+    assert_eq!(starved(&heterogeneous("tc2", 1000), &tasks, 0), Ok(()));
+}
+
 /// The property test found these: light tasks on slow CPUs took the slow cluster's clock along, which forgave
 /// the others there what they were owed. A loop stayed on a slow CPU, and one of nice -10 got no more than
 /// those of nice 0.
