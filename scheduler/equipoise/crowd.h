@@ -47,12 +47,14 @@ static __always_inline void note_family(struct cpu_state *this, const struct tas
 static __always_inline bool is_in_crowd(const struct task_struct *p, struct task_struct *waker, u32 cpu)
 {
 	const struct cpu_state *this = cpu_at(cpu);
-	const struct task_state *t = task_of(waker);
+	const struct task_state *t;
 	s32 family = family_of(p);
 
-	return t && t->burst >= tunables.sync_burst && (family == family_of(waker) || family == waker->tgid) &&
-	       family == READ_ONCE(this->family) &&
-	       (s64)(bpf_ktime_get_ns() - READ_ONCE(this->family_since)) > (s64)ALONE_FOR;
+	if (family != READ_ONCE(this->family) || (family != family_of(waker) && family != waker->tgid) ||
+	    (s64)(bpf_ktime_get_ns() - READ_ONCE(this->family_since)) <= (s64)ALONE_FOR)
+		return false;
+	t = task_of(waker);
+	return t && t->burst >= tunables.sync_burst;
 }
 
 #endif /* __EQUIPOISE_CROWD_H */

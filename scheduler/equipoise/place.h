@@ -63,14 +63,20 @@ static __always_inline u64 behind_start(const struct task_state *t)
  */
 #define FULL_WEIGHT_LATELY (100 * NSEC_PER_MSEC)
 
+/* May a clock follow a light task now, if a heavier one last ran at @full_weight_at? */
+static __always_inline bool follows_light(u64 full_weight_at, u64 now)
+{
+	return (s64)(now - full_weight_at) > (s64)FULL_WEIGHT_LATELY;
+}
+
 /* @t, which was charged @now, ran on a CPU of @c: may the clocks follow it? */
 static __always_inline bool sets_clock(struct cluster *c, const struct task_state *t, u64 now)
 {
-	u64 since = now - READ_ONCE(c->full_weight_at);
+	u64 last = READ_ONCE(c->full_weight_at);
 
 	if (t->weight < NICE_0_LOAD)
-		return (s64)since > (s64)FULL_WEIGHT_LATELY;
-	if ((s64)since > (s64)NSEC_PER_MSEC)
+		return follows_light(last, now);
+	if ((s64)(now - last) > (s64)NSEC_PER_MSEC)
 		WRITE_ONCE(c->full_weight_at, now);
 	return true;
 }
@@ -82,7 +88,7 @@ static __always_inline bool sets_clock(struct cluster *c, const struct task_stat
 static __always_inline bool sets_own_clock(struct cpu_state *this, const struct task_state *t)
 {
 	if (t->weight < NICE_0_LOAD)
-		return (s64)(this->charged_at - this->full_weight_at) > (s64)FULL_WEIGHT_LATELY;
+		return follows_light(this->full_weight_at, this->charged_at);
 	this->full_weight_at = this->charged_at;
 	return true;
 }
@@ -115,7 +121,7 @@ static __always_inline s64 behind_others(u64 clock)
 }
 
 /* Are the queues of all clusters but @cluster empty, and all CPUs that are slower than its own idle? */
-__noinline bool none_waits_beside(u32 cluster)
+__noinline bool none_is_worse_off(u32 cluster)
 {
 	const struct cluster *c = cluster_at(cluster);
 	int i;
@@ -151,7 +157,7 @@ __noinline bool none_waits_beside(u32 cluster)
 static __always_inline void forgive(struct cpu_state *this, struct cluster *c, struct task_struct *p,
 				    struct task_state *t)
 {
-	bool light = t->weight < NICE_0_LOAD, set_back = light && none_waits_beside(this->cluster);
+	bool light = t->weight < NICE_0_LOAD, set_back = light && none_is_worse_off(this->cluster);
 	u64 clock = p->scx.dsq_vtime, started = clock - t->charged;
 	s64 lead;
 

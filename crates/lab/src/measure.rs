@@ -116,9 +116,9 @@ impl Measure {
 
     /// The number of samples of each thread in `run`: of those that share the metric, or that have a
     /// metric each.
-    fn by_thread(&self, run: &Run) -> Cow<'_, [u64]> {
+    fn by_thread<'r>(&self, run: &'r Run) -> Cow<'r, [u64]> {
         match self.of[..] {
-            [metric] => Cow::Owned(run.samples[metric].by_thread().to_vec()),
+            [metric] => Cow::Borrowed(run.samples[metric].by_thread()),
             ref several => several.iter().map(|&it| run.samples[it].n()).collect(),
         }
     }

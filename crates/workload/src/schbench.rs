@@ -158,16 +158,8 @@ const METRICS: &[Metric] = &[
     Metric::throughput("requests", "1/s"),
 ];
 
-const METRICS_2016: &[Metric] = &[
-    latency("wakeup_p50"),
-    latency("wakeup_p75"),
-    latency("wakeup_p90"),
-    latency("wakeup_p95"),
-    judged("wakeup_p99"),
-    latency("wakeup_p99.5"),
-    latency("wakeup_p99.9"),
-    latency("wakeup_max"),
-];
+/// Those of wakeups.
+const METRICS_2016: &[Metric] = METRICS.split_at(PERCENTILES.len()).0;
 
 const REQUESTS: MetricId = 2 * PERCENTILES.len();
 

@@ -294,15 +294,12 @@ impl Reader<'_> {
         name: &Spanned<String>,
         loads: &BTreeMap<String, Spanned<String>>,
     ) -> Result<Box<dyn Workload>> {
-        let own = |part: &str, text: &Spanned<String>| {
-            workload::parse(part, self.file, &self.with_lines(text), None)
-        };
         let parts: Vec<&str> = name.get_ref().split('+').collect();
         if parts.iter().all(|part| !loads.contains_key(*part)) {
             return self.find(name, workload::load);
         }
         let one = |part: &str| match loads.get(part) {
-            Some(text) => own(part, text),
+            Some(text) => workload::parse(part, self.file, &self.with_lines(text), None),
             None => self.find(&Spanned::new(name.span(), part.to_owned()), workload::load),
         };
         if let [part] = parts[..] {
