@@ -2,8 +2,8 @@
 
 use crate::file::topology::{Spans, levels};
 use crate::{
-    CorePower, CoreType, Costs, Cpu, CpuMask, Cpufreq, IdleState, Machine, Numa, Opp, PartIdle,
-    PartPower, Power, PowerLimit, Turbo,
+    CorePower, CoreType, Costs, Cpu, CpuMask, Cpufreq, IdleGovernor, IdleState, Machine, Numa, Opp,
+    PartIdle, PartPower, Power, PowerLimit, Turbo,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -100,6 +100,7 @@ fn assemble(
         name: "random".to_owned(),
         description: "a random machine".to_owned(),
         hz,
+        idle_governor: IdleGovernor::Exact,
         cpus,
         offline,
         core_types,

@@ -14,7 +14,7 @@ mod reader;
 pub(crate) mod topology;
 
 use crate::input::{self, BadInput};
-use crate::{Driver, Machine, Spinlock};
+use crate::{Driver, IdleGovernor, Machine, Spinlock};
 use reader::Reader;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -31,6 +31,8 @@ struct MachineFile {
     description: String,
     /// Default: [`DEFAULT_HZ`].
     hz: Option<Spanned<u32>>,
+    #[serde(default)]
+    idle_governor: IdleGovernor,
     /// CPUs that have a number but do not exist or are off.
     offline: Option<Spanned<String>>,
     core: BTreeMap<Spanned<String>, CoreFile>,

@@ -21,6 +21,8 @@ pub use cpufreq::{Cpufreq, Governor, Opp, Preference, Ramp};
 pub use mask::{CpuMask, MAX_CPUS};
 pub use network::{Driver, Network};
 pub use numa::{LOCAL_DISTANCE, Memory, Numa, REMOTE_DISTANCE, Spinlock};
+use serde::Deserialize;
+
 pub use power::{BUSY_LOOP, CorePower, PartIdle, PartPower, Power, PowerLimit, Turbo, opp_ratios};
 
 use std::collections::BTreeMap;
@@ -34,6 +36,8 @@ pub struct Machine {
     pub description: String,
     /// Scheduler ticks a second (the kernel's CONFIG_HZ).
     pub hz: u32,
+    /// The choice of a CPU's idle state.
+    pub idle_governor: IdleGovernor,
     /// The CPUs, in CPU-number order; at least one, at most [`MAX_CPUS`].
     pub cpus: Vec<Cpu>,
     /// The offline CPUs of `cpus`, which are in no level and run nothing.
@@ -77,6 +81,17 @@ pub struct Machine {
     pub warnings: Vec<String>,
 }
 
+/// The choice of the state that an idle CPU enters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IdleGovernor {
+    /// The deepest whose `min_residency_ns` the idle period exceeds, as if its end were known.
+    #[default]
+    Exact,
+    /// Linux 3.10's menu, which predicts the end (drivers/cpuidle/governors/menu.c).
+    Menu,
+}
+
 /// One logical CPU.
 #[derive(Clone, Debug)]
 pub struct Cpu {
@@ -115,8 +130,8 @@ pub struct CoreType {
     pub usual_costs: Vec<&'static str>,
     /// Operating performance points from the slowest to the fastest; empty if there is one speed.
     pub opps: Vec<Opp>,
-    /// cpuidle states from the shallowest to the deepest. An idle period enters the deepest whose
-    /// `min_residency_ns` it exceeds.
+    /// cpuidle states from the shallowest to the deepest, among which
+    /// [`Machine::idle_governor`] chooses.
     pub idle_states: Vec<IdleState>,
     /// The power of a core, if the machine's power is known.
     pub power: Option<CorePower>,

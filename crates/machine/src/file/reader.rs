@@ -107,6 +107,7 @@ impl<'a> Reader<'a> {
             name: machine.name.into_inner(),
             description: machine.description,
             hz,
+            idle_governor: machine.idle_governor,
             cpus: topology.cpus,
             offline: topology.offline,
             rebuilt: false,

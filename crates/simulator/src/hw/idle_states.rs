@@ -1,7 +1,7 @@
-//! cpuidle states: an idle CPU enters one after another as time passes, and has to leave the
-//! current one before it can do anything.
+//! cpuidle states: an idle CPU has to leave its state before it can do anything.
 
-use machine::{IdleState, Machine};
+use crate::hw::menu::Menu;
+use machine::{IdleGovernor, IdleState, Machine};
 
 /// The idle states of a machine's CPUs.
 pub struct IdleStates {
@@ -9,20 +9,63 @@ pub struct IdleStates {
     core_types: Vec<u32>,
     /// By core type, from the shallowest to the deepest.
     states: Vec<Vec<IdleState>>,
+    /// By CPU: its governor; empty if the end of each idle period is taken as known.
+    menus: Vec<Menu>,
+    /// By CPU, if it has a governor: the hardware threads of its core.
+    threads: Vec<Box<[usize]>>,
 }
 
 impl IdleStates {
     pub fn new(machine: &Machine) -> IdleStates {
         let (cpus, types) = (machine.cpus.iter(), machine.core_types.iter());
+        let governed = match machine.idle_governor {
+            IdleGovernor::Exact => 0,
+            IdleGovernor::Menu => machine.cpus.len(),
+        };
+        let threads = |cpu| machine.siblings(cpu).iter().collect();
         IdleStates {
             core_types: cpus.map(|cpu| cpu.core_type as u32).collect(),
             states: types.map(|core| core.idle_states.clone()).collect(),
+            menus: vec![Menu::default(); governed],
+            threads: (0..governed).map(threads).collect(),
         }
     }
 
-    /// The exit latency of the state that `cpu` has entered after `slept` ns, ns.
+    /// `cpu` idles from now on.
+    #[inline]
+    pub fn enter(&mut self, cpu: usize) {
+        if let Some(menu) = self.menus.get_mut(cpu) {
+            menu.choose(&self.states[self.core_types[cpu] as usize]);
+        }
+    }
+
+    /// `cpu` has a task; if it idled, from `since` until `now`, between ticks every `tick_ns`.
+    #[inline]
+    pub fn left(&mut self, cpu: usize, since: u64, now: u64, tick_ns: u64) {
+        if let Some(menu) = self.menus.get_mut(cpu) {
+            menu.idled(since, now, tick_ns);
+        }
+    }
+
+    /// A tick finds `runnable` tasks on `cpu`.
+    #[inline]
+    pub fn tick(&mut self, cpu: usize, runnable: u32) {
+        if let Some(menu) = self.menus.get_mut(cpu) {
+            menu.tick(runnable);
+        }
+    }
+
+    /// The exit latency of the state that `cpu` has entered after `slept` ns, ns. A core is in the
+    /// shallowest of the states that its threads have chosen: while one is busy, no other is
+    /// deeper than in the first (Intel's datasheets: thread and core C-states).
     pub fn exit_ns(&self, cpu: usize, slept: u64) -> u64 {
-        self.states[self.core_types[cpu] as usize]
+        let states = &self.states[self.core_types[cpu] as usize];
+        if let Some(threads) = self.threads.get(cpu) {
+            let first = states.first().map_or(0, |state| state.exit_latency_ns);
+            let exit = |&cpu: &usize| self.menus[cpu].exit_ns().unwrap_or(first);
+            return threads.iter().map(exit).min().unwrap_or(0);
+        }
+        states
             .iter()
             .take_while(|state| state.min_residency_ns <= slept)
             .last()
@@ -44,6 +87,8 @@ mod tests {
         let idle_states = IdleStates {
             core_types: vec![1, 0],
             states: vec![vec![], vec![state(10, 1), state(100, 20), state(1000, 50)]],
+            menus: Vec::new(),
+            threads: Vec::new(),
         };
         let slept = [0, 9, 10, 99, 100, 999, 1000, u64::MAX];
         let exits = slept.map(|slept| idle_states.exit_ns(0, slept));

@@ -6,6 +6,7 @@ pub mod energy;
 pub mod idle_states;
 pub mod lock;
 pub mod memory;
+mod menu;
 pub mod network;
 pub mod ramp;
 pub mod turbo;

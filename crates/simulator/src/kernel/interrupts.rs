@@ -42,6 +42,8 @@ impl Kernel<'_> {
         };
         self.enter(cpu);
         self.counters.ticks += 1;
+        let runnable = self.rq(cpu).nr_running;
+        self.hw.idle_states.tick(cpu, runnable);
         self.charge_irq(cpu, self.cpus[cpu].costs.tick_ns);
         task.abi.utime.update(|ns| ns + self.tick_ns);
         match task.class.get() {

@@ -158,6 +158,8 @@ impl Kernel<'_> {
     #[inline(never)]
     fn end_idle(&mut self, cpu: usize) {
         let now = self.now();
+        let (since, tick_ns) = (self.cpus[cpu].idle_since, self.tick_ns);
+        self.hw.idle_states.left(cpu, since, now, tick_ns);
         self.waste.begin_load(cpu, now);
         self.end_idle_irq(cpu);
         self.server_idled(cpu);
@@ -214,6 +216,7 @@ impl Kernel<'_> {
     /// Notifies the scheduler that `cpu` is idle. If the scheduler already knows, because the CPU
     /// was woken for nothing, only the built-in idle masks are updated.
     fn begin_idle(&mut self, cpu: usize) {
+        self.hw.idle_states.enter(cpu);
         if !self.cpus[cpu].need_resched && self.rq(cpu).nr_running > 0 {
             self.idles(cpu, true);
         }
