@@ -314,6 +314,8 @@ pub enum Op {
         /// Keeps it until [`Op::Release`], so that other locks can be taken under it. A spinlock
         /// cannot be kept.
         keeps: bool,
+        /// Does nothing unless another task holds the lock or waits for it (`rwsem_is_locked()`).
+        if_locked: bool,
     },
     /// Releases a kernel lock that was kept.
     Release(MutexId),

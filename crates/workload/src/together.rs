@@ -174,6 +174,7 @@ impl Place {
                 nodes,
                 kind,
                 keeps,
+                if_locked,
             } => Op::Hold {
                 mutex: mutex + self.mutexes,
                 work,
@@ -181,6 +182,7 @@ impl Place {
                 nodes,
                 kind,
                 keeps,
+                if_locked,
             },
             Op::Release(mutex) => Op::Release(mutex + self.mutexes),
             Op::SpinLock(mutex) => Op::SpinLock(mutex + self.mutexes),

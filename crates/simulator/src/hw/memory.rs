@@ -199,6 +199,11 @@ impl Memory {
         self.take(lock, code, 0, self.lock_ns)
     }
 
+    /// `code` takes `lock` for another `ns` than that; returns the cost with these, ns.
+    pub fn lock_for(&self, lock: &mut Lock, code: Code, ns: u64) -> u64 {
+        self.take(lock, code, 0, self.lock_ns + ns) + ns
+    }
+
     /// `code` takes `lock`, to keep it; returns the cost, ns.
     pub fn begin(&self, lock: &mut Lock, code: Code) -> (Turn, u64) {
         lock.forget(code.now);

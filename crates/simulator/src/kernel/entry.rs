@@ -76,6 +76,9 @@ impl Kernel<'_> {
                 }
                 continue;
             }
+            if self.cpus[cpu].need_resched {
+                self.stop_polling(cpu);
+            }
             if self.spent() > 0 {
                 let spent = self.take_spent();
                 self.charge(cpu, spent);
@@ -106,9 +109,6 @@ impl Kernel<'_> {
 
     #[inline(never)]
     fn reschedule(&mut self, cpu: usize) {
-        if let Some(curr) = self.cpus[cpu].curr {
-            self.sleep_instead(curr);
-        }
         self.schedule(cpu);
         if self.check.is_some() {
             check_state(self);
@@ -333,10 +333,12 @@ impl Kernel<'_> {
         });
     }
 
-    /// The running code takes the `wait_lock` of a kernel lock, for a few instructions.
-    pub fn take_wait_lock(&mut self, mutex: u32) {
+    /// The running code takes the `wait_lock` of a kernel lock, for a few instructions and the
+    /// line of a neighbour in its list of waiters, which is on that task's stack.
+    pub fn take_wait_lock(&mut self, mutex: u32, neighbour: Option<TaskPtr>) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
-            memory.lock(self.programs.mutexes.spinlock(mutex), code)
+            let line = neighbour.map_or(0, |task| memory.fetch_ns(task.cpu(), code.cpu));
+            memory.lock_for(self.programs.mutexes.spinlock(mutex), code, line)
         });
     }
 
@@ -356,6 +358,15 @@ impl Kernel<'_> {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
             memory.end(self.programs.mutexes.spinlock(mutex), &turn, code, ns);
             0
+        });
+    }
+
+    /// The running code wakes `waiter`, of which it changes three lines one after another: that on
+    /// the stack which says for what it waits, its state, and its `pi_lock`. The last two are
+    /// taken even if it is awake already (`try_to_wake_up()`).
+    pub fn fetch_waiter(&mut self, waiter: TaskPtr) {
+        spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
+            3 * memory.fetch_ns(waiter.cpu(), code.cpu)
         });
     }
 

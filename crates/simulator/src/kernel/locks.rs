@@ -3,9 +3,10 @@
 //!
 //! The sleeping waiters of a mutex or rwsem are in a list under a spinlock of its own
 //! (`wait_lock`). A task takes it to enter and leave the list, and keeps it while it wakes the
-//! first waiter (kernel/mutex.c, lib/rwsem.c).
+//! first waiter (kernel/mutex.c, lib/rwsem.c). Once it has the `wait_lock`, it tries again before
+//! it sleeps. Before that, tasks poll for a mutex in a queue, of which only the first stops when
+//! its CPU has to reschedule (`mspin_lock()`).
 
-use crate::abi::layout as abi;
 use crate::kernel::Kernel;
 use crate::kernel::syscalls::{ENDLESS, Step};
 use crate::kernel::task::{Continuation, Section, TaskPtr};
@@ -22,16 +23,22 @@ impl Kernel<'_> {
             self.take_spinlock(section);
             return self.compute(task, section.work, false, Continuation::NextOp);
         }
+        if section.if_locked && !self.programs.mutexes.is_locked(section.mutex) {
+            return Step::Go;
+        }
         if self.acquire(task, section, false) {
             return self.work_under(task, section);
         }
-        if section.kind == KernelLock::Mutex && !self.cpus[cpu].need_resched {
-            let until = PollUntil::KernelLock(section.mutex);
-            self.programs.pollers.start(task, until);
-            return self.poll_for(task, section);
+        if section.kind == KernelLock::Rwsem {
+            return self.queue_for(task, section);
         }
-        self.queue_for(task, section);
-        self.sleep_for(cpu, task, section)
+        let until = PollUntil::KernelLock(section.mutex);
+        self.programs.pollers.start(task, until);
+        if self.cpus[cpu].need_resched && self.programs.pollers.is_first(task, until) {
+            self.programs.pollers.stop(task);
+            return self.queue_for(task, section);
+        }
+        self.poll_for(task, section)
     }
 
     /// Takes a kernel lock if it is free, and the lines that it protects from its previous holders.
@@ -51,32 +58,106 @@ impl Kernel<'_> {
         last.is_some()
     }
 
-    /// After polling for a kernel lock, the longest of all: takes it, or continues to poll.
-    pub fn hold_at_last(&mut self, task: TaskPtr, section: Section) -> Step {
+    /// After polling for a kernel lock, the longest of all: takes it, continues to poll, or sleeps
+    /// if its CPU has to reschedule.
+    pub fn hold_at_last(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
+        let step = match self.acquire(task, section, false) {
+            true => self.work_under(task, section),
+            false if self.cpus[cpu].need_resched => self.queue_for(task, section),
+            false => {
+                let until = PollUntil::KernelLock(section.mutex);
+                self.programs.pollers.go_on(task, until);
+                return self.poll_for(task, section);
+            }
+        };
+        self.next_poller(cpu, section.mutex);
+        step
+    }
+
+    /// A task has become the first that polls for a kernel lock: it looks whether its CPU has to
+    /// reschedule.
+    fn next_poller(&mut self, cpu: usize, mutex: u32) {
+        let until = PollUntil::KernelLock(mutex);
+        let Some(first) = self.programs.pollers.first(until) else {
+            return;
+        };
+        if self.cpus[first.cpu()].need_resched {
+            self.programs.pollers.stop(first);
+            self.end_poll(cpu, first);
+        }
+    }
+
+    /// `cpu` has to reschedule: its task, if it is the first that polls for a kernel lock, sleeps
+    /// for it instead.
+    pub fn stop_polling(&mut self, cpu: usize) {
+        let Some(task) = self.cpus[cpu].curr else {
+            return;
+        };
+        let Continuation::LockPoll(section) = task.continuation.get() else {
+            return;
+        };
+        let until = PollUntil::KernelLock(section.mutex);
+        if self.programs.pollers.is_first(task, until) {
+            self.programs.pollers.stop(task);
+            self.queue_for(task, section);
+            self.next_poller(cpu, section.mutex);
+        }
+    }
+
+    fn poll_for(&mut self, task: TaskPtr, section: Section) -> Step {
+        task.in_kernel.set(true);
+        self.compute(task, ENDLESS, false, Continuation::LockPoll(section))
+    }
+
+    /// Takes the `wait_lock`, to wait behind the other sleepers of a lock.
+    fn queue_for(&mut self, task: TaskPtr, section: Section) -> Step {
+        let Section { mutex, kind, .. } = section;
+        if kind == KernelLock::Rwsem {
+            self.programs.mutexes.arrive(mutex);
+        }
+        let last = self.programs.mutexes.last_waiter(mutex);
+        self.take_wait_lock(mutex, last);
+        task.in_kernel.set(true);
+        self.compute(task, 0, false, Continuation::LockQueue(section))
+    }
+
+    /// Has the `wait_lock`: takes the lock if it has been released meanwhile, or sleeps.
+    pub fn hold_or_sleep(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
+        if section.kind == KernelLock::Rwsem {
+            self.programs.mutexes.arrived(section.mutex);
+        }
         if self.acquire(task, section, false) {
             return self.work_under(task, section);
         }
-        let until = PollUntil::KernelLock(section.mutex);
-        self.programs.pollers.go_on(task, until);
-        self.poll_for(task, section)
+        self.programs.mutexes.queue(task, section.mutex);
+        self.sleep_for(cpu, task, section)
     }
 
-    /// After sleeping for a kernel lock: takes it, or sleeps again. A waiter of an rwsem checks it
-    /// before it takes `wait_lock`.
+    /// After sleeping for a kernel lock: takes the `wait_lock` to try again. A waiter of an rwsem
+    /// looks first whether that has a point.
     pub fn hold_again(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
         let looks = section.kind == KernelLock::Rwsem;
         if looks && !self.programs.mutexes.is_free(section.mutex) {
             return self.sleep_for(cpu, task, section);
         }
-        self.take_wait_lock(section.mutex);
+        let next = task.next_waiter.get();
+        self.take_wait_lock(section.mutex, next);
+        task.in_kernel.set(true);
+        self.compute(task, 0, false, Continuation::LockRetry(section))
+    }
+
+    /// Has the `wait_lock`, as the first waiter: takes the lock, or sleeps again.
+    pub fn hold_or_sleep_again(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
         match self.acquire(task, section, true) {
             true => self.work_under(task, section),
             false => self.sleep_for(cpu, task, section),
         }
     }
 
-    fn poll_for(&mut self, task: TaskPtr, section: Section) -> Step {
-        self.compute(task, ENDLESS, false, Continuation::LockPoll(section))
+    fn sleep_for(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
+        task.in_kernel.set(false);
+        task.continuation.set(Continuation::LockSleep(section));
+        self.sleep(cpu, task, KERNEL_LOCK)
     }
 
     fn work_under(&mut self, task: TaskPtr, section: Section) -> Step {
@@ -119,38 +200,11 @@ impl Kernel<'_> {
         }
         let turn = self.begin_wait_lock(mutex);
         let debt = self.cpus[cpu].debt;
+        self.fetch_waiter(first);
         self.wake(first, 0);
         let woke = self.cpus[cpu].debt - debt;
         if let Some(turn) = turn {
             self.end_wait_lock(mutex, turn, woke);
         }
-    }
-
-    /// The task waits behind the other sleepers of a lock.
-    fn queue_for(&mut self, task: TaskPtr, section: Section) {
-        self.take_wait_lock(section.mutex);
-        self.programs.mutexes.queue(task, section.mutex);
-    }
-
-    fn sleep_for(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
-        task.continuation.set(Continuation::LockSleep(section));
-        self.sleep(cpu, task, KERNEL_LOCK)
-    }
-
-    /// The task on `cpu` is to be preempted: if it polls for a kernel lock, it sleeps for it
-    /// instead. It does not sleep if it is next in turn, because it might then never be woken; it
-    /// takes the lock when it runs next.
-    pub fn sleep_instead(&mut self, task: TaskPtr) {
-        let Continuation::LockPoll(section) = task.continuation.get() else {
-            return;
-        };
-        if !self.programs.pollers.stop(task) {
-            return;
-        }
-        self.set_left(task, 0, false);
-        self.queue_for(task, section);
-        task.continuation.set(Continuation::LockSleep(section));
-        task.abi.state.set(abi::TASK_INTERRUPTIBLE);
-        task.waits_for.set(KERNEL_LOCK);
     }
 }

@@ -88,8 +88,10 @@ impl Kernel<'_> {
             Continuation::Wait {
                 relock: Some(mutex),
             } => self.lock(cpu, task, mutex),
+            Continuation::LockQueue(section) => self.hold_or_sleep(cpu, task, section),
             Continuation::LockSleep(section) => self.hold_again(cpu, task, section),
-            Continuation::LockPoll(section) => self.hold_at_last(task, section),
+            Continuation::LockRetry(section) => self.hold_or_sleep_again(cpu, task, section),
+            Continuation::LockPoll(section) => self.hold_at_last(cpu, task, section),
             Continuation::LockHeld { keeps: true, .. } => Step::Go,
             Continuation::LockHeld { mutex, .. } => self.release(cpu, task, mutex),
             Continuation::Softirqs => self.run_ksoftirqd(cpu, task),
@@ -493,6 +495,7 @@ impl Kernel<'_> {
                 nodes,
                 kind,
                 keeps,
+                if_locked,
             } => {
                 let section = Section {
                     mutex,
@@ -501,6 +504,7 @@ impl Kernel<'_> {
                     nodes,
                     kind,
                     keeps,
+                    if_locked,
                 };
                 self.hold(cpu, task, section)
             }

@@ -143,8 +143,12 @@ pub enum Continuation {
     Sleep,
     /// It polled a shared word.
     Poll,
+    /// It took the `wait_lock` of a kernel lock to wait for it.
+    LockQueue(Section),
     /// It slept for a kernel lock.
     LockSleep(Section),
+    /// Woken, it took the `wait_lock` of a kernel lock to try again.
+    LockRetry(Section),
     /// It polled for a kernel lock.
     LockPoll(Section),
     /// It has worked under a kernel lock.
@@ -172,6 +176,8 @@ pub struct Section {
     pub kind: KernelLock,
     /// Whether it keeps the lock afterwards.
     pub keeps: bool,
+    /// Whether it takes the lock only if others hold it or wait for it.
+    pub if_locked: bool,
 }
 
 /// `p->scx.ops_state`.

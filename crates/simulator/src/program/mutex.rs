@@ -21,6 +21,8 @@ struct Mutex {
     cpu: u32,
     contended: bool,
     waiters: WaitQueue,
+    /// For an rwsem: the number of tasks that found it taken, and do not have its `wait_lock` yet.
+    arriving: u32,
     /// For a kernel lock: its kind, and its previous holders.
     kind: KernelLock,
     holders: Holders,
@@ -61,6 +63,7 @@ impl Mutex {
             cpu: NO_CPU,
             contended: false,
             waiters: WaitQueue::default(),
+            arriving: 0,
             kind: KernelLock::Mutex,
             holders: Holders {
                 cpus: [0; Holders::MOST],
@@ -154,10 +157,10 @@ impl Mutexes {
         kind: KernelLock,
         waited: bool,
     ) -> Option<usize> {
-        let state = &mut self.mutexes[mutex as usize];
-        if state.owner.is_some() {
+        if !self.is_free(mutex) {
             return None;
         }
+        let state = &mut self.mutexes[mutex as usize];
         if waited {
             state.waiters.pop();
         }
@@ -166,9 +169,32 @@ impl Mutexes {
         Some(state.take(task))
     }
 
-    /// Is this kernel lock free?
+    /// Can a task take this kernel lock? A writer that finds an rwsem taken has counted itself as
+    /// active, and undoes that only under its `wait_lock`: until then no task can take it, even if
+    /// it has been released (`down_write()`; lib/rwsem.c).
     pub fn is_free(&self, mutex: u32) -> bool {
-        self.mutexes[mutex as usize].owner.is_none()
+        let state = &self.mutexes[mutex as usize];
+        state.owner.is_none() && state.arriving == 0
+    }
+
+    /// Does a task hold this kernel lock or wait for it (`rwsem_is_locked()`)?
+    pub fn is_locked(&self, mutex: u32) -> bool {
+        !self.is_free(mutex) || self.mutexes[mutex as usize].waiters.first().is_some()
+    }
+
+    /// A task has found an rwsem taken.
+    pub fn arrive(&mut self, mutex: u32) {
+        self.mutexes[mutex as usize].arriving += 1;
+    }
+
+    /// This task has its `wait_lock`.
+    pub fn arrived(&mut self, mutex: u32) {
+        self.mutexes[mutex as usize].arriving -= 1;
+    }
+
+    /// The last of the tasks that sleep for it.
+    pub fn last_waiter(&self, mutex: u32) -> Option<TaskPtr> {
+        self.mutexes[mutex as usize].waiters.last()
     }
 
     /// The last `count` CPUs that held a kernel lock before its current holder.
@@ -176,12 +202,14 @@ impl Mutexes {
         self.mutexes[mutex as usize].holders.before(count)
     }
 
-    /// Releases a kernel lock, and returns its kind and its first waiter, which stays first until
-    /// it has the lock.
+    /// Releases a kernel lock, and returns its kind and its first waiter to wake, which stays first
+    /// until it has the lock. No waiter of an rwsem is woken while a task arrives, because that
+    /// one takes it.
     pub fn release(&mut self, task: TaskPtr, mutex: u32) -> Result<Released, NotOwner> {
         let state = self.owned(task, mutex)?;
         state.owner = None;
-        Ok((state.kind, state.waiters.first()))
+        let first = state.waiters.first().filter(|_| state.arriving == 0);
+        Ok((state.kind, first))
     }
 
     /// The spinlock that `mutex` is; for another kernel lock its `wait_lock`.

@@ -47,6 +47,17 @@ impl Pollers {
         self.0.len() < pollers
     }
 
+    /// Does `task` poll, before all others that do until the same?
+    pub fn is_first(&self, task: TaskPtr, until: PollUntil) -> bool {
+        self.first(until) == Some(task)
+    }
+
+    /// The first task that polls `until` then.
+    pub fn first(&self, until: PollUntil) -> Option<TaskPtr> {
+        let first = self.0.iter().find(|poller| poller.until == until);
+        first.map(|poller| poller.task)
+    }
+
     /// Ends the polling of the first task whose wait is `over`.
     pub fn stop_first(&mut self, over: impl Fn(PollUntil) -> bool) -> Option<TaskPtr> {
         let first = self.0.iter().position(|poller| over(poller.until))?;

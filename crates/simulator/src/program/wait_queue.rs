@@ -30,7 +30,12 @@ impl WaitQueue {
         self.ends.map(|(first, _)| first)
     }
 
-    /// Returns the same task and removes it from the queue.
+    /// The task that came last.
+    pub fn last(&self) -> Option<TaskPtr> {
+        self.ends.map(|(_, last)| last)
+    }
+
+    /// Returns the first task and removes it from the queue.
     #[inline]
     pub fn pop(&mut self) -> Option<TaskPtr> {
         let (first, last) = self.ends?;

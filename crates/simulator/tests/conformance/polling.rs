@@ -147,6 +147,7 @@ fn hold(ms: u64) -> Op {
         nodes: 0,
         kind: KernelLock::Rwsem,
         keeps: false,
+        if_locked: false,
     }
 }
 
@@ -159,6 +160,7 @@ fn spin(ms: u64) -> Op {
         nodes: 0,
         kind: KernelLock::Mutex,
         keeps: false,
+        if_locked: false,
     }
 }
 
@@ -184,6 +186,7 @@ fn data_under_a_lock_come_from_the_last_holder() {
         nodes: 0,
         kind: KernelLock::Rwsem,
         keeps: false,
+        if_locked: false,
     };
     let second = |cpu, lines| {
         let times = done(&Machine::find("hp-8s-80c").unwrap(), |times| {
@@ -209,6 +212,7 @@ fn nodes_of_a_tree_come_from_the_previous_holders_of_its_lock() {
         nodes,
         kind: KernelLock::Rwsem,
         keeps: false,
+        if_locked: false,
     };
     let third = |nodes| {
         let times = done(&Machine::find("hp-8s-80c").unwrap(), |times| {
@@ -251,7 +255,7 @@ fn tasks_that_queue_for_a_lock_wait_for_its_own_spinlock() {
 }
 
 #[test]
-fn a_task_preempted_at_its_turn_takes_the_lock_later() {
+fn a_task_that_polls_for_a_lock_is_not_preempted_at_its_turn() {
     let hp = Machine::find("hp-8s-80c").unwrap();
     let with = |wakes_at| {
         done(&hp, |times| {
@@ -271,7 +275,79 @@ fn a_task_preempted_at_its_turn_takes_the_lock_later() {
     // The lock's cache line is in transit.
     let times = with(released.1 + 100);
     let at: Vec<_> = times.iter().map(|&(name, at)| (name, at / MS)).collect();
-    assert_eq!(at, [("a", 10), ("urgent", 11), ("b", 21)], "{times:?}");
+    assert_eq!(at, [("a", 10), ("urgent", 21), ("b", 21)], "{times:?}");
+}
+
+#[test]
+fn only_the_first_that_polls_for_a_mutex_stops_for_a_more_urgent_task() {
+    // At 5 ms `urgent` wakes on the CPU of `b`, the first that polls, or of `c`, the second.
+    let with = |cpu| {
+        let times = done(&machine(4), |times| {
+            let urgent = vec![Op::SleepUntil { at: 5 * MS }, run_for(1)];
+            vec![
+                noting("a", 0, times, vec![spin(10), run_for(90)]),
+                noting("b", 1, times, vec![run_for(1), spin(10)]),
+                noting("c", 2, times, vec![run_for(2), spin(10)]),
+                TaskSpec {
+                    policy: SchedPolicy::Fifo { priority: 1 },
+                    ..noting("urgent", cpu, times, urgent)
+                },
+            ]
+        });
+        times.iter().find(|(name, _)| *name == "urgent").unwrap().1 / MS
+    };
+    assert_eq!(with(1), 6);
+    // `c` becomes the first at 10 ms.
+    assert_eq!(with(2), 11);
+}
+
+#[test]
+fn a_task_that_finds_an_rwsem_taken_tries_again_before_it_sleeps() {
+    // Nine tasks arrive at once, some time before the release, and wait for the rwsem's own
+    // spinlock.
+    let wakeups = |before: u64| {
+        let workload = Script(|| {
+            let times = Times::default();
+            let at = |at, op| vec![Op::SleepUntil { at }, op];
+            let waiter = |cpu| noting("waiter", cpu, &times, at(11 * MS - before, hold(1)));
+            let mut tasks = vec![noting("holder", 0, &times, at(10 * MS, hold(1)))];
+            tasks.extend((10..19).map(waiter));
+            Start {
+                tasks,
+                mutexes: 1,
+                ..Start::default()
+            }
+        });
+        let hp = Machine::find("hp-8s-80c").unwrap();
+        let ran = run(&hp, &workload, &scheduler(FIFO, "FIFO_OPS"));
+        ran.outcome.counters.wakeups
+    };
+    // All nine sleep, and are woken in turn, or one finds the rwsem released meanwhile.
+    assert_eq!(wakeups(MS / 2) - wakeups(100), 1);
+}
+
+#[test]
+fn a_lock_may_be_taken_only_if_others_need_it() {
+    let freed = || Op::Hold {
+        mutex: 0,
+        work: 10 * MS,
+        lines: 1,
+        nodes: 0,
+        kind: KernelLock::Rwsem,
+        keeps: false,
+        if_locked: true,
+    };
+    let with = |other: fn(u64) -> Op| {
+        let times = done(&machine(4), |times| {
+            vec![
+                noting("a", 0, times, vec![sleep_for(1), freed()]),
+                noting("b", 1, times, vec![other(5)]),
+            ]
+        });
+        times.iter().find(|(name, _)| *name == "a").unwrap().1 / MS
+    };
+    assert_eq!(with(run_for), 1);
+    assert_eq!(with(hold), 15);
 }
 
 #[test]
@@ -283,6 +359,7 @@ fn a_lock_is_kept_until_it_is_released() {
         nodes: 0,
         kind: KernelLock::Mutex,
         keeps: true,
+        if_locked: false,
     };
     let times = done(&machine(4), |times| {
         let kept = vec![keep(10), run_for(10), Op::Release(0), run_for(10)];
@@ -304,6 +381,7 @@ fn a_spinlock_is_waited_for_in_turn_where_memory_costs_something() {
         nodes: 0,
         kind: KernelLock::Spinlock,
         keeps: false,
+        if_locked: false,
     };
     let of = |machine: &Machine| -> Vec<_> {
         let times = done(machine, |times| {

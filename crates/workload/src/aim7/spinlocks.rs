@@ -65,7 +65,7 @@ pub fn of(call: Call) -> &'static [Lock] {
         ],
         Call::Link => &[Directory, Directory, Directory, Lru],
         Call::Open | Call::List => &[Directory, Directory],
-        Call::Fork | Call::Exec => &[Tasks, Tasks, Tasks],
+        Call::Fork | Call::Script | Call::System => &[Tasks, Tasks, Tasks],
         Call::Sync | Call::Sleep => &[],
     }
 }
@@ -90,6 +90,7 @@ pub fn hold(lock: Lock, directory: MutexId, setup: &Setup, env: &mut Env) -> Op 
         nodes: 0,
         kind: KernelLock::Spinlock,
         keeps: false,
+        if_locked: false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! A user, which does its jobs one after another.
 
-use super::process::{Areas, Child};
+use super::process::{self, Areas, Child};
 use super::spinlocks::{self, Lock};
 use super::subtests::{self, Call, Subtest};
 use super::{
@@ -56,7 +56,11 @@ impl Job {
         for (left, &(_, count)) in calls.iter_mut().zip(subtest.calls) {
             *left = share(count.into(), setup.part, env) as u32;
         }
-        let whole: u32 = subtest.calls.iter().map(|(_, count)| count).sum();
+        let busy = subtest
+            .calls
+            .iter()
+            .filter(|(call, _)| *call != Call::Sleep);
+        let whole: u32 = busy.map(|(_, count)| count).sum();
         Job {
             subtest,
             calls,
@@ -124,7 +128,8 @@ impl User {
             if let Some(call) = self.job.call(env) {
                 let work = match call {
                     // A third of it is the parent's, as measured.
-                    Call::Fork | Call::Exec => self.job.work / 3,
+                    Call::Fork | Call::Script | Call::System => self.job.work / 3,
+                    Call::Sleep => 0,
                     _ => self.job.work,
                 };
                 self.doing = Doing::Calls(call);
@@ -151,7 +156,7 @@ impl User {
             Call::Search => tree(filesystem),
             Call::Fifo => CWD,
             Call::List => BIN,
-            Call::Fork | Call::Exec => return self.fork(Areas::COPIED, call, env),
+            Call::Fork | Call::Script | Call::System => return self.fork(Areas::COPIED, call, env),
             Call::Sync => {
                 let [ask, wait] = journal::sync(filesystem, env);
                 self.doing = Doing::Syncs(wait);
@@ -174,6 +179,7 @@ impl User {
             nodes: 0,
             kind: KernelLock::Mutex,
             keeps: creates,
+            if_locked: false,
         }
     }
 
@@ -183,7 +189,12 @@ impl User {
             return op;
         }
         let rest = (self.job.work * 2 / 3).saturating_sub(self.setup.locked(call));
-        let child = Child::new(&self.setup, rest, call == Call::Exec);
+        let acts = match call {
+            Call::Script => process::SCRIPT,
+            Call::System => process::SYSTEM,
+            _ => process::FORK,
+        };
+        let child = Child::new(&self.setup, rest, acts);
         self.doing = Doing::Joins;
         Op::Fork {
             child: Box::new(TaskSpec::new("child", child)),
