@@ -22,7 +22,7 @@ pub const CALLBACKS: [&str; 17] = [
     "sched_switch",
 ];
 
-/// What each callback of one scheduler costs, ns a call on the machine's fastest core type at its highest
+/// The cost of each callback of one scheduler, ns a call on the machine's fastest core type at its highest
 /// frequency, the functions of the kernel included that it calls. A callback that is not measured is free.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Callbacks([u64; CALLBACKS.len()]);
