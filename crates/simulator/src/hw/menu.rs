@@ -59,7 +59,7 @@ impl Menu {
             state.min_residency_ns <= predicted && state.exit_latency_ns * multiplier <= predicted
         };
         // The shallowest at least, instead of polling.
-        let deepest = states.iter().filter(pays).next_back().or(states.first());
+        let deepest = states.iter().rfind(pays).or(states.first());
         self.exit_ns = deepest.map_or(0, |state| state.exit_latency_ns);
         self.entered = true;
     }
