@@ -30,6 +30,8 @@ struct MachineFile {
     description: String,
     /// Default: [`DEFAULT_HZ`].
     hz: Option<Spanned<u32>>,
+    /// Default: true.
+    irq_time_accounting: Option<bool>,
     /// CPUs that have a number but do not exist or are off.
     offline: Option<Spanned<String>>,
     core: BTreeMap<Spanned<String>, CoreFile>,

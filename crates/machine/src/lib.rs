@@ -30,6 +30,9 @@ pub struct Machine {
     pub description: String,
     /// Scheduler ticks a second (the kernel's CONFIG_HZ).
     pub hz: u32,
+    /// Whether the time of interrupts counts as that of the task that they interrupt, as in a kernel
+    /// without CONFIG_IRQ_TIME_ACCOUNTING.
+    pub irq_time_in_tasks: bool,
     /// The CPUs, in CPU-number order; at least one, at most [`MAX_CPUS`].
     pub cpus: Vec<Cpu>,
     /// The offline CPUs of `cpus`, which are in no level and run nothing.

@@ -106,6 +106,7 @@ impl<'a> Reader<'a> {
             name: machine.name.into_inner(),
             description: machine.description,
             hz,
+            irq_time_in_tasks: machine.irq_time_accounting == Some(false),
             cpus: topology.cpus,
             offline: topology.offline,
             rebuilt: false,

@@ -85,22 +85,10 @@ impl Meter {
 
 impl Trace for Recorder {
     fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
+        if self.periods.len() < MOST_PERIODS {
+            self.periods.extend(event.period());
+        }
         match event {
-            Event::Period {
-                task,
-                released,
-                due,
-                done,
-                missed,
-            } if self.periods.len() < MOST_PERIODS => {
-                let period = workload::Period {
-                    released,
-                    due,
-                    done,
-                    missed,
-                };
-                self.periods.push((task.1, period));
-            }
             Event::Power { part, mw, pj } => {
                 let (bin_ns, end) = (self.bin_ns, self.duration_ns);
                 let meter = self.meters.entry(part).or_insert_with(|| Meter {
