@@ -46,7 +46,7 @@ struct MachineFile {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "the table [memory]")]
 struct MemoryFile {
     /// The sources of the numbers.
     #[serde(rename = "source")]
@@ -59,7 +59,7 @@ struct MemoryFile {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table [core.NAME]")]
 struct CoreFile {
     /// Default: the speed relative to 1024 for the fastest.
     capacity: Option<Spanned<u32>>,
@@ -77,14 +77,14 @@ struct CoreFile {
 
 /// An operating performance point. Speed and capacity are proportional to the frequency.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table with khz")]
 struct OppFile {
     khz: Spanned<u32>,
     microvolt: Option<Spanned<u32>>,
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "the table [cpufreq]")]
 struct CpufreqFile {
     /// Where the numbers come from.
     #[serde(rename = "source")]
@@ -113,7 +113,7 @@ enum GovernorFile {
 
 /// See `Network`.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "the table [network]")]
 struct NetworkFile {
     /// Where the numbers come from.
     #[serde(rename = "source")]
@@ -141,7 +141,10 @@ enum SharedBy {
 /// arbitrary but equal for all core types of the file: the machine's fastest core type is the
 /// reference.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table such as { rate = 2048, of = \"the measured program\" }"
+)]
 struct SpeedFile {
     time: Option<Spanned<f64>>,
     rate: Option<Spanned<f64>>,
@@ -151,7 +154,7 @@ struct SpeedFile {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table of costs in ns")]
 struct CostsFile {
     /// Where the numbers come from.
     #[serde(rename = "source")]
@@ -167,7 +170,10 @@ struct CostsFile {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table with name, min_residency_us and exit_latency_us"
+)]
 struct IdleFile {
     name: String,
     min_residency_us: Spanned<u64>,
@@ -180,7 +186,10 @@ struct IdleFile {
 
 /// The power of a core; see [`crate::CorePower`].
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table with dynamic_mw and static_mw"
+)]
 struct CorePowerFile {
     /// Where the numbers come from.
     #[serde(rename = "source")]
@@ -192,7 +201,7 @@ struct CorePowerFile {
 
 /// The power of everything but the cores; see [`crate::Power`].
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "the table [power]")]
 struct PowerFile {
     /// Where the numbers come from.
     #[serde(rename = "source")]
@@ -203,7 +212,7 @@ struct PowerFile {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table with active_mw")]
 struct PartPowerFile {
     active_mw: Spanned<u32>,
     #[serde(default)]
@@ -211,7 +220,10 @@ struct PartPowerFile {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table with residency_us and power_mw"
+)]
 struct PartIdleFile {
     residency_us: Spanned<u64>,
     power_mw: Spanned<u32>,
@@ -220,7 +232,7 @@ struct PartIdleFile {
 
 /// See [`crate::Turbo`].
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "the table [turbo]")]
 struct TurboFile {
     /// Where the numbers come from.
     #[serde(rename = "source")]
@@ -247,7 +259,7 @@ enum TurboKhz {
 
 /// The firmware's ranking of CPUs; see [`Machine::priorities`].
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "the table [preferred]")]
 struct PreferredFile {
     /// Where the numbers come from.
     #[serde(rename = "source")]
@@ -257,7 +269,7 @@ struct PreferredFile {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table [[package]]")]
 struct PackageFile {
     cluster: Vec<ClusterFile>,
     #[serde(default)]
@@ -266,7 +278,7 @@ struct PackageFile {
 
 /// Caches of one level and size; see [`crate::Cache`].
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table with level and cpus")]
 struct CacheFile {
     level: Spanned<u32>,
     /// The CPUs of each cache.
@@ -275,7 +287,7 @@ struct CacheFile {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table with core and cpus")]
 struct ClusterFile {
     core: Spanned<String>,
     cpus: Spanned<String>,
