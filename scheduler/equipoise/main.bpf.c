@@ -600,6 +600,16 @@ bool BPF_STRUCT_OPS(equipoise_yield, struct task_struct *from, struct task_struc
 	return false;
 }
 
+/* Does a task wait in the queues of @this or its cluster that it may run? Corrects the hints. */
+static __always_inline bool still_waits(u32 cpu, const struct cpu_state *this, struct cluster *c)
+{
+	if (may_keep_tasks(this, c))
+		none_kept(cpu, this, c);
+	if (may_wait(this->cluster))
+		nothing_found(this->cluster);
+	return (may_keep_tasks(this, c) || may_wait(this->cluster)) && first_queue(cpu).vtime != NO_VTIME;
+}
+
 void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 {
 	struct cpu_state *this = cpu_at(cpu);
@@ -613,16 +623,18 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 		WRITE_ONCE(this->charged_at, bpf_ktime_get_ns());
 		return;
 	}
-	set_idle(cpu);
 	if (asking_locks && follows())
 		ask_before_switch(cpu, NULL);
-	/* A task that was queued after this CPU had looked did not yet see it idle. */
-	if (may_keep_tasks(this, c))
-		none_kept(cpu, this, c);
-	if (may_wait(this->cluster))
-		nothing_found(this->cluster);
-	if (may_keep_tasks(this, c) || may_wait(this->cluster))
-		kick_cpu(cpu, SCX_KICK_IDLE);
+	/*
+	 * A task that was queued after this CPU had looked did not see it idle. This CPU takes that task, so no
+	 * waking task may be sent here: it would wait in the local queue, from which no other CPU takes it.
+	 */
+	if (!still_waits(cpu, this, c)) {
+		set_idle(cpu);
+		if (!still_waits(cpu, this, c) || !clear_idle(cpu))
+			return;
+	}
+	kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
 /*

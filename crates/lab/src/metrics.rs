@@ -1,5 +1,5 @@
 //! The metrics of a run: the workload's; wasted time; and the machine's if its power is known, its
-//! frequencies change or shared memory has costs.
+//! frequencies change, or shared memory or callbacks have costs.
 
 use machine::Machine;
 use simulator::Outcome;
@@ -32,6 +32,9 @@ static FREQUENCY: Metric = Metric::new("frequency_transitions", "", Better::Lowe
 /// to their busy time.
 static MEMORY: Metric = Metric::new("memory_time", "%", Better::Lower, Role::Detail);
 
+/// The time in the scheduler's callbacks, relative to all CPUs' busy time.
+static CALLBACKS: Metric = Metric::new("callback_time", "%", Better::Lower, Role::Detail);
+
 /// New-idle balancing: how often a CPU that ran out of work searched for some, and the share of all CPUs'
 /// time that this took. Only Equipoise's own schedulers count these. A comparison, which may include any
 /// scheduler, shows them as counters.
@@ -53,6 +56,7 @@ pub fn metrics<'a>(workload: &'a dyn Workload, machine: &Machine) -> Vec<&'a Met
         .chain(power)
         .chain(frequency)
         .chain(memory)
+        .chain((!machine.callbacks.is_empty()).then_some(&CALLBACKS))
         .collect()
 }
 
@@ -104,9 +108,13 @@ pub(crate) fn samples(machine: &Machine, outcome: &Outcome) -> Vec<[f64; 1]> {
     if machine.cpufreq.is_some() {
         samples.push([outcome.counters.frequency_transitions as f64]);
     }
+    let busy: u64 = counters.busy_ns.iter().sum();
+    let of_busy = |ns: u64| [100.0 * ns as f64 / busy as f64];
     if machine.numa.memory.is_some() {
-        let busy: u64 = outcome.counters.busy_ns.iter().sum();
-        samples.push([100.0 * outcome.counters.memory_ns as f64 / busy as f64]);
+        samples.push(of_busy(counters.memory_ns));
+    }
+    if !machine.callbacks.is_empty() {
+        samples.push(of_busy(counters.callbacks_ns));
     }
     samples
 }

@@ -345,6 +345,7 @@ fn simulate_object(
         // A scheduler in C runs without its loader.
         restart: (!case.scheduler.is_foreign()).then_some(restart),
         read: case.scheduler.counters_symbol(),
+        callbacks: case.machine.callbacks.get(case.scheduler.name()),
         seed: request.seed,
         time_limit_ns: TIME_LIMIT_NS,
         trace: match trace {

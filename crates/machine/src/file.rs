@@ -1,5 +1,6 @@
 //! The machine file: its TOML shape. `docs/machine-format.md` has every key with its unit, and examples.
 
+mod callbacks;
 mod core;
 mod cpufreq;
 #[cfg(test)]
@@ -43,6 +44,34 @@ struct MachineFile {
     package: Spanned<Vec<PackageFile>>,
     numa_distances: Option<Spanned<Vec<Spanned<Vec<u32>>>>>,
     memory: Option<MemoryFile>,
+    /// By the scheduler's name.
+    #[serde(default)]
+    callbacks: BTreeMap<String, CallbacksFile>,
+}
+
+/// See `Callbacks`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CallbacksFile {
+    /// Where the numbers come from.
+    #[serde(rename = "source")]
+    _source: String,
+    select_cpu: Option<Spanned<u64>>,
+    enqueue: Option<Spanned<u64>>,
+    dequeue: Option<Spanned<u64>>,
+    dispatch: Option<Spanned<u64>>,
+    tick: Option<Spanned<u64>>,
+    runnable: Option<Spanned<u64>>,
+    running: Option<Spanned<u64>>,
+    stopping: Option<Spanned<u64>>,
+    quiescent: Option<Spanned<u64>>,
+    r#yield: Option<Spanned<u64>>,
+    update_idle: Option<Spanned<u64>>,
+    set_weight: Option<Spanned<u64>>,
+    init_task: Option<Spanned<u64>>,
+    exit_task: Option<Spanned<u64>>,
+    enable: Option<Spanned<u64>>,
+    disable: Option<Spanned<u64>>,
 }
 
 #[derive(Deserialize)]

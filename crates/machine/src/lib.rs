@@ -6,6 +6,7 @@
 #[cfg(feature = "arbitrary")]
 pub mod arbitrary;
 mod builtin;
+mod callbacks;
 mod cpufreq;
 mod file;
 mod gaps;
@@ -15,11 +16,14 @@ mod network;
 mod numa;
 mod power;
 
+pub use callbacks::{CALLBACKS, Callbacks};
 pub use cpufreq::{Cpufreq, Governor, Opp, Preference, Ramp};
 pub use mask::{CpuMask, MAX_CPUS};
 pub use network::{Driver, Network};
 pub use numa::{LOCAL_DISTANCE, Memory, Numa, REMOTE_DISTANCE, Spinlock};
 pub use power::{BUSY_LOOP, CorePower, PartIdle, PartPower, Power, PowerLimit, Turbo, opp_ratios};
+
+use std::collections::BTreeMap;
 
 /// A machine, as seen by the simulated kernel and by the user space part of the scheduler.
 #[derive(Clone, Debug, Default)]
@@ -69,6 +73,9 @@ pub struct Machine {
     /// The firmware's preference for each CPU, as Linux on x86 uses it (ITMT, AMD's preferred
     /// cores); empty if it has none. See [`Machine::linux_capacity`].
     pub priorities: Vec<u32>,
+    /// The costs of schedulers' callbacks, by the scheduler's name. The callbacks of other schedulers take no
+    /// time.
+    pub callbacks: BTreeMap<String, Callbacks>,
     /// Oddities of the description that are not errors: one line each, with file and line.
     pub warnings: Vec<String>,
 }

@@ -380,6 +380,7 @@ fn remarks(comparison: &Comparison, shown: Shown, hidden: usize) -> Vec<String> 
         );
     }
     remarks.extend(frequencies(comparison));
+    remarks.extend(callbacks(comparison));
     let gaps = comparison.machine.power_gaps();
     if !gaps.is_empty() {
         remarks.push(format!("energy: {}.", gaps.join("; ")));
@@ -388,6 +389,27 @@ fn remarks(comparison: &Comparison, shown: Shown, hidden: usize) -> Vec<String> 
         remarks.push(format!("--all shows {hidden} more measures."));
     }
     remarks
+}
+
+/// On a machine that has costs of callbacks: says whose callbacks take time, and whose take none.
+fn callbacks(comparison: &Comparison) -> Option<String> {
+    let costs = &comparison.machine.callbacks;
+    let (paid, free): (Vec<&str>, Vec<&str>) = comparison
+        .schedulers
+        .iter()
+        .map(lab::Scheduler::name)
+        .partition(|name| costs.contains_key(*name));
+    let none = match free.is_empty() {
+        true => String::new(),
+        false => format!(", and those of {} none", free.join(", ")),
+    };
+    (!costs.is_empty()).then(|| match paid.is_empty() {
+        true => "callbacks: the machine has no costs for those of these schedulers.".to_owned(),
+        false => format!(
+            "callbacks: those of {} take the time that the machine file gives{none}.",
+            paid.join(", ")
+        ),
+    })
 }
 
 /// Joules at full speed and joules at a speed that follows the load are not comparable: says which

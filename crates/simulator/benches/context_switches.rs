@@ -21,6 +21,7 @@ fn simulate(machine: &Machine, workload: &dyn Workload, policy: &Policy) -> Outc
         globals: &policy.globals(machine),
         restart: None,
         read: &[],
+        callbacks: None,
         seed: 1,
         time_limit_ns: u64::MAX,
         trace: None,

@@ -180,6 +180,7 @@ fn measured(name: &str, length: u64) {
         globals: &policy.globals(&load.machine),
         restart: None,
         read: &[],
+        callbacks: None,
         seed: 1,
         time_limit_ns: u64::MAX,
         trace: None,

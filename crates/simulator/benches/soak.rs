@@ -138,6 +138,7 @@ fn run(case: &Case, name: &str) -> Result<u64, String> {
         globals: &policy.globals(&case.machine),
         restart: None,
         read: &[],
+        callbacks: None,
         seed: case.seed,
         time_limit_ns: 600_000_000_000,
         trace: None,

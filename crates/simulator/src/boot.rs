@@ -18,6 +18,7 @@ use crate::program::polling::Pollers;
 use crate::program::stream::Streams;
 use crate::program::sync::{Barriers, Condvars};
 use crate::scx::Scx;
+use crate::scx::callbacks::Costs;
 use crate::scx::restart::Loader;
 use crate::waste::Waste;
 use crate::{Config, Counters, Error};
@@ -95,6 +96,9 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
             config.scheduler.is_cid_form(),
             config.scheduler.is_fair_class(),
         ),
+        callbacks: config
+            .callbacks
+            .map(|callbacks| Box::new(Costs::new(machine, callbacks))),
         bpf,
     };
     kernel.bpf.set_cids(kernel.scx.cids.tables());

@@ -23,7 +23,7 @@ pub use hw::energy::{Energy, Part};
 pub use kernel::task::weight_of;
 
 use check::Checker;
-use machine::Machine;
+use machine::{Callbacks, Machine};
 use native::{Global, Object};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
@@ -47,6 +47,8 @@ pub struct Config<'a> {
     /// Globals of the scheduler to read at the end of the run ([`Outcome::read`]). A restart resets
     /// them.
     pub read: &'a [&'a str],
+    /// What the scheduler's callbacks cost; `None`: they take no time.
+    pub callbacks: Option<&'a Callbacks>,
     /// The seed of all random numbers.
     pub seed: u64,
     /// Stop with an error when simulated time reaches this, ns.
@@ -100,6 +102,8 @@ pub struct Counters {
     /// Over all CPUs: ns spent on shared memory, including waits for locks, if the machine
     /// describes it.
     pub memory_ns: u64,
+    /// Time in the scheduler's callbacks, of all CPUs, ns ([`Config::callbacks`]).
+    pub callbacks_ns: u64,
     /// Over all CPUs: ns for which a CPU had no task while tasks that it may run waited on other
     /// CPUs.
     pub wasted_ns: u64,

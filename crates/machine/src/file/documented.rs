@@ -62,6 +62,7 @@ fn every_key_is_in_the_page_and_no_other() {
         keys::<PartIdleFile>("power.PART.idle."),
         keys::<MemoryFile>("memory."),
         keys::<NetworkFile>("network."),
+        keys::<CallbacksFile>("callbacks.NAME."),
     ]
     .concat()
     .into_iter()

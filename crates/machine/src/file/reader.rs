@@ -93,6 +93,7 @@ impl<'a> Reader<'a> {
             numa.memory = self.keep(self.memory(memory, &numa, packages));
         }
         let priorities = self.keep(self.priorities(&machine.preferred, &topology));
+        let callbacks = self.callbacks(&machine.callbacks);
         // Wrong values would look implausible, too.
         if !self.failed() {
             self.keep(self.plausible(&machine, hz, &core_types));
@@ -121,6 +122,7 @@ impl<'a> Reader<'a> {
             power,
             turbo,
             priorities,
+            callbacks,
             warnings: self.warnings.take(),
         })
     }

@@ -273,7 +273,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The time that the running code has spent on shared memory, ns.
+    /// The time that the running code has spent on shared memory and in the scheduler's callbacks, ns.
     #[inline]
     pub fn spent(&self) -> u64 {
         self.bpf.table().spent
@@ -283,7 +283,11 @@ impl Kernel<'_> {
     #[inline]
     pub fn take_spent(&mut self) -> u64 {
         let ns = std::mem::take(&mut self.bpf.table_mut().spent);
-        self.counters.memory_ns += ns;
+        let callbacks = match &mut self.callbacks {
+            Some(costs) => std::mem::take(&mut costs.spent),
+            None => 0,
+        };
+        self.counters.memory_ns += ns.saturating_sub(callbacks);
         ns
     }
 

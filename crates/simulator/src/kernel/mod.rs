@@ -23,8 +23,8 @@ use crate::host::calls::CallRecord;
 use crate::hw::Hardware;
 use crate::per_cpu::PerCpu;
 use crate::program::Programs;
-use crate::scx::Scx;
 use crate::scx::restart::Loader;
+use crate::scx::{Scx, callbacks};
 use crate::waste::Waste;
 use crate::{Counters, Error, Event, Trace};
 use cpu::Cpu;
@@ -61,6 +61,8 @@ pub struct Kernel<'a> {
     pub rt: Rt,
     pub uclamp: Uclamp,
     pub scx: Scx,
+    /// What the scheduler's callbacks cost, if they take time.
+    pub callbacks: Option<Box<callbacks::Costs>>,
     pub hw: Hardware,
     pub softirqs: Softirqs,
     pub programs: Programs,

@@ -133,6 +133,11 @@ macro_rules! call_op {
             $kernel.bpf.instance.objects.forget_dropped();
         }
         $kernel.scx.context = outer;
+        if let Some(index) = const { crate::scx::callbacks::index(stringify!($function)) }
+            && $kernel.callbacks.is_some()
+        {
+            $kernel.charge_callback(index);
+        }
         result
     }};
 }

@@ -2,6 +2,7 @@
 //! calls into the scheduler, and its life cycle.
 
 pub mod call;
+pub mod callbacks;
 pub mod cids;
 pub mod dispatch;
 pub mod dsq;

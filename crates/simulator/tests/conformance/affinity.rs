@@ -141,6 +141,7 @@ fn run_load(name: &str, tasks: &str) -> HashMap<String, Got> {
             globals: &policy.globals(&machine),
             restart: None,
             read: &[],
+            callbacks: None,
             seed: 1,
             time_limit_ns: 60_000 * MS,
             trace: Some(&mut threads),

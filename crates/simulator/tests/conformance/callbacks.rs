@@ -1,8 +1,9 @@
 //! The ops that are called in a task's life, and their order; slices and the tick.
 
 use crate::support::*;
-use machine::CpuMask;
-use workload::{Op, SchedPolicy, TaskSpec};
+use machine::{CALLBACKS, Callbacks, CoreType, CpuMask, Machine};
+use simulator::{Check, Config};
+use workload::{Op, SchedPolicy, Start, TaskSpec, Workload};
 
 /// Notes every op that is called for a task.
 const EVERYTHING: &str = r#"
@@ -285,4 +286,109 @@ fn without_ops_tasks_share_the_global_queue() {
     });
     let ran = run(&machine(2), &workload, &scheduler("", ".flags = 0"));
     assert_eq!(ran.outcome.simulated_ns, 200 * MS);
+}
+
+/// The cost of the first callback, us; each other one costs a microsecond more.
+const FIRST_US: u64 = 10;
+
+fn cost(callback: &str) -> u64 {
+    let index = CALLBACKS.iter().position(|name| *name == callback).unwrap();
+    (FIRST_US + index as u64) * 1000
+}
+
+/// Runs `workload` under [`EVERYTHING`], whose callbacks take time.
+fn run_with_costs(machine: &Machine, workload: &dyn Workload) -> Ran {
+    let mut callbacks = Callbacks::default();
+    for (index, name) in CALLBACKS.iter().enumerate() {
+        callbacks.set(index, cost(name));
+    }
+    let config = Config {
+        machine,
+        workload,
+        scheduler: &scheduler(EVERYTHING, OPS),
+        globals: &[],
+        restart: None,
+        read: &["lines", "nr_lines"],
+        callbacks: Some(&callbacks),
+        seed: 1,
+        time_limit_ns: 1000 * MS,
+        trace: None,
+    };
+    let outcome = simulator::run_checked(config, Check::INVARIANTS).unwrap();
+    Ran { outcome }
+}
+
+#[test]
+fn a_callback_takes_its_time_before_the_next_one_is_called() {
+    let workload = tasks(|| [bound("a", 1, [run_for(1), sleep_for(1), run_for(1)])]);
+    let ran = run_with_costs(&machine(2), &workload);
+    let lines = ran.lines();
+    let at = |what: &str, nth: usize| {
+        let mut lines = lines.iter().filter(|line| line.what == what);
+        lines.nth(nth).unwrap().at
+    };
+    // The second wakeup finds the CPU idle. What runs there is called on the same CPU, one after another.
+    assert_eq!(at("enqueue", 1) - at("runnable", 1), cost("runnable"));
+    assert_eq!(at("quiescent", 1) - at("stopping", 1), cost("stopping"));
+    let started = at("running", 1) - at("enqueue", 1);
+    assert_eq!(started, cost("enqueue") + cost("dispatch"));
+    // The task computes once the switch is complete.
+    assert_eq!(at("stopping", 0) - at("running", 0), MS + cost("running"));
+}
+
+#[test]
+fn a_waker_pays_for_the_callbacks_of_its_wakeups() {
+    // A task wakes another, which is bound to the other CPU, each millisecond of one slice.
+    let workload = tasks(|| {
+        let wakes = (0..5).flat_map(|_| [run_for(1), Op::Signal(0)]);
+        let wait = || Op::Wait { cond: 0, mutex: 0 };
+        let waits = (0..5).flat_map(move |_| [Op::Lock(0), wait(), Op::Unlock(0)]);
+        [bound("waker", 0, wakes), bound("woken", 1, waits)]
+    });
+    let workload = Script(move || Start {
+        mutexes: 1,
+        condvars: 1,
+        ..workload.start(&machine(2))
+    });
+    let lines = run_with_costs(&machine(2), &workload).lines();
+    let first = |what: &str| {
+        let of_waker = |line: &&Line| line.what == what && line.task == "waker";
+        lines.iter().find(of_waker).unwrap().at
+    };
+    let (starts, stops) = (first("running"), first("stopping"));
+    let meanwhile = |line: &&Line| line.cpu == 0 && (starts..stops).contains(&line.at);
+    let costs: u64 = lines
+        .iter()
+        .filter(meanwhile)
+        .map(|line| cost(&line.what))
+        .sum();
+    assert!(costs >= 4 * (cost("runnable") + cost("enqueue")), "{costs}");
+    assert_eq!(stops - starts, 5 * MS + costs);
+}
+
+#[test]
+fn a_slow_core_takes_longer_for_a_callback() {
+    let mut slow = machine(2);
+    slow.core_types.push(CoreType {
+        name: "slow".into(),
+        speed: 1 << 19,
+        ..slow.core_types[0].clone()
+    });
+    slow.cpus[1].core_type = 1;
+    let workload = tasks(|| [bound("a", 1, [run_for(1), sleep_for(1), run_for(1)])]);
+    let lines = run_with_costs(&slow, &workload).lines();
+    let at = |what: &str| lines.iter().rfind(|line| line.what == what).unwrap().at;
+    assert_eq!(at("quiescent") - at("stopping"), 2 * cost("stopping"));
+}
+
+#[test]
+fn the_time_in_callbacks_is_counted() {
+    let workload = tasks(|| [bound("a", 1, [run_for(1), sleep_for(1), run_for(1)])]);
+    let ran = run_with_costs(&machine(2), &workload);
+    let calls = |what: &str| ran.numbers(what).len() as u64;
+    let noted: u64 = CALLBACKS.iter().map(|name| calls(name) * cost(name)).sum();
+    // The shell's callbacks and ops.dispatch() are not noted.
+    let counted = ran.outcome.counters.callbacks_ns;
+    assert!(noted > 0 && counted > noted, "{counted} {noted}");
+    assert_eq!(ran.outcome.counters.memory_ns, 0);
 }

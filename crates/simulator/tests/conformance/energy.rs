@@ -58,6 +58,7 @@ fn run(
         globals: &Policy::find(policy).unwrap().globals(machine),
         restart: None,
         read: &[],
+        callbacks: None,
         seed,
         time_limit_ns: 600_000 * MS,
         trace: trace.map(|trace| -> &mut dyn Trace { trace }),

@@ -54,6 +54,7 @@ fn moves(policy: &str, exec: bool) -> Vec<(u64, usize)> {
         globals: &Policy::find(policy).unwrap().globals(&machine),
         restart: None,
         read: &[],
+        callbacks: None,
         seed: 1,
         time_limit_ns: 1000 * MS,
         trace: Some(&mut moves),

@@ -292,6 +292,7 @@ fn a_burst_is_what_was_left_over() {
             globals: &policy.globals(&machine),
             restart: None,
             read: &[],
+            callbacks: None,
             seed: 1,
             time_limit_ns: 1_000_000 * MS,
             trace: None,

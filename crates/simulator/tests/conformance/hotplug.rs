@@ -121,6 +121,7 @@ fn run_policy(
         globals: &policy.globals(machine),
         restart: Some(restart),
         read: &[],
+        callbacks: None,
         seed: 1,
         time_limit_ns: 10_000_000 * MS,
         trace: Some(trace),

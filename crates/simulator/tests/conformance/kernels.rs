@@ -146,6 +146,7 @@ fn a_scheduler_that_asks_is_told_what_its_kernel_has() {
             globals: &[],
             restart: None,
             read: &["found"],
+            callbacks: None,
             seed: 1,
             time_limit_ns: 1000 * MS,
             trace: None,

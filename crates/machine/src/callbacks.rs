@@ -1,0 +1,38 @@
+//! The time that a scheduler's callbacks take.
+
+/// The callbacks of `struct sched_ext_ops` that a running scheduler's tasks wait for, by their names there.
+pub const CALLBACKS: [&str; 16] = [
+    "select_cpu",
+    "enqueue",
+    "dequeue",
+    "dispatch",
+    "tick",
+    "runnable",
+    "running",
+    "stopping",
+    "quiescent",
+    "yield",
+    "update_idle",
+    "set_weight",
+    "init_task",
+    "exit_task",
+    "enable",
+    "disable",
+];
+
+/// What each callback of one scheduler costs, ns a call on the machine's fastest core type at its highest
+/// frequency, the functions of the kernel included that it calls. A callback that is not measured is free.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Callbacks([u64; CALLBACKS.len()]);
+
+impl Callbacks {
+    /// Sets the cost of the callback `index` of [`CALLBACKS`], ns.
+    pub fn set(&mut self, index: usize, ns: u64) {
+        self.0[index] = ns;
+    }
+
+    /// The costs, ns, in the order of [`CALLBACKS`].
+    pub fn ns(&self) -> &[u64; CALLBACKS.len()] {
+        &self.0
+    }
+}
