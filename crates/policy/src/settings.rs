@@ -18,7 +18,7 @@ pub struct Setting {
     /// Whether it is in `struct tunables` and may change while the scheduler runs. Otherwise it is
     /// in `struct policy`.
     pub live: bool,
-    /// What a switch requires to be true.
+    /// The option that a switch requires to be true.
     pub requires: Option<Requirement>,
 }
 

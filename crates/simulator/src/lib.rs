@@ -47,7 +47,7 @@ pub struct Config<'a> {
     /// Globals of the scheduler to read at the end of the run ([`Outcome::read`]). A restart resets
     /// them.
     pub read: &'a [&'a str],
-    /// What the scheduler's callbacks cost; `None`: they take no time.
+    /// The costs of the scheduler's callbacks; `None`: they take no time.
     pub callbacks: Option<&'a Callbacks>,
     /// The seed of all random numbers.
     pub seed: u64,

@@ -61,7 +61,7 @@ pub struct Kernel<'a> {
     pub rt: Rt,
     pub uclamp: Uclamp,
     pub scx: Scx,
-    /// What the scheduler's callbacks cost, if they take time.
+    /// The costs of the scheduler's callbacks, if they take time.
     pub callbacks: Option<Box<callbacks::Costs>>,
     pub hw: Hardware,
     pub softirqs: Softirqs,
