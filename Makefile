@@ -16,7 +16,7 @@ VM_TESTS := capacity hotplug mixed-load affinity fairness record smoke scx-simpl
 KERNELS := 6.16.12 6.17.13 6.18.15 6.19.14 7.0.13 7.2.13 7.3.4
 NEWEST := $(lastword $(KERNELS))
 
-.PHONY: run check test test-python test-package pristine fuzz misbehave soak soak-vm record-decisions matrix mutants bench bench-import vm-kernel test-vm test-kernels bench-vm format check-format check-prose lint tools
+.PHONY: run check test test-python test-package pristine fuzz misbehave soak soak-vm record-decisions matrix mutants bench bench-import vm-kernel test-vm test-kernels bench-vm predict format check-format check-prose lint tools
 
 run:
 	cargo run --locked --release -- reproduce mixed-capacity
@@ -112,6 +112,11 @@ test-kernels:
 # Compares schedulers with EEVDF, one after another in one boot.
 bench-vm:
 	vm/bench --json target/bench-vm.json
+
+# Sets what the simulator predicts of schedulers beside what a guest measures.
+predict:
+	cargo build --release
+	vm/predict
 
 # Tools that the tests use beyond Rust and a C compiler.
 tools:

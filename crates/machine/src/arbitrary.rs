@@ -209,6 +209,8 @@ fn costs() -> impl Strategy<Value = Costs> {
         timer_irq_ns: ns[5],
         refill_near_ns: near,
         refill_far_ns: near + far,
+        fair_class_ns: 0,
+        ext_class_ns: 0,
     })
 }
 

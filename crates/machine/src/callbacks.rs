@@ -1,7 +1,8 @@
 //! The time that a scheduler's callbacks take.
 
-/// The callbacks of `struct sched_ext_ops` that a running scheduler's tasks wait for, by their names there.
-pub const CALLBACKS: [&str; 16] = [
+/// The callbacks of a running scheduler, by their names in `struct sched_ext_ops`; the last is its program at the
+/// tracepoint of that name.
+pub const CALLBACKS: [&str; 17] = [
     "select_cpu",
     "enqueue",
     "dequeue",
@@ -18,6 +19,7 @@ pub const CALLBACKS: [&str; 16] = [
     "exit_task",
     "enable",
     "disable",
+    "sched_switch",
 ];
 
 /// The cost of each callback of a scheduler, ns per call on the machine's fastest core type at its highest

@@ -72,6 +72,7 @@ struct CallbacksFile {
     exit_task: Option<Spanned<u64>>,
     enable: Option<Spanned<u64>>,
     disable: Option<Spanned<u64>>,
+    sched_switch: Option<Spanned<u64>>,
 }
 
 #[derive(Deserialize)]
@@ -196,6 +197,10 @@ struct CostsFile {
     timer_irq_ns: Option<Spanned<u64>>,
     refill_near_ns: Option<Spanned<u64>>,
     refill_far_ns: Option<Spanned<u64>>,
+    /// Default: 0.
+    fair_class_ns: Option<Spanned<u64>>,
+    /// Default: 0.
+    ext_class_ns: Option<Spanned<u64>>,
 }
 
 #[derive(Deserialize)]

@@ -147,6 +147,12 @@ pub struct Costs {
     pub refill_near_ns: u64,
     /// See `refill_near_ns`; across clusters.
     pub refill_far_ns: u64,
+    /// The part of `wakeup_ns` and `context_switch_ns` together that Linux's fair class spends, and what sched_ext
+    /// spends in its place, without the scheduler's callbacks. They count only for schedulers whose callbacks take
+    /// time ([`Machine::callbacks`]).
+    pub fair_class_ns: u64,
+    /// See `fair_class_ns`.
+    pub ext_class_ns: u64,
 }
 
 impl Costs {
@@ -164,6 +170,8 @@ impl Costs {
             timer_irq_ns: core(1_500.0),
             refill_near_ns: 10,
             refill_far_ns: 80,
+            fair_class_ns: 0,
+            ext_class_ns: 0,
         }
     }
 }

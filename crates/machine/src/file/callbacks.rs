@@ -34,6 +34,7 @@ impl Reader<'_> {
             &file.exit_task,
             &file.enable,
             &file.disable,
+            &file.sched_switch,
         ];
         let mut callbacks = Callbacks::default();
         for (index, ns) in given.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Core types: speeds, capacities, costs, idle states.
 
 use super::reader::{Reader, Result};
-use super::{CoreFile, IdleFile, SpeedFile};
+use super::{CoreFile, CostsFile, IdleFile, SpeedFile};
 use crate::{CoreType, Costs, IdleState, MAX_IDLE_STATES};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -180,6 +180,12 @@ impl Reader<'_> {
             refill_near_ns,
             refill_far_ns,
         );
+        let class = |key: fn(&CostsFile) -> &Option<Spanned<u64>>| {
+            let given = file.and_then(|file| key(file).as_ref());
+            given.map_or(0, |given| self.cost(given, 1))
+        };
+        costs.fair_class_ns = class(|file| &file.fair_class_ns);
+        costs.ext_class_ns = class(|file| &file.ext_class_ns);
         Ok((costs, usual))
     }
 

@@ -228,6 +228,10 @@ impl Kernel<'_> {
     fn charge_switch(&mut self, cpu: usize, task: TaskPtr) {
         let costs = self.cpus[cpu].costs;
         let mut cost = costs.context_switch_ns;
+        if self.callbacks.is_some() {
+            // The costs were measured under the fair class, in whose place sched_ext runs.
+            cost = (cost + costs.ext_class_ns).saturating_sub(costs.fair_class_ns);
+        }
         let from = task.ran_on.get() as usize;
         if from != cpu {
             task.ran_on.set(cpu as u32);

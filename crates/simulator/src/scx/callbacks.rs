@@ -77,7 +77,7 @@ mod tests {
             assert_eq!(index(name), Some(at));
         }
         assert_eq!(index("yield_"), index("yield"));
-        for other in ["", "enable__", "enabled", "select", "sched_switch"] {
+        for other in ["", "enable__", "enabled", "select", "init"] {
             assert_eq!(index(other), None, "{other}");
         }
     }

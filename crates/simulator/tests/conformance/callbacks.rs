@@ -382,6 +382,31 @@ fn a_slow_core_takes_longer_for_a_callback() {
 }
 
 #[test]
+fn sched_ext_takes_the_place_of_the_fair_class() {
+    let costs = machine::Costs {
+        context_switch_ns: 5000,
+        fair_class_ns: 4000,
+        ext_class_ns: 1000,
+        ..machine::Costs::default()
+    };
+    let mut measured = machine(2);
+    measured.core_types[0].costs = costs;
+    let until_done = |ran: Ran| {
+        let lines = ran.lines();
+        let at = |what: &str| lines.iter().find(|line| line.what == what).unwrap().at;
+        at("stopping") - at("running")
+    };
+    let workload = tasks(|| [bound("a", 1, [run_for(1), sleep_for(1), run_for(1)])]);
+    // Without costs of callbacks the scheduler stands for the kernel's own.
+    let as_measured = run(&measured, &workload, &scheduler(EVERYTHING, OPS));
+    assert_eq!(until_done(as_measured), MS + 5000);
+    assert_eq!(
+        until_done(run_with_costs(&measured, &workload)),
+        MS + 2000 + cost("running")
+    );
+}
+
+#[test]
 fn the_time_in_callbacks_is_counted() {
     let workload = tasks(|| [bound("a", 1, [run_for(1), sleep_for(1), run_for(1)])]);
     let ran = run_with_costs(&machine(2), &workload);
