@@ -123,3 +123,40 @@ fn each_error_is_one_message() {
         assert!(output.stdout.is_empty(), "{args:?}");
     }
 }
+
+/// Callbacks whose costs a machine file has take time, and the comparison says whose do.
+#[test]
+fn callbacks_take_the_time_that_the_machine_file_gives() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    let compare = |costs: &str| {
+        let machine = "name = \"mine\"\n[core.c]\n[[package]]\n[[package.cluster]]\ncore = \"c\"\ncpus = \"0-1\"\n";
+        std::fs::write(&path, format!("{machine}{costs}")).unwrap();
+        stdout(&[
+            "compare",
+            "--machine",
+            path.to_str().unwrap(),
+            "--workload",
+            "hackbench:groups=2,loops=20",
+            "--policy",
+            "eevdf",
+            "--policy",
+            "equipoise",
+            "--runs",
+            "2",
+            "--all",
+        ])
+    };
+    let free = compare("");
+    assert!(!free.contains("callback"), "{free}");
+    let paid = compare(
+        "[callbacks.equipoise]\nsource = \"made up\"\nselect_cpu = 5_000\ndispatch = 5_000\n",
+    );
+    let said = "callbacks: those of equipoise take the time that the machine file gives, and those of eevdf none.";
+    assert!(paid.contains(said), "{paid}");
+    let times = paid.lines().find(|line| line.contains("callback_time"));
+    assert!(times.is_some(), "{paid}");
+    let other = compare("[callbacks.simple]\nsource = \"made up\"\ndispatch = 5_000\n");
+    let said = "callbacks: the machine has no costs for those of these schedulers.";
+    assert!(other.contains(said), "{other}");
+}

@@ -327,7 +327,7 @@ fn a_callback_takes_its_time_before_the_next_one_is_called() {
         let mut lines = lines.iter().filter(|line| line.what == what);
         lines.nth(nth).unwrap().at
     };
-    // The second wakeup finds the CPU idle. Its callbacks run there, one after another.
+    // The second wakeup finds the CPU idle, which then makes all calls, one after another.
     assert_eq!(at("enqueue", 1) - at("runnable", 1), cost("runnable"));
     assert_eq!(at("quiescent", 1) - at("stopping", 1), cost("stopping"));
     let started = at("running", 1) - at("enqueue", 1);
