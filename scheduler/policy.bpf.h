@@ -18,6 +18,8 @@
 #define CHOICE(name, ...) __u64 name;
 #define LIVE_CHOICE(...)
 #define OPTION(...)
+/* User space checks what a setting requires. */
+#define REQUIRES(...)
 struct policy {
 #include "settings.def"
 #include SCHEDULER_SETTINGS
@@ -61,6 +63,7 @@ enum policy_option {
 #undef CHOICE
 #undef LIVE_CHOICE
 #undef OPTION
+#undef REQUIRES
 
 /* The scheduler's structure: code that a switch excludes is not even verified. */
 const volatile struct policy policy;

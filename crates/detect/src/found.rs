@@ -14,6 +14,8 @@ pub struct Found {
     pub source: String,
     /// `CONFIG_HZ`, if that is known.
     pub hz: Option<u32>,
+    /// `CONFIG_IRQ_TIME_ACCOUNTING`, if that is known.
+    pub irq_time_accounting: Option<bool>,
     /// The CPUs that are online, by number.
     pub cpus: BTreeMap<usize, Cpu>,
     /// The CPUs about which nothing but the number is known.

@@ -4,7 +4,6 @@ use crate::capacity::Measure;
 use crate::found::{Cpu, Found, OppFound};
 use crate::governor::Decider;
 use machine::{Cache, CpuMask, IdleState};
-use rustix::time::{ClockId, clock_getres};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -71,12 +70,6 @@ pub fn online(root: &Path) -> Result<CpuMask, String> {
     let list = list.trim();
     list.parse()
         .map_err(|expected: String| format!("{}: {expected}", file.display()))
-}
-
-/// `CONFIG_HZ` of the kernel that runs here: the coarse clocks advance once a tick.
-pub fn tick_hz() -> u32 {
-    let tick = clock_getres(ClockId::MonotonicCoarse);
-    (1e9 / tick.tv_nsec as f64).round() as u32
 }
 
 /// The machine of the sysfs at `root`, which is `/sys`, a copy of it, or a folder with a copy in
@@ -455,11 +448,6 @@ fn energy_model(sys: &Folder) -> BTreeMap<usize, BTreeMap<u32, u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_tick_is_one_that_kernels_have() {
-        assert!((100..=1000).contains(&tick_hz()), "{}", tick_hz());
-    }
 
     #[test]
     fn sizes_and_bitmaps_are_the_kernels() {

@@ -173,6 +173,9 @@ impl Found {
             Some(hz) => writeln!(out, "hz = {hz}")?,
             None => writeln!(out, "# hz is unknown: 250, the kernel's default.")?,
         }
+        if let Some(accounted) = self.irq_time_accounting {
+            writeln!(out, "irq_time_accounting = {accounted}")?;
+        }
         if !self.offline.is_empty() {
             writeln!(out, "offline = \"{}\"", self.offline)?;
         }

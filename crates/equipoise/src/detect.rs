@@ -93,7 +93,7 @@ fn find(args: &Detect) -> Result<Found, Error> {
 /// This computer.
 pub fn this() -> Result<Found, Error> {
     let mut found = sysfs(Path::new("/sys"))?;
-    found.hz = Some(detect::tick_hz());
+    found.add_running_kernel();
     Ok(found)
 }
 

@@ -33,6 +33,8 @@ struct MachineFile {
     hz: Option<Spanned<u32>>,
     #[serde(default)]
     idle_governor: IdleGovernor,
+    /// Default: true.
+    irq_time_accounting: Option<bool>,
     /// CPUs that have a number but do not exist or are off.
     offline: Option<Spanned<String>>,
     core: BTreeMap<Spanned<String>, CoreFile>,
@@ -76,7 +78,7 @@ struct CallbacksFile {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "the table [memory]")]
 struct MemoryFile {
     /// The sources of the numbers.
     #[serde(rename = "source")]
@@ -89,7 +91,7 @@ struct MemoryFile {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table [core.NAME]")]
 struct CoreFile {
     /// Default: the speed relative to 1024 for the fastest.
     capacity: Option<Spanned<u32>>,
@@ -107,14 +109,14 @@ struct CoreFile {
 
 /// An operating performance point. Speed and capacity are proportional to the frequency.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table with khz")]
 struct OppFile {
     khz: Spanned<u32>,
     microvolt: Option<Spanned<u32>>,
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "the table [cpufreq]")]
 struct CpufreqFile {
     /// Where the numbers come from.
     #[serde(rename = "source")]
@@ -143,7 +145,7 @@ enum GovernorFile {
 
 /// See `Network`.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "the table [network]")]
 struct NetworkFile {
     /// Where the numbers come from.
     #[serde(rename = "source")]
@@ -171,7 +173,10 @@ enum SharedBy {
 /// arbitrary but equal for all core types of the file: the machine's fastest core type is the
 /// reference.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table such as { rate = 2048, of = \"the measured program\" }"
+)]
 struct SpeedFile {
     time: Option<Spanned<f64>>,
     rate: Option<Spanned<f64>>,
@@ -181,7 +186,7 @@ struct SpeedFile {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table of costs in ns")]
 struct CostsFile {
     /// Where the numbers come from.
     #[serde(rename = "source")]
@@ -201,7 +206,10 @@ struct CostsFile {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table with name, min_residency_us and exit_latency_us"
+)]
 struct IdleFile {
     name: String,
     min_residency_us: Spanned<u64>,
@@ -214,7 +222,10 @@ struct IdleFile {
 
 /// The power of a core; see [`crate::CorePower`].
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table with dynamic_mw and static_mw"
+)]
 struct CorePowerFile {
     /// Where the numbers come from.
     #[serde(rename = "source")]
@@ -226,7 +237,7 @@ struct CorePowerFile {
 
 /// The power of everything but the cores; see [`crate::Power`].
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "the table [power]")]
 struct PowerFile {
     /// Where the numbers come from.
     #[serde(rename = "source")]
@@ -237,7 +248,7 @@ struct PowerFile {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table with active_mw")]
 struct PartPowerFile {
     active_mw: Spanned<u32>,
     #[serde(default)]
@@ -245,7 +256,10 @@ struct PartPowerFile {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table with residency_us and power_mw"
+)]
 struct PartIdleFile {
     residency_us: Spanned<u64>,
     power_mw: Spanned<u32>,
@@ -254,7 +268,7 @@ struct PartIdleFile {
 
 /// See [`crate::Turbo`].
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "the table [turbo]")]
 struct TurboFile {
     /// Where the numbers come from.
     #[serde(rename = "source")]
@@ -281,7 +295,7 @@ enum TurboKhz {
 
 /// The firmware's ranking of CPUs; see [`Machine::priorities`].
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "the table [preferred]")]
 struct PreferredFile {
     /// Where the numbers come from.
     #[serde(rename = "source")]
@@ -291,7 +305,7 @@ struct PreferredFile {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table [[package]]")]
 struct PackageFile {
     cluster: Vec<ClusterFile>,
     #[serde(default)]
@@ -300,7 +314,7 @@ struct PackageFile {
 
 /// Caches of one level and size; see [`crate::Cache`].
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table with level and cpus")]
 struct CacheFile {
     level: Spanned<u32>,
     /// The CPUs of each cache.
@@ -309,7 +323,7 @@ struct CacheFile {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table with core and cpus")]
 struct ClusterFile {
     core: Spanned<String>,
     cpus: Spanned<String>,

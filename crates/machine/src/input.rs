@@ -281,16 +281,23 @@ pub fn unreadable(path: &Path, what: &str, error: &std::io::Error) -> Box<BadInp
 const MOST_ERRORS: usize = 20;
 
 /// `text`, the content of `file`, as TOML. The errors point at the bytes that do not fit: all errors of
-/// syntax, or else all keys that are unknown and values of a wrong type.
+/// syntax, and all keys that are unknown and values of a wrong type on other lines.
 pub fn from_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Box<BadInput>> {
     let first = match toml::from_str(text) {
         Ok(value) => return Ok(value),
         Err(error) => error,
     };
     let (_, syntax) = toml::de::DeTable::parse_recoverable(text);
+    let mut left = text.as_bytes().to_vec();
     let errors = match syntax.is_empty() {
-        true => unfit::<T>(text, first),
-        false => of_each_line(text, syntax),
+        true => unfit::<T>(&mut left, vec![first]),
+        false => {
+            let errors = of_each_line(text, syntax);
+            match errors.iter().all(|error| clear(&mut left, error)) {
+                true => unfit::<T>(&mut left, errors),
+                false => errors,
+            }
+        }
     };
     let errors = errors.iter().map(|error| bad_toml(file, text, error));
     let all = BadInput::all(errors.collect());
@@ -313,31 +320,39 @@ fn of_each_line(text: &str, errors: Vec<toml::de::Error>) -> Vec<toml::de::Error
     errors
 }
 
-/// The errors of a `text` without errors of syntax, of which `first` is the first. The line of each error
-/// is made empty, and the rest is read again. A key that is missing then may be one of those lines.
-fn unfit<T: DeserializeOwned>(text: &str, first: toml::de::Error) -> Vec<toml::de::Error> {
-    let mut left = text.as_bytes().to_vec();
-    let mut errors = vec![first];
-    while errors.len() < MOST_ERRORS {
-        let Some(span) = errors.last().and_then(toml::de::Error::span) else {
-            break;
-        };
-        let start = span.start.min(left.len());
-        let begin = left[..start].iter().rposition(|&byte| byte == b'\n');
-        let end = left[start..].iter().position(|&byte| byte == b'\n');
-        let line = begin.map_or(0, |at| at + 1)..end.map_or(left.len(), |at| start + at);
-        // Without a table's head its keys would be another's.
-        if left[line.clone()].trim_ascii_start().starts_with(b"[") {
-            break;
-        }
-        left[line].fill(b' ');
-        let read = std::str::from_utf8(&left).map(toml::from_str::<T>);
+/// Adds to the `errors` those of keys and values in `left`, the text in which each line with an error of
+/// syntax is empty. The line of each error is made empty, and the rest is read again. A key that is missing
+/// then may be one of those lines.
+fn unfit<T: DeserializeOwned>(
+    left: &mut [u8],
+    errors: Vec<toml::de::Error>,
+) -> Vec<toml::de::Error> {
+    let mut errors = errors;
+    while errors.len() < MOST_ERRORS && errors.last().is_some_and(|error| clear(left, error)) {
+        let read = std::str::from_utf8(left).map(toml::from_str::<T>);
         match read {
             Ok(Err(error)) if is_about_line(&error) => errors.push(error),
             _ => break,
         }
     }
     errors
+}
+
+/// Makes the line of the error empty, unless it is a table's head, without which the table's keys would
+/// be another's.
+fn clear(left: &mut [u8], error: &toml::de::Error) -> bool {
+    let Some(span) = error.span() else {
+        return false;
+    };
+    let start = span.start.min(left.len());
+    let begin = left[..start].iter().rposition(|&byte| byte == b'\n');
+    let end = left[start..].iter().position(|&byte| byte == b'\n');
+    let line = begin.map_or(0, |at| at + 1)..end.map_or(left.len(), |at| start + at);
+    if left[line.clone()].trim_ascii_start().starts_with(b"[") {
+        return false;
+    }
+    left[line].fill(b' ');
+    true
 }
 
 /// Is it an error of one line, and not of what other lines lack?
@@ -528,6 +543,12 @@ mod tests {
         assert_eq!(lines(unfit), ["1", "2", "7"]);
         let syntax = "hz = = 1\n[[core]]\nspeed = 1\n[[core]\nspeed 2\n";
         assert_eq!(lines(syntax), ["1", "4", "5"]);
+        // Keys and values on other lines, unless a table's head is wrong, as above.
+        let both = "hz = = 1\ncolour = 1\n[[core]]\nspeed = 1\ncolour 2\n[[core]]\nspeed = \"x\"\n";
+        assert_eq!(lines(both), ["1", "2", "5", "7"]);
+        // Only the first line of this list is wrong by itself.
+        let list = "hz = [1,\n2\n[[core]]\nspeed = \"x\"\n";
+        assert!(lines(list).len() <= 2, "{:?}", lines(list));
         // A missing key is reported alone.
         assert_eq!(lines("[[core]]\nspeed = 1\n").len(), 1);
     }

@@ -38,6 +38,9 @@ pub struct Machine {
     pub hz: u32,
     /// The choice of a CPU's idle state.
     pub idle_governor: IdleGovernor,
+    /// Whether the time of interrupts counts as that of the task that they interrupt, as in a kernel
+    /// without CONFIG_IRQ_TIME_ACCOUNTING.
+    pub irq_time_in_tasks: bool,
     /// The CPUs, in CPU-number order; at least one, at most [`MAX_CPUS`].
     pub cpus: Vec<Cpu>,
     /// The offline CPUs of `cpus`, which are in no level and run nothing.

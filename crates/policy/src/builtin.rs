@@ -258,7 +258,7 @@ mod tests {
             ("misfit", "misfit:1: "),
             (
                 "load_tracking=weight",
-                "load_tracking=weight:1: misfit requires load tracking",
+                "load_tracking=weight:1: misfit requires load_tracking = \"pelt\"",
             ),
         ] {
             let error = policy

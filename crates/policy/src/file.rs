@@ -7,6 +7,7 @@
 //! sched_migration_cost_ns = 100_000   # settings, as `equipoise policy show cfs` lists them
 //! ```
 
+use crate::settings::{Kind, Setting};
 use crate::{Policy, Settings, builtin};
 use machine::input::{self, BadInput};
 use native::SCHEDULERS;
@@ -25,16 +26,6 @@ struct Head {
 }
 
 const HEAD: [&str; 4] = ["name", "description", "extends", "scheduler"];
-
-/// Settings that require another one: name and value of the first, name and word of the second, and
-/// the reason.
-const NEEDS: [(&str, u64, &str, &str, &str); 1] = [(
-    "misfit",
-    1,
-    "load_tracking",
-    "pelt",
-    "by weight, all tasks of nice 0 are equally heavy, whether they run a lot or hardly ever",
-)];
 
 impl Policy {
     /// The policy that `text`, the content of `file`, describes.
@@ -180,24 +171,39 @@ impl Reader<'_> {
         settings: &Settings,
         given: &[(&str, Range<usize>)],
     ) -> Result<(), Box<BadInput>> {
-        for (key, value, other, word, why) in NEEDS {
-            if settings.get(key) != Some(value) {
+        for (switch, value) in settings.list() {
+            let Some(requirement) = switch.requires.filter(|_| value != 0) else {
                 continue;
-            }
-            let Some((setting, has)) = settings.list().find(|(setting, _)| setting.key == other)
+            };
+            let option = |setting: &Setting| match &setting.kind {
+                Kind::Choice(choices) => {
+                    let mut choices = choices.iter();
+                    choices
+                        .find(|choice| choice.name == requirement.option)
+                        .copied()
+                }
+                _ => None,
+            };
+            let mut all = settings.list();
+            let found = all.find_map(|(other, has)| Some((other, has, option(other)?)));
+            let Some((other, has, choice)) = found.filter(|(_, has, choice)| *has != choice.value)
             else {
                 continue;
             };
-            let has = setting.show(has);
-            if has == word {
-                continue;
-            }
             // The extended policy has been checked, so the file must name one of the two.
-            let at = given.iter().rfind(|(name, _)| [key, other].contains(name));
+            let (key, named) = (&*switch.key, &*other.key);
+            let at = given.iter().rfind(|(name, _)| [key, named].contains(name));
             return self.bad(
                 at.map_or(0..0, |(_, at)| at.clone()),
-                format!("{key} requires load tracking, but {other} is \"{has}\""),
-                format!("expected {other} = \"{word}\" with {key}: {why}"),
+                format!(
+                    "{key} requires {named} = \"{}\", but it is \"{}\"",
+                    choice.word,
+                    other.show(has)
+                ),
+                format!(
+                    "expected {named} = \"{}\" with {key}: {}",
+                    choice.word, requirement.why
+                ),
             );
         }
         Ok(())
@@ -239,7 +245,7 @@ mod tests {
         ] {
             let error = parse(text).unwrap_err();
             let message = format!(
-                "p.toml:{line}: misfit requires load tracking, but load_tracking is \"weight\""
+                "p.toml:{line}: misfit requires load_tracking = \"pelt\", but it is \"weight\""
             );
             assert_eq!(error.message(), message, "{text}");
             assert!(error.expected().contains("load_tracking = \"pelt\""));

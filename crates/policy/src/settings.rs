@@ -18,6 +18,17 @@ pub struct Setting {
     /// Whether it is in `struct tunables` and may change while the scheduler runs. Otherwise it is
     /// in `struct policy`.
     pub live: bool,
+    /// The option that a switch requires to be true.
+    pub requires: Option<Requirement>,
+}
+
+/// An option that another setting must have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Requirement {
+    /// The option's name in C.
+    pub option: &'static str,
+    /// The reason.
+    pub why: &'static str,
 }
 
 /// The permitted values of a setting.
@@ -62,6 +73,7 @@ enum Row {
     Switch(&'static str, bool, &'static str),
     Choice(&'static str, &'static str, bool, &'static str),
     Option(Choice),
+    Requires(Requirement),
 }
 
 macro_rules! row {
@@ -89,6 +101,12 @@ macro_rules! row {
             value: $value,
             word: $word,
             meaning: concat!($($meaning),+),
+        })
+    };
+    (REQUIRES $option:ident, $($why:literal)+) => {
+        Row::Requires(Requirement {
+            option: stringify!($option),
+            why: concat!($($why),+),
         })
     };
 }
@@ -124,6 +142,7 @@ fn read(rows: &[Row]) -> Vec<Setting> {
                     },
                     default,
                     live: true,
+                    requires: None,
                 });
             }
             Row::Switch(name, default, meaning) => settings.push(Setting {
@@ -132,6 +151,7 @@ fn read(rows: &[Row]) -> Vec<Setting> {
                 kind: Kind::Switch,
                 default: default.into(),
                 live: false,
+                requires: None,
             }),
             Row::Choice(name, default, live, meaning) => {
                 default_name = default;
@@ -141,6 +161,7 @@ fn read(rows: &[Row]) -> Vec<Setting> {
                     kind: Kind::Choice(Vec::new()),
                     default: 0,
                     live,
+                    requires: None,
                 });
             }
             Row::Option(choice) => {
@@ -156,6 +177,11 @@ fn read(rows: &[Row]) -> Vec<Setting> {
                 if choice.name == default_name {
                     *default = choice.value;
                 }
+            }
+            Row::Requires(requirement) => {
+                let last = settings.last_mut();
+                let switch = last.filter(|last| last.kind == Kind::Switch);
+                switch.expect("a REQUIRES follows its SWITCH").requires = Some(requirement);
             }
         }
     }

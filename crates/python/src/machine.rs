@@ -156,7 +156,7 @@ fn found(sysfs: Option<PathBuf>, hwloc: Option<PathBuf>, dtb: Option<PathBuf>) -
                 bad(message, "expected /sys or a copy of it")
             })?;
             if sysfs.is_none() {
-                found.hz = Some(detect::tick_hz());
+                found.add_running_kernel();
             }
             Ok(found)
         }

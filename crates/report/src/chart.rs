@@ -9,6 +9,8 @@ use std::fmt::Write;
 pub struct Chart {
     /// The bars' quantity, with the unit.
     pub title: String,
+    /// How to read the bars, such as which ones are better; may be empty.
+    pub note: String,
     /// The series, from top to bottom.
     pub bars: Vec<Bar>,
 }
@@ -26,9 +28,40 @@ pub struct Bar {
     pub muted: bool,
 }
 
-const LABEL: f64 = 180.0;
-const WIDTH: f64 = 420.0;
-const NUMBER: f64 = 70.0;
+impl Chart {
+    fn caption(&self) -> String {
+        match self.note.is_empty() {
+            true => self.title.clone(),
+            false => format!("{}: {}", self.title, self.note),
+        }
+    }
+}
+
+/// The widths of a chart's columns: the labels, the bars, and the numbers beside them.
+struct Widths {
+    label: f64,
+    bars: f64,
+    number: f64,
+}
+
+impl Widths {
+    fn all(&self) -> f64 {
+        self.label + self.bars + self.number
+    }
+}
+
+/// In a picture, which is as wide as a text.
+const PICTURE: Widths = Widths {
+    label: 180.0,
+    bars: 420.0,
+    number: 70.0,
+};
+/// On a page, where several charts stand side by side, or one on a phone.
+const PAGE: Widths = Widths {
+    label: 180.0,
+    bars: 220.0,
+    number: 60.0,
+};
 const STEP: f64 = 20.0;
 const TITLE: f64 = 28.0;
 
@@ -37,21 +70,42 @@ const PICTURE_STYLE: &str = "text{font:12px sans-serif;fill:#1c2024}.title{font-
     .muted{fill:#aab2bc}line{stroke:#1c2024}@media(prefers-color-scheme:dark){text{fill:#e6e9ec}.bar{fill:#5aa5e8}\
     .muted{fill:#59626b}line{stroke:#e6e9ec}}";
 
-/// The chart as an SVG element, in the page's colours.
-pub(crate) fn svg(chart: &Chart) -> String {
-    let title = escape(&chart.title);
-    let (width, height) = (LABEL + WIDTH + NUMBER, height(chart));
+/// The charts as figures with SVG elements, in the page's colours. A note that all of them share stands
+/// once before them.
+pub(crate) fn figures(charts: &[Chart]) -> String {
+    let shared = charts.first().map(|chart| &chart.note);
+    let shared =
+        shared.filter(|note| charts.len() > 1 && charts.iter().all(|chart| chart.note == **note));
+    let mut out = String::new();
+    if let Some(note) = shared.filter(|note| !note.is_empty()) {
+        let mut letters = note.chars();
+        let first = letters.next().map(|first| first.to_ascii_uppercase());
+        let note: String = first.into_iter().chain(letters).collect();
+        out += &format!("<p class=\"hint\">{}</p>\n", escape(&note));
+    }
+    for chart in charts {
+        let title = match shared {
+            Some(_) => escape(&chart.title),
+            None => escape(&chart.caption()),
+        };
+        out += &svg(chart, &title);
+    }
+    out
+}
+
+fn svg(chart: &Chart, title: &str) -> String {
+    let (width, height) = (PAGE.all(), height(chart));
     format!(
         "<figure><figcaption>{title}</figcaption>\n<svg viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
          height=\"{height:.0}\" role=\"img\" aria-label=\"{title}: {}\">\n{}</svg></figure>\n",
         escape(&words(chart)),
-        bars(chart),
+        bars(chart, &PAGE),
     )
 }
 
 /// The charts, one below the other, as an SVG file.
 pub fn picture(charts: &[Chart]) -> String {
-    let width = LABEL + WIDTH + NUMBER;
+    let width = PICTURE.all();
     let total: f64 = charts.iter().map(|chart| height(chart) + TITLE).sum();
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {total:.0}\" width=\"{width:.0}\" \
@@ -65,8 +119,8 @@ pub fn picture(charts: &[Chart]) -> String {
             "<g transform=\"translate(0 {top:.0})\"><title>{}</title>\n\
              <text class=\"title\" x=\"8\" y=\"18\">{}</text>\n<g transform=\"translate(0 {TITLE:.0})\">\n{}</g></g>\n",
             escape(&words(chart)),
-            escape(&chart.title),
-            bars(chart),
+            escape(&chart.caption()),
+            bars(chart, &PICTURE),
         );
         top += height(chart) + TITLE;
     }
@@ -78,7 +132,7 @@ fn height(chart: &Chart) -> f64 {
     STEP * chart.bars.len() as f64
 }
 
-fn bars(chart: &Chart) -> String {
+fn bars(chart: &Chart, widths: &Widths) -> String {
     let ends = |bar: &Bar| {
         let (min, max) = bar.range.unwrap_or((bar.value, bar.value));
         (min.min(bar.value), max.max(bar.value))
@@ -86,8 +140,8 @@ fn bars(chart: &Chart) -> String {
     let most = chart.bars.iter().map(|bar| ends(bar).1).fold(0.0, f64::max);
     let least = chart.bars.iter().map(|bar| ends(bar).0).fold(0.0, f64::min);
     let span = most - least;
-    let scale = if span > 0.0 { WIDTH / span } else { 0.0 };
-    let x = |value: f64| LABEL + (value - least) * scale;
+    let scale = if span > 0.0 { widths.bars / span } else { 0.0 };
+    let x = |value: f64| widths.label + (value - least) * scale;
     let mut out = String::new();
     for (index, bar) in chart.bars.iter().enumerate() {
         let top = STEP * index as f64;
@@ -100,7 +154,7 @@ fn bars(chart: &Chart) -> String {
             "<text x=\"{:.0}\" y=\"{base:.0}\" text-anchor=\"end\">{}</text>\
              <rect x=\"{from:.1}\" y=\"{:.0}\" width=\"{:.1}\" height=\"14\" class=\"{class}\"/>\
              <text x=\"{:.1}\" y=\"{base:.0}\">{}</text>",
-            LABEL - 8.0,
+            widths.label - 8.0,
             escape(&bar.label),
             top + 3.0,
             to - from,
@@ -142,17 +196,48 @@ mod tests {
         };
         let chart = Chart {
             title: "slack".to_owned(),
+            note: String::new(),
             bars: vec![bar(-10.0), bar(30.0)],
         };
-        let svg = svg(&chart);
+        let svg = figures(&[chart]);
         // A quarter of the width is below zero.
         assert!(
-            svg.contains("<rect x=\"180.0\" y=\"3\" width=\"105.0\""),
+            svg.contains("<rect x=\"180.0\" y=\"3\" width=\"55.0\""),
             "{svg}"
         );
         assert!(
-            svg.contains("<rect x=\"285.0\" y=\"23\" width=\"315.0\""),
+            svg.contains("<rect x=\"235.0\" y=\"23\" width=\"165.0\""),
             "{svg}"
+        );
+    }
+
+    #[test]
+    fn a_note_that_all_charts_share_is_said_once() {
+        let chart = |title: &str, note: &str| Chart {
+            title: title.to_owned(),
+            note: note.to_owned(),
+            bars: vec![Bar::default()],
+        };
+        let alike = figures(&[
+            chart("a, s", "less is better"),
+            chart("b, s", "less is better"),
+        ]);
+        assert_eq!(alike.matches("ess is better").count(), 1, "{alike}");
+        assert!(
+            alike.starts_with("<p class=\"hint\">Less is better</p>"),
+            "{alike}"
+        );
+        let unlike = figures(&[
+            chart("a, s", "less is better"),
+            chart("b, 1/s", "more is better"),
+        ]);
+        assert!(
+            unlike.contains("<figcaption>b, 1/s: more is better<"),
+            "{unlike}"
+        );
+        assert!(
+            unlike.contains("<figcaption>a, s: less is better<"),
+            "{unlike}"
         );
     }
 
@@ -160,6 +245,7 @@ mod tests {
     fn charts_of_a_picture_stand_one_below_the_other() {
         let chart = |title: &str| Chart {
             title: title.to_owned(),
+            note: String::new(),
             bars: vec![Bar::default(), Bar::default()],
         };
         let picture = picture(&[chart("time, s"), chart("a < b")]);

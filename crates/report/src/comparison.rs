@@ -468,10 +468,9 @@ fn chart(row: &Finding<'_>) -> Chart {
         false => "",
     };
     Chart {
-        title: format!(
-            "{}{judged}, {}: {} is better{interval}",
-            measure.metric.name,
-            measure.metric.unit,
+        title: format!("{}{judged}, {}", measure.metric.name, measure.metric.unit),
+        note: format!(
+            "{} is better{interval}",
             match measure.metric.better {
                 Better::Lower => "less",
                 Better::Higher => "more",

@@ -7,7 +7,7 @@ mod first_run;
 pub use figures::{Figures, Shown as ShownRun};
 pub use first_run::{FirstRun, Recorder};
 
-use crate::chart::svg;
+use crate::chart::figures;
 use crate::escape::escape;
 use crate::{Cell, Page, Table, Tone};
 use figures::{Energy, MachineFigure, PolicyFigure};
@@ -79,10 +79,11 @@ fn write_page(out: &mut String, page: &Page) {
     }
     out.push_str("</div>\n");
     if !page.verdict.is_empty() {
-        out.push_str("<section class=\"verdict\"><h2>Verdict</h2>\n");
+        out.push_str("<div class=\"head\">\n<section class=\"verdict\"><h2>Verdict</h2>\n");
         page.verdict.iter().for_each(|said| line(out, "p", said));
         out.push_str("</section>\n");
         bars(out, page);
+        out.push_str("</div>\n");
     }
     if let Some(figures) = &page.figures {
         contents(out, figures);
@@ -109,15 +110,13 @@ fn write_page(out: &mut String, page: &Page) {
     }
 }
 
-/// The charts: below the verdict that they show, or else below the tables.
+/// The charts: beside or below the verdict that they show, or else below the tables.
 fn bars(out: &mut String, page: &Page) {
     if page.charts.is_empty() {
         return;
     }
     out.push_str("<section id=\"bars\">\n");
-    page.charts
-        .iter()
-        .for_each(|chart| out.push_str(&svg(chart)));
+    out.push_str(&figures(&page.charts));
     out.push_str("</section>\n");
 }
 
@@ -450,6 +449,7 @@ mod tests {
             }],
             charts: vec![Chart {
                 title: "<c>".to_owned(),
+                note: "<n>".to_owned(),
                 bars: vec![Bar {
                     label: "<bar>".to_owned(),
                     value: 1.0,
@@ -460,7 +460,7 @@ mod tests {
         };
         let html = html("<title>", &[page]);
         for name in [
-            "<script>", "<h>", "<v>", "\"<td>\"", "<c>", "<bar>", "a & b",
+            "<script>", "<h>", "<v>", "\"<td>\"", "<c>", "<n>", "<bar>", "a & b",
         ] {
             assert!(!html.contains(name), "{name}");
         }

@@ -35,6 +35,9 @@ fn notes(machine: &Machine) -> Vec<String> {
         machine.all_cpus().count(),
         machine.hz
     )];
+    if machine.irq_time_in_tasks {
+        notes.push("the time of interrupts counts for the tasks that they interrupt".to_owned());
+    }
     if !machine.offline.is_empty() {
         notes.push(format!("offline: {}", machine.offline));
     }

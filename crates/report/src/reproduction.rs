@@ -217,6 +217,7 @@ fn charts(cells: &[lab::Cell<'_>]) -> Vec<Chart> {
         if charts.last().is_none_or(|chart| chart.title != title) {
             charts.push(Chart {
                 title,
+                note: String::new(),
                 bars: Vec::new(),
             });
         }

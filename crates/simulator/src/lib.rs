@@ -258,6 +258,30 @@ pub enum Event<'a> {
     },
 }
 
+impl Event<'_> {
+    /// The pid of a task and its period, if the event is the end of one.
+    pub fn period(&self) -> Option<(i32, workload::Period)> {
+        match *self {
+            Event::Period {
+                task,
+                released,
+                due,
+                done,
+                missed,
+            } => Some((
+                task.1,
+                workload::Period {
+                    released,
+                    due,
+                    done,
+                    missed,
+                },
+            )),
+            _ => None,
+        }
+    }
+}
+
 /// Why a run ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -261,6 +261,8 @@ fn recorded(name: &str, ops: Option<&str>, counted: Option<Value>) -> [String; 2
             board.file("sys/kernel/sched_ext/root/events", &step.events.join("\n"));
         }
     };
+    let state = if ops.is_some() { "enabled" } else { "disabled" };
+    board.file("sys/kernel/sched_ext/state", &format!("{state}\n"));
     if let Some(ops) = ops {
         board.file("sys/kernel/sched_ext/root/ops", &format!("{ops}\n"));
     }

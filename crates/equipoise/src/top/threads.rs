@@ -68,8 +68,9 @@ pub struct Threads {
     proc: PathBuf,
     /// The ticks of `stat` per second.
     hz: f64,
-    /// The files change while they are read.
-    is_live: bool,
+    /// The time that a scan has taken since it began. Files other than the kernel's do not change
+    /// meanwhile, so for them it is none.
+    taken: Box<dyn Fn(Instant) -> Duration>,
     before: BTreeMap<Id, Counted>,
     at: Option<Instant>,
     /// The latest sample of a watched thread, and its waits.
@@ -81,8 +82,13 @@ pub struct Threads {
 impl Threads {
     /// The threads in the folder `proc`.
     pub fn of(proc: PathBuf) -> Threads {
+        let is_live = proc == Path::new("/proc");
+        let taken = move |began: Instant| match is_live {
+            true => began.elapsed(),
+            false => Duration::ZERO,
+        };
         Threads {
-            is_live: proc == Path::new("/proc"),
+            taken: Box::new(taken),
             proc,
             hz: rustix::param::clock_ticks_per_second() as f64,
             before: BTreeMap::new(),
@@ -97,17 +103,13 @@ impl Threads {
         let ids = self.ids();
         let seconds = self.at.map(|at| (now - at).as_secs_f64().max(1e-9));
         let began = Instant::now();
-        let read_after = |is_live: bool| match is_live {
-            true => began.elapsed(),
-            false => Duration::ZERO,
-        };
         let mut counted = BTreeMap::new();
         let mut ran = Vec::new();
         for id in ids {
             let folder = self.folder(id);
             let then = self.before.get(&id).copied();
             let turns = turns(&folder);
-            let read_after = read_after(self.is_live);
+            let read_after = (self.taken)(began);
             // The percentile and the mean are of the same waits.
             if let (Some(turns), Some((last, waits))) = (turns, self.watched.get_mut(&id)) {
                 sample(last, waits, now, turns);
@@ -403,5 +405,64 @@ mod tests {
         fs::write(folder.join("sched"), "se.nr_migrations    :    3\n").unwrap();
         threads.scan(then + Duration::from_secs(3));
         assert_eq!(threads.missing, []);
+    }
+
+    /// A folder with the threads 7 and 8.
+    fn two() -> tempfile::TempDir {
+        let proc = tempfile::tempdir().unwrap();
+        for tid in [7, 8] {
+            let folder = proc.path().join(format!("{tid}/task/{tid}"));
+            fs::create_dir_all(&folder).unwrap();
+            let stat = format!("{tid} (loop) R {} 0 0", ["0"; 10].join(" "));
+            fs::write(folder.join("stat"), stat).unwrap();
+            has_run(proc.path(), tid, [0, 0, 0]);
+        }
+        proc
+    }
+
+    /// The thread's `schedstat`: ms that it ran and waited, and the turns.
+    fn has_run(proc: &Path, tid: u32, [ran, waited, turns]: [u64; 3]) {
+        let text = format!("{}000000 {}000000 {turns}\n", ran, waited);
+        fs::write(proc.join(format!("{tid}/task/{tid}/schedstat")), text).unwrap();
+    }
+
+    /// The second scan reads the thread half a second later than the first one did, in which the
+    /// thread ran, too.
+    #[test]
+    fn a_thread_that_is_read_late_has_run_for_longer() {
+        let proc = two();
+        let mut threads = Threads::of(proc.path().to_owned());
+        let then = Instant::now();
+        threads.scan(then);
+        has_run(proc.path(), 7, [1500, 0, 3]);
+        threads.taken = Box::new(|_| Duration::from_millis(500));
+        let ran = threads.scan(then + Duration::from_secs(1));
+        assert_eq!((ran[0].ran, ran[0].turns), (1.0, Some(2.0)));
+        // The next one is as late.
+        has_run(proc.path(), 7, [2500, 0, 4]);
+        let ran = threads.scan(then + Duration::from_secs(2));
+        assert_eq!((ran[0].ran, ran[0].turns), (1.0, Some(1.0)));
+    }
+
+    /// Both threads wait while the scan reads the first of them, so it shows the waits of the second.
+    #[test]
+    fn percentile_and_mean_are_of_the_same_waits() {
+        let proc = two();
+        let mut threads = Threads::of(proc.path().to_owned());
+        let then = Instant::now();
+        threads.scan(then);
+        has_run(proc.path(), 7, [1, 0, 1]);
+        has_run(proc.path(), 8, [1, 0, 1]);
+        threads.scan(then + Duration::from_secs(1));
+        let path = proc.path().to_owned();
+        threads.taken = Box::new(move |_| {
+            for tid in [7, 8] {
+                has_run(&path, tid, [2, 90, 2]);
+            }
+            Duration::ZERO
+        });
+        let ran = threads.scan(then + Duration::from_secs(2));
+        assert_eq!((ran.len(), ran[0].wait_ns), (1, Some(90e6)));
+        assert_eq!(ran[0].wait_p99_ns, ran[0].wait_ns);
     }
 }

@@ -158,6 +158,38 @@ fn sync_wakeup_onto_a_busy_cpu() {
     case.is("with_waker", None, &words);
 }
 
+/// A write to a pipe wakes the reader with SCX_WAKE_SYNC, which promises that the writer sleeps soon;
+/// here it computes for 12 ms. The reader's own CPU, with another cache, idles.
+#[test]
+fn sync_wakeup_by_a_pipe() {
+    let machine = r#"name = "two-caches"
+        [core.any]
+        [[package]]
+        [[package.cluster]]
+        core = "any"
+        cpus = "0"
+        [[package.cluster]]
+        core = "any"
+        cpus = "1""#;
+    let written = r#"{"run": 300000}, {"write": [0, 64]}, {"run": 12000000}, {"sleep": 8000000}"#;
+    let read = r#"{"read": [0, 64]}, {"run": 500000}"#;
+    let load = format!(
+        r#"{{ "recording": 4, "description": "a pipe", "streams": [65536], "mutexes": 0, "threads": [
+            {{ "name": "writer", "nice": 0, "steps": [{{"fork": 1}}, {}] }},
+            {{ "name": "reader", "nice": 0, "steps": [{}] }} ] }}"#,
+        [written; 10].join(", "),
+        [read; 10].join(", "),
+    );
+    let mut case = Case::of_load("", &load, "cfs", "reader");
+    case.machine = path(&case.file("two.toml", machine));
+    let words = [
+        "it was placed on CPU 0, where writer woke it up and continued to run",
+        "while CPU 1 idled for all of it",
+    ];
+    let cause = case.is("with_waker", Some("none_near_idle"), &words);
+    assert_eq!(cause["better_cpu"], 1);
+}
+
 /// A thread that often runs for a short time makes CPU 0 run into the limit on searches.
 #[test]
 fn limiter() {

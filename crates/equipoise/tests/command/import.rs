@@ -171,6 +171,33 @@ fn a_real_trace_is_replayed() {
     assert!(off("switches to its threads").abs() <= 15.0, "{shown}");
 }
 
+/// The shell that starts a simulated load is not one of its threads, however slow the machine is.
+#[test]
+fn the_simulated_shell_does_not_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let machine = folder.path().join("slow.toml");
+    let slow = "name = \"slow\"\n[core.any]\n[core.any.costs]\nsource = \"none\"\n\
+                context_switch_ns = 500_000\nwakeup_ns = 500_000\n\
+                [[package]]\n[[package.cluster]]\ncore = \"any\"\ncpus = \"0\"\n";
+    std::fs::write(&machine, slow).unwrap();
+    let machine = machine.to_str().unwrap();
+    let trace = traced(
+        folder.path(),
+        "t.dat",
+        [machine, "mixed:duration=1", "eevdf"],
+    );
+    let said = run(&[
+        "compare",
+        "--machine",
+        machine,
+        "--measured",
+        trace.to_str().unwrap(),
+    ]);
+    let said = text(&said.stdout);
+    let line = said.lines().find(|line| line.starts_with(" threads "));
+    assert!(line.is_some_and(|line| line.contains("PASS")), "{said}");
+}
+
 /// The recorded load waited for a thread outside it. The replay, without that thread, takes a
 /// hundredth of the time, so the first line and the exit status say that the load is not the same.
 #[test]

@@ -112,8 +112,8 @@ fn known_periods_are_found_and_missed_alike() {
     let of_audio = [("mixer", 20.0), ("player", 20.0)];
     let of_pipeline = [("filter", 10.0), ("sink", 10.0), ("source", 10.0)];
     // On heterogeneous CPUs the misses depend on where a thread runs. The replay lacks some
-    // wakeups of the contended mutex that rt-app's threads share, so its placements differ: render of mixed
-    // misses 6.3 % on tc2 under eevdf, and 0.8 % in the load itself.
+    // wakeups of the contended mutex that rt-app's threads share, so its placements differ: render of
+    // mixed misses 6.6 % on tc2 under eevdf, and 3.1 % in the load itself (means of five seeds).
     for (alike, machine, workload, policy, known) in [
         (true, "smp-8", frames, "eevdf", &of_frames[..]),
         (true, "smp-2", frames, "eevdf", &of_frames),

@@ -89,3 +89,36 @@ fn a_load_that_a_duration_cuts_short_is_named() {
     let done = said("kbuild:objects=2,serial=1ms");
     assert!(!done.contains("missing in"), "{done}");
 }
+
+/// 3 ms of work in 16 ms are less than a fifth of a CPU, so that schedutil asks for a low frequency
+/// unless the task's clamps forbid it. The page says what they do.
+#[test]
+fn clamps_of_utilization_decide_the_frequency() {
+    let response = |clamp: &str, policy: &str| {
+        let timer = r#""timer": { "ref": "t", "period": 16000 }"#;
+        let task = format!(r#""ui": {{ {clamp} "loop": -1, "run": 3000, {timer} }}"#);
+        mean(&run("hikey-6220", 3, &task, policy, "1"), "ui/response")
+    };
+    for policy in ["eevdf", "equipoise"] {
+        let plain = response("", policy);
+        let boosted = response(r#""util_min": 1024,"#, policy);
+        let capped = response(r#""util_max": 200,"#, policy);
+        let said = format!("{policy}: {plain} us, boosted {boosted}, capped {capped}");
+        // At the highest frequency the work takes 3 ms, at 200 of 1024 more than two times as long.
+        assert!((3000.0..3300.0).contains(&boosted), "{said}");
+        assert!(plain > 2.0 * boosted && capped > 2.0 * boosted, "{said}");
+        assert!(capped >= plain, "{said}");
+    }
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("load.json");
+    let load = r#"{ "global": { "duration": 1 }, "tasks": {
+        "ui": { "util_min": 512, "loop": -1, "run": 3000, "sleep": 13000 } } }"#;
+    std::fs::write(&file, load).unwrap();
+    let file = file.to_str().unwrap();
+    let said = stdout(&["workload", "show", file]);
+    assert!(
+        said.contains("util_min and util_max (uclamp) of ui"),
+        "{said}"
+    );
+}

@@ -108,6 +108,7 @@ impl<'a> Reader<'a> {
             description: machine.description,
             hz,
             idle_governor: machine.idle_governor,
+            irq_time_in_tasks: machine.irq_time_accounting == Some(false),
             cpus: topology.cpus,
             offline: topology.offline,
             rebuilt: false,

@@ -13,7 +13,7 @@ pub use slow::slow;
 pub use waited::waited;
 
 use super::beside::Share;
-use super::chain::{Chain, Idled, Made, Step, What};
+use super::chain::{Chain, Idled, Made, SLEPT, Step, What};
 use super::page::shown;
 use super::tasks::Priority;
 use machine::{CpuMask, Machine};
@@ -210,20 +210,20 @@ pub(super) fn speed(machine: &Machine, cpu: usize) -> u32 {
     machine.core_types[machine.cpus[cpu].core_type].speed >> 10
 }
 
-/// The summary of a search whose reasons are also recorded domain by domain.
-pub const SUMMARY: &str = "found_none";
-
 /// Why an idle CPU took nothing: its most frequent reason.
 fn refusal(idled: &Idled) -> Option<&Made> {
-    let reason = |made: &Made| made.decision.name != SUMMARY;
-    let most = idled.decisions.iter();
-    let most = most.max_by_key(|(made, times)| (reason(made), *times));
+    let most = idled.decisions.iter().max_by_key(|(_, times)| *times);
     most.map(|(made, _)| made)
 }
 
 /// The reason as a sentence.
 fn refused(idled: &Idled) -> Option<String> {
-    refusal(idled).map(|made| format!("CPU {} did not take it: {}", idled.cpu, made.why))
+    let why = match refusal(idled) {
+        Some(made) => &made.why,
+        None if idled.slept => SLEPT,
+        None => return None,
+    };
+    Some(format!("CPU {} did not take it: {why}", idled.cpu))
 }
 
 /// The rule that placed the thread, as a sentence.

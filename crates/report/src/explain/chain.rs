@@ -1,10 +1,11 @@
 //! The events of a wait, in order, and the CPUs that idled meanwhile.
 
 use super::beside::{Beside, Others, Share};
+use super::page::shown;
 use super::said::MOST_SAID;
 use super::tasks::{Priority, Tasks};
 use super::wait::{After, Wait, base};
-use super::window::{Raw, RawStep, RawWhat, Subject, Window};
+use super::window::{Raw, RawStep, RawWhat, Reasons, Subject, Window};
 use crate::moves::Moves;
 use machine::CpuMask;
 use policy::{About, Decided, Decision, Number};
@@ -93,6 +94,12 @@ pub struct Made {
     pub numbers: Vec<(&'static str, Number, i64)>,
 }
 
+/// The summary of a search whose reasons are also recorded domain by domain.
+const SUMMARY: &str = "found_none";
+
+/// Why an idle CPU that made no decision took nothing.
+pub const SLEPT: &str = "it slept, and nothing made it search for work";
+
 /// A CPU without work.
 #[derive(Clone, Debug)]
 pub struct Idled {
@@ -102,9 +109,12 @@ pub struct Idled {
     pub ns: u64,
     /// Was it idle when the wait began?
     pub at_start: bool,
-    /// Why it found no work, with the number of times and the words of the last time. If it was
-    /// idle all the time, why it had found none before.
+    /// Why it found no work, with the number of times and the words of the last time. If it made
+    /// no decision in that time, why it had found none before, since it went idle.
     pub decisions: Vec<(Made, u64)>,
+    /// It was idle all the time and made no decision, also before, although the scheduler reports
+    /// decisions.
+    pub slept: bool,
 }
 
 /// The number of equal decisions about a thread.
@@ -130,10 +140,12 @@ pub struct Chains {
     coming: Vec<usize>,
     /// For each CPU, the task on it and the start of its turn.
     running: Vec<(Option<i32>, u64)>,
-    /// For each CPU, the reason why it last found no work, and the frequency that it last
+    /// For each CPU, why it has found no work since it went idle, and the frequency that it last
     /// requested.
-    idle: Vec<Option<Raw>>,
+    idle: Vec<Reasons>,
     requests: Vec<Option<(u64, Raw)>>,
+    /// Has the scheduler reported a reason for a CPU that found no work?
+    reports_idle: bool,
     /// The waker of a thread that is about to wake up; `None`: an interrupt.
     waker: Option<(i32, Option<i32>)>,
     moves: Moves,
@@ -161,7 +173,8 @@ impl Chains {
             tasks: Tasks::default(),
             coming,
             running: vec![(None, 0); cpus],
-            idle: vec![None; cpus],
+            idle: vec![Reasons::new(); cpus],
+            reports_idle: false,
             requests: vec![None; cpus],
             waker: None,
             moves: Moves::default(),
@@ -179,9 +192,7 @@ impl Chains {
             for (cpu, (task, _)) in self.running.iter().enumerate() {
                 if task.is_none() {
                     window.idle_at_start.insert(cpu);
-                    window
-                        .idle_before
-                        .extend(self.idle[cpu].map(|raw| (cpu, raw)));
+                    window.idle_before.insert(cpu, self.idle[cpu].clone());
                 }
                 let request = self.requests[cpu].map(|request| (cpu, request));
                 window.requests.extend(request);
@@ -214,6 +225,9 @@ impl Chains {
         self.end_turn(cpu, now);
         let next = Some(next).filter(|&pid| pid != 0);
         self.running[cpu] = (next, now);
+        if next.is_some() {
+            self.idle[cpu].clear();
+        }
         for window in self.open(now).filter(|window| now >= window.wait.from) {
             let Wait { pid, to, .. } = window.wait;
             if next == Some(pid) && now == to {
@@ -241,7 +255,10 @@ impl Chains {
             self.counts.entry(key).or_insert((0, raw)).0 += 1;
         }
         match (raw.decision.about, raw.cpu) {
-            (About::Idle, Some(cpu)) => self.idle[cpu] = Some(raw),
+            (About::Idle, Some(cpu)) => {
+                self.idle[cpu].insert(raw.reason(), (now, raw));
+                self.reports_idle = true;
+            }
             (About::Frequency, Some(cpu)) => self.requests[cpu] = Some((now, raw)),
             _ => {}
         }
@@ -318,17 +335,28 @@ impl Chains {
         let mut steps: Vec<Step> = steps.collect();
         steps.retain(|step| !matches!(step.what, What::Other { ns: 0, .. }));
         let idled = window.idle_ns.iter().map(|(&cpu, &ns)| {
-            let of_it = window.idle.range((cpu, "")..(cpu + 1, ""));
+            let of_it = window.idle.range((cpu, ("", 0))..(cpu + 1, ("", 0)));
             let of_it = of_it.map(|(_, (times, raw))| (self.made(raw), *times));
             let mut decisions: Vec<(Made, u64)> = of_it.collect();
             if decisions.is_empty() {
-                let before = window.idle_before.get(&cpu);
-                decisions.extend(before.map(|raw| (self.made(raw), 1)));
+                let before = window.idle_before.get(&cpu).into_iter().flatten();
+                decisions.extend(before.map(|(_, (at, raw))| {
+                    let mut made = self.made(raw);
+                    let earlier = shown(window.wait.from - at);
+                    made.why = format!("{} (decided {earlier} before)", made.why);
+                    (made, 1)
+                }));
             }
+            // The summary of a search says nothing alongside its reasons.
+            if decisions.len() > 1 {
+                decisions.retain(|(made, _)| made.decision.name != SUMMARY);
+            }
+            let at_start = window.idle_at_start.contains(&cpu);
             Idled {
                 cpu,
                 ns,
-                at_start: window.idle_at_start.contains(&cpu),
+                at_start,
+                slept: self.reports_idle && at_start && decisions.is_empty(),
                 decisions,
             }
         });

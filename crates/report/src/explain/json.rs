@@ -154,6 +154,8 @@ struct Decision<'a> {
 struct Idled<'a> {
     cpu: usize,
     ns: u64,
+    /// It was idle all the time, without a decision since it went idle.
+    slept: bool,
     decisions: Vec<Times<'a>>,
 }
 
@@ -314,6 +316,7 @@ fn waited(chain: &Chain) -> Waited<'_> {
             .map(|idled| Idled {
                 cpu: idled.cpu,
                 ns: idled.ns,
+                slept: idled.slept,
                 decisions: idled
                     .decisions
                     .iter()

@@ -2,8 +2,8 @@
 
 use super::Explanation;
 use super::beside::{Beside, Share};
-use super::cause::{Cause, SUMMARY};
-use super::chain::{Chain, Idled, Step, What};
+use super::cause::Cause;
+use super::chain::{Chain, Idled, SLEPT, Step, What};
 use super::item::{Item, causes, items};
 use super::slow;
 use super::wait::{After, Wait};
@@ -253,14 +253,13 @@ fn woken(waited_for: Option<&str>, by: Option<&str>) -> String {
 }
 
 fn idled(idled: &Idled) -> Vec<Cell> {
-    // The summary of a search says nothing alongside its reasons.
-    let is_alone = idled.decisions.len() == 1;
     let reasons = idled.decisions.iter();
-    let reasons = reasons.filter(|(made, _)| is_alone || made.decision.name != SUMMARY);
     let reasons = reasons.map(|(made, times)| match times {
         1 => made.why.clone(),
         times => format!("{times} times, {}", made.why),
     });
+    let slept = idled.slept.then(|| SLEPT.to_owned());
+    let reasons = reasons.chain(slept);
     let what = format!("CPU {} idles, for {} of it", idled.cpu, shown(idled.ns));
     row(
         "meanwhile".to_owned(),

@@ -598,22 +598,11 @@ impl Trace for Responses<'_> {
                 self.account(now, cpu);
                 self.cpus[cpu].allowed_khz = Some(khz);
             }
-            Event::Period {
-                task,
-                released,
-                due,
-                done,
-                missed,
-            } => {
-                let period = workload::Period {
-                    released,
-                    due,
-                    done,
-                    missed,
-                };
-                self.period(now, cpu, task.1, period);
+            _ => {
+                if let Some((pid, period)) = event.period() {
+                    self.period(now, cpu, pid, period);
+                }
             }
-            _ => {}
         }
     }
 }

@@ -37,7 +37,24 @@ impl Raw {
                 .zip(&self.numbers)
                 .any(|pair| is_it(&pair))
     }
+
+    /// The decision and the size of the domain it is about, if any: reasons with different keys
+    /// stand beside each other.
+    pub fn reason(&self) -> Reason {
+        let named = self.decision.numbers.iter().zip(&self.numbers);
+        let mut domain = named.filter(|((name, _), _)| *name == "cpus");
+        (
+            self.decision.name,
+            domain.next().map_or(0, |(_, &cpus)| cpus),
+        )
+    }
 }
+
+/// A decision's name, and the number of CPUs in the domain that it is about, otherwise 0.
+pub type Reason = (&'static str, i64);
+
+/// Why a CPU took nothing since it went idle: the last decision and its time, for each reason.
+pub type Reasons = BTreeMap<Reason, (u64, Raw)>;
 
 /// The subject of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,10 +79,10 @@ pub struct Window {
     pub steps: Vec<RawStep>,
     /// The idle time of each CPU.
     pub idle_ns: BTreeMap<usize, u64>,
-    /// By CPU and decision: why it found no work, how often, and the last time.
-    pub idle: BTreeMap<(usize, &'static str), (u64, Raw)>,
+    /// By CPU and reason: why it found no work, how often, and the last time.
+    pub idle: BTreeMap<(usize, Reason), (u64, Raw)>,
     /// By CPU: why it found no work before the wait began, if it was still idle then.
-    pub idle_before: BTreeMap<usize, Raw>,
+    pub idle_before: BTreeMap<usize, Reasons>,
     /// The CPUs that were idle when it began.
     pub idle_at_start: BTreeSet<usize>,
     /// By CPU: its latest request of a frequency before the begin, or the first one after it, and
@@ -191,10 +208,7 @@ impl Window {
         match raw.decision.about {
             About::Idle if !is_earlier => {
                 if let Some(idle) = raw.cpu {
-                    let (times, last) = self
-                        .idle
-                        .entry((idle, raw.decision.name))
-                        .or_insert((0, raw));
+                    let (times, last) = self.idle.entry((idle, raw.reason())).or_insert((0, raw));
                     (*times, *last) = (*times + 1, raw);
                 }
             }

@@ -217,7 +217,7 @@ impl Figures {
                     .collect()
             })
             .collect();
-        let view = view(&open, &misses);
+        let view = view(&open, &misses).or_else(|| near_the_latest(&open, shown));
         let schedulers = comparison.schedulers.iter();
         let mut policies: Vec<PolicyFigure> = schedulers
             .zip(&runs)
@@ -294,6 +294,23 @@ fn view(open: &[usize], misses: &[Vec<MissFigure>]) -> Option<[f64; 2]> {
         round(from, 3),
         round(miss.done.max(miss.due) + 2.0 * length, 3),
     ])
+}
+
+/// The number of periods on each side of one that is shown.
+const PERIODS_BESIDE: f64 = 4.0;
+
+/// Around the period of these schedulers that came closest to its deadline, ms; `None` without periods.
+fn near_the_latest(open: &[usize], shown: &[Shown]) -> Option<[f64; 2]> {
+    let periods = open.iter().flat_map(|&index| &shown[index].run.periods);
+    let used = |period: &workload::Period| {
+        let length = period.due.saturating_sub(period.released).max(1);
+        period.done.saturating_sub(period.released) as f64 / length as f64
+    };
+    let by_use = |a: &&workload::Period, b: &&workload::Period| used(a).total_cmp(&used(b));
+    let latest = periods.map(|(_, period)| period).max_by(by_use)?;
+    let [from, due] = [latest.released, latest.due].map(|ns| ns as f64 / 1e6);
+    let beside = PERIODS_BESIDE * (due - from);
+    Some([round((from - beside).max(0.0), 3), round(due + beside, 3)])
 }
 
 fn miss_figure(machine: &Machine, miss: &MissedPeriod) -> MissFigure {

@@ -85,36 +85,21 @@ impl Meter {
 
 impl Trace for Recorder {
     fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
-        match event {
-            Event::Period {
-                task,
-                released,
-                due,
-                done,
-                missed,
-            } if self.periods.len() < MOST_PERIODS => {
-                let period = workload::Period {
-                    released,
-                    due,
-                    done,
-                    missed,
-                };
-                self.periods.push((task.1, period));
+        if self.periods.len() < MOST_PERIODS {
+            self.periods.extend(event.period());
+        }
+        if let Event::Power { part, mw, pj } = event {
+            let (bin_ns, end) = (self.bin_ns, self.duration_ns);
+            let meter = self.meters.entry(part).or_insert_with(|| Meter {
+                mw: 0,
+                since: 0,
+                pj: vec![0; end.div_ceil(bin_ns) as usize],
+            });
+            meter.until(bin_ns, now);
+            meter.mw = mw;
+            if let Some(sum) = meter.pj.get_mut((now / bin_ns) as usize) {
+                *sum += pj;
             }
-            Event::Power { part, mw, pj } => {
-                let (bin_ns, end) = (self.bin_ns, self.duration_ns);
-                let meter = self.meters.entry(part).or_insert_with(|| Meter {
-                    mw: 0,
-                    since: 0,
-                    pj: vec![0; end.div_ceil(bin_ns) as usize],
-                });
-                meter.until(bin_ns, now);
-                meter.mw = mw;
-                if let Some(sum) = meter.pj.get_mut((now / bin_ns) as usize) {
-                    *sum += pj;
-                }
-            }
-            _ => {}
         }
         self.switches.event(now, cpu, event);
     }

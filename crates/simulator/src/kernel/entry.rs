@@ -23,15 +23,20 @@ impl Kernel<'_> {
         self.update_rq_clock(cpu);
     }
 
-    /// The CPU's clocks show the time: `update_rq_clock()`. Returns `clock_task`.
+    /// The CPU's clocks show the time: `update_rq_clock()`. Returns `clock_task`, which differs from
+    /// `clock` by the time of interrupts if the kernel accounts it.
     #[inline]
     pub fn update_rq_clock(&mut self, id: usize) -> u64 {
         let now = self.now();
+        let in_tasks = self.machine.irq_time_in_tasks;
         let cpu = &mut self.cpus[id];
         if cpu.irq_debt > 0 {
             cpu.pay_irq_debt(now);
         }
-        let clock_task = now - cpu.irq_ns;
+        let clock_task = match in_tasks {
+            true => now,
+            false => now - cpu.irq_ns,
+        };
         let rq = self.rq(id);
         rq.clock = now;
         rq.clock_task = clock_task;
@@ -151,8 +156,8 @@ impl Kernel<'_> {
         cpu.debt += cpu.kernel_time(ns);
     }
 
-    /// The same function for a hard interrupt, whose time is not charged to the task
-    /// (`CONFIG_IRQ_TIME_ACCOUNTING`). It delays softirqs that it interrupts.
+    /// The same function for a hard interrupt, whose time is not charged to the task with
+    /// `CONFIG_IRQ_TIME_ACCOUNTING`. It delays softirqs that it interrupts.
     #[inline]
     pub fn charge_irq(&mut self, cpu: usize, ns: u64) {
         let ns = self.charge_softirq(cpu, ns);

@@ -191,7 +191,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `__balance_push_cpu_stop()`: moves a runnable task that does not run away from `cpu`.
+    /// `__balance_push_cpu_stop()`: moves a task that is runnable, but not running, from `cpu` to another CPU.
     fn push_away(&mut self, task: TaskPtr, cpu: usize) {
         match task.class.get() {
             // The task may run on all CPUs.

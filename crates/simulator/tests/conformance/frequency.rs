@@ -154,4 +154,11 @@ fn the_clock_of_tasks_stands_still_in_interrupts() {
         "{irq:?}"
     );
     assert_eq!(ran.outcome.counters.irq_ns[0], (irq.len() * 100_000) as u64);
+
+    // A kernel without CONFIG_IRQ_TIME_ACCOUNTING has one clock.
+    machine.irq_time_in_tasks = true;
+    let without = run(&machine, &workload, &scheduler);
+    let irq = without.numbers("irq");
+    assert!(irq.len() >= 4 && irq.iter().all(|&ns| ns == 0), "{irq:?}");
+    assert_eq!(without.outcome.counters.irq_ns, ran.outcome.counters.irq_ns);
 }

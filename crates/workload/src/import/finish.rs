@@ -127,7 +127,10 @@ impl Builder<'_> {
     fn keeps(&self) -> Vec<bool> {
         let marked = |thread: &Known| thread.marked == Some(Mark::Load);
         if !self.threads.iter().any(marked) {
-            return self.threads.iter().map(keeps).collect();
+            // In a simulation, all threads of the load descend from the simulated kernel's shell.
+            let is_shell = |thread: &Known| self.simulated && thread.parent.is_none();
+            let belongs = |thread| keeps(thread) && !is_shell(thread);
+            return self.threads.iter().map(belongs).collect();
         }
         let mut load: Vec<bool> = Vec::with_capacity(self.threads.len());
         for thread in &self.threads {

@@ -55,6 +55,7 @@ static __always_inline u32 newidle_balance_domain(u32 cpu, u32 level, u64 jiffie
 		weight = 1 + ds->newidle_ratio;
 		if (bpf_get_prandom_u32() % 1024 > weight) {
 			update_newidle_stats(ds, 0, *since);
+			explain(rarely_finds, 0, cpu, domain_of(cpu, level)->weight, ds->newidle_ratio);
 			return 0;
 		}
 		/* Each executed search counts as this many. */
@@ -105,8 +106,11 @@ __noinline u32 newidle_balance(u32 cpu, u64 now)
 	update_blocked_averages(cpu, now);
 	bpf_for(level, 0, nr_levels) {
 		next_balance = earlier(next_balance, idle_balance_due(cpu, level));
-		if (rq->avg_idle < cost + domain_state_of(cpu, level)->max_newidle_lb_cost)
+		if (rq->avg_idle < cost + domain_state_of(cpu, level)->max_newidle_lb_cost) {
+			explain(idle_too_short, 0, cpu, rq->avg_idle,
+				cost + domain_state_of(cpu, level)->max_newidle_lb_cost);
 			break;
+		}
 		if (domain_of(cpu, level)->flags & SD_BALANCE_NEWIDLE)
 			pulled = newidle_balance_domain(cpu, level, jiffies, &since, &cost, &balance, &looked);
 		if (pulled || !balance)

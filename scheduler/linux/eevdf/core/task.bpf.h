@@ -12,7 +12,7 @@
 
 /* The kernel's sched_entity. While the task runs, its vruntime and deadline are in the runqueue's curr. */
 struct fair_entity {
-	/* Protects where it counts and with how much: other CPUs move it. */
+	/* Protects the CPU and the weight with which it counts, because other CPUs may move it. */
 	struct bpf_spin_lock lock;
 	/* The CPU where it counts, or last did. */
 	u32 cpu;

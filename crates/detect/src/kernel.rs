@@ -1,0 +1,81 @@
+//! Facts about the running kernel that sysfs does not show.
+
+use crate::found::Found;
+use rustix::time::{ClockId, clock_getres};
+use std::fs;
+use std::path::Path;
+
+/// `CONFIG_HZ` of the kernel that runs here: the coarse clocks advance once a tick.
+pub fn tick_hz() -> u32 {
+    let tick = clock_getres(ClockId::MonotonicCoarse);
+    (1e9 / tick.tv_nsec as f64).round() as u32
+}
+
+impl Found {
+    /// Adds what is known of the kernel that runs here.
+    pub fn add_running_kernel(&mut self) {
+        self.hz = Some(tick_hz());
+        self.irq_time_accounting = irq_time_accounting(Path::new("/"));
+    }
+}
+
+/// Whether the kernel of the computer at `root` accounts the time of interrupts apart from that of
+/// tasks (`CONFIG_IRQ_TIME_ACCOUNTING`), if its command line or its configuration tells. A package of
+/// a distribution's kernel has the configuration in one of these places.
+fn irq_time_accounting(root: &Path) -> Option<bool> {
+    let read = |name: &str| fs::read_to_string(root.join(name)).ok();
+    let options = read("proc/cmdline").unwrap_or_default();
+    if options
+        .split_whitespace()
+        .any(|option| option == "tsc=noirqtime")
+    {
+        return Some(false);
+    }
+    let release = read("proc/sys/kernel/osrelease")?;
+    let release = release.trim();
+    let config = read(&format!("boot/config-{release}"))
+        .or_else(|| read(&format!("lib/modules/{release}/config")))?;
+    Some(
+        config
+            .lines()
+            .any(|line| line == "CONFIG_IRQ_TIME_ACCOUNTING=y"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tick_is_one_that_kernels_have() {
+        assert!((100..=1000).contains(&tick_hz()), "{}", tick_hz());
+    }
+
+    #[test]
+    fn the_configuration_or_an_option_tells_of_irq_time() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let file = root.path().join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        };
+        let found = || irq_time_accounting(root.path());
+        write("proc/cmdline", "root=/dev/vda quiet\n");
+        write("proc/sys/kernel/osrelease", "7.3.4\n");
+        assert_eq!(found(), None);
+        write("lib/modules/7.3.4/config", "CONFIG_IRQ_TIME_ACCOUNTING=y\n");
+        assert_eq!(found(), Some(true));
+        write(
+            "boot/config-7.3.4",
+            "# CONFIG_IRQ_TIME_ACCOUNTING is not set\n",
+        );
+        assert_eq!(found(), Some(false));
+        write(
+            "boot/config-7.3.4",
+            "CONFIG_HZ=250\nCONFIG_IRQ_TIME_ACCOUNTING=y\n",
+        );
+        assert_eq!(found(), Some(true));
+        write("proc/cmdline", "root=/dev/vda tsc=noirqtime quiet\n");
+        assert_eq!(found(), Some(false));
+    }
+}
