@@ -56,8 +56,12 @@ struct {
  */
 #define SLICE_MAX (100 * NSEC_PER_MSEC)
 
-/* The most that a task is owed. Tasks of different clusters change places well before that. */
-#define MOST_BEHIND (4 * tunables.unfairness)
+/*
+ * The most that a task is owed. Tasks of different clusters change places well before that, but at ticks, so that
+ * the clusters' clocks may be some ticks apart: with HZ=100 and a bound of 20 ms a loop of nice -10 was at that
+ * bound and yet ahead of loops elsewhere, which took the fastest CPU from it at each tick.
+ */
+#define MOST_BEHIND (4 * (tunables.unfairness > machine.tick_ns ? tunables.unfairness : machine.tick_ns))
 
 /* NULL for a task that sched_ext did not announce, which does not happen. */
 static __always_inline struct task_state *task_of(struct task_struct *p)

@@ -681,3 +681,14 @@ fn a_light_task_with_an_affinity_is_not_placed_by_a_lighter_one() {
         Ok(())
     );
 }
+
+/// With ticks of 10 ms, too. (A case of the property test: it got 0.39, as much as the others.)
+#[test]
+fn a_heavy_loop_keeps_the_fastest_cpu() {
+    let mut all = vec![spin(0); 12];
+    all[1] = spin(-10);
+    for seed in [12154843320755575222, 2, 3] {
+        let got = run(&heterogeneous("sm8250", 100), &all, seed, UNTIL).unwrap();
+        assert!(got[1] > 0.9, "seed {seed}: {:.2} of a CPU", got[1]);
+    }
+}
