@@ -22,19 +22,8 @@ pub const CALLBACKS: [&str; 17] = [
     "sched_switch",
 ];
 
-/// The cost of each callback of one scheduler, ns a call on the machine's fastest core type at its highest
-/// frequency, the functions of the kernel included that it calls. A callback that is not measured is free.
+/// The cost of each callback of one scheduler, in the order of [`CALLBACKS`]: ns a call on the machine's fastest
+/// core type at its highest frequency, the functions of the kernel included that it calls. A callback that is not
+/// measured is free.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Callbacks([u64; CALLBACKS.len()]);
-
-impl Callbacks {
-    /// Sets the cost of the callback `index` of [`CALLBACKS`], ns.
-    pub fn set(&mut self, index: usize, ns: u64) {
-        self.0[index] = ns;
-    }
-
-    /// The costs, ns, in the order of [`CALLBACKS`].
-    pub fn ns(&self) -> &[u64; CALLBACKS.len()] {
-        &self.0
-    }
-}
+pub struct Callbacks(pub [u64; CALLBACKS.len()]);

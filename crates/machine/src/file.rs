@@ -53,7 +53,7 @@ struct MachineFile {
 
 /// See `Callbacks`.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table [callbacks.NAME]")]
 struct CallbacksFile {
     /// Where the numbers come from.
     #[serde(rename = "source")]

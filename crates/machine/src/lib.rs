@@ -21,10 +21,9 @@ pub use cpufreq::{Cpufreq, Governor, Opp, Preference, Ramp};
 pub use mask::{CpuMask, MAX_CPUS};
 pub use network::{Driver, Network};
 pub use numa::{LOCAL_DISTANCE, Memory, Numa, REMOTE_DISTANCE, Spinlock};
-use serde::Deserialize;
-
 pub use power::{BUSY_LOOP, CorePower, PartIdle, PartPower, Power, PowerLimit, Turbo, opp_ratios};
 
+use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// A machine, as seen by the simulated kernel and by the user space part of the scheduler.

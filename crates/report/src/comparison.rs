@@ -394,22 +394,23 @@ fn remarks(comparison: &Comparison, shown: Shown, hidden: usize) -> Vec<String> 
 /// On a machine that has costs of callbacks: says whose callbacks take time, and whose take none.
 fn callbacks(comparison: &Comparison) -> Option<String> {
     let costs = &comparison.machine.callbacks;
-    let (paid, free): (Vec<&str>, Vec<&str>) = comparison
-        .schedulers
-        .iter()
-        .map(lab::Scheduler::name)
-        .partition(|name| costs.contains_key(*name));
+    if costs.is_empty() {
+        return None;
+    }
+    let names = comparison.schedulers.iter().map(lab::Scheduler::name);
+    let (paid, free): (Vec<&str>, Vec<&str>) = names.partition(|name| costs.contains_key(*name));
+    if paid.is_empty() {
+        let said = "callbacks: the machine has no costs for those of these schedulers.";
+        return Some(said.to_owned());
+    }
     let none = match free.is_empty() {
         true => String::new(),
         false => format!(", and those of {} none", free.join(", ")),
     };
-    (!costs.is_empty()).then(|| match paid.is_empty() {
-        true => "callbacks: the machine has no costs for those of these schedulers.".to_owned(),
-        false => format!(
-            "callbacks: those of {} take the time that the machine file gives{none}.",
-            paid.join(", ")
-        ),
-    })
+    let paid = paid.join(", ");
+    Some(format!(
+        "callbacks: those of {paid} take the time that the machine file gives{none}."
+    ))
 }
 
 /// Joules at full speed and joules at a speed that follows the load are not comparable: says which

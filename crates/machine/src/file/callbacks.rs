@@ -10,13 +10,11 @@ impl Reader<'_> {
         &self,
         schedulers: &BTreeMap<String, CallbacksFile>,
     ) -> BTreeMap<String, Callbacks> {
-        let read =
-            |(name, file): (&String, &CallbacksFile)| (name.clone(), self.callbacks_of(file));
+        let read = |(name, file): (&String, _)| (name.clone(), self.callbacks_of(file));
         schedulers.iter().map(read).collect()
     }
 
     fn callbacks_of(&self, file: &CallbacksFile) -> Callbacks {
-        // In the order of `CALLBACKS`.
         let given = [
             &file.select_cpu,
             &file.enqueue,
@@ -36,13 +34,7 @@ impl Reader<'_> {
             &file.disable,
             &file.sched_switch,
         ];
-        let mut callbacks = Callbacks::default();
-        for (index, ns) in given.iter().enumerate() {
-            if let Some(ns) = ns {
-                callbacks.set(index, self.cost(ns, 1));
-            }
-        }
-        callbacks
+        Callbacks(given.map(|ns| self.cost_or_none(ns)))
     }
 }
 
@@ -63,7 +55,7 @@ mod tests {
         let file = format!("{MACHINE}[callbacks.scx_x]\nsource = \"made up\"\n{costs}");
         let machine = Machine::parse("m.toml", &file).unwrap();
         let expected: Vec<u64> = (0..CALLBACKS.len() as u64).map(|i| 100 + i).collect();
-        assert_eq!(machine.callbacks["scx_x"].ns().as_slice(), expected);
+        assert_eq!(machine.callbacks["scx_x"].0.as_slice(), expected);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Core types: speeds, capacities, costs, idle states.
 
 use super::reader::{Reader, Result};
-use super::{CoreFile, CostsFile, IdleFile, SpeedFile};
+use super::{CoreFile, IdleFile, SpeedFile};
 use crate::{CoreType, Costs, IdleState, MAX_IDLE_STATES};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -180,12 +180,10 @@ impl Reader<'_> {
             refill_near_ns,
             refill_far_ns,
         );
-        let class = |key: fn(&CostsFile) -> &Option<Spanned<u64>>| {
-            let given = file.and_then(|file| key(file).as_ref());
-            given.map_or(0, |given| self.cost(given, 1))
-        };
-        costs.fair_class_ns = class(|file| &file.fair_class_ns);
-        costs.ext_class_ns = class(|file| &file.ext_class_ns);
+        if let Some(file) = file {
+            costs.fair_class_ns = self.cost_or_none(&file.fair_class_ns);
+            costs.ext_class_ns = self.cost_or_none(&file.ext_class_ns);
+        }
         Ok((costs, usual))
     }
 

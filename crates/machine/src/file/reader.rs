@@ -171,6 +171,11 @@ impl<'a> Reader<'a> {
         }
         ns.min(MAX_COST_NS)
     }
+
+    /// An optional cost in ns, which is 0 by default.
+    pub(super) fn cost_or_none(&self, value: &Option<Spanned<u64>>) -> u64 {
+        value.as_ref().map_or(0, |value| self.cost(value, 1))
+    }
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ const MOST_NS: u64 = 50_000_000;
 /// If the last idle times have a lower standard deviation, their mean is the prediction: the root
 /// of `STDDEV_THRESH`.
 const REPEATS_NS: u64 = 20_000;
-/// How much a runnable task counts in [`Menu::multiplier`]: a load of 1024 is half of the fixed
+/// How much a runnable task counts in the multiplier of the exit latencies: a load of 1024 is half of the fixed
 /// point's one, of which `get_loadavg()` makes five, which count twice.
 const LOAD: u64 = 10;
 

@@ -16,7 +16,7 @@ impl Costs {
     pub fn new(machine: &Machine, callbacks: &Callbacks) -> Costs {
         let of_cpu = |cpu: usize| {
             let speed = machine.core_types[machine.cpus[cpu].core_type].speed;
-            callbacks.ns().map(|ns| time_for(ns, speed))
+            callbacks.0.map(|ns| time_for(ns, speed))
         };
         Costs {
             ns: PerCpu::new(machine.cpus.len(), of_cpu),

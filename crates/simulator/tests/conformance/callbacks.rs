@@ -298,10 +298,7 @@ fn cost(callback: &str) -> u64 {
 
 /// Runs `workload` under [`EVERYTHING`], whose callbacks take time.
 fn run_with_costs(machine: &Machine, workload: &dyn Workload) -> Ran {
-    let mut callbacks = Callbacks::default();
-    for (index, name) in CALLBACKS.iter().enumerate() {
-        callbacks.set(index, cost(name));
-    }
+    let callbacks = Callbacks(CALLBACKS.map(cost));
     let config = Config {
         machine,
         workload,

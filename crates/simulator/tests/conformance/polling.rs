@@ -29,15 +29,20 @@ fn done(
     tasks: impl Fn(&Times) -> Vec<TaskSpec> + Send + Sync,
 ) -> Vec<(&'static str, u64)> {
     let times = Times::default();
+    ran(machine, || tasks(&times));
+    times.lock().unwrap().clone()
+}
+
+/// Runs the tasks of `tasks`, which share a lock, a condition variable and a word.
+fn ran(machine: &Machine, tasks: impl Fn() -> Vec<TaskSpec> + Send + Sync) -> Ran {
     let workload = Script(|| Start {
-        tasks: tasks(&times),
+        tasks: tasks(),
         mutexes: 1,
         condvars: 1,
         shared: vec![0],
         ..Start::default()
     });
-    run(machine, &workload, &scheduler(FIFO, "FIFO_OPS"));
-    times.lock().unwrap().clone()
+    run(machine, &workload, &scheduler(FIFO, "FIFO_OPS"))
 }
 
 fn poll(ms: u64) -> Op {
@@ -235,19 +240,14 @@ fn tasks_that_queue_for_a_lock_wait_for_its_own_spinlock() {
     // All arrive at once and sleep. The time of each on the spinlock grows with the number of those
     // before it.
     let spent = |waiters: usize| {
-        let workload = Script(|| {
+        let hp = Machine::find("hp-8s-80c").unwrap();
+        let ran = ran(&hp, || {
             let times = Times::default();
             let waiter = |cpu| noting("waiter", cpu, &times, vec![sleep_for(1), hold(1)]);
             let mut tasks = vec![noting("holder", 0, &times, vec![hold(10)])];
             tasks.extend((1..=waiters).map(waiter));
-            Start {
-                tasks,
-                mutexes: 1,
-                ..Start::default()
-            }
+            tasks
         });
-        let hp = Machine::find("hp-8s-80c").unwrap();
-        let ran = run(&hp, &workload, &scheduler(FIFO, "FIFO_OPS"));
         ran.outcome.counters.memory_ns
     };
     let (few, more, most) = (spent(3), spent(6), spent(9));
@@ -306,20 +306,15 @@ fn a_task_that_finds_an_rwsem_taken_tries_again_before_it_sleeps() {
     // Nine tasks arrive at once, some time before the release, and wait for the rwsem's own
     // spinlock.
     let wakeups = |before: u64| {
-        let workload = Script(|| {
+        let hp = Machine::find("hp-8s-80c").unwrap();
+        let ran = ran(&hp, || {
             let times = Times::default();
             let at = |at, op| vec![Op::SleepUntil { at }, op];
             let waiter = |cpu| noting("waiter", cpu, &times, at(11 * MS - before, hold(1)));
             let mut tasks = vec![noting("holder", 0, &times, at(10 * MS, hold(1)))];
             tasks.extend((10..19).map(waiter));
-            Start {
-                tasks,
-                mutexes: 1,
-                ..Start::default()
-            }
+            tasks
         });
-        let hp = Machine::find("hp-8s-80c").unwrap();
-        let ran = run(&hp, &workload, &scheduler(FIFO, "FIFO_OPS"));
         ran.outcome.counters.wakeups
     };
     // All nine sleep, and are woken in turn, or one finds the rwsem released meanwhile.
