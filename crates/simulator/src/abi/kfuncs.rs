@@ -666,6 +666,7 @@ kfuncs! {
         if !in_node {
             cpu = cpu.or_else(|| masks.pick_idle_cpu(this, &allowed, flags));
         }
+        kernel.claimed(cpu);
         if !idle_only {
             let among = if in_node { span } else { kernel.machine.all_cpus() };
             cpu = cpu.or_else(|| kernel.scx.idle_masks.any_distribute(this, &among, &allowed));
@@ -676,7 +677,7 @@ kfuncs! {
     fn test_and_clear_cpu_idle(kernel, cpu: i32) -> bool {
         tracks_idle(kernel)
             && kernel.cpu_valid(cpu, "in scx_bpf_test_and_clear_cpu_idle()")
-            && kernel.scx.idle_masks.claim(cpu as usize)
+            && kernel.claim_idle(cpu as usize)
     }
 
     fn pick_cpu(kernel, allowed: CpuMask, flags: u64, idle_only: bool) -> i32 {
@@ -694,8 +695,10 @@ kfuncs! {
         let mut cpu = None;
         if tracked {
             cpu = masks.pick_idle_cpu(this, &allowed, flags);
+            kernel.claimed(cpu);
         }
         if !idle_only {
+            let masks = &mut kernel.scx.idle_masks;
             cpu = cpu.or_else(|| masks.any_distribute(this, &all, &allowed));
         }
         cpu.map_or(-abi::EBUSY, |cpu| cpu as i32)

@@ -58,9 +58,12 @@ impl Kernel<'_> {
         let masks = &mut self.scx.idle_masks;
         if is_7_3 {
             let found = masks.select_cpu(&waker, &allowed, prev, wake_flags, 0);
+            self.claimed(found);
             return (found.unwrap_or(prev), found.is_some());
         }
-        masks.select_cpu_dfl(&waker, &allowed, prev, wake_flags)
+        let (cpu, is_idle) = masks.select_cpu_dfl(&waker, &allowed, prev, wake_flags);
+        self.claimed(is_idle.then_some(cpu));
+        (cpu, is_idle)
     }
 
     /// `scx_bpf_select_cpu_and()`: an idle CPU of `among` that the task may run on.
@@ -84,7 +87,9 @@ impl Kernel<'_> {
             return None;
         }
         let masks = &mut self.scx.idle_masks;
-        masks.select_cpu(&waker, &allowed, prev, wake_flags, flags)
+        let found = masks.select_cpu(&waker, &allowed, prev, wake_flags, flags);
+        self.claimed(found);
+        found
     }
 
     /// `enqueue_task_scx()`.

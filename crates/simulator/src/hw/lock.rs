@@ -31,6 +31,11 @@ impl Lock {
         }
     }
 
+    /// The last holder whose hold was over when it was last taken.
+    pub fn holder(&self) -> usize {
+        self.holder.into()
+    }
+
     /// Forgets holds that are over at `now`.
     #[inline]
     pub fn forget(&mut self, now: u64) {

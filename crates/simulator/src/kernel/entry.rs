@@ -11,7 +11,6 @@ use crate::hw::memory::{Code, Memory};
 use crate::kernel::Kernel;
 use crate::kernel::task::{Section, TaskPtr};
 use crate::run::MAX_INSTANT_EVENTS;
-use crate::scx::dsq::OnDsq;
 use machine::{time_for, work_in};
 
 impl Kernel<'_> {
@@ -314,19 +313,6 @@ impl Kernel<'_> {
         });
     }
 
-    /// The running code takes the lock of `dsq`, a queue of the scheduler.
-    #[inline]
-    pub fn lock_dsq(&mut self, dsq: OnDsq) {
-        spend(
-            &mut self.bpf,
-            &mut self.hw.memory,
-            |memory, code| match dsq.is_user() {
-                true => memory.lock(&mut self.scx.dsqs.get_mut(dsq).lock, code),
-                false => 0,
-            },
-        );
-    }
-
     /// The running task takes a spinlock, and does its work under it now.
     pub fn take_spinlock(&mut self, section: Section) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
@@ -410,7 +396,11 @@ impl Kernel<'_> {
 
 /// Adds the cost of shared memory to the running code's time, ns, on a machine that describes it.
 #[inline]
-fn spend(bpf: &mut Bpf, memory: &mut Option<Memory>, cost: impl FnOnce(&mut Memory, Code) -> u64) {
+pub fn spend(
+    bpf: &mut Bpf,
+    memory: &mut Option<Memory>,
+    cost: impl FnOnce(&mut Memory, Code) -> u64,
+) {
     if let Some(memory) = memory {
         let table = bpf.table_mut();
         let code = Code {

@@ -221,7 +221,7 @@ impl Kernel<'_> {
             self.idles(cpu, true);
         }
         if self.cpus[cpu].knows_idle {
-            return self.scx.idle_masks.update(cpu, true);
+            return self.set_idle_mask(cpu, true);
         }
         self.cpus[cpu].knows_idle = true;
         self.update_idle(cpu, true);

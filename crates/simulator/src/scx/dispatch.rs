@@ -14,7 +14,6 @@ impl Kernel<'_> {
         let vtime_order = flags & abi::ENQ_DSQ_PRIQ != 0;
         task.ops_state.set(OpsState::None);
         task.dsq.set(on);
-        self.lock_dsq(on);
         if vtime_order && !on.is_user() {
             self.scheduler_error("cannot use vtime ordering for built-in DSQs");
         }
@@ -22,6 +21,7 @@ impl Kernel<'_> {
             true => Order::Vtime,
             false => Order::Fifo,
         };
+        self.lock_to_insert(on, order);
         if !self.scx.dsqs.get(on).accepts(order) {
             self.orders_mixed(on, order);
         }
@@ -107,12 +107,10 @@ impl Kernel<'_> {
 
     fn remove_from(&mut self, on: OnDsq, task: TaskPtr) {
         task.dsq.set(OnDsq::NONE);
-        self.lock_dsq(on);
-        let dsq = self.scx.dsqs.get_mut(on);
-        let index = dsq
-            .position(task)
-            .expect("a task is on the queue that it says it is on");
-        dsq.remove_at(index);
+        let position = self.scx.dsqs.get(on).position(task);
+        let index = position.expect("a task is on the queue that it says it is on");
+        self.lock_to_remove(on, index);
+        self.scx.dsqs.get_mut(on).remove_at(index);
         if let Some(cpu) = on.cpu() {
             self.rq(cpu).scx.local_dsq.nr -= 1;
             self.scx.rqs[cpu].nr_immed -= u32::from(task.immed.get());
@@ -254,24 +252,21 @@ impl Kernel<'_> {
     /// `consume_dispatch_q()`: moves the first task of `on` that may run on `cpu` to its local queue.
     #[inline]
     pub fn consume(&mut self, cpu: usize, on: OnDsq, flags: u64) -> bool {
-        self.lock_dsq(on);
         let allowed = |task: TaskPtr| task.cpu() == cpu || task.abi.is_allowed(cpu);
-        let dsq = self.scx.dsqs.get_mut(on);
-        let task = match dsq.first() {
-            Some(first) if allowed(first) => {
-                dsq.remove_at(0);
-                first
-            }
+        let dsq = self.scx.dsqs.get(on);
+        let found = match dsq.first() {
+            Some(first) if allowed(first) => Some((0, first)),
             _ => {
                 let mut tasks = dsq.iter().map(|queued| queued.task).enumerate();
-                let Some((index, task)) = tasks.find(|&(_, task)| allowed(task)) else {
-                    return false;
-                };
-                drop(tasks);
-                dsq.remove_at(index);
-                task
+                tasks.find(|&(_, task)| allowed(task))
             }
         };
+        let Some((index, task)) = found else {
+            self.find_nothing(on);
+            return false;
+        };
+        self.lock_to_remove(on, index);
+        self.scx.dsqs.get_mut(on).remove_at(index);
         if task.cpu() != cpu {
             self.migrate(task, cpu);
         }

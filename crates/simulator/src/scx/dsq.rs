@@ -3,7 +3,7 @@
 use crate::abi::layout as abi;
 use crate::hw::lock::Lock;
 use crate::kernel::task::TaskPtr;
-use machine::MAX_CPUS;
+use machine::{CpuMask, MAX_CPUS};
 use std::collections::{HashMap, VecDeque};
 
 /// A queued task.
@@ -34,6 +34,8 @@ pub struct Dsq {
     sequence: u64,
     /// Its lock, on a machine with costs of locks.
     pub lock: Lock,
+    /// The CPUs that have read its line since it was last changed, on such a machine.
+    pub readers: CpuMask,
     /// Current iterations; the innermost is last.
     cursors: Vec<Cursor>,
 }
@@ -57,6 +59,7 @@ impl Dsq {
             order: Order::Fifo,
             sequence: 0,
             lock: Lock::default(),
+            readers: CpuMask::EMPTY,
             cursors: Vec::new(),
         }
     }

@@ -430,7 +430,7 @@ impl Kernel<'_> {
             let number = self.cpu_for_c(cpu);
             call_op!(self, kf::REST, update_idle, number, idle);
         }
-        self.scx.idle_masks.update(cpu, idle);
+        self.set_idle_mask(cpu, idle);
     }
 
     /// `reweight_task_scx()`.

@@ -4,6 +4,7 @@
 pub mod call;
 pub mod callbacks;
 pub mod cids;
+pub mod contention;
 pub mod dispatch;
 pub mod dsq;
 pub mod exit;
@@ -20,6 +21,7 @@ use crate::abi::layout::{EventStats, Ops};
 use crate::per_cpu::PerCpu;
 use call::Context;
 use cids::Cids;
+use contention::IdleLines;
 use dsq::Dsqs;
 use exit::Exit;
 use idle_masks::IdleMasks;
@@ -34,6 +36,8 @@ pub struct Scx {
     pub ops: Ops,
     /// The simulated release of Linux.
     pub release: native::Kernel,
+    /// The scheduler is a policy that stands for the kernel's fair class.
+    pub is_fair_class: bool,
     /// Its tasks have a deadline server: fair tasks in both kernels, those of sched_ext in Linux 7.3.
     pub is_served: bool,
     /// The context of the current op.
@@ -47,6 +51,7 @@ pub struct Scx {
     pub verdicts: Verdicts,
     pub kicks: Kicks,
     pub idle_masks: IdleMasks,
+    pub idle_lines: IdleLines,
     pub watchdog: Watchdog,
     /// Per runqueue.
     pub rqs: PerCpu<RqFlags>,
@@ -80,6 +85,7 @@ impl Scx {
         let nr_cpus = machine.cpus.len();
         Scx {
             release,
+            is_fair_class,
             is_served: is_fair_class || release >= native::Kernel::V7_3,
             context: Context {
                 mask: 0,
@@ -95,6 +101,7 @@ impl Scx {
             dsqs: Dsqs::new(nr_cpus),
             verdicts: Verdicts::new(&ops),
             kicks: Kicks::default(),
+            idle_lines: IdleLines::new(machine, &ops),
             idle_masks: IdleMasks::new(machine, machine.all_cpus(), &ops, release),
             watchdog: Watchdog::new(&ops),
             rqs: PerCpu::new(nr_cpus, |_| RqFlags::default()),
@@ -112,6 +119,7 @@ impl Scx {
         let possible = self.idle_masks.possible();
         self.verdicts = Verdicts::new(&ops);
         self.idle_masks = IdleMasks::new(machine, possible, &ops, self.release);
+        self.idle_lines = IdleLines::new(machine, &ops);
         self.watchdog = Watchdog::new(&ops);
         self.ops = ops;
     }

@@ -7,6 +7,7 @@ mod bpf;
 mod callbacks;
 mod case;
 mod check;
+mod contention;
 mod cpus;
 mod deadline;
 mod dispatch;
