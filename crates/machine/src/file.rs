@@ -35,6 +35,8 @@ struct MachineFile {
     idle_governor: IdleGovernor,
     /// Default: true.
     irq_time_accounting: Option<bool>,
+    /// Default: none, each CPU is one of its own.
+    host_cpus: Option<Spanned<u32>>,
     /// CPUs that have a number but do not exist or are off.
     offline: Option<Spanned<String>>,
     core: BTreeMap<Spanned<String>, CoreFile>,

@@ -40,6 +40,8 @@ pub struct Machine {
     /// Whether the time of interrupts counts as that of the task that they interrupt, as in a kernel
     /// without CONFIG_IRQ_TIME_ACCOUNTING.
     pub irq_time_in_tasks: bool,
+    /// The CPUs of a host that execute these in turn, if that is a virtual machine with more CPUs than those.
+    pub host_cpus: Option<u32>,
     /// The CPUs, in CPU-number order; at least one, at most [`MAX_CPUS`].
     pub cpus: Vec<Cpu>,
     /// The offline CPUs of `cpus`, which are in no level and run nothing.

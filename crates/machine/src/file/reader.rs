@@ -1,8 +1,8 @@
 //! The file being read, and its messages.
 
 use super::{DEFAULT_HZ, MachineFile};
-use crate::Machine;
 use crate::input::BadInput;
+use crate::{MAX_CPUS, Machine};
 use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
@@ -76,6 +76,8 @@ impl<'a> Reader<'a> {
             Some(hz) => self.within(hz, "hz", HZ),
             None => DEFAULT_HZ,
         };
+        let host_cpus = machine.host_cpus.as_ref();
+        let host_cpus = host_cpus.map(|cpus| self.within(cpus, "host_cpus", 1..=MAX_CPUS as u32));
         let cores = self.keep(self.core_types(&machine.core));
         let numa = self.keep(self.distances(&machine));
         let Some(((core_types, capacities), mut numa)) = cores.zip(numa) else {
@@ -108,6 +110,7 @@ impl<'a> Reader<'a> {
             description: machine.description,
             hz,
             idle_governor: machine.idle_governor,
+            host_cpus,
             irq_time_in_tasks: machine.irq_time_accounting == Some(false),
             cpus: topology.cpus,
             offline: topology.offline,
@@ -268,6 +271,7 @@ cpus = "2-4"
             ("hz = 100", "hz = 0", "expected 10 to 10000"),
             ("hz = 100", "hz = \"100\"", "expected u32"),
             ("hz = 100", "ghz = 100", "ghz"),
+            ("hz = 100", "host_cpus = 0", "expected 1 to"),
             ("capacity = 1441", "capacity = 0", "expected 1 to 65536"),
             ("capacity = 1441", "capacity = -5", "expected u32"),
             ("time = 33.5", "time = 0.0", "expected a number above 0"),

@@ -1,7 +1,8 @@
-//! Hardware threads: the speed of each, by its frequency and the number of busy siblings.
+//! Hardware threads: the speed of each, by its frequency and the number of busy siblings; and virtual CPUs, which
+//! take turns on the CPUs of a host.
 
 use crate::abi::layout::CPUPERF_ONE;
-use machine::Machine;
+use machine::{Machine, time_for};
 
 /// The ratio 1 in fixed point.
 pub const FULL: u32 = 1 << 20;
@@ -11,6 +12,10 @@ pub struct Cores {
     threads: Vec<Thread>,
     /// By core type: kHz of each OPP, from the slowest, and its frequency, of [`FULL`] for the highest.
     opps: Vec<Vec<(u32, u32)>>,
+    /// The number of CPUs of the host, if these are virtual ones.
+    host: Option<u32>,
+    /// The part of a host's CPU that each busy CPU has, of [`FULL`].
+    share: u32,
 }
 
 struct Thread {
@@ -54,6 +59,8 @@ impl Cores {
         Cores {
             threads: (0..machine.cpus.len()).map(thread).collect(),
             opps: machine.core_types.iter().map(opps).collect(),
+            host: machine.host_cpus,
+            share: FULL,
         }
     }
 
@@ -85,7 +92,38 @@ impl Cores {
     /// siblings.
     pub fn speed(&self, cpu: usize, busy: usize) -> u32 {
         let full = u64::from(self.threads[cpu].speeds[busy]);
-        ((full * u64::from(self.frequency(cpu))) >> 20).max(1) as u32
+        ((full * u64::from(self.kernel_speed(cpu))) >> 20).max(1) as u32
+    }
+
+    /// The speed of kernel code on `cpu`, of [`FULL`] for that at its highest frequency.
+    pub fn kernel_speed(&self, cpu: usize) -> u32 {
+        let frequency = self.frequency(cpu);
+        match self.share {
+            FULL => frequency,
+            share => ((u64::from(frequency) * u64::from(share)) >> 20).max(1) as u32,
+        }
+    }
+
+    /// Do the CPUs take turns on those of a host?
+    #[inline]
+    pub fn are_virtual(&self) -> bool {
+        self.host.is_some()
+    }
+
+    /// This number of CPUs is busy. Returns whether that changes their speeds.
+    pub fn set_busy(&mut self, busy: usize) -> bool {
+        let (host, busy) = (self.host.unwrap_or(u32::MAX), busy as u32);
+        let share = match busy > host {
+            true => (u64::from(FULL) * u64::from(host) / u64::from(busy)) as u32,
+            false => FULL,
+        };
+        share != std::mem::replace(&mut self.share, share)
+    }
+
+    /// The duration of `ns` of a CPU of the host on a busy CPU, ns.
+    #[inline]
+    pub fn shared(&self, ns: u64) -> u64 {
+        time_for(ns, self.share)
     }
 
     /// The cpufreq policy of `cpu` is at `opp` from now on.
@@ -130,6 +168,21 @@ mod tests {
         assert_eq!(cores.opp(0), 0);
         cores.set_cap(0, 1_200_000);
         assert_eq!((cores.opp(0), cores.opp(1)), (3, 4));
+    }
+
+    #[test]
+    fn virtual_cpus_take_turns() {
+        let mut machine = Machine::find("smp-8").unwrap();
+        let alone = Cores::new(&machine).speed(0, 0);
+        machine.host_cpus = Some(2);
+        let mut cores = Cores::new(&machine);
+        assert!(!cores.set_busy(2));
+        assert_eq!((cores.speed(0, 0), cores.shared(300)), (alone, 300));
+        assert!(cores.set_busy(3) && !cores.set_busy(3));
+        assert_eq!(cores.speed(0, 0), (u64::from(alone) * u64::from(FULL * 2 / 3) >> 20) as u32);
+        assert_eq!(cores.shared(300), 451);
+        assert!(cores.set_busy(1));
+        assert_eq!(cores.speed(0, 0), alone);
     }
 
     #[test]

@@ -32,10 +32,10 @@ pub struct Cpu {
     /// opposite.
     pub knows_idle: bool,
     /// Its current speed by the hardware ([`crate::hw::cores`]): work per nanosecond, in 1/2^20 of
-    /// the reference, and its frequency, of [`cores::FULL`] for its highest.
+    /// the reference, and that of kernel code, of [`cores::FULL`] at its highest frequency.
     pub speed: u32,
 
-    pub frequency: u32,
+    pub kernel_speed: u32,
     /// Index of its last-level cache.
     pub cache: u32,
     /// The end of its search for a task to run, and of other work of an idle CPU, ns.
@@ -53,7 +53,7 @@ pub struct Cpu {
     pub server: DlServer,
 }
 
-const _: () = assert!(std::mem::offset_of!(Cpu, frequency) == 64);
+const _: () = assert!(std::mem::offset_of!(Cpu, kernel_speed) == 64);
 
 impl Cpu {
     /// Like `busy_ns`, with the time of the current task up to `now`.
@@ -70,7 +70,7 @@ impl Cpu {
             let cache = caches.iter().position(|span| span.contains(cpu));
             Cpu {
                 speed: core_type.speed,
-                frequency: cores::FULL,
+                kernel_speed: cores::FULL,
                 costs: core_type.costs,
                 cache: cache.unwrap_or(0) as u32,
                 curr: None,
@@ -135,9 +135,9 @@ impl Cpu {
     /// The duration of kernel code that takes `ns` at the highest frequency.
     #[inline]
     pub fn kernel_time(&self, ns: u64) -> u64 {
-        match self.frequency {
+        match self.kernel_speed {
             cores::FULL => ns,
-            frequency => time_for(ns, frequency),
+            speed => time_for(ns, speed),
         }
     }
 }

@@ -230,11 +230,25 @@ impl Kernel<'_> {
         self.events.set_done(cpu, done);
     }
 
-    /// `cpu` has become busy or idle: the hardware threads of its core share the core anew.
+    /// `cpu` has become busy or idle: the hardware threads of its core share the core anew, and virtual CPUs
+    /// those of their host.
     #[inline]
     pub fn share_core(&mut self, cpu: usize) {
         if !self.hw.cores.siblings(cpu).is_empty() {
             self.update_speeds(cpu);
+        }
+        if self.hw.cores.are_virtual() {
+            self.share_host();
+        }
+    }
+
+    #[cold]
+    fn share_host(&mut self) {
+        let busy = self.cpus.iter().filter(|cpu| cpu.is_busy()).count();
+        if self.hw.cores.set_busy(busy) {
+            for cpu in 0..self.cpus.len() {
+                self.update_speed(cpu);
+            }
         }
     }
 
@@ -245,17 +259,26 @@ impl Kernel<'_> {
         self.update_speed(cpu);
     }
 
-    /// Computes the speed of `cpu` from its frequency and the number of busy threads of its core.
+    /// Computes the speeds of `cpu` from its frequency, the number of busy threads of its core, and its part of a
+    /// host's CPU.
     fn update_speed(&mut self, id: usize) {
         let siblings = self.hw.cores.siblings(id).iter();
         let busy = siblings.filter(|&&other| self.cpus[other].is_busy());
         let speed = self.hw.cores.speed(id, busy.count());
-        if self.cpus[id].speed == speed {
+        let kernel_speed = self.hw.cores.kernel_speed(id);
+        if (self.cpus[id].speed, self.cpus[id].kernel_speed) == (speed, kernel_speed) {
             return;
         }
         let computes = self.cpus[id].curr.filter(|_| self.cpus[id].armed);
         self.pause(id);
-        self.cpus[id].speed = speed;
+        let cpu = &mut self.cpus[id];
+        cpu.speed = speed;
+        let before = std::mem::replace(&mut cpu.kernel_speed, kernel_speed);
+        if self.hw.cores.are_virtual() {
+            let scaled = |ns: u64| ns * u64::from(before) / u64::from(kernel_speed);
+            cpu.debt = scaled(cpu.debt);
+            cpu.irq_debt = scaled(cpu.irq_debt);
+        }
         if let Some(task) = computes {
             self.resume(id, task);
         }
@@ -263,7 +286,6 @@ impl Kernel<'_> {
 
     /// `cpu` runs at another OPP from now on, if that has changed.
     pub fn opp_changed(&mut self, cpu: usize) {
-        self.cpus[cpu].frequency = self.hw.cores.frequency(cpu);
         self.update_speed(cpu);
         let now = self.now();
         if let Some(meters) = &mut self.hw.meters {

@@ -192,12 +192,14 @@ impl Kernel<'_> {
         if ns == 0 {
             return self.begin_idle(cpu);
         }
+        self.cpus[cpu].idles_at = Some(self.now());
+        self.share_core(cpu);
+        let ns = self.hw.cores.shared(ns);
         let at = self.now() + ns;
         let state = &mut self.cpus[cpu];
         state.busy_ns += ns;
         state.overhead_ns += ns;
         state.idles_at = Some(at);
-        self.share_core(cpu);
         self.events.push(at, What::Idle { cpu: cpu as u32 });
     }
 

@@ -393,6 +393,30 @@ fn all_done_ms(cpus_and_work: [(usize, u64); 2]) -> u64 {
         / MS
 }
 
+/// The CPUs of a guest take turns on those of its host.
+#[test]
+fn virtual_cpus_share_those_of_the_host() {
+    let done_us = |host_cpus, work: [u64; 3]| {
+        let mut machine = machine(3);
+        machine.host_cpus = host_cpus;
+        machine.core_types[0].costs.context_switch_ns = 50_000;
+        let [a, b, c] = work;
+        let workload = tasks(|| {
+            [(0, a), (1, b), (2, c)].map(|(cpu, work)| bound("t", cpu, [run_for(work)]))
+        });
+        let kick = "scx_bpf_kick_cpu(scx_bpf_task_cpu(p), 0);";
+        let ran = run(&machine, &workload, &queueing(kick, "SCX_SLICE_INF"));
+        ran.outcome.simulated_ns / 1000
+    };
+    // The shell's switches come first, then one for each task.
+    let shell = done_us(None, [10, 10, 10]) - 10_050;
+    assert_eq!(done_us(Some(3), [10, 10, 10]), shell + 10_050);
+    assert_eq!(done_us(Some(1), [10, 10, 10]), shell + 3 * 10_050);
+    assert_eq!(done_us(Some(2), [10, 10, 10]), shell + 3 * 10_050 / 2);
+    // All work is done one after another.
+    assert_eq!(done_us(Some(1), [2, 6, 9]), shell + 17_150);
+}
+
 #[test]
 fn threads_of_a_core_share_what_it_can_do() {
     assert_eq!(all_done_ms([(0, 10), (2, 10)]), 10);
