@@ -36,7 +36,9 @@ fn notes(machine: &Machine) -> Vec<String> {
         machine.hz
     )];
     if let Some(cpus) = machine.host_cpus {
-        notes.push(format!("virtual CPUs, which take turns on {cpus} of a host"));
+        notes.push(format!(
+            "virtual CPUs, which take turns on {cpus} of a host"
+        ));
     }
     if machine.irq_time_in_tasks {
         notes.push("the time of interrupts counts for the tasks that they interrupt".to_owned());

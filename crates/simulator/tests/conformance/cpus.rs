@@ -401,9 +401,8 @@ fn virtual_cpus_share_those_of_the_host() {
         machine.host_cpus = host_cpus;
         machine.core_types[0].costs.context_switch_ns = 50_000;
         let [a, b, c] = work;
-        let workload = tasks(|| {
-            [(0, a), (1, b), (2, c)].map(|(cpu, work)| bound("t", cpu, [run_for(work)]))
-        });
+        let workload =
+            tasks(|| [(0, a), (1, b), (2, c)].map(|(cpu, work)| bound("t", cpu, [run_for(work)])));
         let kick = "scx_bpf_kick_cpu(scx_bpf_task_cpu(p), 0);";
         let ran = run(&machine, &workload, &queueing(kick, "SCX_SLICE_INF"));
         ran.outcome.simulated_ns / 1000
