@@ -1,6 +1,7 @@
 //! `scx_equipoise`: loads Equipoise's scheduler into Linux through sched_ext, and keeps it there
 //! until a signal or a request ends it.
 
+mod callbacks;
 mod cli;
 mod control;
 mod cost;
@@ -33,11 +34,12 @@ use std::io::IsTerminal;
 use std::mem::MaybeUninit;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
 const NAME: &str = "scx_equipoise";
+const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 
 fn main() -> ExitCode {
     match run(&Opts::parse()) {
@@ -75,6 +77,20 @@ fn run(opts: &Opts) -> Result<(), Error> {
         return Ok(());
     }
 
+    if let Some(seconds) = opts.costs {
+        let (tell, stop) = mpsc::channel();
+        on_signal(move || {
+            // If the time is up, nothing waits for it.
+            let _ = tell.send(());
+        })?;
+        let time = Duration::from_secs_f64(seconds);
+        print!(
+            "{}",
+            callbacks::measure(Path::new(SCHED_EXT), &host::kernel_release(), time, &stop)?
+        );
+        return Ok(());
+    }
+
     let follows = opts.prefer == Some(Prefer::Auto);
     let mut profile = follows.then(Profile::open).transpose()?;
     let control = Arc::new(Control::new(policy(opts, profile.as_mut())?));
@@ -83,7 +99,7 @@ fn run(opts: &Opts) -> Result<(), Error> {
     let described = opts.machine.as_deref().map(host::describe).transpose()?;
     let kernel = preflight::Kernel {
         release: &host::kernel_release(),
-        sched_ext: Path::new("/sys/kernel/sched_ext"),
+        sched_ext: Path::new(SCHED_EXT),
         btf: Path::new("/sys/kernel/btf/vmlinux"),
     };
     preflight::check(&kernel, rustix::process::geteuid())?;
