@@ -97,7 +97,7 @@ fn callback(function: &str) -> Option<&'static str> {
         .copied()
 }
 
-/// What was added to each callback.
+/// The calls and the time that were added to each callback.
 fn difference(
     before: &BTreeMap<u32, (&'static str, Cost)>,
     after: &BTreeMap<u32, (&'static str, Cost)>,
