@@ -588,10 +588,11 @@ LOADER()
 	if (loader_count(loader_node) > MAX_NUMA_NODES || loader_count(loader_llc) > MAX_LLCS ||
 	    __KERNEL->nr_cpu_ids > MAX_CPUS)
 		return -E2BIG;
-	/* The loader refuses holes in the numbers of CPUs. */
 	for (u32 cpu = 0; cpu < __KERNEL->nr_cpu_ids; cpu++)
-		if (!loader_online(cpu))
+		if (!loader_online(cpu)) {
+			scx_bpf_error("scx_layered expects all CPUs online: CPU %u is offline", cpu);
 			return -EINVAL;
+		}
 	loader_set(nr_nodes, loader_count(loader_node));
 	loader_set(nr_llcs, loader_count(loader_llc));
 	loader_for_each_cpu(cpu)

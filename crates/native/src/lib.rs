@@ -173,7 +173,8 @@ pub fn shared_object(
     include: &[&Path],
 ) -> Result<Vec<u8>, String> {
     let work = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
-    let with = |compiler: &[OsString]| {
+    type Of = fn(&Cache, Call, &Path) -> Result<Vec<u8>, String>;
+    let with = |compiler: &[OsString], of: Of| {
         let files =
             Files::of(&compiler[0], sources, include, work.path()).map_err(|error| error.0)?;
         let call = Call {
@@ -184,14 +185,19 @@ pub fn shared_object(
             finish: limits::finish,
             sources,
         };
-        Cache::of_user().compile(call, work.path())
+        of(&Cache::of_user(), call, work.path())
     };
-    let made = with(&compile::compiler());
-    // Schedulers are written for clang, and a few compile only with it.
-    match (&made, compile::clang()) {
-        (Err(_), Some(clang)) => with(&[clang]).or(made),
-        _ => made,
-    }
+    let first = compile::compiler();
+    // Schedulers are written for clang, and a few compile only with it. The first compiler takes long to refuse one
+    // of many files, so clang's object is looked up before.
+    let Some(clang) = compile::clang().map(|clang| [clang]) else {
+        return with(&first, Cache::compile);
+    };
+    let known = with(&first, Cache::find).or_else(|_| with(&clang, Cache::find));
+    known.or_else(|_| {
+        let made = with(&first, Cache::compile);
+        made.or_else(|message| with(&clang, Cache::compile).map_err(|_| message))
+    })
 }
 
 /// The compiler's output about `source`, `said`, as one message. Functions that the simulated
