@@ -16,7 +16,7 @@ VM_TESTS := capacity hotplug mixed-load affinity fairness record smoke scx-simpl
 KERNELS := 6.16.12 6.17.13 6.18.15 6.19.14 7.0.13 7.2.13 7.3.4
 NEWEST := $(lastword $(KERNELS))
 
-.PHONY: run check test test-python test-package pristine fuzz misbehave soak soak-vm record-decisions matrix mutants bench bench-import vm-kernel test-vm test-kernels bench-vm predict format check-format check-prose lint tools
+.PHONY: run check test test-python test-package pristine fuzz misbehave soak soak-vm record-decisions matrix field mutants bench bench-import vm-kernel test-vm test-kernels bench-vm predict format check-format check-prose lint tools
 
 run:
 	cargo run --locked --release -- reproduce mixed-capacity
@@ -76,6 +76,12 @@ record-decisions:
 # matrix MATRIX="--machine smp-8"` does less.
 matrix:
 	tests/matrix $(MATRIX)
+
+# Compares `eevdf`, `equipoise` and the published schedulers on six machines under eight loads, and writes
+# docs/field.md; `make field FIELD="--machine smp-8 --out FILE"` does less.
+field:
+	tests/fetch-schedulers
+	tests/field $(FIELD)
 
 # Makes small changes of meaning to scheduler/equipoise and reports which tests notice; `make mutants
 # MUTANTS="vtime.h"` does less.

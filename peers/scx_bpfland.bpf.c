@@ -14,6 +14,9 @@ LOADER()
 	loader_set(slice_lag, 40000000);
 	loader_set(throttle_ns, 0);
 	loader_set(primary_all, true);
+	loader_set(local_pcpu, false);
+	loader_set(local_kthreads, false);
+	loader_set(sticky_tasks, false);
 	LOADER_SET_CAPACITIES();
 	bpfland_ops.flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_MIGRATION_DISABLED |
 			    SCX_OPS_ALLOW_QUEUED_WAKEUP | (numa ? SCX_OPS_BUILTIN_IDLE_PER_NODE : 0);

@@ -16,6 +16,7 @@ LOADER()
 	loader_set(busy_threshold, 0);
 	loader_set(overload_thresh_ns, 1000000);
 	loader_set(primary_all, true);
+	loader_set(gpu_enabled, false);
 	loader_set(all_cpus_same_capacity, loader_least_capacity() == loader_most_capacity());
 	loader_for_each_cpu(cpu)
 	{

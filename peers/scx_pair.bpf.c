@@ -7,9 +7,10 @@ LOADER()
 {
 	u32 stride = __KERNEL->nr_cpu_ids / 2;
 
-	/* It needs an even number of CPUs. */
-	if (__KERNEL->nr_cpu_ids % 2)
+	if (__KERNEL->nr_cpu_ids % 2) {
+		scx_bpf_error("scx_pair pairs CPUs: the machine has %u, expected an even number", __KERNEL->nr_cpu_ids);
 		return -EINVAL;
+	}
 	loader_set(pair_batch_dur_ns, SCX_SLICE_DFL);
 	for (u32 cpu = 0; cpu < stride; cpu++) {
 		loader_set(pair_cpu[cpu], cpu + stride);

@@ -1,12 +1,47 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The loader's part of scx_qmap of Linux 7.3 with default options (tools/sched_ext/scx_qmap.c). */
+/*
+ * The loader's part of scx_qmap of Linux 7.3 with default options (tools/sched_ext/scx_qmap.c). The scheduler learns
+ * of an idle CPU when that becomes idle once more. In Linux kernel threads wake on each CPU within about a second of
+ * the scheduler's start; the simulated kernel has none, so the CPUs that are idle at the start are set here.
+ */
 #include <scx_qmap.bpf.c>
 #include <equipoise/loader.h>
 
+struct loader_start {
+	struct bpf_timer timer;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct loader_start);
+} loader_start SEC(".maps");
+
+/* Runs after ops.init(), which clears the mask. */
+static int loader_starts(void *map, u32 *key, struct loader_start *start)
+{
+	(void)map, (void)key, (void)start;
+	bpf_rcu_read_lock();
+	loader_for_each_cpu(cpu)
+	{
+		struct task_struct *running = scx_bpf_cid_curr(__KERNEL->cpu_to_cid[cpu]);
+
+		if (running && !running->pid)
+			cmask_set(__KERNEL->cpu_to_cid[cpu], &qa.idle_cids.mask);
+	}
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
 LOADER()
 {
+	u32 first = 0;
+	struct loader_start *start = bpf_map_lookup_elem(&loader_start, &first);
+
 	loader_set(slice_ns, SCX_SLICE_DFL);
 	loader_set(max_tasks, 16384);
 	loader_set(round_robin_ns, 200000000);
-	return 0;
+	bpf_timer_init(&start->timer, &loader_start, CLOCK_MONOTONIC);
+	bpf_timer_set_callback(&start->timer, loader_starts);
+	return bpf_timer_start(&start->timer, 0, 0);
 }

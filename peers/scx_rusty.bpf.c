@@ -79,6 +79,7 @@ LOADER()
 	slice_ns = SCX_SLICE_DFL;
 	loader_set(nr_nodes, loader_count(loader_node));
 	loader_set(nr_doms, nr_domains);
+	loader_set(nr_cpu_ids, __KERNEL->nr_cpu_ids);
 	for (u32 cpu = 0; cpu < MAX_CPUS; cpu++)
 		loader_set(cpu_dom_id_map[cpu], (u32)-1);
 	loader_for_each_cpu(cpu)

@@ -316,8 +316,8 @@ pub struct Compare {
     /// Compare all policies that come with Equipoise, including the published designs
     #[arg(long, conflicts_with = "policies")]
     pub all_policies: bool,
-    /// A sched_ext scheduler in C to compile with $CC and run alongside the policies; separate
-    /// several files of one scheduler with commas
+    /// A sched_ext scheduler in C to compile with $CC and run alongside the policies, or the name of
+    /// a published one, such as scx_lavd; separate several files of one scheduler with commas
     #[arg(long = "scheduler", value_name = "FILE.bpf.c[,FILE...]", value_parser = files)]
     pub schedulers: Vec<Files>,
     /// A folder with headers for the schedulers in C

@@ -37,6 +37,10 @@ const PARTS: &[(&str, &str)] = &[
     ),
     ("scx_forge.bpf.c", include_str!("../peers/scx_forge.bpf.c")),
     ("scx_lavd.bpf.c", include_str!("../peers/scx_lavd.bpf.c")),
+    (
+        "scx_layered.bpf.c",
+        include_str!("../peers/scx_layered.bpf.c"),
+    ),
     ("scx_chaos.bpf.c", include_str!("../peers/scx_chaos.bpf.c")),
     (
         "scx_pandemonium.bpf.c",

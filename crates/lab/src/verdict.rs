@@ -145,6 +145,13 @@ impl GoalVerdict {
         by(shares, one, other) || !by(shares, other, one) && by(Criterion::Costs, one, other)
     }
 
+    /// Is any scheduler better than another?
+    pub fn tells_apart(&self) -> bool {
+        let all = 0..self.standings.len();
+        all.clone()
+            .any(|one| all.clone().any(|other| self.is_better(one, other)))
+    }
+
     /// Those of [`GoalVerdict::best`] that are also better than the baseline `usual`, unless that
     /// is one of them: a scheduler with large variation may differ significantly from neither the
     /// best nor `usual`.
@@ -417,6 +424,9 @@ mod tests {
         assert_eq!(throughput.best, [1, 2]);
         assert_eq!(throughput.winners(0), [1]);
         assert_eq!(throughput.winners(2), [1, 2]);
+        assert!(throughput.tells_apart());
+        let alike: [&[f64]; 2] = [&[10.0, 10.1, 10.0], &[10.1, 10.0, 10.0]];
+        assert!(!Verdict::new(&[finding(&time, &alike)]).goals[0].tells_apart());
     }
 
     #[test]

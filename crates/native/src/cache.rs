@@ -38,12 +38,24 @@ impl Cache {
         }
     }
 
+    /// The entry of the object that `call` produces, if there can be one.
+    fn entry(&self, call: Call, work: &Path) -> Result<Option<PathBuf>, String> {
+        let key = key(call, &work.join("source.i"))?;
+        let entry = self.folder.as_ref().zip(key);
+        Ok(entry.map(|(folder, key)| folder.join(key)))
+    }
+
+    /// The shared object that `call` produced before, if the cache has it. The error says why not.
+    pub fn find(&self, call: Call, work: &Path) -> Result<Vec<u8>, String> {
+        let entry = self.entry(call, work)?;
+        let object = entry.as_deref().and_then(read);
+        object.ok_or_else(|| "not in the cache".to_owned())
+    }
+
     /// The shared object that `call` produces, from the cache if possible. Intermediate files stay
     /// in the folder `work`. The error is the compiler's message.
     pub fn compile(&self, call: Call, work: &Path) -> Result<Vec<u8>, String> {
-        let key = key(call, &work.join("source.i"))?;
-        let entry = self.folder.as_ref().zip(key);
-        let entry = entry.map(|(folder, key)| folder.join(key));
+        let entry = self.entry(call, work)?;
         if let Some(object) = entry.as_deref().and_then(read) {
             return Ok(object);
         }

@@ -9,6 +9,8 @@ mod debug_info;
 mod kernels;
 mod limits;
 mod loading;
+mod messages;
+mod missing;
 mod object;
 mod ops;
 mod schedulers;
@@ -24,7 +26,6 @@ pub use system_calls::has_seccomp;
 use cache::Cache;
 use compile::Call;
 use confine::Files;
-use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -132,7 +133,7 @@ impl Object {
         let folders = [&[include.path()], others].concat();
         let flags = [compile::FLAGS, compile::FOREIGN_FLAGS].concat();
         let built = shared_object(sources, &flags, &folders)
-            .map_err(|said| Error(explain(&name.to_string(), &said)))?;
+            .map_err(|said| Error(messages::explain(&name.to_string(), &said)))?;
         let object = Object::parse(&name.to_string(), built)?;
         ops::check(&name.to_string(), &object)?;
         Ok(object)
@@ -173,7 +174,8 @@ pub fn shared_object(
     include: &[&Path],
 ) -> Result<Vec<u8>, String> {
     let work = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
-    let with = |compiler: &[OsString]| {
+    type Of = fn(&Cache, Call, &Path) -> Result<Vec<u8>, String>;
+    let with = |compiler: &[OsString], of: Of| {
         let files =
             Files::of(&compiler[0], sources, include, work.path()).map_err(|error| error.0)?;
         let call = Call {
@@ -184,118 +186,19 @@ pub fn shared_object(
             finish: limits::finish,
             sources,
         };
-        Cache::of_user().compile(call, work.path())
+        of(&Cache::of_user(), call, work.path())
     };
-    let made = with(&compile::compiler());
-    // Schedulers are written for clang, and a few compile only with it.
-    match (&made, compile::clang()) {
-        (Err(_), Some(clang)) => with(&[clang]).or(made),
-        _ => made,
-    }
-}
-
-/// The compiler's output about `source`, `said`, as one message. Functions that the simulated
-/// kernel lacks come first, by name and line, in whatever form the compiler or the linker reported
-/// them.
-fn explain(source: &str, said: &str) -> String {
-    let said = &*printable(said);
-    let mut told = HashSet::new();
-    let lacking = said.lines().filter_map(lacking_function);
-    // One message for each function, with its first call.
-    let lacking = lacking.filter(|(name, _)| told.insert(*name));
-    let mut unsupported: Vec<String> = lacking.map(|(_, message)| message).collect();
-    unsupported.extend(said.lines().filter_map(missing_function));
-    unsupported.dedup();
-    if !unsupported.is_empty() {
-        return unsupported.join("\n");
-    }
-    if let Some(limit) = limits::reached(said) {
-        return format!("{source}: {limit}");
-    }
-    if let Some(name) = said.lines().find_map(defined_twice) {
-        return format!(
-            "{source}: `{name}` is in more than one of the files; expected those of one scheduler"
-        );
-    }
-    if TOO_FAR.iter().any(|what| said.contains(what)) {
-        return object::too_much_memory(source).0;
-    }
-    // The compiler only reports that the linker failed; the cause is in the linker's own lines.
-    let failed =
-        |line: &str| line.starts_with("collect2:") || line.contains("linker command failed");
-    let linker = said
-        .lines()
-        .filter_map(|line| Some(line.split_once("ld: ")?.1));
-    let compiler = said
-        .lines()
-        .filter(|line| line.contains("error:") && !failed(line));
-    let errors: Vec<String> = compiler
-        .chain(linker)
-        .take(5)
-        .map(|line| match line.contains(".c:") || line.contains(".h:") {
-            true => line.to_owned(),
-            false => format!("{source}: {line}"),
-        })
-        .collect();
-    if errors.is_empty() {
-        format!("{source}: {}", said.trim())
-    } else {
-        errors.join("\n")
-    }
-}
-
-/// Linkers print these if an instruction cannot reach a variable, because other variables in
-/// between take gigabytes.
-const TOO_FAR: [&str; 3] = [
-    "failed to convert GOTPCREL relocation",
-    "relocation truncated to fit",
-    "out of range: ",
-];
-
-/// Recognises the compiler's message about a call of a function that the kernel lacks ([`Kernel::header`]).
-fn lacking_function(line: &str) -> Option<(&'static str, String)> {
-    let (_, name) = line.split_once(kernels::MARK)?;
-    let name = name
-        .trim_start()
-        .split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    let feature = kernels::find(name.into_iter().next()?)?;
-    let (file, number) = place(line)?;
-    let message = format!("{file}:{number}: {}", feature.missing());
-    Some((feature.name, message))
-}
-
-/// The file and the line at the beginning of a compiler's message.
-fn place(line: &str) -> Option<(&str, usize)> {
-    let parts: Vec<&str> = line.split(':').map(str::trim).collect();
-    parts
-        .windows(2)
-        .find_map(|pair| Some((pair[0], pair[1].parse::<usize>().ok()?)))
-}
-
-/// Recognises `FILE:LINE[:COLUMN]: ... implicit declaration of function 'NAME'` and the linker's
-/// `FILE:LINE: undefined reference to 'NAME'`.
-fn missing_function(line: &str) -> Option<String> {
-    let declared = [
-        "implicit declaration of function",
-        "call to undeclared function",
-    ];
-    let known = declared.iter().any(|what| line.contains(what));
-    if !known && !line.contains("undefined reference to") {
-        return None;
-    }
-    let name = line.split(['\'', '`', '\u{2018}', '\u{2019}']).nth(1)?;
-    let (file, number) = place(line)?;
-    Some(format!(
-        "{file}:{number}: {name}() is not a function that the simulated kernel supports"
-    ))
-}
-
-/// Recognises the linker's "multiple definition of `NAME'" and "duplicate symbol: NAME".
-fn defined_twice(line: &str) -> Option<&str> {
-    match line.split_once("multiple definition of ") {
-        Some((_, name)) => name.split(['`', '\'', '"']).nth(1),
-        None => Some(line.split_once("duplicate symbol: ")?.1.trim()),
-    }
+    let first = compile::compiler();
+    // Schedulers are written for clang, and a few compile only with it. The first compiler takes long to refuse one
+    // of many files, so clang's object is looked up before.
+    let Some(clang) = compile::clang().map(|clang| [clang]) else {
+        return with(&first, Cache::compile);
+    };
+    let known = with(&first, Cache::find).or_else(|_| with(&clang, Cache::find));
+    known.or_else(|_| {
+        let made = with(&first, Cache::compile);
+        made.or_else(|message| with(&clang, Cache::compile).map_err(|_| message))
+    })
 }
 
 #[cfg(test)]

@@ -9,8 +9,11 @@ const MOST_NAMES: usize = 3;
 /// The maximum number of measures that a line names in which the best is worse.
 const MOST_PRICES: usize = 2;
 
+/// The line for a comparison without any significant difference.
+const SAME: &str = "This comparison cannot tell the policies apart; a load that keeps more CPUs busy, or switches more often, may.";
+
 /// A line for each goal, or only for `goal`, and a line that names the scheduler that is best for
-/// every goal.
+/// every goal, or says that the comparison tells none apart.
 pub(crate) fn verdict(findings: &Findings<'_>, goal: Option<Goal>) -> Vec<String> {
     let comparison = findings.comparison;
     let words = Words {
@@ -30,13 +33,11 @@ pub(crate) fn verdict(findings: &Findings<'_>, goal: Option<Goal>) -> Vec<String
         return vec![say.to_owned()];
     }
     let wanted = |verdict: &&GoalVerdict| goal.is_none_or(|goal| verdict.goal == goal);
-    let mut lines: Vec<String> = words
-        .verdict
-        .goals
-        .iter()
-        .filter(wanted)
-        .map(|verdict| words.line(verdict))
-        .collect();
+    let goals: Vec<&GoalVerdict> = words.verdict.goals.iter().filter(wanted).collect();
+    let mut lines: Vec<String> = goals.iter().map(|verdict| words.line(verdict)).collect();
+    if !goals.is_empty() && !goals.iter().any(|verdict| verdict.tells_apart()) {
+        lines.push(SAME.to_owned());
+    }
     match goal {
         Some(goal) if lines.is_empty() => {
             lines.push(format!(

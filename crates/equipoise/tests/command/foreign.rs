@@ -58,6 +58,48 @@ SCX_OPS_DEFINE(faulty_ops, .enqueue = (void *)faulty_enqueue, .name = "faulty");
 pub const LINE: &str = "faulty.bpf.c:6";
 
 #[test]
+fn what_a_scheduler_lacks_is_named_with_what_to_add() {
+    for (globals, body, told) in [
+        (
+            "",
+            "bpf_strstr(p->comm, \"make\");",
+            "bpf_strstr() is a kfunc of Linux that the simulated kernel does not support",
+        ),
+        (
+            "",
+            "scx_atq_insert(0, 0);",
+            "scx_atq_insert() is a function of scx's library; include <lib/atq.h>, with its folder as `--include DIR`, \
+             and add its lib/atq.bpf.c to the scheduler's files",
+        ),
+        (
+            "int scx_atq_nr_queued(void *atq);",
+            "sink = scx_atq_nr_queued(0);",
+            "scx_atq_nr_queued() is a function of scx's library; add its lib/atq.bpf.c to the scheduler's files",
+        ),
+        (
+            "",
+            "FOR_EACH_LAYER(0);",
+            "FOR_EACH_LAYER() is a macro that no header defines; add the folder of its header as `--include DIR`",
+        ),
+        (
+            "",
+            "sink = MAX_LAYERS;",
+            "; if a header defines it, add its folder as `--include DIR`",
+        ),
+    ] {
+        let told = match told.starts_with(';') {
+            true => told.to_owned(),
+            false => format!("{LINE}: {told}"),
+        };
+        Scheduler::new(globals, body).fails(2, &[&told]);
+    }
+    Scheduler::new("#include <lib/atq.h>", "").fails(
+        2,
+        &["faulty.bpf.c:4: no header <lib/atq.h>; add the folder of scx's headers (bpf_h of its crate scx_cargo)"],
+    );
+}
+
+#[test]
 fn a_division_has_the_result_that_bpf_gives_it() {
     let source = fifo_with(
         r#"

@@ -13,33 +13,75 @@ fn peers() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Does `scheduler` run `workload` on `machine`? `None` if its sources are missing.
-fn runs(scheduler: &str, machine: &str, workload: &str) -> Option<Result<(), String>> {
-    let args = ["compare", "--machine", machine, "--workload", workload];
-    let output = run(&[&args[..], &["--runs", "1", "--scheduler", scheduler]].concat());
-    let stderr = text(&output.stderr);
-    if stderr.contains("tests/fetch-schedulers fetches") {
-        eprintln!("skipped: no sources of {scheduler}; run tests/fetch-schedulers");
-        return None;
+/// Loads that keep few or all CPUs busy, or switch all the time; shorter than their defaults.
+const LOADS: [&str; 3] = [
+    "mixed:duration=2s",
+    "hackbench:groups=1,loops=10",
+    "kbuild:jobs=8,objects=10",
+];
+
+/// Does `scheduler` run each of [`LOADS`] on each of `machines`? A test without sources is skipped.
+fn runs(scheduler: &str, machines: &[&str]) {
+    assert!(peers().contains_key(scheduler), "{scheduler}");
+    for machine in machines {
+        for load in LOADS {
+            let args = ["compare", "--machine", machine, "--workload", load];
+            let output = run(&[&args[..], &["--runs", "1", "--scheduler", scheduler]].concat());
+            let stderr = text(&output.stderr);
+            if stderr.contains("tests/fetch-schedulers fetches") {
+                eprintln!("skipped: no sources of {scheduler}; run tests/fetch-schedulers");
+                return;
+            }
+            assert!(
+                output.status.success(),
+                "{scheduler} on {machine}, {load}: {stderr}"
+            );
+        }
     }
-    Some(match output.status.success() {
-        true => Ok(()),
-        false => Err(format!("{scheduler} on {machine}, {workload}: {stderr}")),
-    })
+}
+
+/// One CPU per core and two, one cache and many, heterogeneous CPUs, two nodes.
+const MACHINES: [&str; 4] = ["tc2", "smp-8", "alder-lake", "epyc-2s"];
+
+/// A test for each published scheduler.
+macro_rules! published {
+    ($($scheduler:ident),* $(,)?) => {
+        $(
+            #[test]
+            fn $scheduler() {
+                let scheduler = stringify!($scheduler);
+                // scx_pair refuses the five CPUs of tc2.
+                runs(scheduler, &MACHINES[usize::from(scheduler == "scx_pair")..]);
+            }
+        )*
+
+        #[test]
+        fn each_published_scheduler_has_a_test() {
+            let tested: Vec<&str> = vec![$(stringify!($scheduler)),*];
+            assert!(peers().keys().eq(&tested), "{:?}", peers().keys());
+        }
+    };
+}
+
+published! {
+    scx_beerland, scx_bpfland, scx_central, scx_chaos, scx_cosmos, scx_cpu0, scx_flash, scx_flatcg, scx_forge,
+    scx_lavd, scx_layered, scx_p2dq, scx_pair, scx_pandemonium, scx_qmap, scx_rusty, scx_sdt, scx_simple,
+    scx_tickless,
 }
 
 #[test]
-fn published_schedulers_run_where_their_sources_are() {
-    for scheduler in peers().keys() {
-        // scx_pair refuses an odd number of CPUs.
-        let machine = if scheduler == "scx_pair" {
-            "smp-8"
-        } else {
-            "tc2"
-        };
-        let result = runs(scheduler, machine, "hackbench:groups=1,loops=10");
-        assert!(!matches!(result, Some(Err(_))), "{result:?}");
+fn a_refusing_loader_says_why() {
+    let args = ["compare", "--machine", "tc2", "--workload", "mixed"];
+    let output = run(&[&args[..], &["--runs", "1", "--scheduler", "scx_pair"]].concat());
+    let stderr = text(&output.stderr);
+    if stderr.contains("tests/fetch-schedulers fetches") {
+        eprintln!("skipped: no sources of scx_pair; run tests/fetch-schedulers");
+        return;
     }
+    assert!(
+        stderr.contains("the machine has 5, expected an even number"),
+        "{stderr}"
+    );
 }
 
 #[test]

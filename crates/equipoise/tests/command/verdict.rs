@@ -95,6 +95,16 @@ fn nothing_is_marked_where_nothing_differs() {
             "{text}"
         );
     }
+    let same = "This comparison cannot tell the policies apart";
+    assert!(text.contains(same), "{text}");
+    let policies = ["cfs", "hperf"];
+    let others = stdout(&args(
+        "odroid-xu3",
+        "busy:threads=6,duration=2s",
+        &policies,
+        &[],
+    ));
+    assert!(!others.contains(same), "{others}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::abi::layout::{
 };
 use crate::abi::objects::release;
 use crate::abi::shared::Shared;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::ptr::null_mut;
 use workload::{Bandwidth, ControlGroup, GroupId};
 
@@ -212,6 +212,22 @@ impl Groups {
         };
         (self.group(index), args)
     }
+}
+
+/// The path of `group`, which is alive, below the root of the hierarchy: `cgroup_path()`.
+pub fn path(group: *mut Cgroup) -> CString {
+    // SAFETY: a group is alive, and so are those above it and their names.
+    let names = unsafe {
+        let levels = 1..=(*group).level.max(0) as usize;
+        let above = levels.filter_map(|level| (*group).ancestors.get(level));
+        above
+            .filter(|above| !above.is_null())
+            .map(|above| CStr::from_ptr((*(**above).kn).name).to_bytes())
+            .flat_map(|name| [b"/", name].concat())
+            .collect::<Vec<u8>>()
+    };
+    let path = if names.is_empty() { b"/".into() } else { names };
+    CString::new(path).expect("a name has no zero")
 }
 
 impl Groups {

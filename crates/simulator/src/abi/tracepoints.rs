@@ -2,18 +2,20 @@
 //! as in the kernel (`include/trace/events/`). A program at an unknown one is an error that names
 //! it.
 
-use crate::abi::layout::TaskStruct;
+use crate::abi::layout::{Cgroup, TaskStruct};
 use native::{Error, Object};
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
 
 type Switch = unsafe extern "C" fn(bool, *mut TaskStruct, *mut TaskStruct, u32) -> i32;
 type PrepareExec = unsafe extern "C" fn(*mut TaskStruct, *mut c_void) -> i32;
+type AttachTask = unsafe extern "C" fn(*mut Cgroup, *const c_char, *mut TaskStruct, bool) -> i32;
 
 /// The programs at each tracepoint.
 #[derive(Clone, Default)]
 pub struct Tracepoints {
     pub sched_switch: Vec<Switch>,
     pub sched_prepare_exec: Vec<PrepareExec>,
+    pub cgroup_attach_task: Vec<AttachTask>,
 }
 
 impl Tracepoints {
@@ -32,10 +34,15 @@ impl Tracepoints {
                     "sched_prepare_exec" => tracepoints
                         .sched_prepare_exec
                         .push(std::mem::transmute::<*const u8, PrepareExec>(address)),
+                    "cgroup_attach_task" => tracepoints
+                        .cgroup_attach_task
+                        .push(std::mem::transmute::<*const u8, AttachTask>(address)),
+                    // Tasks keep their names.
+                    "task_rename" => {}
                     unknown => {
                         return Err(Error(format!(
                             "{}(): the simulated kernel has no tracepoint `{unknown}`; expected \
-                             sched_switch or sched_prepare_exec",
+                             sched_switch, sched_prepare_exec, cgroup_attach_task or task_rename",
                             program.function
                         )));
                     }

@@ -8,6 +8,7 @@ use crate::kernel::Kernel;
 use crate::kernel::task::{Class, TaskPtr};
 use crate::scx::call::{call_op, kf};
 use crate::scx::exit::{Exit, reason};
+use crate::scx::tracepoints;
 use crate::scx::watchdog::{self, MAX_TIMEOUT_MS};
 use native::Object;
 use std::ffi::CString;
@@ -280,6 +281,7 @@ impl Kernel<'_> {
         if let Some(cgroup_move) = self.scx.ops.cgroup_move {
             call_op!(self, kf::REST, cgroup_move, task.abi(), from, to);
         }
+        tracepoints::cgroup_attach_task(self, task, to);
     }
 
     /// `scx_ops_disable()`: dumps if there was an error, then calls the exit ops of each task and

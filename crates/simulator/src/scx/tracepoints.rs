@@ -1,5 +1,6 @@
 //! The points where the kernel runs a scheduler's programs at its tracepoints.
 
+use crate::abi::cgroup;
 use crate::abi::layout as abi;
 use crate::kernel::Kernel;
 use crate::kernel::task::TaskPtr;
@@ -44,5 +45,32 @@ pub fn sched_prepare_exec(kernel: &mut Kernel<'_>, task: TaskPtr) {
     for index in 0..kernel.bpf.instance.tracepoints.sched_prepare_exec.len() {
         let sched_prepare_exec = kernel.bpf.instance.tracepoints.sched_prepare_exec[index];
         call_op!(kernel, kf::REST, sched_prepare_exec, task.abi(), null_mut());
+    }
+}
+
+/// `cgroup_attach_task`, of a task that moves itself to `group`. Linux reports it once the task is back on its runqueue,
+/// here it is not yet.
+pub fn cgroup_attach_task(kernel: &mut Kernel<'_>, task: TaskPtr, group: *mut abi::Cgroup) {
+    if kernel
+        .bpf
+        .instance
+        .tracepoints
+        .cgroup_attach_task
+        .is_empty()
+    {
+        return;
+    }
+    let path = cgroup::path(group);
+    for index in 0..kernel.bpf.instance.tracepoints.cgroup_attach_task.len() {
+        let cgroup_attach_task = kernel.bpf.instance.tracepoints.cgroup_attach_task[index];
+        call_op!(
+            kernel,
+            kf::REST,
+            cgroup_attach_task,
+            group,
+            path.as_ptr(),
+            task.abi(),
+            false
+        );
     }
 }

@@ -35,6 +35,18 @@ void BPF_STRUCT_OPS(all_move, struct task_struct *p, struct cgroup *from, struct
 	note("move", p, from->kn->id * 100 + now->kn->id);
 	bpf_cgroup_release(now);
 }
+SEC("tp_btf/cgroup_attach_task")
+int BPF_PROG(on_attach, struct cgroup *to, const char *path, struct task_struct *p, bool threadgroup)
+{
+	note(path, p, to->kn->id);
+	return 0;
+}
+SEC("tp_btf/task_rename")
+int BPF_PROG(on_rename, struct task_struct *p, const char *name)
+{
+	note("rename", p, 0);
+	return 0;
+}
 s32 BPF_STRUCT_OPS(all_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct cgroup_subsys_state *css;
@@ -110,6 +122,9 @@ fn a_scheduler_is_told_of_groups_and_of_the_tasks_in_them() {
     assert_eq!(ran.numbers("idle"), [0, 0, 0, 1]);
     assert_eq!(ran.numbers("prep_move"), [103, 301]);
     assert_eq!(ran.numbers("move"), [103, 301]);
+    assert_eq!(ran.numbers("/a/b"), [3], "cgroup_attach_task");
+    assert_eq!(ran.numbers("/"), [1], "cgroup_attach_task");
+    assert_eq!(ran.numbers("rename").len(), 0);
     assert_eq!(ran.numbers("in"), [1, 3], "a child is where its parent is");
     assert_eq!(ran.numbers("above"), [2]);
     assert_eq!(ran.numbers("pre")[..4], [1, 2, 3, 4]);

@@ -1,0 +1,90 @@
+//! The compiler's and the linker's words about a scheduler as messages.
+
+use crate::{kernels, limits, missing, object, printable};
+use std::collections::HashSet;
+
+/// The compiler's output about `source`, `said`, as one message. Functions that the simulated
+/// kernel lacks come first, by name and line, in whatever form the compiler or the linker reported
+/// them.
+pub fn explain(source: &str, said: &str) -> String {
+    let said = &*printable(said);
+    let mut told = HashSet::new();
+    let lacking = said.lines().filter_map(lacking_function);
+    // One message for each function, with its first call.
+    let lacking = lacking.filter(|(name, _)| told.insert(*name));
+    let mut unsupported: Vec<String> = lacking.map(|(_, message)| message).collect();
+    unsupported.extend(said.lines().filter_map(missing::message));
+    unsupported.dedup();
+    if !unsupported.is_empty() {
+        return unsupported.join("\n");
+    }
+    if let Some(limit) = limits::reached(said) {
+        return format!("{source}: {limit}");
+    }
+    if let Some(name) = said.lines().find_map(defined_twice) {
+        return format!(
+            "{source}: `{name}` is in more than one of the files; expected those of one scheduler"
+        );
+    }
+    if TOO_FAR.iter().any(|what| said.contains(what)) {
+        return object::too_much_memory(source).0;
+    }
+    // The compiler only reports that the linker failed; the cause is in the linker's own lines.
+    let failed =
+        |line: &str| line.starts_with("collect2:") || line.contains("linker command failed");
+    let linker = said
+        .lines()
+        .filter_map(|line| Some(line.split_once("ld: ")?.1));
+    let compiler = said
+        .lines()
+        .filter(|line| line.contains("error:") && !failed(line));
+    let errors: Vec<String> = compiler
+        .chain(linker)
+        .take(5)
+        .map(|line| match line.contains(".c:") || line.contains(".h:") {
+            true => format!("{line}{}", missing::constant(line)),
+            false => format!("{source}: {line}"),
+        })
+        .collect();
+    if errors.is_empty() {
+        format!("{source}: {}", said.trim())
+    } else {
+        errors.join("\n")
+    }
+}
+
+/// Linkers print these if an instruction cannot reach a variable, because other variables in
+/// between take gigabytes.
+const TOO_FAR: [&str; 3] = [
+    "failed to convert GOTPCREL relocation",
+    "relocation truncated to fit",
+    "out of range: ",
+];
+
+/// Recognises the compiler's message about a call of a function that the kernel lacks ([`Kernel::header`]).
+fn lacking_function(line: &str) -> Option<(&'static str, String)> {
+    let (_, name) = line.split_once(kernels::MARK)?;
+    let name = name
+        .trim_start()
+        .split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let feature = kernels::find(name.into_iter().next()?)?;
+    let (file, number) = place(line)?;
+    let message = format!("{file}:{number}: {}", feature.missing());
+    Some((feature.name, message))
+}
+
+/// The file and the line at the beginning of a compiler's message.
+pub fn place(line: &str) -> Option<(&str, usize)> {
+    let parts: Vec<&str> = line.split(':').map(str::trim).collect();
+    parts
+        .windows(2)
+        .find_map(|pair| Some((pair[0], pair[1].parse::<usize>().ok()?)))
+}
+
+/// Recognises the linker's "multiple definition of `NAME'" and "duplicate symbol: NAME".
+fn defined_twice(line: &str) -> Option<&str> {
+    match line.split_once("multiple definition of ") {
+        Some((_, name)) => name.split(['`', '\'', '"']).nth(1),
+        None => Some(line.split_once("duplicate symbol: ")?.1.trim()),
+    }
+}

@@ -1,0 +1,240 @@
+//! Functions, macros and headers that a scheduler uses and that nothing here defines: where each
+//! belongs, and what to add.
+
+use crate::compile::HEADERS;
+use crate::messages::place;
+
+/// The kernel's functions, by kind: a line with the kind, then their names.
+const LINUX: &str = include_str!("../functions/linux.txt");
+
+/// The functions of scx's library, by file: a line with the header and the source, if any, then
+/// their names, indented.
+const LIBRARY: &str = include_str!("../functions/scx-library.txt");
+
+/// The prefixes of the kernel's functions.
+const OF_LINUX: [&str; 2] = ["bpf_", "scx_bpf_"];
+
+/// The folders of scx's own headers.
+const OF_SCX: [&str; 2] = ["lib/", "scx/"];
+
+/// Recognises the compiler's and the linker's messages about a function or a header that does not
+/// exist.
+pub fn message(line: &str) -> Option<String> {
+    function(line).or_else(|| header(line))
+}
+
+/// Recognises `FILE:LINE[:COLUMN]: ... implicit declaration of function 'NAME'` and the linker's
+/// `FILE:LINE: undefined reference to 'NAME'`.
+fn function(line: &str) -> Option<String> {
+    let undeclared = [
+        "implicit declaration of function",
+        "call to undeclared function",
+    ];
+    let is_declared = line.contains("undefined reference to");
+    if !is_declared && !undeclared.iter().any(|what| line.contains(what)) {
+        return None;
+    }
+    let name = quoted(line)?;
+    let (file, number) = place(line)?;
+    Some(format!(
+        "{file}:{number}: {name}() {}",
+        told(name, is_declared)
+    ))
+}
+
+/// The kind of the function `name`, and how to get it.
+fn told(name: &str, is_declared: bool) -> String {
+    if let Some((header, _)) = HEADERS.iter().find(|(_, text)| calls(text, name))
+        && !is_declared
+    {
+        return format!("is in <{header}>; include it");
+    }
+    if let Some(kind) = kind_in_linux(name) {
+        return format!("is a {kind} of Linux that the simulated kernel does not support");
+    }
+    if let Some((header, source)) = file_in_library(name) {
+        let include = format!("include <{header}>, with its folder as `--include DIR`");
+        let add = source.map(|source| format!("add its {source} to the scheduler's files"));
+        let parts = [(!is_declared).then_some(include), add];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        return format!("is a function of scx's library; {}", parts.join(", and "));
+    }
+    match (is_declared, is_constant(name)) {
+        _ if OF_LINUX.iter().any(|prefix| name.starts_with(prefix)) => {
+            "is not a function that the simulated kernel supports"
+        }
+        (true, _) => "is declared, but not defined; add the file that defines it to the scheduler's files",
+        (false, true) => "is a macro that no header defines; add the folder of its header as `--include DIR`",
+        (false, false) => {
+            "is neither a function of Linux nor of scx's library; if a header declares it, add its folder as `--include DIR`"
+        }
+    }
+    .to_owned()
+}
+
+/// Recognises the compiler's message about a header that does not exist.
+fn header(line: &str) -> Option<String> {
+    let (before, after) = line.split_once("fatal error: ")?;
+    let name = match after.split_once(": No such file or directory") {
+        Some((name, _)) => name,
+        None if after.ends_with("file not found") => quoted(after)?,
+        None => return None,
+    };
+    let (file, number) = place(before)?;
+    let of = match OF_SCX.iter().any(|folder| name.starts_with(folder)) {
+        true => " of scx's headers (bpf_h of its crate scx_cargo)",
+        false => "",
+    };
+    Some(format!(
+        "{file}:{number}: no header <{name}>; add the folder{of} as `--include DIR`"
+    ))
+}
+
+/// The addition to the compiler's message about an unknown constant: what to do if it is one of a
+/// header.
+pub fn constant(line: &str) -> &'static str {
+    let unknown = line.contains("undeclared (first use") || line.contains("undeclared identifier");
+    match quoted(line) {
+        Some(name) if unknown && is_constant(name) => {
+            "; if a header defines it, add its folder as `--include DIR`"
+        }
+        _ => "",
+    }
+}
+
+/// Is `name` in capitals, as macros and enumerators are?
+fn is_constant(name: &str) -> bool {
+    !name.contains(|c: char| c.is_ascii_lowercase())
+}
+
+/// The first quoted word of a compiler's message.
+fn quoted(line: &str) -> Option<&str> {
+    line.split(['\'', '`', '\u{2018}', '\u{2019}']).nth(1)
+}
+
+/// Does `text` have a call or a declaration of the function `name`?
+fn calls(text: &str, name: &str) -> bool {
+    text.match_indices(&format!("{name}(")).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        !before.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_')
+    })
+}
+
+fn kind_in_linux(name: &str) -> Option<&'static str> {
+    let mut kind = "";
+    for line in LINUX.lines().filter(|line| !line.starts_with('#')) {
+        if !line.contains('_') {
+            kind = line;
+        } else if line.split(' ').any(|function| function == name) {
+            return Some(kind);
+        }
+    }
+    None
+}
+
+/// The header and the source of the function `name` of scx's library.
+fn file_in_library(name: &str) -> Option<(&'static str, Option<&'static str>)> {
+    let mut file = ("", None);
+    for line in LIBRARY.lines().filter(|line| !line.starts_with('#')) {
+        match line.strip_prefix('\t') {
+            None => {
+                file = line
+                    .split_once(' ')
+                    .map_or((line, None), |(header, source)| (header, Some(source)));
+            }
+            Some(names) if names.split(' ').any(|function| function == name) => return Some(file),
+            Some(_) => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_function_is_told_by_where_it_belongs() {
+        let undeclared = |name: &str| {
+            message(&format!(
+                "a.c:5:2: error: implicit declaration of function '{name}' [-Wimplicit]"
+            ))
+            .unwrap()
+        };
+        let declared =
+            |name: &str| message(&format!("a.c:5: undefined reference to `{name}'")).unwrap();
+        for (told, expected) in [
+            (
+                undeclared("bpf_strstr"),
+                "bpf_strstr() is a kfunc of Linux that the simulated kernel does not support",
+            ),
+            (
+                undeclared("bpf_redirect"),
+                "bpf_redirect() is a helper of Linux that the simulated kernel does not support",
+            ),
+            (
+                undeclared("scx_bpf_of_tomorrow"),
+                "scx_bpf_of_tomorrow() is not a function that the simulated kernel supports",
+            ),
+            (
+                undeclared("bpf_timer_init"),
+                "bpf_timer_init() is in <bpf/bpf_helpers.h>; include it",
+            ),
+            (
+                undeclared("scx_atq_create"),
+                "scx_atq_create() is a function of scx's library; include <lib/atq.h>, with its folder as `--include \
+                 DIR`, and add its lib/atq.bpf.c to the scheduler's files",
+            ),
+            (
+                declared("scx_bitmap_pick_any_cpu"),
+                "scx_bitmap_pick_any_cpu() is a function of scx's library; add its lib/cpumask.bpf.c to the \
+                 scheduler's files",
+            ),
+            (
+                declared("helper_of_mine"),
+                "helper_of_mine() is declared, but not defined; add the file that defines it to the scheduler's files",
+            ),
+            (
+                undeclared("FOR_EACH_LAYER"),
+                "FOR_EACH_LAYER() is a macro that no header defines; add the folder of its header as `--include DIR`",
+            ),
+            (
+                undeclared("helper_of_mine"),
+                "helper_of_mine() is neither a function of Linux nor of scx's library; if a header declares it, add \
+                 its folder as `--include DIR`",
+            ),
+        ] {
+            assert_eq!(told, format!("a.c:5: {expected}"));
+        }
+    }
+
+    #[test]
+    fn a_missing_header_is_told_with_its_folder() {
+        for line in [
+            "a.c:1:10: fatal error: lib/atq.h: No such file or directory",
+            "a.c:1:10: fatal error: 'lib/atq.h' file not found",
+        ] {
+            assert_eq!(
+                message(line).unwrap(),
+                "a.c:1: no header <lib/atq.h>; add the folder of scx's headers (bpf_h of its crate scx_cargo) as \
+                 `--include DIR`"
+            );
+        }
+        let own = message("a.c:1:10: fatal error: intf.h: No such file or directory");
+        assert_eq!(
+            own.unwrap(),
+            "a.c:1: no header <intf.h>; add the folder as `--include DIR`"
+        );
+    }
+
+    #[test]
+    fn the_kernels_functions_have_a_kind() {
+        assert_eq!(kind_in_linux("bpf_cpumask_create"), Some("kfunc"));
+        assert_eq!(kind_in_linux("bpf_map_lookup_elem"), Some("helper"));
+        assert_eq!(kind_in_linux("kfunc"), None);
+        let scx = LIBRARY
+            .split_whitespace()
+            .filter(|name| name.starts_with("scx_bpf_"));
+        assert_eq!(scx.count(), 0);
+    }
+}
