@@ -73,8 +73,10 @@ struct cluster {
 	u32 shared_speed;
 	u32 first_cpu;
 	u16 cpu[CLUSTER_CPUS];
-	/* All clusters: faster ones first, then near ones. While it changes, one may be missing, and another there
-	 * twice. */
+	/*
+	 * All clusters: faster ones first, then near ones. While it changes, one may be missing and another
+	 * listed twice.
+	 */
 	u16 order[MAX_CLUSTERS];
 } __attribute__((aligned(64)));
 

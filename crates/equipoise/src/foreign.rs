@@ -25,7 +25,7 @@ pub fn is_worker() -> bool {
         .is_some_and(|word| word == WORKER)
 }
 
-/// Reports the features that the kernel lacks for locking up a scheduler in C: an error, or a
+/// Reports the features that the kernel lacks for isolating a scheduler in C: an error, or a
 /// warning if `uncaged`.
 pub fn check_cage(uncaged: bool) -> Result<(), Error> {
     let lacking = simulator::cage_lacks();

@@ -78,7 +78,7 @@ impl Workers {
         }
     }
 
-    /// Runs `case`, which is that of the recipe.
+    /// Runs `case`, which the recipe describes.
     pub fn run(
         &self,
         case: &Case<'_>,

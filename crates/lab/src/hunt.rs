@@ -1,5 +1,5 @@
-//! The search for the load on which a scheduler does worst against another, or against the physical
-//! limit: random loads, mutations of the worst so far, then simplification of the worst.
+//! The search for the load on which a scheduler does worst compared with another, or with the
+//! physical limit: random loads, mutations of the worst so far, then simplification of the worst.
 
 mod load;
 mod score;

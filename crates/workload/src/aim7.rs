@@ -1,4 +1,5 @@
-//! AIM7, the AIM Multiuser Benchmark, Suite VII: many users, each doing one job after another. A job is a subtest drawn from a mix. The result is the number of jobs per minute.
+//! AIM7, the AIM Multiuser Benchmark, Suite VII: many users, each of which does one job after
+//! another. A job is a subtest drawn from a mix. The result is the number of jobs per minute.
 //!
 //! The mixes are AIM7's ([`mixes`]), and so are the operations of a subtest ([`subtests`]): how
 //! long it computes, and which of its system calls take a lock that users share or wait for an

@@ -1,9 +1,9 @@
 //! A shell that runs one command after the other, as in `configure` and in the sequential parts of
 //! `make`: each is a chain of processes that fork, load a program and wait for each other.
 //!
-//! The chain is that of a compiler's driver: the shell forks the driver and waits; the driver forks the
-//! compiler, waits, and does the next part itself. So one or two processes are runnable at a time, each for a short time, and a
-//! child begins just before its parent waits.
+//! The chain is that of a compiler's driver: the shell forks the driver and waits; the driver forks
+//! the compiler, waits, and does the next part itself. So one or two processes are runnable at a
+//! time, each briefly, and a child begins just before its parent waits.
 
 use crate::benchmark::{Benchmark, Model};
 use crate::params::{Param, Unit};

@@ -53,7 +53,7 @@ mod together;
 pub trait Workload: Send + Sync {
     /// The name that `--workload` takes, or the file's stem.
     fn name(&self) -> &str;
-    /// One line for a person.
+    /// A description of one line.
     fn description(&self) -> &str;
     /// The metrics of a run; [`Recorder::record`] takes indices into this. The same for every run.
     fn metrics(&self) -> &[Metric];

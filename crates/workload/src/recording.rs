@@ -38,7 +38,7 @@ const LIVE: usize = 0;
 pub struct Recording {
     /// [`VERSION`], or an older one.
     pub recording: u32,
-    /// One line for a person.
+    /// A description of one line.
     #[serde(default)]
     pub description: String,
     /// Pipes, and directions of sockets: the capacity of each. Steps refer to them by index.

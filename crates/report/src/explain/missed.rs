@@ -1,5 +1,5 @@
 //! Missed periods: the thread's activity between the end of its previous period and the end of its
-//! work, and why that took longer than there was time.
+//! work, and why that took longer than the time available.
 
 use super::cause::{Cause, Kind};
 use super::chain::Chain;
@@ -114,7 +114,7 @@ pub fn observed(missed: &[Missed]) -> Vec<Vec<(Wait, Subject)>> {
 }
 
 impl MissedPeriod {
-    /// `missed` with the `chains` of what was to be observed; `None` if those are of another one.
+    /// `missed` with the `chains` of its windows; `None` if they belong to another one.
     pub fn new(
         machine: &Machine,
         scheduler: (&str, bool),
@@ -156,7 +156,7 @@ impl MissedPeriod {
 #[derive(Default)]
 pub struct Parts(HashMap<i32, Part>);
 
-/// Of a thread with periods.
+/// The state of a thread with periods.
 #[derive(Default)]
 struct Part {
     /// Its open response when its last period was done, and the idle time of each CPU until then.
@@ -168,7 +168,7 @@ struct Part {
 }
 
 impl Parts {
-    /// Has the thread periods?
+    /// Does the thread have periods?
     pub fn has(&self, pid: i32) -> bool {
         self.0.contains_key(&pid)
     }
@@ -240,7 +240,7 @@ impl Part {
 pub struct Misses(HashMap<i32, Vec<Missed>>);
 
 impl Misses {
-    /// Another one, of which the `worst` of its thread are kept.
+    /// Adds a missed period; the `worst` of its thread are kept.
     pub fn add(&mut self, missed: Missed, worst: usize) {
         let kept = self.0.entry(missed.response.pid).or_default();
         kept.push(missed);
@@ -258,7 +258,8 @@ impl Misses {
     }
 }
 
-/// Keeps the `worst`, those that lost most time first, and of several in one response the first.
+/// Keeps the `worst`, sorted by time lost, largest first; of several in one response only the
+/// first.
 fn keep(missed: &mut Vec<Missed>, worst: usize) {
     missed.sort_by_key(|one| {
         let Response { from, pid, .. } = one.response;

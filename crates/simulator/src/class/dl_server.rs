@@ -309,7 +309,8 @@ impl Kernel<'_> {
         self.queue_server(cpu);
     }
 
-    /// Is it still, with the time accounted until now? Linux 6.12 accounts no time when the timer expires.
+    /// Is the server still wanted once the time until now is accounted? Linux 6.12 accounts no time
+    /// when the timer expires.
     fn server_is_wanted(&mut self, cpu: usize) -> bool {
         let generation = self.cpus[cpu].server.entity.generation;
         match self.cpus[cpu].curr {

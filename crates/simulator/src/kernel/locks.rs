@@ -134,7 +134,7 @@ impl Kernel<'_> {
     }
 
     /// After sleeping for a kernel lock: takes the `wait_lock` to try again. A waiter of an rwsem
-    /// looks first whether that has a point.
+    /// first checks whether that is worthwhile.
     pub fn hold_again(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
         let looks = section.kind == KernelLock::Rwsem;
         if looks && !self.programs.mutexes.is_free(section.mutex) {
