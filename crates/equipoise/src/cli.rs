@@ -51,7 +51,7 @@ Try one of these; each takes seconds.
       a laptop that plays audio: today's Linux beside our scheduler, with joules
 
   equipoise machine list        equipoise workload list        equipoise policy list
-      lists the built-in ones; `show NAME` says more, and your own files can replace names
+      lists the built-in ones; `show NAME` prints one, and a path to your own file can replace a name
 
   equipoise help compare
       all options, with examples

@@ -65,7 +65,7 @@ pub fn run(args: Hunt, output: &Output) -> Result<(), Error> {
     let again = again(&args, &prey.machine.name, &path);
     let what = sentence(name, &args, prey.factor, &prey.machine.name);
     let comment = format!(
-        "{what} Found by `equipoise hunt` with seed {}.\nAgain: {again}",
+        "{what} Found by `equipoise hunt` with seed {}.\nTo measure it again: {again}",
         args.seed
     );
     let mut staged = Staged::default();
@@ -187,13 +187,13 @@ fn sentence(name: &str, args: &Hunt, factor: f64, machine: &str) -> String {
             "The threads take {factor:.2} times as long under {name} as {against} on {machine}."
         ),
         By::Energy => format!(
-            "The threads take {factor:.2} times the energy under {name} of that {against} on {machine}."
+            "The threads use {factor:.2} times as much energy under {name} as {against} on {machine}."
         ),
         By::Wait => format!(
             "The longest wait is {factor:.2} times as long under {name} as {against} on {machine}."
         ),
         By::Share => format!(
-            "A thread gets 1/{factor:.2} under {name} of the CPU time {against} on {machine}."
+            "Under {name} a thread gets 1/{factor:.2} of the CPU time that it gets {against} on {machine}."
         ),
     }
 }

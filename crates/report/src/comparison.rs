@@ -401,7 +401,8 @@ fn callbacks(comparison: &Comparison) -> Option<String> {
     let names = comparison.schedulers.iter().map(lab::Scheduler::name);
     let (paid, free): (Vec<&str>, Vec<&str>) = names.partition(|name| costs.contains_key(*name));
     if paid.is_empty() {
-        let said = "callbacks: the machine has no costs for those of these schedulers.";
+        let said =
+            "callbacks: the machine file has no costs for the callbacks of these schedulers.";
         return Some(said.to_owned());
     }
     let none = match free.is_empty() {

@@ -7,7 +7,7 @@ use policy::Policy;
 use rustix::process::Gid;
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
-/// scx_equipoise: CPU load balancing for machines whose CPUs are not all alike or not all awake.
+/// scx_equipoise: CPU schedulers for machines whose CPUs differ in speed or are often idle.
 ///
 /// Loads a sched_ext scheduler: `equipoise`, or Linux's fair class with the published designs. The
 /// simulator `equipoise` runs the same schedulers unchanged. The machine is read from sysfs:

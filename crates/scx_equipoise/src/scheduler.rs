@@ -98,7 +98,7 @@ const ASKING_LOCKS: &str = "asking_locks";
 /// The variable of schedulers whose program at `sched_switch` can do what `ops.cpu_release()` does.
 const RELEASED_BY_SWITCH: &str = "released_by_switch";
 
-/// True if a program may empty a CPU's local queue wherever it runs, as from Linux 6.19 on.
+/// True if a program may empty a CPU's local queue wherever it runs, as in Linux 6.19 and later.
 fn reenqueues_anywhere() -> Result<bool> {
     Ok(compat::ksym_exists("scx_bpf_dsq_reenq")? || compat::ksym_exists("scx_bpf_reenqueue_local___v2")?)
 }

@@ -35,7 +35,7 @@ impl Missed {
         self.response.lost_ns().max(self.response.late_ns())
     }
 
-    /// How long the thread was still at work on earlier periods when this one was released, ns.
+    /// How long the thread was still busy with earlier periods when this one was released, ns.
     pub fn behind_ns(&self) -> u64 {
         self.response.from.saturating_sub(self.period.released)
     }
@@ -72,7 +72,7 @@ impl Missed {
         let details = vec![self.went()];
         let Some(cause) = of_loss else {
             let text = match self.behind_ns() > self.response.ns() {
-                true => "it was at work on earlier periods until then.",
+                true => "it was busy with earlier periods until then.",
                 false => "its work takes longer than its period, even on the fastest CPU.",
             };
             return Cause {
