@@ -155,7 +155,8 @@ Examples:
   equipoise top
   equipoise top --once --format json       for scripts
 
-The scheduler's activity and costs, and energy, are shown while scx_equipoise runs, to root and other users that may read them; the events of another sched_ext scheduler from Linux 6.15 on. ? shows the keys.")]
+While scx_equipoise runs, the scheduler's activity, its costs and the energy are shown to root and other users
+with access to them; for another sched_ext scheduler, the events that Linux counts from 6.15 on. ? shows the keys.")]
     Top(Top),
     /// Print a completion script for a shell
     #[command(after_help = "\

@@ -67,7 +67,8 @@ const PARAMS: &[Param] = &[
         "users",
         1100,
         20_000,
-        "the smallest number of users; several runs are spread evenly from here to users_max, a single run draws a number"
+        "the smallest number of users; several runs are spread evenly from here to users_max, and \
+         a single run has a random number"
     ),
     count!(
         "users_max",
@@ -91,13 +92,13 @@ const PARAMS: &[Param] = &[
         "part",
         20,
         1_000_000,
-        "divide AIM7's jobs by this, because whole ones would take long to simulate"
+        "the divisor of AIM7's jobs, which would otherwise take long to simulate"
     ),
     time!(
         "least",
         250_000_000,
-        "the least time to warm up, and the least time to count after it: AIM7's runs take minutes, in which \
-         schedulers' averages have settled"
+        "the minimum warm-up time, and the minimum time counted after it: AIM7's runs take minutes, \
+         in which schedulers' averages settle"
     ),
     time!(
         "entry",

@@ -42,7 +42,7 @@ const PARAMS: &[Param] = &[
         default: 1_000_000,
         min: 1_000,
         max: 10_000_000_000,
-        help: "the least work of a process, at the reference speed (default 1 ms, an assumption)",
+        help: "the minimum work of a process, at the reference speed (default 1 ms, an assumption)",
     },
     Param {
         name: "most",
@@ -50,7 +50,7 @@ const PARAMS: &[Param] = &[
         default: 10_000_000,
         min: 1_000,
         max: 10_000_000_000,
-        help: "the most; each process draws its own between the two (default 10 ms, an assumption)",
+        help: "the maximum; each process has a random amount between the two (default 10 ms, an assumption)",
     },
 ];
 

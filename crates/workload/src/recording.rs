@@ -170,7 +170,7 @@ impl Recording {
             if !(-20..=19).contains(&thread.nice)
                 || thread.fifo.is_some_and(|it| !(1..=99).contains(&it))
             {
-                return Err(format!("thread {index} has a priority that does not exist"));
+                return Err(format!("thread {index} has an invalid priority"));
             }
             let names_waker =
                 |period: &Period| period.woken_by.is_none_or(|it| it < self.threads.len());
@@ -190,7 +190,8 @@ impl Recording {
                     };
                     if bytes > capacity {
                         return Err(format!(
-                            "thread {index} moves {bytes} bytes of stream {stream}, which holds {capacity}"
+                            "thread {index} moves {bytes} bytes of stream {stream}, which holds \
+                             {capacity}"
                         ));
                     }
                 }

@@ -48,7 +48,7 @@ impl Reader<'_> {
                 return self.bad(
                     name.span(),
                     format!(
-                        "`{}` has OPPs, but the machine does not say how they change",
+                        "`{}` has OPPs, but the file does not say how frequencies change",
                         name.get_ref()
                     ),
                     "expected a [cpufreq] section",

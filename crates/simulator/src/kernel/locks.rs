@@ -14,7 +14,7 @@ use crate::program::polling::PollUntil;
 use workload::KernelLock;
 
 /// The reason for which a waiter of a kernel lock sleeps.
-const KERNEL_LOCK: &str = "a lock of the kernel's";
+const KERNEL_LOCK: &str = "a kernel lock";
 
 impl Kernel<'_> {
     /// Takes a kernel lock and works under it, or polls or sleeps for it.
@@ -176,7 +176,7 @@ impl Kernel<'_> {
         let Ok((kind, first)) = self.programs.mutexes.release(task, mutex) else {
             self.task_error(
                 task,
-                format_args!("releases the kernel's lock {mutex}, which it does not hold"),
+                format_args!("releases the kernel lock {mutex}, which it does not hold"),
             );
             return Step::Go;
         };

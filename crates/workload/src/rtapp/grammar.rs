@@ -233,7 +233,7 @@ fn read_task(task: Field<'_>, global: &Global, resources: &mut Resources) -> Rea
             key if event::is_event(key) => {
                 if phases.is_some() && !is_legacy_runtime {
                     return Err(field.bad_key(
-                        format!("event `{key}` beside `phases`"),
+                        format!("event `{key}` next to `phases`"),
                         "expected it inside a phase: rt-app skips it here",
                     ));
                 }
