@@ -101,7 +101,7 @@ impl Reader<'_> {
         }))
     }
 
-    /// Both times or neither, of a processor that decides by itself.
+    /// Either both times or neither, and only for a processor that decides by itself.
     fn ramp(&self, file: &CpufreqFile) -> Result<Option<Ramp>> {
         let (up, down) = match (&file.ramp_up_us, &file.ramp_down_us) {
             (None, None) => return Ok(None),
