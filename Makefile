@@ -113,7 +113,7 @@ test-kernels:
 bench-vm:
 	vm/bench --json target/bench-vm.json
 
-# Sets what the simulator predicts of schedulers beside what a guest measures.
+# Compares the simulator's predictions about schedulers with measurements in a guest.
 predict:
 	cargo build --release
 	vm/predict
