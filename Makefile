@@ -77,7 +77,7 @@ record-decisions:
 matrix:
 	tests/matrix $(MATRIX)
 
-# Makes small changes of meaning to scheduler/equipoise and reports which tests notice; `make mutants
+# Makes small changes to the meaning of scheduler/equipoise and reports which tests notice; `make mutants
 # MUTANTS="vtime.h"` does less.
 mutants:
 	tests/mutants $(MUTANTS)

@@ -71,7 +71,7 @@ impl Candidate<'_> {
     }
 }
 
-/// Hunts on `machines`, for loads that are random by the question's seed. `tried` is called with the
+/// Hunts on `machines`, for loads drawn at random from the question's seed. `tried` is called with the
 /// number of loads tried since its last call and the largest factor so far. `None` if there is no load
 /// on which the scheduler does worse.
 pub fn hunt<'a>(

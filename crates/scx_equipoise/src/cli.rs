@@ -37,7 +37,7 @@ pub struct Opts {
     #[arg(short, long)]
     pub machine: Option<String>,
 
-    /// The priority between speed and energy, under `equipoise`; auto follows the platform profile,
+    /// Whether to prefer speed or energy, under `equipoise`; auto follows the platform profile,
     /// which power-profiles-daemon sets
     #[arg(long, value_enum)]
     pub prefer: Option<Prefer>,
@@ -54,7 +54,7 @@ pub struct Opts {
     #[arg(long, value_name = "SECONDS", value_parser = interval)]
     pub monitor: Option<f64>,
 
-    /// Let the members of this group read statistics, too, by its name or number; without this,
+    /// Also let the members of this group (a name or number) read statistics; without this,
     /// only root may. Reading them makes the kernel measure all BPF programs
     #[arg(long, value_name = "GROUP", value_parser = group::find)]
     pub stats_group: Option<Gid>,

@@ -332,7 +332,7 @@ impl<M> Client<M> {
         match self.line.iter().position(|&byte| byte == b'\n') {
             None => Ok(None),
             Some(end) if end + 1 < self.line.len() => {
-                Err(anyhow!("a line before the last one was answered"))
+                Err(anyhow!("a line arrived before the last one was answered"))
             }
             Some(_) => {
                 self.deadline = None;

@@ -109,23 +109,23 @@ const PARAMS: &[Param] = &[
     time!(
         "link",
         3_000,
-        "the same to link or unlink a file, in link_test"
+        "the same for linking or unlinking a file, in link_test"
     ),
     time!(
         "lookup",
         1_000,
-        "the same to open an existing file; about a quarter of creat_clo's time, an assumption"
+        "the same for opening an existing file; about a quarter of creat_clo's time, an assumption"
     ),
     time!(
         "list",
         60_000,
-        "the same to list /bin, in dir_rtns_1, for some 130 files as in RHEL 6; an assumption"
+        "the same for listing /bin, in dir_rtns_1, for some 130 files as in RHEL 6; an assumption"
     ),
     time!(
         "vma",
         1_000,
         "work under the lock of an area of a process's memory, on fork, exec and exit; an assumption: with all \
-         other work an anonymous area takes 2.6 to 3.0 us of a fork and exit, by measurement (process.rs)"
+         its other work, an anonymous area was measured to add 2.6 to 3.0 us to a fork and exit (process.rs)"
     ),
     time!(
         "spin",

@@ -101,7 +101,7 @@ pub enum Step {
     /// Sleeps until this time after the beginning, ns, like a thread with a periodic timer; does
     /// not sleep if the time has passed.
     Until(u64),
-    /// Waits until other threads have woken it once more than it has waited.
+    /// Waits until other threads have woken it more often than it has waited.
     Wait,
     /// Wakes up this thread.
     Wake(usize),

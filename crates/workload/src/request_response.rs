@@ -102,7 +102,7 @@ pub(crate) const TBENCH: Benchmark = Benchmark {
 /// pipes. `perf bench sched pipe` does the same with one pair.
 pub(crate) const PIPE: Benchmark = Benchmark {
     name: "pipe",
-    description: "pipe-based context switching, as UnixBench and perf bench: pairs pass a word back and forth",
+    description: "pipe-based context switching, as in UnixBench and perf bench: pairs pass a word back and forth",
     params: params!(
         1,
         4,

@@ -1,9 +1,9 @@
 //! schbench: messengers that wake workers in bursts, and how long each worker takes to run.
 //!
 //! After github.com/masoncl/schbench. A worker puts itself into its messenger's list, wakes the
-//! messenger and waits; the messenger takes the list and wakes all of it. The wakeup latency counts
-//! from the time when the messenger began to wake the list, as in the program, so it grows with the
-//! place in the list. The two loads of the program's history:
+//! messenger and waits; the messenger takes the list and wakes every worker in it. The wakeup
+//! latency counts from the time when the messenger began to wake the list, as in the program, so it
+//! grows with the place in the list. The two loads of the program's history:
 //!
 //! - Since 2023 a worker then sleeps for a while, takes the lock of the CPU on which it is, by
 //!   polling, and multiplies matrices under it. The time for that is the request latency.

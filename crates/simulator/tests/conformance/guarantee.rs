@@ -479,8 +479,8 @@ fn time_that_none_else_wanted_does_not_make_a_light_task_set_the_clock() {
     );
 }
 
-/// The property test found this: a light task that ran only while another one slept was set to the clock of the
-/// other CPU each time, which took away what it was owed. It had a tenth of its share.
+/// The property test found this: a light task that ran only while another one slept was set to the
+/// clock of the other CPU each time, which took away what it was owed. It got a tenth of its share.
 #[test]
 fn a_light_task_that_runs_while_another_one_naps_keeps_what_it_is_owed() {
     let tasks = [spin(5), spin(0), nap(381_289, 10_000)];
