@@ -30,8 +30,8 @@
  */
 #define ALIKE_PCT 110
 /*
- * A part of 1024 of a CPU's capacity: a limit of the frequency that changes by less than this does not rank the
- * clusters anew. It is the difference from which the kernel's fair class treats two capacities as different
+ * In 1024ths of a CPU's capacity: a frequency limit that changes by less than this does not rank the clusters
+ * anew. It is the difference from which the kernel's fair class treats two capacities as different
  * (capacity_greater(), 5 %).
  */
 #define LIMIT_STEP 52

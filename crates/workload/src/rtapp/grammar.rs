@@ -107,7 +107,7 @@ impl Global {
                 let range = -1..=MAX_DURATION;
                 self.duration = match field.integer(range, "seconds, or -1 for no limit")? {
                     -1 => None,
-                    0 => return Err(field.bad("seconds from 1, or -1 for no limit")),
+                    0 => return Err(field.bad("at least 1 second, or -1 for no limit")),
                     seconds => Some(seconds as u64 * 1_000_000_000),
                 };
             }
