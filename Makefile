@@ -16,13 +16,13 @@ VM_TESTS := capacity hotplug mixed-load affinity fairness record smoke scx-simpl
 KERNELS := 6.16.12 6.17.13 6.18.15 6.19.14 7.0.13 7.2.13 7.3.4
 NEWEST := $(lastword $(KERNELS))
 
-.PHONY: run check test test-python test-package pristine fuzz misbehave soak soak-vm record-decisions matrix field mutants bench bench-import vm-kernel test-vm test-kernels bench-vm predict format check-format check-prose lint tools
+.PHONY: run check test test-python test-package pristine fuzz misbehave soak soak-vm record-decisions matrix field mutants bench bench-import vm-kernel test-vm test-kernels bench-vm predict format check-format check-prose check-licenses lint tools
 
 run:
 	cargo run --locked --release -- reproduce mixed-capacity
 
 # Checks to run after each change, without virtual machines.
-check: check-format check-prose lint
+check: check-format check-prose check-licenses lint
 	cargo test $(CARGO_FLAGS)
 
 # What CI runs, in a clean clone. Dependencies are built once per machine, for all clones at this path (a
@@ -83,7 +83,7 @@ field:
 	tests/fetch-schedulers
 	tests/field $(FIELD)
 
-# Makes small changes of meaning to scheduler/equipoise and reports which tests notice; `make mutants
+# Makes small changes to the meaning of scheduler/equipoise and reports which tests notice; `make mutants
 # MUTANTS="vtime.h"` does less.
 mutants:
 	tests/mutants $(MUTANTS)
@@ -119,7 +119,7 @@ test-kernels:
 bench-vm:
 	vm/bench --json target/bench-vm.json
 
-# Sets what the simulator predicts of schedulers beside what a guest measures.
+# Compares the simulator's predictions about schedulers with measurements in a guest.
 predict:
 	cargo build --release
 	vm/predict
@@ -142,6 +142,11 @@ check-format: tools
 # once).
 check-prose:
 	$(SKIPPABLE) "the words, which require Vale" tests/prose
+
+# Checks that every crate we link may be combined with GPL-2.0-only (with cargo-deny, which tests/licenses installs
+# once).
+check-licenses:
+	@$(SKIPPABLE) "the licences of dependencies, which require cargo-deny" tests/licenses
 
 lint:
 	$(SKIPPABLE) "the lints of Rust, which require clippy" --if 'cargo clippy --version' \

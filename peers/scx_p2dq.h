@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Settings that the loaders of scx_p2dq and scx_chaos, which contains scx_p2dq, take from the machine and by
- * default. */
+/*
+ * Settings that the loaders of scx_p2dq and scx_chaos (which contains scx_p2dq) take from the machine or from
+ * their defaults.
+ */
 #ifndef __PEERS_SCX_P2DQ_H
 #define __PEERS_SCX_P2DQ_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The loader's part of scx_pandemonium 5.23.1 (src/scheduler.rs). The layer that adapts its knobs in user space is
- * not here: they stay at their compiled-in defaults.
+ * The loader's part of scx_pandemonium 5.23.1 (src/scheduler.rs). The user-space layer that adapts its knobs
+ * is left out: they stay at their compiled-in defaults.
  */
 #include "main.bpf.c"
 #include <equipoise/loader.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The loader's part of scx_rusty 1.1.4 with default options (src/main.rs, src/tuner.rs). A domain is a last-level
- * cache. The balancer of load between domains, which user space runs every two seconds, is not here.
+ * The loader's part of scx_rusty 1.1.4 with default options (src/main.rs, src/tuner.rs). A domain is a
+ * last-level cache. The load balancer between domains, which user space runs every two seconds, is left out.
  */
 #include "main.bpf.c"
 #include <equipoise/loader.h>

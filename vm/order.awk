@@ -1,5 +1,5 @@
 # For vm/order. From lines with LOAD, FIGURE, SCHEDULER, measured and simulated value (separated by
-# tabs), prints the median of each over the rounds with the least and the greatest, and the number
+# tabs), prints the median of each over the rounds with the minimum and the maximum, and the number
 # of pairs of schedulers whose simulated order is the measured one.
 
 {

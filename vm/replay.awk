@@ -1,6 +1,6 @@
-# For vm/replay. From lines with LOAD, FIGURE, measured and simulated value (separated by tabs), one for each
-# recording, prints the median of both with the least and the greatest, the error of the simulated median, and
-# whether it meets the figure's bar.
+# For vm/replay. From lines with LOAD, FIGURE, measured and simulated value (separated by tabs), one
+# for each recording, prints the median of both with the minimum and the maximum, the error of the
+# simulated median, and whether it meets the figure's bar.
 
 BEGIN {
 	bar["makespan, ms"] = 15

@@ -1,4 +1,5 @@
-//! An experiment file, which names machines, workloads and policies: refused with a message, or good.
+//! An experiment file, which names machines, workloads and policies: refused with a message, or
+//! valid.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|text: &str| {

@@ -1,4 +1,4 @@
-//! A policy file: refused with a message, or good enough to be loaded with.
+//! A policy file: refused with a message, or good enough to load a scheduler with.
 #![no_main]
 
 use machine::Machine;

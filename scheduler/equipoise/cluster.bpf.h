@@ -30,8 +30,8 @@
  */
 #define ALIKE_PCT 110
 /*
- * A part of 1024 of a CPU's capacity: a limit of the frequency that changes by less than this does not rank the
- * clusters anew. It is the difference from which the kernel's fair class treats two capacities as different
+ * In 1024ths of a CPU's capacity: a frequency limit that changes by less than this does not rank the clusters
+ * anew. It is the difference from which the kernel's fair class treats two capacities as different
  * (capacity_greater(), 5 %).
  */
 #define LIMIT_STEP 52
@@ -73,8 +73,10 @@ struct cluster {
 	u32 shared_speed;
 	u32 first_cpu;
 	u16 cpu[CLUSTER_CPUS];
-	/* All clusters: faster ones first, then near ones. While it changes, one may be missing, and another there
-	 * twice. */
+	/*
+	 * All clusters: faster ones first, then near ones. While it changes, one may be missing and another
+	 * listed twice.
+	 */
 	u16 order[MAX_CLUSTERS];
 } __attribute__((aligned(64)));
 

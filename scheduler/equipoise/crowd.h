@@ -9,8 +9,8 @@
 #include "task.bpf.h"
 
 /*
- * ns. A CPU that ran tasks of one family alone for this long hardly has others waiting: eight tasks take turns
- * within it, at a tick of 4 ms.
+ * ns. If only tasks of one family ran on a CPU for this long, hardly any other task waits there: eight tasks
+ * take turns within it, at a tick of 4 ms.
  */
 #define ALONE_FOR (32 * NSEC_PER_MSEC)
 
@@ -35,14 +35,14 @@ static __always_inline void note_family(struct cpu_state *this, const struct tas
 }
 
 /*
- * Is @p, which @waker wakes up with SCX_WAKE_SYNC and which would wait on @cpu, one of a crowd? Its waker goes on
- * (a waker that goes to sleep instead is one half of a pair, each of which waits for the other), and only their
- * family ran on @cpu lately.
+ * Is @p, which @waker wakes up with SCX_WAKE_SYNC and which would wait on @cpu, one of a crowd? Its waker
+ * continues (a waker that goes to sleep instead is one half of a pair, each of which waits for the other),
+ * and only their family ran on @cpu lately.
  *
- * A member of a crowd keeps the lag with which it went to sleep, as every task does under EEVDF, and gets nothing
- * for having slept: the later its turn comes, the more messages it finds. Its share is the same. (hackbench's
- * switches on two CPUs, -g 8: 9,000 instead of 16,000.) Among tasks of other families it must not wait for its
- * turn: a thread that draws what another one sends it would be late.
+ * A member of a crowd keeps the lag with which it went to sleep, as every task does under EEVDF, and gets no
+ * credit for having slept: the later its turn comes, the more messages it finds. Its share is the same.
+ * (hackbench's switches on two CPUs, -g 8: 9,000 instead of 16,000.) Among tasks of other families it must
+ * not wait for its turn: a thread that draws what another one sends it would be late.
  */
 static __always_inline bool is_in_crowd(const struct task_struct *p, struct task_struct *waker, u32 cpu)
 {

@@ -55,11 +55,11 @@ static __always_inline u64 behind_start(const struct task_state *t)
 }
 
 /*
- * ns; longer than a turn at any tick, and longer than a task sleeps that frames or buffers drive. A light task that
- * runs within this time of a heavier one uses time that is left over. It is ahead of its share, so the clock by
- * which others are placed must not follow it. Otherwise the clock of a slow cluster, where light tasks run while
- * others sleep, would get seconds ahead of a fast cluster's, and would forgive a task that waits for a fast CPU
- * what it is owed.
+ * ns; longer than a turn at any tick, and longer than a task sleeps that frames or buffers drive. A light
+ * task that runs within this time of a heavier one uses time that is left over. It is ahead of its share, so
+ * the clock by which others are placed must not follow it. Otherwise the clock of a slow cluster, where light
+ * tasks run while others sleep, would get seconds ahead of a fast cluster's, and would cancel what a task
+ * that waits for a fast CPU is owed.
  */
 #define FULL_WEIGHT_LATELY (100 * NSEC_PER_MSEC)
 

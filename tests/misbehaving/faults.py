@@ -60,7 +60,7 @@ ANYWHERE = {
     "float": "volatile double half = one; half /= 2; sink = half;",
 }
 
-# Hoards memory in an endless hash, or time by timers that leave none.
+# Uses up memory with an endless hash, or time with timers that leave none for tasks.
 HOARDS = {
     "entries": """struct { __uint(type, BPF_MAP_TYPE_HASH); __uint(max_entries, 1 << 30); __type(key, u64);
 	__type(value, struct { char bytes[4096]; }); } hoard SEC(".maps");

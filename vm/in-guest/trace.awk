@@ -6,7 +6,7 @@
 #   idle_over         how many times that lasted longer than `ticks_ms`
 #   idle_total_ms     the total of these times
 #   settled_ms        from the start of the first of `pids` until all of them ran on CPUs below `big`
-#   on_big_percent    the part of their run time after that which was there
+#   on_big_percent    the part of their run time after that on those CPUs
 #
 # Kernel threads do not count as waiting, because most of them may run on one CPU only. All of this counts
 # from the mark "begin" on; before it there is a switch on every CPU, which shows its running task.

@@ -105,7 +105,7 @@ pub(crate) fn capacities(found: &mut Found) -> Capacities {
     }
     if *measure == Measure::MaxFrequency && !flat(values) {
         found.warnings.push(
-            "capacities follow only from the highest frequency, although cores may differ in work per cycle"
+            "capacities are derived only from the highest frequency, although cores may differ in work per cycle"
                 .to_owned(),
         );
     }

@@ -87,7 +87,7 @@ pub struct OppFound {
     pub khz: u32,
     /// uV.
     pub microvolt: Option<u32>,
-    /// The power of a core at it by the kernel's energy model, uW.
+    /// The power of a core at this frequency according to the kernel's energy model, uW.
     pub power_uw: Option<u64>,
 }
 

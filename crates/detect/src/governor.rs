@@ -85,8 +85,9 @@ impl Decider {
     }
 }
 
-/// The preference of the kernel's word; of a number, 0 to 255, the word that Linux has for it
-/// (`intel_pstate_get_energy_pref_index()` in drivers/cpufreq/intel_pstate.c); else (`default`) what most firmware has.
+/// The preference for the kernel's word; for a number from 0 to 255, the word that Linux has for it
+/// (`intel_pstate_get_energy_pref_index()` in drivers/cpufreq/intel_pstate.c); otherwise
+/// (`default`) the one that most firmware has.
 fn nearest(word: &str) -> Preference {
     let named = Preference::ALL.iter().find(|(name, _)| *name == word);
     match (named, word.parse::<u8>()) {

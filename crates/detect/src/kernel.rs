@@ -5,23 +5,23 @@ use rustix::time::{ClockId, clock_getres};
 use std::fs;
 use std::path::Path;
 
-/// `CONFIG_HZ` of the kernel that runs here: the coarse clocks advance once a tick.
+/// `CONFIG_HZ` of the running kernel: the coarse clocks advance once per tick.
 pub fn tick_hz() -> u32 {
     let tick = clock_getres(ClockId::MonotonicCoarse);
     (1e9 / tick.tv_nsec as f64).round() as u32
 }
 
 impl Found {
-    /// Adds what is known of the kernel that runs here.
+    /// Adds the known facts about the running kernel.
     pub fn add_running_kernel(&mut self) {
         self.hz = Some(tick_hz());
         self.irq_time_accounting = irq_time_accounting(Path::new("/"));
     }
 }
 
-/// Whether the kernel of the computer at `root` accounts the time of interrupts apart from that of
-/// tasks (`CONFIG_IRQ_TIME_ACCOUNTING`), if its command line or its configuration tells. A package of
-/// a distribution's kernel has the configuration in one of these places.
+/// Whether the kernel of the computer at `root` accounts interrupt time separately from task time
+/// (`CONFIG_IRQ_TIME_ACCOUNTING`), if its command line or its configuration says so. Distributions
+/// install the configuration of their kernels in one of these places.
 fn irq_time_accounting(root: &Path) -> Option<bool> {
     let read = |name: &str| fs::read_to_string(root.join(name)).ok();
     let options = read("proc/cmdline").unwrap_or_default();

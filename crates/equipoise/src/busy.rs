@@ -1,5 +1,5 @@
 //! Other load on this computer, which spoils a recording or a measurement of costs: the CPU time,
-//! by /proc, of all processes except this one and the recorded ones.
+//! according to /proc, of all processes except this one and the recorded ones.
 
 use std::collections::HashMap;
 use std::fs;

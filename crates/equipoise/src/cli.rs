@@ -51,7 +51,7 @@ Try one of these; each takes seconds.
       a laptop that plays audio: today's Linux beside our scheduler, with joules
 
   equipoise machine list        equipoise workload list        equipoise policy list
-      lists the built-in ones; `show NAME` says more, and your own files can replace names
+      lists the built-in ones; `show NAME` prints one, and a path to your own file can replace a name
 
   equipoise help compare
       all options, with examples
@@ -94,7 +94,8 @@ Examples:
 The run is the first one of `compare` with the same seed. For a picture of all decisions: compare \
 --trace t.perfetto-trace")]
     Explain(Explain),
-    /// Search for the load on which a policy does worst against another, and write it as an rt-app file
+    /// Search for the load on which a policy does worst compared with another, and write it as an
+    /// rt-app file
     #[command(after_help = "\
 Examples:
   equipoise hunt --machine tc2 --policy cfs --against capacity --by time
@@ -104,7 +105,7 @@ Examples:
 
 Ctrl-C writes the worst load so far.")]
     Hunt(Hunt),
-    /// Record what the scheduler of this computer's kernel does, for a workload
+    /// Record the scheduling of this computer's kernel, as a trace or a workload
     #[command(after_help = "\
 Examples:
   sudo equipoise record -- make -j4                     trace.dat, as trace-cmd writes it
@@ -148,13 +149,14 @@ Examples:
         #[command(subcommand)]
         action: Catalog,
     },
-    /// Show what the CPUs, the threads and the scheduler of this computer do
+    /// Show the activity of this computer's CPUs, threads and scheduler
     #[command(after_help = "\
 Examples:
   equipoise top
   equipoise top --once --format json       for scripts
 
-The scheduler's activity and costs, and energy, are shown while scx_equipoise runs, to root and other users that may read them; the events of another sched_ext scheduler from Linux 6.15 on. ? shows the keys.")]
+While scx_equipoise runs, the scheduler's activity, its costs and the energy are shown to root and other users
+with access to them; for another sched_ext scheduler, the events that Linux counts from 6.15 on. ? shows the keys.")]
     Top(Top),
     /// Print a completion script for a shell
     #[command(after_help = "\
@@ -191,7 +193,7 @@ pub enum Format {
     Table,
     /// JSON for programs; versioned
     Json,
-    /// Comma-separated values: of `compare` a line for each measure, policy and run
+    /// Comma-separated values: for `compare`, a line for each measure, policy and run
     Csv,
     /// A self-contained HTML page with charts
     Html,
@@ -330,7 +332,7 @@ pub struct Compare {
     /// scheduler called NAME, else of all that have the variable
     #[arg(long = "set", value_name = "[NAME:]VAR=VALUE", requires = "schedulers", value_parser = setting)]
     pub settings: Vec<Setting>,
-    /// Run schedulers in C even if this kernel cannot lock them up (it lacks Landlock or seccomp)
+    /// Run schedulers in C even if this kernel cannot isolate them (it lacks Landlock or seccomp)
     #[arg(long)]
     pub uncaged: bool,
     /// Judge by this goal: the verdict and the table show it, and its price in other goals
@@ -355,7 +357,7 @@ pub struct Build {
     /// Set a `const volatile` variable of the scheduler in C, as its loader would
     #[arg(long = "set", value_name = "[NAME:]VAR=VALUE", requires = "scheduler", value_parser = setting)]
     pub settings: Vec<Setting>,
-    /// Run schedulers in C even if this kernel cannot lock them up (it lacks Landlock or seccomp)
+    /// Run schedulers in C even if this kernel cannot isolate them (it lacks Landlock or seccomp)
     #[arg(long, requires = "scheduler")]
     pub uncaged: bool,
 }

@@ -28,7 +28,7 @@ pub enum Error {
     /// `compare --measured` missed bounds: status 4. The message, unless the first line of the
     /// output has it.
     Missed(Option<String>),
-    /// The kernel cannot lock up a foreign scheduler, so it does not run: status 2.
+    /// The kernel cannot isolate a foreign scheduler, so the scheduler does not run: status 2.
     Cage(String),
 }
 

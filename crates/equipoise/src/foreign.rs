@@ -25,7 +25,7 @@ pub fn is_worker() -> bool {
         .is_some_and(|word| word == WORKER)
 }
 
-/// Reports the features that the kernel lacks for locking up a scheduler in C: an error, or a
+/// Reports the features that the kernel lacks for isolating a scheduler in C: an error, or a
 /// warning if `uncaged`.
 pub fn check_cage(uncaged: bool) -> Result<(), Error> {
     let lacking = simulator::cage_lacks();
@@ -36,7 +36,8 @@ pub fn check_cage(uncaged: bool) -> Result<(), Error> {
         nothing if nothing.is_empty() => Ok(()),
         what if uncaged => {
             eprintln!(
-                "warning: this kernel lacks {what}: a scheduler in C has all of your rights, including access to your files"
+                "warning: this kernel lacks {what}: a scheduler in C has all of your rights, \
+                 including access to your files"
             );
             Ok(())
         }
@@ -132,7 +133,7 @@ fn set(foreign: &mut [Scheduler], setting: &Setting) -> Result<(), Error> {
             ),
             None => bad(
                 format!(
-                    "--set {variable}: no global variable of {}",
+                    "--set {variable}: not a global variable of {}",
                     names().collect::<Vec<_>>().join(", ")
                 ),
                 "expected the name of a `const volatile` variable".to_owned(),

@@ -65,7 +65,7 @@ pub fn run(args: Hunt, output: &Output) -> Result<(), Error> {
     let again = again(&args, &prey.machine.name, &path);
     let what = sentence(name, &args, prey.factor, &prey.machine.name);
     let comment = format!(
-        "{what} Found by `equipoise hunt` with seed {}.\nAgain: {again}",
+        "{what} Found by `equipoise hunt` with seed {}.\nTo measure it again: {again}",
         args.seed
     );
     let mut staged = Staged::default();
@@ -165,12 +165,14 @@ fn again(args: &Hunt, machine: &str, path: &Path) -> String {
     let by = args.by.name();
     match args.against.as_str() {
         "limit" => format!(
-            "equipoise compare --machine {machine} {scheduler} --workload {} --runs {RUNS} --seed {}",
+            "equipoise compare --machine {machine} {scheduler} --workload {} --runs {RUNS} --seed \
+             {}",
             path.display(),
             args.seed
         ),
         against => format!(
-            "equipoise hunt --machine {machine} {scheduler} --against {against} --by {by} --load {} --seed {}",
+            "equipoise hunt --machine {machine} {scheduler} --against {against} --by {by} --load \
+             {} --seed {}",
             path.display(),
             args.seed
         ),
@@ -187,13 +189,15 @@ fn sentence(name: &str, args: &Hunt, factor: f64, machine: &str) -> String {
             "The threads take {factor:.2} times as long under {name} as {against} on {machine}."
         ),
         By::Energy => format!(
-            "The threads take {factor:.2} times the energy under {name} of that {against} on {machine}."
+            "The threads use {factor:.2} times as much energy under {name} as {against} on \
+             {machine}."
         ),
         By::Wait => format!(
             "The longest wait is {factor:.2} times as long under {name} as {against} on {machine}."
         ),
         By::Share => format!(
-            "A thread gets 1/{factor:.2} under {name} of the CPU time {against} on {machine}."
+            "Under {name} a thread gets 1/{factor:.2} of the CPU time that it gets {against} on \
+             {machine}."
         ),
     }
 }
@@ -203,7 +207,7 @@ fn against(args: &Hunt) -> Result<Against, Error> {
         ("limit", By::Time) => Ok(Against::Limit),
         ("limit", _) => Err(bad(
             format!(
-                "--against limit: there is no limit of --by {}",
+                "--against limit: there is no limit for --by {}",
                 args.by.name()
             ),
             "expected --by time, or the name of a policy",

@@ -78,7 +78,7 @@ impl Workers {
         }
     }
 
-    /// Runs `case`, which is that of the recipe.
+    /// Runs `case`, which the recipe describes.
     pub fn run(
         &self,
         case: &Case<'_>,
@@ -176,12 +176,12 @@ fn code_of(status: ExitStatus) -> i32 {
 fn why(code: i32, said: &str) -> String {
     let what = match code.checked_sub(128) {
         Some(libc::SIGSYS) => {
-            "made a system call by another architecture's rules, which a BPF program cannot; expected what sched_ext \
+            "made a system call by another architecture's rules, which a BPF program cannot do; expected what sched_ext \
              and BPF offer"
                 .to_owned()
         }
         Some(libc::SIGABRT) if said.contains("memory allocation") => {
-            "used more than the 8 GiB of memory of a simulation; expected less".to_owned()
+            "used more than a simulation's 8 GiB of memory; expected less".to_owned()
         }
         Some(libc::SIGKILL) => {
             "was killed, probably because memory ran out or after a day of CPU time; expected less of both"

@@ -1,5 +1,5 @@
-//! The search for the load on which a scheduler does worst against another, or against the physical
-//! limit: random loads, mutations of the worst so far, then simplification of the worst.
+//! The search for the load on which a scheduler does worst compared with another, or with the
+//! physical limit: random loads, mutations of the worst so far, then simplification of the worst.
 
 mod load;
 mod score;
@@ -71,7 +71,7 @@ impl Candidate<'_> {
     }
 }
 
-/// Hunts on `machines`, for loads that are random by the question's seed. `tried` is called with the
+/// Hunts on `machines`, for loads drawn at random from the question's seed. `tried` is called with the
 /// number of loads tried since its last call and the largest factor so far. `None` if there is no load
 /// on which the scheduler does worse.
 pub fn hunt<'a>(

@@ -5,7 +5,7 @@ use workload::CpuBound;
 
 /// The time of CPU-bound work, in seconds, if the machine's `parallelism` best CPUs do nothing else
 /// from beginning to end: the work divided by the sum of their speeds. A core's second hardware
-/// thread counts with what it adds to the first. The best CPU does the serial part alone.
+/// thread counts only by the throughput that it adds. The best CPU does the serial part alone.
 pub fn limit_s(work: &CpuBound, machine: &Machine) -> f64 {
     let mut speeds: Vec<u32> = machine
         .all_cpus()

@@ -32,7 +32,7 @@ impl Judged {
         }
     }
 
-    /// That of `pooled`.
+    /// This statistic of `pooled`.
     pub fn value(self, pooled: &Pooled) -> f64 {
         match self {
             Judged::Mean => pooled.mean,

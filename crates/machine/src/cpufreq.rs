@@ -6,7 +6,7 @@ use crate::{CoreType, CpuMask, Machine};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cpufreq {
     /// The CPUs of each policy, which run at one frequency; disjoint, together all CPUs, each of
-    /// one core type. By their first CPU, as in `/sys/devices/system/cpu/cpufreq/policy*`.
+    /// one core type. Sorted by first CPU, as in `/sys/devices/system/cpu/cpufreq/policy*`.
     pub policies: Vec<CpuMask>,
     /// The time from a request for another frequency until the hardware runs at it
     /// (`cpuinfo_transition_latency`), ns.

@@ -280,8 +280,8 @@ pub fn unreadable(path: &Path, what: &str, error: &std::io::Error) -> Box<BadInp
 /// The number of errors of a file that are shown.
 const MOST_ERRORS: usize = 20;
 
-/// `text`, the content of `file`, as TOML. The errors point at the bytes that do not fit: all errors of
-/// syntax, and all keys that are unknown and values of a wrong type on other lines.
+/// `text`, the content of `file`, as TOML. The errors point at the bytes that do not fit: all
+/// syntax errors, and all unknown keys and values of the wrong type on other lines.
 pub fn from_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Box<BadInput>> {
     let first = match toml::from_str(text) {
         Ok(value) => return Ok(value),
@@ -320,9 +320,9 @@ fn of_each_line(text: &str, errors: Vec<toml::de::Error>) -> Vec<toml::de::Error
     errors
 }
 
-/// Adds to the `errors` those of keys and values in `left`, the text in which each line with an error of
-/// syntax is empty. The line of each error is made empty, and the rest is read again. A key that is missing
-/// then may be one of those lines.
+/// Adds to the `errors` those of keys and values in `left`, the text with each line that has a
+/// syntax error emptied. The line of each further error is emptied, and the rest is read again. A
+/// key that is then missing may be on one of those lines.
 fn unfit<T: DeserializeOwned>(
     left: &mut [u8],
     errors: Vec<toml::de::Error>,
@@ -338,8 +338,8 @@ fn unfit<T: DeserializeOwned>(
     errors
 }
 
-/// Makes the line of the error empty, unless it is a table's head, without which the table's keys would
-/// be another's.
+/// Empties the line of the error, unless it is a table's head, without which the table's keys would
+/// belong to another table.
 fn clear(left: &mut [u8], error: &toml::de::Error) -> bool {
     let Some(span) = error.span() else {
         return false;
@@ -355,7 +355,7 @@ fn clear(left: &mut [u8], error: &toml::de::Error) -> bool {
     true
 }
 
-/// Is it an error of one line, and not of what other lines lack?
+/// Is the error in a single line, and not due to something that other lines lack?
 fn is_about_line(error: &toml::de::Error) -> bool {
     [
         "unknown field",

@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 pub struct Machine {
     /// The name that `--machine` takes.
     pub name: String,
-    /// One line for a person.
+    /// A description of one line.
     pub description: String,
     /// Scheduler ticks a second (the kernel's CONFIG_HZ).
     pub hz: u32,

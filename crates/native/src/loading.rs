@@ -69,7 +69,7 @@ pub fn check(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(), Error
         );
     }
     if loads_others(file) {
-        return refused("it loads other libraries, which BPF cannot; expected C only");
+        return refused("it loads other libraries, which BPF cannot do; expected C only");
     }
     if runs_data(file) {
         return refused(

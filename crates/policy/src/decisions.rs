@@ -247,8 +247,8 @@ impl Decided<'_> {
                 Number::Lead => format!("{} ahead of", time(value)),
                 Number::Cpu => format!("CPU {value}"),
                 Number::Task => name(value as i32).into_owned(),
-                // A value that is no CPU's energy, by which C says that there is none.
-                Number::Power if value < 0 => "more than there is".to_owned(),
+                // C uses this value if the task does not fit the CPU.
+                Number::Power if value < 0 => "too little capacity".to_owned(),
                 Number::Power => format!("{:.3} mW", value as f64 / 1e4),
                 Number::Of1024 | Number::Count => value.to_string(),
             };

@@ -290,8 +290,8 @@ impl Domains {
         kept
     }
 
-    /// `imb_numa_nr` by `build_sched_domains()` of Linux 6.12: the number of last-level caches in a
-    /// node, or an eighth of its CPUs, and more if a domain has more nodes.
+    /// `imb_numa_nr` as in `build_sched_domains()` of Linux 6.12: the number of last-level caches
+    /// in a node, or an eighth of its CPUs, and more if a domain has more nodes.
     fn allow_numa_imbalance(&mut self) {
         for levels in &self.cpus {
             let (mut allowed, mut allowed_span) = (1, 1);

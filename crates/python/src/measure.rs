@@ -283,7 +283,7 @@ pub fn compare<'py>(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     if policies.is_empty() {
-        return Err(bad("no policy", "expected one or more to compare"));
+        return Err(bad("no policy", "expected one or more policies to compare"));
     }
     let mut schedulers: Vec<Scheduler> = Vec::new();
     for policy in &policies {

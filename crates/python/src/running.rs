@@ -42,7 +42,7 @@ pub fn work() -> u8 {
     lab::work()
 }
 
-/// From now on schedulers in C run even if this kernel cannot lock them up (it lacks Landlock or
+/// From now on schedulers in C run even if this kernel cannot isolate them (it lacks Landlock or
 /// seccomp).
 #[pyfunction]
 pub fn run_uncaged() {

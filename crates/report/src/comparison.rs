@@ -72,7 +72,7 @@ pub fn comparison(findings: &Findings<'_>, shown: Shown) -> Page {
     }
 }
 
-/// Is any bar longer than nothing? A measure that is 0 under every scheduler is in the table.
+/// Is any bar longer than 0? A measure that is 0 under every scheduler is only in the table.
 fn says_something(chart: &Chart) -> bool {
     chart.bars.iter().any(|bar| bar.value != 0.0)
 }
@@ -391,7 +391,8 @@ fn remarks(comparison: &Comparison, shown: Shown, hidden: usize) -> Vec<String> 
     remarks
 }
 
-/// On a machine that has costs of callbacks: says whose callbacks take time, and whose take none.
+/// On a machine with costs of callbacks: says which schedulers' callbacks take time, and which take
+/// none.
 fn callbacks(comparison: &Comparison) -> Option<String> {
     let costs = &comparison.machine.callbacks;
     if costs.is_empty() {
@@ -400,7 +401,8 @@ fn callbacks(comparison: &Comparison) -> Option<String> {
     let names = comparison.schedulers.iter().map(lab::Scheduler::name);
     let (paid, free): (Vec<&str>, Vec<&str>) = names.partition(|name| costs.contains_key(*name));
     if paid.is_empty() {
-        let said = "callbacks: the machine has no costs for those of these schedulers.";
+        let said =
+            "callbacks: the machine file has no costs for the callbacks of these schedulers.";
         return Some(said.to_owned());
     }
     let none = match free.is_empty() {

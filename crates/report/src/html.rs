@@ -235,7 +235,7 @@ fn more(out: &mut String, policy: &PolicyFigure) {
         escape(&policy.name)
     );
     for (part, is_there, title) in [
-        ("busy", policy.busy, "Busy part of the time"),
+        ("busy", policy.busy, "Share of time busy"),
         (
             "frequency",
             policy.frequency,

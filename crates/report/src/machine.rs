@@ -41,7 +41,7 @@ fn notes(machine: &Machine) -> Vec<String> {
         ));
     }
     if machine.irq_time_in_tasks {
-        notes.push("the time of interrupts counts for the tasks that they interrupt".to_owned());
+        notes.push("interrupt time is charged to the interrupted tasks".to_owned());
     }
     if !machine.offline.is_empty() {
         notes.push(format!("offline: {}", machine.offline));

@@ -36,7 +36,7 @@ pub enum Kind {
     Chrome,
 }
 
-/// The extensions of a trace file's name, for people.
+/// The extensions of a trace file's name, for messages.
 pub const EXTENSIONS: &str = ".txt, .ftrace or .systrace (ftrace text), .dat (trace-cmd), .perfetto-trace or .pftrace \
                               (Perfetto), or .json (Chrome)";
 

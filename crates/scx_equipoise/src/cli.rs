@@ -7,7 +7,7 @@ use policy::Policy;
 use rustix::process::Gid;
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
-/// scx_equipoise: CPU load balancing for machines whose CPUs are not all alike or not all awake.
+/// scx_equipoise: CPU schedulers for machines whose CPUs differ in speed or are often idle.
 ///
 /// Loads a sched_ext scheduler: `equipoise`, or Linux's fair class with the published designs. The
 /// simulator `equipoise` runs the same schedulers unchanged. The machine is read from sysfs:
@@ -37,7 +37,7 @@ pub struct Opts {
     #[arg(short, long)]
     pub machine: Option<String>,
 
-    /// The priority between speed and energy, under `equipoise`; auto follows the platform profile,
+    /// Whether to prefer speed or energy, under `equipoise`; auto follows the platform profile,
     /// which power-profiles-daemon sets
     #[arg(long, value_enum)]
     pub prefer: Option<Prefer>,
@@ -59,7 +59,7 @@ pub struct Opts {
     #[arg(long, value_name = "SECONDS", value_parser = interval, num_args = 0..=1, default_missing_value = "10")]
     pub costs: Option<f64>,
 
-    /// Let the members of this group read statistics, too, by its name or number; without this,
+    /// Also let the members of this group (a name or number) read statistics; without this,
     /// only root may. Reading them makes the kernel measure all BPF programs
     #[arg(long, value_name = "GROUP", value_parser = group::find)]
     pub stats_group: Option<Gid>,

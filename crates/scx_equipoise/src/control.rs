@@ -2,8 +2,8 @@
 //! change them.
 //!
 //! The loader listens on a Unix socket; a client sends a line of JSON and reads one. A change of
-//! tunables takes effect at once. Any other change loads the scheduler again, as CPUs that come or
-//! go do; meanwhile tasks run under Linux's own.
+//! tunables takes effect at once. Any other change loads the scheduler again, as does a CPU that
+//! goes offline or comes online; meanwhile tasks run under Linux's own scheduler.
 
 use crate::error::Error;
 use crate::server::{self, Access, Answer, Service, Socket};

@@ -69,8 +69,9 @@ pub fn online() -> Result<CpuMask> {
 /// The time between two readings of sysfs that have to agree.
 const SETTLED: Duration = Duration::from_millis(100);
 
-/// The place of each online CPU, by sysfs. A CPU that comes online is listed before its caches and
-/// siblings are, and the kernel need not report when they are, so two readings have to agree.
+/// The place of each online CPU according to sysfs. A CPU that comes online is listed before its
+/// caches and siblings are, and the kernel need not report when they are, so two readings have to
+/// agree.
 fn places() -> Result<Vec<Place>> {
     let mut before = read_places()?;
     loop {
@@ -147,7 +148,7 @@ impl Place {
         Place {
             cpu: cpu.id,
             // scx_utils guesses from highest_perf or the maximum frequency if the kernel does not
-            // tell the capacity.
+            // report the capacity.
             capacity: cpu.kernel_cpu_capacity.unwrap_or(cpu.cpu_capacity).max(1) as u32,
             core: cpu.core_id,
             cache: if knows_caches {

@@ -112,7 +112,7 @@ fn run(opts: &Opts) -> Result<(), Error> {
         thread::spawn(move || {
             let interval = Duration::from_secs_f64(seconds);
             if let Err(error) = stats::monitor(interval, || control.is_shut_down()) {
-                log::warn!("statistics have ended: {error:#}");
+                log::warn!("the statistics ended with an error: {error:#}");
             }
         });
     }

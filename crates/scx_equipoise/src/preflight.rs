@@ -30,13 +30,13 @@ pub fn check(kernel: &Kernel, user: Uid) -> Result<()> {
             bail!("Linux {release} is too old: sched_ext requires Linux 6.12 or later");
         }
         bail!(
-            "this Linux {release} has no sched_ext: it was built without CONFIG_SCHED_CLASS_EXT; \
+            "Linux {release} has no sched_ext: it was built without CONFIG_SCHED_CLASS_EXT; \
              expected a kernel that has it, Linux 6.12 or later"
         );
     };
     if !kernel.btf.exists() {
         bail!(
-            "this Linux {release} has no BTF, which BPF schedulers require: expected a kernel \
+            "Linux {release} has no BTF, which BPF schedulers require: expected a kernel \
              built with CONFIG_DEBUG_INFO_BTF"
         );
     }
@@ -64,7 +64,7 @@ pub fn explain_refusal(error: anyhow::Error, policy: &str, release: &str) -> any
     let malformed = compat::malformed_scx_kfuncs();
     if !malformed.is_empty() {
         return anyhow!(
-            "the BTF of this Linux {release} describes {} functions of sched_ext wrongly, such as {}(), so \
+            "the BTF of Linux {release} describes {} functions of sched_ext wrongly, such as {}(), so \
              it cannot load any scheduler: it was built with a pahole before 1.26 ({log})",
             malformed.len(),
             malformed[0],

@@ -62,8 +62,9 @@ fn has_field(structure: &str, field: &str) -> bool {
     compat::struct_has_field(structure, field).unwrap_or(false)
 }
 
-/// Control groups: a kernel may be built without them, and one before 6.18 requires a flag for weights. Evaluates to the
-/// limits that the scheduler keeps. A macro, as the type of `ops` is the skeleton's.
+/// Control groups: a kernel may be built without them, and one before 6.18 requires a flag for
+/// weights. Evaluates to the limits that the scheduler enforces. This is a macro because the type
+/// of `ops` is the skeleton's.
 macro_rules! fit_cgroups {
     ($ops:expr) => {{
         // Linux 6.17 and 6.19; from 7.3 on, the kernel also reports limits that were set before.
@@ -98,7 +99,7 @@ const ASKING_LOCKS: &str = "asking_locks";
 /// The variable of schedulers whose program at `sched_switch` can do what `ops.cpu_release()` does.
 const RELEASED_BY_SWITCH: &str = "released_by_switch";
 
-/// True if a program may empty a CPU's local queue wherever it runs, as from Linux 6.19 on.
+/// True if a program may empty a CPU's local queue wherever it runs, as in Linux 6.19 and later.
 fn reenqueues_anywhere() -> Result<bool> {
     Ok(compat::ksym_exists("scx_bpf_dsq_reenq")? || compat::ksym_exists("scx_bpf_reenqueue_local___v2")?)
 }

@@ -2,9 +2,8 @@
 //!
 //! Any user may connect to a socket of the loader, so one thread serves all clients, and each
 //! client is bounded: the length of a line, the time for it, the connections and the requests of a
-//! user. A user above the number of connections loses the connection that has been silent for
-//! longest. A new client is therefore never refused, and slow clients cost no more than their
-//! connections.
+//! user. A user with too many connections loses the one that has been silent for longest. A new
+//! client is therefore never refused, and slow clients cost no more than their connections.
 
 use anyhow::{Context, Result, anyhow};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -333,7 +332,7 @@ impl<M> Client<M> {
         match self.line.iter().position(|&byte| byte == b'\n') {
             None => Ok(None),
             Some(end) if end + 1 < self.line.len() => {
-                Err(anyhow!("a line before the last one was answered"))
+                Err(anyhow!("a line arrived before the last one was answered"))
             }
             Some(_) => {
                 self.deadline = None;

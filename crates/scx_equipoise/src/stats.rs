@@ -152,8 +152,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves clients of scx_stats. `access` bounds them, as a client makes the kernel measure all
-    /// BPF programs, which has a cost.
+    /// Serves clients of scx_stats. `access` restricts them, because a client makes the kernel
+    /// measure all BPF programs, which has a cost.
     pub fn start(access: Access) -> Result<Server> {
         Server::start_at(Path::new(SOCKET), access)
     }

@@ -352,8 +352,8 @@ fn check_cpus(kernel: &Kernel<'_>, runnable: &mut Vec<Runnable>) -> Result<(), S
     number_of("runnable tasks", kernel.runnable, on_rq)?;
     number_of("sleeping tasks", kernel.sleeping, sleeping)?;
     number_of("tasks", kernel.alive, alive)?;
-    number_of("RT tasks that wait", kernel.rt.queued, rt_queued)?;
-    number_of("deadline tasks that wait", kernel.dl.queued, dl_queued)
+    number_of("waiting RT tasks", kernel.rt.queued, rt_queued)?;
+    number_of("waiting deadline tasks", kernel.dl.queued, dl_queued)
 }
 
 /// Checks that the running count `counted` equals the actual count `is`. The name is built only on

@@ -276,7 +276,7 @@ impl<'a> Matching<'a> {
             .count()
     }
 
-    /// The CPUs that could each, if it were the only other one, get one more task.
+    /// The CPUs of which any single one could get one more task.
     fn wanted(&self) -> CpuMask {
         let is_short = |group: usize| self.taken[group].len() < self.groups[group].1;
         let mut open: Vec<bool> = (0..self.groups.len()).map(is_short).collect();

@@ -1,4 +1,5 @@
-//! AIM7, the AIM Multiuser Benchmark, Suite VII: many users, each doing one job after another. A job is a subtest drawn from a mix. The result is the number of jobs per minute.
+//! AIM7, the AIM Multiuser Benchmark, Suite VII: many users, each of which does one job after
+//! another. A job is a subtest drawn from a mix. The result is the number of jobs per minute.
 //!
 //! The mixes are AIM7's ([`mixes`]), and so are the operations of a subtest ([`subtests`]): how
 //! long it computes, and which of its system calls take a lock that users share or wait for an
@@ -66,7 +67,8 @@ const PARAMS: &[Param] = &[
         "users",
         1100,
         20_000,
-        "the smallest number of users; several runs are spread evenly from here to users_max, a single run draws a number"
+        "the smallest number of users; several runs are spread evenly from here to users_max, and \
+         a single run has a random number"
     ),
     count!(
         "users_max",
@@ -90,13 +92,13 @@ const PARAMS: &[Param] = &[
         "part",
         20,
         1_000_000,
-        "divide AIM7's jobs by this, because whole ones would take long to simulate"
+        "the divisor of AIM7's jobs, which would otherwise take long to simulate"
     ),
     time!(
         "least",
         250_000_000,
-        "the least time to warm up, and the least time to count after it: AIM7's runs take minutes, in which \
-         schedulers' averages have settled"
+        "the minimum warm-up time, and the minimum time counted after it: AIM7's runs take minutes, \
+         in which schedulers' averages settle"
     ),
     time!(
         "entry",
@@ -107,23 +109,23 @@ const PARAMS: &[Param] = &[
     time!(
         "link",
         3_000,
-        "the same to link or unlink a file, in link_test"
+        "the same for linking or unlinking a file, in link_test"
     ),
     time!(
         "lookup",
         1_000,
-        "the same to open an existing file; about a quarter of creat_clo's time, an assumption"
+        "the same for opening an existing file; about a quarter of creat_clo's time, an assumption"
     ),
     time!(
         "list",
         60_000,
-        "the same to list /bin, in dir_rtns_1, for some 130 files as in RHEL 6; an assumption"
+        "the same for listing /bin, in dir_rtns_1, for some 130 files as in RHEL 6; an assumption"
     ),
     time!(
         "vma",
         1_000,
         "work under the lock of an area of a process's memory, on fork, exec and exit; an assumption: with all \
-         other work an anonymous area takes 2.6 to 3.0 us of a fork and exit, by measurement (process.rs)"
+         its other work, an anonymous area was measured to add 2.6 to 3.0 us to a fork and exit (process.rs)"
     ),
     time!(
         "spin",

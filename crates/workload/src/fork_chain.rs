@@ -1,9 +1,9 @@
 //! A shell that runs one command after the other, as in `configure` and in the sequential parts of
 //! `make`: each is a chain of processes that fork, load a program and wait for each other.
 //!
-//! The chain is that of a compiler's driver: the shell forks the driver and waits; the driver forks the
-//! compiler, waits, and does the next part itself. So one or two processes are runnable at a time, each for a short time, and a
-//! child begins just before its parent waits.
+//! The chain is that of a compiler's driver: the shell forks the driver and waits; the driver forks
+//! the compiler, waits, and does the next part itself. So one or two processes are runnable at a
+//! time, each briefly, and a child begins just before its parent waits.
 
 use crate::benchmark::{Benchmark, Model};
 use crate::params::{Param, Unit};
@@ -42,7 +42,7 @@ const PARAMS: &[Param] = &[
         default: 1_000_000,
         min: 1_000,
         max: 10_000_000_000,
-        help: "the least work of a process, at the reference speed (default 1 ms, an assumption)",
+        help: "the minimum work of a process, at the reference speed (default 1 ms, an assumption)",
     },
     Param {
         name: "most",
@@ -50,7 +50,7 @@ const PARAMS: &[Param] = &[
         default: 10_000_000,
         min: 1_000,
         max: 10_000_000_000,
-        help: "the most; each process draws its own between the two (default 10 ms, an assumption)",
+        help: "the maximum; each process has a random amount between the two (default 10 ms, an assumption)",
     },
 ];
 

@@ -27,7 +27,7 @@ const PARAMS: &[Param] = &[
         default: 2000,
         min: 1,
         max: 1_000_000,
-        help: "files to compile: about those of an x86 defconfig of Linux 3.9 (default 2000)",
+        help: "files to compile; about as many as in an x86 defconfig of Linux 3.9 (default 2000)",
     },
     Param {
         name: "compile",
@@ -35,7 +35,7 @@ const PARAMS: &[Param] = &[
         default: 190_000_000,
         min: 1_000_000,
         max: 3_600_000_000_000,
-        help: "work of compiling an object, on average, cc1 and as, at the reference speed; calibrated on \
+        help: "average work of compiling an object (cc1 and as), at the reference speed; calibrated on \
                209 s for -j2 on two Xeons E5 under Linux 3.9's balancing (default 190 ms)",
     },
     Param {

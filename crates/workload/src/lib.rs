@@ -53,7 +53,7 @@ mod together;
 pub trait Workload: Send + Sync {
     /// The name that `--workload` takes, or the file's stem.
     fn name(&self) -> &str;
-    /// One line for a person.
+    /// A description of one line.
     fn description(&self) -> &str;
     /// The metrics of a run; [`Recorder::record`] takes indices into this. The same for every run.
     fn metrics(&self) -> &[Metric];
@@ -257,7 +257,7 @@ pub type StreamId = u32;
 /// How tasks wait for a kernel lock ([`Op::Hold`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelLock {
-    /// Polls until the task has to be preempted, and only then sleeps, as if the owner is running
+    /// Polls until the task has to be preempted, and only then sleeps, as if the owner were running
     /// (`CONFIG_MUTEX_SPIN_ON_OWNER`).
     Mutex,
     /// Sleeps at once, like Linux 3.10's rwsem.

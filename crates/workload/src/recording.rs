@@ -38,7 +38,7 @@ const LIVE: usize = 0;
 pub struct Recording {
     /// [`VERSION`], or an older one.
     pub recording: u32,
-    /// One line for a person.
+    /// A description of one line.
     #[serde(default)]
     pub description: String,
     /// Pipes, and directions of sockets: the capacity of each. Steps refer to them by index.
@@ -101,7 +101,7 @@ pub enum Step {
     /// Sleeps until this time after the beginning, ns, like a thread with a periodic timer; does
     /// not sleep if the time has passed.
     Until(u64),
-    /// Waits until other threads have woken it once more than it has waited.
+    /// Waits until other threads have woken it more often than it has waited.
     Wait,
     /// Wakes up this thread.
     Wake(usize),
@@ -170,7 +170,7 @@ impl Recording {
             if !(-20..=19).contains(&thread.nice)
                 || thread.fifo.is_some_and(|it| !(1..=99).contains(&it))
             {
-                return Err(format!("thread {index} has a priority that does not exist"));
+                return Err(format!("thread {index} has an invalid priority"));
             }
             let names_waker =
                 |period: &Period| period.woken_by.is_none_or(|it| it < self.threads.len());
@@ -190,7 +190,8 @@ impl Recording {
                     };
                     if bytes > capacity {
                         return Err(format!(
-                            "thread {index} moves {bytes} bytes of stream {stream}, which holds {capacity}"
+                            "thread {index} moves {bytes} bytes of stream {stream}, which holds \
+                             {capacity}"
                         ));
                     }
                 }

@@ -98,11 +98,11 @@ pub(crate) const TBENCH: Benchmark = Benchmark {
     make: |args| Box::new(Setup::new(args)),
 };
 
-/// UnixBench's `context1.c`: two processes pass a counter of four bytes to and fro through two pipes. `perf
-/// bench sched pipe` does the same with one pair.
+/// UnixBench's `context1.c`: two processes pass a counter of four bytes back and forth through two
+/// pipes. `perf bench sched pipe` does the same with one pair.
 pub(crate) const PIPE: Benchmark = Benchmark {
     name: "pipe",
-    description: "pipe-based context switching, as UnixBench and perf bench: pairs pass a word to and fro",
+    description: "pipe-based context switching, as in UnixBench and perf bench: pairs pass a word back and forth",
     params: params!(
         1,
         4,

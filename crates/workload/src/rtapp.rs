@@ -28,8 +28,8 @@
 //! - A forked thread's timers count from the first thread's start, too, so its first ones are
 //!   missed.
 //!
-//! A section `taskgroups` has the settings of control groups (`groups.rs`), which rt-app leaves to the user, and a section
-//! `timeline` has changes of the machine (`timeline.rs`).
+//! The section `taskgroups` has the settings of control groups (`groups.rs`), which rt-app leaves
+//! to the user, and the section `timeline` has changes of the machine (`timeline.rs`).
 //!
 //! `util_min` and `util_max` clamp the frequency of the CPU, as the kernel does it for any sched_ext scheduler;
 //! Linux's placement by them is not simulated. A note names the tasks.
@@ -322,10 +322,10 @@ impl Workload for RtApp {
     }
 
     /// `time`, and the columns of rt-app's log as `THREAD/run`, `period`, `slack` and `wu_lat`.
-    /// Threads of a task with more than 8 instances, or that is forked, share `TASK/...`; without a
-    /// fork, the loops of each are counted. A thread
-    /// that is woken also has `THREAD/response`, the time from the wakeup until it is done; one
-    /// with a period, its own or its chain's, has `THREAD/missed`.
+    /// Threads of a task that has more than 8 instances or is forked share `TASK/...`; without a
+    /// fork, the loops of each are counted. A thread that is woken also has `THREAD/response`, the
+    /// time from the wakeup until it is done; one with a period, its own or its chain's, has
+    /// `THREAD/missed`.
     fn metrics(&self) -> &[Metric] {
         &self.metrics
     }

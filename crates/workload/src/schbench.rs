@@ -1,9 +1,9 @@
 //! schbench: messengers that wake workers in bursts, and how long each worker takes to run.
 //!
 //! After github.com/masoncl/schbench. A worker puts itself into its messenger's list, wakes the
-//! messenger and waits; the messenger takes the list and wakes all of it. The wakeup latency counts
-//! from the time when the messenger began to wake the list, as in the program, so it grows with the
-//! place in the list. The two loads of the program's history:
+//! messenger and waits; the messenger takes the list and wakes every worker in it. The wakeup
+//! latency counts from the time when the messenger began to wake the list, as in the program, so it
+//! grows with the place in the list. The two loads of the program's history:
 //!
 //! - Since 2023 a worker then sleeps for a while, takes the lock of the CPU on which it is, by
 //!   polling, and multiplies matrices under it. The time for that is the request latency.
@@ -31,7 +31,7 @@ const WORKERS: Param = Param {
     default: 0,
     min: 0,
     max: 10_000,
-    help: "workers of each messenger, schbench's --threads; 0: as many as CPUs, divided by the messengers \
+    help: "workers per messenger, schbench's --threads; 0: the number of CPUs divided by the number of messengers \
            (default 0)",
 };
 
@@ -86,14 +86,15 @@ const PARAMS_2016: &[Param] = &[
         default: 30_000_000,
         min: 1_000,
         max: 10_000_000_000,
-        help: "how long a worker computes, by the clock; --cputime (default 30 ms)",
+        help: "how long a worker computes, in wall-clock time; --cputime (default 30 ms)",
     },
     TIME,
 ];
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "schbench",
-    description: "schbench: messengers wake workers, which sleep and compute; percentiles of both",
+    description: "schbench: messengers wake workers, which sleep and compute; \
+        percentiles of wakeup and request latencies",
     params: PARAMS,
     metrics: METRICS,
     make: |args| {

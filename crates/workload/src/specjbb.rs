@@ -32,8 +32,8 @@ const PARAMS: &[Param] = &[
         default: 25_000,
         min: 1_000,
         max: 1_000_000_000,
-        help: "work of a transaction at the reference speed: about 40000 per second and CPU, as \
-               in published results of the time (default 25 us)",
+        help: "work of a transaction at the reference speed: about 40000 per second and CPU, as in \
+               results published at that time (default 25 us)",
     },
     Param {
         name: "heap",

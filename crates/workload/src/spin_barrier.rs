@@ -26,8 +26,8 @@ const PARAMS: &[Param] = &[
         default: 1000,
         min: 1,
         max: 100_000,
-        help: "barriers in each step; llama.cpp has one for each operation, a thousand and more a token for a \
-               model of 32 layers (default 1000, an estimate)",
+        help: "barriers per step; llama.cpp has one per operation, a thousand or more per \
+               token for a model with 32 layers (default 1000, an estimate)",
     },
     Param {
         name: "work",
@@ -52,7 +52,7 @@ const PARAMS: &[Param] = &[
         default: 5_000_000_000,
         min: 1_000_000,
         max: 3_600_000_000_000,
-        help: "no step begins after this time (default 5 s)",
+        help: "the time after which no step begins (default 5 s)",
     },
     Param {
         name: "delay",
@@ -60,7 +60,7 @@ const PARAMS: &[Param] = &[
         default: 0,
         min: 0,
         max: 3_600_000_000_000,
-        help: "when it starts (default: at once)",
+        help: "the start time (default: at once)",
     },
     Param {
         name: "steps",
@@ -68,7 +68,7 @@ const PARAMS: &[Param] = &[
         default: 1_000_000,
         min: 1,
         max: 1_000_000,
-        help: "no more steps than these (default: as many as fit the time)",
+        help: "the maximum number of steps (default: as many as fit into the time)",
     },
 ];
 

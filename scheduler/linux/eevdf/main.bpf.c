@@ -8,7 +8,7 @@
  * A task runs with an endless slice until its own deadline, a wakeup or the balancer takes the slice away; then
  * ops.dispatch() decides.
  *
- * docs/design/eevdf.md lists what the kernel has and this scheduler leaves out, with the effects.
+ * docs/design/eevdf.md lists the parts of the kernel that this scheduler leaves out, with the effects.
  */
 
 #include <scx/common.bpf.h>

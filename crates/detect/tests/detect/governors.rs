@@ -45,7 +45,7 @@ fn the_governor_is_the_one_that_decides() {
             "schedutil",
             Some("intel_pstate, powersave chooses the frequencies"),
         ),
-        // intel_pstate=passive: a governor of cpufreq's decides, whether the processor has HWP or not.
+        // intel_pstate=passive: a cpufreq governor decides, whether the processor has HWP or not.
         (
             ["intel_cpufreq", "schedutil", "balance_performance"],
             PASSIVE_INTEL,

@@ -1,4 +1,4 @@
-//! Machines on the market, from what their makers and kernels publish about them.
+//! Machines on the market, from the information that their makers and kernels publish.
 
 use crate::tree::{Cpus, Tree};
 use crate::{kinds, level, machine};

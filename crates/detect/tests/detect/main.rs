@@ -1,4 +1,4 @@
-//! Detection of real machines, by their own descriptions.
+//! Detection of real machines from their own descriptions.
 
 mod device_tree;
 mod governors;

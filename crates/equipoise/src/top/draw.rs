@@ -28,7 +28,7 @@ const HELP: [&str; 15] = [
     "+ -          double or halve the refresh interval",
     "? h          open or close this help",
     "q Esc        end",
-    "CPUs         busy part of the time, frequency, history (a block per refresh)",
+    "CPUs         share of time busy, frequency, history (a block per refresh)",
     "CPU %        CPU time, as a share of one CPU",
     "wait         mean time from runnable to running",
     "wait p99     99 % of the waits in the last 30 s were at most this long; those",

@@ -25,7 +25,8 @@ struct Counted {
     ticks: u64,
     /// `sched`: `se.nr_migrations`.
     migrations: Option<u64>,
-    /// When `turns` was read, since the begin of the scan: a scan takes some ms on a busy computer.
+    /// When `turns` was read, since the beginning of the scan: a scan takes some ms on a busy
+    /// computer.
     read_after: Duration,
 }
 
@@ -56,7 +57,7 @@ pub struct Thread {
     /// The 99th percentile of these times in the last [`WINDOW`], ns. Turns between two samples
     /// count with their mean wait.
     pub wait_p99_ns: Option<f64>,
-    /// Moves from one CPU to another a second.
+    /// Migrations to another CPU per second.
     pub migrations: Option<f64>,
 }
 

@@ -64,7 +64,7 @@ fn equipoise_wastes_no_cpu_in_small_sequences() {
     assert!(waste[3] < 100.0 && waste[7] < 100.0, "{waste:?}");
 }
 
-/// A pair that passes a word to and fro.
+/// A pair that passes a word back and forth.
 #[test]
 fn a_pair_on_pipes_is_faster_on_one_cpu() {
     let cells = reproduce("many-caches", "loops, one pair");

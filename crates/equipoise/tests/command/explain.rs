@@ -346,7 +346,7 @@ fn a_slow_thread_that_hardly_waits_is_explained_by_its_cpu_s_speed() {
         "{said}"
     );
     for words in [
-        "on the fastest CPU the same takes 10.",
+        "on the fastest CPU the same work takes 10.",
         "CPU 0 idles, for",
         "speed 1024 of 1024",
     ] {

@@ -139,7 +139,8 @@ fn a_wild_pointer_and_an_endless_recursion_are_reported_with_their_line() {
     let wild = Scheduler::new("", "\tsink = *(volatile u64 *)one;");
     wild.fails(3, &["its enqueue()", LINE, "accessed an invalid address"]);
     let deep = Scheduler::new(
-        "\n__noinline u64 deep(u64 n) { volatile u64 frame[1000] = {}; return deep(n + frame[5]) + frame[6]; }",
+        "\n__noinline u64 deep(u64 n) { volatile u64 frame[1000] = {}; return deep(n + frame[5]) + \
+         frame[6]; }",
         "\tsink = deep(one);",
     );
     // The stack's address decides where in the function the fault occurs, so the whole function is
@@ -412,7 +413,7 @@ fn schedulers_that_linux_refuses_are_refused() {
     refused(
         &counts,
         &["--set", "conter=1"],
-        &["no global variable of a"],
+        &["not a global variable of a"],
     );
     refused(
         &counts,

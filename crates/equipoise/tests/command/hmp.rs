@@ -61,7 +61,7 @@ fn a_lone_task_runs_on_a_fast_cpu() {
 
 #[test]
 fn hperf_uses_all_cpus() {
-    // 4 fast CPUs, and 4 slow ones of 0.368 of their speed.
+    // 4 fast CPUs, and 4 slow ones with 0.368 of their speed.
     let work = means(&compare("busy:threads=8,duration=10s", &["hperf"]), "work");
     assert!((work[0] / 54.7 - 1.0).abs() < 0.02, "{work:?}");
 }

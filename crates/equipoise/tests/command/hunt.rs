@@ -51,7 +51,7 @@ fn hunts_that_are_impossible_are_one_line() {
     for (args, says) in [
         (
             &["--by", "wait", "--against", "limit"][..],
-            "there is no limit of --by wait",
+            "there is no limit for --by wait",
         ),
         (
             &["--by", "energy"],

@@ -157,6 +157,6 @@ fn callbacks_take_the_time_that_the_machine_file_gives() {
     let times = paid.lines().find(|line| line.contains("callback_time"));
     assert!(times.is_some(), "{paid}");
     let other = compare("[callbacks.simple]\nsource = \"made up\"\ndispatch = 5_000\n");
-    let said = "callbacks: the machine has no costs for those of these schedulers.";
+    let said = "callbacks: the machine file has no costs for the callbacks of these schedulers.";
     assert!(other.contains(said), "{other}");
 }

@@ -36,7 +36,7 @@ pub fn run(machine: &str, duration: u32, tasks: &str, policy: &str, runs: &str) 
     json(&args)
 }
 
-/// Five loops on one CPU for 20 s: each has a share by its weight, to `tolerance` of it.
+/// Five loops on one CPU for 20 s: each gets a share by its weight, within `tolerance`.
 pub fn shares_are_by_weight(policy: &str, runs: &str, tolerance: f64) {
     let mut tasks = String::new();
     for (index, (nice, _)) in LEVELS.iter().enumerate() {

@@ -67,7 +67,7 @@ fn an_idle_slow_core_comes_before_half_a_fast_one() {
 }
 
 /// No CPU idles next to a CPU with two movable tasks, wherever other tasks are pinned (kSTEP's bug
-/// 9: an idle CPU that never pulls): each of five loops on four CPUs of unlike speed and load
+/// 9: an idle CPU that never pulls): each of five loops on four CPUs of different speed and load
 /// finishes within its share.
 #[test]
 fn an_idle_cpu_pulls_where_others_are_kept_apart() {

@@ -3,7 +3,7 @@
 //! ```toml
 //! name = "mixed-capacity"
 //! title = "..."
-//! runs = 20                           # of each cell, unless the command says (optional)
+//! runs = 20                           # of each cell, unless the command line gives a number (optional)
 //!
 //! [source]                            # of a published table
 //! author = "..."

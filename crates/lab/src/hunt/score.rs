@@ -47,7 +47,7 @@ pub enum Against {
 
 /// The parts of a hunt that do not change.
 pub struct Question<'a> {
-    /// The scheduler that should do badly.
+    /// The scheduler for which a bad load is searched.
     pub scheduler: &'a Scheduler,
     /// The other side of the comparison.
     pub against: &'a Against,

@@ -194,7 +194,7 @@ impl Reader<'_> {
                 return self.bad(
                     state.min_residency_us.span(),
                     "too many idle states".to_owned(),
-                    format!("expected at most {MAX_IDLE_STATES}, as the kernel's cpuidle"),
+                    format!("expected at most {MAX_IDLE_STATES}, as in the kernel's cpuidle"),
                 );
             }
             let (power_mw, entry_pj) = self.idle_power(state)?;

@@ -48,7 +48,7 @@ impl Reader<'_> {
                 return self.bad(
                     name.span(),
                     format!(
-                        "`{}` has OPPs, but the machine does not say how they change",
+                        "`{}` has OPPs, but the file does not say how frequencies change",
                         name.get_ref()
                     ),
                     "expected a [cpufreq] section",
@@ -101,7 +101,7 @@ impl Reader<'_> {
         }))
     }
 
-    /// Both times or neither, of a processor that decides by itself.
+    /// Either both times or neither, and only for a processor that decides by itself.
     fn ramp(&self, file: &CpufreqFile) -> Result<Option<Ramp>> {
         let (up, down) = match (&file.ramp_up_us, &file.ramp_down_us) {
             (None, None) => return Ok(None),

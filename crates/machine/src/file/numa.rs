@@ -56,7 +56,7 @@ impl Reader<'_> {
             return self.bad(
                 file.span(),
                 format!("the groups of packages within a distance of {level} overlap"),
-                "expected distances that make groups of packages, and groups of groups",
+                "expected distances that form nested groups of packages",
             );
         }
         Ok(numa)

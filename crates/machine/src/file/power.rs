@@ -174,7 +174,7 @@ impl Reader<'_> {
             (Some(limit), Some(_)) => {
                 return self.bad(
                     limit.span(),
-                    "a limit on an unknown power".to_owned(),
+                    "a limit on the power, which is not known".to_owned(),
                     "expected a [power] section, or no limit_mw",
                 );
             }

@@ -122,7 +122,7 @@ impl Reader<'_> {
             return self.bad(
                 distances.span(),
                 format!("these distances make {} levels of CPUs", levels.len()),
-                format!("expected at most {MAX_LEVELS}, with those within a node"),
+                format!("expected at most {MAX_LEVELS}, including those within a node"),
             );
         }
         Ok(Topology {
@@ -291,7 +291,7 @@ impl Reader<'_> {
                             "this L{level} and the L{} of CPUs {} overlap",
                             other.level, other.cpus
                         ),
-                        "expected caches that are apart, or within those of a higher level",
+                        "expected disjoint caches, or caches within those of a higher level",
                     );
                 }
                 caches.push(Cache {

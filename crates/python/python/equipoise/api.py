@@ -141,7 +141,7 @@ class Comparison:
         return self.fragment
 
     def trace(self, policy: str | int = 0, run: int = 0, *, utilization: bool = True) -> Trace:
-        """The events of a run under one of the policies, by name or place."""
+        """The events of a run under one of the policies, by name or index."""
         found = {one.name: one for one in self.policies}
         chosen = self.policies[policy] if isinstance(policy, int) else found[policy]
         return _trace(self.machine, self.workload, chosen, run, self.count, self.seed, utilization)

@@ -25,7 +25,7 @@ class Range:
 
     def __post_init__(self) -> None:
         if not self.low <= self.high or (self.log and self.low <= 0):
-            raise bad_input(f"no numbers are in {self}", "expected low <= high, and above 0 if log")
+            raise bad_input(f"{self} is empty", "expected low <= high, and low > 0 with log=True")
 
     def at(self, part: float) -> float | int:
         """The quantile `part` (0 to 1) of the range."""

@@ -59,7 +59,7 @@ class Constraint(Objective):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.absolute and self.metric is None:
-            raise bad_input(f"{self} is no constraint", "expected a metric with absolute=True")
+            raise bad_input(f"{self} is not a constraint", "expected a metric with absolute=True")
 
 
 def logs_of(objective: Objective, before: list[dict[str, Any]], after: list[dict[str, Any]]) -> dict[int, float]:

@@ -49,7 +49,7 @@ def utilization(trace: Trace, ax: Axes | None = None, *, task: str | None = None
         frame = frame[frame["cpu"] == cpu]
     if frame.empty:
         raise bad_input(
-            f"no utilization of task {task!r}, CPU {cpu}", "expected one of the trace's, with utilization=True"
+            f"no utilization of task {task!r}, CPU {cpu}", "expected a task or CPU of a trace with utilization=True"
         )
     ax = _axes(ax, "utilization (of 1024)")
     by, what = ("pid", "pid") if task is not None else ("cpu", "CPU")

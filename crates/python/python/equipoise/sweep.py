@@ -290,7 +290,7 @@ class _Store:
             before = json.loads(file.read_text())
             if before != label:
                 raise bad_input(
-                    f"{file}: this folder has another sweep (of build {before.get('build')})",
+                    f"{file}: this folder holds another sweep (of build {before.get('build')})",
                     "expected the folder of this one, or a new folder",
                 )
             self.done = {file.name for file in self.parts.iterdir()}

@@ -321,7 +321,7 @@ def _joined(
 
 
 def _is_worse(study: optuna.Study, trial: optuna.Trial, rung: int, value: float) -> bool:
-    """Is it among the worse half of the trials that have got this far?"""
+    """Is it in the worse half of the trials that have come this far?"""
     others = [
         other.intermediate_values[rung]
         for other in study.get_trials(deepcopy=False)

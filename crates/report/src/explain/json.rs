@@ -252,7 +252,7 @@ pub(super) fn named_parts(response: &Response) -> serde_json::Value {
     serde_json::Map::from_iter(parts).into()
 }
 
-/// A cause of what `response` lost.
+/// The cause of the time that `response` lost.
 pub(super) fn cause_of(cause: &super::Cause, response: &Response) -> serde_json::Value {
     serde_json::json!(in_response(cause, response))
 }

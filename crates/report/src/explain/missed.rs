@@ -1,5 +1,5 @@
 //! Missed periods: the thread's activity between the end of its previous period and the end of its
-//! work, and why that took longer than there was time.
+//! work, and why that took longer than the time available.
 
 use super::cause::{Cause, Kind};
 use super::chain::Chain;
@@ -35,7 +35,7 @@ impl Missed {
         self.response.lost_ns().max(self.response.late_ns())
     }
 
-    /// How long the thread was still at work on earlier periods when this one was released, ns.
+    /// How long the thread was still busy with earlier periods when this one was released, ns.
     pub fn behind_ns(&self) -> u64 {
         self.response.from.saturating_sub(self.period.released)
     }
@@ -72,7 +72,7 @@ impl Missed {
         let details = vec![self.went()];
         let Some(cause) = of_loss else {
             let text = match self.behind_ns() > self.response.ns() {
-                true => "it was at work on earlier periods until then.",
+                true => "it was busy with earlier periods until then.",
                 false => "its work takes longer than its period, even on the fastest CPU.",
             };
             return Cause {
@@ -114,7 +114,7 @@ pub fn observed(missed: &[Missed]) -> Vec<Vec<(Wait, Subject)>> {
 }
 
 impl MissedPeriod {
-    /// `missed` with the `chains` of what was to be observed; `None` if those are of another one.
+    /// `missed` with the `chains` of its windows; `None` if they belong to another one.
     pub fn new(
         machine: &Machine,
         scheduler: (&str, bool),
@@ -156,7 +156,7 @@ impl MissedPeriod {
 #[derive(Default)]
 pub struct Parts(HashMap<i32, Part>);
 
-/// Of a thread with periods.
+/// The state of a thread with periods.
 #[derive(Default)]
 struct Part {
     /// Its open response when its last period was done, and the idle time of each CPU until then.
@@ -168,7 +168,7 @@ struct Part {
 }
 
 impl Parts {
-    /// Has the thread periods?
+    /// Does the thread have periods?
     pub fn has(&self, pid: i32) -> bool {
         self.0.contains_key(&pid)
     }
@@ -240,7 +240,7 @@ impl Part {
 pub struct Misses(HashMap<i32, Vec<Missed>>);
 
 impl Misses {
-    /// Another one, of which the `worst` of its thread are kept.
+    /// Adds a missed period; the `worst` of its thread are kept.
     pub fn add(&mut self, missed: Missed, worst: usize) {
         let kept = self.0.entry(missed.response.pid).or_default();
         kept.push(missed);
@@ -258,7 +258,8 @@ impl Misses {
     }
 }
 
-/// Keeps the `worst`, those that lost most time first, and of several in one response the first.
+/// Keeps the `worst`, sorted by time lost, largest first; of several in one response only the
+/// first.
 fn keep(missed: &mut Vec<Missed>, worst: usize) {
     missed.sort_by_key(|one| {
         let Response { from, pid, .. } = one.response;

@@ -41,7 +41,7 @@ pub struct Response {
     path: Vec<i32>,
     /// By pid: the time lost until it last woke up that thread, ns.
     told: Vec<(i32, u64)>,
-    /// It begins at a time at which the thread ran already: at the end of an earlier period.
+    /// It begins while the thread is already running, at the end of an earlier period.
     pub continues: bool,
 }
 
@@ -186,7 +186,7 @@ impl Response {
         self.slow_ns() > self.waited_ns()
     }
 
-    /// The part of it since it was `earlier`, which ended then; `longest` is the longest wait of that part.
+    /// The part of it after its state `earlier`; `longest` is the longest wait of that part.
     pub(super) fn since(&self, earlier: &Response, longest: Option<Wait>) -> Response {
         let of_cpu = |(&cpu, ran): (&usize, &Ran)| {
             let before = earlier.ran.get(&cpu).copied().unwrap_or_default();
@@ -253,7 +253,7 @@ pub struct Chosen {
     pub late: Vec<Response>,
     /// Where the threads lost time in the whole run.
     pub totals: Vec<Total>,
-    /// The response to compare with another run's, if that was asked for.
+    /// The response to compare with another run's, if requested.
     pub picked: Option<Response>,
     /// The missed periods that lost most time, largest first.
     pub missed: Vec<Missed>,

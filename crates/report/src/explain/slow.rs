@@ -30,7 +30,7 @@ pub fn table(response: &Response, machine: &Machine) -> Table {
     }
     Table {
         title: format!(
-            "{name} took {} from {}: it waited {} and ran {}; on the fastest CPU the same \
+            "{name} took {} from {}: it waited {} and ran {}; on the fastest CPU the same work \
              takes {}",
             shown(response.ns()),
             match response.continues {

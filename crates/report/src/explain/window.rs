@@ -63,7 +63,7 @@ pub enum Subject {
     Wait,
     /// A thread that runs slowly, from its wakeup until it sleeps; `wait` is all of that time.
     Slow,
-    /// The same from a time at which it ran already.
+    /// The same, from a time at which it was already running.
     Continued,
 }
 
@@ -85,8 +85,8 @@ pub struct Window {
     pub idle_before: BTreeMap<usize, Reasons>,
     /// The CPUs that were idle when it began.
     pub idle_at_start: BTreeSet<usize>,
-    /// By CPU: its latest request of a frequency before the begin, or the first one after it, and
-    /// the time.
+    /// By CPU: its latest request of a frequency before the beginning, or the first one after it,
+    /// and the time.
     pub requests: BTreeMap<usize, (u64, Raw)>,
     /// The number of lines that the scheduler printed about the thread, of which [`MOST_SAID`] are
     /// among the steps.

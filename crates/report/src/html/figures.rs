@@ -144,8 +144,9 @@ struct Periodic {
     thread: usize,
     missed: usize,
     judged: usize,
-    /// For each period its release since the previous one's, the time until its deadline, and until its
-    /// work was done, in units of 2 us, the last one with 1 in addition if it was missed; as LEB128, in base64.
+    /// For each period its release since the previous one's, the time until its deadline, and until
+    /// its work was done, in units of 2 us, the last one plus 1 if it was missed; as LEB128, in
+    /// base64.
     periods: String,
 }
 
@@ -242,7 +243,7 @@ impl Figures {
         for (index, policy) in policies.iter_mut().enumerate() {
             (policy.index, policy.open) = (index, open.contains(&index));
         }
-        // The two to compare stand below each other, first.
+        // The two to compare come first, one below the other.
         policies.sort_by_key(|policy| {
             let place = open.iter().position(|&index| index == policy.index);
             (place.unwrap_or(open.len()), policy.index)

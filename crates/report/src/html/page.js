@@ -117,7 +117,7 @@
   const overTime = (element, height, more) => ({
     width: width(element), height, legend: { show: false },
     scales: { x: { time: false, min: view.min, max: view.max }, y: { range: more.range } },
-    // A click after a drag is the timeline's own matter.
+    // The timeline itself handles a click after a drag.
     cursor: { y: false, drag: { x: true, y: false, setScale: false, click: () => {} }, sync: { key: "time" }, points: { show: false } },
     series: more.series,
     axes: [
@@ -195,7 +195,7 @@
         };
         ctx.fillStyle = colours[lane_of.thread];
         each((i) => ctx.fillRect(x(from[i]), y + lane * 0.3, Math.max((to[i] - from[i]) * scale, thin), lane * 0.4));
-        // Deadlines would be all that is seen where periods are narrow.
+        // If periods are narrow, their deadlines would cover everything else.
         ctx.fillStyle = css("--text");
         each((i) => {
           if ((due[i] - from[i]) * scale >= 6 * thin) ctx.fillRect(x(due[i]) - thin / 2, y + lane * 0.1, thin, lane * 0.8);

@@ -233,7 +233,7 @@ impl<W: Write> Perfetto<W> {
 impl<W: Write> Format for Perfetto<W> {
     fn record(&mut self, record: Record<'_>) {
         let (now, cpu) = (record.now, record.cpu);
-        // comm, pid and prio, as most events begin.
+        // comm, pid and prio, with which most events begin.
         let of_task = |task: Task<'_>, prio: i32| {
             Message::default()
                 .string(1, comm(task.0))

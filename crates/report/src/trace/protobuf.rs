@@ -2,7 +2,7 @@
 
 use micropb::{PbEncoder, Tag, WIRE_TYPE_I64, WIRE_TYPE_LEN, WIRE_TYPE_VARINT};
 
-/// The encoded fields of a message. Every field is written, zero as well.
+/// The encoded fields of a message. Every field is written, including zeros.
 pub(super) struct Message(PbEncoder<Vec<u8>>);
 
 impl Default for Message {

@@ -47,7 +47,7 @@ as_it_is!(
 /// The callback of `bpf_for_each_map_elem()`: the map variable, a key, its value and the context.
 pub type ForEach = unsafe extern "C" fn(*mut *const Map, *mut u8, *mut u8, *mut c_void) -> i64;
 
-/// Where there must be a `T`, NULL ends the scheduler like an invalid address.
+/// Where there must be a `T`, NULL ends the scheduler, as an invalid address would.
 #[inline]
 fn expect_one<T>(c: *const T) {
     if c.is_null() || !c.is_aligned() {

@@ -196,7 +196,7 @@ impl Maps {
             match before + bytes <= MOST_BYTES {
                 true => Ok(Contents::Direct(zeroes(bytes as usize / 8))),
                 false => Err(format!(
-                    "an array of {bytes} bytes after {before} of other maps; expected at most {MOST_BYTES} together"
+                    "an array of {bytes} bytes, in addition to {before} bytes of other maps; expected at most {MOST_BYTES} together"
                 )),
             }
         };

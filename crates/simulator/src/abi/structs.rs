@@ -44,7 +44,7 @@ impl TaskStruct {
         }
     }
 
-    /// A task without CPU, name and pid.
+    /// A task that has no CPU, name or pid yet.
     pub fn new() -> TaskStruct {
         TaskStruct {
             line: layout::CacheLine,

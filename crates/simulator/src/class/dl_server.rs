@@ -1,7 +1,8 @@
 //! The deadline server of a CPU's tasks below the real-time class: if higher classes leave them
 //! nothing, they get 50 ms of each second as if they were a deadline task. It is Linux 7.3's
-//! `rq->ext_server`, and for a scheduler that stands for the fair class `rq->fair_server`, which
-//! has the same rules and is in Linux 6.12, too. `kernel/sched/deadline.c` has a picture of its states.
+//! `rq->ext_server`, and for a scheduler that represents the fair class `rq->fair_server`, which
+//! has the same rules and is in Linux 6.12, too. `kernel/sched/deadline.c` has a picture of its
+//! states.
 //!
 //! It is deferred: while the tasks get their time without it, and while the CPU idles, its budget
 //! is consumed and its period begins anew. It runs only when the rest of the period is as long as
@@ -309,7 +310,8 @@ impl Kernel<'_> {
         self.queue_server(cpu);
     }
 
-    /// Is it still, with the time accounted until now? Linux 6.12 accounts no time when the timer expires.
+    /// Is the server still wanted once the time until now is accounted? Linux 6.12 accounts no time
+    /// when the timer expires.
     fn server_is_wanted(&mut self, cpu: usize) -> bool {
         let generation = self.cpus[cpu].server.entity.generation;
         match self.cpus[cpu].curr {

@@ -46,7 +46,7 @@ impl Code {
     }
 }
 
-/// The position of a scheduler in its work.
+/// Which code of a scheduler is running, and in which call.
 pub struct Call<'a> {
     pub scheduler: &'a str,
     pub op: &'static str,

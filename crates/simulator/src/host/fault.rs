@@ -141,7 +141,7 @@ impl Fault {
                  that is never reached"
             }
             SIGSYS => {
-                "made a system call, which a BPF program cannot; expected functions of sched_ext and BPF"
+                "made a system call, which a BPF program cannot do; expected functions of sched_ext and BPF"
             }
             SIGTRAP => "reached a breakpoint, which BPF does not have; expected code without any",
             SIGXCPU => {

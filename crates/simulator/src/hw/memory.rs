@@ -101,19 +101,19 @@ impl Memory {
         self.table.as_ptr()
     }
 
-    /// A line from `from` to `to`, ns.
+    /// The time to move a line from `from` to `to`, ns.
     pub fn transfer_ns(&self, from: usize, to: usize) -> u64 {
         let (from, to) = (self.node[from] as usize, self.node[to] as usize);
         self.line_ns[from * self.nodes + to].into()
     }
 
-    /// The shared half of a runqueue from `from` to `to`, ns.
+    /// The time to move the shared half of a runqueue from `from` to `to`, ns.
     fn half_ns(&self, from: usize, to: usize) -> u64 {
         let (from, to) = (self.node[from] as usize, self.node[to] as usize);
         self.half_ns[from * self.nodes + to].into()
     }
 
-    /// A line last changed by `last`, for `cpu`, ns.
+    /// The time for `cpu` to fetch a line last changed by `last`, ns.
     #[inline]
     pub fn fetch_ns(&self, last: usize, cpu: usize) -> u64 {
         match last == cpu {
@@ -122,7 +122,7 @@ impl Memory {
         }
     }
 
-    /// A task last changed by `last`, for `cpu`, ns.
+    /// The time for `cpu` to fetch a task last changed by `last`, ns.
     #[inline]
     pub fn fetch_task_ns(&self, last: usize, cpu: usize) -> u64 {
         together(self.fetch_ns(last, cpu), 4)
@@ -173,7 +173,7 @@ impl Memory {
         (turn.near * ns(to, to) + others.map(|node| ns(from, node)).sum::<u64>()) / 2
     }
 
-    /// A line from the previous holder to `cpu`, ns.
+    /// The time to move a line from the previous holder to `cpu`, ns.
     #[inline]
     fn line_of(&self, turn: &Turn, cpu: usize) -> u64 {
         self.fetch_ns(usize::from(turn.holder), cpu)

@@ -1,5 +1,5 @@
 //! The cpuidle governor menu, as in Linux 3.10 (drivers/cpuidle/governors/menu.c): it predicts how
-//! long a CPU will idle, and chooses the deepest state that pays within that time.
+//! long a CPU will idle, and chooses the deepest state that pays off within that time.
 //!
 //! The prediction is the time until the next timer, corrected by the ratio of idle times to that
 //! time so far, an average in which each idle period has a weight of an eighth. Timers of an idle

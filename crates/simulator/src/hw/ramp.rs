@@ -1,5 +1,5 @@
 //! Processors that decide frequencies by themselves, and take their time: a busy core's frequency
-//! rises by and by, and falls while the core idles.
+//! rises gradually, and falls while the core idles.
 
 use crate::hw::cores::Cores;
 use machine::{CpuMask, Machine};

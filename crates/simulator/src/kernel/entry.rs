@@ -374,9 +374,9 @@ impl Kernel<'_> {
         });
     }
 
-    /// The running code wakes `waiter`, of which it changes three lines one after another: that on
-    /// the stack which says for what it waits, its state, and its `pi_lock`. The last two are
-    /// taken even if it is awake already (`try_to_wake_up()`).
+    /// The running code wakes `waiter`, of which it changes three lines one after another: the one
+    /// on the stack that says what it is waiting for, its state, and its `pi_lock`. The last two
+    /// are taken even if it is awake already (`try_to_wake_up()`).
     pub fn fetch_waiter(&mut self, waiter: TaskPtr) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
             3 * memory.fetch_ns(waiter.cpu(), code.cpu)

@@ -14,7 +14,7 @@ use crate::program::polling::PollUntil;
 use workload::KernelLock;
 
 /// The reason for which a waiter of a kernel lock sleeps.
-const KERNEL_LOCK: &str = "a lock of the kernel's";
+const KERNEL_LOCK: &str = "a kernel lock";
 
 impl Kernel<'_> {
     /// Takes a kernel lock and works under it, or polls or sleeps for it.
@@ -134,7 +134,7 @@ impl Kernel<'_> {
     }
 
     /// After sleeping for a kernel lock: takes the `wait_lock` to try again. A waiter of an rwsem
-    /// looks first whether that has a point.
+    /// first checks whether that is worthwhile.
     pub fn hold_again(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
         let looks = section.kind == KernelLock::Rwsem;
         if looks && !self.programs.mutexes.is_free(section.mutex) {
@@ -176,7 +176,7 @@ impl Kernel<'_> {
         let Ok((kind, first)) = self.programs.mutexes.release(task, mutex) else {
             self.task_error(
                 task,
-                format_args!("releases the kernel's lock {mutex}, which it does not hold"),
+                format_args!("releases the kernel lock {mutex}, which it does not hold"),
             );
             return Step::Go;
         };

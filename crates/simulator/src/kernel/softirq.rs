@@ -26,7 +26,7 @@ pub struct Softirqs {
     pub daemon: Option<TaskPtr>,
     /// Whether softirqs are being handled.
     round: Option<Round>,
-    /// The CPU, while an interrupt of it is handling them.
+    /// The CPU whose interrupt is handling them, if one is.
     interrupted: Option<usize>,
     /// How long interrupts have delayed the current part, ns.
     held_up: u64,

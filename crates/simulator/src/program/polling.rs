@@ -47,12 +47,12 @@ impl Pollers {
         self.0.len() < pollers
     }
 
-    /// Does `task` poll, before all others that do until the same?
+    /// Is `task` the first of those that poll for this?
     pub fn is_first(&self, task: TaskPtr, until: PollUntil) -> bool {
         self.first(until) == Some(task)
     }
 
-    /// The first task that polls `until` then.
+    /// The first task that polls for this.
     pub fn first(&self, until: PollUntil) -> Option<TaskPtr> {
         let first = self.0.iter().find(|poller| poller.until == until);
         first.map(|poller| poller.task)

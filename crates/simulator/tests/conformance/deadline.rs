@@ -1,5 +1,5 @@
-//! Deadline tasks: their order, budgets and admission, and that they get their guarantee, also if frequencies follow
-//! the use.
+//! Deadline tasks: their order, budgets and admission, and that they get their guarantee, even if
+//! frequencies follow the use.
 
 use crate::case::config;
 use crate::support::*;

@@ -284,7 +284,7 @@ fn run(
     Ok((0..tasks.len()).map(got).collect())
 }
 
-/// The first of `tasks` that got too little until `until`, with its share and its due.
+/// The first of `tasks` that got too little until `until`, with its share and what it was owed.
 fn first_starved(
     machine: &Machine,
     tasks: &[Task],
@@ -435,8 +435,8 @@ const fn period(run: u64, period: u64) -> Task {
     }
 }
 
-/// The property test found this: on two clusters of one CPU, a task kept a CPU for good while
-/// others shared the other one.
+/// The property test found this: on two clusters of one CPU, a task kept a CPU forever while others
+/// shared the other one.
 #[test]
 fn tasks_of_unlike_weights_change_places_between_clusters_of_one_cpu() {
     let machine = equal_cpus(1, 2, 100);
@@ -479,8 +479,8 @@ fn time_that_none_else_wanted_does_not_make_a_light_task_set_the_clock() {
     );
 }
 
-/// The property test found this: a light task that ran only while another one slept was set to the clock of the
-/// other CPU each time, which took away what it was owed. It had a tenth of its share.
+/// The property test found this: a light task that ran only while another one slept was set to the
+/// clock of the other CPU each time, which took away what it was owed. It got a tenth of its share.
 #[test]
 fn a_light_task_that_runs_while_another_one_naps_keeps_what_it_is_owed() {
     let tasks = [spin(5), spin(0), nap(381_289, 10_000)];
@@ -529,9 +529,9 @@ fn a_light_task_gives_a_fast_cpu_to_a_heavier_one_on_a_slow_cpu() {
     assert_eq!(starved(&heterogeneous("tc2", 1000), &tasks, 0), Ok(()));
 }
 
-/// The property test found these: light tasks on slow CPUs took the slow cluster's clock along, which forgave
-/// the others there what they were owed. A loop stayed on a slow CPU, and one of nice -10 got no more than
-/// those of nice 0.
+/// The property test found these: light tasks on slow CPUs took the slow cluster's clock along,
+/// which cancelled what the others there were owed. A loop stayed on a slow CPU, and one of nice
+/// -10 got no more than those of nice 0.
 #[test]
 fn light_tasks_on_slow_cpus_do_not_move_the_clock_of_others() {
     let mut heavy_nap = nap(350_375, 935_794);

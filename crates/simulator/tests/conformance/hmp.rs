@@ -15,7 +15,7 @@ fn odroid() -> Machine {
     Machine::find("odroid-xu3").unwrap()
 }
 
-/// The longest time in which a fast CPU was idle and each moment some slow one had a task.
+/// The longest time for which a fast CPU was idle while some slow CPU had a task at each moment.
 #[derive(Default)]
 struct Sleepers {
     busy: [bool; 8],

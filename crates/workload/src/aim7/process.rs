@@ -111,7 +111,7 @@ enum Image {
 }
 
 impl Image {
-    /// The lock under which it has what a user has under `lock`, if others share that lock.
+    /// The lock that corresponds to a user's `lock`; `None` if no other process shares it.
     fn lock(self, lock: u32) -> Option<u32> {
         match (self, lock) {
             (Image::Users, _) => Some(lock),

@@ -69,7 +69,8 @@ impl Builder<'_> {
         }
         if woven.left > 0 {
             let note = format!(
-                "{1} of the load's {0} pipes and sockets are replayed only as wakeups, because others or splice() write to them, or several threads read",
+                "{1} of the load's {0} pipes and sockets are replayed only as wakeups, because \
+                 other processes or splice() write to them, or several threads read them",
                 woven.left + woven.capacities.len(),
                 woven.left
             );

@@ -395,7 +395,7 @@ mod tests {
     }
 
     /// The wakeups of a thread that works for `work` after each of the wakeups `at`, ns. Wakeups
-    /// that come while it works find it late.
+    /// that arrive while it is busy are late.
     fn of(at: impl Iterator<Item = f64>, mut work: impl FnMut() -> f64) -> Vec<Wakeup> {
         let mut wakeups = Vec::new();
         let mut busy_until = 0.0;

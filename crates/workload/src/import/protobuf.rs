@@ -154,7 +154,7 @@ fn described(error: Error) -> String {
     match error {
         DecodeError::UnexpectedEof => "the file ends within a message",
         DecodeError::WrongLen => "a message's fields are longer than the message",
-        DecodeError::WrongWireType | DecodeError::UnknownWireType => "a field is of another type",
+        DecodeError::WrongWireType | DecodeError::UnknownWireType => "a field has the wrong type",
         DecodeError::Utf8 => "a text is not UTF-8",
         _ => "this is not a protobuf message",
     }

@@ -256,7 +256,7 @@ fn uses(calls: &mut [Call], streams: &[Stream], keeps: &[bool]) -> Vec<Use> {
     uses
 }
 
-/// The capacity of a stream: its content when there was no room, otherwise the default.
+/// The capacity of a stream: what it held when a writer waited for room, otherwise the default.
 fn capacity(it: &Use, socket: bool) -> u64 {
     let usual = match (it.writer_slept, socket) {
         (true, _) => 0,

@@ -21,7 +21,7 @@ const PARAMS: &[Param] = &[
         default: 1800,
         min: 1,
         max: 1_000_000,
-        help: "calls of pgain(); 1800 are 16,200 barriers for each thread, as counted for simlarge \
+        help: "calls of pgain(); 1800 calls are 16,200 barriers for each thread, as counted for simlarge \
                (129,600 for 8 threads: Bienia et al., The PARSEC Benchmark Suite, 2008, table 2)",
     },
     Param {

@@ -74,7 +74,7 @@ impl Holding {
                     let name = names.name(mutex);
                     return wrong(
                         format!("`{name}` is locked by the task that holds it"),
-                        "expected an `unlock` before: the task would wait for itself",
+                        "expected an `unlock` before this: the task would wait for itself",
                     );
                 }
             },

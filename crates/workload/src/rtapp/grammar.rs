@@ -107,7 +107,7 @@ impl Global {
                 let range = -1..=MAX_DURATION;
                 self.duration = match field.integer(range, "seconds, or -1 for no limit")? {
                     -1 => None,
-                    0 => return Err(field.bad("seconds from 1, or -1 for no limit")),
+                    0 => return Err(field.bad("at least 1 second, or -1 for no limit")),
                     seconds => Some(seconds as u64 * 1_000_000_000),
                 };
             }
@@ -233,7 +233,7 @@ fn read_task(task: Field<'_>, global: &Global, resources: &mut Resources) -> Rea
             key if event::is_event(key) => {
                 if phases.is_some() && !is_legacy_runtime {
                     return Err(field.bad_key(
-                        format!("event `{key}` beside `phases`"),
+                        format!("event `{key}` next to `phases`"),
                         "expected it inside a phase: rt-app skips it here",
                     ));
                 }

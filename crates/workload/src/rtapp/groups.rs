@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 
 type Read<T> = Result<T, Box<BadInput>>;
 
-/// The kernel's limits: `cpu.weight`, and us of quota and period (kernel/sched/core.c).
+/// The kernel's limits on `cpu.weight`, and on quota and period, us (kernel/sched/core.c).
 const WEIGHT: RangeInclusive<i64> = 1..=10_000;
 const PERIOD: RangeInclusive<u64> = 1_000..=1_000_000;
 const QUOTA: RangeInclusive<u64> = 1_000..=1_000_000_000_000;
@@ -108,7 +108,7 @@ fn set(group: &mut ControlGroup, section: Field<'_>) -> Read<()> {
     if let Some((field, us)) = burst {
         match &mut group.max {
             Some(max) if us as u64 <= max.quota_us => max.burst_us = us as u64,
-            Some(max) => return Err(field.bad(format!("us up to the quota of {}", max.quota_us))),
+            Some(max) => return Err(field.bad(format!("at most the quota, {} us", max.quota_us))),
             None => return Err(field.bad_key("a burst without a quota", "expected cpu.max")),
         }
     }

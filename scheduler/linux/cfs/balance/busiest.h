@@ -56,7 +56,7 @@ __noinline bool add_cpu_stats(struct balance_env *env __arg_nonnull, u32 cpu, u3
 	return true;
 }
 
-/* Has one CPU more tasks than another, by more than an average task, and not for lack of tasks? */
+/* Does one CPU have more tasks than another, by more than an average task, and not for lack of tasks? */
 static __always_inline bool uneven(const struct group_stats *sgs)
 {
 	return sgs->max_nr_running > sgs->min_nr_running + 1 &&

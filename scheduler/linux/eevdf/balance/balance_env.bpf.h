@@ -58,7 +58,7 @@ struct balance_env {
 	u32 pulled;
 	/* Is the rest of dst_cpu's core idle? */
 	bool dst_core_idle;
-	/* Has dst_cpu clearly more capacity than every CPU of the group under consideration? */
+	/* Does dst_cpu have clearly more capacity than every CPU of the group under consideration? */
 	bool dst_is_larger;
 	/* Is a CPU overloaded (more than one task), or overutilized? */
 	bool overloaded;

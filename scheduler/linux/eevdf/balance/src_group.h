@@ -75,7 +75,7 @@ __noinline bool update_sg_lb_stats(struct balance_env *env __arg_nonnull, u32 gr
 	return true;
 }
 
-/* Has the group of env->sgs, which has room, less room than the busiest so far? */
+/* Does the group of env->sgs, which has room, have less room than the busiest so far? */
 static __always_inline bool has_less_spare(const struct group_stats *sgs, const struct group_stats *busiest)
 {
 	if (sgs->idle_cpus != busiest->idle_cpus)

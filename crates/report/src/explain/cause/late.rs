@@ -4,7 +4,7 @@ use super::{Cause, Kind};
 use crate::explain::page::{seconds, shown};
 use crate::explain::response::Response;
 
-/// The cause of a late wakeup. It is `of_root`, the cause why the root of the chain lost time.
+/// The cause of a late wakeup. It is `of_root`, the reason why the root of the chain lost time.
 pub fn late(response: &Response, of_root: &Cause) -> Cause {
     let root = response.late.as_ref().map(|late| late.root.name.as_str());
     let root = root.unwrap_or("its waker");

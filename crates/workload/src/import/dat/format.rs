@@ -33,7 +33,7 @@ enum Kind {
         cpu: Field,
     },
     Pinned([Field; 2]),
-    /// The fields with its object and its bytes; and its kind.
+    /// The fields that hold its object and its bytes, and its kind.
     Moved([Field; 2], Moved),
     Mark(Field),
     /// Its number, and the field of its first arguments.

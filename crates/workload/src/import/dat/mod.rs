@@ -37,7 +37,7 @@ struct Wrong {
     expected: &'static str,
 }
 
-const TRACE_DAT: &str = "expected a complete trace.dat of trace-cmd or equipoise record";
+const TRACE_DAT: &str = "expected a complete trace.dat from trace-cmd or equipoise record";
 
 /// The rest of the input.
 struct Input<'a> {

@@ -238,7 +238,7 @@ fn refuses_what_could_never_run_or_go_on() {
     );
     refused(
         r#" "a": { "run": 1, "phases": { "p": { "run": 1 } } } "#,
-        "event `run` beside `phases`",
+        "event `run` next to `phases`",
         "inside a phase",
     );
     refused(

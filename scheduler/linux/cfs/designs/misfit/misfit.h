@@ -14,7 +14,7 @@
 
 #include "../../balance/balance_env.bpf.h"
 
-/* Has @env's dst_cpu clearly more capacity than @cpu? */
+/* Does @env's dst_cpu have clearly more capacity than @cpu? */
 static __always_inline bool dst_is_better(const struct balance_env *env, u32 cpu)
 {
 	return (u64)power_of(cpu) * env_domain(env)->imbalance_pct < (u64)power_of(env->dst_cpu) * 100;

@@ -17,7 +17,7 @@
 /* Power balance needs no balance for performance among the last 32, and at most this many among the last 64. */
 #define PERF_LB_LATE 0xffffffffULL
 #define PERF_LB_MAX 4
-/* This many of the longest balance intervals without a balance clear the record. */
+/* The record is cleared after this many of the longest balance intervals without a balance. */
 #define PERF_LB_FORGET 8
 
 /*
