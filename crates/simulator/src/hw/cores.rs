@@ -181,7 +181,7 @@ mod tests {
         assert!(cores.set_busy(3) && !cores.set_busy(3));
         assert_eq!(
             cores.speed(0, 0),
-            (u64::from(alone) * u64::from(FULL * 2 / 3) >> 20) as u32
+            ((u64::from(alone) * u64::from(FULL * 2 / 3)) >> 20) as u32
         );
         assert_eq!(cores.shared(300), 451);
         assert!(cores.set_busy(1));
