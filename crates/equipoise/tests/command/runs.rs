@@ -262,9 +262,9 @@ fn tables_and_pages_have_all_rows_and_columns() {
     for name in ["cfs", "capacity", "change", "Throughput"] {
         assert!(table.contains(name), "{name} is not in {table}");
     }
-    assert!(!table.contains("switches"));
+    assert!(!table.contains("migrations"));
     let all = stdout(&compare(&["--policy", "capacity", "--runs", "2", "--all"]));
-    for name in ["switches", "p95", "thread_work"] {
+    for name in ["switches", "migrations", "p95", "thread_work"] {
         assert!(all.contains(name), "{name} is not in {all}");
     }
 }
