@@ -341,6 +341,24 @@ impl Trace for CpuTime {
     }
 }
 
+/// The outcome under the policy `name`. Invariants are checked.
+pub fn run_policy(name: &str, machine: &Machine, workload: &dyn Workload) -> Outcome {
+    let policy = Policy::find(name).unwrap();
+    let config = Config {
+        machine,
+        workload,
+        scheduler: policy.object(),
+        globals: &policy.globals(machine),
+        restart: None,
+        read: &[],
+        callbacks: None,
+        seed: 1,
+        time_limit_ns: 60_000 * MS,
+        trace: None,
+    };
+    simulator::run_checked(config, Check::INVARIANTS).unwrap()
+}
+
 /// The CPU time that each task gets under `equipoise` in the `window`, ns. Invariants are checked.
 pub fn equipoise_cpu_time(
     machine: &Machine,
