@@ -765,7 +765,7 @@ mod tests {
             (
                 "\"name\": \"child\"",
                 "\"name\": \"child\", \"nice\": 20",
-                "thread 1 has a priority",
+                "thread 1 has an invalid priority",
             ),
         ] {
             assert_eq!(good.matches(from).count(), 1, "{from}");

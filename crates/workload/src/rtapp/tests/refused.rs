@@ -302,7 +302,7 @@ fn refuses_wrong_files_and_globals() {
             .contains("starts no thread")
     );
     for (key, expected) in [
-        ("\"duration\": 0", "seconds"),
+        ("\"duration\": 0", "at least 1 second"),
         ("\"duration\": \"2\"", "seconds"),
         ("\"default_policy\": \"FIFO\"", "SCHED_FIFO"),
         ("\"calibration\": \"cpu0\"", "CPU0"),
