@@ -42,16 +42,6 @@ static struct loader_usage {
 static u32 loader_granted[LAYERS][MAX_NUMA_NODES];
 static bool loader_denied[LAYERS][MAX_NUMA_NODES];
 
-struct loader_divider {
-	struct bpf_timer timer;
-};
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct loader_divider);
-} loader_divider SEC(".maps");
-
 static bool loader_is_open(u32 layer)
 {
 	return layer == IMMEDIATE;
@@ -370,14 +360,14 @@ static void loader_connect_nodes(u32 layer)
 	}
 }
 
-static int loader_divider_fires(void *map, u32 *key, struct loader_divider *divider)
+LOADER_TIMER(loader_divider)
 {
 	(void)map, (void)key;
 	loader_measure();
 	loader_refresh();
 	for (u32 layer = 0; layer < LAYERS && nr_nodes > 1; layer++)
 		loader_connect_nodes(layer);
-	bpf_timer_start(&divider->timer, STEP_NS, 0);
+	bpf_timer_start(&loader_divider->timer, STEP_NS, 0);
 	return 0;
 }
 
@@ -582,9 +572,6 @@ static void loader_set_cpus(void)
 
 LOADER()
 {
-	u32 first = 0;
-	struct loader_divider *divider;
-
 	if (loader_count(loader_node) > MAX_NUMA_NODES || loader_count(loader_llc) > MAX_LLCS ||
 	    __KERNEL->nr_cpu_ids > MAX_CPUS)
 		return -E2BIG;
@@ -627,9 +614,6 @@ LOADER()
 		loader_set_node(node, true);
 	layered.flags |= SCX_OPS_ALLOW_QUEUED_WAKEUP;
 
-	divider = bpf_map_lookup_elem(&loader_divider, &first);
-	bpf_timer_init(&divider->timer, &loader_divider, CLOCK_MONOTONIC);
-	bpf_timer_set_callback(&divider->timer, loader_divider_fires);
-	bpf_timer_start(&divider->timer, STEP_NS, 0);
+	loader_divider_start(STEP_NS, 0);
 	return 0;
 }

@@ -7,20 +7,10 @@
 #include <scx_qmap.bpf.c>
 #include <equipoise/loader.h>
 
-struct loader_start {
-	struct bpf_timer timer;
-};
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct loader_start);
-} loader_start SEC(".maps");
-
 /* Runs after ops.init(), which clears the mask. */
-static int loader_starts(void *map, u32 *key, struct loader_start *start)
+LOADER_TIMER(loader_marks_idle)
 {
-	(void)map, (void)key, (void)start;
+	(void)map, (void)key, (void)loader_marks_idle;
 	bpf_rcu_read_lock();
 	loader_for_each_cpu(cpu)
 	{
@@ -35,13 +25,8 @@ static int loader_starts(void *map, u32 *key, struct loader_start *start)
 
 LOADER()
 {
-	u32 first = 0;
-	struct loader_start *start = bpf_map_lookup_elem(&loader_start, &first);
-
 	loader_set(slice_ns, SCX_SLICE_DFL);
 	loader_set(max_tasks, 16384);
 	loader_set(round_robin_ns, 200000000);
-	bpf_timer_init(&start->timer, &loader_start, CLOCK_MONOTONIC);
-	bpf_timer_set_callback(&start->timer, loader_starts);
-	return bpf_timer_start(&start->timer, 0, 0);
+	return loader_marks_idle_start(0, 0);
 }

@@ -15,16 +15,6 @@
 static u64 loader_busy_before[MAX_CPUS];
 static u64 loader_tuned_at;
 
-struct loader_tuner {
-	struct bpf_timer timer;
-};
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct loader_tuner);
-} loader_tuner SEC(".maps");
-
 /* The time that the CPUs of @dom, or all if it is -1, were busy since the last time, and the time that they had. */
 static void loader_utilization(u64 elapsed, s32 dom, u64 *busy, u64 *had)
 {
@@ -61,18 +51,17 @@ static void loader_tune(u64 now)
 	loader_tuned_at = now;
 }
 
-static int loader_tuner_fires(void *map, u32 *key, struct loader_tuner *tuner)
+LOADER_TIMER(loader_tuner)
 {
 	(void)map, (void)key;
 	loader_tune(bpf_ktime_get_ns());
-	bpf_timer_start(&tuner->timer, TUNE_NS, 0);
+	bpf_timer_start(&loader_tuner->timer, TUNE_NS, 0);
 	return 0;
 }
 
 LOADER()
 {
-	u32 nr_domains = loader_count(loader_llc), first = 0;
-	struct loader_tuner *tuner;
+	u32 nr_domains = loader_count(loader_llc);
 
 	if (nr_domains > MAX_DOMS || __KERNEL->nr_cpu_ids > MAX_CPUS)
 		return -E2BIG;
@@ -102,9 +91,6 @@ LOADER()
 	loader_set(debug, 0);
 	loader_set(rusty_perf_mode, 0);
 
-	tuner = bpf_map_lookup_elem(&loader_tuner, &first);
-	bpf_timer_init(&tuner->timer, &loader_tuner, CLOCK_MONOTONIC);
-	bpf_timer_set_callback(&tuner->timer, loader_tuner_fires);
-	bpf_timer_start(&tuner->timer, TUNE_NS, 0);
+	loader_tuner_start(TUNE_NS, 0);
 	return 0;
 }

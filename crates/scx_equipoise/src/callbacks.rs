@@ -105,9 +105,10 @@ fn difference(
     let mut sums: BTreeMap<&'static str, Cost> = BTreeMap::new();
     for (id, (name, cost)) in after {
         let was = before.get(id).map(|(_, cost)| *cost).unwrap_or_default();
+        let new = cost.since(was);
         let sum = sums.entry(name).or_default();
-        sum.calls += cost.calls - was.calls;
-        sum.ns += cost.ns - was.ns;
+        sum.calls += new.calls;
+        sum.ns += new.ns;
     }
     sums
 }

@@ -17,6 +17,16 @@ pub struct Cost {
     pub ns: u64,
 }
 
+impl Cost {
+    /// The calls and the time since the cost was `then`.
+    pub fn since(self, then: Cost) -> Cost {
+        Cost {
+            calls: self.calls - then.calls,
+            ns: self.ns - then.ns,
+        }
+    }
+}
+
 /// While this lives, the kernel measures all BPF programs (`BPF_ENABLE_STATS`). Measuring costs two
 /// readings of the clock for each call.
 #[derive(Debug)]

@@ -99,8 +99,8 @@ impl Metrics {
                 .iter()
                 .map(|(name, now)| {
                     let then = before.callbacks.get(name).copied().unwrap_or_default();
-                    let calls = now.calls - then.calls;
-                    let ns_per_call = (now.ns - then.ns) as f64 / calls.max(1) as f64;
+                    let Cost { calls, ns } = now.since(then);
+                    let ns_per_call = ns as f64 / calls.max(1) as f64;
                     (name.clone(), Callback { calls, ns_per_call })
                 })
                 .collect(),

@@ -27,6 +27,32 @@
 /* Attaches @program, whose section begins with `?`. */
 #define LOADER_ATTACH(program) __equipoise_export const u32 equipoise_attach_##program = 1
 
+/*
+ * A timer for work that a loader does later. NAME_fires() is called; its body follows the macro, and may start the
+ * timer again. LOADER() starts it with NAME_start(), after as many ns, with flags of bpf_timer_start().
+ */
+#define LOADER_TIMER(name)                                               \
+	struct name {                                                    \
+		struct bpf_timer timer;                                  \
+	};                                                               \
+	struct {                                                         \
+		__uint(type, BPF_MAP_TYPE_ARRAY);                        \
+		__uint(max_entries, 1);                                  \
+		__type(key, u32);                                        \
+		__type(value, struct name);                              \
+	} name SEC(".maps");                                             \
+	static int name##_fires(void *map, u32 *key, struct name *name); \
+	static inline long name##_start(u64 ns, u64 flags)               \
+	{                                                                \
+		u32 first = 0;                                           \
+		struct name *value = bpf_map_lookup_elem(&name, &first); \
+                                                                         \
+		bpf_timer_init(&value->timer, &name, CLOCK_MONOTONIC);   \
+		bpf_timer_set_callback(&value->timer, name##_fires);     \
+		return bpf_timer_start(&value->timer, ns, flags);        \
+	}                                                                \
+	static int name##_fires(void *map, u32 *key, struct name *name)
+
 /* The CPUs that are online. */
 static inline bool loader_online(u32 cpu)
 {

@@ -320,7 +320,7 @@ impl Trace for Recording {
 }
 
 /// CPU time in a window of time, ns, by task; time on CPU i counts `speeds[i]` times.
-struct CpuTime {
+pub struct CpuTime {
     window: Range<u64>,
     speeds: Vec<f64>,
     on: HashMap<usize, (String, u64)>,
@@ -341,8 +341,15 @@ impl Trace for CpuTime {
     }
 }
 
-/// The outcome under the policy `name`. Invariants are checked.
-pub fn run_policy(name: &str, machine: &Machine, workload: &dyn Workload) -> Outcome {
+/// The outcome under the policy `name`, whose tasks add to `times`. Invariants are checked.
+pub fn run_policy(
+    name: &str,
+    machine: &Machine,
+    workload: &dyn Workload,
+    seed: u64,
+    time_limit_ns: u64,
+    times: Option<&mut CpuTime>,
+) -> Result<Outcome, Error> {
     let policy = Policy::find(name).unwrap();
     let config = Config {
         machine,
@@ -352,11 +359,11 @@ pub fn run_policy(name: &str, machine: &Machine, workload: &dyn Workload) -> Out
         restart: None,
         read: &[],
         callbacks: None,
-        seed: 1,
-        time_limit_ns: 60_000 * MS,
-        trace: None,
+        seed,
+        time_limit_ns,
+        trace: times.map(|times| times as &mut dyn Trace),
     };
-    simulator::run_checked(config, Check::INVARIANTS).unwrap()
+    simulator::run_checked(config, Check::INVARIANTS)
 }
 
 /// The CPU time that each task gets under `equipoise` in the `window`, ns. Invariants are checked.
@@ -400,27 +407,19 @@ fn equipoise_time(
     window: Range<u64>,
     speeds: Vec<f64>,
 ) -> Result<HashMap<String, f64>, Error> {
-    let policy = Policy::find("equipoise").unwrap();
     let mut times = CpuTime {
         window,
         speeds,
         on: HashMap::new(),
         of: HashMap::new(),
     };
-    simulator::run_checked(
-        Config {
-            machine,
-            workload,
-            scheduler: policy.object(),
-            globals: &policy.globals(machine),
-            restart: None,
-            read: &[],
-            callbacks: None,
-            seed,
-            time_limit_ns,
-            trace: Some(&mut times),
-        },
-        Check::INVARIANTS,
+    run_policy(
+        "equipoise",
+        machine,
+        workload,
+        seed,
+        time_limit_ns,
+        Some(&mut times),
     )?;
     Ok(times.of)
 }
