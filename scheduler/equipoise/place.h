@@ -173,7 +173,8 @@ static __always_inline void forgive(struct cpu_state *this, struct cluster *c, s
 	} else if (t->burst_so_far > MOST_BEHIND && speed_of(this, c) == SCHED_POWER_SCALE) {
 		p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, fair_time(p, tunables.lag), UNBOUNDED);
 	}
-	advance_own_clock(this, p->scx.dsq_vtime - behind_start(t));
+	if (sets_own_clock(this, t))
+		advance_own_clock(this, p->scx.dsq_vtime - behind_start(t));
 }
 
 /*

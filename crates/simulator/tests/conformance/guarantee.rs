@@ -521,6 +521,42 @@ fn a_light_task_does_not_set_the_clock_of_the_cpu_that_others_are_bound_to() {
     );
 }
 
+/// The property test found this: a periodic task of nice 19 that ran while no task waited in its cluster moved its
+/// CPU's own clock a quarter of a second ahead. Periodic tasks with affinities were placed by that clock, took the
+/// cluster's clock along, and then waited for 100 ms at a time until all others had caught up.
+#[test]
+fn a_light_task_that_runs_alone_does_not_set_the_clock_of_the_cpu_that_others_are_bound_to() {
+    let only = |cpus, task| Task { cpus, ..task };
+    let nice = |nice, task| Task { nice, ..task };
+    let tasks = [
+        only(6, period(1_866_636, 12_333_180)),
+        only(5, period(3_945_694, 18_782_776)),
+        only(2, nap(691_205, 503_648)),
+        spin(0),
+        only(3, period(3_155_566, 12_466_698)),
+        nap(749_969, 126_178),
+        period(349_053, 4_396_212),
+        only(4, nice(19, period(3_460_806, 13_382_418))),
+        only(14, nap(544_023, 175_979)),
+        nice(-5, nap(661_086, 652_463)),
+        only(4, period(1_683_353, 11_416_765)),
+        spin(0),
+        only(2, spin(5)),
+        spin(0),
+        spin(0),
+        nice(19, period(2_320_819, 14_604_095)),
+    ];
+    let got = run(&equal_cpus(2, 2, 1000), &tasks, 3275880761227951226, UNTIL).unwrap();
+    for (i, due) in due(&tasks, 4).into_iter().enumerate() {
+        let task = tasks[i];
+        assert!(
+            task.nice > 0 || got[i] > 0.9 * due,
+            "{i}: {} of {due}, {task:?}",
+            got[i]
+        );
+    }
+}
+
 /// The property test found this: a loop of nice 5 kept a fast CPU beside one of nice 0 on a slow CPU, because no task
 /// waited.
 #[test]
