@@ -44,7 +44,7 @@ struct cluster {
 	u64 idle_cores;
 	/* The virtual time at which the task that started last began to run. */
 	u64 clock;
-	/* The time when a task that is not light last ran on any of its CPUs, to 1 ms, ns. */
+	/* The time when a task that is not light last held its clock (holds_clocks()), to 1 ms, ns. */
 	u64 full_weight_at;
 	/* The number of times that a task came to wait for any of its CPUs. */
 	u64 waits;
@@ -112,7 +112,7 @@ struct cpu_state {
 	u64 request;
 	/* The virtual time at which the last task that was chosen by virtual time started here. */
 	u64 clock;
-	/* The time when a task that is not light last ran here, ns. */
+	/* The time when a task that is not light last held its clock, ns. */
 	u64 full_weight_at;
 	/* The time when its task was last charged, or started, ns. */
 	u64 charged_at;

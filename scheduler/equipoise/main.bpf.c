@@ -301,15 +301,15 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
  * others.
  */
 static __always_inline void follow_start(struct cpu_state *this, struct cluster *c, struct task_struct *p,
-					 struct task_state *t, bool its_turn, bool alone)
+					 struct task_state *t, bool its_turn, bool alone, bool gave_way)
 {
 	u64 start = p->scx.dsq_vtime - t->charged - behind_start(t);
 
-	if (sets_own_clock(this, t) && its_turn)
+	if (sets_own_clock(this, t, gave_way) && its_turn)
 		advance_own_clock(this, start);
 	if (alone && t->weight < NICE_0_LOAD)
 		forgive(this, c, p, t);
-	else if (sets_clock(c, t, this->charged_at))
+	else if (sets_clock(c, t, this->charged_at, gave_way))
 		advance_clock(c, start);
 }
 
@@ -350,7 +350,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	 * be at the bound of lead.
 	 */
 	t->charged = 0;
-	follow_start(this, c, prev, t, true, false);
+	follow_start(this, c, prev, t, true, false, false);
 	prev->scx.slice = SLICE_MAX;
 	this->asked = this->woke_sync = false;
 	return true;
@@ -470,7 +470,7 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 		return;
 	this->ran_past += charge(p, t, this);
 	note_family(this, p, this->charged_at);
-	follow_start(this, c, p, t, its_turn, alone);
+	follow_start(this, c, p, t, its_turn, alone, runnable);
 	t->charged = 0;
 	if (runnable)
 		return;

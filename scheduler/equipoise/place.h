@@ -55,28 +55,42 @@ static __always_inline u64 behind_start(const struct task_state *t)
 }
 
 /*
- * ns; longer than a turn at any tick, and longer than a task sleeps that frames or buffers drive. A light
- * task that runs within this time of a heavier one uses time that is left over. It is ahead of its share, so
- * the clock by which others are placed must not follow it. Otherwise the clock of a slow cluster, where light
- * tasks run while others sleep, would get seconds ahead of a fast cluster's, and would cancel what a task
- * that waits for a fast CPU is owed.
+ * ns; longer than a turn at any tick, and longer than a task sleeps that frames or buffers drive. While heavier
+ * tasks do not get all the time that they want, a light task uses time that is left over. It is ahead of its share,
+ * so the clock by which others are placed must not follow it. Otherwise all others would be at the bound of their
+ * lag, where they are equal.
  */
 #define FULL_WEIGHT_LATELY (100 * NSEC_PER_MSEC)
 
-/* May a clock follow a light task now, if a heavier one last ran at @full_weight_at? */
+/* May a clock follow a light task now, if a heavier one last held it at @full_weight_at? */
 static __always_inline bool follows_light(u64 full_weight_at, u64 now)
 {
 	return (s64)(now - full_weight_at) > (s64)FULL_WEIGHT_LATELY;
 }
 
-/* @t, which was charged @now, ran on a CPU of @c: may the clocks follow it? */
-static __always_inline bool sets_clock(struct cluster *c, const struct task_state *t, u64 now)
+/*
+ * Does @t, which is not light and has run, keep the clocks from following light tasks? In a single cluster it does
+ * only if it @gave_way although it wanted to run on. Loops that have a CPU each could not use more time, whatever
+ * their weight, and light tasks share the CPUs that are left. Their virtual time passes faster than that of the
+ * loops: if the clock stayed with the loops, all light tasks would be at the bound of their lead, where a loop of
+ * nice 19 got an eighth of its share beside one of nice 10.
+ *
+ * Between clusters, clocks are compared. There the clock of a slow cluster, where light tasks run, would get
+ * seconds ahead of a fast cluster's, and would cancel what a task that waits for a fast CPU is owed.
+ */
+static __always_inline bool holds_clocks(bool gave_way)
+{
+	return gave_way || nr_clusters > 1;
+}
+
+/* @t, which was charged @now, ran on a CPU of @c, and @gave_way or not: may the clocks follow it? */
+static __always_inline bool sets_clock(struct cluster *c, const struct task_state *t, u64 now, bool gave_way)
 {
 	u64 last = READ_ONCE(c->full_weight_at);
 
 	if (t->weight < NICE_0_LOAD)
 		return follows_light(last, now);
-	if ((s64)(now - last) > (s64)NSEC_PER_MSEC)
+	if (holds_clocks(gave_way) && (s64)(now - last) > (s64)NSEC_PER_MSEC)
 		WRITE_ONCE(c->full_weight_at, now);
 	return true;
 }
@@ -85,11 +99,12 @@ static __always_inline bool sets_clock(struct cluster *c, const struct task_stat
  * @t was charged on @this: may the CPU's own clock follow it? A task that is bound to the CPU would wait until all
  * others had caught up with a light one: 3 s beside a loop of nice 19.
  */
-static __always_inline bool sets_own_clock(struct cpu_state *this, const struct task_state *t)
+static __always_inline bool sets_own_clock(struct cpu_state *this, const struct task_state *t, bool gave_way)
 {
 	if (t->weight < NICE_0_LOAD)
 		return follows_light(this->full_weight_at, this->charged_at);
-	this->full_weight_at = this->charged_at;
+	if (holds_clocks(gave_way))
+		this->full_weight_at = this->charged_at;
 	return true;
 }
 
@@ -163,7 +178,7 @@ static __always_inline void forgive(struct cpu_state *this, struct cluster *c, s
 
 	if (light)
 		clock = set_back ? latest_clock() : clock - behind_start(t);
-	if (set_back || sets_clock(c, t, this->charged_at))
+	if (set_back || sets_clock(c, t, this->charged_at, false))
 		advance_clock(c, clock);
 	clock = clock_of(p, this, c);
 	if (set_back) {
@@ -173,7 +188,7 @@ static __always_inline void forgive(struct cpu_state *this, struct cluster *c, s
 	} else if (t->burst_so_far > MOST_BEHIND && speed_of(this, c) == SCHED_POWER_SCALE) {
 		p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, fair_time(p, tunables.lag), UNBOUNDED);
 	}
-	if (sets_own_clock(this, t))
+	if (sets_own_clock(this, t, false))
 		advance_own_clock(this, p->scx.dsq_vtime - behind_start(t));
 }
 

@@ -479,6 +479,25 @@ fn time_that_none_else_wanted_does_not_make_a_light_task_set_the_clock() {
     );
 }
 
+/// The property test found this: loops of nice 0 with a CPU each kept the clock back, so that light tasks were at the
+/// bound of their lead on the CPU that was left. One of nice 19 had an eighth of its share.
+#[test]
+fn light_tasks_share_the_cpu_that_others_leave_by_weight() {
+    let shares =
+        |cpus, tasks: &[Task]| run(&equal_cpus(cpus, 1, 100), tasks, 1, LIGHT_UNTIL).unwrap();
+    let three = shares(2, &[spin(0), spin(10), spin(19)]);
+    assert!(
+        (three[2] / (three[1] + three[2]) - 15.0 / 125.0).abs() < 0.01,
+        "{three:?}"
+    );
+    let nap = nap(50_000, 24_768);
+    let tasks = [spin(0), spin(0), nap, spin(10), spin(0), spin(19), spin(0)];
+    assert_eq!(
+        starved(&equal_cpus(5, 1, 100), &tasks, 3010432259152745815),
+        Ok(())
+    );
+}
+
 /// The property test found this: a light task that ran only while another one slept was set to the
 /// clock of the other CPU each time, which took away what it was owed. It got a tenth of its share.
 #[test]
