@@ -1,6 +1,6 @@
 //! The description of a machine from any source.
 
-use crate::capacity::Measure;
+use crate::capacity::{Measure, capacities};
 use crate::governor::Decider;
 use machine::{Cache, CpuMask, IdleState};
 use std::collections::BTreeMap;
@@ -95,6 +95,29 @@ impl Found {
     /// The CPUs that are online.
     pub fn online(&self) -> CpuMask {
         self.cpus.keys().copied().collect()
+    }
+
+    /// The capacity of each CPU by the most informative measure: 1024 for the fastest.
+    pub fn capacities(&self) -> BTreeMap<usize, u32> {
+        capacities(&mut self.clone()).of
+    }
+
+    /// The CPUs with the last-level cache of `cpu`; without caches its cluster, and without clusters its NUMA node.
+    pub fn last_level(&self, cpu: usize) -> CpuMask {
+        let of_cpu = self.caches.iter().filter(|cache| cache.cpus.contains(cpu));
+        let largest = of_cpu.max_by_key(|cache| cache.level);
+        largest
+            .map(|cache| cache.cpus)
+            .or(self.cpus.get(&cpu).and_then(|it| it.cluster))
+            .unwrap_or_else(|| self.nodes[self.node(cpu)])
+    }
+
+    /// The index of the NUMA node of `cpu`.
+    pub fn node(&self, cpu: usize) -> usize {
+        self.nodes
+            .iter()
+            .position(|node| node.contains(cpu))
+            .unwrap_or(0)
     }
 
     /// Removes caches without an online CPU or listed twice, and idle states that are not deeper

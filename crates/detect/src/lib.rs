@@ -21,5 +21,5 @@ pub use found::{Cpu, Found, Measured, OppFound};
 pub use governor::{Decider, deciders};
 pub use hwloc::hwloc;
 pub use kernel::tick_hz;
-pub use sysfs::{online, sysfs};
+pub use sysfs::{online, possible, sysfs};
 pub use text::MachineFile;

@@ -65,7 +65,17 @@ impl Folder {
 
 /// The online CPUs according to the sysfs at `root`. The error says what was expected.
 pub fn online(root: &Path) -> Result<CpuMask, String> {
-    let file = root.join("devices/system/cpu/online");
+    listed(root, "online")
+}
+
+/// The CPUs that this boot's kernel can have according to the sysfs at `root`, whether or not the machine has them.
+/// The error says what was expected.
+pub fn possible(root: &Path) -> Result<CpuMask, String> {
+    listed(root, "possible")
+}
+
+fn listed(root: &Path, name: &str) -> Result<CpuMask, String> {
+    let file = root.join("devices/system/cpu").join(name);
     let list = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
     let list = list.trim();
     list.parse()

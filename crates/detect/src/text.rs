@@ -219,12 +219,6 @@ impl Found {
             else {
                 continue;
             };
-            // Without caches, the kernel's cluster.
-            let of_cpu = self.caches.iter().filter(|cache| cache.cpus.contains(cpu));
-            let largest = of_cpu
-                .max_by_key(|cache| cache.level)
-                .map(|cache| cache.cpus);
-            let largest = largest.or(self.cpus[&cpu].cluster).unwrap_or(*node);
             let shares_clock = |policy: &CpuMask| !policy.is_subset(&self.cpus[&cpu].siblings);
             let clock = self.cpus[&cpu]
                 .policy
@@ -232,7 +226,7 @@ impl Found {
                 .and_then(|policy| policy.first());
             let key = (
                 index,
-                largest.first().unwrap_or(0),
+                self.last_level(cpu).first().unwrap_or(0),
                 clock.unwrap_or(usize::MAX),
             );
             let entry = clusters.entry(key).or_insert((kind, CpuMask::EMPTY));

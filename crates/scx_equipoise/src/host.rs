@@ -1,19 +1,25 @@
 //! The machine that this runs on, from sysfs or a machine file, in the form that the scheduler's
 //! user-space half uses.
 
-use anyhow::{Context, Result, bail};
-use detect::tick_hz;
+use crate::error::Error;
+use anyhow::{Result, bail};
+use detect::{Found, tick_hz};
 use machine::input::BadInput;
 use machine::{CoreType, Cpu, CpuMask, Level, MAX_CPUS, Machine};
-use scx_utils::{NR_CPU_IDS, Topology};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 /// The machine of this name or in this file, if it has as many CPUs as this machine.
-pub fn describe(name_or_path: &str) -> Result<Machine, Box<BadInput>> {
-    fit(Machine::find(name_or_path)?, *NR_CPU_IDS)
+pub fn describe(name_or_path: &str) -> Result<Machine, Error> {
+    Ok(fit(Machine::find(name_or_path)?, number_of_cpus()?)?)
+}
+
+/// One more than the highest number that a CPU may have.
+fn number_of_cpus() -> Result<usize> {
+    let possible = detect::possible(Path::new(SYS)).map_err(anyhow::Error::msg)?;
+    Ok(possible.iter().last().map_or(1, |last| last + 1))
 }
 
 /// The machine as it is now, or as `described`, and its online CPUs: no other CPU is in any span.
@@ -24,7 +30,7 @@ pub fn machine(described: Option<&Machine>) -> Result<(Machine, CpuMask)> {
         None => {
             let places = places()?;
             let online = places.iter().map(|place| place.cpu).collect();
-            (assemble(*NR_CPU_IDS, &places), online)
+            (assemble(number_of_cpus()?, &places), online)
         }
     };
     if machine.cpus.len() > MAX_CPUS {
@@ -63,9 +69,10 @@ pub fn kernel_release() -> String {
 
 /// The CPUs that are online, as the kernel lists them.
 pub fn online() -> Result<CpuMask> {
-    detect::online(Path::new("/sys")).map_err(anyhow::Error::msg)
+    detect::online(Path::new(SYS)).map_err(anyhow::Error::msg)
 }
 
+const SYS: &str = "/sys";
 /// The time between two readings of sysfs that have to agree.
 const SETTLED: Duration = Duration::from_millis(100);
 
@@ -88,17 +95,9 @@ fn places() -> Result<Vec<Place>> {
 /// again.
 fn read_places() -> Result<Vec<Place>> {
     loop {
-        let before = online()?;
-        match Topology::new() {
-            Ok(topology) => {
-                return Ok(topology
-                    .all_cpus
-                    .values()
-                    .map(|cpu| Place::of(cpu))
-                    .collect());
-            }
-            Err(_) if online()? != before => {}
-            Err(error) => return Err(error).context("cannot read the topology from sysfs"),
+        let found = detect::sysfs(Path::new(SYS)).map_err(anyhow::Error::msg)?;
+        if found.online() == online()? {
+            return Ok(Place::all(&found));
         }
     }
 }
@@ -136,28 +135,22 @@ struct Place {
     /// The capacity in sysfs: 1024 is the largest on the machine.
     capacity: u32,
     core: usize,
-    /// The last-level cache, or the cluster if sysfs does not describe caches.
-    cache: (usize, isize),
+    /// The first CPU with the same last-level cache.
+    cache: usize,
     node: usize,
 }
 
 impl Place {
-    fn of(cpu: &scx_utils::Cpu) -> Place {
-        const UNKNOWN: usize = usize::MAX;
-        let knows_caches = cpu.l2_id != UNKNOWN || cpu.l3_id != UNKNOWN;
-        Place {
-            cpu: cpu.id,
-            // scx_utils guesses from highest_perf or the maximum frequency if the kernel does not
-            // report the capacity.
-            capacity: cpu.kernel_cpu_capacity.unwrap_or(cpu.cpu_capacity).max(1) as u32,
-            core: cpu.core_id,
-            cache: if knows_caches {
-                (cpu.llc_id, 0)
-            } else {
-                (cpu.package_id, cpu.cluster_id)
-            },
-            node: cpu.node_id,
-        }
+    fn all(found: &Found) -> Vec<Place> {
+        let capacities = found.capacities();
+        let place = |(&number, cpu): (&usize, &detect::Cpu)| Place {
+            cpu: number,
+            capacity: capacities[&number],
+            core: cpu.siblings.first().unwrap_or(number),
+            cache: found.last_level(number).first().unwrap_or(number),
+            node: found.node(number),
+        };
+        found.cpus.iter().map(place).collect()
     }
 }
 
@@ -237,6 +230,8 @@ fn level<K: Ord>(name: &'static str, places: &[Place], key: impl Fn(&Place) -> K
 #[cfg(test)]
 mod tests {
     use super::*;
+    use detect::Measure;
+    use machine::Cache;
     use policy::{Domains, Linux};
 
     fn place(cpu: usize, capacity: u32, core: usize, cache: usize, node: usize) -> Place {
@@ -244,7 +239,7 @@ mod tests {
             cpu,
             capacity,
             core,
-            cache: (cache, 0),
+            cache,
             node,
         }
     }
@@ -307,6 +302,40 @@ mod tests {
              MC 0-1,4-5: 0,4 | 1,5\nMC 2-3,6-7: 2,6 | 3,7\n\
              NUMA 0-7: 0-1,4-5 | 2-3,6-7\n"
         );
+    }
+
+    /// Kernels before 6.12 report a capacity of 1024 for all CPUs of a hybrid.
+    #[test]
+    fn a_hybrid_is_one_even_if_the_kernel_says_that_its_cpus_are_alike() {
+        let cpu = |siblings: &str, perf| detect::Cpu {
+            siblings: siblings.parse().unwrap(),
+            measures: [(Measure::CpuCapacity, 1024), (Measure::HighestPerf, perf)].into(),
+            ..detect::Cpu::default()
+        };
+        let cache = |level, cpus: &str| Cache {
+            level,
+            cpus: cpus.parse().unwrap(),
+            size_kib: None,
+        };
+        let found = Found {
+            cpus: [cpu("0-1", 60), cpu("0-1", 60), cpu("2", 36), cpu("3", 36)]
+                .into_iter()
+                .enumerate()
+                .collect(),
+            caches: vec![cache(2, "0-1"), cache(2, "2-3"), cache(3, "0-3")],
+            nodes: vec![CpuMask::first_n(4)],
+            ..Found::default()
+        };
+        let machine = assemble(4, &Place::all(&found));
+        assert_eq!(
+            machine
+                .cpus
+                .iter()
+                .map(|cpu| cpu.core_type)
+                .collect::<Vec<_>>(),
+            [0, 0, 1, 1]
+        );
+        assert_eq!(domains(&machine), "SMT 0-1: 0 | 1\nMC 0-3: 0-1 | 2 | 3\n");
     }
 
     #[test]

@@ -87,8 +87,7 @@ impl Average {
         self.sums.map(self.sums, |sum, _| sum / divider)
     }
 
-    /// The averages of a task that joins with `levels` a runqueue, whose averages are `to`: in step
-    /// with them.
+    /// The averages of a task that joins a runqueue with `levels`. They keep step with the runqueue's, `to`.
     pub fn attach(to: &Average, levels: Levels) -> Average {
         let mut average = Average {
             sums: Levels::default(),
