@@ -310,7 +310,7 @@ static __always_inline void follow_start(struct cpu_state *this, struct cluster 
 	if (alone && t->weight < NICE_0_LOAD)
 		forgive(this, c, p, t);
 	else if (sets_clock(c, t, this->charged_at, gave_way))
-		advance_clock(c, start);
+		follow_clock(c, t->weight, start);
 }
 
 /* The running task has used its slice: may it continue? If so, it gets a new slice. */

@@ -69,30 +69,60 @@ static __always_inline bool follows_light(u64 full_weight_at, u64 now)
 }
 
 /*
- * Does @t, which is not light and has run, keep the clocks from following light tasks? In a single cluster it does
- * only if it @gave_way although it wanted to run on. Loops that have a CPU each could not use more time, whatever
- * their weight, and light tasks share the CPUs that are left. Their virtual time passes faster than that of the
- * loops: if the clock stayed with the loops, all light tasks would be at the bound of their lead, where a loop of
- * nice 19 got an eighth of its share beside one of nice 10.
+ * Does a task that is not light and has run keep the clocks from following light tasks? Where all CPUs are alike,
+ * it does only if it @gave_way although it wanted to run on. Loops that have a CPU each could not use more time,
+ * whatever their weight, and light tasks share the CPUs that are left. Their virtual time passes faster than that
+ * of the loops: if the clocks stayed with the loops, all light tasks would be at the bound of their lead, where a
+ * loop of nice 19 got an eighth of its share beside one of nice 10.
  *
- * Between clusters, clocks are compared. There the clock of a slow cluster, where light tasks run, would get
- * seconds ahead of a fast cluster's, and would cancel what a task that waits for a fast CPU is owed.
+ * With heterogeneous CPUs, the clock of a slow cluster, where light tasks run, would get seconds ahead of a fast
+ * cluster's, and would cancel what a task that waits for a fast CPU is owed.
  */
 static __always_inline bool holds_clocks(bool gave_way)
 {
-	return gave_way || nr_clusters > 1;
+	return gave_way || unlike;
+}
+
+/* The cluster that has full_weight_at for @c: clusters of CPUs that are alike are held together. */
+static __always_inline struct cluster *held_with(struct cluster *c)
+{
+	return unlike ? c : cluster_at(0);
 }
 
 /* @t, which was charged @now, ran on a CPU of @c, and @gave_way or not: may the clocks follow it? */
 static __always_inline bool sets_clock(struct cluster *c, const struct task_state *t, u64 now, bool gave_way)
 {
-	u64 last = READ_ONCE(c->full_weight_at);
+	struct cluster *held = held_with(c);
+	u64 last = READ_ONCE(held->full_weight_at);
 
 	if (t->weight < NICE_0_LOAD)
 		return follows_light(last, now);
 	if (holds_clocks(gave_way) && (s64)(now - last) > (s64)NSEC_PER_MSEC)
-		WRITE_ONCE(c->full_weight_at, now);
+		WRITE_ONCE(held->full_weight_at, now);
 	return true;
+}
+
+/* Advances the clocks of all clusters, which are compared with each other. */
+__noinline bool advance_clocks(u64 vtime)
+{
+	int i;
+
+	bpf_for(i, 0, nr_clusters)
+		advance_clock(cluster_at(i), vtime);
+	return true;
+}
+
+/*
+ * A task of weight @weight started on a CPU of @c at @start: the clock follows. A light task is followed only where
+ * no heavier one is held back, so the clocks of all clusters of CPUs that are alike follow it: one clock alone
+ * would make the heavier tasks of its cluster change places with those of others at each tick.
+ */
+static __always_inline void follow_clock(struct cluster *c, u32 weight, u64 start)
+{
+	if (weight < NICE_0_LOAD && !unlike && nr_clusters > 1)
+		advance_clocks(start);
+	else
+		advance_clock(c, start);
 }
 
 /*
