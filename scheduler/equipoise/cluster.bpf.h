@@ -44,7 +44,10 @@ struct cluster {
 	u64 idle_cores;
 	/* The virtual time at which the task that started last began to run. */
 	u64 clock;
-	/* The time when a task that is not light last held its clock (holds_clocks()), to 1 ms, ns. */
+	/*
+	 * The time when a task that is not light last held its clock (holds_clocks()), to 1 ms, ns. Where all CPUs
+	 * are alike, the first cluster has it for all (held_with()).
+	 */
 	u64 full_weight_at;
 	/* The number of times that a task came to wait for any of its CPUs. */
 	u64 waits;

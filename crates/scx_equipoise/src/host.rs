@@ -2,10 +2,10 @@
 //! user-space half uses.
 
 use crate::error::Error;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use detect::{Found, tick_hz};
 use machine::input::BadInput;
-use machine::{CoreType, Cpu, CpuMask, Level, MAX_CPUS, Machine};
+use machine::{CoreType, Cpu, CpuMask, Level, Machine};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::thread;
@@ -33,12 +33,6 @@ pub fn machine(described: Option<&Machine>) -> Result<(Machine, CpuMask)> {
             (assemble(number_of_cpus()?, &places), online)
         }
     };
-    if machine.cpus.len() > MAX_CPUS {
-        bail!(
-            "{} CPUs exceed the maximum of {MAX_CPUS}",
-            machine.cpus.len()
-        );
-    }
     keep_online(&mut machine, &online);
     machine.hz = tick_hz();
     machine.governor_adds = governor_adds();
