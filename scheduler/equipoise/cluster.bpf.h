@@ -108,9 +108,10 @@ struct cpu_state {
 	 * was chosen.
 	 */
 	u32 gives_to;
-	/* Whether it has been asked to stop for a waking task, and the time of the last such request, ns. */
+	/* Whether it has been asked to stop for a waking task, and the time at which the next request is due, ns.
+	 */
 	bool asked;
-	u64 stopped_at;
+	u64 next_stop_at;
 	/* Its request for the next switch; see request.h. */
 	u64 request;
 	/* The virtual time at which the last task that was chosen by virtual time started here. */

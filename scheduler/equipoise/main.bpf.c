@@ -136,16 +136,18 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
  */
 static __always_inline s32 preempt_for(struct task_struct *p, u32 prev_cpu)
 {
-	struct cpu_state *prev = cpu_at(prev_cpu);
-	u64 clock = clock_of(p, prev, cluster_at(prev->cluster));
+	u32 cluster = cpu_at(prev_cpu)->cluster;
+	s64 behind = READ_ONCE(cluster_at(cluster)->clock) - p->scx.dsq_vtime;
 	s32 cpu = -1;
 
-	/* Stopping another CPU costs an interrupt there, and @p leaves its cache. */
+	/*
+	 * Stopping another CPU costs an interrupt there, and @p leaves its cache. Whether it is worth that depends
+	 * on what all tasks of the cluster got: the clock of a CPU that a heavy task keeps is slow.
+	 */
 	if (!is_heavy(p) && task_allowed(p, prev_cpu) &&
 	    preempts(p, prev_cpu, running_on(prev_cpu), bpf_ktime_get_ns()))
 		cpu = prev_cpu;
-	else if (is_heavy(p) || ((s64)(clock - p->scx.dsq_vtime) > (s64)tunables.preempt_after &&
-				 is_next_in(p, prev->cluster, prev_cpu)))
+	else if (is_heavy(p) || (behind > (s64)tunables.preempt_after && is_next_in(p, cluster, prev_cpu)))
 		cpu = find_preemptible(p, prev_cpu);
 	if (cpu >= 0 && !is_next(p, cpu))
 		return -1;
@@ -216,8 +218,7 @@ static __always_inline bool check_preempt(struct task_struct *p, u32 cpu)
 	explain_preemption(p, cpu, curr, now, preempted);
 	if (!preempted)
 		return false;
-	WRITE_ONCE(cpu_at(cpu)->asked, true);
-	WRITE_ONCE(cpu_at(cpu)->stopped_at, now);
+	note_stop(p, cpu, now);
 	this_counters()->wakeup_preemptions++;
 	kick_cpu(cpu, SCX_KICK_PREEMPT);
 	return true;
@@ -572,6 +573,15 @@ static __always_inline bool is_ahead_elsewhere(struct task_struct *p, const stru
 	return !time_before(now, cpu_at(cpu)->look_at) && even_out(p, cpu, now);
 }
 
+/* @p, which is heavy and runs for long, keeps its CPU from tasks that are bound to it. */
+static __always_inline bool is_in_the_way(struct task_struct *p, const struct task_state *t, u32 cpu)
+{
+	const struct cpu_state *this = cpu_at(cpu);
+
+	return is_heavy(p) && t->burst_so_far >= t->burst && !is_pinned(p) &&
+	       has_waiting(this, cluster_at(this->cluster)) && make_way(p, cpu);
+}
+
 void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -589,7 +599,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	if (makes_room(p, cpu) || turn_is_over(p, t, cpu) || is_to_stop(p))
 		p->scx.slice = 0;
 	if (pack_running(p, t, cpu) || core_is_free(p, t, cpu) || (unlike && offer_running(p, cpu)) ||
-	    is_ahead_elsewhere(p, t, cpu))
+	    is_ahead_elsewhere(p, t, cpu) || is_in_the_way(p, t, cpu))
 		p->scx.slice = 0;
 }
 

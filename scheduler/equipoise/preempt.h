@@ -41,17 +41,33 @@ static __always_inline s64 preempt_after(const struct task_struct *p)
 }
 
 /*
- * A CPU stops for waking tasks at most once in preempt_after(). It stops sooner only for a task
- * that is further behind than sleep could make it, because that task has lost slices. Each stop
- * costs two switches. In a crowd of hackbench's tasks, where every task is behind some other one,
- * stops would be most of the work (12 times the switches, 35 % more time on tc2).
+ * A CPU stops for waking tasks at most once in preempt_after() on average, and sooner only for a task that is
+ * further behind than sleep could make it, because that task has lost slices. Each stop costs two switches. In a
+ * crowd of hackbench's tasks, where every task is behind some other one, stops would be most of the work (12 times
+ * the switches, 35 % more time on tc2).
  */
 #define FAR_AHEAD ((s64)(tunables.lag + tunables.slice))
 
-/* Did @cpu last stop long enough ago, or is @p far enough behind, for another stop? */
+/*
+ * May @cpu stop for @p at @now? The average is over a tick: a task that is refused waits until then, for 10 ms with
+ * HZ=100, so a CPU that was not stopped for a while may stop several times in succession. A task that may use one
+ * CPU only and naps for 200 us had an eighth of its time there beside a loop that came to that CPU for each nap.
+ */
 static __always_inline bool may_stop(const struct task_struct *p, u32 cpu, u64 now)
 {
-	return (s64)(now - READ_ONCE(cpu_at(cpu)->stopped_at)) >= preempt_after(p);
+	s64 early = READ_ONCE(cpu_at(cpu)->next_stop_at) - now;
+
+	return early <= 0 || early + preempt_after(p) <= (s64)machine.tick_ns;
+}
+
+/* @cpu is asked to stop for @p at @now. */
+static __always_inline void note_stop(const struct task_struct *p, u32 cpu, u64 now)
+{
+	struct cpu_state *this = cpu_at(cpu);
+	u64 due = READ_ONCE(this->next_stop_at);
+
+	WRITE_ONCE(this->asked, true);
+	WRITE_ONCE(this->next_stop_at, ((s64)(due - now) > 0 ? due : now) + preempt_after(p));
 }
 
 /*
@@ -176,9 +192,11 @@ __noinline bool look_at_next(struct task_struct *p __arg_trusted, u32 cluster, u
 	return true;
 }
 
-/* The CPU of @cluster, from @slot on, that @p may get at once and whose task is furthest ahead; -1 if there is
- * none. */
-__noinline s32 preemptible_in(struct task_struct *p __arg_trusted, u32 cluster, u32 slot)
+/*
+ * Finds the CPU of @cluster, from @slot on, that @p may get at once and whose task is furthest ahead, for
+ * this_seen_running(). False if there is none.
+ */
+__noinline bool preemptible_in(struct task_struct *p __arg_trusted, u32 cluster, u32 slot)
 {
 	struct seen_running *best = this_seen_running();
 	const struct cluster *c = cluster_at(cluster);
@@ -192,26 +210,35 @@ __noinline s32 preemptible_in(struct task_struct *p __arg_trusted, u32 cluster, 
 			break;
 		look_at_next(p, cluster, now);
 	}
-	return best->pid ? (s32)best->cpu : -1;
+	return best->pid;
 }
 
 /*
  * The CPU that @p, which has just been placed, may get at once: @prev_cpu, another of its cluster whose task is
  * further ahead, or, for a heavy task, one of the fastest. -1 if there is none.
+ *
+ * Where all CPUs are alike, a heavy task goes to another cluster if a task there is further ahead by more than
+ * tasks of different clusters may be apart. If it always came back to its last cluster, a loop bound to that CPU
+ * would have only the time that the heavy task leaves.
  */
 __noinline s32 find_preemptible(struct task_struct *p __arg_trusted, u32 prev_cpu)
 {
+	const struct seen_running *best = this_seen_running();
 	struct cpu_state *prev = cpu_at(prev_cpu);
 	struct cluster *from = cluster_at(prev->cluster);
+	s64 ahead = -UNBOUNDED;
 	s32 cpu = -1;
 	u32 i;
 
 	if (!is_heavy(p))
-		return preemptible_in(p, prev->cluster, prev->slot);
+		return preemptible_in(p, prev->cluster, prev->slot) ? (s32)best->cpu : -1;
 	for (i = 0; i < CLUSTERS_LOOKED_AT; i++) {
-		if (i >= nr_clusters || cpu >= 0)
+		if (i >= nr_clusters || (unlike && cpu >= 0))
 			break;
-		cpu = preemptible_in(p, from->order[i], 0);
+		if (!preemptible_in(p, from->order[i], 0) || best->ahead <= ahead)
+			continue;
+		cpu = best->cpu;
+		ahead = best->ahead + (s64)tunables.unfairness;
 	}
 	return cpu;
 }

@@ -344,6 +344,32 @@ __noinline bool leave_room(struct task_struct *p __arg_trusted, u32 cpu)
 }
 
 /*
+ * At a tick of a CPU where @p, which is heavy, runs and tasks wait that may not run everywhere: @p preempts a task
+ * elsewhere that is further ahead than they are. By virtual time alone, @p would keep the CPU for as long as its
+ * weight is worth, and they would have only the rest, although all other tasks could run elsewhere.
+ */
+__noinline bool make_way(struct task_struct *p __arg_trusted, u32 cpu)
+{
+	u32 cluster = cpu_at(cpu)->cluster;
+	u64 kept = first_bound(own_dsq(cpu), cpu), first = first_bound(cluster_dsq(cluster), cpu);
+	const struct task_struct *curr;
+	s32 to;
+
+	if (is_before(kept, first))
+		first = kept;
+	to = first == NO_VTIME ? -1 : find_preemptible(p, cpu);
+	if (to < 0 || is_faster(cluster_at(cluster), cluster_of(to)) || is_waited_for(to))
+		return false;
+	curr = running_on(to);
+	if (!curr || !is_before(first, curr->scx.dsq_vtime - tunables.unfairness) ||
+	    !post_request(&cpu_at(cpu)->request, make_request(REQUEST_SEND, to, p->pid, 0)))
+		return false;
+	this_counters()->active_balances++;
+	explain(makes_room, p->pid, to, cpu);
+	return true;
+}
+
+/*
  * The next cluster to whose tasks @p, which runs on @this, may have to give way: one with waiting
  * tasks, a slower one, or its own if other CPUs there keep tasks. NULL if there is none. Each tick
  * looks at one cluster, in turn, because reading queues beyond other caches takes microseconds (2 %

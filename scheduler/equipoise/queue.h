@@ -10,6 +10,23 @@
  */
 #define TASKS_LOOKED_AT 256
 
+static __always_inline u64 find_first(u64 dsq, u32 cpu, bool bound)
+{
+	struct task_struct *p;
+	u64 vtime = NO_VTIME;
+	u32 looked = 0;
+
+	bpf_for_each(scx_dsq, p, dsq, 0) {
+		if (task_allowed(p, cpu) && (!bound || is_bound(p))) {
+			vtime = p->scx.dsq_vtime;
+			break;
+		}
+		if (++looked >= TASKS_LOOKED_AT)
+			break;
+	}
+	return vtime;
+}
+
 /*
  * The virtual time of the first task of @dsq that may run on @cpu, or NO_VTIME. From Linux 6.19 on
  * the first task is read without the queue's lock, which usually suffices: an iterator takes the
@@ -18,26 +35,21 @@
  */
 __noinline u64 first_vtime(u64 dsq, u32 cpu)
 {
-	struct task_struct *p;
-	u64 vtime = NO_VTIME;
-	u32 looked = 0;
-
 	if (bpf_ksym_exists(scx_bpf_dsq_peek)) {
-		p = scx_bpf_dsq_peek(dsq);
+		struct task_struct *p = scx_bpf_dsq_peek(dsq);
+
 		if (!p)
 			return NO_VTIME;
 		if (task_allowed(p, cpu))
 			return p->scx.dsq_vtime;
 	}
-	bpf_for_each(scx_dsq, p, dsq, 0) {
-		if (task_allowed(p, cpu)) {
-			vtime = p->scx.dsq_vtime;
-			break;
-		}
-		if (++looked >= TASKS_LOOKED_AT)
-			break;
-	}
-	return vtime;
+	return find_first(dsq, cpu, false);
+}
+
+/* The same of the tasks that may run on @cpu, but not everywhere. */
+__noinline u64 first_bound(u64 dsq, u32 cpu)
+{
+	return find_first(dsq, cpu, true);
 }
 
 /* Is the first task of @dsq that may run on @cpu at least as heavy as @than? */

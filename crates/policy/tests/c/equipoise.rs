@@ -231,7 +231,12 @@ const CPUS: &str = r#"
     }
     void forbid(u32 cpu) { allowed.bits[0] &= ~(1ULL << cpu); }
     void ran(u32 cpu, u64 ns) { cpu_states[cpu].charged_at = kernel.now - ns; }
-    void stopped(u32 cpu, u64 ago) { cpu_states[cpu].stopped_at = kernel.now - ago; }
+    /* @cpu stopped for task 4 @ago. */
+    void stopped(u32 cpu, u64 ago)
+    {
+        note_stop(&task[4], cpu, kernel.now - ago);
+        cpu_states[cpu].asked = false;
+    }
     void asked(u32 cpu) { cpu_states[cpu].asked = true; }
     /* @count tasks wait: in the own queue of @cpu, or in the cluster's queue if it is negative. */
     void wait_in(s32 cpu, u32 count, s64 ahead)
@@ -249,7 +254,7 @@ const CPUS: &str = r#"
     /* Task 4 wakes up. */
     bool preempts_on(u32 cpu) { return preempts(&task[4], cpu, running_on(cpu), kernel.now); }
     bool comes_first(u32 cpu) { return is_next(&task[4], cpu); }
-    s32 found_from(u32 cpu) { return preemptible_in(&task[4], 0, cpu); }
+    s32 found_from(u32 cpu) { return preemptible_in(&task[4], 0, cpu) ? (s32)this_seen_running()->cpu : -1; }
     bool stays_near(u32 cpu, bool wakes) { task[4].se.sum_exec_runtime = 1; return stays(&task[4], cpu, wakes); }
     s64 ahead_after_waking(u32 cpu) { place_waking(&task[4], cpu, false); return task[4].scx.dsq_vtime - CLOCK; }
     s64 ahead_after_message(u32 cpu) { place_waking(&task[4], cpu, true); return task[4].scx.dsq_vtime - CLOCK; }
@@ -443,20 +448,28 @@ fn time_that_is_not_charged_yet_counts() {
     }
 }
 
-/// A CPU that has just stopped stops again only for a task that has lost slices: more than lag and
-/// slice.
+/// A CPU stops as often as it has milliseconds in a tick of 4 ms, however soon after each other, then once per
+/// millisecond, and sooner only for a task that has lost slices: more than lag and slice.
 #[test]
 fn a_cpu_stops_once_in_a_while() {
-    for (ago, ahead, expected) in [
-        (MS / 2, 2 * MS, false),
-        (MS, 2 * MS, true),
-        (MS / 2, 9 * MS, false),
-        (MS / 2, 9 * MS + 1, true),
+    for (stops, ago, ahead, expected) in [
+        (3, 0, 2 * MS, true),
+        (4, 0, 2 * MS, false),
+        (4, MS / 2, 2 * MS, false),
+        (4, MS, 2 * MS, true),
+        (4, 0, 9 * MS, false),
+        (4, 0, 9 * MS + 1, true),
     ] {
         let cpus = Cpus::new();
         cpus.set(1, 0, NORMAL, ahead);
-        cpus.tell("stopped", 1, ago);
-        assert_eq!(cpus.says("preempts_on", 1), expected, "{ago}, {ahead}");
+        for _ in 0..stops {
+            cpus.tell("stopped", 1, ago);
+        }
+        assert_eq!(
+            cpus.says("preempts_on", 1),
+            expected,
+            "{stops} stops {ago} ns ago, {ahead} ns ahead"
+        );
     }
 }
 

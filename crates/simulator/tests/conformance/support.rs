@@ -375,13 +375,15 @@ pub fn equipoise_cpu_time(
     window: Range<u64>,
 ) -> Result<HashMap<String, u64>, Error> {
     let speeds = vec![1.0; machine.cpus.len()];
-    let of = equipoise_time(machine, workload, seed, time_limit_ns, window, speeds)?;
+    let window = (time_limit_ns, window);
+    let of = time_under("equipoise", machine, workload, seed, window, speeds)?;
     Ok(of.into_iter().map(|(task, ns)| (task, ns as u64)).collect())
 }
 
-/// The work that each task gets done under `equipoise` in the `window`, in ns of a fastest CPU. The
-/// CPUs must run at their highest frequencies. Invariants are checked.
-pub fn equipoise_work(
+/// The work that each task gets done under the policy `name` in the `window`, in ns of a fastest CPU.
+/// The CPUs must run at their highest frequencies. Invariants are checked.
+pub fn work_under(
+    name: &str,
     machine: &Machine,
     workload: &dyn Workload,
     seed: u64,
@@ -389,7 +391,14 @@ pub fn equipoise_work(
     window: Range<u64>,
 ) -> Result<HashMap<String, f64>, Error> {
     let speeds = speeds(machine);
-    equipoise_time(machine, workload, seed, time_limit_ns, window, speeds)
+    time_under(
+        name,
+        machine,
+        workload,
+        seed,
+        (time_limit_ns, window),
+        speeds,
+    )
 }
 
 /// The speed of each CPU at its highest frequency, relative to the fastest.
@@ -399,12 +408,12 @@ pub fn speeds(machine: &Machine) -> Vec<f64> {
     machine.cpus.iter().map(relative).collect()
 }
 
-fn equipoise_time(
+fn time_under(
+    name: &str,
     machine: &Machine,
     workload: &dyn Workload,
     seed: u64,
-    time_limit_ns: u64,
-    window: Range<u64>,
+    (time_limit_ns, window): (u64, Range<u64>),
     speeds: Vec<f64>,
 ) -> Result<HashMap<String, f64>, Error> {
     let mut times = CpuTime {
@@ -414,7 +423,7 @@ fn equipoise_time(
         of: HashMap::new(),
     };
     run_policy(
-        "equipoise",
+        name,
         machine,
         workload,
         seed,
