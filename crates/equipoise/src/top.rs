@@ -23,9 +23,16 @@ use std::time::{Duration, Instant};
 /// The time between two samples of the waits of threads.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// The time limit for the scheduler's answer without a screen. Its loader is a task like others: on one CPU that
+/// thirty others want it may need more than the 2 s that a screen waits.
+const ONCE_PATIENCE: Duration = Duration::from_secs(10);
+
 /// Shows one interval after the other until the user ends it, or one interval alone.
 pub fn run(args: Top, output: &Output) -> Result<(), Error> {
-    let computer = Computer::at(args.root.as_deref().unwrap_or(Path::new("/")))?;
+    let mut computer = Computer::at(args.root.as_deref().unwrap_or(Path::new("/")))?;
+    if args.once {
+        computer.patience = ONCE_PATIENCE;
+    }
     let mut watch = Watch::begin(computer)?;
     if args.once {
         let interval = once(&mut watch, args.interval)?;

@@ -15,7 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The time limit for the scheduler's answer.
+/// The time limit for the scheduler's answer, for which a screen does not change.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The watched computer.
@@ -28,6 +28,8 @@ pub struct Computer {
     stats: RefCell<Option<StatsClient>>,
     /// True if this user may not read the statistics.
     is_refused: Cell<bool>,
+    /// The time limit for the scheduler's answer.
+    pub patience: Duration,
 }
 
 impl Computer {
@@ -42,6 +44,7 @@ impl Computer {
             machine,
             stats: RefCell::new(None),
             is_refused: Cell::new(false),
+            patience: PATIENCE,
         })
     }
 
@@ -109,7 +112,7 @@ impl Computer {
     /// The policy of the running scx_equipoise.
     fn policy(&self) -> Option<String> {
         let stream = UnixStream::connect(self.root.join("run/scx_equipoise/control")).ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).ok()?;
+        stream.set_read_timeout(Some(self.patience)).ok()?;
         writeln!(&stream, "{}", json!({ "Get": ["policy"] })).ok()?;
         let mut line = String::new();
         BufReader::new(stream).read_line(&mut line).ok()?;
@@ -125,7 +128,7 @@ impl Computer {
         let is_first = stats.is_none();
         if is_first {
             let client = StatsClient::new().set_path(self.root.join("run/scx/root/stats"));
-            let connected = client.connect(Some(PATIENCE.as_millis() as u64));
+            let connected = client.connect(Some(self.patience.as_millis() as u64));
             let refusal = connected
                 .as_ref()
                 .err()
