@@ -4,7 +4,7 @@
 //! selects of a row, four of 100 rows, two updates, a delete and an insert, `COMMIT`. For each
 //! statement the client sends a request to its connection's thread in the database and waits for the
 //! reply. A transaction that has written is over when the log is on the disk. The log has a lock; its
-//! holder writes the records of all who wait for it (group commit).
+//! holder also writes the records of the commits that wait for it (group commit).
 //!
 //! Not modelled: locks of rows, reads from the disk, and network hardware, because both programs run
 //! on one machine.
@@ -406,7 +406,7 @@ mod tests {
     /// A write of the log covers all commits that wait for it: 32 clients commit more often than one write
     /// of the log after another allows.
     #[test]
-    fn a_write_of_the_log_is_for_all_who_wait() {
+    fn a_write_of_the_log_is_for_all_commits_that_wait() {
         let (transactions, _) = run("oltp-read-write:threads=32,flush=10000,time=2", 64);
         assert!(transactions > 5.0 * 100.0, "{transactions}");
     }
