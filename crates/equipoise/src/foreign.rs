@@ -2,8 +2,7 @@
 
 use crate::cli::{Build, Files, Setting};
 use crate::error::Error;
-use crate::peers;
-use lab::{Recipe, Scheduler, Start};
+use lab::{Peer, Recipe, Scheduler, Start};
 use machine::input::{self, BadInput};
 use native::Kernel;
 use std::os::unix::process::CommandExt as _;
@@ -83,33 +82,53 @@ pub fn load(
 ) -> Result<Vec<Scheduler>, Error> {
     let include: Vec<&Path> = include.iter().map(PathBuf::as_path).collect();
     let of = |files: &Files| {
-        if let Some(peer) = peers::find(&files.0)? {
-            return one(
-                &peer.files(),
-                &[&peer.include()[..], &include].concat(),
-                kernel,
-            );
+        if let Some(peer) = peer(&files.0)? {
+            return Ok(warned(peer.load(&include, kernel)?));
         }
         let files: Vec<&Path> = files.0.iter().map(PathBuf::as_path).collect();
         one(&files, &include, kernel)
     };
-    let mut foreign = files.iter().map(of).collect::<Result<Vec<_>, _>>()?;
+    let mut foreign = files.iter().map(of).collect::<Result<Vec<_>, Error>>()?;
     for setting in settings {
         set(&mut foreign, setting)?;
     }
     Ok(foreign)
 }
 
+/// The published scheduler that `files` names, unless they are files.
+fn peer(files: &[PathBuf]) -> Result<Option<Peer>, Error> {
+    let [name] = files else {
+        return Ok(None);
+    };
+    let Some(name) = name
+        .to_str()
+        .filter(|_| !name.exists() && name.extension().is_none())
+    else {
+        return Ok(None);
+    };
+    match Peer::find(name) {
+        Ok(peer) => Ok(Some(peer)),
+        Err(error) => Err(bad(
+            format!("`{name}`: neither a file nor a published scheduler has this name"),
+            error.expected().to_owned(),
+        )),
+    }
+}
+
 /// Compiles one scheduler from `files` and prints a warning for each deprecated feature that it uses.
 pub fn one(files: &[&Path], include: &[&Path], kernel: Kernel) -> Result<Scheduler, Error> {
-    let scheduler = Scheduler::foreign_in(files, include, kernel)?;
+    Ok(warned(Scheduler::foreign_in(files, include, kernel)?))
+}
+
+/// Prints a warning for each deprecated feature that `scheduler` uses.
+fn warned(scheduler: Scheduler) -> Scheduler {
     for warning in scheduler.warnings() {
         eprintln!(
             "equipoise: warning: scheduler `{}`: {warning}",
             scheduler.name()
         );
     }
-    Ok(scheduler)
+    scheduler
 }
 
 /// Sets a variable of the scheduler that the setting names, otherwise of all schedulers that have

@@ -15,7 +15,6 @@ mod interrupt;
 mod manual;
 mod measured;
 mod output;
-mod peers;
 mod probes;
 mod progress;
 mod record;

@@ -1,7 +1,8 @@
 //! `equipoise reproduce`.
 
-use crate::cli::{Output, Reproduce};
+use crate::cli::{Format, Output, Reproduce};
 use crate::error::Error;
+use crate::foreign;
 use crate::interrupt;
 use crate::output::{self, All, Document, Staged};
 use crate::progress::Progress;
@@ -10,7 +11,17 @@ use lab::{Case, Experiment, Reproduction};
 /// Runs the experiments and shows their tables.
 pub fn run(args: Reproduce, output: &Output) -> Result<(), Error> {
     output::check_places(output, args.runs.trace.as_deref())?;
-    let experiments = lab::select(&args.experiments, args.rows.as_ref(), args.scale)?;
+    let start = foreign::start();
+    let experiments = lab::select(&args.experiments, args.rows.as_ref(), args.scale, &start)?;
+    // The other formats have the sentences themselves.
+    if output.format == Format::Csv {
+        for sentence in experiments
+            .iter()
+            .flat_map(|experiment| &experiment.left_out)
+        {
+            eprintln!("equipoise: warning: {sentence}");
+        }
+    }
     let runs = |experiment: &Experiment| args.runs.or(experiment.runs);
     let count: usize = experiments
         .iter()
@@ -60,7 +71,7 @@ pub fn run(args: Reproduce, output: &Output) -> Result<(), Error> {
 /// The cases of `experiment`, named after block, row and column.
 fn named_cases(experiment: &Experiment) -> Vec<(String, Case<'_>)> {
     let names = experiment.loads().into_iter().flat_map(|(block, row)| {
-        experiment.columns.iter().flat_map(move |column| {
+        experiment.columns_of(block).flat_map(move |column| {
             let name = format!("{}.{}.{}", block.name, row.name, column.name);
             column
                 .schedulers()

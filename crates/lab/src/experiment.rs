@@ -2,11 +2,12 @@
 
 mod file;
 
-use crate::Scheduler;
+use crate::elsewhere::{Described, Recipe, Start};
+use crate::{Case, Peer, Scheduler};
 use machine::Machine;
 use machine::input::{self, BadInput};
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 use workload::{Better, Workload};
@@ -92,6 +93,8 @@ pub struct Experiment {
     pub runs: Option<u32>,
     /// The compared schedulers, the first of which is the baseline, or the compared changes.
     pub columns: Vec<Column>,
+    /// For each column that is left out, a sentence with the reason.
+    pub left_out: Vec<String>,
     /// The parts of the table.
     pub blocks: Vec<Block>,
 }
@@ -119,7 +122,13 @@ pub struct Column {
     /// The baseline of a change: the column has changes in per cent.
     pub against: Option<Scheduler>,
     /// The column's own machine, if it is not the block's.
-    machine: Option<Machine>,
+    machine: Option<Placed>,
+}
+
+/// A machine, and its description for another process.
+struct Placed {
+    machine: Machine,
+    described: Described,
 }
 
 impl Column {
@@ -130,7 +139,11 @@ impl Column {
 
     /// The machine of the column's cells in `block`.
     pub fn machine<'a>(&'a self, block: &'a Block) -> &'a Machine {
-        self.machine.as_ref().unwrap_or(&block.machine)
+        &self.placed(block).machine
+    }
+
+    fn placed<'a>(&'a self, block: &'a Block) -> &'a Placed {
+        self.machine.as_ref().unwrap_or(&block.placed)
     }
 }
 
@@ -139,7 +152,11 @@ pub struct Block {
     /// Its name in the table.
     pub name: String,
     /// The machine, unless a column has its own.
-    pub machine: Machine,
+    placed: Placed,
+    /// The NUMA nodes to which the workloads are bound, if any.
+    nodes: Option<String>,
+    /// Its columns: indices into [`Experiment::columns`].
+    columns: Vec<usize>,
     /// The rows.
     pub rows: Vec<Row>,
     /// The row of averages at the end.
@@ -171,6 +188,11 @@ impl fmt::Display for Source {
 }
 
 impl Block {
+    /// The machine, unless a column has its own.
+    pub fn machine(&self) -> &Machine {
+        &self.placed.machine
+    }
+
     /// The source of its figures, and the remark.
     pub fn note(&self) -> Option<String> {
         let source = self.source.as_ref().map(|source| format!("{source}."));
@@ -202,6 +224,10 @@ pub struct Row {
     pub name: String,
     /// The workload.
     pub workload: Box<dyn Workload>,
+    /// The workload's description for another process.
+    described: Described,
+    /// The foreign schedulers of the block's columns, if they run this load in processes of their own.
+    elsewhere: Vec<Scheduler>,
     /// Index into the samples of a [`Run`](crate::Run): an index into its [`metrics`](crate::metrics()) on
     /// the machine, or one beyond them.
     pub metric: usize,
@@ -276,6 +302,9 @@ impl Stat {
 
 type Result<T> = std::result::Result<T, Box<BadInput>>;
 
+/// Loads the published scheduler of a column; without a result, the reason why it cannot be run here.
+pub type Load<'a> = &'a dyn Fn(Peer) -> Result<std::result::Result<Scheduler, String>>;
+
 impl Experiment {
     /// The names of the experiments that come with Equipoise.
     pub fn names() -> impl Iterator<Item = &'static str> {
@@ -283,16 +312,17 @@ impl Experiment {
     }
 
     /// The experiment of this name that comes with Equipoise, otherwise the one in the file of this
-    /// name. A name with a slash, or one that ends in `.toml`, is always a file.
-    pub fn find(name_or_path: &str) -> Result<Experiment> {
+    /// name. A name with a slash, or one that ends in `.toml`, is always a file. `load` loads the
+    /// published schedulers among its columns.
+    pub fn find(name_or_path: &str, load: Load<'_>) -> Result<Experiment> {
         if let Some((_, file, text)) = BUILTIN.iter().find(|(name, ..)| *name == name_or_path) {
-            return Experiment::parse(file, text);
+            return Experiment::parse(file, text, load);
         }
         let path = Path::new(name_or_path);
         let is_path = name_or_path.contains('/') || name_or_path == input::STDIN;
         if is_path || name_or_path.ends_with(".toml") {
             let text = input::read(path, "experiment file")?;
-            return Experiment::parse(&input::shown(path), &text);
+            return Experiment::parse(&input::shown(path), &text, load);
         }
         let names = input::one_of(name_or_path, Experiment::names());
         Err(Box::new(BadInput::whole(
@@ -302,8 +332,67 @@ impl Experiment {
     }
 
     /// The experiment that `text`, the content of `file`, describes.
-    pub fn parse(file: &str, text: &str) -> Result<Experiment> {
-        file::read(file, text)
+    pub fn parse(file: &str, text: &str, load: Load<'_>) -> Result<Experiment> {
+        file::read(file, text, load)
+    }
+
+    /// The columns of `block`.
+    pub fn columns_of<'a>(&'a self, block: &'a Block) -> impl Iterator<Item = &'a Column> {
+        block.columns.iter().map(|&index| &self.columns[index])
+    }
+
+    /// Makes the foreign schedulers of its columns run in processes that `start` starts.
+    pub fn run_elsewhere(&mut self, start: &Start) {
+        for block in &mut self.blocks {
+            let columns = block.columns.iter().map(|&index| &self.columns[index]);
+            let foreign = columns.filter(|column| column.scheduler.is_foreign());
+            let foreign: Vec<(Scheduler, Described)> = foreign
+                .map(|column| {
+                    let placed = column.machine.as_ref().unwrap_or(&block.placed);
+                    (column.scheduler.clone(), placed.described.clone())
+                })
+                .collect();
+            // Rows with the same load show metrics of the same runs.
+            let mut loads = BTreeSet::new();
+            for row in &mut block.rows {
+                if !loads.insert(row.workload.name().to_owned()) {
+                    continue;
+                }
+                let ready = |(scheduler, machine): &(Scheduler, Described)| {
+                    let mut scheduler = scheduler.clone();
+                    let recipe = Recipe {
+                        machine: machine.clone(),
+                        workload: row.described.clone(),
+                        nodes: block.nodes.clone(),
+                    };
+                    scheduler.run_elsewhere(&recipe, start);
+                    scheduler
+                };
+                row.elsewhere = foreign.iter().map(ready).collect();
+            }
+        }
+    }
+
+    /// The cases of a row: one for each scheduler of each column.
+    pub(crate) fn cases_of<'a>(
+        &'a self,
+        block: &'a Block,
+        row: &'a Row,
+    ) -> impl Iterator<Item = Case<'a>> {
+        let mut elsewhere = row.elsewhere.iter();
+        self.columns_of(block).flat_map(move |column| {
+            let own = match column.scheduler.is_foreign() {
+                true => elsewhere.next(),
+                false => None,
+            };
+            let own = own.unwrap_or(&column.scheduler);
+            let schedulers = column.against.iter().chain([own]);
+            schedulers.map(move |scheduler| Case {
+                machine: column.machine(block),
+                workload: row.workload.as_ref(),
+                scheduler,
+            })
+        })
     }
 
     /// Every row with its block, in the table's order.
@@ -317,18 +406,20 @@ impl Experiment {
     /// whole. Returns true if there are any.
     pub fn scale(&mut self, scale: u32) -> Result<bool> {
         let mut any = false;
-        for row in self.blocks.iter_mut().flat_map(|block| &mut block.rows) {
-            let name = row.workload.name();
-            let (base, separator) = match name.split_once(':') {
-                Some((base, _)) => (base, ','),
-                None => (name, ':'),
-            };
-            if workload::parameters(base)
-                .iter()
-                .any(|param| param.name == "scale")
-            {
-                row.workload = workload::load(&format!("{name}{separator}scale={scale}"))?;
-                any = true;
+        for block in &mut self.blocks {
+            for row in &mut block.rows {
+                let name = row.workload.name();
+                let (base, separator) = match name.split_once(':') {
+                    Some((base, _)) => (base, ','),
+                    None => (name, ':'),
+                };
+                let parameters = workload::parameters(base);
+                if parameters.iter().any(|param| param.name == "scale") {
+                    let scaled = format!("{name}{separator}scale={scale}");
+                    row.described = Described::Named(scaled);
+                    row.workload = row.described.bound(block.nodes.as_deref())?;
+                    any = true;
+                }
             }
         }
         Ok(any)
@@ -350,10 +441,16 @@ impl Experiment {
 mod tests {
     use super::*;
 
+    /// Leaves out the columns of published schedulers.
+    fn without(_: Peer) -> Result<std::result::Result<Scheduler, String>> {
+        Ok(Err("no published scheduler here".to_owned()))
+    }
+
     #[test]
     fn every_builtin_experiment_is_well_formed_and_named_after_its_file() {
         for name in Experiment::names() {
-            let experiment = Experiment::find(name).unwrap_or_else(|error| panic!("{error:?}"));
+            let experiment =
+                Experiment::find(name, &without).unwrap_or_else(|error| panic!("{error:?}"));
             assert_eq!(experiment.name, name);
             assert!(experiment.rows().count() > 0);
         }
@@ -381,7 +478,7 @@ mod tests {
             ("date = \"2013-03-25\"", "when = \"2013-03-25\"", "when"),
         ] {
             assert_eq!(good.matches(from).count(), 1, "{from}");
-            let error = Experiment::parse("e.toml", &good.replace(from, to))
+            let error = Experiment::parse("e.toml", &good.replace(from, to), &without)
                 .err()
                 .unwrap();
             let text = format!("{} {}", error.message(), error.expected());
@@ -400,7 +497,7 @@ mod tests {
             ("capacity = 512", "capacity = 0", "capacity"),
         ] {
             assert_eq!(good.matches(from).count(), 1, "{from}");
-            let error = Experiment::parse("e.toml", &good.replace(from, to))
+            let error = Experiment::parse("e.toml", &good.replace(from, to), &without)
                 .err()
                 .unwrap();
             let line = good.lines().position(|line| line.contains(from)).unwrap() + 1;
@@ -410,13 +507,106 @@ mod tests {
         }
     }
 
+    /// An experiment with a column of a published scheduler, which only one of two blocks has.
+    const PUBLISHED: &str = r#"
+name = "e"
+title = "An experiment"
+[[column]]
+name = "EEVDF"
+policy = "eevdf"
+[[column]]
+name = "lavd"
+scheduler = "scx_lavd"
+blocks = ["one core"]
+[[column]]
+name = "ours"
+policy = "equipoise"
+[[block]]
+name = "one core"
+machine = "smp-2"
+[[block.row]]
+name = "busy"
+workload = "busy:duration=1ms"
+metric = "work"
+unit = "s"
+published.avg = [1, 2, 3]
+[[block]]
+name = "two cores"
+machine = "smp-2"
+[[block.row]]
+name = "busy"
+workload = "busy:duration=1ms"
+metric = "work"
+unit = "s"
+published.avg = [4, 5]
+"#;
+
+    /// The names and the published numbers of the columns of each block.
+    fn columns(experiment: &Experiment) -> Vec<Vec<(&str, Option<f64>)>> {
+        let of_block = |block| {
+            let names = experiment.columns_of(block).map(|column| &*column.name);
+            let numbers = block.rows[0].published[&Stat::Avg].iter();
+            let numbers = numbers.map(|number| number.map(|number| number.value));
+            names.zip(numbers).collect()
+        };
+        experiment.blocks.iter().map(of_block).collect()
+    }
+
+    #[test]
+    fn a_published_scheduler_is_a_column_of_the_blocks_that_it_names() {
+        let loads = |_| Ok(Ok(Scheduler::policy("cfs")?));
+        let experiment = Experiment::parse("e.toml", PUBLISHED, &loads).unwrap();
+        let (eevdf, lavd, ours) = (
+            ("EEVDF", Some(1.0)),
+            ("lavd", Some(2.0)),
+            ("ours", Some(3.0)),
+        );
+        let second = vec![("EEVDF", Some(4.0)), ("ours", Some(5.0))];
+        assert_eq!(columns(&experiment), [vec![eevdf, lavd, ours], second]);
+        assert_eq!(experiment.columns[1].scheduler.name(), "cfs");
+        assert_eq!(experiment.cases().len(), 5);
+        assert!(experiment.left_out.is_empty());
+    }
+
+    #[test]
+    fn a_column_whose_scheduler_cannot_be_run_is_left_out_with_its_numbers() {
+        let experiment = Experiment::parse("e.toml", PUBLISHED, &without).unwrap();
+        let first = vec![("EEVDF", Some(1.0)), ("ours", Some(3.0))];
+        let second = vec![("EEVDF", Some(4.0)), ("ours", Some(5.0))];
+        assert_eq!(columns(&experiment), [first, second]);
+        assert_eq!(
+            experiment.left_out,
+            ["Column `lavd` is left out: no published scheduler here."]
+        );
+    }
+
+    #[test]
+    fn mistakes_in_a_column_are_said_with_their_line() {
+        for (from, to, says) in [
+            ("\"scx_lavd\"", "\"scx_lavdd\"", "scx_lavd"),
+            ("[\"one core\"]", "[\"no core\"]", "one core"),
+            ("[1, 2, 3]", "[1, 2]", "2 numbers for 3 columns"),
+        ] {
+            let text = PUBLISHED.replace(from, to);
+            let error = Experiment::parse("e.toml", &text, &without).err().unwrap();
+            let line = text.lines().position(|line| line.contains(to)).unwrap() + 1;
+            let start = format!("e.toml:{line}: ");
+            assert!(error.message().starts_with(&start), "{error}");
+            let text = format!("{error} {}", error.expected());
+            assert!(text.contains(says), "{text}");
+        }
+        let both = PUBLISHED.replace("scheduler = ", "policy = \"cfs\"\nscheduler = ");
+        let error = Experiment::parse("e.toml", &both, &without).err().unwrap();
+        assert!(error.message().starts_with("e.toml:8: "), "{error}");
+    }
+
     #[test]
     fn a_block_can_have_a_remark() {
         let text = include_str!("../experiments/mixed-capacity.toml");
         let smp = "machine = \"tc2-smp\"";
         let with = text.replace(smp, &format!("{smp}\nremark = \"Why so.\""));
         let remark = |text| {
-            let blocks = Experiment::parse("e.toml", text).unwrap().blocks;
+            let blocks = Experiment::parse("e.toml", text, &without).unwrap().blocks;
             blocks.last().unwrap().remark.clone()
         };
         assert_eq!(remark(text), None);
@@ -425,7 +615,7 @@ mod tests {
 
     #[test]
     fn rows_can_be_left_out() {
-        let mut experiment = Experiment::find("mixed-capacity").unwrap();
+        let mut experiment = Experiment::find("mixed-capacity", &without).unwrap();
         experiment.retain_rows(|row| row == "hackbench");
         assert_eq!(experiment.rows().count(), 2);
         experiment.retain_rows(|_| false);

@@ -13,6 +13,7 @@ mod hunt;
 mod limit;
 mod measure;
 mod metrics;
+mod peers;
 mod reproduce;
 mod runs;
 mod samples;
@@ -23,13 +24,14 @@ mod verdict;
 
 pub use compare::Comparison;
 pub use elsewhere::{Described, Recipe, Start, work};
-pub use experiment::{Average, Block, Column, Experiment, Published, Row, Source, Stat};
+pub use experiment::{Average, Block, Column, Experiment, Load, Published, Row, Source, Stat};
 pub use findings::{Entry, Finding, Findings};
 pub use hunt::{Against, Budget, By, Prey, Question, hunt};
 pub use limit::limit_s;
 pub use measure::{Judged, Measure, judged_threads, measures};
 pub use metrics::{WASTE, metrics};
-pub use reproduce::{Cell, NO_DIFFERENCE_PCT, ReproducedRow, Reproduction, Summary, sign};
+pub use peers::Peer;
+pub use reproduce::{Cell, NO_DIFFERENCE_PCT, ReproducedRow, Reproduction, Summary, groups, sign};
 pub use runs::{
     Case, Failure, Measured, Run, Runs, Watch, explain_until, measure, measure_part, trace,
     trace_run, trace_until,

@@ -3,8 +3,8 @@
 use crate::runs::complete;
 use crate::stats::mean;
 use crate::{
-    Average, Block, Case, Change, Column, Experiment, Failure, Measured, Pooled, Row, Runs, Stat,
-    Watch, limit_s, measure, paired_change,
+    Average, Block, Case, Change, Experiment, Failure, Measured, Pooled, Row, Runs, Stat, Watch,
+    limit_s, measure, paired_change,
 };
 use workload::Better;
 
@@ -123,18 +123,21 @@ impl Reproduction {
         watch: Watch<'_>,
     ) -> Result<Reproduction, Box<Failure>> {
         let measured = measure(&experiment.cases(), &runs, watch)?;
-        let schedulers = experiment
-            .columns
-            .iter()
-            .map(|column| column.schedulers().count());
-        let width: usize = schedulers.sum();
-        let loads = experiment.loads();
+        let mut rest = &measured[..];
+        let loads: Vec<_> = experiment
+            .loads()
+            .into_iter()
+            .map(|load| {
+                let width = experiment.cases_of(load.0, load.1).count();
+                let own = rest.split_off(..width).unwrap_or_default();
+                (load, own)
+            })
+            .collect();
         let of_row = |(block, row): (&Block, &Row)| {
-            let load = loads
+            let (_, measured) = loads
                 .iter()
-                .position(|&load| same_load(load, (block, row)))?;
-            let measured = measured.get(load * width..(load + 1) * width)?;
-            Some(reproduced(&experiment.columns, block, row, measured))
+                .find(|(load, _)| same_load(*load, (block, row)))?;
+            Some(reproduced(&experiment, block, row, measured))
         };
         let rows = experiment.rows().filter_map(of_row).collect();
         Ok(Reproduction {
@@ -173,7 +176,7 @@ impl Reproduction {
         cells: &mut Vec<Cell<'a>>,
     ) {
         for stat in row.stats() {
-            for (index, column) in self.experiment.columns.iter().enumerate() {
+            for (index, column) in self.experiment.columns_of(block).enumerate() {
                 let published = row.published.get(&stat).and_then(|cells| cells[index]);
                 let simulated = reproduced.simulated[index].as_ref();
                 cells.push(Cell {
@@ -212,7 +215,7 @@ impl Reproduction {
         cells: &mut Vec<Cell<'a>>,
     ) {
         let mean = |values: Option<Vec<f64>>| mean(&values?);
-        for (index, column) in self.experiment.columns.iter().enumerate() {
+        for (index, column) in self.experiment.columns_of(block).enumerate() {
             let simulated = |(_, row): &(_, &ReproducedRow)| {
                 row.simulated[index].as_ref().map(|pooled| pooled.mean)
             };
@@ -220,7 +223,7 @@ impl Reproduction {
                 block: &block.name,
                 row: &average.name,
                 column: &column.name,
-                machine: &block.machine.name,
+                machine: &block.machine().name,
                 workload: "",
                 policy: column.scheduler.name(),
                 stat: Stat::Avg,
@@ -236,7 +239,7 @@ impl Reproduction {
 
     /// The quality of the reproduction.
     pub fn summary(&self) -> Summary {
-        summary(&self.cells(), self.experiment.columns.len())
+        summary(&self.cells())
     }
 }
 
@@ -256,15 +259,7 @@ impl Experiment {
     pub fn cases(&self) -> Vec<Case<'_>> {
         self.loads()
             .into_iter()
-            .flat_map(|(block, row)| {
-                self.columns.iter().flat_map(move |column| {
-                    column.schedulers().map(move |scheduler| Case {
-                        machine: column.machine(block),
-                        workload: row.workload.as_ref(),
-                        scheduler,
-                    })
-                })
-            })
+            .flat_map(|(block, row)| self.cases_of(block, row))
             .collect()
     }
 }
@@ -275,7 +270,7 @@ fn same_load(a: (&Block, &Row), b: (&Block, &Row)) -> bool {
 }
 
 fn reproduced(
-    columns: &[Column],
+    experiment: &Experiment,
     block: &Block,
     row: &Row,
     measured: &[Measured],
@@ -284,7 +279,7 @@ fn reproduced(
     let (mut simulated, mut changes) = (Vec::new(), Vec::new());
     let mut measured = measured.iter();
     let mut first = None;
-    for column in columns {
+    for column in experiment.columns_of(block) {
         let mut next = |_| measured.next();
         let against = match &column.against {
             Some(against) => next(against),
@@ -304,25 +299,29 @@ fn reproduced(
         changes,
         limit: cpu_bound
             .filter(|bound| bound.metric == row.metric)
-            .map(|bound| limit_s(&bound, &block.machine)),
+            .map(|bound| limit_s(&bound, block.machine())),
     }
 }
 
-/// `cells` are in groups of `columns` that differ in their column only.
-fn summary(cells: &[Cell<'_>], columns: usize) -> Summary {
+/// The groups of cells that differ in their column only.
+pub fn groups<'a, 'b>(cells: &'a [Cell<'b>]) -> impl Iterator<Item = &'a [Cell<'b>]> {
+    let same = |a: &Cell<'_>, b: &Cell<'_>| (a.block, a.row, a.stat) == (b.block, b.row, b.stat);
+    cells.chunk_by(same)
+}
+
+fn summary(cells: &[Cell<'_>]) -> Summary {
     let errors: Vec<f64> = cells
         .iter()
         .filter_map(|cell| cell.error_pct().map(f64::abs))
         .collect();
-    let agreement = |index: usize, cell: &Cell<'_>| {
-        let baseline = &cells[index - index % columns];
+    let agreement = |baseline: &Cell<'_>, cell: &Cell<'_>| {
         let (published, simulated) = match cell.stat {
             Stat::Change if cell.margin > 0.0 => return None,
             Stat::Change => (
                 sign(100.0, 100.0 + cell.published?),
                 sign(100.0, 100.0 + cell.simulated?),
             ),
-            _ if index.is_multiple_of(columns) => return None,
+            _ if std::ptr::eq(baseline, cell) => return None,
             _ => (
                 sign(baseline.published?, cell.published?),
                 sign(baseline.simulated?, cell.simulated?),
@@ -330,10 +329,8 @@ fn summary(cells: &[Cell<'_>], columns: usize) -> Summary {
         };
         Some(if published == simulated { 100.0 } else { 0.0 })
     };
-    let agreements: Vec<f64> = cells
-        .iter()
-        .enumerate()
-        .filter_map(|(index, cell)| agreement(index, cell))
+    let agreements: Vec<f64> = groups(cells)
+        .flat_map(|group| group.iter().filter_map(|cell| agreement(&group[0], cell)))
         .collect();
     let off: Vec<f64> = cells
         .iter()
@@ -376,7 +373,7 @@ mod tests {
             cell(None, 7.0),
             cell(Some(10.0), 8.0),
         ];
-        let summary = summary(&cells, 3);
+        let summary = summary(&cells);
         assert!((summary.mean_abs_error_pct.unwrap() - 15.0).abs() < 1e-9);
         // 10 -> 10 is published as no change; 11 -> 8 is one.
         assert_eq!(summary.sign_agreement_pct, Some(0.0));
@@ -399,7 +396,7 @@ mod tests {
         ];
         let off: Vec<f64> = cells.iter().filter_map(Cell::error_points).collect();
         assert_eq!(off, [-6.0, 5.0, -3.0, 0.0]);
-        let summary = summary(&cells, 2);
+        let summary = summary(&cells);
         assert_eq!(summary.mean_abs_error_pct, None);
         assert_eq!(summary.mean_abs_error_points, Some(3.5));
         assert_eq!(summary.max_abs_error_points, Some(6.0));
@@ -417,7 +414,7 @@ mod tests {
             (10.05, 9.95, 100.0),
             (10.05, 9.0, 0.0),
         ] {
-            let summary = summary(&group(published, simulated), 2);
+            let summary = summary(&group(published, simulated));
             assert_eq!(
                 summary.sign_agreement_pct,
                 Some(agreement),
@@ -436,7 +433,7 @@ mod tests {
             [(-40.0, -20.0, 100.0), (-40.0, 2.0, 0.0), (0.5, -0.5, 100.0)]
         {
             let group = [change(None, f64::NAN), change(Some(published), simulated)];
-            let summary = summary(&group, 2);
+            let summary = summary(&group);
             assert_eq!(summary.sign_agreement_pct, Some(agreement));
             assert_eq!(summary.mean_abs_error_pct, None);
         }
@@ -444,7 +441,7 @@ mod tests {
 
     #[test]
     fn without_a_published_cell_there_is_no_summary() {
-        let summary = summary(&[cell(None, 1.0), cell(None, 2.0)], 2);
+        let summary = summary(&[cell(None, 1.0), cell(None, 2.0)]);
         assert_eq!(
             summary,
             Summary {
@@ -459,8 +456,9 @@ mod tests {
     #[test]
     fn published_numbers_have_no_influence_on_simulated_ones() {
         let text = include_str!("../experiments/mixed-capacity.toml");
+        let without = |_| Ok(Err("no published scheduler here".to_owned()));
         let run = |text: &str| {
-            let mut experiment = Experiment::parse("e.toml", text).unwrap();
+            let mut experiment = Experiment::parse("e.toml", text, &without).unwrap();
             experiment.retain_rows(|row| row == "sysbench_5t");
             let runs = Runs {
                 count: 2,

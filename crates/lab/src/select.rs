@@ -1,24 +1,27 @@
 //! The selection of experiments, and of their rows.
 
-use crate::Experiment;
+use crate::{Experiment, Peer, Scheduler, Start};
 use glob::Pattern;
 use machine::input::BadInput;
+use native::Kernel;
 
 /// The experiments `names` (if empty, all built-in ones), with only the rows whose name matches
 /// `rows`, and with `scale` times less work where possible. It is an error if nothing matches or
-/// nothing can be scaled.
+/// nothing can be scaled. Published schedulers run in processes that `start` starts; a column is left
+/// out if its scheduler cannot be run here.
 pub fn select(
     names: &[String],
     rows: Option<&Pattern>,
     scale: Option<u32>,
+    start: &Start,
 ) -> Result<Vec<Experiment>, Box<BadInput>> {
     let mut experiments: Vec<Experiment> = match names {
         [] => Experiment::names()
-            .map(Experiment::find)
+            .map(|name| Experiment::find(name, &load))
             .collect::<Result<_, _>>()?,
         names => names
             .iter()
-            .map(|name| Experiment::find(name))
+            .map(|name| Experiment::find(name, &load))
             .collect::<Result<_, _>>()?,
     };
     if let Some(glob) = rows {
@@ -49,5 +52,16 @@ pub fn select(
             )));
         }
     }
+    for experiment in &mut experiments {
+        experiment.run_elsewhere(start);
+    }
     Ok(experiments)
+}
+
+/// The published scheduler `peer`, or the reason why it cannot be run here.
+fn load(peer: Peer) -> Result<Result<Scheduler, String>, Box<BadInput>> {
+    match peer.obstacle() {
+        Some(reason) => Ok(Err(reason)),
+        None => peer.load(&[], Kernel::default()).map(Ok),
+    }
 }

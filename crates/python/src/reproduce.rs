@@ -1,7 +1,7 @@
 //! `equipoise.reproduce()`.
 
 use crate::error::{bad, bad_input, failed, stopped};
-use crate::running::{Stop, run};
+use crate::running::{Stop, run, start_worker};
 use crate::table::{Columns, Table};
 use lab::{Cell, Experiment, Reproduction, Runs, Summary};
 use pyo3::prelude::*;
@@ -39,7 +39,8 @@ pub fn reproduce<'py>(
             "expected a pattern such as `sysbench_*`",
         )
     })?;
-    let mut found = lab::select(&[name], rows.as_ref(), scale).map_err(bad_input)?;
+    let mut found =
+        lab::select(&[name], rows.as_ref(), scale, &start_worker(py)?).map_err(bad_input)?;
     let experiment = found.remove(0);
     let count = runs.or(experiment.runs).unwrap_or(DEFAULT_RUNS);
     let runs = Runs { count, seed, jobs };

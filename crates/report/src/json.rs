@@ -14,6 +14,7 @@
 //!   distance of the number from `published`, if only such a bound was published, else 0; `error_points`: the
 //!   error of a change beyond the margin.
 //! - `remarks[]`: `block`, and the `remark` on its results in the experiment's file.
+//! - `left_out[]`: for each column whose scheduler cannot be run on this computer, a sentence with the reason.
 //! - `summary`: `mean_abs_error_pct`, `sign_agreement_pct`, `mean_abs_error_points`,
 //!   `max_abs_error_points` as in [`lab::Summary`].
 //!
@@ -69,6 +70,7 @@ struct Experiment<'a> {
     seed: u64,
     cells: Vec<Cell<'a>>,
     remarks: Vec<Remark<'a>>,
+    left_out: &'a [String],
     summary: Summary,
 }
 
@@ -290,6 +292,7 @@ fn experiment(reproduction: &Reproduction) -> Experiment<'_> {
                 })
             })
             .collect(),
+        left_out: &experiment.left_out,
         summary: Summary {
             mean_abs_error_pct: summary.mean_abs_error_pct,
             sign_agreement_pct: summary.sign_agreement_pct,

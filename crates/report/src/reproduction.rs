@@ -12,14 +12,17 @@ pub fn reproduction(reproduction: &Reproduction) -> Page {
     let cells = reproduction.cells();
     Page {
         title: format!("{}: {}", experiment.name, experiment.title),
-        notes: vec![
+        notes: [
             match &experiment.source {
                 Some(source) => source.to_string(),
                 None if experiment.is_published() => "figures of several publications".to_owned(),
                 None => "not a published table: simulated only".to_owned(),
             },
             number_of_runs(runs, reproduction.asked),
-        ],
+        ]
+        .into_iter()
+        .chain(experiment.left_out.iter().cloned())
+        .collect(),
         verdict: Vec::new(),
         tables: tables(reproduction, &cells),
         remarks: remarks(reproduction),
@@ -31,21 +34,8 @@ pub fn reproduction(reproduction: &Reproduction) -> Page {
 /// One table for each block.
 fn tables(reproduction: &Reproduction, cells: &[lab::Cell<'_>]) -> Vec<Table> {
     let experiment = &reproduction.experiment;
-    let columns = experiment.columns.len().max(1);
-    let mut groups = cells.chunks(columns);
-    let mut header = vec!["row".to_owned(), "stat".to_owned(), "unit".to_owned()];
+    let mut groups = lab::groups(cells);
     let published = experiment.is_published();
-    for column in &experiment.columns {
-        let schedulers: Vec<&str> = column.schedulers().map(Scheduler::name).collect();
-        let simulated = schedulers.join(" > ");
-        if published {
-            header.push(format!("{}\npublished", column.name));
-            header.push(format!("{simulated}\nsimulated"));
-            header.push("\nerror".to_owned());
-        } else {
-            header.push(format!("{}\n{simulated}", column.name));
-        }
-    }
     experiment
         .blocks
         .iter()
@@ -62,13 +52,30 @@ fn tables(reproduction: &Reproduction, cells: &[lab::Cell<'_>]) -> Vec<Table> {
             });
             Table {
                 title: title(experiment, block),
-                header: header.clone(),
+                header: header(experiment, block),
                 text_columns: 3,
                 together: if published { 3 } else { 1 },
                 rows: lines.collect(),
             }
         })
         .collect()
+}
+
+/// The header of the block's table.
+fn header(experiment: &Experiment, block: &Block) -> Vec<String> {
+    let mut header = vec!["row".to_owned(), "stat".to_owned(), "unit".to_owned()];
+    for column in experiment.columns_of(block) {
+        let schedulers: Vec<&str> = column.schedulers().map(Scheduler::name).collect();
+        let simulated = schedulers.join(" > ");
+        if experiment.is_published() {
+            header.push(format!("{}\npublished", column.name));
+            header.push(format!("{simulated}\nsimulated"));
+            header.push("\nerror".to_owned());
+        } else {
+            header.push(format!("{}\n{simulated}", column.name));
+        }
+    }
+    header
 }
 
 /// The lines of one row of the published table: one for each statistic in `shown`, and the distance
@@ -114,8 +121,7 @@ fn rows(stats: &[&[lab::Cell<'_>]], shown: &[Stat], published: bool) -> Vec<Vec<
 /// The block, and its machine if there is one.
 fn title(experiment: &Experiment, block: &Block) -> String {
     let mut machines = experiment
-        .columns
-        .iter()
+        .columns_of(block)
         .map(|column| &column.machine(block).name);
     match machines.next() {
         Some(machine) if machines.all(|other| other == machine) => {

@@ -6,7 +6,7 @@ use crate::recording::{self, Recording, Replay};
 use crate::rtapp::RtApp;
 use crate::together::Together;
 use crate::{
-    Workload, aim7, antutu, busy, cyclictest, fork_chain, hackbench, iperf, kbuild, parsec,
+    Workload, aim7, antutu, busy, cyclictest, fork_chain, hackbench, iperf, kbuild, oltp, parsec,
     request_response, rtapp, schbench, specjbb, spin_barrier, sysbench,
 };
 use machine::input::{self, BadInput};
@@ -23,6 +23,8 @@ const BENCHMARKS: &[&Benchmark] = &[
     &request_response::NETPERF,
     &request_response::TBENCH,
     &request_response::PIPE,
+    &oltp::READ_ONLY,
+    &oltp::READ_WRITE,
     &schbench::BENCHMARK,
     &schbench::BENCHMARK_2016,
     &spin_barrier::BENCHMARK,

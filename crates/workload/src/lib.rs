@@ -35,6 +35,7 @@ mod hackbench;
 pub mod import;
 mod iperf;
 mod kbuild;
+mod oltp;
 mod params;
 mod parsec;
 mod record;

@@ -1,17 +1,7 @@
 //! Published schedulers by name. Their sources are not here: `tests/fetch-schedulers` gets them.
 
 use crate::common::{command, run, text};
-use std::collections::BTreeMap;
-
-/// The names in `peers/peers.toml`, with the folder of each.
-fn peers() -> BTreeMap<String, String> {
-    let list = include_str!("../../peers/peers.toml");
-    let list: toml::Table = toml::from_str(list).unwrap();
-    let folder = |entry: &toml::Value| entry["folder"].as_str().unwrap().to_owned();
-    list.iter()
-        .map(|(name, entry)| (name.clone(), folder(entry)))
-        .collect()
-}
+use lab::Peer;
 
 /// Loads that keep few or all CPUs busy, or switch all the time; shorter than their defaults.
 const LOADS: [&str; 3] = [
@@ -22,7 +12,7 @@ const LOADS: [&str; 3] = [
 
 /// Does `scheduler` run each of [`LOADS`] on each of `machines`? A test without sources is skipped.
 fn runs(scheduler: &str, machines: &[&str]) {
-    assert!(peers().contains_key(scheduler), "{scheduler}");
+    assert!(Peer::find(scheduler).is_ok(), "{scheduler}");
     for machine in machines {
         for load in LOADS {
             let args = ["compare", "--machine", machine, "--workload", load];
@@ -58,7 +48,7 @@ macro_rules! published {
         #[test]
         fn each_published_scheduler_has_a_test() {
             let tested: Vec<&str> = vec![$(stringify!($scheduler)),*];
-            assert!(peers().keys().eq(&tested), "{:?}", peers().keys());
+            assert_eq!(Peer::names().collect::<Vec<_>>(), tested);
         }
     };
 }

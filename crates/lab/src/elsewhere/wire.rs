@@ -37,6 +37,62 @@ pub enum Described {
         /// A workload's parameters.
         params: Option<String>,
     },
+    /// Several workloads at once.
+    Together {
+        /// Their name as a whole.
+        name: String,
+        /// Each of them.
+        parts: Vec<Described>,
+    },
+}
+
+impl Described {
+    /// The machine, if this describes one.
+    fn machine(&self) -> Result<Machine, Box<BadInput>> {
+        match self {
+            Described::Named(name) => Machine::find(name),
+            Described::Text { file, text, .. } => Machine::parse(file, text),
+            Described::Together { name, .. } => Err(Box::new(BadInput::whole(
+                format!("`{name}` is several workloads"),
+                "expected a machine",
+            ))),
+        }
+    }
+
+    /// The workload, if this describes one.
+    pub(crate) fn workload(&self) -> Result<Box<dyn Workload>, Box<BadInput>> {
+        match self {
+            Described::Named(name) => workload::load(name),
+            Described::Text {
+                name,
+                file,
+                text,
+                params,
+            } => workload::parse(name, file, text, params.as_deref()),
+            Described::Together { name, parts } => {
+                let parts = parts.iter().map(Described::workload);
+                Ok(workload::together(name, parts.collect::<Result<_, _>>()?))
+            }
+        }
+    }
+
+    /// The workload, bound to the NUMA nodes `nodes`, if any.
+    pub(crate) fn bound(&self, nodes: Option<&str>) -> Result<Box<dyn Workload>, Box<BadInput>> {
+        let load = self.workload()?;
+        Ok(match nodes {
+            Some(nodes) => workload::bind(load, nodes),
+            None => load,
+        })
+    }
+
+    /// Is `path` among the files that it names?
+    fn names(&self, path: &str) -> bool {
+        match self {
+            Described::Named(name) => name.contains(path),
+            Described::Text { .. } => false,
+            Described::Together { parts, .. } => parts.iter().any(|part| part.names(path)),
+        }
+    }
 }
 
 impl Recipe {
@@ -44,35 +100,18 @@ impl Recipe {
     fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut files = input::kept();
         files.retain(|(path, _)| {
-            [&self.machine, &self.workload]
-                .iter()
-                .any(|described| match described {
-                    Described::Named(name) => name.contains(&*path.to_string_lossy()),
-                    Described::Text { .. } => false,
-                })
+            let path = path.to_string_lossy();
+            self.machine.names(&path) || self.workload.names(&path)
         });
         files
     }
 
     /// The machine and the workload.
     pub fn make(&self) -> Result<(Machine, Box<dyn Workload>), Box<BadInput>> {
-        let machine = match &self.machine {
-            Described::Named(name) => Machine::find(name)?,
-            Described::Text { file, text, .. } => Machine::parse(file, text)?,
-        };
-        let mut load = match &self.workload {
-            Described::Named(name) => workload::load(name)?,
-            Described::Text {
-                name,
-                file,
-                text,
-                params,
-            } => workload::parse(name, file, text, params.as_deref())?,
-        };
-        if let Some(nodes) = &self.nodes {
-            load = workload::bind(load, nodes);
-        }
-        Ok((machine, load))
+        Ok((
+            self.machine.machine()?,
+            self.workload.bound(self.nodes.as_deref())?,
+        ))
     }
 }
 

@@ -29,6 +29,8 @@
 //! # published = false                 # the table does not have it: rows have no number for it
 //! # against = "cfs"                   # in all columns: they have changes in per cent, published.change
 //! # machine = "tc2"                   # if columns differ in their machine
+//! # scheduler = "scx_lavd"            # instead of `policy`: a published scheduler (peers/peers.toml)
+//! # blocks = ["SMP"]                  # if only these blocks have the column
 //!
 //! [[block]]                           # a part of the table, on one machine
 //! name = "SMP"
@@ -42,27 +44,29 @@
 //! workload = "sysbench-cpu:threads=5" # or a load of the file; several at once with "+"
 //! metric = "time"
 //! unit = "s"
-//! published.avg = [41.16, 41.15, "-"] # one for each column; "-" is not published
+//! published.avg = [41.16, 41.15, "-"] # one for each column of the block; "-" is not published
 //!
 //! [block.average]                     # a last row, the mean of the block's averages (optional)
 //! name = "avg"
 //! published = [41.16, 41.15, "-"]     # as above
 //! ```
 
-use super::{Average, Block, Column, Experiment, Published, Result, Row, Source, Stat};
-use crate::Scheduler;
+use super::{
+    Average, Block, Column, Experiment, Load, Placed, Published, Result, Row, Source, Stat,
+};
+use crate::elsewhere::Described;
 use crate::metrics::countable;
+use crate::{Peer, Scheduler};
 use machine::Machine;
 use machine::input::{self, BadInput};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use toml::Spanned;
-use workload::Workload;
 
 /// The experiment that `text`, the content of `file`, describes.
-pub(super) fn read(file: &str, text: &str) -> Result<Experiment> {
-    Reader { file, text }.experiment(input::from_toml(file, text)?)
+pub(super) fn read(file: &str, text: &str, load: Load<'_>) -> Result<Experiment> {
+    Reader { file, text, load }.experiment(input::from_toml(file, text)?)
 }
 
 #[derive(Deserialize)]
@@ -87,8 +91,13 @@ struct ExperimentFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ColumnFile {
-    name: String,
-    policy: Spanned<String>,
+    name: Spanned<String>,
+    policy: Option<Spanned<String>>,
+    /// A published scheduler, instead of a policy.
+    scheduler: Option<Spanned<String>>,
+    /// The blocks that have it; all, if there are none here.
+    #[serde(default)]
+    blocks: Vec<Spanned<String>>,
     /// The table has it.
     #[serde(default = "yes")]
     published: bool,
@@ -134,6 +143,16 @@ struct RowFile {
 struct Reader<'a> {
     file: &'a str,
     text: &'a str,
+    load: Load<'a>,
+}
+
+/// A column of a block, for the rows' cells.
+#[derive(Clone, Copy)]
+struct Shown {
+    /// The table has numbers for it.
+    published: bool,
+    /// Its index in [`Experiment::columns`]; `None` if it is left out.
+    index: Option<usize>,
 }
 
 impl Reader<'_> {
@@ -150,72 +169,154 @@ impl Reader<'_> {
     fn experiment(&self, file: ExperimentFile) -> Result<Experiment> {
         let changes = file.column.iter().any(|column| column.against.is_some());
         let stats: &[Stat] = if changes { &[Stat::Change] } else { &Stat::ALL };
-        let column = |column: ColumnFile| -> Result<Column> {
-            if changes && column.against.is_none() {
-                return Err(self.bad(
-                    column.policy.span(),
-                    "this column is not a change, but another one is",
-                    "expected `against` in all columns or in none",
-                ));
+        let mut columns = Vec::new();
+        let mut left_out = Vec::new();
+        let mut shown = Vec::new();
+        for column in &file.column {
+            self.blocks_exist(column, &file.block)?;
+            let loaded = self.column(column, changes)?;
+            shown.push(Shown {
+                published: column.published,
+                index: loaded.is_ok().then_some(columns.len()),
+            });
+            match loaded {
+                Ok(column) => columns.push(column),
+                Err(sentence) => left_out.push(sentence),
             }
-            let machine = column.machine.as_ref();
-            let against = column.against.as_ref();
-            Ok(Column {
-                name: column.name,
-                scheduler: self.find(&column.policy, Scheduler::policy)?,
-                against: against
-                    .map(|name| self.find(name, Scheduler::policy))
-                    .transpose()?,
-                machine: machine
-                    .map(|name| self.find(name, Machine::find))
-                    .transpose()?,
-            })
+        }
+        let block = |block: &BlockFile| -> Result<Block> {
+            let shown = file.column.iter().zip(&shown).filter(|(column, _)| {
+                let mut blocks = column.blocks.iter();
+                column.blocks.is_empty() || blocks.any(|name| *name.get_ref() == block.name)
+            });
+            let shown: Vec<Shown> = shown.map(|(_, shown)| *shown).collect();
+            self.block(block, &file, &columns, &shown, stats)
         };
-        let published: Vec<bool> = file.column.iter().map(|column| column.published).collect();
-        let columns = file
-            .column
-            .into_iter()
-            .map(column)
-            .collect::<Result<Vec<_>>>()?;
-        let loads = &file.load;
-        let block = |block: BlockFile| -> Result<Block> {
-            let machine = match file.machine.get(block.machine.get_ref()) {
-                Some(text) => Machine::parse(self.file, &self.with_lines(text))?,
-                None => self.find(&block.machine, Machine::find)?,
-            };
-            if let Some(nodes) = &block.cpunodebind {
-                let others = columns.iter().filter_map(|column| column.machine.as_ref());
-                for machine in others.chain([&machine]) {
-                    self.nodes(nodes, machine)?;
-                }
-            }
-            let nodes = block
-                .cpunodebind
-                .as_ref()
-                .map(|nodes| nodes.get_ref().as_str());
-            let table = (&*published, stats, file.noise_pct);
-            let rows = block.row.into_iter();
-            let rows = rows.map(|row| self.row(row, loads, &machine, table, nodes));
-            Ok(Block {
-                name: block.name,
-                rows: rows.collect::<Result<_>>()?,
-                machine,
-                average: block
-                    .average
-                    .map(|average| self.average(average, &published))
-                    .transpose()?,
-                remark: block.remark,
-                source: block.source,
-            })
-        };
-        let blocks = file.block.into_iter().map(block).collect::<Result<_>>()?;
+        let blocks = file.block.iter().map(block).collect::<Result<_>>()?;
         Ok(Experiment {
             name: file.name,
             title: file.title,
             source: file.source,
             runs: file.runs,
             columns,
+            left_out,
             blocks,
+        })
+    }
+
+    /// Checks that the file has the blocks to which a column is limited.
+    fn blocks_exist(&self, column: &ColumnFile, blocks: &[BlockFile]) -> Result<()> {
+        let names = || blocks.iter().map(|block| block.name.as_str());
+        match column
+            .blocks
+            .iter()
+            .find(|name| names().all(|block| block != name.get_ref()))
+        {
+            Some(name) => Err(self.bad(
+                name.span(),
+                "no block has this name",
+                &input::one_of(name.get_ref(), names()),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// The column, or a sentence that says why it is left out.
+    fn column(
+        &self,
+        column: &ColumnFile,
+        changes: bool,
+    ) -> Result<std::result::Result<Column, String>> {
+        let ((Some(named), None) | (None, Some(named))) = (&column.policy, &column.scheduler)
+        else {
+            return Err(self.bad(
+                column.name.span(),
+                "this column has no scheduler, or two",
+                "expected either `policy` or `scheduler`",
+            ));
+        };
+        if changes && column.against.is_none() {
+            return Err(self.bad(
+                named.span(),
+                "this column is not a change, but another one is",
+                "expected `against` in all columns or in none",
+            ));
+        }
+        let scheduler = match &column.scheduler {
+            Some(name) => self.find(name, |name| (self.load)(Peer::find(name)?))?,
+            None => Ok(self.find(named, Scheduler::policy)?),
+        };
+        let against = column.against.as_ref();
+        let against = against.map(|name| self.find(name, Scheduler::policy));
+        let machine = column.machine.as_ref();
+        let machine = machine.map(|name| self.placed(name));
+        let (against, machine) = (against.transpose()?, machine.transpose()?);
+        let name = column.name.get_ref();
+        Ok(match scheduler {
+            Ok(scheduler) => Ok(Column {
+                name: name.clone(),
+                scheduler,
+                against,
+                machine,
+            }),
+            Err(reason) => Err(format!("Column `{name}` is left out: {reason}.")),
+        })
+    }
+
+    fn placed(&self, name: &Spanned<String>) -> Result<Placed> {
+        Ok(Placed {
+            machine: self.find(name, Machine::find)?,
+            described: Described::Named(name.get_ref().clone()),
+        })
+    }
+
+    fn block(
+        &self,
+        block: &BlockFile,
+        file: &ExperimentFile,
+        columns: &[Column],
+        shown: &[Shown],
+        stats: &[Stat],
+    ) -> Result<Block> {
+        let name = &block.machine;
+        let placed = match file.machine.get(name.get_ref()) {
+            Some(text) => {
+                let text = self.with_lines(text);
+                Placed {
+                    machine: Machine::parse(self.file, &text)?,
+                    described: Described::Text {
+                        name: name.get_ref().clone(),
+                        file: self.file.to_owned(),
+                        text,
+                        params: None,
+                    },
+                }
+            }
+            None => self.placed(name)?,
+        };
+        if let Some(nodes) = &block.cpunodebind {
+            let others = columns.iter().filter_map(|column| column.machine.as_ref());
+            for placed in others.chain([&placed]) {
+                self.nodes(nodes, &placed.machine)?;
+            }
+        }
+        let nodes = block.cpunodebind.as_ref();
+        let nodes = nodes.map(|nodes| nodes.get_ref().clone());
+        let table = (shown, stats, file.noise_pct);
+        let rows = block.row.iter();
+        let rows =
+            rows.map(|row| self.row(row, &file.load, &placed.machine, table, nodes.as_deref()));
+        let average = block.average.as_ref();
+        let average = average.map(|average| self.average(average, shown));
+        Ok(Block {
+            name: block.name.clone(),
+            rows: rows.collect::<Result<_>>()?,
+            placed,
+            nodes,
+            columns: shown.iter().filter_map(|shown| shown.index).collect(),
+            average: average.transpose()?,
+            remark: block.remark.clone(),
+            source: block.source.clone(),
         })
     }
 
@@ -232,17 +333,15 @@ impl Reader<'_> {
 
     fn row(
         &self,
-        row: RowFile,
+        row: &RowFile,
         loads: &BTreeMap<String, Spanned<String>>,
         machine: &Machine,
-        (columns, stats, noise): (&[bool], &[Stat], Option<f64>),
+        (columns, stats, noise): (&[Shown], &[Stat], Option<f64>),
         nodes: Option<&str>,
     ) -> Result<Row> {
-        let mut workload = self.workload(&row.workload, loads)?;
+        let described = self.described(&row.workload, loads)?;
+        let workload = described.bound(nodes)?;
         workload.check(machine)?;
-        if let Some(nodes) = nodes {
-            workload = workload::bind(workload, nodes);
-        }
         let metrics = countable(workload.as_ref(), machine);
         let names: Vec<&str> = metrics.iter().map(|m| &*m.name).collect();
         let Some(metric) = names.iter().position(|name| name == row.metric.get_ref()) else {
@@ -265,7 +364,7 @@ impl Reader<'_> {
             ));
         }
         let mut published = BTreeMap::new();
-        for (stat, cells) in row.published {
+        for (&stat, cells) in &row.published {
             if !stats.contains(&stat) {
                 let stats: Vec<&str> = stats.iter().map(|stat| stat.name()).collect();
                 return Err(self.bad(
@@ -274,11 +373,13 @@ impl Reader<'_> {
                     &format!("expected {}", stats.join(", ")),
                 ));
             }
-            published.insert(stat, self.cells(&cells, columns, noise)?);
+            published.insert(stat, self.cells(cells, columns, noise)?);
         }
         Ok(Row {
-            name: row.name,
+            name: row.name.clone(),
             workload,
+            described,
+            elsewhere: Vec::new(),
             metric,
             unit,
             better,
@@ -289,24 +390,36 @@ impl Reader<'_> {
 
     /// The workload of a row. Its name may be that of a load of the file, also as one of several that run
     /// at once.
-    fn workload(
+    fn described(
         &self,
         name: &Spanned<String>,
         loads: &BTreeMap<String, Spanned<String>>,
-    ) -> Result<Box<dyn Workload>> {
+    ) -> Result<Described> {
+        // An unknown name is reported at its place.
+        let named = |part: &str| -> Result<Described> {
+            self.find(&Spanned::new(name.span(), part.to_owned()), workload::load)?;
+            Ok(Described::Named(part.to_owned()))
+        };
         let parts: Vec<&str> = name.get_ref().split('+').collect();
         if parts.iter().all(|part| !loads.contains_key(*part)) {
-            return self.find(name, workload::load);
+            return named(name.get_ref());
         }
         let one = |part: &str| match loads.get(part) {
-            Some(text) => workload::parse(part, self.file, &self.with_lines(text), None),
-            None => self.find(&Spanned::new(name.span(), part.to_owned()), workload::load),
+            Some(text) => Ok(Described::Text {
+                name: part.to_owned(),
+                file: self.file.to_owned(),
+                text: self.with_lines(text),
+                params: None,
+            }),
+            None => named(part),
         };
         if let [part] = parts[..] {
             return one(part);
         }
-        let parts = parts.into_iter().map(one).collect::<Result<_>>()?;
-        Ok(workload::together(name.get_ref(), parts))
+        Ok(Described::Together {
+            name: name.get_ref().clone(),
+            parts: parts.into_iter().map(one).collect::<Result<_>>()?,
+        })
     }
 
     /// `text`, a value of the file, with empty lines before it, so that messages about it have the
@@ -318,21 +431,21 @@ impl Reader<'_> {
         "\n".repeat(before.matches('\n').count() + skipped) + text.get_ref()
     }
 
-    fn average(&self, average: AverageFile, columns: &[bool]) -> Result<Average> {
+    fn average(&self, average: &AverageFile, columns: &[Shown]) -> Result<Average> {
         Ok(Average {
             published: self.cells(&average.published, columns, None)?,
-            name: average.name,
+            name: average.name.clone(),
         })
     }
 
-    /// The number of each column, if the column is among the published ones (`columns`).
+    /// The number of each column that is not left out, if the column is among the published ones.
     fn cells(
         &self,
         cells: &Spanned<Vec<Spanned<toml::Value>>>,
-        columns: &[bool],
+        columns: &[Shown],
         noise: Option<f64>,
     ) -> Result<Vec<Option<Published>>> {
-        let published = columns.iter().filter(|&&published| published).count();
+        let published = columns.iter().filter(|column| column.published).count();
         if cells.get_ref().len() != published {
             return Err(self.bad(
                 cells.span(),
@@ -341,11 +454,15 @@ impl Reader<'_> {
             ));
         }
         let mut cells = cells.get_ref().iter();
-        let cell = |published: &bool| match published.then(|| cells.next()).flatten() {
-            Some(cell) => self.cell(cell, noise),
-            None => Ok(None),
-        };
-        columns.iter().map(cell).collect()
+        let mut numbers = Vec::new();
+        for column in columns {
+            let cell = column.published.then(|| cells.next()).flatten();
+            let number = cell.map(|cell| self.cell(cell, noise)).transpose()?;
+            if column.index.is_some() {
+                numbers.push(number.flatten());
+            }
+        }
+        Ok(numbers)
     }
 
     fn cell(&self, cell: &Spanned<toml::Value>, noise: Option<f64>) -> Result<Option<Published>> {
