@@ -237,6 +237,9 @@ impl Kernel<'_> {
     /// `update_curr_scx()`.
     pub fn update_curr_ext(&mut self, cpu: usize, task: TaskPtr) {
         let delta = self.update_curr(cpu, task);
+        if delta == 0 {
+            return;
+        }
         self.server_update(cpu, delta);
         let slice = &task.abi.scx.slice;
         if slice.get() != abi::SLICE_INF {
