@@ -87,7 +87,8 @@ pub const HEADERS: &[(&str, &str)] = &[
 /// The flags for every scheduler. `-g`: maps and globals are found by their debugging information.
 /// `-fno-semantic-interposition` and hidden symbols: calls within the scheduler are direct, and
 /// instances do not interfere. `-fstack-clash-protection`: an endless recursion hits the guard page
-/// below the stack and does not step over it. `-nostartfiles`: the C library's code for loading is
+/// below the stack and does not step over it. `-fno-tree-slp-vectorize`: to gather a few numbers
+/// into a vector takes longer than to store each. `-nostartfiles`: the C library's code for loading is
 /// left out, so that constructors can be detected.
 pub const FLAGS: &[&str] = &[
     "-std=gnu11",
@@ -102,6 +103,7 @@ pub const FLAGS: &[&str] = &[
     "-fno-strict-aliasing",
     "-fwrapv",
     "-fno-stack-protector",
+    "-fno-tree-slp-vectorize",
     "-fstack-clash-protection",
     "-fcf-protection=none",
     "-Wl,-z,defs",

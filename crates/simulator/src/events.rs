@@ -51,26 +51,41 @@ const _: () = assert!(size_of::<What>() == 16, "it is copied a lot");
 
 #[derive(Clone, Copy)]
 struct Entry {
-    time: u64,
-    /// Order of insertion: events of the same time happen in the order in which they were
-    /// scheduled.
-    sequence: u64,
+    /// The time, ns, and the order of insertion: events of the same time happen in the order in
+    /// which they were scheduled. Compared as one number, which takes no branch.
+    key: u128,
     what: What,
 }
 
 impl Entry {
-    /// Compared as one number, which takes no branch.
+    /// After all others.
+    const NONE: Entry = Entry {
+        key: u128::MAX,
+        what: What::End,
+    };
+
     #[inline]
-    fn is_before(&self, other: &Entry) -> bool {
-        let key = |entry: &Entry| u128::from(entry.time) << 64 | u128::from(entry.sequence);
-        key(self) < key(other)
+    fn new(time: u64, sequence: u64, what: What) -> Entry {
+        Entry {
+            key: u128::from(time) << 64 | u128::from(sequence),
+            what,
+        }
+    }
+
+    /// ns
+    #[inline]
+    fn time(&self) -> u64 {
+        (self.key >> 64) as u64
     }
 }
 
 /// Future events, soonest first; at the same time, scheduled events in their order, then the CPUs.
 pub struct Events {
     /// A heap: the element at `i` is before those at `CHILDREN * i + 1` and the following ones.
+    /// [`Entry::NONE`] fills it up, so that an element has all its children or none.
     heap: Vec<Entry>,
+    /// The number of events in the heap.
+    len: usize,
     /// The first element of the heap has happened. The next scheduled event takes its place, which
     /// is cheaper than filling it at once: most events soon lead to another.
     first_is_over: bool,
@@ -84,7 +99,8 @@ impl Events {
     /// An empty queue, for this number of CPUs.
     pub fn new(cpus: usize) -> Events {
         Events {
-            heap: Vec::new(),
+            heap: vec![Entry::NONE],
+            len: 0,
             first_is_over: false,
             sequence: 0,
             done: Soonest::new(cpus),
@@ -95,11 +111,7 @@ impl Events {
     #[inline]
     pub fn push(&mut self, time: u64, what: What) {
         self.sequence += 1;
-        self.insert(Entry {
-            time,
-            sequence: self.sequence,
-            what,
-        });
+        self.insert(Entry::new(time, self.sequence, what));
     }
 
     #[inline(never)]
@@ -107,11 +119,14 @@ impl Events {
         if std::mem::take(&mut self.first_is_over) {
             return self.sink(entry);
         }
-        let mut place = self.heap.len();
-        self.heap.push(entry);
+        let mut place = self.len;
+        self.len += 1;
+        if place == self.heap.len() {
+            self.heap.extend([Entry::NONE; CHILDREN]);
+        }
         while place > 0 {
             let parent = (place - 1) / CHILDREN;
-            if !entry.is_before(&self.heap[parent]) {
+            if self.heap[parent].key < entry.key {
                 break;
             }
             self.heap[place] = self.heap[parent];
@@ -125,21 +140,22 @@ impl Events {
         let heap = &mut self.heap[..];
         let mut place = 0;
         loop {
-            let children = CHILDREN * place + 1;
-            let Some(rest) = heap.get(children..).filter(|rest| !rest.is_empty()) else {
+            let first = CHILDREN * place + 1;
+            let rest = heap.get(first..).unwrap_or_default();
+            let Some(children) = rest.first_chunk::<CHILDREN>() else {
                 break;
             };
-            let mut soonest = 0;
-            for child in 1..rest.len().min(CHILDREN) {
-                if rest[child].is_before(&rest[soonest]) {
-                    soonest = child;
+            let (mut soonest, mut child) = (children[0], first);
+            for (other, index) in children[1..].iter().zip(first + 1..) {
+                if other.key < soonest.key {
+                    (soonest, child) = (*other, index);
                 }
             }
-            if !rest[soonest].is_before(&entry) {
+            if entry.key < soonest.key {
                 break;
             }
-            heap[place] = rest[soonest];
-            place = children + soonest;
+            heap[place] = soonest;
+            place = child;
         }
         heap[place] = entry;
     }
@@ -148,7 +164,9 @@ impl Events {
     #[inline(never)]
     fn remove_first(&mut self) {
         self.first_is_over = false;
-        if let Some(last) = self.heap.pop().filter(|_| !self.heap.is_empty()) {
+        self.len -= 1;
+        let last = std::mem::replace(&mut self.heap[self.len], Entry::NONE);
+        if self.len > 0 {
             self.sink(last);
         }
     }
@@ -159,7 +177,7 @@ impl Events {
         if self.first_is_over {
             self.remove_first();
         }
-        self.heap.first().map_or(u64::MAX, |entry| entry.time)
+        self.heap[0].time()
     }
 
     /// The task on `cpu` will complete its computing at `time`, ns, unless this is called again.

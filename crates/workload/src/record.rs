@@ -133,10 +133,11 @@ impl Recorder {
     #[inline]
     pub fn record(&mut self, metric: MetricId, value: f64) {
         let series = &mut self.series[self.base + metric];
-        if series.is_turn() && series.samples.len() == MAX_SAMPLES {
-            series.halve();
-        }
         if series.is_turn() {
+            // The number of samples so far is even, so that it is still this one's turn.
+            if series.samples.len() == MAX_SAMPLES {
+                series.halve();
+            }
             series.samples.push(value);
         }
         series.recorded += 1;
@@ -189,6 +190,7 @@ impl Series {
         self.recorded & (self.stride - 1) == 0
     }
 
+    #[cold]
     fn halve(&mut self) {
         let mut keep = false;
         self.samples.retain(|_| {

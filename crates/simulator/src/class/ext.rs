@@ -111,6 +111,7 @@ impl Kernel<'_> {
     }
 
     /// A runnable task comes to the runqueue of `cpu`.
+    #[inline]
     pub fn joins_rq(&mut self, cpu: usize) {
         self.change_rq(cpu);
         let rq = self.rq(cpu);
@@ -222,6 +223,7 @@ impl Kernel<'_> {
         task.direct_flags.set(0);
     }
 
+    #[inline]
     fn ops_dequeue(&mut self, task: TaskPtr, flags: u64) {
         if self.scx.is_7_3() {
             task.ops_state.set(OpsState::None);
@@ -237,6 +239,9 @@ impl Kernel<'_> {
     /// `update_curr_scx()`.
     pub fn update_curr_ext(&mut self, cpu: usize, task: TaskPtr) {
         let delta = self.update_curr(cpu, task);
+        if delta == 0 {
+            return;
+        }
         self.server_update(cpu, delta);
         let slice = &task.abi.scx.slice;
         if slice.get() != abi::SLICE_INF {
@@ -264,7 +269,8 @@ impl Kernel<'_> {
             call_op!(self, kf::REST, cpu_acquire, cpu as i32, null_mut());
         }
         let prev_queued = prev.filter(|task| task.abi.scx.flags.get() & abi::TASK_QUEUED != 0);
-        if let Some(task) = prev {
+        // A task that has just been dequeued is charged already.
+        if let Some(task) = prev_queued {
             self.update_curr_ext(cpu, task);
         }
         let has_slice = || prev_queued.is_some_and(|task| task.abi.scx.slice.get() != 0);
@@ -322,9 +328,9 @@ impl Kernel<'_> {
 
     /// `put_prev_task_scx()`.
     pub fn put_prev_ext(&mut self, cpu: usize, task: TaskPtr, next: Option<TaskPtr>) {
-        self.update_curr_ext(cpu, task);
         let ext_next = next.is_some_and(|task| task.class.get() == Class::Ext);
         if task.abi.scx.flags.get() & abi::TASK_QUEUED != 0 {
+            self.update_curr_ext(cpu, task);
             if let Some(stopping) = self.scx.ops.stopping {
                 call_op!(self, kf::REST, stopping, task.abi(), true);
             }

@@ -7,8 +7,9 @@ use crate::per_cpu::PerCpu;
 use machine::{Costs, Machine, time_for};
 use std::collections::VecDeque;
 
-/// One CPU of the simulated machine.
-#[repr(C, align(64))]
+/// One CPU of the simulated machine. Its size is a power of two, so that the address of a CPU takes
+/// one shift.
+#[repr(C, align(512))]
 pub struct Cpu {
     // The fields that each event reads, in one cache line.
     /// The running task; `None` is the idle task.

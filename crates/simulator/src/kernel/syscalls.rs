@@ -178,6 +178,7 @@ impl Kernel<'_> {
     }
 
     /// The task has `amount` to compute.
+    #[inline]
     pub fn set_left(&mut self, task: TaskPtr, amount: u64, own_time: bool) {
         task.left.set(amount);
         task.own_time.set(own_time);

@@ -11,11 +11,13 @@ impl Condvars {
         Condvars(vec![WaitQueue::default(); count])
     }
 
+    #[inline]
     pub fn wait(&mut self, task: TaskPtr, cond: u32) {
         self.0[cond as usize].push(task);
     }
 
     /// The longest-waiting task stops waiting.
+    #[inline]
     pub fn signal(&mut self, cond: u32) -> Option<TaskPtr> {
         self.0[cond as usize].pop()
     }

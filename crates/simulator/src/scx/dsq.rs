@@ -178,6 +178,7 @@ impl Dsq {
     }
 
     /// Begins an iteration over the tasks that are queued now; returns its number.
+    #[inline]
     pub fn open(&mut self, reverse: bool) -> usize {
         self.cursors.push(Cursor {
             gap: if reverse { self.tasks.len() } else { 0 },
@@ -188,6 +189,7 @@ impl Dsq {
     }
 
     /// The next task of an iteration.
+    #[inline]
     pub fn next(&mut self, iteration: usize) -> Option<TaskPtr> {
         let cursor = self.cursors.get_mut(iteration)?;
         loop {
@@ -205,6 +207,7 @@ impl Dsq {
     }
 
     /// Ends an iteration, and those begun within it.
+    #[inline]
     pub fn close(&mut self, iteration: usize) {
         self.cursors.truncate(iteration);
     }
@@ -336,14 +339,18 @@ const SMALL_IDS: u64 = 4096;
 impl Ids {
     #[inline(always)]
     fn find(&self, id: u64) -> Option<OnDsq> {
-        if id < SMALL_IDS {
-            self.small
-                .get(id as usize)
-                .copied()
-                .filter(|&on| on != OnDsq::NONE)
-        } else {
-            self.large.get(&id).copied()
+        match id < SMALL_IDS {
+            true => {
+                let on = self.small.get(id as usize).copied();
+                on.filter(|&on| on != OnDsq::NONE)
+            }
+            false => self.find_large(id),
         }
+    }
+
+    #[inline(never)]
+    fn find_large(&self, id: u64) -> Option<OnDsq> {
+        self.large.get(&id).copied()
     }
 
     fn insert(&mut self, id: u64, on: OnDsq) {

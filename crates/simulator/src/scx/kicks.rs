@@ -44,7 +44,10 @@ impl Kicks {
     /// The next to send.
     #[inline]
     pub fn next(&mut self) -> Option<Kick> {
-        self.0.pop_front()
+        match self.0.is_empty() {
+            true => None,
+            false => self.0.pop_front(),
+        }
     }
 }
 

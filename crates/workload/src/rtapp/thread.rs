@@ -221,7 +221,7 @@ impl Thread {
     fn finish(&mut self, env: &mut Env) -> Option<Op> {
         let now = env.now;
         match self.doing {
-            Doing::Nothing => return None,
+            Doing::Nothing => {}
             Doing::Run { since } => self.line.run += now - since,
             Doing::Runtime { until, .. } if now < until => {
                 return Some(Op::Run {
@@ -319,7 +319,7 @@ impl Thread {
                 }
                 Step::Begin | Step::EndLoop(Next::Again) => {
                     self.begin_loop(env.now);
-                    return self.next(env);
+                    return self.act(env);
                 }
                 Step::EndLoop(Next::Other) => self.step = Step::Affinity,
                 Step::EndLoop(Next::Exit) => return self.exit(env),
@@ -337,7 +337,7 @@ impl Thread {
     fn sleep(&mut self, env: &mut Env, timer: Timer, period: u64) -> Op {
         match self.timer(env, timer, period) {
             Some(at) => Op::SleepUntil { at },
-            None => self.next(env),
+            None => self.act(env),
         }
     }
 
@@ -493,35 +493,9 @@ impl Thread {
         };
     }
 
-    fn exit(&self, env: &mut Env) -> Op {
-        env.shared[word::LIVE] -= 1;
-        if env.shared[word::LIVE] == 0 {
-            let ns = env.now - env.shared[word::ZERO];
-            env.recorder.record(TIME, ns as f64 / 1e9);
-        }
-        Op::Exit
-    }
-}
-
-/// The call that makes the change, if it is one.
-fn set_clamps(clamps: UtilClamps) -> Option<Op> {
-    (clamps != UtilClamps::default()).then_some(Op::SetUtilClamps(clamps))
-}
-
-/// A period's share as a percentage.
-fn share(missed: bool) -> f64 {
-    if missed { 100.0 } else { 0.0 }
-}
-
-fn us(ns: u64) -> f64 {
-    ns as f64 / 1e3
-}
-
-impl Program for Thread {
-    fn next(&mut self, env: &mut Env) -> Op {
-        if let Some(op) = self.finish(env) {
-            return op;
-        }
+    /// The op of the next event, or the next of those between loops.
+    #[inline(always)]
+    fn act(&mut self, env: &mut Env) -> Op {
         let Some(&action) = self.actions.get(self.event) else {
             return self.turn(env);
         };
@@ -559,5 +533,39 @@ impl Program for Thread {
             Action::Yield => Op::Yield,
             Action::Fork(task) => self.fork(env, task),
         }
+    }
+
+    fn exit(&self, env: &mut Env) -> Op {
+        env.shared[word::LIVE] -= 1;
+        if env.shared[word::LIVE] == 0 {
+            let ns = env.now - env.shared[word::ZERO];
+            env.recorder.record(TIME, ns as f64 / 1e9);
+        }
+        Op::Exit
+    }
+}
+
+/// The call that makes the change, if it is one.
+fn set_clamps(clamps: UtilClamps) -> Option<Op> {
+    (clamps != UtilClamps::default()).then_some(Op::SetUtilClamps(clamps))
+}
+
+/// A period's share as a percentage.
+fn share(missed: bool) -> f64 {
+    if missed { 100.0 } else { 0.0 }
+}
+
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1e3
+}
+
+impl Program for Thread {
+    fn next(&mut self, env: &mut Env) -> Op {
+        if !matches!(self.doing, Doing::Nothing)
+            && let Some(op) = self.finish(env)
+        {
+            return op;
+        }
+        self.act(env)
     }
 }
