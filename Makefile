@@ -152,4 +152,5 @@ lint:
 	$(SKIPPABLE) "the lints of Rust, which require clippy" --if 'cargo clippy --version' \
 		cargo clippy $(CARGO_FLAGS) --all-targets --all-features -- -D warnings
 	$(CC) -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter -Werror -fsyntax-only -I crates/native/include $(shell find scheduler -name main.bpf.c)
-	tests/mutants --list >/dev/null
+	$(SKIPPABLE) "whether the mutations fit the scheduler, which requires Python" --if 'python3 --version' \
+		tests/mutants --list >/dev/null
