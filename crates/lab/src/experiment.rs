@@ -348,8 +348,8 @@ impl Experiment {
             let foreign = columns.filter(|column| column.scheduler.is_foreign());
             let foreign: Vec<(Scheduler, Described)> = foreign
                 .map(|column| {
-                    let placed = column.machine.as_ref().unwrap_or(&block.placed);
-                    (column.scheduler.clone(), placed.described.clone())
+                    let machine = column.placed(block).described.clone();
+                    (column.scheduler.clone(), machine)
                 })
                 .collect();
             // Rows with the same load show metrics of the same runs.

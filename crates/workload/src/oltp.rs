@@ -226,52 +226,54 @@ struct Client {
 impl Program for Client {
     fn next(&mut self, env: &mut Env) -> Op {
         let (requests, replies) = streams(self.nr);
-        if let ClientStep::Received = self.step {
-            self.statement += 1;
-            if self.statement == self.setup.statements() {
-                self.statement = 0;
-                env.shared[DONE] += 1;
-                let latency = (env.now - self.began) as f64 / 1e3;
-                env.recorder.record(LATENCY, latency);
+        loop {
+            match self.step {
+                ClientStep::Send if self.statement == 0 && env.now >= self.setup.time => {
+                    env.shared[LEFT + self.nr] = 1;
+                    env.shared[CLIENTS] -= 1;
+                    if env.shared[CLIENTS] == 0 {
+                        let seconds = env.now as f64 / 1e9;
+                        let transactions = env.shared[DONE] as f64 / seconds;
+                        env.recorder.record(TRANSACTIONS, transactions);
+                    }
+                    self.step = ClientStep::Exit;
+                    return Op::Write {
+                        stream: requests,
+                        bytes: REQUEST,
+                        work: 0,
+                    };
+                }
+                ClientStep::Send => {
+                    if self.statement == 0 {
+                        self.began = env.now;
+                    }
+                    self.step = ClientStep::Receive;
+                    return Op::Write {
+                        stream: requests,
+                        bytes: REQUEST,
+                        work: self.setup.client_work / 2,
+                    };
+                }
+                ClientStep::Receive => {
+                    self.step = ClientStep::Received;
+                    return Op::Read {
+                        stream: replies,
+                        bytes: REPLY,
+                        work: self.setup.client_work / 2,
+                    };
+                }
+                ClientStep::Received => {
+                    self.statement += 1;
+                    if self.statement == self.setup.statements() {
+                        self.statement = 0;
+                        env.shared[DONE] += 1;
+                        let latency = (env.now - self.began) as f64 / 1e3;
+                        env.recorder.record(LATENCY, latency);
+                    }
+                    self.step = ClientStep::Send;
+                }
+                ClientStep::Exit => return Op::Exit,
             }
-            self.step = ClientStep::Send;
-        }
-        match self.step {
-            ClientStep::Send if self.statement == 0 && env.now >= self.setup.time => {
-                env.shared[LEFT + self.nr] = 1;
-                env.shared[CLIENTS] -= 1;
-                if env.shared[CLIENTS] == 0 {
-                    let seconds = env.now as f64 / 1e9;
-                    let transactions = env.shared[DONE] as f64 / seconds;
-                    env.recorder.record(TRANSACTIONS, transactions);
-                }
-                self.step = ClientStep::Exit;
-                Op::Write {
-                    stream: requests,
-                    bytes: REQUEST,
-                    work: 0,
-                }
-            }
-            ClientStep::Send | ClientStep::Received => {
-                if self.statement == 0 {
-                    self.began = env.now;
-                }
-                self.step = ClientStep::Receive;
-                Op::Write {
-                    stream: requests,
-                    bytes: REQUEST,
-                    work: self.setup.client_work / 2,
-                }
-            }
-            ClientStep::Receive => {
-                self.step = ClientStep::Received;
-                Op::Read {
-                    stream: replies,
-                    bytes: REPLY,
-                    work: self.setup.client_work / 2,
-                }
-            }
-            ClientStep::Exit => Op::Exit,
         }
     }
 }

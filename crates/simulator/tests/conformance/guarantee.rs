@@ -352,19 +352,21 @@ fn hz() -> impl Strategy<Value = u32> {
     prop::sample::select(vec![100, 250, 1000])
 }
 
+/// Tasks that may use all CPUs.
+fn unbound_tasks() -> impl Strategy<Value = Vec<Task>> {
+    let task = (does(), nice()).prop_map(|(does, nice)| Task {
+        does,
+        nice,
+        cpus: ALL,
+    });
+    vec(task, 2..24)
+}
+
 /// CPUs that are alike, and that all tasks may use.
 fn alike() -> impl Strategy<Value = Case> {
     let cpus = prop_oneof![(1..=8usize, Just(1)), (1..=4usize, Just(2usize))];
-    let tasks = vec((does(), nice()), 2..24);
-    (cpus, hz(), tasks, any::<u64>()).prop_map(|((cpus, caches), hz, all, seed)| {
-        let task = |&(does, nice)| Task {
-            does,
-            nice,
-            cpus: ALL,
-        };
-        let tasks = all.iter().map(task).collect();
-        (equal_cpus(cpus, caches, hz), tasks, seed)
-    })
+    (cpus, hz(), unbound_tasks(), any::<u64>())
+        .prop_map(|((cpus, caches), hz, tasks, seed)| (equal_cpus(cpus, caches, hz), tasks, seed))
 }
 
 /// CPUs that are alike, and half of the tasks may use some of them only.
@@ -401,16 +403,8 @@ fn heterogeneous(name: &str, hz: u32) -> Machine {
 
 fn heterogeneous_cpus() -> impl Strategy<Value = Case> {
     let name = prop::sample::select(vec!["tc2", "odroid-xu3", "rk3588", "sm8250", "apple-m1"]);
-    let tasks = vec((does(), nice()), 2..24);
-    (name, hz(), tasks, any::<u64>()).prop_map(|(name, hz, all, seed)| {
-        let task = |&(does, nice)| Task {
-            does,
-            nice,
-            cpus: ALL,
-        };
-        let tasks = all.iter().map(task).collect();
-        (heterogeneous(name, hz), tasks, seed)
-    })
+    (name, hz(), unbound_tasks(), any::<u64>())
+        .prop_map(|(name, hz, tasks, seed)| (heterogeneous(name, hz), tasks, seed))
 }
 
 proptest! {
