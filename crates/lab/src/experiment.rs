@@ -4,6 +4,7 @@ mod file;
 
 use crate::elsewhere::{Described, Recipe, Start};
 use crate::{Case, Peer, Scheduler};
+use glob::Pattern;
 use machine::Machine;
 use machine::input::{self, BadInput};
 use serde::Deserialize;
@@ -313,16 +314,16 @@ impl Experiment {
 
     /// The experiment of this name that comes with Equipoise, otherwise the one in the file of this
     /// name. A name with a slash, or one that ends in `.toml`, is always a file. `load` loads the
-    /// published schedulers among its columns.
-    pub fn find(name_or_path: &str, load: Load<'_>) -> Result<Experiment> {
+    /// published schedulers among its columns; columns without rows that match `rows` lack them.
+    pub fn find(name_or_path: &str, rows: Option<&Pattern>, load: Load<'_>) -> Result<Experiment> {
         if let Some((_, file, text)) = BUILTIN.iter().find(|(name, ..)| *name == name_or_path) {
-            return Experiment::parse(file, text, load);
+            return Experiment::parse(file, text, rows, load);
         }
         let path = Path::new(name_or_path);
         let is_path = name_or_path.contains('/') || name_or_path == input::STDIN;
         if is_path || name_or_path.ends_with(".toml") {
             let text = input::read(path, "experiment file")?;
-            return Experiment::parse(&input::shown(path), &text, load);
+            return Experiment::parse(&input::shown(path), &text, rows, load);
         }
         let names = input::one_of(name_or_path, Experiment::names());
         Err(Box::new(BadInput::whole(
@@ -331,9 +332,14 @@ impl Experiment {
         )))
     }
 
-    /// The experiment that `text`, the content of `file`, describes.
-    pub fn parse(file: &str, text: &str, load: Load<'_>) -> Result<Experiment> {
-        file::read(file, text, load)
+    /// The experiment that `text`, the content of `file`, describes; `rows` and `load` as of `find`.
+    pub fn parse(
+        file: &str,
+        text: &str,
+        rows: Option<&Pattern>,
+        load: Load<'_>,
+    ) -> Result<Experiment> {
+        file::read(file, text, rows, load)
     }
 
     /// The columns of `block`.
@@ -440,6 +446,7 @@ impl Experiment {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
 
     /// Leaves out the columns of published schedulers.
     fn without(_: Peer) -> Result<std::result::Result<Scheduler, String>> {
@@ -450,7 +457,7 @@ mod tests {
     fn every_builtin_experiment_is_well_formed_and_named_after_its_file() {
         for name in Experiment::names() {
             let experiment =
-                Experiment::find(name, &without).unwrap_or_else(|error| panic!("{error:?}"));
+                Experiment::find(name, None, &without).unwrap_or_else(|error| panic!("{error:?}"));
             assert_eq!(experiment.name, name);
             assert!(experiment.rows().count() > 0);
         }
@@ -478,7 +485,7 @@ mod tests {
             ("date = \"2013-03-25\"", "when = \"2013-03-25\"", "when"),
         ] {
             assert_eq!(good.matches(from).count(), 1, "{from}");
-            let error = Experiment::parse("e.toml", &good.replace(from, to), &without)
+            let error = Experiment::parse("e.toml", &good.replace(from, to), None, &without)
                 .err()
                 .unwrap();
             let text = format!("{} {}", error.message(), error.expected());
@@ -497,7 +504,7 @@ mod tests {
             ("capacity = 512", "capacity = 0", "capacity"),
         ] {
             assert_eq!(good.matches(from).count(), 1, "{from}");
-            let error = Experiment::parse("e.toml", &good.replace(from, to), &without)
+            let error = Experiment::parse("e.toml", &good.replace(from, to), None, &without)
                 .err()
                 .unwrap();
             let line = good.lines().position(|line| line.contains(from)).unwrap() + 1;
@@ -553,9 +560,25 @@ published.avg = [4, 5]
     }
 
     #[test]
+    fn a_published_scheduler_is_loaded_if_a_row_of_its_blocks_is_run() {
+        let text = PUBLISHED.replacen("name = \"busy\"", "name = \"other\"", 1);
+        for (rows, loaded) in [("other", 1), ("busy", 0)] {
+            let count = Cell::new(0);
+            let load = |_| {
+                count.set(count.get() + 1);
+                Ok(Ok(Scheduler::policy("cfs")?))
+            };
+            let rows = Pattern::new(rows).unwrap();
+            let experiment = Experiment::parse("e.toml", &text, Some(&rows), &load).unwrap();
+            assert_eq!(count.get(), loaded, "{rows}");
+            assert_eq!(experiment.columns.len(), 2 + loaded);
+        }
+    }
+
+    #[test]
     fn a_published_scheduler_is_a_column_of_the_blocks_that_it_names() {
         let loads = |_| Ok(Ok(Scheduler::policy("cfs")?));
-        let experiment = Experiment::parse("e.toml", PUBLISHED, &loads).unwrap();
+        let experiment = Experiment::parse("e.toml", PUBLISHED, None, &loads).unwrap();
         let (eevdf, lavd, ours) = (
             ("EEVDF", Some(1.0)),
             ("lavd", Some(2.0)),
@@ -570,7 +593,7 @@ published.avg = [4, 5]
 
     #[test]
     fn a_column_whose_scheduler_cannot_be_run_is_left_out_with_its_numbers() {
-        let experiment = Experiment::parse("e.toml", PUBLISHED, &without).unwrap();
+        let experiment = Experiment::parse("e.toml", PUBLISHED, None, &without).unwrap();
         let first = vec![("EEVDF", Some(1.0)), ("ours", Some(3.0))];
         let second = vec![("EEVDF", Some(4.0)), ("ours", Some(5.0))];
         assert_eq!(columns(&experiment), [first, second]);
@@ -588,7 +611,9 @@ published.avg = [4, 5]
             ("[1, 2, 3]", "[1, 2]", "2 numbers for 3 columns"),
         ] {
             let text = PUBLISHED.replace(from, to);
-            let error = Experiment::parse("e.toml", &text, &without).err().unwrap();
+            let error = Experiment::parse("e.toml", &text, None, &without)
+                .err()
+                .unwrap();
             let line = text.lines().position(|line| line.contains(to)).unwrap() + 1;
             let start = format!("e.toml:{line}: ");
             assert!(error.message().starts_with(&start), "{error}");
@@ -596,7 +621,9 @@ published.avg = [4, 5]
             assert!(text.contains(says), "{text}");
         }
         let both = PUBLISHED.replace("scheduler = ", "policy = \"cfs\"\nscheduler = ");
-        let error = Experiment::parse("e.toml", &both, &without).err().unwrap();
+        let error = Experiment::parse("e.toml", &both, None, &without)
+            .err()
+            .unwrap();
         assert!(error.message().starts_with("e.toml:8: "), "{error}");
     }
 
@@ -606,7 +633,9 @@ published.avg = [4, 5]
         let smp = "machine = \"tc2-smp\"";
         let with = text.replace(smp, &format!("{smp}\nremark = \"Why so.\""));
         let remark = |text| {
-            let blocks = Experiment::parse("e.toml", text, &without).unwrap().blocks;
+            let blocks = Experiment::parse("e.toml", text, None, &without)
+                .unwrap()
+                .blocks;
             blocks.last().unwrap().remark.clone()
         };
         assert_eq!(remark(text), None);
@@ -615,7 +644,7 @@ published.avg = [4, 5]
 
     #[test]
     fn rows_can_be_left_out() {
-        let mut experiment = Experiment::find("mixed-capacity", &without).unwrap();
+        let mut experiment = Experiment::find("mixed-capacity", None, &without).unwrap();
         experiment.retain_rows(|row| row == "hackbench");
         assert_eq!(experiment.rows().count(), 2);
         experiment.retain_rows(|_| false);

@@ -458,7 +458,7 @@ mod tests {
         let text = include_str!("../experiments/mixed-capacity.toml");
         let without = |_| Ok(Err("no published scheduler here".to_owned()));
         let run = |text: &str| {
-            let mut experiment = Experiment::parse("e.toml", text, &without).unwrap();
+            let mut experiment = Experiment::parse("e.toml", text, None, &without).unwrap();
             experiment.retain_rows(|row| row == "sysbench_5t");
             let runs = Runs {
                 count: 2,

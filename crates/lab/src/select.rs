@@ -17,11 +17,11 @@ pub fn select(
 ) -> Result<Vec<Experiment>, Box<BadInput>> {
     let mut experiments: Vec<Experiment> = match names {
         [] => Experiment::names()
-            .map(|name| Experiment::find(name, &load))
+            .map(|name| Experiment::find(name, rows, &load))
             .collect::<Result<_, _>>()?,
         names => names
             .iter()
-            .map(|name| Experiment::find(name, &load))
+            .map(|name| Experiment::find(name, rows, &load))
             .collect::<Result<_, _>>()?,
     };
     if let Some(glob) = rows {

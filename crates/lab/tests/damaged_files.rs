@@ -77,6 +77,6 @@ proptest! {
     fn experiments(text in damaged("experiments")) {
         // The error may be in a file that this one names.
         let without = |_| Ok(Err("no published scheduler here".to_owned()));
-        let _ = Experiment::parse("FILE", &text, &without);
+        let _ = Experiment::parse("FILE", &text, None, &without);
     }
 }

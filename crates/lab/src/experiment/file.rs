@@ -57,6 +57,7 @@ use super::{
 use crate::elsewhere::Described;
 use crate::metrics::countable;
 use crate::{Peer, Scheduler};
+use glob::Pattern;
 use machine::Machine;
 use machine::input::{self, BadInput};
 use serde::Deserialize;
@@ -65,8 +66,19 @@ use std::ops::Range;
 use toml::Spanned;
 
 /// The experiment that `text`, the content of `file`, describes.
-pub(super) fn read(file: &str, text: &str, load: Load<'_>) -> Result<Experiment> {
-    Reader { file, text, load }.experiment(input::from_toml(file, text)?)
+pub(super) fn read(
+    file: &str,
+    text: &str,
+    rows: Option<&Pattern>,
+    load: Load<'_>,
+) -> Result<Experiment> {
+    let reader = Reader {
+        file,
+        text,
+        rows,
+        load,
+    };
+    reader.experiment(input::from_toml(file, text)?)
 }
 
 #[derive(Deserialize)]
@@ -103,6 +115,14 @@ struct ColumnFile {
     published: bool,
     against: Option<Spanned<String>>,
     machine: Option<Spanned<String>>,
+}
+
+impl ColumnFile {
+    /// Does `block` have this column?
+    fn is_of(&self, block: &BlockFile) -> bool {
+        let mut blocks = self.blocks.iter();
+        self.blocks.is_empty() || blocks.any(|name| *name.get_ref() == block.name)
+    }
 }
 
 fn yes() -> bool {
@@ -143,6 +163,8 @@ struct RowFile {
 struct Reader<'a> {
     file: &'a str,
     text: &'a str,
+    /// The rows that will be run; all, if `None`.
+    rows: Option<&'a Pattern>,
     load: Load<'a>,
 }
 
@@ -153,6 +175,15 @@ struct Shown {
     published: bool,
     /// Its index in [`Experiment::columns`]; `None` if it is left out.
     index: Option<usize>,
+}
+
+/// What a column of the file is in this run.
+enum Read {
+    Column(Column),
+    /// Its published scheduler cannot be run here, as this sentence says.
+    LeftOut(String),
+    /// None of its rows will be run, so its published scheduler is not loaded.
+    WithoutRows,
 }
 
 impl Reader<'_> {
@@ -174,21 +205,23 @@ impl Reader<'_> {
         let mut shown = Vec::new();
         for column in &file.column {
             self.blocks_exist(column, &file.block)?;
-            let loaded = self.column(column, changes)?;
+            let mut index = None;
+            match self.column(column, changes, &file.block)? {
+                Read::Column(column) => {
+                    index = Some(columns.len());
+                    columns.push(column);
+                }
+                Read::LeftOut(sentence) => left_out.push(sentence),
+                Read::WithoutRows => {}
+            }
             shown.push(Shown {
                 published: column.published,
-                index: loaded.is_ok().then_some(columns.len()),
+                index,
             });
-            match loaded {
-                Ok(column) => columns.push(column),
-                Err(sentence) => left_out.push(sentence),
-            }
         }
         let block = |block: &BlockFile| -> Result<Block> {
-            let shown = file.column.iter().zip(&shown).filter(|(column, _)| {
-                let mut blocks = column.blocks.iter();
-                column.blocks.is_empty() || blocks.any(|name| *name.get_ref() == block.name)
-            });
+            let shown = file.column.iter().zip(&shown);
+            let shown = shown.filter(|(column, _)| column.is_of(block));
             let shown: Vec<Shown> = shown.map(|(_, shown)| *shown).collect();
             self.block(block, &file, &columns, &shown, stats)
         };
@@ -221,12 +254,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The column, or a sentence that says why it is left out.
-    fn column(
-        &self,
-        column: &ColumnFile,
-        changes: bool,
-    ) -> Result<std::result::Result<Column, String>> {
+    fn column(&self, column: &ColumnFile, changes: bool, blocks: &[BlockFile]) -> Result<Read> {
         let ((Some(named), None) | (None, Some(named))) = (&column.policy, &column.scheduler)
         else {
             return Err(self.bad(
@@ -243,7 +271,14 @@ impl Reader<'_> {
             ));
         }
         let scheduler = match &column.scheduler {
-            Some(name) => self.find(name, |name| (self.load)(Peer::find(name)?))?,
+            Some(name) => {
+                let peer = self.find(name, Peer::find)?;
+                let mut blocks = blocks.iter();
+                if !blocks.any(|block| column.is_of(block) && self.runs_rows_of(block)) {
+                    return Ok(Read::WithoutRows);
+                }
+                self.find(name, |_| (self.load)(peer))?
+            }
             None => Ok(self.find(named, Scheduler::policy)?),
         };
         let against = column.against.as_ref();
@@ -253,14 +288,20 @@ impl Reader<'_> {
         let (against, machine) = (against.transpose()?, machine.transpose()?);
         let name = column.name.get_ref();
         Ok(match scheduler {
-            Ok(scheduler) => Ok(Column {
+            Ok(scheduler) => Read::Column(Column {
                 name: name.clone(),
                 scheduler,
                 against,
                 machine,
             }),
-            Err(reason) => Err(format!("Column `{name}` is left out: {reason}.")),
+            Err(reason) => Read::LeftOut(format!("Column `{name}` is left out: {reason}.")),
         })
+    }
+
+    fn runs_rows_of(&self, block: &BlockFile) -> bool {
+        let mut rows = block.row.iter();
+        self.rows
+            .is_none_or(|pattern| rows.any(|row| pattern.matches(&row.name)))
     }
 
     fn placed(&self, name: &Spanned<String>) -> Result<Placed> {
