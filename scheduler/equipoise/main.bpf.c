@@ -83,6 +83,7 @@
  * docs/design/equipoise.md has the reason for each rule, and the loads at which `equipoise` gives something up.
  */
 #include <scx/common.bpf.h>
+#include <bpf_experimental.h>
 
 #define SCHEDULER_SETTINGS "equipoise/settings.def"
 #include "crowd.h"
@@ -95,15 +96,16 @@
 char _license[] SEC("license") = "GPL";
 
 /*
- * Is this a wakeup by a task or by an interrupt? Interrupts usually arrive on an idle CPU, or leave their work to
- * kernel threads.
+ * Does a task wait for @p, which wakes up? A timer's or a device's interrupt has not come from the task that it
+ * interrupts, and may leave its work to kernel threads. A softirq may do the work of a task, which sends something
+ * to another one.
  */
 static __always_inline void note_waker(struct task_struct *p, const struct task_struct *waker)
 {
 	struct task_state *t = task_of(p);
 
 	if (t)
-		t->awaited = waker->pid && !(waker->flags & PF_KTHREAD);
+		t->awaited = waker->pid && !(waker->flags & PF_KTHREAD) && !bpf_in_hardirq();
 }
 
 /* The waker is about to sleep, so the woken task finds its data in this CPU's cache. */

@@ -58,6 +58,7 @@ struct equipoise_kernel {
 	u32 version_code;
 	u32 cid_form; /* the scheduler identifies CPUs by cid */
 	u32 nr_node_ids;
+	u32 preempt_count; /* whether the running code is an interrupt's */
 	const s32 *cpu_to_cid;
 	const s32 *cid_to_cpu;
 	const unsigned long *cpufreq_pressure; /* by CPU, of 1024 */

@@ -247,6 +247,15 @@ fn the_frequency_follows_a_task_that_runs_on() {
     }
 }
 
+/// Wakeups by timers do not raise the frequency, even if the timer interrupts another task.
+#[test]
+fn threads_that_timers_wake_together_stay_at_low_frequencies() {
+    let tasks = r#""light": { "instance": 4, "loop": -1, "run": 300, "timer": { "ref": "unique", "period": 20000 } }"#;
+    let mine = takes("sm8250", tasks, "light");
+    let fastest = mean(&run("sm8250", tasks, "equipoise-performance"), "light/run");
+    assert!(mine > 2.0 * fastest, "{mine} us, at the highest {fastest}");
+}
+
 /// A single thread runs on the fastest core, such as a phone's prime core, even if others are
 /// nearly as fast.
 #[test]

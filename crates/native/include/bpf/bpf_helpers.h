@@ -478,10 +478,14 @@ static __always_inline struct rq *__equipoise_rq(u32 cpu)
 			1;                                                                                       \
 	})
 
-/* Only the kernel's own code runs in a simulated interrupt handler. */
+/* Parts of preempt_count: include/linux/preempt.h. */
+#define __SOFTIRQ_OFFSET 0x100
+#define __SOFTIRQ_MASK 0xff00
+#define __HARDIRQ_MASK 0xf0000
+
 static inline int bpf_in_hardirq(void)
 {
-	return 0;
+	return __KERNEL->preempt_count & __HARDIRQ_MASK;
 }
 
 static inline int bpf_in_nmi(void)
@@ -491,17 +495,17 @@ static inline int bpf_in_nmi(void)
 
 static inline int bpf_in_serving_softirq(void)
 {
-	return 0;
+	return __KERNEL->preempt_count & __SOFTIRQ_OFFSET;
 }
 
 static inline int bpf_in_interrupt(void)
 {
-	return 0;
+	return __KERNEL->preempt_count & (__HARDIRQ_MASK | __SOFTIRQ_MASK);
 }
 
 static inline int bpf_in_task(void)
 {
-	return 1;
+	return !(__KERNEL->preempt_count & (__HARDIRQ_MASK | __SOFTIRQ_OFFSET));
 }
 
 static inline long bpf_strncmp(const char *s1, u32 s1_sz, const char *s2)

@@ -462,6 +462,8 @@ pub struct Table<Kfuncs> {
     /// Is it a cid-form scheduler?
     pub cid_form: u32,
     pub nr_node_ids: u32,
+    /// Whether the running code is an interrupt's: 0, [`HARDIRQ_OFFSET`] or [`SOFTIRQ_OFFSET`].
+    pub preempt_count: u32,
     pub cpu_to_cid: *const i32,
     pub cid_to_cpu: *const i32,
     pub cpufreq_pressure: *const u64,
@@ -570,6 +572,10 @@ pub const TIMER_ABS: u64 = 1;
 pub const TIMER_CPU_PIN: u64 = 2;
 pub const PF_EXITING: u32 = 4;
 pub const PF_KTHREAD: u32 = 0x0020_0000;
+/// `preempt_count` in a hard interrupt's handler.
+pub const HARDIRQ_OFFSET: u32 = 0x1_0000;
+/// `preempt_count` in a softirq's handler.
+pub const SOFTIRQ_OFFSET: u32 = 0x100;
 pub const PF_IDLE: u32 = 2;
 pub const TASK_RUNNING: u32 = 0;
 pub const TASK_INTERRUPTIBLE: u32 = 1;

@@ -79,6 +79,7 @@ impl Bpf {
             held: Held::default(),
             version_code: config.scheduler.kernel().version_code(),
             nr_node_ids: machine.nodes().len().max(1) as u32,
+            preempt_count: 0,
             cid_form: config.scheduler.is_cid_form().into(),
             cpu_to_cid: null(),
             cid_to_cpu: null(),
@@ -138,6 +139,12 @@ impl Bpf {
         let table = self.table_mut();
         table.cpu = cpu as i32;
         table.current = current;
+    }
+
+    /// The code that runs on the current CPU is an interrupt's, or (0) no longer is.
+    #[inline]
+    pub fn set_preempt_count(&mut self, count: u32) {
+        self.table_mut().preempt_count = count;
     }
 
     /// C's view of `cpu`'s runqueue.

@@ -15,6 +15,16 @@ use machine::{CpuMask, work_in};
 use workload::{Direction, Op, StreamId, TaskSpec};
 
 impl Kernel<'_> {
+    /// Runs `handler` as one of a hard interrupt ([`abi::HARDIRQ_OFFSET`]) or softirq
+    /// ([`abi::SOFTIRQ_OFFSET`]) of the current CPU, as which the scheduler then sees it.
+    #[inline]
+    fn in_interrupt<T>(&mut self, context: u32, handler: impl FnOnce(&mut Self) -> T) -> T {
+        self.bpf.set_preempt_count(context);
+        let result = handler(self);
+        self.bpf.set_preempt_count(0);
+        result
+    }
+
     /// A reschedule IPI has arrived.
     pub fn resched_interrupt(&mut self, cpu: usize) {
         // The CPU may have gone offline since then.
@@ -46,11 +56,11 @@ impl Kernel<'_> {
         self.hw.idle_states.tick(cpu, runnable);
         self.charge_irq(cpu, self.cpus[cpu].costs.tick_ns);
         task.abi.utime.update(|ns| ns + self.tick_ns);
-        match task.class.get() {
-            Class::Dl => self.tick_dl(cpu, task),
-            Class::Rt => self.tick_rt(cpu, task),
-            Class::Ext => self.tick_ext(cpu, task),
-        }
+        self.in_interrupt(abi::HARDIRQ_OFFSET, |kernel| match task.class.get() {
+            Class::Dl => kernel.tick_dl(cpu, task),
+            Class::Rt => kernel.tick_rt(cpu, task),
+            Class::Ext => kernel.tick_ext(cpu, task),
+        });
         self.start_tick(cpu);
         self.leave(cpu);
     }
@@ -91,7 +101,7 @@ impl Kernel<'_> {
         self.sleeping -= 1;
         let cpu = self.timers_cpu(task.cpu());
         self.enter(cpu);
-        self.wake(task, 0);
+        self.in_interrupt(abi::HARDIRQ_OFFSET, |kernel| kernel.wake(task, 0));
         self.leave(cpu);
     }
 
@@ -114,14 +124,16 @@ impl Kernel<'_> {
         };
         self.enter(cpu);
         self.charge_irq(cpu, self.cpus[cpu].costs.timer_irq_ns);
-        call_op!(
-            self,
-            due.context & kf::BITS_7_3,
-            timer_callback,
-            map.0,
-            key.as_mut_ptr(),
-            value
-        );
+        self.in_interrupt(abi::SOFTIRQ_OFFSET, |kernel| {
+            call_op!(
+                kernel,
+                due.context & kf::BITS_7_3,
+                timer_callback,
+                map.0,
+                key.as_mut_ptr(),
+                value
+            );
+        });
         self.leave(cpu);
     }
 
@@ -372,13 +384,15 @@ impl Kernel<'_> {
 
     fn softirq(&mut self, cpu: usize) {
         self.enter(cpu);
-        match self.handle_softirqs(cpu, Some(cpu)) {
-            Some(ns) => {
-                let ns = self.charge_softirq(cpu, ns);
-                self.softirq_until(cpu, self.now() + ns);
+        self.in_interrupt(abi::SOFTIRQ_OFFSET, |kernel| {
+            match kernel.handle_softirqs(cpu, Some(cpu)) {
+                Some(ns) => {
+                    let ns = kernel.charge_softirq(cpu, ns);
+                    kernel.softirq_until(cpu, kernel.now() + ns);
+                }
+                None => kernel.wake_ksoftirqd(),
             }
-            None => self.wake_ksoftirqd(),
-        }
+        });
         self.leave(cpu);
     }
 

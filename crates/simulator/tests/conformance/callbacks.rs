@@ -51,6 +51,69 @@ const OPS: &str = ".init = (void *)all_init, .exit = (void *)all_exit, .init_tas
 	.set_cpumask = (void *)all_set_cpumask";
 
 #[test]
+fn ops_know_whether_an_interrupt_called_them() {
+    let text = r#"
+#define SHARED 0
+static s64 context(void)
+{
+	return bpf_in_hardirq() ? 'h' : bpf_in_serving_softirq() ? 's' : bpf_in_interrupt() || !bpf_in_task() ? '?' : 't';
+}
+struct holder { struct bpf_timer timer; };
+struct { __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, 1);
+	 __type(key, u32); __type(value, struct holder); } timers SEC(".maps");
+static int expired(void *map, u32 *key, struct holder *holder) { note("timer", NULL, context()); return 0; }
+s32 BPF_STRUCT_OPS_SLEEPABLE(context_init)
+{
+	u32 key = 0;
+	struct bpf_timer *timer = &((struct holder *)bpf_map_lookup_elem(&timers, &key))->timer;
+
+	bpf_timer_init(timer, &timers, CLOCK_MONOTONIC);
+	bpf_timer_set_callback(timer, expired);
+	bpf_timer_start(timer, 1000000, 0);
+	return scx_bpf_create_dsq(SHARED, -1);
+}
+s32 BPF_STRUCT_OPS(context_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	note(wake_flags & SCX_WAKE_FORK ? "fork" : "wakeup", p, context());
+	return prev_cpu;
+}
+void BPF_STRUCT_OPS(context_enqueue, struct task_struct *p, u64 flags)
+{
+	scx_bpf_dsq_insert(p, SHARED, SCX_SLICE_DFL, flags);
+}
+void BPF_STRUCT_OPS(context_dispatch, s32 cpu, struct task_struct *prev) { scx_bpf_dsq_move_to_local(SHARED); }
+void BPF_STRUCT_OPS(context_running, struct task_struct *p) { note("running", p, context()); }
+void BPF_STRUCT_OPS(context_tick, struct task_struct *p) { note("tick", p, context()); }
+"#;
+    let ops = ".init = (void *)context_init, .select_cpu = (void *)context_select_cpu,
+	.enqueue = (void *)context_enqueue, .dispatch = (void *)context_dispatch,
+	.running = (void *)context_running, .tick = (void *)context_tick";
+    // c's timer interrupts a or b.
+    let workload = tasks(|| {
+        [
+            task("a", [run_for(10)]),
+            task("b", [run_for(10)]),
+            task("c", [sleep_for(5), run_for(1)]),
+        ]
+    });
+    let ran = run(&machine(2), &workload, &scheduler(text, ops));
+    for (op, context) in [
+        ("fork", 't'),
+        ("wakeup", 'h'),
+        ("running", 't'),
+        ("tick", 'h'),
+        ("timer", 's'),
+    ] {
+        let contexts = ran.numbers(op);
+        assert!(!contexts.is_empty(), "{op}");
+        assert!(
+            contexts.iter().all(|&number| number == context as i64),
+            "{op}: {contexts:?}"
+        );
+    }
+}
+
+#[test]
 fn a_task_is_born_runs_sleeps_wakes_and_dies() {
     let workload = tasks(|| [task("a", [run_for(1), sleep_for(1), run_for(1)])]);
     let ran = run(&machine(2), &workload, &scheduler(EVERYTHING, OPS));
