@@ -177,7 +177,7 @@ struct Shown {
     index: Option<usize>,
 }
 
-/// What a column of the file is in this run.
+/// A column of the file, in this run.
 enum Read {
     Column(Column),
     /// Its published scheduler cannot be run here, as this sentence says.
