@@ -13,7 +13,7 @@
 def median: sort | if length == 0 then null elif length % 2 == 1 then .[length / 2 | floor]
 	else (.[length / 2 - 1] + .[length / 2]) / 2 end;
 
-def unit: {hackbench: "s", "hackbench-g8": "s", sysbench: "s", compile: "s", cyclictest: "us", pipe: "us",
+def unit: {hackbench: "s", "hackbench-g8": "s", sysbench: "s", mutex: "s", compile: "s", cyclictest: "us", pipe: "us",
 	"schbench-wakeup-p99": "us", "schbench-request": "us"}[.]
 	// (if endswith("-p99") then "us" else "%" end);
 

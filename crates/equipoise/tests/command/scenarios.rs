@@ -256,6 +256,16 @@ fn threads_that_timers_wake_together_stay_at_low_frequencies() {
     assert!(mine > 2.0 * fastest, "{mine} us, at the highest {fastest}");
 }
 
+/// CPUs for which tasks wait run at their highest frequency, though the tasks that run are light. Otherwise the heavy
+/// thread, which gives way to the light ones, takes as long as its period.
+#[test]
+fn tasks_that_wait_raise_the_frequency() {
+    let tasks = r#""heavy": { "loop": -1, "run": 60000, "timer": { "ref": "unique", "period": 100000 } },
+        "light": { "instance": 8, "loop": -1, "run": 1000, "timer": { "ref": "unique", "period": 10000 } }"#;
+    let mine = takes("raspberry-pi-5", tasks, "heavy");
+    assert!(mine < 87_000.0, "{mine} us");
+}
+
 /// A single thread runs on the fastest core, such as a phone's prime core, even if others are
 /// nearly as fast.
 #[test]
