@@ -179,7 +179,7 @@ struct Shown {
 
 /// A column of the file, in this run.
 enum Read {
-    Column(Column),
+    Column(Box<Column>),
     /// Its published scheduler cannot be run here, as this sentence says.
     LeftOut(String),
     /// None of its rows will be run, so its published scheduler is not loaded.
@@ -209,7 +209,7 @@ impl Reader<'_> {
             match self.column(column, changes, &file.block)? {
                 Read::Column(column) => {
                     index = Some(columns.len());
-                    columns.push(column);
+                    columns.push(*column);
                 }
                 Read::LeftOut(sentence) => left_out.push(sentence),
                 Read::WithoutRows => {}
@@ -288,12 +288,12 @@ impl Reader<'_> {
         let (against, machine) = (against.transpose()?, machine.transpose()?);
         let name = column.name.get_ref();
         Ok(match scheduler {
-            Ok(scheduler) => Read::Column(Column {
+            Ok(scheduler) => Read::Column(Box::new(Column {
                 name: name.clone(),
                 scheduler,
                 against,
                 machine,
-            }),
+            })),
             Err(reason) => Read::LeftOut(format!("Column `{name}` is left out: {reason}.")),
         })
     }
