@@ -69,3 +69,17 @@ runtime_of() {
 has_run_since() { # PID NS
 	[ "$(runtime_of "$1")" -gt "$2" ]
 }
+
+# The scheduler is attached, and stays so for a while after hotplug.
+settled() {
+	attached && sleep 3 && attached
+}
+
+# Each spinner gets CPU time.
+all_spin() {
+	local pid before
+	for pid in "${spinners[@]}"; do
+		before=$(runtime_of "$pid")
+		within 60 has_run_since "$pid" "$before" || return 1
+	done
+}
