@@ -128,8 +128,11 @@ struct cpu_state {
 	u32 compared;
 	/* The cluster whose limit of the frequency its tick read last. */
 	u32 limit_read;
-	/* The slot of the idle CPU that its tick offered waiting tasks to last. */
+	/* The slot of the idle CPU that its tick offered waiting tasks to last; when it may do so again, and its
+	 * pause before that, ns. */
 	u32 offered;
+	u64 offer_at;
+	u64 offer_pause;
 	/* The time when it last ran a task that others wait for, ns. */
 	u64 hurried_at;
 	/*

@@ -126,15 +126,26 @@ __noinline s32 idle_taker(u32 cpu, u32 cluster, u32 other)
 }
 
 /*
+ * After a search without result, all waiting tasks are probably bound to busy CPUs, as with numactl. A CPU then
+ * pauses its searches, twice as long each time, up to this long: one reads up to TASKS_LOOKED_AT tasks for each
+ * idle CPU that it tries. (Linux does the same with LBF_ALL_PINNED, up to 512 ms.)
+ */
+#define MAX_OFFER_PAUSE_NS (32 * NSEC_PER_MSEC)
+
+/*
  * At a tick of @cpu, in whose cluster tasks wait: makes an idle CPU, possibly of another cluster, take one of them.
  * A CPU that no waiting task may use is not woken up.
  */
 __noinline bool offer_waiting(u32 cpu)
 {
-	u32 cluster = cpu_at(cpu)->cluster;
+	struct cpu_state *this = cpu_at(cpu);
+	u32 cluster = this->cluster;
 	struct cluster *c = cluster_at(cluster);
+	u64 now = bpf_ktime_get_ns();
 	int i;
 
+	if (time_before(now, this->offer_at))
+		return false;
 	bpf_for(i, 0, nr_clusters) {
 		u32 index = c->order[i & (MAX_CLUSTERS - 1)];
 		s32 to = idle_taker(cpu, cluster, index);
@@ -144,8 +155,13 @@ __noinline bool offer_waiting(u32 cpu)
 		if (index != cluster)
 			post_request(&cpu_at(to)->request, make_request(REQUEST_PULL, cluster, 0, 0));
 		kick_cpu(to, SCX_KICK_IDLE);
+		this->offer_pause = 0;
 		return true;
 	}
+	this->offer_pause = this->offer_pause ? 2 * this->offer_pause : NSEC_PER_MSEC;
+	if (this->offer_pause > MAX_OFFER_PAUSE_NS)
+		this->offer_pause = MAX_OFFER_PAUSE_NS;
+	this->offer_at = now + this->offer_pause;
 	return false;
 }
 

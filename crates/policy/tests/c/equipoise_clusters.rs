@@ -83,6 +83,7 @@ const CLUSTERS: &str = r#"
     void bursts(u32 i, u64 ns) { state[i].burst = ns; }
     void exits(u32 i) { task[i].flags |= PF_EXITING; }
     void ran_past(u32 cpu, u64 ns) { cpu_at(cpu)->ran_past = ns; }
+    void passes(u64 ns) { kernel.now += ns; }
     void yields_on(u32 cpu) { cpu_at(cpu)->yields = true; }
     void ask(u32 cpu, u32 kind, u32 target, s32 pid) { cpu_at(cpu)->request = make_request(kind, target, pid, 0); }
 
@@ -278,6 +279,23 @@ fn an_idle_cpu_is_called_for_what_it_may_run() {
         assert_eq!(clusters.request(2), called.then_some((PULL, 0, 0)));
         assert_eq!(clusters.says("kicked", &[2]), called);
     }
+}
+
+/// If no waiting task may run on the idle CPUs, a CPU looks for such tasks less and less often.
+#[test]
+fn a_search_for_idle_cpus_that_finds_none_is_not_repeated_at_once() {
+    let clusters = Clusters::equal();
+    clusters.call("waits", &[0, 1, 0]);
+    clusters.call("idles", &[2]);
+    for pause in [1, 2, 4, 8, 16, 32, 32] {
+        clusters.call("first_may_run_on", &[0b0011]);
+        assert!(!clusters.says("offers_waiting", &[0]));
+        clusters.call("first_may_run_on", &[0b1111]);
+        clusters.call("passes", &[pause * MS - 1]);
+        assert!(!clusters.says("offers_waiting", &[0]), "{pause} ms");
+        clusters.call("passes", &[1]);
+    }
+    assert!(clusters.says("offers_waiting", &[0]));
 }
 
 /// Its own cluster's tick wakes it, too, for a task that no wakeup has announced.
