@@ -298,6 +298,7 @@ impl Machinery {
                 return self.execute(task, Op::Lock(mutex)) && self.step(task);
             }
             Op::Release(mutex) => self.unlock(task, mutex),
+            Op::CondResched => {}
             Op::Wait { cond, mutex } => {
                 self.unlock(task, mutex);
                 self.condvars[cond as usize].push_back((task, mutex));

@@ -298,7 +298,7 @@ pub enum Op {
     /// run.
     Unlock(MutexId),
     /// The part of a system call that works under a kernel lock, which no other code takes. Its
-    /// holder is not preempted (`CONFIG_PREEMPT_NONE`).
+    /// holder is not preempted, except at [`Op::CondResched`].
     Hold {
         /// The lock.
         mutex: MutexId,
@@ -320,6 +320,9 @@ pub enum Op {
     },
     /// Releases a kernel lock that was kept.
     Release(MutexId),
+    /// A point of a system call at which the task leaves its CPU if that has to reschedule
+    /// (`might_sleep()` with `CONFIG_PREEMPT_VOLUNTARY`), even if it keeps a kernel lock.
+    CondResched,
     /// `pthread_cond_wait`: unlocks, sleeps, locks again.
     Wait {
         /// The condition variable.

@@ -216,6 +216,7 @@ impl Place {
             | Op::Sleep { .. }
             | Op::SleepUntil { .. }
             | Op::Join
+            | Op::CondResched
             | Op::Yield
             | Op::SetAffinity(_)
             | Op::SetPolicy(_)

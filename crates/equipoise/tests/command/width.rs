@@ -22,7 +22,7 @@ fn fits(columns: usize, args: &[&str]) -> String {
 #[test]
 fn every_experiment_fits_the_terminal() {
     let rows = [
-        ("aim7-rates", "high_systime"),
+        ("aim7-rates", "*1500 users"),
         ("hperf-hmp", "blackscholes_8t"),
         ("hybrid", "a frame"),
         ("idle-balance-limit", "short"),

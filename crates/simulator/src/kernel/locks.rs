@@ -5,7 +5,7 @@
 //! (`wait_lock`). A task takes it to enter and leave the list, and keeps it while it wakes the
 //! first waiter (kernel/mutex.c, lib/rwsem.c). Once it has the `wait_lock`, it tries again before
 //! it sleeps. Before that, tasks poll for a mutex in a queue, of which only the first stops when
-//! its CPU has to reschedule (`mspin_lock()`).
+//! its CPU has to reschedule, or the holder does not run (`mspin_lock()`, `mutex_spin_on_owner()`).
 
 use crate::kernel::Kernel;
 use crate::kernel::syscalls::{ENDLESS, Step};
@@ -34,7 +34,8 @@ impl Kernel<'_> {
         }
         let until = PollUntil::KernelLock(section.mutex);
         self.programs.pollers.start(task, until);
-        if self.cpus[cpu].need_resched && self.programs.pollers.is_first(task, until) {
+        if self.must_stop_polling(cpu, section.mutex) && self.programs.pollers.is_first(task, until)
+        {
             self.programs.pollers.stop(task);
             return self.queue_for(task, section);
         }
@@ -58,12 +59,36 @@ impl Kernel<'_> {
         last.is_some()
     }
 
+    /// Must the first task that polls for a kernel lock, on `cpu`, stop?
+    fn must_stop_polling(&self, cpu: usize, mutex: u32) -> bool {
+        self.cpus[cpu].need_resched || !self.holder_runs(mutex)
+    }
+
+    /// Does the holder of a kernel lock, if there is one, have a CPU?
+    fn holder_runs(&self, mutex: u32) -> bool {
+        let owner = self.programs.mutexes.owner(mutex);
+        owner.is_none_or(|owner| owner.in_kernel.get())
+    }
+
+    /// `task` is about to leave `cpu`. If it keeps a kernel lock, no task may poll for that.
+    pub fn goes(&mut self, cpu: usize, task: TaskPtr) {
+        if let Some(mutex) = task.keeps.get() {
+            task.in_kernel.set(false);
+            self.next_poller(cpu, mutex);
+        }
+    }
+
+    /// `task` has its CPU again.
+    pub fn is_back(&mut self, task: TaskPtr) {
+        task.in_kernel.set(task.keeps.get().is_some());
+    }
+
     /// After polling for a kernel lock, the longest of all: takes it, continues to poll, or sleeps
-    /// if its CPU has to reschedule.
+    /// if it must.
     pub fn hold_at_last(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
         let step = match self.acquire(task, section, false) {
             true => self.work_under(task, section),
-            false if self.cpus[cpu].need_resched => self.queue_for(task, section),
+            false if self.must_stop_polling(cpu, section.mutex) => self.queue_for(task, section),
             false => {
                 let until = PollUntil::KernelLock(section.mutex);
                 self.programs.pollers.go_on(task, until);
@@ -74,14 +99,14 @@ impl Kernel<'_> {
         step
     }
 
-    /// A task has become the first that polls for a kernel lock: it looks whether its CPU has to
-    /// reschedule.
+    /// The first task that polls for a kernel lock looks whether it must stop: it has become the first,
+    /// or the holder leaves its CPU.
     fn next_poller(&mut self, cpu: usize, mutex: u32) {
         let until = PollUntil::KernelLock(mutex);
         let Some(first) = self.programs.pollers.first(until) else {
             return;
         };
-        if self.cpus[first.cpu()].need_resched {
+        if self.must_stop_polling(first.cpu(), mutex) {
             self.programs.pollers.stop(first);
             self.end_poll(cpu, first);
         }
@@ -173,6 +198,7 @@ impl Kernel<'_> {
     /// sleeper is woken.
     pub fn release(&mut self, cpu: usize, task: TaskPtr, mutex: u32) -> Step {
         task.in_kernel.set(false);
+        task.keeps.set(None);
         let Ok((kind, first)) = self.programs.mutexes.release(task, mutex) else {
             self.task_error(
                 task,

@@ -92,7 +92,14 @@ impl Kernel<'_> {
             Continuation::LockSleep(section) => self.hold_again(cpu, task, section),
             Continuation::LockRetry(section) => self.hold_or_sleep_again(cpu, task, section),
             Continuation::LockPoll(section) => self.hold_at_last(cpu, task, section),
-            Continuation::LockHeld { keeps: true, .. } => Step::Go,
+            Continuation::LockHeld { mutex, keeps: true } => {
+                task.keeps.set(Some(mutex));
+                Step::Go
+            }
+            Continuation::CondResched => {
+                self.is_back(task);
+                Step::Go
+            }
             Continuation::LockHeld { mutex, .. } => self.release(cpu, task, mutex),
             Continuation::Softirqs => self.run_ksoftirqd(cpu, task),
             Continuation::ReadDone { stream } => {
@@ -333,13 +340,17 @@ impl Kernel<'_> {
     /// Takes bytes from the stream, which costs `work`, or waits for them.
     fn read(&mut self, cpu: usize, task: TaskPtr, stream: u32, bytes: u64, work: u64) -> Step {
         match self.programs.streams.take(task, stream, bytes) {
-            Transfer::Done => self.stream_changed(stream),
+            Transfer::Done => {
+                self.is_back(task);
+                self.stream_changed(stream);
+            }
             Transfer::Waits => {
                 task.continuation.set(Continuation::Read {
                     stream,
                     bytes,
                     work,
                 });
+                self.goes(cpu, task);
                 return self.sleep(cpu, task, "bytes in a stream");
             }
             Transfer::TooLarge { capacity } => self.task_error(
@@ -510,6 +521,14 @@ impl Kernel<'_> {
                 self.hold(cpu, task, section)
             }
             Op::Release(mutex) => self.release(cpu, task, mutex),
+            Op::CondResched => {
+                if !self.cpus[cpu].need_resched {
+                    return Step::Go;
+                }
+                task.continuation.set(Continuation::CondResched);
+                self.goes(cpu, task);
+                Step::Pass
+            }
             Op::BroadcastRequeue(cond) => {
                 self.broadcast_requeue(cond);
                 Step::Go

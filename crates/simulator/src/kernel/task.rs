@@ -56,6 +56,8 @@ pub struct Task {
     pub own_time: Cell<bool>,
     /// Computes in the kernel, where it is not preempted.
     pub in_kernel: Cell<bool>,
+    /// The kernel lock that it keeps from one op to the next.
+    pub keeps: Cell<Option<u32>>,
     pub reset_runnable_at: Cell<bool>,
     /// Its owner: the kernel, or the scheduler.
     pub ops_state: Cell<OpsState>,
@@ -153,6 +155,8 @@ pub enum Continuation {
     LockPoll(Section),
     /// It has worked under a kernel lock.
     LockHeld { mutex: u32, keeps: bool },
+    /// It let other tasks run in the middle of a system call.
+    CondResched,
     /// It waited for a mutex, a condition variable or a barrier; then it locks the mutex, if any.
     Wait { relock: Option<u32> },
     /// `ksoftirqd`: handles softirqs, or waits for some.
@@ -212,6 +216,7 @@ impl Task {
             instant: Cell::new(0),
             own_time: Cell::new(false),
             in_kernel: Cell::new(false),
+            keeps: Cell::new(None),
             next_waiter: Cell::new(None),
             waits_for: Cell::new("nothing"),
             on_rq: Cell::new(false),

@@ -182,6 +182,10 @@ impl Mutexes {
         !self.is_free(mutex) || self.mutexes[mutex as usize].waiters.first().is_some()
     }
 
+    pub fn owner(&self, mutex: u32) -> Option<TaskPtr> {
+        self.mutexes[mutex as usize].owner
+    }
+
     /// A task has found an rwsem taken.
     pub fn arrive(&mut self, mutex: u32) {
         self.mutexes[mutex as usize].arriving += 1;

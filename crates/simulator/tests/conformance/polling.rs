@@ -33,12 +33,13 @@ fn done(
     times.lock().unwrap().clone()
 }
 
-/// The tasks of `tasks`, which share a lock, a condition variable and a word.
+/// The tasks of `tasks`, which share a lock, a condition variable, a stream and a word.
 fn script(tasks: impl Fn() -> Vec<TaskSpec> + Send + Sync) -> impl Workload {
     Script(move || Start {
         tasks: tasks(),
         mutexes: 1,
         condvars: 1,
+        streams: vec![1],
         shared: vec![0],
         ..Start::default()
     })
@@ -351,9 +352,8 @@ fn a_lock_may_be_taken_only_if_others_need_it() {
     assert_eq!(with(hold), 15);
 }
 
-#[test]
-fn a_lock_is_kept_until_it_is_released() {
-    let keep = |ms| Op::Hold {
+fn keep(ms: u64) -> Op {
+    Op::Hold {
         mutex: 0,
         work: ms * MS,
         lines: 1,
@@ -361,7 +361,11 @@ fn a_lock_is_kept_until_it_is_released() {
         kind: KernelLock::Mutex,
         keeps: true,
         if_locked: false,
-    };
+    }
+}
+
+#[test]
+fn a_lock_is_kept_until_it_is_released() {
     let times = done(&machine(4), |times| {
         let kept = vec![keep(10), run_for(10), Op::Release(0), run_for(10)];
         vec![
@@ -371,6 +375,60 @@ fn a_lock_is_kept_until_it_is_released() {
     });
     let at: Vec<_> = times.iter().map(|&(name, at)| (name, at / MS)).collect();
     assert_eq!(at, [("b", 25), ("a", 30)]);
+}
+
+#[test]
+fn no_task_polls_for_a_lock_whose_holder_sleeps() {
+    let read = || Op::Read {
+        stream: 0,
+        bytes: 1,
+        work: 0,
+    };
+    let write = || Op::Write {
+        stream: 0,
+        bytes: 1,
+        work: 0,
+    };
+    // b polls on CPU 1 until a sleeps at 10 ms, then c runs there.
+    let times = done(&machine(4), |times| {
+        let kept = vec![keep(10), read(), run_for(10), Op::Release(0)];
+        vec![
+            noting("a", 0, times, kept),
+            noting("b", 1, times, vec![run_for(1), spin(10)]),
+            noting("c", 1, times, vec![run_for(30)]),
+            noting("writer", 2, times, vec![sleep_for(60), write()]),
+        ]
+    });
+    let at: Vec<_> = times.iter().map(|&(name, at)| (name, at / MS)).collect();
+    assert_eq!(at, [("c", 40), ("writer", 60), ("a", 70), ("b", 80)]);
+}
+
+#[test]
+fn the_holder_of_a_kept_lock_leaves_its_cpu_only_where_the_kernel_allows_it() {
+    let urgent = |times: &Times, ops| TaskSpec {
+        policy: SchedPolicy::Fifo { priority: 1 },
+        ..noting("urgent", 0, times, ops)
+    };
+    let with = |point: fn() -> Op| {
+        let times = done(&machine(2), |times| {
+            let kept = vec![keep(10), point(), run_for(10), Op::Release(0)];
+            vec![
+                noting("works", 0, times, kept),
+                noting("waits", 1, times, vec![run_for(1), spin(10)]),
+                urgent(times, vec![sleep_for(5), run_for(30)]),
+            ]
+        });
+        let at: Vec<_> = times.iter().map(|&(name, at)| (name, at / MS)).collect();
+        at
+    };
+    assert_eq!(
+        with(|| Op::CondResched),
+        [("urgent", 40), ("works", 50), ("waits", 60)]
+    );
+    assert_eq!(
+        with(|| run_for(0)),
+        [("waits", 30), ("urgent", 50), ("works", 50)]
+    );
 }
 
 #[test]

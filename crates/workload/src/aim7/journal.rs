@@ -1,127 +1,414 @@
-//! ext4's journal: a thread for each file system that commits transactions on request, for all
-//! writers until then.
+//! ext4's journal (jbd2): the handles in which tasks change a file system, which wait while a transaction
+//! closes, and a thread for each file system that commits transactions.
+//!
+//! A transaction that is to be committed is closed first (`T_LOCKED`): no handle can start until the
+//! open ones have ended, and the thread runs to open the next. Then it writes the blocks that they have
+//! changed, and tasks that want to change them again wait until it has (`BJ_Shadow`). fs/jbd2 of Linux
+//! 3.10: `start_this_handle()`, `do_get_write_access()`, `jbd2_journal_commit_transaction()`. Not
+//! modelled: checkpoints, which a journal of this size needs once in some fifty commits, and the writes
+//! of a file's data, each with a handle of its own.
 
-use super::{WORDS as BEFORE, compute};
+use super::{USERS, WORDS as BEFORE};
 use crate::{Env, Op, Program, StreamId};
 
-/// For each file system: the stream for requests, and those on which writers wait, in turn for odd
-/// and even transactions.
-pub const STREAMS: usize = 3;
-/// For each file system: the number of the open transaction, and the number of waiters for its
-/// commit.
-pub const WORDS: usize = 2;
-
-fn requests(filesystem: u32) -> StreamId {
-    1 + 3 * filesystem
+/// A file system's streams: a byte wakes a task that waits for this.
+#[derive(Clone, Copy)]
+enum Stream {
+    /// A request (`j_wait_commit`).
+    Request,
+    /// The end of the last open handle (`j_wait_updates`).
+    Updates,
+    /// The next transaction (`j_wait_transaction_locked`).
+    Unlocked,
+    /// The end of writing (`BH_Unshadow`).
+    Unshadowed,
+    /// The commit of an even transaction, and of an odd one (`j_wait_done_commit`).
+    Even,
+    Odd,
 }
 
-fn commits(filesystem: u32, transaction: u64) -> StreamId {
-    2 + 3 * filesystem + (transaction & 1) as u32
+pub const STREAMS: usize = 6;
+
+/// A file system's shared words.
+#[derive(Clone, Copy)]
+enum Word {
+    /// The number of the open transaction.
+    Open,
+    /// Its commit has been requested.
+    Requested,
+    /// The thread waits for a request.
+    Asleep,
+    /// The transaction is closed.
+    Locked,
+    /// The number of its open handles (`t_updates`).
+    Updates,
+    /// Their blocks (`t_outstanding_credits`).
+    Reserved,
+    /// Some handle has changed blocks in it.
+    Changed,
+    /// The thread waits for the end of the open handles.
+    AwaitsUpdates,
+    /// The number of tasks that wait for the next transaction.
+    Waiters,
+    /// The thread writes the blocks of the last transaction.
+    Shadow,
+    /// The number of tasks that wait for these.
+    ShadowWaiters,
+    /// The number of tasks that wait for the commit of an even transaction, and of an odd one.
+    EvenWaiters,
+    OddWaiters,
+    /// All users have exited.
+    Stopped,
 }
 
-fn open(filesystem: u32) -> usize {
-    BEFORE + 2 * filesystem as usize
-}
+pub const WORDS: usize = 14;
 
-fn writers(filesystem: u32) -> usize {
-    BEFORE + 2 * filesystem as usize + 1
-}
+/// The journal of a file system.
+#[derive(Clone, Copy)]
+struct Of(u32);
 
-/// A writer's commit of its data: it requests one, then waits.
-pub fn sync(filesystem: u32, env: &mut Env) -> [Op; 2] {
-    env.shared[writers(filesystem)] += 1;
-    let wait = Op::Read {
-        stream: commits(filesystem, env.shared[open(filesystem)]),
-        bytes: 1,
-        work: 0,
-    };
-    [stop(filesystem), wait]
-}
+impl Of {
+    fn word(self, word: Word, env: &mut Env) -> &mut u64 {
+        &mut env.shared[BEFORE + WORDS * self.0 as usize + word as usize]
+    }
 
-/// Wakes the journal, which exits if there is no request.
-pub fn stop(filesystem: u32) -> Op {
-    Op::Write {
-        stream: requests(filesystem),
-        bytes: 1,
-        work: 0,
+    fn is(self, word: Word, env: &mut Env) -> bool {
+        *self.word(word, env) > 0
+    }
+
+    fn stream(self, stream: Stream) -> StreamId {
+        1 + STREAMS as u32 * self.0 + stream as u32
+    }
+
+    /// Waits for a byte.
+    fn wait(self, stream: Stream) -> Op {
+        Op::Read {
+            stream: self.stream(stream),
+            bytes: 1,
+            work: 0,
+        }
+    }
+
+    fn wake(self, stream: Stream, waiters: u64) -> Op {
+        Op::Write {
+            stream: self.stream(stream),
+            bytes: waiters,
+            work: 0,
+        }
+    }
+
+    /// Wakes all that `word` counts, if there are any.
+    fn wake_all(self, stream: Stream, word: Word, env: &mut Env) -> Option<Op> {
+        let waiters = std::mem::take(self.word(word, env));
+        (waiters > 0).then(|| self.wake(stream, waiters))
+    }
+
+    /// Requests the commit of the open transaction: the op that wakes the thread, if it sleeps.
+    fn request(self, env: &mut Env) -> Option<Op> {
+        *self.word(Word::Requested, env) = 1;
+        let asleep = std::mem::take(self.word(Word::Asleep, env)) > 0;
+        asleep.then(|| self.wake(Stream::Request, 1))
+    }
+
+    fn committed(transaction: u64) -> (Stream, Word) {
+        match transaction & 1 {
+            0 => (Stream::Even, Word::EvenWaiters),
+            _ => (Stream::Odd, Word::OddWaiters),
+        }
     }
 }
 
-pub struct Journal {
+/// Blocks of a handle (fs/ext4/ext4_jbd2.h, namei.c and inode.c of Linux 3.10, with extents and without
+/// quotas).
+pub mod credits {
+    const DATA: u64 = 27 + 6 - 2;
+    const INDEX: u64 = 8;
+    pub const CREATE: u64 = DATA + INDEX + 3;
+    pub const LINK: u64 = DATA + INDEX;
+    pub const UNLINK: u64 = DATA;
+    /// To free an inode, of a file without allocated blocks.
+    pub const EVICT: u64 = DATA + 2 + 3;
+    /// To write an inode.
+    pub const INODE: u64 = 2;
+}
+
+/// The most blocks of a transaction: a quarter of HP's journals of 4 MB (`j_max_transaction_buffers`).
+const MOST: u64 = 1024 / 4;
+
+/// A handle that changes a file system's metadata.
+pub struct Handle {
     filesystem: u32,
-    /// The work of a commit, ns.
-    commit: u64,
+    credits: u64,
+    /// It is counted in the open transaction.
+    started: bool,
+}
+
+impl Handle {
+    pub fn new(filesystem: u32, credits: u64) -> Handle {
+        Handle {
+            filesystem,
+            credits,
+            started: false,
+        }
+    }
+
+    /// The next wait before blocks may be changed; `None` when they may be.
+    pub fn begin(&mut self, env: &mut Env) -> Option<Op> {
+        let of = Of(self.filesystem);
+        if !self.started {
+            let all = *of.word(Word::Reserved, env) + self.credits;
+            if all > MOST && !of.is(Word::Requested, env) {
+                // The thread is awake, or is woken before the handle waits.
+                if let Some(op) = of.request(env) {
+                    return Some(op);
+                }
+            }
+            if all > MOST || of.is(Word::Locked, env) {
+                *of.word(Word::Waiters, env) += 1;
+                return Some(of.wait(Stream::Unlocked));
+            }
+            *of.word(Word::Updates, env) += 1;
+            *of.word(Word::Reserved, env) = all;
+            self.started = true;
+        }
+        if of.is(Word::Shadow, env) {
+            *of.word(Word::ShadowWaiters, env) += 1;
+            return Some(of.wait(Stream::Unshadowed));
+        }
+        *of.word(Word::Changed, env) = 1;
+        None
+    }
+
+    /// The op that wakes the thread, if it waits for this handle.
+    pub fn end(self, env: &mut Env) -> Option<Op> {
+        let of = Of(self.filesystem);
+        *of.word(Word::Reserved, env) -= self.credits;
+        *of.word(Word::Updates, env) -= 1;
+        let last = !of.is(Word::Updates, env);
+        let awaited = last && std::mem::take(of.word(Word::AwaitsUpdates, env)) > 0;
+        awaited.then(|| of.wake(Stream::Updates, 1))
+    }
+}
+
+/// A writer's commit of its data: it requests one, then waits.
+pub fn sync(filesystem: u32, env: &mut Env) -> (Option<Op>, Op) {
+    let of = Of(filesystem);
+    let (stream, waiters) = Of::committed(*of.word(Word::Open, env));
+    *of.word(waiters, env) += 1;
+    (of.request(env), of.wait(stream))
+}
+
+/// Wakes the journal's thread, which exits if there is no request.
+pub fn stop(filesystem: u32, env: &mut Env) -> Option<Op> {
+    let of = Of(filesystem);
+    *of.word(Word::Stopped, env) = 1;
+    let asleep = std::mem::take(of.word(Word::Asleep, env)) > 0;
+    asleep.then(|| of.wake(Stream::Request, 1))
+}
+
+/// The thread (`kjournald2()`).
+pub struct Journal {
+    of: Of,
+    filesystems: u32,
+    /// The work for each block of a commit, ns.
+    block: u64,
     doing: Doing,
 }
 
 enum Doing {
-    /// Waits for a request.
-    Idle,
-    /// Has received a request.
-    Asked,
-    /// Takes the requests of the others.
-    Begins { writers: u64, transaction: u64 },
-    /// Writes the transaction.
-    Commits { writers: u64, transaction: u64 },
+    /// Looks for a request.
+    Looks,
+    /// Has closed the transaction.
+    Locks,
+    /// Opens the next, and writes the blocks.
+    Writes,
+    /// Has written the blocks of this transaction.
+    Written(u64),
+    /// Wakes all tasks that wait for the transaction.
+    Commits(u64),
 }
 
 impl Journal {
-    pub fn new(filesystem: u32, commit: u64) -> Journal {
+    pub fn new(filesystem: u32, filesystems: u32, block: u64) -> Journal {
         Journal {
-            filesystem,
-            commit,
-            doing: Doing::Idle,
+            of: Of(filesystem),
+            filesystems,
+            block,
+            doing: Doing::Looks,
         }
+    }
+
+    /// The blocks of a commit: a directory's, the bitmap and descriptor of inodes and their group's, the
+    /// super block, and the inodes of the users of the file system, 16 to a block; a descriptor and the
+    /// commit record.
+    fn blocks(&self, env: &mut Env) -> u64 {
+        let changed = std::mem::take(self.of.word(Word::Changed, env)) > 0;
+        let users = env.shared[USERS] / u64::from(self.filesystems);
+        let inodes = users.div_ceil(16);
+        2 + if changed { 4 + inodes } else { 0 }
     }
 }
 
 impl Program for Journal {
     fn next(&mut self, env: &mut Env) -> Op {
-        let filesystem = self.filesystem;
-        match std::mem::replace(&mut self.doing, Doing::Idle) {
-            Doing::Idle => {
-                self.doing = Doing::Asked;
-                Op::Read {
-                    stream: requests(filesystem),
-                    bytes: 1,
-                    work: 0,
+        let of = self.of;
+        loop {
+            match self.doing {
+                Doing::Looks => {
+                    if of.is(Word::Requested, env) {
+                        *of.word(Word::Locked, env) = 1;
+                        self.doing = Doing::Locks;
+                    } else if of.is(Word::Stopped, env) {
+                        return Op::Exit;
+                    } else {
+                        *of.word(Word::Asleep, env) = 1;
+                        return of.wait(Stream::Request);
+                    }
+                }
+                Doing::Locks => {
+                    self.doing = Doing::Writes;
+                    if of.is(Word::Updates, env) {
+                        *of.word(Word::AwaitsUpdates, env) = 1;
+                        return of.wait(Stream::Updates);
+                    }
+                }
+                Doing::Writes => {
+                    let open = of.word(Word::Open, env);
+                    let transaction = *open;
+                    *open += 1;
+                    *of.word(Word::Requested, env) = 0;
+                    *of.word(Word::Locked, env) = 0;
+                    *of.word(Word::Shadow, env) = 1;
+                    self.doing = Doing::Written(transaction);
+                    if let Some(op) = of.wake_all(Stream::Unlocked, Word::Waiters, env) {
+                        return op;
+                    }
+                }
+                Doing::Written(transaction) => {
+                    self.doing = Doing::Commits(transaction);
+                    let blocks = self.blocks(env);
+                    return Op::Run {
+                        work: blocks * self.block,
+                    };
+                }
+                Doing::Commits(transaction) => {
+                    if std::mem::take(of.word(Word::Shadow, env)) > 0
+                        && let Some(op) = of.wake_all(Stream::Unshadowed, Word::ShadowWaiters, env)
+                    {
+                        return op;
+                    }
+                    self.doing = Doing::Looks;
+                    let (stream, waiters) = Of::committed(transaction);
+                    if let Some(op) = of.wake_all(stream, waiters, env) {
+                        return op;
+                    }
                 }
             }
-            Doing::Asked => {
-                let writers = std::mem::take(&mut env.shared[writers(filesystem)]);
-                let Some(others) = writers.checked_sub(1) else {
-                    return Op::Exit;
-                };
-                let transaction = env.shared[open(filesystem)];
-                env.shared[open(filesystem)] += 1;
-                self.doing = Doing::Begins {
-                    writers,
-                    transaction,
-                };
-                Op::Read {
-                    stream: requests(filesystem),
-                    bytes: others,
-                    work: 0,
-                }
-            }
-            Doing::Begins {
-                writers,
-                transaction,
-            } => {
-                self.doing = Doing::Commits {
-                    writers,
-                    transaction,
-                };
-                compute(self.commit, env)
-            }
-            Doing::Commits {
-                writers,
-                transaction,
-            } => Op::Write {
-                stream: commits(filesystem, transaction),
-                bytes: writers,
-                work: 0,
-            },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env() -> Env {
+        Env::new(vec![0; BEFORE + 2 * WORDS], 1, &[])
+    }
+
+    /// The stream of an op of the second file system, and the number of those that it wakes, or 0 if it
+    /// waits.
+    fn shown(op: Op) -> (Option<usize>, u64) {
+        let of = |stream: StreamId| Some(stream as usize - 1 - STREAMS);
+        match op {
+            Op::Read { stream, .. } => (of(stream), 0),
+            Op::Write { stream, bytes, .. } => (of(stream), bytes),
+            Op::Run { work } => (None, work),
+            _ => panic!("neither waits nor wakes nor works"),
+        }
+    }
+
+    fn waits(stream: Stream) -> (Option<usize>, u64) {
+        wakes(stream, 0)
+    }
+
+    fn wakes(stream: Stream, count: u64) -> (Option<usize>, u64) {
+        (Some(stream as usize), count)
+    }
+
+    #[test]
+    fn a_commit_is_for_all_that_wait() {
+        let (mut env, mut journal) = (env(), Journal::new(1, 2, 10));
+        assert_eq!(shown(journal.next(&mut env)), waits(Stream::Request));
+        let (asks, first) = sync(1, &mut env);
+        assert_eq!(asks.map(shown), Some(wakes(Stream::Request, 1)));
+        let (asks, second) = sync(1, &mut env);
+        assert_eq!(asks.map(shown), None, "it has been woken");
+        for writer in [first, second] {
+            assert_eq!(shown(writer), waits(Stream::Even));
+        }
+        assert_eq!(shown(journal.next(&mut env)), (None, 20), "no changes");
+        let (_, late) = sync(1, &mut env);
+        assert_eq!(shown(late), waits(Stream::Odd));
+        assert_eq!(shown(journal.next(&mut env)), wakes(Stream::Even, 2));
+        assert_eq!(shown(journal.next(&mut env)), (None, 20));
+        assert_eq!(shown(journal.next(&mut env)), wakes(Stream::Odd, 1));
+        assert_eq!(shown(journal.next(&mut env)), waits(Stream::Request));
+    }
+
+    #[test]
+    fn no_handle_starts_while_a_transaction_closes_or_changes_blocks_that_are_written() {
+        let (mut env, mut journal) = (env(), Journal::new(1, 2, 10));
+        let (mut open, mut late) = (Handle::new(1, 5), Handle::new(1, 5));
+        assert!(open.begin(&mut env).is_none());
+        sync(1, &mut env);
+        assert_eq!(shown(journal.next(&mut env)), waits(Stream::Updates));
+        assert_eq!(
+            late.begin(&mut env).map(shown),
+            Some(waits(Stream::Unlocked))
+        );
+        assert_eq!(
+            open.end(&mut env).map(shown),
+            Some(wakes(Stream::Updates, 1))
+        );
+        assert_eq!(shown(journal.next(&mut env)), wakes(Stream::Unlocked, 1));
+        assert_eq!(
+            late.begin(&mut env).map(shown),
+            Some(waits(Stream::Unshadowed))
+        );
+        assert_eq!(shown(journal.next(&mut env)), (None, 60), "changes");
+        assert_eq!(shown(journal.next(&mut env)), wakes(Stream::Unshadowed, 1));
+        assert!(late.begin(&mut env).is_none());
+        assert_eq!(shown(journal.next(&mut env)), wakes(Stream::Even, 1));
+        assert!(late.end(&mut env).is_none(), "no one waits for it");
+    }
+
+    #[test]
+    fn a_full_transaction_is_committed() {
+        let (mut env, mut journal) = (env(), Journal::new(1, 2, 10));
+        assert_eq!(shown(journal.next(&mut env)), waits(Stream::Request));
+        let mut open = Vec::new();
+        for _ in 0..MOST / credits::CREATE {
+            let mut handle = Handle::new(1, credits::CREATE);
+            assert!(handle.begin(&mut env).is_none());
+            open.push(handle);
+        }
+        let mut late = Handle::new(1, credits::CREATE);
+        assert_eq!(
+            late.begin(&mut env).map(shown),
+            Some(wakes(Stream::Request, 1))
+        );
+        assert_eq!(
+            late.begin(&mut env).map(shown),
+            Some(waits(Stream::Unlocked))
+        );
+        assert_eq!(shown(journal.next(&mut env)), waits(Stream::Updates));
+        let last = open.pop().unwrap();
+        assert!(
+            open.into_iter()
+                .all(|handle| handle.end(&mut env).is_none())
+        );
+        assert!(last.end(&mut env).is_some());
+        assert_eq!(shown(journal.next(&mut env)), wakes(Stream::Unlocked, 1));
     }
 }

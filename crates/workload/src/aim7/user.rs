@@ -1,5 +1,6 @@
 //! A user, which does its jobs one after another.
 
+use super::journal::{Handle, credits};
 use super::process::{self, Areas, Child};
 use super::spinlocks::{self, Lock};
 use super::subtests::{self, Call, Subtest};
@@ -38,11 +39,42 @@ enum Doing {
     /// Copies the areas of its memory for a child.
     Forks(Areas, Call),
     Joins,
-    /// Has to take spinlocks, in this directory if there is one, this many of them before the
-    /// directory's mutex is released.
-    Spins(&'static [Lock], MutexId, Option<usize>),
+    /// Has a directory's mutex, and has this work to do, ns, in a handle of so many blocks.
+    Holds(Change, u64, Option<u64>),
+    /// Is about to work on the directory.
+    Runs(Change, u64),
+    /// Starts a handle of the file system's journal.
+    Begins(Handle, Then),
+    /// Works on a directory.
+    Changes(Change),
+    /// Has to release the directory.
+    Releases(Change),
+    /// Has written, and has to request a commit.
+    Asks,
     /// Has requested a commit, and has to wait for it.
     Syncs(Op),
+}
+
+/// The purpose of a handle.
+enum Then {
+    /// To change a directory, which takes this work, ns.
+    Changes(Change, u64),
+    /// To write synchronously.
+    Syncs,
+    /// To write an inode, or to free it.
+    Works,
+}
+
+/// A call on a directory whose mutex is held.
+#[derive(Default)]
+struct Change {
+    directory: MutexId,
+    /// The spinlocks to take, this many of them before the directory's mutex is released.
+    locks: &'static [Lock],
+    inside: Option<usize>,
+    handle: Option<Handle>,
+    /// The blocks of a last handle, after all locks.
+    last: Option<u64>,
 }
 
 /// `whole / part`, rounded randomly so that the mean is exact.
@@ -158,9 +190,9 @@ impl User {
             Call::List => BIN,
             Call::Fork | Call::Script | Call::System => return self.fork(Areas::COPIED, call, env),
             Call::Sync => {
-                let [ask, wait] = journal::sync(filesystem, env);
-                self.doing = Doing::Syncs(wait);
-                return ask;
+                let handle = Handle::new(filesystem, credits::INODE);
+                self.doing = Doing::Begins(handle, Then::Syncs);
+                return self.next(env);
             }
             Call::Sleep => {
                 return Op::Sleep {
@@ -170,16 +202,77 @@ impl User {
         };
         // Creations and removals are equally frequent.
         let creates = spinlocks::inside(call) > 0 && env.rng.below(2) > 0;
-        let inside = creates.then(|| spinlocks::inside(call));
-        self.doing = Doing::Spins(spinlocks::of(call), mutex, inside);
+        let (reserves, last) = match call {
+            Call::Entry | Call::Search if creates => (Some(credits::CREATE), None),
+            Call::Entry | Call::Search => (Some(credits::UNLINK), Some(credits::EVICT)),
+            Call::Link if creates => (Some(credits::LINK), None),
+            Call::Link => (Some(credits::UNLINK), None),
+            Call::Open => (None, Some(credits::INODE)),
+            _ => (None, None),
+        };
+        // An existing file is found in the cache; all else may read a block of the directory.
+        let keeps = call != Call::Open;
+        let change = Change {
+            directory: mutex,
+            locks: spinlocks::of(call),
+            inside: keeps.then(|| if creates { spinlocks::inside(call) } else { 0 }),
+            handle: None,
+            last,
+        };
+        let mut work = around(self.setup.hold(call), env);
+        self.doing = match keeps {
+            true => Doing::Holds(change, std::mem::take(&mut work), reserves),
+            false => Doing::Changes(change),
+        };
         Op::Hold {
             mutex,
-            work: around(self.setup.hold(call), env),
+            work,
             lines: lines(call),
             nodes: 0,
             kind: KernelLock::Mutex,
-            keeps: creates,
+            keeps,
             if_locked: false,
+        }
+    }
+
+    /// Has the handle, and does what it is for.
+    fn begun(&mut self, handle: Handle, then: Then, env: &mut Env) -> Op {
+        self.doing = match then {
+            Then::Changes(change, work) => {
+                self.doing = Doing::Changes(Change {
+                    handle: Some(handle),
+                    ..change
+                });
+                return Op::Run { work };
+            }
+            Then::Syncs => Doing::Asks,
+            Then::Works => Doing::Works,
+        };
+        handle.end(env).unwrap_or_else(|| self.next(env))
+    }
+
+    /// Continues a call on a directory.
+    fn change(&mut self, mut change: Change, env: &mut Env) -> Op {
+        if change.inside == Some(0) {
+            change.inside = None;
+            let ended = change.handle.take().and_then(|handle| handle.end(env));
+            self.doing = Doing::Releases(change);
+            return ended.unwrap_or_else(|| self.next(env));
+        }
+        let directory = change.directory;
+        match (change.locks, change.last) {
+            ([lock, rest @ ..], _) => {
+                change.locks = rest;
+                change.inside = change.inside.map(|left| left - 1);
+                self.doing = Doing::Changes(change);
+                spinlocks::hold(*lock, directory, &self.setup, env)
+            }
+            ([], Some(blocks)) => {
+                let handle = Handle::new(self.job.filesystem, blocks);
+                self.doing = Doing::Begins(handle, Then::Works);
+                self.next(env)
+            }
+            ([], None) => self.work(env),
         }
     }
 
@@ -219,17 +312,50 @@ impl Program for User {
             Doing::Calls(call) => self.call(call, env),
             Doing::Forks(areas, call) => self.fork(areas, call, env),
             Doing::Joins => {
-                self.doing = Doing::Spins(spinlocks::of(Call::Fork), BIN, None);
+                self.doing = Doing::Changes(Change {
+                    directory: BIN,
+                    locks: spinlocks::of(Call::Fork),
+                    ..Change::default()
+                });
                 Op::Join
             }
-            Doing::Spins(locks, directory, Some(0)) => {
-                self.doing = Doing::Spins(locks, directory, None);
+            Doing::Begins(mut handle, then) => match handle.begin(env) {
+                Some(wait) => {
+                    self.doing = Doing::Begins(handle, then);
+                    wait
+                }
+                None => self.begun(handle, then, env),
+            },
+            // `__getblk()`
+            Doing::Holds(change, work, reserves) => {
+                self.doing = match reserves {
+                    Some(blocks) => {
+                        let handle = Handle::new(self.job.filesystem, blocks);
+                        Doing::Begins(handle, Then::Changes(change, work))
+                    }
+                    None => Doing::Runs(change, work),
+                };
+                Op::CondResched
+            }
+            Doing::Runs(change, work) => {
+                self.doing = Doing::Changes(change);
+                Op::Run { work }
+            }
+            Doing::Changes(change) => self.change(change, env),
+            Doing::Releases(change) => {
+                let directory = change.directory;
+                self.doing = Doing::Changes(change);
                 Op::Release(directory)
             }
-            Doing::Spins([], ..) => self.work(env),
-            Doing::Spins([lock, rest @ ..], directory, inside) => {
-                self.doing = Doing::Spins(rest, directory, inside.map(|left| left - 1));
-                spinlocks::hold(*lock, directory, &self.setup, env)
+            Doing::Asks => {
+                let (ask, wait) = journal::sync(self.job.filesystem, env);
+                match ask {
+                    Some(ask) => {
+                        self.doing = Doing::Syncs(wait);
+                        ask
+                    }
+                    None => wait,
+                }
             }
             Doing::Syncs(wait) => wait,
         }
