@@ -52,8 +52,8 @@ pub struct Subtest {
 impl Subtest {
     /// Its work, including locks, at the speed of the machine of AIM7's published figures, ns.
     pub fn work_ns(&self) -> u64 {
-        /// A core of Westmere-EX at 2.4 GHz needs 1.6 times as long. With this and one socket without
-        /// Hyper-Threading, `high_systime` does as many jobs as Waiman Long measured
+        /// A core of Westmere-EX at 2.4 GHz is taken to need 1.6 times as long. With this and one socket
+        /// without Hyper-Threading, `high_systime` does as many jobs as Waiman Long measured
         /// (experiments/aim7-rates.toml).
         const NS_FOR_US: u64 = 1_600;
         self.alone_us * NS_FOR_US
