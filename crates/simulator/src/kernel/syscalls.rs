@@ -72,7 +72,10 @@ impl Kernel<'_> {
                 stream,
                 bytes,
                 work,
-            } => self.read(cpu, task, stream, bytes, work),
+            } => {
+                self.is_back(task);
+                self.read(cpu, task, stream, bytes, work)
+            }
             Continuation::SpinLock { mutex } => self.spin_lock(cpu, task, mutex),
             Continuation::Fork => {
                 if let Some(child) = task.child.take() {
@@ -340,10 +343,7 @@ impl Kernel<'_> {
     /// Takes bytes from the stream, which costs `work`, or waits for them.
     fn read(&mut self, cpu: usize, task: TaskPtr, stream: u32, bytes: u64, work: u64) -> Step {
         match self.programs.streams.take(task, stream, bytes) {
-            Transfer::Done => {
-                self.is_back(task);
-                self.stream_changed(stream);
-            }
+            Transfer::Done => self.stream_changed(stream),
             Transfer::Waits => {
                 task.continuation.set(Continuation::Read {
                     stream,

@@ -89,25 +89,20 @@ impl Of {
         }
     }
 
-    fn wake(self, stream: Stream, waiters: u64) -> Op {
-        Op::Write {
-            stream: self.stream(stream),
-            bytes: waiters,
-            work: 0,
-        }
-    }
-
     /// Wakes all that `word` counts, if there are any.
     fn wake_all(self, stream: Stream, word: Word, env: &mut Env) -> Option<Op> {
         let waiters = std::mem::take(self.word(word, env));
-        (waiters > 0).then(|| self.wake(stream, waiters))
+        (waiters > 0).then(|| Op::Write {
+            stream: self.stream(stream),
+            bytes: waiters,
+            work: 0,
+        })
     }
 
     /// Requests the commit of the open transaction: the op that wakes the thread, if it sleeps.
     fn request(self, env: &mut Env) -> Option<Op> {
         *self.word(Word::Requested, env) = 1;
-        let asleep = std::mem::take(self.word(Word::Asleep, env)) > 0;
-        asleep.then(|| self.wake(Stream::Request, 1))
+        self.wake_all(Stream::Request, Word::Asleep, env)
     }
 
     fn committed(transaction: u64) -> (Stream, Word) {
@@ -184,9 +179,10 @@ impl Handle {
         let of = Of(self.filesystem);
         *of.word(Word::Reserved, env) -= self.credits;
         *of.word(Word::Updates, env) -= 1;
-        let last = !of.is(Word::Updates, env);
-        let awaited = last && std::mem::take(of.word(Word::AwaitsUpdates, env)) > 0;
-        awaited.then(|| of.wake(Stream::Updates, 1))
+        if of.is(Word::Updates, env) {
+            return None;
+        }
+        of.wake_all(Stream::Updates, Word::AwaitsUpdates, env)
     }
 }
 
@@ -202,8 +198,7 @@ pub fn sync(filesystem: u32, env: &mut Env) -> (Option<Op>, Op) {
 pub fn stop(filesystem: u32, env: &mut Env) -> Option<Op> {
     let of = Of(filesystem);
     *of.word(Word::Stopped, env) = 1;
-    let asleep = std::mem::take(of.word(Word::Asleep, env)) > 0;
-    asleep.then(|| of.wake(Stream::Request, 1))
+    of.wake_all(Stream::Request, Word::Asleep, env)
 }
 
 /// The thread (`kjournald2()`).
@@ -292,9 +287,8 @@ impl Program for Journal {
                     };
                 }
                 Doing::Commits(transaction) => {
-                    if std::mem::take(of.word(Word::Shadow, env)) > 0
-                        && let Some(op) = of.wake_all(Stream::Unshadowed, Word::ShadowWaiters, env)
-                    {
+                    *of.word(Word::Shadow, env) = 0;
+                    if let Some(op) = of.wake_all(Stream::Unshadowed, Word::ShadowWaiters, env) {
                         return op;
                     }
                     self.doing = Doing::Looks;
