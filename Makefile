@@ -151,6 +151,10 @@ check-licenses:
 lint:
 	$(SKIPPABLE) "the lints of Rust, which require clippy" --if 'cargo clippy --version' \
 		cargo clippy $(CARGO_FLAGS) --all-targets --all-features -- -D warnings
+	@# A workspace of its own, whose targets only `make fuzz` builds and links with libFuzzer.
+	$(SKIPPABLE) "the lints of the fuzz targets, which require clippy" --if 'cargo clippy --version' \
+		env CUSTOM_LIBFUZZER_PATH=/libfuzzer.a cargo clippy $(CARGO_FLAGS) --manifest-path fuzz/Cargo.toml \
+		--target-dir target -- -D warnings
 	$(CC) -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter -Werror -fsyntax-only -I crates/native/include $(shell find scheduler -name main.bpf.c)
 	$(SKIPPABLE) "whether the mutations fit the scheduler, which requires Python" --if 'python3 --version' \
 		tests/mutants --list >/dev/null

@@ -9,9 +9,9 @@ use workload::rtapp::RtApp;
 static MACHINE: LazyLock<Machine> = LazyLock::new(|| Machine::find("tc2").unwrap());
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
-    if let Ok(workload) = RtApp::parse("name", "FILE", text, None) {
-        if workload.check(&MACHINE).is_ok() {
-            workload.start(&MACHINE);
-        }
+    if let Ok(workload) = RtApp::parse("name", "FILE", text, None)
+        && workload.check(&MACHINE).is_ok()
+    {
+        workload.start(&MACHINE);
     }
 });
