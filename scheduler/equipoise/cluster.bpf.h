@@ -49,6 +49,8 @@ struct cluster {
 	 * are alike, the first cluster has it for all (held_with()).
 	 */
 	u64 full_weight_at;
+	/* The time when a tick last found a light task running, ns; kept in the same way. */
+	u64 light_at;
 	/* The number of times that a task came to wait for any of its CPUs. */
 	u64 waits;
 	/* Its CPUs whose own queues may have tasks, by their slots. */

@@ -575,13 +575,14 @@ static __always_inline bool is_ahead_elsewhere(struct task_struct *p, const stru
 	return !time_before(now, cpu_at(cpu)->look_at) && even_out(p, cpu, now);
 }
 
-/* @p, which is heavy and runs for long, keeps its CPU from tasks that are bound to it. */
+/* @p, which runs for long, keeps its CPU from tasks that are bound to it. */
 static __always_inline bool is_in_the_way(struct task_struct *p, const struct task_state *t, u32 cpu)
 {
 	const struct cpu_state *this = cpu_at(cpu);
 
-	return is_heavy(p) && t->burst_so_far >= t->burst && !is_pinned(p) &&
-	       has_waiting(this, cluster_at(this->cluster)) && make_way(p, cpu);
+	if (is_light(p) || is_pinned(p) || t->burst_so_far < t->burst)
+		return false;
+	return has_waiting(this, cluster_at(this->cluster)) && make_way(p, cpu);
 }
 
 void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
@@ -597,6 +598,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	follow_tick(p, cpu);
 	note_boost(c, cpu);
 	charge(p, t, this);
+	note_light(c, t, this->charged_at);
 	place_running(p, cpu);
 	if (makes_room(p, cpu) || turn_is_over(p, t, cpu) || is_to_stop(p))
 		p->scx.slice = 0;

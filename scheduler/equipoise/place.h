@@ -83,10 +83,29 @@ static __always_inline bool holds_clocks(bool gave_way)
 	return gave_way || unlike;
 }
 
-/* The cluster that has full_weight_at for @c: clusters of CPUs that are alike are held together. */
+/* The cluster that has full_weight_at and light_at for @c: clusters of CPUs that are alike are held together. */
 static __always_inline struct cluster *held_with(struct cluster *c)
 {
 	return unlike ? c : cluster_at(0);
+}
+
+/* A tick of a CPU of @c finds @t running @now. */
+static __always_inline void note_light(struct cluster *c, const struct task_state *t, u64 now)
+{
+	struct cluster *held = held_with(c);
+
+	if (t->weight < NICE_0_LOAD && (s64)(now - READ_ONCE(held->light_at)) > (s64)NSEC_PER_MSEC)
+		WRITE_ONCE(held->light_at, now);
+}
+
+/*
+ * Has a light task a CPU of its own, so that ticks find it there, within two turns of others? A task that gives way
+ * gets that CPU at the next tick and hardly lacks time. If it held the clocks, a short task that stops a loop every
+ * 30 ms would hold them for good.
+ */
+static __always_inline bool runs_light(const struct cluster *held, u64 now)
+{
+	return (s64)(now - READ_ONCE(held->light_at)) <= 2 * (s64)(tunables.slice + machine.tick_ns);
 }
 
 /* @t, which was charged @now, ran on a CPU of @c, and @gave_way or not: may the clocks follow it? */
@@ -97,7 +116,7 @@ static __always_inline bool sets_clock(struct cluster *c, const struct task_stat
 
 	if (t->weight < NICE_0_LOAD)
 		return follows_light(last, now);
-	if (holds_clocks(gave_way) && (s64)(now - last) > (s64)NSEC_PER_MSEC)
+	if (holds_clocks(gave_way) && (s64)(now - last) > (s64)NSEC_PER_MSEC && (unlike || !runs_light(held, now)))
 		WRITE_ONCE(held->full_weight_at, now);
 	return true;
 }

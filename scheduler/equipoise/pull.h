@@ -360,19 +360,26 @@ __noinline bool leave_room(struct task_struct *p __arg_trusted, u32 cpu)
 }
 
 /*
- * At a tick of a CPU where @p, which is heavy, runs and tasks wait that may not run everywhere: @p preempts a task
- * elsewhere that is further ahead than they are. By virtual time alone, @p would keep the CPU for as long as its
- * weight is worth, and they would have only the rest, although all other tasks could run elsewhere.
+ * At a tick of a CPU where @p runs and tasks wait that may not run everywhere: @p preempts a task elsewhere that is
+ * further ahead than they are. By virtual time alone, a @p that is heavier than they are would keep the CPU for as
+ * long as its weight is worth, and they would have only the rest, although all other tasks could run elsewhere.
  */
 __noinline bool make_way(struct task_struct *p __arg_trusted, u32 cpu)
 {
 	u32 cluster = cpu_at(cpu)->cluster;
-	u64 kept = first_bound(own_dsq(cpu), cpu), first = first_bound(cluster_dsq(cluster), cpu);
+	u64 first = first_bound(own_dsq(cpu), cpu), other;
 	const struct task_struct *curr;
 	s32 to;
 
-	if (is_before(kept, first))
-		first = kept;
+	/*
+	 * Tasks that may run on several CPUs wait in the cluster's queue, which may be long. Virtual time alone
+	 * serves them soon, unless @p is heavy.
+	 */
+	if (is_heavy(p)) {
+		other = first_bound(cluster_dsq(cluster), cpu);
+		if (is_before(other, first))
+			first = other;
+	}
 	to = first == NO_VTIME ? -1 : find_preemptible(p, cpu);
 	if (to < 0 || is_faster(cluster_at(cluster), cluster_of(to)) || is_waited_for(to))
 		return false;

@@ -426,6 +426,49 @@ proptest! {
     }
 }
 
+/// The kinds of cases, with their names.
+fn kinds() -> [(&'static str, BoxedStrategy<Case>); 3] {
+    [
+        ("equal CPUs", alike().boxed()),
+        ("equal CPUs, affinities", alike_with_affinities().boxed()),
+        ("heterogeneous CPUs", heterogeneous_cpus().boxed()),
+    ]
+}
+
+/// How many of PROPTEST_CASES cases of each kind starve a task, and which; the property tests stop at the first.
+///
+///     PROPTEST_CASES=10000 cargo test --release -p equipoise-simulator --test conformance \
+///         -- --ignored --nocapture guarantee::cases
+#[test]
+#[ignore = "prints figures, and fails only if a run does"]
+fn cases_that_starve_a_task() {
+    let count = |index: usize| {
+        let (kind, strategy) = &kinds()[index];
+        let cases = ProptestConfig::default().cases;
+        let mut runner = TestRunner::new(config(1));
+        let mut failed = 0;
+        for _ in 0..cases {
+            let (machine, tasks, seed) = strategy.new_tree(&mut runner).unwrap().current();
+            let Err(why) = starved(&machine, &tasks, seed) else {
+                continue;
+            };
+            failed += 1;
+            println!(
+                "{kind}: {why}\n  {} of {} CPUs, {} Hz, seed {seed}, {tasks:?}",
+                machine.name,
+                machine.cpus.len(),
+                machine.hz,
+            );
+        }
+        println!("{kind}: {failed} of {cases} cases starve a task");
+    };
+    std::thread::scope(|scope| {
+        for index in 0..kinds().len() {
+            scope.spawn(move || count(index));
+        }
+    });
+}
+
 /// How many tasks get at least 0.9 of their due under `equipoise` and under `eevdf`, of PROPTEST_CASES cases of each
 /// kind:
 ///
@@ -435,12 +478,7 @@ proptest! {
 #[ignore = "prints figures, and fails only if a run does"]
 fn parts_of_their_due_that_random_tasks_get() {
     let cases = ProptestConfig::default().cases;
-    let kinds = [
-        ("equal CPUs", alike().boxed()),
-        ("equal CPUs, affinities", alike_with_affinities().boxed()),
-        ("heterogeneous CPUs", heterogeneous_cpus().boxed()),
-    ];
-    for (kind, strategy) in kinds {
+    for (kind, strategy) in kinds() {
         let mut runner = TestRunner::new(config(1));
         let mut parts = [("equipoise", vec![]), ("eevdf", vec![])];
         for _ in 0..cases {
@@ -915,4 +953,47 @@ fn a_heavy_loop_keeps_the_fastest_cpu() {
         let got = run(&heterogeneous("sm8250", 100), &all, seed, UNTIL).unwrap();
         assert!(got[1] > 0.9, "seed {seed}: {:.2} of a CPU", got[1]);
     }
+}
+
+/// The property test found these: whenever a short task stopped a loop, the clocks were kept back for 100 ms. The light
+/// tasks on the CPU that the loops leave were at the bounds of their lead, where one of nice 19 gets nothing.
+#[test]
+fn light_tasks_share_by_weight_although_short_tasks_stop_loops() {
+    let nice = |nice, task| Task { nice, ..task };
+    let mut unbound = vec![spin(0); 6];
+    unbound.extend([
+        spin(-10),
+        spin(10),
+        spin(10),
+        spin(19),
+        period(3_047_181, 60_896_439),
+        period(3_566_570, 27_965_990),
+    ]);
+    for (cpus, caches) in [(8, 1), (4, 2)] {
+        let machine = equal_cpus(cpus, caches, 1000);
+        assert_eq!(starved(&machine, &unbound, 502759027463150107), Ok(()));
+    }
+    let few = [
+        spin(0),
+        spin(-5),
+        spin(0),
+        spin(19),
+        nice(-10, period(2_359_371, 14_796_855)),
+        spin(10),
+        nice(-10, period(3_379_004, 16_516_016)),
+    ];
+    let machine = equal_cpus(4, 1, 1000);
+    assert_eq!(starved(&machine, &few, 3003593870613373728), Ok(()));
+    let bound = [
+        Task { cpus: 5, ..spin(0) },
+        spin(19),
+        spin(0),
+        nap(371_835, 247_531),
+        Task {
+            cpus: 1,
+            ..nice(19, period(2_724_929, 49_323_793))
+        },
+    ];
+    let machine = equal_cpus(3, 1, 100);
+    assert_eq!(starved(&machine, &bound, 5189022825195652517), Ok(()));
 }
