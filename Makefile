@@ -16,7 +16,7 @@ VM_TESTS := capacity hotplug mixed-load affinity fairness record smoke scx-simpl
 KERNELS := 6.16.12 6.17.13 6.18.15 6.19.14 7.0.13 7.2.13 7.3.4
 NEWEST := $(lastword $(KERNELS))
 
-.PHONY: run check test test-python test-package pristine fuzz misbehave soak soak-vm record-decisions matrix field mutants bench bench-import vm-kernel test-vm test-kernels bench-vm predict format check-format check-prose check-licenses lint tools
+.PHONY: run check test test-python test-package pristine fuzz misbehave soak soak-vm record-decisions matrix field mutants sensitivity bench bench-import vm-kernel test-vm test-kernels bench-vm predict format check-format check-prose check-licenses lint tools
 
 run:
 	cargo run --locked --release -- reproduce mixed-capacity
@@ -88,6 +88,11 @@ field:
 mutants:
 	tests/mutants $(MUTANTS)
 
+# Halves and doubles the thresholds of scheduler/equipoise and prints what that changes; `make sensitivity
+# SENSITIVITY="slice lag"` does less.
+sensitivity:
+	tests/sensitivity $(SENSITIVITY)
+
 # Measures instructions, which requires valgrind; time, within 1 GB of address space (given in KiB), which is
 # the limit for 20,480 tasks on 1024 CPUs; and the cost of a separate process for a scheduler in C.
 bench:
@@ -156,5 +161,5 @@ lint:
 		env CUSTOM_LIBFUZZER_PATH=/libfuzzer.a cargo clippy $(CARGO_FLAGS) --manifest-path fuzz/Cargo.toml \
 		--target-dir target -- -D warnings
 	$(CC) -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter -Werror -fsyntax-only -I crates/native/include $(shell find scheduler -name main.bpf.c)
-	$(SKIPPABLE) "whether the mutations fit the scheduler, which requires Python" --if 'python3 --version' \
-		tests/mutants --list >/dev/null
+	$(SKIPPABLE) "whether the mutations and thresholds fit the scheduler, which requires Python" --if 'python3 --version' \
+		sh -c 'tests/mutants --list && tests/sensitivity --list' >/dev/null
