@@ -6,15 +6,17 @@ sched_ext=/sys/kernel/sched_ext
 loader=$(command -v scx_equipoise || echo target/debug/scx_equipoise)
 policies=$("$loader" --policy '?' 2>&1 | sed -n 's/.*help: expected \(.*\), or the path of.*/\1/p' | tr -d ,)
 loader_log=$(mktemp)
+# The time limit for an attachment, s. It is generous, because the host may be busy, and only ends a
+# hanging test. Where the guest counts instructions, busy CPUs take turns, so it grows with their number.
+attach_limit=$((300 * VM_CPUS))
 
-# load OPTION...: starts the loader and waits until its scheduler is attached. The time limit is
-# generous, because the host may be busy; it only ends a hanging test. The loader starts before any
-# load: the kernel takes seconds to verify the programs, and minutes alongside a load like
+# load OPTION...: starts the loader and waits until its scheduler is attached. The loader starts
+# before any load: the kernel takes seconds to verify the programs, and minutes alongside a load like
 # hackbench.
 load() {
 	nice -n -20 "$loader" "$@" >"$loader_log" 2>&1 &
 	loader_pid=$!
-	within 300 attached_or_gone && attached || {
+	within $attach_limit attached_or_gone && attached || {
 		cat "$loader_log"
 		return 1
 	}
