@@ -194,11 +194,23 @@ pub fn shared_object(
     let Some(clang) = compile::clang().map(|clang| [clang]) else {
         return with(&first, Cache::compile);
     };
-    let known = with(&first, Cache::find).or_else(|_| with(&clang, Cache::find));
-    known.or_else(|_| {
-        let made = with(&first, Cache::compile);
-        made.or_else(|message| with(&clang, Cache::compile).map_err(|_| message))
-    })
+    let attempts: [(&[OsString], Of); 4] = [
+        (&first, Cache::find),
+        (&clang, Cache::find),
+        (&first, Cache::compile),
+        (&clang, Cache::compile),
+    ];
+    let mut refusals = Vec::new();
+    for (compiler, of) in attempts {
+        match with(compiler, of) {
+            Ok(object) => return Ok(object),
+            // A source that makes one pass reach a limit would do so in each.
+            Err(message) if limits::reached(&message).is_some() => return Err(message),
+            Err(message) => refusals.push(message),
+        }
+    }
+    // That of the first compiler.
+    Err(refusals.swap_remove(2))
 }
 
 #[cfg(test)]

@@ -277,6 +277,43 @@ fn the_compiler_changes_no_modes() {
     assert_eq!(mode & 0o7777, 0o644, "{says}");
 }
 
+/// Clang is tried after `cc`, but the time of both would add up.
+#[test]
+fn a_compiler_that_reaches_a_limit_is_the_last_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, programs) = (folder.path().join("a.bpf.c"), folder.path().join("bin"));
+    fs::write(&source, fifo("fifo", "GPL", "")).unwrap();
+    fs::create_dir(&programs).unwrap();
+    let path = std::env::var_os("PATH").unwrap();
+    let real = std::env::split_paths(&path).map(|folder| folder.join("cc"));
+    let real = real.into_iter().find(|path| path.is_file()).unwrap();
+    let program = |name: &str, does: &str| {
+        let file = programs.join(name);
+        fs::write(&file, format!("#!/bin/sh\n{does}\n")).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    program("clang", &format!("exec {} \"$@\"", real.display()));
+    let run = || {
+        let folders = std::iter::once(programs.clone()).chain(std::env::split_paths(&path));
+        let args = ["compare", "--machine", "tc2-smp", "--runs", "1"];
+        let output = command(&args)
+            .args(["--workload", "busy:duration=10ms", "--scheduler"])
+            .arg(&source)
+            .env_remove("CC")
+            .env("PATH", std::env::join_paths(folders).unwrap())
+            .output()
+            .unwrap();
+        (output.status.code(), text(&output.stderr).to_owned())
+    };
+    program("cc", "echo CPU time limit exceeded >&2; exit 1");
+    let (code, says) = run();
+    assert_eq!(code, Some(2), "{says}");
+    assert!(says.contains("s of CPU time; expected less"), "{says}");
+    program("cc", "echo error: not for me >&2; exit 1");
+    let (code, says) = run();
+    assert_eq!(code, Some(0), "{says}");
+}
+
 #[test]
 fn a_file_is_no_option_of_the_compiler_s() {
     let source = fifo("a", "GPL", "");
