@@ -230,6 +230,13 @@ const CPUS: &str = r#"
         cpu_states[cpu].clock = CLOCK + clock;
     }
     void forbid(u32 cpu) { allowed.bits[0] &= ~(1ULL << cpu); }
+    /* Task 4 may use the other CPUs only. */
+    void bind_but(u32 cpu)
+    {
+        forbid(cpu);
+        task[4].nr_cpus_allowed = 3;
+    }
+    void own_clock(u32 cpu, s64 ahead) { cpu_states[cpu].clock = CLOCK + ahead; }
     void ran(u32 cpu, u64 ns) { cpu_states[cpu].charged_at = kernel.now - ns; }
     /* @cpu stopped for task 4 @ago. */
     void stopped(u32 cpu, u64 ago)
@@ -255,6 +262,7 @@ const CPUS: &str = r#"
     bool preempts_on(u32 cpu) { return preempts(&task[4], cpu, running_on(cpu), kernel.now); }
     bool comes_first(u32 cpu) { return is_next(&task[4], cpu); }
     s32 found_from(u32 cpu) { return preemptible_in(&task[4], 0, cpu) ? (s32)this_seen_running()->cpu : -1; }
+    s32 preempted_from(u32 cpu) { return preempt_for(&task[4], cpu); }
     bool stays_near(u32 cpu, bool wakes) { task[4].se.sum_exec_runtime = 1; return stays(&task[4], cpu, wakes); }
     s64 ahead_after_waking(u32 cpu) { place_waking(&task[4], cpu, false); return task[4].scx.dsq_vtime - CLOCK; }
     s64 ahead_after_message(u32 cpu) { place_waking(&task[4], cpu, true); return task[4].scx.dsq_vtime - CLOCK; }
@@ -343,9 +351,10 @@ impl Cpus {
         unsafe { says(cpu) }
     }
 
-    fn found_from(&self, cpu: u32) -> i32 {
+    /// The CPU that `what` finds, from `cpu` on, or -1.
+    fn finds(&self, what: &str, cpu: u32) -> i32 {
         let found: Symbol<unsafe extern "C" fn(u32) -> i32> =
-            unsafe { self.0.get(b"found_from") }.unwrap();
+            unsafe { self.0.get(what.as_bytes()) }.unwrap();
         unsafe { found(cpu) }
     }
 
@@ -481,13 +490,32 @@ fn the_task_most_ahead_is_preempted() {
     for (cpu, ahead) in [(0, 2 * MS), (1, 5 * MS), (2, 8 * MS), (3, MS / 2)] {
         cpus.set(cpu, 0, NORMAL, ahead);
     }
-    assert_eq!(cpus.found_from(3), 2);
+    assert_eq!(cpus.finds("found_from", 3), 2);
     cpus.tell("asked", 2, 0);
-    assert_eq!(cpus.found_from(3), 1);
+    assert_eq!(cpus.finds("found_from", 3), 1);
     cpus.tell("forbid", 1, 0);
-    assert_eq!(cpus.found_from(3), 0);
+    assert_eq!(cpus.finds("found_from", 3), 0);
     cpus.tell("forbid", 0, 0);
-    assert_eq!(cpus.found_from(3), -1);
+    assert_eq!(cpus.finds("found_from", 3), -1);
+}
+
+/// The clock of a CPU that a heavy task keeps is slow. A task with an affinity that is owed nothing by
+/// it preempts on another CPU if all CPUs together owe it something.
+#[test]
+fn a_task_that_its_cluster_owes_time_preempts_elsewhere() {
+    for (behind, expected) in [(3 * MS, 2), (MS / 2, -1)] {
+        let cpus = Cpus::new();
+        cpus.tell("bind_but", 1, 0);
+        cpus.tell("own_clock", 0, -4 * MS);
+        cpus.set(0, -10, NORMAL, -4 * MS);
+        cpus.set(2, 0, NORMAL, 8 * MS);
+        cpus.set(4, 0, NORMAL, -behind);
+        assert_eq!(
+            cpus.finds("preempted_from", 0),
+            expected,
+            "{behind} ns behind"
+        );
+    }
 }
 
 /// If fewer tasks wait than there are CPUs, each may get a CPU at once; in a crowd only the first
