@@ -677,9 +677,11 @@ const SHARES: &str = r#"#include <scx/common.bpf.h>
     static struct equipoise_map map;
     void group(u32 index, u32 parent, u32 cpu_weight)
     {
+        u32 weight = weight_of_cgroup(cpu_weight);
+
         *(struct equipoise_map **)&cgroups = &map;
-        shares[index] = (struct share){ .parent = parent, .level = shares[parent].level + 1,
-                                        .weight = weight_of_cgroup(cpu_weight) };
+        shares[index] = (struct share){ .parent = parent, .level = shares[parent].level + 1, .weight = weight,
+                                        .given = weight };
     }
     void weigh(u32 index, u32 cpu_weight)
     {
@@ -687,6 +689,13 @@ const SHARES: &str = r#"#include <scx/common.bpf.h>
         struct cgroup cgroup = { .storage = { &of } };
 
         set_share_weight(&cgroup, cpu_weight);
+    }
+    void set_idle_group(u32 index, u32 idle)
+    {
+        struct share_of_cgroup of = { .index = index, .own = true };
+        struct cgroup cgroup = { .storage = { &of } };
+
+        set_share_idle(&cgroup, idle);
     }
     void add(u32 index, s64 weight) { add_runnable(index, weight); }
     s64 runnable(u32 index) { return shares[index].runnable; }
@@ -726,9 +735,12 @@ impl Shares {
     }
 
     fn weigh(&self, group: usize, cpu_weight: u32) {
-        let weigh: Symbol<unsafe extern "C" fn(u32, u32)> =
-            unsafe { self.0.get(b"weigh") }.unwrap();
-        unsafe { weigh(group as u32, cpu_weight) };
+        self.set(b"weigh", group, cpu_weight);
+    }
+
+    fn set(&self, what: &[u8], group: usize, value: u32) {
+        let set: Symbol<unsafe extern "C" fn(u32, u32)> = unsafe { self.0.get(what) }.unwrap();
+        unsafe { set(group as u32, value) };
     }
 }
 
@@ -793,6 +805,19 @@ fn shares_are_those_of_the_tree() {
             prop_assert!((shared - expected).abs() < 0.02 * expected + 0.1, "{} of {}", shared, expected);
         }
     });
+}
+
+/// A group with cpu.idle has the weight of a SCHED_IDLE task, 3, and its own one again afterwards.
+#[test]
+fn an_idle_group_weighs_little_while_it_is_idle() {
+    let shares = Shares::new(&[0, 0, 1, 1, 0, 0, 0, 0], &[100; GROUPS]);
+    for group in [2, 3] {
+        shares.add(group, 1024);
+    }
+    for (idle, others_and_it) in [(1, 1024 + 3), (0, 2048), (1, 1024 + 3)] {
+        shares.set(b"set_idle_group", 2, idle);
+        assert_eq!(shares.of(b"runnable", 1), others_and_it);
+    }
 }
 
 /// CPUs that add and remove tasks at the same time leave no remainder at any level.

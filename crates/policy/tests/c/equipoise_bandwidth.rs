@@ -154,6 +154,20 @@ fn overdrawn_quota_is_paid_back() {
     });
 }
 
+/// A group that has overdrawn by far more than ten seconds' quota is throttled for ten seconds: after 30 s
+/// sched_ext would end the scheduler.
+#[test]
+fn a_debt_is_forgiven_after_ten_seconds() {
+    let limit = Limit::new();
+    limit.begin(1_000_000, 1_000, 0, 0);
+    limit.spend(257_000 * US);
+    let runs_again = (1..300u64).find(|second| {
+        limit.refill(second * 1_000_000 * US);
+        !limit.says("out")
+    });
+    assert_eq!(runs_again, Some(11));
+}
+
 /// One spender finds that no time is left; for the others that was already so.
 #[test]
 fn it_runs_out_once() {
