@@ -231,6 +231,28 @@ fn a_quota_is_kept() {
     }
 }
 
+/// When a group has used up its quota, its threads that wait for a CPU do not run, nor those that wake up: in
+/// each period the group uses at most a tick more than its quota.
+#[test]
+fn a_quota_stops_all_threads() {
+    let naps = r#""limited": { "instance": 3, "taskgroup": "/limited", "loop": -1, "run": 300, "sleep": 2000 }"#;
+    for threads in [&*loops("limited", "/limited", 20), naps] {
+        let json = format!(
+            r#"{{ "global": {{ "duration": 3 }},
+                "taskgroups": {{ "/limited": {{ "cpu.max": "10000 100000" }} }}, "tasks": {{ {threads} }} }}"#
+        );
+        let workload = workload::parse("groups", "groups.json", &json, None).unwrap();
+        for period in 10..25 {
+            let window = period * 100 * MS..(period + 1) * 100 * MS;
+            let time =
+                equipoise_cpu_time(&machine(2), &*workload, 1, 1_000_000 * MS, window).unwrap();
+            let used = time.iter().filter(|(task, _)| task.starts_with("limited"));
+            let used: u64 = used.map(|(_, ns)| ns).sum();
+            assert!(used <= 14 * MS, "{used} ns in period {period}: {threads}");
+        }
+    }
+}
+
 /// Threads that sleep between short runs are limited to their group's quota just as loops are.
 #[test]
 fn a_quota_holds_for_sleepers() {
