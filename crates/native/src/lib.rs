@@ -200,17 +200,17 @@ pub fn shared_object(
         (&first, Cache::compile),
         (&clang, Cache::compile),
     ];
-    let mut refusals = Vec::new();
+    let mut refusal = String::new();
     for (compiler, of) in attempts {
         match with(compiler, of) {
             Ok(object) => return Ok(object),
             // A source that makes one pass reach a limit would do so in each.
             Err(message) if limits::reached(&message).is_some() => return Err(message),
-            Err(message) => refusals.push(message),
+            Err(message) if compiler == first => refusal = message,
+            Err(_) => {}
         }
     }
-    // That of the first compiler.
-    Err(refusals.swap_remove(2))
+    Err(refusal)
 }
 
 #[cfg(test)]

@@ -243,6 +243,12 @@ fn the_compiler_reads_headers_and_nothing_else() {
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
+/// Makes `file` a program of the shell.
+fn write_program(file: &Path, does: &str) {
+    fs::write(file, format!("#!/bin/sh\n{does}\n")).unwrap();
+    fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
 /// Landlock lets a process change the modes of files that it may not read.
 #[test]
 fn the_compiler_changes_no_modes() {
@@ -255,14 +261,12 @@ fn the_compiler_changes_no_modes() {
     fs::create_dir(folder.path().join("bin")).unwrap();
     fs::write(&source, fifo("fifo", "GPL", "")).unwrap();
     fs::write(&victim, "").unwrap();
+    fs::set_permissions(&victim, fs::Permissions::from_mode(0o644)).unwrap();
     let tries = format!(
-        "#!/bin/sh\nchmod 4777 {} && echo done\necho tried >&2\nexit 1\n",
+        "chmod 4777 {} && echo done\necho tried >&2\nexit 1",
         victim.display()
     );
-    fs::write(&compiler, tries).unwrap();
-    for (file, mode) in [(&compiler, 0o755), (&victim, 0o644)] {
-        fs::set_permissions(file, fs::Permissions::from_mode(mode)).unwrap();
-    }
+    write_program(&compiler, &tries);
     let args = ["compare", "--machine", "tc2-smp", "--runs", "1"];
     let output = command(&args)
         .args(["--workload", "busy:duration=10ms", "--scheduler"])
@@ -287,11 +291,7 @@ fn a_compiler_that_reaches_a_limit_is_the_last_one() {
     let path = std::env::var_os("PATH").unwrap();
     let real = std::env::split_paths(&path).map(|folder| folder.join("cc"));
     let real = real.into_iter().find(|path| path.is_file()).unwrap();
-    let program = |name: &str, does: &str| {
-        let file = programs.join(name);
-        fs::write(&file, format!("#!/bin/sh\n{does}\n")).unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
-    };
+    let program = |name: &str, does: &str| write_program(&programs.join(name), does);
     program("clang", &format!("exec {} \"$@\"", real.display()));
     let run = || {
         let folders = std::iter::once(programs.clone()).chain(std::env::split_paths(&path));

@@ -224,10 +224,11 @@ const CPUS: &str = r#"
         state[i].inv_weight = (1ULL << 32) / state[i].weight;
     }
     void slept_with(u32 i, s64 lag) { state[i].lag = lag; }
+    void own_clock(u32 cpu, s64 ahead) { cpu_states[cpu].clock = CLOCK + ahead; }
     void pin(u32 i, u32 cpu, s64 clock)
     {
         task[i].nr_cpus_allowed = 1;
-        cpu_states[cpu].clock = CLOCK + clock;
+        own_clock(cpu, clock);
     }
     void forbid(u32 cpu) { allowed.bits[0] &= ~(1ULL << cpu); }
     /* Task 4 may use the other CPUs only. */
@@ -236,7 +237,6 @@ const CPUS: &str = r#"
         forbid(cpu);
         task[4].nr_cpus_allowed = 3;
     }
-    void own_clock(u32 cpu, s64 ahead) { cpu_states[cpu].clock = CLOCK + ahead; }
     void ran(u32 cpu, u64 ns) { cpu_states[cpu].charged_at = kernel.now - ns; }
     /* @cpu stopped for task 4 @ago. */
     void stopped(u32 cpu, u64 ago)
@@ -683,20 +683,15 @@ const SHARES: &str = r#"#include <scx/common.bpf.h>
         shares[index] = (struct share){ .parent = parent, .level = shares[parent].level + 1, .weight = weight,
                                         .given = weight };
     }
-    void weigh(u32 index, u32 cpu_weight)
+    static struct share_of_cgroup of = { .own = true };
+    static struct cgroup cgroup = { .storage = { &of } };
+    static struct cgroup *cgroup_of(u32 index)
     {
-        struct share_of_cgroup of = { .index = index, .own = true };
-        struct cgroup cgroup = { .storage = { &of } };
-
-        set_share_weight(&cgroup, cpu_weight);
+        of.index = index;
+        return &cgroup;
     }
-    void set_idle_group(u32 index, u32 idle)
-    {
-        struct share_of_cgroup of = { .index = index, .own = true };
-        struct cgroup cgroup = { .storage = { &of } };
-
-        set_share_idle(&cgroup, idle);
-    }
+    void weigh(u32 index, u32 cpu_weight) { set_share_weight(cgroup_of(index), cpu_weight); }
+    void set_idle_group(u32 index, u32 idle) { set_share_idle(cgroup_of(index), idle); }
     void add(u32 index, s64 weight) { add_runnable(index, weight); }
     s64 runnable(u32 index) { return shares[index].runnable; }
     s64 counted(u32 index) { return shares[index].counted; }

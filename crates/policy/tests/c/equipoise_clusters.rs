@@ -24,14 +24,12 @@ const CLUSTERS: &str = r#"
         kernel.now = 50 * NSEC_PER_SEC;
         allowed.bits[0] = of_first.bits[0] = 15;
         nr_clusters = 2;
-        unlike = capacity0 != capacity1;
-        for (u32 i = 0; i < 2; i++)
-            clusters[i] = (struct cluster){ .clock = CLOCK, .cpus = 3, .nr_cpus = 2, .capacity = capacity[i],
-                .first_cpu = 2 * i, .cpu = { 2 * i, 2 * i + 1 }, .order = { capacity[!i] > capacity[i] ? !i : i, capacity[!i] > capacity[i] ? i : !i } };
         for (u32 i = 0; i < 2; i++) {
+            clusters[i] = (struct cluster){ .clock = CLOCK, .cpus = 3, .nr_cpus = 2, .full_capacity = capacity[i],
+                .limit = SCHED_POWER_SCALE, .first_cpu = 2 * i, .cpu = { 2 * i, 2 * i + 1 } };
             cpu_levels[2 * i].thread_speed = threads ? 1024 * 5 / 8 : 1024;
-            rank_cluster(i, 1024);
         }
+        rank_clusters();
         for (u32 i = 0; i < 5; i++) {
             begin_task(&task[i], i + 1, &allowed);
             state[i] = (struct task_state){ .weight = 1024, .inv_weight = 1 << 22 };

@@ -1,11 +1,11 @@
 //! Control groups: the ops of a scheduler for them, and how `equipoise` keeps their `cpu.weight`, `cpu.idle` and `cpu.max`.
 
 use crate::support::*;
-use machine::Machine;
 use policy::Policy;
 use simulator::Config;
 use std::collections::HashMap;
-use workload::{Bandwidth, ControlGroup, Op, Start, Workload};
+use std::ops::Range;
+use workload::{Bandwidth, ControlGroup, Op, Start};
 
 /// Notes every op that is called for control groups.
 const GROUPS: &str = r#"
@@ -136,24 +136,24 @@ fn a_scheduler_is_told_of_groups_and_of_the_tasks_in_them() {
 /// The share of a CPU that the tasks of each name get under `equipoise` after the first second.
 /// `json` is an rt-app file without its braces; its threads are NAME-NUMBER.
 fn shares(cpus: usize, seconds: u64, json: &str) -> HashMap<String, f64> {
-    let json = format!(
-        "{{ \"global\": {{ \"duration\": {} }}, {json} }}",
-        seconds + 1
-    );
-    let workload = workload::parse("groups", "groups.json", &json, None).unwrap();
-    let got = run_equipoise(&machine(cpus), &*workload);
-    let mut shares = HashMap::new();
-    for (task, ns) in got {
-        let name = task.split('-').next().unwrap().to_owned();
-        *shares.entry(name).or_insert(0.0) += ns as f64 / (seconds * 1000 * MS) as f64;
-    }
-    shares
+    let time = cpu_time(cpus, seconds + 1, json, 1000 * MS..u64::MAX);
+    let share = |ns| ns as f64 / (seconds * 1000 * MS) as f64;
+    time.into_iter()
+        .map(|(name, ns)| (name, share(ns)))
+        .collect()
 }
 
-/// CPU time after the first second, ns, by task.
-fn run_equipoise(machine: &Machine, workload: &dyn Workload) -> HashMap<String, u64> {
-    equipoise_cpu_time(machine, workload, 1, 1_000_000 * MS, 1000 * MS..u64::MAX)
-        .unwrap_or_else(|error| panic!("{error}"))
+/// The CPU time, ns, that the tasks of each name get in the `window` of a run of so many seconds.
+fn cpu_time(cpus: usize, seconds: u64, json: &str, window: Range<u64>) -> HashMap<String, u64> {
+    let json = format!("{{ \"global\": {{ \"duration\": {seconds} }}, {json} }}");
+    let workload = workload::parse("groups", "groups.json", &json, None).unwrap();
+    let got = equipoise_cpu_time(&machine(cpus), &*workload, 1, 1_000_000 * MS, window).unwrap();
+    let mut time = HashMap::new();
+    for (task, ns) in got {
+        let name = task.split('-').next().unwrap().to_owned();
+        *time.entry(name).or_insert(0) += ns;
+    }
+    time
 }
 
 /// Each group gets its share within 5 %.
@@ -238,16 +238,11 @@ fn a_quota_stops_all_threads() {
     let naps = r#""limited": { "instance": 3, "taskgroup": "/limited", "loop": -1, "run": 300, "sleep": 2000 }"#;
     for threads in [&*loops("limited", "/limited", 20), naps] {
         let json = format!(
-            r#"{{ "global": {{ "duration": 3 }},
-                "taskgroups": {{ "/limited": {{ "cpu.max": "10000 100000" }} }}, "tasks": {{ {threads} }} }}"#
+            r#""taskgroups": {{ "/limited": {{ "cpu.max": "10000 100000" }} }}, "tasks": {{ {threads} }}"#
         );
-        let workload = workload::parse("groups", "groups.json", &json, None).unwrap();
         for period in 10..25 {
             let window = period * 100 * MS..(period + 1) * 100 * MS;
-            let time =
-                equipoise_cpu_time(&machine(2), &*workload, 1, 1_000_000 * MS, window).unwrap();
-            let used = time.iter().filter(|(task, _)| task.starts_with("limited"));
-            let used: u64 = used.map(|(_, ns)| ns).sum();
+            let used = cpu_time(2, 3, &json, window)["limited"];
             assert!(used <= 14 * MS, "{used} ns in period {period}: {threads}");
         }
     }
