@@ -269,7 +269,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	if (wakes)
 		place_waking(p, cpu, false);
 	else
-		place_running(p, cpu);
+		place_stopped(p, cpu);
 	if (is_pinned(p)) {
 		if (clear_idle(cpu)) {
 			place_on_idle(p, cpu);

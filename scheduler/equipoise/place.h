@@ -302,30 +302,35 @@ static __always_inline void place_waking(struct task_struct *p, u32 cpu, bool cr
 	p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, behind, ahead);
 }
 
-/*
- * @p, which runs on @cpu or has just stopped, continues or waits again. It is ahead by at most one
- * slice, or by what it received in another cluster. A crowd of tasks from a CPU where each got
- * little is not owed all of that: a kernel thread of the new CPU would wait until all of them had
- * caught up (ksoftirqd waited 32 s, until the watchdog fired).
- */
+/* @p runs on @cpu. What it is owed is bounded at each charge; its lead only when it stops (place_stopped()). */
 static __always_inline void place_running(struct task_struct *p, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
-	struct cluster *c = cluster_at(this->cluster);
-	u64 clock = clock_of(p, this, c), ahead = MOST_BEHIND, turn;
-	s64 lag = clock - p->scx.dsq_vtime;
+	u64 clock = clock_of(p, this, cluster_at(this->cluster));
+
+	p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, MOST_BEHIND, UNBOUNDED);
+}
+
+/*
+ * @p has stopped on @cpu and waits again, so the clock is where it started, or later. It is ahead by at most one
+ * slice, or by what it received in another cluster. A crowd of tasks from a CPU where each got little is not owed
+ * all of that: a kernel thread of the new CPU would wait until all of them had caught up (ksoftirqd waited 32 s,
+ * until the watchdog fired).
+ */
+static __always_inline void place_stopped(struct task_struct *p, u32 cpu)
+{
+	struct cpu_state *this = cpu_at(cpu);
+	u64 clock = clock_of(p, this, cluster_at(this->cluster)), ahead = MOST_BEHIND, turn;
 	const struct task_state *t;
 
-	if (-lag > (s64)MOST_BEHIND) {
+	if ((s64)(p->scx.dsq_vtime - clock) > (s64)MOST_BEHIND) {
 		t = task_of(p);
 		turn = t ? turn_of(t) : 0;
 		if (turn > ahead)
 			ahead = turn;
 		ahead = bound_ahead(ahead, this->cluster, cpu);
-		p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, UNBOUNDED, ahead);
-	} else if (lag > (s64)MOST_BEHIND) {
-		p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, MOST_BEHIND, UNBOUNDED);
 	}
+	p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, MOST_BEHIND, ahead);
 }
 
 /*

@@ -292,7 +292,7 @@ const CPUS: &str = r#"
     bool in_crowd(u32 cpu) { return is_in_crowd(&task[4], &task[0], cpu); }
     bool in_crowd_of_stranger(u32 cpu) { return is_in_crowd(&task[4], &task[1], cpu); }
     s64 ahead_on_idle(u32 cpu) { place_on_idle(&task[4], cpu); return task[4].scx.dsq_vtime - CLOCK; }
-    s64 ahead_after_running(u32 cpu) { place_running(&task[4], cpu); return task[4].scx.dsq_vtime - CLOCK; }
+    s64 ahead_after_stopping(u32 cpu) { place_stopped(&task[4], cpu); return task[4].scx.dsq_vtime - CLOCK; }
     s64 lag_kept(void) { return lag_to_keep(&task[4], &state[4], CLOCK); }
     s64 runs_into(u32 cpu, s64 ahead)
     {
@@ -575,10 +575,10 @@ fn a_task_on_an_idle_cpu_is_owed_no_sleep() {
     }
 }
 
-/// A running task is at most four times the unfairness ahead or behind, or a slice ahead; and less,
+/// A task that stops is at most four times the unfairness ahead or behind, or a slice ahead; and less,
 /// the more tasks wait.
 #[test]
-fn a_running_task_is_placed_within_bounds() {
+fn a_stopped_task_is_placed_within_bounds() {
     for (nice, ahead, waiting, expected) in [
         (0, 15 * MS, 0, 15 * MS),
         (0, 90 * MS, 0, 20 * MS),
@@ -591,7 +591,7 @@ fn a_running_task_is_placed_within_bounds() {
         cpus.set(4, nice, NORMAL, ahead);
         cpus.wait_in(-1, waiting, 0);
         assert_eq!(
-            cpus.ahead("ahead_after_running", 0),
+            cpus.ahead("ahead_after_stopping", 0),
             expected,
             "{ahead}, {waiting}"
         );
@@ -600,7 +600,7 @@ fn a_running_task_is_placed_within_bounds() {
     // half a second.
     let cpus = Cpus::new();
     cpus.set(4, 19, NORMAL, 5_000 * MS);
-    let ahead = cpus.ahead("ahead_after_running", 0);
+    let ahead = cpus.ahead("ahead_after_stopping", 0);
     assert!((977 * MS..979 * MS).contains(&ahead), "{ahead}");
 }
 
@@ -621,7 +621,7 @@ fn a_pinned_task_goes_by_its_cpus_clock() {
     let cpus = Cpus::new();
     cpus.set(4, 0, NORMAL, 0);
     cpus.pin(4, 2, -900 * MS);
-    assert_eq!(cpus.ahead("ahead_after_running", 2), -880 * MS);
+    assert_eq!(cpus.ahead("ahead_after_stopping", 2), -880 * MS);
     cpus.set(4, 0, NORMAL, 0);
     assert_eq!(cpus.ahead("ahead_after_waking", 2), -900 * MS);
 }

@@ -1,6 +1,7 @@
 //! Control groups: the ops of a scheduler for them, and how `equipoise` keeps their `cpu.weight`, `cpu.idle` and `cpu.max`.
 
 use crate::support::*;
+use machine::Machine;
 use policy::Policy;
 use simulator::Config;
 use std::collections::HashMap;
@@ -136,7 +137,12 @@ fn a_scheduler_is_told_of_groups_and_of_the_tasks_in_them() {
 /// The share of a CPU that the tasks of each name get under `equipoise` after the first second.
 /// `json` is an rt-app file without its braces; its threads are NAME-NUMBER.
 fn shares(cpus: usize, seconds: u64, json: &str) -> HashMap<String, f64> {
-    let time = cpu_time(cpus, seconds + 1, json, 1000 * MS..u64::MAX);
+    shares_on(&machine(cpus), seconds, json)
+}
+
+/// The same on `machine`.
+fn shares_on(machine: &Machine, seconds: u64, json: &str) -> HashMap<String, f64> {
+    let time = cpu_time_on(machine, seconds + 1, json, 1000 * MS..u64::MAX);
     let share = |ns| ns as f64 / (seconds * 1000 * MS) as f64;
     time.into_iter()
         .map(|(name, ns)| (name, share(ns)))
@@ -145,9 +151,14 @@ fn shares(cpus: usize, seconds: u64, json: &str) -> HashMap<String, f64> {
 
 /// The CPU time, ns, that the tasks of each name get in the `window` of a run of so many seconds.
 fn cpu_time(cpus: usize, seconds: u64, json: &str, window: Range<u64>) -> HashMap<String, u64> {
+    cpu_time_on(&machine(cpus), seconds, json, window)
+}
+
+/// The same on `machine`.
+fn cpu_time_on(machine: &Machine, seconds: u64, json: &str, window: Range<u64>) -> HashMap<String, u64> {
     let json = format!("{{ \"global\": {{ \"duration\": {seconds} }}, {json} }}");
     let workload = workload::parse("groups", "groups.json", &json, None).unwrap();
-    let got = equipoise_cpu_time(&machine(cpus), &*workload, 1, 1_000_000 * MS, window).unwrap();
+    let got = equipoise_cpu_time(machine, &*workload, 1, 1_000_000 * MS, window).unwrap();
     let mut time = HashMap::new();
     for (task, ns) in got {
         let name = task.split('-').next().unwrap().to_owned();
@@ -200,6 +211,30 @@ fn groups_get_their_shares_of_a_tree() {
                 ("b", 36.0 * part),
             ],
         );
+    }
+}
+
+/// A task with little weight is charged for a turn more than it may otherwise be ahead, and yet for all of it, at any
+/// tick and if switches take time.
+#[test]
+fn the_charge_for_a_turn_is_kept() {
+    let tasks = [
+        loops("light", "/light", 2),
+        loops("lighter", "/lighter", 1),
+        loops("others", "/others", 3),
+    ]
+    .join(", ");
+    let groups = r#""/light": { "cpu.weight": 38 }, "/lighter": { "cpu.weight": 12 }, "/others": { "cpu.weight": 350 }"#;
+    let json = format!(r#""taskgroups": {{ {groups} }}, "tasks": {{ {tasks} }}"#);
+    for hz in [100, 250, 1000] {
+        let mut machine = Machine { hz, ..machine(1) };
+        machine.core_types[0].costs.context_switch_ns = 40_000;
+        machine.core_types[0].costs.tick_ns = 40_000;
+        let got = shares_on(&machine, 30, &json);
+        for (group, share) in [("light", 0.095), ("lighter", 0.03), ("others", 0.875)] {
+            let error = got[group] / share - 1.0;
+            assert!(error.abs() < 0.01, "{group} at {hz} Hz: {got:?}");
+        }
     }
 }
 
