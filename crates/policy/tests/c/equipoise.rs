@@ -292,6 +292,7 @@ const CPUS: &str = r#"
     bool in_crowd(u32 cpu) { return is_in_crowd(&task[4], &task[0], cpu); }
     bool in_crowd_of_stranger(u32 cpu) { return is_in_crowd(&task[4], &task[1], cpu); }
     s64 ahead_on_idle(u32 cpu) { place_on_idle(&task[4], cpu); return task[4].scx.dsq_vtime - CLOCK; }
+    s64 ahead_while_running(u32 cpu) { place_running(&task[4], cpu); return task[4].scx.dsq_vtime - CLOCK; }
     s64 ahead_after_stopping(u32 cpu) { place_stopped(&task[4], cpu); return task[4].scx.dsq_vtime - CLOCK; }
     s64 lag_kept(void) { return lag_to_keep(&task[4], &state[4], CLOCK); }
     s64 runs_into(u32 cpu, s64 ahead)
@@ -604,6 +605,16 @@ fn a_stopped_task_is_placed_within_bounds() {
     assert!((977 * MS..979 * MS).contains(&ahead), "{ahead}");
 }
 
+/// What a running task is owed is bounded, and not its lead: the clock follows only when it stops.
+#[test]
+fn a_running_task_is_owed_up_to_a_bound() {
+    for (ahead, expected) in [(-90 * MS, -20 * MS), (90 * MS, 90 * MS)] {
+        let cpus = Cpus::new();
+        cpus.set(4, 0, NORMAL, ahead);
+        assert_eq!(cpus.ahead("ahead_while_running", 0), expected);
+    }
+}
+
 /// A task goes to sleep at most a slice and a tick ahead, or with all of its lag if it is behind.
 #[test]
 fn lag_is_kept_up_to_a_turn_ahead() {
@@ -627,22 +638,23 @@ fn a_pinned_task_goes_by_its_cpus_clock() {
 }
 
 /// A task that is not behind waits for the CPU whose caches have its data. This holds for a task
-/// that stops while the waiting tasks are not behind either, and for one that wakes up while no
-/// task waits.
+/// that stops while at most one other waits, which is not behind either, and for one that wakes up
+/// while no task waits.
 #[test]
 fn a_task_waits_near_its_cpu_unless_it_is_behind() {
     for (ahead, waiting, wakes, expected) in [
         (0, None, true, true),
         (-3 * MS + 1, None, true, true),
         (-3 * MS, None, true, false),
-        (0, Some(0), true, false),
-        (0, Some(0), false, true),
-        (0, Some(-3 * MS), false, false),
+        (0, Some((1, 0)), true, false),
+        (0, Some((1, 0)), false, true),
+        (0, Some((2, 0)), false, false),
+        (0, Some((1, -3 * MS)), false, false),
     ] {
         let cpus = Cpus::new();
         cpus.set(4, 0, NORMAL, ahead);
-        if let Some(first) = waiting {
-            cpus.wait_in(1, 1, first);
+        if let Some((count, first)) = waiting {
+            cpus.wait_in(1, count, first);
         }
         assert_eq!(
             cpus.stays_near(1, wakes),

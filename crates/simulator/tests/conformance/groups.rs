@@ -155,7 +155,12 @@ fn cpu_time(cpus: usize, seconds: u64, json: &str, window: Range<u64>) -> HashMa
 }
 
 /// The same on `machine`.
-fn cpu_time_on(machine: &Machine, seconds: u64, json: &str, window: Range<u64>) -> HashMap<String, u64> {
+fn cpu_time_on(
+    machine: &Machine,
+    seconds: u64,
+    json: &str,
+    window: Range<u64>,
+) -> HashMap<String, u64> {
     let json = format!("{{ \"global\": {{ \"duration\": {seconds} }}, {json} }}");
     let workload = workload::parse("groups", "groups.json", &json, None).unwrap();
     let got = equipoise_cpu_time(machine, &*workload, 1, 1_000_000 * MS, window).unwrap();
