@@ -187,8 +187,8 @@ static __always_inline u64 crowd(const struct cluster *c, u32 cluster, u32 more)
 }
 
 /*
- * The CPU to wait for when none is idle and some are faster than others: @prev_cpu, or a CPU of a
- * cluster with clearly less load relative to its capacity (hperf's rule).
+ * The CPU to wait for when none is idle, for a new task or where some CPUs are faster than others: @prev_cpu, or a
+ * CPU of a cluster with clearly less load relative to its capacity (hperf's rule).
  */
 __noinline s32 least_crowded(struct task_struct *p __arg_trusted, u32 prev_cpu)
 {

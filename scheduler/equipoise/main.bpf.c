@@ -188,10 +188,9 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, 0);
 		return cpu;
 	}
-	if (wake_flags & SCX_WAKE_FORK) {
-		explain(none_idle, p->pid, prev_cpu);
-		return unlike ? least_crowded(p, prev_cpu) : prev_cpu;
-	}
+	/* It has no data in any cache, so it waits where its turn comes soonest. */
+	if (wake_flags & SCX_WAKE_FORK)
+		return least_crowded(p, prev_cpu);
 	crowd = wake_flags & SCX_WAKE_SYNC && is_in_crowd(p, bpf_get_current_task_btf(), prev_cpu);
 	place_waking(p, prev_cpu, crowd);
 	/*

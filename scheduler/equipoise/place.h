@@ -302,7 +302,10 @@ static __always_inline void place_waking(struct task_struct *p, u32 cpu, bool cr
 	p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, behind, ahead);
 }
 
-/* @p runs on @cpu. What it is owed is bounded at each charge; its lead only when it stops (place_stopped()). */
+/*
+ * @p runs on @cpu. The time that it is owed is bounded at each charge; its lead only when it stops
+ * (place_stopped()).
+ */
 static __always_inline void place_running(struct task_struct *p, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);

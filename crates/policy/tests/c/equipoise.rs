@@ -605,7 +605,7 @@ fn a_stopped_task_is_placed_within_bounds() {
     assert!((977 * MS..979 * MS).contains(&ahead), "{ahead}");
 }
 
-/// What a running task is owed is bounded, and not its lead: the clock follows only when it stops.
+/// The time that a running task is owed is bounded, but not its lead: the clock follows only when it stops.
 #[test]
 fn a_running_task_is_owed_up_to_a_bound() {
     for (ahead, expected) in [(-90 * MS, -20 * MS), (90 * MS, 90 * MS)] {

@@ -996,3 +996,19 @@ fn light_tasks_share_by_weight_although_short_tasks_stop_loops() {
     let machine = equal_cpus(3, 1, 100);
     assert_eq!(starved(&machine, &bound, 5189022825195652517), Ok(()));
 }
+
+/// New tasks that find no idle CPU spread over the caches, so that each of six loops per CPU has had its share, within a
+/// turn, after 60 ms.
+#[test]
+fn new_loops_spread_over_caches() {
+    let machine = equal_cpus(2, 8, 250);
+    let workload = Script(|| Start {
+        tasks: (0..6 * 16).map(|i| spin(0).spec(i, 1000 * MS)).collect(),
+        ..Start::default()
+    });
+    let got = equipoise_cpu_time(&machine, &workload, 1, 60_000 * MS, 0..60 * MS).unwrap();
+    for i in 0..6 * 16 {
+        let ns = got[&i.to_string()];
+        assert!((6 * MS..=14 * MS).contains(&ns), "loop {i} got {ns} ns");
+    }
+}
