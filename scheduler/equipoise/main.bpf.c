@@ -46,10 +46,10 @@
  * 4. Waiting (wait.h, queue.h)
  * ----------------------------
  *
- * A task that finds no idle CPU waits in its cluster's queue; the first CPU that becomes free takes the task that
- * is most behind. Where all CPUs are alike and busy, a task that is not behind waits in its last CPU's own queue,
- * unless the first task there is already a slice behind the clock. Any CPU of the cluster without work takes it
- * from there.
+ * A task that finds no idle CPU waits in its cluster's queue, a new one in that of the cluster with the least load;
+ * the first CPU that becomes free takes the task that is most behind. Where all CPUs are alike and busy, a task
+ * that is not behind waits in its last CPU's own queue, unless two tasks wait there or the first one is already a
+ * slice behind the clock. Any CPU of the cluster without work takes it from there.
  *
  * 5. Preemption (preempt.h, crowd.h)
  * ----------------------------------
