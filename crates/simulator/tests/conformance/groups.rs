@@ -142,7 +142,7 @@ fn shares(cpus: usize, seconds: u64, json: &str) -> HashMap<String, f64> {
 
 /// The same on `machine`.
 fn shares_on(machine: &Machine, seconds: u64, json: &str) -> HashMap<String, f64> {
-    let time = cpu_time_on(machine, seconds + 1, json, 1000 * MS..u64::MAX);
+    let time = cpu_time(machine, seconds + 1, json, 1000 * MS..u64::MAX);
     let share = |ns| ns as f64 / (seconds * 1000 * MS) as f64;
     time.into_iter()
         .map(|(name, ns)| (name, share(ns)))
@@ -150,12 +150,7 @@ fn shares_on(machine: &Machine, seconds: u64, json: &str) -> HashMap<String, f64
 }
 
 /// The CPU time, ns, that the tasks of each name get in the `window` of a run of so many seconds.
-fn cpu_time(cpus: usize, seconds: u64, json: &str, window: Range<u64>) -> HashMap<String, u64> {
-    cpu_time_on(&machine(cpus), seconds, json, window)
-}
-
-/// The same on `machine`.
-fn cpu_time_on(
+fn cpu_time(
     machine: &Machine,
     seconds: u64,
     json: &str,
@@ -282,7 +277,7 @@ fn a_quota_stops_all_threads() {
         );
         for period in 10..25 {
             let window = period * 100 * MS..(period + 1) * 100 * MS;
-            let used = cpu_time(2, 3, &json, window)["limited"];
+            let used = cpu_time(&machine(2), 3, &json, window)["limited"];
             assert!(used <= 14 * MS, "{used} ns in period {period}: {threads}");
         }
     }
