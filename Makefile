@@ -16,7 +16,7 @@ VM_TESTS := capacity starvation hotplug mixed-load cgroups affinity fairness cli
 KERNELS := 6.16.12 6.17.13 6.18.15 6.19.14 7.0.13 7.2.13 7.3.4
 NEWEST := $(lastword $(KERNELS))
 
-.PHONY: run check test test-python test-package pristine fuzz misbehave soak soak-vm record-decisions matrix field mutants sensitivity bench bench-import vm-kernel test-vm test-kernels bench-vm predict format check-format check-prose check-licenses lint tools
+.PHONY: run check test test-python test-package pristine fuzz misbehave soak soak-vm objects record-decisions matrix field mutants sensitivity bench bench-import vm-kernel test-vm test-kernels bench-vm predict format check-format check-prose check-licenses lint tools
 
 run:
 	cargo run --locked --release -- reproduce mixed-capacity
@@ -35,6 +35,12 @@ test: check
 	$(SKIPPABLE) "the tests in virtual machines" --if 'vm/install-tools qemu-system-x86' vm/test --quick $(VM_TESTS)
 	$(SKIPPABLE) "the newest kernel's verifier" --if 'vm/install-tools qemu-system-x86' vm/test --quick --kernel $(NEWEST) verifier
 	@tests/skippable --end
+
+# Compiles the schedulers into a folder, which `EQUIPOISE_OBJECTS=DIR` makes any program use in place of its own:
+# `make objects OBJECTS=DIR`.
+OBJECTS := target/objects
+objects:
+	cargo run $(CARGO_FLAGS) --quiet --example objects -- $(OBJECTS)
 
 # The Python package: its wheel in an empty virtual environment.
 test-python:

@@ -97,7 +97,7 @@ fn schedulers(args: &Compare) -> Result<Vec<Scheduler>, Error> {
         false if is_usual(args) => Policy::usual().collect(),
         false => args.policies.iter().map(String::as_str).collect(),
     };
-    let found = |name: &str| Ok(Scheduler::policy(name)?.in_kernel(args.kernel));
+    let found = |name: &str| Ok(Scheduler::policy_in(name, args.kernel)?);
     let schedulers = names.into_iter().map(found);
     let mut schedulers: Vec<Scheduler> = schedulers.collect::<Result<_, Error>>()?;
     if !args.schedulers.is_empty() {

@@ -47,7 +47,7 @@ pub fn check_cage(uncaged: bool) -> Result<(), Error> {
 /// The scheduler in C, else the policy.
 pub fn or_policy(files: Option<&Files>, policy: &str, build: &Build) -> Result<Scheduler, Error> {
     let Some(files) = files else {
-        return Ok(Scheduler::policy(policy)?.in_kernel(build.kernel));
+        return Ok(Scheduler::policy_in(policy, build.kernel)?);
     };
     check_cage(build.uncaged)?;
     let files = slice::from_ref(files);

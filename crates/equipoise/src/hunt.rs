@@ -213,7 +213,7 @@ fn against(args: &Hunt) -> Result<Against, Error> {
             "expected --by time, or the name of a policy",
         )),
         (policy, _) => {
-            let policy = Scheduler::policy(policy)?.in_kernel(args.build.kernel);
+            let policy = Scheduler::policy_in(policy, args.build.kernel)?;
             Ok(Against::Scheduler(Box::new(policy)))
         }
     }

@@ -78,7 +78,7 @@ fn is_foreign(name_or_file: &str) -> bool {
 fn scheduler(name_or_file: &str, kernel: Kernel) -> Result<Scheduler, Error> {
     match is_foreign(name_or_file) {
         true => foreign::one(&[Path::new(name_or_file)], &[], kernel),
-        false => Ok(Scheduler::policy(name_or_file)?.in_kernel(kernel)),
+        false => Ok(Scheduler::policy_in(name_or_file, kernel)?),
     }
 }
 

@@ -281,7 +281,10 @@ pub fn explain_until(
     trace: &mut dyn Trace,
     stop: &AtomicBool,
 ) -> Result<(), Box<Failure>> {
-    let object = case.scheduler.explaining_object();
+    let object = case.scheduler.explaining_object().map_err(|error| {
+        let seed = runs.request(0, true).seed;
+        failure(case, 0, seed, simulator::Error::Fault(error.to_string()))
+    })?;
     trace_object(case, object, runs, 0, trace, stop)
 }
 

@@ -18,7 +18,7 @@ pub struct Scheduler {
 
 #[derive(Clone)]
 enum Code {
-    Policy(Policy),
+    Policy(Policy, &'static Object),
     Foreign {
         object: Arc<Object>,
         globals: Vec<Global>,
@@ -30,7 +30,26 @@ enum Code {
 impl Scheduler {
     /// Equipoise's scheduler under a built-in policy, or one in a file.
     pub fn policy(name_or_path: &str) -> Result<Scheduler, Box<BadInput>> {
-        Ok(Policy::find(name_or_path)?.into())
+        Scheduler::policy_in(name_or_path, Kernel::default())
+    }
+
+    /// The same scheduler, run in `kernel`.
+    pub fn policy_in(name_or_path: &str, kernel: Kernel) -> Result<Scheduler, Box<BadInput>> {
+        Scheduler::under(Policy::find(name_or_path)?, kernel)
+    }
+
+    /// Equipoise's scheduler under `policy`, run in `kernel`. It is an error if the scheduler does not
+    /// compile, or is not in the folder that `EQUIPOISE_OBJECTS` names.
+    pub fn under(policy: Policy, kernel: Kernel) -> Result<Scheduler, Box<BadInput>> {
+        let object = policy.object_in(kernel).map_err(|error| {
+            let expected = "expected the object of one of Equipoise's schedulers";
+            Box::new(BadInput::whole(error.to_string(), expected))
+        })?;
+        Ok(Scheduler {
+            name: policy.name.clone(),
+            kernel,
+            code: Code::Policy(policy, object),
+        })
     }
 
     /// Any sched_ext scheduler in C, under the name that it gives itself (`ops.name`). `sources`
@@ -96,19 +115,11 @@ impl Scheduler {
         })
     }
 
-    /// Runs it in `kernel`. A scheduler in C keeps the kernel that it was compiled for.
-    pub fn in_kernel(mut self, kernel: Kernel) -> Scheduler {
-        if !self.is_foreign() {
-            self.kernel = kernel;
-        }
-        self
-    }
-
     /// A warning for each deprecated feature that it uses. Equipoise's own schedulers have none: they run in all
     /// kernels.
     pub fn warnings(&self) -> Vec<String> {
         match &self.code {
-            Code::Policy(_) => Vec::new(),
+            Code::Policy(..) => Vec::new(),
             Code::Foreign { object, .. } => object.warnings(),
         }
     }
@@ -151,7 +162,7 @@ impl Scheduler {
     pub(crate) fn workers(&self) -> Option<&Workers> {
         match &self.code {
             Code::Foreign { workers, .. } => workers.as_deref(),
-            Code::Policy(_) => None,
+            Code::Policy(..) => None,
         }
     }
 
@@ -168,7 +179,7 @@ impl Scheduler {
     /// Its description, in one line.
     pub fn description(&self) -> &str {
         match &self.code {
-            Code::Policy(policy) => &policy.description,
+            Code::Policy(policy, _) => &policy.description,
             Code::Foreign { .. } => "a scheduler in C",
         }
     }
@@ -181,23 +192,24 @@ impl Scheduler {
     /// The code.
     pub fn object(&self) -> &Object {
         match &self.code {
-            Code::Policy(policy) => policy.object_in(self.kernel),
+            Code::Policy(_, object) => object,
             Code::Foreign { object, .. } => object,
         }
     }
 
-    /// The code that records its reasons, if there is such code. It makes the same decisions.
-    pub fn explaining_object(&self) -> &Object {
+    /// The code that records its reasons, if there is such code. It makes the same decisions. Errors are as for
+    /// [`Scheduler::under`].
+    pub fn explaining_object(&self) -> Result<&Object, native::Error> {
         match &self.code {
-            Code::Policy(policy) => policy.explaining_object_in(self.kernel),
-            Code::Foreign { object, .. } => object,
+            Code::Policy(policy, _) => policy.explaining_object_in(self.kernel),
+            Code::Foreign { object, .. } => Ok(object),
         }
     }
 
     /// The settings, for `machine`.
     pub fn globals(&self, machine: &Machine) -> Vec<Global> {
         match &self.code {
-            Code::Policy(policy) => policy.globals(machine),
+            Code::Policy(policy, _) => policy.globals(machine),
             Code::Foreign { globals, .. } => globals.clone(),
         }
     }
@@ -205,7 +217,7 @@ impl Scheduler {
     /// The globals to read after a run ([`simulator::Config::read`]).
     pub(crate) fn counters_symbol(&self) -> &'static [&'static str] {
         match &self.code {
-            Code::Policy(_) => &[policy::Counters::SYMBOL],
+            Code::Policy(..) => &[policy::Counters::SYMBOL],
             Code::Foreign { .. } => &[],
         }
     }
@@ -213,16 +225,6 @@ impl Scheduler {
     /// The scheduler's counters, from the globals read; `None` for a foreign one.
     pub(crate) fn counters(&self, read: &[Vec<u8>]) -> Option<policy::Counters> {
         policy::Counters::from_bytes(read.first()?)
-    }
-}
-
-impl From<Policy> for Scheduler {
-    fn from(policy: Policy) -> Scheduler {
-        Scheduler {
-            name: policy.name.clone(),
-            kernel: Kernel::default(),
-            code: Code::Policy(policy),
-        }
     }
 }
 

@@ -12,7 +12,9 @@ mod loading;
 mod messages;
 mod missing;
 mod object;
+mod objects;
 mod ops;
+mod own;
 mod schedulers;
 mod system_calls;
 
@@ -20,6 +22,7 @@ pub use confine::{has_landlock, inherit_nothing, is_uncaged, nothing, run_uncage
 pub use debug_info::{Inner, MapDefinition};
 pub use kernels::{Feature, Kernel, Kind};
 pub use object::{Global, Image, Map, Object, Tracepoint, Variable};
+pub use objects::write_own;
 pub use schedulers::SCHEDULERS;
 pub use system_calls::has_seccomp;
 
@@ -28,7 +31,6 @@ use compile::Call;
 use confine::Files;
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::OnceLock;
 
 /// `text` of foreign origin in a form that is safe for a terminal: control characters other than
 /// line feeds and tabs are escaped.
@@ -64,27 +66,6 @@ impl std::fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Object {
-    /// Equipoise's own scheduler `name` ([`SCHEDULERS`]), compiled with this crate, for the newest
-    /// kernel; `None` if there is none.
-    pub fn own(name: &str) -> Option<&'static Object> {
-        Object::own_in(name, Kernel::default())
-    }
-
-    /// The same scheduler for `kernel`.
-    pub fn own_in(name: &str, kernel: Kernel) -> Option<&'static Object> {
-        static OBJECTS: Objects = [const { OnceLock::new() }; Kernel::ALL.len()];
-        let images: &[&[u8]] = include!(concat!(env!("OUT_DIR"), "/images.rs"));
-        of_images(&OBJECTS, images, name, kernel)
-    }
-
-    /// The same scheduler, which makes the same decisions and records its reasons
-    /// (`scheduler/explain.bpf.h`). That costs real time, but no simulated time.
-    pub fn explaining_in(name: &str, kernel: Kernel) -> Option<&'static Object> {
-        static OBJECTS: Objects = [const { OnceLock::new() }; Kernel::ALL.len()];
-        let images: &[&[u8]] = include!(concat!(env!("OUT_DIR"), "/explaining.rs"));
-        of_images(&OBJECTS, images, name, kernel)
-    }
-
     /// Compiles `source`, any sched_ext scheduler in C, for the newest kernel. The compiler is
     /// `$CC`, otherwise `cc`.
     pub fn compile(source: &Path) -> Result<Object, Error> {
@@ -138,31 +119,6 @@ impl Object {
         ops::check(&name.to_string(), &object)?;
         Ok(object)
     }
-}
-
-/// For each kernel, an object of each of [`SCHEDULERS`].
-type Objects = [OnceLock<Vec<Object>>; Kernel::ALL.len()];
-
-/// The object of `name` for `kernel`. `images` are in the order of [`SCHEDULERS`], and each is read
-/// only once.
-fn of_images(
-    objects: &'static Objects,
-    images: &[&[u8]],
-    name: &str,
-    kernel: Kernel,
-) -> Option<&'static Object> {
-    let parsed = |((_, folder), image): (&(&str, &str), &&[u8])| {
-        let source = format!("scheduler/{folder}/main.bpf.c");
-        let object = Object::parse(&source, image.to_vec());
-        object
-            .expect("it was compiled with this crate")
-            .in_kernel(kernel)
-            .in_fair_class(folder.starts_with("linux/"))
-    };
-    let objects = objects[kernel as usize]
-        .get_or_init(|| SCHEDULERS.iter().zip(images).map(parsed).collect());
-    let index = SCHEDULERS.iter().position(|(own, _)| *own == name)?;
-    Some(&objects[index])
 }
 
 /// The shared object that `$CC`, otherwise `cc`, makes of `sources` with `flags` and the header

@@ -37,20 +37,19 @@ pub struct Policy {
 
 impl Policy {
     /// The scheduler, for the newest simulated kernel.
-    pub fn object(&self) -> &'static Object {
+    pub fn object(&self) -> Result<&'static Object, native::Error> {
         self.object_in(Kernel::default())
     }
 
     /// The scheduler, for this simulated kernel.
-    pub fn object_in(&self, kernel: Kernel) -> &'static Object {
-        Object::own_in(self.scheduler, kernel).expect("the scheduler of a policy exists")
+    pub fn object_in(&self, kernel: Kernel) -> Result<&'static Object, native::Error> {
+        Object::own_in(self.scheduler, kernel)
     }
 
     /// The same scheduler, but recording the reasons for its decisions ([`Decision`]). That costs
     /// real time, but no simulated time.
-    pub fn explaining_object_in(&self, kernel: Kernel) -> &'static Object {
-        let object = Object::explaining_in(self.scheduler, kernel);
-        object.expect("the scheduler of a policy exists")
+    pub fn explaining_object_in(&self, kernel: Kernel) -> Result<&'static Object, native::Error> {
+        Object::explaining_in(self.scheduler, kernel)
     }
 
     /// The sched domains of `machine` for the scheduler.

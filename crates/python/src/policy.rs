@@ -26,11 +26,12 @@ enum Source {
 }
 
 impl Policy {
-    fn of(preset: Preset) -> Policy {
-        Policy {
-            scheduler: preset.clone().into(),
+    fn of(preset: Preset) -> PyResult<Policy> {
+        let scheduler = Scheduler::under(preset.clone(), Kernel::default()).map_err(bad_input)?;
+        Ok(Policy {
+            scheduler,
             source: Source::Preset(Box::new(preset)),
-        }
+        })
     }
 
     fn compiled(file: PathBuf, image: Vec<u8>, settings: Vec<(String, i64)>) -> PyResult<Policy> {
@@ -66,16 +67,16 @@ impl Policy {
         let policy = Preset::find(name).map_err(bad_input)?;
         let settings = assignments(settings)?;
         if settings.is_empty() {
-            return Ok(Policy::of(policy));
+            return Policy::of(policy);
         }
         let settings = settings.iter().map(String::as_str);
-        Ok(Policy::of(policy.with(settings).map_err(bad_input)?))
+        Policy::of(policy.with(settings).map_err(bad_input)?)
     }
 
     #[staticmethod]
     #[pyo3(signature = (text, file="<policy>"))]
     fn from_toml(text: &str, file: &str) -> PyResult<Policy> {
-        Ok(Policy::of(Preset::parse(file, text).map_err(bad_input)?))
+        Policy::of(Preset::parse(file, text).map_err(bad_input)?)
     }
 
     #[staticmethod]
@@ -132,7 +133,7 @@ impl Policy {
         }
         let settings = assignments(settings)?;
         let changed = self.preset()?.with(settings.iter().map(String::as_str));
-        Ok(Policy::of(changed.map_err(bad_input)?))
+        Policy::of(changed.map_err(bad_input)?)
     }
 
     #[staticmethod]

@@ -176,7 +176,7 @@ fn measured(name: &str, length: u64) {
     let config = Config {
         machine: &load.machine,
         workload: &*workload,
-        scheduler: policy.object(),
+        scheduler: policy.object().unwrap(),
         globals: &policy.globals(&load.machine),
         restart: None,
         read: &[],

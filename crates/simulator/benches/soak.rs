@@ -134,7 +134,7 @@ fn run(case: &Case, name: &str) -> Result<u64, String> {
     let config = Config {
         machine: &case.machine,
         workload: &*workload,
-        scheduler: policy.object(),
+        scheduler: policy.object().unwrap(),
         globals: &policy.globals(&case.machine),
         restart: None,
         read: &[],

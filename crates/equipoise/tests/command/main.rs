@@ -24,6 +24,7 @@ mod machines;
 mod manners;
 mod misbehaving;
 mod newidle_history;
+mod objects;
 mod page;
 mod peers;
 mod periods;

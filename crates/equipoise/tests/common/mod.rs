@@ -4,12 +4,28 @@
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
 /// The command with `args`, not yet started.
 pub fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_equipoise"));
     command.args(args).env_remove("CLICOLOR_FORCE");
+    command.env("EQUIPOISE_OBJECTS", objects());
     command
+}
+
+/// The folder of the schedulers' objects, so that not every process of a test compiles them: the one in
+/// `EQUIPOISE_OBJECTS`, otherwise one that is filled here.
+pub fn objects() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let given = std::env::var_os("EQUIPOISE_OBJECTS").map(PathBuf::from);
+        given.unwrap_or_else(|| {
+            let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("objects");
+            native::write_own(None, &folder).unwrap_or_else(|error| panic!("{error}"));
+            folder
+        })
+    })
 }
 
 pub fn run(args: &[&str]) -> Output {

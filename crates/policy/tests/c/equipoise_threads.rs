@@ -2,7 +2,7 @@
 //! `scheduler/equipoise`: no claimed CPU is lost, no request is overwritten unseen, and no share or limit of
 //! a control group loses a task or time.
 
-use crate::common::FLAGS;
+use crate::common::{FLAGS, scheduler};
 use std::path::Path;
 use std::process::Command;
 
@@ -19,7 +19,7 @@ fn cpus_that_run_at_once_lose_nothing() {
         .args(FLAGS)
         .args(THREADS)
         .arg("-I")
-        .arg(here.join("../../scheduler"))
+        .arg(scheduler())
         .arg("-I")
         .arg(here.join("../native/include"))
         .arg("-o")

@@ -349,7 +349,7 @@ fn tables_mean_the_same_to_c() {
 #[test]
 fn the_scheduler_has_every_variable() {
     let policy = Policy::find("cfs").unwrap();
-    let object = policy.object();
+    let object = policy.object().unwrap();
     for global in policy.globals(&Machine::find("smp-8").unwrap()) {
         assert_eq!(
             object.global_size(&global.symbol),

@@ -3,7 +3,7 @@
 use libloading::{Library, Symbol};
 use machine::Machine;
 use policy::Policy;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The flags for C that plays the kernel itself.
 pub const FLAGS: &[&str] = &[
@@ -17,13 +17,22 @@ pub const FLAGS: &[&str] = &[
     "-D__ro=",
 ];
 
+/// The folder of the schedulers' sources: the one from which the objects in `EQUIPOISE_OBJECTS` were compiled,
+/// otherwise this checkout's.
+pub fn scheduler() -> PathBuf {
+    match std::env::var_os("EQUIPOISE_OBJECTS") {
+        Some(objects) => Path::new(&objects).join("scheduler"),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("scheduler"),
+    }
+}
+
 /// Compiles `code` with the scheduler's and the simulated kernel's headers on the include path.
 pub fn compile(code: &str) -> Library {
     let folder = tempfile::tempdir().unwrap();
     let (source, object) = (folder.path().join("test.c"), folder.path().join("test.so"));
     std::fs::write(&source, code).unwrap();
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let include = [crates.join("../scheduler"), crates.join("native/include")];
+    let headers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../native/include");
+    let include = [scheduler(), headers];
     let flags = [FLAGS, &["-O2", "-shared", "-fPIC"]].concat();
     let compiled =
         native::shared_object(&[&source], &flags, &include.each_ref().map(|i| i.as_path()));

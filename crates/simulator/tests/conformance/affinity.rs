@@ -175,7 +175,7 @@ fn run_load(name: &str, tasks: &str) -> HashMap<String, Got> {
         Config {
             machine: &machine,
             workload: &load,
-            scheduler: policy.object(),
+            scheduler: policy.object().unwrap(),
             globals: &policy.globals(&machine),
             restart: None,
             read: &[],

@@ -108,7 +108,7 @@ fn fair_tasks_are_served_in_both_kernels() {
         let policy = Policy::find(policy).unwrap();
         let globals = policy.globals(&machine);
         let mut recording = Recording::default();
-        let scheduler = policy.object_in(kernel);
+        let scheduler = policy.object_in(kernel).unwrap();
         try_run(
             &machine,
             &workload,

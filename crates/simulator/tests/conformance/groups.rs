@@ -355,7 +355,7 @@ fn a_burst_is_what_was_left_over() {
         let outcome = simulator::run(Config {
             machine: &machine,
             workload: &*workload,
-            scheduler: policy.object(),
+            scheduler: policy.object().unwrap(),
             globals: &policy.globals(&machine),
             restart: None,
             read: &[],

@@ -118,7 +118,7 @@ fn run_policy(
     let config = Config {
         machine,
         workload,
-        scheduler: policy.object(),
+        scheduler: policy.object().unwrap(),
         globals: &policy.globals(machine),
         restart: Some(restart),
         read: &[],

@@ -126,7 +126,7 @@ proptest! {
     fn runs_end_well_and_repeat_under_each_policy(case in case()) {
         for name in Policy::names() {
             let policy = Policy::find(name).unwrap();
-            same_twice(&case, policy.object(), &policy.globals(&case.machine), Check::INVARIANTS)
+            same_twice(&case, policy.object().unwrap(), &policy.globals(&case.machine), Check::INVARIANTS)
                 .map_err(|error| TestCaseError::fail(format!("{name}: {error}")))?;
         }
     }
@@ -170,7 +170,7 @@ fn no_cpu_stays_idle_beside_two_tasks_that_may_run_on_it() {
             let config = Config {
                 machine: &machine,
                 workload: &workload,
-                scheduler: policy.object(),
+                scheduler: policy.object().unwrap(),
                 globals: &policy.globals(&machine),
                 restart: None,
                 read: &[],

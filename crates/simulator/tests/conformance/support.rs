@@ -354,7 +354,7 @@ pub fn run_policy(
     let config = Config {
         machine,
         workload,
-        scheduler: policy.object(),
+        scheduler: policy.object().unwrap(),
         globals: &policy.globals(machine),
         restart: None,
         read: &[],
