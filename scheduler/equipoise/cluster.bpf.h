@@ -15,6 +15,7 @@
 #include "../kick.bpf.h"
 #include "../memory.h"
 #include "../signals/pressure.h"
+#include "fair.h"
 #include "request.h"
 
 /*
@@ -35,25 +36,15 @@
  * (capacity_greater(), 5 %).
  */
 #define LIMIT_STEP 52
-/* Virtual time, ns, that is not worth a write to a line that other CPUs read. */
-#define CLOCK_STEP 100000
-
 struct cluster {
 	/* Mutable: its idle CPUs, and those of them on fully idle cores, by their slots. */
 	u64 idle;
 	u64 idle_cores;
-	/* The virtual time at which the task that started last began to run. */
-	u64 clock;
-	/*
-	 * The time when a task that is not light last held its clock (holds_clocks()), to 1 ms, ns. Where all CPUs
-	 * are alike, the first cluster has it for all (held_with()).
-	 */
-	u64 full_weight_at;
-	/* The time when a tick last found a light task running, ns; kept in the same way. */
-	u64 light_at;
+	/* Of its tasks, and of those that are bound to one of its CPUs, as one entity a CPU. */
+	struct clock clock;
 	/* The number of times that a task came to wait for any of its CPUs. */
 	u64 waits;
-	/* Its CPUs whose own queues may have tasks, by their slots. */
+	/* Its CPUs for which alone tasks may wait, by their slots. */
 	u64 keeping;
 	/* Its CPUs that a higher scheduling class has, by their slots. */
 	u64 taken;
@@ -62,6 +53,11 @@ struct cluster {
 	 * limit on frequency or power.
 	 */
 	bool held_back;
+	/* The weight that one CPU is worth (level.h), and the time of the last update, ns. */
+	u64 worth __attribute__((aligned(64)));
+	u64 levelled_at;
+	/* The weights of its running tasks that are not bound, by their slots; as of the last tick or stop there. */
+	u32 running[CLUSTER_CPUS];
 	/* Immutable. */
 	u64 cpus __attribute__((aligned(64)));
 	u32 nr_cpus;
@@ -116,12 +112,20 @@ struct cpu_state {
 	u64 next_stop_at;
 	/* Its request for the next switch; see request.h. */
 	u64 request;
-	/* The virtual time at which the last task that was chosen by virtual time started here. */
-	u64 clock;
-	/* The time when a task that is not light last held its clock, ns. */
-	u64 full_weight_at;
-	/* The time when its task was last charged, or started, ns. */
+	/* The clock of the tasks that are bound to it, and all of them on its cluster's clock. */
+	struct clock own;
+	struct entity bound;
+	/* Its task is one of them; it took its task from another cluster, whose time its deadline is in. */
+	bool runs_bound;
+	bool runs_pulled;
+	/* Work that it has not reported to its cluster's clock yet, ns. */
+	u64 work;
+	/* The time when its task was last charged, or started, ns; and the progress of that task (progress.h). */
 	u64 charged_at;
+	u64 progress;
+	s32 progress_of;
+	/* The slot to which it last sent a task that may wait anywhere in a cluster. */
+	u32 sent_to;
 	/* The family (crowd.h) whose tasks alone ran here, and since when, ns. */
 	s32 family;
 	u64 family_since;
@@ -166,17 +170,22 @@ static __always_inline struct cluster *cluster_of(u32 cpu)
 }
 
 /*
- * Dispatch queues: one per cluster, then one per CPU for tasks that may not or should not run
- * elsewhere.
+ * Dispatch queues: one per cluster; one per CPU for tasks that stay near their data; one per CPU for tasks that are
+ * bound to it, or to some CPUs of its cluster. The first two are ordered by the cluster's time, the last by the CPU's.
  */
 static __always_inline u64 cluster_dsq(u32 cluster)
 {
 	return cluster;
 }
 
-static __always_inline u64 own_dsq(u32 cpu)
+static __always_inline u64 near_dsq(u32 cpu)
 {
 	return MAX_CLUSTERS + cpu;
+}
+
+static __always_inline u64 own_dsq(u32 cpu)
+{
+	return MAX_CLUSTERS + MAX_CPUS + cpu;
 }
 
 static __always_inline u32 nth_of_cluster(const struct cluster *c, u32 slot)
@@ -287,13 +296,18 @@ static __always_inline void clear_taken(const struct cpu_state *this)
 	clear_bit_once(&cluster_at(this->cluster)->taken, this->slot);
 }
 
-/* The queue has no task that may run on the CPU that looked. */
+static __always_inline u32 nr_kept(u32 cpu)
+{
+	return scx_bpf_dsq_nr_queued(near_dsq(cpu)) + scx_bpf_dsq_nr_queued(own_dsq(cpu));
+}
+
+/* No task that waits for @cpu alone may run on the CPU that looked. */
 static __always_inline void none_kept(u32 cpu, const struct cpu_state *this, struct cluster *c)
 {
-	if (scx_bpf_dsq_nr_queued(own_dsq(cpu)))
+	if (nr_kept(cpu))
 		return;
 	clear_bit_once(&c->keeping, this->slot);
-	if (scx_bpf_dsq_nr_queued(own_dsq(cpu)))
+	if (nr_kept(cpu))
 		set_bit_once(&c->keeping, this->slot);
 }
 
@@ -367,21 +381,6 @@ static __always_inline void drop_request(u64 request)
 		kick_cpu(request_target(request), SCX_KICK_IDLE);
 }
 
-/* The clock never goes back. */
-static __always_inline void advance_clock(struct cluster *c, u64 vtime)
-{
-	if ((s64)(vtime - READ_ONCE(c->clock)) > CLOCK_STEP) {
-		write_cluster(c);
-		WRITE_ONCE(c->clock, vtime);
-	}
-}
-
-static __always_inline void advance_own_clock(struct cpu_state *this, u64 vtime)
-{
-	if ((s64)(vtime - this->clock) > 0)
-		WRITE_ONCE(this->clock, vtime);
-}
-
 /* --- Building the clusters, once --------------------------------------------------------------------- */
 
 static __always_inline bool alike(u32 a, u32 b)
@@ -420,8 +419,7 @@ static __always_inline void join_cluster(u32 cpu)
 		c->full_capacity = power_orig_of(cpu);
 		c->limit = SCHED_POWER_SCALE;
 		c->first_cpu = cpu;
-		/* Far enough from 0 that no virtual time is ever below 0. */
-		c->clock = NSEC_PER_SEC;
+		c->worth = 1;
 	}
 	this->cluster = index;
 	this->slot = c->nr_cpus;
@@ -564,7 +562,7 @@ static __always_inline s32 init_clusters(void)
 			return err;
 	}
 	bpf_for(i, 0, nr_cpus()) {
-		err = scx_bpf_create_dsq(own_dsq(i), -1);
+		err = scx_bpf_create_dsq(near_dsq(i), -1) ?: scx_bpf_create_dsq(own_dsq(i), -1);
 		if (err)
 			return err;
 		/* A CPU without domains may be offline; if it is online, it reports so itself. */

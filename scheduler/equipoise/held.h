@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tasks of throttled groups (throttle.bpf.h) wait in a queue that no CPU takes from until the group may run again.
+ * Tasks of throttled groups (throttle.bpf.h) wait in queues that no CPU takes from until the group may run again.
  *
  * A task that is running when its group is throttled moves there when it stops, at the next tick. A waiting task
  * moves there when it becomes the first of its queue, before a CPU takes it.
@@ -9,9 +9,16 @@
 #define __EQUIPOISE_HELD_H
 
 #include "idle.h"
-#include "place.h"
+#include "wait.h"
 
-#define HELD_DSQ (MAX_CLUSTERS + MAX_CPUS)
+/* The number of these queues; a power of two. A queue has the tasks of few groups, so a release does not grow with others. */
+#define HELD_QUEUES 256
+
+/* Where the tasks wait that the group @share holds back. */
+static __always_inline u64 held_dsq(u32 share)
+{
+	return MAX_CLUSTERS + 2 * MAX_CPUS + (share & (HELD_QUEUES - 1));
+}
 
 /*
  * A task that has waited for this long runs in spite of the limit, ns: sched_ext ends a scheduler under which a
@@ -25,37 +32,35 @@ static __always_inline bool is_overdue(const struct task_struct *p)
 }
 
 /*
- * Must @p, which is running, stop because of its group? An exiting task may continue, because it is
- * about to release its resources.
+ * The group that holds back @t, the running task @p; 0: none does. An exiting task may continue, because it is about
+ * to release its resources.
  */
-static __always_inline bool is_to_stop(struct task_struct *p)
+static __always_inline u32 stopped_by(const struct task_struct *p, const struct task_state *t)
 {
-	const struct task_state *t;
-
-	if (!READ_ONCE(nr_throttled) || p->flags & PF_EXITING)
-		return false;
-	t = task_of(p);
-	return t && t->share && is_throttled(t->share);
+	if (!READ_ONCE(nr_throttled) || p->flags & PF_EXITING || !t || !t->share)
+		return 0;
+	return throttled_by(t->share);
 }
 
-/* The same question for @p, which waits or is about to wait. */
-static __always_inline bool is_held_back(struct task_struct *p)
+/* The same for @p, which waits or is about to wait. */
+static __always_inline u32 held_by(const struct task_struct *p, const struct task_state *t)
 {
-	return is_to_stop(p) && !is_overdue(p);
+	u32 share = stopped_by(p, t);
+
+	return share && !is_overdue(p) ? share : 0;
 }
 
 /*
- * Holds back @p, which is in ops.enqueue(). The kernel inserts it only afterwards. If the group becomes runnable in
- * between, the release finds an empty queue, so the CPU checks again (check_held()).
+ * Holds back @p for the group @share, in ops.enqueue(). The kernel inserts it only afterwards. If the group becomes
+ * runnable in between, the release finds an empty queue, so the CPU checks again (check_held()).
  */
-static __always_inline void hold_back(struct task_struct *p, u32 cpu, u64 enq_flags)
+static __always_inline void hold_back(struct task_struct *p, struct task_state *t, u32 share, u32 cpu, u64 enq_flags)
 {
-	const struct task_state *t = task_of(p);
-
 	explain(held_back, p->pid, cpu);
 	this_counters()->queue_waits++;
-	scx_bpf_dsq_insert_vtime(p, HELD_DSQ, SLICE_MAX, p->scx.dsq_vtime, enq_flags);
-	WRITE_ONCE(cpu_at(cpu)->held, t ? t->share : 0);
+	leave_clock(t);
+	scx_bpf_dsq_insert_vtime(p, held_dsq(share), SLICE_MAX, p->scx.dsq_vtime, enq_flags);
+	WRITE_ONCE(cpu_at(cpu)->held, share);
 	kick_cpu(cpu, 0);
 }
 
@@ -67,29 +72,31 @@ static __always_inline void check_held(struct cpu_state *this)
 	if (!share)
 		return;
 	WRITE_ONCE(this->held, 0);
-	if (!is_throttled(share))
-		start_refill(0, 0);
+	if (!throttled_by(share))
+		start_refill(share, 0);
 }
 
 /* Holds back tasks from the head of @dsq while their groups are throttled. */
 __noinline bool hold_first(u64 dsq)
 {
 	struct task_struct *p;
-	u32 share = 0;
+	u32 last = 0;
 
 	bpf_for_each(scx_dsq, p, dsq, 0) {
-		struct task_state *t;
+		struct task_state *t = task_of(p);
+		u32 share = held_by(p, t);
 
-		if (!is_held_back(p))
+		if (!share || !t)
 			break;
-		t = task_of(p);
-		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, HELD_DSQ, 0) && t)
-			share = t->share;
+		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, held_dsq(share), 0)) {
+			leave_clock(t);
+			last = share;
+		}
 	}
-	/* Their group may have become runnable meanwhile. */
-	if (share && !is_throttled(share))
-		start_refill(0, 0);
-	return share;
+	/* The group may have become runnable meanwhile. */
+	if (last && !throttled_by(last))
+		start_refill(last, 0);
+	return last;
 }
 
 /* Takes the first task of @dsq that may run. */
@@ -100,33 +107,13 @@ static __always_inline bool take_first(u64 dsq)
 	return scx_bpf_dsq_move_to_local(dsq, 0);
 }
 
-/*
- * The queue in which @p, whose group may run again, waits for a CPU. Its time in the hold queue counts as a sleep,
- * after which it is owed no more than after any other.
- */
-static __always_inline u64 dsq_after_hold(struct task_struct *p)
+/* @p waits for @cpu, or near it: wake an idle one. */
+__noinline bool call_for(struct task_struct *p __arg_trusted, u32 cpu, bool bound)
 {
-	u32 cpu = scx_bpf_task_cpu(p);
-
-	return is_pinned(p) ? own_dsq(cpu) : cluster_dsq(cpu_at(cpu)->cluster);
-}
-
-static __always_inline u64 vtime_after_hold(struct task_struct *p)
-{
-	struct cpu_state *this = cpu_at(scx_bpf_task_cpu(p));
-	u64 clock = clock_of(p, this, cluster_at(this->cluster));
-
-	return bound_vtime(p->scx.dsq_vtime, clock, lag_of(p), UNBOUNDED);
-}
-
-/* @p waits for a CPU: wake an idle one. */
-__noinline bool call_for(struct task_struct *p __arg_trusted)
-{
-	u32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_state *this = cpu_at(cpu);
 	s32 idle;
 
-	if (is_pinned(p)) {
+	if (bound) {
 		keeps_tasks(cpu, this, cluster_at(this->cluster));
 		return true;
 	}
@@ -137,26 +124,33 @@ __noinline bool call_for(struct task_struct *p __arg_trusted)
 	return idle >= 0;
 }
 
-/* Releases all tasks that need not wait any longer. */
-__noinline bool release_held(void)
+/* Releases the tasks that @share has held back and that need not wait any longer. */
+__noinline bool release_held(u32 share)
 {
 	struct task_struct *p;
 
-	bpf_for_each(scx_dsq, p, HELD_DSQ, 0) {
-		if (is_held_back(p))
+	bpf_for_each(scx_dsq, p, held_dsq(share), 0) {
+		struct task_state *t = task_of(p);
+		u32 by = held_by(p, t), cpu;
+		u64 dsq;
+
+		if (by && held_dsq(by) != held_dsq(share))
+			scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, held_dsq(by), 0);
+		if (by || !t)
 			continue;
-		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, vtime_after_hold(p));
-		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq_after_hold(p), 0))
-			call_for(p);
+		cpu = place(p, t, scx_bpf_task_cpu(p));
+		dsq = t->bound_to ? own_dsq(cpu) : cluster_dsq(cpu_at(cpu)->cluster);
+		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, deadline_of(t, request_of(t)));
+		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq, 0))
+			call_for(p, cpu, t->bound_to);
 	}
 	return true;
 }
 
 static int run_refill(void *timers, int *share, struct scheduler_timer *timer)
 {
-	if (*share)
-		refill_share(*share);
-	release_held();
+	refill_share(*share);
+	release_held(*share);
 	return 0;
 }
 
@@ -178,7 +172,6 @@ static __always_inline void limit_group(struct cgroup *cgrp, u64 period_us, u64 
 
 	if (!share)
 		return;
-	init_refill(0);
 	init_refill(share);
 	limit_share(share, period_us, quota_us, burst_us);
 }

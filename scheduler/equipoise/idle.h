@@ -5,6 +5,7 @@
 #ifndef __EQUIPOISE_IDLE_H
 #define __EQUIPOISE_IDLE_H
 
+#include "level.h"
 #include "task.bpf.h"
 
 /* One of @idle, the idle CPUs of @c, that @p may use if its affinity is restricted; -1 if there is none. */
@@ -42,11 +43,13 @@ static __always_inline s32 claim_of(struct task_struct *p, u32 cluster, u32 prev
 {
 	struct cluster *c = cluster_at(cluster);
 	struct cpu_state *prev = cpu_at(prev_cpu);
+	const struct task_state *t;
 	u32 slot;
 
 	if (!idle)
 		return -1;
-	if (is_restricted(p)) {
+	t = task_of(p);
+	if (!t || is_bound_in(p, t, cluster)) {
 		if (prev->cluster == cluster && idle >> (prev->slot & 63) & 1 && task_allowed(p, prev_cpu) &&
 		    clear_idle(prev_cpu)) {
 			explain(idle, p->pid, prev_cpu, prev_cpu, c->capacity);
@@ -175,42 +178,62 @@ static __always_inline s32 claim_idle_cpu(struct task_struct *p, u32 prev_cpu, b
  */
 #define WORTH_A_MOVE_PCT 120
 
-/*
- * The load of @c relative to its speed: 1024 if its CPUs are of the fastest kind and have one task
- * each.
- */
-static __always_inline u64 crowd(const struct cluster *c, u32 cluster, u32 more)
+/* The load of @c with @more weight, by its speed: 1024 if each CPU is of the fastest kind and has a task of nice 0. */
+static __always_inline u64 load_of(const struct cluster *c, u64 more)
 {
-	u64 tasks = c->nr_cpus + scx_bpf_dsq_nr_queued(cluster_dsq(cluster)) + more;
+	s64 weight = READ_ONCE(c->clock.weight) + more;
 
-	return tasks * SCHED_POWER_SCALE * SCHED_POWER_SCALE / (c->nr_cpus * c->shared_speed + 1);
+	return (weight > 0 ? weight : 0) / (c->nr_cpus * c->shared_speed + 1);
+}
+
+/*
+ * A CPU of @cluster that @p may use; -1: there is none. In a cluster of which it may use all, it waits for any CPU, and
+ * the one that is returned, whose lock is taken, is each time another.
+ */
+__noinline s32 any_allowed(struct task_struct *p __arg_trusted, u32 cluster)
+{
+	struct cpu_state *this = cpu_at(bpf_get_smp_processor_id());
+	struct cluster *c = cluster_at(cluster);
+	int i;
+
+	bpf_for(i, 0, c->nr_cpus) {
+		u32 cpu;
+
+		this->sent_to = this->sent_to + 1 < c->nr_cpus ? this->sent_to + 1 : 0;
+		cpu = nth_of_cluster(c, this->sent_to);
+		if (task_allowed(p, cpu))
+			return cpu;
+	}
+	return -1;
 }
 
 /*
  * The CPU to wait for when none is idle, for a new task or where some CPUs are faster than others: @prev_cpu, or a
  * CPU of a cluster with clearly less load relative to its capacity (hperf's rule).
  */
-__noinline s32 least_crowded(struct task_struct *p __arg_trusted, u32 prev_cpu)
+__noinline s32 least_loaded(struct task_struct *p __arg_trusted, u32 prev_cpu)
 {
 	u32 prev = cpu_at(prev_cpu)->cluster;
-	u64 least = crowd(cluster_at(prev), prev, 1) * 100 / WORTH_A_MOVE_PCT;
+	const struct task_state *t = task_of(p);
+	u64 weight = t ? (u64)t->weight << SHARE_SHIFT : 0;
+	u64 least = load_of(cluster_at(prev), weight) * 100 / WORTH_A_MOVE_PCT;
 	s32 found = prev_cpu;
 	int i;
 
 	bpf_for(i, 0, nr_clusters) {
-		struct cluster *c = cluster_at(i);
-		u64 crowded;
+		u64 load = load_of(cluster_at(i), weight);
+		s32 cpu;
 
-		if (i == (int)prev || !task_allowed(p, c->first_cpu))
+		if (i == (int)prev || load >= least)
 			continue;
-		crowded = crowd(c, i, 1);
-		if (crowded < least) {
-			least = crowded;
-			found = c->first_cpu;
-		}
+		cpu = any_allowed(p, i);
+		if (cpu < 0)
+			continue;
+		least = load;
+		found = cpu;
 	}
 	if (found != (s32)prev_cpu)
-		explain(least_crowded, p->pid, found, prev_cpu, least, crowd(cluster_at(prev), prev, 1));
+		explain(least_crowded, p->pid, found, prev_cpu, least, load_of(cluster_at(prev), weight));
 	else
 		explain(none_idle, p->pid, prev_cpu);
 	return found;

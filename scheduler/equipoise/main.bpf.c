@@ -132,41 +132,53 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 	return true;
 }
 
-/*
- * The CPU that stops for @p: its last one or, if @p is clearly behind, another of its cluster; -1
- * if none does. For a heavy task it may be one of the fastest CPUs.
- */
-static __always_inline s32 preempt_for(struct task_struct *p, u32 prev_cpu)
+/* @p gets @cpu, which was idle, at once. */
+static __always_inline void run_on_idle(struct task_struct *p, struct task_state *t, u32 cpu, u64 enq_flags)
 {
-	u32 cluster = cpu_at(prev_cpu)->cluster;
-	s64 behind = READ_ONCE(cluster_at(cluster)->clock) - p->scx.dsq_vtime;
-	s32 cpu = -1;
+	bool bound = is_bound_in(p, t, cpu_at(cpu)->cluster);
 
-	/*
-	 * Stopping another CPU costs an interrupt there, and @p leaves its cache. Whether it is worth that depends
-	 * on what all tasks of the cluster got: the clock of a CPU that a heavy task keeps is slow.
-	 */
-	if (!is_heavy(p) && task_allowed(p, prev_cpu) &&
-	    preempts(p, prev_cpu, running_on(prev_cpu), bpf_ktime_get_ns()))
-		cpu = prev_cpu;
-	else if (is_heavy(p) || (behind > (s64)tunables.preempt_after && is_next_in(p, cluster, prev_cpu)))
-		cpu = find_preemptible(p, prev_cpu);
-	if (cpu >= 0 && !is_next(p, cpu))
-		return -1;
-	if (cpu >= 0)
-		explain(preemptible, p->pid, cpu, prev_cpu);
-	return cpu;
+	enter_clock(t, cpu, bound);
+	set_deadline(p, t);
+	WRITE_ONCE(cpu_at(cpu)->runs_bound, bound);
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, enq_flags);
 }
 
-/* Is @p, which has been placed on @cpu, further behind than sleep alone could make it? */
-static __always_inline bool has_lost_turns(const struct task_struct *p, u32 cpu)
+/*
+ * @p, which wakes up, found no idle CPU: it waits near @cpu, or a CPU stops for it. Returns the CPU to which it goes. A
+ * task that is worth a CPU gets one at once. Others go through the queue, so that the first of them gets the CPU.
+ */
+static __always_inline u32 wait_or_preempt(struct task_struct *p, struct task_state *t, u32 cpu, bool crowd,
+					   u64 enq_flags)
 {
-	return (s64)(clock_of(p, cpu_at(cpu), cluster_of(cpu)) - p->scx.dsq_vtime) > (s64)tunables.lag;
+	s32 found = -1;
+	bool at_once;
+
+	cpu = place(p, t, cpu);
+	at_once = !t->bound_to && is_worth_cpu(cluster_of(cpu), t->full_weight);
+	set_deadline(p, t);
+	if (at_once || (!crowd && is_next(p, t, cpu)))
+		found = find_preemptible(p, cpu);
+	explain_preemption(p, t, cpu, found);
+	if (found < 0) {
+		wait(p, t, cpu, true, enq_flags);
+		return cpu;
+	}
+	note_stop(found, bpf_ktime_get_ns());
+	this_counters()->wakeup_preemptions++;
+	if (at_once) {
+		WRITE_ONCE(cpu_at(found)->runs_bound, false);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | found, SLICE_MAX, enq_flags | SCX_ENQ_PREEMPT);
+		return found;
+	}
+	wait(p, t, cpu, true, enq_flags);
+	kick_cpu(found, SCX_KICK_PREEMPT);
+	return cpu;
 }
 
 s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	s32 cpu = bpf_get_smp_processor_id();
+	struct task_state *t = task_of(p);
 	bool crowd;
 
 	if (follows())
@@ -174,7 +186,7 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 	if (wake_flags & SCX_WAKE_SYNC)
 		WRITE_ONCE(cpu_at(cpu)->woke_sync, true);
 	/* ops.enqueue() puts it into a queue. */
-	if (is_held_back(p))
+	if (!t || held_by(p, t))
 		return prev_cpu;
 	if (wake_flags & SCX_WAKE_SYNC && stays_with_waker(p, cpu)) {
 		this_counters()->waker_hits++;
@@ -183,136 +195,78 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 		this_counters()->idle_hits += cpu >= 0;
 	}
 	if (cpu >= 0) {
-		becomes_runnable(p);
-		place_on_idle(p, cpu);
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, 0);
+		run_on_idle(p, t, cpu, 0);
 		return cpu;
 	}
-	/* It has no data in any cache, so it waits where its turn comes soonest. */
-	if (wake_flags & SCX_WAKE_FORK)
-		return least_crowded(p, prev_cpu);
 	crowd = wake_flags & SCX_WAKE_SYNC && is_in_crowd(p, bpf_get_current_task_btf(), prev_cpu);
-	place_waking(p, prev_cpu, crowd);
-	/*
-	 * On heterogeneous CPUs a task that has not lost a slice does not preempt on a fast CPU. It
-	 * goes to the CPU with the least load.
-	 */
-	if (unlike && !is_heavy(p) && (crowd || !has_lost_turns(p, prev_cpu)))
-		return least_crowded(p, prev_cpu);
-	cpu = crowd && !is_heavy(p) ? -1 : preempt_for(p, prev_cpu);
-	if (cpu >= 0)
-		return cpu;
-	if (unlike)
-		return least_crowded(p, prev_cpu);
-	explain(none_idle, p->pid, prev_cpu);
-	wait_at_once(p, prev_cpu);
-	return prev_cpu;
-}
-
-/* Gives @cpu to @p, which wakes up, if its task has received clearly more. */
-static __always_inline bool check_preempt(struct task_struct *p, u32 cpu)
-{
-	const struct task_struct *curr = running_on(cpu);
-	u64 now = bpf_ktime_get_ns();
-	bool preempted = preempts(p, cpu, curr, now) && is_next(p, cpu);
-
-	explain_preemption(p, cpu, curr, now, preempted);
-	if (!preempted)
-		return false;
-	note_stop(p, cpu, now);
-	this_counters()->wakeup_preemptions++;
-	kick_cpu(cpu, SCX_KICK_PREEMPT);
-	return true;
+	/* A new task has no data in any cache, so it waits where its turn comes soonest. */
+	if (unlike || wake_flags & SCX_WAKE_FORK)
+		prev_cpu = least_loaded(p, prev_cpu);
+	else
+		explain(none_idle, p->pid, prev_cpu);
+	if (!task_allowed(p, prev_cpu))
+		return prev_cpu;
+	return wait_or_preempt(p, t, prev_cpu, crowd, 0);
 }
 
 /*
- * The cluster where @p waits if it stopped for a task of another queue; -1 if it waits where it ran. A task that is
- * ahead of the other cluster's clock by more than one turn stays: over there it would wait for tasks that have long
- * had less.
+ * Where @p, which stopped on @cpu, waits: there or, if a task of another cluster takes its place, near a CPU of the
+ * cluster that it is to wait in.
  */
-static __always_inline s32 given_to(struct task_struct *p, struct cpu_state *this)
+static __always_inline u32 given_to(struct task_struct *p, u32 cpu)
 {
-	s32 cluster = (s32)this->gives_to - 1;
-	const struct task_state *t;
-	const struct cluster *c;
+	struct cpu_state *this = cpu_at(cpu);
+	s32 cluster = (s32)this->gives_to - 1, to;
 
 	if (cluster < 0)
-		return -1;
+		return cpu;
 	this->gives_to = 0;
-	t = task_of(p);
-	c = cluster_at(cluster);
-	if (!t || !task_allowed(p, c->first_cpu))
-		return -1;
-	return (s64)(p->scx.dsq_vtime - READ_ONCE(c->clock)) > turn_of(t) ? -1 : cluster;
+	to = any_allowed(p, cluster);
+	return to < 0 ? cpu : (u32)to;
 }
 
 void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	u32 cpu = scx_bpf_task_cpu(p);
+	u32 cpu = scx_bpf_task_cpu(p), share, to;
 	struct cpu_state *this = cpu_at(cpu);
 	bool wakes = enq_flags & SCX_ENQ_WAKEUP;
-	u64 request = READ_ONCE(this->request);
-	s32 idle = -1, given;
+	u64 request = wakes ? 0 : READ_ONCE(this->request);
+	struct task_state *t = task_of(p);
+	s32 idle = -1;
 
-	becomes_runnable(p);
-	if (is_held_back(p)) {
+	if (!t) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SLICE_MAX, enq_flags);
+		return;
+	}
+	share = held_by(p, t);
+	if (share) {
 		if (asks_for_task(request))
 			drop_request(take_request(&this->request));
-		hold_back(p, cpu, enq_flags);
+		hold_back(p, t, share, cpu, enq_flags);
 		return;
 	}
 	/* The task ran here until another CPU asked for it. */
-	if (asks_for_task(request) && push(p, cpu, request, SLICE_MAX, enq_flags))
+	if (asks_for_task(request) && push(p, cpu, request, enq_flags))
 		return;
 	read_cluster(cluster_at(this->cluster));
-	if (wakes)
-		place_waking(p, cpu, false);
-	else
-		place_stopped(p, cpu);
-	if (is_pinned(p)) {
-		if (clear_idle(cpu)) {
-			place_on_idle(p, cpu);
-			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, enq_flags);
-			return;
-		}
-		explain(bound, p->pid, cpu, scx_bpf_dsq_nr_queued(own_dsq(cpu)));
-		wait_near(p, cpu, enq_flags);
-	} else {
-		/* A CPU has become idle since ops.select_cpu() looked, or this is not a wakeup. */
-		if (READ_ONCE(idle_clusters))
-			idle = unlike ? claim_idle_cpu(p, cpu, false) : claim_in(p, this->cluster, cpu, false);
-		given = wakes ? -1 : given_to(p, this);
-		if (given >= 0) {
-			wait_in_cluster(p, given, enq_flags);
-		} else if (idle < 0 && stays(p, cpu, wakes)) {
-			explain(queued_near, p->pid, cpu, scx_bpf_dsq_nr_queued(own_dsq(cpu)));
-			wait_near(p, cpu, enq_flags);
-		} else {
-			wait_in_cluster(p, this->cluster, enq_flags);
-		}
+	if (is_pinned(p) && clear_idle(cpu)) {
+		run_on_idle(p, t, cpu, enq_flags);
+		return;
 	}
+	if (wakes) {
+		wait_or_preempt(p, t, cpu, false, enq_flags);
+		return;
+	}
+	/* A CPU may have become idle since ops.select_cpu() looked. */
+	if (!is_pinned(p) && READ_ONCE(idle_clusters))
+		idle = unlike ? claim_idle_cpu(p, cpu, false) : claim_in(p, this->cluster, cpu, false);
+	to = place(p, t, given_to(p, cpu));
+	set_deadline(p, t);
+	wait(p, t, to, idle >= 0, enq_flags);
 	if (idle >= 0)
 		kick_cpu(idle, SCX_KICK_IDLE);
-	else if ((!wakes || !check_preempt(p, cpu)) && enq_flags & SCX_ENQ_LAST)
+	else if (enq_flags & SCX_ENQ_LAST)
 		kick_cpu(cpu, 0);
-}
-
-/*
- * The clocks follow the virtual times at which tasks start. They follow light tasks only roughly,
- * because other tasks need not have waited for them. A light task that ran @alone took nothing from
- * others.
- */
-static __always_inline void follow_start(struct cpu_state *this, struct cluster *c, struct task_struct *p,
-					 struct task_state *t, bool its_turn, bool alone, bool gave_way)
-{
-	u64 start = p->scx.dsq_vtime - t->charged - behind_start(t);
-
-	if (sets_own_clock(this, t, gave_way) && its_turn)
-		advance_own_clock(this, start);
-	if (alone && t->weight < NICE_0_LOAD)
-		forgive(this, c, p, t);
-	else if (sets_clock(c, t, this->charged_at, gave_way))
-		follow_clock(c, t->weight, start);
 }
 
 /* The running task has used its slice: may it continue? If so, it gets a new slice. */
@@ -323,52 +277,32 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	struct task_state *t = task_of(prev);
 	bool yields = this->yields;
 	struct first_queue first;
+	u64 deadline;
 
 	this->yields = false;
 	if (READ_ONCE(this->request) || !t)
 		return false;
-	charge(prev, t, this);
-	place_running(prev, cpu);
+	charge(prev, t, cpu);
+	set_deadline(prev, t);
 	first = first_queue(cpu);
 	if (first.vtime == NO_VTIME) {
 		nothing_found(this->cluster);
 		none_kept(cpu, this, c);
-		if (!READ_ONCE(c->keeping))
-			forgive(this, c, prev, t);
 		/* No task waits. The next one to arrive does not wait for a whole slice. */
 		prev->scx.slice = SLICE_MAX - tunables.slice;
 		return true;
 	}
-	if (is_heavy(prev))
-		bound_lead(prev, cpu, first);
-	/* This includes the case that both are at the bound of lead. */
-	if (yields || !is_before(prev->scx.dsq_vtime, first.vtime)) {
-		explain(ahead, prev->pid, cpu, first.vtime - prev->scx.dsq_vtime);
+	deadline = t->bound_to ? in_cluster_time(this, prev->scx.dsq_vtime) : prev->scx.dsq_vtime;
+	/* This includes the case that both are equal. Tasks that are bound here cannot take another CPU instead. */
+	if (yields || (!is_before(deadline, first.vtime) &&
+		       (t->bound_to || first.dsq == own_dsq(cpu) || !is_worth_cpu(c, t->full_weight)))) {
+		explain(ahead, prev->pid, cpu, first.vtime - deadline);
 		return false;
 	}
-	explain(most_behind, prev->pid, cpu, first.vtime - prev->scx.dsq_vtime);
-	/*
-	 * The task is treated as if it had stopped. If the clock stood still, the task would soon
-	 * be at the bound of lead.
-	 */
-	t->charged = 0;
-	follow_start(this, c, prev, t, true, false, false);
+	explain(most_behind, prev->pid, cpu, first.vtime - deadline);
 	prev->scx.slice = SLICE_MAX;
 	this->asked = this->woke_sync = false;
 	return true;
-}
-
-/*
- * The queue that holds the next task. Reading a task takes as long as moving it, so compare tasks only where there
- * is a choice.
- */
-static __always_inline u64 next_dsq(u32 cpu, const struct cpu_state *this, const struct cluster *c)
-{
-	if (stranded_in(c))
-		return first_queue(cpu).dsq;
-	if (!may_keep_tasks(this, c))
-		return cluster_dsq(this->cluster);
-	return may_wait(this->cluster) ? first_queue(cpu).dsq : own_dsq(cpu);
 }
 
 /* Takes the next task that waits for this CPU or its cluster. */
@@ -376,35 +310,71 @@ static __always_inline bool take_next(u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
-	u64 dsq = next_dsq(cpu, this, c);
+	u64 dsq = cluster_dsq(this->cluster);
 
 	this->ran_past = 0;
-	/* The bit of c->keeping stays: the task that stops is not alone, whatever is left in the queue. */
+	/* Reading a task takes as long as moving it, so compare tasks only where there is a choice. */
+	if (may_keep_tasks(this, c) || stranded_in(c))
+		dsq = first_queue(cpu).dsq;
+	this->runs_bound = dsq == own_dsq(cpu);
 	if (take_first(dsq))
 		return true;
 	if (may_keep_tasks(this, c))
 		none_kept(cpu, this, c);
+	this->runs_bound = false;
 	if (dsq != cluster_dsq(this->cluster) && take_first(cluster_dsq(this->cluster)))
 		return true;
 	/* A CPU may find its queue empty before the kernel inserts the task, and clear the bit. */
+	if (take_first(near_dsq(cpu)))
+		return true;
+	this->runs_bound = true;
 	return take_first(own_dsq(cpu));
 }
 
-/* Takes the first task that waits in cluster @from, because it is further behind than the tasks here. */
+/* Takes the first task that waits in cluster @from, because it has less progress than the tasks here. */
 static __always_inline bool pull_for_fairness(u32 cpu, u32 from)
 {
 	struct cpu_state *this = cpu_at(cpu);
-	u64 keeping = READ_ONCE(cluster_at(from)->keeping), dsq = cluster_dsq(from);
+	u64 keeping = READ_ONCE(cluster_at(from)->keeping);
 	s32 keeper = keeping ? first_kept(from, keeping, cpu) : -1;
+	struct first_queue first = { cluster_dsq(from), first_vtime(cluster_dsq(from), cpu) };
 
-	if (keeper >= 0 && is_before(first_vtime(own_dsq(keeper), cpu), first_vtime(dsq, cpu)))
-		dsq = own_dsq(keeper);
-	if (!take_first(dsq) && !pull_kept(from))
+	if (keeper >= 0)
+		first = first_of(first, first_at(keeper, cpu));
+	if (!take_first(first.dsq) && !pull_kept(from))
 		return false;
+	this->runs_pulled = true;
 	this->gives_to = 1 + waits_after_pull(this->cluster, from);
 	this_counters()->pulled++;
 	explain(takes_for_fairness, 0, cpu, cluster_at(from)->first_cpu);
 	return true;
+}
+
+/* Does a task wait in the queues of @cpu or its cluster that it may run? Corrects the hints. */
+static __always_inline bool still_waits(u32 cpu)
+{
+	const struct cpu_state *this = cpu_at(cpu);
+	struct cluster *c = cluster_at(this->cluster);
+
+	if (may_keep_tasks(this, c))
+		none_kept(cpu, this, c);
+	if (may_wait(this->cluster))
+		nothing_found(this->cluster);
+	return (may_keep_tasks(this, c) || may_wait(this->cluster)) && first_queue(cpu).vtime != NO_VTIME;
+}
+
+/*
+ * @cpu has nothing to run, and may be claimed from now on. A task that was queued after the CPU had looked did not see
+ * it idle, so it looks again.
+ */
+static __always_inline void become_idle(u32 cpu)
+{
+	if (!still_waits(cpu)) {
+		set_idle(cpu);
+		if (!still_waits(cpu) || !clear_idle(cpu))
+			return;
+	}
+	kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
 void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
@@ -417,7 +387,7 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 	check_held(this);
 	this->gives_to = 0;
 	/* The task stops and is held back. */
-	if (runs && is_to_stop(prev))
+	if (runs && stopped_by(prev, task_of(prev)))
 		runs = false;
 	if (runs && goes_on(prev, cpu))
 		return;
@@ -442,41 +412,24 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 	explain(nothing_waits, 0, cpu, __builtin_popcountll(waiting_clusters));
 	/* The CPU was claimed, but no task came. */
 	if (!prev)
-		set_idle(cpu);
-}
-
-/*
- * Did no task wait for the CPU while the task that stops now was running? If the CPU was asked to stop for a task,
- * that task has arrived only now and has already left the queue.
- */
-static __always_inline bool ran_alone(u32 cpu, const struct cpu_state *this, const struct cluster *c)
-{
-	if (!may_wait(this->cluster) && !may_keep_tasks(this, c))
-		return true;
-	return this->asked && !scx_bpf_dsq_nr_queued(cluster_dsq(this->cluster)) &&
-	       !scx_bpf_dsq_nr_queued(own_dsq(cpu));
+		become_idle(cpu);
 }
 
 void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_state *this = cpu_at(cpu);
-	struct cluster *c = cluster_at(this->cluster);
 	struct task_state *t = task_of(p);
-	/* This matters only for a light task, and looking at the queues takes time. */
-	bool its_turn = !this->ran_past, alone = t && t->weight < NICE_0_LOAD && ran_alone(cpu, this, c);
 
-	this->asked = this->woke_sync = false;
+	this->asked = this->woke_sync = this->yields = false;
 	clear_taken(this);
 	if (!t)
 		return;
-	this->ran_past += charge(p, t, this);
+	this->ran_past += charge(p, t, cpu);
 	note_family(this, p, this->charged_at);
-	follow_start(this, c, p, t, its_turn, alone, runnable);
-	t->charged = 0;
 	if (runnable)
 		return;
-	t->lag = lag_to_keep(p, t, clock_of(p, this, c));
+	leave_clock(t);
 	count_runnable(t, false);
 	end_burst(t);
 	if (asks_for_task(READ_ONCE(this->request)))
@@ -523,15 +476,11 @@ static __always_inline bool has_waiting(const struct cpu_state *this, const stru
 }
 
 /* @p has run for a slice while other tasks wait, in a queue or on the CPU to which they were sent. */
-static __always_inline bool turn_is_over(struct task_struct *p, struct task_state *t, u32 cpu)
+static __always_inline bool turn_is_over(struct task_struct *p, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
-	struct cluster *c = cluster_at(this->cluster);
-	bool waiting = has_waiting(this, c);
 
-	if (!waiting && !READ_ONCE(c->keeping))
-		forgive(this, c, p, t);
-	if (ran_of(p) < tunables.slice || (!waiting && !is_waited_for(cpu)))
+	if (ran_of(p) < tunables.slice || (!has_waiting(this, cluster_at(this->cluster)) && !is_waited_for(cpu)))
 		return false;
 	if (p->scx.slice)
 		explain(turn_over, p->pid, cpu, ran_of(p), tunables.slice,
@@ -560,28 +509,22 @@ static __always_inline bool core_is_free(struct task_struct *p, const struct tas
 	       offer_core(p, cpu);
 }
 
-/* Are tasks of another cluster, or tasks that wait for another CPU of this one, further behind than @p? */
-static __always_inline bool is_ahead_elsewhere(struct task_struct *p, const struct task_state *t, u32 cpu)
+/* Compares @p with tasks of another cluster, or with tasks that wait for another CPU of this one. */
+static __always_inline u32 evens_out(struct task_struct *p, const struct task_state *t, u32 cpu)
 {
-	u64 now;
-
 	if (nr_clusters <= 1 && !READ_ONCE(cluster_of(cpu)->keeping))
-		return false;
-	/* It will soon leave the CPU by itself, and a task that sleeps has had less than its share. */
-	if (is_heavy(p) && t->burst_so_far < t->burst)
-		return false;
-	now = bpf_ktime_get_ns();
-	return !time_before(now, cpu_at(cpu)->look_at) && even_out(p, cpu, now);
+		return EVEN;
+	/* It will soon leave the CPU by itself. */
+	if (t->burst_so_far < t->burst)
+		return EVEN;
+	return time_before(t->recent_at, cpu_at(cpu)->look_at) ? EVEN : even_out(p, cpu, t->recent_at);
 }
 
-/* @p, which runs for long, keeps its CPU from tasks that are bound to it. */
-static __always_inline bool is_in_the_way(struct task_struct *p, const struct task_state *t, u32 cpu)
+/* Does @p have to stop at this tick, or is it asked to go elsewhere? */
+static __always_inline bool is_to_move(struct task_struct *p, const struct task_state *t, u32 cpu)
 {
-	const struct cpu_state *this = cpu_at(cpu);
-
-	if (is_light(p) || is_pinned(p) || t->burst_so_far < t->burst)
-		return false;
-	return has_waiting(this, cluster_at(this->cluster)) && make_way(p, cpu);
+	return makes_room(p, cpu) || pack_running(p, t, cpu) || core_is_free(p, t, cpu) ||
+	       (unlike && offer_running(p, cpu));
 }
 
 void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
@@ -590,20 +533,26 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
 	struct task_state *t = task_of(p);
+	u64 used;
+	bool over;
 
 	if (!t)
 		return;
 	find_forgotten(cpu, this, c);
 	follow_tick(p, cpu);
 	note_boost(c, cpu);
-	charge(p, t, this);
-	note_light(c, t, this->charged_at);
-	place_running(p, cpu);
-	if (makes_room(p, cpu) || turn_is_over(p, t, cpu) || is_to_stop(p))
-		p->scx.slice = 0;
-	if (pack_running(p, t, cpu) || core_is_free(p, t, cpu) || (unlike && offer_running(p, cpu)) ||
-	    is_ahead_elsewhere(p, t, cpu) || is_in_the_way(p, t, cpu))
-		p->scx.slice = 0;
+	charge(p, t, cpu);
+	update_level(this->cluster, this->charged_at);
+	used = ran_of(p) % tunables.slice;
+	p->scx.dsq_vtime = deadline_of(t, request_of(t) > used ? request_of(t) - used : 0);
+	over = turn_is_over(p, cpu);
+	if (!is_to_move(p, t, cpu)) {
+		u32 evened = evens_out(p, t, cpu);
+
+		if (evened == EVEN_SWAPS || (evened == EVEN && !over && !stopped_by(p, t)))
+			return;
+	}
+	p->scx.slice = 0;
 }
 
 bool BPF_STRUCT_OPS(equipoise_yield, struct task_struct *from, struct task_struct *to)
@@ -611,16 +560,6 @@ bool BPF_STRUCT_OPS(equipoise_yield, struct task_struct *from, struct task_struc
 	cpu_at(bpf_get_smp_processor_id())->yields = true;
 	from->scx.slice = 0;
 	return false;
-}
-
-/* Does a task wait in the queues of @this or its cluster that it may run? Corrects the hints. */
-static __always_inline bool still_waits(u32 cpu, const struct cpu_state *this, struct cluster *c)
-{
-	if (may_keep_tasks(this, c))
-		none_kept(cpu, this, c);
-	if (may_wait(this->cluster))
-		nothing_found(this->cluster);
-	return (may_keep_tasks(this, c) || may_wait(this->cluster)) && first_queue(cpu).vtime != NO_VTIME;
 }
 
 void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
@@ -631,23 +570,15 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	clear_taken(this);
 	if (!idle) {
 		clear_idle(cpu);
-		advance_own_clock(this, READ_ONCE(c->clock));
 		this->ran_past = 0;
 		WRITE_ONCE(this->charged_at, bpf_ktime_get_ns());
 		return;
 	}
+	note_running(this, c, 0);
 	if (asking_locks && follows())
 		ask_before_switch(cpu, NULL);
-	/*
-	 * A task that was queued after this CPU had looked did not see it idle. This CPU takes that task, so no
-	 * waking task may be sent here: it would wait in the local queue, from which no other CPU takes it.
-	 */
-	if (!still_waits(cpu, this, c)) {
-		set_idle(cpu);
-		if (!still_waits(cpu, this, c) || !clear_idle(cpu))
-			return;
-	}
-	kick_cpu(cpu, SCX_KICK_IDLE);
+	/* Where a task that was queued meanwhile waits, no waking task may be sent: no other CPU could take it. */
+	become_idle(cpu);
 }
 
 /*
@@ -668,24 +599,20 @@ void BPF_STRUCT_OPS(equipoise_set_weight, struct task_struct *p, u32 weight)
 		set_task_weight(p, t);
 }
 
+void BPF_STRUCT_OPS(equipoise_set_cpumask, struct task_struct *p, const struct cpumask *cpumask)
+{
+	note_affinity(p, cpumask);
+}
+
 void BPF_STRUCT_OPS(equipoise_enable, struct task_struct *p)
 {
 	struct task_state *t = task_of(p);
-	struct cpu_state *this;
-	struct cluster *c;
-	u64 clock;
 
 	if (!t)
 		return;
 	set_task_weight(p, t);
 	t->seen = p->se.sum_exec_runtime;
-	this = cpu_at(t->forked ? bpf_get_smp_processor_id() : (u32)scx_bpf_task_cpu(p));
-	c = cluster_at(this->cluster);
-	clock = clock_of(p, this, c);
-	p->scx.dsq_vtime = t->forked ? inherited_vtime(bpf_get_current_task_btf(), c, clock) : clock;
-	t->charged = 0;
-	t->lag = lag_to_keep(p, t, clock);
-	t->forked = false;
+	note_affinity(p, p->cpus_ptr);
 }
 
 s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_task_args *args)
@@ -696,7 +623,6 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 		return -ENOMEM;
 	/* Until its behaviour is known, assume that it runs for long. */
 	t->burst = tunables.slice;
-	t->forked = args->fork;
 	t->seen = t->used_seen = p->se.sum_exec_runtime;
 	if (args->fork && follows())
 		begin_used(t, scx_bpf_task_cpu(p));
@@ -714,8 +640,10 @@ void BPF_STRUCT_OPS(equipoise_disable, struct task_struct *p)
 	struct task_state *t = task_of(p);
 	u32 cpu = scx_bpf_task_cpu(p);
 
-	if (t)
+	if (t) {
+		leave_clock(t);
 		count_runnable(t, false);
+	}
 	if (scx_bpf_task_running(p))
 		set_taken(cpu);
 }
@@ -786,12 +714,12 @@ void BPF_STRUCT_OPS(equipoise_frequency_running, struct task_struct *p)
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(equipoise_init)
 {
-	int cpu;
+	int cpu, i;
 	s32 err = init_clusters();
 
-	if (!err)
-		err = scx_bpf_create_dsq(HELD_DSQ, -1);
-
+	bpf_for(i, 0, HELD_QUEUES)
+		if (!err)
+			err = scx_bpf_create_dsq(held_dsq(i), -1);
 	bpf_for(cpu, 0, nr_cpus())
 		if (!err)
 			err = init_follow(cpu);
@@ -817,6 +745,7 @@ SCX_OPS_DEFINE(equipoise_ops,
 	       .update_idle = (void *)equipoise_update_idle,
 	       .cpu_release = (void *)equipoise_cpu_release,
 	       .set_weight = (void *)equipoise_set_weight,
+	       .set_cpumask = (void *)equipoise_set_cpumask,
 	       .enable = (void *)equipoise_enable,
 	       .disable = (void *)equipoise_disable,
 	       .init_task = (void *)equipoise_init_task,

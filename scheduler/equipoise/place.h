@@ -1,355 +1,189 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The virtual time of a task that wakes up, continues or waits again: its own, within the bounds of
- * vtime.h.
+ * The place of a task in fair.h's terms: the clock that it is on, what it is charged, and its deadline, by which
+ * queues are ordered.
+ *
+ *	a cluster's clock:	free task   free task   bound to CPU 0   bound to CPU 1
+ *							      |		       |
+ *	a CPU's clock:				       task  task	     task
+ *
+ * A task that may use all CPUs of a cluster is on the cluster's clock. Tasks that are bound to some of them are on
+ * the clock of one CPU, where they share by weight what that CPU gives them, whatever runs elsewhere.
  */
 #ifndef __EQUIPOISE_PLACE_H
 #define __EQUIPOISE_PLACE_H
 
+#include "level.h"
+#include "progress.h"
 #include "queue.h"
 
+/* Work of a CPU, ns, that is not worth a write to a line that other CPUs read. */
+#define WORK_STEP 100000
 /*
- * sched_ext ends a scheduler under which a task waits for 30 s (scx_watchdog_timeout). With this
- * bound, the tasks that run next to a waiting one overtake it in virtual time within a third of
- * those 30 s, so 60 busy loops on one CPU cannot starve a SCHED_IDLE task.
+ * sched_ext ends a scheduler under which a task waits for 30 s (scx_watchdog_timeout). With this bound, the tasks
+ * beside a waiting one overtake its deadline within a third of that.
  */
 #define LONGEST_WAIT (10 * NSEC_PER_SEC)
-/*
- * ns. Below this lead the number of waiting tasks does not matter: even 1000 tasks per CPU then
- * amount to LONGEST_WAIT.
- */
+/* ns. With a deadline that is no further ahead, 1000 tasks for each CPU amount to LONGEST_WAIT. */
 #define HARDLY_AHEAD (10 * NSEC_PER_MSEC)
 
-/* The largest lead allowed to a task that waits on @cpu of @cluster and is @ahead by its own charge. */
-static __always_inline u64 bound_ahead(u64 ahead, u32 cluster, u32 cpu)
+/* The most that a task is owed, ns of work: a tick may be late by as much as it is long. */
+static __always_inline s64 most_owed(void)
 {
-	u64 waiting, most;
+	return tunables.lag + machine.tick_ns;
+}
 
-	if (ahead <= HARDLY_AHEAD)
-		return ahead;
-	waiting = scx_bpf_dsq_nr_queued(own_dsq(cpu)) +
-		  scx_bpf_dsq_nr_queued(cluster_dsq(cluster)) / cluster_at(cluster)->nr_cpus;
-	most = LONGEST_WAIT / (waiting + 1);
-	return ahead < most ? ahead : most;
+static __always_inline u64 find_weight(struct task_state *t)
+{
+	t->full_weight = t->share ? shared_weight(t->share, t->weight) : (u64)t->weight << SHARE_SHIFT;
+	return t->full_weight;
+}
+
+static __always_inline struct clock *clock_of(const struct task_state *t)
+{
+	return t->bound_to ? &cpu_at(t->bound_to - 1)->own : &cluster_at(t->cluster)->clock;
 }
 
 /*
- * The clock for @p on @this of @c. A task that may not run everywhere competes with the tasks that use its CPUs,
- * which may all be far behind the cluster: 30 busy loops on one CPU get a thirtieth of the others' share. Measured
- * by the cluster's clock, all of them would be at the bound of their lag, where they are equal whatever their
- * weights, and a task that sleeps would lose its turns. Tasks that may run anywhere wait in queues that several
- * CPUs take from, and use one clock.
- */
-static __always_inline u64 clock_of(const struct task_struct *p, const struct cpu_state *this,
-				    const struct cluster *c)
-{
-	u64 own = READ_ONCE(this->clock);
-
-	return own && is_bound(p) ? own : READ_ONCE(c->clock);
-}
-
-/* How far the clocks stay behind the start of @p: heavier tasks need not have waited for a light one. */
-static __always_inline u64 behind_start(const struct task_state *t)
-{
-	return t->weight < NICE_0_LOAD ? LIGHT_BEHIND : 0;
-}
-
-/*
- * ns; longer than a turn at any tick, and longer than a task sleeps that frames or buffers drive. While heavier
- * tasks do not get all the time that they want, a light task uses time that is left over. It is ahead of its share,
- * so the clock by which others are placed must not follow it. Otherwise all others would be at the bound of their
- * lag, where they are equal.
- */
-#define FULL_WEIGHT_LATELY (100 * NSEC_PER_MSEC)
-
-/* May a clock follow a light task now, if a heavier one last held it at @full_weight_at? */
-static __always_inline bool follows_light(u64 full_weight_at, u64 now)
-{
-	return (s64)(now - full_weight_at) > (s64)FULL_WEIGHT_LATELY;
-}
-
-/*
- * Does a task that is not light and has run keep the clocks from following light tasks? Where all CPUs are alike,
- * it does only if it @gave_way although it wanted to run on. Loops that have a CPU each could not use more time,
- * whatever their weight, and light tasks share the CPUs that are left. Their virtual time passes faster than that
- * of the loops: if the clocks stayed with the loops, all light tasks would be at the bound of their lead, where a
- * loop of nice 19 got an eighth of its share beside one of nice 10.
+ * Puts the tasks that are bound to @this on the clock of @c, its cluster, as one entity with their feasible weight.
  *
- * With heterogeneous CPUs, the clock of a slow cluster, where light tasks run, would get seconds ahead of a fast
- * cluster's, and would cancel what a task that waits for a fast CPU is owed.
+ * Context: any CPU, whenever a task joins or leaves them, and @this when it charges one of them.
  */
-static __always_inline bool holds_clocks(bool gave_way)
+static __always_inline void weigh_bound(struct cpu_state *this, struct cluster *c)
 {
-	return gave_way || unlike;
+	s64 sum = READ_ONCE(this->own.weight);
+	u64 worth = READ_ONCE(c->worth), weight = sum <= 0 ? 0 : (u64)sum < worth ? (u64)sum : worth;
+
+	if (!weight && READ_ONCE(this->bound.weight))
+		leave(&c->clock, &this->bound, most_owed());
+	else if (weight && !READ_ONCE(this->bound.weight))
+		join(&c->clock, &this->bound, weight, owed_now(&c->clock, &this->bound));
+	else if (weight)
+		reweigh(&c->clock, &this->bound, weight);
 }
 
-/* The cluster that has full_weight_at and light_at for @c: clusters of CPUs that are alike are held together. */
-static __always_inline struct cluster *held_with(struct cluster *c)
+/* Takes @t off its clock. */
+static __always_inline void leave_clock(struct task_state *t)
 {
-	return unlike ? c : cluster_at(0);
+	struct cluster *c = cluster_at(t->cluster);
+
+	if (!t->fair.weight)
+		return;
+	write_cluster(c);
+	leave(clock_of(t), &t->fair, most_owed());
+	if (t->bound_to)
+		weigh_bound(cpu_at(t->bound_to - 1), c);
 }
 
-/* A tick of a CPU of @c finds @t running @now. */
-static __always_inline void note_light(struct cluster *c, const struct task_state *t, u64 now)
+/* Puts @t, which waits for @cpu or runs there, on the clock of its cluster or, if it is @bound, of @cpu. */
+static __always_inline void enter_clock(struct task_state *t, u32 cpu, bool bound)
 {
-	struct cluster *held = held_with(c);
+	u32 cluster = cpu_at(cpu)->cluster, bound_to = bound ? cpu + 1 : 0;
+	struct cluster *c = cluster_at(cluster);
+	bool arrives = !t->fair.weight;
+	u64 weight;
+	s64 lag;
 
-	if (t->weight < NICE_0_LOAD && (s64)(now - READ_ONCE(held->light_at)) > (s64)NSEC_PER_MSEC)
-		WRITE_ONCE(held->light_at, now);
+	if (!arrives && t->cluster == cluster && t->bound_to == bound_to)
+		return;
+	leave_clock(t);
+	lag = arrives ? owed_now(clock_of(t), &t->fair) : t->fair.left_with;
+	count_runnable(t, true);
+	weight = find_weight(t);
+	t->cluster = cluster;
+	t->bound_to = bound_to;
+	write_cluster(c);
+	join(clock_of(t), &t->fair, weight, lag);
+	if (bound)
+		weigh_bound(cpu_at(cpu), c);
+	if (arrives)
+		begin_work(t, bpf_ktime_get_ns());
+}
+
+/* What a task asks for each time, ns: as long as it usually runs, up to a slice. */
+static __always_inline u64 request_of(const struct task_state *t)
+{
+	return t->burst < tunables.slice ? t->burst : tunables.slice;
 }
 
 /*
- * Has a light task a CPU of its own, so that ticks find it there, within two turns of others? A task that gives way
- * gets that CPU at the next tick and hardly lacks time. If it held the clocks, a short task that stops a loop every
- * 30 ms would hold them for good.
+ * The deadline of @t in its clock's time, with @request ns to go: when it would have them at its fair rate. Short
+ * requests come first, although all get the same (I. Stoica, H. Abdel-Wahab, "Earliest Eligible Virtual Deadline
+ * First", 1995). A herd of tasks that run for long does not come before one that runs briefly.
  */
-static __always_inline bool runs_light(const struct cluster *held, u64 now)
+static __always_inline u64 deadline_of(const struct task_state *t, u64 request)
 {
-	return (s64)(now - READ_ONCE(held->light_at)) <= 2 * (s64)(tunables.slice + machine.tick_ns);
+	const struct clock *clock = clock_of(t);
+	u64 deadline = t->fair.vtime + vtime_for(request, t->fair.weight), now = READ_ONCE(clock->now), most;
+	s64 weight;
+
+	if ((s64)(deadline - now) <= (s64)HARDLY_AHEAD)
+		return deadline;
+	weight = READ_ONCE(clock->weight);
+	if (weight <= 0)
+		return deadline;
+	most = (LONGEST_WAIT << WEIGHT_SHIFT) / (u64)weight;
+	if (!t->bound_to)
+		most *= cluster_at(t->cluster)->nr_cpus;
+	return (s64)(deadline - now) > (s64)most ? now + most : deadline;
 }
 
-/* @t, which was charged @now, ran on a CPU of @c, and @gave_way or not: may the clocks follow it? */
-static __always_inline bool sets_clock(struct cluster *c, const struct task_state *t, u64 now, bool gave_way)
+static __always_inline void set_deadline(struct task_struct *p, const struct task_state *t)
 {
-	struct cluster *held = held_with(c);
-	u64 last = READ_ONCE(held->full_weight_at);
-
-	if (t->weight < NICE_0_LOAD)
-		return follows_light(last, now);
-	if (holds_clocks(gave_way) && (s64)(now - last) > (s64)NSEC_PER_MSEC && (unlike || !runs_light(held, now)))
-		WRITE_ONCE(held->full_weight_at, now);
-	return true;
+	p->scx.dsq_vtime = deadline_of(t, request_of(t));
 }
 
-/* Advances the clocks of all clusters, which are compared with each other. */
-__noinline bool advance_clocks(u64 vtime)
+/* Charges the tasks that are bound to @this for @work, on both clocks. */
+static __always_inline void charge_bound(struct cpu_state *this, struct cluster *c, u64 work)
 {
-	int i;
-
-	bpf_for(i, 0, nr_clusters)
-		advance_clock(cluster_at(i), vtime);
-	return true;
+	weigh_bound(this, c);
+	if (this->bound.weight)
+		__sync_fetch_and_add(&this->bound.vtime, vtime_for(work, this->bound.weight));
+	advance(&this->own, work);
+	bound_owed(&c->clock, &this->bound, most_owed());
 }
 
-/*
- * A task of weight @weight started on a CPU of @c at @start: the clock follows. A light task is followed only where
- * no heavier one is held back, so the clocks of all clusters of CPUs that are alike follow it: one clock alone
- * would make the heavier tasks of its cluster change places with those of others at each tick.
- */
-static __always_inline void follow_clock(struct cluster *c, u32 weight, u64 start)
+/* Reports the work of @this to the clock of its cluster. */
+static __always_inline void report_work(struct cpu_state *this, struct cluster *c)
 {
-	if (weight < NICE_0_LOAD && !unlike && nr_clusters > 1)
-		advance_clocks(start);
+	write_cluster(c);
+	advance(&c->clock, this->work);
+	this->work = 0;
+}
+
+/* Charges @p, which runs on @cpu, for its running time since the last charge. Returns that time, ns. */
+static __always_inline u64 charge(struct task_struct *p, struct task_state *t, u32 cpu)
+{
+	struct cpu_state *this = cpu_at(cpu);
+	struct cluster *c = cluster_at(this->cluster);
+	u64 ran = p->se.sum_exec_runtime - t->seen, now = bpf_ktime_get_ns();
+	u64 work = ran * speed_of(this, c) / SCHED_POWER_SCALE, weight = find_weight(t), worth = READ_ONCE(c->worth);
+	bool bound = is_bound_in(p, t, this->cluster);
+
+	t->seen += ran;
+	t->burst_so_far += ran;
+	WRITE_ONCE(this->charged_at, now);
+	/* Another CPU may have put it into the queue from which this one took it. */
+	enter_clock(t, cpu, bound);
+	this->runs_bound = bound;
+	this->runs_pulled = false;
+	note_running(this, c, bound ? 0 : weight);
+	note_work(t, work, now);
+	WRITE_ONCE(this->progress, progress_of(t, now));
+	WRITE_ONCE(this->progress_of, p->pid);
+	if (bound)
+		charge_bound(this, c, work);
 	else
-		advance_clock(c, start);
-}
-
-/*
- * @t was charged on @this: may the CPU's own clock follow it? A task that is bound to the CPU would wait until all
- * others had caught up with a light one: 3 s beside a loop of nice 19.
- */
-static __always_inline bool sets_own_clock(struct cpu_state *this, const struct task_state *t, bool gave_way)
-{
-	if (t->weight < NICE_0_LOAD)
-		return follows_light(this->full_weight_at, this->charged_at);
-	if (holds_clocks(gave_way))
-		this->full_weight_at = this->charged_at;
-	return true;
-}
-
-/* The latest of all clusters' clocks. */
-__noinline u64 latest_clock(void)
-{
-	u64 latest = READ_ONCE(clusters[0].clock);
-	int i;
-
-	bpf_for(i, 0, nr_clusters) {
-		u64 clock = READ_ONCE(cluster_at(i)->clock);
-
-		if ((s64)(clock - latest) > 0)
-			latest = clock;
-	}
-	return latest;
-}
-
-/*
- * How far @clock, a cluster's, is behind the latest one. A task that took turns in other clusters is ahead of a
- * late clock by what it got there, and that lead is not forgiven: tasks that nap and wake up on a CPU that loops of
- * nice -10 keep busy, whose clock is slow, had twice the time of loops of their own weight.
- */
-static __always_inline s64 behind_others(u64 clock)
-{
-	s64 behind = latest_clock() - clock;
-
-	return behind > 0 ? behind : 0;
-}
-
-/* Are the queues of all clusters but @cluster empty, and all CPUs that are slower than its own idle? */
-__noinline bool none_is_worse_off(u32 cluster)
-{
-	const struct cluster *c = cluster_at(cluster);
-	int i;
-
-	if (READ_ONCE(waiting_clusters) & ~(1ULL << (cluster & 63)))
-		return false;
-	bpf_for(i, 0, nr_clusters) {
-		const struct cluster *other = cluster_at(i);
-
-		if (i == (int)cluster)
-			continue;
-		if (READ_ONCE(other->keeping) || (is_faster(c, other) && READ_ONCE(other->idle) != other->cpus))
-			return false;
-	}
-	return true;
-}
-
-/*
- * No task waits in @c. @p, which runs on its CPU @this, takes nothing from other tasks there, so
- * its lead is forgiven: the clocks follow.
- *
- * A clock that kept up with the virtual time of a light task would leave all other tasks behind, so
- * such a task is set back to where it started instead. It keeps the lead that it gained while
- * others waited, and what it is owed: a task that runs only while another one naps had a tenth of its share when it
- * was set to the clock each time. It is not set back if tasks wait in another cluster or run on slower CPUs,
- * because it has to change places with them once it is ahead.
- *
- * A task that has long run at full speed is owed at most two slices, because it already has all the time that one
- * task can use. Loops of nice -16 that have a CPU each fall behind the clock forever, because their weight is worth
- * more than a CPU; an arriving task would wait for half a second until one of them is ahead of it. A task that runs
- * for less keeps its whole lag, so that it is served soon when it wakes up.
- */
-static __always_inline void forgive(struct cpu_state *this, struct cluster *c, struct task_struct *p,
-				    struct task_state *t)
-{
-	bool light = t->weight < NICE_0_LOAD, set_back = light && none_is_worse_off(this->cluster);
-	u64 clock = p->scx.dsq_vtime, started = clock - t->charged;
-	s64 lead;
-
-	if (light)
-		clock = set_back ? latest_clock() : clock - behind_start(t);
-	if (set_back || sets_clock(c, t, this->charged_at, false))
-		advance_clock(c, clock);
-	clock = clock_of(p, this, c);
-	if (set_back) {
-		lead = (s64)(started - clock) > start_of(p) ? (s64)(started - clock) : start_of(p);
-		p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, UNBOUNDED, lead);
-		t->charged = p->scx.dsq_vtime - started;
-	} else if (t->burst_so_far > MOST_BEHIND && speed_of(this, c) == SCHED_POWER_SCALE) {
-		p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, fair_time(p, tunables.lag), UNBOUNDED);
-	}
-	if (sets_own_clock(this, t, false))
-		advance_own_clock(this, p->scx.dsq_vtime - behind_start(t));
-}
-
-/*
- * The lead over the clock that one slice gives @p. The clock follows light tasks only roughly, so
- * among light tasks all have that much more lead.
- */
-static __always_inline s64 turn_of(const struct task_state *t)
-{
-	return charge_of(t, tunables.slice + machine.tick_ns, SCHED_POWER_SCALE) + behind_start(t);
-}
-
-/*
- * The lag that @p keeps when it goes to sleep, with @clock as its clock. It is at most one slice
- * ahead, as under EEVDF: without the bound, a kernel thread that had run while its CPU was idle,
- * and so was far ahead of a crowd that arrived, waited for the whole crowd.
- */
-static __always_inline s64 lag_to_keep(const struct task_struct *p, const struct task_state *t, u64 clock)
-{
-	s64 turn = turn_of(t);
-	s64 lag = clock - p->scx.dsq_vtime;
-
-	return lag < -turn ? -turn : lag;
-}
-
-/*
- * @p wakes up and gets @cpu, which was idle, at once. Other tasks lose nothing now, only by what @p does later. The
- * CPU's own clock stood still while it was idle.
- */
-static __always_inline void place_on_idle(struct task_struct *p, u32 cpu)
-{
-	u64 clock = READ_ONCE(cluster_of(cpu)->clock);
-
-	if ((s64)(clock - p->scx.dsq_vtime) > lag_of(p))
-		p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, lag_of(p), UNBOUNDED);
-}
-
-/*
- * @p wakes up on @cpu, and no CPU is idle. If it has received less than all tasks waiting there, it
- * comes before them, unless it is one of a @crowd (crowd.h): the clock, which the foremost task sets, does not show
- * how far behind the others are.
- */
-static __always_inline void place_waking(struct task_struct *p, u32 cpu, bool crowd)
-{
-	const struct task_state *t = task_of(p);
-	struct cpu_state *this = cpu_at(cpu);
-	u64 clock = clock_of(p, this, cluster_at(this->cluster)), first;
-	s64 lag = t ? t->lag : 0;
-	s64 behind = sleeper_behind(lag, crowd ? -start_of(p) : lag_of(p), MOST_BEHIND);
-	s64 ahead = sleeper_ahead(lag, unlike ? tunables.unfairness : 0);
-
-	if (!crowd && (s64)(clock - p->scx.dsq_vtime) > behind) {
-		first = first_queue(cpu).vtime;
-		if (first != NO_VTIME && (s64)(clock - first) >= behind)
-			behind = (s64)(clock - first) + 1;
-	}
-	if (unlike && !is_bound(p) && (s64)(p->scx.dsq_vtime - clock) > ahead)
-		ahead += behind_others(clock);
-	if (ahead < start_of(p))
-		ahead = start_of(p);
-	ahead = bound_ahead(ahead, this->cluster, cpu);
-	p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, behind, ahead);
-}
-
-/*
- * @p runs on @cpu. The time that it is owed is bounded at each charge; its lead only when it stops
- * (place_stopped()).
- */
-static __always_inline void place_running(struct task_struct *p, u32 cpu)
-{
-	struct cpu_state *this = cpu_at(cpu);
-	u64 clock = clock_of(p, this, cluster_at(this->cluster));
-
-	p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, MOST_BEHIND, UNBOUNDED);
-}
-
-/*
- * @p has stopped on @cpu and waits again, so the clock is where it started, or later. It is ahead by at most one
- * slice, or by what it received in another cluster. A crowd of tasks from a CPU where each got little is not owed
- * all of that: a kernel thread of the new CPU would wait until all of them had caught up (ksoftirqd waited 32 s,
- * until the watchdog fired).
- */
-static __always_inline void place_stopped(struct task_struct *p, u32 cpu)
-{
-	struct cpu_state *this = cpu_at(cpu);
-	u64 clock = clock_of(p, this, cluster_at(this->cluster)), ahead = MOST_BEHIND, turn;
-	const struct task_state *t;
-
-	if ((s64)(p->scx.dsq_vtime - clock) > (s64)MOST_BEHIND) {
-		t = task_of(p);
-		turn = t ? turn_of(t) : 0;
-		if (turn > ahead)
-			ahead = turn;
-		ahead = bound_ahead(ahead, this->cluster, cpu);
-	}
-	p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, MOST_BEHIND, ahead);
-}
-
-/*
- * @p, which is heavy, has used its slice on @cpu, and @first waits there. A heavy task wakes up far behind the
- * clock, so that it comes before lighter tasks that slept, too. But its virtual time passes slowly, so that it
- * would keep the CPU for half a second alongside a task of its own weight. It may therefore come before such a task
- * by two more slices at most, as under EEVDF (entity_lag() of Linux 6.12). On a CPU of less than full speed it
- * stays behind, so that it gets a faster one.
- */
-static __always_inline void bound_lead(struct task_struct *p, u32 cpu, struct first_queue first)
-{
-	const struct cpu_state *this = cpu_at(cpu);
-
-	if (speed_of(this, cluster_at(this->cluster)) == SCHED_POWER_SCALE && is_first_as_heavy(first.dsq, cpu, p))
-		p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, first.vtime,
-					       fair_time(p, tunables.lag + machine.tick_ns), UNBOUNDED);
+		weight = weight < worth ? weight : worth;
+	reweigh(clock_of(t), &t->fair, weight);
+	t->fair.vtime += vtime_for(work, t->fair.weight);
+	this->work += work;
+	if (this->work >= WORK_STEP)
+		report_work(this, c);
+	bound_owed(clock_of(t), &t->fair, most_owed());
+	if (READ_ONCE(nr_limits) && t->share)
+		charge_limits(t->share, ran);
+	return ran;
 }
 
 #endif /* __EQUIPOISE_PLACE_H */

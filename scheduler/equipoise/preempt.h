@@ -26,69 +26,67 @@ static __always_inline u64 uncharged(u32 cpu, u64 now)
 	return ran > 0 ? ran : 0;
 }
 
-/* How far @curr, which runs on @cpu, is ahead of @p at @now, in virtual time. */
-static __always_inline s64 ahead_of(const struct task_struct *p, u32 cpu, const struct task_struct *curr, u64 now)
+/* How far a deadline @at in the time of @cpu's bound tasks, or of its cluster, is ahead of the cluster's clock. */
+static __always_inline s64 distance(u32 cpu, u64 at, bool bound)
 {
-	u64 ran = uncharged(cpu, now) * speed_of(cpu_at(cpu), cluster_of(cpu)) / SCHED_POWER_SCALE;
+	const struct cpu_state *this = cpu_at(cpu);
 
-	return curr->scx.dsq_vtime + fair_time(curr, ran) - p->scx.dsq_vtime;
-}
-
-/* The lead over @p for which a CPU's task is preempted. It shrinks with the weight of @p (wakeup_gran()). */
-static __always_inline s64 preempt_after(const struct task_struct *p)
-{
-	return is_heavy(p) ? fair_time(p, tunables.preempt_after) : tunables.preempt_after;
+	return (bound ? in_cluster_time(this, at) : at) - READ_ONCE(cluster_at(this->cluster)->clock.now);
 }
 
 /*
- * A CPU stops for waking tasks at most once in preempt_after() on average, and sooner only for a task that is
- * further behind than sleep could make it, because that task has lost slices. Each stop costs two switches. In a
- * crowd of hackbench's tasks, where every task is behind some other one, stops would be most of the work (12 times
- * the switches, 35 % more time on tc2).
+ * How much earlier the deadline of @p, which has been placed near @place, is than that of @curr, which runs on @cpu,
+ * in service of @p, ns. (That of the running task is as of its start or its last tick; a task that has just come from
+ * another cluster is not preempted.)
  */
-#define FAR_AHEAD ((s64)(tunables.lag + tunables.slice))
-
-/*
- * May @cpu stop for @p at @now? The average is over a tick: a task that is refused waits until then, for 10 ms with
- * HZ=100, so a CPU that was not stopped for a while may stop several times in succession. A task that may use one
- * CPU only and naps for 200 us had an eighth of its time there beside a loop that came to that CPU for each nap.
- */
-static __always_inline bool may_stop(const struct task_struct *p, u32 cpu, u64 now)
+static __always_inline s64 earlier_by(const struct task_struct *p, const struct task_state *t, u32 place, u32 cpu,
+				      const struct task_struct *curr)
 {
-	s64 early = READ_ONCE(cpu_at(cpu)->next_stop_at) - now;
+	bool bound = t->bound_to, runs_bound = READ_ONCE(cpu_at(cpu)->runs_bound);
 
-	return early <= 0 || early + preempt_after(p) <= (s64)machine.tick_ns;
+	if (READ_ONCE(cpu_at(cpu)->runs_pulled))
+		return 0;
+	if (bound && runs_bound)
+		return service_for(curr->scx.dsq_vtime - p->scx.dsq_vtime, t->fair.weight);
+	return service_for(distance(cpu, curr->scx.dsq_vtime, runs_bound) -
+				   distance(place, p->scx.dsq_vtime, bound),
+			   bound ? READ_ONCE(cpu_at(place)->bound.weight) ?: 1 : t->fair.weight);
 }
 
-/* @cpu is asked to stop for @p at @now. */
-static __always_inline void note_stop(const struct task_struct *p, u32 cpu, u64 now)
+/*
+ * The service by which the deadline of a waking task must be earlier, ns: an interrupt and two switches cost some
+ * tens of us, so the more recently @cpu was stopped, the more it takes. It is a price and no limit: a thread of short
+ * runs and naps that gets too little is soon owed more. Where its requests were refused until the next tick, it got a
+ * twentieth of its due.
+ */
+static __always_inline s64 price_of(u32 cpu, u64 now)
+{
+	s64 price = READ_ONCE(cpu_at(cpu)->next_stop_at) - now;
+
+	return price > 0 ? price : 0;
+}
+
+/* @cpu is asked to stop at @now. */
+static __always_inline void note_stop(u32 cpu, u64 now)
 {
 	struct cpu_state *this = cpu_at(cpu);
-	u64 due = READ_ONCE(this->next_stop_at);
 
 	WRITE_ONCE(this->asked, true);
-	WRITE_ONCE(this->next_stop_at, ((s64)(due - now) > 0 ? due : now) + preempt_after(p));
+	WRITE_ONCE(this->next_stop_at, now + tunables.preempt_after);
 }
 
 /*
- * Would @p be the next task of its cluster's queue? If fewer tasks wait than there are CPUs, each
- * may have a CPU at once; otherwise @p may only if it is further behind than all of them. In a
- * crowd, stopping a CPU for any task but the first helps only the first: hackbench's 400 tasks on
- * five CPUs took 37 % longer.
+ * Would @cpu choose @p, which has been placed there, of all tasks that wait for it? If fewer tasks wait than there are
+ * CPUs, each may have one at once. In a crowd, stopping a CPU for any task but the first helps only the first:
+ * hackbench's 400 tasks on five CPUs took 37 % longer.
  */
-static __always_inline bool is_next_in(const struct task_struct *p, u32 cluster, u32 cpu)
-{
-	return scx_bpf_dsq_nr_queued(cluster_dsq(cluster)) < (s32)cluster_at(cluster)->nr_cpus ||
-	       is_before(p->scx.dsq_vtime, first_waiting(cluster, cpu));
-}
-
-/* Would @cpu choose @p now, of all tasks that wait for it? */
-static __always_inline bool is_next(const struct task_struct *p, u32 cpu)
+static __always_inline bool is_next(const struct task_struct *p, const struct task_state *t, u32 cpu)
 {
 	u32 cluster = cpu_at(cpu)->cluster;
-	u32 waiting = scx_bpf_dsq_nr_queued(cluster_dsq(cluster)) + scx_bpf_dsq_nr_queued(own_dsq(cpu));
+	u64 deadline = t->bound_to ? in_cluster_time(cpu_at(cpu), p->scx.dsq_vtime) : p->scx.dsq_vtime;
 
-	return waiting < cluster_at(cluster)->nr_cpus || is_before(p->scx.dsq_vtime, first_queue(cpu).vtime);
+	return scx_bpf_dsq_nr_queued(cluster_dsq(cluster)) + nr_kept(cpu) < cluster_at(cluster)->nr_cpus ||
+	       is_before(deadline, first_queue(cpu).vtime);
 }
 
 /*
@@ -102,33 +100,43 @@ static __always_inline bool sleeps_soon(u32 cpu, u64 now)
 	return READ_ONCE(cpu_at(cpu)->woke_sync) && uncharged(cpu, now) < tunables.slice;
 }
 
-/* Should @p, which wakes up and found no idle CPU, get @cpu at once? */
-static __always_inline bool preempts(const struct task_struct *p, u32 cpu, const struct task_struct *curr, u64 now)
+/* Is @t worth a CPU of the cluster of @cpu, whose task is not? */
+static __always_inline bool gets_cpu(const struct task_state *t, u32 cpu)
 {
-	s64 ahead;
+	const struct cpu_state *this = cpu_at(cpu);
+	const struct cluster *c = cluster_at(this->cluster);
 
+	return !t->bound_to && !READ_ONCE(this->runs_bound) && is_worth_cpu(c, t->full_weight) &&
+	       !is_worth_cpu(c, READ_ONCE(c->running[this->slot & (CLUSTER_CPUS - 1)]));
+}
+
+/* Should @p, which wakes up near @place and found no idle CPU, get @cpu at once? */
+static __always_inline bool preempts(const struct task_struct *p, const struct task_state *t, u32 place, u32 cpu,
+				     const struct task_struct *curr, u64 now)
+{
 	if (!curr || curr->prio < MAX_RT_PRIO || p->policy == SCHED_BATCH)
 		return false;
 	if (curr->policy == SCHED_IDLE)
 		return p->policy != SCHED_IDLE;
 	if (sleeps_soon(cpu, now))
 		return false;
-	ahead = ahead_of(p, cpu, curr, now);
-	if (ahead <= preempt_after(p))
-		return false;
-	return may_stop(p, cpu, now) || ahead > FAR_AHEAD;
+	return gets_cpu(t, cpu) || earlier_by(p, t, place, cpu, curr) > price_of(cpu, now);
 }
 
-/* Records why @p, which wakes up, gets @cpu at once or does not. */
-static __always_inline void explain_preemption(const struct task_struct *p, u32 cpu, const struct task_struct *curr,
-					       u64 now, bool preempted)
+/* Records why @p, which has been placed near @place, gets the CPU @found at once, or none does (-1). */
+static __always_inline void explain_preemption(const struct task_struct *p, const struct task_state *t, u32 place,
+					       s32 found)
 {
-	if (curr && preempted)
-		explain(preempts, p->pid, cpu, curr->pid, uncharged(cpu, now), ahead_of(p, cpu, curr, now),
-			preempt_after(p));
+	u32 cpu = found >= 0 ? (u32)found : place;
+	const struct task_struct *curr = running_on(cpu);
+	u64 now = bpf_ktime_get_ns();
+
+	if (curr && found >= 0)
+		explain(preempts, p->pid, cpu, curr->pid, uncharged(cpu, now), earlier_by(p, t, place, cpu, curr),
+			price_of(cpu, now));
 	else if (curr)
-		explain(too_early, p->pid, cpu, curr->pid, uncharged(cpu, now), ahead_of(p, cpu, curr, now),
-			preempt_after(p));
+		explain(too_early, p->pid, cpu, curr->pid, uncharged(cpu, now), earlier_by(p, t, place, cpu, curr),
+			price_of(cpu, now));
 }
 
 /* A running task, as seen from another CPU. */
@@ -136,7 +144,7 @@ struct seen_running {
 	s32 pid;
 	u32 cpu;
 	union {
-		u64 vtime;
+		u64 progress;
 		s64 ahead;
 	};
 	union {
@@ -149,12 +157,8 @@ struct seen_running {
 
 struct seen_running seen_running[MAX_CPUS];
 
-/*
- * How many CPUs of a cluster a waking task looks at, from its own on; and how many clusters, faster ones first, if
- * it is heavy.
- */
+/* How many CPUs of a cluster a waking task looks at, from its own on: one reads a line of each. */
 #define CPUS_LOOKED_AT 16
-#define CLUSTERS_LOOKED_AT 4
 
 static __always_inline struct seen_running *this_seen_running(void)
 {
@@ -162,15 +166,16 @@ static __always_inline struct seen_running *this_seen_running(void)
 }
 
 /*
- * Looks at the next CPU of @cluster, and notes it if @p may get it at once and its task is further ahead than those
- * seen so far. A CPU that has been asked to stop for another task is not asked again. In BPF this is a function of
- * its own that keeps its state in memory, because the verifier checks a loop's body anew for each state in which it
- * can begin.
+ * Looks at the next CPU of the cluster of @place, and notes it if @p may get it at once and its task's deadline is
+ * later than those seen so far. A CPU that has been asked to stop for another task is not asked again. In BPF this is
+ * a function of its own that keeps its state in memory, because the verifier checks a loop's body anew for each state
+ * in which it can begin.
  */
-__noinline bool look_at_next(struct task_struct *p __arg_trusted, u32 cluster, u64 now)
+__noinline bool look_at_next(struct task_struct *p __arg_trusted, u32 place, u64 now)
 {
 	struct seen_running *best = this_seen_running();
-	const struct cluster *c = cluster_at(cluster);
+	const struct cluster *c = cluster_of(place);
+	const struct task_state *t = task_of(p);
 	const struct task_struct *curr;
 	s64 ahead;
 	u32 cpu;
@@ -178,12 +183,12 @@ __noinline bool look_at_next(struct task_struct *p __arg_trusted, u32 cluster, u
 	if (best->slot >= c->nr_cpus)
 		best->slot = 0;
 	cpu = nth_of_cluster(c, best->slot++);
-	if (READ_ONCE(cpu_at(cpu)->asked) || !task_allowed(p, cpu))
+	if (!t || READ_ONCE(cpu_at(cpu)->asked) || !task_allowed(p, cpu))
 		return false;
 	curr = running_on(cpu);
-	if (!preempts(p, cpu, curr, now))
+	if (!preempts(p, t, place, cpu, curr, now))
 		return false;
-	ahead = ahead_of(p, cpu, curr, now);
+	ahead = earlier_by(p, t, place, cpu, curr);
 	if (best->pid && ahead <= best->ahead)
 		return false;
 	best->pid = p->pid;
@@ -192,55 +197,23 @@ __noinline bool look_at_next(struct task_struct *p __arg_trusted, u32 cluster, u
 	return true;
 }
 
-/*
- * Finds the CPU of @cluster, from @slot on, that @p may get at once and whose task is furthest ahead, for
- * this_seen_running(). False if there is none.
- */
-__noinline bool preemptible_in(struct task_struct *p __arg_trusted, u32 cluster, u32 slot)
+/* The CPU of its cluster that @p, which has been placed near @cpu, may get at once: @cpu if it is one; -1: none is. */
+__noinline s32 find_preemptible(struct task_struct *p __arg_trusted, u32 cpu)
 {
 	struct seen_running *best = this_seen_running();
-	const struct cluster *c = cluster_at(cluster);
+	const struct cluster *c = cluster_of(cpu);
 	u64 now = bpf_ktime_get_ns();
 	int looked;
 
 	best->pid = 0;
-	best->slot = slot;
+	best->slot = cpu_at(cpu)->slot;
 	bpf_for(looked, 0, CPUS_LOOKED_AT) {
 		if (looked >= (int)c->nr_cpus)
 			break;
-		look_at_next(p, cluster, now);
-	}
-	return best->pid;
-}
-
-/*
- * The CPU that @p, which has just been placed, may get at once: @prev_cpu, another of its cluster whose task is
- * further ahead, or, for a heavy task, one of the fastest. -1 if there is none.
- *
- * Where all CPUs are alike, a heavy task goes to another cluster if a task there is further ahead by more than
- * tasks of different clusters may be apart. If it always came back to its last cluster, a loop bound to that CPU
- * would have only the time that the heavy task leaves.
- */
-__noinline s32 find_preemptible(struct task_struct *p __arg_trusted, u32 prev_cpu)
-{
-	const struct seen_running *best = this_seen_running();
-	struct cpu_state *prev = cpu_at(prev_cpu);
-	struct cluster *from = cluster_at(prev->cluster);
-	s64 ahead = -UNBOUNDED;
-	s32 cpu = -1;
-	u32 i;
-
-	if (!is_heavy(p))
-		return preemptible_in(p, prev->cluster, prev->slot) ? (s32)best->cpu : -1;
-	for (i = 0; i < CLUSTERS_LOOKED_AT; i++) {
-		if (i >= nr_clusters || (unlike && cpu >= 0))
+		if (look_at_next(p, cpu, now) && !looked)
 			break;
-		if (!preemptible_in(p, from->order[i], 0) || best->ahead <= ahead)
-			continue;
-		cpu = best->cpu;
-		ahead = best->ahead + (s64)tunables.unfairness;
 	}
-	return cpu;
+	return best->pid ? (s32)best->cpu : -1;
 }
 
 #endif /* __EQUIPOISE_PREEMPT_H */

@@ -6,7 +6,7 @@
 #define __EQUIPOISE_PULL_H
 
 #include "held.h"
-#include "preempt.h"
+#include "wait.h"
 
 /* Was a waiting task sent to @cpu's local queue? If others always bypassed it, it would never run. */
 static __always_inline bool is_waited_for(u32 cpu)
@@ -30,7 +30,7 @@ __noinline bool pull_kept(u32 cluster)
 
 		if (!(keeping >> (slot & 63) & 1))
 			continue;
-		if (take_first(own_dsq(cpu))) {
+		if (take_first(near_dsq(cpu)) || take_first(own_dsq(cpu))) {
 			this_counters()->pulled++;
 			explain(takes_kept, 0, bpf_get_smp_processor_id(), cpu);
 			return true;
@@ -72,6 +72,7 @@ static __always_inline bool pull_waiting(u32 cluster)
 	u64 began = bpf_ktime_get_ns();
 	bool found = take_waiting(cluster);
 
+	cpu_at(bpf_get_smp_processor_id())->runs_pulled = found;
 	counters->newidle_calls++;
 	counters->newidle_pulled += found;
 	counters->newidle_ns += bpf_ktime_get_ns() - began;
@@ -90,7 +91,7 @@ __noinline bool has_for(u32 cluster, u32 to)
 	if (!keeping)
 		return false;
 	bpf_for(slot, 0, c->nr_cpus) {
-		if (keeping >> (slot & 63) & 1 && first_vtime(own_dsq(nth_of_cluster(c, slot)), to) != NO_VTIME)
+		if (keeping >> (slot & 63) & 1 && first_at(nth_of_cluster(c, slot), to).vtime != NO_VTIME)
 			return true;
 	}
 	return false;
@@ -166,8 +167,8 @@ __noinline bool offer_waiting(u32 cpu)
 }
 
 /*
- * The running task of @cluster that may run on best->to and is furthest behind, if it is before best->vtime. Its
- * virtual time is as of its CPU's last tick. Without the check of its affinity, a task would stop for nothing at
+ * The running task of @cluster that may run on best->to and has the least progress, if it has less than best->progress.
+ * Its progress is as of its CPU's last tick. Without the check of its affinity, a task would stop for nothing at
  * each tick of the CPU that asks.
  */
 __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster)
@@ -177,20 +178,41 @@ __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster
 
 	bpf_for(slot, 0, c->nr_cpus) {
 		u32 cpu = nth_of_cluster(c, slot);
+		const struct cpu_state *other = cpu_at(cpu);
 		const struct task_struct *curr;
 
-		if (READ_ONCE(c->idle) >> (slot & 63) & 1 || READ_ONCE(cpu_at(cpu)->request))
+		if (READ_ONCE(c->idle) >> (slot & 63) & 1 || READ_ONCE(other->request))
 			continue;
 		curr = running_on(cpu);
-		if (!curr || curr->prio < MAX_RT_PRIO || curr->nr_cpus_allowed == 1)
+		if (!curr || curr->prio < MAX_RT_PRIO || curr->nr_cpus_allowed == 1 || curr->pid != other->progress_of)
 			continue;
-		if (!is_before(curr->scx.dsq_vtime, best->vtime) || !running_allowed(curr, best->to))
+		if (READ_ONCE(other->progress) >= best->progress || !running_allowed(curr, best->to))
 			continue;
 		best->pid = curr->pid;
 		best->cpu = cpu;
-		best->vtime = curr->scx.dsq_vtime;
+		best->progress = READ_ONCE(other->progress);
 	}
 	return best->pid;
+}
+
+/*
+ * Does another CPU of @cluster run a task that may go to best->cpu and has more than @progress? It is for that CPU to
+ * change places, at its next tick. If the first to tick did, the others might never have a chance.
+ */
+__noinline bool is_further_ahead(struct seen_running *best __arg_nonnull, u32 cluster, u64 progress)
+{
+	struct cluster *c = cluster_at(cluster);
+	int slot;
+
+	bpf_for(slot, 0, c->nr_cpus) {
+		const struct cpu_state *other = cpu_at(nth_of_cluster(c, slot));
+		const struct task_struct *curr = running_on(nth_of_cluster(c, slot));
+
+		if (curr && curr->pid == other->progress_of && READ_ONCE(other->progress) > progress &&
+		    curr->nr_cpus_allowed != 1 && running_allowed(curr, best->cpu))
+			return true;
+	}
+	return false;
 }
 
 /* Asks @cpu for its running task. False if another request is pending there. */
@@ -244,7 +266,7 @@ __noinline bool pull_running(u32 this_cpu)
 		return false;
 	best->pid = 0;
 	best->to = this_cpu;
-	best->vtime = NO_VTIME;
+	best->progress = NO_PROGRESS;
 	bpf_for(i, 0, nr_clusters)
 		if (is_faster(c, cluster_at(i)))
 			most_behind(best, i);
@@ -360,39 +382,6 @@ __noinline bool leave_room(struct task_struct *p __arg_trusted, u32 cpu)
 }
 
 /*
- * At a tick of a CPU where @p runs and tasks wait that may not run everywhere: @p preempts a task elsewhere that is
- * further ahead than they are. By virtual time alone, a @p that is heavier than they are would keep the CPU for as
- * long as its weight is worth, and they would have only the rest, although all other tasks could run elsewhere.
- */
-__noinline bool make_way(struct task_struct *p __arg_trusted, u32 cpu)
-{
-	u32 cluster = cpu_at(cpu)->cluster;
-	u64 first = first_bound(own_dsq(cpu), cpu), other;
-	const struct task_struct *curr;
-	s32 to;
-
-	/*
-	 * Tasks that may run on several CPUs wait in the cluster's queue, which may be long. Virtual time alone
-	 * serves them soon, unless @p is heavy.
-	 */
-	if (is_heavy(p)) {
-		other = first_bound(cluster_dsq(cluster), cpu);
-		if (is_before(other, first))
-			first = other;
-	}
-	to = first == NO_VTIME ? -1 : find_preemptible(p, cpu);
-	if (to < 0 || is_faster(cluster_at(cluster), cluster_of(to)) || is_waited_for(to))
-		return false;
-	curr = running_on(to);
-	if (!curr || !is_before(first, curr->scx.dsq_vtime - tunables.unfairness) ||
-	    !post_request(&cpu_at(cpu)->request, make_request(REQUEST_SEND, to, p->pid, 0)))
-		return false;
-	this_counters()->active_balances++;
-	explain(makes_room, p->pid, to, cpu);
-	return true;
-}
-
-/*
  * The next cluster to whose tasks @p, which runs on @this, may have to give way: one with waiting
  * tasks, a slower one, or its own if other CPUs there keep tasks. NULL if there is none. Each tick
  * looks at one cluster, in turn, because reading queues beyond other caches takes microseconds (2 %
@@ -421,129 +410,128 @@ static __always_inline struct cluster *next_to_compare(struct task_struct *p, st
 	return NULL;
 }
 
-/*
- * The virtual time of the first task that waits in cluster @index and may run on @cpu. The CPUs'
- * own queues are read only if the cluster as a whole is behind @before.
- */
-static __always_inline u64 first_of_cluster(u32 index, u32 cpu, u64 before)
+/* The progress of the first task of @dsq that may run on @cpu; NO_PROGRESS if there is none. */
+__noinline u64 first_progress(u64 dsq, u32 cpu, u64 now)
 {
-	struct cluster *c = cluster_at(index);
-	u64 first = may_wait(index) ? first_vtime(cluster_dsq(index), cpu) : NO_VTIME, kept;
-	s32 keeper;
+	struct task_struct *p;
+	u64 progress = NO_PROGRESS;
+	u32 looked = 0;
 
-	if (!READ_ONCE(c->keeping) || !is_before(READ_ONCE(c->clock), before))
-		return first;
-	keeper = first_kept(index, READ_ONCE(c->keeping), cpu);
-	if (keeper < 0)
-		return first;
-	kept = first_vtime(own_dsq(keeper), cpu);
-	return is_before(kept, first) ? kept : first;
+	bpf_for_each(scx_dsq, p, dsq, 0) {
+		const struct task_state *t = task_allowed(p, cpu) ? task_of(p) : NULL;
+
+		if (t) {
+			progress = progress_of(t, now);
+			break;
+		}
+		if (++looked >= TASKS_LOOKED_AT)
+			break;
+	}
+	return progress;
 }
 
+/* The same of the first task that waits in cluster @index, in its queue or for one of its CPUs. */
+static __always_inline u64 progress_in(u32 index, u32 cpu, u64 now)
+{
+	struct cluster *c = cluster_at(index);
+	u64 progress = may_wait(index) ? first_progress(cluster_dsq(index), cpu, now) : NO_PROGRESS, kept;
+	s32 keeper = READ_ONCE(c->keeping) ? first_kept(index, READ_ONCE(c->keeping), cpu) : -1;
+
+	if (keeper < 0)
+		return progress;
+	kept = first_progress(first_at(keeper, cpu).dsq, cpu, now);
+	return kept < progress ? kept : progress;
+}
+
+enum evened {
+	/* Nothing changes. */
+	EVEN,
+	/* The running task stops. */
+	EVEN_STOPS,
+	/* It continues until the task arrives with which it changes places. */
+	EVEN_SWAPS,
+};
+
 /*
- * At a tick of a CPU whose task, @p, may be ahead of tasks elsewhere: if a running task on a slower
- * CPU is behind, the two swap; if a waiting task is behind, this CPU takes it. True if @p has to
- * stop.
+ * At a tick of a CPU whose task, @p, may be ahead of tasks elsewhere: if a running task on a slower CPU is behind, the
+ * two swap; if a waiting task is behind, this CPU takes it.
  */
-__noinline bool even_out(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
+__noinline u32 even_out(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
 {
 	struct seen_running *best = &seen_running[cpu & (MAX_CPUS - 1)];
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster), *other = next_to_compare(p, this);
-	u64 before = p->scx.dsq_vtime - tunables.unfairness, vtime;
+	const struct task_state *t = task_of(p);
+	u64 progress, apart, before, first;
 	bool pulls;
 
 	this->look_at = now + tunables.unfairness;
-	if (!other)
-		return false;
+	if (!other || !t)
+		return EVEN;
+	progress = progress_of(t, now);
+	apart = vtime_for(tunables.unfairness, t->full_weight ?: 1);
+	before = progress > apart ? progress - apart : 0;
+	first = progress_in(this->compared, cpu, now);
+	pulls = first < before;
 	best->pid = 0;
 	best->to = cpu;
-	best->vtime = before;
-	vtime = first_of_cluster(this->compared, cpu, before);
-	pulls = is_before(vtime, before);
-	if (pulls)
-		best->vtime = vtime;
+	best->progress = pulls ? first : before;
 	if (!is_faster(c, other) || is_pinned(p) || !most_behind(best, this->compared))
-		return pulls && post_request(&this->request, make_request(REQUEST_PULL, this->compared, 0, 0));
-	if (READ_ONCE(this->request) || is_waited_for(cpu) || !task_allowed(p, best->cpu))
-		return false;
-	/* A task that waits here and is further behind is next. Otherwise @p continues until @best arrives. */
-	if (!is_before(best->vtime, first_queue(cpu).vtime))
-		return false;
-	if (!p->scx.slice)
-		p->scx.slice = SLICE_MAX - tunables.slice;
-	if (!ask_for_running(best->cpu, make_request(REQUEST_SWAP, cpu, best->pid, p->pid)))
-		return false;
+		return pulls && post_request(&this->request, make_request(REQUEST_PULL, this->compared, 0, 0)) ?
+			       EVEN_STOPS :
+			       EVEN;
+	if (READ_ONCE(this->request) || is_waited_for(cpu) || !task_allowed(p, best->cpu) ||
+	    progress_in(this->cluster, cpu, now) < best->progress ||
+	    is_further_ahead(best, this->cluster, progress + apart) ||
+	    !ask_for_running(best->cpu, make_request(REQUEST_SWAP, cpu, best->pid, p->pid)))
+		return EVEN;
 	this_counters()->swaps++;
-	explain(change_places, best->pid, cpu, p->pid, p->scx.dsq_vtime - best->vtime);
-	return false;
-}
-
-/* The number of tasks that wait in the queues of @cluster and its CPUs. */
-__noinline u32 waiting_in(u32 cluster)
-{
-	struct cluster *c = cluster_at(cluster);
-	u32 waiting = scx_bpf_dsq_nr_queued(cluster_dsq(cluster));
-	int slot;
-
-	if (!READ_ONCE(c->keeping))
-		return waiting;
-	bpf_for(slot, 0, c->nr_cpus)
-		waiting += scx_bpf_dsq_nr_queued(own_dsq(nth_of_cluster(c, slot)));
-	return waiting;
-}
-
-/* The load of @cluster relative to its capacity. Wakeups use crowd(), which counts one queue only. */
-static __always_inline u64 load_of(u32 cluster)
-{
-	const struct cluster *c = cluster_at(cluster);
-	u64 tasks = c->nr_cpus + waiting_in(cluster);
-
-	return tasks * SCHED_POWER_SCALE * SCHED_POWER_SCALE / (c->nr_cpus * c->shared_speed + 1);
+	explain(change_places, best->pid, cpu, p->pid, progress - best->progress);
+	return EVEN_SWAPS;
 }
 
 /*
- * The cluster where a task that ran in cluster @here waits after it gave way to one from cluster
- * @from. It takes the other's place unless @from has more load. If it always did, all CPUs here
- * would take tasks within the same few milliseconds and have more than @from, which would take them
- * back: one of 96 equal loops on two caches waited for 88 ms, three rounds of the others.
+ * A CPU near which a task waits that ran on @cpu, in cluster @here, and gave way to one from cluster @from. It takes
+ * the other's place unless @from has more load. If it always did, all CPUs here would take tasks within the same few
+ * milliseconds and have more than @from, which would take them back: one of 96 equal loops on two caches waited for
+ * 88 ms, three rounds of the others.
  */
 static __always_inline u32 waits_after_pull(u32 here, u32 from)
 {
-	return here != from && load_of(from) > load_of(here) ? here : from;
+	return here != from && load_of(cluster_at(from), 0) > load_of(cluster_at(here), 0) ? here : from;
 }
 
-/* Sends @p to an idle CPU near @to, otherwise into the queue of @to's cluster. */
-static __always_inline void send_to_wait(struct task_struct *p, u32 to, u64 slice, u64 enq_flags)
+/* Sends @p to an idle CPU near @to; otherwise it waits there. */
+static __always_inline void send_to_wait(struct task_struct *p, struct task_state *t, u32 to, u64 enq_flags)
 {
 	s32 idle = clear_idle(to) ? (s32)to : claim_idle_cpu(p, to, false);
-	u32 cluster = cpu_at(to)->cluster;
 
-	if (idle >= 0) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle, slice, enq_flags);
-		return;
-	}
-	scx_bpf_dsq_insert_vtime(p, cluster_dsq(cluster), slice, p->scx.dsq_vtime, enq_flags);
-	somebody_waits(cluster);
+	to = place(p, t, idle >= 0 ? (u32)idle : to);
+	set_deadline(p, t);
+	if (idle >= 0)
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle, SLICE_MAX, enq_flags);
+	else
+		wait(p, t, to, false, enq_flags);
 }
 
 /*
  * @p has stopped on @cpu: sends it where @request asked for it. False if @p is not the task that
  * was asked for, may not run there, or another task has arrived there first.
  */
-__noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 request, u64 slice, u64 enq_flags)
+__noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 request, u64 enq_flags)
 {
+	struct task_state *t = task_of(p);
 	u32 to = request_target(request);
 
 	if (!take_this_request(&cpu_at(cpu)->request, request))
 		return false;
-	if (request_pid(request) != p->pid || is_pinned(p) || !task_allowed(p, to) || is_waited_for(to)) {
+	if (!t || request_pid(request) != p->pid || is_pinned(p) || !task_allowed(p, to) || is_waited_for(to)) {
 		drop_request(request);
 		return false;
 	}
 	explain(sent, p->pid, to, cpu);
 	if (request_kind(request) == REQUEST_MAKE_ROOM) {
-		send_to_wait(p, to, slice, enq_flags);
+		send_to_wait(p, t, to, enq_flags);
 		return true;
 	}
 	/*
@@ -552,9 +540,11 @@ __noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 request, 
 	 */
 	clear_idle(to);
 	/* If another request is pending there, the task waits there like any preempted task. */
+	enter_clock(t, to, is_bound_in(p, t, cpu_at(to)->cluster));
+	set_deadline(p, t);
 	if (request_kind(request) == REQUEST_SWAP)
 		post_request(&cpu_at(to)->request, make_request(REQUEST_MAKE_ROOM, cpu, request_peer(request), 0));
-	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | to, slice, enq_flags | SCX_ENQ_PREEMPT);
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | to, SLICE_MAX, enq_flags | SCX_ENQ_PREEMPT);
 	return true;
 }
 

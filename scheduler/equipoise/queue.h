@@ -10,14 +10,14 @@
  */
 #define TASKS_LOOKED_AT 256
 
-static __always_inline u64 find_first(u64 dsq, u32 cpu, bool bound)
+static __always_inline u64 find_first(u64 dsq, u32 cpu)
 {
 	struct task_struct *p;
 	u64 vtime = NO_VTIME;
 	u32 looked = 0;
 
 	bpf_for_each(scx_dsq, p, dsq, 0) {
-		if (task_allowed(p, cpu) && (!bound || is_bound(p))) {
+		if (task_allowed(p, cpu)) {
 			vtime = p->scx.dsq_vtime;
 			break;
 		}
@@ -43,31 +43,7 @@ __noinline u64 first_vtime(u64 dsq, u32 cpu)
 		if (task_allowed(p, cpu))
 			return p->scx.dsq_vtime;
 	}
-	return find_first(dsq, cpu, false);
-}
-
-/* The same of the tasks that may run on @cpu, but not everywhere. */
-__noinline u64 first_bound(u64 dsq, u32 cpu)
-{
-	return find_first(dsq, cpu, true);
-}
-
-/* Is the first task of @dsq that may run on @cpu at least as heavy as @than? */
-__noinline bool is_first_as_heavy(u64 dsq, u32 cpu, struct task_struct *than __arg_trusted)
-{
-	struct task_struct *p;
-	bool as_heavy = false;
-	u32 looked = 0;
-
-	bpf_for_each(scx_dsq, p, dsq, 0) {
-		if (task_allowed(p, cpu)) {
-			as_heavy = p->static_prio <= than->static_prio;
-			break;
-		}
-		if (++looked >= TASKS_LOOKED_AT)
-			break;
-	}
-	return as_heavy;
+	return find_first(dsq, cpu);
 }
 
 /*
@@ -87,9 +63,38 @@ static __always_inline u64 stranded_in(const struct cluster *c)
 	return taken ? taken & READ_ONCE(c->keeping) : 0;
 }
 
+/* A virtual time of @this, of tasks that are bound to it, in the cluster's time. */
+static __always_inline u64 in_cluster_time(const struct cpu_state *this, u64 vtime)
+{
+	return READ_ONCE(this->bound.vtime) + (vtime - READ_ONCE(this->own.now));
+}
+
+struct first_queue {
+	u64 dsq;
+	u64 vtime;
+};
+
+static __always_inline struct first_queue first_of(struct first_queue a, struct first_queue b)
+{
+	return is_before(b.vtime, a.vtime) ? b : a;
+}
+
+/* Of the two queues of @keeper, the one with the first task that may run on @cpu, in the cluster's time. */
+static __always_inline struct first_queue first_at(u32 keeper, u32 cpu)
+{
+	const struct cpu_state *k = cpu_at(keeper);
+	struct first_queue near = { near_dsq(keeper), unlike ? NO_VTIME : first_vtime(near_dsq(keeper), cpu) };
+	struct first_queue own = { own_dsq(keeper), NO_VTIME };
+
+	if (READ_ONCE(k->own.weight) > 0)
+		own.vtime = first_vtime(own.dsq, cpu);
+	if (own.vtime != NO_VTIME)
+		own.vtime = in_cluster_time(k, own.vtime);
+	return first_of(near, own);
+}
+
 /*
- * Among the CPUs @slots of @cluster, the one whose own queue has the first task that may run on
- * @cpu; -1: there is none.
+ * Among the CPUs @slots of @cluster, the one that keeps the first task that may run on @cpu; -1: there is none.
  */
 __noinline s32 first_kept(u32 cluster, u64 slots, u32 cpu)
 {
@@ -104,7 +109,7 @@ __noinline s32 first_kept(u32 cluster, u64 slots, u32 cpu)
 
 		if (!(slots >> (slot & 63) & 1))
 			continue;
-		vtime = first_vtime(own_dsq(other), cpu);
+		vtime = first_at(other, cpu).vtime;
 		if (!is_before(vtime, first))
 			continue;
 		first = vtime;
@@ -118,29 +123,20 @@ __noinline s32 first_kept(u32 cluster, u64 slots, u32 cpu)
  * cannot run it. Changes nothing: ops.enqueue() also calls it, before the kernel has put its task
  * into the queue.
  */
-struct first_queue {
-	u64 dsq;
-	u64 vtime;
-};
-
 static __always_inline struct first_queue first_queue(u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
 	struct first_queue first = { cluster_dsq(this->cluster), first_waiting(this->cluster, cpu) };
-	u64 stranded = stranded_in(c), vtime;
+	u64 stranded = stranded_in(c);
 
-	if (may_keep_tasks(this, c)) {
-		vtime = first_vtime(own_dsq(cpu), cpu);
-		if (is_before(vtime, first.vtime))
-			first = (struct first_queue){ own_dsq(cpu), vtime };
-	}
+	if (may_keep_tasks(this, c))
+		first = first_of(first, first_at(cpu, cpu));
 	if (stranded) {
 		s32 keeper = first_kept(this->cluster, stranded, cpu);
 
-		vtime = keeper < 0 ? NO_VTIME : first_vtime(own_dsq(keeper), cpu);
-		if (is_before(vtime, first.vtime))
-			first = (struct first_queue){ own_dsq(keeper), vtime };
+		if (keeper >= 0)
+			first = first_of(first, first_at(keeper, cpu));
 	}
 	return first;
 }

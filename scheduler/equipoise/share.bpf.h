@@ -142,6 +142,9 @@ __noinline u64 shared_weight(u32 index, u32 weight)
 		if (runnable < (s64)weight)
 			runnable = weight;
 		weight = READ_ONCE(s->weight);
+		/* The group has just been removed; its tasks are on their way to another. */
+		if (!weight)
+			break;
 		if (runnable > 0)
 			shared = shared * weight / (u64)runnable;
 		index = s->parent;

@@ -21,10 +21,7 @@ struct bandwidth limits[MAX_SHARES];
 u32 nr_limits __attribute__((aligned(64)));
 u32 nr_throttled;
 
-/*
- * Also indexed by the group's share. The root has no limit: its timer is for tasks that were held back just as
- * their group became runnable.
- */
+/* Also indexed by the group's share. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, MAX_SHARES);
@@ -37,8 +34,8 @@ static __always_inline struct bandwidth *limit_at(u32 share)
 	return &limits[share & (MAX_SHARES - 1)];
 }
 
-/* Is the group @share or one of its ancestors throttled? */
-__noinline bool is_throttled(u32 share)
+/* The throttled group that @share is, or the nearest one above it; 0: none is. */
+__noinline u32 throttled_by(u32 share)
 {
 	int level;
 
@@ -47,10 +44,10 @@ __noinline bool is_throttled(u32 share)
 		if (!share)
 			break;
 		if (READ_ONCE(share_at(share)->held))
-			return true;
+			return share;
 		share = share_at(share)->parent;
 	}
-	return false;
+	return 0;
 }
 
 /* Starts the timer of @share, to expire in @delay ns. */

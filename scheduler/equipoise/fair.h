@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a queue owes to whom: the clock of a queue, and the lag of the entities on it. An entity is a task, or all
+ * tasks that are bound to one CPU.
+ *
+ * An entity of weight w that did x of work is charged x / w of virtual time, and the clock of its queue advances by
+ * x / W, where W is the sum of the weights of all entities there. So the clock is the mean of their virtual times
+ * (EEVDF's avg_vruntime()), and an entity's lag,
+ *
+ *	lag = w * (clock - vtime)		ns of work on the fastest CPU,
+ *
+ * is the service that it is owed; negative: that it has had too much. The lags of a queue sum to zero. An entity
+ * that leaves with a lag leaves the opposite to the others, so the clock moves to their mean; it takes the lag with
+ * it, and brings it along when it joins a queue, this one or another.
+ *
+ * The weights are feasible ones: an entity that is worth more than a CPU counts as much as one CPU is worth there
+ * (A. Chandra et al., "Surplus Fair Scheduling", OSDI 2000; level.h). All entities of a queue can then advance at the
+ * rate of its clock.
+ *
+ * Context: any CPU may change a clock; each change is one atomic addition, so none is lost. A CPU that reads the clock
+ * between two changes that belong together sees it off by no more than these. A task's entity is changed by the CPU
+ * that runs it or holds its lock. This file uses no kfuncs, so that the tests can run it natively, with threads.
+ */
+#ifndef __EQUIPOISE_FAIR_H
+#define __EQUIPOISE_FAIR_H
+
+#include <scx/common.bpf.h>
+
+/*
+ * Weights are in 1024ths of the kernel's weights, in which nice 0 is 1024: nice 0 is 1 << WEIGHT_SHIFT, and its
+ * virtual time passes as fast as time.
+ */
+#define WEIGHT_SHIFT 20
+/* More service than anything is ever owed, ns; keeps products within 64 bits. */
+#define MOST_SERVICE NSEC_PER_SEC
+/* No task: more than any virtual time. */
+#define NO_VTIME ~0ULL
+
+struct clock {
+	u64 now;
+	s64 weight;
+};
+
+struct entity {
+	u64 vtime;
+	/* 0: it is on no clock. */
+	u64 weight;
+	/* The weight and the lag with which it left, ns of work. */
+	u64 left_at;
+	s64 left_with;
+};
+
+static __always_inline bool is_before(u64 a, u64 b)
+{
+	return b == NO_VTIME ? a != NO_VTIME : a != NO_VTIME && (s64)(a - b) < 0;
+}
+
+/* The virtual time for @work ns at @weight. BPF has no division of signed numbers. */
+static __always_inline s64 vtime_for(s64 work, u64 weight)
+{
+	return work < 0 ? -(s64)((-(u64)work << WEIGHT_SHIFT) / weight) : (s64)(((u64)work << WEIGHT_SHIFT) / weight);
+}
+
+/* The service that @vtime of virtual time is worth at @weight, ns, to MOST_SERVICE. */
+static __always_inline s64 service_for(s64 vtime, u64 weight)
+{
+	s64 most = vtime_for(MOST_SERVICE, weight);
+
+	if (vtime >= most)
+		return MOST_SERVICE;
+	if (vtime <= -most)
+		return -(s64)MOST_SERVICE;
+	return vtime * (s64)weight >> WEIGHT_SHIFT;
+}
+
+static __always_inline s64 lag_at(const struct clock *clock, u64 vtime, u64 weight)
+{
+	return service_for(READ_ONCE(clock->now) - vtime, weight);
+}
+
+static __always_inline s64 lag_of(const struct clock *clock, const struct entity *e)
+{
+	u64 weight = READ_ONCE(e->weight);
+
+	return weight ? lag_at(clock, READ_ONCE(e->vtime), weight) : 0;
+}
+
+/* Advances @clock for @work ns that its entities did. The addend is rounded, so that the clock keeps up with them. */
+static __always_inline void advance(struct clock *clock, u64 work)
+{
+	s64 weight = READ_ONCE(clock->weight);
+
+	if (weight > 0)
+		__sync_fetch_and_add(&clock->now, ((work << WEIGHT_SHIFT) + weight / 2) / (u64)weight);
+}
+
+/* The entities on @clock together are owed @service more, each by its weight. */
+static __always_inline void owe(struct clock *clock, s64 service)
+{
+	s64 weight = READ_ONCE(clock->weight);
+
+	if (service && weight > 0)
+		__sync_fetch_and_add(&clock->now, (u64)vtime_for(service, weight));
+}
+
+/* Changes the weight of @e alone. If several CPUs do so at once, the sum agrees with the last of them. */
+static __always_inline u64 set_weight(struct clock *clock, struct entity *e, u64 weight)
+{
+	u64 before = __sync_lock_test_and_set(&e->weight, weight);
+
+	if (weight != before)
+		__sync_fetch_and_add(&clock->weight, (s64)(weight - before));
+	return before;
+}
+
+static __always_inline void set_lag(const struct clock *clock, struct entity *e, s64 lag, u64 weight)
+{
+	WRITE_ONCE(e->vtime, READ_ONCE(clock->now) - vtime_for(lag, weight));
+}
+
+/* Puts @e, which is owed @lag, on @clock with @weight. */
+static __always_inline void join(struct clock *clock, struct entity *e, u64 weight, s64 lag)
+{
+	owe(clock, -lag);
+	set_lag(clock, e, lag, weight);
+	set_weight(clock, e, weight);
+}
+
+/* Takes @e off @clock. It keeps its lag, up to @most. */
+static __always_inline void leave(struct clock *clock, struct entity *e, s64 most)
+{
+	s64 lag = lag_of(clock, e);
+
+	e->left_at = set_weight(clock, e, 0) ?: 1;
+	owe(clock, lag);
+	e->left_with = lag > most ? most : lag < -most ? -most : lag;
+	set_lag(clock, e, e->left_with, e->left_at);
+}
+
+/*
+ * What @e, which left @clock, is owed now. What it was owed stays. What it had too much it pays while it is away and
+ * the others catch up, as if it left only then (EEVDF's delayed dequeue). Without that, a thread of short runs and
+ * naps gets a third of its due.
+ */
+static __always_inline s64 owed_now(const struct clock *clock, const struct entity *e)
+{
+	s64 lag;
+
+	if (e->left_with >= 0)
+		return e->left_with;
+	lag = lag_at(clock, e->vtime, e->left_at);
+	return lag >= 0 ? 0 : lag > e->left_with ? lag : e->left_with;
+}
+
+/* Changes the weight of @e, which keeps its lag. */
+static __always_inline void reweigh(struct clock *clock, struct entity *e, u64 weight)
+{
+	s64 lag;
+
+	if (weight == READ_ONCE(e->weight))
+		return;
+	lag = lag_of(clock, e);
+	set_weight(clock, e, weight);
+	set_lag(clock, e, lag, weight);
+}
+
+/* @e is owed @most at most. What is beyond that goes to all. */
+static __always_inline void bound_owed(struct clock *clock, struct entity *e, s64 most)
+{
+	s64 beyond = lag_of(clock, e) - most;
+
+	if (beyond <= 0)
+		return;
+	owe(clock, beyond);
+	set_lag(clock, e, most, e->weight);
+}
+
+#endif /* __EQUIPOISE_FAIR_H */

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Feasible weights: how much weight one CPU of a cluster is worth.
+ *
+ * A task cannot use more than one CPU, and tasks that are bound to a CPU no more than that one, however heavy they
+ * are. The fair rate of each is min(1, f * weight) CPUs, where f is such that the rates add up to the number of CPUs.
+ * What is worth a CPU therefore counts as 1 / f, so that its virtual time passes at the rate of the cluster's clock:
+ * nobody waits until it has caught up, and it is owed nothing.
+ *
+ *	weights of a cluster of four CPUs:	8  |  4  1 1 1 1		8 > 16 / 4: it has a CPU; 8 left for three
+ *						8  4  |  1 1 1 1		4 > 8 / 3: it has one, too; 4 left for two
+ *						1 / f = 2
+ *
+ * Only running tasks can be worth a CPU: such a task never waits for long.
+ */
+#ifndef __EQUIPOISE_LEVEL_H
+#define __EQUIPOISE_LEVEL_H
+
+#include "cluster.bpf.h"
+
+/* The level is an average over 8 ticks, because each tick sees only some of the tasks that nap. */
+#define LEVEL_SHIFT 3
+
+/* The search for a cluster's level. It is in memory because the verifier checks loops for each value of a variable. */
+struct level {
+	/* The weight of those that are not worth a CPU, and the number of CPUs for them. */
+	s64 weight;
+	s64 cpus;
+	/* The slots of running tasks and of CPUs whose bound tasks are. */
+	u64 running;
+	u64 bound;
+	/* The least weight that runs. */
+	u64 least;
+} __attribute__((aligned(64)));
+
+struct level levels[MAX_CLUSTERS];
+
+/* @this runs a task of @weight that is not bound; 0: it does not. */
+static __always_inline void note_running(const struct cpu_state *this, struct cluster *c, u32 weight)
+{
+	u32 *running = &c->running[this->slot & (CLUSTER_CPUS - 1)];
+
+	if (READ_ONCE(*running) != weight)
+		WRITE_ONCE(*running, weight);
+}
+
+/*
+ * Is @weight, of a task that is not bound, worth a CPU of @c? In the ideal such a task never waits: it gets a CPU at
+ * once from one that is not, and keeps it.
+ */
+static __always_inline bool is_worth_cpu(const struct cluster *c, u64 weight)
+{
+	return c->nr_cpus > 1 && weight > READ_ONCE(c->worth);
+}
+
+static __always_inline u64 bound_weight(u32 cpu)
+{
+	s64 weight = READ_ONCE(cpu_at(cpu)->own.weight);
+
+	return weight > 0 ? weight : 0;
+}
+
+/* Adds the weights that do not count in full on the cluster's clock. */
+static __always_inline void add_to_level(struct level *l, const struct cluster *c, u32 slot)
+{
+	u32 cpu = nth_of_cluster(c, slot);
+	u64 running = READ_ONCE(c->running[slot & (CLUSTER_CPUS - 1)]), bound = bound_weight(cpu);
+
+	if (running > c->worth)
+		l->weight += running - c->worth;
+	l->weight += bound - READ_ONCE(cpu_at(cpu)->bound.weight);
+	if (running && running < l->least)
+		l->least = running;
+	if (bound && bound < l->least)
+		l->least = bound;
+}
+
+/* Gives a CPU to @weight, which is in the set @worth_one of slots from then on, if it is worth one. */
+static __always_inline void give_cpu(struct level *l, u64 *worth_one, u64 weight, u32 slot)
+{
+	if (!weight || *worth_one >> (slot & 63) & 1 || l->cpus < 1 || (s64)weight * l->cpus <= l->weight)
+		return;
+	*worth_one |= 1ULL << (slot & 63);
+	l->weight -= weight;
+	l->cpus--;
+}
+
+__noinline bool give_cpus(u32 cluster)
+{
+	const struct cluster *c = cluster_at(cluster);
+	struct level *l = &levels[cluster & (MAX_CLUSTERS - 1)];
+	s64 before = l->cpus;
+	int slot;
+
+	bpf_for(slot, 0, c->nr_cpus) {
+		give_cpu(l, &l->running, READ_ONCE(c->running[slot & (CLUSTER_CPUS - 1)]), slot);
+		give_cpu(l, &l->bound, bound_weight(nth_of_cluster(c, slot)), slot);
+	}
+	return l->cpus != before;
+}
+
+/*
+ * Sets what a CPU of @cluster is worth. If all tasks have a CPU, it is the least weight of them: at that level all
+ * are charged alike.
+ *
+ * Context: a tick of any CPU of the cluster; one at a time.
+ */
+__noinline bool find_level(u32 cluster)
+{
+	struct cluster *c = cluster_at(cluster);
+	struct level *l = &levels[cluster & (MAX_CLUSTERS - 1)];
+	s64 found;
+	int i;
+
+	*l = (struct level){ .weight = READ_ONCE(c->clock.weight), .cpus = c->nr_cpus, .least = ~0ULL };
+	bpf_for(i, 0, c->nr_cpus)
+		add_to_level(l, c, i);
+	/* Each round but the last finds one at least. */
+	bpf_for(i, 0, c->nr_cpus)
+		if (!give_cpus(cluster))
+			break;
+	if (l->least == ~0ULL)
+		return false;
+	found = l->cpus > 0 && l->weight > 0 ? (u64)l->weight / (u64)l->cpus : l->least;
+	if (c->worth > 1)
+		found = (s64)c->worth + ((found - (s64)c->worth) >> LEVEL_SHIFT);
+	WRITE_ONCE(c->worth, found > 0 ? found : 1);
+	return true;
+}
+
+/* The weight that a CPU of the fastest kind is worth, if all of the machine were one cluster. */
+u64 machine_worth = 1;
+
+__noinline bool find_machine_worth(void)
+{
+	u64 weight = 0, speed = 1;
+	int i;
+
+	bpf_for(i, 0, nr_clusters) {
+		const struct cluster *c = cluster_at(i);
+		s64 sum = READ_ONCE(c->clock.weight);
+
+		weight += sum > 0 ? sum : 0;
+		speed += c->nr_cpus * c->speed;
+	}
+	WRITE_ONCE(machine_worth, weight * SCHED_POWER_SCALE / speed ?: 1);
+	return true;
+}
+
+/* At a tick @now of a CPU of @cluster: once a tick, one CPU finds the levels. */
+static __always_inline void update_level(u32 cluster, u64 now)
+{
+	struct cluster *c = cluster_at(cluster);
+	u64 last = READ_ONCE(c->levelled_at);
+
+	if (now - last < machine.tick_ns / 2 || __sync_val_compare_and_swap(&c->levelled_at, last, now) != last)
+		return;
+	find_level(cluster);
+	if (nr_clusters > 1)
+		find_machine_worth();
+}
+
+#endif /* __EQUIPOISE_LEVEL_H */

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Equal progress between clusters. A task's progress is the work that it did within about the last second, divided
+ * by its weight: the rate that fairness makes equal. It decides which tasks change places, and never the order
+ * within a queue.
+ *
+ * It is an average that forgets, so what a task lost or gained long ago does not count, and no two clocks have to be
+ * compared. A task that uses a CPU whose speed is a half, or that waits half of its time, has half of the progress.
+ */
+#ifndef __EQUIPOISE_PROGRESS_H
+#define __EQUIPOISE_PROGRESS_H
+
+#include "level.h"
+#include "task.bpf.h"
+
+/* ns: 2^30, a second. It is long compared with the time in which two tasks that differ change places. */
+#define PROGRESS_SHIFT 30
+#define PROGRESS_NS (1ULL << PROGRESS_SHIFT)
+/* No task: more than any progress. */
+#define NO_PROGRESS ~0ULL
+
+/* The work of @t within about the last second before @now, ns. */
+static __always_inline u64 recent_work(const struct task_state *t, u64 now)
+{
+	u64 age = now - t->recent_at;
+
+	return age >= PROGRESS_NS ? 0 : t->recent - (t->recent * age >> PROGRESS_SHIFT);
+}
+
+static __always_inline u64 progress_of(const struct task_state *t, u64 now)
+{
+	return vtime_for(recent_work(t, now), t->full_weight ?: 1);
+}
+
+/* @t did @work ns until @now. */
+static __always_inline void note_work(struct task_state *t, u64 work, u64 now)
+{
+	t->recent = recent_work(t, now) + work;
+	t->recent_at = now;
+}
+
+/*
+ * @t wakes up or is new. For the time that it slept it is owed no more than the difference at which tasks change
+ * places, compared with a task that always has its share of the machine: it gets a fast CPU soon, and does not keep it.
+ */
+static __always_inline void begin_work(struct task_state *t, u64 now)
+{
+	u64 worth = READ_ONCE(machine_worth), recent = recent_work(t, now), usual = PROGRESS_NS;
+
+	if (t->full_weight < worth)
+		usual = usual / (worth >> 10 ?: 1) * (t->full_weight >> 10);
+	usual -= usual < 2 * tunables.unfairness ? usual : 2 * tunables.unfairness;
+	t->recent = recent > usual ? recent : usual;
+	t->recent_at = now;
+}
+
+#endif /* __EQUIPOISE_PROGRESS_H */
