@@ -118,8 +118,6 @@ struct cpu_state {
 	/* Its task is one of them; it took its task from another cluster, whose time its deadline is in. */
 	bool runs_bound;
 	bool runs_pulled;
-	/* Work that it has not reported to its cluster's clock yet, ns. */
-	u64 work;
 	/* The time when its task was last charged, or started, ns; and the progress of that task (progress.h). */
 	u64 charged_at;
 	u64 progress;

@@ -38,16 +38,23 @@
 
 struct clock {
 	u64 now;
+	/* The sum of the weights on it, with those of the debtors. */
 	s64 weight;
+	/* The debtors, as one entity: the sum of their weights, and the mean of their virtual times. */
+	s64 debtors;
+	u64 debtors_vtime;
+	/* How many times the debtors have left together. */
+	u64 round;
 };
 
 struct entity {
 	u64 vtime;
-	/* 0: it is on no clock. */
+	/* 0: it is on no clock, or one of the debtors. */
 	u64 weight;
-	/* The weight and the lag with which it left, ns of work. */
+	/* Its weight when it left; the service that it was owed then, ns of work; or the round of the debtors. */
 	u64 left_at;
 	s64 left_with;
+	u64 round;
 };
 
 static __always_inline bool is_before(u64 a, u64 b)
@@ -85,13 +92,25 @@ static __always_inline s64 lag_of(const struct clock *clock, const struct entity
 	return weight ? lag_at(clock, READ_ONCE(e->vtime), weight) : 0;
 }
 
+/* The debtors have paid: they leave @clock together. */
+static __always_inline void dismiss_debtors(struct clock *clock)
+{
+	s64 weight = __sync_lock_test_and_set(&clock->debtors, 0);
+
+	__sync_fetch_and_add(&clock->weight, -weight);
+	__sync_fetch_and_add(&clock->round, 1);
+}
+
 /* Advances @clock for @work ns that its entities did. The addend is rounded, so that the clock keeps up with them. */
 static __always_inline void advance(struct clock *clock, u64 work)
 {
 	s64 weight = READ_ONCE(clock->weight);
 
-	if (weight > 0)
-		__sync_fetch_and_add(&clock->now, ((work << WEIGHT_SHIFT) + weight / 2) / (u64)weight);
+	if (weight <= 0)
+		return;
+	__sync_fetch_and_add(&clock->now, ((work << WEIGHT_SHIFT) + weight / 2) / (u64)weight);
+	if (READ_ONCE(clock->debtors) && (s64)(READ_ONCE(clock->now) - READ_ONCE(clock->debtors_vtime)) >= 0)
+		dismiss_debtors(clock);
 }
 
 /* The entities on @clock together are owed @service more, each by its weight. */
@@ -126,30 +145,71 @@ static __always_inline void join(struct clock *clock, struct entity *e, u64 weig
 	set_weight(clock, e, weight);
 }
 
-/* Takes @e off @clock. It keeps its lag, up to @most. */
-static __always_inline void leave(struct clock *clock, struct entity *e, s64 most)
+/* Takes @e off @clock. Returns its lag, up to @most. */
+static __always_inline s64 take_off(struct clock *clock, struct entity *e, s64 most)
 {
 	s64 lag = lag_of(clock, e);
 
-	e->left_at = set_weight(clock, e, 0) ?: 1;
+	set_weight(clock, e, 0);
 	owe(clock, lag);
-	e->left_with = lag > most ? most : lag < -most ? -most : lag;
-	set_lag(clock, e, e->left_with, e->left_at);
+	return lag > most ? most : lag < -most ? -most : lag;
+}
+
+/* Moves the mean of the debtors by @e, whose weight was added to theirs, or taken from it if @sign is -1. */
+static __always_inline void move_debtors(struct clock *clock, const struct entity *e, s64 sum, s64 sign)
+{
+	s64 apart = e->vtime - READ_ONCE(clock->debtors_vtime), part;
+
+	if (sum <= 0)
+		return;
+	part = (u64)(apart < 0 ? -apart : apart) * e->left_at / (u64)sum;
+	WRITE_ONCE(clock->debtors_vtime, READ_ONCE(clock->debtors_vtime) + (apart < 0 ? -sign : sign) * part);
 }
 
 /*
- * What @e, which left @clock, is owed now. What it was owed stays. What it had too much it pays while it is away and
- * the others catch up, as if it left only then (EEVDF's delayed dequeue). Without that, a thread of short runs and
- * naps gets a third of its due.
+ * @e goes to sleep. It keeps what it is owed, up to @most. If it had too much, it becomes one of the debtors, who stay
+ * on the clock as if they competed, until the others have caught up (EEVDF's delayed dequeue). If it left at once, the
+ * others would lose what it owes them: two tasks that run in turn would keep a loop from running, and a thread of
+ * short runs and naps would get a third of its due.
  */
-static __always_inline s64 owed_now(const struct clock *clock, const struct entity *e)
+static __always_inline void leave(struct clock *clock, struct entity *e, s64 most)
 {
-	s64 lag;
+	s64 lag = lag_of(clock, e), sum;
 
-	if (e->left_with >= 0)
+	e->left_at = e->weight ?: 1;
+	if (lag >= 0) {
+		e->left_with = take_off(clock, e, most);
+		return;
+	}
+	e->left_with = -1;
+	if (lag < -most) {
+		owe(clock, lag + most);
+		set_lag(clock, e, -most, e->left_at);
+	}
+	WRITE_ONCE(e->weight, 0);
+	e->round = READ_ONCE(clock->round);
+	sum = __sync_fetch_and_add(&clock->debtors, e->left_at) + e->left_at;
+	if (sum == (s64)e->left_at)
+		WRITE_ONCE(clock->debtors_vtime, e->vtime);
+	else
+		move_debtors(clock, e, sum, 1);
+}
+
+/* @e, which slept, comes back. Returns what it is owed. It is on no clock then. */
+static __always_inline s64 come_back(struct clock *clock, struct entity *e)
+{
+	s64 lag, sum;
+
+	if (e->left_with >= 0 || !e->left_at)
 		return e->left_with;
 	lag = lag_at(clock, e->vtime, e->left_at);
-	return lag >= 0 ? 0 : lag > e->left_with ? lag : e->left_with;
+	if (e->round == READ_ONCE(clock->round)) {
+		sum = __sync_fetch_and_add(&clock->debtors, -(s64)e->left_at) - e->left_at;
+		move_debtors(clock, e, sum, -1);
+		__sync_fetch_and_add(&clock->weight, -(s64)e->left_at);
+		owe(clock, lag);
+	}
+	return lag < 0 ? lag : 0;
 }
 
 /* Changes the weight of @e, which keeps its lag. */
@@ -164,15 +224,19 @@ static __always_inline void reweigh(struct clock *clock, struct entity *e, u64 w
 	set_lag(clock, e, lag, weight);
 }
 
-/* @e is owed @most at most. What is beyond that goes to all. */
+/* @e is owed @most at most. What is beyond that goes to the others. */
 static __always_inline void bound_owed(struct clock *clock, struct entity *e, s64 most)
 {
 	s64 beyond = lag_of(clock, e) - most;
 
+	u64 weight = e->weight;
+
 	if (beyond <= 0)
 		return;
+	set_weight(clock, e, 0);
 	owe(clock, beyond);
-	set_lag(clock, e, most, e->weight);
+	set_lag(clock, e, most, weight);
+	set_weight(clock, e, weight);
 }
 
 #endif /* __EQUIPOISE_FAIR_H */

@@ -443,7 +443,7 @@ static __always_inline void find_forgotten(u32 cpu, struct cpu_state *this, stru
 {
 	if (scx_bpf_dsq_nr_queued(cluster_dsq(this->cluster)))
 		somebody_waits(this->cluster);
-	if (scx_bpf_dsq_nr_queued(own_dsq(cpu)))
+	if (nr_kept(cpu))
 		set_bit_once(&c->keeping, this->slot);
 }
 

@@ -17,8 +17,6 @@
 #include "progress.h"
 #include "queue.h"
 
-/* Work of a CPU, ns, that is not worth a write to a line that other CPUs read. */
-#define WORK_STEP 100000
 /*
  * sched_ext ends a scheduler under which a task waits for 30 s (scx_watchdog_timeout). With this bound, the tasks
  * beside a waiting one overtake its deadline within a third of that.
@@ -57,7 +55,7 @@ static __always_inline void weigh_bound(struct cpu_state *this, struct cluster *
 	if (!weight && READ_ONCE(this->bound.weight))
 		leave(&c->clock, &this->bound, most_owed());
 	else if (weight && !READ_ONCE(this->bound.weight))
-		join(&c->clock, &this->bound, weight, owed_now(&c->clock, &this->bound));
+		join(&c->clock, &this->bound, weight, come_back(&c->clock, &this->bound));
 	else if (weight)
 		reweigh(&c->clock, &this->bound, weight);
 }
@@ -86,8 +84,9 @@ static __always_inline void enter_clock(struct task_state *t, u32 cpu, bool boun
 
 	if (!arrives && t->cluster == cluster && t->bound_to == bound_to)
 		return;
-	leave_clock(t);
-	lag = arrives ? owed_now(clock_of(t), &t->fair) : t->fair.left_with;
+	lag = arrives ? come_back(clock_of(t), &t->fair) : take_off(clock_of(t), &t->fair, most_owed());
+	if (!arrives && t->bound_to)
+		weigh_bound(cpu_at(t->bound_to - 1), cluster_at(t->cluster));
 	count_runnable(t, true);
 	weight = find_weight(t);
 	t->cluster = cluster;
@@ -143,14 +142,6 @@ static __always_inline void charge_bound(struct cpu_state *this, struct cluster 
 	bound_owed(&c->clock, &this->bound, most_owed());
 }
 
-/* Reports the work of @this to the clock of its cluster. */
-static __always_inline void report_work(struct cpu_state *this, struct cluster *c)
-{
-	write_cluster(c);
-	advance(&c->clock, this->work);
-	this->work = 0;
-}
-
 /* Charges @p, which runs on @cpu, for its running time since the last charge. Returns that time, ns. */
 static __always_inline u64 charge(struct task_struct *p, struct task_state *t, u32 cpu)
 {
@@ -177,9 +168,8 @@ static __always_inline u64 charge(struct task_struct *p, struct task_state *t, u
 		weight = weight < worth ? weight : worth;
 	reweigh(clock_of(t), &t->fair, weight);
 	t->fair.vtime += vtime_for(work, t->fair.weight);
-	this->work += work;
-	if (this->work >= WORK_STEP)
-		report_work(this, c);
+	write_cluster(c);
+	advance(&c->clock, work);
 	bound_owed(clock_of(t), &t->fair, most_owed());
 	if (READ_ONCE(nr_limits) && t->share)
 		charge_limits(t->share, ran);
