@@ -335,6 +335,8 @@ static __always_inline void set_idle(u32 cpu)
 	u64 bit = 1ULL << (this->slot & 63), idle;
 
 	write_cluster(c);
+	end_busy_period(&c->clock);
+	end_busy_period(&this->own);
 	idle = __sync_fetch_and_or(&c->idle, bit) | bit;
 	if ((idle & this->siblings) == this->siblings)
 		__sync_fetch_and_or(&c->idle_cores, this->siblings);

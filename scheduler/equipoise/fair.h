@@ -43,8 +43,9 @@ struct clock {
 	/* The debtors, as one entity: the sum of their weights, and the mean of their virtual times. */
 	s64 debtors;
 	u64 debtors_vtime;
-	/* How many times the debtors have left together. */
-	u64 round;
+	/* How many times the debtors have left together, and a CPU that serves it had nothing to do. */
+	u32 round;
+	u32 idled;
 };
 
 struct entity {
@@ -54,7 +55,9 @@ struct entity {
 	/* Its weight when it left; the service that it was owed then, ns of work; or the round of the debtors. */
 	u64 left_at;
 	s64 left_with;
-	u64 round;
+	u32 round;
+	/* clock->idled when its lag began. */
+	u32 idled;
 };
 
 static __always_inline bool is_before(u64 a, u64 b)
@@ -101,6 +104,17 @@ static __always_inline void dismiss_debtors(struct clock *clock)
 	__sync_fetch_and_add(&clock->round, 1);
 }
 
+/*
+ * A CPU has nothing to do: all entities of @clock have what they want, and nobody owes anybody anything. Lags are claims
+ * within a busy period.
+ */
+static __always_inline void end_busy_period(struct clock *clock)
+{
+	WRITE_ONCE(clock->idled, READ_ONCE(clock->idled) + 1);
+	if (READ_ONCE(clock->debtors))
+		dismiss_debtors(clock);
+}
+
 /* Advances @clock for @work ns that its entities did. The addend is rounded, so that the clock keeps up with them. */
 static __always_inline void advance(struct clock *clock, u64 work)
 {
@@ -143,6 +157,19 @@ static __always_inline void join(struct clock *clock, struct entity *e, u64 weig
 	owe(clock, -lag);
 	set_lag(clock, e, lag, weight);
 	set_weight(clock, e, weight);
+	e->idled = READ_ONCE(clock->idled);
+}
+
+/* Forgets what @e is owed, or owes, from before a CPU had nothing to do. */
+static __always_inline void forget_lag(struct clock *clock, struct entity *e)
+{
+	u32 idled = READ_ONCE(clock->idled);
+
+	if (e->idled == idled)
+		return;
+	e->idled = idled;
+	owe(clock, lag_of(clock, e));
+	set_lag(clock, e, 0, e->weight);
 }
 
 /* Takes @e off @clock. Returns its lag, up to @most. */
@@ -200,7 +227,9 @@ static __always_inline s64 come_back(struct clock *clock, struct entity *e)
 {
 	s64 lag, sum;
 
-	if (e->left_with >= 0 || !e->left_at)
+	if (e->idled != READ_ONCE(clock->idled))
+		return 0;
+	if (e->left_with >= 0)
 		return e->left_with;
 	lag = lag_at(clock, e->vtime, e->left_at);
 	if (e->round == READ_ONCE(clock->round)) {

@@ -44,13 +44,18 @@ static __always_inline void note_running(const struct cpu_state *this, struct cl
 		WRITE_ONCE(*running, weight);
 }
 
+/* The weight that a CPU of the fastest kind is worth, if all of the machine were one cluster. */
+u64 machine_worth = 1;
+
 /*
  * Is @weight, of a task that is not bound, worth a CPU of @c? In the ideal such a task never waits: it gets a CPU at
- * once from one that is not, and keeps it.
+ * once from one that is not. A single CPU is worth all that is there, so a task that is worth it belongs on another.
  */
 static __always_inline bool is_worth_cpu(const struct cluster *c, u64 weight)
 {
-	return c->nr_cpus > 1 && weight > READ_ONCE(c->worth);
+	if (c->nr_cpus > 1)
+		return weight > READ_ONCE(c->worth);
+	return nr_clusters > 1 && weight > READ_ONCE(machine_worth);
 }
 
 static __always_inline u64 bound_weight(u32 cpu)
@@ -127,9 +132,6 @@ __noinline bool find_level(u32 cluster)
 	WRITE_ONCE(c->worth, found > 0 ? found : 1);
 	return true;
 }
-
-/* The weight that a CPU of the fastest kind is worth, if all of the machine were one cluster. */
-u64 machine_worth = 1;
 
 __noinline bool find_machine_worth(void)
 {

@@ -135,11 +135,10 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 /* @p gets @cpu, which was idle, at once. */
 static __always_inline void run_on_idle(struct task_struct *p, struct task_state *t, u32 cpu, u64 enq_flags)
 {
-	bool bound = is_bound_in(p, t, cpu_at(cpu)->cluster);
-
-	enter_clock(t, cpu, bound);
+	enter_clock(p, cpu);
 	set_deadline(p, t);
-	WRITE_ONCE(cpu_at(cpu)->runs_bound, bound);
+	WRITE_ONCE(cpu_at(cpu)->runs_bound, t->bound_to);
+	WRITE_ONCE(cpu_at(cpu)->runs_pulled, false);
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, enq_flags);
 }
 
@@ -147,30 +146,33 @@ static __always_inline void run_on_idle(struct task_struct *p, struct task_state
  * @p, which wakes up, found no idle CPU: it waits near @cpu, or a CPU stops for it. Returns the CPU to which it goes. A
  * task that is worth a CPU gets one at once. Others go through the queue, so that the first of them gets the CPU.
  */
-static __always_inline u32 wait_or_preempt(struct task_struct *p, struct task_state *t, u32 cpu, bool crowd,
-					   u64 enq_flags)
+__noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, u32 cpu, bool crowd, u64 enq_flags)
 {
+	struct task_state *t = task_of(p);
 	s32 found = -1;
 	bool at_once;
 
-	cpu = place(p, t, cpu);
+	if (!t)
+		return cpu;
+	cpu = place(p, cpu);
 	at_once = !t->bound_to && is_worth_cpu(cluster_of(cpu), t->full_weight);
 	set_deadline(p, t);
 	if (at_once || (!crowd && is_next(p, t, cpu)))
-		found = find_preemptible(p, cpu);
+		found = find_preemptible(p, cpu, at_once);
 	explain_preemption(p, t, cpu, found);
 	if (found < 0) {
-		wait(p, t, cpu, true, enq_flags);
+		wait_near(p, cpu, true, enq_flags);
 		return cpu;
 	}
 	note_stop(found, bpf_ktime_get_ns());
 	this_counters()->wakeup_preemptions++;
 	if (at_once) {
 		WRITE_ONCE(cpu_at(found)->runs_bound, false);
+		WRITE_ONCE(cpu_at(found)->runs_pulled, false);
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | found, SLICE_MAX, enq_flags | SCX_ENQ_PREEMPT);
 		return found;
 	}
-	wait(p, t, cpu, true, enq_flags);
+	wait_near(p, cpu, true, enq_flags);
 	kick_cpu(found, SCX_KICK_PREEMPT);
 	return cpu;
 }
@@ -206,7 +208,7 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 		explain(none_idle, p->pid, prev_cpu);
 	if (!task_allowed(p, prev_cpu))
 		return prev_cpu;
-	return wait_or_preempt(p, t, prev_cpu, crowd, 0);
+	return wait_or_preempt(p, prev_cpu, crowd, 0);
 }
 
 /*
@@ -242,7 +244,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	if (share) {
 		if (asks_for_task(request))
 			drop_request(take_request(&this->request));
-		hold_back(p, t, share, cpu, enq_flags);
+		hold_back(p, share, cpu, enq_flags);
 		return;
 	}
 	/* The task ran here until another CPU asked for it. */
@@ -254,15 +256,15 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	if (wakes) {
-		wait_or_preempt(p, t, cpu, false, enq_flags);
+		wait_or_preempt(p, cpu, false, enq_flags);
 		return;
 	}
 	/* A CPU may have become idle since ops.select_cpu() looked. */
 	if (!is_pinned(p) && READ_ONCE(idle_clusters))
 		idle = unlike ? claim_idle_cpu(p, cpu, false) : claim_in(p, this->cluster, cpu, false);
-	to = place(p, t, given_to(p, cpu));
+	to = place(p, given_to(p, cpu));
 	set_deadline(p, t);
-	wait(p, t, to, idle >= 0, enq_flags);
+	wait_near(p, to, idle >= 0, enq_flags);
 	if (idle >= 0)
 		kick_cpu(idle, SCX_KICK_IDLE);
 	else if (enq_flags & SCX_ENQ_LAST)
@@ -282,7 +284,8 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	this->yields = false;
 	if (READ_ONCE(this->request) || !t)
 		return false;
-	charge(prev, t, cpu);
+	charge(prev, cpu);
+	note_place(this, t);
 	set_deadline(prev, t);
 	first = first_queue(cpu);
 	if (first.vtime == NO_VTIME) {
@@ -295,7 +298,8 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	deadline = t->bound_to ? in_cluster_time(this, prev->scx.dsq_vtime) : prev->scx.dsq_vtime;
 	/* This includes the case that both are equal. Tasks that are bound here cannot take another CPU instead. */
 	if (yields || (!is_before(deadline, first.vtime) &&
-		       (t->bound_to || first.dsq == own_dsq(cpu) || !is_worth_cpu(c, t->full_weight)))) {
+		       (t->bound_to || c->nr_cpus == 1 || first.dsq == own_dsq(cpu) ||
+			!is_worth_cpu(c, t->full_weight)))) {
 		explain(ahead, prev->pid, cpu, first.vtime - deadline);
 		return false;
 	}
@@ -317,6 +321,7 @@ static __always_inline bool take_next(u32 cpu)
 	if (may_keep_tasks(this, c) || stranded_in(c))
 		dsq = first_queue(cpu).dsq;
 	this->runs_bound = dsq == own_dsq(cpu);
+	this->runs_pulled = false;
 	if (take_first(dsq))
 		return true;
 	if (may_keep_tasks(this, c))
@@ -425,11 +430,11 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 	clear_taken(this);
 	if (!t)
 		return;
-	this->ran_past += charge(p, t, cpu);
+	this->ran_past += charge(p, cpu);
 	note_family(this, p, this->charged_at);
 	if (runnable)
 		return;
-	leave_clock(t);
+	leave_clock(p);
 	count_runnable(t, false);
 	end_burst(t);
 	if (asks_for_task(READ_ONCE(this->request)))
@@ -541,10 +546,11 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	find_forgotten(cpu, this, c);
 	follow_tick(p, cpu);
 	note_boost(c, cpu);
-	charge(p, t, cpu);
+	charge(p, cpu);
+	note_place(this, t);
 	update_level(this->cluster, this->charged_at);
-	used = ran_of(p) % tunables.slice;
-	p->scx.dsq_vtime = deadline_of(t, request_of(t) > used ? request_of(t) - used : 0);
+	used = ran_of(p) % turn_ns();
+	p->scx.dsq_vtime = deadline_of(p, request_of(t) > used ? request_of(t) - used : 0);
 	over = turn_is_over(p, cpu);
 	if (!is_to_move(p, t, cpu)) {
 		u32 evened = evens_out(p, t, cpu);
@@ -641,7 +647,7 @@ void BPF_STRUCT_OPS(equipoise_disable, struct task_struct *p)
 	u32 cpu = scx_bpf_task_cpu(p);
 
 	if (t) {
-		leave_clock(t);
+		leave_clock(p);
 		count_runnable(t, false);
 	}
 	if (scx_bpf_task_running(p))

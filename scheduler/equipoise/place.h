@@ -43,83 +43,108 @@ static __always_inline struct clock *clock_of(const struct task_state *t)
 }
 
 /*
- * Puts the tasks that are bound to @this on the clock of @c, its cluster, as one entity with their feasible weight.
+ * Puts the tasks that are bound to @cpu on the clock of its cluster, as one entity with their feasible weight.
  *
- * Context: any CPU, whenever a task joins or leaves them, and @this when it charges one of them.
+ * Context: any CPU, whenever a task joins or leaves them, and @cpu when it charges one of them.
  */
-static __always_inline void weigh_bound(struct cpu_state *this, struct cluster *c)
+__noinline bool weigh_bound(u32 cpu)
 {
+	struct cpu_state *this = cpu_at(cpu);
+	struct clock *clock = &cluster_at(this->cluster)->clock;
 	s64 sum = READ_ONCE(this->own.weight);
-	u64 worth = READ_ONCE(c->worth), weight = sum <= 0 ? 0 : (u64)sum < worth ? (u64)sum : worth;
+	u64 worth = READ_ONCE(cluster_at(this->cluster)->worth);
+	u64 weight = sum <= 0 ? 0 : (u64)sum < worth ? (u64)sum : worth;
 
-	if (!weight && READ_ONCE(this->bound.weight))
-		leave(&c->clock, &this->bound, most_owed());
-	else if (weight && !READ_ONCE(this->bound.weight))
-		join(&c->clock, &this->bound, weight, come_back(&c->clock, &this->bound));
+	if (weight && READ_ONCE(this->bound.weight))
+		reweigh(clock, &this->bound, weight);
 	else if (weight)
-		reweigh(&c->clock, &this->bound, weight);
+		join(clock, &this->bound, weight, come_back(clock, &this->bound));
+	else if (READ_ONCE(this->bound.weight))
+		leave(clock, &this->bound, most_owed());
+	return weight;
 }
 
-/* Takes @t off its clock. */
-static __always_inline void leave_clock(struct task_state *t)
+/* Takes @p, which does not want to run any longer, off its clock. */
+__noinline bool leave_clock(struct task_struct *p __arg_trusted)
 {
-	struct cluster *c = cluster_at(t->cluster);
+	struct task_state *t = task_of(p);
 
-	if (!t->fair.weight)
-		return;
-	write_cluster(c);
+	if (!t || !t->fair.weight)
+		return false;
+	write_cluster(cluster_at(t->cluster));
 	leave(clock_of(t), &t->fair, most_owed());
 	if (t->bound_to)
-		weigh_bound(cpu_at(t->bound_to - 1), c);
+		weigh_bound(t->bound_to - 1);
+	return true;
 }
 
-/* Puts @t, which waits for @cpu or runs there, on the clock of its cluster or, if it is @bound, of @cpu. */
-static __always_inline void enter_clock(struct task_state *t, u32 cpu, bool bound)
+/*
+ * Puts @p, which waits for @cpu or runs there, on the clock of its cluster or, if it is bound to some CPUs there, of
+ * @cpu. It brings its lag along.
+ */
+__noinline bool enter_clock(struct task_struct *p __arg_trusted, u32 cpu)
 {
-	u32 cluster = cpu_at(cpu)->cluster, bound_to = bound ? cpu + 1 : 0;
-	struct cluster *c = cluster_at(cluster);
-	bool arrives = !t->fair.weight;
+	u32 cluster = cpu_at(cpu)->cluster, bound_to, left = 0;
+	struct task_state *t = task_of(p);
 	u64 weight;
 	s64 lag;
 
-	if (!arrives && t->cluster == cluster && t->bound_to == bound_to)
-		return;
-	lag = arrives ? come_back(clock_of(t), &t->fair) : take_off(clock_of(t), &t->fair, most_owed());
-	if (!arrives && t->bound_to)
-		weigh_bound(cpu_at(t->bound_to - 1), cluster_at(t->cluster));
+	if (!t)
+		return false;
+	bound_to = is_bound_in(p, t, cluster) ? cpu + 1 : 0;
+	if (!t->fair.weight) {
+		lag = come_back(clock_of(t), &t->fair);
+		begin_work(t, bpf_ktime_get_ns());
+	} else if (t->cluster == cluster && t->bound_to == bound_to) {
+		return false;
+	} else {
+		lag = take_off(clock_of(t), &t->fair, most_owed());
+		left = t->bound_to;
+	}
 	count_runnable(t, true);
 	weight = find_weight(t);
 	t->cluster = cluster;
 	t->bound_to = bound_to;
-	write_cluster(c);
+	write_cluster(cluster_at(cluster));
 	join(clock_of(t), &t->fair, weight, lag);
-	if (bound)
-		weigh_bound(cpu_at(cpu), c);
-	if (arrives)
-		begin_work(t, bpf_ktime_get_ns());
+	if (left)
+		weigh_bound(left - 1);
+	if (bound_to)
+		weigh_bound(cpu);
+	return true;
 }
 
-/* What a task asks for each time, ns: as long as it usually runs, up to a slice. */
+/* How long a turn takes beside others, ns: it ends at a tick. */
+static __always_inline u64 turn_ns(void)
+{
+	return tunables.slice > machine.tick_ns ? tunables.slice : machine.tick_ns;
+}
+
+/* What a task asks for each time, ns: as long as it usually runs, up to a turn. */
 static __always_inline u64 request_of(const struct task_state *t)
 {
-	return t->burst < tunables.slice ? t->burst : tunables.slice;
+	return t->burst < turn_ns() ? t->burst : turn_ns();
 }
 
 /*
- * The deadline of @t in its clock's time, with @request ns to go: when it would have them at its fair rate. Short
+ * The deadline of @p in its clock's time, with @request ns to go: when it would have them at its fair rate. Short
  * requests come first, although all get the same (I. Stoica, H. Abdel-Wahab, "Earliest Eligible Virtual Deadline
  * First", 1995). A herd of tasks that run for long does not come before one that runs briefly.
  */
-static __always_inline u64 deadline_of(const struct task_state *t, u64 request)
+__noinline u64 deadline_of(struct task_struct *p __arg_trusted, u64 request)
 {
-	const struct clock *clock = clock_of(t);
-	u64 deadline = t->fair.vtime + vtime_for(request, t->fair.weight), now = READ_ONCE(clock->now), most;
+	const struct task_state *t = task_of(p);
+	const struct clock *clock;
+	u64 deadline, now, most;
 	s64 weight;
 
-	if ((s64)(deadline - now) <= (s64)HARDLY_AHEAD)
-		return deadline;
+	if (!t)
+		return 0;
+	clock = clock_of(t);
+	now = READ_ONCE(clock->now);
+	deadline = t->fair.vtime + vtime_for(request, t->fair.weight ?: 1);
 	weight = READ_ONCE(clock->weight);
-	if (weight <= 0)
+	if ((s64)(deadline - now) <= (s64)HARDLY_AHEAD || weight <= 0)
 		return deadline;
 	most = (LONGEST_WAIT << WEIGHT_SHIFT) / (u64)weight;
 	if (!t->bound_to)
@@ -129,45 +154,59 @@ static __always_inline u64 deadline_of(const struct task_state *t, u64 request)
 
 static __always_inline void set_deadline(struct task_struct *p, const struct task_state *t)
 {
-	p->scx.dsq_vtime = deadline_of(t, request_of(t));
+	p->scx.dsq_vtime = deadline_of(p, request_of(t));
 }
 
-/* Charges the tasks that are bound to @this for @work, on both clocks. */
-static __always_inline void charge_bound(struct cpu_state *this, struct cluster *c, u64 work)
+/* @t, which runs on @this, has been charged there: it is on a clock there, in whose time its deadline is from now on. */
+static __always_inline void note_place(struct cpu_state *this, const struct task_state *t)
 {
-	weigh_bound(this, c);
+	this->runs_bound = t->bound_to;
+	this->runs_pulled = false;
+}
+
+/* Charges the tasks that are bound to @cpu for @work, on both clocks. */
+static __always_inline void charge_bound(u32 cpu, u64 work)
+{
+	struct cpu_state *this = cpu_at(cpu);
+	struct clock *clock = &cluster_at(this->cluster)->clock;
+
+	weigh_bound(cpu);
+	forget_lag(clock, &this->bound);
 	if (this->bound.weight)
 		__sync_fetch_and_add(&this->bound.vtime, vtime_for(work, this->bound.weight));
 	advance(&this->own, work);
-	bound_owed(&c->clock, &this->bound, most_owed());
+	bound_owed(clock, &this->bound, most_owed());
 }
 
 /* Charges @p, which runs on @cpu, for its running time since the last charge. Returns that time, ns. */
-static __always_inline u64 charge(struct task_struct *p, struct task_state *t, u32 cpu)
+__noinline u64 charge(struct task_struct *p __arg_trusted, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
-	u64 ran = p->se.sum_exec_runtime - t->seen, now = bpf_ktime_get_ns();
-	u64 work = ran * speed_of(this, c) / SCHED_POWER_SCALE, weight = find_weight(t), worth = READ_ONCE(c->worth);
-	bool bound = is_bound_in(p, t, this->cluster);
+	struct task_state *t = task_of(p);
+	u64 now = bpf_ktime_get_ns(), worth = READ_ONCE(c->worth), ran, work, weight;
 
+	if (!t)
+		return 0;
+	ran = p->se.sum_exec_runtime - t->seen;
+	work = ran * speed_of(this, c) / SCHED_POWER_SCALE;
 	t->seen += ran;
 	t->burst_so_far += ran;
 	WRITE_ONCE(this->charged_at, now);
 	/* Another CPU may have put it into the queue from which this one took it. */
-	enter_clock(t, cpu, bound);
-	this->runs_bound = bound;
-	this->runs_pulled = false;
-	note_running(this, c, bound ? 0 : weight);
+	enter_clock(p, cpu);
+	forget_lag(clock_of(t), &t->fair);
+	weight = find_weight(t);
+	note_running(this, c, t->bound_to ? 0 : weight);
 	note_work(t, work, now);
 	WRITE_ONCE(this->progress, progress_of(t, now));
 	WRITE_ONCE(this->progress_of, p->pid);
-	if (bound)
-		charge_bound(this, c, work);
+	if (t->bound_to)
+		charge_bound(cpu, work);
 	else
 		weight = weight < worth ? weight : worth;
 	reweigh(clock_of(t), &t->fair, weight);
-	t->fair.vtime += vtime_for(work, t->fair.weight);
+	t->fair.vtime += vtime_for(work, weight);
 	write_cluster(c);
 	advance(&c->clock, work);
 	bound_owed(clock_of(t), &t->fair, most_owed());

@@ -159,6 +159,8 @@ struct seen_running seen_running[MAX_CPUS];
 
 /* How many CPUs of a cluster a waking task looks at, from its own on: one reads a line of each. */
 #define CPUS_LOOKED_AT 16
+/* How many clusters a task that is worth a CPU looks at, faster ones first, then near ones. */
+#define CLUSTERS_LOOKED_AT 4
 
 static __always_inline struct seen_running *this_seen_running(void)
 {
@@ -166,15 +168,16 @@ static __always_inline struct seen_running *this_seen_running(void)
 }
 
 /*
- * Looks at the next CPU of the cluster of @place, and notes it if @p may get it at once and its task's deadline is
- * later than those seen so far. A CPU that has been asked to stop for another task is not asked again. In BPF this is
- * a function of its own that keeps its state in memory, because the verifier checks a loop's body anew for each state
- * in which it can begin.
+ * Looks at the next CPU of @cluster, and notes it if @p, which has been placed near @place, may get it at once and the
+ * deadline of its task is later than those seen so far. A task that is worth a CPU gets that of the task that has the
+ * most progress. A CPU that has been asked to stop for another task is not asked again. In BPF this is a function of
+ * its own that keeps its state in memory, because the verifier checks a loop's body anew for each state in which it
+ * can begin.
  */
-__noinline bool look_at_next(struct task_struct *p __arg_trusted, u32 place, u64 now)
+__noinline bool look_at_next(struct task_struct *p __arg_trusted, u32 place, u32 cluster, u64 now)
 {
 	struct seen_running *best = this_seen_running();
-	const struct cluster *c = cluster_of(place);
+	const struct cluster *c = cluster_at(cluster);
 	const struct task_state *t = task_of(p);
 	const struct task_struct *curr;
 	s64 ahead;
@@ -188,7 +191,7 @@ __noinline bool look_at_next(struct task_struct *p __arg_trusted, u32 place, u64
 	curr = running_on(cpu);
 	if (!preempts(p, t, place, cpu, curr, now))
 		return false;
-	ahead = earlier_by(p, t, place, cpu, curr);
+	ahead = gets_cpu(t, cpu) ? (s64)READ_ONCE(cpu_at(cpu)->progress) : earlier_by(p, t, place, cpu, curr);
 	if (best->pid && ahead <= best->ahead)
 		return false;
 	best->pid = p->pid;
@@ -197,20 +200,32 @@ __noinline bool look_at_next(struct task_struct *p __arg_trusted, u32 place, u64
 	return true;
 }
 
-/* The CPU of its cluster that @p, which has been placed near @cpu, may get at once: @cpu if it is one; -1: none is. */
-__noinline s32 find_preemptible(struct task_struct *p __arg_trusted, u32 cpu)
+/*
+ * The CPU that @p, which has been placed near @cpu, may get at once: @cpu, another of its cluster or, if it is worth a
+ * CPU (@at_once), of another cluster; -1: there is none.
+ */
+__noinline s32 find_preemptible(struct task_struct *p __arg_trusted, u32 cpu, bool at_once)
 {
 	struct seen_running *best = this_seen_running();
-	const struct cluster *c = cluster_of(cpu);
+	struct cluster *from = cluster_of(cpu);
 	u64 now = bpf_ktime_get_ns();
-	int looked;
+	int i, looked;
 
 	best->pid = 0;
 	best->slot = cpu_at(cpu)->slot;
-	bpf_for(looked, 0, CPUS_LOOKED_AT) {
-		if (looked >= (int)c->nr_cpus)
+	if (!at_once && look_at_next(p, cpu, cpu_at(cpu)->cluster, now))
+		return best->cpu;
+	bpf_for(i, 0, at_once && nr_clusters > 1 ? CLUSTERS_LOOKED_AT : 1) {
+		u32 cluster = at_once && nr_clusters > 1 ? from->order[i] : cpu_at(cpu)->cluster;
+
+		if (i >= (int)nr_clusters)
 			break;
-		if (look_at_next(p, cpu, now) && !looked)
+		bpf_for(looked, 0, CPUS_LOOKED_AT) {
+			if (looked >= (int)cluster_at(cluster)->nr_cpus)
+				break;
+			look_at_next(p, cpu, cluster, now);
+		}
+		if (unlike && best->pid)
 			break;
 	}
 	return best->pid ? (s32)best->cpu : -1;

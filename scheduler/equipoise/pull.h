@@ -506,12 +506,12 @@ static __always_inline void send_to_wait(struct task_struct *p, struct task_stat
 {
 	s32 idle = clear_idle(to) ? (s32)to : claim_idle_cpu(p, to, false);
 
-	to = place(p, t, idle >= 0 ? (u32)idle : to);
+	to = place(p, idle >= 0 ? (u32)idle : to);
 	set_deadline(p, t);
 	if (idle >= 0)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle, SLICE_MAX, enq_flags);
 	else
-		wait(p, t, to, false, enq_flags);
+		wait_near(p, to, false, enq_flags);
 }
 
 /*
@@ -540,8 +540,10 @@ __noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 request, 
 	 */
 	clear_idle(to);
 	/* If another request is pending there, the task waits there like any preempted task. */
-	enter_clock(t, to, is_bound_in(p, t, cpu_at(to)->cluster));
+	enter_clock(p, to);
 	set_deadline(p, t);
+	WRITE_ONCE(cpu_at(to)->runs_bound, t->bound_to);
+	WRITE_ONCE(cpu_at(to)->runs_pulled, false);
 	if (request_kind(request) == REQUEST_SWAP)
 		post_request(&cpu_at(to)->request, make_request(REQUEST_MAKE_ROOM, cpu, request_peer(request), 0));
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | to, SLICE_MAX, enq_flags | SCX_ENQ_PREEMPT);

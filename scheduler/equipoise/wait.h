@@ -85,7 +85,6 @@ static __always_inline void wait_for(struct task_struct *p, u64 dsq, u32 cpu, u6
 	struct cpu_state *this = cpu_at(cpu);
 
 	this->waits++;
-	this_counters()->queue_waits++;
 	scx_bpf_dsq_insert_vtime(p, dsq, SLICE_MAX, p->scx.dsq_vtime, enq_flags);
 	keeps_tasks(cpu, this, cluster_at(this->cluster));
 }
@@ -99,7 +98,6 @@ static __always_inline void wait_in_cluster(struct task_struct *p, u32 cpu, u64 
 	explain(queued, p->pid, cpu, scx_bpf_dsq_nr_queued(cluster_dsq(cluster)),
 		p->scx.dsq_vtime - READ_ONCE(c->clock.now));
 	c->waits++;
-	this_counters()->queue_waits++;
 	scx_bpf_dsq_insert_vtime(p, cluster_dsq(cluster), SLICE_MAX, p->scx.dsq_vtime, enq_flags);
 	somebody_waits(cluster);
 }
@@ -108,30 +106,37 @@ static __always_inline void wait_in_cluster(struct task_struct *p, u32 cpu, u64 
  * Puts @p, which is about to wait, on a clock near @cpu. Returns the CPU for which it waits: if it is bound to some CPUs
  * of the cluster, the one that has least to do for such tasks. What waits is worth less than a CPU, and counts in full.
  */
-static __always_inline u32 place(struct task_struct *p, struct task_state *t, u32 cpu)
+__noinline u32 place(struct task_struct *p __arg_trusted, u32 cpu)
 {
-	bool bound = is_bound_in(p, t, cpu_at(cpu)->cluster);
+	struct task_state *t = task_of(p);
 
-	if (bound)
+	if (!t)
+		return cpu;
+	if (is_bound_in(p, t, cpu_at(cpu)->cluster))
 		cpu = least_bound(p, cpu);
-	enter_clock(t, cpu, bound);
+	enter_clock(p, cpu);
 	reweigh(clock_of(t), &t->fair, find_weight(t));
 	return cpu;
 }
 
 /* Queues @p, which has been placed on @cpu and does not get one at once. */
-static __always_inline void wait(struct task_struct *p, const struct task_state *t, u32 cpu, bool wakes,
-				 u64 enq_flags)
+__noinline bool wait_near(struct task_struct *p __arg_trusted, u32 cpu, bool wakes, u64 enq_flags)
 {
-	if (t->bound_to) {
+	const struct task_state *t = task_of(p);
+
+	this_counters()->queue_waits++;
+	if (!t || t->bound_to) {
 		explain(bound, p->pid, cpu, nr_kept(cpu));
 		wait_for(p, own_dsq(cpu), cpu, enq_flags);
-	} else if (stays(p, t, cpu, wakes)) {
-		explain(queued_near, p->pid, cpu, nr_kept(cpu));
-		wait_for(p, near_dsq(cpu), cpu, enq_flags);
-	} else {
-		wait_in_cluster(p, cpu, enq_flags);
+		return true;
 	}
+	if (!stays(p, t, cpu, wakes)) {
+		wait_in_cluster(p, cpu, enq_flags);
+		return false;
+	}
+	explain(queued_near, p->pid, cpu, nr_kept(cpu));
+	wait_for(p, near_dsq(cpu), cpu, enq_flags);
+	return true;
 }
 
 #endif /* __EQUIPOISE_WAIT_H */

@@ -11,7 +11,7 @@ const CLUSTERS: &str = r#"
     volatile struct tunables tunables = { .slice = 3 * MS, .lag = 6 * MS, .preempt_after = MS, .unfairness = 5 * MS,
         .sync_burst = MS / 20, .pull_interval = MS / 5, .pull_burst = 2 * MS, .prefer = PREFER_BALANCED };
     static struct task_struct task[5];
-    static struct task_state state[5];
+    static struct task_state state[5], waiting;
     static cpumask_t of_first;
 
     /* Capacities, of 1024, and whether each cluster is a core of two threads. */
@@ -25,32 +25,38 @@ const CLUSTERS: &str = r#"
         allowed.bits[0] = of_first.bits[0] = 15;
         nr_clusters = 2;
         for (u32 i = 0; i < 2; i++) {
-            clusters[i] = (struct cluster){ .clock = CLOCK, .cpus = 3, .nr_cpus = 2, .full_capacity = capacity[i],
+            clusters[i] = (struct cluster){ .clock = { .now = CLOCK, .weight = 2 << 20 }, .worth = 1 << 20, .cpus = 3, .nr_cpus = 2, .full_capacity = capacity[i],
                 .limit = SCHED_POWER_SCALE, .first_cpu = 2 * i, .cpu = { 2 * i, 2 * i + 1 } };
             cpu_levels[2 * i].thread_speed = threads ? 1024 * 5 / 8 : 1024;
         }
         rank_clusters();
         for (u32 i = 0; i < 5; i++) {
             begin_task(&task[i], i + 1, &allowed);
-            state[i] = (struct task_state){ .weight = 1024, .inv_weight = 1 << 22 };
+            state[i] = (struct task_state){ .weight = 1024, .full_weight = 1 << 20, .whole = ~0ULL, .cluster = i / 2 & 1,
+                .recent = 500 * MS, .recent_at = kernel.now,
+                .fair = { .vtime = CLOCK, .weight = i < 4 ? 1 << 20 : 0 } };
             task[i].equipoise_storage[0] = &state[i];
             task[i].thread_info.cpu = i & 3;
         }
-        for (u32 i = 0; i < MAX_CLUSTERS + 4; i++)
+        for (u32 i = 0; i < QUEUES; i++) {
             begin_task(&first[i], 100 + i, &of_first);
+            first[i].equipoise_storage[0] = &waiting;
+        }
+        waiting = state[4];
         for (u32 cpu = 0; cpu < 4; cpu++) {
             cpu_states[cpu] = (struct cpu_state){ .cluster = cpu / 2, .slot = cpu % 2,
-                .siblings = threads ? 3 : 1 << cpu % 2, .charged_at = kernel.now };
+                .siblings = threads ? 3 : 1 << cpu % 2, .charged_at = kernel.now,
+                .progress = 500 * MS, .progress_of = cpu + 1 };
             cores[cpu] = (struct rq){ .cpu = cpu, .curr = &task[cpu] };
         }
     }
 
-    void set_vtime(u32 i, s64 ahead) { task[i].scx.dsq_vtime = CLOCK + ahead; }
-    void set_nice(u32 i, s64 nice)
+    /* The task that runs on CPU @i, or the first that waits anywhere (4), did @more work lately than the others. */
+    void worked(u32 i, s64 more)
     {
-        task[i].static_prio = task[i].prio = 120 + nice;
-        state[i].weight = task_weight(&task[i]);
-        state[i].inv_weight = (1ULL << 32) / state[i].weight;
+        if (i < 4)
+            cpu_states[i].progress += more;
+        (i < 4 ? &state[i] : &waiting)->recent += more;
     }
     void pin(u32 i) { task[i].nr_cpus_allowed = 1; }
     void idles(u32 cpu)
@@ -62,12 +68,13 @@ const CLUSTERS: &str = r#"
     {
         queued[cluster_dsq(cluster)] = count;
         first[cluster_dsq(cluster)].scx.dsq_vtime = CLOCK + ahead;
+        clusters[cluster].clock.weight += (u64)count << 20;
         somebody_waits(cluster);
     }
     void is_kept(u32 cpu, s64 ahead)
     {
-        queued[own_dsq(cpu)] = 1;
-        first[own_dsq(cpu)].scx.dsq_vtime = CLOCK + ahead;
+        queued[near_dsq(cpu)] = 1;
+        first[near_dsq(cpu)].scx.dsq_vtime = CLOCK + ahead;
         set_bit_once(&cluster_of(cpu)->keeping, cpu_at(cpu)->slot);
     }
     void first_may_run_on(u64 cpus) { of_first.bits[0] = cpus; }
@@ -92,13 +99,14 @@ const CLUSTERS: &str = r#"
     u32 target(u32 cpu) { return request_target(cpu_at(cpu)->request); }
     s32 pid(u32 cpu) { return request_pid(cpu_at(cpu)->request); }
     u32 kicked(u32 cpu) { return kicks[cpu]; }
-    s64 clock_ahead(u32 cluster) { return clusters[cluster].clock - CLOCK; }
-    s64 ahead(u32 i) { return task[i].scx.dsq_vtime - CLOCK; }
+    s64 clock_ahead(u32 cluster) { return clusters[cluster].clock.now - CLOCK; }
+    s64 ahead(u32 i) { return state[i].fair.vtime - CLOCK; }
     u64 burst(u32 i) { return state[i].burst; }
     u64 slice(u32 i) { return task[i].scx.slice; }
+    void is_worth(u32 cluster, u64 weight) { clusters[cluster].worth = weight; }
 
     u32 gives_way(u32 here, u32 from) { return waits_after_pull(here, from); }
-    u32 evens_out(u32 cpu) { return even_out(&task[cpu], cpu, kernel.now); }
+    u32 is_evened_out(u32 cpu) { return even_out(&task[cpu], cpu, kernel.now); }
     u32 pulls_running(u32 cpu) { return pull_running(cpu); }
     u32 offers_running(u32 cpu) { return offer_running(&task[cpu], cpu); }
     u32 offers_core(u32 cpu) { return offer_core(&task[cpu], cpu); }
@@ -120,12 +128,12 @@ const CLUSTERS: &str = r#"
     u32 is_idle(u32 cpu) { return cluster_of(cpu)->idle >> cpu_at(cpu)->slot & 1; }
     void released(u32 cpu) { equipoise_cpu_release(cpu, NULL); }
     u32 takes_from(u32 cpu) { return first_queue(cpu).dsq; }
-    u32 own_queue(u32 cpu) { return own_dsq(cpu); }
-    s64 forked_by(u32 i, u32 cluster) { return inherited_vtime(&task[i], &clusters[cluster], clusters[cluster].clock) - CLOCK; }
+    u32 near_queue(u32 cpu) { return near_dsq(cpu); }
 "#;
 
 const MS: i64 = 1_000_000;
 const SEND: i64 = 1;
+const SWAP: i64 = 2;
 const PULL: i64 = 4;
 
 struct Clusters(Library);
@@ -189,15 +197,29 @@ fn a_task_that_gives_way_waits_where_less_does() {
     }
 }
 
-/// A tick takes a task that waits in another cluster as soon as it is further behind than the unfairness,
-/// and not before.
+/// A tick takes a task that waits in another cluster as soon as its progress is less by the unfairness, and not before.
 #[test]
 fn a_tick_takes_what_is_far_behind_elsewhere() {
-    for (ahead, expected) in [(-4 * MS, None), (-6 * MS, Some((PULL, 1, 0)))] {
+    for (more, expected) in [(-4 * MS, None), (-6 * MS, Some((PULL, 1, 0)))] {
         let clusters = Clusters::equal();
-        clusters.call("waits", &[1, 1, ahead]);
-        assert_eq!(clusters.says("evens_out", &[0]), expected.is_some());
-        assert_eq!(clusters.request(0), expected, "{ahead}");
+        clusters.call("waits", &[1, 1, 0]);
+        clusters.call("worked", &[4, more]);
+        assert_eq!(clusters.says("is_evened_out", &[0]), expected.is_some());
+        assert_eq!(clusters.request(0), expected, "{more}");
+    }
+}
+
+/// A fast CPU whose task is ahead changes places with the task on a slow one that is furthest behind, unless another
+/// fast CPU runs one that is further ahead.
+#[test]
+fn the_task_furthest_ahead_changes_places() {
+    for (other, expected) in [(0, Some((SWAP, 0, 4))), (60 * MS, None)] {
+        let clusters = Clusters::new(1024, 512, false);
+        clusters.call("worked", &[0, 20 * MS]);
+        clusters.call("worked", &[1, other]);
+        clusters.call("worked", &[3, -20 * MS]);
+        clusters.call("is_evened_out", &[0]);
+        assert_eq!(clusters.request(3), expected, "{other}");
     }
 }
 
@@ -208,14 +230,14 @@ fn a_tick_takes_what_is_far_behind_elsewhere() {
 fn a_fast_cpu_takes_over_what_a_slow_one_runs() {
     let clusters = Clusters::new(1024, 512, false);
     clusters.call("idles", &[0]);
-    clusters.call("set_vtime", &[3, -MS]);
+    clusters.call("worked", &[3, -MS]);
     clusters.call("pulls_running", &[0]);
     assert_eq!(clusters.request(3), Some((SEND, 0, 4)));
     assert_eq!(clusters.request(2), None);
     assert!(clusters.says("kicked", &[3]));
 
     let clusters = Clusters::new(1024, 512, false);
-    clusters.call("set_vtime", &[3, -MS]);
+    clusters.call("worked", &[3, -MS]);
     clusters.call("pin", &[3]);
     clusters.call("pulls_running", &[0]);
     assert_eq!(clusters.request(3), None);
@@ -346,50 +368,30 @@ fn a_slice_ends_at_a_tick() {
     }
 }
 
-/// A task whose slice is over continues if it is the furthest behind and has not yielded; the clock
-/// follows it.
+/// A task whose slice is over continues if its next deadline comes first and it has not yielded, or if it is worth a CPU.
 #[test]
-fn the_most_behind_goes_on() {
-    for (first, yields, goes_on) in [
-        (5 * MS, false, true),
-        (MS, false, false),
-        (5 * MS, true, false),
+fn the_earliest_deadline_goes_on() {
+    for (first, yields, worth, goes_on) in [
+        // It has had 3 ms, and asks for 4 more.
+        (7 * MS + 1, false, 1 << 20, true),
+        (7 * MS, false, 1 << 20, false),
+        (7 * MS, false, 1 << 19, true),
+        (8 * MS, true, 1 << 20, false),
     ] {
         let clusters = Clusters::equal();
         clusters.call("waits", &[0, 1, first]);
+        clusters.call("bursts", &[0, 9 * MS]);
+        clusters.call("is_worth", &[0, worth]);
         clusters.call("ran", &[0, 3 * MS]);
         if yields {
             clusters.call("yields_on", &[0]);
         }
         assert_eq!(clusters.says("goes_on_at", &[0]), goes_on, "{first}");
-        let clock = if goes_on { 3 * MS } else { 0 };
-        assert_eq!(clusters.call("clock_ahead", &[0]), clock);
+        assert_eq!(clusters.call("clock_ahead", &[0]), MS, "three tasks share the CPU");
     }
     let alone = Clusters::equal();
     alone.call("ran", &[0, 3 * MS]);
     assert!(alone.says("goes_on_at", &[0]));
-    assert_eq!(
-        alone.call("clock_ahead", &[0]),
-        3 * MS,
-        "what it got alone is not held against it"
-    );
-}
-
-/// The clock follows the starts of tasks, but light ones only from half a second on.
-#[test]
-fn the_clock_follows_starts() {
-    for (nice, ahead, clock) in [
-        (0, 40 * MS, 40 * MS),
-        (5, 40 * MS, 0),
-        (5, 700 * MS, 200 * MS),
-    ] {
-        let clusters = Clusters::equal();
-        clusters.call("set_nice", &[0, nice]);
-        clusters.call("set_vtime", &[0, ahead]);
-        clusters.call("waits", &[0, 1, 0]);
-        clusters.call("stops", &[0, 1]);
-        assert_eq!(clusters.call("clock_ahead", &[0]), clock, "nice {nice}");
-    }
 }
 
 /// If a CPU was claimed for a task that then sleeps, that CPU is woken and looks for another task.
@@ -413,7 +415,7 @@ fn a_real_time_task_keeps_none_waiting() {
     clusters.call("released", &[1]);
     assert_eq!(
         clusters.number("takes_from", &[0]),
-        clusters.number("own_queue", &[1])
+        clusters.number("near_queue", &[1])
     );
 }
 
@@ -438,17 +440,6 @@ fn a_task_stays_with_a_waker_that_sleeps_soon() {
     assert!(!stays(&|clusters| {
         clusters.call("ran_past", &[0, MS]);
     }));
-}
-
-/// A new task begins at the virtual time of its parent, but not before the clock.
-#[test]
-fn a_new_task_begins_where_its_parent_is() {
-    let clusters = Clusters::equal();
-    clusters.call("set_vtime", &[0, 4 * MS]);
-    clusters.call("ran", &[0, 2 * MS]);
-    assert_eq!(clusters.call("forked_by", &[0, 0]), 6 * MS);
-    clusters.call("set_vtime", &[0, -4 * MS]);
-    assert_eq!(clusters.call("forked_by", &[0, 0]), 0);
 }
 
 /// A task's usual burst is an average, to which the last one adds a quarter.

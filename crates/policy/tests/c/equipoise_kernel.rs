@@ -10,8 +10,9 @@ pub const FOUR_CPUS: &str = r#"#include <scx/common.bpf.h>
     static struct rq cores[4];
     static cpumask_t allowed;
     static struct equipoise_map map;
-    static struct task_struct first[MAX_CLUSTERS + 4];
-    static s32 queued[MAX_CLUSTERS + 4];
+    #define QUEUES (MAX_CLUSTERS + 2 * MAX_CPUS + HELD_QUEUES)
+    static struct task_struct first[QUEUES];
+    static s32 queued[QUEUES];
     static u32 kicks[4];
 
     static s32 nr_queued(void *k, u64 dsq) { return queued[dsq]; }

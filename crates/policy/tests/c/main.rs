@@ -11,6 +11,7 @@ mod energy;
 mod equipoise;
 mod equipoise_bandwidth;
 mod equipoise_clusters;
+mod equipoise_fair;
 mod equipoise_kernel;
 mod equipoise_threads;
 mod fair;

@@ -1,0 +1,307 @@
+//! What `scheduler/equipoise` owes to whom: the lags of a queue, and feasible weights against the exact ideal.
+
+use crate::common::compile;
+use crate::equipoise_kernel::FOUR_CPUS;
+use libloading::{Library, Symbol};
+use proptest::prelude::*;
+
+/// Eight entities on one clock.
+const FAIR: &str = r#"#include <scx/common.bpf.h>
+    #define NSEC_PER_SEC 1000000000ULL
+    #include "equipoise/fair.h"
+    static struct clock clock_;
+    static struct entity entity[8];
+    static bool asleep[8];
+
+    void begin(void)
+    {
+        clock_ = (struct clock){ .now = 1ULL << 63 };
+        for (u32 i = 0; i < 8; i++) {
+            entity[i] = (struct entity){};
+            asleep[i] = true;
+        }
+    }
+    void wakes(u32 i, u64 weight)
+    {
+        if (asleep[i])
+            join(&clock_, &entity[i], weight, come_back(&clock_, &entity[i]));
+        asleep[i] = false;
+    }
+    void sleeps(u32 i, u64 most)
+    {
+        if (!asleep[i])
+            leave(&clock_, &entity[i], most);
+        asleep[i] = true;
+    }
+    void works(u32 i, u64 work)
+    {
+        if (asleep[i])
+            return;
+        entity[i].vtime += vtime_for(work, entity[i].weight);
+        advance(&clock_, work);
+    }
+    void weighs(u32 i, u64 weight) { if (!asleep[i]) reweigh(&clock_, &entity[i], weight); }
+    void owes(u32 i, u64 most) { if (!asleep[i]) bound_owed(&clock_, &entity[i], most); }
+    void idles(void) { end_busy_period(&clock_); }
+    s64 lag(u32 i) { return asleep[i] ? 0 : lag_of(&clock_, &entity[i]); }
+    s64 owed(u32 i) { return asleep[i] ? come_back(&clock_, &entity[i]) : lag(i); }
+    s64 debts(void) { return clock_.debtors ? lag_at(&clock_, clock_.debtors_vtime, clock_.debtors) : 0; }
+    s64 weight(void) { return clock_.weight; }
+    s64 weights(void)
+    {
+        s64 sum = clock_.debtors;
+
+        for (u32 i = 0; i < 8; i++)
+            sum += entity[i].weight;
+        return sum;
+    }
+    bool before(u64 a, u64 b) { return is_before(a, b); }"#;
+
+const MS: i64 = 1_000_000;
+const NICE_0: i64 = 1 << 20;
+const NO_BOUND: i64 = 900 * MS;
+
+struct Fair(Library);
+
+impl Fair {
+    fn new() -> Fair {
+        let fair = Fair(compile(FAIR));
+        fair.call("begin", &[]);
+        fair
+    }
+
+    /// Calls a function of up to two arguments, each of which the ABI passes in a register of its own.
+    fn call(&self, what: &str, arguments: &[i64]) -> i64 {
+        let function: Symbol<unsafe extern "C" fn(i64, i64) -> i64> =
+            unsafe { self.0.get(what.as_bytes()) }.unwrap();
+        let argument = |i: usize| arguments.get(i).copied().unwrap_or(0);
+        unsafe { function(argument(0), argument(1)) }
+    }
+
+    /// The service that all entities on the clock are owed together, ns.
+    fn owed_in_all(&self) -> i64 {
+        (0..8).map(|i| self.call("lag", &[i])).sum::<i64>() + self.call("debts", &[])
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Wakes(i64, i64),
+    Sleeps(i64),
+    Works(i64, i64),
+    Weighs(i64, i64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    // The weights of nice 19 to -20.
+    let weight = || (15i64..88_762).prop_map(|weight| weight << 10);
+    let step = prop_oneof![
+        (0i64..8, weight()).prop_map(|(i, weight)| Step::Wakes(i, weight)),
+        (0i64..8).prop_map(Step::Sleeps),
+        (0i64..8, 0i64..MS).prop_map(|(i, work)| Step::Works(i, work)),
+        (0i64..8, weight()).prop_map(|(i, weight)| Step::Weighs(i, weight)),
+    ];
+    proptest::collection::vec(step, 1..200)
+}
+
+/// Whatever entities do, the sum of their weights is the clock's, and nobody is owed anything that nobody owes.
+/// When debtors have paid, they leave together, up to one step of work too late.
+#[test]
+fn the_lags_of_a_queue_sum_to_zero() {
+    let fair = Fair::new();
+    proptest!(|(steps in steps())| {
+        fair.call("begin", &[]);
+        let mut off = 0;
+        for step in steps {
+            let debts = fair.call("debts", &[]);
+            match step {
+                Step::Wakes(i, weight) => fair.call("wakes", &[i, weight]),
+                Step::Sleeps(i) => fair.call("sleeps", &[i, NO_BOUND]),
+                Step::Works(i, work) => fair.call("works", &[i, work]),
+                Step::Weighs(i, weight) => fair.call("weighs", &[i, weight]),
+            };
+            prop_assert_eq!(fair.call("weight", &[]), fair.call("weights", &[]));
+            if debts != 0 && fair.call("debts", &[]) == 0 {
+                off += MS;
+            }
+            // Each step rounds to 1 ns of virtual time, at the weight of each.
+            off += 4_000;
+            let owed = fair.owed_in_all();
+            prop_assert!(owed.abs() <= off, "{} ns after {:?}, {} ns at most", owed, step, off);
+        }
+    });
+}
+
+/// Two tasks that run in turn, each only while the other sleeps, and a loop that waits: the loop is owed half of
+/// what they do. Without the debts of the one that sleeps, it was owed nothing, and never ran.
+#[test]
+fn two_tasks_that_run_in_turn_owe_a_loop_its_share() {
+    let fair = Fair::new();
+    fair.call("wakes", &[0, NICE_0]);
+    for turn in 0..1000 {
+        let (one, other) = (1 + turn % 2, 2 - turn % 2);
+        fair.call("wakes", &[one, NICE_0]);
+        fair.call("sleeps", &[other, NO_BOUND]);
+        fair.call("works", &[one, 8_000]);
+    }
+    let owed = fair.call("lag", &[0]);
+    assert!((2 * MS..5 * MS).contains(&owed), "{owed}");
+}
+
+/// A task that was owed time when it went to sleep is owed it when it wakes up. One that had too much pays
+/// while others run. After a CPU had nothing to do, nobody owes anything.
+#[test]
+fn a_lag_survives_a_sleep_but_not_an_idle_cpu() {
+    let start = || {
+        let fair = Fair::new();
+        fair.call("wakes", &[0, NICE_0]);
+        fair.call("wakes", &[1, NICE_0]);
+        fair.call("works", &[0, 4 * MS]);
+        fair
+    };
+    let fair = start();
+    fair.call("sleeps", &[1, NO_BOUND]);
+    fair.call("works", &[0, 8 * MS]);
+    assert_eq!(fair.call("owed", &[1]), 2 * MS);
+    let fair = start();
+    fair.call("sleeps", &[1, MS]);
+    assert_eq!(fair.call("owed", &[1]), MS, "the bound");
+
+    // Task 0 had 2 ms too much, of which it pays half of what task 1 does.
+    for (work, owed) in [(0, -2 * MS), (2 * MS, -MS), (6 * MS, 0)] {
+        let fair = start();
+        fair.call("sleeps", &[0, NO_BOUND]);
+        fair.call("works", &[1, work]);
+        assert_eq!(fair.call("owed", &[0]), owed, "{work} ns");
+    }
+    for sleeper in [0, 1] {
+        let fair = start();
+        fair.call("sleeps", &[sleeper, NO_BOUND]);
+        fair.call("idles", &[]);
+        assert_eq!(fair.call("owed", &[sleeper]), 0);
+    }
+}
+
+/// What an entity is owed beyond the bound goes to the others.
+#[test]
+fn what_is_owed_is_bounded() {
+    let fair = Fair::new();
+    for i in 0..3 {
+        fair.call("wakes", &[i, NICE_0]);
+    }
+    fair.call("works", &[0, 30 * MS]);
+    fair.call("owes", &[1, 4 * MS]);
+    let lags = [0, 1, 2].map(|i| fair.call("lag", &[i]));
+    assert_eq!(lags[1], 4 * MS);
+    assert!((lags[0] + 17 * MS).abs() < 2 && (lags[2] - 13 * MS).abs() < 2, "{lags:?}");
+}
+
+/// Any virtual time, even one that has wrapped, comes before "no task"; "no task" never comes first.
+#[test]
+fn no_task_comes_last() {
+    let library = compile(FAIR);
+    let before: Symbol<unsafe extern "C" fn(u64, u64) -> bool> =
+        unsafe { library.get(b"before") }.unwrap();
+    const NONE: u64 = u64::MAX;
+    for (a, b, expected) in [
+        (1, 2, true),
+        (2, 1, false),
+        (2, 2, false),
+        (NONE - 5, 5, true),
+        (5, NONE - 5, false),
+        (1 << 63, NONE, true),
+        (5, NONE, true),
+        (NONE, 5, false),
+        (NONE, NONE, false),
+    ] {
+        assert_eq!(unsafe { before(a, b) }, expected, "{a}, {b}");
+    }
+}
+
+/// One cluster, of which each CPU runs a task, and on some of which tasks are bound.
+const LEVEL: &str = r#"
+    volatile struct tunables tunables = { .slice = 3 * MS, .lag = 6 * MS };
+    static u64 waiting;
+    void begin(u64 cpus)
+    {
+        equipoise_kernel = &kernel;
+        waiting = 0;
+        clusters[0] = (struct cluster){ .nr_cpus = cpus, .worth = ~0ULL >> 20 };
+        for (u32 cpu = 0; cpu < cpus; cpu++) {
+            clusters[0].cpu[cpu] = cpu;
+            cpu_states[cpu] = (struct cpu_state){};
+        }
+    }
+    void runs(u64 cpu, u64 weight) { clusters[0].running[cpu] = weight; }
+    void waits(u64 weight) { waiting += weight; }
+    void is_bound(u64 cpu, u64 weight) { cpu_states[cpu].own.weight = weight; }
+    /* The level is an average over time, in which feasible weights follow it. */
+    u64 level(void)
+    {
+        struct cluster *c = &clusters[0];
+
+        for (u32 i = 0; i < 400; i++) {
+            c->clock.weight = waiting;
+            for (u32 cpu = 0; cpu < c->nr_cpus; cpu++) {
+                cpu_states[cpu].bound.weight = cpu_states[cpu].own.weight < (s64)c->worth ?
+                    cpu_states[cpu].own.weight : c->worth;
+                c->clock.weight += cpu_states[cpu].bound.weight;
+                c->clock.weight += c->running[cpu] < c->worth ? c->running[cpu] : c->worth;
+            }
+            find_level(0);
+        }
+        return c->worth;
+    }"#;
+
+/// The weight that a CPU is worth, with `weights` on `cpus` CPUs, from the heaviest: FAIRNESS by water-filling.
+fn worth(mut weights: Vec<u64>, cpus: u64, running_least: u64) -> u64 {
+    weights.sort_unstable_by(|a, b| b.cmp(a));
+    let (mut rest, mut left) = (weights.iter().sum::<u64>(), cpus);
+    for weight in weights {
+        if left == 0 || weight * left <= rest {
+            break;
+        }
+        rest -= weight;
+        left -= 1;
+    }
+    if left == 0 || rest == 0 {
+        return running_least;
+    }
+    rest / left
+}
+
+/// The level of a cluster is that of the ideal, whatever the weights.
+#[test]
+fn feasible_weights_are_those_of_the_ideal() {
+    let library = compile(&format!("{FOUR_CPUS}{LEVEL}"));
+    let call = |what: &str, arguments: [i64; 2]| -> i64 {
+        let function: Symbol<unsafe extern "C" fn(i64, i64) -> i64> =
+            unsafe { library.get(what.as_bytes()) }.unwrap();
+        unsafe { function(arguments[0], arguments[1]) }
+    };
+    let weight = || (15u64..88_762).prop_map(|weight| weight << 10);
+    let cpus = proptest::collection::vec((weight(), proptest::option::of(weight())), 2..24);
+    let waiting = proptest::collection::vec(0.0f64..1.0, 0..40);
+    proptest!(|(cpus in cpus, waiting in waiting)| {
+        call("begin", [cpus.len() as i64, 0]);
+        let mut weights = Vec::new();
+        for (cpu, &(running, bound)) in cpus.iter().enumerate() {
+            call("runs", [cpu as i64, running as i64]);
+            weights.push(running);
+            if let Some(bound) = bound {
+                call("is_bound", [cpu as i64, bound as i64]);
+                weights.push(bound);
+            }
+        }
+        // Only running tasks can be worth a CPU, so those that wait are lighter.
+        let least = *weights.iter().min().unwrap();
+        for part in waiting {
+            let weight = ((part * least as f64) as u64).max(1);
+            call("waits", [weight as i64, 0]);
+            weights.push(weight);
+        }
+        let expected = worth(weights, cpus.len() as u64, least);
+        let found = call("level", [0, 0]) as u64;
+        prop_assert!(found.abs_diff(expected) <= expected / 100 + 16, "{} for {}", found, expected);
+    });
+}
