@@ -278,8 +278,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	struct cluster *c = cluster_at(this->cluster);
 	struct task_state *t = task_of(prev);
 	bool yields = this->yields;
-	struct first_queue first;
-	u64 deadline;
+	u64 deadline, first;
 
 	this->yields = false;
 	if (READ_ONCE(this->request) || !t)
@@ -287,8 +286,8 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	charge(prev, cpu);
 	note_place(this, t);
 	set_deadline(prev, t);
-	first = first_queue(cpu);
-	if (first.vtime == NO_VTIME) {
+	first = find_first_queue(cpu);
+	if (first == NO_VTIME) {
 		nothing_found(this->cluster);
 		none_kept(cpu, this, c);
 		/* No task waits. The next one to arrive does not wait for a whole slice. */
@@ -297,13 +296,13 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	}
 	deadline = t->bound_to ? in_cluster_time(this, prev->scx.dsq_vtime) : prev->scx.dsq_vtime;
 	/* This includes the case that both are equal. Tasks that are bound here cannot take another CPU instead. */
-	if (yields || (!is_before(deadline, first.vtime) &&
-		       (t->bound_to || c->nr_cpus == 1 || first.dsq == own_dsq(cpu) ||
+	if (yields || (!is_before(deadline, first) &&
+		       (t->bound_to || c->nr_cpus == 1 || this_first()->dsq == own_dsq(cpu) ||
 			!is_worth_cpu(c, t->full_weight)))) {
-		explain(ahead, prev->pid, cpu, first.vtime - deadline);
+		explain(ahead, prev->pid, cpu, first - deadline);
 		return false;
 	}
-	explain(most_behind, prev->pid, cpu, first.vtime - deadline);
+	explain(most_behind, prev->pid, cpu, first - deadline);
 	prev->scx.slice = SLICE_MAX;
 	this->asked = this->woke_sync = false;
 	return true;
@@ -318,8 +317,8 @@ static __always_inline bool take_next(u32 cpu)
 
 	this->ran_past = 0;
 	/* Reading a task takes as long as moving it, so compare tasks only where there is a choice. */
-	if (may_keep_tasks(this, c) || stranded_in(c))
-		dsq = first_queue(cpu).dsq;
+	if ((may_keep_tasks(this, c) || stranded_in(c)) && find_first_queue(cpu) != NO_VTIME)
+		dsq = this_first()->dsq;
 	this->runs_bound = dsq == own_dsq(cpu);
 	this->runs_pulled = false;
 	if (take_first(dsq))
@@ -340,13 +339,9 @@ static __always_inline bool take_next(u32 cpu)
 static __always_inline bool pull_for_fairness(u32 cpu, u32 from)
 {
 	struct cpu_state *this = cpu_at(cpu);
-	u64 keeping = READ_ONCE(cluster_at(from)->keeping);
-	s32 keeper = keeping ? first_kept(from, keeping, cpu) : -1;
-	struct first_queue first = { cluster_dsq(from), first_vtime(cluster_dsq(from), cpu) };
 
-	if (keeper >= 0)
-		first = first_of(first, first_at(keeper, cpu));
-	if (!take_first(first.dsq) && !pull_kept(from))
+	if (find_first_of(from, READ_ONCE(cluster_at(from)->keeping), cpu) == NO_VTIME ||
+	    (!take_first(this_first()->dsq) && !pull_kept(from)))
 		return false;
 	this->runs_pulled = true;
 	this->gives_to = 1 + waits_after_pull(this->cluster, from);
@@ -365,7 +360,7 @@ static __always_inline bool still_waits(u32 cpu)
 		none_kept(cpu, this, c);
 	if (may_wait(this->cluster))
 		nothing_found(this->cluster);
-	return (may_keep_tasks(this, c) || may_wait(this->cluster)) && first_queue(cpu).vtime != NO_VTIME;
+	return (may_keep_tasks(this, c) || may_wait(this->cluster)) && find_first_queue(cpu) != NO_VTIME;
 }
 
 /*

@@ -35,22 +35,31 @@ static __always_inline s64 distance(u32 cpu, u64 at, bool bound)
 }
 
 /*
+ * The distance of the deadline of @curr, which runs on @cpu, as of its start or its last tick. That of a task which has
+ * just come from another cluster is in that one's time; it is taken to have a turn before it.
+ */
+static __always_inline s64 distance_of_running(u32 cpu, const struct task_struct *curr)
+{
+	const struct cpu_state *this = cpu_at(cpu);
+
+	if (READ_ONCE(this->runs_pulled))
+		return vtime_for(turn_ns(), READ_ONCE(cluster_at(this->cluster)->worth));
+	return distance(cpu, curr->scx.dsq_vtime, READ_ONCE(this->runs_bound));
+}
+
+/*
  * How much earlier the deadline of @p, which has been placed near @place, is than that of @curr, which runs on @cpu,
- * in service of @p, ns. (That of the running task is as of its start or its last tick; a task that has just come from
- * another cluster is not preempted.)
+ * in service of @p, ns.
  */
 static __always_inline s64 earlier_by(const struct task_struct *p, const struct task_state *t, u32 place, u32 cpu,
 				      const struct task_struct *curr)
 {
-	bool bound = t->bound_to, runs_bound = READ_ONCE(cpu_at(cpu)->runs_bound);
+	bool bound = t->bound_to;
 
-	if (READ_ONCE(cpu_at(cpu)->runs_pulled))
-		return 0;
-	if (bound && runs_bound)
-		return service_for(curr->scx.dsq_vtime - p->scx.dsq_vtime, t->fair.weight);
-	return service_for(distance(cpu, curr->scx.dsq_vtime, runs_bound) -
-				   distance(place, p->scx.dsq_vtime, bound),
-			   bound ? READ_ONCE(cpu_at(place)->bound.weight) ?: 1 : t->fair.weight);
+	if (bound && READ_ONCE(cpu_at(cpu)->runs_bound))
+		return service_for(curr->scx.dsq_vtime - p->scx.dsq_vtime, t->fair.weight ?: 1);
+	return service_for(distance_of_running(cpu, curr) - distance(place, p->scx.dsq_vtime, bound),
+			   (bound ? READ_ONCE(cpu_at(place)->bound.weight) : t->fair.weight) ?: 1);
 }
 
 /*
@@ -86,7 +95,7 @@ static __always_inline bool is_next(const struct task_struct *p, const struct ta
 	u64 deadline = t->bound_to ? in_cluster_time(cpu_at(cpu), p->scx.dsq_vtime) : p->scx.dsq_vtime;
 
 	return scx_bpf_dsq_nr_queued(cluster_dsq(cluster)) + nr_kept(cpu) < cluster_at(cluster)->nr_cpus ||
-	       is_before(deadline, first_queue(cpu).vtime);
+	       is_before(deadline, find_first_queue(cpu));
 }
 
 /*

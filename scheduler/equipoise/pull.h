@@ -91,7 +91,7 @@ __noinline bool has_for(u32 cluster, u32 to)
 	if (!keeping)
 		return false;
 	bpf_for(slot, 0, c->nr_cpus) {
-		if (keeping >> (slot & 63) & 1 && first_at(nth_of_cluster(c, slot), to).vtime != NO_VTIME)
+		if (keeping >> (slot & 63) & 1 && find_first_at(nth_of_cluster(c, slot), to) != NO_VTIME)
 			return true;
 	}
 	return false;
@@ -366,7 +366,7 @@ __noinline bool leave_room(struct task_struct *p __arg_trusted, u32 cpu)
 	struct cluster *c = cluster_of(cpu);
 	int i;
 
-	if (is_pinned(p) || (first_queue(cpu).vtime == NO_VTIME && !is_waited_for(cpu)))
+	if (is_pinned(p) || (find_first_queue(cpu) == NO_VTIME && !is_waited_for(cpu)))
 		return false;
 	bpf_for(i, 0, nr_clusters) {
 		u32 index = c->order[i & (MAX_CLUSTERS - 1)];
@@ -433,14 +433,9 @@ __noinline u64 first_progress(u64 dsq, u32 cpu, u64 now)
 /* The same of the first task that waits in cluster @index, in its queue or for one of its CPUs. */
 static __always_inline u64 progress_in(u32 index, u32 cpu, u64 now)
 {
-	struct cluster *c = cluster_at(index);
-	u64 progress = may_wait(index) ? first_progress(cluster_dsq(index), cpu, now) : NO_PROGRESS, kept;
-	s32 keeper = READ_ONCE(c->keeping) ? first_kept(index, READ_ONCE(c->keeping), cpu) : -1;
-
-	if (keeper < 0)
-		return progress;
-	kept = first_progress(first_at(keeper, cpu).dsq, cpu, now);
-	return kept < progress ? kept : progress;
+	if (find_first_of(index, READ_ONCE(cluster_at(index)->keeping), cpu) == NO_VTIME)
+		return NO_PROGRESS;
+	return first_progress(this_first()->dsq, cpu, now);
 }
 
 enum evened {

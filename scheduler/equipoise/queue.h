@@ -69,28 +69,36 @@ static __always_inline u64 in_cluster_time(const struct cpu_state *this, u64 vti
 	return READ_ONCE(this->bound.vtime) + (vtime - READ_ONCE(this->own.now));
 }
 
+/* A queue, and the virtual time of its first task in the cluster's time. */
 struct first_queue {
 	u64 dsq;
 	u64 vtime;
 };
 
-static __always_inline struct first_queue first_of(struct first_queue a, struct first_queue b)
+/* What a CPU found last. It is in memory because a global function of BPF returns a number. */
+struct first_queue found_first[MAX_CPUS];
+
+static __always_inline struct first_queue *this_first(void)
 {
-	return is_before(b.vtime, a.vtime) ? b : a;
+	return &found_first[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
 }
 
-/* Of the two queues of @keeper, the one with the first task that may run on @cpu, in the cluster's time. */
-static __always_inline struct first_queue first_at(u32 keeper, u32 cpu)
+/*
+ * Of the two queues of @keeper, finds the one with the first task that may run on @cpu, for this_first(). Returns its
+ * virtual time.
+ */
+__noinline u64 find_first_at(u32 keeper, u32 cpu)
 {
 	const struct cpu_state *k = cpu_at(keeper);
-	struct first_queue near = { near_dsq(keeper), unlike ? NO_VTIME : first_vtime(near_dsq(keeper), cpu) };
-	struct first_queue own = { own_dsq(keeper), NO_VTIME };
+	u64 near = unlike ? NO_VTIME : first_vtime(near_dsq(keeper), cpu), own = NO_VTIME;
 
 	if (READ_ONCE(k->own.weight) > 0)
-		own.vtime = first_vtime(own.dsq, cpu);
-	if (own.vtime != NO_VTIME)
-		own.vtime = in_cluster_time(k, own.vtime);
-	return first_of(near, own);
+		own = first_vtime(own_dsq(keeper), cpu);
+	if (own != NO_VTIME)
+		own = in_cluster_time(k, own);
+	*this_first() = is_before(own, near) ? (struct first_queue){ own_dsq(keeper), own } :
+					       (struct first_queue){ near_dsq(keeper), near };
+	return this_first()->vtime;
 }
 
 /*
@@ -109,7 +117,7 @@ __noinline s32 first_kept(u32 cluster, u64 slots, u32 cpu)
 
 		if (!(slots >> (slot & 63) & 1))
 			continue;
-		vtime = first_at(other, cpu).vtime;
+		vtime = find_first_at(other, cpu);
 		if (!is_before(vtime, first))
 			continue;
 		first = vtime;
@@ -119,26 +127,27 @@ __noinline s32 first_kept(u32 cluster, u64 slots, u32 cpu)
 }
 
 /*
- * The queue with the first task that @cpu may take: its cluster's, its own, or that of a CPU which
- * cannot run it. Changes nothing: ops.enqueue() also calls it, before the kernel has put its task
- * into the queue.
+ * Finds the queue with the first task of @cluster that @cpu may take, in the cluster's queue or those of its CPUs
+ * @slots, for this_first(). Returns the virtual time of that task. Changes nothing: ops.enqueue() also calls it,
+ * before the kernel has put its task into the queue.
  */
-static __always_inline struct first_queue first_queue(u32 cpu)
+__noinline u64 find_first_of(u32 cluster, u64 slots, u32 cpu)
+{
+	struct first_queue first = { cluster_dsq(cluster), first_waiting(cluster, cpu) };
+	s32 keeper = slots ? first_kept(cluster, slots, cpu) : -1;
+
+	if (keeper < 0 || !is_before(find_first_at(keeper, cpu), first.vtime))
+		*this_first() = first;
+	return this_first()->vtime;
+}
+
+/* The same of its own cluster: its queue, the CPU's own queues, and those of CPUs that cannot run their tasks. */
+static __always_inline u64 find_first_queue(u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
-	struct first_queue first = { cluster_dsq(this->cluster), first_waiting(this->cluster, cpu) };
-	u64 stranded = stranded_in(c);
 
-	if (may_keep_tasks(this, c))
-		first = first_of(first, first_at(cpu, cpu));
-	if (stranded) {
-		s32 keeper = first_kept(this->cluster, stranded, cpu);
-
-		if (keeper >= 0)
-			first = first_of(first, first_at(keeper, cpu));
-	}
-	return first;
+	return find_first_of(this->cluster, (READ_ONCE(c->keeping) & 1ULL << (this->slot & 63)) | stranded_in(c), cpu);
 }
 
 #endif /* __EQUIPOISE_QUEUE_H */

@@ -127,7 +127,7 @@ const CLUSTERS: &str = r#"
     void goes_idle(u32 cpu) { equipoise_update_idle(cpu, true); }
     u32 is_idle(u32 cpu) { return cluster_of(cpu)->idle >> cpu_at(cpu)->slot & 1; }
     void released(u32 cpu) { equipoise_cpu_release(cpu, NULL); }
-    u32 takes_from(u32 cpu) { return first_queue(cpu).dsq; }
+    u32 takes_from(u32 cpu) { return (find_first_queue(cpu), this_first()->dsq); }
     u32 near_queue(u32 cpu) { return near_dsq(cpu); }
 "#;
 
