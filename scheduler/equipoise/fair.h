@@ -151,9 +151,11 @@ static __always_inline void set_lag(const struct clock *clock, struct entity *e,
 	WRITE_ONCE(e->vtime, READ_ONCE(clock->now) - vtime_for(lag, weight));
 }
 
-/* Puts @e, which is owed @lag, on @clock with @weight. */
+/* Puts @e, which is owed @lag, on @clock with @weight. If nobody else is there, nobody owes it anything. */
 static __always_inline void join(struct clock *clock, struct entity *e, u64 weight, s64 lag)
 {
+	if (READ_ONCE(clock->weight) <= 0)
+		lag = 0;
 	owe(clock, -lag);
 	set_lag(clock, e, lag, weight);
 	set_weight(clock, e, weight);

@@ -133,19 +133,23 @@ __noinline bool find_level(u32 cluster)
 	return true;
 }
 
+/* The sums of find_machine_worth(), in memory for the verifier. */
+u64 machine_weight, machine_speed;
+
 __noinline bool find_machine_worth(void)
 {
-	u64 weight = 0, speed = 1;
 	int i;
 
+	machine_weight = 0;
+	machine_speed = 1;
 	bpf_for(i, 0, nr_clusters) {
 		const struct cluster *c = cluster_at(i);
 		s64 sum = READ_ONCE(c->clock.weight);
 
-		weight += sum > 0 ? sum : 0;
-		speed += c->nr_cpus * c->speed;
+		machine_weight += sum > 0 ? sum : 0;
+		machine_speed += c->nr_cpus * c->speed;
 	}
-	WRITE_ONCE(machine_worth, weight * SCHED_POWER_SCALE / speed ?: 1);
+	WRITE_ONCE(machine_worth, machine_weight * SCHED_POWER_SCALE / (machine_speed ?: 1) ?: 1);
 	return true;
 }
 

@@ -283,7 +283,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	this->yields = false;
 	if (READ_ONCE(this->request) || !t)
 		return false;
-	charge(prev, cpu);
+	charge(prev, t, cpu);
 	note_place(this, t);
 	set_deadline(prev, t);
 	first = find_first_queue(cpu);
@@ -425,7 +425,7 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 	clear_taken(this);
 	if (!t)
 		return;
-	this->ran_past += charge(p, cpu);
+	this->ran_past += charge(p, t, cpu);
 	note_family(this, p, this->charged_at);
 	if (runnable)
 		return;
@@ -541,7 +541,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	find_forgotten(cpu, this, c);
 	follow_tick(p, cpu);
 	note_boost(c, cpu);
-	charge(p, cpu);
+	charge(p, t, cpu);
 	note_place(this, t);
 	update_level(this->cluster, this->charged_at);
 	used = ran_of(p) % turn_ns();

@@ -178,8 +178,8 @@ static __always_inline void charge_bound(u32 cpu, u64 work)
 	bound_owed(clock, &this->bound, most_owed());
 }
 
-/* Charges @p, which runs on @cpu, for its running time since the last charge. Returns that time, ns. */
-__noinline u64 charge(struct task_struct *p __arg_trusted, u32 cpu)
+/* Charges @p, which runs on @cpu, in virtual time for its running time since the last charge. Returns that time, ns. */
+__noinline u64 charge_vtime(struct task_struct *p __arg_trusted, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
@@ -210,6 +210,14 @@ __noinline u64 charge(struct task_struct *p __arg_trusted, u32 cpu)
 	write_cluster(c);
 	advance(&c->clock, work);
 	bound_owed(clock_of(t), &t->fair, most_owed());
+	return ran;
+}
+
+/* Charges @p, which is @t and runs on @cpu, also against the limits of its groups. (BPF calls are at most 8 deep.) */
+static __always_inline u64 charge(struct task_struct *p, const struct task_state *t, u32 cpu)
+{
+	u64 ran = charge_vtime(p, cpu);
+
 	if (READ_ONCE(nr_limits) && t->share)
 		charge_limits(t->share, ran);
 	return ran;
