@@ -36,6 +36,9 @@
  * (capacity_greater(), 5 %).
  */
 #define LIMIT_STEP 52
+/* What a CPU is worth before the first tick: more than any task. */
+#define NOT_LEVELLED (1ULL << 40)
+
 struct cluster {
 	/* Mutable: its idle CPUs, and those of them on fully idle cores, by their slots. */
 	u64 idle;
@@ -419,7 +422,7 @@ static __always_inline void join_cluster(u32 cpu)
 		c->full_capacity = power_orig_of(cpu);
 		c->limit = SCHED_POWER_SCALE;
 		c->first_cpu = cpu;
-		c->worth = 1;
+		c->worth = NOT_LEVELLED;
 	}
 	this->cluster = index;
 	this->slot = c->nr_cpus;

@@ -174,14 +174,14 @@ static __always_inline void forget_lag(struct clock *clock, struct entity *e)
 	set_lag(clock, e, 0, e->weight);
 }
 
-/* Takes @e off @clock. Returns its lag, up to @most. */
+/* Takes @e off @clock. Returns its lag; what it is owed is @most at most. */
 static __always_inline s64 take_off(struct clock *clock, struct entity *e, s64 most)
 {
 	s64 lag = lag_of(clock, e);
 
 	set_weight(clock, e, 0);
 	owe(clock, lag);
-	return lag > most ? most : lag < -most ? -most : lag;
+	return lag > most ? most : lag;
 }
 
 /* Moves the mean of the debtors by @e, whose weight was added to theirs, or taken from it if @sign is -1. */
@@ -199,7 +199,8 @@ static __always_inline void move_debtors(struct clock *clock, const struct entit
  * @e goes to sleep. It keeps what it is owed, up to @most. If it had too much, it becomes one of the debtors, who stay
  * on the clock as if they competed, until the others have caught up (EEVDF's delayed dequeue). If it left at once, the
  * others would lose what it owes them: two tasks that run in turn would keep a loop from running, and a thread of
- * short runs and naps would get a third of its due.
+ * short runs and naps would get a third of its due. A debt has no bound but this: where it is larger than those of the
+ * others, the task waits. With a bound, each swing of the clock forgave a part of it.
  */
 static __always_inline void leave(struct clock *clock, struct entity *e, s64 most)
 {
@@ -211,10 +212,6 @@ static __always_inline void leave(struct clock *clock, struct entity *e, s64 mos
 		return;
 	}
 	e->left_with = -1;
-	if (lag < -most) {
-		owe(clock, lag + most);
-		set_lag(clock, e, -most, e->left_at);
-	}
 	WRITE_ONCE(e->weight, 0);
 	e->round = READ_ONCE(clock->round);
 	sum = __sync_fetch_and_add(&clock->debtors, e->left_at) + e->left_at;

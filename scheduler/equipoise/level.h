@@ -127,7 +127,7 @@ __noinline bool find_level(u32 cluster)
 	if (l->least == ~0ULL)
 		return false;
 	found = l->cpus > 0 && l->weight > 0 ? (u64)l->weight / (u64)l->cpus : l->least;
-	if (c->worth > 1)
+	if (c->worth < NOT_LEVELLED)
 		found = (s64)c->worth + ((found - (s64)c->worth) >> LEVEL_SHIFT);
 	WRITE_ONCE(c->worth, found > 0 ? found : 1);
 	return true;

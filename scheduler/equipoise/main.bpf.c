@@ -35,37 +35,36 @@
  * first, then slow ones, then the second hardware threads of fast cores. If the waker usually sleeps again within
  * 50 us, the task runs on the waker's CPU instead: its data is in that cache.
  *
- * 3. Virtual time (vtime.h, place.h)
- * ----------------------------------
+ * 3. Fair shares (fair.h, level.h, place.h)
+ * ----------------------------------------
  *
- * Each time a task stops, it is charged for the work that it received: running time times the CPU's speed, divided
- * by the task's weight. Equal virtual times therefore mean equal progress, on fast and slow CPUs alike. A cluster's
- * clock is the virtual time of the task that started last there. A sleeping task keeps its lag, within bounds: a
- * task that sleeps briefly must not lose the time that it is owed, and one that sleeps long must not save up time.
+ * Each queue has a clock, which is the mean virtual time of its tasks. A task's lag is the service that it is owed: its
+ * weight times its distance behind the clock. The lags of a queue sum to zero, and a task that changes queues or sleeps
+ * takes its lag along. A task that is worth more than a CPU is charged as what a CPU is worth, so that nobody waits for
+ * it to catch up. Tasks that are bound to a CPU have a clock of their own.
  *
  * 4. Waiting (wait.h, queue.h)
  * ----------------------------
  *
- * A task that finds no idle CPU waits in its cluster's queue, a new one in that of the cluster with the least load;
- * the first CPU that becomes free takes the task that is most behind. Where all CPUs are alike and busy, a task
- * that is not behind waits in its last CPU's own queue, unless two tasks wait there or the first one is already a
- * slice behind the clock. Any CPU of the cluster without work takes it from there.
+ * A task that finds no idle CPU waits in its cluster's queue, a new one in that of the cluster with the least load.
+ * Queues are ordered by deadline: virtual time plus what the task usually runs for, up to a turn. Where all CPUs are
+ * alike and busy, a task that is not owed a turn waits near its last CPU, unless two tasks wait there. Any CPU of the
+ * cluster without work takes it from there.
  *
  * 5. Preemption (preempt.h, crowd.h)
  * ----------------------------------
  *
- * A waking task preempts another only if that one has had its share and is clearly ahead in virtual time. An
- * interrupt and two switches cost tens of us, so a CPU is stopped at most once per millisecond. A task whose slice
- * is over stops only if another task waits; the last task continues without a switch. In a crowd of senders and
- * receivers no wakeup preempts, so that each receiver finds many messages.
+ * A waking task preempts another whose deadline is later. Each stop of a CPU has a price, which falls to zero within a
+ * millisecond. A task whose slice is over stops only if another task waits; the last task continues without a switch.
+ * In a crowd of senders and receivers no wakeup preempts, so that each receiver finds many messages.
  *
- * 6. Between clusters (pull.h, request.h)
- * ---------------------------------------
+ * 6. Between clusters (progress.h, pull.h, request.h)
+ * ---------------------------------------------------
  *
  * A CPU without work takes a waiting task of another cluster. A faster CPU takes over the running task of a slower
- * one, unless a task is likely to come by itself first. Tasks of different clusters whose progress is 5 ms apart
- * change places. Requests from CPU to CPU are one word each, which only a compare-and-swap writes, so that none is
- * lost.
+ * one, unless a task is likely to come by itself first. Tasks of different clusters whose recent work, by weight, is
+ * 5 ms apart change places. Requests from CPU to CPU are one word each, which only a compare-and-swap writes, so that
+ * none is lost.
  *
  * 7. Power and frequency (pack.h, follow.bpf.h)
  * ---------------------------------------------
@@ -79,6 +78,19 @@
  *
  * `cpu.weight` multiplies a task's weight, level by level. When a real-time task takes a CPU, the cluster's other
  * CPUs take the tasks that wait there.
+ *
+ * Words
+ * =====
+ *
+ *	lag		the service that a task or a CPU's bound tasks are owed, ns of work; negative: a debt
+ *	weight		of a task, with its groups; the feasible weight is what counts on a clock (level.h)
+ *	worth		the weight that a CPU is worth: what is heavier gets a CPU of its own
+ *	bound		a task that may use only some of a cluster's CPUs waits for one of them
+ *	near		a task that waits near a CPU whose caches have its data, and may run elsewhere
+ *	kept		near or bound: it waits for a CPU, not in the cluster's queue
+ *	held		throttled by cpu.max (held.h)
+ *	progress	recent work by weight: compared between clusters only
+ *	turn		how long a task runs beside others: a slice, up to the next tick
  *
  * docs/design/equipoise.md has the reason for each rule, and the loads at which `equipoise` gives something up.
  */
@@ -295,9 +307,12 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 		return true;
 	}
 	deadline = t->bound_to ? in_cluster_time(this, prev->scx.dsq_vtime) : prev->scx.dsq_vtime;
-	/* This includes the case that both are equal. Tasks that are bound here cannot take another CPU instead. */
+	/*
+	 * This includes the case that both are equal. A task that is worth a CPU keeps it from those that other CPUs
+	 * take, but not from those that wait here.
+	 */
 	if (yields || (!is_before(deadline, first) &&
-		       (t->bound_to || c->nr_cpus == 1 || this_first()->dsq == own_dsq(cpu) ||
+		       (t->bound_to || c->nr_cpus == 1 || this_first()->dsq != cluster_dsq(this->cluster) ||
 			!is_worth_cpu(c, t->full_weight)))) {
 		explain(ahead, prev->pid, cpu, first - deadline);
 		return false;

@@ -86,23 +86,23 @@ __noinline bool enter_clock(struct task_struct *p __arg_trusted, u32 cpu)
 {
 	u32 cluster = cpu_at(cpu)->cluster, bound_to, left = 0;
 	struct task_state *t = task_of(p);
+	bool arrives;
 	u64 weight;
 	s64 lag;
 
 	if (!t)
 		return false;
 	bound_to = is_bound_in(p, t, cluster) ? cpu + 1 : 0;
-	if (!t->fair.weight) {
-		lag = come_back(clock_of(t), &t->fair);
-		begin_work(t, bpf_ktime_get_ns());
-	} else if (t->cluster == cluster && t->bound_to == bound_to) {
+	arrives = !t->fair.weight;
+	if (!arrives && t->cluster == cluster && t->bound_to == bound_to)
 		return false;
-	} else {
-		lag = take_off(clock_of(t), &t->fair, most_owed());
+	lag = arrives ? come_back(clock_of(t), &t->fair) : take_off(clock_of(t), &t->fair, most_owed());
+	if (!arrives)
 		left = t->bound_to;
-	}
 	count_runnable(t, true);
 	weight = find_weight(t);
+	if (arrives)
+		begin_work(t, bpf_ktime_get_ns());
 	t->cluster = cluster;
 	t->bound_to = bound_to;
 	write_cluster(cluster_at(cluster));

@@ -63,10 +63,20 @@ static __always_inline u64 stranded_in(const struct cluster *c)
 	return taken ? taken & READ_ONCE(c->keeping) : 0;
 }
 
-/* A virtual time of @this, of tasks that are bound to it, in the cluster's time. */
+/* More virtual time than any deadline is from its clock. */
+#define LONG_BEFORE (1ULL << 45)
+
+/*
+ * A virtual time of @this, of tasks that are bound to it, in the cluster's time. If these are worth the CPU, they come
+ * before all others there: they can use no other one.
+ */
 static __always_inline u64 in_cluster_time(const struct cpu_state *this, u64 vtime)
 {
-	return READ_ONCE(this->bound.vtime) + (vtime - READ_ONCE(this->own.now));
+	const struct cluster *c = cluster_at(this->cluster);
+	u64 clock = READ_ONCE(this->own.weight) > (s64)READ_ONCE(c->worth) ? READ_ONCE(c->clock.now) - LONG_BEFORE :
+									     READ_ONCE(this->bound.vtime);
+
+	return clock + (vtime - READ_ONCE(this->own.now));
 }
 
 /* A queue, and the virtual time of its first task in the cluster's time. */

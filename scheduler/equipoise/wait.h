@@ -28,7 +28,7 @@ static __always_inline bool has_higher_class(u32 cpu)
 
 /*
  * Does @p, which may use all of its cluster, wait near @cpu, whose caches have its data? It does not if
- * - any CPU is idle, or a higher class has @cpu;
+ * - any CPU is idle, or a higher class or a task that is worth a CPU has @cpu;
  * - it is new and has no data;
  * - it is owed a slice, so that any CPU of the cluster should take it;
  * - as many tasks wait there as may (MOST_KEPT), or, if it wakes up, any;
@@ -44,6 +44,7 @@ static __always_inline bool stays(const struct task_struct *p, const struct task
 	s32 kept;
 
 	if (unlike || !p->se.sum_exec_runtime || READ_ONCE(idle_clusters) || has_higher_class(cpu) ||
+	    is_worth_cpu(c, READ_ONCE(c->running[this->slot & (CLUSTER_CPUS - 1)])) ||
 	    lag_of(&c->clock, &t->fair) >= (s64)tunables.slice)
 		return false;
 	kept = may_keep_tasks(this, c) ? scx_bpf_dsq_nr_queued(near_dsq(cpu)) : 0;
