@@ -5,8 +5,8 @@
 CLANG_FORMAT = $(shell command -v clang-format-19 || echo clang-format)
 C_FILES := $(shell find scheduler -name '*.[ch]') $(wildcard crates/native/include/*.h crates/native/include/*/*.h crates/lab/tests/decisions/*.c crates/policy/tests/c/*.c vm/in-guest/*.c)
 CARGO_FLAGS := --locked
-# Runs the parts that this machine supports, and keeps a list of the rest.
-SKIPPABLE := tests/skippable
+# Runs the parts that this machine supports, and notes how long each took.
+PART := tests/part
 # The tests in a guest that any change may break, long ones first; test-vm runs all of them, in full.
 # mixed-load loads every policy.
 VM_TESTS := capacity starvation hotplug mixed-load cgroups affinity fairness clients record smoke scx-simple
@@ -16,25 +16,40 @@ VM_TESTS := capacity starvation hotplug mixed-load cgroups affinity fairness cli
 KERNELS := 6.16.12 6.17.13 6.18.15 6.19.14 7.0.13 7.2.13 7.3.4
 NEWEST := $(lastword $(KERNELS))
 
-.PHONY: run check test test-python test-package pristine fuzz misbehave soak soak-vm objects record-decisions matrix field mutants sensitivity bench bench-import vm-kernel test-vm test-kernels bench-vm predict format check-format check-prose check-licenses lint tools
+.PHONY: run quick check checks test test-all test-python test-package pristine fuzz misbehave soak soak-vm objects record-decisions matrix field mutants sensitivity bench bench-import vm-kernel test-vm test-kernels bench-vm predict format check-format check-prose check-licenses lint tools
 
 run:
 	cargo run --locked --release -- reproduce mixed-capacity
 
-# Checks to run after each change, without virtual machines.
-check: check-format check-prose check-licenses lint
-	cargo test $(CARGO_FLAGS)
+# The inner loop, a minute after a change of one file: format, words, lints, unit tests, and the tests of the
+# schedulers' C. cargo and the cache of objects know what has changed.
+quick: check-format check-prose lint
+	$(PART) "the unit tests and those of the schedulers' C" cargo test $(CARGO_FLAGS) --lib --bins --test c
+	@$(PART) --end
+
+# Checks to run before each commit, without virtual machines.
+check: checks
+	@$(PART) --end
+
+checks: check-format check-prose check-licenses lint
+	$(PART) "building the tests" cargo test $(CARGO_FLAGS) --no-run
+	$(PART) "the unit tests" cargo test $(CARGO_FLAGS) --lib --bins
+	$(PART) "the tests of crates and of the command" cargo test $(CARGO_FLAGS) --test '*'
+	$(PART) "the examples in documentation" cargo test $(CARGO_FLAGS) --doc
 
 # What CI runs, in a clean clone. Dependencies are built once per machine, for all clones at this path (a
 # cargo before 1.91 builds them in target/). Clones at two paths must not share them, because cargo confuses
 # the two by their modification times.
 test: export CARGO_BUILD_BUILD_DIR ?= $(HOME)/.cache/equipoise/build$(CURDIR)
-test: check
-	tests/sanitize
-	$(SKIPPABLE) "the loader, which requires clang and libelf's headers" vm/build-loader --test
-	$(SKIPPABLE) "the tests in virtual machines" --if 'vm/install-tools qemu-system-x86' vm/test --quick $(VM_TESTS)
-	$(SKIPPABLE) "the newest kernel's verifier" --if 'vm/install-tools qemu-system-x86' vm/test --quick --kernel $(NEWEST) verifier
-	@tests/skippable --end
+test: checks
+	$(PART) "the simulated kernel under a sanitizer" tests/sanitize
+	$(PART) "the loader, which requires clang and libelf's headers" vm/build-loader --test
+	$(PART) "the tests in virtual machines" --if 'vm/install-tools qemu-system-x86' vm/test --quick $(VM_TESTS)
+	$(PART) "the newest kernel's verifier" --if 'vm/install-tools qemu-system-x86' vm/test --quick --kernel $(NEWEST) verifier
+	@$(PART) --end
+
+# Everything, which takes hours.
+test-all: test test-vm test-kernels test-python test-package
 
 # Compiles the schedulers into a folder, which `EQUIPOISE_OBJECTS=DIR` makes any program use in place of its own:
 # `make objects OBJECTS=DIR`.
@@ -63,7 +78,7 @@ fuzz:
 # Runs hundreds of schedulers in C, each with a fault, as a user would; `make misbehave MISBEHAVE="--count 0"`
 # runs all.
 misbehave:
-	cargo build $(CARGO_FLAGS) -p equipoise
+	cargo test $(CARGO_FLAGS) --no-run --test command
 	tests/misbehave $(MISBEHAVE)
 
 # Random machines and loads under every policy, with every invariant checked: `make soak SOAK="--hours 8"`.
@@ -137,7 +152,7 @@ predict:
 
 # Tools that the tests use beyond Rust and a C compiler.
 tools:
-	tests/skippable --begin
+	$(PART) --begin
 	tests/install-tools
 
 format:
@@ -145,27 +160,27 @@ format:
 	$(CLANG_FORMAT) -i $(C_FILES)
 
 check-format: tools
-	@$(SKIPPABLE) "the format of Rust, which requires rustfmt" --if 'cargo fmt --version' cargo fmt --all --check
-	@$(SKIPPABLE) "the format of C, which requires clang-format-19" --if 'command -v $(CLANG_FORMAT)' \
+	@$(PART) "the format of Rust, which requires rustfmt" --if 'cargo fmt --version' cargo fmt --all --check
+	@$(PART) "the format of C, which requires clang-format-19" --if 'command -v $(CLANG_FORMAT)' \
 		$(CLANG_FORMAT) --dry-run --Werror $(C_FILES)
 
 # Checks the prose of comments, messages and documents (with Vale, which tests/vale/install builds
 # once).
 check-prose:
-	$(SKIPPABLE) "the words, which require Vale" tests/prose
+	@$(PART) "the words, which require Vale" tests/prose
 
 # Checks that every crate we link may be combined with GPL-2.0-only (with cargo-deny, which tests/licenses installs
 # once).
 check-licenses:
-	@$(SKIPPABLE) "the licences of dependencies, which require cargo-deny" tests/licenses
+	@$(PART) "the licences of dependencies, which require cargo-deny" tests/licenses
 
 lint:
-	$(SKIPPABLE) "the lints of Rust, which require clippy" --if 'cargo clippy --version' \
+	$(PART) "the lints of Rust, which require clippy" --if 'cargo clippy --version' \
 		cargo clippy $(CARGO_FLAGS) --all-targets --all-features -- -D warnings
 	@# A workspace of its own, whose targets only `make fuzz` builds and links with libFuzzer.
-	$(SKIPPABLE) "the lints of the fuzz targets, which require clippy" --if 'cargo clippy --version' \
+	$(PART) "the lints of the fuzz targets, which require clippy" --if 'cargo clippy --version' \
 		env CUSTOM_LIBFUZZER_PATH=/libfuzzer.a cargo clippy $(CARGO_FLAGS) --manifest-path fuzz/Cargo.toml \
 		--target-dir target -- -D warnings
 	$(CC) -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter -Werror -fsyntax-only -I crates/native/include $(shell find scheduler -name main.bpf.c)
-	$(SKIPPABLE) "whether the mutations and thresholds fit the scheduler, which requires Python" --if 'python3 --version' \
+	$(PART) "whether the mutations and thresholds fit the scheduler, which requires Python" --if 'python3 --version' \
 		sh -c 'tests/mutants --list && tests/sensitivity --list' >/dev/null

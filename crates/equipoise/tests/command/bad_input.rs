@@ -1,6 +1,6 @@
 //! Bad input: one message with file, line and what was expected; exit status 2; nothing written.
 
-use crate::common::{command, files, root, text};
+use crate::common::{command, files, objects, root, text};
 
 /// Runs the command in a folder where `name` has `content`; it must fail with status 2, print
 /// nothing on standard output and write no file. Returns the message.
@@ -323,21 +323,23 @@ fn output_that_goes_nowhere_is_an_error() {
 #[test]
 fn without_threads_one_does_it_all() {
     let folder = tempfile::tempdir().unwrap();
-    // The copy is in a folder where a user other than root can run it. Another process makes the
-    // copy: otherwise a test that starts a process at this moment would inherit the file open for
+    // The copies are in a folder where a user other than root can read them. Another process makes the
+    // copies: otherwise a test that starts a process at this moment would inherit the file open for
     // writing, and running it would fail.
     let program = folder.path().join("equipoise");
     let copied = std::process::Command::new("cp")
-        .args([
-            env!("CARGO_BIN_EXE_equipoise").as_ref(),
-            program.as_os_str(),
-        ])
+        .args(["-r", env!("CARGO_BIN_EXE_equipoise")])
+        .args([objects(), folder.path()])
         .status();
     assert!(copied.unwrap().success());
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(folder.path(), open).unwrap();
     let mut alone = std::process::Command::new(&program);
     alone.args(BUSY).current_dir("/");
+    alone.env(
+        "EQUIPOISE_OBJECTS",
+        folder.path().join(objects().file_name().unwrap()),
+    );
     // SAFETY: these calls may be made after fork(). The process changes its user, because root is
     // exempt from the limit.
     unsafe {
