@@ -215,7 +215,7 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 	crowd = wake_flags & SCX_WAKE_SYNC && is_in_crowd(p, bpf_get_current_task_btf(), prev_cpu);
 	/* A new task has no data in any cache, so it waits where its turn comes soonest. */
 	if (unlike || wake_flags & SCX_WAKE_FORK)
-		prev_cpu = least_loaded(p, prev_cpu);
+		prev_cpu = least_loaded(p, prev_cpu, unlike && is_behind(t, bpf_ktime_get_ns()));
 	else
 		explain(none_idle, p->pid, prev_cpu);
 	if (!task_allowed(p, prev_cpu))

@@ -39,16 +39,28 @@ static __always_inline void note_work(struct task_state *t, u64 work, u64 now)
 	t->recent_at = now;
 }
 
+/* The work of a task like @t within a second, ns, if it always had its share of the machine. */
+static __always_inline u64 usual_work(const struct task_state *t)
+{
+	u64 worth = READ_ONCE(machine_worth);
+
+	return t->full_weight >= worth ? PROGRESS_NS : PROGRESS_NS / (worth >> 10 ?: 1) * (t->full_weight >> 10);
+}
+
+/* Does @t, which wakes up, get less than its share, by more than the difference at which tasks change places? */
+static __always_inline bool is_behind(const struct task_state *t, u64 now)
+{
+	return (s64)(usual_work(t) - recent_work(t, now)) > (s64)tunables.unfairness;
+}
+
 /*
  * @t wakes up or is new. For the time that it slept it is owed no more than the difference at which tasks change
  * places, compared with a task that always has its share of the machine: it gets a fast CPU soon, and does not keep it.
  */
 static __always_inline void begin_work(struct task_state *t, u64 now)
 {
-	u64 worth = READ_ONCE(machine_worth), recent = recent_work(t, now), usual = PROGRESS_NS;
+	u64 recent = recent_work(t, now), usual = usual_work(t);
 
-	if (t->full_weight < worth)
-		usual = usual / (worth >> 10 ?: 1) * (t->full_weight >> 10);
 	usual -= usual < 2 * tunables.unfairness ? usual : 2 * tunables.unfairness;
 	t->recent = recent > usual ? recent : usual;
 	t->recent_at = now;

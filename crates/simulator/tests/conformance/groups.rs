@@ -233,7 +233,8 @@ fn the_charge_for_a_turn_is_kept() {
         let got = shares_on(&machine, 30, &json);
         for (group, share) in [("light", 0.095), ("lighter", 0.03), ("others", 0.875)] {
             let error = got[group] / share - 1.0;
-            assert!(error.abs() < 0.01, "{group} at {hz} Hz: {got:?}");
+            // At 100 Hz the lightest loop has 90 turns.
+            assert!(error.abs() < 0.012, "{group} at {hz} Hz: {got:?}");
         }
     }
 }
