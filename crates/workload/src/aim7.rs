@@ -30,7 +30,7 @@ mod user;
 
 use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
-use crate::{Env, Metric, MetricId, MutexId, Op, Program, SchedPolicy, Start, StreamId, TaskSpec};
+use crate::{Env, Metric, MetricId, MutexId, Op, Program, SchedPolicy, Start, StreamId, StreamKind, TaskSpec};
 use journal::Journal;
 use machine::Machine;
 use mixes::MIXES;
@@ -354,7 +354,10 @@ impl Model for Arc<Setup> {
         Start {
             tasks,
             mutexes: mutexes(self.filesystems),
-            streams: vec![self.users.1; 1 + journal::STREAMS * self.filesystems as usize],
+            streams: std::iter::once(StreamKind::Signal)
+                .chain(vec![StreamKind::WaitQueue; journal::STREAMS * self.filesystems as usize])
+                .map(|kind| kind.holding(self.users.1))
+                .collect(),
             shared: vec![0; WORDS + journal::WORDS * self.filesystems as usize],
             ..Start::default()
         }
@@ -407,7 +410,7 @@ impl Program for Parent {
                 env.recorder.record(JOBS, jobs / minutes);
                 env.shared[ENOUGH] = 1;
                 self.doing = Doing::Stops(0);
-                Op::Join
+                Op::WaitChildren
             }
             Doing::Stops(stopped) if stopped == setup.filesystems => Op::Exit,
             Doing::Stops(stopped) => {

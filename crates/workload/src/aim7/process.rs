@@ -364,7 +364,7 @@ impl Program for Child {
                 }
                 Doing::Waits => {
                     self.doing = Doing::Lists(spinlocks::of(Call::Fork));
-                    return Op::Join;
+                    return Op::WaitChildren;
                 }
                 Doing::Lists([]) => {}
                 Doing::Lists([lock, rest @ ..]) => {

@@ -317,7 +317,7 @@ impl Program for User {
                     locks: spinlocks::of(Call::Fork),
                     ..Change::default()
                 });
-                Op::Join
+                Op::WaitChildren
             }
             Doing::Begins(mut handle, then) => match handle.begin(env) {
                 Some(wait) => {
