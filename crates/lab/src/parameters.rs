@@ -1,5 +1,5 @@
 //! The origin of every parameter of the published designs' tables, and the cells to which parameters
-//! were fitted (`experiments/parameters.toml`).
+//! were fitted (`parameters.toml`).
 
 use crate::Stat;
 use serde::Deserialize;
@@ -60,7 +60,7 @@ impl Fitted {
 }
 
 static FILE: LazyLock<File> = LazyLock::new(|| {
-    let text = include_str!("../experiments/parameters.toml");
+    let text = include_str!("parameters.toml");
     toml::from_str(text).expect("a valid list of parameters: a test reads it")
 });
 
@@ -87,7 +87,10 @@ mod tests {
     ];
 
     fn table(name: &str) -> Experiment {
-        Experiment::find(name, None, &|_| Ok(Err("no published scheduler here".into()))).unwrap()
+        Experiment::find(name, None, &|_| {
+            Ok(Err("no published scheduler here".into()))
+        })
+        .unwrap()
     }
 
     /// The names of a table's values, without the machine's own name and remarks.
@@ -95,8 +98,8 @@ mod tests {
         match value {
             toml::Value::Table(table) => {
                 for (key, value) in table {
-                    let is_text = ["source", "description"].contains(&key.as_str());
-                    if !is_text && !(prefix.is_empty() && key == "name") {
+                    let is_name = prefix.is_empty() && key == "name";
+                    if !is_name && key != "source" && key != "description" {
                         let dot = if prefix.is_empty() { "" } else { "." };
                         keys(value, &format!("{prefix}{dot}{key}"), into);
                     }
@@ -142,25 +145,44 @@ mod tests {
         assert!(parameters.len() > 250, "{}", parameters.len());
         let matches = |row: &Parameter, (owner, key): &(String, String)| {
             let mut keys = row.keys.iter();
-            row.of.contains(owner) && keys.any(|pattern| Pattern::new(pattern).unwrap().matches(key))
+            row.of.contains(owner)
+                && keys.any(|pattern| Pattern::new(pattern).unwrap().matches(key))
         };
         for parameter in &parameters {
             let rows = FILE.parameter.iter().filter(|row| matches(row, parameter));
             let count = rows.count();
-            assert_eq!(count, 1, "{parameter:?} has {count} origins in experiments/parameters.toml");
+            assert_eq!(
+                count, 1,
+                "{parameter:?} has {count} origins in crates/lab/src/parameters.toml"
+            );
         }
         for row in &FILE.parameter {
-            assert_eq!(row.origin == Origin::Fitted, !row.cell.is_empty(), "{}", row.source);
+            assert_eq!(
+                row.origin == Origin::Fitted,
+                !row.cell.is_empty(),
+                "{}",
+                row.source
+            );
             assert!(!row.source.is_empty());
             for pattern in &row.keys {
                 let one = Pattern::new(pattern).unwrap();
-                let mut own = parameters.iter().filter(|(owner, _)| row.of.contains(owner));
-                assert!(own.any(|(_, key)| one.matches(key)), "{pattern}: {}", row.source);
+                let mut own = parameters
+                    .iter()
+                    .filter(|(owner, _)| row.of.contains(owner));
+                assert!(
+                    own.any(|(_, key)| one.matches(key)),
+                    "{pattern}: {}",
+                    row.source
+                );
             }
             for name in &row.of {
-                assert!(parameters.iter().any(|parameter| {
-                    parameter.0 == *name && matches(row, parameter)
-                }), "{name}: {}", row.source);
+                assert!(
+                    parameters
+                        .iter()
+                        .any(|parameter| { parameter.0 == *name && matches(row, parameter) }),
+                    "{name}: {}",
+                    row.source
+                );
             }
         }
     }
@@ -183,7 +205,9 @@ mod tests {
             let least = fitted.columns.len().max(1) * fitted.stats.len().max(1);
             assert!(published >= least, "{fitted:?}");
         }
-        let others = cells.iter().filter(|(_, cell)| cell.published.is_some() && !cell.fitted);
+        let others = cells
+            .iter()
+            .filter(|(_, cell)| cell.published.is_some() && !cell.fitted);
         assert!(others.count() > 200, "most cells calibrate nothing");
     }
 }

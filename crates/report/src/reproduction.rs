@@ -149,10 +149,11 @@ fn numbers(cell: &lab::Cell<'_>) -> [Cell; 3] {
         (
             number_or_dash(cell.published),
             number_or_dash(cell.simulated),
-            cell.error_pct().map_or_else(dash, |error| match cell.fitted {
-                true => format!("{} *", percent(error)),
-                false => percent(error),
-            }),
+            cell.error_pct()
+                .map_or_else(dash, |error| match cell.fitted {
+                    true => format!("{} *", percent(error)),
+                    false => percent(error),
+                }),
         )
     };
     [
@@ -181,7 +182,10 @@ fn quality(reproduction: &Reproduction) -> Vec<String> {
         .sign_agreement_pct
         .map_or("-".to_owned(), |agreement| format!("{agreement:.0} %"));
     let fitted = reproduction.cells().iter().any(|cell| cell.fitted);
-    let percent = match (summary.mean_abs_error_pct, summary.mean_abs_error_pct_of_all) {
+    let percent = match (
+        summary.mean_abs_error_pct,
+        summary.mean_abs_error_pct_of_all,
+    ) {
         (Some(error), Some(all)) if fitted => Some(format!(
             "mean absolute error {error:.1} % ({all:.1} % with the cells marked *)"
         )),
@@ -202,7 +206,7 @@ fn quality(reproduction: &Reproduction) -> Vec<String> {
     if fitted {
         remarks.push(
             "*: a parameter of the machine or the load was fitted to this cell, so it is no prediction \
-             (experiments/parameters.toml)."
+             (crates/lab/src/parameters.toml)."
                 .to_owned(),
         );
     }

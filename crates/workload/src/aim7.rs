@@ -355,7 +355,10 @@ impl Model for Arc<Setup> {
             mutexes: mutexes(self.filesystems),
             streams: [StreamKind::Signal, StreamKind::Pipe]
                 .into_iter()
-                .chain(vec![StreamKind::WaitQueue; journal::STREAMS * self.filesystems as usize])
+                .chain(vec![
+                    StreamKind::WaitQueue;
+                    journal::STREAMS * self.filesystems as usize
+                ])
                 .map(|kind| kind.holding(self.users.1))
                 .collect(),
             shared: vec![0; WORDS + journal::WORDS * self.filesystems as usize],

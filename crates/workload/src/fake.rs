@@ -140,7 +140,11 @@ impl Machinery {
         let queues = || start.streams.iter().map(|_| VecDeque::new()).collect();
         Machinery {
             kernel: Kernel {
-                streams: start.streams.iter().map(|stream| (stream.capacity, 0)).collect(),
+                streams: start
+                    .streams
+                    .iter()
+                    .map(|stream| (stream.capacity, 0))
+                    .collect(),
                 ..Kernel::default()
             },
             tasks: Vec::new(),

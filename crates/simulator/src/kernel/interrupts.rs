@@ -102,7 +102,9 @@ impl Kernel<'_> {
         self.sleeping -= 1;
         let cpu = self.timers_cpu(task.cpu());
         self.enter(cpu);
-        self.in_interrupt(abi::HARDIRQ_OFFSET, |kernel| kernel.wake(task, Wakeup::Timer));
+        self.in_interrupt(abi::HARDIRQ_OFFSET, |kernel| {
+            kernel.wake(task, Wakeup::Timer)
+        });
         self.leave(cpu);
     }
 

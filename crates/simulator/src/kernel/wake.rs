@@ -18,7 +18,8 @@ impl Kernel<'_> {
         self.counters.wakeups += 1;
         task.abi.state.set(abi::TASK_RUNNING);
         task.woken_at.set(self.now());
-        let (cpu, selected) = self.select_task_rq(task, task.cpu(), wakeup.flags() | abi::WAKE_TTWU);
+        let (cpu, selected) =
+            self.select_task_rq(task, task.cpu(), wakeup.flags() | abi::WAKE_TTWU);
         self.set_task_cpu(task, cpu);
         self.charge(this, self.cpus[this].costs.wakeup_ns);
         self.activate(task, abi::ENQ_WAKEUP | selected);

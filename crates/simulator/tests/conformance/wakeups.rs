@@ -53,11 +53,7 @@ fn fork(child: TaskSpec) -> Op {
 
 /// `woken` waits for data, which `waker` writes.
 fn reader(kind: StreamKind) -> Start {
-    start(
-        vec![read(0)],
-        vec![run_for(2), write(0)],
-        kind.holding(1),
-    )
+    start(vec![read(0)], vec![run_for(2), write(0)], kind.holding(1))
 }
 
 /// `woken` waits for room, which `waker` makes.

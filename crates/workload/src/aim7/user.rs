@@ -158,7 +158,9 @@ impl User {
         }
         let count = self.setup.filesystems;
         let filesystem = *self.filesystems[index].get_or_insert_with(|| {
-            let next = self.next.unwrap_or_else(|| env.rng.below(count.into()) as u32);
+            let next = self
+                .next
+                .unwrap_or_else(|| env.rng.below(count.into()) as u32);
             self.next = Some((next + 1) % count);
             next
         });
