@@ -13,6 +13,7 @@ mod hunt;
 mod limit;
 mod measure;
 mod metrics;
+mod parameters;
 mod peers;
 mod reproduce;
 mod runs;

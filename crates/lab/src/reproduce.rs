@@ -1,5 +1,6 @@
 //! A published table next to the simulated one.
 
+use crate::parameters::is_fitted;
 use crate::runs::complete;
 use crate::stats::mean;
 use crate::{
@@ -57,6 +58,8 @@ pub struct Cell<'a> {
     pub better: Better,
     /// The number in the table; `None` if it has none here.
     pub published: Option<f64>,
+    /// Was a parameter of a machine or load fitted to it? Then it is no prediction.
+    pub fitted: bool,
     /// The largest distance from `published`, if the table gives only such a bound; 0 if it gives
     /// the number.
     pub margin: f64,
@@ -89,11 +92,15 @@ impl Cell<'_> {
 /// The quality of a reproduction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// The mean of |error| over all published cells, in per cent; `None` if there are none.
+    /// The mean of |error| over the published cells to which nothing was fitted, in per cent; `None` if
+    /// there are none.
     pub mean_abs_error_pct: Option<f64>,
+    /// The same over all published cells.
+    pub mean_abs_error_pct_of_all: Option<f64>,
     /// The percentage of cells for which the [`sign`] of the change from the first column is the
     /// same in the table and in the simulation. It covers the published cells outside the first
-    /// column in rows whose first column is published. `None` if there are none.
+    /// column in rows whose first column is published, except cells to which a parameter was fitted.
+    /// `None` if there are none.
     ///
     /// Each published change counts by its own sign, except those within a margin.
     pub sign_agreement_pct: Option<f64>,
@@ -151,6 +158,29 @@ impl Reproduction {
         })
     }
 
+    /// `experiment` before anything has run.
+    #[cfg(test)]
+    pub(crate) fn without_runs(experiment: Experiment) -> Reproduction {
+        let row = |(block, _): (&Block, &Row)| {
+            let columns = experiment.columns_of(block).count();
+            ReproducedRow {
+                simulated: (0..columns).map(|_| None).collect(),
+                changes: vec![None; columns],
+                limit: None,
+            }
+        };
+        Reproduction {
+            rows: experiment.rows().map(row).collect(),
+            runs: Runs {
+                count: 0,
+                seed: 1,
+                jobs: 1,
+            },
+            asked: 0,
+            experiment,
+        }
+    }
+
     /// The cells, row by row, for each statistic column by column; a block's row of averages, with
     /// one statistic, is last.
     pub fn cells(&self) -> Vec<Cell<'_>> {
@@ -193,6 +223,14 @@ impl Reproduction {
                     },
                     better: row.better,
                     published: published.map(|published| published.value),
+                    fitted: published.is_some()
+                        && is_fitted(
+                            &self.experiment.name,
+                            &block.name,
+                            &row.name,
+                            &column.name,
+                            stat,
+                        ),
                     margin: published.map_or(0.0, |published| published.margin),
                     simulated: match stat {
                         Stat::Avg => simulated.map(|pooled| pooled.mean),
@@ -230,6 +268,7 @@ impl Reproduction {
                 unit: rows.first().map_or("", |(row, _)| row.unit),
                 better: rows.first().map_or(Better::Lower, |(row, _)| row.better),
                 published: average.published[index].map(|published| published.value),
+                fitted: false,
                 margin: average.published[index].map_or(0.0, |published| published.margin),
                 simulated: mean(rows.iter().map(simulated).collect()),
                 limit: mean(rows.iter().map(|(_, row)| row.limit).collect()),
@@ -310,12 +349,16 @@ pub fn groups<'a, 'b>(cells: &'a [Cell<'b>]) -> impl Iterator<Item = &'a [Cell<'
 }
 
 fn summary(cells: &[Cell<'_>]) -> Summary {
-    let errors: Vec<f64> = cells
-        .iter()
-        .filter_map(|cell| cell.error_pct().map(f64::abs))
-        .collect();
+    let errors = |of_all: bool| {
+        let own = cells.iter().filter(|cell| of_all || !cell.fitted);
+        let errors: Vec<f64> = own
+            .filter_map(|cell| cell.error_pct().map(f64::abs))
+            .collect();
+        mean(&errors)
+    };
     let agreement = |baseline: &Cell<'_>, cell: &Cell<'_>| {
         let (published, simulated) = match cell.stat {
+            _ if cell.fitted => return None,
             Stat::Change if cell.margin > 0.0 => return None,
             Stat::Change => (
                 sign(100.0, 100.0 + cell.published?),
@@ -337,7 +380,8 @@ fn summary(cells: &[Cell<'_>]) -> Summary {
         .filter_map(|cell| cell.error_points().map(f64::abs))
         .collect();
     Summary {
-        mean_abs_error_pct: mean(&errors),
+        mean_abs_error_pct: errors(false),
+        mean_abs_error_pct_of_all: errors(true),
         sign_agreement_pct: mean(&agreements),
         mean_abs_error_points: mean(&off),
         max_abs_error_points: off.iter().copied().reduce(f64::max),
@@ -360,6 +404,7 @@ mod tests {
             unit: "s",
             better: Better::Lower,
             published,
+            fitted: false,
             margin: 0.0,
             simulated: Some(simulated),
             limit: None,
@@ -377,6 +422,25 @@ mod tests {
         assert!((summary.mean_abs_error_pct.unwrap() - 15.0).abs() < 1e-9);
         // 10 -> 10 is published as no change; 11 -> 8 is one.
         assert_eq!(summary.sign_agreement_pct, Some(0.0));
+    }
+
+    #[test]
+    fn a_cell_to_which_a_parameter_was_fitted_is_no_prediction() {
+        let fitted = |simulated| Cell {
+            fitted: true,
+            ..cell(Some(10.0), simulated)
+        };
+        let cells = [
+            fitted(10.0),
+            cell(Some(10.0), 12.0),
+            fitted(11.0),
+            cell(Some(9.0), 8.1),
+        ];
+        let of = summary(&cells);
+        assert!((of.mean_abs_error_pct.unwrap() - 15.0).abs() < 1e-9);
+        assert!((of.mean_abs_error_pct_of_all.unwrap() - 10.0).abs() < 1e-9);
+        assert_eq!(of.sign_agreement_pct, Some(50.0));
+        assert_eq!(summary(&cells[..1]).mean_abs_error_pct, None);
     }
 
     #[test]
@@ -446,6 +510,7 @@ mod tests {
             summary,
             Summary {
                 mean_abs_error_pct: None,
+                mean_abs_error_pct_of_all: None,
                 sign_agreement_pct: None,
                 mean_abs_error_points: None,
                 max_abs_error_points: None,

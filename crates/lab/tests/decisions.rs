@@ -29,10 +29,7 @@ const MORE: [(&str, &str); 5] = [
     ("hikey-6220", "rt-cfs-pinned"),
     ("odroid-xu3", "streamcluster:threads=7,scale=100"),
     ("snb-4s", "hackbench:groups=3,fds=8,loops=40"),
-    (
-        "hp-8s-80c-ht",
-        "aim7-disk:users=100,users_max=120,least=5ms",
-    ),
+    ("hp-8s-80c-ht", "aim7-disk:users=100,users_max=120"),
 ];
 
 /// For these, the reasons are recorded as well: a machine of the kind that each design is for, and

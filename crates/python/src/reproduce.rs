@@ -89,6 +89,10 @@ fn cells(cells: &[Cell<'_>], runs: u32) -> Table {
 fn summary<'py>(py: Python<'py>, summary: &Summary) -> PyResult<Bound<'py, PyDict>> {
     let all = PyDict::new(py);
     all.set_item("mean_abs_error_pct", summary.mean_abs_error_pct)?;
+    all.set_item(
+        "mean_abs_error_pct_of_all",
+        summary.mean_abs_error_pct_of_all,
+    )?;
     all.set_item("sign_agreement_pct", summary.sign_agreement_pct)?;
     all.set_item("mean_abs_error_points", summary.mean_abs_error_points)?;
     all.set_item("max_abs_error_points", summary.max_abs_error_points)?;

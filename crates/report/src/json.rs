@@ -9,14 +9,14 @@
 //! - `cells[]`: `block`, `row` and `column`, named as in the table; the simulated `machine`, `workload` and
 //!   `policy`; `stat` (`avg`, `min`, `max`, `p95`, or `change`, of the mean against another policy in %);
 //!   `unit`; `better` (`lower`, `higher` or `neither`) of the row's metric; `published`, null where the table
-//!   has none; `simulated`, null if nothing was measured; `error_pct` of the published number; `runs`;
+//!   has none; `fitted`: whether a parameter was fitted to it; `simulated`, null if nothing was measured; `error_pct` of the published number; `runs`;
 //!   `limit`, the best possible value of CPU-bound work on the machine, else null. `margin`: the largest
 //!   distance of the number from `published`, if only such a bound was published, else 0; `error_points`: the
 //!   error of a change beyond the margin.
 //! - `remarks[]`: `block`, and the `remark` on its results in the experiment's file.
 //! - `left_out[]`: for each column whose scheduler cannot be run on this computer, a sentence with the reason.
-//! - `summary`: `mean_abs_error_pct`, `sign_agreement_pct`, `mean_abs_error_points`,
-//!   `max_abs_error_points` as in [`lab::Summary`].
+//! - `summary`: `mean_abs_error_pct` (without fitted cells), `mean_abs_error_pct_of_all`, `sign_agreement_pct`,
+//!   `mean_abs_error_points`, `max_abs_error_points` as in [`lab::Summary`].
 //!
 //! `compare`:
 //! - `machine`, `workload`, `runs`, `asked_runs` as above, `seed`; `seeds[]`, the seed of each run (64 bits, in
@@ -89,6 +89,7 @@ pub(crate) struct Cell<'a> {
     unit: &'static str,
     better: &'static str,
     published: Option<f64>,
+    fitted: bool,
     simulated: Option<f64>,
     runs: u32,
     error_pct: Option<f64>,
@@ -103,6 +104,7 @@ pub(crate) struct Cell<'a> {
 #[derive(Serialize)]
 struct Summary {
     mean_abs_error_pct: Option<f64>,
+    mean_abs_error_pct_of_all: Option<f64>,
     sign_agreement_pct: Option<f64>,
     mean_abs_error_points: Option<f64>,
     max_abs_error_points: Option<f64>,
@@ -295,6 +297,7 @@ fn experiment(reproduction: &Reproduction) -> Experiment<'_> {
         left_out: &experiment.left_out,
         summary: Summary {
             mean_abs_error_pct: summary.mean_abs_error_pct,
+            mean_abs_error_pct_of_all: summary.mean_abs_error_pct_of_all,
             sign_agreement_pct: summary.sign_agreement_pct,
             mean_abs_error_points: summary.mean_abs_error_points,
             max_abs_error_points: summary.max_abs_error_points,
@@ -337,6 +340,7 @@ fn cell<'a>(cell: &lab::Cell<'a>, runs: u32) -> Cell<'a> {
         unit: cell.unit,
         better: better_name(cell.better),
         published: cell.published,
+        fitted: cell.fitted,
         simulated: cell.simulated,
         runs,
         error_pct: cell.error_pct(),

@@ -149,7 +149,11 @@ fn numbers(cell: &lab::Cell<'_>) -> [Cell; 3] {
         (
             number_or_dash(cell.published),
             number_or_dash(cell.simulated),
-            cell.error_pct().map_or_else(dash, percent),
+            cell.error_pct()
+                .map_or_else(dash, |error| match cell.fitted {
+                    true => format!("{} *", percent(error)),
+                    false => percent(error),
+                }),
         )
     };
     [
@@ -177,9 +181,17 @@ fn quality(reproduction: &Reproduction) -> Vec<String> {
     let agreement = summary
         .sign_agreement_pct
         .map_or("-".to_owned(), |agreement| format!("{agreement:.0} %"));
-    let percent = summary
-        .mean_abs_error_pct
-        .map(|error| format!("mean absolute error {error:.1} %"));
+    let fitted = reproduction.cells().iter().any(|cell| cell.fitted);
+    let percent = match (
+        summary.mean_abs_error_pct,
+        summary.mean_abs_error_pct_of_all,
+    ) {
+        (Some(error), Some(all)) if fitted => Some(format!(
+            "mean absolute error {error:.1} % ({all:.1} % with the cells marked *)"
+        )),
+        (None, Some(all)) => Some(format!("mean absolute error {all:.1} % in cells marked *")),
+        (error, _) => error.map(|error| format!("mean absolute error {error:.1} %")),
+    };
     let points = summary.mean_abs_error_points.map(|mean| {
         let most = summary.max_abs_error_points.unwrap_or(mean);
         format!("mean absolute error {mean:.1} points, at most {most:.1} points")
@@ -191,6 +203,13 @@ fn quality(reproduction: &Reproduction) -> Vec<String> {
         (None, None) => "mean absolute error -,".to_owned(),
     };
     let mut remarks = vec![format!("{errors} sign agreement {agreement}")];
+    if fitted {
+        remarks.push(
+            "*: a parameter of the machine or the load was fitted to this cell, so it is no prediction \
+             (crates/lab/src/parameters.toml)."
+                .to_owned(),
+        );
+    }
     if points.is_some() {
         remarks.push(
             "A change is that of the mean in per cent, over runs paired by seed; its error is in \

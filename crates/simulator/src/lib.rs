@@ -21,6 +21,7 @@ pub use host::calls::heard;
 pub use host::fault::{STATUS as FAULT_STATUS, report_scheduler_faults};
 pub use hw::energy::{Energy, Part};
 pub use kernel::task::weight_of;
+pub use kernel::wakeups::{Row as WakeupRow, WAKEUPS, Wakeup};
 
 use check::Checker;
 use machine::{Callbacks, Machine};

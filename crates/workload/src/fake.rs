@@ -140,7 +140,11 @@ impl Machinery {
         let queues = || start.streams.iter().map(|_| VecDeque::new()).collect();
         Machinery {
             kernel: Kernel {
-                streams: start.streams.iter().map(|&bytes| (bytes, 0)).collect(),
+                streams: start
+                    .streams
+                    .iter()
+                    .map(|stream| (stream.capacity, 0))
+                    .collect(),
                 ..Kernel::default()
             },
             tasks: Vec::new(),
@@ -356,7 +360,7 @@ impl Machinery {
                 self.tasks[task].remaining = work;
                 self.tasks[task].after = After::Fork(child);
             }
-            Op::Join => {
+            Op::Join | Op::WaitChildren => {
                 self.tasks[task].joining = self.tasks[task].children > 0;
                 return !self.tasks[task].joining;
             }

@@ -166,7 +166,7 @@ impl Program for Shell {
             }
             AtShell::Wait => {
                 self.at = AtShell::Think;
-                Op::Join
+                Op::WaitChildren
             }
         }
     }
@@ -219,7 +219,7 @@ impl Program for Process {
             }
             At::First => (At::Fork, half),
             At::Fork if self.depth < setup.depth => (At::Wait, setup.process(self.depth + 1)),
-            At::Wait => (At::Second, Op::Join),
+            At::Wait => (At::Second, Op::WaitChildren),
             At::Fork | At::Second => (At::Gone, half),
             At::Gone => (At::Gone, Op::Exit),
         };

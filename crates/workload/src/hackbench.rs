@@ -9,7 +9,7 @@
 
 use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
-use crate::{Env, Metric, MetricId, Op, Program, Start, StreamId, TaskSpec};
+use crate::{Env, Metric, MetricId, Op, Program, Start, StreamId, StreamKind, TaskSpec};
 use machine::Machine;
 
 /// The memory that a child uses between two switches, bytes: its buffer and stack, and in the
@@ -134,9 +134,12 @@ impl Setup {
 impl Model for Setup {
     fn start(&self, _machine: &Machine) -> Start {
         let setup = *self;
-        let mut streams = vec![setup.buffer, setup.children()];
-        let sockets = (setup.groups * setup.fds) as usize;
-        streams.extend(std::iter::repeat_n(setup.buffer * setup.datasize, sockets));
+        let mut streams = vec![
+            StreamKind::Pipe.holding(setup.buffer),
+            StreamKind::Pipe.holding(setup.children()),
+        ];
+        let socket = StreamKind::UnixSocket.holding(setup.buffer * setup.datasize);
+        streams.extend(vec![socket; (setup.groups * setup.fds) as usize]);
         let parent = Parent {
             step: Step::Create,
             setup,
@@ -232,7 +235,7 @@ impl Program for Parent {
                 }
                 Step::Join => {
                     self.step = Step::Report;
-                    return Op::Join;
+                    return Op::WaitChildren;
                 }
                 Step::Report => {
                     let seconds = (env.now - self.started) as f64 / 1e9;

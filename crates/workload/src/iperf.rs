@@ -6,7 +6,7 @@
 
 use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
-use crate::{Direction, Env, Metric, MetricId, Op, Program, Start, TaskSpec};
+use crate::{Direction, Env, Metric, MetricId, Op, Program, Start, StreamKind, TaskSpec};
 use machine::Machine;
 use machine::input::BadInput;
 
@@ -96,7 +96,7 @@ impl Model for Iperf {
         };
         Start {
             tasks: vec![TaskSpec::new("iperf", client)],
-            streams: vec![SOCKET],
+            streams: vec![StreamKind::TcpSocket.holding(SOCKET)],
             connections: vec![(0, self.direction)],
             ..Start::default()
         }

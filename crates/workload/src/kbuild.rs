@@ -9,7 +9,7 @@
 
 use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
-use crate::{Env, Metric, MetricId, Op, Program, Start, StreamId, TaskSpec};
+use crate::{Env, Metric, MetricId, Op, Program, Start, StreamId, StreamKind, TaskSpec};
 use machine::Machine;
 
 const PARAMS: &[Param] = &[
@@ -142,6 +142,7 @@ impl Model for Setup {
             tasks: vec![program("make", self.footprint, make)],
             streams: std::iter::once(self.jobs)
                 .chain((0..self.jobs).map(|_| PIPE_CAPACITY))
+                .map(|capacity| StreamKind::Pipe.holding(capacity))
                 .collect(),
             // The pipes, which are the streams after the jobserver's.
             shared: std::iter::once(self.jobs).chain(1..=self.jobs).collect(),
@@ -187,7 +188,7 @@ impl Program for Make {
             }
             MakeStep::NextObject if self.started == self.setup.objects => {
                 self.step = MakeStep::Finish;
-                Op::Join
+                Op::WaitChildren
             }
             MakeStep::NextObject if self.tokens > 0 => {
                 self.tokens -= 1;
@@ -224,7 +225,7 @@ impl Program for Make {
             }
             MakeStep::Link => {
                 self.step = MakeStep::Report;
-                Op::Join
+                Op::WaitChildren
             }
             MakeStep::Report => {
                 env.recorder.record(TIME, env.now as f64 / 1e9);
@@ -293,10 +294,10 @@ impl Object {
         let mut ops = vec![
             Op::Exec { work: EXEC_WORK },
             fork("gcc", self.footprint, self.gcc()),
-            Op::Join,
+            Op::WaitChildren,
         ];
         for (name, work) in [("fixdep", FIXDEP_WORK), ("rm", 0), ("mv", 0)] {
-            ops.extend([fork(name, self.footprint, tool(0, work)), Op::Join]);
+            ops.extend([fork(name, self.footprint, tool(0, work)), Op::WaitChildren]);
         }
         let (mut ops, mut done) = (ops.into_iter(), false);
         move |env: &mut Env| {
@@ -321,7 +322,7 @@ impl Object {
             Op::Exec { work: EXEC_WORK },
             fork("cc1", self.footprint, self.compiler()),
             fork("as", self.footprint, self.assembler()),
-            Op::Join,
+            Op::WaitChildren,
         ];
         Script(ops.into_iter())
     }

@@ -117,8 +117,8 @@ pub struct Start {
     pub condvars: usize,
     /// For each barrier, the number of tasks it waits for.
     pub barriers: Vec<u32>,
-    /// For each stream (a pipe or one direction of a socket pair), its capacity in bytes.
-    pub streams: Vec<u64>,
+    /// The streams.
+    pub streams: Vec<Stream>,
     /// Streams that are connections over the machine's network adapter, with their direction. Data
     /// written to a transmitting one leaves it when the adapter has sent it; a receiving one is
     /// filled by a sender that always has more.
@@ -131,6 +131,44 @@ pub struct Start {
     pub timeline: Vec<timeline::Timed>,
     /// The run ends here even if tasks are left, ns. Without it, it ends when all tasks exited.
     pub duration_ns: Option<u64>,
+}
+
+/// A pipe, or one direction of a socket pair, or an event whose bytes wake one waiter each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// The kind, which decides the flags of its wakeups.
+    pub kind: StreamKind,
+    /// The largest number of bytes in it.
+    pub capacity: u64,
+}
+
+/// The thing in Linux that a stream stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamKind {
+    /// A pipe.
+    Pipe,
+    /// A Unix socket.
+    UnixSocket,
+    /// A TCP socket.
+    TcpSocket,
+    /// A wait queue of the kernel.
+    WaitQueue,
+    /// A word in shared memory, with `FUTEX_WAIT` and `FUTEX_WAKE`.
+    Futex,
+    /// A signal, for which tasks `pause(2)`.
+    Signal,
+    /// An event of a recording, which does not say what it is.
+    Recorded,
+}
+
+impl StreamKind {
+    /// A stream of this kind that holds `capacity` bytes.
+    pub const fn holding(self, capacity: u64) -> Stream {
+        Stream {
+            kind: self,
+            capacity,
+        }
+    }
 }
 
 /// The direction of a connection.
@@ -381,8 +419,10 @@ pub enum Op {
         /// The work of loading it, ns at the reference speed.
         work: u64,
     },
-    /// `wait(2)`/`pthread_join` for all the task's own children.
+    /// `pthread_join` for all threads that the task has created.
     Join,
+    /// `wait(2)` until no child is left. Each exit of a child wakes the task.
+    WaitChildren,
     /// `sched_yield`.
     Yield,
     /// `sched_setaffinity`.

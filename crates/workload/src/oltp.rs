@@ -12,7 +12,8 @@
 use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
 use crate::{
-    Better, Env, Goal, Metric, MetricId, MutexId, Op, Program, Role, Start, StreamId, TaskSpec,
+    Better, Env, Goal, Metric, MetricId, MutexId, Op, Program, Role, Start, StreamId, StreamKind,
+    TaskSpec,
 };
 use machine::Machine;
 
@@ -193,7 +194,7 @@ impl Model for Setup {
         Start {
             tasks: (0..threads).flat_map(connection).collect(),
             mutexes: 1,
-            streams: vec![SOCKET; 2 * threads],
+            streams: vec![StreamKind::UnixSocket.holding(SOCKET); 2 * threads],
             shared,
             ..Start::default()
         }

@@ -6,8 +6,8 @@
 mod job;
 
 use crate::{
-    Better, Env, Goal, Metric, MetricId, Op, Program, Role, SchedPolicy, Start, StreamId, TaskSpec,
-    Workload,
+    Better, Env, Goal, Metric, MetricId, Op, Program, Role, SchedPolicy, Start, StreamId,
+    StreamKind, TaskSpec, Workload,
 };
 use job::Job;
 use machine::input::BadInput;
@@ -384,6 +384,9 @@ impl Workload for Replay {
     fn start(&self, machine: &Machine) -> Start {
         let threads = 0..self.plan.recording.threads.len();
         let first = threads.clone().filter(|&thread| !self.plan.forked[thread]);
+        // The wakeups of a socket have the same flags as those of a pipe.
+        let streams = self.plan.recording.streams.iter();
+        let streams = streams.map(|&capacity| StreamKind::Pipe.holding(capacity));
         Start {
             tasks: first
                 .map(|thread| Running::spec(&self.plan, thread, machine.cpus.len()))
@@ -394,8 +397,8 @@ impl Workload for Replay {
                 .plan
                 .wakes
                 .iter()
-                .map(|wakes| wakes + 1)
-                .chain(self.plan.recording.streams.iter().copied())
+                .map(|wakes| StreamKind::Recorded.holding(wakes + 1))
+                .chain(streams)
                 .collect(),
             shared: vec![threads.len() as u64],
             ..Start::default()

@@ -8,7 +8,7 @@
 
 use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
-use crate::{Env, Metric, MetricId, Op, Program, Start, StreamId, TaskSpec};
+use crate::{Env, Metric, MetricId, Op, Program, Start, StreamId, StreamKind, TaskSpec};
 use machine::Machine;
 
 macro_rules! params {
@@ -80,7 +80,7 @@ pub(crate) const NETPERF: Benchmark = Benchmark {
         "a send and a receive through the TCP stack, an assumption of 3 us each"
     ),
     metrics: METRICS,
-    make: |args| Box::new(Setup::new(args)),
+    make: |args| Box::new(Setup::new(args, StreamKind::TcpSocket)),
 };
 
 pub(crate) const TBENCH: Benchmark = Benchmark {
@@ -95,7 +95,7 @@ pub(crate) const TBENCH: Benchmark = Benchmark {
         "as for netperf, plus packing or unpacking the packet: an assumption"
     ),
     metrics: METRICS,
-    make: |args| Box::new(Setup::new(args)),
+    make: |args| Box::new(Setup::new(args, StreamKind::TcpSocket)),
 };
 
 /// UnixBench's `context1.c`: two processes pass a counter of four bytes back and forth through two
@@ -112,7 +112,7 @@ pub(crate) const PIPE: Benchmark = Benchmark {
         "a write and a read of a pipe, an assumption of 0.5 us each"
     ),
     metrics: METRICS,
-    make: |args| Box::new(Setup::new(args)),
+    make: |args| Box::new(Setup::new(args, StreamKind::Pipe)),
 };
 
 /// The socket's buffer, bytes (net.ipv4.tcp_wmem's default is 16 KiB, and grows).
@@ -138,11 +138,13 @@ struct Setup {
     client_work: u64,
     server_work: u64,
     time: u64,
+    connection: StreamKind,
 }
 
 impl Setup {
-    fn new(args: &Args) -> Setup {
+    fn new(args: &Args, connection: StreamKind) -> Setup {
         Setup {
+            connection,
             pairs: args.get("pairs"),
             request: args.get("request"),
             reply: args.get("reply"),
@@ -162,7 +164,7 @@ impl Model for Setup {
         };
         Start {
             tasks: vec![TaskSpec::new("parent", parent)],
-            streams: vec![SOCKET; 2 * self.pairs as usize],
+            streams: vec![self.connection.holding(SOCKET); 2 * self.pairs as usize],
             shared: vec![0; GONE + self.pairs as usize],
             ..Start::default()
         }

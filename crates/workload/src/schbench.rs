@@ -12,7 +12,9 @@
 
 use crate::benchmark::{Benchmark, CREATE_WORK, Model};
 use crate::params::{Param, Unit};
-use crate::{Better, Env, Goal, Metric, MetricId, Op, Program, Role, Start, StreamId, TaskSpec};
+use crate::{
+    Better, Env, Goal, Metric, MetricId, Op, Program, Role, Start, StreamId, StreamKind, TaskSpec,
+};
 use machine::Machine;
 use std::sync::{Arc, Mutex};
 
@@ -249,7 +251,7 @@ impl Model for Setup {
         Start {
             tasks: vec![TaskSpec::new("schbench", main)],
             // A futex each.
-            streams: vec![1; messengers + workers],
+            streams: vec![StreamKind::Futex.holding(1); messengers + workers],
             // A lock for each CPU.
             mutexes: machine.cpus.len(),
             shared,

@@ -216,6 +216,7 @@ impl Place {
             | Op::Sleep { .. }
             | Op::SleepUntil { .. }
             | Op::Join
+            | Op::WaitChildren
             | Op::CondResched
             | Op::Yield
             | Op::SetAffinity(_)

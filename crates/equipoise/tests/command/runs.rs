@@ -179,8 +179,27 @@ fn reproduce_keeps_its_contract() {
     }
     has(
         &experiment["summary"],
-        &["mean_abs_error_pct", "sign_agreement_pct"],
+        &[
+            "mean_abs_error_pct",
+            "mean_abs_error_pct_of_all",
+            "sign_agreement_pct",
+        ],
     );
+    // The work of a request was fitted to one thread's time, and nothing to the time of two.
+    for cell in cells.iter().filter(|cell| cell["block"] == "SMP") {
+        let one = cell["row"] == "sysbench_1t" && !cell["published"].is_null();
+        assert_eq!(cell["fitted"], one, "{cell}");
+    }
+    let text = stdout(&[
+        "reproduce",
+        "mixed-capacity",
+        "--runs",
+        "1",
+        "--rows",
+        "sysbench_1t",
+    ]);
+    assert!(text.contains("0.0 % *"), "{text}");
+    assert!(text.contains("with the cells marked *"), "{text}");
 }
 
 #[test]

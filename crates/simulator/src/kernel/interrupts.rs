@@ -10,6 +10,7 @@ use crate::hw;
 use crate::kernel::Kernel;
 use crate::kernel::syscalls::Step;
 use crate::kernel::task::{Class, Continuation, TaskPtr};
+use crate::kernel::wakeups::Wakeup;
 use crate::scx::call::{call_op, kf};
 use machine::{CpuMask, work_in};
 use workload::{Direction, Op, StreamId, TaskSpec};
@@ -101,7 +102,9 @@ impl Kernel<'_> {
         self.sleeping -= 1;
         let cpu = self.timers_cpu(task.cpu());
         self.enter(cpu);
-        self.in_interrupt(abi::HARDIRQ_OFFSET, |kernel| kernel.wake(task, 0));
+        self.in_interrupt(abi::HARDIRQ_OFFSET, |kernel| {
+            kernel.wake(task, Wakeup::Timer)
+        });
         self.leave(cpu);
     }
 
@@ -407,7 +410,7 @@ impl Kernel<'_> {
     fn wake_ksoftirqd(&mut self) {
         let daemon = self.softirqs.daemon.filter(|_| self.softirqs_pending());
         if let Some(daemon) = daemon {
-            self.wake(daemon, 0);
+            self.wake(daemon, Wakeup::Softirq);
         }
     }
 

@@ -10,6 +10,7 @@
 use crate::kernel::Kernel;
 use crate::kernel::syscalls::{ENDLESS, Step};
 use crate::kernel::task::{Continuation, Section, TaskPtr};
+use crate::kernel::wakeups::Wakeup;
 use crate::program::polling::PollUntil;
 use workload::KernelLock;
 
@@ -227,7 +228,11 @@ impl Kernel<'_> {
         let turn = self.begin_wait_lock(mutex);
         let debt = self.cpus[cpu].debt;
         self.fetch_waiter(first);
-        self.wake(first, 0);
+        let wakeup = match kind {
+            KernelLock::Rwsem => Wakeup::Rwsem,
+            _ => Wakeup::Mutex,
+        };
+        self.wake(first, wakeup);
         let woke = self.cpus[cpu].debt - debt;
         if let Some(turn) = turn {
             self.end_wait_lock(mutex, turn, woke);

@@ -13,6 +13,7 @@ pub mod task;
 pub mod tasks;
 pub mod uclamp;
 pub mod wake;
+pub mod wakeups;
 
 use crate::abi::Bpf;
 use crate::abi::layout::Rq;

@@ -6,6 +6,7 @@ use crate::abi::layout as abi;
 use crate::events::What;
 use crate::kernel::Kernel;
 use crate::kernel::task::{Class, Continuation, Section, TaskPtr};
+use crate::kernel::wakeups::Wakeup;
 use crate::program::mutex::TryLock;
 use crate::program::polling::PollUntil;
 use crate::program::stream::Transfer;
@@ -21,6 +22,8 @@ pub const ENDLESS: u64 = 1 << 50;
 
 /// The reason for which a waiter of a user space mutex sleeps.
 pub const MUTEX: &str = "a mutex";
+/// The reason for which a task sleeps until others have exited.
+const CHILDREN: &str = "its children";
 /// The reason for which a task sleeps until a time.
 pub const TIMER: &str = "a timer";
 
@@ -67,7 +70,8 @@ impl Kernel<'_> {
     #[inline(never)]
     fn go_on(&mut self, cpu: usize, task: TaskPtr) -> Step {
         match task.continuation.replace(Continuation::NextOp) {
-            Continuation::NextOp | Continuation::Sleep => Step::Go,
+            Continuation::NextOp | Continuation::Sleep | Continuation::Join => Step::Go,
+            Continuation::WaitChildren => self.wait_children(cpu, task),
             Continuation::Read {
                 stream,
                 bytes,
@@ -107,7 +111,7 @@ impl Kernel<'_> {
             Continuation::Softirqs => self.run_ksoftirqd(cpu, task),
             Continuation::ReadDone { stream } => {
                 if self.programs.streams.is_writable(stream) {
-                    self.wake_writers(stream, abi::WAKE_SYNC);
+                    self.wake_writers(stream);
                 }
                 Step::Go
             }
@@ -283,7 +287,7 @@ impl Kernel<'_> {
     #[inline(never)]
     fn unlocked(&mut self, cpu: usize, mutex: u32, waiter: Option<TaskPtr>) {
         if let Some(waiter) = waiter {
-            self.wake(waiter, 0);
+            self.wake(waiter, Wakeup::Futex);
         }
         self.end_polls(cpu, |until| until == PollUntil::Mutex(mutex));
     }
@@ -302,8 +306,17 @@ impl Kernel<'_> {
             }
         }
         if let Some(first) = first {
-            self.wake(first, 0);
+            self.wake(first, Wakeup::Futex);
         }
+    }
+
+    /// Waits for a child to exit, as long as the task has children.
+    fn wait_children(&mut self, cpu: usize, task: TaskPtr) -> Step {
+        if task.children.get() == 0 {
+            return Step::Go;
+        }
+        task.continuation.set(Continuation::WaitChildren);
+        self.sleep(cpu, task, CHILDREN)
     }
 
     /// Arrives at the barrier, and wakes the others or waits for them.
@@ -312,7 +325,7 @@ impl Kernel<'_> {
             return self.wait(cpu, task, None, "a barrier");
         }
         while let Some(waiter) = self.programs.barriers.let_go(barrier) {
-            self.wake(waiter, 0);
+            self.wake(waiter, Wakeup::Futex);
         }
         Step::Go
     }
@@ -361,24 +374,26 @@ impl Kernel<'_> {
         self.compute(task, work, false, Continuation::ReadDone { stream })
     }
 
-    /// Bytes have arrived in the stream: pipes and sockets wake all readers, and announce that the
-    /// writer is about to sleep (`wake_up_interruptible_sync_poll()`).
+    /// Bytes have arrived in the stream: wakes all readers.
     fn wake_readers(&mut self, stream: u32) {
+        let wakeup = Wakeup::of_reader(self.programs.streams.kind(stream));
         while let Some(reader) = self.programs.streams.next_reader(stream) {
-            self.wake(reader, abi::WAKE_SYNC);
+            self.wake(reader, wakeup);
         }
     }
 
-    fn wake_writers(&mut self, stream: u32, wake_flags: u64) {
+    /// The stream has room: wakes all writers.
+    fn wake_writers(&mut self, stream: u32) {
+        let wakeup = Wakeup::of_writer(self.programs.streams.kind(stream));
         while let Some(writer) = self.programs.streams.next_writer(stream) {
-            self.wake(writer, wake_flags);
+            self.wake(writer, wakeup);
         }
     }
 
-    /// The network has sent bytes of the stream. TCP does not announce that it is about to sleep.
+    /// The network has sent bytes of the stream.
     pub fn sent(&mut self, stream: u32, bytes: u64) {
         if self.programs.streams.sent(stream, bytes) {
-            self.wake_writers(stream, 0);
+            self.wake_writers(stream);
         }
     }
 
@@ -463,13 +478,13 @@ impl Kernel<'_> {
             }
             Op::Signal(cond) => {
                 if let Some(waiter) = self.programs.condvars.signal(cond) {
-                    self.wake(waiter, 0);
+                    self.wake(waiter, Wakeup::Futex);
                 }
                 Step::Go
             }
             Op::Broadcast(cond) => {
                 while let Some(waiter) = self.programs.condvars.signal(cond) {
-                    self.wake(waiter, 0);
+                    self.wake(waiter, Wakeup::Futex);
                 }
                 Step::Go
             }
@@ -555,9 +570,10 @@ impl Kernel<'_> {
                 if task.children.get() == 0 {
                     return Step::Go;
                 }
-                task.joining.set(true);
-                self.sleep(cpu, task, "its children")
+                task.continuation.set(Continuation::Join);
+                self.sleep(cpu, task, CHILDREN)
             }
+            Op::WaitChildren => self.wait_children(cpu, task),
             Op::Yield => {
                 match task.class.get() {
                     Class::Dl => self.yield_dl(cpu, task),

@@ -115,7 +115,6 @@ pub struct Task {
     pub parent: Option<TaskPtr>,
     /// Children that have not exited.
     pub children: Cell<u32>,
-    pub joining: Cell<bool>,
     pub exited: Cell<bool>,
 }
 
@@ -141,6 +140,10 @@ pub enum Continuation {
     SpinLock { mutex: u32 },
     /// It computed the cost of a fork.
     Fork,
+    /// It waited for its threads to exit.
+    Join,
+    /// It waited for a child to exit.
+    WaitChildren,
     /// It slept until `due`.
     Sleep,
     /// It polled a shared word.
@@ -243,7 +246,6 @@ impl Task {
             activity: spec.activity.max(1),
             parent,
             children: Cell::new(0),
-            joining: Cell::new(false),
             exited: Cell::new(false),
         };
         task.set_policy(spec.policy);

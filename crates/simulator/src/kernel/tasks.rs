@@ -3,7 +3,8 @@
 use crate::Event;
 use crate::abi::layout as abi;
 use crate::kernel::Kernel;
-use crate::kernel::task::{Class, Task, TaskPtr};
+use crate::kernel::task::{Class, Continuation, Task, TaskPtr};
+use crate::kernel::wakeups::Wakeup;
 use machine::CpuMask;
 use workload::{GroupId, SchedPolicy, TaskSpec};
 
@@ -109,9 +110,12 @@ impl Kernel<'_> {
         }
         if let Some(parent) = task.parent {
             parent.children.update(|n| n - 1);
-            if parent.children.get() == 0 && parent.joining.get() {
-                parent.joining.set(false);
-                self.wake(parent, 0);
+            match parent.continuation.get() {
+                Continuation::Join if parent.children.get() == 0 => {
+                    self.wake(parent, Wakeup::ThreadExit);
+                }
+                Continuation::WaitChildren => self.wake(parent, Wakeup::ChildExit),
+                _ => {}
             }
         }
         task.abi.state.set(abi::TASK_DEAD);

@@ -6,10 +6,11 @@ use crate::events::What;
 use crate::kernel::Kernel;
 use crate::kernel::syscalls::TIMER;
 use crate::kernel::task::{Class, TaskPtr};
+use crate::kernel::wakeups::Wakeup;
 
 impl Kernel<'_> {
     /// `try_to_wake_up()`, by code on the current CPU.
-    pub fn wake(&mut self, task: TaskPtr, wake_flags: u64) {
+    pub fn wake(&mut self, task: TaskPtr, wakeup: Wakeup) {
         if task.on_rq.get() || task.abi.state.get() == abi::TASK_RUNNING {
             return;
         }
@@ -17,7 +18,8 @@ impl Kernel<'_> {
         self.counters.wakeups += 1;
         task.abi.state.set(abi::TASK_RUNNING);
         task.woken_at.set(self.now());
-        let (cpu, selected) = self.select_task_rq(task, task.cpu(), wake_flags | abi::WAKE_TTWU);
+        let (cpu, selected) =
+            self.select_task_rq(task, task.cpu(), wakeup.flags() | abi::WAKE_TTWU);
         self.set_task_cpu(task, cpu);
         self.charge(this, self.cpus[this].costs.wakeup_ns);
         self.activate(task, abi::ENQ_WAKEUP | selected);

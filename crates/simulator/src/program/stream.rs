@@ -2,11 +2,13 @@
 
 use crate::kernel::task::TaskPtr;
 use crate::program::wait_queue::WaitQueue;
+use workload::StreamKind;
 
 /// The streams of a run.
 pub struct Streams(Vec<Stream>);
 
 struct Stream {
+    kind: StreamKind,
     capacity: u64,
     used: u64,
     readers: WaitQueue,
@@ -26,15 +28,19 @@ pub enum Transfer {
 }
 
 impl Streams {
-    /// For each, its capacity in bytes.
-    pub fn new(capacities: &[u64]) -> Streams {
-        let stream = |&capacity: &u64| Stream {
+    pub fn new(streams: &[workload::Stream]) -> Streams {
+        let stream = |&workload::Stream { kind, capacity }: &_| Stream {
+            kind,
             capacity,
             used: 0,
             readers: WaitQueue::default(),
             writers: WaitQueue::default(),
         };
-        Streams(capacities.iter().map(stream).collect())
+        Streams(streams.iter().map(stream).collect())
+    }
+
+    pub fn kind(&self, stream: u32) -> StreamKind {
+        self.0[stream as usize].kind
     }
 
     /// The bytes in `stream`, and its capacity.
@@ -132,7 +138,7 @@ mod tests {
     fn a_stream_holds_no_more_than_its_capacity() {
         let tasks = idle_tasks(2);
         let (reader, writer) = (tasks[0], tasks[1]);
-        let mut streams = Streams::new(&[100]);
+        let mut streams = Streams::new(&[StreamKind::Pipe.holding(100)]);
         assert_eq!(streams.take(reader, 0, 10), Transfer::Waits);
         assert_eq!(streams.put(writer, 0, 90), Transfer::Done);
         assert_eq!(streams.next_reader(0), Some(reader));
@@ -147,7 +153,7 @@ mod tests {
     #[test]
     fn writers_are_woken_at_a_quarter_and_by_the_network_at_two_thirds() {
         let tasks = idle_tasks(1);
-        let mut streams = Streams::new(&[120]);
+        let mut streams = Streams::new(&[StreamKind::UnixSocket.holding(120)]);
         assert_eq!(streams.put(tasks[0], 0, 120), Transfer::Done);
         assert!(!streams.sent(0, 39));
         assert!(streams.sent(0, 1), "80 of 120");

@@ -26,3 +26,4 @@ mod polling;
 mod properties;
 mod schedutil;
 mod support;
+mod wakeups;

@@ -3,7 +3,7 @@
 
 use crate::support::*;
 use machine::{Driver, Machine, Network};
-use workload::{Direction, Op, Start, Workload};
+use workload::{Direction, Op, Start, StreamKind, Workload};
 
 /// Packets of 1000 bytes that take 1 ms on the link, and `packet_ns` in the softirqs of CPU 1.
 fn networked(driver: Driver, packet_ns: u64) -> Machine {
@@ -40,7 +40,7 @@ fn hundred(direction: Direction) -> Script<impl Fn() -> Start + Send + Sync> {
         let ops: Vec<Op> = (0..100).map(|_| op()).collect();
         Start {
             tasks: vec![bound("a", 0, ops)],
-            streams: vec![10_000],
+            streams: vec![StreamKind::TcpSocket.holding(10_000)],
             connections: vec![(0, direction)],
             ..Start::default()
         }
@@ -60,7 +60,7 @@ fn received_beside(packets: usize, capacity: u64, compute: Op) -> Start {
             bound("reads", 0, (0..packets).map(|_| read()).collect::<Vec<_>>()),
             bound("computes", 1, vec![compute]),
         ],
-        streams: vec![capacity],
+        streams: vec![StreamKind::TcpSocket.holding(capacity)],
         connections: vec![(0, Direction::Receive)],
         ..Start::default()
     }

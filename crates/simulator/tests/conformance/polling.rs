@@ -3,7 +3,7 @@
 use crate::support::*;
 use machine::{CpuMask, Level, Machine};
 use std::sync::{Arc, Mutex};
-use workload::{Env, KernelLock, Op, SchedPolicy, Start, TaskSpec, Workload};
+use workload::{Env, KernelLock, Op, SchedPolicy, Start, StreamKind, TaskSpec, Workload};
 
 type Times = Arc<Mutex<Vec<(&'static str, u64)>>>;
 
@@ -39,7 +39,7 @@ fn script(tasks: impl Fn() -> Vec<TaskSpec> + Send + Sync) -> impl Workload {
         tasks: tasks(),
         mutexes: 1,
         condvars: 1,
-        streams: vec![1],
+        streams: vec![StreamKind::Futex.holding(1)],
         shared: vec![0],
         ..Start::default()
     })

@@ -8,7 +8,7 @@
 //! modelled: checkpoints, which a journal of this size needs once in some fifty commits, and the writes
 //! of a file's data, each with a handle of its own.
 
-use super::{USERS, WORDS as BEFORE};
+use super::{STREAMS as FIRST, USERS, WORDS as BEFORE};
 use crate::{Env, Op, Program, StreamId};
 
 /// A file system's streams: a byte wakes a task that waits for this.
@@ -77,7 +77,7 @@ impl Of {
     }
 
     fn stream(self, stream: Stream) -> StreamId {
-        1 + STREAMS as u32 * self.0 + stream as u32
+        FIRST + STREAMS as u32 * self.0 + stream as u32
     }
 
     /// Waits for a byte.
@@ -313,7 +313,7 @@ mod tests {
     /// The stream of an op of the second file system, and the number of those that it wakes, or 0 if it
     /// waits.
     fn shown(op: Op) -> (Option<usize>, u64) {
-        let of = |stream: StreamId| Some(stream as usize - 1 - STREAMS);
+        let of = |stream: StreamId| Some(stream as usize - FIRST as usize - STREAMS);
         match op {
             Op::Read { stream, .. } => (of(stream), 0),
             Op::Write { stream, bytes, .. } => (of(stream), bytes),

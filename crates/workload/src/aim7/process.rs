@@ -1,9 +1,9 @@
 //! Processes: the memory areas in fork, exec and exit, and children of users.
 //!
 //! A fork and exit take 0.88 to 1.02 us longer for each area that has anonymous memory than for one
-//! that has none, in a child with 0 to 1500 siblings on a Xeon of 2024 under Linux 6.18, or 1.4 to 1.6 us
-//! on the machine of AIM7's published figures ([`super::subtests`]). The time under locks
-//! is the larger part of it: two sections of `vma` and one of `spin`.
+//! that has none, in a child with 0 to 1500 siblings on a Xeon of 2024 under Linux 6.18, and twice as long
+//! on the machine of AIM7's published figures (`at_speed()`). The time under locks is taken to be
+//! four fifths of it: two sections of `vma` and one of `spin`.
 
 use super::spinlocks::{self, Lock};
 use super::subtests::Call;
@@ -364,7 +364,7 @@ impl Program for Child {
                 }
                 Doing::Waits => {
                     self.doing = Doing::Lists(spinlocks::of(Call::Fork));
-                    return Op::Join;
+                    return Op::WaitChildren;
                 }
                 Doing::Lists([]) => {}
                 Doing::Lists([lock, rest @ ..]) => {

@@ -4,6 +4,7 @@
 //! blocks of 1 KiB of a file with this number of users. Reads and writes of a private file, pipes,
 //! sockets and signals to oneself affect no other user, and count as computing.
 
+use super::at_speed;
 use Call::{Entry, Fifo, Fork, Link, List, Open, Script, Search, Sleep, Sync, System};
 
 /// An operation on something that users share, or wait for.
@@ -52,11 +53,13 @@ pub struct Subtest {
 impl Subtest {
     /// Its work, including locks, at the speed of the machine of AIM7's published figures, ns.
     pub fn work_ns(&self) -> u64 {
-        /// A core of Westmere-EX at 2.4 GHz is taken to need 1.6 times as long. With this and one socket
-        /// without Hyper-Threading, `high_systime` does as many jobs as Waiman Long measured
-        /// (experiments/aim7-rates.toml).
-        const NS_FOR_US: u64 = 1_600;
-        self.alone_us * NS_FOR_US
+        at_speed(1000 * self.alone_us)
+    }
+
+    /// Does the driver give it a directory (`DISKS`)? `shared_memory` does not use its.
+    pub fn has_directory(&self) -> bool {
+        let in_directory = |call| matches!(call, Entry | Link | Search | Open | Sync);
+        self.name == "shared_memory" || self.calls.iter().any(|&(call, _)| in_directory(call))
     }
 }
 

@@ -5,7 +5,7 @@ use super::process::{self, Areas, Child};
 use super::spinlocks::{self, Lock};
 use super::subtests::{self, Call, Subtest};
 use super::{
-    BIN, CWD, DONE, ENOUGH, SET_UP_WORK, START, Setup, around, compute, journal, lines, root, tree,
+    BIN, CWD, READY, SET_UP_WORK, START, Setup, around, compute, journal, lines, root, tree,
 };
 use crate::{Env, KernelLock, MutexId, Op, Program, TaskSpec};
 use std::sync::Arc;
@@ -14,9 +14,11 @@ pub struct User {
     setup: Arc<Setup>,
     /// The remaining jobs, by subtest.
     jobs: Box<[u32]>,
+    /// The file systems, by subtest, and the number of the next.
+    filesystems: Box<[Option<u32>]>,
+    next: Option<u32>,
     /// The current job, once begun.
     job: Job,
-    began: bool,
     doing: Doing,
 }
 
@@ -30,6 +32,8 @@ struct Job {
 
 enum Doing {
     SetsUp,
+    /// Tells the parent that it is ready.
+    Tells,
     /// Waits for the other users.
     Waits,
     /// Is between two calls.
@@ -83,7 +87,7 @@ fn share(whole: u64, part: u64, env: &mut Env) -> u64 {
 }
 
 impl Job {
-    fn new(subtest: &'static Subtest, setup: &Setup, env: &mut Env) -> Job {
+    fn new(subtest: &'static Subtest, filesystem: u32, setup: &Setup, env: &mut Env) -> Job {
         let mut calls = [0; subtests::MOST_CALLS];
         for (left, &(_, count)) in calls.iter_mut().zip(subtest.calls) {
             *left = share(count.into(), setup.part, env) as u32;
@@ -97,7 +101,7 @@ impl Job {
             subtest,
             calls,
             work: subtest.work_ns() / u64::from(whole.max(1)),
-            filesystem: env.rng.below(setup.filesystems.into()) as u32,
+            filesystem,
         }
     }
 
@@ -120,38 +124,47 @@ impl Job {
     }
 }
 
-/// All jobs of a user, by subtest.
-fn all_jobs(setup: &Setup) -> Box<[u32]> {
-    setup.subtests.iter().map(|&(_, jobs)| jobs).collect()
-}
-
 impl User {
     pub fn new(setup: &Arc<Setup>) -> User {
         User {
             setup: setup.clone(),
-            jobs: all_jobs(setup),
+            jobs: setup.subtests.iter().map(|&(_, jobs)| jobs).collect(),
+            filesystems: setup.subtests.iter().map(|_| None).collect(),
+            next: None,
             job: Job {
                 subtest: setup.subtests[0].0,
                 calls: [0; subtests::MOST_CALLS],
                 work: 0,
                 filesystem: 0,
             },
-            began: false,
             doing: Doing::SetsUp,
         }
     }
 
-    /// Draws the subtest of the next job, evenly among those with remaining jobs, as AIM7 does.
-    fn draw(&mut self, env: &mut Env) -> &'static Subtest {
-        if self.jobs.iter().all(|&jobs| jobs == 0) {
-            self.jobs = all_jobs(&self.setup);
-        }
+    /// Draws the subtest of the next job, evenly among those with remaining jobs, as AIM7 does, and
+    /// its file system.
+    fn draw(&mut self, env: &mut Env) -> Option<(&'static Subtest, u32)> {
         let left = self.jobs.iter().filter(|&&jobs| jobs > 0).count();
+        if left == 0 {
+            return None;
+        }
         let drawn = env.rng.below(left as u64) as usize;
         let mut with_jobs = (0..self.jobs.len()).filter(|&index| self.jobs[index] > 0);
         let index = with_jobs.nth(drawn).expect("one of those that are left");
         self.jobs[index] -= 1;
-        self.setup.subtests[index].0
+        let subtest = self.setup.subtests[index].0;
+        if !subtest.has_directory() {
+            return Some((subtest, 0));
+        }
+        let count = self.setup.filesystems;
+        let filesystem = *self.filesystems[index].get_or_insert_with(|| {
+            let next = self
+                .next
+                .unwrap_or_else(|| env.rng.below(count.into()) as u32);
+            self.next = Some((next + 1) % count);
+            next
+        });
+        Some((subtest, filesystem))
     }
 
     /// Continues the job, or begins the next.
@@ -168,12 +181,10 @@ impl User {
                 return compute(work.saturating_sub(self.setup.locked(call)), env);
             }
             self.doing = Doing::Works;
-            env.shared[DONE] += u64::from(std::mem::replace(&mut self.began, true));
-            if env.shared[ENOUGH] > 0 {
+            let Some((subtest, filesystem)) = self.draw(env) else {
                 return Op::Exit;
-            }
-            let subtest = self.draw(env);
-            self.job = Job::new(subtest, &self.setup, env);
+            };
+            self.job = Job::new(subtest, filesystem, &self.setup, env);
             // A subtest without relevant calls computes.
             if subtest.calls.is_empty() {
                 return compute(self.job.work / self.setup.part, env);
@@ -300,8 +311,16 @@ impl Program for User {
     fn next(&mut self, env: &mut Env) -> Op {
         match std::mem::replace(&mut self.doing, Doing::Works) {
             Doing::SetsUp => {
-                self.doing = Doing::Waits;
+                self.doing = Doing::Tells;
                 Op::Run { work: SET_UP_WORK }
+            }
+            Doing::Tells => {
+                self.doing = Doing::Waits;
+                Op::Write {
+                    stream: READY,
+                    bytes: 1,
+                    work: 0,
+                }
             }
             Doing::Waits => Op::Read {
                 stream: START,
@@ -317,7 +336,7 @@ impl Program for User {
                     locks: spinlocks::of(Call::Fork),
                     ..Change::default()
                 });
-                Op::Join
+                Op::WaitChildren
             }
             Doing::Begins(mut handle, then) => match handle.begin(env) {
                 Some(wait) => {
@@ -358,6 +377,38 @@ impl Program for User {
                 }
             }
             Doing::Syncs(wait) => wait,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aim7::{MIXES, PARAMS, WORDS};
+    use crate::params::Args;
+    use std::collections::HashMap;
+
+    #[test]
+    fn a_subtest_keeps_its_file_system_and_the_next_one_gets_the_next() {
+        let disk = MIXES.iter().position(|mix| mix.0 == "disk").unwrap();
+        let args = Args::read("aim7", PARAMS, None).unwrap();
+        let setup = Arc::new(Setup::new(disk, &args));
+        let mut env = Env::new(vec![0; WORDS], 1, &[]);
+        let mut user = User::new(&setup);
+        let (mut kept, mut order) = (HashMap::new(), Vec::new());
+        let mut jobs = 0;
+        while let Some((subtest, filesystem)) = user.draw(&mut env) {
+            jobs += 1;
+            kept.entry(subtest.name).or_insert_with(|| {
+                order.push(filesystem);
+                filesystem
+            });
+            assert_eq!(kept[subtest.name], filesystem);
+        }
+        assert_eq!(jobs, setup.jobs());
+        assert_eq!(order.len(), 20);
+        for pair in order.windows(2) {
+            assert_eq!(pair[1], (pair[0] + 1) % setup.filesystems);
         }
     }
 }

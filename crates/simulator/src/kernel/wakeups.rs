@@ -1,0 +1,141 @@
+//! The kinds of wakeups that the simulated kernel makes: the function of Linux that makes each, and its
+//! flags.
+//!
+//! Linux announces with `WF_SYNC` that the waker is about to sleep. Whether that counts when the
+//! waker exits is the scheduler's rule: `select_task_rq_fair()` of 3.9 and 3.10 looks at the flag
+//! alone; that of 6.12 and 7.3, and sched_ext's own selection, also at `PF_EXITING` of the waker.
+
+use crate::abi::layout as abi;
+use workload::StreamKind;
+
+/// A kind of wakeup. [`WAKEUPS`] describes each.
+#[allow(missing_docs)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wakeup {
+    Timer,
+    Softirq,
+    Futex,
+    ThreadExit,
+    ChildExit,
+    Mutex,
+    Rwsem,
+    PipeReader,
+    PipeWriter,
+    UnixReader,
+    UnixWriter,
+    TcpReader,
+    TcpWriter,
+    WaitQueue,
+    Signal,
+    Recorded,
+}
+
+/// A row of [`WAKEUPS`].
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// The kind.
+    pub wakeup: Wakeup,
+    /// The occasion, as documents call it.
+    pub occasion: &'static str,
+    /// The function that makes it in Linux 3.9 and 3.10.
+    pub in_3: &'static str,
+    /// The function that makes it in Linux 6.12 and 7.3.
+    pub since_6: &'static str,
+    /// Whether it has `WF_SYNC`, in all of these versions.
+    pub sync: bool,
+}
+
+macro_rules! table {
+    ($($wakeup:ident, $occasion:literal, $in_3:literal, $since_6:literal, $sync:literal;)*) => {
+        /// All kinds, in the order of [`Wakeup`].
+        pub const WAKEUPS: &[Row] = &[$(Row {
+            wakeup: Wakeup::$wakeup,
+            occasion: $occasion,
+            in_3: $in_3,
+            since_6: $since_6,
+            sync: $sync,
+        }),*];
+    };
+}
+
+table! {
+    Timer, "a sleep ends", "hrtimer_wakeup()", "hrtimer_wakeup()", false;
+    Softirq, "softirqs are left to ksoftirqd", "wakeup_softirqd()", "wakeup_softirqd()", false;
+    Futex, "a mutex, condition variable or barrier of user space", "wake_futex()", "wake_up_q()", false;
+    ThreadExit, "a thread exits and is joined", "mm_release()", "mm_release()", false;
+    ChildExit, "a child exits and is waited for", "__wake_up_parent()", "__wake_up_parent()", true;
+    Mutex, "a mutex of the kernel", "__mutex_unlock_slowpath()", "__mutex_unlock_slowpath()", false;
+    Rwsem, "an rwsem of the kernel", "__rwsem_do_wake()", "rwsem_mark_wake()", false;
+    PipeReader, "data in a pipe", "pipe_write()", "pipe_write()", true;
+    PipeWriter, "room in a pipe", "pipe_read()", "pipe_read()", true;
+    UnixReader, "data in a Unix socket", "sock_def_readable()", "sock_def_readable()", true;
+    UnixWriter, "room in a Unix socket", "unix_write_space()", "unix_write_space()", true;
+    TcpReader, "data in a TCP socket", "sock_def_readable()", "sock_def_readable()", true;
+    TcpWriter, "room in a TCP socket", "sk_stream_write_space()", "sk_stream_write_space()", false;
+    WaitQueue, "an event of a journal (jbd2)", "wake_up()", "wake_up()", false;
+    Signal, "a signal", "signal_wake_up_state()", "signal_wake_up_state()", false;
+    Recorded, "a wakeup of a recording, which has no flags", "try_to_wake_up()", "try_to_wake_up()", false;
+}
+
+impl Wakeup {
+    /// Its flags.
+    #[inline]
+    pub const fn flags(self) -> u64 {
+        match WAKEUPS[self as usize].sync {
+            true => abi::WAKE_SYNC,
+            false => 0,
+        }
+    }
+
+    /// The wakeup of a task that waits for data in a stream.
+    #[inline]
+    pub const fn of_reader(kind: StreamKind) -> Wakeup {
+        match kind {
+            StreamKind::Pipe => Wakeup::PipeReader,
+            StreamKind::UnixSocket => Wakeup::UnixReader,
+            StreamKind::TcpSocket => Wakeup::TcpReader,
+            StreamKind::WaitQueue => Wakeup::WaitQueue,
+            StreamKind::Futex => Wakeup::Futex,
+            StreamKind::Signal => Wakeup::Signal,
+            StreamKind::Recorded => Wakeup::Recorded,
+        }
+    }
+
+    /// The wakeup of a task that waits for room in a stream.
+    #[inline]
+    pub const fn of_writer(kind: StreamKind) -> Wakeup {
+        match kind {
+            StreamKind::Pipe => Wakeup::PipeWriter,
+            StreamKind::UnixSocket => Wakeup::UnixWriter,
+            StreamKind::TcpSocket => Wakeup::TcpWriter,
+            _ => Wakeup::of_reader(kind),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_has_the_row_of_its_number() {
+        for (number, row) in WAKEUPS.iter().enumerate() {
+            assert_eq!(row.wakeup as usize, number, "{row:?}");
+        }
+        assert_eq!(WAKEUPS.len(), Wakeup::Recorded as usize + 1);
+    }
+
+    #[test]
+    fn the_documents_have_this_table() {
+        let page = include_str!("../../../../docs/design/simulator.md");
+        for row in WAKEUPS {
+            let functions = match row.in_3 == row.since_6 {
+                true => format!("`{}`", row.in_3),
+                false => format!("`{}`; `{}` since 6.12", row.in_3, row.since_6),
+            };
+            let flags = if row.sync { "`WF_SYNC`" } else { "none" };
+            let line = format!("| {} | {functions} | {flags} |", row.occasion);
+            assert!(page.lines().any(|other| other == line), "{line}");
+        }
+    }
+}
