@@ -33,11 +33,11 @@ pub use metrics::{WASTE, metrics};
 pub use peers::Peer;
 pub use reproduce::{Cell, NO_DIFFERENCE_PCT, ReproducedRow, Reproduction, Summary, groups, sign};
 pub use runs::{
-    Case, Failure, Measured, Run, Runs, Watch, explain_until, measure, measure_part, trace,
-    trace_run, trace_until,
+    Case, Failure, Measured, Run, Runs, Stalled, Threads, Watch, explain_until, measure,
+    measure_part, trace, trace_run, trace_until,
 };
-pub use samples::{Pooled, Samples};
+pub use samples::{Open, Pooled, Samples};
 pub use scheduler::Scheduler;
 pub use select::select;
-pub use stats::{Change, mean_interval, paired_change};
-pub use verdict::{GoalVerdict, Standing, Verdict};
+pub use stats::{Change, mean_interval, modes, paired_change};
+pub use verdict::{GoalVerdict, Reason, Standing, Statement, Verdict};

@@ -400,7 +400,8 @@ fn verdict(findings: &Findings<'_>) -> Table {
         )
         .truths(
             "worst",
-            all.iter().map(|&(goal, place)| goal.worst == Some(place)),
+            all.iter()
+                .map(|&(goal, place)| goal.worst.first() == Some(&place)),
         )
         .optional::<f64>(
             "change_pct",

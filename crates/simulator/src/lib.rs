@@ -69,11 +69,30 @@ pub struct Outcome {
     pub recorder: Recorder,
     /// The kernel's counters.
     pub counters: Counters,
+    /// The workload has control groups, and the scheduler has no callback for them, so that it treats
+    /// all tasks as if they were in one.
+    pub ignores_groups: bool,
+    /// The workload's tasks, in the order of their creation.
+    pub tasks: Vec<TaskTotals>,
     /// The bytes of the globals in [`Config::read`], in that order; empty for a global that the
     /// scheduler does not have.
     pub read: Vec<Vec<u8>>,
     /// The energy of the run; `None` on a machine whose power is not known.
     pub energy: Option<Energy>,
+}
+
+/// A task over a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskTotals {
+    /// Its name.
+    pub name: String,
+    /// CPU time, ns.
+    pub cpu_ns: u64,
+    /// The longest time for which it was runnable and did not run until it ran, ns; 0 for a deadline
+    /// task, which may be throttled.
+    pub longest_wait_ns: u64,
+    /// If it is runnable and does not run at the end: since when, ns.
+    pub waits_since_ns: Option<u64>,
 }
 
 /// The kernel's counters over a run.

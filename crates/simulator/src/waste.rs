@@ -383,7 +383,7 @@ impl Kernel<'_> {
         }
     }
 
-    fn is_throttled(&self, task: TaskPtr) -> bool {
+    pub fn is_throttled(&self, task: TaskPtr) -> bool {
         let waits = task.on_rq.get() && task.class.get() == Class::Dl;
         waits && task.dl.get().throttled && self.cpus[task.cpu()].curr != Some(task)
     }

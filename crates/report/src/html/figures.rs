@@ -278,7 +278,7 @@ impl Figures {
 fn opened(comparison: &Comparison) -> Vec<usize> {
     let findings = comparison.findings();
     let mut goals = findings.verdict.goals.iter();
-    let pair = goals.find_map(|goal| Some((*goal.best.first()?, goal.worst?)));
+    let pair = goals.find_map(|goal| Some((*goal.best.first()?, *goal.worst.first()?)));
     match pair.filter(|(best, worst)| best != worst) {
         Some((best, worst)) => vec![best, worst],
         None => (0..comparison.schedulers.len().min(2)).collect(),

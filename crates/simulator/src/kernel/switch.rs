@@ -100,12 +100,15 @@ impl Kernel<'_> {
         if let Some(task) = prev {
             task.abi.on_cpu.set(0);
             task.abi.nivcsw.update(|n| n + u64::from(prev_runnable));
+            task.waits_since.set(self.now());
         }
         self.cpus[cpu].curr = next;
         self.meter_switch(cpu, next);
         match next {
             Some(task) => {
                 task.abi.on_cpu.set(1);
+                let waited = self.now() - task.waits_since.get();
+                task.longest_wait.update(|longest| longest.max(waited));
                 let clock_task = self.update_rq_clock(cpu);
                 self.rq(cpu).curr = task.abi();
                 self.set_cpu(cpu);

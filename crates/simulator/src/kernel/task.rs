@@ -90,6 +90,9 @@ pub struct Task {
     pub reenq_count: Cell<u32>,
     /// When it last became runnable without having run since, ns.
     pub runnable_at: Cell<u64>,
+    /// While it is runnable and does not run: since when, ns; its longest such time that is over.
+    pub waits_since: Cell<u64>,
+    pub longest_wait: Cell<u64>,
     /// The next waiter in the queue that it waits in ([`crate::program::wait_queue`]).
     pub next_waiter: Cell<Option<TaskPtr>>,
     /// Why it sleeps, for messages.
@@ -231,6 +234,8 @@ impl Task {
             immed: Cell::new(false),
             reenq_count: Cell::new(0),
             runnable_at: Cell::new(0),
+            waits_since: Cell::new(now),
+            longest_wait: Cell::new(0),
             reset_runnable_at: Cell::new(true),
             enabled: Cell::new(false),
             ran_on: Cell::new(cpu as u32),
