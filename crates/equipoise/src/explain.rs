@@ -42,6 +42,9 @@ pub fn run(args: Explain, output: &Output) -> Result<(), Error> {
     let mut waits = Waits::new(&asked);
     let mut responses = Responses::new(&machine, &asked);
     lab::trace_until(&case, &runs, &mut Both(&mut waits, &mut responses), &STOP)?;
+    let end = workload.start(&machine).duration_ns;
+    waits.end(end);
+    responses.end(end);
     let (waits, latencies) = waits
         .choose(&asked, &lab::judged_threads(&*workload))
         .map_err(|unknown| unknown_thread(&unknown))?;
@@ -139,6 +142,9 @@ fn period(case: &Case<'_>, runs: &Runs, asked: &Asked, near: Option<u64>) -> Res
     let mut waits = Waits::new(asked);
     let mut responses = Responses::new(case.machine, asked).picking(near);
     lab::trace_until(case, runs, &mut Both(&mut waits, &mut responses), &STOP)?;
+    let end = case.workload.start(case.machine).duration_ns;
+    waits.end(end);
+    responses.end(end);
     let (_, latencies) = waits
         .choose(asked, &lab::judged_threads(case.workload))
         .map_err(|unknown| unknown_thread(&unknown))?;

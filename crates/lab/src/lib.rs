@@ -26,7 +26,7 @@ pub use compare::Comparison;
 pub use elsewhere::{Described, Recipe, Start, work};
 pub use experiment::{Average, Block, Column, Experiment, Load, Published, Row, Source, Stat};
 pub use findings::{Entry, Finding, Findings};
-pub use hunt::{Against, Budget, By, Prey, Question, hunt};
+pub use hunt::{Against, Budget, By, Prey, Question, STOPPED, Victim, hunt};
 pub use limit::limit_s;
 pub use measure::{Judged, Measure, judged_threads, measures};
 pub use metrics::{WASTE, metrics};

@@ -1,6 +1,5 @@
 //! The verdict in words: for each goal the best schedulers, the differences, and the price.
 
-use crate::number::number;
 use lab::{
     Change, Entry, Finding, Findings, GoalVerdict, Judged, Measured, Reason, Statement, Verdict,
 };
@@ -247,11 +246,8 @@ impl Words<'_> {
                 shares(verdict.goal, *own, *others, name, counts)
             }
             Reason::Cost { change, work_pct } => {
-                format!(
-                    "{} than under {name}{}",
-                    amount(verdict, change),
-                    for_work(verdict.goal, *work_pct)
-                )
+                let work = for_work(verdict.goal, *work_pct);
+                amount(verdict, change, name) + &work
             }
         }
     }
@@ -266,7 +262,7 @@ impl Words<'_> {
                     |change: &Change| (change.mean_pct < 0.0) == verdict.higher_is_better;
                 let figure = change.filter(|change| change.is_significant() && is_worse(change));
                 let figure = figure.map_or(String::new(), |change| {
-                    format!("{} than under {name}; ", amount(verdict, &change))
+                    format!("{}; ", amount(verdict, &change, name))
                 });
                 format!("{figure}more threads stall than under {name}")
             }
@@ -410,17 +406,19 @@ fn part(own: &Entry<'_>, other: &Entry<'_>, name: &str) -> Option<(f64, String)>
         Judged::Mean => "",
         Judged::P99 => " (p99)",
     };
-    let unit = if own.is_share() { "points" } else { "%" };
-    let more = if change.mean_pct > 0.0 {
-        "higher"
-    } else {
-        "lower"
+    let more = match change.mean_pct > 0.0 {
+        true => "higher",
+        false => "lower",
     };
-    let say = format!(
-        "{}{which} {} {more} than under {name}",
-        metric.name,
-        with_margin(&change, unit)
-    );
+    let much = match (own.is_share(), as_factor(&change, "as high as", name)) {
+        (true, _) => format!(
+            "{} {more} than under {name}",
+            with_margin(&change, "points")
+        ),
+        (false, Some(times)) => times,
+        (false, None) => format!("{} {more} than under {name}", with_margin(&change, "%")),
+    };
+    let say = format!("{}{which} {much}", metric.name);
     Some((change.mean_pct.abs(), say))
 }
 
@@ -433,27 +431,19 @@ fn with_margin(change: &Change, unit: &str) -> String {
     format!("{:.1}{margin} {unit}", change.mean_pct.abs())
 }
 
-/// A change in words: `12 ± 3 % less time`, `4.1 times (at least 3.2) as much time`.
-fn amount(verdict: &GoalVerdict, change: &Change) -> String {
-    let more = change.mean_pct > 0.0;
-    let factor = 1.0 + change.mean_pct / 100.0;
-    if factor >= AS_FACTOR {
-        let least = change
-            .margin_pct
-            .map_or(factor, |margin| factor - margin / 100.0);
-        let what = match verdict.goal {
-            Goal::Latency => "the latency",
-            Goal::Throughput if verdict.higher_is_better => "the throughput",
-            Goal::Throughput => "the time",
-            Goal::Energy => "the energy",
-            Goal::Fairness => "the spread",
-        };
-        let bound = match factor - least >= 0.05 {
-            true => format!(" (at least {})", number(least)),
-            false => String::new(),
-        };
-        return format!("{} times {what}{bound}", number(factor));
+/// A change against the scheduler `name` in words: `12 ± 3 % less time than under eevdf`.
+fn amount(verdict: &GoalVerdict, change: &Change, name: &str) -> String {
+    let of = match verdict.goal {
+        Goal::Latency => "the latency",
+        Goal::Throughput if verdict.higher_is_better => "the throughput",
+        Goal::Throughput => "the time",
+        Goal::Energy => "the energy",
+        Goal::Fairness => "the spread",
+    };
+    if let Some(times) = as_factor(change, of, name) {
+        return times;
     }
+    let more = change.mean_pct > 0.0;
     let what = match (verdict.goal, more) {
         (Goal::Latency, true) => "higher latency",
         (Goal::Latency, false) => "lower latency",
@@ -466,7 +456,22 @@ fn amount(verdict: &GoalVerdict, change: &Change) -> String {
         (Goal::Fairness, true) => "less even progress",
         (Goal::Fairness, false) => "more even progress",
     };
-    format!("{} {what}", with_margin(change, "%"))
+    format!("{} {what} than under {name}", with_margin(change, "%"))
+}
+
+/// A large change as a factor: `4.1 times the time under eevdf (at least 3.2)`; `None` for a smaller one.
+fn as_factor(change: &Change, of: &str, name: &str) -> Option<String> {
+    let factor = 1.0 + change.mean_pct / 100.0;
+    let least = factor - change.margin_pct.unwrap_or(0.0) / 100.0;
+    let digits = |factor: f64| match factor < 10.0 {
+        true => format!("{factor:.1}"),
+        false => format!("{factor:.0}"),
+    };
+    let bound = match factor - least >= 0.05 {
+        true => format!(" (at least {})", digits(least)),
+        false => String::new(),
+    };
+    (factor >= AS_FACTOR).then(|| format!("{} times {of} under {name}{bound}", digits(factor)))
 }
 
 /// A share with as many digits as matter.

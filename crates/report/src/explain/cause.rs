@@ -9,7 +9,7 @@ mod slow;
 mod waited;
 
 pub use late::late;
-pub use slow::slow;
+pub use slow::{left, slow};
 pub use waited::waited;
 
 use super::beside::Share;

@@ -567,6 +567,7 @@ mod tests {
             after: After::Wakeup,
             from: 100,
             to: 160,
+            open: false,
         };
         let mut chains = Chains::new(vec![(wait, Subject::Wait)], ["ui".to_owned()], 3);
         told(&mut chains);
@@ -625,6 +626,7 @@ mod tests {
             after: After::Running { cpu: 0 },
             from: 110,
             to: 200,
+            open: false,
         };
         let mut chains = Chains::new(vec![(wait, Subject::Wait)], [], 3);
         told(&mut chains);

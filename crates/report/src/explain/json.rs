@@ -225,7 +225,7 @@ pub fn json(of: &Explanation<'_>) -> String {
 
 fn missed_causes<'a>(of: &'a Explanation<'_>) -> impl Iterator<Item = Cause> + 'a {
     let causes = of.periods.iter();
-    causes.map(|one| in_response(&one.cause(), &one.missed.response))
+    causes.map(|one| in_response(&one.cause(of.machine), &one.missed.response))
 }
 
 /// A missed period; its cause is among the causes, in the same order.

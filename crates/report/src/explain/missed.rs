@@ -1,7 +1,7 @@
 //! Missed periods: the thread's activity between the end of its previous period and the end of its
 //! work, and why that took longer than the time available.
 
-use super::cause::{Cause, Kind};
+use super::cause::{self, Cause, Kind};
 use super::chain::Chain;
 use super::diff::parts as parts_of;
 use super::item::windows;
@@ -126,8 +126,18 @@ impl MissedPeriod {
     }
 
     /// Its cause.
-    pub fn cause(&self) -> Cause {
-        self.missed.cause(self.period.cause.clone())
+    pub fn cause(&self, machine: &Machine) -> Cause {
+        let period = &self.period;
+        let response = &self.missed.response;
+        // Threads that were in the way for a part of the period are no cause if the work could have been
+        // done elsewhere.
+        let busy =
+            |cause: &Cause| matches!(cause.kind, Kind::Nice | Kind::Busy | Kind::FastCpusBusy);
+        let better = match period.cause.as_ref().is_some_and(busy) {
+            true => cause::left(machine, response, &period.whole, period.decisions),
+            false => None,
+        };
+        self.missed.cause(better.or_else(|| period.cause.clone()))
     }
 
     /// The events of the largest loss in it.

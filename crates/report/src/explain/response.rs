@@ -309,6 +309,11 @@ impl<'a> Responses<'a> {
         }
     }
 
+    /// The run is over at its duration `end`, ns, if it has one.
+    pub fn end(&mut self, end: Option<u64>) {
+        self.now = end.unwrap_or(self.now).max(self.now);
+    }
+
     /// Of the requested threads, or otherwise of `threads` (names without instances). The run is
     /// over.
     pub fn choose(mut self, threads: &[&str]) -> Chosen {
@@ -512,6 +517,7 @@ impl<'a> Responses<'a> {
             after,
             from,
             to: now,
+            open: false,
         };
         if after == After::Wakeup {
             response.woken_ns += wait.ns();

@@ -315,7 +315,7 @@ fn near_the_latest(open: &[usize], shown: &[Shown]) -> Option<[f64; 2]> {
 }
 
 fn miss_figure(machine: &Machine, miss: &MissedPeriod) -> MissFigure {
-    let cause = miss.cause();
+    let cause = miss.cause(machine);
     let period = &miss.missed.period;
     MissFigure {
         thread: base(&miss.missed.response.name).to_owned(),

@@ -5,7 +5,7 @@ use crate::explain::beside::Share;
 use crate::explain::chain::{Chain, Idled, Made, What};
 use crate::explain::page::{seconds, shown};
 use crate::explain::tasks::Priority;
-use crate::explain::wait::After;
+use crate::explain::wait::{After, Wait};
 use machine::Machine;
 use policy::About;
 use std::collections::BTreeMap;
@@ -14,10 +14,14 @@ use std::collections::BTreeMap;
 pub fn waited(machine: &Machine, chain: &Chain, reports: bool) -> Cause {
     let facts = Facts::new(machine, chain, reports);
     let loss = format!(
-        "{} waited {} at {}",
+        "{} waited {} at {}{}",
         chain.wait.name,
         shown(chain.wait.ns()),
-        seconds(chain.wait.from)
+        seconds(chain.wait.from),
+        match chain.wait.open {
+            true => " and did not run until the end of the run",
+            false => "",
+        }
     );
     reason(&facts).of(&loss)
 }
@@ -34,6 +38,7 @@ fn reason(facts: &Facts<'_>) -> Reason {
     let near = |idled: &&&Idled| cpu.is_none_or(|cpu| facts.same_node(cpu, idled.cpu));
     let better = others.iter().find(near).or(others.first()).copied();
     throttled(facts)
+        .or_else(|| never_dispatched(facts))
         .or_else(|| idle_cpu(facts, cpu?, better))
         .or_else(|| real_time(facts, cpu?, ahead, better))
         .or_else(|| affinity(facts, cpu?, ahead, better))
@@ -66,6 +71,36 @@ fn throttled(facts: &Facts<'_>) -> Option<Reason> {
         .find(|made| made.decision.name == "held_back")?;
     let reason = Reason::new(Kind::Throttled, held.cpu, held.why.clone());
     Some(reason.decided(Some(held)))
+}
+
+/// It waited until the end of the run, although a CPU was free for it: the scheduler has lost it.
+fn never_dispatched(facts: &Facts<'_>) -> Option<Reason> {
+    let Wait { open: true, to, .. } = facts.chain.wait else {
+        return None;
+    };
+    let ns = facts.chain.wait.ns();
+    let idled = facts.idled(1, |cpu| facts.allowed.contains(cpu));
+    let all: u64 = idled.iter().map(|idled| idled.ns).sum();
+    // It could have run for a tenth of its wait.
+    if all < ns / 10 {
+        return None;
+    }
+    let first = idled.first()?;
+    let text = format!(
+        "the scheduler did not dispatch it while CPU {}, which it may use, idled for {}",
+        first.cpu,
+        part(first.ns, ns)
+    );
+    let more = (idled.len() > 1).then(|| {
+        format!(
+            "The {} CPUs that it may use idled for {} in all until the run ended at {}",
+            facts.allowed.count(),
+            shown(all),
+            seconds(to)
+        )
+    });
+    let reason = Reason::new(Kind::NotRun, None, text).decided(refusal(first));
+    Some(reason.detail(refused(first)).detail(more).better(first.cpu))
 }
 
 /// The CPU that it waited for was idle.
