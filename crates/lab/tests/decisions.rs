@@ -62,6 +62,7 @@ impl Trace for Digested {
             Event::Turbo { .. }
                 | Event::Waker { .. }
                 | Event::Affinity { .. }
+                | Event::Weight { .. }
                 | Event::Period { .. }
                 | Event::Decision { .. }
         ) {

@@ -242,6 +242,22 @@ pub enum Event<'a> {
         /// A [`machine::CpuMask`] in bytes.
         cpus: &'a [u8],
     },
+    /// What else than its priority decides a task's part of the CPUs, from now on: when it enters a
+    /// control group, or has SCHED_IDLE or leaves it. Not a tracepoint of the kernel.
+    Weight {
+        /// `comm`, `pid`.
+        #[serde(borrow)]
+        task: (&'a str, i32),
+        /// Is its policy SCHED_IDLE?
+        idle: bool,
+        /// The path of its control group.
+        #[serde(borrow)]
+        group: &'a str,
+        /// The group's `cpu.weight`.
+        group_weight: u32,
+        /// The product of that weight and those of the groups above, of 2^20 for the usual 100.
+        product: u64,
+    },
     /// A period of a task is over: its program has compared the time when its work was done with the
     /// deadline. Not a tracepoint of the kernel.
     Period {

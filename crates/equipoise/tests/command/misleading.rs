@@ -1,6 +1,6 @@
 //! Results that once misled: each through the command, with what it must say now.
 
-use crate::common::{json, root, run, stdout, text};
+use crate::common::{json, root, stdout};
 use serde_json::Value;
 
 /// A scheduler in tests/misleading, or a load of `tests/matrix`.
@@ -209,11 +209,28 @@ fn a_price_is_a_difference() {
 /// A policy under which every run is the same as under another one has no row of its own.
 #[test]
 fn the_same_runs_are_shown_once() {
-    let policies = ["--policy", "eevdf", "--policy", "equipoise", "--policy", "equipoise-power", "--runs", "2"];
+    let policies = [
+        "--policy",
+        "eevdf",
+        "--policy",
+        "equipoise",
+        "--policy",
+        "equipoise-power",
+        "--runs",
+        "2",
+    ];
     let said = compare("lunar-lake", "mixed:duration=1", &policies);
     line(&said, "equipoise-power: as equipoise, in every run");
-    let rows = |name: &str| said.lines().filter(|line| line.starts_with(&format!(" {name} "))).count();
-    assert_eq!((rows("equipoise-power"), rows("equipoise") > 0), (0, true), "{said}");
+    let rows = |name: &str| {
+        said.lines()
+            .filter(|line| line.starts_with(&format!(" {name} ")))
+            .count()
+    };
+    assert_eq!(
+        (rows("equipoise-power"), rows("equipoise") > 0),
+        (0, true),
+        "{said}"
+    );
     assert_eq!(said.matches("equipoise-power").count(), 1, "{said}");
 }
 
@@ -341,4 +358,35 @@ fn busy_cpus_are_not_the_reason_that_nothing_differs() {
         line.contains("a load that keeps more CPUs busy than"),
         "{idle}"
     );
+}
+
+/// A recording of switches alone does not show how long threads waited.
+#[test]
+fn a_recording_without_wakeups_is_not_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("switches.txt");
+    let switch = |at: &str, prev: &str, state: &str, next: &str| {
+        format!(
+            "a-10 [000] d..2 {at}: sched_switch: prev_comm={prev} prev_prio=120 prev_state={state} ==> \
+             next_comm={next} next_prio=120\n"
+        )
+    };
+    let (idle, a) = ("swapper/0 prev_pid=0", "a prev_pid=10");
+    let (to_idle, to_a) = ("swapper/0 next_pid=0", "a next_pid=10");
+    let text = [
+        switch("1.000000", idle, "R", to_a),
+        switch("1.002000", a, "S", to_idle),
+        switch("1.004000", idle, "R", to_a),
+        switch("1.006000", a, "S", to_idle),
+    ];
+    std::fs::write(&trace, text.concat()).unwrap();
+    let measured = format!("eevdf={}", trace.display());
+    let output = crate::common::run(&["compare", "--machine", "smp-2", "--measured", &measured]);
+    let stderr = crate::common::text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(
+        stderr.contains("threads sleep, and the trace has no wakeups"),
+        "{stderr}"
+    );
+    assert!(output.stdout.is_empty());
 }

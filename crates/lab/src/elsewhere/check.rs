@@ -88,6 +88,9 @@ impl<'c, 't> Expected<'c, 't> {
                 task(of).and(expect(CpuMask::from_bytes(cpus).is_some(), "CPUs"))
             }
             Event::Period { task: of, .. } => task(of),
+            Event::Weight {
+                task: of, group, ..
+            } => task(of).and(text(group)),
             Event::Printk(line) => text(line),
             Event::Decision { .. } => Err("a decision"),
         }

@@ -183,6 +183,21 @@ impl Groups {
         false
     }
 
+    /// The `cpu.weight` of the group with this css_set, and the product of that weight and those of its
+    /// ancestors, of 2^20 for the usual 100.
+    pub fn weight(&self, set: *mut CssSet) -> (u32, u64) {
+        // SAFETY: as above.
+        let id = unsafe { (*(*self.of(set)).kn).id };
+        let own = (id - ROOT_ID) as usize;
+        let (mut index, mut product) = (own, 1 << 20);
+        while index > 0 {
+            let settings = &self.0[index].settings;
+            product = (product * u64::from(settings.weight) / 100).clamp(1, 1 << 40);
+            index = self.place(settings.parent);
+        }
+        (self.0[own].settings.weight, product)
+    }
+
     /// The group with this id.
     pub fn find(&self, id: u64) -> *mut Cgroup {
         match id.checked_sub(ROOT_ID) {

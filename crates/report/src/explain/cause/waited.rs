@@ -41,9 +41,10 @@ fn reason(facts: &Facts<'_>) -> Reason {
         .or_else(|| never_dispatched(facts))
         .or_else(|| idle_cpu(facts, cpu?, better))
         .or_else(|| real_time(facts, cpu?, ahead, better))
+        .or_else(|| starved(facts, cpu?, ahead))
         .or_else(|| affinity(facts, cpu?, ahead, better))
         .or_else(|| better.map(|better| idle_elsewhere(facts, cpu, ahead, better, &others)))
-        .or_else(|| nice(facts, cpu?, ahead))
+        .or_else(|| weight(facts, cpu?, ahead))
         .unwrap_or_else(|| busy(facts, cpu, ahead))
 }
 
@@ -315,29 +316,69 @@ fn verdict<'a>(facts: &Facts<'a>) -> Option<&'a Made> {
 }
 
 /// Threads with more weight ran, and no CPU was idle.
-fn nice(facts: &Facts<'_>, cpu: usize, ahead: &[Share]) -> Option<Reason> {
-    let Priority::Nice(own) = facts.chain.priority else {
-        return None;
-    };
-    let heavier =
-        |share: &&Share| matches!(facts.priority(share), Priority::Nice(nice) if nice < own);
-    let heavier: Vec<Share> = ahead.iter().filter(heavier).cloned().collect();
+fn weight(facts: &Facts<'_>, cpu: usize, ahead: &[Share]) -> Option<Reason> {
+    let heavier: Vec<Share> = ahead
+        .iter()
+        .filter(|share| facts.outweighs(share))
+        .cloned()
+        .collect();
     let first = heavier.first()?;
     if heavier.iter().map(|share| share.ns).sum::<u64>() < facts.chain.wait.ns().div_ceil(2) {
         return None;
     }
-    let Priority::Nice(other) = facts.priority(first) else {
-        return None;
+    let ran = format!("which ran for {}", part(first.ns, facts.chain.wait.ns()));
+    let (own, other) = (facts.group(facts.chain.wait.pid), facts.group(first.pid));
+    let (kind, text) = match (own.1 < other.1, facts.chain.priority) {
+        (true, _) => (
+            Kind::Group,
+            format!(
+                "its control group {} gives it less of CPU {cpu} than {} gives {}, {ran}",
+                own.0, other.0, first.name
+            ),
+        ),
+        (false, Priority::Idle) => (
+            Kind::Nice,
+            format!(
+                "its policy SCHED_IDLE gives it less of CPU {cpu} than {}, {ran}",
+                first.name
+            ),
+        ),
+        (false, Priority::Nice(own)) => {
+            let Priority::Nice(other) = facts.priority(first) else {
+                return None;
+            };
+            let text = format!(
+                "its nice value of {own} gives it less of CPU {cpu} than {} (nice {other}), {ran}",
+                first.name
+            );
+            (Kind::Nice, text)
+        }
+        (false, Priority::Deadline | Priority::RealTime(_)) => return None,
     };
-    let text = format!(
-        "its nice value of {own} gives it less of CPU {cpu} than {} (nice {other}), which ran for {}",
-        first.name,
-        part(first.ns, facts.chain.wait.ns())
-    );
     let said = verdict(facts);
-    let reason = Reason::new(Kind::Nice, Some(cpu), text).decided(said);
+    let reason = Reason::new(kind, Some(cpu), text).decided(said);
     let meanwhile = format!("Meanwhile {}", no_idle(facts));
     Some(reason.detail(by(said)).detail(Some(meanwhile)))
+}
+
+/// It has stopped to run, although the threads that ran on its CPU have no more weight.
+fn starved(facts: &Facts<'_>, cpu: usize, ahead: &[Share]) -> Option<Reason> {
+    if !facts.chain.wait.is_stall() {
+        return None;
+    }
+    let ns: u64 = ahead.iter().map(|share| share.ns).sum();
+    let is_higher = |share: &Share| facts.outweighs(share) || facts.priority(share).is_real_time();
+    if ahead.iter().any(is_higher) || ns < facts.chain.wait.ns().div_ceil(2) {
+        return None;
+    }
+    let text = format!(
+        "the scheduler ran {} on CPU {cpu} instead, which {} no more weight",
+        threads(ahead),
+        if ahead.len() == 1 { "has" } else { "have" }
+    );
+    let said = verdict(facts);
+    let reason = Reason::new(Kind::Starved, Some(cpu), text).decided(said);
+    Some(reason.detail(by(said)).detail(crowd(facts)))
 }
 
 /// A verdict as a sentence.
