@@ -101,7 +101,7 @@ pub enum Reason {
     },
 }
 
-/// What can be said about a goal, against the first scheduler, which is the baseline.
+/// A statement about a goal, against the first scheduler, which is the baseline.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Statement {
     /// No scheduler is better than another.
@@ -305,7 +305,7 @@ impl GoalVerdict {
             .any(|one| all.clone().any(|other| self.is_better(one, other)))
     }
 
-    /// What can be said about the goal.
+    /// The statement about the goal.
     pub fn statement(&self) -> Statement {
         let all = 0..self.standings.len();
         let because = |one: usize, other: usize| self.reason(one, other);
@@ -330,7 +330,7 @@ impl GoalVerdict {
         because(first, 0).map_or(Statement::Same, |reason| Statement::Better(first, reason))
     }
 
-    /// Those that the statement calls best; if it says that no scheduler is better than the baseline,
+    /// The schedulers that the statement calls best; if it says that no scheduler is better than the baseline,
     /// the baseline and those that no scheduler beats and that beat the worst, as the baseline does.
     fn called_best(&self) -> Vec<usize> {
         match self.statement() {

@@ -324,7 +324,7 @@ impl Words<'_> {
             _ => 0,
         };
         if verdict.reason(winner, against) == Some(Reason::Stalled) {
-            // What a policy does at the expense of threads that do not run is no price of another one.
+            // A policy's speed at the expense of threads that do not run is no price of another one.
             return Vec::new();
         }
         let parts = self.rows.iter().filter(|row| {

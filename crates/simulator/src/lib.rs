@@ -242,8 +242,9 @@ pub enum Event<'a> {
         /// A [`machine::CpuMask`] in bytes.
         cpus: &'a [u8],
     },
-    /// What else than its priority decides a task's part of the CPUs, from now on: when it enters a
-    /// control group, or has SCHED_IDLE or leaves it. Not a tracepoint of the kernel.
+    /// The properties besides its priority that decide a task's part of the CPUs, from now on: when it
+    /// enters a control group, or its policy becomes SCHED_IDLE or another one. Not a tracepoint of
+    /// the kernel.
     Weight {
         /// `comm`, `pid`.
         #[serde(borrow)]

@@ -99,7 +99,7 @@ fn an_open_wait_is_explained() {
     );
 }
 
-/// Under a scheduler that gives a CPU to the same thread for ever, that thread's loops are short.
+/// Under a scheduler that always gives a CPU to the same thread, that thread's loops are short.
 #[test]
 fn a_mean_per_loop_does_not_reward_starvation() {
     let lifo = file("runs-the-last-first.bpf.c");
@@ -144,7 +144,7 @@ fn energy_is_for_the_same_work() {
     assert!(for_work < less - 5.0, "{for_work} {less}");
 }
 
-/// What is worse than the baseline for one goal is not best for every goal.
+/// A policy that is worse than the baseline for one goal is not best for every goal.
 #[test]
 fn the_best_for_every_goal_is_worse_for_none() {
     let policies = [
@@ -284,7 +284,7 @@ fn no_time_is_longer_than_its_window() {
                 let idled = wait["idled"].as_array().unwrap();
                 assert!(idled.iter().all(|it| ns(it, "ns") <= window), "{wait}");
             }
-            // What the page says about a response is within it, too.
+            // The page's times of a response are within it, too.
             let said = stdout(&args);
             for (title, table) in tables(&said) {
                 let Some(window) = title.split(" took ").nth(1).and_then(milliseconds) else {

@@ -59,6 +59,11 @@ impl<'a> Item<'a> {
         }
     }
 
+    /// Has the thread stopped to run?
+    pub fn is_stall(&self) -> bool {
+        matches!(self, Item::Waited(chain) if chain.wait.is_stall())
+    }
+
     /// The thread that lost it.
     pub fn thread(&self) -> (&'a str, i32) {
         match self {
@@ -120,8 +125,7 @@ pub fn causes(of: &Explanation<'_>, items: &[Item<'_>]) -> Vec<Cause> {
         .iter()
         .map(|one| (one.cause(of.machine), &*one.missed.response.name));
     let items = items.iter().filter(|item| item.lost_ns() >= largest / 10);
-    let is_stall = |item: &&Item<'_>| matches!(item, Item::Waited(chain) if chain.wait.is_stall());
-    let (stalls, items): (Vec<&Item<'_>>, Vec<&Item<'_>>) = items.partition(is_stall);
+    let (stalls, items): (Vec<&Item<'_>>, Vec<&Item<'_>>) = items.partition(|item| item.is_stall());
     let with_cause = |item: &'_ Item<'_>| (item.cause(of), item.thread().0.to_owned());
     let stalls = stalls.into_iter().map(with_cause);
     let periods = periods.map(|(cause, thread)| (cause, thread.to_owned()));

@@ -1,4 +1,4 @@
-//! What must hold of the verdict on any table.
+//! Properties of the verdict on any table.
 
 use super::*;
 use lab::{Measure, Pooled, Run};
