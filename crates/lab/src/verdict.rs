@@ -767,6 +767,68 @@ mod tests {
         assert_eq!(throughput.standings[1].lacks.as_deref(), Some("time"));
     }
 
+    /// As [`finding`], with the number of samples of each run.
+    fn counted<'a>(measure: &'a Measure, values: &[(f64, u64)]) -> Finding<'a> {
+        let runs: Vec<[f64; 3]> = values
+            .iter()
+            .map(|&(value, _)| [value, 1.001 * value, value])
+            .collect();
+        let runs: Vec<&[f64]> = runs.iter().map(<[f64; 3]>::as_slice).collect();
+        let mut found = finding(measure, &runs);
+        for (entry, (_, n)) in found.entries.iter_mut().zip(values) {
+            entry.runs.iter_mut().flatten().for_each(|run| run.n = *n);
+        }
+        found
+    }
+
+    /// A chain whose wakeup was lost has short responses, and hardly any.
+    #[test]
+    fn few_short_responses_are_not_better_than_many() {
+        let role = Role::Decides(Goal::Latency);
+        let response = measure("chain/response", "us", Better::Lower, role);
+        let missed = measure("chain/missed", "%", Better::Lower, role);
+        let all = [counted(&response, &[(900.0, 1700), (500.0, 7)])];
+        let verdict = Verdict::new(&all, &[]);
+        assert_eq!(
+            (&*verdict.goals[0].best, &*verdict.goals[0].worst),
+            (&[0][..], &[1][..])
+        );
+        let all = [
+            counted(&response, &[(900.0, 1700), (500.0, 7)]),
+            counted(&missed, &[(0.5, 1700), (0.0, 7)]),
+        ];
+        let verdict = Verdict::new(&all, &[]);
+        let reason = verdict.goals[0].reason(0, 1).unwrap();
+        let Reason::Share {
+            own,
+            other,
+            counts_absent: true,
+        } = reason
+        else {
+            panic!("{reason:?}");
+        };
+        assert!(own < 1.0 && other > 99.0, "{own} {other}");
+        // A response more or less is no difference in work.
+        let all = [counted(&response, &[(900.0, 1700), (500.0, 1650)])];
+        assert_eq!(Verdict::new(&all, &[]).goals[0].best, [1]);
+    }
+
+    /// Less energy for less work is no less energy.
+    #[test]
+    fn energy_is_for_the_same_work() {
+        let energy = measure("energy", "J", Better::Lower, Role::Decides(Goal::Energy));
+        let period = measure("loop/period", "us", Better::Lower, TIME);
+        let all = [
+            counted(&period, &[(1000.0, 1000), (2000.0, 500)]),
+            counted(&energy, &[(10.0, 1), (6.0, 1)]),
+        ];
+        let verdict = Verdict::new(&all, &[]);
+        let of_energy = verdict.of(Goal::Energy).unwrap();
+        assert_eq!((&*of_energy.best, &*of_energy.worst), (&[0][..], &[1][..]));
+        assert!((of_energy.change(0, 1).unwrap().mean_pct - 20.0).abs() < 0.1);
+        assert!((of_energy.work_pct(1, 0).unwrap() + 50.0).abs() < 0.1);
+    }
+
     #[test]
     fn parts_and_details_decide_nothing() {
         let metric = Metric {

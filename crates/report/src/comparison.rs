@@ -62,7 +62,7 @@ pub fn comparison(findings: &Findings<'_>, shown: Shown) -> Page {
             .into_iter()
             .chain(comparison.workload.notes())
             .chain(cut_short(findings))
-            .chain(same_runs(comparison))
+            .chain(same_runs(findings))
             .chain(folded(findings))
             .chain(ignored_groups(comparison))
             .chain(two_modes(&rows, &goals))
@@ -100,19 +100,26 @@ pub(crate) fn number_of_runs(runs: &Runs, asked: u32) -> String {
     }
 }
 
-/// A note if every run of every scheduler was the same: there is nothing that an interval could show.
-fn same_runs(comparison: &Comparison) -> Option<String> {
-    let same = |measured: &Measured| {
-        let first = measured.runs.first();
-        measured
-            .runs
-            .iter()
-            .all(|run| first.is_some_and(|first| run.is_same(first)))
+/// Margins below this are printed as 0, per cent.
+const LEAST_MARGIN_PCT: f64 = 0.05;
+
+/// A note if the runs of every scheduler hardly differ, so that intervals over seeds show no noise.
+fn same_runs(findings: &Findings<'_>) -> Option<String> {
+    let comparison = findings.comparison;
+    let first = comparison.measured.first()?.runs.first()?;
+    let mut runs = comparison.measured.first()?.runs.iter();
+    let goals = findings.verdict.goals.iter();
+    let changes = goals.flat_map(|goal| {
+        (1..comparison.schedulers.len()).filter_map(|index| goal.change(0, index)?.margin_pct)
+    });
+    let margins: Vec<f64> = changes.collect();
+    let are_same = match margins.is_empty() {
+        true => runs.all(|run| run.is_same(first)),
+        false => margins.iter().all(|&margin| margin < LEAST_MARGIN_PCT),
     };
-    let all = comparison.runs.count > 1 && comparison.measured.iter().all(same);
-    all.then(|| {
-        "All runs of a policy are the same: nothing in this load depends on the seed, so that its results hold for this \
-         one sequence of events, and a little noise may change them by more than the policies differ"
+    (comparison.runs.count > 1 && are_same).then(|| {
+        "Hardly anything in this load depends on the seed, so that all runs are of one sequence of events: a little noise \
+         beside it may change its results by more than the policies differ"
             .to_owned()
     })
 }
@@ -426,9 +433,11 @@ fn change(change: Option<Change>, is_better: bool, is_worse: bool) -> Cell {
     let Some(change) = change else {
         return Cell::default();
     };
+    // Where all runs are the same, an interval of zero would look like certainty.
     let margin = change
         .margin_pct
-        .map_or(String::new(), |margin| format!(" ± {margin:.1}"));
+        .filter(|&margin| margin >= LEAST_MARGIN_PCT);
+    let margin = margin.map_or(String::new(), |margin| format!(" ± {margin:.1}"));
     let tone = match (is_better, is_worse) {
         (true, _) => Tone::Better,
         (_, true) => Tone::Worse,

@@ -38,7 +38,10 @@ fn threads_that_do_not_run_come_first() {
     assert!(first.contains("background-4") && first.ends_with("were runnable and did not run."));
     let throughput = line(&said, "Throughput: ");
     assert!(throughput.contains("drop is worst: "), "{said}");
-    assert!(throughput.contains("times the time (at least"), "{said}");
+    assert!(
+        throughput.contains(" times the time under eevdf (at least "),
+        "{said}"
+    );
     assert!(
         line(&said, "Best for every goal").ends_with(": eevdf."),
         "{said}"
@@ -389,4 +392,24 @@ fn a_recording_without_wakeups_is_not_judged() {
         "{stderr}"
     );
     assert!(output.stdout.is_empty());
+}
+
+/// Runs that do not differ have no interval, and a note says why.
+#[test]
+fn runs_without_noise_are_no_certainty() {
+    let load = file("heavier-loops-beside-lighter.json");
+    let said = compare(
+        "smp-2",
+        &load,
+        &["--policy", "eevdf", "--policy", "equipoise", "--runs", "4"],
+    );
+    let says = "Hardly anything in this load depends on the seed";
+    assert_eq!(said.contains(says), !said.contains(" ± "), "{said}");
+    assert!(!said.contains("± 0.0 %"), "{said}");
+    let noisy = compare(
+        "tc2",
+        "mixed:duration=1",
+        &["--policy", "eevdf", "--policy", "cfs", "--runs", "4"],
+    );
+    assert!(!noisy.contains(says) && noisy.contains(" ± "), "{noisy}");
 }
