@@ -63,6 +63,7 @@ impl Trace for Digested {
                 | Event::Waker { .. }
                 | Event::Affinity { .. }
                 | Event::Weight { .. }
+                | Event::Polls { .. }
                 | Event::Period { .. }
                 | Event::Decision { .. }
         ) {

@@ -259,6 +259,15 @@ pub enum Event<'a> {
         /// The product of that weight and those of the groups above, of 2^20 for the usual 100.
         product: u64,
     },
+    /// A task that loses its CPU has been polling since some time: for a word, a mutex or a kernel lock.
+    /// Precedes its `Switch`. Not a tracepoint of the kernel.
+    Polls {
+        /// `comm`, `pid`.
+        #[serde(borrow)]
+        task: (&'a str, i32),
+        /// Since when, ns.
+        since: u64,
+    },
     /// A period of a task is over: its program has compared the time when its work was done with the
     /// deadline. Not a tracepoint of the kernel.
     Period {

@@ -91,6 +91,7 @@ impl<'c, 't> Expected<'c, 't> {
             Event::Weight {
                 task: of, group, ..
             } => task(of).and(text(group)),
+            Event::Polls { task: of, since } => task(of).and(expect(since <= self.now, "a time")),
             Event::Printk(line) => text(line),
             Event::Decision { .. } => Err("a decision"),
         }

@@ -279,7 +279,12 @@ fn cpus(list: &[usize]) -> String {
 fn threads(shares: &[Share]) -> String {
     let named = shares.iter().take(MOST_NAMED);
     let mut named: Vec<String> = named
-        .map(|share| format!("{} ({})", share.name, shown(share.ns)))
+        .map(|share| {
+            // Nine tenths of its time.
+            let polls = share.polled_ns.saturating_mul(10) >= share.ns.saturating_mul(9);
+            let polls = if polls { ", only polling" } else { "" };
+            format!("{} ({}{polls})", share.name, shown(share.ns))
+        })
         .collect();
     if shares.len() > MOST_NAMED {
         named.push(format!("{} more", shares.len() - MOST_NAMED));

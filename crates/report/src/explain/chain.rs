@@ -482,6 +482,7 @@ impl Trace for Chains {
                 }
                 self.decided(now, cpu, raw);
             }
+            Event::Polls { task, since } => self.others.polls(task.1, since),
             Event::Waker { task, by } => self.waker = Some((task.1, by.map(|by| by.1))),
             Event::Printk(line) => {
                 self.open(now)

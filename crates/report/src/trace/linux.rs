@@ -367,6 +367,7 @@ impl<F: Format> Trace for Linux<F> {
             Event::Waker { .. }
             | Event::Affinity { .. }
             | Event::Weight { .. }
+            | Event::Polls { .. }
             | Event::Period { .. } => {}
         }
     }

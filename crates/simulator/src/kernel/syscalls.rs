@@ -250,6 +250,7 @@ impl Kernel<'_> {
         }
         let until = PollUntil::Mutex(mutex);
         self.programs.pollers.start(task, until);
+        task.polls_since.set(self.now());
         self.compute(task, ENDLESS, false, Continuation::SpinLock { mutex })
     }
 
@@ -553,6 +554,7 @@ impl Kernel<'_> {
                 }
                 let until = PollUntil::Word { word, value };
                 self.programs.pollers.start(task, until);
+                task.polls_since.set(self.now());
                 self.compute(task, work, false, Continuation::Poll)
             }
             Op::SpinLock(mutex) => self.spin_lock(cpu, task, mutex),

@@ -181,7 +181,10 @@ fn fast_busy(facts: &Facts<'_>, cpu: usize, may: &[usize]) -> Reason {
     let mut others: Vec<Share> = Vec::new();
     for share in may.iter().flat_map(|&other| facts.ran(other)) {
         match others.iter_mut().find(|other| other.pid == share.pid) {
-            Some(other) => other.ns += share.ns,
+            Some(other) => {
+                other.ns += share.ns;
+                other.polled_ns += share.polled_ns;
+            }
             None => others.push(share.clone()),
         }
     }
