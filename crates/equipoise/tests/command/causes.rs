@@ -634,7 +634,7 @@ fn the_fast_cpus_are_busy() {
 /// Threads that poll at a barrier are in the way of the one that they wait for.
 #[test]
 fn a_thread_that_only_polls_is_said_to_poll() {
-    let case = Case::new("smp-2", "spin-barrier:threads=3", "eevdf", "spin-barrier");
+    let case = Case::new("smp-2", "spin-barrier:threads=3", "eevdf", "thread");
     let said = stdout(&case.args());
     assert!(said.contains(", only polling)"), "{said}");
 }
