@@ -2,10 +2,10 @@
 
 use crate::cli::{Explain, Output};
 use crate::error::Error;
-use crate::foreign;
 use crate::interrupt::{self, STOP};
 use crate::output::{self, Document, Staged};
 use crate::subject;
+use crate::{foreign, hunt};
 use lab::{Case, Runs, Scheduler};
 use machine::input::{self, BadInput};
 use report::explain::{
@@ -16,8 +16,11 @@ use simulator::{Event, Trace};
 use std::slice;
 
 /// Shows why threads of the first run waited.
-pub fn run(args: Explain, output: &Output) -> Result<(), Error> {
+pub fn run(mut args: Explain, output: &Output) -> Result<(), Error> {
     output::check_places(output, None)?;
+    if args.task.is_empty() {
+        args.task.extend(hunt::victim(&args.workload));
+    }
     let (machine, workload) =
         subject::find(&args.machine, &args.workload, args.cpunodebind.as_deref())?;
     let mut scheduler = foreign::or_policy(args.scheduler.as_ref(), &args.policy, &args.build)?;

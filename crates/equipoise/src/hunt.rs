@@ -102,7 +102,7 @@ pub fn run(args: Hunt, output: &Output) -> Result<(), Error> {
         "{what} Found by `equipoise hunt` with seed {}.\nTo measure it again: {again}{}",
         args.seed,
         why.as_ref()
-            .map_or(String::new(), |why| format!("\nTo see why: {why}"))
+            .map_or(String::new(), |why| format!("\n{TO_SEE_WHY}{why}"))
     );
     let mut staged = Staged::default();
     staged.add(&path, |out| {
@@ -220,6 +220,17 @@ fn said_of(name: &str, victim: &Victim) -> String {
             *wait_ns as f64 / 1e6
         ),
     }
+}
+
+/// The beginning of the line in a hunt's file that has the command of [`why`].
+const TO_SEE_WHY: &str = "To see why: ";
+
+/// The thread that suffers most, if `workload` is a file that a hunt has written.
+pub fn victim(workload: &str) -> Option<String> {
+    let text = std::fs::read_to_string(workload).ok()?;
+    let line = text.lines().find(|line| line.contains(TO_SEE_WHY))?;
+    let (_, after) = line.split_once(" --task ")?;
+    after.split_whitespace().next().map(str::to_owned)
 }
 
 /// The command that shows why `victim` waited.

@@ -109,3 +109,35 @@ fn it_says_which_thread_stalls_since_when_and_how_to_see_why() {
         "{first}"
     );
 }
+
+/// The file that a hunt writes names its victim, with which `explain` begins.
+#[test]
+fn a_hunts_file_is_explained_from_its_victim() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("found.json");
+    let file = file.to_str().unwrap();
+    let hunt = [
+        "hunt",
+        "-m",
+        "smp-2",
+        "-p",
+        "cfs",
+        "--by",
+        "wait",
+        "--no-realtime",
+    ];
+    let output = run(&[&hunt[..], &["--seconds", "15", "--file", file]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let load = std::fs::read_to_string(file).unwrap();
+    let why = load.split("To see why: ").nth(1).expect(&load);
+    let victim = why
+        .split(" --task ")
+        .nth(1)
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap();
+    let said = crate::common::stdout(&["explain", "-m", "smp-2", "-p", "cfs", "-w", file]);
+    let first = said.split("\n\n").nth(1).unwrap();
+    assert!(first.starts_with(victim), "{victim}: {said}");
+}
