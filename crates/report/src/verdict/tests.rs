@@ -30,8 +30,10 @@ fn measures() -> Vec<Measure> {
         .collect()
 }
 
-/// By measure, policy and run: a value and its number of samples, or nothing.
-type Table = Vec<Vec<Vec<Option<(f64, u64)>>>>;
+/// By policy and run: a value and its number of samples, or nothing.
+type Row = Vec<Vec<Option<(f64, u64)>>>;
+/// By measure.
+type Table = Vec<Row>;
 
 struct Random(Rng);
 
@@ -53,12 +55,7 @@ impl Random {
             .collect()
     }
 
-    fn row(
-        &mut self,
-        measure: &Measure,
-        policies: usize,
-        runs: usize,
-    ) -> Vec<Vec<Option<(f64, u64)>>> {
+    fn row(&mut self, measure: &Measure, policies: usize, runs: usize) -> Row {
         let seeds: Vec<f64> = (0..runs).map(|_| self.unit() - 0.5).collect();
         (0..policies)
             .map(|_| {
@@ -95,7 +92,7 @@ fn pooled(value: f64, n: u64) -> Pooled {
 }
 
 fn findings<'a>(measures: &'a [Measure], table: &Table) -> Vec<Finding<'a>> {
-    let row = |(measure, policies): (&'a Measure, &Vec<Vec<Option<(f64, u64)>>>)| {
+    let row = |(measure, policies): (&'a Measure, &Row)| {
         let entry = |runs: &Vec<Option<(f64, u64)>>| Entry {
             scheduler: "",
             measure,
