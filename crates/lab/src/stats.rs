@@ -1,6 +1,8 @@
 //! Is a difference between two schedulers significant?
 
 use puruspe::invbetai;
+use std::cell::RefCell;
+use std::collections::HashMap;
 
 /// The two-sided confidence of [`Change::margin_pct`].
 const CONFIDENCE: f64 = 0.95;
@@ -92,7 +94,19 @@ fn standard_error(values: &[f64], mean: f64) -> f64 {
     (squares / (n - 1.0) / n).sqrt()
 }
 
+/// The quantile of Student's distribution; its few values are computed once, because a verdict needs them
+/// for each pair of policies.
 fn t_quantile(degrees_of_freedom: usize) -> f64 {
+    thread_local! {
+        static KNOWN: RefCell<HashMap<usize, f64>> = RefCell::default();
+    }
+    KNOWN.with_borrow_mut(|known| {
+        let computed = known.entry(degrees_of_freedom);
+        *computed.or_insert_with(|| compute_t_quantile(degrees_of_freedom))
+    })
+}
+
+fn compute_t_quantile(degrees_of_freedom: usize) -> f64 {
     // P(|T| > t) is the incomplete beta function I_x(n/2, 1/2) at x = n / (n + t²).
     let n = degrees_of_freedom as f64;
     let x = invbetai(1.0 - CONFIDENCE, n / 2.0, 0.5);
