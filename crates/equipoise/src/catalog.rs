@@ -9,7 +9,7 @@ use policy::Policy;
 use report::{Page, Table};
 use std::path::PathBuf;
 use workload::recording::{Recording, Step, Thread};
-use workload::{Better, Unit, Workload};
+use workload::{Better, Workload};
 
 /// The machines.
 pub fn machine(action: Catalog, output: &Output) -> Result<(), Error> {
@@ -28,7 +28,7 @@ pub fn machine(action: Catalog, output: &Output) -> Result<(), Error> {
             let machine = Machine::find(&name)?;
             output::show(output, &machine.name, report::machine(&machine))
         }
-        Catalog::Check { files, strict } => check(&files, output, |file| {
+        Catalog::Check { files, strict } => check("machine", &files, output, |file| {
             let machine = Machine::load(file.as_ref())?;
             let gaps = machine.gaps();
             let gaps = gaps.iter().map(|gap| format!("{file}: {gap}"));
@@ -65,7 +65,7 @@ pub fn workload(action: Catalog, output: &Output) -> Result<(), Error> {
             let page = workload_page(&name, workload.as_ref());
             output::show(output, &output::file_name(&name), page)
         }
-        Catalog::Check { files, .. } => check(&files, output, |file| {
+        Catalog::Check { files, .. } => check("workload", &files, output, |file| {
             // This is a path even if a workload has the same name.
             let path = if file.contains('/') || file == input::STDIN {
                 file.to_owned()
@@ -113,7 +113,7 @@ pub fn policy(action: Catalog, output: &Output) -> Result<(), Error> {
             let policy = Policy::find(&name)?;
             output::show(output, &policy.name, policy_page(&policy))
         }
-        Catalog::Check { files, .. } => check(&files, output, |file| {
+        Catalog::Check { files, .. } => check("policy", &files, output, |file| {
             let policy = Policy::load(file.as_ref())?;
             Ok(format!("policy {}: {}", policy.name, policy.description))
         }),
@@ -143,6 +143,7 @@ fn list(
 
 /// Prints a line for each well-formed file. The first file that is not well-formed is the error.
 fn check(
+    kind: &str,
     files: &[PathBuf],
     output: &Output,
     read: impl Fn(&str) -> Result<String, Box<BadInput>>,
@@ -150,7 +151,7 @@ fn check(
     let mut rows = Vec::new();
     for file in files {
         let file = file.to_string_lossy();
-        let found = read(&file)?;
+        let found = read(&file).map_err(|error| other_kind(kind, &file).unwrap_or(error))?;
         rows.push(vec![file.as_ref().into(), found.into()]);
     }
     let page = Page {
@@ -159,6 +160,25 @@ fn check(
         ..Page::default()
     };
     output::show(output, "check", page)
+}
+
+/// The error about a file that is not of this `kind` but well-formed as one of another kind.
+fn other_kind(kind: &str, file: &str) -> Option<Box<BadInput>> {
+    let is_other = |&other: &&str| {
+        other != kind
+            && match other {
+                "machine" => Machine::load(file.as_ref()).is_ok(),
+                "policy" => Policy::load(file.as_ref()).is_ok(),
+                _ => file.contains(['/', '.']) && workload::load(file).is_ok(),
+            }
+    };
+    let other = ["machine", "policy", "workload"]
+        .into_iter()
+        .find(is_other)?;
+    Some(Box::new(BadInput::whole(
+        format!("{file} is a {other} file, not a {kind} file"),
+        format!("expected a {kind} file; `equipoise {other} check` reads this one"),
+    )))
 }
 
 /// The duration that the load states, if any. A load that needs more CPUs than this machine has
@@ -181,11 +201,11 @@ fn workload_page(name: &str, workload: &dyn Workload) -> Page {
     });
     let base = name.split(':').next().unwrap_or(name);
     let params = workload::parameters(base).iter().map(|param| {
-        let default = match param.unit {
-            Unit::Count => param.default.to_string(),
-            _ => format!("{} us", param.default as f64 / 1e3),
-        };
-        vec![param.name.into(), default.into(), param.help.into()]
+        vec![
+            param.name.into(),
+            param.show(param.default).into(),
+            param.help.into(),
+        ]
     });
     let periods = workload.recording().and_then(periods);
     let mut tables: Vec<Table> = periods.into_iter().collect();

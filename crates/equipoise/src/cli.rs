@@ -182,6 +182,9 @@ pub struct Output {
     /// How to write results
     #[arg(long, global = true, value_enum, default_value = "table")]
     pub format: Format,
+    /// The same as `--format json`
+    #[arg(long, global = true, conflicts_with = "format")]
+    pub json: bool,
     /// Write results to files in this folder, not to standard output
     #[arg(long, global = true, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -289,11 +292,16 @@ pub struct Reproduce {
 #[derive(Args)]
 pub struct Compare {
     /// A machine's name (see `machine list`), or the path of a machine file
-    #[arg(long, value_name = "MACHINE")]
+    #[arg(short, long, value_name = "MACHINE")]
     pub machine: String,
     /// A workload's name with its parameters, such as `sysbench-cpu:threads=5` (see `workload list`),
     /// or the path of an rt-app JSON file
-    #[arg(long, value_name = "WORKLOAD", required_unless_present = "measured")]
+    #[arg(
+        short,
+        long,
+        value_name = "WORKLOAD",
+        required_unless_present = "measured"
+    )]
     pub workload: Option<String>,
     /// Instead of a workload: a trace that was recorded on this machine under the kernel's own
     /// scheduler, or under POLICY (which may also be a scheduler in C). The first trace's load is
@@ -313,7 +321,7 @@ pub struct Compare {
     /// A policy's name (see `policy list`), which may be followed by settings as in
     /// `cfs:newidle_limit_ns=5000000`, or the path of a policy file; the first is the baseline
     /// [default: eevdf, equipoise, equipoise-performance and equipoise-power, without schedulers in C]
-    #[arg(long = "policy", value_name = "POLICY")]
+    #[arg(short = 'p', long = "policy", value_name = "POLICY")]
     pub policies: Vec<String>,
     /// Compare all policies that come with Equipoise, including the published designs
     #[arg(long, conflicts_with = "policies")]
@@ -365,16 +373,16 @@ pub struct Build {
 #[derive(Args)]
 pub struct Explain {
     /// A machine's name (see `machine list`), or the path of a machine file
-    #[arg(long, value_name = "MACHINE")]
+    #[arg(short, long, value_name = "MACHINE")]
     pub machine: String,
     /// A workload's name with its parameters, or the path of an rt-app JSON file
-    #[arg(long, value_name = "WORKLOAD")]
+    #[arg(short, long, value_name = "WORKLOAD")]
     pub workload: String,
     /// Run the workload only on the CPUs of these NUMA nodes, such as `0-3`, like numactl
     #[arg(long, value_name = "NODES")]
     pub cpunodebind: Option<String>,
     /// A policy's name (see `policy list`), which may be followed by settings, or the path of a policy file
-    #[arg(long, value_name = "POLICY", default_value = "equipoise")]
+    #[arg(short, long, value_name = "POLICY", default_value = "equipoise")]
     pub policy: String,
     /// Instead of a policy: a sched_ext scheduler in C, as for `compare`; separate several files
     /// with commas. It reports no decisions; the trace shows which threads ran, which waited and
@@ -412,10 +420,10 @@ pub struct Explain {
 pub struct Hunt {
     /// A machine's name (see `machine list`), or the path of a machine file; of several, the hunt also
     /// chooses the machine
-    #[arg(long = "machine", value_name = "MACHINE", required = true)]
+    #[arg(short = 'm', long = "machine", value_name = "MACHINE", required = true)]
     pub machines: Vec<String>,
     /// The policy for which to find a bad load
-    #[arg(long, value_name = "POLICY", default_value = "equipoise")]
+    #[arg(short, long, value_name = "POLICY", default_value = "equipoise")]
     pub policy: String,
     /// Instead of a policy: a sched_ext scheduler in C, as for `compare`; separate several files with
     /// commas

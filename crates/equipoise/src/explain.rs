@@ -2,10 +2,10 @@
 
 use crate::cli::{Explain, Output};
 use crate::error::Error;
-use crate::foreign;
 use crate::interrupt::{self, STOP};
 use crate::output::{self, Document, Staged};
 use crate::subject;
+use crate::{foreign, hunt};
 use lab::{Case, Runs, Scheduler};
 use machine::input::{self, BadInput};
 use report::explain::{
@@ -16,8 +16,11 @@ use simulator::{Event, Trace};
 use std::slice;
 
 /// Shows why threads of the first run waited.
-pub fn run(args: Explain, output: &Output) -> Result<(), Error> {
+pub fn run(mut args: Explain, output: &Output) -> Result<(), Error> {
     output::check_places(output, None)?;
+    if args.task.is_empty() {
+        args.task.extend(hunt::victim(&args.workload));
+    }
     let (machine, workload) =
         subject::find(&args.machine, &args.workload, args.cpunodebind.as_deref())?;
     let mut scheduler = foreign::or_policy(args.scheduler.as_ref(), &args.policy, &args.build)?;
@@ -42,6 +45,9 @@ pub fn run(args: Explain, output: &Output) -> Result<(), Error> {
     let mut waits = Waits::new(&asked);
     let mut responses = Responses::new(&machine, &asked);
     lab::trace_until(&case, &runs, &mut Both(&mut waits, &mut responses), &STOP)?;
+    let end = workload.start(&machine).duration_ns;
+    waits.end(end);
+    responses.end(end);
     let (waits, latencies) = waits
         .choose(&asked, &lab::judged_threads(&*workload))
         .map_err(|unknown| unknown_thread(&unknown))?;
@@ -139,6 +145,9 @@ fn period(case: &Case<'_>, runs: &Runs, asked: &Asked, near: Option<u64>) -> Res
     let mut waits = Waits::new(asked);
     let mut responses = Responses::new(case.machine, asked).picking(near);
     lab::trace_until(case, runs, &mut Both(&mut waits, &mut responses), &STOP)?;
+    let end = case.workload.start(case.machine).duration_ns;
+    waits.end(end);
+    responses.end(end);
     let (_, latencies) = waits
         .choose(asked, &lab::judged_threads(case.workload))
         .map_err(|unknown| unknown_thread(&unknown))?;

@@ -6,13 +6,16 @@ use crate::foreign;
 use crate::interrupt::{self, STOP};
 use crate::output::{self, Staged};
 use indicatif::{ProgressBar, ProgressStyle};
-use lab::{Against, Budget, By, Question, Scheduler};
+use lab::{Against, Budget, By, Question, Scheduler, Victim};
 use machine::Machine;
 use machine::input::{self, BadInput};
 use report::{Page, Table};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
+/// The time between two lines about the progress, where there is no bar.
+const BETWEEN_LINES: Duration = Duration::from_secs(10);
 /// The runs of a load that is measured.
 const RUNS: u32 = 10;
 
@@ -26,6 +29,15 @@ pub fn run(args: Hunt, output: &Output) -> Result<(), Error> {
     let scheduler = foreign::or_policy(args.scheduler.as_ref(), &args.policy, &args.build)?;
     let against = against(&args)?;
     check_energy(&args, &machines)?;
+    if args.scheduler.is_none() && args.policy == args.against {
+        return Err(bad(
+            format!(
+                "--against {}: that is the hunted policy itself",
+                args.against
+            ),
+            "expected another policy, or another --policy",
+        ));
+    }
     let question = Question {
         scheduler: &scheduler,
         against: &against,
@@ -43,10 +55,22 @@ pub fn run(args: Hunt, output: &Output) -> Result<(), Error> {
         batches: args.batches,
     };
     let bar = bar(args.seconds);
+    let said = Mutex::new(Instant::now());
     interrupt::listen();
     let prey = lab::hunt(&question, &machines, budget, &|tried, factor| {
+        let worst = match factor >= lab::STOPPED {
+            true => "a stall".to_owned(),
+            false => format!("{factor:.2} x"),
+        };
+        let message = format!("{tried} loads tried, worst: {worst}");
         bar.set_position(bar.elapsed().as_secs());
-        bar.set_message(format!("{tried} loads tried, worst: {factor:.2} x"));
+        bar.set_message(message.clone());
+        // Without a terminal, the bar is hidden.
+        let mut said = said.lock().expect("no other panics with it");
+        if bar.is_hidden() && said.elapsed() >= BETWEEN_LINES {
+            *said = Instant::now();
+            eprintln!("{message}");
+        }
     });
     bar.finish_and_clear();
     let name = scheduler.name();
@@ -63,10 +87,22 @@ pub fn run(args: Hunt, output: &Output) -> Result<(), Error> {
         PathBuf::from(output::file_name(&name)).with_extension("json")
     });
     let again = again(&args, &prey.machine.name, &path);
-    let what = sentence(name, &args, prey.factor, &prey.machine.name);
+    let victim = question.victim(prey.machine, &prey.rt_app(""))?;
+    let what = sentence(
+        name,
+        &args,
+        prey.factor,
+        &prey.machine.name,
+        victim.as_ref(),
+    );
+    let why = victim
+        .as_ref()
+        .map(|victim| why(&args, &prey.machine.name, &path, victim));
     let comment = format!(
-        "{what} Found by `equipoise hunt` with seed {}.\nTo measure it again: {again}",
-        args.seed
+        "{what} Found by `equipoise hunt` with seed {}.\nTo measure it again: {again}{}",
+        args.seed,
+        why.as_ref()
+            .map_or(String::new(), |why| format!("\n{TO_SEE_WHY}{why}"))
     );
     let mut staged = Staged::default();
     staged.add(&path, |out| {
@@ -83,7 +119,10 @@ pub fn run(args: Hunt, output: &Output) -> Result<(), Error> {
             path.display()
         )],
         tables: vec![table(name, &args, &[(&prey.machine.name, prey.factor)])],
-        remarks: vec![format!("again: {again}")],
+        verdict: victim.iter().map(|victim| said_of(name, victim)).collect(),
+        remarks: std::iter::once(format!("again: {again}"))
+            .chain(why.map(|why| format!("why: {why}")))
+            .collect(),
         ..Page::default()
     };
     output::show(output, "hunt", page)?;
@@ -109,6 +148,7 @@ fn measure(
     let load = workload::parse("load", &shown, &text, None)?;
     let name = question.scheduler.name();
     let mut factors = Vec::new();
+    let (mut verdict, mut remarks) = (Vec::new(), Vec::new());
     for machine in machines {
         load.check(machine)?;
         interrupt::listen();
@@ -123,12 +163,18 @@ fn measure(
                 "expected a load that ends by itself under both policies",
             ));
         };
+        if let Some(victim) = question.victim(machine, &text)? {
+            verdict.push(said_of(name, &victim));
+            remarks.push(format!("why: {}", why(args, &machine.name, file, &victim)));
+        }
         factors.push((machine.name.as_str(), factor));
     }
     let page = Page {
         title: format!("{name} against {}, {shown}", args.against),
         notes: vec![format!("{RUNS} runs, seed {}", args.seed)],
+        verdict,
         tables: vec![table(name, args, &factors)],
+        remarks,
         ..Page::default()
     };
     output::show(output, "hunt", page)
@@ -142,7 +188,10 @@ fn table(name: &str, args: &Hunt, factors: &[(&str, f64)]) -> Table {
             name.into(),
             args.against.as_str().into(),
             args.by.name().into(),
-            format!("{factor:.2}").into(),
+            match *factor >= lab::STOPPED {
+                true => "stall".into(),
+                false => format!("{factor:.2}").into(),
+            },
         ]
     };
     Table {
@@ -153,15 +202,62 @@ fn table(name: &str, args: &Hunt, factors: &[(&str, f64)]) -> Table {
     }
 }
 
-/// The command that measures the load in `path` again.
-fn again(args: &Hunt, machine: &str, path: &Path) -> String {
-    let scheduler = match &args.scheduler {
+/// The thread that suffers most, in the first run.
+fn said_of(name: &str, victim: &Victim) -> String {
+    let Victim {
+        thread,
+        since_ns,
+        wait_ns,
+        stalls,
+    } = victim;
+    let since = *since_ns as f64 / 1e9;
+    match stalls {
+        true => {
+            format!("Under {name}, {thread} was runnable and did not run from {since:.2} s on.")
+        }
+        false => format!(
+            "Under {name}, {thread} waited for {:.1} ms from {since:.3} s on.",
+            *wait_ns as f64 / 1e6
+        ),
+    }
+}
+
+/// The beginning of the line in a hunt's file that has the command of [`why`].
+const TO_SEE_WHY: &str = "To see why: ";
+
+/// The thread that suffers most, if `workload` is a file that a hunt has written.
+pub fn victim(workload: &str) -> Option<String> {
+    let text = std::fs::read_to_string(workload).ok()?;
+    let line = text.lines().find(|line| line.contains(TO_SEE_WHY))?;
+    let (_, after) = line.split_once(" --task ")?;
+    after.split_whitespace().next().map(str::to_owned)
+}
+
+/// The command that shows why `victim` waited.
+fn why(args: &Hunt, machine: &str, path: &Path, victim: &Victim) -> String {
+    format!(
+        "equipoise explain --machine {machine} {} --workload {} --seed {} --task {} --at {:.6}s",
+        scheduler(args),
+        path.display(),
+        args.seed,
+        victim.thread,
+        (victim.since_ns + victim.wait_ns / 2) as f64 / 1e9
+    )
+}
+
+fn scheduler(args: &Hunt) -> String {
+    match &args.scheduler {
         Some(files) => {
             let files: Vec<String> = files.0.iter().map(|file| input::shown(file)).collect();
             format!("--scheduler {}", files.join(","))
         }
         None => format!("--policy {}", args.policy),
-    };
+    }
+}
+
+/// The command that measures the load in `path` again.
+fn again(args: &Hunt, machine: &str, path: &Path) -> String {
+    let scheduler = scheduler(args);
     let by = args.by.name();
     match args.against.as_str() {
         "limit" => format!(
@@ -179,7 +275,19 @@ fn again(args: &Hunt, machine: &str, path: &Path) -> String {
     }
 }
 
-fn sentence(name: &str, args: &Hunt, factor: f64, machine: &str) -> String {
+fn sentence(
+    name: &str,
+    args: &Hunt,
+    factor: f64,
+    machine: &str,
+    victim: Option<&Victim>,
+) -> String {
+    if factor >= lab::STOPPED || victim.is_some_and(|victim| victim.stalls) {
+        return format!(
+            "Threads stall under {name} on {machine}, and none does under {}.",
+            args.against
+        );
+    }
     let against = match args.against.as_str() {
         "limit" => "the shortest possible time".to_owned(),
         policy => format!("under {policy}"),

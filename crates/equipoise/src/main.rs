@@ -33,7 +33,13 @@ fn main() -> ExitCode {
     if foreign::is_worker() {
         return ExitCode::from(lab::work());
     }
-    let Cli { command, output } = Cli::parse();
+    let Cli {
+        command,
+        mut output,
+    } = Cli::parse();
+    if output.json {
+        output.format = cli::Format::Json;
+    }
     let Some(command) = command else {
         return finished(output::print(FIRST_STEPS));
     };

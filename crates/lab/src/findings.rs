@@ -3,7 +3,7 @@
 
 use crate::verdict::best_of;
 use crate::{
-    Change, Comparison, Measure, Measured, Pooled, Scheduler, Verdict, limit_s, paired_change,
+    Change, Comparison, Measure, Measured, Pooled, Run, Scheduler, Verdict, limit_s, paired_change,
 };
 
 /// The results of a comparison.
@@ -62,11 +62,20 @@ impl<'a> Findings<'a> {
             .iter()
             .map(|measure| Finding::new(comparison, measure))
             .collect();
+        let runs: Vec<&[Run]> = comparison.measured.iter().map(|it| &*it.runs).collect();
         Findings {
             comparison,
-            verdict: Verdict::new(&rows),
+            verdict: Verdict::new(&rows, &runs),
             rows,
         }
+    }
+
+    /// For each scheduler, the earlier one under which every run was the same, if any.
+    pub fn same_as(&self) -> Vec<Option<usize>> {
+        let measured = &self.comparison.measured;
+        let same =
+            |index: usize| (0..index).find(|&first| measured[first].is_same(&measured[index]));
+        (0..measured.len()).map(same).collect()
     }
 
     /// Every entry with its row, row by row.

@@ -4,7 +4,7 @@
 mod load;
 mod score;
 
-pub use score::{Against, By, Question};
+pub use score::{Against, By, Question, STOPPED, Victim};
 
 use crate::{Failure, limit_s};
 use load::Load;

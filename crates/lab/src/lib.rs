@@ -27,18 +27,18 @@ pub use compare::Comparison;
 pub use elsewhere::{Described, Recipe, Start, work};
 pub use experiment::{Average, Block, Column, Experiment, Load, Published, Row, Source, Stat};
 pub use findings::{Entry, Finding, Findings};
-pub use hunt::{Against, Budget, By, Prey, Question, hunt};
+pub use hunt::{Against, Budget, By, Prey, Question, STOPPED, Victim, hunt};
 pub use limit::limit_s;
 pub use measure::{Judged, Measure, judged_threads, measures};
 pub use metrics::{WASTE, metrics};
 pub use peers::Peer;
 pub use reproduce::{Cell, NO_DIFFERENCE_PCT, ReproducedRow, Reproduction, Summary, groups, sign};
 pub use runs::{
-    Case, Failure, Measured, Run, Runs, Watch, explain_until, measure, measure_part, trace,
-    trace_run, trace_until,
+    Case, Failure, Measured, Run, Runs, Stalled, Threads, Watch, explain_until, measure,
+    measure_part, trace, trace_run, trace_until,
 };
-pub use samples::{Pooled, Samples};
+pub use samples::{Open, Pooled, Samples};
 pub use scheduler::Scheduler;
 pub use select::select;
-pub use stats::{Change, mean_interval, paired_change};
-pub use verdict::{GoalVerdict, Standing, Verdict};
+pub use stats::{Change, mean_interval, modes, paired_change};
+pub use verdict::{GoalVerdict, Reason, Standing, Statement, Verdict};

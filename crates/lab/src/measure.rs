@@ -1,6 +1,7 @@
 //! The measures of a comparison: a run's metrics, those of threads that do the same pooled, and the
 //! spread between such threads.
 
+use crate::samples::Open;
 use crate::{Pooled, Run, metrics};
 use machine::Machine;
 use std::borrow::Cow;
@@ -57,7 +58,9 @@ pub struct Measure {
 }
 
 impl Measure {
-    pub(crate) fn new(metric: Metric, of: Vec<usize>, is_part: bool) -> Measure {
+    /// The measure of the metrics `of` ([`metrics`](crate::metrics())), whose common name, unit, direction
+    /// and role `metric` has.
+    pub fn new(metric: Metric, of: Vec<usize>, is_part: bool) -> Measure {
         Measure {
             judged: Judged::of(&metric),
             metric,
@@ -92,7 +95,23 @@ impl Measure {
         let samples = runs
             .into_iter()
             .flat_map(|run| self.of.iter().map(|&metric| &run.samples[metric]));
-        Pooled::new(samples)
+        Pooled::counting(self.open(), samples)
+    }
+
+    /// How it counts what was still open at the end of a run: a measure of throughput by the time
+    /// for which it was at work, and a latency by its age.
+    fn open(&self) -> Open {
+        let metric = &self.metric;
+        match metric.role.goal() {
+            Some(Goal::Throughput) if metric.better == Better::Lower => Open::Time,
+            Some(Goal::Latency) if self.judged == Judged::P99 => Open::Sample,
+            _ => Open::Ignored,
+        }
+    }
+
+    /// Are its samples the completed units of the load's work, such as loops or responses?
+    pub fn counts_work(&self) -> bool {
+        self.open() != Open::Ignored
     }
 
     /// The difference between the largest and the smallest number of samples that a thread has, in

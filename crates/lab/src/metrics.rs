@@ -1,6 +1,7 @@
 //! The metrics of a run: the workload's; wasted time; and the machine's if its power is known, its
 //! frequencies change, or shared memory or callbacks have costs.
 
+use crate::Threads;
 use machine::Machine;
 use simulator::Outcome;
 use workload::{Better, Goal, Metric, Role, Workload};
@@ -14,6 +15,9 @@ static WASTED: [Metric; 2] = [
 
 /// The share of wakeups after which the task was on a CPU while a faster one idled that it may use.
 static SLOW_WAKEUPS: Metric = Metric::new("slow_wakeups", "%", Better::Lower, Role::Detail);
+
+/// The longest time for which a thread was runnable and did not run, even if it never did again.
+static LONGEST_WAIT: Metric = Metric::new("longest_wait", "ms", Better::Lower, Role::Detail);
 
 /// The names of the metrics of wasted time.
 pub const WASTE: [&str; 3] = ["wasted", "longest_waste", "slow_wakeups"];
@@ -52,6 +56,7 @@ pub fn metrics<'a>(workload: &'a dyn Workload, machine: &Machine) -> Vec<&'a Met
         .metrics()
         .iter()
         .chain(&WASTED)
+        .chain([&LONGEST_WAIT])
         .chain(has_slow_cpus(machine).then_some(&SLOW_WAKEUPS))
         .chain(power)
         .chain(frequency)
@@ -93,10 +98,15 @@ pub(crate) fn newidle_samples(
 }
 
 /// The machine's samples of a run, which follow the workload's.
-pub(crate) fn samples(machine: &Machine, outcome: &Outcome) -> Vec<[f64; 1]> {
+pub(crate) fn samples(machine: &Machine, outcome: &Outcome, threads: &[Threads]) -> Vec<[f64; 1]> {
     let counters = &outcome.counters;
     let ms = |ns: u64| [ns as f64 / 1e6];
-    let mut samples = vec![ms(counters.wasted_ns), ms(counters.longest_waste_ns)];
+    let waits = threads.iter().map(|threads| threads.longest_wait_ns);
+    let mut samples = vec![
+        ms(counters.wasted_ns),
+        ms(counters.longest_waste_ns),
+        ms(waits.max().unwrap_or(0)),
+    ];
     if has_slow_cpus(machine) {
         let (slow, all) = (counters.slow_wakeups, counters.wakeups.max(1));
         samples.push([100.0 * slow as f64 / all as f64]);

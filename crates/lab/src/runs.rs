@@ -6,11 +6,19 @@ use crate::{Samples, Scheduler, metrics};
 use machine::Machine;
 use native::{Global, Object};
 use simulator::{Config, Outcome, Trace};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use workload::Workload;
+
+/// A wait that is still open at the end is a stall from this length on, ns: a tenth of a second is
+/// noticed by users, and is more than the slices of all schedulers here.
+const STALL_NS: u64 = 100_000_000;
+/// It also has to be this many times as long as the thread's longest wait before it, because threads
+/// of little weight or with a small quota wait for long in turn.
+const STALL_WAITS: u64 = 4;
 
 /// A run that simulates a whole day is stuck.
 pub(crate) const TIME_LIMIT_NS: u64 = 24 * 3600 * 1_000_000_000;
@@ -75,6 +83,40 @@ pub struct Run {
     pub balancing: Option<policy::Counters>,
     /// Simulated time, ns.
     pub simulated_ns: u64,
+    /// The workload has control groups, and the scheduler ignored them.
+    pub ignores_groups: bool,
+    /// Its threads, by name.
+    pub threads: Vec<Threads>,
+    /// The threads that were runnable and had stopped to run long before the end.
+    pub stalled: Vec<Stalled>,
+}
+
+impl Run {
+    /// Was it the same as `other`, in all that is measured?
+    pub fn is_same(&self, other: &Run) -> bool {
+        (&self.samples, &self.counters, self.simulated_ns)
+            == (&other.samples, &other.counters, other.simulated_ns)
+    }
+}
+
+/// The threads of a run that have the same name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Threads {
+    /// The name.
+    pub name: String,
+    /// Their CPU time, ns.
+    pub cpu_ns: u64,
+    /// The longest time for which one of them was runnable and did not run, ns.
+    pub longest_wait_ns: u64,
+}
+
+/// A thread that was runnable and did not run from some time until the end of the run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stalled {
+    /// Its name.
+    pub thread: String,
+    /// Since when it did not run, ns.
+    pub since_ns: u64,
 }
 
 /// The observer of runs.
@@ -113,6 +155,47 @@ impl Measured {
     /// The mean of `metric` in each run; `None` unless every run has one.
     pub fn means(&self, metric: usize) -> Option<Vec<f64>> {
         self.samples(metric).map(Samples::mean).collect()
+    }
+
+    /// Were all runs the same as those of `other`?
+    pub fn is_same(&self, other: &Measured) -> bool {
+        let mut pairs = self.runs.iter().zip(&other.runs);
+        self.runs.len() == other.runs.len() && pairs.all(|(one, other)| one.is_same(other))
+    }
+
+    /// The threads of the first run, by name: their CPU time on average, and their longest wait of any run.
+    pub fn threads(&self) -> Vec<Threads> {
+        let mut threads = self
+            .runs
+            .first()
+            .map_or(Vec::new(), |run| run.threads.clone());
+        for threads in &mut threads {
+            let runs = self.runs.iter().flat_map(|run| &run.threads);
+            let own: Vec<&Threads> = runs.filter(|other| other.name == threads.name).collect();
+            let sum: u64 = own.iter().map(|own| own.cpu_ns).sum();
+            threads.cpu_ns = sum / self.runs.len() as u64;
+            let waits = own.iter().map(|own| own.longest_wait_ns);
+            threads.longest_wait_ns = waits.max().unwrap_or(0);
+        }
+        threads
+    }
+
+    /// The threads that stalled, in the order of their names: each with the number of runs in which it did,
+    /// and since when in the first of these, ns.
+    pub fn stalled(&self) -> Vec<(String, usize, u64)> {
+        let mut found: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
+        for run in &self.runs {
+            for stalled in &run.stalled {
+                found
+                    .entry(&stalled.thread)
+                    .or_insert((0, stalled.since_ns))
+                    .0 += 1;
+            }
+        }
+        let found = found.into_iter();
+        found
+            .map(|(thread, (runs, since))| (thread.to_owned(), runs, since))
+            .collect()
     }
 
     /// The mean over the runs of `count`; NaN without a run.
@@ -361,15 +444,13 @@ fn simulate_object(
 
 fn keep(case: &Case<'_>, outcome: Outcome) -> Run {
     let own = 0..case.workload.metrics().len();
-    let machines = metrics::samples(case.machine, &outcome);
+    let (threads, stalled) = (threads(&outcome), stalled(&outcome));
+    let machines = metrics::samples(case.machine, &outcome, &threads);
     let balancing = case.scheduler.counters(&outcome.read);
     let newidle = metrics::newidle_samples(&outcome, balancing.as_ref());
     Run {
         samples: own
-            .map(|metric| {
-                let recorder = &outcome.recorder;
-                Samples::shared(recorder.samples(metric), recorder.by_thread(metric))
-            })
+            .map(|metric| Samples::recorded(&outcome.recorder, metric))
             .chain(machines.iter().map(|sample| Samples::new(sample)))
             .chain(newidle.iter().map(|samples| Samples::new(samples)))
             .collect(),
@@ -377,7 +458,54 @@ fn keep(case: &Case<'_>, outcome: Outcome) -> Run {
         balancing,
         counters: outcome.counters,
         simulated_ns: outcome.simulated_ns,
+        ignores_groups: outcome.ignores_groups,
+        threads,
+        stalled,
     }
+}
+
+/// The threads of a run by name, in the order of their creation.
+fn threads(outcome: &Outcome) -> Vec<Threads> {
+    let mut found: Vec<Threads> = Vec::new();
+    let mut known: HashMap<&str, usize> = HashMap::new();
+    for task in &outcome.tasks {
+        let index = *known.entry(&task.name).or_insert_with(|| {
+            found.push(Threads {
+                name: task.name.clone(),
+                cpu_ns: 0,
+                longest_wait_ns: 0,
+            });
+            found.len() - 1
+        });
+        let threads = &mut found[index];
+        threads.cpu_ns += task.cpu_ns;
+        let wait = task.longest_wait_ns.max(open_wait(task, outcome));
+        threads.longest_wait_ns = threads.longest_wait_ns.max(wait);
+    }
+    found
+}
+
+/// The threads that had stopped to run: their last wait is not over, and much longer than any
+/// before it.
+fn stalled(outcome: &Outcome) -> Vec<Stalled> {
+    let stalled = |task: &&simulator::TaskTotals| {
+        let usual = STALL_WAITS * task.longest_wait_ns;
+        open_wait(task, outcome) >= STALL_NS.max(usual)
+    };
+    let tasks = outcome.tasks.iter().filter(stalled);
+    tasks
+        .filter_map(|task| {
+            Some(Stalled {
+                thread: task.name.clone(),
+                since_ns: task.waits_since_ns?,
+            })
+        })
+        .collect()
+}
+
+fn open_wait(task: &simulator::TaskTotals, outcome: &Outcome) -> u64 {
+    let since = task.waits_since_ns.unwrap_or(outcome.simulated_ns);
+    outcome.simulated_ns.saturating_sub(since)
 }
 
 fn failure(case: &Case<'_>, run: u32, seed: u64, error: simulator::Error) -> Box<Failure> {

@@ -1,7 +1,21 @@
 //! The kept samples of a run, and the statistics of several runs' samples.
 
+use workload::{MetricId, Recorder};
+
 /// The maximum number of order statistics kept of one metric in one run.
 const MAX_POINTS: usize = 1024;
+
+/// How the measures of a metric count what was still open at the end of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Open {
+    /// Not at all.
+    Ignored,
+    /// Its time so far is a part of the time that the completed ones took: the mean is the time per
+    /// completed one.
+    Time,
+    /// Its age is a sample.
+    Sample,
+}
 
 /// One metric's samples in one run, in bounded memory. Count, mean, minimum and maximum are exact.
 /// The distribution is complete up to 1024 samples; above, it has 1024 evenly spaced order
@@ -16,6 +30,8 @@ pub struct Samples {
     points: Vec<f64>,
     /// For each thread that shares the metric, the number of its samples.
     by_thread: Box<[u64]>,
+    /// The ages of those that were still open at the end.
+    open: Box<[f64]>,
 }
 
 impl Samples {
@@ -43,15 +59,17 @@ impl Samples {
             min,
             max,
             points,
-            by_thread: Box::default(),
+            ..Samples::default()
         }
     }
 
-    /// As [`Samples::new`], of threads that share the metric and have these numbers of samples.
-    pub fn shared(samples: &[f64], by_thread: &[u64]) -> Samples {
+    /// Those of `metric` in a run.
+    pub fn recorded(recorder: &Recorder, metric: MetricId) -> Samples {
         Samples {
-            by_thread: by_thread.into(),
-            ..Samples::new(samples)
+            n: recorder.recorded(metric),
+            by_thread: recorder.by_thread(metric).into(),
+            open: recorder.open(metric).into(),
+            ..Samples::new(recorder.samples(metric))
         }
     }
 
@@ -75,8 +93,10 @@ impl Samples {
 /// The samples of one metric over all runs, every sample of equal weight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pooled {
-    /// The number of samples.
+    /// The number of samples: of what was completed.
     pub n: u64,
+    /// The number of those still open that count ([`Open`]).
+    pub open: u64,
     /// Their mean.
     pub mean: f64,
     /// The smallest sample of any run.
@@ -92,14 +112,29 @@ pub struct Pooled {
 }
 
 impl Pooled {
-    /// `None` if no run has a sample.
+    /// Only of completed ones; `None` if no run has a sample.
     pub fn new<'a>(runs: impl IntoIterator<Item = &'a Samples>) -> Option<Pooled> {
-        let runs: Vec<&Samples> = runs.into_iter().filter(|run| run.n > 0).collect();
+        Pooled::counting(Open::Ignored, runs)
+    }
+
+    /// Also of those that are still open. `None` if no run has a sample: what was never completed has
+    /// no number.
+    pub fn counting<'a>(open: Open, runs: impl IntoIterator<Item = &'a Samples>) -> Option<Pooled> {
+        let mut runs: Vec<&Samples> = runs.into_iter().collect();
+        let ages: Vec<f64> = match open {
+            Open::Ignored => Vec::new(),
+            Open::Time | Open::Sample => runs
+                .iter()
+                .flat_map(|run| run.open.iter().copied())
+                .collect(),
+        };
+        runs.retain(|run| run.n > 0);
         let n: u64 = runs.iter().map(|run| run.n).sum();
         if n == 0 {
             return None;
         }
-        let sum: f64 = runs.iter().map(|run| run.mean * run.n as f64).sum();
+        let completed: f64 = runs.iter().map(|run| run.mean * run.n as f64).sum();
+        let sum = completed + ages.iter().sum::<f64>();
         let min = runs.iter().map(|run| run.min).fold(f64::INFINITY, f64::min);
         let max = runs
             .iter()
@@ -112,15 +147,28 @@ impl Pooled {
                 run.points.iter().map(move |&point| (point, weight))
             })
             .collect();
+        let (mut all, mut max) = (n, max);
+        if open == Open::Sample {
+            points.extend(ages.iter().map(|&age| (age, 1.0)));
+            all += ages.len() as u64;
+            max = ages.iter().copied().fold(max, f64::max);
+        }
         points.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        let min = points.first().map_or(min, |&(first, _)| first.min(min));
+        let mean = sum / all as f64;
         Some(Pooled {
             n,
-            mean: (sum / n as f64).clamp(min, max),
+            open: ages.len() as u64,
+            // Rounding does not move the mean beyond the samples.
+            mean: match open {
+                Open::Time => mean,
+                Open::Ignored | Open::Sample => mean.clamp(min, max),
+            },
             min,
             max,
-            p50: percentile(&points, n, 50.0),
-            p95: percentile(&points, n, 95.0),
-            p99: percentile(&points, n, 99.0),
+            p50: percentile(&points, all, 50.0),
+            p95: percentile(&points, all, 95.0),
+            p99: percentile(&points, all, 99.0),
         })
     }
 }
@@ -153,6 +201,26 @@ mod tests {
             (pooled.n, pooled.mean, pooled.min, pooled.max),
             (100, 50.5, 1.0, 100.0)
         );
+    }
+
+    #[test]
+    fn open_ones_count_with_their_age() {
+        let run = Samples {
+            open: [60.0, 1000.0].into(),
+            ..Samples::new(&[10.0, 20.0])
+        };
+        let of = |open| Pooled::counting(open, [&run]).unwrap();
+        let numbers = |it: &Pooled| (it.n, it.open, it.mean, it.max);
+        assert_eq!(numbers(&of(Open::Ignored)), (2, 0, 15.0, 20.0));
+        assert_eq!(numbers(&of(Open::Time)), (2, 2, 545.0, 20.0));
+        let sample = of(Open::Sample);
+        assert_eq!(numbers(&sample), (2, 2, 272.5, 1000.0));
+        assert_eq!((sample.p50, sample.p99), (20.0, 1000.0));
+        let never = Samples {
+            open: [60.0].into(),
+            ..Samples::default()
+        };
+        assert_eq!(Pooled::counting(Open::Sample, [&never]), None);
     }
 
     #[test]

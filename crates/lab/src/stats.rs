@@ -1,9 +1,19 @@
 //! Is a difference between two schedulers significant?
 
 use puruspe::invbetai;
+use std::cell::RefCell;
+use std::collections::HashMap;
 
 /// The two-sided confidence of [`Change::margin_pct`].
 const CONFIDENCE: f64 = 0.95;
+
+/// Two modes are further apart than each is wide, by this factor.
+const MODES_APART: f64 = 3.0;
+/// The smallest number of runs of a mode.
+const LEAST_OF_MODE: usize = 3;
+/// The runs of the larger mode exceed those of the smaller one by this factor; a smaller difference does
+/// not mislead.
+const MODES_RATIO: f64 = 1.5;
 
 /// A scheduler's change of a metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,6 +53,24 @@ pub fn mean_interval(runs: &[f64]) -> Option<(f64, Option<f64>)> {
     paired_difference(&vec![0.0; runs.len()], runs)
 }
 
+/// The two modes of `runs`, if they have two: for each its mean, and its number of runs, the smaller one
+/// first. All runs of one mode are closer to each other than to any of the other, by far, and each mode
+/// has at least [`LEAST_OF_MODE`] runs and a quarter of them, because few outliers are noise.
+pub fn modes(runs: &[f64]) -> Option<[(f64, usize); 2]> {
+    let mut sorted = runs.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let n = sorted.len();
+    let gap = |at: &usize| sorted[*at] - sorted[at - 1];
+    let split = (1..n).max_by(|a, b| gap(a).total_cmp(&gap(b)))?;
+    let (low, high) = sorted.split_at(split);
+    let spread = |of: &[f64]| of.last().zip(of.first()).map(|(last, first)| last - first);
+    let widest = spread(low)?.max(spread(high)?);
+    let few = low.len().min(high.len());
+    let are_apart = gap(&split) > MODES_APART * widest && high[0] > low[0] * MODES_RATIO;
+    let both = [(mean(low)?, low.len()), (mean(high)?, high.len())];
+    (few >= LEAST_OF_MODE && 4 * few >= n && are_apart).then_some(both)
+}
+
 /// The mean of `values`; `None` if there are none.
 pub(crate) fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
@@ -66,7 +94,19 @@ fn standard_error(values: &[f64], mean: f64) -> f64 {
     (squares / (n - 1.0) / n).sqrt()
 }
 
+/// The quantile of Student's distribution; its few values are computed once, because a verdict needs them
+/// for each pair of policies.
 fn t_quantile(degrees_of_freedom: usize) -> f64 {
+    thread_local! {
+        static KNOWN: RefCell<HashMap<usize, f64>> = RefCell::default();
+    }
+    KNOWN.with_borrow_mut(|known| {
+        let computed = known.entry(degrees_of_freedom);
+        *computed.or_insert_with(|| compute_t_quantile(degrees_of_freedom))
+    })
+}
+
+fn compute_t_quantile(degrees_of_freedom: usize) -> f64 {
     // P(|T| > t) is the incomplete beta function I_x(n/2, 1/2) at x = n / (n + t²).
     let n = degrees_of_freedom as f64;
     let x = invbetai(1.0 - CONFIDENCE, n / 2.0, 0.5);
@@ -96,6 +136,21 @@ mod tests {
         assert!((margin.unwrap() - 2.0543).abs() < 1e-3, "{margin:?}");
         assert_eq!(mean_interval(&[7.0]), Some((7.0, None)));
         assert_eq!(mean_interval(&[]), None);
+    }
+
+    #[test]
+    fn runs_of_two_kinds_have_two_modes() {
+        let bistable = [10.0, 31.0, 10.1, 10.2, 30.0, 30.5, 10.0, 10.1];
+        let modes_of = modes(&bistable).unwrap();
+        assert_eq!((modes_of[0].1, modes_of[1].1), (5, 3));
+        assert!((modes_of[0].0 - 10.08).abs() < 1e-9 && modes_of[1].0 == 30.5);
+        let even: Vec<f64> = (10..30).map(f64::from).collect();
+        assert_eq!(modes(&even), None);
+        // An outlier, a small difference, and too few runs are no modes.
+        assert_eq!(modes(&[10.0, 10.1, 10.2, 10.1, 10.0, 31.0]), None);
+        assert_eq!(modes(&[10.0, 10.0, 11.0, 11.0]), None);
+        assert_eq!(modes(&[10.0, 10.1, 31.0, 31.1]), None);
+        assert_eq!(modes(&[]), None);
     }
 
     #[test]

@@ -1,12 +1,19 @@
-//! The best schedulers for each goal.
+//! The best schedulers for each goal: the only place that decides whether one is better.
 //!
-//! A goal is judged by the measures that decide it ([`Measure::decides`](crate::Measure::decides)): first by the shares among
-//! them (periods missed, in points), then by the geometric mean of the others. A scheduler is
-//! better than another if the 95 % confidence interval of the paired difference excludes zero and
-//! the difference is large enough to matter.
+//! A goal is judged by the measures that decide it ([`Measure::decides`](crate::Measure::decides)),
+//! in this order ([`Reason`]): threads that stalled; measures that a scheduler lacks; the shares among
+//! them (periods missed, in points); the geometric mean of the others. A scheduler is better than
+//! another if the 95 % confidence interval of the paired difference excludes zero and the difference
+//! is large enough to matter. It is among the best for a goal if no other is better
+//! ([`GoalVerdict::best`]), so that no two statements contradict each other.
+//!
+//! Times say nothing about work that was not done. A throughput is judged by the time for each
+//! completed unit of work, in which the time of those that are still open counts; energy by the energy
+//! for the same work; and if a scheduler completed a tenth less, its periods that never came count as
+//! missed, and latencies are compared per response.
 
 use crate::stats::{mean, paired_difference};
-use crate::{Change, Entry, Finding};
+use crate::{Change, Entry, Finding, Run};
 use workload::{Better, Goal};
 
 /// The smallest difference that matters between two values: 1 %.
@@ -15,6 +22,11 @@ const WORTH_LOG: f64 = 0.01;
 const WORTH_MISSED: f64 = 0.1;
 /// The smallest difference that matters between two spreads of equal threads, in points.
 const WORTH_SPREAD: f64 = 1.0;
+/// The smallest difference between the numbers of responses that makes latencies incomparable: 10 %.
+/// Below it, threads whose speed depends on the scheduler make a few more responses or a few less.
+const WORTH_WORK: f64 = 0.1;
+/// The smallest difference that matters between the numbers of stalled threads.
+const WORTH_STALLED: f64 = 0.5;
 /// Shorter latencies count as this, us.
 const SHORTEST_LATENCY_US: f64 = 1.0;
 
@@ -36,31 +48,76 @@ pub struct GoalVerdict {
     pub standings: Vec<Standing>,
     /// The schedulers that no other beats, best first; empty if no scheduler is worse than another.
     pub best: Vec<usize>,
-    /// The worst scheduler; `None` if no scheduler is worse than another.
-    pub worst: Option<usize>,
+    /// The schedulers that beat no other and are beaten, worst first; empty like `best`.
+    pub worst: Vec<usize>,
     /// The names of the measures by which it is judged.
     pub measures: Vec<String>,
 }
 
-/// A scheduler's result for a goal.
+/// A scheduler's result for a goal. Each list has a number for each run; less is better.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Standing {
+    /// The number of threads that stalled.
+    stalled: Vec<f64>,
     /// The mean of the shares that decide (periods missed, or the spread between equal threads), in
     /// per cent.
     pub share_pct: Option<f64>,
-    /// One for each run: that mean.
+    /// That mean.
     shares: Option<Vec<f64>>,
-    /// One for each run: the mean of the logarithms of the other measures that decide; less is
-    /// better.
+    /// The mean of the logarithms of the other measures that decide.
     costs: Option<Vec<f64>>,
+    /// For latency and energy, the logarithm of the work that was done.
+    work: Option<Vec<f64>>,
+    /// The number of responses of a run, for latency.
+    pub responses: Option<f64>,
     /// A measure without a sample in some run, because a thread never got that far, although
     /// another scheduler has samples in every run.
     pub lacks: Option<String>,
 }
 
+/// Why a scheduler is better than another for a goal.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reason {
+    /// Fewer threads stalled.
+    Stalled,
+    /// The other one lacks this measure.
+    Lacks(String),
+    /// A smaller share of periods missed, or a smaller spread, in per cent: its own and the other's.
+    Share {
+        /// Its own.
+        own: f64,
+        /// The other's.
+        other: f64,
+        /// Do the periods that never came under one of the two count?
+        counts_absent: bool,
+    },
+    /// The geometric mean of the other measures: its change against the other one, and the change of
+    /// the work for which it stands, if that was judged.
+    Cost {
+        /// The change.
+        change: Change,
+        /// The change of the number of responses, or of the work done, in per cent.
+        work_pct: Option<f64>,
+    },
+}
+
+/// A statement about a goal, against the first scheduler, which is the baseline.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Statement {
+    /// No scheduler is better than another.
+    Same,
+    /// These are best, and better than the baseline, the first of them for this reason.
+    Best(Vec<usize>, Reason),
+    /// No scheduler is better than the baseline. These are worst, and worse than the baseline, which is
+    /// better than the first of them for this reason.
+    Baseline(Option<(Vec<usize>, Reason)>),
+    /// This one is better than the baseline for this reason, and some other is better than it in turn.
+    Better(usize, Reason),
+}
+
 impl Verdict {
-    /// Computes the verdict from the `rows` of all measures.
-    pub(crate) fn new(rows: &[Finding<'_>]) -> Verdict {
+    /// Computes the verdict from the `rows` of all measures and the `runs` of each scheduler.
+    pub fn new(rows: &[Finding<'_>], runs: &[&[Run]]) -> Verdict {
         let goals = [
             Goal::Latency,
             Goal::Throughput,
@@ -70,7 +127,7 @@ impl Verdict {
         Verdict {
             goals: goals
                 .into_iter()
-                .filter_map(|goal| GoalVerdict::new(goal, rows))
+                .filter_map(|goal| GoalVerdict::new(goal, rows, runs))
                 .collect(),
         }
     }
@@ -79,18 +136,43 @@ impl Verdict {
     pub fn of(&self, goal: Goal) -> Option<&GoalVerdict> {
         self.goals.iter().find(|verdict| verdict.goal == goal)
     }
+
+    /// The schedulers that are among the best of each goal that tells schedulers apart.
+    pub fn best_for_all(&self) -> Vec<usize> {
+        let goals = self.goals.iter().filter(|goal| goal.tells_apart());
+        let mut called = goals.map(GoalVerdict::called_best);
+        let mut all = called.next().unwrap_or_default();
+        called.for_each(|called| all.retain(|it| called.contains(it)));
+        all
+    }
+
+    /// Do at least two goals tell schedulers apart?
+    pub fn is_of_several_goals(&self) -> bool {
+        self.goals.iter().filter(|it| it.tells_apart()).count() > 1
+    }
 }
 
 impl GoalVerdict {
-    fn new(goal: Goal, rows: &[Finding<'_>]) -> Option<GoalVerdict> {
+    fn new(goal: Goal, all: &[Finding<'_>], runs: &[&[Run]]) -> Option<GoalVerdict> {
         let decides = |row: &&Finding<'_>| {
             row.measure.decides() == Some(goal)
                 && row.entries.iter().any(|entry| entry.judged().is_some())
         };
-        let rows: Vec<&Finding<'_>> = rows.iter().filter(decides).collect();
+        let rows: Vec<&Finding<'_>> = all.iter().filter(decides).collect();
         let schedulers = rows.first()?.entries.len();
-        let standings: Vec<Standing> = (0..schedulers)
-            .map(|scheduler| Standing::new(&rows, scheduler))
+        let work = match goal {
+            Goal::Latency => work(&rows, &[]),
+            Goal::Energy => work(&all.iter().collect::<Vec<_>>(), runs),
+            Goal::Throughput | Goal::Fairness => vec![None; schedulers],
+        };
+        let standings: Vec<Standing> = work
+            .into_iter()
+            .enumerate()
+            .map(|(scheduler, work)| Standing {
+                stalled: stalled(runs.get(scheduler).copied().unwrap_or_default()),
+                work,
+                ..Standing::new(goal, &rows, scheduler)
+            })
             .collect();
         let mut verdict = GoalVerdict {
             goal,
@@ -98,7 +180,7 @@ impl GoalVerdict {
                 .iter()
                 .all(|row| row.measure.metric.better == Better::Higher),
             best: Vec::new(),
-            worst: None,
+            worst: Vec::new(),
             measures: rows
                 .iter()
                 .map(|row| row.measure.metric.name.to_string())
@@ -110,39 +192,110 @@ impl GoalVerdict {
     }
 
     fn rank(&mut self) {
-        let mut order: Vec<usize> = (0..self.standings.len())
-            .filter(|&scheduler| self.standings[scheduler].lacks.is_none())
+        let all = 0..self.standings.len();
+        let better = |one: usize, other: usize| self.is_better(one, other);
+        if !self.tells_apart() {
+            return;
+        }
+        let beaten = |one: usize| all.clone().any(|other| better(other, one));
+        let beats = |one: usize| all.clone().any(|other| better(one, other));
+        let mut best: Vec<usize> = all.clone().filter(|&one| !beaten(one)).collect();
+        let mut worst: Vec<usize> = all
+            .clone()
+            .filter(|&one| beaten(one) && !beats(one))
             .collect();
-        let all = self.standings.len();
-        for criterion in [Criterion::Shares(self.goal), Criterion::Costs] {
-            order = least(
-                &order,
-                |index| criterion.of(&self.standings[index]),
-                |a, b| criterion.is_less(a, b),
-            );
-        }
-        if order.len() < all {
-            self.best = order;
-        }
-        let worse = |a: usize, b: usize| self.is_better(b, a);
-        self.worst = (0..all).find(|&one| {
-            (0..all).all(|other| one == other || !worse(other, one))
-                && (0..all).any(|other| worse(one, other))
-        });
+        let order = |a: &usize, b: &usize| self.standings[*a].order(&self.standings[*b]);
+        best.sort_by(order);
+        worst.sort_by(|a, b| order(b, a));
+        (self.best, self.worst) = (best, worst);
     }
 
     /// Is scheduler `one` better than `other`, significantly and by enough to matter?
     pub fn is_better(&self, one: usize, other: usize) -> bool {
-        let (one, other) = (&self.standings[one], &self.standings[other]);
-        if one.lacks.is_some() || other.lacks.is_some() {
-            return one.lacks.is_none();
+        self.reason(one, other).is_some()
+    }
+
+    /// Why scheduler `one` is better than `other`; `None` if it is not.
+    pub fn reason(&self, one: usize, other: usize) -> Option<Reason> {
+        let (own, others) = (&self.standings[one], &self.standings[other]);
+        if is_less(&own.stalled, &others.stalled, WORTH_STALLED) {
+            return Some(Reason::Stalled);
         }
-        let by = |criterion: Criterion, a, b| match (criterion.of(a), criterion.of(b)) {
-            (Some(a), Some(b)) => criterion.is_less(a, b),
-            _ => false,
+        if is_less(&others.stalled, &own.stalled, WORTH_STALLED) {
+            return None;
+        }
+        match (&own.lacks, &others.lacks) {
+            (None, Some(lacks)) => return Some(Reason::Lacks(lacks.clone())),
+            (Some(_), _) => return None,
+            (None, None) => {}
+        }
+        let counts_absent = self.goal == Goal::Latency && differs(own, others);
+        if let (Some(a), Some(b)) = (&own.shares, &others.shares) {
+            let (a, b) = match counts_absent {
+                true => with_absent(own, others),
+                false => (a.clone(), b.clone()),
+            };
+            if is_less(&a, &b, self.worth_share()) {
+                return Some(Reason::Share {
+                    own: mean(&a)?,
+                    other: mean(&b)?,
+                    counts_absent,
+                });
+            }
+            if is_less(&b, &a, self.worth_share()) {
+                return None;
+            }
+        }
+        let (a, b) = self.costs(one, other)?;
+        is_less(&a, &b, WORTH_LOG).then_some(())?;
+        Some(Reason::Cost {
+            change: self.change(other, one)?,
+            work_pct: self
+                .work_pct(one, other)
+                .filter(|_| self.is_by_work(one, other)),
+        })
+    }
+
+    fn worth_share(&self) -> f64 {
+        match self.goal {
+            Goal::Fairness => WORTH_SPREAD,
+            _ => WORTH_MISSED,
+        }
+    }
+
+    /// Are the costs of these two judged for the same work?
+    fn is_by_work(&self, one: usize, other: usize) -> bool {
+        let [one, other] = [one, other].map(|index| &self.standings[index]);
+        match self.goal {
+            Goal::Energy => one.work.is_some() && other.work.is_some(),
+            _ => differs(one, other),
+        }
+    }
+
+    /// The costs of both, for the same work.
+    fn costs(&self, one: usize, other: usize) -> Option<(Vec<f64>, Vec<f64>)> {
+        let by_work = self.is_by_work(one, other);
+        let of = |index: usize| {
+            let standing = &self.standings[index];
+            let costs = standing.costs.clone()?;
+            let work = standing.work.as_ref().filter(|_| by_work);
+            Some(match work {
+                Some(work) => costs
+                    .iter()
+                    .zip(work)
+                    .map(|(cost, work)| cost - work)
+                    .collect(),
+                None => costs,
+            })
         };
-        let shares = Criterion::Shares(self.goal);
-        by(shares, one, other) || !by(shares, other, one) && by(Criterion::Costs, one, other)
+        Some((of(one)?, of(other)?))
+    }
+
+    /// How much more work `one` did than `other`, in per cent; for latency, how many more responses.
+    /// `None` if that is not judged.
+    pub fn work_pct(&self, one: usize, other: usize) -> Option<f64> {
+        let work = |index: usize| mean(self.standings[index].work.as_ref()?);
+        Some(100.0 * (work(one)? - work(other)?).exp_m1())
     }
 
     /// Is any scheduler better than another?
@@ -152,45 +305,74 @@ impl GoalVerdict {
             .any(|one| all.clone().any(|other| self.is_better(one, other)))
     }
 
-    /// Those of [`GoalVerdict::best`] that are also better than the baseline `usual`, unless that
-    /// is one of them: a scheduler with large variation may differ significantly from neither the
-    /// best nor `usual`.
-    pub fn winners(&self, usual: usize) -> Vec<usize> {
-        let mut winners = self.best.clone();
-        if !winners.contains(&usual) {
-            winners.retain(|&one| self.is_better(one, usual));
+    /// The statement about the goal.
+    pub fn statement(&self) -> Statement {
+        let all = 0..self.standings.len();
+        let because = |one: usize, other: usize| self.reason(one, other);
+        if !self.tells_apart() {
+            return Statement::Same;
         }
-        winners
+        if all.clone().all(|one| !self.is_better(one, 0)) {
+            let mut worst = self.worst.clone();
+            worst.retain(|&one| self.is_better(0, one));
+            let reason = worst.first().and_then(|&first| because(0, first));
+            return Statement::Baseline(reason.map(|reason| (worst, reason)));
+        }
+        let mut best = self.best.clone();
+        best.retain(|&one| self.is_better(one, 0));
+        if let Some(reason) = best.first().and_then(|&first| because(first, 0)) {
+            return Statement::Best(best, reason);
+        }
+        // Each is beaten by another: by one in its shares, by another in its times.
+        let mut better: Vec<usize> = all.filter(|&one| self.is_better(one, 0)).collect();
+        better.sort_by(|&a, &b| self.standings[a].order(&self.standings[b]));
+        let first = better[0];
+        because(first, 0).map_or(Statement::Same, |reason| Statement::Better(first, reason))
     }
 
-    /// Does one of the two miss more periods, or have a larger spread between equal threads,
-    /// significantly and by enough to matter?
-    pub fn shares_differ(&self, one: usize, other: usize) -> bool {
-        let criterion = Criterion::Shares(self.goal);
-        let of = |index: usize| criterion.of(&self.standings[index]);
-        of(one)
-            .zip(of(other))
-            .is_some_and(|(a, b)| criterion.is_less(a, b) || criterion.is_less(b, a))
+    /// The schedulers that the statement calls best; if it says that no scheduler is better than the baseline,
+    /// the baseline and those that no scheduler beats and that beat the worst, as the baseline does.
+    fn called_best(&self) -> Vec<usize> {
+        match self.statement() {
+            Statement::Best(best, _) => best,
+            Statement::Baseline(worst) => {
+                let beats = |one: usize| {
+                    let worst = worst.as_ref().and_then(|(worst, _)| worst.first());
+                    worst.is_some_and(|&worst| self.is_better(one, worst))
+                };
+                let also = self.best.iter().copied().filter(|&it| it != 0 && beats(it));
+                std::iter::once(0).chain(also).collect()
+            }
+            Statement::Same | Statement::Better(..) => Vec::new(),
+        }
     }
 
     /// The difference of `one` from `other` in the judged measures besides shares, in per cent of
     /// `other`: in time, energy or work, by [`GoalVerdict::higher_is_better`].
     pub fn change(&self, other: usize, one: usize) -> Option<Change> {
-        let costs = |index: usize| self.standings[index].costs.as_ref();
-        let (mean, margin) = paired_difference(costs(other)?, costs(one)?)?;
-        let sign = if self.higher_is_better { -1.0 } else { 1.0 };
-        let ratio = (sign * mean).exp();
-        Some(Change {
-            mean_pct: 100.0 * (ratio - 1.0),
-            margin_pct: margin.map(|margin| 100.0 * ratio * margin.exp_m1()),
-        })
+        let (costs, others) = self.costs(one, other)?;
+        let (mean, margin) = paired_difference(&others, &costs)?;
+        Some(change(mean, margin, self.higher_is_better))
+    }
+}
+
+/// A difference between logarithms as a change in per cent. Its margin is the distance to the end of the
+/// confidence interval that is closer to zero, so that both exclude zero, or neither does.
+fn change(mean: f64, margin: Option<f64>, higher_is_better: bool) -> Change {
+    let log = if higher_is_better { -mean } else { mean };
+    let towards_zero = |margin: f64| log - margin.copysign(log);
+    Change {
+        mean_pct: 100.0 * log.exp_m1(),
+        margin_pct: margin.map(|margin| 100.0 * (log.exp() - towards_zero(margin).exp()).abs()),
     }
 }
 
 impl Standing {
-    fn new(rows: &[&Finding<'_>], scheduler: usize) -> Standing {
+    fn new(goal: Goal, rows: &[&Finding<'_>], scheduler: usize) -> Standing {
         let entries: Vec<&Entry<'_>> = rows.iter().map(|row| &row.entries[scheduler]).collect();
         let lacks = entries.iter().find(|entry| entry.judged().is_none());
+        let responses = entries.iter().filter(|entry| entry.measure.counts_work());
+        let responses: f64 = responses.filter_map(|entry| entry.completed()).sum();
         let (shares, others): (Vec<&Entry<'_>>, Vec<&Entry<'_>>) =
             entries.iter().partition(|entry| is_share(entry));
         let shares = mean_by_run(&shares, |_, value| value);
@@ -199,118 +381,211 @@ impl Standing {
             shares,
             costs: mean_by_run(&others, cost),
             lacks: lacks.map(|entry| entry.measure.metric.name.to_string()),
-        }
-    }
-}
-
-/// A criterion by which schedulers are compared.
-#[derive(Clone, Copy)]
-enum Criterion {
-    Shares(Goal),
-    Costs,
-}
-
-impl Criterion {
-    fn of_entry(entry: &Entry<'_>) -> Criterion {
-        match (is_share(entry), entry.measure.metric.role.goal()) {
-            (true, goal) => Criterion::Shares(goal.unwrap_or(Goal::Fairness)),
-            (false, _) => Criterion::Costs,
+            responses: (goal == Goal::Latency).then_some(responses),
+            ..Standing::default()
         }
     }
 
-    fn values(self, entry: &Entry<'_>) -> Option<Vec<f64>> {
-        match self {
-            Criterion::Shares(_) => entry.judged(),
-            Criterion::Costs => mean_by_run(&[entry], cost),
-        }
-    }
-
-    fn of(self, standing: &Standing) -> Option<&[f64]> {
-        match self {
-            Criterion::Shares(_) => standing.shares.as_deref(),
-            Criterion::Costs => standing.costs.as_deref(),
-        }
-    }
-
-    fn worth(self) -> f64 {
-        match self {
-            Criterion::Shares(Goal::Fairness) => WORTH_SPREAD,
-            Criterion::Shares(_) => WORTH_MISSED,
-            Criterion::Costs => WORTH_LOG,
-        }
-    }
-
-    /// Is `one` less than `other`, significantly and by enough to matter?
-    fn is_less(self, one: &[f64], other: &[f64]) -> bool {
-        let Some((difference, Some(margin))) = paired_difference(one, other) else {
-            return false;
+    /// Orders schedulers that are equally good: by their means.
+    fn order(&self, other: &Standing) -> std::cmp::Ordering {
+        let number = |values: &Option<Vec<f64>>| values.as_deref().and_then(mean);
+        let shares = number(&self.shares).zip(number(&other.shares));
+        let costs = number(&self.costs).zip(number(&other.costs));
+        let cmp = |pair: Option<(f64, f64)>| {
+            pair.map_or(std::cmp::Ordering::Equal, |(a, b)| a.total_cmp(&b))
         };
-        difference >= self.worth() && difference > margin
+        let lacks = self.lacks.is_some().cmp(&other.lacks.is_some());
+        let stalled = mean(&self.stalled).zip(mean(&other.stalled));
+        cmp(stalled).then(lacks).then(cmp(shares)).then(cmp(costs))
     }
 }
 
-/// Among `candidates`, the one with the smallest average and all that are not significantly larger;
-/// smallest first. All of them, if one has no values.
-fn least<'a>(
-    candidates: &[usize],
-    values: impl Fn(usize) -> Option<&'a [f64]>,
-    is_less: impl Fn(&[f64], &[f64]) -> bool,
-) -> Vec<usize> {
-    let of: Option<Vec<(usize, &[f64])>> = candidates
-        .iter()
-        .map(|&index| Some((index, values(index)?)))
-        .collect();
-    let Some(mut of) = of else {
-        return candidates.to_vec();
-    };
-    let mean = |values: &[f64]| mean(values).unwrap_or(f64::NAN);
-    of.sort_by(|(_, a), (_, b)| mean(a).total_cmp(&mean(b)));
-    let Some(&(_, first)) = of.first() else {
-        return Vec::new();
-    };
-    of.retain(|(_, other)| !is_less(first, other));
-    of.iter().map(|&(index, _)| index).collect()
+/// Run by run, the number of threads that stalled.
+fn stalled(runs: &[Run]) -> Vec<f64> {
+    runs.iter().map(|run| run.stalled.len() as f64).collect()
 }
 
-/// The `entries` of one measure that no other beats; none if no entry is worse than another.
+/// Did one of the two give significantly fewer responses, by enough that their times are not those of the same
+/// work?
+fn differs(one: &Standing, other: &Standing) -> bool {
+    let pair = one.work.as_ref().zip(other.work.as_ref());
+    pair.is_some_and(|(one, other)| {
+        is_less(one, other, WORTH_WORK) || is_less(other, one, WORTH_WORK)
+    })
+}
+
+/// The shares of both, in which the periods that came only under the other one count as missed.
+fn with_absent(one: &Standing, other: &Standing) -> (Vec<f64>, Vec<f64>) {
+    let of = |own: &Standing, other: &Standing| {
+        let (Some(shares), Some(work), Some(others)) = (&own.shares, &own.work, &other.work) else {
+            return Vec::new();
+        };
+        let runs = shares.iter().zip(work.iter().zip(others));
+        runs.map(|(share, (work, other))| {
+            let came = (work - work.max(*other)).exp();
+            100.0 - (100.0 - share) * came
+        })
+        .collect()
+    };
+    (of(one, other), of(other, one))
+}
+
+/// For each scheduler, run by run, the logarithm of the work that it did: of completed loops, responses
+/// and the amounts of `rows`, each weighted by the CPU time of its threads in `runs`. `None` without such
+/// a measure, or if some run completed none of one.
+fn work(rows: &[&Finding<'_>], runs: &[&[Run]]) -> Vec<Option<Vec<f64>>> {
+    let is_work = |row: &&&Finding<'_>| {
+        matches!(
+            row.measure.decides(),
+            Some(Goal::Throughput | Goal::Latency)
+        ) && (row.measure.counts_work() || row.measure.metric.better == Better::Higher)
+            && row.entries.iter().any(|entry| entry.judged().is_some())
+    };
+    let mut counted: Vec<&Finding<'_>> = Vec::new();
+    for row in rows.iter().filter(is_work) {
+        // The loops of a thread are its work; where they are not judged, its responses are.
+        let task = |row: &Finding<'_>| task(row).map(str::to_owned);
+        let known = |it: &&Finding<'_>| task(it).is_some() && task(it) == task(row);
+        if !counted.iter().any(known) {
+            counted.push(row);
+        }
+    }
+    let weights = weights(&counted, runs);
+    let schedulers = rows.first().map_or(0, |row| row.entries.len());
+    let of = |scheduler: usize| {
+        let logs: Vec<Vec<f64>> = counted
+            .iter()
+            .map(|row| row.entries[scheduler].work())
+            .collect::<Option<_>>()?;
+        let nr = logs.first()?.len();
+        let sum = |run: usize| {
+            weights
+                .iter()
+                .zip(&logs)
+                .map(|(weight, log)| weight * log[run])
+                .sum()
+        };
+        let sums: Vec<f64> = (0..nr).map(sum).collect();
+        sums.iter().all(|sum| sum.is_finite()).then_some(sums)
+    };
+    (0..schedulers).map(of).collect()
+}
+
+/// The name of the task or the tasks that a measure is about.
+fn task<'a>(row: &Finding<'a>) -> Option<&'a str> {
+    row.measure
+        .metric
+        .name
+        .rsplit_once('/')
+        .map(|(task, _)| task)
+}
+
+/// The part of all CPU time that the threads of each row have, over all runs; without threads of these
+/// names, equal parts.
+fn weights(rows: &[&Finding<'_>], runs: &[&[Run]]) -> Vec<f64> {
+    let is_of = |name: &str, task: &str| {
+        let rest = name.strip_prefix(task);
+        rest.is_some_and(|rest| {
+            let number = rest.strip_prefix('-').unwrap_or(rest);
+            number.bytes().all(|byte| byte.is_ascii_digit())
+        })
+    };
+    let cpu_time = |row: &&Finding<'_>| -> f64 {
+        let Some(task) = task(row) else { return 0.0 };
+        let threads = runs
+            .iter()
+            .flat_map(|runs| runs.iter())
+            .flat_map(|run| &run.threads);
+        let own = threads.filter(|threads| is_of(&threads.name, task));
+        own.map(|threads| threads.cpu_ns as f64).sum()
+    };
+    let times: Vec<f64> = rows.iter().map(cpu_time).collect();
+    let all: f64 = times.iter().sum();
+    match times.contains(&0.0) {
+        true => vec![1.0 / rows.len() as f64; rows.len()],
+        false => times.iter().map(|time| time / all).collect(),
+    }
+}
+
+/// Is `one` less than `other`, significantly and by at least `worth`?
+fn is_less(one: &[f64], other: &[f64], worth: f64) -> bool {
+    let Some((difference, Some(margin))) = paired_difference(one, other) else {
+        return false;
+    };
+    difference >= worth && difference > margin
+}
+
+/// The `entries` of one measure that no other beats and that beat another.
 pub(crate) fn best_of(entries: &[Entry<'_>]) -> Vec<usize> {
-    let Some(first) = entries.first() else {
-        return Vec::new();
+    let any = |test: &dyn Fn(&Entry<'_>) -> bool| entries.iter().any(test);
+    let is_best = |&index: &usize| {
+        let own = &entries[index];
+        !any(&|other| other.is_better(own)) && any(&|other| own.is_better(other))
     };
-    let metric = &first.measure.metric;
-    if metric.better == Better::Neither {
-        return Vec::new();
-    }
-    let criterion = Criterion::of_entry(first);
-    let values: Vec<Option<Vec<f64>>> = entries
-        .iter()
-        .map(|entry| criterion.values(entry))
-        .collect();
-    let measured: Vec<usize> = (0..entries.len())
-        .filter(|&index| values[index].is_some())
-        .collect();
-    let best = least(
-        &measured,
-        |index| values[index].as_deref(),
-        |a, b| criterion.is_less(a, b),
-    );
-    if best.len() < measured.len() {
-        best
-    } else {
-        Vec::new()
-    }
+    (0..entries.len()).filter(is_best).collect()
 }
 
 impl Entry<'_> {
     /// Is this entry better than `other`, an entry of the same measure, significantly and by enough
     /// to matter?
     pub fn is_better(&self, other: &Entry<'_>) -> bool {
-        let criterion = Criterion::of_entry(self);
         self.measure.metric.better != Better::Neither
-            && criterion
-                .values(self)
-                .zip(criterion.values(other))
-                .is_some_and(|(own, others)| criterion.is_less(&own, &others))
+            && self
+                .costs()
+                .zip(other.costs())
+                .is_some_and(|(own, others)| is_less(&own, &others, self.worth()))
+    }
+
+    /// Run by run, what [`Entry::is_better`] compares: less is better.
+    fn costs(&self) -> Option<Vec<f64>> {
+        match is_share(self) {
+            true => self.judged(),
+            false => mean_by_run(&[self], cost),
+        }
+    }
+
+    fn worth(&self) -> f64 {
+        match (is_share(self), self.measure.metric.role.goal()) {
+            (false, _) => WORTH_LOG,
+            (true, Some(Goal::Latency)) => WORTH_MISSED,
+            (true, _) => WORTH_SPREAD,
+        }
+    }
+
+    /// Its difference from `other` as [`Entry::is_better`] judges it: in points for a share, else in per cent.
+    pub fn difference(&self, other: &Entry<'_>) -> Option<Change> {
+        let (mean, margin) = paired_difference(&other.costs()?, &self.costs()?)?;
+        Some(match is_share(self) {
+            true => Change {
+                mean_pct: mean,
+                margin_pct: margin,
+            },
+            false => change(mean, margin, self.measure.metric.better == Better::Higher),
+        })
+    }
+
+    /// Is its difference in points?
+    pub fn is_share(&self) -> bool {
+        is_share(self)
+    }
+
+    /// The number of completed units of work of a run, on average.
+    pub fn completed(&self) -> Option<f64> {
+        let n = |run: &Option<crate::Pooled>| run.as_ref().map_or(0.0, |run| run.n as f64);
+        mean(&self.runs.iter().map(n).collect::<Vec<f64>>())
+    }
+
+    /// Run by run, the logarithm of the completed work.
+    fn work(&self) -> Option<Vec<f64>> {
+        match self.measure.metric.better {
+            Better::Higher => self
+                .costs()
+                .map(|costs| costs.iter().map(|cost| -cost).collect()),
+            _ => {
+                let n = |run: &Option<crate::Pooled>| Some((run.as_ref()?.n as f64).ln());
+                self.runs.iter().map(n).collect()
+            }
+        }
     }
 }
 
@@ -419,14 +694,20 @@ mod tests {
     fn a_winner_is_better_than_what_one_has() {
         let time = measure("time", "s", Better::Lower, TIME);
         let runs: [&[f64]; 3] = [&[10.0, 10.1, 10.0], &[9.0, 9.1, 9.0], &[6.0, 15.0, 9.5]];
-        let verdict = Verdict::new(&[finding(&time, &runs)]);
+        let verdict = Verdict::new(&[finding(&time, &runs)], &[]);
         let throughput = &verdict.goals[0];
         assert_eq!(throughput.best, [1, 2]);
-        assert_eq!(throughput.winners(0), [1]);
-        assert_eq!(throughput.winners(2), [1, 2]);
+        let Statement::Best(best, Reason::Cost { change, .. }) = throughput.statement() else {
+            panic!("{throughput:?}");
+        };
+        assert_eq!(best, [1]);
+        assert!(
+            (change.mean_pct + 9.97).abs() < 0.1 && change.is_significant(),
+            "{change:?}"
+        );
         assert!(throughput.tells_apart());
         let alike: [&[f64]; 2] = [&[10.0, 10.1, 10.0], &[10.1, 10.0, 10.0]];
-        assert!(!Verdict::new(&[finding(&time, &alike)]).goals[0].tells_apart());
+        assert!(!Verdict::new(&[finding(&time, &alike)], &[]).goals[0].tells_apart());
     }
 
     #[test]
@@ -445,12 +726,12 @@ mod tests {
             ),
             finding(&missed, &[&[5.0, 5.1], &[0.0, 0.0], &[0.01, 0.0]]),
         ];
-        let verdict = Verdict::new(&all);
+        let verdict = Verdict::new(&all, &[]);
         let [latency] = &verdict.goals[..] else {
             panic!("{verdict:?}");
         };
         assert_eq!(latency.best, [1]);
-        assert_eq!(latency.worst, Some(0));
+        assert_eq!(latency.worst, [0]);
         assert_eq!(latency.standings[1].share_pct, Some(0.0));
         assert!(latency.is_better(2, 0) && latency.is_better(1, 2) && !latency.is_better(0, 1));
         let change = latency.change(1, 2).unwrap();
@@ -466,7 +747,7 @@ mod tests {
             finding(&one, &[&[1e6, 1e6], &[2e6, 2e6]]),
             finding(&two, &[&[8.0, 8.0], &[2.0, 2.0]]),
         ];
-        let verdict = Verdict::new(&all);
+        let verdict = Verdict::new(&all, &[]);
         assert_eq!(verdict.goals[0].best, [1]);
         let change = verdict.goals[0].change(0, 1).unwrap();
         assert!((change.mean_pct - (-29.29)).abs() < 0.01, "{change:?}");
@@ -479,11 +760,73 @@ mod tests {
             &time,
             &[&[10.0, 10.1], &[9.0, f64::NAN], &[10.0, 10.1]],
         )];
-        let verdict = Verdict::new(&all);
+        let verdict = Verdict::new(&all, &[]);
         let throughput = &verdict.goals[0];
         assert_eq!(throughput.best, [0, 2]);
-        assert_eq!(throughput.worst, Some(1));
+        assert_eq!(throughput.worst, [1]);
         assert_eq!(throughput.standings[1].lacks.as_deref(), Some("time"));
+    }
+
+    /// As [`finding`], with the number of samples of each run.
+    fn counted<'a>(measure: &'a Measure, values: &[(f64, u64)]) -> Finding<'a> {
+        let runs: Vec<[f64; 3]> = values
+            .iter()
+            .map(|&(value, _)| [value, 1.001 * value, value])
+            .collect();
+        let runs: Vec<&[f64]> = runs.iter().map(<[f64; 3]>::as_slice).collect();
+        let mut found = finding(measure, &runs);
+        for (entry, (_, n)) in found.entries.iter_mut().zip(values) {
+            entry.runs.iter_mut().flatten().for_each(|run| run.n = *n);
+        }
+        found
+    }
+
+    /// A chain whose wakeup was lost has short responses, and hardly any.
+    #[test]
+    fn few_short_responses_are_not_better_than_many() {
+        let role = Role::Decides(Goal::Latency);
+        let response = measure("chain/response", "us", Better::Lower, role);
+        let missed = measure("chain/missed", "%", Better::Lower, role);
+        let all = [counted(&response, &[(900.0, 1700), (500.0, 7)])];
+        let verdict = Verdict::new(&all, &[]);
+        assert_eq!(
+            (&*verdict.goals[0].best, &*verdict.goals[0].worst),
+            (&[0][..], &[1][..])
+        );
+        let all = [
+            counted(&response, &[(900.0, 1700), (500.0, 7)]),
+            counted(&missed, &[(0.5, 1700), (0.0, 7)]),
+        ];
+        let verdict = Verdict::new(&all, &[]);
+        let reason = verdict.goals[0].reason(0, 1).unwrap();
+        let Reason::Share {
+            own,
+            other,
+            counts_absent: true,
+        } = reason
+        else {
+            panic!("{reason:?}");
+        };
+        assert!(own < 1.0 && other > 99.0, "{own} {other}");
+        // A response more or less is no difference in work.
+        let all = [counted(&response, &[(900.0, 1700), (500.0, 1650)])];
+        assert_eq!(Verdict::new(&all, &[]).goals[0].best, [1]);
+    }
+
+    /// Less energy for less work is no less energy.
+    #[test]
+    fn energy_is_for_the_same_work() {
+        let energy = measure("energy", "J", Better::Lower, Role::Decides(Goal::Energy));
+        let period = measure("loop/period", "us", Better::Lower, TIME);
+        let all = [
+            counted(&period, &[(1000.0, 1000), (2000.0, 500)]),
+            counted(&energy, &[(10.0, 1), (6.0, 1)]),
+        ];
+        let verdict = Verdict::new(&all, &[]);
+        let of_energy = verdict.of(Goal::Energy).unwrap();
+        assert_eq!((&*of_energy.best, &*of_energy.worst), (&[0][..], &[1][..]));
+        assert!((of_energy.change(0, 1).unwrap().mean_pct - 20.0).abs() < 0.1);
+        assert!((of_energy.work_pct(1, 0).unwrap() + 50.0).abs() < 0.1);
     }
 
     #[test]
@@ -498,7 +841,7 @@ mod tests {
             finding(&part, &[&[1.0, 1.0], &[2.0, 2.0]]),
             finding(&detail, &[&[1.0, 1.0], &[2.0, 2.0]]),
         ];
-        assert!(Verdict::new(&all).goals.is_empty());
+        assert!(Verdict::new(&all, &[]).goals.is_empty());
         let none = finding(&detail, &[&[], &[]]);
         assert_eq!(best_of(&none.entries), NONE);
     }

@@ -59,6 +59,8 @@ impl Trace for Digested {
             Event::Turbo { .. }
                 | Event::Waker { .. }
                 | Event::Affinity { .. }
+                | Event::Weight { .. }
+                | Event::Polls { .. }
                 | Event::Period { .. }
                 | Event::Decision { .. }
         ) {

@@ -24,7 +24,7 @@ mod _native {
     #[pymodule_export]
     use super::machine::Machine;
     #[pymodule_export]
-    use super::measure::{compare, measure_part, simulate};
+    use super::measure::{compare, margin, measure_part, simulate};
     #[pymodule_export]
     use super::policy::Policy;
     #[pymodule_export]

@@ -191,6 +191,15 @@ fn counters_table(parts: &[Part<'_>]) -> Table {
 }
 
 /// Tables `runs` and `counters` of the case.
+/// Half the 95 % confidence interval of the mean of `values`, as in every verdict; infinite for a single value.
+#[pyfunction]
+pub fn margin(values: Vec<f64>) -> f64 {
+    let interval = lab::mean_interval(&values);
+    interval
+        .and_then(|(_, margin)| margin)
+        .unwrap_or(f64::INFINITY)
+}
+
 #[pyfunction]
 #[pyo3(signature = (machine, workload, policy, runs, seed, jobs, stop=None, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "keywords, in Python")]
@@ -400,7 +409,8 @@ fn verdict(findings: &Findings<'_>) -> Table {
         )
         .truths(
             "worst",
-            all.iter().map(|&(goal, place)| goal.worst == Some(place)),
+            all.iter()
+                .map(|&(goal, place)| goal.worst.first() == Some(&place)),
         )
         .optional::<f64>(
             "change_pct",

@@ -9,6 +9,9 @@ use lab::{
 };
 use workload::{Better, Goal};
 
+/// The smallest difference of the work done that is shown, in per cent.
+const LEAST_WORK_PCT: f64 = 1.0;
+
 /// The selection of a comparison's results.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shown {
@@ -39,11 +42,12 @@ pub fn comparison(findings: &Findings<'_>, shown: Shown) -> Page {
     };
     let mut tables: Vec<Table> = goals
         .iter()
-        .map(|verdict| of_goal(comparison, verdict, &rows))
+        .map(|verdict| of_goal(findings, verdict, &rows))
         .collect();
-    tables.extend(wasted(&rows));
+    tables.extend(wasted(findings, &rows));
     if shown.all || tables.is_empty() {
         tables.push(distributions(&rows));
+        tables.push(threads(comparison));
         tables.push(counters(comparison));
     }
     let hidden = rows.len() - rows.iter().filter(deciding).count();
@@ -58,6 +62,10 @@ pub fn comparison(findings: &Findings<'_>, shown: Shown) -> Page {
             .into_iter()
             .chain(comparison.workload.notes())
             .chain(cut_short(findings))
+            .chain(same_runs(findings))
+            .chain(folded(findings))
+            .chain(ignored_groups(comparison))
+            .chain(two_modes(&rows, &goals))
             .collect(),
         verdict: verdict(findings, shown.goal),
         tables,
@@ -92,6 +100,83 @@ pub(crate) fn number_of_runs(runs: &Runs, asked: u32) -> String {
     }
 }
 
+/// Margins below this are printed as 0, per cent.
+const LEAST_MARGIN_PCT: f64 = 0.05;
+
+/// A note if the runs of every scheduler hardly differ, so that intervals over seeds show no noise.
+fn same_runs(findings: &Findings<'_>) -> Option<String> {
+    let comparison = findings.comparison;
+    let first = comparison.measured.first()?.runs.first()?;
+    let mut runs = comparison.measured.first()?.runs.iter();
+    let goals = findings.verdict.goals.iter();
+    let changes = goals.flat_map(|goal| {
+        (1..comparison.schedulers.len()).filter_map(|index| goal.change(0, index)?.margin_pct)
+    });
+    let margins: Vec<f64> = changes.collect();
+    let are_same = match margins.is_empty() {
+        true => runs.all(|run| run.is_same(first)),
+        false => margins.iter().all(|&margin| margin < LEAST_MARGIN_PCT),
+    };
+    (comparison.runs.count > 1 && are_same).then(|| {
+        "Hardly anything in this load depends on the seed, so that all runs are of one sequence of events: a little noise \
+         beside it may change its results by more than the policies differ"
+            .to_owned()
+    })
+}
+
+/// The schedulers under which every run was the same as under an earlier one.
+fn folded(findings: &Findings<'_>) -> Vec<String> {
+    let schedulers = &findings.comparison.schedulers;
+    let same_as = findings.same_as().into_iter().enumerate();
+    same_as
+        .filter_map(|(index, first)| {
+            let [own, first] = [index, first?].map(|index| schedulers[index].name());
+            Some(format!("{own}: as {first}, in every run"))
+        })
+        .collect()
+}
+
+/// The schedulers that ignore the workload's control groups.
+fn ignored_groups(comparison: &Comparison) -> Option<String> {
+    let ignores = |measured: &Measured| measured.runs.iter().any(|run| run.ignores_groups);
+    let schedulers = comparison.schedulers.iter().zip(&comparison.measured);
+    let names: Vec<&str> = schedulers
+        .filter(|(_, measured)| ignores(measured))
+        .map(|(scheduler, _)| scheduler.name())
+        .collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "Control groups are ignored under {}, which treats all threads as members of one group",
+            names.join(", ")
+        )
+    })
+}
+
+/// The measures that decide and that have two modes under a scheduler.
+fn two_modes(rows: &[&Finding<'_>], goals: &[&GoalVerdict]) -> Vec<String> {
+    let decides = |row: &&&Finding<'_>| {
+        let goal = row.measure.decides();
+        goals.iter().any(|verdict| goal == Some(verdict.goal))
+    };
+    let entries = rows.iter().filter(decides).flat_map(|row| &row.entries);
+    entries
+        .filter_map(|entry| {
+            // A share of few periods has few values.
+            let judged = entry.judged().filter(|_| !entry.is_share())?;
+            let [(low, few), (high, many)] = lab::modes(&judged)?;
+            let metric = &entry.measure.metric;
+            Some(format!(
+                "{} under {} has two modes, and its mean is neither: {} {} in {few} runs, {} in {many}",
+                metric.name,
+                entry.scheduler,
+                number(low),
+                metric.unit,
+                number(high)
+            ))
+        })
+        .collect()
+}
+
 /// Loads that would end by themselves but have no time, because the duration of another load ended
 /// the run first.
 fn cut_short(findings: &Findings<'_>) -> Vec<String> {
@@ -124,7 +209,8 @@ fn cut_short(findings: &Findings<'_>) -> Vec<String> {
 }
 
 /// The measures that decide one goal: a row for each scheduler, a column for each measure.
-fn of_goal(comparison: &Comparison, verdict: &GoalVerdict, rows: &[&Finding<'_>]) -> Table {
+fn of_goal(findings: &Findings<'_>, verdict: &GoalVerdict, rows: &[&Finding<'_>]) -> Table {
+    let comparison = findings.comparison;
     let rows: Vec<&&Finding<'_>> = rows
         .iter()
         .filter(|row| row.measure.decides() == Some(verdict.goal))
@@ -132,7 +218,19 @@ fn of_goal(comparison: &Comparison, verdict: &GoalVerdict, rows: &[&Finding<'_>]
     let has_change = comparison.schedulers.len() > 1
         && (1..comparison.schedulers.len()).any(|index| verdict.change(0, index).is_some());
     let mut header = vec!["policy".to_owned()];
-    header.extend(rows.iter().map(|row| column(row.measure)));
+    let columns = |row: &&Finding<'_>| {
+        let done = differs_in_work(row).then(|| done_column(row.measure));
+        std::iter::once(column(row.measure))
+            .chain(done)
+            .collect::<Vec<_>>()
+    };
+    header.extend(rows.iter().flat_map(|row| columns(row)));
+    let by_work = (1..comparison.schedulers.len())
+        .filter_map(|index| verdict.work_pct(index, 0))
+        .any(|pct| verdict.goal == Goal::Energy && pct.abs() >= LEAST_WORK_PCT);
+    if by_work {
+        header.push("work\ndone\n%".to_owned());
+    }
     if has_change {
         header.push("change".to_owned());
     }
@@ -142,7 +240,14 @@ fn of_goal(comparison: &Comparison, verdict: &GoalVerdict, rows: &[&Finding<'_>]
     }
     let line = |index: usize| {
         let mut line: Vec<Cell> = vec![comparison.schedulers[index].name().into()];
-        line.extend(rows.iter().map(|row| judged(row, index)));
+        for row in &rows {
+            line.push(judged(row, index));
+            line.extend(differs_in_work(row).then(|| done(row, index)));
+        }
+        if by_work {
+            let pct = verdict.work_pct(index, 0);
+            line.push(pct.map_or("-".into(), |pct| Cell::from(format!("{:.1}", 100.0 + pct))));
+        }
         if has_change {
             line.push(match index {
                 0 => Cell::default(),
@@ -160,13 +265,54 @@ fn of_goal(comparison: &Comparison, verdict: &GoalVerdict, rows: &[&Finding<'_>]
         title: title(verdict.goal).to_owned(),
         header,
         text_columns: 1,
-        rows: (0..comparison.schedulers.len()).map(line).collect(),
+        rows: distinct(findings).map(line).collect(),
         ..Table::default()
     }
 }
 
+/// The schedulers of which tables have rows: all but those under which every run was the same as under an
+/// earlier one.
+fn distinct(findings: &Findings<'_>) -> impl Iterator<Item = usize> + use<> {
+    let same_as = findings.same_as();
+    (0..same_as.len()).filter(move |&index| same_as[index].is_none())
+}
+
+/// Under some scheduler, did threads complete more of what a measure times than under another?
+fn differs_in_work(row: &Finding<'_>) -> bool {
+    if !row.measure.counts_work() {
+        return false;
+    }
+    let completed = || row.entries.iter().filter_map(Entry::completed);
+    let (least, most) = completed().fold((f64::MAX, 0.0), |(least, most), it| {
+        (f64::min(least, it), f64::max(most, it))
+    });
+    100.0 * (most - least) > LEAST_WORK_PCT * most
+}
+
+/// The number of units of work that were completed in a run, on average.
+fn done(row: &Finding<'_>, index: usize) -> Cell {
+    let completed = row.entries[index].completed();
+    completed.map_or("-".into(), |it| Cell::from(format!("{it:.0}")))
+}
+
+/// The name of the column of [`done`].
+fn done_column(measure: &Measure) -> String {
+    let task = measure
+        .metric
+        .name
+        .rsplit_once('/')
+        .map_or("", |(task, _)| task);
+    let what = match measure.metric.role.goal() {
+        Some(Goal::Latency) => "responses",
+        _ => "loops",
+    };
+    format!("{}\n{what}\ndone", task.replace('/', "\n"))
+        .trim_start()
+        .to_owned()
+}
+
 /// The time that the CPUs wasted, for every goal: a row for each scheduler.
-fn wasted(rows: &[&Finding<'_>]) -> Option<Table> {
+fn wasted(findings: &Findings<'_>, rows: &[&Finding<'_>]) -> Option<Table> {
     let columns: Vec<&&Finding<'_>> = rows
         .iter()
         .filter(|row| lab::WASTE.contains(&&*row.measure.metric.name))
@@ -183,7 +329,7 @@ fn wasted(rows: &[&Finding<'_>]) -> Option<Table> {
             .chain(columns.iter().map(|row| column(row.measure)))
             .collect(),
         text_columns: 1,
-        rows: (0..first.entries.len()).map(line).collect(),
+        rows: distinct(findings).map(line).collect(),
         ..Table::default()
     })
 }
@@ -287,9 +433,11 @@ fn change(change: Option<Change>, is_better: bool, is_worse: bool) -> Cell {
     let Some(change) = change else {
         return Cell::default();
     };
+    // Where all runs are the same, an interval of zero would look like certainty.
     let margin = change
         .margin_pct
-        .map_or(String::new(), |margin| format!(" ± {margin:.1}"));
+        .filter(|&margin| margin >= LEAST_MARGIN_PCT);
+    let margin = margin.map_or(String::new(), |margin| format!(" ± {margin:.1}"));
     let tone = match (is_better, is_worse) {
         (true, _) => Tone::Better,
         (_, true) => Tone::Worse,
@@ -308,6 +456,65 @@ fn limit(row: &Finding<'_>, index: usize) -> Cell {
             Tone::Dim,
         ),
         _ => Cell::default(),
+    }
+}
+
+/// The threads' CPU times, and the times for which they were runnable and did not run.
+fn threads(comparison: &Comparison) -> Table {
+    let names = comparison
+        .measured
+        .iter()
+        .flat_map(|measured| measured.threads());
+    let mut threads: Vec<String> = Vec::new();
+    for thread in names {
+        if !threads.contains(&thread.name) {
+            threads.push(thread.name);
+        }
+    }
+    let policies = || comparison.schedulers.iter().zip(&comparison.measured);
+    let lines = threads.iter().flat_map(|name| {
+        policies()
+            .enumerate()
+            .map(move |(index, (scheduler, measured))| {
+                let found = measured
+                    .threads()
+                    .into_iter()
+                    .find(|thread| thread.name == *name);
+                let stalled = measured
+                    .stalled()
+                    .into_iter()
+                    .find(|(thread, ..)| thread == name);
+                let of = |value: fn(&lab::Threads) -> f64| {
+                    found
+                        .as_ref()
+                        .map_or("-".into(), |it| Cell::from(number(value(it))))
+                };
+                let first = if index == 0 { name.as_str() } else { "" };
+                vec![
+                    first.into(),
+                    scheduler.name().into(),
+                    of(|thread| thread.cpu_ns as f64 / 1e6),
+                    of(|thread| thread.longest_wait_ns as f64 / 1e6),
+                    stalled.map_or("".into(), |(_, _, since)| {
+                        Cell::from(number(since as f64 / 1e6))
+                    }),
+                ]
+            })
+    });
+    Table {
+        title: "Threads".to_owned(),
+        header: [
+            "thread",
+            "policy",
+            "CPU time ms",
+            "longest wait ms",
+            "did not run from ms on",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        text_columns: 2,
+        rows: lines.collect(),
+        ..Table::default()
     }
 }
 
@@ -364,7 +571,7 @@ fn remarks(comparison: &Comparison, shown: Shown, hidden: usize) -> Vec<String> 
     if let [first, _, ..] = comparison.schedulers.as_slice() {
         remarks.push(format!(
             "change: against {}, with the 95 % confidence interval over runs paired by seed; the geometric mean \
-             over a goal's columns, without percentages.",
+             of the goal's columns, except those in %.",
             first.name()
         ));
     }
@@ -415,8 +622,7 @@ fn callbacks(comparison: &Comparison) -> Option<String> {
     ))
 }
 
-/// Joules at full speed and joules at a speed that follows the load are not comparable: says which
-/// policies are which, if there are both.
+/// Says which policies ran at full speed and which at a speed that followed the load, if there are both.
 fn frequencies(comparison: &Comparison) -> Option<String> {
     comparison.machine.power.as_ref()?;
     let changes = |measured: &Measured| {
@@ -436,9 +642,9 @@ fn frequencies(comparison: &Comparison) -> Option<String> {
         names.join(", ")
     };
     Some(format!(
-        "energy: {} kept every CPU at its highest frequency and {} did not, which explains most of their difference.",
-        names(&never),
-        names(&change)
+        "energy: the CPUs' frequencies followed the load under {}, and were always the highest under {}.",
+        names(&change),
+        names(&never)
     ))
 }
 

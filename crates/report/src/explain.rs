@@ -31,7 +31,7 @@ pub use missed::{Missed, MissedPeriod, observed};
 pub use page::page;
 pub use period::{Period, parts};
 pub use response::{Chosen, Late, Lost, Ran, Response, Responses, Total};
-pub use tasks::Priority;
+pub use tasks::{Group, Priority};
 pub use wait::{After, Asked, Latencies, Unknown, Wait, Waits};
 pub use window::Subject;
 

@@ -21,21 +21,29 @@
 //! `compare`:
 //! - `machine`, `workload`, `runs`, `asked_runs` as above, `seed`; `seeds[]`, the seed of each run (64 bits, in
 //!   hexadecimal).
+//! - `stalled[]`: the threads that were runnable and did not run from some time until the end: `policy`, `thread`, the
+//!   number of `runs`, and `since_s` in the first of these.
 //! - `verdict[]`: one for each measured goal: `goal` (`latency`, `throughput`, `energy` or `fairness`); `best[]`, the
 //!   policies that no other beats, best first, and `worst` (empty and null if no difference is significant and at least
 //!   1 %); `measures[]` that decide; `standings[]`: for each `policy` `change_pct` against the first policy with
 //!   `change_margin_pct`, the change of the geometric mean of the deciding measures except percentages (times, joules
-//!   or work), `share_pct`, the mean of the percentages (missed periods; uneven progress of equal threads), and
+//!   or work; of energy, for the same work), `work_pct`, the change of the work done (for latency, of the responses
+//!   given; null where it is not judged), `share_pct`, the mean of the percentages (missed periods; uneven progress of equal threads), and
 //!   `lacks`, a measure that some run has no samples of, else null.
 //! - `results[]`: one for each measure and policy: `policy`, `metric`, `unit`, `better` (`lower`, `higher` or
 //!   `neither`), `n` samples over all runs, their `mean`, `min`, `max`, `p50`, `p95`, `p99` (null without
 //!   samples), `change_pct` of the `judged` value (`mean` or `p99`) against the first policy and
 //!   `change_margin_pct`, half its 95 % confidence interval (both null for the first policy), `limit` as
 //!   above. `goal` or null; `decides`: the measure decides its goal; `part`: the measure is that of one of
-//!   several equal threads, which another entry pools; `best`: no policy is better in this measure, and at
+//!   several equal threads, which another entry pools; `open`: the number of loops or responses that were not
+//!   complete at the end: a latency counts them by their age, and the mean time of a loop includes theirs;
+//!   `against_first` (null for the first policy): `verdict` (`better`, `worse` or `same`), how much `worse` it is
+//!   with its `margin`, in the `unit` `%` or `points`; `best`: no policy is better in this measure, and at
 //!   least one is worse; `runs[]`: `n`, `mean`, `min`, `max`, `p50`, `p95`, `p99` of each run, or null;
 //!   `fewest[]`: the smallest number of samples that one of the measure's threads has in each run, null for one thread
 //!   and for threads that are not counted.
+//! - `threads[]`: for each `policy` and name of a `thread`, `cpu_s` of a run on average, and `longest_wait_ms`, the
+//!   longest time of any run for which it was runnable and did not run.
 //! - `counters[]`: one for each policy, means over the runs: `context_switches`, `migrations`, `wakeups`,
 //!   `balance_calls` (null for a scheduler that does not count them), `energy_j` (null on a machine without power
 //!   data), `energy_by_part_j` (the same by part of the machine: `cpu-0` and so on for the energy of its tasks;
@@ -47,7 +55,7 @@
 //! the table format shows.
 
 use crate::Page;
-use lab::{Entry, Finding, Findings, Measured, Pooled, Reproduction};
+use lab::{Comparison, Entry, Finding, Findings, Measured, Pooled, Reproduction};
 use serde::Serialize;
 use simulator::Part;
 use std::collections::BTreeMap;
@@ -119,9 +127,27 @@ struct Compared<'a> {
     asked_runs: u32,
     seed: u64,
     seeds: Vec<String>,
+    stalled: Vec<Stalled<'a>>,
     verdict: Vec<Verdict<'a>>,
     results: Vec<Entered<'a>>,
+    threads: Vec<Thread<'a>>,
     counters: Vec<Counters<'a>>,
+}
+
+#[derive(Serialize)]
+struct Stalled<'a> {
+    policy: &'a str,
+    thread: String,
+    runs: usize,
+    since_s: f64,
+}
+
+#[derive(Serialize)]
+struct Thread<'a> {
+    policy: &'a str,
+    thread: String,
+    cpu_s: f64,
+    longest_wait_ms: f64,
 }
 
 #[derive(Serialize)]
@@ -145,13 +171,24 @@ struct Entered<'a> {
     part: bool,
     judged: &'static str,
     best: bool,
+    open: u64,
+    against_first: Option<AgainstFirst>,
     runs: Vec<Option<OfRun>>,
     fewest: &'a [Option<u64>],
 }
 
 #[derive(Serialize)]
+struct AgainstFirst {
+    verdict: &'static str,
+    worse: f64,
+    margin: Option<f64>,
+    unit: &'static str,
+}
+
+#[derive(Serialize)]
 struct OfRun {
     n: u64,
+    open: u64,
     mean: f64,
     min: f64,
     max: f64,
@@ -176,6 +213,7 @@ struct Standing<'a> {
     change_margin_pct: Option<f64>,
     share_pct: Option<f64>,
     lacks: Option<String>,
+    work_pct: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -250,12 +288,44 @@ pub fn comparison(findings: &Findings<'_>) -> String {
         seeds: (0..comparison.runs.count)
             .map(|run| seed_name(comparison.runs.seed_of(run)))
             .collect(),
+        stalled: stalled(comparison),
         verdict: verdict(findings),
         results: findings.entries().map(entered).collect(),
+        threads: threads(comparison),
         counters: measured
             .map(|(scheduler, measured)| counters(scheduler.name(), measured))
             .collect(),
     })
+}
+
+fn stalled(comparison: &Comparison) -> Vec<Stalled<'_>> {
+    let measured = comparison.schedulers.iter().zip(&comparison.measured);
+    measured
+        .flat_map(|(scheduler, measured)| {
+            let stalled = measured.stalled().into_iter();
+            stalled.map(|(thread, runs, since_ns)| Stalled {
+                policy: scheduler.name(),
+                thread,
+                runs,
+                since_s: since_ns as f64 / 1e9,
+            })
+        })
+        .collect()
+}
+
+fn threads(comparison: &Comparison) -> Vec<Thread<'_>> {
+    let measured = comparison.schedulers.iter().zip(&comparison.measured);
+    measured
+        .flat_map(|(scheduler, measured)| {
+            let threads = measured.threads().into_iter();
+            threads.map(|threads| Thread {
+                policy: scheduler.name(),
+                cpu_s: threads.cpu_ns as f64 / 1e9,
+                longest_wait_ms: threads.longest_wait_ns as f64 / 1e6,
+                thread: threads.name,
+            })
+        })
+        .collect()
 }
 
 fn text(value: &impl Serialize) -> String {
@@ -366,6 +436,8 @@ fn entered<'a>((row, entry): (&Finding<'a>, &'a Entry<'a>)) -> Entered<'a> {
         part: entry.measure.is_part,
         judged: entry.measure.judged.name(),
         best: entry.is_best,
+        open: entry.pooled.as_ref().map_or(0, |pooled| pooled.open),
+        against_first: against_first(row, entry),
         n: entry.pooled.as_ref().map_or(0, |pooled| pooled.n),
         mean: of(|pooled| pooled.mean),
         min: of(|pooled| pooled.min),
@@ -385,9 +457,34 @@ fn entered<'a>((row, entry): (&Finding<'a>, &'a Entry<'a>)) -> Entered<'a> {
     }
 }
 
+/// How an entry differs from that of the first scheduler; `None` for itself.
+fn against_first(row: &Finding<'_>, entry: &Entry<'_>) -> Option<AgainstFirst> {
+    let first = row
+        .entries
+        .first()
+        .filter(|first| !std::ptr::eq(*first, entry))?;
+    let verdict = match (entry.is_better(first), first.is_better(entry)) {
+        (true, _) => "better",
+        (_, true) => "worse",
+        (false, false) => "same",
+    };
+    let change = entry.difference(first)?;
+    let sign = match entry.measure.metric.better {
+        Better::Higher => -1.0,
+        Better::Lower | Better::Neither => 1.0,
+    };
+    Some(AgainstFirst {
+        verdict,
+        worse: sign * change.mean_pct,
+        margin: change.margin_pct,
+        unit: if entry.is_share() { "points" } else { "%" },
+    })
+}
+
 fn of_run(pooled: &Pooled) -> OfRun {
     OfRun {
         n: pooled.n,
+        open: pooled.open,
         mean: pooled.mean,
         min: pooled.min,
         max: pooled.max,
@@ -403,7 +500,7 @@ fn verdict<'a>(findings: &Findings<'a>) -> Vec<Verdict<'a>> {
     let of = |verdict: &lab::GoalVerdict| Verdict {
         goal: goal_name(verdict.goal),
         best: verdict.best.iter().map(|&index| name(index)).collect(),
-        worst: verdict.worst.map(name),
+        worst: verdict.worst.first().map(|&index| name(index)),
         standings: verdict
             .standings
             .iter()
@@ -416,6 +513,7 @@ fn verdict<'a>(findings: &Findings<'a>) -> Vec<Verdict<'a>> {
                     change_margin_pct: change.and_then(|change| change.margin_pct),
                     share_pct: standing.share_pct,
                     lacks: standing.lacks.clone(),
+                    work_pct: verdict.work_pct(index, 0).filter(|_| index > 0),
                 }
             })
             .collect(),

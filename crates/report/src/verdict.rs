@@ -1,54 +1,118 @@
 //! The verdict in words: for each goal the best schedulers, the differences, and the price.
 
-use crate::number::number;
-use lab::{Change, Entry, Finding, Findings, GoalVerdict, Judged, Verdict};
-use workload::{Better, Goal};
+use lab::{
+    Change, Entry, Finding, Findings, GoalVerdict, Judged, Measured, Reason, Statement, Verdict,
+};
+use workload::Goal;
 
 /// The maximum number of schedulers that a line names if several are equal.
 const MOST_NAMES: usize = 3;
-/// The maximum number of measures that a line names in which the best is worse.
+/// The maximum number of prices of a line.
 const MOST_PRICES: usize = 2;
+/// The maximum number of stalled threads that a line names.
+const MOST_STALLED: usize = 3;
+/// A factor from which on a change is printed as a factor, instead of per cent.
+const AS_FACTOR: f64 = 2.0;
+/// Runs that vary by more than this hide differences, in per cent.
+const NOISE_PCT: f64 = 5.0;
+/// CPUs that are busy for more than this part of the time leave no room, in per cent.
+const BUSY_PCT: f64 = 90.0;
 
-/// The line for a comparison without any significant difference.
-const SAME: &str = "This comparison cannot tell the policies apart; a load that keeps more CPUs busy, or switches more often, may.";
-
-/// A line for each goal, or only for `goal`, and a line that names the scheduler that is best for
-/// every goal, or says that the comparison tells none apart.
+/// A line for each scheduler under which threads stalled; a line for each goal, or only for `goal`; and a
+/// line that names the scheduler that is best for every goal, or says that the comparison tells none apart.
 pub(crate) fn verdict(findings: &Findings<'_>, goal: Option<Goal>) -> Vec<String> {
     let comparison = findings.comparison;
-    let words = Words {
-        names: comparison
-            .schedulers
-            .iter()
-            .map(|scheduler| scheduler.name())
-            .collect(),
-        verdict: &findings.verdict,
-        rows: &findings.rows,
-    };
-    if words.names.len() < 2 {
-        return Vec::new();
+    let names: Vec<&str> = comparison
+        .schedulers
+        .iter()
+        .map(|scheduler| scheduler.name())
+        .collect();
+    let mut lines: Vec<String> = names
+        .iter()
+        .zip(&comparison.measured)
+        .filter_map(|(name, measured)| stalled(name, measured))
+        .collect();
+    if names.len() < 2 {
+        return lines;
     }
     if comparison.runs.count < 2 {
         let say = "No verdict: one run cannot show which differences are significant. Use --runs 5 or more.";
-        return vec![say.to_owned()];
+        lines.push(say.to_owned());
+        return lines;
     }
-    let wanted = |verdict: &&GoalVerdict| goal.is_none_or(|goal| verdict.goal == goal);
-    let goals: Vec<&GoalVerdict> = words.verdict.goals.iter().filter(wanted).collect();
-    let mut lines: Vec<String> = goals.iter().map(|verdict| words.line(verdict)).collect();
-    if !goals.is_empty() && !goals.iter().any(|verdict| verdict.tells_apart()) {
-        lines.push(SAME.to_owned());
-    }
-    match goal {
-        Some(goal) if lines.is_empty() => {
-            lines.push(format!(
-                "{}: this workload has no measure for this goal.",
-                title(goal)
-            ));
-        }
-        Some(_) => {}
-        None => lines.extend(words.altogether()),
+    let words = Words {
+        names,
+        verdict: &findings.verdict,
+        rows: &findings.rows,
+        same_as: findings.same_as(),
+    };
+    lines.extend(words.goals(goal));
+    let mut goals = words.verdict.goals.iter();
+    let is_judged = |verdict: &GoalVerdict| goal.is_none_or(|goal| verdict.goal == goal);
+    if goals.clone().any(is_judged)
+        && !goals.any(|verdict| is_judged(verdict) && verdict.tells_apart())
+    {
+        let most = words.largest_margin(goal);
+        lines.push(cannot_tell(most, busy_pct(&comparison.measured)));
     }
     lines
+}
+
+/// The threads that stopped to run under a scheduler.
+fn stalled(name: &str, measured: &Measured) -> Option<String> {
+    let stalled = measured.stalled();
+    let (_, most, _) = stalled.iter().max_by_key(|(_, runs, _)| *runs)?;
+    let since = |&(ref thread, _, since): &(String, usize, u64)| {
+        format!("{thread} (from {} s on)", seconds(since))
+    };
+    let mut named: Vec<String> = stalled.iter().take(MOST_STALLED).map(since).collect();
+    if stalled.len() > MOST_STALLED {
+        named.push(format!("{} other threads", stalled.len() - MOST_STALLED));
+    }
+    let all = measured.runs.len();
+    let when = match *most {
+        most if most == all => String::new(),
+        most => format!(" in {most} of {all} runs"),
+    };
+    let what = match stalled.as_slice() {
+        [(thread, _, since)] => {
+            format!(
+                "{thread} was runnable and did not run from {} s on",
+                seconds(*since)
+            )
+        }
+        _ => format!("{} were runnable and did not run", and(named)),
+    };
+    Some(format!("Under {name}, {what}{when}."))
+}
+
+/// A time, ns, in seconds, to the hundredth.
+fn seconds(ns: u64) -> String {
+    format!("{:.2}", ns as f64 / 1e9)
+}
+
+/// The part of the CPUs' time for which they were busy, over all runs, in per cent.
+fn busy_pct(measured: &[Measured]) -> f64 {
+    let runs = || measured.iter().flat_map(|measured| &measured.runs);
+    let busy: u64 = runs().flat_map(|run| &run.counters.busy_ns).sum();
+    let all: f64 = runs()
+        .map(|run| run.simulated_ns as f64 * run.counters.busy_ns.len() as f64)
+        .sum();
+    100.0 * busy as f64 / all.max(1.0)
+}
+
+/// The line for a comparison without any significant difference, whose largest margin is `most` per cent.
+fn cannot_tell(most: f64, busy_pct: f64) -> String {
+    let why = match (most > NOISE_PCT, busy_pct < BUSY_PCT) {
+        (true, _) => format!(
+            ": the runs of a policy differ by more than the policies do (± {most:.0} %). More runs may."
+        ),
+        (false, true) => format!(
+            "; a load that keeps more CPUs busy than {busy_pct:.0} %, or switches more often, may."
+        ),
+        (false, false) => ": all CPUs are busy, and each policy completes as much.".to_owned(),
+    };
+    format!("This comparison cannot tell the policies apart{why}")
 }
 
 /// `goal` as a headline.
@@ -61,56 +125,93 @@ pub(crate) fn title(goal: Goal) -> &'static str {
     }
 }
 
+/// `a`, `a and b`, `a, b and c`.
+fn and(mut names: Vec<String>) -> String {
+    let last = names.pop().unwrap_or_default();
+    match names.is_empty() {
+        true => last,
+        false => format!("{} and {last}", names.join(", ")),
+    }
+}
+
 struct Words<'a> {
     names: Vec<&'a str>,
     verdict: &'a Verdict,
     rows: &'a [Finding<'a>],
+    /// The schedulers that are not named, because every run was the same as under an earlier one.
+    same_as: Vec<Option<usize>>,
 }
 
 impl Words<'_> {
+    /// A line for each goal, and one for all.
+    fn goals(&self, goal: Option<Goal>) -> Vec<String> {
+        let wanted = |verdict: &&GoalVerdict| goal.is_none_or(|goal| verdict.goal == goal);
+        let goals = self.verdict.goals.iter().filter(wanted);
+        let mut lines: Vec<String> = goals.map(|verdict| self.line(verdict)).collect();
+        match goal {
+            Some(goal) if lines.is_empty() => lines.push(format!(
+                "{}: this workload has no measure for this goal.",
+                title(goal)
+            )),
+            Some(_) => {}
+            None => lines.extend(self.altogether()),
+        }
+        lines
+    }
+
     fn line(&self, verdict: &GoalVerdict) -> String {
         let title = title(verdict.goal);
-        let winners = verdict.winners(0);
-        let Some(&winner) = winners.first() else {
-            return format!("{title}: no significant difference of 1 % or more.");
-        };
-        // The first scheduler is the baseline. Where nothing beats it, the line says how far the worst is behind it.
-        let is_kept = winners.contains(&0);
-        let (winner, against) = if is_kept {
-            (0, verdict.worst)
-        } else {
-            (winner, Some(0))
-        };
-        let mut line = match (is_kept, against) {
-            (false, _) => {
-                let are = if winners.len() == 1 { "is" } else { "are" };
-                format!("{title}: {} {are} best", self.list(&winners))
+        let base = self.names[0];
+        let (line, winner) = match verdict.statement() {
+            Statement::Same => {
+                return format!("{title}: no significant difference of 1 % or more.");
             }
-            (true, None) => format!("{title}: no policy is better than {}", self.names[0]),
-            (true, Some(worst)) => format!(
-                "{title}: no policy is better than {}, and {} is worst",
-                self.names[0], self.names[worst]
+            Statement::Best(best, reason) => {
+                let named = self.named(&best);
+                let are = if named.len() == 1 { "is" } else { "are" };
+                let how = self.reason(verdict, best[0], 0, &reason);
+                (
+                    format!("{title}: {} {are} best: {how}", self.list(&named)),
+                    best[0],
+                )
+            }
+            Statement::Better(one, reason) => {
+                let how = self.reason(verdict, one, 0, &reason);
+                let name = self.names[one];
+                return format!(
+                    "{title}: {name} is better than {base}: {how}. No policy is best, because each is worse than another one."
+                );
+            }
+            Statement::Baseline(None) => (
+                format!("{title}: no policy is better than {base}, and none is worse"),
+                0,
             ),
+            Statement::Baseline(Some((worst, reason))) => {
+                let named = self.named(&worst);
+                let are = if named.len() == 1 { "is" } else { "are" };
+                let how = self.inverse(verdict, worst[0], 0, &reason);
+                let line = format!(
+                    "{title}: no policy is better than {base}, and {} {are} worst: {how}",
+                    self.list(&named)
+                );
+                (line, 0)
+            }
         };
-        let (one, other) = if is_kept {
-            (against, Some(0))
-        } else {
-            (Some(winner), against)
-        };
-        if let (Some(one), Some(other)) = (one, other)
-            && let Some(how) = self.difference(verdict, one, other)
-        {
-            line += &format!(": {how}");
-        }
-        let prices = self.prices(verdict, winner, against.unwrap_or(0));
-        if !prices.is_empty() {
-            line += &format!(
-                ". {} has a price: {}",
+        let prices = self.prices(verdict, winner);
+        match prices.is_empty() {
+            true => line + ".",
+            false => format!(
+                "{line}. {} has a price: {}.",
                 self.names[winner],
                 prices.join(", ")
-            );
+            ),
         }
-        line + "."
+    }
+
+    /// Those of `schedulers` whose runs are not the same as those of another one of them.
+    fn named(&self, schedulers: &[usize]) -> Vec<usize> {
+        let is_first = |&it: &usize| self.same_as[it].is_none_or(|it| !schedulers.contains(&it));
+        schedulers.iter().copied().filter(is_first).collect()
     }
 
     /// `a`, `a and b`, `a, b, c and 4 others`.
@@ -120,134 +221,228 @@ impl Words<'_> {
             few if few <= MOST_NAMES + 1 => few,
             _ => MOST_NAMES,
         };
-        let mut names: Vec<String> = schedulers
-            .iter()
-            .take(named)
-            .map(|&index| self.names[index].to_owned())
-            .collect();
+        let name = |&index: &usize| self.names[index].to_owned();
+        let mut names: Vec<String> = schedulers.iter().take(named).map(name).collect();
         let more = schedulers.len() - names.len();
         if more > 0 {
             names.push(format!("{more} others"));
         }
-        let last = names.pop().unwrap_or_default();
-        match names.is_empty() {
-            true => last,
-            false => format!("{} and {last}", names.join(", ")),
-        }
+        and(names)
     }
 
-    /// How `one` differs from `other` in the measures of `verdict`'s goal; `None` if not significantly.
-    fn difference(&self, verdict: &GoalVerdict, one: usize, other: usize) -> Option<String> {
-        let [own, others] = [one, other].map(|index| &verdict.standings[index]);
+    /// Why `one` is better than `other`, as figures of `one`.
+    fn reason(&self, verdict: &GoalVerdict, one: usize, other: usize, reason: &Reason) -> String {
         let name = self.names[other];
-        if let Some(lacks) = &others.lacks {
-            return Some(format!("some runs under {name} never reached {lacks}"));
-        }
-        if let Some(lacks) = &own.lacks {
-            return Some(format!(
-                "some runs never reached {lacks}, as all under {name} did"
-            ));
-        }
-        if let (Some(own), Some(others)) = (own.share_pct, others.share_pct)
-            && verdict.shares_differ(one, other)
-        {
-            let [own, others] = [own, others].map(share);
-            return Some(match verdict.goal {
-                Goal::Fairness => format!("equal threads {own} apart ({name}: {others})"),
-                _ => format!("{own} of periods missed ({name}: {others})"),
-            });
-        }
-        let change = verdict.change(other, one)?;
-        change
-            .is_significant()
-            .then(|| format!("{} than under {name}", amount(verdict, &change)))
-    }
-
-    /// The price of the best scheduler for one goal, in other goals and in parts of this one.
-    fn prices(&self, verdict: &GoalVerdict, winner: usize, against: usize) -> Vec<String> {
-        let mut prices = Vec::new();
-        for other in &self.verdict.goals {
-            if let Some(&best) = other.best.first()
-                && other.goal != verdict.goal
-                && other.is_better(best, winner)
-                && let Some(how) = self.difference(other, winner, best)
-            {
-                prices.push(how);
+        match reason {
+            Reason::Stalled => format!("fewer threads stall than under {name}"),
+            Reason::Lacks(lacks) => format!("some runs under {name} never reached {lacks}"),
+            Reason::Share {
+                own,
+                other: others,
+                counts_absent,
+            } => {
+                let [one, other] = [one, other].map(|it| verdict.standings[it].responses);
+                let counts = one.zip(other).filter(|_| *counts_absent);
+                shares(verdict.goal, *own, *others, name, counts)
+            }
+            Reason::Cost { change, work_pct } => {
+                let work = for_work(verdict.goal, *work_pct);
+                amount(verdict, change, name) + &work
             }
         }
-        let mut parts: Vec<(f64, String)> = self
-            .rows
+    }
+
+    /// Why `other` is better than `one`, which is `reason`, as figures of `one`.
+    fn inverse(&self, verdict: &GoalVerdict, one: usize, other: usize, reason: &Reason) -> String {
+        let name = self.names[other];
+        match reason {
+            Reason::Stalled => {
+                let change = verdict.change(other, one);
+                let is_worse =
+                    |change: &Change| (change.mean_pct < 0.0) == verdict.higher_is_better;
+                let figure = change.filter(|change| change.is_significant() && is_worse(change));
+                let figure = figure.map_or(String::new(), |change| {
+                    format!("{}; ", amount(verdict, &change, name))
+                });
+                format!("{figure}more threads stall than under {name}")
+            }
+            Reason::Lacks(lacks) => {
+                format!("some runs never reached {lacks}, as all under {name} did")
+            }
+            &Reason::Share {
+                own,
+                other: others,
+                counts_absent,
+            } => self.reason(
+                verdict,
+                one,
+                other,
+                &Reason::Share {
+                    own: others,
+                    other: own,
+                    counts_absent,
+                },
+            ),
+            Reason::Cost { work_pct, .. } => match verdict.change(other, one) {
+                Some(change) => self.reason(
+                    verdict,
+                    one,
+                    other,
+                    &Reason::Cost {
+                        change,
+                        work_pct: work_pct.and_then(|_| verdict.work_pct(one, other)),
+                    },
+                ),
+                None => String::new(),
+            },
+        }
+    }
+
+    /// The price of the best scheduler for one goal, in other goals and in parts of this one: the largest
+    /// two.
+    fn prices(&self, verdict: &GoalVerdict, winner: usize) -> Vec<String> {
+        let mut prices: Vec<(f64, String)> = Vec::new();
+        for other in self
+            .verdict
+            .goals
             .iter()
-            .filter(|row| {
-                row.measure.metric.role.goal() == Some(verdict.goal)
-                    && !row.measure.is_part
-                    && row.entries[against].is_better(&row.entries[winner])
-            })
-            .filter_map(|row| {
-                let [own, other] = [winner, against].map(|index| &row.entries[index]);
-                part(own, other, self.names[against])
-            })
-            .collect();
-        parts.sort_by(|a, b| b.0.total_cmp(&a.0));
-        prices.extend(parts.into_iter().take(MOST_PRICES).map(|(_, say)| say));
+            .filter(|other| other.goal != verdict.goal)
+        {
+            if let Some(&best) = other.best.first()
+                && let Some(reason) = other.reason(best, winner)
+            {
+                let size = match &reason {
+                    Reason::Stalled | Reason::Lacks(_) => f64::INFINITY,
+                    Reason::Share { own, other, .. } => (other - own).abs(),
+                    Reason::Cost { change, .. } => change.mean_pct.abs(),
+                };
+                prices.push((size, self.inverse(other, winner, best, &reason)));
+            }
+        }
+        let against = match (winner, verdict.worst.first()) {
+            (0, Some(&worst)) => worst,
+            _ => 0,
+        };
+        if verdict.reason(winner, against) == Some(Reason::Stalled) {
+            // A policy's speed at the expense of threads that do not run is no price of another one.
+            return Vec::new();
+        }
+        let parts = self.rows.iter().filter(|row| {
+            row.measure.metric.role.goal() == Some(verdict.goal)
+                && !row.measure.is_part
+                && row.entries[against].is_better(&row.entries[winner])
+        });
+        prices.extend(parts.filter_map(|row| {
+            let [own, other] = [winner, against].map(|index| &row.entries[index]);
+            part(own, other, self.names[against])
+        }));
+        prices.sort_by(|a, b| b.0.total_cmp(&a.0));
         prices
+            .into_iter()
+            .take(MOST_PRICES)
+            .map(|(_, say)| say)
+            .collect()
     }
 
     /// The scheduler that is best for every goal, if more than one goal has a best.
     fn altogether(&self) -> Option<String> {
-        let goals: Vec<Vec<usize>> = self
-            .verdict
-            .goals
-            .iter()
-            .map(|verdict| verdict.winners(0))
-            .filter(|winners| !winners.is_empty())
-            .collect();
-        if goals.len() < 2 {
+        if !self.verdict.is_of_several_goals() {
             return None;
         }
-        let all: Vec<usize> = goals[0]
-            .iter()
-            .copied()
-            .filter(|index| goals.iter().all(|winners| winners.contains(index)))
-            .collect();
+        let all = self.named(&self.verdict.best_for_all());
         Some(match all.is_empty() {
             true => "No policy is best for every goal; --goal judges by a single goal.".to_owned(),
             false => format!("Best for every goal: {}.", self.list(&all)),
         })
     }
+
+    /// The largest margin of a goal's change against the first scheduler, in per cent.
+    fn largest_margin(&self, goal: Option<Goal>) -> f64 {
+        let wanted = |verdict: &&GoalVerdict| goal.is_none_or(|goal| verdict.goal == goal);
+        let goals = self.verdict.goals.iter().filter(wanted);
+        let changes =
+            goals.flat_map(|goal| (1..self.names.len()).filter_map(|it| goal.change(0, it)));
+        changes
+            .filter_map(|change| change.margin_pct)
+            .fold(0.0, f64::max)
+    }
 }
 
-/// The logarithm of the factor by which `own` is worse than `other` (with the name `name`) in one measure
-/// of a goal, and its description in words. `None` if both print the same number.
-fn part(own: &Entry<'_>, other: &Entry<'_>, name: &str) -> Option<(f64, String)> {
-    let judged = own.measure.judged;
-    let of = |entry: &Entry<'_>| entry.pooled.as_ref().map(|pooled| judged.value(pooled));
-    let (own_value, other_value) = (of(own)?, of(other)?);
-    let metric = &own.measure.metric;
-    let more = (own_value / other_value).ln();
-    let worse = match metric.better {
-        Better::Higher => -more,
-        _ => more,
-    };
-    if worse <= 0.0 || number(own_value) == number(other_value) {
-        return None;
+/// Two shares in words; `counts` are the numbers of responses, where those that never came count.
+fn shares(goal: Goal, own: f64, other: f64, name: &str, counts: Option<(f64, f64)>) -> String {
+    let [own, other] = [own, other].map(share);
+    match (goal, counts) {
+        (Goal::Fairness, _) => format!("equal threads {own} apart ({name}: {other})"),
+        (_, None) => format!("{own} of periods missed ({name}: {other})"),
+        (_, Some((one, others))) => format!(
+            "{own} of periods missed or absent ({name}: {other}), with {one:.0} responses ({name}: {others:.0})"
+        ),
     }
-    let which = match judged {
+}
+
+/// The work for which a change stands, if it differs by 1 % or more.
+fn for_work(goal: Goal, work_pct: Option<f64>) -> String {
+    let of = match goal {
+        Goal::Energy => "for the same work",
+        _ => "per response",
+    };
+    match work_pct {
+        Some(pct) if pct <= -1.0 => format!(" {of} ({} less was done)", per_cent(-pct)),
+        Some(pct) if pct >= 1.0 => format!(" {of} ({} more was done)", per_cent(pct)),
+        _ => String::new(),
+    }
+}
+
+fn per_cent(value: f64) -> String {
+    format!("{value:.1} %")
+}
+
+/// The size of the difference by which `own` is worse than `other` (with the name `name`) in one measure of
+/// a goal, in per cent or points, and its description in words.
+fn part(own: &Entry<'_>, other: &Entry<'_>, name: &str) -> Option<(f64, String)> {
+    let change = own.difference(other)?;
+    let metric = &own.measure.metric;
+    let which = match own.measure.judged {
         Judged::Mean => "",
         Judged::P99 => " (p99)",
     };
-    let say = format!(
-        "{}{which} {} {} ({name}: {})",
-        metric.name,
-        number(own_value),
-        metric.unit,
-        number(other_value)
-    );
-    Some((worse, say.replace("  ", " ")))
+    let more = match change.mean_pct > 0.0 {
+        true => "higher",
+        false => "lower",
+    };
+    let much = match (own.is_share(), as_factor(&change, "as high as", name)) {
+        (true, _) => format!(
+            "{} {more} than under {name}",
+            with_margin(&change, "points")
+        ),
+        (false, Some(times)) => times,
+        (false, None) => format!("{} {more} than under {name}", with_margin(&change, "%")),
+    };
+    let say = format!("{}{which} {much}", metric.name);
+    Some((change.mean_pct.abs(), say))
 }
 
-/// A change in words: `12 ± 3 % less time`.
-fn amount(verdict: &GoalVerdict, change: &Change) -> String {
+/// `12.0 ± 3.1 %`. The margin is left out if it would be printed as 0.
+fn with_margin(change: &Change, unit: &str) -> String {
+    let margin = match change.margin_pct {
+        Some(margin) if margin >= 0.05 => format!(" ± {margin:.1}"),
+        _ => String::new(),
+    };
+    format!("{:.1}{margin} {unit}", change.mean_pct.abs())
+}
+
+/// A change against the scheduler `name` in words: `12 ± 3 % less time than under eevdf`.
+fn amount(verdict: &GoalVerdict, change: &Change, name: &str) -> String {
+    let of = match verdict.goal {
+        Goal::Latency => "the latency",
+        Goal::Throughput if verdict.higher_is_better => "the throughput",
+        Goal::Throughput => "the time",
+        Goal::Energy => "the energy",
+        Goal::Fairness => "the spread",
+    };
+    if let Some(times) = as_factor(change, of, name) {
+        return times;
+    }
     let more = change.mean_pct > 0.0;
     let what = match (verdict.goal, more) {
         (Goal::Latency, true) => "higher latency",
@@ -261,11 +456,22 @@ fn amount(verdict: &GoalVerdict, change: &Change) -> String {
         (Goal::Fairness, true) => "less even progress",
         (Goal::Fairness, false) => "more even progress",
     };
-    let margin = match change.margin_pct {
-        Some(margin) if margin >= 0.05 => format!(" ± {margin:.1}"),
-        _ => String::new(),
+    format!("{} {what} than under {name}", with_margin(change, "%"))
+}
+
+/// A large change as a factor: `4.1 times the time under eevdf (at least 3.2)`; `None` for a smaller one.
+fn as_factor(change: &Change, of: &str, name: &str) -> Option<String> {
+    let factor = 1.0 + change.mean_pct / 100.0;
+    let least = factor - change.margin_pct.unwrap_or(0.0) / 100.0;
+    let digits = |factor: f64| match factor < 10.0 {
+        true => format!("{factor:.1}"),
+        false => format!("{factor:.0}"),
     };
-    format!("{:.1}{margin} % {what}", change.mean_pct.abs())
+    let bound = match factor - least >= 0.05 {
+        true => format!(" (at least {})", digits(least)),
+        false => String::new(),
+    };
+    (factor >= AS_FACTOR).then(|| format!("{} times {of} under {name}{bound}", digits(factor)))
 }
 
 /// A share with as many digits as matter.
@@ -276,3 +482,6 @@ fn share(per_cent: f64) -> String {
         large => format!("{large:.1} %"),
     }
 }
+
+#[cfg(test)]
+mod tests;

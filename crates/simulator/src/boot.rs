@@ -62,6 +62,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
         tasks: Tasks::default(),
         alive: 0,
         daemons: 0,
+        groups_have_limits: bpf.groups.have_limits(),
         runnable: 0,
         sleeping: 0,
         events: Events::new(nr_cpus),

@@ -70,11 +70,30 @@ pub struct Outcome {
     pub recorder: Recorder,
     /// The kernel's counters.
     pub counters: Counters,
+    /// The workload has control groups, and the scheduler has no callback for them, so that it treats
+    /// all tasks as if they were in one.
+    pub ignores_groups: bool,
+    /// The workload's tasks, in the order of their creation.
+    pub tasks: Vec<TaskTotals>,
     /// The bytes of the globals in [`Config::read`], in that order; empty for a global that the
     /// scheduler does not have.
     pub read: Vec<Vec<u8>>,
     /// The energy of the run; `None` on a machine whose power is not known.
     pub energy: Option<Energy>,
+}
+
+/// A task over a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskTotals {
+    /// Its name.
+    pub name: String,
+    /// CPU time, ns.
+    pub cpu_ns: u64,
+    /// The longest time for which it was runnable and did not run until it ran, ns; 0 for a deadline
+    /// task, which may be throttled.
+    pub longest_wait_ns: u64,
+    /// If it is runnable and does not run at the end: since when, ns.
+    pub waits_since_ns: Option<u64>,
 }
 
 /// The kernel's counters over a run.
@@ -223,6 +242,32 @@ pub enum Event<'a> {
         task: (&'a str, i32),
         /// A [`machine::CpuMask`] in bytes.
         cpus: &'a [u8],
+    },
+    /// The properties besides its priority that decide a task's part of the CPUs, from now on: when it
+    /// enters a control group, or its policy becomes SCHED_IDLE or another one. Not a tracepoint of
+    /// the kernel.
+    Weight {
+        /// `comm`, `pid`.
+        #[serde(borrow)]
+        task: (&'a str, i32),
+        /// Is its policy SCHED_IDLE?
+        idle: bool,
+        /// The path of its control group.
+        #[serde(borrow)]
+        group: &'a str,
+        /// The group's `cpu.weight`.
+        group_weight: u32,
+        /// The product of that weight and those of the groups above, of 2^20 for the usual 100.
+        product: u64,
+    },
+    /// A task that loses its CPU has been polling since some time: for a word, a mutex or a kernel lock.
+    /// Precedes its `Switch`. Not a tracepoint of the kernel.
+    Polls {
+        /// `comm`, `pid`.
+        #[serde(borrow)]
+        task: (&'a str, i32),
+        /// Since when, ns.
+        since: u64,
     },
     /// A period of a task is over: its program has compared the time when its work was done with the
     /// deadline. Not a tracepoint of the kernel.

@@ -4,8 +4,8 @@ use crate::check::{check_state, check_sums};
 use crate::events::{Next, What};
 use crate::kernel::Kernel;
 use crate::kernel::syscalls::MUTEX;
-use crate::kernel::task::Continuation;
-use crate::{Counters, Error, Outcome};
+use crate::kernel::task::{Class, Continuation, TaskPtr};
+use crate::{Counters, Error, Outcome, TaskTotals};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The limits on events at one time and on a CPU's reschedules, beyond which the scheduler is
@@ -98,6 +98,10 @@ pub fn outcome(
     scheduler: &native::Object,
     read: &[&str],
 ) -> Result<Outcome, Error> {
+    let tasks = end_tasks(&mut kernel);
+    let ops = &kernel.scx.ops;
+    let knows_groups = ops.cgroup_init.is_some() || ops.cgroup_move.is_some();
+    let ignores_groups = kernel.bpf.groups.len() > 1 && !knows_groups;
     kernel.disable_scheduler();
     kernel.check_constants();
     // The scheduler has already exited: an error while it is disabled does not count, unless Linux
@@ -122,6 +126,8 @@ pub fn outcome(
             .filter(|meters| meters.are_known())
             .map(|meters| meters.read(now)),
         simulated_ns: kernel.now(),
+        tasks,
+        ignores_groups,
         read: read
             .iter()
             .map(|symbol| kernel.bpf.instance.read(scheduler, symbol))
@@ -136,6 +142,37 @@ pub fn outcome(
             ..std::mem::take(&mut kernel.counters)
         },
     })
+}
+
+/// Tells the programs of tasks that have not exited that the run ends. Returns the totals of the
+/// workload's tasks.
+fn end_tasks(kernel: &mut Kernel<'_>) -> Vec<TaskTotals> {
+    // The shell, and ksoftirqd, which has no parent either, do not belong to the workload.
+    let of_workload = |task: &TaskPtr| task.parent.is_some();
+    let tasks: Vec<TaskPtr> = kernel.tasks.iter().copied().filter(of_workload).collect();
+    for &task in tasks.iter().filter(|task| !task.exited.get()) {
+        kernel.end_program(task);
+    }
+    let mut totals = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        let entity = &task.abi.se;
+        let runs = kernel.cpus[task.cpu()].curr == Some(task);
+        let since = match runs {
+            true => kernel.update_rq_clock(task.cpu()) - entity.exec_start.get(),
+            false => 0,
+        };
+        let waits = task.on_rq.get() && !runs && !kernel.is_throttled(task);
+        totals.push(TaskTotals {
+            name: task.name.to_string(),
+            cpu_ns: entity.sum_exec_runtime.get() + since,
+            longest_wait_ns: match task.class.get() {
+                Class::Dl => 0,
+                Class::Rt | Class::Ext => task.longest_wait.get(),
+            },
+            waits_since_ns: waits.then(|| task.waits_since.get()),
+        });
+    }
+    totals
 }
 
 fn deadlock(kernel: &Kernel<'_>) -> Error {

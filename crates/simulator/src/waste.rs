@@ -309,7 +309,7 @@ impl Kernel<'_> {
             return;
         }
         let mut runnable = self.runnable;
-        if self.dl.total_bw > 0 {
+        if self.dl.total_bw > 0 || self.groups_have_limits {
             // A throttled task does not wait for a CPU.
             let tasks = self.tasks.iter();
             runnable -= tasks.filter(|task| self.is_throttled(**task)).count();
@@ -383,9 +383,18 @@ impl Kernel<'_> {
         }
     }
 
-    fn is_throttled(&self, task: TaskPtr) -> bool {
-        let waits = task.on_rq.get() && task.class.get() == Class::Dl;
-        waits && task.dl.get().throttled && self.cpus[task.cpu()].curr != Some(task)
+    pub fn is_throttled(&self, task: TaskPtr) -> bool {
+        if !task.on_rq.get() || self.cpus[task.cpu()].curr == Some(task) {
+            return false;
+        }
+        match task.class.get() {
+            Class::Dl => task.dl.get().throttled,
+            Class::Ext if self.groups_have_limits => {
+                let set = task.abi.cgroups.get();
+                self.bpf.groups.is_throttled(set, self.now())
+            }
+            Class::Rt | Class::Ext => false,
+        }
     }
 
     /// `cpu` has a runnable task.

@@ -276,6 +276,10 @@ pub trait Program: Send {
     /// The next op. Called first when the task first runs, then whenever an op is complete. After
     /// [`Op::Exit`] it is not called again.
     fn next(&mut self, env: &mut Env) -> Op;
+
+    /// The run ends before the task exits: records what is still open ([`Recorder::record_open`]),
+    /// such as a response that is not complete.
+    fn end(&mut self, _env: &mut Env) {}
 }
 
 impl<F: FnMut(&mut Env) -> Op + Send> Program for F {

@@ -112,6 +112,8 @@ struct Series {
     recorded: u64,
     /// For each thread that shares the metric ([`Metric::sharers`]), the number of its samples.
     by_thread: Box<[u64]>,
+    /// The age of each one that was still open at the end.
+    open: Vec<f64>,
 }
 
 impl Recorder {
@@ -122,6 +124,7 @@ impl Recorder {
             stride: 1,
             recorded: 0,
             by_thread: vec![0; metric.sharers as usize].into(),
+            open: Vec::new(),
         };
         Recorder {
             series: metrics.iter().map(empty).collect(),
@@ -152,6 +155,15 @@ impl Recorder {
         self.record(metric, value);
     }
 
+    /// At the end of the run, adds the age so far of what would have become a sample: a lower bound
+    /// of it.
+    pub fn record_open(&mut self, metric: MetricId, age: f64) {
+        let open = &mut self.series[self.base + metric].open;
+        if open.len() < MAX_SAMPLES {
+            open.push(age);
+        }
+    }
+
     /// Counts metrics from `base` from here on; returns the old base.
     pub(crate) fn set_base(&mut self, base: MetricId) -> MetricId {
         std::mem::replace(&mut self.base, base)
@@ -165,8 +177,12 @@ impl Recorder {
                 .iter()
                 .map(|&count| u128::from(count))
                 .sum();
-            series.samples.len() <= MAX_SAMPLES
-                && !series.samples.iter().any(|it| it.is_nan())
+            let is_known = |values: &[f64]| {
+                values.len() <= MAX_SAMPLES && !values.iter().any(|it| it.is_nan())
+            };
+            is_known(&series.samples)
+                && is_known(&series.open)
+                && series.recorded >= series.samples.len() as u64
                 && series.by_thread.len() == metric.sharers as usize
                 && counted <= u128::from(series.recorded)
         };
@@ -177,6 +193,16 @@ impl Recorder {
     /// [`MAX_SAMPLES`], every second, fourth, eighth, ... is kept.
     pub fn samples(&self, metric: MetricId) -> &[f64] {
         &self.series[metric].samples
+    }
+
+    /// The number of samples of `metric` that were made, including those that are not kept.
+    pub fn recorded(&self, metric: MetricId) -> u64 {
+        self.series[metric].recorded
+    }
+
+    /// The ages of those of `metric` that were still open at the end.
+    pub fn open(&self, metric: MetricId) -> &[f64] {
+        &self.series[metric].open
     }
 
     /// The number of samples of each thread that shares `metric`; empty if they are not counted.

@@ -243,6 +243,11 @@ impl Program for Part {
         let op = env.based(first_word, metrics, |env| self.program.next(env));
         self.place.op(op)
     }
+
+    fn end(&mut self, env: &mut Env) {
+        let (word, metric) = (self.place.first_word, self.place.metrics);
+        env.based(word, metric, |env| self.program.end(env));
+    }
 }
 
 #[cfg(test)]

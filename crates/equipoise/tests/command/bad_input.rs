@@ -419,3 +419,44 @@ fn gaps_of_a_machine_file_are_warnings_and_errors_if_strict() {
     let said = text(&output.stderr);
     assert!(said.contains("m.tml: No such file"), "{said}");
 }
+
+/// A file of another kind is said to be that.
+#[test]
+fn a_file_of_another_kind_is_named() {
+    let root = crate::common::root();
+    for (kind, file, says) in [
+        (
+            "machine",
+            "tests/loads/first-cpu-in-mask.json",
+            "is a workload file, not a machine file",
+        ),
+        (
+            "workload",
+            "machines/tc2.toml",
+            "is a machine file, not a workload file",
+        ),
+        (
+            "policy",
+            "machines/tc2.toml",
+            "is a machine file, not a policy file",
+        ),
+    ] {
+        let file = root.join(file);
+        let output = crate::common::run(&[kind, "check", file.to_str().unwrap()]);
+        let stderr = crate::common::text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(says), "{stderr}");
+    }
+}
+
+/// A default can be typed as it is shown.
+#[test]
+fn shown_defaults_can_be_typed() {
+    let said = crate::common::stdout(&["workload", "show", "cyclictest"]);
+    let line = said
+        .lines()
+        .find(|line| line.starts_with(" duration "))
+        .unwrap();
+    assert_eq!(line.split_whitespace().nth(1), Some("10s"), "{said}");
+    crate::common::stdout(&["workload", "show", "cyclictest:duration=10s"]);
+}

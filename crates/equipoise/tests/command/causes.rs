@@ -360,3 +360,281 @@ fn late_waker() {
     ];
     case.is("late_waker", None, &words);
 }
+
+/// Tasks of an rt-app file; `duration` is the rest of the file.
+fn load(tasks: &str, duration: &str) -> String {
+    format!(r#"{{ "tasks": {{ {tasks} }}, {duration} }}"#)
+}
+
+const SECOND: &str = r#""global": { "duration": 1 }"#;
+const TO_THE_END: &str = r#""global": { "duration": -1 }"#;
+
+/// A thread that is bound to slow CPUs, with the fast ones idle, and with the fast ones busy.
+#[test]
+fn affinity_is_a_cause_only_where_another_cpu_was_free() {
+    let ui = r#""ui": { "run": 4000, "timer": { "ref": "t", "period": 20000 }, "loop": 20, "cpus": [2, 3, 4] }"#;
+    let case = Case::of_load("tc2", &load(ui, TO_THE_END), "eevdf", "ui");
+    case.is(
+        "affinity",
+        None,
+        &["its affinity allows only CPUs 2-4", "idled for all of it"],
+    );
+    let hogs = r#""hog": { "instance": 2, "run": 10000, "loop": -1, "cpus": [0, 1] }, "#;
+    let late = ui.replace("\"run\"", "\"delay\": 50000, \"run\"");
+    let case = Case::of_load(
+        "tc2",
+        &load(&(hogs.to_owned() + &late), SECOND),
+        "eevdf",
+        "ui",
+    );
+    let words = [
+        "it ran on CPU",
+        "while the faster CPUs 0-1 were busy with hog-",
+    ];
+    case.is("fast_cpus_busy", None, &words);
+}
+
+#[test]
+fn deadline_threads_are_named() {
+    let tasks = r#""dl": { "policy": "SCHED_DEADLINE", "dl-runtime": 15000, "dl-period": 20000, "run": 14000,
+            "timer": { "ref": "d", "period": 20000 }, "loop": 30 },
+        "hog": { "run": 400000, "loop": 1, "cpus": [1] },
+        "ui": { "run": 500, "timer": { "ref": "u", "period": 10000 }, "loop": 30, "cpus": [0] }"#;
+    let case = Case::of_load("smp-2", &load(tasks, TO_THE_END), "eevdf", "ui");
+    case.is(
+        "real_time",
+        None,
+        &["dl, a SCHED_DEADLINE thread, held CPU 0"],
+    );
+}
+
+#[test]
+fn round_robin_threads_of_equal_priority_take_turns() {
+    let tasks = r#""rr": { "policy": "SCHED_RR", "priority": 10, "instance": 2, "run": 300000, "loop": 1, "cpus": [0] },
+        "ui": { "policy": "SCHED_RR", "priority": 10, "run": 500, "timer": { "ref": "u", "period": 20000 },
+            "loop": 15, "cpus": [0] },
+        "other": { "run": 400000, "loop": 1, "cpus": [1] }"#;
+    let case = Case::of_load("smp-2", &load(tasks, TO_THE_END), "eevdf", "ui");
+    case.is(
+        "real_time",
+        None,
+        &["a real-time thread of priority 10, held CPU 0"],
+    );
+}
+
+#[test]
+fn a_quota_throttles() {
+    let tasks = r#""lim": { "run": 2000, "timer": { "ref": "u", "period": 20000 }, "loop": 20, "taskgroup": "/l" },
+        "hog": { "run": 1000, "loop": -1, "taskgroup": "/l" }"#;
+    let group =
+        r#""taskgroups": { "/l": { "cpu.max": "10000 100000" } }, "global": { "duration": 1 }"#;
+    let case = Case::of_load("smp-2", &load(tasks, group), "equipoise", "lim");
+    case.is(
+        "throttled",
+        Some("held_back"),
+        &["has used up its CPU time (cpu.max)"],
+    );
+}
+
+/// The weight of a control group, of threads with equal nice values.
+#[test]
+fn a_group_of_little_weight_gets_little() {
+    let tasks = r#""light": { "instance": 2, "run": 1000, "loop": -1, "taskgroup": "/a" },
+        "heavy": { "instance": 4, "run": 1000, "loop": -1, "taskgroup": "/b" }"#;
+    let groups = r#""taskgroups": { "/a": { "cpu.weight": 1 }, "/b": { "cpu.weight": 1000 } },
+        "global": { "duration": 1 }"#;
+    let case = Case::of_load("smp-2", &load(tasks, groups), "equipoise", "light");
+    let words = [
+        "its control group /a (cpu.weight 1) gives it less of CPU",
+        "than /b (cpu.weight 1000) gives heavy-",
+    ];
+    case.is("group", None, &words);
+}
+
+/// Of nested groups, the product of the weights decides.
+#[test]
+fn a_heavy_group_in_a_light_one_gets_little() {
+    let tasks = r#""light": { "instance": 2, "run": 1000, "loop": -1, "taskgroup": "/a/b" },
+        "heavy": { "instance": 4, "run": 1000, "loop": -1, "taskgroup": "/c" }"#;
+    let groups = r#""taskgroups": { "/a": { "cpu.weight": 1 }, "/a/b": { "cpu.weight": 500 },
+        "/c": { "cpu.weight": 100 } }, "global": { "duration": 1 }"#;
+    let case = Case::of_load("smp-2", &load(tasks, groups), "equipoise", "light");
+    case.is(
+        "group",
+        None,
+        &[
+            "its control group /a/b (cpu.weight 500)",
+            "than /c (cpu.weight 100)",
+        ],
+    );
+}
+
+#[test]
+fn sched_idle_gets_what_is_left() {
+    let tasks = r#""batch": { "policy": "SCHED_IDLE", "run": 1000, "loop": -1 },
+        "hog": { "instance": 2, "run": 1000, "loop": -1 }"#;
+    let duration = r#""global": { "duration": 2 }"#;
+    for policy in ["eevdf", "equipoise"] {
+        let case = Case::of_load("smp-2", &load(tasks, duration), policy, "batch");
+        case.is(
+            "nice",
+            None,
+            &["its policy SCHED_IDLE gives it less of CPU", "than hog-"],
+        );
+    }
+}
+
+#[test]
+fn nice_19_on_one_cpu() {
+    let tasks = r#""low": { "priority": 19, "run": 1000, "loop": -1, "cpus": [0] },
+        "hog": { "instance": 2, "run": 1000, "loop": -1, "cpus": [0] },
+        "other": { "run": 1000, "loop": -1, "cpus": [1] }"#;
+    let case = Case::of_load("smp-2", &load(tasks, SECOND), "eevdf", "low");
+    case.is(
+        "nice",
+        None,
+        &["its nice value of 19 gives it less of CPU 0 than hog-"],
+    );
+}
+
+/// A wait of a microsecond does not make a period late by five milliseconds.
+#[test]
+fn work_that_is_too_long_is_the_cause_whatever_else_was_lost() {
+    let tasks = r#""ui": { "run": 15000, "timer": { "ref": "u", "period": 10000, "mode": "absolute" }, "loop": 20 }"#;
+    let said = stdout(&Case::of_load("smp-2", &load(tasks, TO_THE_END), "eevdf", "ui").args());
+    let sentence = first_sentence(&said);
+    assert!(
+        sentence.ends_with("its work takes longer than its period, even on the fastest CPU."),
+        "{said}"
+    );
+}
+
+/// The last of three threads that wake each other up is late because the first one waited.
+#[test]
+fn a_chain_of_three() {
+    let tasks = r#""hog": { "instance": 3, "run": 400000, "loop": 1, "cpus": [0] },
+        "a": { "run": 500, "resume": "x", "timer": { "ref": "t", "period": 20000 }, "loop": 15, "cpus": [0] },
+        "b": { "suspend": "x", "run": 300, "resume": "y", "loop": 15, "cpus": [1] },
+        "c": { "suspend": "y", "run": 300, "loop": 15, "cpus": [1] }"#;
+    let case = Case::of_load("smp-2", &load(tasks, TO_THE_END), "eevdf", "c");
+    case.is(
+        "late_waker",
+        None,
+        &[
+            "because a, which wakes it up, was late: a waited",
+            "its affinity",
+        ],
+    );
+}
+
+#[test]
+fn all_cpus_busy_with_equal_threads() {
+    let tasks = r#""hog": { "instance": 4, "run": 1000, "loop": -1 },
+        "ui": { "run": 1000, "timer": { "ref": "u", "period": 16000 }, "loop": 40 }"#;
+    let case = Case::of_load("smp-2", &load(tasks, SECOND), "eevdf", "hog");
+    case.is("busy", None, &["all 2 CPUs were busy"]);
+}
+
+/// One of the two CPUs that a thread may use idles.
+#[test]
+fn the_other_cpu_of_its_affinity_idled() {
+    let tasks = r#""hog": { "instance": 3, "run": 200000, "loop": 1, "cpus": [2] },
+        "ui": { "run": 1000, "timer": { "ref": "u", "period": 10000 }, "loop": 20, "cpus": [2] }"#;
+    let case = Case::of_load("smp-8", &load(tasks, TO_THE_END), "eevdf", "ui");
+    case.is(
+        "affinity",
+        None,
+        &["its affinity allows only CPU 2", "while CPUs 0-1,3-7 idled"],
+    );
+}
+
+/// The holder of a mutex is in the way, and waits itself.
+#[test]
+fn the_holder_of_a_mutex_was_late() {
+    let tasks = r#""low": { "priority": 19, "lock": "m", "run": 5000, "unlock": "m", "sleep": 3000, "loop": 60, "cpus": [0] },
+        "hog": { "run": 1000, "loop": -1, "cpus": [0] },
+        "ui": { "lock": "m", "run": 200, "unlock": "m", "timer": { "ref": "u", "period": 20000 }, "loop": 30, "cpus": [1] }"#;
+    let case = Case::of_load("smp-2", &load(tasks, SECOND), "eevdf", "ui");
+    case.is(
+        "late_waker",
+        None,
+        &["because low, which wakes it up, was late: low waited"],
+    );
+}
+
+#[test]
+fn a_frequency_that_follows_the_load() {
+    let tasks = r#""ui": { "run": 3000, "timer": { "ref": "u", "period": 16000 }, "loop": 40 }"#;
+    let case = Case::of_load("rk3588", &load(tasks, SECOND), "schedutil-cfs", "ui");
+    case.is(
+        "frequency",
+        Some("frequency"),
+        &["% of its highest frequency on average"],
+    );
+}
+
+/// A scheduler that runs the thread that was last on a CPU again starves those behind it.
+#[test]
+fn a_scheduler_that_starves_is_the_cause() {
+    let source = root().join("crates/equipoise/tests/misleading/runs-the-last-first.bpf.c");
+    let source = std::fs::read_to_string(source).unwrap();
+    let load = std::fs::read_to_string(root().join("tests/loads/eight-bound-to-one-cpu.json"));
+    let case = Case::of_load("tc2", &load.unwrap(), "eevdf", "bound").under(&source);
+    let words = [
+        "and did not run until the end of the run because the scheduler ran bound-",
+        "no more weight",
+    ];
+    case.is("starved", None, &words);
+}
+
+/// A scheduler that never inserts a task loses it, and the page begins with that.
+#[test]
+fn a_scheduler_that_loses_a_task_is_the_cause() {
+    let source = root().join("crates/equipoise/tests/misleading/never-inserts-nice.bpf.c");
+    let source = std::fs::read_to_string(source).unwrap();
+    let case = Case::new("tc2", "mixed", "eevdf", "background").under(&source);
+    let words = ["until the end of the run because the scheduler did not dispatch it while CPU"];
+    case.is("not_run", None, &words);
+    let args: Vec<&str> = case
+        .args()
+        .into_iter()
+        .filter(|it| !["--task", "background"].contains(it))
+        .collect();
+    let said = stdout(&args);
+    assert!(first_sentence(&said).starts_with("background-"), "{said}");
+}
+
+/// A real-time thread that sleeps and returns.
+#[test]
+fn a_fifo_thread_on_one_cpu() {
+    let tasks = r#""rt": { "policy": "SCHED_FIFO", "priority": 50, "run": 30000, "sleep": 20000, "loop": 10, "cpus": [0] },
+        "ui": { "run": 500, "timer": { "ref": "u", "period": 10000 }, "loop": 30, "cpus": [0] },
+        "other": { "run": 500000, "loop": 1, "cpus": [1] }"#;
+    let case = Case::of_load("smp-2", &load(tasks, TO_THE_END), "equipoise", "ui");
+    case.is(
+        "real_time",
+        None,
+        &["rt, a real-time thread of priority 50, held CPU 0"],
+    );
+}
+
+/// Fast CPUs that are all busy, and a thread that is not bound.
+#[test]
+fn the_fast_cpus_are_busy() {
+    let tasks = r#""hog": { "instance": 4, "run": 10000, "loop": -1, "cpus": [4, 5, 6, 7] },
+        "ui": { "run": 3000, "timer": { "ref": "u", "period": 16000 }, "loop": 40 }"#;
+    let case = Case::of_load("odroid-xu3", &load(tasks, SECOND), "eevdf", "ui");
+    case.is(
+        "fast_cpus_busy",
+        None,
+        &["while the faster CPUs 4-7 were busy with hog-"],
+    );
+}
+
+/// Threads that poll at a barrier are in the way of the one that they wait for.
+#[test]
+fn a_thread_that_only_polls_is_said_to_poll() {
+    let case = Case::new("smp-2", "spin-barrier:threads=3", "eevdf", "thread");
+    let said = stdout(&case.args());
+    assert!(said.contains(", only polling)"), "{said}");
+}

@@ -59,6 +59,10 @@ fn hunts_that_are_impossible_are_one_line() {
         ),
         (&["--load", "nothing.json"], "nothing.json"),
         (&["--policy", "cfs", "--against", "nothing"], "nothing"),
+        (
+            &["--policy", "cfs", "--against", "cfs"],
+            "that is the hunted policy itself",
+        ),
     ] {
         let output = run(&[&["hunt", "--machine", "smp-2"], args].concat());
         let stderr = text(&output.stderr);
@@ -66,4 +70,74 @@ fn hunts_that_are_impossible_are_one_line() {
         assert!(stderr.contains(says), "{stderr}");
         assert_eq!(text(&output.stdout), "");
     }
+}
+
+/// A thread that never runs stalls; it does not take a thousand times as long. The line with the reason
+/// can be typed.
+#[test]
+fn it_says_which_thread_stalls_since_when_and_how_to_see_why() {
+    let body = "if (p->scx.weight >= 100)
+    scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);";
+    let scheduler = Scheduler::new("", body);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("load.json");
+    let load = r#"{ "tasks": { "nice": { "priority": 5, "loop": -1, "run": 1000, "sleep": 500 },
+        "spin": { "instance": 2, "loop": -1, "run": 1000 } }, "global": { "duration": 2 } }"#;
+    std::fs::write(&file, load).unwrap();
+    let scheduler = scheduler.file().to_str().unwrap().to_owned();
+    let args = [
+        "hunt",
+        "--machine",
+        "smp-2",
+        "--scheduler",
+        &scheduler,
+        "--by",
+        "wait",
+    ];
+    let more = ["--against", "eevdf", "--load", file.to_str().unwrap()];
+    let said = crate::common::stdout(&[&args[..], &more].concat());
+    assert!(
+        said.contains(", nice was runnable and did not run from 0.0"),
+        "{said}"
+    );
+    let why = said.split("why: equipoise ").nth(1).expect(&said);
+    let line = why.lines().next().unwrap();
+    let explained = crate::common::stdout(&line.split(' ').collect::<Vec<_>>());
+    let first = explained.split("\n\n").nth(1).unwrap();
+    assert!(
+        first.starts_with("nice waited ") && first.contains("until the end of the run"),
+        "{first}"
+    );
+}
+
+/// The file that a hunt writes names its victim, with which `explain` begins.
+#[test]
+fn a_hunts_file_is_explained_from_its_victim() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("found.json");
+    let file = file.to_str().unwrap();
+    let hunt = [
+        "hunt",
+        "-m",
+        "smp-2",
+        "-p",
+        "cfs",
+        "--by",
+        "wait",
+        "--no-realtime",
+    ];
+    let output = run(&[&hunt[..], &["--seconds", "15", "--file", file]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let load = std::fs::read_to_string(file).unwrap();
+    let why = load.split("To see why: ").nth(1).expect(&load);
+    let victim = why
+        .split(" --task ")
+        .nth(1)
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap();
+    let said = crate::common::stdout(&["explain", "-m", "smp-2", "-p", "cfs", "-w", file]);
+    let first = said.split("\n\n").nth(1).unwrap();
+    assert!(first.starts_with(victim), "{victim}: {said}");
 }

@@ -216,6 +216,10 @@ fn a_replay_unlike_its_recording_fails() {
             ms % 1000
         )
     };
+    lines.push(
+        "hog-20 [000] d..2. 0.000090: sched_wakeup: comm=work pid=10 prio=120 target_cpu=000"
+            .to_owned(),
+    );
     for round in 0..10 {
         let (hog, work) = (("hog", 20), ("work", 10));
         lines.push(switch(100 * round, [hog, work]));

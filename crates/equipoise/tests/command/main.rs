@@ -23,6 +23,7 @@ mod interrupt;
 mod machines;
 mod manners;
 mod misbehaving;
+mod misleading;
 mod newidle_history;
 mod objects;
 mod page;

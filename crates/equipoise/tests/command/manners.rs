@@ -190,3 +190,37 @@ fn a_dash_is_standard_input() {
         "{says}"
     );
 }
+
+/// The options of every comparison have one letter.
+#[test]
+fn short_options_mean_the_same() {
+    let long = [
+        "compare",
+        "--machine",
+        "smp-2",
+        "--workload",
+        "busy:duration=10ms",
+    ];
+    let long = stdout(
+        &[
+            &long[..],
+            &["--policy", "cfs", "--runs", "2", "--format", "json"],
+        ]
+        .concat(),
+    );
+    let short = [
+        "compare",
+        "-m",
+        "smp-2",
+        "-w",
+        "busy:duration=10ms",
+        "-p",
+        "cfs",
+        "--runs",
+        "2",
+        "--json",
+    ];
+    assert_eq!(stdout(&short), long);
+    let output = run(&["machine", "list", "--json", "--format", "csv"]);
+    assert_eq!(output.status.code(), Some(2));
+}

@@ -304,8 +304,8 @@ fn comma_separated_values_have_every_run() {
     let lines: Vec<&str> = text.lines().collect();
     let header = "machine,workload,policy,metric,unit,better,goal,decides,part,run,seed,n,mean,min,max,p50,p95,p99";
     assert_eq!(lines[0], header);
-    // Six measures, three of them of wasted time; two policies, three runs.
-    assert_eq!(lines.len(), 1 + 6 * 2 * 3);
+    // Seven measures, four of them of waits and wasted time; two policies, three runs.
+    assert_eq!(lines.len(), 1 + 7 * 2 * 3);
     assert!(
         lines[1].starts_with("tc2,busy:duration=10ms,cfs,work,s,higher,throughput,true,false,0,0x")
     );
@@ -331,9 +331,11 @@ fn comma_separated_values_have_every_run() {
 fn joules_at_full_speed_and_at_the_loads_are_told_apart() {
     let args = |policies| args("snb-laptop", "audio:duration=300ms", policies, &[]);
     let text = stdout(&args(&["cfs", "schedutil"]));
-    let says = "kept every CPU at its highest frequency";
+    let says = "frequencies followed the load under";
     assert!(
-        text.contains(&format!("energy: cfs {says} and schedutil did not")),
+        text.contains(&format!(
+            "energy: the CPUs' {says} schedutil, and were always the highest under cfs."
+        )),
         "{text}"
     );
     let text = stdout(&args(&["schedutil", "schedutil-cfs"]));

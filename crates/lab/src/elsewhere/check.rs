@@ -36,8 +36,10 @@ impl<'c, 't> Expected<'c, 't> {
     pub fn longest(&self) -> usize {
         const SAMPLE: usize = size_of::<f64>();
         const OF_A_CPU: usize = 256;
-        const OTHER: usize = 1 << 20;
-        let samples = self.case.workload.metrics().len() * MAX_SAMPLES * SAMPLE;
+        // With the totals of tasks.
+        const OTHER: usize = 16 << 20;
+        // As many samples, and as many that are still open.
+        let samples = 2 * self.case.workload.metrics().len() * MAX_SAMPLES * SAMPLE;
         samples + self.case.machine.cpus.len() * OF_A_CPU + OTHER
     }
 
@@ -86,6 +88,10 @@ impl<'c, 't> Expected<'c, 't> {
                 task(of).and(expect(CpuMask::from_bytes(cpus).is_some(), "CPUs"))
             }
             Event::Period { task: of, .. } => task(of),
+            Event::Weight {
+                task: of, group, ..
+            } => task(of).and(text(group)),
+            Event::Polls { task: of, since } => task(of).and(expect(since <= self.now, "a time")),
             Event::Printk(line) => text(line),
             Event::Decision { .. } => Err("a decision"),
         }
@@ -114,6 +120,13 @@ impl<'c, 't> Expected<'c, 't> {
             // No CPU does two things at a time. Sums of these times are shown.
             let bounded = of_cpus.iter().all(|&ns| ns <= TIME_LIMIT_NS);
             expect(of_cpus.len() == cpus && bounded, "times of CPUs")?;
+        }
+        for totals in &outcome.tasks {
+            text(&totals.name)?;
+            let mut times = [totals.cpu_ns, totals.longest_wait_ns].into_iter();
+            let since = totals.waits_since_ns.unwrap_or(0);
+            let bounded = times.all(|ns| ns <= TIME_LIMIT_NS) && since <= outcome.simulated_ns;
+            expect(bounded, "times of tasks")?;
         }
         expect(
             outcome.energy.is_some() == self.case.machine.power.is_some(),

@@ -70,7 +70,22 @@ const LEAST_SHARE: f64 = 0.01;
 /// Lower progress counts as this share of a CPU, so that the factor is finite.
 const NO_SHARE: f64 = 0.001;
 /// The factor of a scheduler that was stopped, as by the watchdog.
-const STOPPED: f64 = 1000.0;
+pub const STOPPED: f64 = 1000.0;
+/// A thread of which the last wait is at least this long has stalled, ns.
+const STALL_NS: u64 = 100_000_000;
+
+/// The thread that a scheduler treats worst.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Victim {
+    /// Its name.
+    pub thread: String,
+    /// When its longest wait began, ns.
+    pub since_ns: u64,
+    /// How long that was, ns.
+    pub wait_ns: u64,
+    /// Did it never run again?
+    pub stalls: bool,
+}
 
 impl Question<'_> {
     /// How many times worse the scheduler does on `text` than its opponent, over `runs` runs;
@@ -90,21 +105,7 @@ impl Question<'_> {
             return Ok(None);
         }
         let measure = |scheduler: &Scheduler| {
-            let mut scheduler = scheduler.clone();
-            let of_text = |name: &str, text: String| Described::Text {
-                name: name.to_owned(),
-                file: name.to_owned(),
-                text,
-                params: None,
-            };
-            scheduler.run_elsewhere(
-                &Recipe {
-                    machine: Described::Named(machine.name.clone()),
-                    workload: of_text("load", text.to_owned()),
-                    nodes: None,
-                },
-                self.start,
-            );
+            let scheduler = self.elsewhere(machine, text, scheduler);
             self.measure(machine, &*workload, &scheduler, runs)
         };
         let other = match self.against {
@@ -126,11 +127,75 @@ impl Question<'_> {
             (Found::Value(own), Some(Found::Value(other))) => Some(own / other),
             (Found::Value(own), None) => limit_s.map(|limit| own / limit),
             (Found::Threads(own), Some(Found::Threads(other))) => {
-                Some(worst_share(machine, &own, &other))
+                Some(worst_share(machine, &own, &other).0)
             }
             _ => None,
         }
         .filter(|factor| factor.is_finite()))
+    }
+
+    /// The thread with the longest wait in the first run of `text`, a file at `place`, or, by share, the one
+    /// that loses most. `None` if no thread waits for a CPU, or the scheduler is stopped.
+    pub fn victim(&self, machine: &Machine, text: &str) -> Result<Option<Victim>, Box<Failure>> {
+        let Ok(workload) = workload::parse("load", "load.json", text, None) else {
+            return Ok(None);
+        };
+        let observe = |scheduler: &Scheduler| {
+            let scheduler = self.elsewhere(machine, text, scheduler);
+            let case = Case {
+                machine,
+                workload: &*workload,
+                scheduler: &scheduler,
+            };
+            let mut observer = Observer::new(machine);
+            match trace_run(&case, &self.runs(1), 0, &mut observer, self.stop) {
+                Err(failure) if !is_stopped(&failure) => return Err(failure),
+                _ => observer.end(workload.start(machine).duration_ns),
+            }
+            Ok(observer)
+        };
+        let own = observe(self.scheduler)?;
+        let by_share = match (self.by, self.against) {
+            (By::Share, Against::Scheduler(other)) => {
+                let other = observe(other)?;
+                let progress = |observer: &Observer| {
+                    let mut threads = Vec::new();
+                    observer.add_to(&mut threads, 1);
+                    threads
+                };
+                worst_share(machine, &progress(&own), &progress(&other)).1
+            }
+            _ => None,
+        };
+        Ok(own.victim(by_share))
+    }
+
+    /// `scheduler`, which runs `text` in another process if it has to.
+    fn elsewhere(&self, machine: &Machine, text: &str, scheduler: &Scheduler) -> Scheduler {
+        let mut scheduler = scheduler.clone();
+        let of_text = |name: &str, text: String| Described::Text {
+            name: name.to_owned(),
+            file: name.to_owned(),
+            text,
+            params: None,
+        };
+        scheduler.run_elsewhere(
+            &Recipe {
+                machine: Described::Named(machine.name.clone()),
+                workload: of_text("load", text.to_owned()),
+                nodes: None,
+            },
+            self.start,
+        );
+        scheduler
+    }
+
+    fn runs(&self, count: u32) -> Runs {
+        Runs {
+            count,
+            seed: self.seed,
+            jobs: 1,
+        }
     }
 
     fn measure(
@@ -145,11 +210,7 @@ impl Question<'_> {
             workload,
             scheduler,
         };
-        let runs = Runs {
-            count,
-            seed: self.seed,
-            jobs: 1,
-        };
+        let runs = self.runs(count);
         if matches!(self.by, By::Time | By::Energy) {
             let watch = Watch {
                 done: &|| (),
@@ -210,7 +271,9 @@ fn is_stopped(failure: &Failure) -> bool {
 /// progress to which it is entitled and for which it asked. A thread that never waits loses
 /// nothing, although its work may take longer at a lower clock frequency. Real-time threads do not
 /// count, because these schedulers do not choose among them.
-fn worst_share(machine: &Machine, own: &[Progress], other: &[Progress]) -> f64 {
+///
+/// Returns the factor, and the index of the thread that lost most.
+fn worst_share(machine: &Machine, own: &[Progress], other: &[Progress]) -> (f64, Option<usize>) {
     // A thread that is not switched after it set its nice value shows the default weight.
     let known = |(own, other): (&Progress, &Progress)| Progress {
         weight: match other.weight {
@@ -227,7 +290,12 @@ fn worst_share(machine: &Machine, own: &[Progress], other: &[Progress]) -> f64 {
         let is_judged = other.weight > 0.0 && due >= LEAST_SHARE;
         is_judged.then(|| due / own.share.max(NO_SHARE))
     };
-    threads.filter_map(factor).fold(0.0, f64::max)
+    let factors = threads.map(factor).enumerate();
+    let factors = factors.filter_map(|(index, factor)| Some((factor?, Some(index))));
+    factors.fold(
+        (0.0, None),
+        |worst, one| if one.0 > worst.0 { one } else { worst },
+    )
 }
 
 /// The time to which each thread is entitled. Real-time threads are entitled to what they get, and the
@@ -276,11 +344,16 @@ struct Observer {
 struct Thread {
     /// Whether it belongs to the load.
     counts: bool,
+    name: String,
     work: f64,
     runnable: u64,
     prio: i32,
     waits_since: Option<u64>,
+    /// The longest wait, and when it began.
     longest_wait: u64,
+    longest_from: u64,
+    /// Its last wait, if that did not end.
+    stalls: bool,
 }
 
 /// The priority of nice -20; real-time and deadline threads have lower numbers (`MAX_RT_PRIO`).
@@ -308,6 +381,9 @@ impl Observer {
         }
         let thread = &mut self.threads[index];
         thread.counts = index > 0 && !name.starts_with("ksoftirqd");
+        if thread.name != name {
+            name.clone_into(&mut thread.name);
+        }
         thread.prio = prio;
         Some(index)
     }
@@ -316,7 +392,9 @@ impl Observer {
         let now = self.now;
         let thread = &mut self.threads[index];
         if let Some(since) = thread.waits_since.take() {
-            thread.longest_wait = thread.longest_wait.max(now - since);
+            if now - since > thread.longest_wait {
+                (thread.longest_wait, thread.longest_from) = (now - since, since);
+            }
             thread.runnable += now - since;
         }
     }
@@ -336,8 +414,30 @@ impl Observer {
             self.end_running(cpu);
         }
         for index in 0..self.threads.len() {
+            let open = self.threads[index].waits_since;
             self.end_wait(index);
+            let thread = &mut self.threads[index];
+            let is_longest = open == Some(thread.longest_from) && thread.longest_wait > 0;
+            thread.stalls = is_longest && thread.longest_wait >= STALL_NS;
         }
+    }
+
+    /// The thread that stalled or waited longest, unless `index`, of the threads that count, is given.
+    fn victim(&self, index: Option<usize>) -> Option<Victim> {
+        let threads = self.threads.iter().filter(|thread| thread.counts);
+        let threads: Vec<&Thread> = threads.collect();
+        let fair = |thread: &&&Thread| thread.prio >= FIRST_NORMAL_PRIO;
+        let longest = threads
+            .iter()
+            .filter(fair)
+            .max_by_key(|thread| (thread.stalls, thread.longest_wait));
+        let chosen = index.and_then(|index| threads.get(index)).or(longest)?;
+        (chosen.longest_wait > 0).then(|| Victim {
+            thread: chosen.name.clone(),
+            since_ns: chosen.longest_from,
+            wait_ns: chosen.longest_wait,
+            stalls: chosen.stalls,
+        })
     }
 
     fn longest_wait(&self) -> f64 {
@@ -451,7 +551,10 @@ mod tests {
         };
         let fair = shares([0.5; 4]);
         let unfair = shares([0.75, 0.75, 0.25, 0.25]);
-        assert_eq!(worst_share(&machine, &unfair, &fair), 2.0);
+        let worst_share = |machine: &Machine, own: &[Progress], other: &[Progress]| {
+            super::worst_share(machine, own, other).0
+        };
+        assert_eq!(super::worst_share(&machine, &unfair, &fair), (2.0, Some(2)));
         assert_eq!(worst_share(&machine, &fair, &unfair), 1.0);
         let mut content = unfair;
         content[2].runnable = 0.25;

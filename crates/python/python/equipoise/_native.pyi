@@ -196,6 +196,7 @@ def run_uncaged() -> None:
     """From here on schedulers in C run also where the kernel lacks what keeps them from harm (Landlock, seccomp)."""
 
 def experiments() -> list[str]: ...
+def margin(values: list[float]) -> float: ...
 def simulate(
     machine: Machine,
     workload: Workload,

@@ -120,14 +120,3 @@ def by_run(logs: list[list[dict[int, float]]], wanted: list[Objective]) -> list[
     runs = sorted({run for of_objective in logs for of_load in of_objective for run in of_load})
     level = [levels_of([[{0: load[run]} for load in loads if run in load] for loads in logs]) for run in runs]
     return [sum(map(operator.mul, weights, of_run)) / sum(weights) for of_run in level]
-
-
-def margin(values: list[float]) -> float:
-    """Half the 95 % confidence interval of their mean (Student's); infinite for a single value."""
-    from scipy.stats import t
-
-    mean, count = fmean(values), len(values)
-    if count < 2:
-        return math.inf
-    error = math.sqrt(sum((value - mean) ** 2 for value in values) / (count - 1) / count)
-    return float(t.ppf(0.975, count - 1)) * error

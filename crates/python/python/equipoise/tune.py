@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
-from equipoise._native import BadInput, Machine, Policy, Workload
+from equipoise._native import BadInput, Machine, Policy, Workload, margin
 from equipoise.api import MachineLike, PolicyLike, WorkloadLike, as_machine, as_policy, as_workload, several
 from equipoise.design import Range
 from equipoise.engines import Engine, as_engine
 from equipoise.errors import bad_input, require, stoppable, whole
-from equipoise.objectives import Constraint, Objective, by_run, excess_of, levels_of, logs_of, margin, values_of
+from equipoise.objectives import Constraint, Objective, by_run, excess_of, levels_of, logs_of, values_of
 from equipoise.sweep import Case, Chunk, work
 
 if TYPE_CHECKING:

@@ -13,6 +13,8 @@ pub struct Share {
     pub pid: i32,
     /// The duration, ns.
     pub ns: u64,
+    /// The part of it at the end of its turns in which it only polled, ns.
+    pub polled_ns: u64,
 }
 
 /// For one wait: the threads that ran on each CPU, and those that waited.
@@ -29,11 +31,14 @@ pub struct Others {
     waits: Vec<(Wait, Sums)>,
     /// The waiting threads, and the time at which each began to wait.
     waiting: HashMap<i32, u64>,
+    /// The task that polled at the end of its turn, and since when.
+    polls: Option<(i32, u64)>,
 }
 
 #[derive(Default)]
 struct Sums {
-    ran: BTreeMap<(usize, i32), u64>,
+    /// The time, and the part of it spent polling.
+    ran: BTreeMap<(usize, i32), (u64, u64)>,
     waited: BTreeMap<i32, u64>,
 }
 
@@ -44,6 +49,7 @@ impl Others {
         Others {
             waits: waits.iter().map(sums).collect(),
             waiting: HashMap::new(),
+            polls: None,
         }
     }
 
@@ -59,11 +65,20 @@ impl Others {
         }
     }
 
+    /// `pid`, which is about to lose its CPU, has polled since then.
+    pub fn polls(&mut self, pid: i32, since: u64) {
+        self.polls = Some((pid, since));
+    }
+
     /// `pid` ran on `cpu` from `since` until `now`.
     pub fn ran(&mut self, since: u64, now: u64, cpu: usize, pid: i32) {
+        let polls = self.polls.take().filter(|polls| polls.0 == pid);
+        let polled = polls.map_or(now, |(_, from)| from.max(since));
         for (wait, sums) in &mut self.waits {
             if let Some(ns) = common(wait, since, now) {
-                *sums.ran.entry((cpu, pid)).or_default() += ns;
+                let sum = sums.ran.entry((cpu, pid)).or_default();
+                sum.0 += ns;
+                sum.1 += common(wait, polled, now).unwrap_or(0);
             }
         }
     }
@@ -83,16 +98,18 @@ impl Others {
         }
         let beside = self.waits.into_iter().map(|(_, sums)| {
             let mut beside = Beside::default();
-            let share = |pid, ns| Share {
+            let share = |pid, ns, polled_ns| Share {
                 name: name(pid),
                 pid,
                 ns,
+                polled_ns,
             };
-            for ((cpu, pid), ns) in sums.ran {
-                beside.ran.entry(cpu).or_default().push(share(pid, ns));
+            for ((cpu, pid), (ns, polled)) in sums.ran {
+                let list = beside.ran.entry(cpu).or_default();
+                list.push(share(pid, ns, polled));
             }
             let waited = sums.waited.into_iter();
-            beside.waited = waited.map(|(pid, ns)| share(pid, ns)).collect();
+            beside.waited = waited.map(|(pid, ns)| share(pid, ns, 0)).collect();
             let lists = beside.ran.values_mut().chain([&mut beside.waited]);
             lists.for_each(|list| list.sort_by_key(|share| u64::MAX - share.ns));
             beside
@@ -120,6 +137,7 @@ mod tests {
             after: After::Wakeup,
             from: 100,
             to: 200,
+            open: false,
         };
         let mut others = Others::new(&[wait]);
         others.waits(50, 8);
@@ -128,6 +146,7 @@ mod tests {
         others.waits(190, 9);
         others.ran(0, 130, 0, 9);
         others.ran(130, 500, 0, 8);
+        others.polls(9, 170);
         others.ran(150, 190, 1, 9);
         others.ran(300, 400, 2, 9);
         let beside = &others.finish(|pid| format!("t{pid}"))[0];
@@ -135,10 +154,15 @@ mod tests {
             name: format!("t{pid}"),
             pid,
             ns,
+            polled_ns: 0,
+        };
+        let polled = |share| Share {
+            polled_ns: 20,
+            ..share
         };
         assert_eq!(beside.waited, [share(8, 30), share(9, 10)]);
         assert_eq!(beside.ran[&0], [share(8, 70), share(9, 30)]);
-        assert_eq!(beside.ran[&1], [share(9, 40)]);
+        assert_eq!(beside.ran[&1], [polled(share(9, 40))]);
         assert_eq!(beside.ran.len(), 2);
     }
 }

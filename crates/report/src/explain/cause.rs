@@ -9,7 +9,7 @@ mod slow;
 mod waited;
 
 pub use late::late;
-pub use slow::slow;
+pub use slow::{left, slow};
 pub use waited::waited;
 
 use super::beside::Share;
@@ -45,8 +45,12 @@ pub enum Kind {
     NotRun,
     /// The CPU had to leave its idle state.
     IdleExit,
-    /// Threads with a lower nice value ran.
+    /// Threads with a lower nice value ran, or it has SCHED_IDLE.
     Nice,
+    /// Threads of control groups with more weight ran.
+    Group,
+    /// It has stopped to run, and threads without more weight ran.
+    Starved,
     /// All CPUs that it may use were busy.
     Busy,
     /// It ran on a slow CPU while a faster one idled.
@@ -199,6 +203,28 @@ impl<'a> Facts<'a> {
         known.unwrap_or(Priority::Nice(0))
     }
 
+    /// The control group of a thread in words, and its weight relative to other groups'.
+    fn group(&self, pid: i32) -> (String, u64) {
+        match self.chain.groups.get(&pid) {
+            Some(group) if group.path != "/" => {
+                let text = format!("{} (cpu.weight {})", group.path, group.weight);
+                (text, group.product)
+            }
+            _ => ("the root group".to_owned(), 1 << 20),
+        }
+    }
+
+    /// Does the thread `share` have more weight, by its group, or within the same group by itself?
+    fn outweighs(&self, share: &Share) -> bool {
+        let (own, other) = (self.group(self.chain.wait.pid), self.group(share.pid));
+        match (self.chain.priority, self.priority(share)) {
+            _ if own.1 != other.1 => own.1 < other.1,
+            (Priority::Nice(own), Priority::Nice(other)) => other < own,
+            (Priority::Idle, Priority::Nice(_)) => true,
+            _ => false,
+        }
+    }
+
     fn same_node(&self, a: usize, b: usize) -> bool {
         let nodes = self.machine.nodes();
         nodes.is_empty() || self.machine.node_of(a) == self.machine.node_of(b)
@@ -253,7 +279,12 @@ fn cpus(list: &[usize]) -> String {
 fn threads(shares: &[Share]) -> String {
     let named = shares.iter().take(MOST_NAMED);
     let mut named: Vec<String> = named
-        .map(|share| format!("{} ({})", share.name, shown(share.ns)))
+        .map(|share| {
+            // Nine tenths of its time.
+            let polls = share.polled_ns.saturating_mul(10) >= share.ns.saturating_mul(9);
+            let polls = if polls { ", only polling" } else { "" };
+            format!("{} ({}{polls})", share.name, shown(share.ns))
+        })
         .collect();
     if shares.len() > MOST_NAMED {
         named.push(format!("{} more", shares.len() - MOST_NAMED));

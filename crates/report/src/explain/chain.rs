@@ -3,7 +3,7 @@
 use super::beside::{Beside, Others, Share};
 use super::page::shown;
 use super::said::MOST_SAID;
-use super::tasks::{Priority, Tasks};
+use super::tasks::{Group, Priority, Tasks};
 use super::wait::{After, Wait, base};
 use super::window::{Raw, RawStep, RawWhat, Reasons, Subject, Window};
 use crate::moves::Moves;
@@ -31,6 +31,8 @@ pub struct Chain {
     pub priority: Priority,
     /// The priorities of the threads in `beside`, by pid.
     pub priorities: BTreeMap<i32, Priority>,
+    /// The control groups of these and of the thread itself, by pid; those in the root are left out.
+    pub groups: BTreeMap<i32, Group>,
     /// By CPU: its latest request of a frequency before the beginning, or the first one after it,
     /// and its time, ns.
     pub requests: BTreeMap<usize, (u64, Made)>,
@@ -365,9 +367,15 @@ impl Chains {
         let shares = beside.ran.values().flatten().chain(&beside.waited);
         let priority = |share: &Share| (share.pid, self.tasks.priority(share.pid));
         let requests = window.requests.iter();
+        let pids = shares
+            .clone()
+            .map(|share| share.pid)
+            .chain([window.wait.pid]);
+        let group = |pid: i32| Some((pid, self.tasks.group(pid)?.clone()));
         Chain {
             allowed: self.tasks.allowed(window.wait.pid),
             priority: self.tasks.priority(window.wait.pid),
+            groups: pids.filter_map(group).collect(),
             priorities: shares.map(priority).collect(),
             requests: requests
                 .map(|(&cpu, (at, raw))| (cpu, (*at, self.made(raw))))
@@ -474,6 +482,7 @@ impl Trace for Chains {
                 }
                 self.decided(now, cpu, raw);
             }
+            Event::Polls { task, since } => self.others.polls(task.1, since),
             Event::Waker { task, by } => self.waker = Some((task.1, by.map(|by| by.1))),
             Event::Printk(line) => {
                 self.open(now)
@@ -567,6 +576,7 @@ mod tests {
             after: After::Wakeup,
             from: 100,
             to: 160,
+            open: false,
         };
         let mut chains = Chains::new(vec![(wait, Subject::Wait)], ["ui".to_owned()], 3);
         told(&mut chains);
@@ -625,6 +635,7 @@ mod tests {
             after: After::Running { cpu: 0 },
             from: 110,
             to: 200,
+            open: false,
         };
         let mut chains = Chains::new(vec![(wait, Subject::Wait)], [], 3);
         told(&mut chains);

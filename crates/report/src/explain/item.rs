@@ -40,6 +40,7 @@ fn slow_window(response: &Response) -> (Wait, Subject) {
         after: After::Wakeup,
         from: response.from,
         to: response.to,
+        open: false,
     };
     let subject = match response.continues {
         true => Subject::Continued,
@@ -56,6 +57,11 @@ impl<'a> Item<'a> {
             Item::Slow(response, _) => response.slow_ns(),
             Item::Late(response, _) => response.late_ns(),
         }
+    }
+
+    /// Has the thread stopped to run?
+    pub fn is_stall(&self) -> bool {
+        matches!(self, Item::Waited(chain) if chain.wait.is_stall())
     }
 
     /// The thread that lost it.
@@ -108,7 +114,7 @@ pub fn items<'a>(of: &'a Explanation<'_>) -> Vec<Item<'a>> {
     items
 }
 
-/// The causes of the missed periods, and then of `items`, which are in order, without losses below a
+/// The causes of stalls, of the missed periods, and then of the other `items`, which are in order, without losses below a
 /// tenth of the largest; of several losses of a thread for one reason, that of the first.
 pub fn causes(of: &Explanation<'_>, items: &[Item<'_>]) -> Vec<Cause> {
     let largest = items.first().map_or(0, Item::lost_ns);
@@ -117,11 +123,15 @@ pub fn causes(of: &Explanation<'_>, items: &[Item<'_>]) -> Vec<Cause> {
     let periods = of
         .periods
         .iter()
-        .map(|one| (one.cause(), &*one.missed.response.name));
+        .map(|one| (one.cause(of.machine), &*one.missed.response.name));
     let items = items.iter().filter(|item| item.lost_ns() >= largest / 10);
-    let items = items.map(|item| (item.cause(of), item.thread().0));
-    for (cause, thread) in periods.chain(items) {
-        let thread = base(thread).to_owned();
+    let (stalls, items): (Vec<&Item<'_>>, Vec<&Item<'_>>) = items.partition(|item| item.is_stall());
+    let with_cause = |item: &'_ Item<'_>| (item.cause(of), item.thread().0.to_owned());
+    let stalls = stalls.into_iter().map(with_cause);
+    let periods = periods.map(|(cause, thread)| (cause, thread.to_owned()));
+    let items = items.into_iter().map(with_cause);
+    for (cause, thread) in stalls.chain(periods).chain(items) {
+        let thread = base(&thread).to_owned();
         if seen.insert((thread, cause.kind as u32, cause.decision)) {
             causes.push(cause);
         }

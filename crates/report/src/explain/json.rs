@@ -195,14 +195,19 @@ pub fn json(of: &Explanation<'_>) -> String {
             max_ns: at(1.0),
         }
     });
+    let items = items(of);
+    let (stalls, others): (Vec<_>, Vec<_>) = items.iter().partition(|item| item.is_stall());
     let explained = Explained {
         schema: SCHEMA,
         machine: &of.machine.name,
         workload: of.workload,
         policy: of.policy,
         seed: of.seed,
-        causes: missed_causes(of)
-            .chain(items(of).iter().map(|item| cause(item, of)))
+        causes: stalls
+            .iter()
+            .map(|item| cause(item, of))
+            .chain(missed_causes(of))
+            .chain(others.iter().map(|item| cause(item, of)))
             .collect(),
         missed: of.periods.iter().map(missed).collect(),
         threads: threads.collect(),
@@ -225,7 +230,7 @@ pub fn json(of: &Explanation<'_>) -> String {
 
 fn missed_causes<'a>(of: &'a Explanation<'_>) -> impl Iterator<Item = Cause> + 'a {
     let causes = of.periods.iter();
-    causes.map(|one| in_response(&one.cause(), &one.missed.response))
+    causes.map(|one| in_response(&one.cause(of.machine), &one.missed.response))
 }
 
 /// A missed period; its cause is among the causes, in the same order.

@@ -1,7 +1,7 @@
 //! Missed periods: the thread's activity between the end of its previous period and the end of its
 //! work, and why that took longer than the time available.
 
-use super::cause::{Cause, Kind};
+use super::cause::{self, Cause, Kind};
 use super::chain::Chain;
 use super::diff::parts as parts_of;
 use super::item::windows;
@@ -63,6 +63,10 @@ impl Missed {
 
     /// The cause of the miss, from that of the largest loss in it, if there is one.
     pub fn cause(&self, of_loss: Option<Cause>) -> Cause {
+        // Without the loss, or without being behind as well, it would have been late just as much.
+        let (lost, behind) = (self.lost_ns(), self.behind_ns());
+        let is_behind = lost < behind && lost < self.late_ns();
+        let of_loss = of_loss.filter(|_| lost + behind >= self.late_ns() && !is_behind);
         let name = &self.response.name;
         let missed = format!(
             "{name} missed its deadline at {} by {}: ",
@@ -71,13 +75,18 @@ impl Missed {
         );
         let details = vec![self.went()];
         let Some(cause) = of_loss else {
-            let text = match self.behind_ns() > self.response.ns() {
-                true => "it was busy with earlier periods until then.",
-                false => "its work takes longer than its period, even on the fastest CPU.",
+            let text = match is_behind && lost + behind >= self.late_ns() {
+                true => format!(
+                    "it was busy with earlier periods for {} after its release.",
+                    shown(behind)
+                ),
+                false => {
+                    "its work takes longer than its period, even on the fastest CPU.".to_owned()
+                }
             };
             return Cause {
                 kind: Kind::Work,
-                sentence: missed + text,
+                sentence: missed + &text,
                 details,
                 decision: None,
                 cpu: None,
@@ -126,8 +135,22 @@ impl MissedPeriod {
     }
 
     /// Its cause.
-    pub fn cause(&self) -> Cause {
-        self.missed.cause(self.period.cause.clone())
+    pub fn cause(&self, machine: &Machine) -> Cause {
+        let period = &self.period;
+        let response = &self.missed.response;
+        // Threads that were in the way for a part of the period are no cause if the work could have been
+        // done elsewhere.
+        let busy = |cause: &Cause| {
+            matches!(
+                cause.kind,
+                Kind::Nice | Kind::Group | Kind::Busy | Kind::FastCpusBusy
+            )
+        };
+        let better = match period.cause.as_ref().is_some_and(busy) {
+            true => cause::left(machine, response, &period.whole, period.decisions),
+            false => None,
+        };
+        self.missed.cause(better.or_else(|| period.cause.clone()))
     }
 
     /// The events of the largest loss in it.

@@ -166,9 +166,13 @@ pub(super) fn chain(chain: &Chain, decisions: bool) -> Table {
     }
     Table {
         title: format!(
-            "{name} waited {} from {} on, after {after}",
+            "{name} waited {} from {} on, after {after}{}",
             shown(chain.wait.ns()),
-            seconds(*from)
+            seconds(*from),
+            match chain.wait.open {
+                true => ", and did not run until the end of the run",
+                false => "",
+            }
         ),
         header: ["at", "CPU", "what", "why"].map(str::to_owned).to_vec(),
         text_columns: 4,

@@ -211,6 +211,17 @@ impl Response {
         }
     }
 
+    /// It is over: the CPUs have been idle for these times since the run began, ns. Until then,
+    /// [`Response::idle_ns`] has the times at its beginning.
+    fn idled_until(&mut self, idle: &[u64]) {
+        for (own, idle) in self.idle_ns.iter_mut().zip(idle) {
+            *own = idle - *own;
+        }
+        let within = |ns: u64| ns <= self.ns();
+        debug_assert!(self.idle_ns.iter().all(|&ns| within(ns)), "{self:?}");
+        debug_assert!(within(self.ran_ns()), "{self:?}");
+    }
+
     /// Is more of its delay due to a late waker than to its own lost time?
     pub fn is_late(&self) -> bool {
         self.late_ns() > self.lost_ns()
@@ -296,6 +307,11 @@ impl<'a> Responses<'a> {
             pick: Some(Pick::new(near)),
             ..self
         }
+    }
+
+    /// The run is over at its duration `end`, ns, if it has one.
+    pub fn end(&mut self, end: Option<u64>) {
+        self.now = end.unwrap_or(self.now).max(self.now);
     }
 
     /// Of the requested threads, or otherwise of `threads` (names without instances). The run is
@@ -444,6 +460,7 @@ impl<'a> Responses<'a> {
         if let Some(cpu) = self.cpus.iter().position(|cpu| cpu.task == Some(by)) {
             self.account(now, cpu);
         }
+        let idle = self.idle_of_all(now);
         let Some(waker) = self.open.get_mut(&by) else {
             return;
         };
@@ -472,12 +489,16 @@ impl<'a> Responses<'a> {
         }
         let root = match earlier.filter(|late| late.root.lost_ns() > own) {
             Some(late) => late.root.clone(),
-            None => Response {
-                to: now,
-                late: None,
-                told: Vec::new(),
-                ..waker.clone()
-            },
+            None => {
+                let mut root = Response {
+                    to: now,
+                    late: None,
+                    told: Vec::new(),
+                    ..waker.clone()
+                };
+                root.idled_until(&idle);
+                root
+            }
         };
         response.late = Some(Box::new(Late { ns, root }));
     }
@@ -496,6 +517,7 @@ impl<'a> Responses<'a> {
             after,
             from,
             to: now,
+            open: false,
         };
         if after == After::Wakeup {
             response.woken_ns += wait.ns();
@@ -524,9 +546,7 @@ impl<'a> Responses<'a> {
         if !is_bad && !is_picked {
             return;
         }
-        let idle = self.cpus.iter().map(|cpu| self.idle_ns(now, cpu));
-        let meanwhile = idle.zip(&response.idle_ns).map(|(now, then)| now - then);
-        response.idle_ns = meanwhile.collect();
+        response.idled_until(&self.idle_of_all(now));
         if let Some(pick) = self.pick.as_mut().filter(|_| is_picked) {
             pick.keep(response.clone());
         }

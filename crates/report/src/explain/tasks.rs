@@ -17,6 +17,20 @@ struct Known {
     prio: i32,
     /// `None`: it may use all CPUs.
     allowed: Option<CpuMask>,
+    /// Is its policy SCHED_IDLE?
+    idle: bool,
+    group: Option<Group>,
+}
+
+/// A control group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its path.
+    pub path: String,
+    /// Its `cpu.weight`.
+    pub weight: u32,
+    /// The product of that weight and those of the groups above.
+    pub product: u64,
 }
 
 /// The tasks seen so far, by pid.
@@ -36,6 +50,8 @@ pub enum Priority {
     RealTime(i32),
     /// The nice value of a fair task.
     Nice(i32),
+    /// SCHED_IDLE.
+    Idle,
 }
 
 impl Priority {
@@ -50,7 +66,7 @@ impl Priority {
 
     /// Is the task of a class above the fair one?
     pub fn is_real_time(self) -> bool {
-        !matches!(self, Priority::Nice(_))
+        matches!(self, Priority::Deadline | Priority::RealTime(_))
     }
 }
 
@@ -71,6 +87,23 @@ impl Tasks {
                     known.allowed = CpuMask::from_bytes(cpus);
                 }
             }
+            Event::Weight {
+                task,
+                idle,
+                group,
+                group_weight,
+                product,
+            } => {
+                self.seen(task, None);
+                if let Some(known) = self.known.get_mut(&task.1) {
+                    known.idle = idle;
+                    known.group = Some(Group {
+                        path: group.to_owned(),
+                        weight: group_weight,
+                        product,
+                    });
+                }
+            }
             _ => {}
         }
     }
@@ -86,6 +119,8 @@ impl Tasks {
                     name: name.to_owned(),
                     prio: prio.unwrap_or(DEFAULT_PRIO),
                     allowed: None,
+                    idle: false,
+                    group: None,
                 };
                 self.known.insert(pid, known);
             }
@@ -116,11 +151,16 @@ impl Tasks {
 
     /// The task's latest priority.
     pub fn priority(&self, pid: i32) -> Priority {
-        Priority::of(
-            self.known
-                .get(&pid)
-                .map_or(DEFAULT_PRIO, |known| known.prio),
-        )
+        match self.known.get(&pid) {
+            Some(known) if known.idle => Priority::Idle,
+            Some(known) => Priority::of(known.prio),
+            None => Priority::of(DEFAULT_PRIO),
+        }
+    }
+
+    /// Its control group, unless that has always been the root.
+    pub fn group(&self, pid: i32) -> Option<&Group> {
+        self.known.get(&pid)?.group.as_ref()
     }
 
     /// The CPUs that it may use; `None`: all.

@@ -16,6 +16,8 @@ pub struct Wait {
     pub from: u64,
     /// The end, when it runs, ns.
     pub to: u64,
+    /// It did not run until the end of the run.
+    pub open: bool,
 }
 
 /// The event before a wait.
@@ -30,7 +32,15 @@ pub enum After {
     },
 }
 
+/// A wait that is still open at the end is a stall from this length on, ns, as in `lab`.
+const STALL_NS: u64 = 100_000_000;
+
 impl Wait {
+    /// Is the thread stalled: did it stop to run long before the end of the run?
+    pub fn is_stall(&self) -> bool {
+        self.open && self.ns() >= STALL_NS
+    }
+
     /// Its length, ns.
     pub fn ns(&self) -> u64 {
         self.to - self.from
@@ -86,6 +96,7 @@ pub struct Waits {
     worst: usize,
     threads: BTreeMap<i32, Thread>,
     waiting: HashMap<i32, (u64, After)>,
+    now: u64,
 }
 
 #[derive(Default)]
@@ -105,6 +116,7 @@ impl Waits {
             worst: asked.worst,
             threads: BTreeMap::new(),
             waiting: HashMap::new(),
+            now: 0,
         }
     }
 
@@ -139,6 +151,13 @@ impl Waits {
             .iter()
             .any(|(&pid, known)| among(usual, pid, known));
         let named = !asked.threads.is_empty() || has_usual;
+        // A thread that has stopped to run is worth showing whatever the workload is judged by.
+        let all = self.threads.values();
+        let stalls = all.flat_map(|known| known.woken.iter().chain(&known.others));
+        let stalls: Vec<Wait> = match asked.threads.is_empty() {
+            true => stalls.filter(|wait| wait.is_stall()).cloned().collect(),
+            false => Vec::new(),
+        };
         let wanted = |pid: i32, known: &Thread| match (asked.threads.is_empty(), has_usual) {
             (false, _) => among(&asked.threads, pid, known),
             (true, true) => among(usual, pid, known),
@@ -163,6 +182,11 @@ impl Waits {
         if named || woken.is_empty() || self.at.is_some() {
             woken.extend(others);
         }
+        for stall in stalls {
+            if !woken.contains(&stall) {
+                woken.push(stall);
+            }
+        }
         keep(&mut woken, self.at, self.worst);
         if let (Some(at), Some(first)) = (self.at, woken.first()) {
             let nearest = first.clone();
@@ -175,6 +199,30 @@ impl Waits {
         Ok((woken, latencies.collect()))
     }
 
+    /// The run is over at its duration `end`, ns, if it has one: threads that wait then never ran.
+    pub fn end(&mut self, end: Option<u64>) {
+        let end = end.unwrap_or(self.now).max(self.now);
+        let mut waiting: Vec<(i32, (u64, After))> = self.waiting.drain().collect();
+        waiting.sort_unstable_by_key(|&(pid, _)| pid);
+        for (pid, (from, after)) in waiting {
+            let Some(thread) = self.threads.get_mut(&pid).filter(|_| end > from) else {
+                continue;
+            };
+            let wait = Wait {
+                name: thread.name.clone(),
+                pid,
+                after,
+                from,
+                to: end,
+                open: true,
+            };
+            match after {
+                After::Wakeup => thread.woken.push(wait),
+                After::Running { .. } => thread.others.push(wait),
+            }
+        }
+    }
+
     fn thread(&mut self, (name, pid): (&str, i32)) -> &mut Thread {
         self.threads.entry(pid).or_insert_with(|| Thread {
             name: name.to_owned(),
@@ -185,6 +233,7 @@ impl Waits {
 
 impl Trace for Waits {
     fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
+        self.now = now;
         match event {
             Event::Wakeup { task, .. } => {
                 self.thread(task);
@@ -197,6 +246,7 @@ impl Trace for Waits {
                 ..
             } => {
                 if prev.1 != 0 && prev_runnable {
+                    self.thread(prev);
                     self.waiting.insert(prev.1, (now, After::Running { cpu }));
                 }
                 if next.1 == 0 {
@@ -214,6 +264,7 @@ impl Trace for Waits {
                     after,
                     from,
                     to: now,
+                    open: false,
                 };
                 let list = match wait.after {
                     After::Wakeup => {
@@ -338,6 +389,19 @@ mod tests {
         assert_eq!(chosen(&["ui"], Some(206), 3, &[]), [(7, 200, 1)]);
         assert_eq!(chosen(&["ui"], Some(290), 3, &[]), [(7, 300, 6)]);
         assert_eq!(chosen(&[], Some(105), 3, &[]), [(8, 103, 10)]);
+    }
+
+    #[test]
+    fn a_wait_that_never_ends_is_as_long_as_the_run() {
+        let asked = asked(&["ui"], Some(5_000), 1);
+        let mut waits = seen(&asked);
+        waits.event(400, 0, wakeup(("ui-0", 7)));
+        waits.end(Some(10_000));
+        let (waits, _) = waits.choose(&asked, &[]).unwrap();
+        let [wait] = &waits[..] else {
+            panic!("{waits:?}");
+        };
+        assert_eq!((wait.from, wait.to, wait.open), (400, 10_000, true));
     }
 
     #[test]

@@ -278,7 +278,7 @@ impl Figures {
 fn opened(comparison: &Comparison) -> Vec<usize> {
     let findings = comparison.findings();
     let mut goals = findings.verdict.goals.iter();
-    let pair = goals.find_map(|goal| Some((*goal.best.first()?, goal.worst?)));
+    let pair = goals.find_map(|goal| Some((*goal.best.first()?, *goal.worst.first()?)));
     match pair.filter(|(best, worst)| best != worst) {
         Some((best, worst)) => vec![best, worst],
         None => (0..comparison.schedulers.len().min(2)).collect(),
@@ -315,7 +315,7 @@ fn near_the_latest(open: &[usize], shown: &[Shown]) -> Option<[f64; 2]> {
 }
 
 fn miss_figure(machine: &Machine, miss: &MissedPeriod) -> MissFigure {
-    let cause = miss.cause();
+    let cause = miss.cause(machine);
     let period = &miss.missed.period;
     MissFigure {
         thread: base(&miss.missed.response.name).to_owned(),

@@ -364,7 +364,11 @@ impl<F: Format> Trace for Linux<F> {
                 }
             }
             Event::Printk(message) => self.record(cpu, Tracepoint::BpfTracePrintk { message }),
-            Event::Waker { .. } | Event::Affinity { .. } | Event::Period { .. } => {}
+            Event::Waker { .. }
+            | Event::Affinity { .. }
+            | Event::Weight { .. }
+            | Event::Polls { .. }
+            | Event::Period { .. } => {}
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::abi::layout::{
 };
 use crate::abi::objects::release;
 use crate::abi::shared::Shared;
+use std::cell::Cell;
 use std::ffi::{CStr, CString};
 use std::ptr::null_mut;
 use workload::{Bandwidth, ControlGroup, GroupId};
@@ -15,6 +16,9 @@ pub struct Groups(Vec<Group>);
 struct Group {
     parts: Shared<Parts>,
     settings: ControlGroup,
+    /// If it has a limit: the CPU time that it may still use, ns, and the end of the current period, ns.
+    left: Cell<i64>,
+    period_end: Cell<u64>,
     /// The text to which `kn->name` points.
     _name: CString,
 }
@@ -90,6 +94,26 @@ unsafe fn link(parent: *mut Css, child: *mut Css) {
     }
 }
 
+/// A group has used up its quota if less than this part of it is left.
+const NEARLY: u64 = 50;
+
+impl Group {
+    /// Begins the periods until `now`, each of which adds the quota; an overdraft is paid back.
+    fn refill(&self, max: Bandwidth, now: u64) {
+        let (period, quota) = (max.period_us * 1000, max.quota_us as i64 * 1000);
+        let end = self.period_end.get();
+        if now < end {
+            return;
+        }
+        let periods = (now - end) / period + 1;
+        let most = quota + max.burst_us as i64 * 1000;
+        let added = quota.saturating_mul(periods.min(i64::MAX as u64) as i64);
+        self.left
+            .set(self.left.get().saturating_add(added).min(most));
+        self.period_end.set(end + periods * period);
+    }
+}
+
 impl Groups {
     /// The root, with `groups` below it.
     pub fn new(groups: Vec<ControlGroup>) -> Groups {
@@ -132,6 +156,8 @@ impl Groups {
         self.0.push(Group {
             parts,
             settings,
+            left: Cell::new(0),
+            period_end: Cell::new(0),
             _name: name,
         });
     }
@@ -181,6 +207,54 @@ impl Groups {
             index = self.place(settings.parent);
         }
         false
+    }
+
+    /// Is the CPU time of any group limited?
+    pub fn have_limits(&self) -> bool {
+        self.0.iter().any(|group| group.settings.max.is_some())
+    }
+
+    /// The group with this css_set and its ancestors that have a limit.
+    fn limited(&self, set: *mut CssSet) -> impl Iterator<Item = (&Group, Bandwidth)> {
+        // SAFETY: the pointer is that of one of the groups, which are alive.
+        let id = unsafe { (*(*self.of(set)).kn).id };
+        let first = (id - ROOT_ID) as usize;
+        let up = |&index: &usize| Some(self.place(self.0[index].settings.parent));
+        let path = std::iter::successors(Some(first), up).take_while(|&index| index > 0);
+        path.filter_map(|index| Some((&self.0[index], self.0[index].settings.max?)))
+    }
+
+    /// A task with this css_set ran for `ns` until `now`.
+    pub fn charge(&self, set: *mut CssSet, now: u64, ns: u64) {
+        for (group, max) in self.limited(set) {
+            group.refill(max, now);
+            group.left.update(|left| left - ns as i64);
+        }
+    }
+
+    /// Has the group with this css_set, or an ancestor, used up its CPU time? The scheduler decides that by
+    /// an account of its own; this one is for measurements.
+    pub fn is_throttled(&self, set: *mut CssSet, now: u64) -> bool {
+        self.limited(set).any(|(group, max)| {
+            group.refill(max, now);
+            // A scheduler stops a group at a tick or a switch, perhaps a little before its end.
+            group.left.get() <= (max.quota_us * 1000 / NEARLY) as i64
+        })
+    }
+
+    /// The `cpu.weight` of the group with this css_set, and the product of that weight and those of its
+    /// ancestors, of 2^20 for the usual 100.
+    pub fn weight(&self, set: *mut CssSet) -> (u32, u64) {
+        // SAFETY: as above.
+        let id = unsafe { (*(*self.of(set)).kn).id };
+        let own = (id - ROOT_ID) as usize;
+        let (mut index, mut product) = (own, 1 << 20);
+        while index > 0 {
+            let settings = &self.0[index].settings;
+            product = (product * u64::from(settings.weight) / 100).clamp(1, 1 << 40);
+            index = self.place(settings.parent);
+        }
+        (self.0[own].settings.weight, product)
     }
 
     /// The group with this id.

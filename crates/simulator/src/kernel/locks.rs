@@ -35,6 +35,7 @@ impl Kernel<'_> {
         }
         let until = PollUntil::KernelLock(section.mutex);
         self.programs.pollers.start(task, until);
+        task.polls_since.set(self.now());
         if self.must_stop_polling(cpu, section.mutex) && self.programs.pollers.is_first(task, until)
         {
             self.programs.pollers.stop(task);

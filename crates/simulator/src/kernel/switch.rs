@@ -100,12 +100,15 @@ impl Kernel<'_> {
         if let Some(task) = prev {
             task.abi.on_cpu.set(0);
             task.abi.nivcsw.update(|n| n + u64::from(prev_runnable));
+            task.waits_since.set(self.now());
         }
         self.cpus[cpu].curr = next;
         self.meter_switch(cpu, next);
         match next {
             Some(task) => {
                 task.abi.on_cpu.set(1);
+                let waited = self.now() - task.waits_since.get();
+                task.longest_wait.update(|longest| longest.max(waited));
                 let clock_task = self.update_rq_clock(cpu);
                 self.rq(cpu).curr = task.abi();
                 self.set_cpu(cpu);
@@ -141,6 +144,11 @@ impl Kernel<'_> {
         };
         let ((prev_pid, prev_prio), (next_pid, next_prio)) = (comm(&prev), comm(&next));
         let prev_name = prev.as_ref().map_or(SWAPPER, |task| &task.name);
+        if let Some(task) = prev.filter(|task| prev_runnable && task.continuation.get().polls()) {
+            let since = task.polls_since.get();
+            let task = (prev_name, prev_pid);
+            self.traced(cpu, Event::Polls { task, since });
+        }
         let next_name = next.as_ref().map_or(SWAPPER, |task| &task.name);
         self.traced(
             cpu,
@@ -254,6 +262,10 @@ impl Kernel<'_> {
         let delta = clock_task - entity.exec_start.get();
         entity.sum_exec_runtime.update(|sum| sum + delta);
         entity.exec_start.set(clock_task);
+        if self.groups_have_limits {
+            let (set, now) = (task.abi.cgroups.get(), self.now());
+            self.bpf.groups.charge(set, now, delta);
+        }
         delta
     }
 }

@@ -156,6 +156,20 @@ impl Kernel<'_> {
         self.begin(cpu, task, op)
     }
 
+    /// The run ends before `task` exits.
+    pub fn end_program(&mut self, task: TaskPtr) {
+        let (now, cpu) = (self.now(), task.cpu());
+        let env = &mut self.programs.env;
+        env.now = now;
+        env.cpu = cpu;
+        env.woken_at = task.woken_at.get();
+        env.cpu_time = task.abi.se.sum_exec_runtime.get();
+        task.program.borrow_mut().end(env);
+        if env.periods.as_ref().is_some_and(|list| !list.is_empty()) {
+            self.trace_periods(cpu, task);
+        }
+    }
+
     /// Reports the periods that the task's program has judged.
     #[cold]
     fn trace_periods(&mut self, cpu: usize, task: TaskPtr) {
@@ -240,6 +254,7 @@ impl Kernel<'_> {
         }
         let until = PollUntil::Mutex(mutex);
         self.programs.pollers.start(task, until);
+        task.polls_since.set(self.now());
         self.compute(task, ENDLESS, false, Continuation::SpinLock { mutex })
     }
 
@@ -554,6 +569,7 @@ impl Kernel<'_> {
                 }
                 let until = PollUntil::Word { word, value };
                 self.programs.pollers.start(task, until);
+                task.polls_since.set(self.now());
                 self.compute(task, work, false, Continuation::Poll)
             }
             Op::SpinLock(mutex) => self.spin_lock(cpu, task, mutex),

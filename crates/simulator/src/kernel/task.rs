@@ -90,6 +90,11 @@ pub struct Task {
     pub reenq_count: Cell<u32>,
     /// When it last became runnable without having run since, ns.
     pub runnable_at: Cell<u64>,
+    /// Since when it polls, if its continuation says that it does, ns.
+    pub polls_since: Cell<u64>,
+    /// While it is runnable and does not run: since when, ns; its longest such time that is over.
+    pub waits_since: Cell<u64>,
+    pub longest_wait: Cell<u64>,
     /// The next waiter in the queue that it waits in ([`crate::program::wait_queue`]).
     pub next_waiter: Cell<Option<TaskPtr>>,
     /// Why it sleeps, for messages.
@@ -202,6 +207,16 @@ pub enum OpsState {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TaskPtr(NonNull<Task>);
 
+impl Continuation {
+    /// Does the task poll until then?
+    pub fn polls(self) -> bool {
+        matches!(
+            self,
+            Continuation::Poll | Continuation::SpinLock { .. } | Continuation::LockPoll(_)
+        )
+    }
+}
+
 impl Task {
     /// A task that runs `spec`, on no runqueue yet, created on `cpu`. Its affinity is still empty.
     pub fn new(spec: TaskSpec, parent: Option<TaskPtr>, cpu: usize, now: u64) -> Task {
@@ -234,6 +249,9 @@ impl Task {
             immed: Cell::new(false),
             reenq_count: Cell::new(0),
             runnable_at: Cell::new(0),
+            polls_since: Cell::new(now),
+            waits_since: Cell::new(now),
+            longest_wait: Cell::new(0),
             reset_runnable_at: Cell::new(true),
             enabled: Cell::new(false),
             ran_on: Cell::new(cpu as u32),

@@ -1,7 +1,7 @@
 //! Creation, exit and changes of tasks: fork, exit, affinity and policy.
 
 use crate::Event;
-use crate::abi::layout as abi;
+use crate::abi::{cgroup, layout as abi};
 use crate::kernel::Kernel;
 use crate::kernel::task::{Class, Continuation, Task, TaskPtr};
 use crate::kernel::wakeups::Wakeup;
@@ -41,6 +41,10 @@ impl Kernel<'_> {
         if task.abi.cpus_mask.get() != all {
             self.trace_affinity(cpu, task);
         }
+        let is_usual = task.abi.cgroups.get() == self.bpf.groups.css_set(None);
+        if !is_usual || task.policy.get() == SchedPolicy::Idle {
+            self.trace_weight(cpu, task);
+        }
         task
     }
 
@@ -73,6 +77,23 @@ impl Kernel<'_> {
             };
             self.traced(cpu, event);
         }
+    }
+
+    fn trace_weight(&mut self, cpu: usize, task: TaskPtr) {
+        if self.trace.is_none() {
+            return;
+        }
+        let set = task.abi.cgroups.get();
+        let path = cgroup::path(self.bpf.groups.of(set));
+        let (group_weight, product) = self.bpf.groups.weight(set);
+        let event = Event::Weight {
+            task: (&task.name, task.pid()),
+            idle: task.policy.get() == SchedPolicy::Idle,
+            group: &path.to_string_lossy(),
+            group_weight,
+            product,
+        };
+        self.traced(cpu, event);
     }
 
     /// `fork(2)` by `parent` on `cpu`, and the child's first wakeup.
@@ -204,10 +225,12 @@ impl Kernel<'_> {
             task.set_group(css_set);
             kernel.moved(task, from, to);
         });
+        self.trace_weight(cpu, task);
     }
 
     /// `sched_setattr(2)` by the task that runs on `cpu`.
     pub fn change_policy(&mut self, cpu: usize, task: TaskPtr, policy: SchedPolicy) {
+        let was = task.policy.get();
         self.change(cpu, task, |kernel, task| {
             let was = task.class.get();
             if was == Class::Ext {
@@ -225,5 +248,8 @@ impl Kernel<'_> {
                 (_, _) => {}
             }
         });
+        if [was, policy].contains(&SchedPolicy::Idle) {
+            self.trace_weight(cpu, task);
+        }
     }
 }

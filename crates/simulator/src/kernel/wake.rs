@@ -35,6 +35,7 @@ impl Kernel<'_> {
 
     #[inline]
     pub fn woken(&mut self, cpu: usize, task: TaskPtr, new: bool) {
+        task.waits_since.set(self.now());
         if self.trace.is_some() {
             self.trace_wakeup(cpu, task, new);
         }

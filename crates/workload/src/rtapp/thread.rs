@@ -2,7 +2,7 @@
 //! `run_event()`.
 
 use super::config::{Action, Phase, Task, Timer, TimerMode};
-use super::{Log, Plan, TIME, word};
+use super::{Log, Plan, TIME, Wakes, word};
 use crate::{Env, GroupId, Op, Period, Program, SchedPolicy, TaskSpec, UtilClamps};
 use machine::CpuMask;
 use std::sync::Arc;
@@ -48,6 +48,8 @@ pub struct Thread {
     /// judged by these only.
     deadline: Option<u64>,
     response: u64,
+    /// Its longest response, ns.
+    longest: u64,
     /// The start of timers, ns.
     first: u64,
     /// Next expiries of its own timers; see [`Thread::timer`].
@@ -146,6 +148,7 @@ impl Thread {
             released: None,
             deadline: None,
             response: 0,
+            longest: 0,
             first: 0,
             timers: vec![0; plan.config.tasks[task].timers.len()],
             policy: SchedPolicy::Normal {
@@ -278,6 +281,7 @@ impl Thread {
     fn respond(&mut self, env: &mut Env) {
         if let (Some(wakes), Some(released)) = (self.log.wakes, self.released) {
             self.response = env.now - released;
+            self.longest = self.longest.max(self.response);
             env.recorder.record(wakes.response, us(self.response));
             if let (Some(missed), Some(deadline)) = (wakes.missed, self.deadline) {
                 let is_missed = self.response > deadline;
@@ -394,6 +398,7 @@ impl Thread {
         let recorder = &mut env.recorder;
         let period = us(env.now - self.line.start);
         recorder.record_of(self.log.period, self.instance, period);
+        self.line.start = env.now;
         if let Some(run) = self.log.run {
             recorder.record(run, us(self.line.run));
         }
@@ -450,6 +455,7 @@ impl Thread {
             Step::Delay => {
                 self.step = Step::TaskPolicy;
                 self.first = env.shared[word::ZERO] + task.delay;
+                self.line.start = self.first;
                 (task.delay > 0).then_some(Op::SleepUntil { at: self.first })
             }
             Step::TaskPolicy => {
@@ -535,6 +541,50 @@ impl Thread {
         }
     }
 
+    /// The release of its current work, if it has not completed that; ns.
+    fn open_release(&self, env: &Env) -> Option<u64> {
+        let released = match self.doing {
+            // A thread without a timer waits for its next release here, unless it has been woken.
+            Doing::Wait { since, .. } if self.log.slack.is_none() => {
+                (env.woken_at > since).then_some(env.woken_at)
+            }
+            _ => self.released,
+        };
+        released.filter(|&released| released < env.now)
+    }
+
+    /// A response that is still open counts if it already took longer than all before it, and the
+    /// periods that have passed since its release are missed.
+    fn end_response(&self, env: &mut Env, wakes: Wakes) {
+        let Some(released) = self.open_release(env) else {
+            return;
+        };
+        let age = env.now - released;
+        if matches!(self.doing, Doing::Timer { .. } | Doing::Wait { .. }) {
+            env.recorder.record_open(wakes.wakeup_latency, us(age));
+        }
+        if age > self.longest {
+            env.recorder.record_open(wakes.response, us(age));
+        }
+        let own = self.actions.iter().find_map(|action| match *action {
+            Action::Timer { period, .. } => Some(period),
+            _ => None,
+        });
+        let (Some(missed), Some(period)) = (wakes.missed, own.or(self.deadline)) else {
+            return;
+        };
+        for passed in 0..age / period.max(1) {
+            env.recorder.record(missed, share(true));
+            let (released, done) = (released + passed * period, env.now);
+            env.judge(|| Period {
+                released,
+                due: released + period,
+                done,
+                missed: true,
+            });
+        }
+    }
+
     fn exit(&self, env: &mut Env) -> Op {
         env.shared[word::LIVE] -= 1;
         if env.shared[word::LIVE] == 0 {
@@ -567,5 +617,15 @@ impl Program for Thread {
             return op;
         }
         self.act(env)
+    }
+
+    fn end(&mut self, env: &mut Env) {
+        if env.now > self.line.start {
+            let age = us(env.now - self.line.start);
+            env.recorder.record_open(self.log.period, age);
+        }
+        if let Some(wakes) = self.log.wakes {
+            self.end_response(env, wakes);
+        }
     }
 }

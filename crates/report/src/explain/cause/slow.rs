@@ -71,8 +71,15 @@ fn kind(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
             cpus(&faster),
             if faster.len() == 1 { "is" } else { "are" }
         );
-        let better = faster.first().copied().unwrap_or(cpu);
-        return Reason::new(Kind::Affinity, Some(cpu), text).better(better);
+        // Without its affinity it would have run faster only where a faster CPU was free.
+        let free = facts.idled(ran.ns.min(ns) / 10, |other| faster.contains(&other));
+        return match free.first() {
+            Some(free) => {
+                let idle = format!("{text}: CPU {} idled for {}", free.cpu, part(free.ns, ns));
+                Reason::new(Kind::Affinity, Some(cpu), idle).better(free.cpu)
+            }
+            None => fast_busy(facts, cpu, &faster).detail(Some(format!("Besides, {text}"))),
+        };
     }
     let placed = facts.placed(cpu);
     let overrated = may.iter().filter(|&&other| is_overrated(facts, cpu, other));
@@ -131,12 +138,53 @@ fn kind(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
     reason.decided(decided).better(better.cpu)
 }
 
+/// The cause of what `response` lost, if a CPU that it may use and that is no slower than those on which it
+/// ran idled for long enough to do all of its work; `chain` has the events of that time.
+pub fn left(machine: &Machine, response: &Response, chain: &Chain, reports: bool) -> Option<Cause> {
+    let facts = Facts::new(machine, chain, reports);
+    let fastest = response.ran.keys().map(|&cpu| facts.speed(cpu)).max()?;
+    let does = |idled: &Idled| idled.ns * u64::from(facts.speed(idled.cpu)) / 1024;
+    let may = |cpu: usize| facts.allowed.contains(cpu) && facts.speed(cpu) >= fastest;
+    let idled = facts.idled(1, may);
+    let enough = idled
+        .iter()
+        .filter(|idled| does(idled) >= response.fastest_ns());
+    let better = enough.max_by_key(|idled| (does(idled), u64::MAX - idled.cpu as u64))?;
+    let loss = format!(
+        "{} waited {} and lost {} by running slowly at {}",
+        response.name,
+        shown(response.waited_ns()),
+        shown(response.slow_ns()),
+        seconds(response.from)
+    );
+    let idle = format!(
+        "{} idled for {}",
+        with_speed(&facts, better.cpu),
+        part(better.ns, response.ns())
+    );
+    let text = match refusal(better) {
+        Some(made) => format!("{idle} and did not take it: {}", made.why),
+        None => format!("{idle}, and nothing moved it there"),
+    };
+    let work = format!(
+        "Its work takes {} on the fastest CPU",
+        shown(response.fastest_ns())
+    );
+    let reason = Reason::new(Kind::NotPulled, response.ran.keys().next().copied(), text)
+        .detail(Some(work))
+        .decided(refusal(better));
+    Some(reason.better(better.cpu).of(&loss))
+}
+
 /// It ran on a slow CPU, and all of the faster CPUs that it may use, `may`, were busy.
 fn fast_busy(facts: &Facts<'_>, cpu: usize, may: &[usize]) -> Reason {
     let mut others: Vec<Share> = Vec::new();
     for share in may.iter().flat_map(|&other| facts.ran(other)) {
         match others.iter_mut().find(|other| other.pid == share.pid) {
-            Some(other) => other.ns += share.ns,
+            Some(other) => {
+                other.ns += share.ns;
+                other.polled_ns += share.polled_ns;
+            }
             None => others.push(share.clone()),
         }
     }

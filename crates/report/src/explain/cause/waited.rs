@@ -5,7 +5,7 @@ use crate::explain::beside::Share;
 use crate::explain::chain::{Chain, Idled, Made, What};
 use crate::explain::page::{seconds, shown};
 use crate::explain::tasks::Priority;
-use crate::explain::wait::After;
+use crate::explain::wait::{After, Wait};
 use machine::Machine;
 use policy::About;
 use std::collections::BTreeMap;
@@ -14,10 +14,14 @@ use std::collections::BTreeMap;
 pub fn waited(machine: &Machine, chain: &Chain, reports: bool) -> Cause {
     let facts = Facts::new(machine, chain, reports);
     let loss = format!(
-        "{} waited {} at {}",
+        "{} waited {} at {}{}",
         chain.wait.name,
         shown(chain.wait.ns()),
-        seconds(chain.wait.from)
+        seconds(chain.wait.from),
+        match chain.wait.open {
+            true => " and did not run until the end of the run",
+            false => "",
+        }
     );
     reason(&facts).of(&loss)
 }
@@ -34,11 +38,13 @@ fn reason(facts: &Facts<'_>) -> Reason {
     let near = |idled: &&&Idled| cpu.is_none_or(|cpu| facts.same_node(cpu, idled.cpu));
     let better = others.iter().find(near).or(others.first()).copied();
     throttled(facts)
+        .or_else(|| never_dispatched(facts))
         .or_else(|| idle_cpu(facts, cpu?, better))
         .or_else(|| real_time(facts, cpu?, ahead, better))
+        .or_else(|| starved(facts, cpu?, ahead))
         .or_else(|| affinity(facts, cpu?, ahead, better))
         .or_else(|| better.map(|better| idle_elsewhere(facts, cpu, ahead, better, &others)))
-        .or_else(|| nice(facts, cpu?, ahead))
+        .or_else(|| weight(facts, cpu?, ahead))
         .unwrap_or_else(|| busy(facts, cpu, ahead))
 }
 
@@ -66,6 +72,36 @@ fn throttled(facts: &Facts<'_>) -> Option<Reason> {
         .find(|made| made.decision.name == "held_back")?;
     let reason = Reason::new(Kind::Throttled, held.cpu, held.why.clone());
     Some(reason.decided(Some(held)))
+}
+
+/// It waited until the end of the run, although a CPU was free for it: the scheduler has lost it.
+fn never_dispatched(facts: &Facts<'_>) -> Option<Reason> {
+    let Wait { open: true, to, .. } = facts.chain.wait else {
+        return None;
+    };
+    let ns = facts.chain.wait.ns();
+    let idled = facts.idled(1, |cpu| facts.allowed.contains(cpu));
+    let all: u64 = idled.iter().map(|idled| idled.ns).sum();
+    // It could have run for a tenth of its wait.
+    if all < ns / 10 {
+        return None;
+    }
+    let first = idled.first()?;
+    let text = format!(
+        "the scheduler did not dispatch it while CPU {}, which it may use, idled for {}",
+        first.cpu,
+        part(first.ns, ns)
+    );
+    let more = (idled.len() > 1).then(|| {
+        format!(
+            "The {} CPUs that it may use idled for {} in all until the run ended at {}",
+            facts.allowed.count(),
+            shown(all),
+            seconds(to)
+        )
+    });
+    let reason = Reason::new(Kind::NotRun, None, text).decided(refusal(first));
+    Some(reason.detail(refused(first)).detail(more).better(first.cpu))
 }
 
 /// The CPU that it waited for was idle.
@@ -280,29 +316,69 @@ fn verdict<'a>(facts: &Facts<'a>) -> Option<&'a Made> {
 }
 
 /// Threads with more weight ran, and no CPU was idle.
-fn nice(facts: &Facts<'_>, cpu: usize, ahead: &[Share]) -> Option<Reason> {
-    let Priority::Nice(own) = facts.chain.priority else {
-        return None;
-    };
-    let heavier =
-        |share: &&Share| matches!(facts.priority(share), Priority::Nice(nice) if nice < own);
-    let heavier: Vec<Share> = ahead.iter().filter(heavier).cloned().collect();
+fn weight(facts: &Facts<'_>, cpu: usize, ahead: &[Share]) -> Option<Reason> {
+    let heavier: Vec<Share> = ahead
+        .iter()
+        .filter(|share| facts.outweighs(share))
+        .cloned()
+        .collect();
     let first = heavier.first()?;
     if heavier.iter().map(|share| share.ns).sum::<u64>() < facts.chain.wait.ns().div_ceil(2) {
         return None;
     }
-    let Priority::Nice(other) = facts.priority(first) else {
-        return None;
+    let ran = format!("which ran for {}", part(first.ns, facts.chain.wait.ns()));
+    let (own, other) = (facts.group(facts.chain.wait.pid), facts.group(first.pid));
+    let (kind, text) = match (own.1 < other.1, facts.chain.priority) {
+        (true, _) => (
+            Kind::Group,
+            format!(
+                "its control group {} gives it less of CPU {cpu} than {} gives {}, {ran}",
+                own.0, other.0, first.name
+            ),
+        ),
+        (false, Priority::Idle) => (
+            Kind::Nice,
+            format!(
+                "its policy SCHED_IDLE gives it less of CPU {cpu} than {}, {ran}",
+                first.name
+            ),
+        ),
+        (false, Priority::Nice(own)) => {
+            let Priority::Nice(other) = facts.priority(first) else {
+                return None;
+            };
+            let text = format!(
+                "its nice value of {own} gives it less of CPU {cpu} than {} (nice {other}), {ran}",
+                first.name
+            );
+            (Kind::Nice, text)
+        }
+        (false, Priority::Deadline | Priority::RealTime(_)) => return None,
     };
-    let text = format!(
-        "its nice value of {own} gives it less of CPU {cpu} than {} (nice {other}), which ran for {}",
-        first.name,
-        part(first.ns, facts.chain.wait.ns())
-    );
     let said = verdict(facts);
-    let reason = Reason::new(Kind::Nice, Some(cpu), text).decided(said);
+    let reason = Reason::new(kind, Some(cpu), text).decided(said);
     let meanwhile = format!("Meanwhile {}", no_idle(facts));
     Some(reason.detail(by(said)).detail(Some(meanwhile)))
+}
+
+/// It has stopped to run, although the threads that ran on its CPU have no more weight.
+fn starved(facts: &Facts<'_>, cpu: usize, ahead: &[Share]) -> Option<Reason> {
+    if !facts.chain.wait.is_stall() {
+        return None;
+    }
+    let ns: u64 = ahead.iter().map(|share| share.ns).sum();
+    let is_higher = |share: &Share| facts.outweighs(share) || facts.priority(share).is_real_time();
+    if ahead.iter().any(is_higher) || ns < facts.chain.wait.ns().div_ceil(2) {
+        return None;
+    }
+    let text = format!(
+        "the scheduler ran {} on CPU {cpu} instead, which {} no more weight",
+        threads(ahead),
+        if ahead.len() == 1 { "has" } else { "have" }
+    );
+    let said = verdict(facts);
+    let reason = Reason::new(Kind::Starved, Some(cpu), text).decided(said);
+    Some(reason.detail(by(said)).detail(crowd(facts)))
 }
 
 /// A verdict as a sentence.

@@ -1,0 +1,441 @@
+//! Results that once misled: each through the command, with what it must say now.
+
+use crate::common::{json, root, stdout};
+use serde_json::Value;
+
+/// A scheduler in tests/misleading, or a load of `tests/matrix`.
+fn file(name: &str) -> String {
+    let folder = match name.ends_with(".json") {
+        true => "tests/loads",
+        false => "crates/equipoise/tests/misleading",
+    };
+    let path = root().join(folder).join(name);
+    path.to_str().unwrap().to_owned()
+}
+
+/// The lines of the verdict about each goal and about stalled threads.
+fn compare(machine: &str, workload: &str, more: &[&str]) -> String {
+    let args = ["compare", "--machine", machine, "--workload", workload];
+    stdout(&[&args[..], more].concat())
+}
+
+fn line<'a>(said: &'a str, start: &str) -> &'a str {
+    let found = said.lines().find(|line| line.starts_with(start));
+    found.unwrap_or_else(|| panic!("no line begins with {start}: {said}"))
+}
+
+/// A scheduler that never inserts tasks of nice > 0 has fewer loops, not faster ones.
+#[test]
+fn threads_that_do_not_run_come_first() {
+    let drop = file("never-inserts-nice.bpf.c");
+    let more = ["--policy", "eevdf", "--scheduler", &drop, "--runs", "10"];
+    let said = compare("tc2", "mixed", &more);
+    let first = said.split("\n\n").nth(1).unwrap().lines().next().unwrap();
+    assert!(
+        first.starts_with("Under drop, background-3 (from 0.4"),
+        "{said}"
+    );
+    assert!(first.contains("background-4") && first.ends_with("were runnable and did not run."));
+    let throughput = line(&said, "Throughput: ");
+    assert!(throughput.contains("drop is worst: "), "{said}");
+    assert!(
+        throughput.contains(" times the time under eevdf (at least "),
+        "{said}"
+    );
+    assert!(
+        line(&said, "Best for every goal").ends_with(": eevdf."),
+        "{said}"
+    );
+
+    let more = [&more[..], &["--format", "json"]].concat();
+    let args = ["compare", "--machine", "tc2", "--workload", "mixed"];
+    let result = json(&[&args[..], &more].concat());
+    let stalled = result["stalled"].as_array().unwrap();
+    assert!(
+        stalled
+            .iter()
+            .all(|it| it["policy"] == "drop" && it["runs"] == 10)
+    );
+    let of = |policy: &str| {
+        entry(&result, policy, "background/period")["n"]
+            .as_u64()
+            .unwrap()
+    };
+    assert!(10 * of("drop") < of("eevdf"));
+    let background = entry(&result, "drop", "background/period");
+    assert_eq!(background["against_first"]["verdict"], "worse");
+    let threads = result["threads"].as_array().unwrap();
+    let waits = |policy: &str| -> f64 {
+        let mut own = threads.iter().filter(|it| it["policy"] == policy);
+        own.find(|it| it["thread"] == "background-3").unwrap()["longest_wait_ms"]
+            .as_f64()
+            .unwrap()
+    };
+    assert!(waits("drop") > 4_000.0 && waits("eevdf") < 1_000.0);
+}
+
+fn entry<'a>(result: &'a Value, policy: &str, metric: &str) -> &'a Value {
+    let mut entries = result["results"].as_array().unwrap().iter();
+    let found = entries.find(|it| it["policy"] == policy && it["metric"] == metric);
+    found.unwrap_or_else(|| panic!("no {metric}"))
+}
+
+/// The wait that never ended is a wait.
+#[test]
+fn an_open_wait_is_explained() {
+    let drop = file("never-inserts-nice.bpf.c");
+    let args = [
+        "explain",
+        "--machine",
+        "tc2",
+        "--workload",
+        "mixed",
+        "--scheduler",
+        &drop,
+    ];
+    let said = stdout(&[&args[..], &["--task", "background", "--at", "3s"]].concat());
+    assert!(!said.contains("None of these threads waited"), "{said}");
+    let first = line(&said, "background-");
+    assert!(
+        first.contains("and did not run until the end of the run because the scheduler did not dispatch it while CPU"),
+        "{first}"
+    );
+}
+
+/// Under a scheduler that always gives a CPU to the same thread, that thread's loops are short.
+#[test]
+fn a_mean_per_loop_does_not_reward_starvation() {
+    let lifo = file("runs-the-last-first.bpf.c");
+    let load = file("eight-bound-to-one-cpu.json");
+    let more = ["--policy", "eevdf", "--scheduler", &lifo, "--runs", "5"];
+    let said = compare("tc2", &load, &more);
+    assert!(said.contains("\nUnder lifo, bound-"), "{said}");
+    for goal in ["Throughput: ", "Fairness: "] {
+        assert!(line(&said, goal).contains("lifo is worst"), "{said}");
+    }
+    // The loops of each are in the table of all threads.
+    let all = compare("tc2", &load, &[&more[..], &["--all"]].concat());
+    assert!(all.contains("did not run from ms on"), "{all}");
+}
+
+/// Energy is for the work done, and no reason is given that no run has tested.
+#[test]
+fn energy_is_for_the_same_work() {
+    let more = ["--policy", "eevdf", "--policy", "cfs", "--runs", "10"];
+    let said = compare("odroid-xu3", "mixed:duration=1s", &more);
+    assert!(!said.contains("explains"), "{said}");
+    let energy = line(&said, "Energy: ");
+    assert!(
+        energy.contains("for the same work (") && energy.contains(" less was done)"),
+        "{said}"
+    );
+    let args = [
+        "compare",
+        "--machine",
+        "odroid-xu3",
+        "--workload",
+        "mixed:duration=1s",
+    ];
+    let result = json(&[&args[..], &more, &["--format", "json"]].concat());
+    let mut goals = result["verdict"].as_array().unwrap().iter();
+    let energy = goals.find(|goal| goal["goal"] == "energy").unwrap();
+    let cfs = &energy["standings"][1];
+    let joules = |policy: &str| entry(&result, policy, "energy")["mean"].as_f64().unwrap();
+    let less = 100.0 * (1.0 - joules("cfs") / joules("eevdf"));
+    let for_work = -cfs["change_pct"].as_f64().unwrap();
+    assert!(cfs["work_pct"].as_f64().unwrap() < -5.0, "{cfs}");
+    assert!(for_work < less - 5.0, "{for_work} {less}");
+}
+
+/// A policy that is worse than the baseline for one goal is not best for every goal.
+#[test]
+fn the_best_for_every_goal_is_worse_for_none() {
+    let policies = [
+        "--policy",
+        "eevdf",
+        "--policy",
+        "cfs",
+        "--policy",
+        "equipoise",
+        "--policy",
+        "hperf",
+    ];
+    let more = [&policies[..], &["--runs", "5"]].concat();
+    for (machine, load) in [
+        ("odroid-xu3", "game+kbuild:jobs=4"),
+        ("lunar-lake", "mixed:duration=2"),
+        ("tc2", "mixed:duration=2"),
+    ] {
+        let said = compare(machine, load, &more);
+        let best = said
+            .lines()
+            .find_map(|line| line.strip_prefix("Best for every goal: "));
+        for name in best
+            .into_iter()
+            .flat_map(|names| names.trim_end_matches('.').split(", "))
+        {
+            for goal in ["Latency: ", "Throughput: ", "Energy: ", "Fairness: "] {
+                let line = said
+                    .lines()
+                    .find(|line| line.starts_with(goal))
+                    .unwrap_or_default();
+                assert!(!line.contains(&format!("{name} is worst")), "{said}");
+            }
+        }
+    }
+}
+
+/// A price is beyond noise and beyond 1 %.
+#[test]
+fn a_price_is_a_difference() {
+    let said = compare("lunar-lake", "mixed", &["--runs", "20"]);
+    assert!(!said.contains("0.2 %"), "{said}");
+    for line in said.lines().filter(|line| line.contains("has a price: ")) {
+        let prices = line.split_once("has a price: ").unwrap().1;
+        for price in prices
+            .trim_end_matches('.')
+            .split(", ")
+            .filter(|price| price.contains(" ± "))
+        {
+            let numbers: Vec<f64> = price
+                .split(' ')
+                .filter_map(|word| word.parse().ok())
+                .collect();
+            let [size, margin] = numbers[..] else {
+                panic!("{price}")
+            };
+            assert!(size > margin && size >= 1.0, "{price}");
+        }
+    }
+}
+
+/// A policy under which every run is the same as under another one has no row of its own.
+#[test]
+fn the_same_runs_are_shown_once() {
+    let policies = [
+        "--policy",
+        "eevdf",
+        "--policy",
+        "equipoise",
+        "--policy",
+        "equipoise-power",
+        "--runs",
+        "2",
+    ];
+    let said = compare("lunar-lake", "mixed:duration=1", &policies);
+    line(&said, "equipoise-power: as equipoise, in every run");
+    let rows = |name: &str| {
+        said.lines()
+            .filter(|line| line.starts_with(&format!(" {name} ")))
+            .count()
+    };
+    assert_eq!(
+        (rows("equipoise-power"), rows("equipoise") > 0),
+        (0, true),
+        "{said}"
+    );
+    assert_eq!(said.matches("equipoise-power").count(), 1, "{said}");
+}
+
+/// A scheduler without callbacks for control groups ignores them.
+#[test]
+fn ignored_groups_are_said() {
+    let lifo = file("runs-the-last-first.bpf.c");
+    let load = file("groups-100-and-1.json");
+    let more = ["--policy", "equipoise", "--scheduler", &lifo, "--runs", "2"];
+    let said = compare("smp-2", &load, &more);
+    let note =
+        "Control groups are ignored under lifo, which treats all threads as members of one group";
+    assert!(said.contains(note), "{said}");
+    assert!(
+        !compare("smp-2", &load, &["--policy", "equipoise", "--runs", "2"]).contains("ignored")
+    );
+}
+
+/// No part of a response is longer than the response.
+#[test]
+fn no_time_is_longer_than_its_window() {
+    let mut slow = 0;
+    for machine in ["odroid-xu3", "rk3588", "sm8250", "tc2", "lunar-lake"] {
+        for policy in ["eevdf", "equipoise"] {
+            let args = [
+                "explain",
+                "--machine",
+                machine,
+                "--workload",
+                "game",
+                "--policy",
+                policy,
+                "--worst",
+                "20",
+            ];
+            let result = json(&[&args[..], &["--format", "json"]].concat());
+            let of = |kind: &str| result[kind].as_array().unwrap().clone();
+            let ns = |of: &Value, what: &str| of[what].as_u64().unwrap();
+            for response in of("slow") {
+                slow += 1;
+                let window = ns(&response, "to_ns") - ns(&response, "from_ns");
+                let idle = response["idle_ns"].as_array().unwrap();
+                assert!(
+                    idle.iter().all(|it| it.as_u64().unwrap() <= window),
+                    "{response}"
+                );
+                assert!(ns(&response, "ran_ns") <= window, "{response}");
+            }
+            for wait in of("waits") {
+                let window = ns(&wait, "to_ns") - ns(&wait, "from_ns");
+                let idled = wait["idled"].as_array().unwrap();
+                assert!(idled.iter().all(|it| ns(it, "ns") <= window), "{wait}");
+            }
+            // The page's times of a response are within it, too.
+            let said = stdout(&args);
+            for (title, table) in tables(&said) {
+                let Some(window) = title.split(" took ").nth(1).and_then(milliseconds) else {
+                    continue;
+                };
+                for line in table.lines().filter(|line| line.contains(" idles, for ")) {
+                    let idle = milliseconds(line.split(" idles, for ").nth(1).unwrap()).unwrap();
+                    assert!(idle <= window * 1.01, "{machine} {policy} {title}: {line}");
+                }
+            }
+        }
+    }
+    assert!(slow > 0);
+}
+
+/// The first lines of a page's tables, and the others.
+fn tables(said: &str) -> impl Iterator<Item = (&str, &str)> {
+    said.split("\n\n")
+        .filter_map(|table| table.split_once('\n'))
+}
+
+/// The time at the beginning of `text`, such as `3.1 ms from`.
+fn milliseconds(text: &str) -> Option<f64> {
+    let mut words = text.split(' ');
+    let number: f64 = words.next()?.parse().ok()?;
+    let unit = words.next()?.trim_end_matches([',', ';', ':', '.']);
+    Some(match unit {
+        "s" => number * 1e3,
+        "ms" => number,
+        "us" => number / 1e3,
+        "ns" => number / 1e6,
+        _ => return None,
+    })
+}
+
+/// The worst miss was put down to a nice value, although a fast CPU idled for long enough.
+#[test]
+fn a_cpu_that_idled_comes_before_a_nice_value() {
+    let said = stdout(&[
+        "explain",
+        "--machine",
+        "tc2",
+        "--workload",
+        "mixed",
+        "--policy",
+        "eevdf",
+    ]);
+    let first = said.split("\n\n").nth(1).unwrap().lines().next().unwrap();
+    assert!(!first.contains("nice value"), "{first}");
+    assert!(first.contains("missed its deadline"), "{first}");
+    assert!(
+        first.contains("because CPU ") && first.contains(" idled for "),
+        "{first}"
+    );
+}
+
+/// If the CPUs are busy, a load that keeps more of them busy tells nothing more.
+#[test]
+fn busy_cpus_are_not_the_reason_that_nothing_differs() {
+    let more = ["--policy", "eevdf", "--policy", "equipoise", "--runs", "3"];
+    let said = compare("smp-2", "spinners:duration=1", &more);
+    if let Some(line) = said
+        .lines()
+        .find(|line| line.starts_with("This comparison cannot tell"))
+    {
+        assert!(!line.contains("keeps more CPUs busy"), "{said}");
+    }
+    let idle = compare("smp-8", "busy:threads=2,duration=1", &more);
+    let line = line(&idle, "This comparison cannot tell");
+    assert!(
+        line.contains("a load that keeps more CPUs busy than"),
+        "{idle}"
+    );
+}
+
+/// A recording of switches alone does not show how long threads waited.
+#[test]
+fn a_recording_without_wakeups_is_not_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("switches.txt");
+    let switch = |at: &str, prev: &str, state: &str, next: &str| {
+        format!(
+            "a-10 [000] d..2 {at}: sched_switch: prev_comm={prev} prev_prio=120 prev_state={state} ==> \
+             next_comm={next} next_prio=120\n"
+        )
+    };
+    let (idle, a) = ("swapper/0 prev_pid=0", "a prev_pid=10");
+    let (to_idle, to_a) = ("swapper/0 next_pid=0", "a next_pid=10");
+    let text = [
+        switch("1.000000", idle, "R", to_a),
+        switch("1.002000", a, "S", to_idle),
+        switch("1.004000", idle, "R", to_a),
+        switch("1.006000", a, "S", to_idle),
+    ];
+    std::fs::write(&trace, text.concat()).unwrap();
+    let measured = format!("eevdf={}", trace.display());
+    let output = crate::common::run(&["compare", "--machine", "smp-2", "--measured", &measured]);
+    let stderr = crate::common::text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(
+        stderr.contains("threads sleep, and the trace has no wakeups"),
+        "{stderr}"
+    );
+    assert!(output.stdout.is_empty());
+}
+
+/// Runs that do not differ have no interval, and a note says why.
+#[test]
+fn runs_without_noise_are_no_certainty() {
+    let load = file("heavier-loops-beside-lighter.json");
+    let said = compare(
+        "smp-2",
+        &load,
+        &["--policy", "eevdf", "--policy", "equipoise", "--runs", "4"],
+    );
+    let says = "Hardly anything in this load depends on the seed";
+    assert_eq!(said.contains(says), !said.contains(" ± "), "{said}");
+    assert!(!said.contains("± 0.0 %"), "{said}");
+    let noisy = compare(
+        "tc2",
+        "mixed:duration=1",
+        &["--policy", "eevdf", "--policy", "cfs", "--runs", "4"],
+    );
+    assert!(!noisy.contains(says) && noisy.contains(" ± "), "{noisy}");
+}
+
+/// CPUs that idle because a control group has used up its quota waste nothing.
+#[test]
+fn throttled_time_is_not_wasted() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = folder.path().join("quota.json");
+    let text = r#"{ "taskgroups": { "/l": { "cpu.max": "10000 100000" } },
+        "tasks": { "spin": { "instance": 3, "run": 1000, "loop": -1, "taskgroup": "/l" } },
+        "global": { "duration": 2 } }"#;
+    std::fs::write(&load, text).unwrap();
+    let args = [
+        "compare",
+        "-m",
+        "smp-2",
+        "-w",
+        load.to_str().unwrap(),
+        "-p",
+        "equipoise",
+    ];
+    let result = json(&[&args[..], &["--runs", "1", "--json"]].concat());
+    // The CPUs idle for nine tenths of 2 s.
+    let wasted = entry(&result, "equipoise", "wasted")["mean"]
+        .as_f64()
+        .unwrap();
+    assert!(wasted < 100.0, "{wasted} ms");
+}

@@ -1,0 +1,413 @@
+//! Properties of the verdict on any table.
+
+use super::*;
+use lab::{Measure, Pooled, Run};
+use workload::{Better, Metric, Rng, Role};
+
+/// The number of random tables; 100,000 in a long check.
+fn tables() -> u64 {
+    let asked = std::env::var("EQUIPOISE_TABLES").ok();
+    asked.map_or(500, |asked| {
+        asked.parse().expect("EQUIPOISE_TABLES is a number")
+    })
+}
+
+fn measures() -> Vec<Measure> {
+    let rows = [
+        ("ui/response", "us", Better::Lower, Goal::Latency),
+        ("ui/missed", "%", Better::Lower, Goal::Latency),
+        ("loop/period", "us", Better::Lower, Goal::Throughput),
+        ("other/period", "us", Better::Lower, Goal::Throughput),
+        ("energy", "J", Better::Lower, Goal::Energy),
+        ("loop/spread", "%", Better::Lower, Goal::Fairness),
+    ];
+    rows.iter()
+        .enumerate()
+        .map(|(nr, &(name, unit, better, goal))| {
+            let metric = Metric::new(name, unit, better, Role::Decides(goal));
+            Measure::new(metric, vec![nr], false)
+        })
+        .collect()
+}
+
+/// By policy and run: a value and its number of samples, or nothing.
+type Row = Vec<Vec<Option<(f64, u64)>>>;
+/// By measure.
+type Table = Vec<Row>;
+
+struct Random(Rng);
+
+impl Random {
+    fn unit(&mut self) -> f64 {
+        self.0.below(1 << 30) as f64 / f64::from(1 << 30)
+    }
+
+    fn chance(&mut self, of: u64) -> bool {
+        self.0.below(of) == 0
+    }
+
+    /// A table in which policies differ by much, by little, or not at all, and runs vary likewise.
+    fn table(&mut self, measures: &[Measure]) -> Table {
+        let (policies, runs) = (2 + self.0.below(3) as usize, 2 + self.0.below(7) as usize);
+        measures
+            .iter()
+            .map(|measure| self.row(measure, policies, runs))
+            .collect()
+    }
+
+    fn row(&mut self, measure: &Measure, policies: usize, runs: usize) -> Row {
+        let seeds: Vec<f64> = (0..runs).map(|_| self.unit() - 0.5).collect();
+        (0..policies)
+            .map(|_| {
+                let sizes = [0.0, 0.02, 0.2, 2.0];
+                let [own, noise] = [0, 1].map(|_| sizes[self.0.below(4) as usize]);
+                let factor = (own * (self.unit() - 0.5)).exp();
+                let n = [1, 300, 300, 300, 7][self.0.below(5) as usize];
+                let lacks = self.chance(20);
+                let value = |random: &mut Random, seed: &f64| {
+                    let log = 0.1 * seed + noise * (random.unit() - 0.5);
+                    let value = match measure.metric.unit {
+                        "%" => (5.0 * factor * log.exp() - 4.0).clamp(0.0, 100.0),
+                        _ => 1000.0 * factor * log.exp(),
+                    };
+                    (!lacks || random.chance(2)).then_some((value, n))
+                };
+                seeds.iter().map(|seed| value(self, seed)).collect()
+            })
+            .collect()
+    }
+}
+
+fn pooled(value: f64, n: u64) -> Pooled {
+    Pooled {
+        n,
+        open: 0,
+        mean: value,
+        min: value,
+        max: value,
+        p50: value,
+        p95: value,
+        p99: value,
+    }
+}
+
+fn findings<'a>(measures: &'a [Measure], table: &Table) -> Vec<Finding<'a>> {
+    let row = |(measure, policies): (&'a Measure, &Row)| {
+        let entry = |runs: &Vec<Option<(f64, u64)>>| Entry {
+            scheduler: "",
+            measure,
+            pooled: None,
+            runs: runs
+                .iter()
+                .map(|run| run.map(|(value, n)| pooled(value, n)))
+                .collect(),
+            fewest: Vec::new(),
+            change: None,
+            is_best: false,
+        };
+        Finding {
+            measure,
+            limit: None,
+            entries: policies.iter().map(entry).collect(),
+        }
+    };
+    measures.iter().zip(table).map(row).collect()
+}
+
+/// The runs of each policy, of which the policies in `stalled` have stalled threads.
+fn runs(table: &Table, stalled: &[usize]) -> Vec<Vec<Run>> {
+    let run = |policy: usize| Run {
+        samples: Vec::new(),
+        energy: None,
+        counters: simulator::Counters::default(),
+        balancing: None,
+        simulated_ns: 1_000_000_000,
+        ignores_groups: false,
+        threads: Vec::new(),
+        stalled: match stalled.contains(&policy) {
+            true => vec![lab::Stalled {
+                thread: "a".to_owned(),
+                since_ns: 0,
+            }],
+            false => Vec::new(),
+        },
+    };
+    let of = |policy: usize| table[0][policy].iter().map(|_| run(policy)).collect();
+    (0..table[0].len()).map(of).collect()
+}
+
+struct Judged {
+    verdict: Verdict,
+    lines: Vec<String>,
+}
+
+const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+fn judge(measures: &[Measure], table: &Table, stalled: &[usize], names: &[&str]) -> Judged {
+    let rows = findings(measures, table);
+    let runs = runs(table, stalled);
+    let verdict = Verdict::new(&rows, &runs.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    let policies = table[0].len();
+    let words = Words {
+        names: names[..policies].to_vec(),
+        verdict: &verdict,
+        rows: &rows,
+        same_as: vec![None; policies],
+    };
+    let lines = words.goals(None);
+    Judged { verdict, lines }
+}
+
+/// The policies that a line of `lines` about `goal` calls so (`is best`, `are worst`).
+fn called<'l>(lines: &'l [String], goal: Goal, what: &str) -> Vec<&'l str> {
+    let start = format!("{}: ", title(goal));
+    let Some(line) = lines.iter().find_map(|line| line.strip_prefix(&start)) else {
+        return Vec::new();
+    };
+    for verb in [" is ", " are "] {
+        if let Some((names, _)) = line.split_once(&format!("{verb}{what}: ")) {
+            let names = names
+                .rsplit_once(", and ")
+                .filter(|_| what == "worst")
+                .map_or(names, |it| it.1);
+            return names.split(" and ").flat_map(|it| it.split(", ")).collect();
+        }
+    }
+    Vec::new()
+}
+
+fn is_figure(reason: &Reason, higher_is_better: bool) -> bool {
+    match reason {
+        Reason::Stalled | Reason::Lacks(_) => true,
+        Reason::Share { own, other, .. } => own < other,
+        Reason::Cost { change, .. } => {
+            change.is_significant() && (change.mean_pct > 0.0) == higher_is_better
+        }
+    }
+}
+
+/// No two statements contradict each other, in the lab's terms and in words.
+fn check_consistency(judged: &Judged) {
+    let lines = &judged.lines;
+    let index = |name: &str| {
+        let found = NAMES.iter().position(|it| *it == name);
+        found.unwrap_or_else(|| panic!("no policy is called {name}: {lines:?}"))
+    };
+    for goal in &judged.verdict.goals {
+        let all = 0..goal.standings.len();
+        for (one, other) in all
+            .clone()
+            .flat_map(|one| all.clone().map(move |other| (one, other)))
+        {
+            if let Some(reason) = goal.reason(one, other) {
+                assert!(!goal.is_better(other, one));
+                assert!(is_figure(&reason, goal.higher_is_better), "{reason:?}");
+            }
+        }
+        let beaten = |one: usize| all.clone().any(|other| goal.is_better(other, one));
+        for name in called(lines, goal.goal, "best") {
+            assert!(!beaten(index(name)), "{name} is beaten: {lines:?}");
+            assert!(
+                goal.is_better(index(name), 0),
+                "{name} is not better: {lines:?}"
+            );
+        }
+        for name in called(lines, goal.goal, "worst") {
+            let one = index(name);
+            assert!(goal.is_better(0, one), "{name} is not worse: {lines:?}");
+            assert!(
+                !all.clone().any(|other| goal.is_better(one, other)),
+                "{name} beats one: {lines:?}"
+            );
+        }
+    }
+    for line in lines
+        .iter()
+        .filter(|line| line.contains(" best: ") || line.contains(" worst: "))
+    {
+        let words = ["stall", "never reached"]
+            .iter()
+            .any(|word| line.contains(word));
+        let figure = line.contains(|c: char| c.is_ascii_digit());
+        assert!(words || figure, "{line}");
+    }
+    let overall = lines
+        .iter()
+        .find_map(|line| line.strip_prefix("Best for every goal: "));
+    for name in overall
+        .into_iter()
+        .flat_map(|names| names.trim_end_matches('.').split(" and "))
+    {
+        for name in name.split(", ") {
+            for goal in judged
+                .verdict
+                .goals
+                .iter()
+                .filter(|goal| goal.tells_apart())
+            {
+                let best = called(lines, goal.goal, "best");
+                assert!(best.is_empty() || best.contains(&name), "{lines:?}");
+                assert!(
+                    !called(lines, goal.goal, "worst").contains(&name),
+                    "{lines:?}"
+                );
+                assert!(goal.best.contains(&index(name)), "{lines:?}");
+            }
+        }
+    }
+    if lines
+        .iter()
+        .any(|line| line.starts_with("No policy is best for every goal"))
+    {
+        for name in &NAMES[..judged.verdict.goals[0].standings.len()] {
+            let mut goals = judged
+                .verdict
+                .goals
+                .iter()
+                .filter(|goal| goal.tells_apart());
+            assert!(
+                !goals.all(|goal| called(lines, goal.goal, "best").contains(name)),
+                "{lines:?}"
+            );
+        }
+    }
+}
+
+/// `table` with its times, joules and numbers of samples changed.
+fn changed(
+    table: &Table,
+    measures: &[Measure],
+    of: impl Fn(&str, usize, f64, u64) -> (f64, u64),
+) -> Table {
+    let rows = table.iter().zip(measures);
+    rows.map(|(row, measure)| {
+        let policies = row.iter().enumerate();
+        policies
+            .map(|(policy, runs)| {
+                let run = |run: &Option<(f64, u64)>| {
+                    run.map(|(value, n)| of(measure.metric.unit, policy, value, n))
+                };
+                runs.iter().map(run).collect()
+            })
+            .collect()
+    })
+    .collect()
+}
+
+#[test]
+fn no_verdict_contradicts_itself() {
+    let measures = measures();
+    for seed in 0..tables() {
+        let mut random = Random(Rng::new(seed));
+        let table = random.table(&measures);
+        let policies = table[0].len();
+        let stalled: Vec<usize> = (0..policies).filter(|_| random.chance(8)).collect();
+        let judged = judge(&measures, &table, &stalled, &NAMES);
+        check_consistency(&judged);
+
+        // Another unit of time and energy.
+        let factor = 10f64.powf(4.0 * random.unit() - 1.0);
+        let scaled = changed(&table, &measures, |unit, _, value, n| match unit {
+            "%" => (value, n),
+            _ => (value * factor, n),
+        });
+        let again = judge(&measures, &scaled, &stalled, &NAMES);
+        let sets = |judged: &Judged| -> Vec<(Vec<usize>, Vec<usize>)> {
+            judged
+                .verdict
+                .goals
+                .iter()
+                .map(|goal| (goal.best.clone(), goal.worst.clone()))
+                .collect()
+        };
+        assert_eq!(sets(&judged), sets(&again), "seed {seed}, factor {factor}");
+
+        // Other names, and another order of all but the baseline.
+        let renamed = ["v", "w", "x", "y", "z"];
+        let others = judge(&measures, &table, &stalled, &renamed);
+        let back = |line: &String| -> String {
+            let name = |word: &str| {
+                let core = word.trim_end_matches([',', ':', '.', ')', ';']);
+                let found = renamed
+                    .iter()
+                    .position(|it| *it == core.trim_start_matches('('));
+                found.map_or(word.to_owned(), |it| word.replace(renamed[it], NAMES[it]))
+            };
+            line.split(' ').map(name).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(
+            judged.lines,
+            others.lines.iter().map(back).collect::<Vec<_>>(),
+            "seed {seed}"
+        );
+        let turned: Table = table
+            .iter()
+            .map(|row| {
+                [
+                    &row[..1],
+                    &row[1..].iter().rev().cloned().collect::<Vec<_>>(),
+                ]
+                .concat()
+            })
+            .collect();
+        let turn = |it: usize| if it == 0 { 0 } else { policies - it };
+        let stalled_then: Vec<usize> = stalled.iter().map(|&it| turn(it)).collect();
+        let then = judge(&measures, &turned, &stalled_then, &NAMES);
+        let sorted = |sets: Vec<(Vec<usize>, Vec<usize>)>, of: &dyn Fn(usize) -> usize| -> Vec<_> {
+            let set = |set: Vec<usize>| {
+                let mut set: Vec<usize> = set.into_iter().map(of).collect();
+                set.sort_unstable();
+                set
+            };
+            sets.into_iter()
+                .map(|(best, worst)| (set(best), set(worst)))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            sorted(sets(&judged), &|it| it),
+            sorted(sets(&then), &turn),
+            "seed {seed}"
+        );
+    }
+}
+
+/// A policy that needs more time and energy for less work, and that misses more periods, is never best.
+#[test]
+fn less_of_everything_is_never_best() {
+    let measures = measures();
+    for seed in 0..tables() {
+        let mut random = Random(Rng::new(seed));
+        let mut table = random.table(&measures);
+        let last = table[0].len();
+        for row in &mut table {
+            let first = row[0].clone();
+            row.push(first);
+        }
+        let table = changed(&table, &measures, |unit, policy, value, n| {
+            match (policy == last, unit) {
+                (true, "%") => (value + 2.0, (n / 2).max(1)),
+                (true, _) => (value * 1.1, (n / 2).max(1)),
+                (false, _) => (value, n),
+            }
+        });
+        let judged = judge(&measures, &table, &[], &NAMES);
+        check_consistency(&judged);
+        for goal in &judged.verdict.goals {
+            assert!(
+                !called(&judged.lines, goal.goal, "best").contains(&NAMES[last]),
+                "seed {seed}"
+            );
+            let lacks = goal.standings[last].lacks.is_some();
+            assert!(
+                lacks || !goal.best.contains(&last),
+                "seed {seed}: {:?}",
+                judged.lines
+            );
+        }
+        assert!(
+            !judged.verdict.best_for_all().contains(&last),
+            "seed {seed}: {:?}",
+            judged.lines
+        );
+    }
+}
