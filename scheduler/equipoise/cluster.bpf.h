@@ -59,7 +59,8 @@ struct cluster {
 	/* The weight that one CPU is worth (level.h), and the time of the last update, ns. */
 	u64 worth __attribute__((aligned(64)));
 	u64 levelled_at;
-	/* The weights of its running tasks that are not bound, by their slots; as of the last tick or stop there. */
+	/* The weights of its running tasks that are not bound, by their slots; as of the last tick or stop there.
+	 */
 	u32 running[CLUSTER_CPUS];
 	/* Immutable. */
 	u64 cpus __attribute__((aligned(64)));
@@ -172,7 +173,8 @@ static __always_inline struct cluster *cluster_of(u32 cpu)
 
 /*
  * Dispatch queues: one per cluster; one per CPU for tasks that stay near their data; one per CPU for tasks that are
- * bound to it, or to some CPUs of its cluster. The first two are ordered by the cluster's time, the last by the CPU's.
+ * bound to it, or to some CPUs of its cluster. The first two are ordered by the cluster's time, the last by the
+ * CPU's.
  */
 static __always_inline u64 cluster_dsq(u32 cluster)
 {

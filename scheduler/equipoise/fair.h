@@ -14,12 +14,13 @@
  * it, and brings it along when it joins a queue, this one or another.
  *
  * The weights are feasible ones: an entity that is worth more than a CPU counts as much as one CPU is worth there
- * (A. Chandra et al., "Surplus Fair Scheduling", OSDI 2000; level.h). All entities of a queue can then advance at the
- * rate of its clock.
+ * (A. Chandra et al., "Surplus Fair Scheduling", OSDI 2000; level.h). All entities of a queue can then advance at
+ *the rate of its clock.
  *
- * Context: any CPU may change a clock; each change is one atomic addition, so none is lost. A CPU that reads the clock
- * between two changes that belong together sees it off by no more than these. A task's entity is changed by the CPU
- * that runs it or holds its lock. This file uses no kfuncs, so that the tests can run it natively, with threads.
+ * Context: any CPU may change a clock; each change is one atomic addition, so none is lost. A CPU that reads the
+ *clock between two changes that belong together sees it off by no more than these. A task's entity is changed by
+ *the CPU that runs it or holds its lock. This file uses no kfuncs, so that the tests can run it natively, with
+ *threads.
  */
 #ifndef __EQUIPOISE_FAIR_H
 #define __EQUIPOISE_FAIR_H
@@ -68,7 +69,8 @@ static __always_inline bool is_before(u64 a, u64 b)
 /* The virtual time for @work ns at @weight. BPF has no division of signed numbers. */
 static __always_inline s64 vtime_for(s64 work, u64 weight)
 {
-	return work < 0 ? -(s64)((-(u64)work << WEIGHT_SHIFT) / weight) : (s64)(((u64)work << WEIGHT_SHIFT) / weight);
+	return work < 0 ? -(s64)((-(u64)work << WEIGHT_SHIFT) / weight)
+			: (s64)(((u64)work << WEIGHT_SHIFT) / weight);
 }
 
 /* The service that @vtime of virtual time is worth at @weight, ns, to MOST_SERVICE. */
@@ -105,8 +107,8 @@ static __always_inline void dismiss_debtors(struct clock *clock)
 }
 
 /*
- * A CPU has nothing to do: all entities of @clock have what they want, and nobody owes anybody anything. Lags are claims
- * within a busy period.
+ * A CPU has nothing to do: all entities of @clock have what they want, and nobody owes anybody anything. Lags are
+ * claims within a busy period.
  */
 static __always_inline void end_busy_period(struct clock *clock)
 {
@@ -115,7 +117,8 @@ static __always_inline void end_busy_period(struct clock *clock)
 		dismiss_debtors(clock);
 }
 
-/* Advances @clock for @work ns that its entities did. The addend is rounded, so that the clock keeps up with them. */
+/* Advances @clock for @work ns that its entities did. The addend is rounded, so that the clock keeps up with them.
+ */
 static __always_inline void advance(struct clock *clock, u64 work)
 {
 	s64 weight = READ_ONCE(clock->weight);
@@ -196,11 +199,11 @@ static __always_inline void move_debtors(struct clock *clock, const struct entit
 }
 
 /*
- * @e goes to sleep. It keeps what it is owed, up to @most. If it had too much, it becomes one of the debtors, who stay
- * on the clock as if they competed, until the others have caught up (EEVDF's delayed dequeue). If it left at once, the
- * others would lose what it owes them: two tasks that run in turn would keep a loop from running, and a thread of
- * short runs and naps would get a third of its due. A debt has no bound but this: where it is larger than those of the
- * others, the task waits. With a bound, each swing of the clock forgave a part of it.
+ * @e goes to sleep. It keeps what it is owed, up to @most. If it had too much, it becomes one of the debtors, who
+ * stay on the clock as if they competed, until the others have caught up (EEVDF's delayed dequeue). If it left at
+ * once, the others would lose what it owes them: two tasks that run in turn would keep a loop from running, and a
+ * thread of short runs and naps would get a third of its due. A debt has no bound but this: where it is larger than
+ * those of the others, the task waits. With a bound, each swing of the clock forgave a part of it.
  */
 static __always_inline void leave(struct clock *clock, struct entity *e, s64 most)
 {

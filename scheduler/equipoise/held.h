@@ -11,7 +11,8 @@
 #include "idle.h"
 #include "wait.h"
 
-/* The number of these queues; a power of two. A queue has the tasks of few groups, so a release does not grow with others. */
+/* The number of these queues; a power of two. A queue has the tasks of few groups, so a release does not grow with
+ * others. */
 #define HELD_QUEUES 256
 
 /* Where the tasks wait that the group @share holds back. */
@@ -32,8 +33,8 @@ static __always_inline bool is_overdue(const struct task_struct *p)
 }
 
 /*
- * The group that holds back @t, the running task @p; 0: none does. An exiting task may continue, because it is about
- * to release its resources.
+ * The group that holds back @t, the running task @p; 0: none does. An exiting task may continue, because it is
+ * about to release its resources.
  */
 static __always_inline u32 stopped_by(const struct task_struct *p, const struct task_state *t)
 {

@@ -178,7 +178,8 @@ static __always_inline s32 claim_idle_cpu(struct task_struct *p, u32 prev_cpu, b
  */
 #define WORTH_A_MOVE_PCT 120
 
-/* The load of @c with @more weight, by its speed: 1024 if each CPU is of the fastest kind and has a task of nice 0. */
+/* The load of @c with @more weight, by its speed: 1024 if each CPU is of the fastest kind and has a task of nice 0.
+ */
 static __always_inline u64 load_of(const struct cluster *c, u64 more)
 {
 	s64 weight = READ_ONCE(c->clock.weight) + more;
@@ -187,8 +188,8 @@ static __always_inline u64 load_of(const struct cluster *c, u64 more)
 }
 
 /*
- * A CPU of @cluster that @p may use; -1: there is none. In a cluster of which it may use all, it waits for any CPU, and
- * the one that is returned, whose lock is taken, is each time another.
+ * A CPU of @cluster that @p may use; -1: there is none. In a cluster of which it may use all, it waits for any CPU,
+ * and the one that is returned, whose lock is taken, is each time another.
  */
 __noinline s32 any_allowed(struct task_struct *p __arg_trusted, u32 cluster)
 {
@@ -215,8 +216,8 @@ static __always_inline u64 mean_speed(void)
 
 /*
  * The CPU to wait for when none is idle, for a new task or where some CPUs are faster than others: @prev_cpu, or a
- * CPU of a cluster with clearly less load relative to its capacity (hperf's rule). A task that is @behind those that
- * run all the time goes to a cluster that is faster than the mean: it cannot use its share on a slow CPU.
+ * CPU of a cluster with clearly less load relative to its capacity (hperf's rule). A task that is @behind those
+ * that run all the time goes to a cluster that is faster than the mean: it cannot use its share on a slow CPU.
  */
 __noinline s32 least_loaded(struct task_struct *p __arg_trusted, u32 prev_cpu, bool behind)
 {

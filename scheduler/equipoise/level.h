@@ -3,13 +3,12 @@
  * Feasible weights: how much weight one CPU of a cluster is worth.
  *
  * A task cannot use more than one CPU, and tasks that are bound to a CPU no more than that one, however heavy they
- * are. The fair rate of each is min(1, f * weight) CPUs, where f is such that the rates add up to the number of CPUs.
- * What is worth a CPU therefore counts as 1 / f, so that its virtual time passes at the rate of the cluster's clock:
- * nobody waits until it has caught up, and it is owed nothing.
+ * are. The fair rate of each is min(1, f * weight) CPUs, where f is such that the rates add up to the number of
+ *CPUs. What is worth a CPU therefore counts as 1 / f, so that its virtual time passes at the rate of the cluster's
+ *clock: nobody waits until it has caught up, and it is owed nothing.
  *
- *	weights of a cluster of four CPUs:	8  |  4  1 1 1 1		8 > 16 / 4: it has a CPU; 8 left for three
- *						8  4  |  1 1 1 1		4 > 8 / 3: it has one, too; 4 left for two
- *						1 / f = 2
+ *	weights of a cluster of four CPUs:	8  |  4  1 1 1 1		8 > 16 / 4: it has a CPU; 8 left for
+ *three 8  4  |  1 1 1 1		4 > 8 / 3: it has one, too; 4 left for two 1 / f = 2
  *
  * Only running tasks can be worth a CPU: such a task never waits for long.
  */
@@ -21,7 +20,8 @@
 /* The level is an average over 8 ticks, because each tick sees only some of the tasks that nap. */
 #define LEVEL_SHIFT 3
 
-/* The search for a cluster's level. It is in memory because the verifier checks loops for each value of a variable. */
+/* The search for a cluster's level. It is in memory because the verifier checks loops for each value of a variable.
+ */
 struct level {
 	/* The weight of those that are not worth a CPU, and the number of CPUs for them. */
 	s64 weight;
@@ -48,8 +48,9 @@ static __always_inline void note_running(const struct cpu_state *this, struct cl
 u64 machine_worth = 1;
 
 /*
- * Is @weight, of a task that is not bound, worth a CPU of @c? In the ideal such a task never waits: it gets a CPU at
- * once from one that is not. A single CPU is worth all that is there, so a task that is worth it belongs on another.
+ * Is @weight, of a task that is not bound, worth a CPU of @c? In the ideal such a task never waits: it gets a CPU
+ * at once from one that is not. A single CPU is worth all that is there, so a task that is worth it belongs on
+ * another.
  */
 static __always_inline bool is_worth_cpu(const struct cluster *c, u64 weight)
 {

@@ -38,33 +38,33 @@
  * 3. Fair shares (fair.h, level.h, place.h)
  * ----------------------------------------
  *
- * Each queue has a clock, which is the mean virtual time of its tasks. A task's lag is the service that it is owed: its
- * weight times its distance behind the clock. The lags of a queue sum to zero, and a task that changes queues or sleeps
- * takes its lag along. A task that is worth more than a CPU is charged as what a CPU is worth, so that nobody waits for
- * it to catch up. Tasks that are bound to a CPU have a clock of their own.
+ * Each queue has a clock, which is the mean virtual time of its tasks. A task's lag is the service that it is owed:
+ *its weight times its distance behind the clock. The lags of a queue sum to zero, and a task that changes queues or
+ *sleeps takes its lag along. A task that is worth more than a CPU is charged as what a CPU is worth, so that nobody
+ *waits for it to catch up. Tasks that are bound to a CPU have a clock of their own.
  *
  * 4. Waiting (wait.h, queue.h)
  * ----------------------------
  *
  * A task that finds no idle CPU waits in its cluster's queue, a new one in that of the cluster with the least load.
- * Queues are ordered by deadline: virtual time plus what the task usually runs for, up to a turn. Where all CPUs are
- * alike and busy, a task that is not owed a turn waits near its last CPU, unless two tasks wait there. Any CPU of the
- * cluster without work takes it from there.
+ * Queues are ordered by deadline: virtual time plus what the task usually runs for, up to a turn. Where all CPUs
+ *are alike and busy, a task that is not owed a turn waits near its last CPU, unless two tasks wait there. Any CPU
+ *of the cluster without work takes it from there.
  *
  * 5. Preemption (preempt.h, crowd.h)
  * ----------------------------------
  *
- * A waking task preempts another whose deadline is later. Each stop of a CPU has a price, which falls to zero within a
- * millisecond. A task whose slice is over stops only if another task waits; the last task continues without a switch.
- * In a crowd of senders and receivers no wakeup preempts, so that each receiver finds many messages.
+ * A waking task preempts another whose deadline is later. Each stop of a CPU has a price, which falls to zero
+ *within a millisecond. A task whose slice is over stops only if another task waits; the last task continues without
+ *a switch. In a crowd of senders and receivers no wakeup preempts, so that each receiver finds many messages.
  *
  * 6. Between clusters (progress.h, pull.h, request.h)
  * ---------------------------------------------------
  *
  * A CPU without work takes a waiting task of another cluster. A faster CPU takes over the running task of a slower
- * one, unless a task is likely to come by itself first. Tasks of different clusters whose recent work, by weight, is
- * 5 ms apart change places. Requests from CPU to CPU are one word each, which only a compare-and-swap writes, so that
- * none is lost.
+ * one, unless a task is likely to come by itself first. Tasks of different clusters whose recent work, by weight,
+ *is 5 ms apart change places. Requests from CPU to CPU are one word each, which only a compare-and-swap writes, so
+ *that none is lost.
  *
  * 7. Power and frequency (pack.h, follow.bpf.h)
  * ---------------------------------------------
@@ -155,8 +155,9 @@ static __always_inline void run_on_idle(struct task_struct *p, struct task_state
 }
 
 /*
- * @p, which wakes up, found no idle CPU: it waits near @cpu, or a CPU stops for it. Returns the CPU to which it goes. A
- * task that is worth a CPU gets one at once. Others go through the queue, so that the first of them gets the CPU.
+ * @p, which wakes up, found no idle CPU: it waits near @cpu, or a CPU stops for it. Returns the CPU to which it
+ * goes. A task that is worth a CPU gets one at once. Others go through the queue, so that the first of them gets
+ * the CPU.
  */
 __noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, u32 cpu, bool crowd, u64 enq_flags)
 {
@@ -308,8 +309,8 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	}
 	deadline = t->bound_to ? in_cluster_time(this, prev->scx.dsq_vtime) : prev->scx.dsq_vtime;
 	/*
-	 * This includes the case that both are equal. A task that is worth a CPU keeps it from those that other CPUs
-	 * take, but not from those that wait here.
+	 * This includes the case that both are equal. A task that is worth a CPU keeps it from those that other
+	 * CPUs take, but not from those that wait here.
 	 */
 	if (yields || (!is_before(deadline, first) &&
 		       (t->bound_to || c->nr_cpus == 1 || this_first()->dsq != cluster_dsq(this->cluster) ||
@@ -379,8 +380,8 @@ static __always_inline bool still_waits(u32 cpu)
 }
 
 /*
- * @cpu has nothing to run, and may be claimed from now on. A task that was queued after the CPU had looked did not see
- * it idle, so it looks again.
+ * @cpu has nothing to run, and may be claimed from now on. A task that was queued after the CPU had looked did not
+ * see it idle, so it looks again.
  */
 static __always_inline void become_idle(u32 cpu)
 {

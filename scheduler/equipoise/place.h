@@ -79,7 +79,8 @@ __noinline bool leave_clock(struct task_struct *p __arg_trusted)
 }
 
 /*
- * Puts @p, which waits for @cpu or runs there, on the clock of its cluster or, if it is bound to some CPUs there, of
+ * Puts @p, which waits for @cpu or runs there, on the clock of its cluster or, if it is bound to some CPUs there,
+ * of
  * @cpu. It brings its lag along.
  */
 __noinline bool enter_clock(struct task_struct *p __arg_trusted, u32 cpu)
@@ -157,7 +158,8 @@ static __always_inline void set_deadline(struct task_struct *p, const struct tas
 	p->scx.dsq_vtime = deadline_of(p, request_of(t));
 }
 
-/* @t, which runs on @this, has been charged there: it is on a clock there, in whose time its deadline is from now on. */
+/* @t, which runs on @this, has been charged there: it is on a clock there, in whose time its deadline is from now
+ * on. */
 static __always_inline void note_place(struct cpu_state *this, const struct task_state *t)
 {
 	this->runs_bound = t->bound_to;
@@ -178,7 +180,8 @@ static __always_inline void charge_bound(u32 cpu, u64 work)
 	bound_owed(clock, &this->bound, most_owed());
 }
 
-/* Charges @p, which runs on @cpu, in virtual time for its running time since the last charge. Returns that time, ns. */
+/* Charges @p, which runs on @cpu, in virtual time for its running time since the last charge. Returns that time,
+ * ns. */
 __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
@@ -213,7 +216,8 @@ __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, u32 cpu)
 	return ran;
 }
 
-/* Charges @p, which is @t and runs on @cpu, also against the limits of its groups. (BPF calls are at most 8 deep.) */
+/* Charges @p, which is @t and runs on @cpu, also against the limits of its groups. (BPF calls are at most 8 deep.)
+ */
 static __always_inline u64 charge(struct task_struct *p, const struct task_state *t, u32 cpu)
 {
 	u64 ran = charge_vtime(p, cpu);

@@ -35,8 +35,8 @@ static __always_inline s64 distance(u32 cpu, u64 at, bool bound)
 }
 
 /*
- * The distance of the deadline of @curr, which runs on @cpu, as of its start or its last tick. That of a task which has
- * just come from another cluster is in that one's time; it is taken to have a turn before it.
+ * The distance of the deadline of @curr, which runs on @cpu, as of its start or its last tick. That of a task which
+ * has just come from another cluster is in that one's time; it is taken to have a turn before it.
  */
 static __always_inline s64 distance_of_running(u32 cpu, const struct task_struct *curr)
 {
@@ -48,8 +48,8 @@ static __always_inline s64 distance_of_running(u32 cpu, const struct task_struct
 }
 
 /*
- * How much earlier the deadline of @p, which has been placed near @place, is than that of @curr, which runs on @cpu,
- * in service of @p, ns.
+ * How much earlier the deadline of @p, which has been placed near @place, is than that of @curr, which runs on
+ * @cpu, in service of @p, ns.
  */
 static __always_inline s64 earlier_by(const struct task_struct *p, const struct task_state *t, u32 place, u32 cpu,
 				      const struct task_struct *curr)
@@ -64,9 +64,9 @@ static __always_inline s64 earlier_by(const struct task_struct *p, const struct 
 
 /*
  * The service by which the deadline of a waking task must be earlier, ns: an interrupt and two switches cost some
- * tens of us, so the more recently @cpu was stopped, the more it takes. It is a price and no limit: a thread of short
- * runs and naps that gets too little is soon owed more. Where its requests were refused until the next tick, it got a
- * twentieth of its due.
+ * tens of us, so the more recently @cpu was stopped, the more it takes. It is a price and no limit: a thread of
+ * short runs and naps that gets too little is soon owed more. Where its requests were refused until the next tick,
+ * it got a twentieth of its due.
  */
 static __always_inline s64 price_of(u32 cpu, u64 now)
 {
@@ -85,8 +85,8 @@ static __always_inline void note_stop(u32 cpu, u64 now)
 }
 
 /*
- * Would @cpu choose @p, which has been placed there, of all tasks that wait for it? If fewer tasks wait than there are
- * CPUs, each may have one at once. In a crowd, stopping a CPU for any task but the first helps only the first:
+ * Would @cpu choose @p, which has been placed there, of all tasks that wait for it? If fewer tasks wait than there
+ * are CPUs, each may have one at once. In a crowd, stopping a CPU for any task but the first helps only the first:
  * hackbench's 400 tasks on five CPUs took 37 % longer.
  */
 static __always_inline bool is_next(const struct task_struct *p, const struct task_state *t, u32 cpu)
@@ -177,11 +177,11 @@ static __always_inline struct seen_running *this_seen_running(void)
 }
 
 /*
- * Looks at the next CPU of @cluster, and notes it if @p, which has been placed near @place, may get it at once and the
- * deadline of its task is later than those seen so far. A task that is worth a CPU gets that of the task that has the
- * most progress. A CPU that has been asked to stop for another task is not asked again. In BPF this is a function of
- * its own that keeps its state in memory, because the verifier checks a loop's body anew for each state in which it
- * can begin.
+ * Looks at the next CPU of @cluster, and notes it if @p, which has been placed near @place, may get it at once and
+ * the deadline of its task is later than those seen so far. A task that is worth a CPU gets that of the task that
+ * has the most progress. A CPU that has been asked to stop for another task is not asked again. In BPF this is a
+ * function of its own that keeps its state in memory, because the verifier checks a loop's body anew for each state
+ * in which it can begin.
  */
 __noinline bool look_at_next(struct task_struct *p __arg_trusted, u32 place, u32 cluster, u64 now)
 {
@@ -210,8 +210,8 @@ __noinline bool look_at_next(struct task_struct *p __arg_trusted, u32 place, u32
 }
 
 /*
- * The CPU that @p, which has been placed near @cpu, may get at once: @cpu, another of its cluster or, if it is worth a
- * CPU (@at_once), of another cluster; -1: there is none.
+ * The CPU that @p, which has been placed near @cpu, may get at once: @cpu, another of its cluster or, if it is
+ * worth a CPU (@at_once), of another cluster; -1: there is none.
  */
 __noinline s32 find_preemptible(struct task_struct *p __arg_trusted, u32 cpu, bool at_once)
 {

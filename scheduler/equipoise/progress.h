@@ -4,8 +4,9 @@
  * by its weight: the rate that fairness makes equal. It decides which tasks change places, and never the order
  * within a queue.
  *
- * It is an average that forgets, so what a task lost or gained long ago does not count, and no two clocks have to be
- * compared. A task that uses a CPU whose speed is a half, or that waits half of its time, has half of the progress.
+ * It is an average that forgets, so what a task lost or gained long ago does not count, and no two clocks have to
+ * be compared. A task that uses a CPU whose speed is a half, or that waits half of its time, has half of the
+ * progress.
  */
 #ifndef __EQUIPOISE_PROGRESS_H
 #define __EQUIPOISE_PROGRESS_H
@@ -55,7 +56,8 @@ static __always_inline bool is_behind(const struct task_state *t, u64 now)
 
 /*
  * @t wakes up or is new. For the time that it slept it is owed no more than the difference at which tasks change
- * places, compared with a task that always has its share of the machine: it gets a fast CPU soon, and does not keep it.
+ * places, compared with a task that always has its share of the machine: it gets a fast CPU soon, and does not keep
+ * it.
  */
 static __always_inline void begin_work(struct task_state *t, u64 now)
 {

@@ -167,9 +167,9 @@ __noinline bool offer_waiting(u32 cpu)
 }
 
 /*
- * The running task of @cluster that may run on best->to and has the least progress, if it has less than best->progress.
- * Its progress is as of its CPU's last tick. Without the check of its affinity, a task would stop for nothing at
- * each tick of the CPU that asks.
+ * The running task of @cluster that may run on best->to and has the least progress, if it has less than
+ * best->progress. Its progress is as of its CPU's last tick. Without the check of its affinity, a task would stop
+ * for nothing at each tick of the CPU that asks.
  */
 __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster)
 {
@@ -184,7 +184,8 @@ __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster
 		if (READ_ONCE(c->idle) >> (slot & 63) & 1 || READ_ONCE(other->request))
 			continue;
 		curr = running_on(cpu);
-		if (!curr || curr->prio < MAX_RT_PRIO || curr->nr_cpus_allowed == 1 || curr->pid != other->progress_of)
+		if (!curr || curr->prio < MAX_RT_PRIO || curr->nr_cpus_allowed == 1 ||
+		    curr->pid != other->progress_of)
 			continue;
 		if (READ_ONCE(other->progress) >= best->progress || !running_allowed(curr, best->to))
 			continue;
@@ -196,8 +197,8 @@ __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster
 }
 
 /*
- * Does another CPU of @cluster run a task that may go to best->cpu and has more than @progress? It is for that CPU to
- * change places, at its next tick. If the first to tick did, the others might never have a chance.
+ * Does another CPU of @cluster run a task that may go to best->cpu and has more than @progress? It is for that CPU
+ * to change places, at its next tick. If the first to tick did, the others might never have a chance.
  */
 __noinline bool is_further_ahead(struct seen_running *best __arg_nonnull, u32 cluster, u64 progress)
 {
@@ -448,8 +449,8 @@ enum evened {
 };
 
 /*
- * At a tick of a CPU whose task, @p, may be ahead of tasks elsewhere: if a running task on a slower CPU is behind, the
- * two swap; if a waiting task is behind, this CPU takes it.
+ * At a tick of a CPU whose task, @p, may be ahead of tasks elsewhere: if a running task on a slower CPU is behind,
+ * the two swap; if a waiting task is behind, this CPU takes it.
  */
 __noinline u32 even_out(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
 {
@@ -472,9 +473,9 @@ __noinline u32 even_out(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
 	best->to = cpu;
 	best->progress = pulls ? first : before;
 	if (!is_faster(c, other) || is_pinned(p) || !most_behind(best, this->compared))
-		return pulls && post_request(&this->request, make_request(REQUEST_PULL, this->compared, 0, 0)) ?
-			       EVEN_STOPS :
-			       EVEN;
+		return pulls && post_request(&this->request, make_request(REQUEST_PULL, this->compared, 0, 0))
+			       ? EVEN_STOPS
+			       : EVEN;
 	if (READ_ONCE(this->request) || is_waited_for(cpu) || !task_allowed(p, best->cpu) ||
 	    progress_in(this->cluster, cpu, now) < best->progress ||
 	    is_further_ahead(best, this->cluster, progress + apart) ||
@@ -486,10 +487,10 @@ __noinline u32 even_out(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
 }
 
 /*
- * A CPU near which a task waits that ran on @cpu, in cluster @here, and gave way to one from cluster @from. It takes
- * the other's place unless @from has more load. If it always did, all CPUs here would take tasks within the same few
- * milliseconds and have more than @from, which would take them back: one of 96 equal loops on two caches waited for
- * 88 ms, three rounds of the others.
+ * A CPU near which a task waits that ran on @cpu, in cluster @here, and gave way to one from cluster @from. It
+ * takes the other's place unless @from has more load. If it always did, all CPUs here would take tasks within the
+ * same few milliseconds and have more than @from, which would take them back: one of 96 equal loops on two caches
+ * waited for 88 ms, three rounds of the others.
  */
 static __always_inline u32 waits_after_pull(u32 here, u32 from)
 {

@@ -67,14 +67,14 @@ static __always_inline u64 stranded_in(const struct cluster *c)
 #define LONG_BEFORE (1ULL << 45)
 
 /*
- * A virtual time of @this, of tasks that are bound to it, in the cluster's time. If these are worth the CPU, they come
- * before all others there: they can use no other one.
+ * A virtual time of @this, of tasks that are bound to it, in the cluster's time. If these are worth the CPU, they
+ * come before all others there: they can use no other one.
  */
 static __always_inline u64 in_cluster_time(const struct cpu_state *this, u64 vtime)
 {
 	const struct cluster *c = cluster_at(this->cluster);
-	u64 clock = READ_ONCE(this->own.weight) > (s64)READ_ONCE(c->worth) ? READ_ONCE(c->clock.now) - LONG_BEFORE :
-									     READ_ONCE(this->bound.vtime);
+	u64 clock = READ_ONCE(this->own.weight) > (s64)READ_ONCE(c->worth) ? READ_ONCE(c->clock.now) - LONG_BEFORE
+									   : READ_ONCE(this->bound.vtime);
 
 	return clock + (vtime - READ_ONCE(this->own.now));
 }
@@ -94,8 +94,8 @@ static __always_inline struct first_queue *this_first(void)
 }
 
 /*
- * Of the two queues of @keeper, finds the one with the first task that may run on @cpu, for this_first(). Returns its
- * virtual time.
+ * Of the two queues of @keeper, finds the one with the first task that may run on @cpu, for this_first(). Returns
+ * its virtual time.
  */
 __noinline u64 find_first_at(u32 keeper, u32 cpu)
 {
@@ -106,8 +106,8 @@ __noinline u64 find_first_at(u32 keeper, u32 cpu)
 		own = first_vtime(own_dsq(keeper), cpu);
 	if (own != NO_VTIME)
 		own = in_cluster_time(k, own);
-	*this_first() = is_before(own, near) ? (struct first_queue){ own_dsq(keeper), own } :
-					       (struct first_queue){ near_dsq(keeper), near };
+	*this_first() = is_before(own, near) ? (struct first_queue){ own_dsq(keeper), own }
+					     : (struct first_queue){ near_dsq(keeper), near };
 	return this_first()->vtime;
 }
 
@@ -157,7 +157,8 @@ static __always_inline u64 find_first_queue(u32 cpu)
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
 
-	return find_first_of(this->cluster, (READ_ONCE(c->keeping) & 1ULL << (this->slot & 63)) | stranded_in(c), cpu);
+	return find_first_of(this->cluster, (READ_ONCE(c->keeping) & 1ULL << (this->slot & 63)) | stranded_in(c),
+			     cpu);
 }
 
 #endif /* __EQUIPOISE_QUEUE_H */

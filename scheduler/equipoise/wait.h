@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Chooses where a task that found no idle CPU waits: in its cluster's queue, near its CPU, whose caches have its data,
- * or for the CPU that it is bound to.
+ * Chooses where a task that found no idle CPU waits: in its cluster's queue, near its CPU, whose caches have its
+ * data, or for the CPU that it is bound to.
  */
 #ifndef __EQUIPOISE_WAIT_H
 #define __EQUIPOISE_WAIT_H
@@ -53,8 +53,8 @@ static __always_inline bool stays(const struct task_struct *p, const struct task
 }
 
 /*
- * The CPU among those that @p may use of the cluster of @cpu whose other bound tasks weigh least; not @cpu if another
- * is as good, so that three tasks of two CPUs take turns. @cpu if it may use none.
+ * The CPU among those that @p may use of the cluster of @cpu whose other bound tasks weigh least; not @cpu if
+ * another is as good, so that three tasks of two CPUs take turns. @cpu if it may use none.
  */
 __noinline u32 least_bound(struct task_struct *p __arg_trusted, u32 cpu)
 {
@@ -104,8 +104,9 @@ static __always_inline void wait_in_cluster(struct task_struct *p, u32 cpu, u64 
 }
 
 /*
- * Puts @p, which is about to wait, on a clock near @cpu. Returns the CPU for which it waits: if it is bound to some CPUs
- * of the cluster, the one that has least to do for such tasks. What waits is worth less than a CPU, and counts in full.
+ * Puts @p, which is about to wait, on a clock near @cpu. Returns the CPU for which it waits: if it is bound to some
+ * CPUs of the cluster, the one that has least to do for such tasks. What waits is worth less than a CPU, and counts
+ * in full.
  */
 __noinline u32 place(struct task_struct *p __arg_trusted, u32 cpu)
 {

@@ -349,7 +349,11 @@ fn a_stop_has_a_price() {
 /// A task that is worth a CPU gets one from a task that is not, whatever their deadlines.
 #[test]
 fn a_task_that_is_worth_a_cpu_gets_one() {
-    for (worth, running, expected) in [(9_000, 1024, true), (10_000, 1024, false), (9_000, 9_548, false)] {
+    for (worth, running, expected) in [
+        (9_000, 1024, true),
+        (10_000, 1024, false),
+        (9_000, 9_548, false),
+    ] {
         let cpus = Cpus::new();
         cpus.set(4, -10, NORMAL, 5 * MS);
         cpus.tell("worth", 0, worth << 10);

@@ -193,7 +193,10 @@ fn what_is_owed_is_bounded() {
     fair.call("owes", &[1, 4 * MS]);
     let lags = [0, 1, 2].map(|i| fair.call("lag", &[i]));
     assert_eq!(lags[1], 4 * MS);
-    assert!((lags[0] + 17 * MS).abs() < 2 && (lags[2] - 13 * MS).abs() < 2, "{lags:?}");
+    assert!(
+        (lags[0] + 17 * MS).abs() < 2 && (lags[2] - 13 * MS).abs() < 2,
+        "{lags:?}"
+    );
 }
 
 /// Any virtual time, even one that has wrapped, comes before "no task"; "no task" never comes first.
