@@ -319,7 +319,8 @@ mod tests {
         assert_eq!(decided.what(), "ui does not preempt on CPU 3");
         assert_eq!(
             decided.why(|pid| format!("render {pid}").into()),
-            "render 1007 had run for 420 us and was 1.25 ms behind it; both have to exceed 1.00 ms"
+            "render 1007 had run for 420 us, and its deadline was 1.25 ms behind this task's; a preemption \
+             required 1.00 ms"
         );
     }
 
