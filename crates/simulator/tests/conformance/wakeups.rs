@@ -204,7 +204,7 @@ fn parents_cpu(policy: &str) -> u64 {
     let config = Config {
         machine: &machine,
         workload: &workload,
-        scheduler: policy.object(),
+        scheduler: policy.object().unwrap(),
         globals: &policy.globals(&machine),
         restart: None,
         read: &[],
