@@ -97,13 +97,25 @@ static __always_inline s64 lag_of(const struct clock *clock, const struct entity
 	return weight ? lag_at(clock, READ_ONCE(e->vtime), weight) : 0;
 }
 
-/* The debtors have paid: they leave @clock together. */
+/* The entities on @clock together are owed @service more, each by its weight. */
+static __always_inline void owe(struct clock *clock, s64 service)
+{
+	s64 weight = READ_ONCE(clock->weight);
+
+	if (service && weight > 0)
+		__sync_fetch_and_add(&clock->now, (u64)vtime_for(service, weight));
+}
+
+/* The debtors have paid: they leave @clock together. What they paid too much, the others get. */
 static __always_inline void dismiss_debtors(struct clock *clock)
 {
+	u64 vtime = READ_ONCE(clock->debtors_vtime);
 	s64 weight = __sync_lock_test_and_set(&clock->debtors, 0);
 
 	__sync_fetch_and_add(&clock->weight, -weight);
 	__sync_fetch_and_add(&clock->round, 1);
+	if (weight > 0)
+		owe(clock, lag_at(clock, vtime, weight));
 }
 
 /*
@@ -128,15 +140,6 @@ static __always_inline void advance(struct clock *clock, u64 work)
 	__sync_fetch_and_add(&clock->now, ((work << WEIGHT_SHIFT) + weight / 2) / (u64)weight);
 	if (READ_ONCE(clock->debtors) && (s64)(READ_ONCE(clock->now) - READ_ONCE(clock->debtors_vtime)) >= 0)
 		dismiss_debtors(clock);
-}
-
-/* The entities on @clock together are owed @service more, each by its weight. */
-static __always_inline void owe(struct clock *clock, s64 service)
-{
-	s64 weight = READ_ONCE(clock->weight);
-
-	if (service && weight > 0)
-		__sync_fetch_and_add(&clock->now, (u64)vtime_for(service, weight));
 }
 
 /* Changes the weight of @e alone. If several CPUs do so at once, the sum agrees with the last of them. */

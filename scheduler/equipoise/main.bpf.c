@@ -170,8 +170,12 @@ __noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, u32 cpu, boo
 	cpu = place(p, cpu);
 	at_once = !t->bound_to && is_worth_cpu(cluster_of(cpu), t->full_weight);
 	set_deadline(p, t);
-	if (at_once || (!crowd && is_next(p, t, cpu)))
+	if (gives_way_to(p, cpu)) {
+		found = cpu;
+		at_once = !t->bound_to;
+	} else if (at_once || (!crowd && is_next(p, t, cpu))) {
 		found = find_preemptible(p, cpu, at_once);
+	}
 	explain_preemption(p, t, cpu, found);
 	if (found < 0) {
 		wait_near(p, cpu, true, enq_flags);
@@ -530,8 +534,8 @@ static __always_inline u32 evens_out(struct task_struct *p, const struct task_st
 {
 	if (nr_clusters <= 1 && !READ_ONCE(cluster_of(cpu)->keeping))
 		return EVEN;
-	/* It will soon leave the CPU by itself. */
-	if (t->burst_so_far < t->burst)
+	/* It leaves the CPU by itself within its turn. */
+	if (t->burst_so_far < t->burst && t->burst < turn_ns())
 		return EVEN;
 	return time_before(t->recent_at, cpu_at(cpu)->look_at) ? EVEN : even_out(p, cpu, t->recent_at);
 }

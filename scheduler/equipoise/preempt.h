@@ -119,6 +119,14 @@ static __always_inline bool gets_cpu(const struct task_state *t, u32 cpu)
 	       !is_worth_cpu(c, READ_ONCE(c->running[this->slot & (CLUSTER_CPUS - 1)]));
 }
 
+/* Does @cpu run a task with SCHED_IDLE, which gives way to @p at once? */
+static __always_inline bool gives_way_to(const struct task_struct *p, u32 cpu)
+{
+	const struct task_struct *curr = running_on(cpu);
+
+	return curr && curr->policy == SCHED_IDLE && p->policy != SCHED_IDLE && task_allowed(p, cpu);
+}
+
 /* Should @p, which wakes up near @place and found no idle CPU, get @cpu at once? */
 static __always_inline bool preempts(const struct task_struct *p, const struct task_state *t, u32 place, u32 cpu,
 				     const struct task_struct *curr, u64 now)

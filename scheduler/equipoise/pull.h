@@ -477,7 +477,6 @@ __noinline u32 even_out(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
 			       ? EVEN_STOPS
 			       : EVEN;
 	if (READ_ONCE(this->request) || is_waited_for(cpu) || !task_allowed(p, best->cpu) ||
-	    progress_in(this->cluster, cpu, now) < best->progress ||
 	    is_further_ahead(best, this->cluster, progress + apart) ||
 	    !ask_for_running(best->cpu, make_request(REQUEST_SWAP, cpu, best->pid, p->pid)))
 		return EVEN;
