@@ -36,7 +36,7 @@
  * (capacity_greater(), 5 %).
  */
 #define LIMIT_STEP 52
-/* What a CPU is worth before the first tick: more than any task. */
+/* The worth of a CPU before the first tick: more than any task. */
 #define NOT_LEVELLED (1ULL << 40)
 
 struct cluster {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a queue owes to whom: the clock of a queue, and the lag of the entities on it. An entity is a task, or all
- * tasks that are bound to one CPU.
+ * The clock of a queue, and the service that each entity on it is owed. An entity is a task, or all tasks that are
+ * bound to one CPU.
  *
  * An entity of weight w that did x of work is charged x / w of virtual time, and the clock of its queue advances by
  * x / W, where W is the sum of the weights of all entities there. So the clock is the mean of their virtual times
@@ -15,12 +15,12 @@
  *
  * The weights are feasible ones: an entity that is worth more than a CPU counts as much as one CPU is worth there
  * (A. Chandra et al., "Surplus Fair Scheduling", OSDI 2000; level.h). All entities of a queue can then advance at
- *the rate of its clock.
+ * the rate of its clock.
  *
  * Context: any CPU may change a clock; each change is one atomic addition, so none is lost. A CPU that reads the
- *clock between two changes that belong together sees it off by no more than these. A task's entity is changed by
- *the CPU that runs it or holds its lock. This file uses no kfuncs, so that the tests can run it natively, with
- *threads.
+ * clock between two changes that belong together sees it off by no more than these. A task's entity is changed by
+ * the CPU that runs it or holds its lock. This file uses no kfuncs, so that the tests can run it natively, with
+ * threads.
  */
 #ifndef __EQUIPOISE_FAIR_H
 #define __EQUIPOISE_FAIR_H
@@ -106,7 +106,7 @@ static __always_inline void owe(struct clock *clock, s64 service)
 		__sync_fetch_and_add(&clock->now, (u64)vtime_for(service, weight));
 }
 
-/* The debtors have paid: they leave @clock together. What they paid too much, the others get. */
+/* The debtors have paid: they leave @clock together. The others get the excess. */
 static __always_inline void dismiss_debtors(struct clock *clock)
 {
 	u64 vtime = READ_ONCE(clock->debtors_vtime);
@@ -119,8 +119,8 @@ static __always_inline void dismiss_debtors(struct clock *clock)
 }
 
 /*
- * A CPU has nothing to do: all entities of @clock have what they want, and nobody owes anybody anything. Lags are
- * claims within a busy period.
+ * A CPU has nothing to do: all entities of @clock have what they want, and no service is owed. Lags are claims
+ * within a busy period.
  */
 static __always_inline void end_busy_period(struct clock *clock)
 {
@@ -157,7 +157,7 @@ static __always_inline void set_lag(const struct clock *clock, struct entity *e,
 	WRITE_ONCE(e->vtime, READ_ONCE(clock->now) - vtime_for(lag, weight));
 }
 
-/* Puts @e, which is owed @lag, on @clock with @weight. If nobody else is there, nobody owes it anything. */
+/* Puts @e, which is owed @lag, on @clock with @weight. On an empty clock it is owed nothing. */
 static __always_inline void join(struct clock *clock, struct entity *e, u64 weight, s64 lag)
 {
 	if (READ_ONCE(clock->weight) <= 0)
@@ -258,7 +258,7 @@ static __always_inline void reweigh(struct clock *clock, struct entity *e, u64 w
 	set_lag(clock, e, lag, weight);
 }
 
-/* @e is owed @most at most. What is beyond that goes to the others. */
+/* @e is owed @most at most. The others get the rest. */
 static __always_inline void bound_owed(struct clock *clock, struct entity *e, s64 most)
 {
 	s64 beyond = lag_of(clock, e) - most;

@@ -3,12 +3,15 @@
  * Feasible weights: how much weight one CPU of a cluster is worth.
  *
  * A task cannot use more than one CPU, and tasks that are bound to a CPU no more than that one, however heavy they
- * are. The fair rate of each is min(1, f * weight) CPUs, where f is such that the rates add up to the number of
- *CPUs. What is worth a CPU therefore counts as 1 / f, so that its virtual time passes at the rate of the cluster's
- *clock: nobody waits until it has caught up, and it is owed nothing.
+ * are. The fair rate of each is min(1, f * weight) CPUs, where f is such that the rates add up to the CPUs. A task
+ * or a CPU's bound tasks that are worth a CPU therefore count as 1 / f. Their virtual time then passes at the rate
+ * of the cluster's clock: they are owed nothing, and no task waits for them to catch up.
  *
- *	weights of a cluster of four CPUs:	8  |  4  1 1 1 1		8 > 16 / 4: it has a CPU; 8 left for
- *three 8  4  |  1 1 1 1		4 > 8 / 3: it has one, too; 4 left for two 1 / f = 2
+ * Weights on four CPUs:
+ *
+ *	8 | 4 1 1 1 1	8 > 16 / 4, so it has a CPU; a weight of 8 is left for three
+ *	8 4 | 1 1 1 1	4 > 8 / 3, so it has one, too; a weight of 4 is left for two
+ *	1 / f = 2
  *
  * Only running tasks can be worth a CPU: such a task never waits for long.
  */

@@ -39,32 +39,33 @@
  * ----------------------------------------
  *
  * Each queue has a clock, which is the mean virtual time of its tasks. A task's lag is the service that it is owed:
- *its weight times its distance behind the clock. The lags of a queue sum to zero, and a task that changes queues or
- *sleeps takes its lag along. A task that is worth more than a CPU is charged as what a CPU is worth, so that nobody
- *waits for it to catch up. Tasks that are bound to a CPU have a clock of their own.
+ * its weight times its distance behind the clock. The lags of a queue sum to zero. A task that changes queues or
+ * sleeps takes its lag along. A task that is worth more than a CPU is charged as a CPU is worth, so that no task
+ * waits for it to catch up. Tasks that are bound to a CPU have a clock of their own.
  *
  * 4. Waiting (wait.h, queue.h)
  * ----------------------------
  *
  * A task that finds no idle CPU waits in its cluster's queue, a new one in that of the cluster with the least load.
- * Queues are ordered by deadline: virtual time plus what the task usually runs for, up to a turn. Where all CPUs
- *are alike and busy, a task that is not owed a turn waits near its last CPU, unless two tasks wait there. Any CPU
- *of the cluster without work takes it from there.
+ * Queues are ordered by deadline: virtual time plus the time that the task usually runs for, up to a turn. Where
+ * all CPUs are alike and busy, a task that is not owed a turn waits near its last CPU, unless two tasks wait there.
+ * Any CPU of the cluster without work takes it from there.
  *
  * 5. Preemption (preempt.h, crowd.h)
  * ----------------------------------
  *
  * A waking task preempts another whose deadline is later. Each stop of a CPU has a price, which falls to zero
- *within a millisecond. A task whose slice is over stops only if another task waits; the last task continues without
- *a switch. In a crowd of senders and receivers no wakeup preempts, so that each receiver finds many messages.
+ * within a millisecond. A task whose slice is over stops only if another task waits; the last task continues
+ * without a switch. In a crowd of senders and receivers no wakeup preempts, so that each receiver finds many
+ * messages.
  *
  * 6. Between clusters (progress.h, pull.h, request.h)
  * ---------------------------------------------------
  *
  * A CPU without work takes a waiting task of another cluster. A faster CPU takes over the running task of a slower
  * one, unless a task is likely to come by itself first. Tasks of different clusters whose recent work, by weight,
- *is 5 ms apart change places. Requests from CPU to CPU are one word each, which only a compare-and-swap writes, so
- *that none is lost.
+ * is 5 ms apart change places. Requests from CPU to CPU are one word each, which only a compare-and-swap writes, so
+ * that none is lost.
  *
  * 7. Power and frequency (pack.h, follow.bpf.h)
  * ---------------------------------------------

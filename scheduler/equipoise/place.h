@@ -121,7 +121,7 @@ static __always_inline u64 turn_ns(void)
 	return tunables.slice > machine.tick_ns ? tunables.slice : machine.tick_ns;
 }
 
-/* What a task asks for each time, ns: as long as it usually runs, up to a turn. */
+/* The time that a task asks for, ns: as long as it usually runs, up to a turn. */
 static __always_inline u64 request_of(const struct task_state *t)
 {
 	return t->burst < turn_ns() ? t->burst : turn_ns();

@@ -85,7 +85,7 @@ struct first_queue {
 	u64 vtime;
 };
 
-/* What a CPU found last. It is in memory because a global function of BPF returns a number. */
+/* The result of a CPU's last search. It is in memory because a global function of BPF returns a number. */
 struct first_queue found_first[MAX_CPUS];
 
 static __always_inline struct first_queue *this_first(void)

@@ -105,8 +105,8 @@ static __always_inline void wait_in_cluster(struct task_struct *p, u32 cpu, u64 
 
 /*
  * Puts @p, which is about to wait, on a clock near @cpu. Returns the CPU for which it waits: if it is bound to some
- * CPUs of the cluster, the one that has least to do for such tasks. What waits is worth less than a CPU, and counts
- * in full.
+ * CPUs of the cluster, the one that has least to do for such tasks. A waiting task is worth less than a CPU, and
+ * counts in full.
  */
 __noinline u32 place(struct task_struct *p __arg_trusted, u32 cpu)
 {

@@ -177,7 +177,7 @@ fn a_lag_survives_a_sleep_but_not_an_idle_cpu() {
     }
 }
 
-/// What an entity is owed beyond the bound goes to the others.
+/// The others get the service that an entity is owed beyond the bound.
 #[test]
 fn what_is_owed_is_bounded() {
     let fair = Fair::new();
