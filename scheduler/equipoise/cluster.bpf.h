@@ -333,7 +333,7 @@ static __always_inline void settle_idle_hint(const struct cluster *c, u32 cluste
 }
 
 /* @cpu is idle, and may be claimed. */
-static __always_inline void set_idle(u32 cpu)
+__noinline bool set_idle(u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
@@ -346,6 +346,7 @@ static __always_inline void set_idle(u32 cpu)
 	if ((idle & this->siblings) == this->siblings)
 		__sync_fetch_and_or(&c->idle_cores, this->siblings);
 	settle_idle_hint(c, this->cluster);
+	return true;
 }
 
 /* Marks @cpu as no longer idle. Returns true to one caller only, which has thereby claimed it. */

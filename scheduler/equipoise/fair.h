@@ -202,7 +202,7 @@ static __always_inline void move_debtors(struct clock *clock, const struct entit
 }
 
 /*
- * @e goes to sleep. It keeps what it is owed, up to @most. If it had too much, it becomes one of the debtors, who
+ * @e goes to sleep. It keeps what it is owed, up to @most. If it had too much, it becomes one of the debtors, which
  * stay on the clock as if they competed, until the others have caught up (EEVDF's delayed dequeue). If it left at
  * once, the others would lose what it owes them: two tasks that run in turn would keep a loop from running, and a
  * thread of short runs and naps would get a third of its due. A debt has no bound but this: where it is larger than

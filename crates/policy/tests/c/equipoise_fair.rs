@@ -1,4 +1,4 @@
-//! What `scheduler/equipoise` owes to whom: the lags of a queue, and feasible weights against the exact ideal.
+//! The shares of `scheduler/equipoise`: the lags of a queue, and feasible weights against the exact ideal.
 
 use crate::common::compile;
 use crate::equipoise_kernel::FOUR_CPUS;
@@ -104,7 +104,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..200)
 }
 
-/// Whatever entities do, the sum of their weights is the clock's, and nobody is owed anything that nobody owes.
+/// The sum of the weights of all entities is the clock's, and their lags sum to zero, whatever the entities do.
 #[test]
 fn the_lags_of_a_queue_sum_to_zero() {
     let fair = Fair::new();
@@ -144,7 +144,7 @@ fn two_tasks_that_run_in_turn_owe_a_loop_its_share() {
 }
 
 /// A task that was owed time when it went to sleep is owed it when it wakes up. One that had too much pays
-/// while others run. After a CPU had nothing to do, nobody owes anything.
+/// while others run. After a CPU had nothing to do, no lag is left.
 #[test]
 fn a_lag_survives_a_sleep_but_not_an_idle_cpu() {
     let start = || {
