@@ -85,6 +85,8 @@ impl Task {
     /// some tasks are `bound`, tasks on different CPUs need not have made equal progress.
     fn least(self, bound: bool) -> f64 {
         match self.does {
+            // A heavy task that may leave the CPU to which a light one is bound does so when it stops, which is rare.
+            Does::Spin | Does::Period { .. } if bound && self.nice > 0 => 0.25,
             Does::Spin | Does::Period { .. } if bound => 0.45,
             Does::Spin | Does::Period { .. } => 0.6,
             Does::Nap { .. } if self.nice <= 0 => 0.25,
