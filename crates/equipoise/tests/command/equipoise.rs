@@ -89,6 +89,30 @@ fn fast_cpus_take_over_unless_they_have_work_soon() {
     }
 }
 
+/// Shares depend on the ratios of weights alone, and on what else may use the same CPUs: not on nice 0, and not on
+/// when a task started. Each of these loads was once served badly.
+#[test]
+fn shares_follow_from_ratios_of_weights() {
+    for (load, machine, metric, most) in [
+        ("eight-bound-to-one-cpu", "rk3588", "bound/spread", 5.0),
+        ("eight-bound-to-one-cpu", "zen5-laptop", "bound/spread", 5.0),
+        ("heavier-loops-beside-lighter", "tc2", "c/spread", 2.0),
+        ("heavier-loops-beside-lighter", "tc2", "a/spread", 2.0),
+        ("groups-100-and-1", "odroid-xu3", "c/spread", 2.0),
+        ("groups-100-and-1", "odroid-xu3", "a/spread", 2.0),
+        ("groups-1000-and-100", "rk3588", "ui/missed", 1.0),
+        ("boss-wakes-16-workers", "rk3588", "main/missed", 1.0),
+        ("herd-of-16-new-threads", "smp-8", "ui/missed", 0.5),
+    ] {
+        let file = format!(
+            "{}/../../tests/loads/{load}.json",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        let found = mean(&compare(machine, &file, "equipoise"), metric);
+        assert!(found < most, "{load} on {machine}: {metric} {found} %");
+    }
+}
+
 #[test]
 fn nice_levels_share_by_weight() {
     rt_app::shares_are_by_weight("equipoise", "2", 0.05);
