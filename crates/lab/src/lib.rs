@@ -34,7 +34,7 @@ pub use metrics::{WASTE, metrics};
 pub use peers::Peer;
 pub use reproduce::{Cell, NO_DIFFERENCE_PCT, ReproducedRow, Reproduction, Summary, groups, sign};
 pub use runs::{
-    Case, Failure, Measured, Run, Runs, Stalled, Threads, Watch, explain_until, measure,
+    Case, Failure, Measured, Run, Runs, STALL_NS, Stalled, Threads, Watch, explain_until, measure,
     measure_part, trace, trace_run, trace_until,
 };
 pub use samples::{Open, Pooled, Samples};

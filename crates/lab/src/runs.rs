@@ -15,7 +15,7 @@ use workload::Workload;
 
 /// A wait that is still open at the end is a stall from this length on, ns: a tenth of a second is
 /// noticed by users, and is more than the slices of all schedulers here.
-const STALL_NS: u64 = 100_000_000;
+pub const STALL_NS: u64 = 100_000_000;
 /// It also has to be this many times as long as the thread's longest wait before it, because threads
 /// of little weight or with a small quota wait for long in turn.
 const STALL_WAITS: u64 = 4;

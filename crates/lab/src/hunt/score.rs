@@ -2,7 +2,7 @@
 
 use crate::elsewhere::{Described, Recipe, Start};
 use crate::stats::mean;
-use crate::{Case, Failure, Runs, Scheduler, Watch, measure_part, trace_run};
+use crate::{Case, Failure, Runs, STALL_NS, Scheduler, Watch, measure_part, trace_run};
 use machine::Machine;
 use simulator::{Event, Trace};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,8 +71,6 @@ const LEAST_SHARE: f64 = 0.01;
 const NO_SHARE: f64 = 0.001;
 /// The factor of a scheduler that was stopped, as by the watchdog.
 pub const STOPPED: f64 = 1000.0;
-/// A thread of which the last wait is at least this long has stalled, ns.
-const STALL_NS: u64 = 100_000_000;
 
 /// The thread that a scheduler treats worst.
 #[derive(Clone, Debug, PartialEq)]

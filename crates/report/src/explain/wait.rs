@@ -1,5 +1,6 @@
 //! The waits of threads for a CPU: when, and for how long.
 
+use lab::STALL_NS;
 use simulator::{Event, Trace};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -31,9 +32,6 @@ pub enum After {
         cpu: usize,
     },
 }
-
-/// A wait that is still open at the end is a stall from this length on, ns, as in `lab`.
-const STALL_NS: u64 = 100_000_000;
 
 impl Wait {
     /// Is the thread stalled: did it stop to run long before the end of the run?

@@ -4,8 +4,7 @@
 
 use crate::support::*;
 use machine::{CpuMask, Machine};
-use policy::Policy;
-use simulator::{Check, Config, Event, Trace};
+use simulator::{Event, Trace};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -169,22 +168,14 @@ fn run_load(name: &str, tasks: &str) -> HashMap<String, Got> {
     let text = format!(r#"{{ "tasks": {{ {tasks} }} }}"#);
     let load = RtApp::parse("load", "load", &text, Some(LOAD_NS)).unwrap();
     let machine = Machine::find(name).unwrap();
-    let policy = Policy::find("equipoise").unwrap();
     let mut threads = Threads::default();
-    simulator::run_checked(
-        Config {
-            machine: &machine,
-            workload: &load,
-            scheduler: policy.object().unwrap(),
-            globals: &policy.globals(&machine),
-            restart: None,
-            read: &[],
-            callbacks: None,
-            seed: 1,
-            time_limit_ns: 60_000 * MS,
-            trace: Some(&mut threads),
-        },
-        Check::INVARIANTS,
+    run_policy(
+        "equipoise",
+        &machine,
+        &load,
+        1,
+        60_000 * MS,
+        Some(&mut threads),
     )
     .unwrap();
     threads.0

@@ -2,8 +2,6 @@
 
 use crate::support::*;
 use machine::Machine;
-use policy::Policy;
-use simulator::Config;
 use std::collections::HashMap;
 use std::ops::Range;
 use workload::{Bandwidth, ControlGroup, Op, Start};
@@ -351,20 +349,14 @@ fn a_burst_is_what_was_left_over() {
             "tasks": {{ "t": {{ "taskgroup": "/g", "loop": 5, "run": 60000, "timer": {{ "ref": "x", "period": 1000000 }} }} }} }}"#
         );
         let workload = workload::parse("burst", "burst.json", &json, None).unwrap();
-        let policy = Policy::find("equipoise").unwrap();
-        let machine = machine(1);
-        let outcome = simulator::run(Config {
-            machine: &machine,
-            workload: &*workload,
-            scheduler: policy.object().unwrap(),
-            globals: &policy.globals(&machine),
-            restart: None,
-            read: &[],
-            callbacks: None,
-            seed: 1,
-            time_limit_ns: 1_000_000 * MS,
-            trace: None,
-        })
+        let outcome = run_policy(
+            "equipoise",
+            &machine(1),
+            &*workload,
+            1,
+            1_000_000 * MS,
+            None,
+        )
         .unwrap();
         let run = workload
             .metrics()

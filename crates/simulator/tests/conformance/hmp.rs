@@ -1,8 +1,10 @@
 //! The promise of policy hperf for every moment: no fast CPU sleeps while a slow one has a task. Also the
 //! number of fast CPUs that get a task at once.
 
-use crate::support::{MS, Recording, Script, bound, play, run_for, simulate, sleep_for, task};
-use machine::{CpuMask, Level, Machine};
+use crate::support::{
+    MS, Recording, Script, bound, play, run_for, simulate, sleep_for, task, two_caches,
+};
+use machine::Machine;
 use simulator::{Event, Trace};
 use std::collections::BTreeMap;
 use workload::{Op, Start, TaskSpec};
@@ -217,17 +219,7 @@ fn one_and_one() -> Machine {
         board.cpus[SLOW.start].clone(),
         board.cpus[FAST.start].clone(),
     ];
-    let both = CpuMask::first_n(2);
-    board.levels = vec![
-        Level {
-            name: "MC",
-            spans: vec![CpuMask::one(0), CpuMask::one(1)],
-        },
-        Level {
-            name: "PKG",
-            spans: vec![both],
-        },
-    ];
+    board.levels = two_caches();
     board.cpufreq = None;
     board.power = None;
     board.turbo = None;

@@ -39,6 +39,20 @@ pub fn machine(cpus: usize) -> Machine {
     }
 }
 
+/// The levels of two CPUs with a cache each.
+pub fn two_caches() -> Vec<Level> {
+    vec![
+        Level {
+            name: "MC",
+            spans: vec![CpuMask::one(0), CpuMask::one(1)],
+        },
+        Level {
+            name: "PKG",
+            spans: vec![CpuMask::first_n(2)],
+        },
+    ]
+}
+
 /// Like [`machine`], with two threads a core: CPUs 0 and 1, 2 and 3, and so on.
 pub fn smt_machine(cores: usize) -> Machine {
     let mut machine = machine(2 * cores);
@@ -256,27 +270,16 @@ pub fn run(machine: &Machine, workload: &dyn Workload, scheduler: &Object) -> Ra
     try_run(machine, workload, scheduler, &[], None).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs `workload` on `machine` under the policy called `policy`.
+/// Runs `workload` on `machine` under the policy called `policy`. The run must succeed.
 pub fn simulate(
     machine: &Machine,
     policy: &str,
     workload: &dyn Workload,
     seed: u64,
     trace: &mut dyn Trace,
-) {
-    let config = Config {
-        machine,
-        workload,
-        scheduler: Object::own("cfs").unwrap(),
-        globals: &Policy::find(policy).unwrap().globals(machine),
-        restart: None,
-        read: &[],
-        callbacks: None,
-        seed,
-        time_limit_ns: 100_000 * MS,
-        trace: Some(trace),
-    };
-    simulator::run_checked(config, Check::INVARIANTS).unwrap_or_else(|error| panic!("{error}"));
+) -> Outcome {
+    run_policy(policy, machine, workload, seed, 100_000 * MS, Some(trace))
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The scheduler's exit: reason and message.
@@ -341,14 +344,14 @@ impl Trace for CpuTime {
     }
 }
 
-/// The outcome under the policy `name`, whose tasks add to `times`. Invariants are checked.
+/// The outcome under the policy `name`. Invariants are checked.
 pub fn run_policy(
     name: &str,
     machine: &Machine,
     workload: &dyn Workload,
     seed: u64,
     time_limit_ns: u64,
-    times: Option<&mut CpuTime>,
+    trace: Option<&mut dyn Trace>,
 ) -> Result<Outcome, Error> {
     let policy = Policy::find(name).unwrap();
     let config = Config {
@@ -361,7 +364,7 @@ pub fn run_policy(
         callbacks: None,
         seed,
         time_limit_ns,
-        trace: times.map(|times| times as &mut dyn Trace),
+        trace: trace.map(|trace| trace as &mut dyn Trace),
     };
     simulator::run_checked(config, Check::INVARIANTS)
 }

@@ -1,9 +1,8 @@
 //! The flags of wakeups, and what schedulers make of them when the waker exits.
 
 use crate::support::*;
-use machine::{CpuMask, Level, Machine};
-use policy::Policy;
-use simulator::{Check, Config, WAKEUPS, Wakeup};
+use machine::CpuMask;
+use simulator::{WAKEUPS, Wakeup};
 use workload::{KernelLock, Op, Start, Stream, StreamKind, TaskSpec};
 
 /// Notes whether each wakeup of a task is synchronous.
@@ -164,22 +163,6 @@ fn each_exit_of_a_child_wakes_its_parent_and_the_last_exit_of_a_thread_does() {
     assert_eq!(wakeups(true), 1);
 }
 
-/// Two CPUs with a cache each.
-fn two_caches() -> Machine {
-    let mut machine = machine(2);
-    machine.levels = vec![
-        Level {
-            name: "MC",
-            spans: vec![CpuMask::one(0), CpuMask::one(1)],
-        },
-        Level {
-            name: "PKG",
-            spans: vec![CpuMask::first_n(2)],
-        },
-    ];
-    machine
-}
-
 /// The CPU on which a process runs after it has waited for a child. It ran on CPU 0, where a loop runs
 /// since; the child exits on CPU 1.
 fn parents_cpu(policy: &str) -> u64 {
@@ -198,22 +181,10 @@ fn parents_cpu(policy: &str) -> u64 {
             ..Start::default()
         }
     });
-    let machine = two_caches();
-    let policy = Policy::find(policy).unwrap();
+    let mut machine = machine(2);
+    machine.levels = two_caches();
     let mut trace = Recording::default();
-    let config = Config {
-        machine: &machine,
-        workload: &workload,
-        scheduler: policy.object().unwrap(),
-        globals: &policy.globals(&machine),
-        restart: None,
-        read: &[],
-        callbacks: None,
-        seed: 1,
-        time_limit_ns: 100_000 * MS,
-        trace: Some(&mut trace),
-    };
-    simulator::run_checked(config, Check::INVARIANTS).unwrap_or_else(|error| panic!("{error}"));
+    simulate(&machine, policy, &workload, 1, &mut trace);
     let mut wakeups = trace.text.lines().filter(|line| {
         line.contains("Wakeup") && line.contains("(\"parent\"") && line.contains("new: false")
     });
