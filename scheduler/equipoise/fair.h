@@ -262,7 +262,6 @@ static __always_inline void reweigh(struct clock *clock, struct entity *e, u64 w
 static __always_inline void bound_owed(struct clock *clock, struct entity *e, s64 most)
 {
 	s64 beyond = lag_of(clock, e) - most;
-
 	u64 weight = e->weight;
 
 	if (beyond <= 0)

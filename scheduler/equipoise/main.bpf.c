@@ -150,8 +150,7 @@ static __always_inline void run_on_idle(struct task_struct *p, struct task_state
 {
 	enter_clock(p, cpu);
 	set_deadline(p, t);
-	WRITE_ONCE(cpu_at(cpu)->runs_bound, t->bound_to);
-	WRITE_ONCE(cpu_at(cpu)->runs_pulled, false);
+	note_place(cpu_at(cpu), t);
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, enq_flags);
 }
 
@@ -185,8 +184,7 @@ __noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, u32 cpu, boo
 	note_stop(found, bpf_ktime_get_ns());
 	this_counters()->wakeup_preemptions++;
 	if (at_once) {
-		WRITE_ONCE(cpu_at(found)->runs_bound, false);
-		WRITE_ONCE(cpu_at(found)->runs_pulled, false);
+		note_place(cpu_at(found), t);
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | found, SLICE_MAX, enq_flags | SCX_ENQ_PREEMPT);
 		return found;
 	}

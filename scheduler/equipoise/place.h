@@ -80,12 +80,11 @@ __noinline bool leave_clock(struct task_struct *p __arg_trusted)
 
 /*
  * Puts @p, which waits for @cpu or runs there, on the clock of its cluster or, if it is bound to some CPUs there,
- * of
- * @cpu. It brings its lag along.
+ * of @cpu. It brings its lag along.
  */
 __noinline bool enter_clock(struct task_struct *p __arg_trusted, u32 cpu)
 {
-	u32 cluster = cpu_at(cpu)->cluster, bound_to, left = 0;
+	u32 cluster = cpu_at(cpu)->cluster, bound_to, left;
 	struct task_state *t = task_of(p);
 	bool arrives;
 	u64 weight;
@@ -98,8 +97,7 @@ __noinline bool enter_clock(struct task_struct *p __arg_trusted, u32 cpu)
 	if (!arrives && t->cluster == cluster && t->bound_to == bound_to)
 		return false;
 	lag = arrives ? come_back(clock_of(t), &t->fair) : take_off(clock_of(t), &t->fair, most_owed());
-	if (!arrives)
-		left = t->bound_to;
+	left = arrives ? 0 : t->bound_to;
 	count_runnable(t, true);
 	weight = find_weight(t);
 	if (arrives)
@@ -158,12 +156,11 @@ static __always_inline void set_deadline(struct task_struct *p, const struct tas
 	p->scx.dsq_vtime = deadline_of(p, request_of(t));
 }
 
-/* @t, which runs on @this, has been charged there: it is on a clock there, in whose time its deadline is from now
- * on. */
+/* @t, which runs on @this or is sent there, is on a clock there, in whose time its deadline is from now on. */
 static __always_inline void note_place(struct cpu_state *this, const struct task_state *t)
 {
-	this->runs_bound = t->bound_to;
-	this->runs_pulled = false;
+	WRITE_ONCE(this->runs_bound, t->bound_to);
+	WRITE_ONCE(this->runs_pulled, false);
 }
 
 /* Charges the tasks that are bound to @cpu for @work, on both clocks. */

@@ -537,8 +537,7 @@ __noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 request, 
 	/* If another request is pending there, the task waits there like any preempted task. */
 	enter_clock(p, to);
 	set_deadline(p, t);
-	WRITE_ONCE(cpu_at(to)->runs_bound, t->bound_to);
-	WRITE_ONCE(cpu_at(to)->runs_pulled, false);
+	note_place(cpu_at(to), t);
 	if (request_kind(request) == REQUEST_SWAP)
 		post_request(&cpu_at(to)->request, make_request(REQUEST_MAKE_ROOM, cpu, request_peer(request), 0));
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | to, SLICE_MAX, enq_flags | SCX_ENQ_PREEMPT);

@@ -63,12 +63,6 @@ static __always_inline bool asks_for_task(u64 request)
 	return request && request_kind(request) != REQUEST_PULL;
 }
 
-/* Was the target claimed for the task, so that no other task is sent there? */
-static __always_inline bool holds_claim(u64 request)
-{
-	return request_kind(request) == REQUEST_SEND;
-}
-
 /* False: another request is pending, and stays. */
 static __always_inline bool post_request(u64 *word, u64 request)
 {

@@ -68,12 +68,6 @@ static __always_inline struct share *share_at(u32 index)
 	return &shares[index & (MAX_SHARES - 1)];
 }
 
-/* Are there groups below the root? */
-static __always_inline bool has_shares(void)
-{
-	return READ_ONCE(nr_shares);
-}
-
 /* Does @s count in the group above? */
 static __always_inline bool counts(const struct share *s)
 {
