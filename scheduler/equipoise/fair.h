@@ -258,18 +258,4 @@ static __always_inline void reweigh(struct clock *clock, struct entity *e, u64 w
 	set_lag(clock, e, lag, weight);
 }
 
-/* @e is owed @most at most. The others get the rest. */
-static __always_inline void bound_owed(struct clock *clock, struct entity *e, s64 most)
-{
-	s64 beyond = lag_of(clock, e) - most;
-	u64 weight = e->weight;
-
-	if (beyond <= 0)
-		return;
-	set_weight(clock, e, 0);
-	owe(clock, beyond);
-	set_lag(clock, e, most, weight);
-	set_weight(clock, e, weight);
-}
-
 #endif /* __EQUIPOISE_FAIR_H */

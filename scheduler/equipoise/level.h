@@ -20,6 +20,9 @@
 
 #include "cluster.bpf.h"
 
+/* ns: 2^30, a second, after which progress is forgotten (progress.h). */
+#define PROGRESS_SHIFT 30
+#define PROGRESS_NS (1ULL << PROGRESS_SHIFT)
 /* The level is an average over 8 ticks, because each tick sees only some of the tasks that nap. */
 #define LEVEL_SHIFT 3
 
@@ -139,8 +142,23 @@ __noinline bool find_level(u32 cluster)
 
 /* The sums of find_machine_worth(), in memory for the verifier. */
 u64 machine_weight, machine_speed;
+/* The progress (progress.h) of a task that always had its fair share of the machine, and its time, ns. */
+u64 machine_progress, machine_progress_at;
 
-__noinline bool find_machine_worth(void)
+/* Lets the fair progress grow until @now, and forgets it as that of each task is forgotten. */
+static __always_inline void advance_machine(u64 now)
+{
+	u64 past = now - READ_ONCE(machine_progress_at), progress = READ_ONCE(machine_progress);
+
+	if (past > PROGRESS_NS)
+		past = PROGRESS_NS;
+	progress -= progress / PROGRESS_NS * past + (progress % PROGRESS_NS * past >> PROGRESS_SHIFT);
+	WRITE_ONCE(machine_progress, progress + vtime_for(past, READ_ONCE(machine_worth)));
+	WRITE_ONCE(machine_progress_at, now);
+}
+
+/* Context: a tick of any CPU. If two tick at once, one of both results is lost, which the next tick makes good. */
+__noinline bool find_machine_worth(u64 now)
 {
 	int i;
 
@@ -154,6 +172,7 @@ __noinline bool find_machine_worth(void)
 		machine_speed += c->nr_cpus * c->speed;
 	}
 	WRITE_ONCE(machine_worth, machine_weight * SCHED_POWER_SCALE / (machine_speed ?: 1) ?: 1);
+	advance_machine(now);
 	return true;
 }
 
@@ -167,7 +186,7 @@ static __always_inline void update_level(u32 cluster, u64 now)
 		return;
 	find_level(cluster);
 	if (nr_clusters > 1)
-		find_machine_worth();
+		find_machine_worth(now);
 }
 
 #endif /* __EQUIPOISE_LEVEL_H */

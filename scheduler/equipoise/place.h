@@ -174,7 +174,6 @@ static __always_inline void charge_bound(u32 cpu, u64 work)
 	if (this->bound.weight)
 		__sync_fetch_and_add(&this->bound.vtime, vtime_for(work, this->bound.weight));
 	advance(&this->own, work);
-	bound_owed(clock, &this->bound, most_owed());
 }
 
 /* Charges @p, which runs on @cpu, in virtual time for its running time since the last charge. Returns that time,
@@ -209,7 +208,6 @@ __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, u32 cpu)
 	t->fair.vtime += vtime_for(work, weight);
 	write_cluster(c);
 	advance(&c->clock, work);
-	bound_owed(clock_of(t), &t->fair, most_owed());
 	return ran;
 }
 

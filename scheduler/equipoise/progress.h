@@ -14,9 +14,6 @@
 #include "level.h"
 #include "task.bpf.h"
 
-/* ns: 2^30, a second. It is long compared with the time in which two tasks that differ change places. */
-#define PROGRESS_SHIFT 30
-#define PROGRESS_NS (1ULL << PROGRESS_SHIFT)
 /* No task: more than any progress. */
 #define NO_PROGRESS ~0ULL
 
@@ -40,12 +37,10 @@ static __always_inline void note_work(struct task_state *t, u64 work, u64 now)
 	t->recent_at = now;
 }
 
-/* The work of a task like @t within a second, ns, if it always had its share of the machine. */
+/* The recent work of a task like @t that always had its fair share of the machine, ns. */
 static __always_inline u64 usual_work(const struct task_state *t)
 {
-	u64 worth = READ_ONCE(machine_worth);
-
-	return t->full_weight >= worth ? PROGRESS_NS : PROGRESS_NS / (worth >> 10 ?: 1) * (t->full_weight >> 10);
+	return service_for(READ_ONCE(machine_progress), t->full_weight ?: 1);
 }
 
 /* Does @t, which wakes up, get less than its share, by more than the difference at which tasks change places? */

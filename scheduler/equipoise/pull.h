@@ -385,8 +385,9 @@ __noinline bool leave_room(struct task_struct *p __arg_trusted, u32 cpu)
 /*
  * The next cluster to whose tasks @p, which runs on @this, may have to give way: one with waiting
  * tasks, a slower one, or its own if other CPUs there keep tasks. NULL if there is none. Each tick
- * looks at one cluster, in turn, because reading queues beyond other caches takes microseconds (2 %
- * of all time on 160 CPUs of eight nodes when each tick read all of them).
+ * looks at one cluster, because reading queues beyond other caches takes microseconds (2 % of all time on 160 CPUs
+ * of eight nodes when each tick read all of them). It is a random one: ticks come in the same order each time, so
+ * where all looked at the clusters in turn, those that ticked first took all places.
  */
 static __always_inline struct cluster *next_to_compare(struct task_struct *p, struct cpu_state *this)
 {
@@ -394,6 +395,7 @@ static __always_inline struct cluster *next_to_compare(struct task_struct *p, st
 	u64 waiting = READ_ONCE(waiting_clusters);
 	int i;
 
+	this->compared = bpf_get_prandom_u32() % nr_clusters;
 	bpf_for(i, 0, nr_clusters) {
 		struct cluster *other;
 

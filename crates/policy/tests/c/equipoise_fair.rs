@@ -41,7 +41,6 @@ const FAIR: &str = r#"#include <scx/common.bpf.h>
         advance(&clock_, work);
     }
     void weighs(u32 i, u64 weight) { if (!asleep[i]) reweigh(&clock_, &entity[i], weight); }
-    void owes(u32 i, u64 most) { if (!asleep[i]) bound_owed(&clock_, &entity[i], most); }
     void idles(void) { end_busy_period(&clock_); }
     s64 lag(u32 i) { return asleep[i] ? 0 : lag_of(&clock_, &entity[i]); }
     s64 owed(u32 i) { return asleep[i] ? come_back(&clock_, &entity[i]) : lag(i); }
@@ -175,23 +174,6 @@ fn a_lag_survives_a_sleep_but_not_an_idle_cpu() {
         fair.call("idles", &[]);
         assert_eq!(fair.call("owed", &[sleeper]), 0);
     }
-}
-
-/// The others get the service that an entity is owed beyond the bound.
-#[test]
-fn what_is_owed_is_bounded() {
-    let fair = Fair::new();
-    for i in 0..3 {
-        fair.call("wakes", &[i, NICE_0]);
-    }
-    fair.call("works", &[0, 30 * MS]);
-    fair.call("owes", &[1, 4 * MS]);
-    let lags = [0, 1, 2].map(|i| fair.call("lag", &[i]));
-    assert_eq!(lags[1], 4 * MS);
-    assert!(
-        (lags[0] + 17 * MS).abs() < 2 && (lags[2] - 13 * MS).abs() < 2,
-        "{lags:?}"
-    );
 }
 
 /// Any virtual time, even one that has wrapped, comes before "no task"; "no task" never comes first.

@@ -14,6 +14,7 @@ mod dispatch;
 mod energy;
 mod errors;
 mod exec;
+mod fairness;
 mod frequency;
 mod groups;
 mod guarantee;

@@ -1,0 +1,174 @@
+//! The fair share of each thread, exactly: weighted max-min fairness.
+
+use super::load::Does;
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// What a thread asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim {
+    /// CPUs of the fastest kind, up to 1.
+    pub demand: f64,
+    pub weight: f64,
+    /// The CPUs that it may use, one bit for each.
+    pub cpus: u64,
+}
+
+/// A level at which every thread has all that it asks for.
+fn enough(claims: &[Claim]) -> f64 {
+    let least = claims.iter().map(|claim| claim.weight).fold(f64::MAX, f64::min);
+    1.0 / least
+}
+
+/// The time, in CPUs, that threads with `level` CPUs per weight get from the CPUs `set`, counting threads that
+/// may use no others.
+fn confined(claims: &[Claim], due: &[Option<f64>], set: u64, level: f64) -> f64 {
+    let part = |claim: &Claim| claim.demand.min(level * claim.weight);
+    claims
+        .iter()
+        .zip(due)
+        .filter(|(claim, _)| claim.cpus & !set == 0)
+        .map(|(claim, due)| due.unwrap_or_else(|| part(claim)))
+        .sum()
+}
+
+/// The fair share of each thread of `cpus` equal CPUs (at most 16), in CPUs: no thread gets more than it asks for, and a
+/// thread cannot get more without taking it from one that has no more by weight.
+///
+/// The shares rise together, by weight, until some CPUs are full with threads that may use no others.
+/// Those keep their shares, and the others rise further. By Hall's theorem, CPUs fill up only
+/// through such threads.
+pub fn due(claims: &[Claim], cpus: usize) -> Vec<f64> {
+    let all = (1 << cpus) - 1;
+    let claims: Vec<_> = claims.iter().map(|claim| Claim { cpus: claim.cpus & all, ..*claim }).collect();
+    let most = enough(&claims);
+    let mut due = vec![None; claims.len()];
+    while due.contains(&None) {
+        let full = |set: u64, level| {
+            confined(&claims, &due, set, level) > f64::from(set.count_ones()) + 1e-9
+        };
+        let open = |set: u64| (0..claims.len()).any(|i| due[i].is_none() && claims[i].cpus & !set == 0);
+        let filled_at = |set: u64| {
+            let (mut free, mut filled) = (0.0, most);
+            for _ in 0..60 {
+                let level = (free + filled) / 2.0;
+                *if full(set, level) { &mut filled } else { &mut free } = level;
+            }
+            filled
+        };
+        let first = (1..=all)
+            .filter(|&set| open(set) && full(set, most))
+            .map(|set| (filled_at(set), set))
+            .min_by(|a, b| a.0.total_cmp(&b.0));
+        let (level, set) = first.unwrap_or((most, all));
+        for (claim, due) in claims.iter().zip(&mut due) {
+            if due.is_none() && claim.cpus & !set == 0 {
+                *due = Some(claim.demand.min(level * claim.weight));
+            }
+        }
+    }
+    due.into_iter().flatten().collect()
+}
+
+/// The fair share of each thread, in CPUs of the fastest kind, on CPUs of these `speeds` that all threads may
+/// use: as [`due`], where a thread has one CPU at a time. So k threads get no more than the k fastest CPUs
+/// have, and that is the only bound: they can change places (E. Horvath, S. Lam, R. Sethi, "A level
+/// algorithm for preemptive scheduling", Journal of the ACM 24, 1977).
+pub fn due_by_speed(claims: &[Claim], speeds: &[f64]) -> Vec<f64> {
+    let mut fastest = speeds.to_vec();
+    fastest.sort_by(|a, b| b.total_cmp(a));
+    let first = |k: usize| -> f64 { fastest.iter().take(k).sum() };
+    let most = enough(claims);
+    let mut due: Vec<Option<f64>> = vec![None; claims.len()];
+    while due.contains(&None) {
+        let shares = |level: f64| -> Vec<f64> {
+            let share = |claim: &Claim| claim.demand.min(level * claim.weight);
+            let each = claims.iter().zip(&due);
+            each.map(|(claim, due)| due.unwrap_or_else(|| share(claim))).collect()
+        };
+        // The smallest number of threads, largest shares first, that has more than its CPUs.
+        let over = |shares: &[f64]| {
+            let mut sorted = shares.to_vec();
+            sorted.sort_by(|a, b| b.total_cmp(a));
+            (1..=sorted.len())
+                .find(|&k| sorted[..k].iter().sum::<f64>() > first(k) + 1e-9)
+                .map(|k| sorted[k - 1])
+        };
+        let (mut fits, mut exceeds) = (0.0, most);
+        if over(&shares(most)).is_none() {
+            fits = most;
+        } else {
+            for _ in 0..60 {
+                let level = (fits + exceeds) / 2.0;
+                *if over(&shares(level)).is_some() { &mut exceeds } else { &mut fits } = level;
+            }
+        }
+        // Threads with a share at least that large keep it; if none does, all have what they ask for.
+        let least = if fits == most { 0.0 } else { over(&shares(exceeds)).unwrap_or(0.0) };
+        let now = shares(fits);
+        for (due, share) in due.iter_mut().zip(now) {
+            if share + 1e-6 >= least {
+                due.get_or_insert(share);
+            }
+        }
+    }
+    due.into_iter().flatten().collect()
+}
+
+/// A thread's state in the fluid ideal: the work that is left until it sleeps, or the time at which it wakes up.
+#[derive(Clone, Copy)]
+enum State {
+    Runs { left: f64 },
+    Sleeps { until: f64 },
+}
+
+impl State {
+    /// `does` has done its work at the time `now`, ns, or begins.
+    fn next(does: Does, now: f64) -> State {
+        match does {
+            Does::Spin => State::Runs { left: f64::MAX },
+            Does::Sleep => State::Sleeps { until: f64::MAX },
+            Does::Nap { sleep, .. } => State::Sleeps { until: now + sleep as f64 },
+            Does::Period { period, .. } => State::Sleeps { until: ((now / period as f64).floor() + 1.0) * period as f64 },
+        }
+    }
+
+    fn begin(does: Does) -> State {
+        match does {
+            Does::Nap { run, .. } | Does::Period { run, .. } => State::Runs { left: run as f64 },
+            other => State::next(other, 0.0),
+        }
+    }
+}
+
+/// The work that each thread does in the `window`, in CPUs of the fastest kind, if at each time all that are runnable
+/// have their fair shares, which `shares` gives for a set of them: generalized processor sharing (A. Parekh,
+/// R. Gallager, IEEE/ACM Transactions on Networking 1, 1993).
+pub fn fluid(all: &[Does], window: Range<u64>, mut shares: impl FnMut(&[bool]) -> Vec<f64>) -> Vec<f64> {
+    let mut states: Vec<State> = all.iter().map(|&does| State::begin(does)).collect();
+    let mut known: HashMap<Vec<bool>, Vec<f64>> = HashMap::new();
+    let (mut now, end) = (0.0f64, window.end as f64);
+    let mut work = vec![0.0; all.len()];
+    while now < end {
+        let runs: Vec<bool> = states.iter().map(|state| matches!(state, State::Runs { .. })).collect();
+        let rates = known.entry(runs).or_insert_with_key(|runs| shares(runs));
+        let until = |(state, &rate): (&State, &f64)| match *state {
+            State::Runs { left } if rate > 0.0 => now + left / rate,
+            State::Runs { .. } => f64::MAX,
+            State::Sleeps { until } => until,
+        };
+        let next = states.iter().zip(&*rates).map(until).fold(end, f64::min);
+        let counted = next.max(window.start as f64) - now.max(window.start as f64);
+        for (i, state) in states.iter_mut().enumerate() {
+            work[i] += rates[i] * counted / (end - window.start as f64);
+            *state = match *state {
+                State::Runs { left } if left - rates[i] * (next - now) < 1.0 => State::next(all[i], next),
+                State::Runs { left } if left < f64::MAX => State::Runs { left: left - rates[i] * (next - now) },
+                State::Sleeps { until } if until <= next => State::begin(all[i]),
+                same => same,
+            };
+        }
+        now = next;
+    }
+    work
+}

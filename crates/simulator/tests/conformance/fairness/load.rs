@@ -1,0 +1,205 @@
+//! Loads whose fair shares are known, and what their threads get.
+
+use crate::support::{MS, run_policy, speeds};
+use machine::{CpuMask, Machine};
+use simulator::{Event, Trace};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use workload::{ControlGroup, Env, GroupId, Op, SchedPolicy, Start, TaskSpec};
+
+/// What a thread does until the end. Times are ns of work on the fastest CPU, and ns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Does {
+    Spin,
+    /// It runs and sleeps for these times.
+    Nap {
+        run: u64,
+        sleep: u64,
+    },
+    /// It runs for this time in each period. All threads with a period wake up together.
+    Period {
+        run: u64,
+        period: u64,
+    },
+    Sleep,
+}
+
+impl Does {
+    /// What it would use if it never waited, in CPUs.
+    pub fn demand(self) -> f64 {
+        match self {
+            Does::Spin => 1.0,
+            Does::Nap { run, sleep } => run as f64 / (run + sleep) as f64,
+            Does::Period { run, period } => run as f64 / period as f64,
+            Does::Sleep => 0.0,
+        }
+    }
+
+    /// The same with all times multiplied.
+    pub fn slower(self, times: u64) -> Does {
+        match self {
+            Does::Nap { run, sleep } => Does::Nap { run: run * times, sleep: sleep * times },
+            Does::Period { run, period } => Does::Period { run: run * times, period: period * times },
+            other => other,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Thread {
+    pub does: Does,
+    pub nice: i8,
+    /// The CPUs that it may use; `None`: all.
+    pub cpus: Option<CpuMask>,
+    pub group: Option<GroupId>,
+}
+
+/// A thread of nice 0 that may use all CPUs.
+pub fn thread(does: Does) -> Thread {
+    Thread { does, nice: 0, cpus: None, group: None }
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Load {
+    pub threads: Vec<Thread>,
+    pub groups: Vec<ControlGroup>,
+}
+
+impl From<Vec<Thread>> for Load {
+    fn from(threads: Vec<Thread>) -> Load {
+        Load { threads, groups: Vec::new() }
+    }
+}
+
+/// What a thread got.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Got {
+    /// Work, in CPUs of the fastest kind.
+    pub share: f64,
+    /// The longest time for which it was runnable and did not run, ns.
+    pub longest_wait: u64,
+    /// Periods, and those at whose end its work was not done.
+    pub periods: u64,
+    pub missed: u64,
+}
+
+/// Of each thread: periods, and those missed.
+type Periods = Arc<Vec<[AtomicU64; 2]>>;
+
+/// The program of thread `index`, which ends after `until`, ns.
+fn program(thread: &Thread, index: usize, until: u64, periods: Periods) -> impl FnMut(&mut Env) -> Op + Send + use<> {
+    let (does, mut group) = (thread.does, thread.group);
+    let (mut ran, mut begun) = (false, 0u64);
+    move |env: &mut Env| {
+        if let Some(group) = group.take() {
+            return Op::EnterGroup(Some(group));
+        }
+        if env.now >= until {
+            return Op::Exit;
+        }
+        ran = !ran;
+        match does {
+            Does::Spin => Op::Run { work: MS },
+            Does::Sleep => Op::SleepUntil { at: until },
+            Does::Nap { run, .. } | Does::Period { run, .. } if ran => Op::Run { work: run },
+            Does::Nap { sleep, .. } => Op::Sleep { ns: sleep },
+            Does::Period { period, .. } => {
+                periods[index][0].fetch_add(1, Relaxed);
+                periods[index][1].fetch_add(u64::from(env.now > begun + period), Relaxed);
+                begun = (begun + period).max(env.now / period * period);
+                Op::SleepUntil { at: begun }
+            }
+        }
+    }
+}
+
+/// Work and waits in a window of time, by thread.
+struct Watch {
+    window: Range<u64>,
+    speeds: Vec<f64>,
+    on: HashMap<usize, (String, u64)>,
+    waits_since: HashMap<String, u64>,
+    got: HashMap<String, Got>,
+}
+
+impl Watch {
+    fn end_wait(&mut self, now: u64, name: &str) {
+        if let Some(since) = self.waits_since.remove(name) {
+            let waited = now.clamp(self.window.start, self.window.end) - since.clamp(self.window.start, self.window.end);
+            let got = self.got.entry(name.to_owned()).or_default();
+            got.longest_wait = got.longest_wait.max(waited);
+        }
+    }
+}
+
+impl Trace for Watch {
+    fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
+        if std::env::var_os("DUMP").is_some() {
+            if let Event::Migrate { task, from, to, .. } = event {
+                println!("{now} {} {from} -> {to}", task.0);
+            }
+        }
+        match event {
+            Event::Wakeup { task, .. } => {
+                self.waits_since.insert(task.0.to_owned(), now);
+            }
+            Event::Switch { prev, prev_runnable, next, .. } => {
+                if prev_runnable {
+                    self.waits_since.insert(prev.0.to_owned(), now);
+                }
+                self.end_wait(now, next.0);
+                if let Some((name, since)) = self.on.insert(cpu, (next.0.to_owned(), now)) {
+                    let Range { start, end } = self.window;
+                    let ran = now.clamp(start, end) - since.clamp(start, end);
+                    let got = self.got.entry(name).or_default();
+                    got.share += ran as f64 * self.speeds[cpu] / (end - start) as f64;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What each thread of `load` gets in the `window` of time, ns, under `policy`; its last thread may wait for `drain` ns
+/// after that. The CPUs must run at their highest frequencies. Invariants are checked.
+pub fn run(policy: &str, machine: &Machine, load: &Load, seed: u64, window: Range<u64>) -> Result<Vec<Got>, String> {
+    let until = window.end;
+    let periods: Periods = Arc::new(load.threads.iter().map(|_| Default::default()).collect());
+    let spec = |(index, thread): (usize, &Thread)| TaskSpec {
+        policy: SchedPolicy::Normal { nice: thread.nice, slice_ns: 0 },
+        affinity: thread.cpus,
+        timer_slack_ns: Some(0),
+        ..TaskSpec::new(format!("{index}"), program(thread, index, until, periods.clone()))
+    };
+    let workload = crate::support::Script(|| Start {
+        tasks: load.threads.iter().enumerate().map(spec).collect(),
+        groups: load.groups.clone(),
+        duration_ns: Some(until + 1),
+        ..Start::default()
+    });
+    let mut watch = Watch {
+        window,
+        speeds: speeds(machine),
+        on: HashMap::new(),
+        waits_since: HashMap::new(),
+        got: HashMap::new(),
+    };
+    run_policy(policy, machine, &workload, seed, until + 60_000 * MS, Some(&mut watch)).map_err(|error| error.to_string())?;
+    // Threads that wait at the end, and those that run.
+    let open: Vec<String> = watch.waits_since.keys().cloned().collect();
+    for name in open {
+        watch.end_wait(until, &name);
+    }
+    for cpu in 0..machine.cpus.len() {
+        let (prev, next) = (("", 0), ("end", 0));
+        watch.event(until, cpu, Event::Switch { prev, prev_prio: 0, prev_runnable: false, next, next_prio: 0 });
+    }
+    let of = |index: usize| {
+        let count = |which: usize| periods[index][which].load(Relaxed);
+        let got = watch.got.get(&index.to_string()).copied().unwrap_or_default();
+        Got { periods: count(0), missed: count(1), ..got }
+    };
+    Ok((0..load.threads.len()).map(of).collect())
+}

@@ -1,0 +1,4 @@
+mod ideal;
+mod load;
+mod random;
+mod table;
