@@ -16,7 +16,7 @@ VM_TESTS := capacity starvation hotplug mixed-load cgroups affinity fairness cli
 KERNELS := 6.16.12 6.17.13 6.18.15 6.19.14 7.0.13 7.2.13 7.3.4
 NEWEST := $(lastword $(KERNELS))
 
-.PHONY: run quick check checks test test-all test-python test-package pristine fuzz misbehave soak soak-vm objects record-decisions matrix field mutants sensitivity bench bench-import vm-kernel test-vm test-kernels bench-vm predict format check-format check-prose check-licenses lint tools
+.PHONY: run quick check checks test test-all properties test-python test-package pristine fuzz misbehave soak soak-vm objects record-decisions matrix field mutants sensitivity bench bench-import vm-kernel test-vm test-kernels bench-vm predict format check-format check-prose check-licenses lint tools
 
 run:
 	cargo run --locked --release -- reproduce mixed-capacity
@@ -103,6 +103,13 @@ matrix:
 field:
 	tests/fetch-schedulers
 	tests/field $(FIELD)
+
+# The properties of a fair scheduler (crates/simulator/tests/conformance/fairness/table.rs) on CASES random machines and
+# loads each, of which `make test` tries 200: `make properties SEED=7`, `PROPERTY=naps` for some rows, with their cases.
+CASES := 10000
+SEED := 1
+properties:
+	PROPTEST_CASES=$(CASES) PROPTEST_RNG_SEED=$(SEED) PROPERTY=$(PROPERTY) cargo test $(CARGO_FLAGS) --release -p equipoise-simulator --test conformance -- --ignored --nocapture fairness
 
 # Makes small changes to the meaning of scheduler/equipoise and reports which tests notice; `make mutants
 # MUTANTS="vtime.h"` does less.

@@ -119,9 +119,8 @@ struct cpu_state {
 	/* The clock of the tasks that are bound to it, and all of them on its cluster's clock. */
 	struct clock own;
 	struct entity bound;
-	/* Its task is one of them; it took its task from another cluster, whose time its deadline is in. */
+	/* Its task is one of them. */
 	bool runs_bound;
-	bool runs_pulled;
 	/* The time when its task was last charged, or started, ns; and the progress of that task (progress.h). */
 	u64 charged_at;
 	u64 progress;

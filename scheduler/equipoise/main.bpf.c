@@ -145,15 +145,6 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 	return true;
 }
 
-/* @p gets @cpu, which was idle, at once. */
-static __always_inline void run_on_idle(struct task_struct *p, struct task_state *t, u32 cpu, u64 enq_flags)
-{
-	enter_clock(p, cpu);
-	set_deadline(p, t);
-	note_place(cpu_at(cpu), t);
-	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, enq_flags);
-}
-
 /*
  * @p, which wakes up, found no idle CPU: it waits near @cpu, or a CPU stops for it. Returns the CPU to which it
  * goes. A task that is worth a CPU gets one at once. Others go through the queue, so that the first of them gets
@@ -184,7 +175,6 @@ __noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, u32 cpu, boo
 	note_stop(found, bpf_ktime_get_ns());
 	this_counters()->wakeup_preemptions++;
 	if (at_once) {
-		note_place(cpu_at(found), t);
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | found, SLICE_MAX, enq_flags | SCX_ENQ_PREEMPT);
 		return found;
 	}
@@ -213,7 +203,7 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 		this_counters()->idle_hits += cpu >= 0;
 	}
 	if (cpu >= 0) {
-		run_on_idle(p, t, cpu, 0);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, 0);
 		return cpu;
 	}
 	crowd = wake_flags & SCX_WAKE_SYNC && is_in_crowd(p, bpf_get_current_task_btf(), prev_cpu);
@@ -268,7 +258,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	read_cluster(cluster_at(this->cluster));
 	if (is_pinned(p) && clear_idle(cpu)) {
-		run_on_idle(p, t, cpu, enq_flags);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, enq_flags);
 		return;
 	}
 	if (wakes) {
@@ -300,7 +290,6 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	if (READ_ONCE(this->request) || !t)
 		return false;
 	charge(prev, t, cpu);
-	note_place(this, t);
 	set_deadline(prev, t);
 	first = find_first_queue(cpu);
 	if (first == NO_VTIME) {
@@ -338,20 +327,14 @@ static __always_inline bool take_next(u32 cpu)
 	/* Reading a task takes as long as moving it, so compare tasks only where there is a choice. */
 	if ((may_keep_tasks(this, c) || stranded_in(c)) && find_first_queue(cpu) != NO_VTIME)
 		dsq = this_first()->dsq;
-	this->runs_bound = dsq == own_dsq(cpu);
-	this->runs_pulled = false;
 	if (take_first(dsq))
 		return true;
 	if (may_keep_tasks(this, c))
 		none_kept(cpu, this, c);
-	this->runs_bound = false;
 	if (dsq != cluster_dsq(this->cluster) && take_first(cluster_dsq(this->cluster)))
 		return true;
 	/* A CPU may find its queue empty before the kernel inserts the task, and clear the bit. */
-	if (take_first(near_dsq(cpu)))
-		return true;
-	this->runs_bound = true;
-	return take_first(own_dsq(cpu));
+	return take_first(near_dsq(cpu)) || take_first(own_dsq(cpu));
 }
 
 /* Takes the first task that waits in cluster @from, because it has less progress than the tasks here. */
@@ -362,7 +345,6 @@ static __always_inline bool pull_for_fairness(u32 cpu, u32 from)
 	if (find_first_of(from, READ_ONCE(cluster_at(from)->keeping), cpu) == NO_VTIME ||
 	    (!take_first(this_first()->dsq) && !pull_kept(from)))
 		return false;
-	this->runs_pulled = true;
 	this->gives_to = 1 + waits_after_pull(this->cluster, from);
 	this_counters()->pulled++;
 	explain(takes_for_fairness, 0, cpu, cluster_at(from)->first_cpu);
@@ -432,6 +414,22 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 	/* The CPU was claimed, but no task came. */
 	if (!prev)
 		become_idle(cpu);
+}
+
+/*
+ * @p starts to run: from now on it is on a clock here, and other CPUs can see what it is worth. Before, it may have
+ * been sent to an idle CPU, or was taken from another cluster's queue.
+ */
+void BPF_STRUCT_OPS(equipoise_running, struct task_struct *p)
+{
+	u32 cpu = scx_bpf_task_cpu(p);
+	struct task_state *t = task_of(p);
+
+	if (!t)
+		return;
+	if (asking_locks && follows())
+		ask_before_switch(cpu, p);
+	begin_turn(p, cpu);
 }
 
 void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
@@ -561,7 +559,6 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	follow_tick(p, cpu);
 	note_boost(c, cpu);
 	charge(p, t, cpu);
-	note_place(this, t);
 	update_level(this->cluster, this->charged_at);
 	used = ran_of(p) % turn_ns();
 	p->scx.dsq_vtime = deadline_of(p, request_of(t) > used ? request_of(t) - used : 0);
@@ -591,7 +588,6 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	if (!idle) {
 		clear_idle(cpu);
 		this->ran_past = 0;
-		WRITE_ONCE(this->charged_at, bpf_ktime_get_ns());
 		return;
 	}
 	note_running(this, c, 0);
@@ -722,16 +718,6 @@ int BPF_PROG(equipoise_frequency_switch, bool preempt, struct task_struct *prev,
 	return 0;
 }
 
-/*
- * Called before the switch that equipoise_frequency_switch() sees. The loader omits it where that
- * program is attached.
- */
-void BPF_STRUCT_OPS(equipoise_frequency_running, struct task_struct *p)
-{
-	if (asking_locks && follows())
-		ask_before_switch(scx_bpf_task_cpu(p), p);
-}
-
 s32 BPF_STRUCT_OPS_SLEEPABLE(equipoise_init)
 {
 	int cpu, i;
@@ -758,7 +744,7 @@ SCX_OPS_DEFINE(equipoise_ops,
 	       .select_cpu = (void *)equipoise_select_cpu,
 	       .enqueue = (void *)equipoise_enqueue,
 	       .dispatch = (void *)equipoise_dispatch,
-	       .running = (void *)equipoise_frequency_running,
+	       .running = (void *)equipoise_running,
 	       .stopping = (void *)equipoise_stopping,
 	       .tick = (void *)equipoise_tick,
 	       .yield = (void *)equipoise_yield,

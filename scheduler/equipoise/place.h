@@ -156,11 +156,37 @@ static __always_inline void set_deadline(struct task_struct *p, const struct tas
 	p->scx.dsq_vtime = deadline_of(p, request_of(t));
 }
 
-/* @t, which runs on @this or is sent there, is on a clock there, in whose time its deadline is from now on. */
-static __always_inline void note_place(struct cpu_state *this, const struct task_state *t)
+/* What other CPUs see of @p, which runs on @this. */
+static __always_inline void show_running(struct cpu_state *this, const struct task_struct *p,
+					 const struct task_state *t, u64 now)
 {
+	WRITE_ONCE(this->charged_at, now);
 	WRITE_ONCE(this->runs_bound, t->bound_to);
-	WRITE_ONCE(this->runs_pulled, false);
+	WRITE_ONCE(this->progress, progress_of(t, now));
+	WRITE_ONCE(this->progress_of, p->pid);
+	note_running(this, cluster_at(this->cluster), t->bound_to ? 0 : t->full_weight);
+}
+
+/* The weight of @t, which runs, on its clock. */
+static __always_inline u64 feasible_weight(const struct task_state *t)
+{
+	u64 worth = READ_ONCE(cluster_at(t->cluster)->worth);
+
+	return t->bound_to || t->full_weight < worth ? t->full_weight : worth;
+}
+
+/* @p gets @cpu. If it has not waited for it, it comes to its clock now. */
+__noinline bool begin_turn(struct task_struct *p __arg_trusted, u32 cpu)
+{
+	struct task_state *t = task_of(p);
+
+	if (!t)
+		return false;
+	if (enter_clock(p, cpu))
+		set_deadline(p, t);
+	reweigh(clock_of(t), &t->fair, feasible_weight(t));
+	show_running(cpu_at(cpu), p, t, bpf_ktime_get_ns());
+	return true;
 }
 
 /* Charges the tasks that are bound to @cpu for @work, on both clocks. */
@@ -183,7 +209,7 @@ __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, u32 cpu)
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
 	struct task_state *t = task_of(p);
-	u64 now = bpf_ktime_get_ns(), worth = READ_ONCE(c->worth), ran, work, weight;
+	u64 now = bpf_ktime_get_ns(), ran, work, weight;
 
 	if (!t)
 		return 0;
@@ -191,19 +217,13 @@ __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, u32 cpu)
 	work = ran * speed_of(this, c) / SCHED_POWER_SCALE;
 	t->seen += ran;
 	t->burst_so_far += ran;
-	WRITE_ONCE(this->charged_at, now);
-	/* Another CPU may have put it into the queue from which this one took it. */
-	enter_clock(p, cpu);
 	forget_lag(clock_of(t), &t->fair);
-	weight = find_weight(t);
-	note_running(this, c, t->bound_to ? 0 : weight);
+	find_weight(t);
 	note_work(t, work, now);
-	WRITE_ONCE(this->progress, progress_of(t, now));
-	WRITE_ONCE(this->progress_of, p->pid);
+	show_running(this, p, t, now);
 	if (t->bound_to)
 		charge_bound(cpu, work);
-	else
-		weight = weight < worth ? weight : worth;
+	weight = feasible_weight(t);
 	reweigh(clock_of(t), &t->fair, weight);
 	t->fair.vtime += vtime_for(work, weight);
 	write_cluster(c);

@@ -35,30 +35,17 @@ static __always_inline s64 distance(u32 cpu, u64 at, bool bound)
 }
 
 /*
- * The distance of the deadline of @curr, which runs on @cpu, as of its start or its last tick. That of a task which
- * has just come from another cluster is in that one's time; it is taken to have a turn before it.
- */
-static __always_inline s64 distance_of_running(u32 cpu, const struct task_struct *curr)
-{
-	const struct cpu_state *this = cpu_at(cpu);
-
-	if (READ_ONCE(this->runs_pulled))
-		return vtime_for(turn_ns(), READ_ONCE(cluster_at(this->cluster)->worth));
-	return distance(cpu, curr->scx.dsq_vtime, READ_ONCE(this->runs_bound));
-}
-
-/*
  * How much earlier the deadline of @p, which has been placed near @place, is than that of @curr, which runs on
  * @cpu, in service of @p, ns.
  */
 static __always_inline s64 earlier_by(const struct task_struct *p, const struct task_state *t, u32 place, u32 cpu,
 				      const struct task_struct *curr)
 {
-	bool bound = t->bound_to;
+	bool bound = t->bound_to, runs_bound = READ_ONCE(cpu_at(cpu)->runs_bound);
 
-	if (bound && READ_ONCE(cpu_at(cpu)->runs_bound))
+	if (bound && runs_bound)
 		return service_for(curr->scx.dsq_vtime - p->scx.dsq_vtime, t->fair.weight ?: 1);
-	return service_for(distance_of_running(cpu, curr) - distance(place, p->scx.dsq_vtime, bound),
+	return service_for(distance(cpu, curr->scx.dsq_vtime, runs_bound) - distance(place, p->scx.dsq_vtime, bound),
 			   (bound ? READ_ONCE(cpu_at(place)->bound.weight) : t->fair.weight) ?: 1);
 }
 

@@ -72,7 +72,6 @@ static __always_inline bool pull_waiting(u32 cluster)
 	u64 began = bpf_ktime_get_ns();
 	bool found = take_waiting(cluster);
 
-	cpu_at(bpf_get_smp_processor_id())->runs_pulled = found;
 	counters->newidle_calls++;
 	counters->newidle_pulled += found;
 	counters->newidle_ns += bpf_ktime_get_ns() - began;
@@ -537,9 +536,6 @@ __noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 request, 
 	 */
 	clear_idle(to);
 	/* If another request is pending there, the task waits there like any preempted task. */
-	enter_clock(p, to);
-	set_deadline(p, t);
-	note_place(cpu_at(to), t);
 	if (request_kind(request) == REQUEST_SWAP)
 		post_request(&cpu_at(to)->request, make_request(REQUEST_MAKE_ROOM, cpu, request_peer(request), 0));
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | to, SLICE_MAX, enq_flags | SCX_ENQ_PREEMPT);

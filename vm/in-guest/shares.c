@@ -2,7 +2,7 @@
 /*
  * shares SEED SECONDS: runs random tasks that spin, nap or run periodically, with random nice levels, and measures
  * the CPU time that each got after the first half second. The rules are those of
- * crates/simulator/tests/conformance/guarantee.rs: a task is due its demand, or its share by weight if that is
+ * crates/simulator/tests/conformance/fairness/ideal.rs: a task is due its demand, or its share by weight if that is
  * less. Prints a line per task; fails if a task got less than its bound.
  */
 #define _GNU_SOURCE

@@ -29,9 +29,10 @@ pub const FOUR_CPUS: &str = r#"#include <scx/common.bpf.h>
     static u32 perf(void *k, s32 cpu, u32 what) { return 1024; }
     static void kick(void *k, s32 cpu, u64 flags) { kicks[cpu]++; }
     static u32 reenqueue(void *k) { return 0; }
+    static u32 random(void *k) { return 0; }
     static struct equipoise_kernel kernel = { .nr_cpu_ids = 4, .rqs = cores, .dsq_nr_queued = nr_queued,
         .iter_dsq_new = iterate, .iter_dsq_next = next, .iter_dsq_destroy = ends, .cpuperf = perf, .kick_cpu = kick,
-        .reenqueue_local = reenqueue };
+        .reenqueue_local = reenqueue, .random = random };
 
     static void begin_task(struct task_struct *p, s32 pid, cpumask_t *mask)
     {

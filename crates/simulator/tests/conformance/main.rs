@@ -17,7 +17,6 @@ mod exec;
 mod fairness;
 mod frequency;
 mod groups;
-mod guarantee;
 mod hmp;
 mod hotplug;
 mod kernel_tree;

@@ -322,12 +322,11 @@ impl Trace for Recording {
     }
 }
 
-/// CPU time in a window of time, ns, by task; time on CPU i counts `speeds[i]` times.
+/// CPU time in a window of time, ns, by task.
 pub struct CpuTime {
     window: Range<u64>,
-    speeds: Vec<f64>,
     on: HashMap<usize, (String, u64)>,
-    of: HashMap<String, f64>,
+    of: HashMap<String, u64>,
 }
 
 impl Trace for CpuTime {
@@ -339,7 +338,7 @@ impl Trace for CpuTime {
         let last = self.on.insert(cpu, (next.0.to_owned(), now));
         if let Some((task, since)) = last {
             let ran = now.clamp(start, end) - since.clamp(start, end);
-            *self.of.entry(task).or_default() += ran as f64 * self.speeds[cpu];
+            *self.of.entry(task).or_default() += ran;
         }
     }
 }
@@ -377,56 +376,13 @@ pub fn equipoise_cpu_time(
     time_limit_ns: u64,
     window: Range<u64>,
 ) -> Result<HashMap<String, u64>, Error> {
-    let speeds = vec![1.0; machine.cpus.len()];
-    let window = (time_limit_ns, window);
-    let of = time_under("equipoise", machine, workload, seed, window, speeds)?;
-    Ok(of.into_iter().map(|(task, ns)| (task, ns as u64)).collect())
-}
-
-/// The work that each task gets done under the policy `name` in the `window`, in ns of a fastest CPU.
-/// The CPUs must run at their highest frequencies. Invariants are checked.
-pub fn work_under(
-    name: &str,
-    machine: &Machine,
-    workload: &dyn Workload,
-    seed: u64,
-    time_limit_ns: u64,
-    window: Range<u64>,
-) -> Result<HashMap<String, f64>, Error> {
-    let speeds = speeds(machine);
-    time_under(
-        name,
-        machine,
-        workload,
-        seed,
-        (time_limit_ns, window),
-        speeds,
-    )
-}
-
-/// The speed of each CPU at its highest frequency, relative to the fastest.
-pub fn speeds(machine: &Machine) -> Vec<f64> {
-    let speed = |cpu: &machine::Cpu| machine.core_types[cpu.core_type].speed;
-    let relative = |cpu| f64::from(speed(cpu)) / f64::from(1 << 20);
-    machine.cpus.iter().map(relative).collect()
-}
-
-fn time_under(
-    name: &str,
-    machine: &Machine,
-    workload: &dyn Workload,
-    seed: u64,
-    (time_limit_ns, window): (u64, Range<u64>),
-    speeds: Vec<f64>,
-) -> Result<HashMap<String, f64>, Error> {
     let mut times = CpuTime {
         window,
-        speeds,
         on: HashMap::new(),
         of: HashMap::new(),
     };
     run_policy(
-        name,
+        "equipoise",
         machine,
         workload,
         seed,
@@ -434,4 +390,11 @@ fn time_under(
         Some(&mut times),
     )?;
     Ok(times.of)
+}
+
+/// The speed of each CPU at its highest frequency, relative to the fastest.
+pub fn speeds(machine: &Machine) -> Vec<f64> {
+    let speed = |cpu: &machine::Cpu| machine.core_types[cpu.core_type].speed;
+    let relative = |cpu| f64::from(speed(cpu)) / f64::from(1 << 20);
+    machine.cpus.iter().map(relative).collect()
 }

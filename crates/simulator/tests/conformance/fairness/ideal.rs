@@ -1,6 +1,6 @@
 //! The fair share of each thread, exactly: weighted max-min fairness.
 
-use super::load::Does;
+use super::load::{Does, Load, Thread};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -16,7 +16,10 @@ pub struct Claim {
 
 /// A level at which every thread has all that it asks for.
 fn enough(claims: &[Claim]) -> f64 {
-    let least = claims.iter().map(|claim| claim.weight).fold(f64::MAX, f64::min);
+    let least = claims
+        .iter()
+        .map(|claim| claim.weight)
+        .fold(f64::MAX, f64::min);
     1.0 / least
 }
 
@@ -40,19 +43,30 @@ fn confined(claims: &[Claim], due: &[Option<f64>], set: u64, level: f64) -> f64 
 /// through such threads.
 pub fn due(claims: &[Claim], cpus: usize) -> Vec<f64> {
     let all = (1 << cpus) - 1;
-    let claims: Vec<_> = claims.iter().map(|claim| Claim { cpus: claim.cpus & all, ..*claim }).collect();
+    let claims: Vec<_> = claims
+        .iter()
+        .map(|claim| Claim {
+            cpus: claim.cpus & all,
+            ..*claim
+        })
+        .collect();
     let most = enough(&claims);
     let mut due = vec![None; claims.len()];
     while due.contains(&None) {
         let full = |set: u64, level| {
             confined(&claims, &due, set, level) > f64::from(set.count_ones()) + 1e-9
         };
-        let open = |set: u64| (0..claims.len()).any(|i| due[i].is_none() && claims[i].cpus & !set == 0);
+        let open =
+            |set: u64| (0..claims.len()).any(|i| due[i].is_none() && claims[i].cpus & !set == 0);
         let filled_at = |set: u64| {
             let (mut free, mut filled) = (0.0, most);
             for _ in 0..60 {
                 let level = (free + filled) / 2.0;
-                *if full(set, level) { &mut filled } else { &mut free } = level;
+                *if full(set, level) {
+                    &mut filled
+                } else {
+                    &mut free
+                } = level;
             }
             filled
         };
@@ -84,7 +98,8 @@ pub fn due_by_speed(claims: &[Claim], speeds: &[f64]) -> Vec<f64> {
         let shares = |level: f64| -> Vec<f64> {
             let share = |claim: &Claim| claim.demand.min(level * claim.weight);
             let each = claims.iter().zip(&due);
-            each.map(|(claim, due)| due.unwrap_or_else(|| share(claim))).collect()
+            each.map(|(claim, due)| due.unwrap_or_else(|| share(claim)))
+                .collect()
         };
         // The smallest number of threads, largest shares first, that has more than its CPUs.
         let over = |shares: &[f64]| {
@@ -100,11 +115,19 @@ pub fn due_by_speed(claims: &[Claim], speeds: &[f64]) -> Vec<f64> {
         } else {
             for _ in 0..60 {
                 let level = (fits + exceeds) / 2.0;
-                *if over(&shares(level)).is_some() { &mut exceeds } else { &mut fits } = level;
+                *if over(&shares(level)).is_some() {
+                    &mut exceeds
+                } else {
+                    &mut fits
+                } = level;
             }
         }
         // Threads with a share at least that large keep it; if none does, all have what they ask for.
-        let least = if fits == most { 0.0 } else { over(&shares(exceeds)).unwrap_or(0.0) };
+        let least = if fits == most {
+            0.0
+        } else {
+            over(&shares(exceeds)).unwrap_or(0.0)
+        };
         let now = shares(fits);
         for (due, share) in due.iter_mut().zip(now) {
             if share + 1e-6 >= least {
@@ -128,8 +151,12 @@ impl State {
         match does {
             Does::Spin => State::Runs { left: f64::MAX },
             Does::Sleep => State::Sleeps { until: f64::MAX },
-            Does::Nap { sleep, .. } => State::Sleeps { until: now + sleep as f64 },
-            Does::Period { period, .. } => State::Sleeps { until: ((now / period as f64).floor() + 1.0) * period as f64 },
+            Does::Nap { sleep, .. } => State::Sleeps {
+                until: now + sleep as f64,
+            },
+            Does::Period { period, .. } => State::Sleeps {
+                until: ((now / period as f64).floor() + 1.0) * period as f64,
+            },
         }
     }
 
@@ -144,13 +171,20 @@ impl State {
 /// The work that each thread does in the `window`, in CPUs of the fastest kind, if at each time all that are runnable
 /// have their fair shares, which `shares` gives for a set of them: generalized processor sharing (A. Parekh,
 /// R. Gallager, IEEE/ACM Transactions on Networking 1, 1993).
-pub fn fluid(all: &[Does], window: Range<u64>, mut shares: impl FnMut(&[bool]) -> Vec<f64>) -> Vec<f64> {
+pub fn fluid(
+    all: &[Does],
+    window: Range<u64>,
+    mut shares: impl FnMut(&[bool]) -> Vec<f64>,
+) -> Vec<f64> {
     let mut states: Vec<State> = all.iter().map(|&does| State::begin(does)).collect();
     let mut known: HashMap<Vec<bool>, Vec<f64>> = HashMap::new();
     let (mut now, end) = (0.0f64, window.end as f64);
     let mut work = vec![0.0; all.len()];
     while now < end {
-        let runs: Vec<bool> = states.iter().map(|state| matches!(state, State::Runs { .. })).collect();
+        let runs: Vec<bool> = states
+            .iter()
+            .map(|state| matches!(state, State::Runs { .. }))
+            .collect();
         let rates = known.entry(runs).or_insert_with_key(|runs| shares(runs));
         let until = |(state, &rate): (&State, &f64)| match *state {
             State::Runs { left } if rate > 0.0 => now + left / rate,
@@ -162,8 +196,12 @@ pub fn fluid(all: &[Does], window: Range<u64>, mut shares: impl FnMut(&[bool]) -
         for (i, state) in states.iter_mut().enumerate() {
             work[i] += rates[i] * counted / (end - window.start as f64);
             *state = match *state {
-                State::Runs { left } if left - rates[i] * (next - now) < 1.0 => State::next(all[i], next),
-                State::Runs { left } if left < f64::MAX => State::Runs { left: left - rates[i] * (next - now) },
+                State::Runs { left } if left - rates[i] * (next - now) < 1.0 => {
+                    State::next(all[i], next)
+                }
+                State::Runs { left } if left < f64::MAX => State::Runs {
+                    left: left - rates[i] * (next - now),
+                },
                 State::Sleeps { until } if until <= next => State::begin(all[i]),
                 same => same,
             };
@@ -171,4 +209,68 @@ pub fn fluid(all: &[Does], window: Range<u64>, mut shares: impl FnMut(&[bool]) -
         now = next;
     }
     work
+}
+
+/// `sched_prio_to_weight` (kernel/sched/core.c).
+const WEIGHTS: [u32; 40] = [
+    88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904,
+    3906, 3121, 2501, 1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87,
+    70, 56, 45, 36, 29, 23, 18, 15,
+];
+
+pub fn weight_of(nice: i8) -> u32 {
+    WEIGHTS[(nice + 20) as usize]
+}
+
+/// What each thread of `load` asks for.
+pub fn claims(load: &Load) -> Vec<Claim> {
+    let claim = |thread: &Thread| Claim {
+        demand: thread.does.demand(),
+        weight: match thread.group {
+            Some(group) => f64::from(load.groups[group as usize].weight),
+            None => f64::from(weight_of(thread.nice)),
+        },
+        cpus: thread
+            .cpus
+            .map_or(!0, |mask| mask.iter().map(|cpu| 1u64 << cpu).sum()),
+    };
+    load.threads.iter().map(claim).collect()
+}
+
+/// The fair shares of `claims` on CPUs of these `speeds`, in CPUs of the fastest kind. If some claims are bound, the CPUs
+/// are equal.
+pub fn shares(claims: &[Claim], speeds: &[f64]) -> Vec<f64> {
+    match claims.iter().any(|claim| claim.cpus != !0) {
+        true => due(claims, speeds.len()),
+        false => due_by_speed(claims, speeds),
+    }
+}
+
+/// The fair share of each thread of `load` in the `window`, in CPUs of the fastest kind. Its groups have one thread each.
+///
+/// For a thread that naps there are two: at each instant, it has its share while it runs, so it runs longer and naps less
+/// often; over all the time, it may use what it has not used while it slept. The smaller one is due to it, and to
+/// those beside it.
+pub fn ideal(load: &Load, speeds: &[f64], window: Range<u64>) -> Vec<f64> {
+    let claims = claims(load);
+    let over_all = shares(&claims, speeds);
+    let does: Vec<Does> = load.threads.iter().map(|thread| thread.does).collect();
+    let at_each_instant = fluid(&does, window, |runs| {
+        let running = claims.iter().zip(runs).filter(|(_, runs)| **runs);
+        let running: Vec<Claim> = running
+            .map(|(claim, _)| Claim {
+                demand: 1.0,
+                ..*claim
+            })
+            .collect();
+        let mut shares = shares(&running, speeds).into_iter();
+        runs.iter()
+            .map(|&runs| if runs { shares.next().unwrap() } else { 0.0 })
+            .collect()
+    });
+    over_all
+        .iter()
+        .zip(at_each_instant)
+        .map(|(a, b)| a.min(b))
+        .collect()
 }

@@ -1,8 +1,9 @@
 //! Loads whose fair shares are known, and what their threads get.
 
-use crate::support::{MS, run_policy, speeds};
+use crate::support::{MS, Script, speeds};
 use machine::{CpuMask, Machine};
-use simulator::{Event, Trace};
+use policy::Policy;
+use simulator::{Check, Config, Event, Trace};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -40,8 +41,14 @@ impl Does {
     /// The same with all times multiplied.
     pub fn slower(self, times: u64) -> Does {
         match self {
-            Does::Nap { run, sleep } => Does::Nap { run: run * times, sleep: sleep * times },
-            Does::Period { run, period } => Does::Period { run: run * times, period: period * times },
+            Does::Nap { run, sleep } => Does::Nap {
+                run: run * times,
+                sleep: sleep * times,
+            },
+            Does::Period { run, period } => Does::Period {
+                run: run * times,
+                period: period * times,
+            },
             other => other,
         }
     }
@@ -58,7 +65,12 @@ pub struct Thread {
 
 /// A thread of nice 0 that may use all CPUs.
 pub fn thread(does: Does) -> Thread {
-    Thread { does, nice: 0, cpus: None, group: None }
+    Thread {
+        does,
+        nice: 0,
+        cpus: None,
+        group: None,
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -69,7 +81,10 @@ pub struct Load {
 
 impl From<Vec<Thread>> for Load {
     fn from(threads: Vec<Thread>) -> Load {
-        Load { threads, groups: Vec::new() }
+        Load {
+            threads,
+            groups: Vec::new(),
+        }
     }
 }
 
@@ -89,7 +104,12 @@ pub struct Got {
 type Periods = Arc<Vec<[AtomicU64; 2]>>;
 
 /// The program of thread `index`, which ends after `until`, ns.
-fn program(thread: &Thread, index: usize, until: u64, periods: Periods) -> impl FnMut(&mut Env) -> Op + Send + use<> {
+fn program(
+    thread: &Thread,
+    index: usize,
+    until: u64,
+    periods: Periods,
+) -> impl FnMut(&mut Env) -> Op + Send + use<> {
     let (does, mut group) = (thread.does, thread.group);
     let (mut ran, mut begun) = (false, 0u64);
     move |env: &mut Env| {
@@ -127,7 +147,8 @@ struct Watch {
 impl Watch {
     fn end_wait(&mut self, now: u64, name: &str) {
         if let Some(since) = self.waits_since.remove(name) {
-            let waited = now.clamp(self.window.start, self.window.end) - since.clamp(self.window.start, self.window.end);
+            let waited = now.clamp(self.window.start, self.window.end)
+                - since.clamp(self.window.start, self.window.end);
             let got = self.got.entry(name.to_owned()).or_default();
             got.longest_wait = got.longest_wait.max(waited);
         }
@@ -136,16 +157,16 @@ impl Watch {
 
 impl Trace for Watch {
     fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
-        if std::env::var_os("DUMP").is_some() {
-            if let Event::Migrate { task, from, to, .. } = event {
-                println!("{now} {} {from} -> {to}", task.0);
-            }
-        }
         match event {
             Event::Wakeup { task, .. } => {
                 self.waits_since.insert(task.0.to_owned(), now);
             }
-            Event::Switch { prev, prev_runnable, next, .. } => {
+            Event::Switch {
+                prev,
+                prev_runnable,
+                next,
+                ..
+            } => {
                 if prev_runnable {
                     self.waits_since.insert(prev.0.to_owned(), now);
                 }
@@ -162,18 +183,41 @@ impl Trace for Watch {
     }
 }
 
-/// What each thread of `load` gets in the `window` of time, ns, under `policy`; its last thread may wait for `drain` ns
-/// after that. The CPUs must run at their highest frequencies. Invariants are checked.
-pub fn run(policy: &str, machine: &Machine, load: &Load, seed: u64, window: Range<u64>) -> Result<Vec<Got>, String> {
+/// What each thread of `load` gets in the `window` of time, ns, under `policy`. The CPUs must run at their highest
+/// frequencies. Invariants are checked.
+pub fn run(
+    policy: &str,
+    machine: &Machine,
+    load: &Load,
+    seed: u64,
+    window: Range<u64>,
+) -> Result<Vec<Got>, String> {
+    run_checked(policy, machine, load, seed, window, Check::INVARIANTS)
+}
+
+pub fn run_checked(
+    policy: &str,
+    machine: &Machine,
+    load: &Load,
+    seed: u64,
+    window: Range<u64>,
+    check: Check,
+) -> Result<Vec<Got>, String> {
     let until = window.end;
     let periods: Periods = Arc::new(load.threads.iter().map(|_| Default::default()).collect());
     let spec = |(index, thread): (usize, &Thread)| TaskSpec {
-        policy: SchedPolicy::Normal { nice: thread.nice, slice_ns: 0 },
+        policy: SchedPolicy::Normal {
+            nice: thread.nice,
+            slice_ns: 0,
+        },
         affinity: thread.cpus,
         timer_slack_ns: Some(0),
-        ..TaskSpec::new(format!("{index}"), program(thread, index, until, periods.clone()))
+        ..TaskSpec::new(
+            format!("{index}"),
+            program(thread, index, until, periods.clone()),
+        )
     };
-    let workload = crate::support::Script(|| Start {
+    let workload = Script(|| Start {
         tasks: load.threads.iter().enumerate().map(spec).collect(),
         groups: load.groups.clone(),
         duration_ns: Some(until + 1),
@@ -186,7 +230,20 @@ pub fn run(policy: &str, machine: &Machine, load: &Load, seed: u64, window: Rang
         waits_since: HashMap::new(),
         got: HashMap::new(),
     };
-    run_policy(policy, machine, &workload, seed, until + 60_000 * MS, Some(&mut watch)).map_err(|error| error.to_string())?;
+    let policy = Policy::find(policy).unwrap();
+    let config = Config {
+        machine,
+        workload: &workload,
+        scheduler: policy.object().unwrap(),
+        globals: &policy.globals(machine),
+        restart: None,
+        read: &[],
+        callbacks: None,
+        seed,
+        time_limit_ns: until + 60_000 * MS,
+        trace: Some(&mut watch),
+    };
+    simulator::run_checked(config, check).map_err(|error| error.to_string())?;
     // Threads that wait at the end, and those that run.
     let open: Vec<String> = watch.waits_since.keys().cloned().collect();
     for name in open {
@@ -194,12 +251,30 @@ pub fn run(policy: &str, machine: &Machine, load: &Load, seed: u64, window: Rang
     }
     for cpu in 0..machine.cpus.len() {
         let (prev, next) = (("", 0), ("end", 0));
-        watch.event(until, cpu, Event::Switch { prev, prev_prio: 0, prev_runnable: false, next, next_prio: 0 });
+        watch.event(
+            until,
+            cpu,
+            Event::Switch {
+                prev,
+                prev_prio: 0,
+                prev_runnable: false,
+                next,
+                next_prio: 0,
+            },
+        );
     }
     let of = |index: usize| {
         let count = |which: usize| periods[index][which].load(Relaxed);
-        let got = watch.got.get(&index.to_string()).copied().unwrap_or_default();
-        Got { periods: count(0), missed: count(1), ..got }
+        let got = watch
+            .got
+            .get(&index.to_string())
+            .copied()
+            .unwrap_or_default();
+        Got {
+            periods: count(0),
+            missed: count(1),
+            ..got
+        }
     };
     Ok((0..load.threads.len()).map(of).collect())
 }

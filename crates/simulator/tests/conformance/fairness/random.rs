@@ -20,7 +20,10 @@ pub fn equal_cpus(cpus: usize, caches: usize, hz: u32) -> Machine {
 
 /// Clusters of so many CPUs with these speeds, of 2^20.
 pub fn unlike_cpus(clusters: &[(usize, u32)], hz: u32) -> Machine {
-    let mut made = Machine { hz, ..machine(clusters.iter().map(|cluster| cluster.0).sum()) };
+    let mut made = Machine {
+        hz,
+        ..machine(clusters.iter().map(|cluster| cluster.0).sum())
+    };
     let reference = made.core_types[0].clone();
     made.core_types.clear();
     let mut spans = Vec::new();
@@ -30,10 +33,18 @@ pub fn unlike_cpus(clusters: &[(usize, u32)], hz: u32) -> Machine {
         let core_type = known.unwrap_or(made.core_types.len());
         if known.is_none() {
             let name = format!("core-{speed}");
-            made.core_types.push(CoreType { name, speed, smt_throughput: speed, ..reference.clone() });
+            made.core_types.push(CoreType {
+                name,
+                speed,
+                smt_throughput: speed,
+                ..reference.clone()
+            });
         }
         let capacity = (u64::from(speed) * 1024 >> 20) as u32;
-        made.cpus[first..first + cpus].fill(Cpu { core_type, capacity });
+        made.cpus[first..first + cpus].fill(Cpu {
+            core_type,
+            capacity,
+        });
         spans.push((first..first + cpus).collect::<CpuMask>());
         first += cpus;
     }
@@ -46,7 +57,10 @@ pub fn unlike_cpus(clusters: &[(usize, u32)], hz: u32) -> Machine {
 
 /// A machine with heterogeneous CPUs, at their highest frequencies.
 pub fn heterogeneous(name: &str, hz: u32) -> Machine {
-    let mut machine = Machine { hz, ..Machine::find(name).unwrap() };
+    let mut machine = Machine {
+        hz,
+        ..Machine::find(name).unwrap()
+    };
     if let Some(cpufreq) = &mut machine.cpufreq {
         cpufreq.governor = Governor::Performance;
     }
@@ -74,14 +88,24 @@ pub fn unlike() -> impl Strategy<Value = Machine> {
         clusters[0].1 = 1 << 20;
         unlike_cpus(&clusters, hz)
     });
-    let known = vec!["tc2", "odroid-xu3", "rk3588", "sm8250", "apple-m1", "lunar-lake"];
+    let known = vec![
+        "tc2",
+        "odroid-xu3",
+        "rk3588",
+        "sm8250",
+        "apple-m1",
+        "lunar-lake",
+    ];
     let known = (prop::sample::select(known), hz()).prop_map(|(name, hz)| heterogeneous(name, hz));
     prop_oneof![random, known]
 }
 
 /// Equal cores of two threads.
 pub fn smt() -> impl Strategy<Value = Machine> {
-    (1..=6usize, hz()).prop_map(|(cores, hz)| Machine { hz, ..smt_machine(cores) })
+    (1..=6usize, hz()).prop_map(|(cores, hz)| Machine {
+        hz,
+        ..smt_machine(cores)
+    })
 }
 
 pub fn any_machine() -> impl Strategy<Value = Machine> {
@@ -103,8 +127,17 @@ pub fn nice(levels: std::ops::RangeInclusive<i8>) -> impl Strategy<Value = i8> {
 }
 
 /// Threads that may use all CPUs.
-pub fn free_threads(does: impl Strategy<Value = Does>, nice: impl Strategy<Value = i8>) -> impl Strategy<Value = Vec<Thread>> {
-    vec((does, nice).prop_map(|(does, nice)| Thread { nice, ..thread(does) }), 2..24)
+pub fn free_threads(
+    does: impl Strategy<Value = Does>,
+    nice: impl Strategy<Value = i8>,
+) -> impl Strategy<Value = Vec<Thread>> {
+    vec(
+        (does, nice).prop_map(|(does, nice)| Thread {
+            nice,
+            ..thread(does)
+        }),
+        2..24,
+    )
 }
 
 /// `machine` with free threads.
@@ -113,8 +146,11 @@ pub fn free(
     does: impl Strategy<Value = Does>,
     nice: impl Strategy<Value = i8>,
 ) -> impl Strategy<Value = Case> {
-    (machine, free_threads(does, nice), any::<u64>())
-        .prop_map(|(machine, threads, seed)| Case { machine, load: threads.into(), seed })
+    (machine, free_threads(does, nice), any::<u64>()).prop_map(|(machine, threads, seed)| Case {
+        machine,
+        load: threads.into(),
+        seed,
+    })
 }
 
 /// The same; half of the threads may use some CPUs only.
@@ -123,12 +159,20 @@ pub fn bound(
     does: impl Strategy<Value = Does>,
     nice: impl Strategy<Value = i8>,
 ) -> impl Strategy<Value = Case> {
-    (free(machine, does, nice), vec(prop::option::of(any::<u64>()), 24)).prop_map(|(mut case, masks)| {
-        let cpus = case.machine.cpus.len();
-        for (thread, mask) in case.load.threads.iter_mut().zip(masks) {
-            let some = |mask: u64| (0..cpus).filter(|cpu| mask.rotate_right(*cpu as u32) & 1 == 1).collect::<CpuMask>();
-            thread.cpus = mask.map(some).filter(|mask| !mask.is_empty());
-        }
-        case
-    })
+    (
+        free(machine, does, nice),
+        vec(prop::option::of(any::<u64>()), 24),
+    )
+        .prop_map(|(mut case, masks)| {
+            let cpus = case.machine.cpus.len();
+            for (thread, mask) in case.load.threads.iter_mut().zip(masks) {
+                let some = |mask: u64| {
+                    (0..cpus)
+                        .filter(|cpu| mask.rotate_right(*cpu as u32) & 1 == 1)
+                        .collect::<CpuMask>()
+                };
+                thread.cpus = mask.map(some).filter(|mask| !mask.is_empty());
+            }
+            case
+        })
 }

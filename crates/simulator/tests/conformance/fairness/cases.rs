@@ -1,54 +1,17 @@
-//! The guarantee of `equipoise` to each task: it gets most of its demand, or of its share by weight if
-//! that is less, however short it runs and sleeps. On heterogeneous CPUs a share is work, not time.
-//!
-//! Of 12,481 tasks on equal CPUs, half of them in cases with affinities, 98.7 % got at least 0.9 of that
-//! (`parts_of_their_due_that_random_tasks_get`; `eevdf`: 86 %). Of 20,400 random cases 4 missed a bound
-//! (`cases_that_starve_a_task`): a task that naps on the CPU where a heavy loop stays, two light tasks with
-//! affinities, and one of two heavy loops on tc2, which stays on a slow CPU.
+//! Loads on which a thread once got too little, most of them found by a property test.
 
-use crate::case::config;
-use crate::support::*;
-use machine::{CpuMask, Governor, Level, Machine};
-use proptest::collection::vec;
-use proptest::prelude::*;
-use proptest::strategy::ValueTree;
-use proptest::test_runner::TestRunner;
-use workload::{Env, Op, SchedPolicy, Start, TaskSpec};
+use super::ideal::{claims, shares};
+use super::load::{Does, Load, Thread, run as run_load};
+use super::random::{equal_cpus, heterogeneous};
+use crate::support::{MS, Script, equipoise_cpu_time, run_for, speeds, task};
+use machine::Machine;
+use workload::Start;
 
 /// Shares are measured from here to there, ns.
 const FROM: u64 = 500 * MS;
 const UNTIL: u64 = 3000 * MS;
-/// For light tasks that got too little by then, shares are measured until here. A light task may
-/// begin half a second of virtual time behind (`LIGHT_BEHIND`), which lasts for 2 s alongside a
-/// dozen tasks on two CPUs.
+/// For light tasks that got too little by then, shares are measured until here.
 const LIGHT_UNTIL: u64 = 12_000 * MS;
-
-/// A task's behaviour until the end.
-#[derive(Clone, Copy, Debug)]
-enum Does {
-    Spin,
-    /// It runs and sleeps for these times, ns.
-    Nap {
-        run: u64,
-        sleep: u64,
-    },
-    /// It runs for this time in each period, ns.
-    Period {
-        run: u64,
-        period: u64,
-    },
-}
-
-impl Does {
-    /// Its demand, in CPUs.
-    fn demand(self) -> f64 {
-        match self {
-            Does::Spin => 1.0,
-            Does::Nap { run, sleep } => run as f64 / (run + sleep) as f64,
-            Does::Period { run, period } => run as f64 / period as f64,
-        }
-    }
-}
 
 #[derive(Clone, Copy, Debug)]
 struct Task {
@@ -61,23 +24,16 @@ struct Task {
 /// No restriction of the CPUs that a task may use.
 const ALL: u64 = !0;
 
-/// `sched_prio_to_weight` (kernel/sched/core.c) of the tested nice levels.
-const WEIGHTS: [(i8, f64); 6] = [
-    (-10, 9548.0),
-    (-5, 3121.0),
-    (0, 1024.0),
-    (5, 335.0),
-    (10, 110.0),
-    (19, 15.0),
-];
-
 impl Task {
-    fn weight(self) -> f64 {
-        WEIGHTS
-            .iter()
-            .find(|(nice, _)| *nice == self.nice)
-            .unwrap()
-            .1
+    fn thread(self) -> Thread {
+        let cpus =
+            (self.cpus != ALL).then(|| (0..64).filter(|cpu| self.cpus >> cpu & 1 == 1).collect());
+        Thread {
+            does: self.does,
+            nice: self.nice,
+            cpus,
+            group: None,
+        }
     }
 
     /// The least part of its due that a task gets. A napping task waits at each wakeup, and so
@@ -85,232 +41,38 @@ impl Task {
     /// some tasks are `bound`, tasks on different CPUs need not have made equal progress.
     fn least(self, bound: bool) -> f64 {
         match self.does {
-            // A heavy task that may leave the CPU to which a light one is bound does so when it stops, which is rare.
-            Does::Spin | Does::Period { .. } if bound && self.nice > 0 => 0.25,
-            Does::Spin | Does::Period { .. } if bound => 0.45,
-            Does::Spin | Does::Period { .. } => 0.6,
             Does::Nap { .. } if self.nice <= 0 => 0.25,
             Does::Nap { .. } => 0.05,
-        }
-    }
-
-    fn spec(self, index: usize, until: u64) -> TaskSpec {
-        let (mut ran, mut begun) = (false, 0u64);
-        let program = move |env: &mut Env| {
-            if env.now >= until {
-                return Op::Exit;
-            }
-            ran = !ran;
-            match self.does {
-                Does::Spin => Op::Run { work: MS },
-                Does::Nap { run, .. } | Does::Period { run, .. } if ran => Op::Run { work: run },
-                Does::Nap { sleep, .. } => Op::Sleep { ns: sleep },
-                Does::Period { period, .. } => {
-                    begun = (begun + period).max(env.now / period * period);
-                    Op::SleepUntil { at: begun }
-                }
-            }
-        };
-        TaskSpec {
-            policy: SchedPolicy::Normal {
-                nice: self.nice,
-                slice_ns: 0,
-            },
-            affinity: (self.cpus != ALL)
-                .then(|| (0..64).filter(|cpu| self.cpus >> cpu & 1 == 1).collect()),
-            timer_slack_ns: Some(0),
-            ..TaskSpec::new(format!("{index}"), program)
+            // A heavy task that may leave the CPU to which a light one is bound does so when it stops, which is rare.
+            _ if bound && self.nice > 0 => 0.25,
+            _ if bound => 0.45,
+            _ => 0.6,
         }
     }
 }
 
-/// The time, in CPUs, that tasks with `level` CPUs per weight get from the CPUs `set`, counting tasks that
-/// may use no others.
-fn confined(tasks: &[Task], due: &[Option<f64>], set: u64, level: f64) -> f64 {
-    let part = |task: &Task| task.does.demand().min(level * task.weight());
+fn load(tasks: &[Task]) -> Load {
     tasks
         .iter()
-        .zip(due)
-        .filter(|(task, _)| task.cpus & !set == 0)
-        .map(|(task, due)| due.unwrap_or_else(|| part(task)))
-        .sum()
-}
-
-/// The fair share of each task, in CPUs (weighted max-min fairness): no task gets more than it asks
-/// for, and a task cannot get more without taking it from one that has no more by weight.
-///
-/// The shares rise together, by weight, until some CPUs are full with tasks that may use no others.
-/// Those keep their shares, and the others rise further. By Hall's theorem, CPUs fill up only
-/// through such tasks.
-fn due(tasks: &[Task], cpus: usize) -> Vec<f64> {
-    let all = (1 << cpus) - 1;
-    let tasks: Vec<_> = tasks
-        .iter()
-        .map(|task| Task {
-            cpus: task.cpus & all,
-            ..*task
-        })
-        .collect();
-    let mut due = vec![None; tasks.len()];
-    // A level at which every task has all that it asks for.
-    let most = 1.0 / WEIGHTS[WEIGHTS.len() - 1].1;
-    while due.contains(&None) {
-        let full = |set: u64, level| {
-            confined(&tasks, &due, set, level) > f64::from(set.count_ones()) + 1e-9
-        };
-        let open =
-            |set: u64| (0..tasks.len()).any(|i| due[i].is_none() && tasks[i].cpus & !set == 0);
-        let filled_at = |set: u64| {
-            let (mut free, mut filled) = (0.0, most);
-            for _ in 0..60 {
-                let level = (free + filled) / 2.0;
-                *if full(set, level) {
-                    &mut filled
-                } else {
-                    &mut free
-                } = level;
-            }
-            filled
-        };
-        let first = (1..=all)
-            .filter(|&set| open(set) && full(set, most))
-            .map(|set| (filled_at(set), set))
-            .min_by(|a, b| a.0.total_cmp(&b.0));
-        let (level, set) = first.unwrap_or((most, all));
-        for (task, due) in tasks.iter().zip(&mut due) {
-            if due.is_none() && task.cpus & !set == 0 {
-                *due = Some(task.does.demand().min(level * task.weight()));
-            }
-        }
-    }
-    due.into_iter().flatten().collect()
-}
-
-/// The fair share of each task, in CPUs of the fastest kind, on CPUs of these `speeds` that all tasks may
-/// use: as [`due`], where a task has one CPU at a time. So k tasks get no more than the k fastest CPUs
-/// have, and that is the only bound: they can change places (E. Horvath, S. Lam, R. Sethi, "A level
-/// algorithm for preemptive scheduling", Journal of the ACM 24, 1977).
-fn due_by_speed(tasks: &[Task], speeds: &[f64]) -> Vec<f64> {
-    let mut fastest = speeds.to_vec();
-    fastest.sort_by(|a, b| b.total_cmp(a));
-    let first = |k: usize| -> f64 { fastest.iter().take(k).sum() };
-    let mut due: Vec<Option<f64>> = vec![None; tasks.len()];
-    while due.contains(&None) {
-        let shares = |level: f64| -> Vec<f64> {
-            let share = |task: &Task| task.does.demand().min(level * task.weight());
-            let each = tasks.iter().zip(&due);
-            each.map(|(task, due)| due.unwrap_or_else(|| share(task)))
-                .collect()
-        };
-        // The smallest number of tasks, largest shares first, that has more than its CPUs.
-        let over = |shares: &[f64]| {
-            let mut sorted = shares.to_vec();
-            sorted.sort_by(|a, b| b.total_cmp(a));
-            (1..=sorted.len())
-                .find(|&k| sorted[..k].iter().sum::<f64>() > first(k) + 1e-9)
-                .map(|k| sorted[k - 1])
-        };
-        // At this level every task has all that it asks for.
-        let most = 1.0 / WEIGHTS[WEIGHTS.len() - 1].1;
-        let (mut fits, mut exceeds) = (0.0, most);
-        if over(&shares(most)).is_none() {
-            fits = most;
-        } else {
-            for _ in 0..60 {
-                let level = (fits + exceeds) / 2.0;
-                *if over(&shares(level)).is_some() {
-                    &mut exceeds
-                } else {
-                    &mut fits
-                } = level;
-            }
-        }
-        // Tasks with a share at least that large keep it; if none does, all have what they ask for.
-        let least = if fits == most {
-            0.0
-        } else {
-            over(&shares(exceeds)).unwrap_or(0.0)
-        };
-        let now = shares(fits);
-        for (due, share) in due.iter_mut().zip(now) {
-            if share + 1e-6 >= least {
-                due.get_or_insert(share);
-            }
-        }
-    }
-    due.into_iter().flatten().collect()
-}
-
-/// `cpus` equal CPUs, in `caches` clusters.
-fn equal_cpus(cpus: usize, caches: usize, hz: u32) -> Machine {
-    let mut machine = Machine {
-        hz,
-        ..machine(cpus * caches)
-    };
-    if caches > 1 {
-        let span = |cache| (cache * cpus..(cache + 1) * cpus).collect::<CpuMask>();
-        let spans = (0..caches).map(span).collect();
-        machine.levels.insert(0, Level { name: "MC", spans });
-        machine.levels[1].name = "PKG";
-    }
-    machine
-}
-
-fn does() -> impl Strategy<Value = Does> {
-    prop_oneof![
-        2 => Just(Does::Spin),
-        1 => (50_000..2 * MS, 10_000..MS).prop_map(|(run, sleep)| Does::Nap { run, sleep }),
-        1 => (100_000..4 * MS, 1..20u64).prop_map(|(run, part)| Does::Period { run, period: run * part + 3 * MS }),
-    ]
-}
-
-fn nice() -> impl Strategy<Value = i8> {
-    prop_oneof![3 => Just(0), 1 => prop::sample::select(WEIGHTS.map(|(nice, _)| nice).to_vec())]
+        .map(|task| task.thread())
+        .collect::<Vec<_>>()
+        .into()
 }
 
 /// The share that each task gets until `until` under `equipoise`, in CPUs of the fastest kind.
-fn run(
-    machine: &Machine,
-    tasks: &[Task],
-    seed: u64,
-    until: u64,
-) -> Result<Vec<f64>, simulator::Error> {
-    run_under("equipoise", machine, tasks, seed, until)
+fn run(machine: &Machine, tasks: &[Task], seed: u64, until: u64) -> Result<Vec<f64>, String> {
+    let got = run_load("equipoise", machine, &load(tasks), seed, FROM..until)?;
+    Ok(got.iter().map(|got| got.share).collect())
 }
 
-fn run_under(
-    policy: &str,
-    machine: &Machine,
-    tasks: &[Task],
-    seed: u64,
-    until: u64,
-) -> Result<Vec<f64>, simulator::Error> {
-    let workload = Script(|| Start {
-        tasks: tasks
-            .iter()
-            .enumerate()
-            .map(|(i, task)| task.spec(i, until))
-            .collect(),
-        ..Start::default()
-    });
-    let work = work_under(policy, machine, &workload, seed, 60_000 * MS, FROM..until)?;
-    let window = (until - FROM) as f64;
-    let got = |i: usize| work.get(&i.to_string()).copied().unwrap_or(0.0) / window;
-    Ok((0..tasks.len()).map(got).collect())
+/// The fair share of each task, on `cpus` equal CPUs.
+fn due(tasks: &[Task], cpus: usize) -> Vec<f64> {
+    shares(&claims(&load(tasks)), &vec![1.0; cpus])
 }
 
-/// The fair share of each task on `machine`, in CPUs of the fastest kind.
-fn due_on(machine: &Machine, tasks: &[Task]) -> Vec<f64> {
-    let speeds = speeds(machine);
-    match speeds.iter().all(|&speed| speed == speeds[0]) {
-        true => due(tasks, machine.cpus.len()),
-        false => due_by_speed(tasks, &speeds),
-    }
-}
-
-/// A turn, which ends at a tick, as a part of the time until `until`.
-fn turn(machine: &Machine, until: u64) -> f64 {
-    (3 * MS + 2_000_000_000 / u64::from(machine.hz)) as f64 / (until - FROM) as f64
+/// The fair share of each task, on CPUs of these `speeds`.
+fn due_by_speed(tasks: &[Task], speeds: &[f64]) -> Vec<f64> {
+    shares(&claims(&load(tasks)), speeds)
 }
 
 /// The first of `tasks` that got too little until `until`, with its share and what it was owed.
@@ -319,10 +81,10 @@ fn first_starved(
     tasks: &[Task],
     seed: u64,
     until: u64,
-) -> Result<Option<(usize, f64, f64)>, simulator::Error> {
+) -> Result<Option<(usize, f64, f64)>, String> {
     let got = run(machine, tasks, seed, until)?;
-    let due = due_on(machine, tasks);
-    let turn = turn(machine, until);
+    let due = due_by_speed(tasks, &speeds(machine));
+    let turn = (3 * MS + 2_000_000_000 / u64::from(machine.hz)) as f64 / (until - FROM) as f64;
     let bound = tasks.iter().any(|task| task.cpus != ALL);
     let starved = |&i: &usize| got[i] + turn < tasks[i].least(bound) * due[i];
     // Light tasks are named last.
@@ -333,10 +95,9 @@ fn first_starved(
 
 /// A task of `tasks` that got too little on `machine`, in words.
 fn starved(machine: &Machine, tasks: &[Task], seed: u64) -> Result<(), String> {
-    let until = |until| first_starved(machine, tasks, seed, until).map_err(|e| e.to_string());
-    let mut starved = until(UNTIL)?;
+    let mut starved = first_starved(machine, tasks, seed, UNTIL)?;
     if starved.is_some_and(|(i, ..)| tasks[i].nice > 0) {
-        starved = until(LIGHT_UNTIL)?;
+        starved = first_starved(machine, tasks, seed, LIGHT_UNTIL)?;
     }
     starved.map_or(Ok(()), |(i, got, due)| {
         Err(format!(
@@ -344,177 +105,6 @@ fn starved(machine: &Machine, tasks: &[Task], seed: u64) -> Result<(), String> {
             tasks[i]
         ))
     })
-}
-
-/// A machine, its tasks and a seed.
-type Case = (Machine, Vec<Task>, u64);
-
-fn hz() -> impl Strategy<Value = u32> {
-    prop::sample::select(vec![100, 250, 1000])
-}
-
-/// Tasks that may use all CPUs.
-fn unbound_tasks() -> impl Strategy<Value = Vec<Task>> {
-    let task = (does(), nice()).prop_map(|(does, nice)| Task {
-        does,
-        nice,
-        cpus: ALL,
-    });
-    vec(task, 2..24)
-}
-
-/// CPUs that are alike, and that all tasks may use.
-fn alike() -> impl Strategy<Value = Case> {
-    let cpus = prop_oneof![(1..=8usize, Just(1)), (1..=4usize, Just(2usize))];
-    (cpus, hz(), unbound_tasks(), any::<u64>())
-        .prop_map(|((cpus, caches), hz, tasks, seed)| (equal_cpus(cpus, caches, hz), tasks, seed))
-}
-
-/// CPUs that are alike, and half of the tasks may use some of them only.
-fn alike_with_affinities() -> impl Strategy<Value = Case> {
-    let cpus = prop_oneof![(2..=8usize, Just(1)), (1..=4usize, Just(2usize))];
-    let tasks = vec((does(), nice(), prop::option::of(any::<u64>())), 2..24);
-    (cpus, hz(), tasks, any::<u64>()).prop_map(|((cpus, caches), hz, all, seed)| {
-        let some = (1 << (cpus * caches)) - 1;
-        let may_use = |cpus: Option<u64>| {
-            let cpus = cpus.map(|cpus| cpus & some);
-            cpus.filter(|&cpus| cpus != 0).unwrap_or(ALL)
-        };
-        let task = |&(does, nice, cpus)| Task {
-            does,
-            nice,
-            cpus: may_use(cpus),
-        };
-        let tasks = all.iter().map(task).collect();
-        (equal_cpus(cpus, caches, hz), tasks, seed)
-    })
-}
-
-/// A machine with heterogeneous CPUs, at their highest frequencies.
-fn heterogeneous(name: &str, hz: u32) -> Machine {
-    let mut machine = Machine {
-        hz,
-        ..Machine::find(name).unwrap()
-    };
-    if let Some(cpufreq) = &mut machine.cpufreq {
-        cpufreq.governor = Governor::Performance;
-    }
-    machine
-}
-
-fn heterogeneous_cpus() -> impl Strategy<Value = Case> {
-    let name = prop::sample::select(vec!["tc2", "odroid-xu3", "rk3588", "sm8250", "apple-m1"]);
-    (name, hz(), unbound_tasks(), any::<u64>())
-        .prop_map(|(name, hz, tasks, seed)| (heterogeneous(name, hz), tasks, seed))
-}
-
-proptest! {
-    #![proptest_config(config(200))]
-
-    #[test]
-    fn equipoise_starves_no_task((machine, tasks, seed) in alike()) {
-        prop_assert_eq!(starved(&machine, &tasks, seed), Ok(()));
-    }
-
-    #[test]
-    fn equipoise_starves_no_task_with_an_affinity((machine, tasks, seed) in alike_with_affinities()) {
-        prop_assert_eq!(starved(&machine, &tasks, seed), Ok(()));
-    }
-
-    #[test]
-    fn equipoise_starves_no_task_on_heterogeneous_cpus((machine, tasks, seed) in heterogeneous_cpus()) {
-        prop_assert_eq!(starved(&machine, &tasks, seed), Ok(()));
-    }
-}
-
-/// The kinds of cases, with their names.
-fn kinds() -> [(&'static str, BoxedStrategy<Case>); 3] {
-    [
-        ("equal CPUs", alike().boxed()),
-        ("equal CPUs, affinities", alike_with_affinities().boxed()),
-        ("heterogeneous CPUs", heterogeneous_cpus().boxed()),
-    ]
-}
-
-/// How many of PROPTEST_CASES cases of each kind starve a task, and which; the property tests stop at the first.
-///
-///     PROPTEST_CASES=10000 cargo test --release -p equipoise-simulator --test conformance \
-///         -- --ignored --nocapture guarantee::cases
-#[test]
-#[ignore = "prints figures, and fails only if a run does"]
-fn cases_that_starve_a_task() {
-    let count = |index: usize| {
-        let (kind, strategy) = &kinds()[index];
-        let cases = ProptestConfig::default().cases;
-        let mut runner = TestRunner::new(config(1));
-        let mut failed = 0;
-        for _ in 0..cases {
-            let (machine, tasks, seed) = strategy.new_tree(&mut runner).unwrap().current();
-            let Err(why) = starved(&machine, &tasks, seed) else {
-                continue;
-            };
-            failed += 1;
-            println!(
-                "{kind}: {why}\n  {} of {} CPUs, {} Hz, seed {seed}, {tasks:?}",
-                machine.name,
-                machine.cpus.len(),
-                machine.hz,
-            );
-        }
-        println!("{kind}: {failed} of {cases} cases starve a task");
-    };
-    std::thread::scope(|scope| {
-        for index in 0..kinds().len() {
-            scope.spawn(move || count(index));
-        }
-    });
-}
-
-/// How many tasks get at least 0.9 of their due under `equipoise` and under `eevdf`, of PROPTEST_CASES cases of each
-/// kind:
-///
-///     PROPTEST_CASES=1000 cargo test --release -p equipoise-simulator --test conformance \
-///         -- --ignored --nocapture guarantee::parts
-#[test]
-#[ignore = "prints figures, and fails only if a run does"]
-fn parts_of_their_due_that_random_tasks_get() {
-    let cases = ProptestConfig::default().cases;
-    for (kind, strategy) in kinds() {
-        let mut runner = TestRunner::new(config(1));
-        let mut parts = [("equipoise", vec![]), ("eevdf", vec![])];
-        for _ in 0..cases {
-            let (machine, tasks, seed) = strategy.new_tree(&mut runner).unwrap().current();
-            let due = due_on(&machine, &tasks);
-            for (policy, parts) in &mut parts {
-                let got = run_under(policy, &machine, &tasks, seed, UNTIL).unwrap();
-                parts.extend((0..tasks.len()).map(|i| {
-                    let part = (got[i] + turn(&machine, UNTIL)) / due[i];
-                    (
-                        part,
-                        !matches!(tasks[i].does, Does::Nap { .. }) && tasks[i].nice <= 0,
-                    )
-                }));
-            }
-        }
-        for (policy, parts) in &mut parts {
-            parts.sort_by(|a, b| a.0.total_cmp(&b.0));
-            for (which, only) in [("all tasks", false), ("no naps, none light", true)] {
-                let parts: Vec<f64> = parts
-                    .iter()
-                    .filter(|&&(_, firm)| firm || !only)
-                    .map(|&(part, _)| part)
-                    .collect();
-                let enough = parts.iter().filter(|&&part| part >= 0.9).count();
-                println!(
-                    "{kind}, {policy}, {which}: {:.2} % of {} get 0.9, the least {:.2}, one in 1000 less than {:.2}",
-                    100.0 * enough as f64 / parts.len() as f64,
-                    parts.len(),
-                    parts[0],
-                    parts[parts.len() / 1000],
-                );
-            }
-        }
-    }
 }
 
 #[test]
@@ -1006,7 +596,9 @@ fn light_tasks_share_by_weight_although_short_tasks_stop_loops() {
 fn new_loops_spread_over_caches() {
     let machine = equal_cpus(2, 8, 250);
     let workload = Script(|| Start {
-        tasks: (0..6 * 16).map(|i| spin(0).spec(i, 1000 * MS)).collect(),
+        tasks: (0..6 * 16)
+            .map(|i| task(&i.to_string(), (0..1000).map(|_| run_for(1))))
+            .collect(),
         ..Start::default()
     });
     let got = equipoise_cpu_time(&machine, &workload, 1, 60_000 * MS, 0..60 * MS).unwrap();
