@@ -16,7 +16,7 @@ VM_TESTS := capacity starvation hotplug mixed-load cgroups affinity fairness cli
 KERNELS := 6.16.12 6.17.13 6.18.15 6.19.14 7.0.13 7.2.13 7.3.4
 NEWEST := $(lastword $(KERNELS))
 
-.PHONY: run quick check checks test test-all properties test-python test-package pristine fuzz misbehave soak soak-vm objects record-decisions matrix field mutants sensitivity bench bench-import vm-kernel test-vm test-kernels bench-vm predict format check-format check-prose check-licenses lint tools
+.PHONY: ablate properties run quick check checks test test-all properties test-python test-package pristine fuzz misbehave soak soak-vm objects record-decisions matrix field mutants sensitivity bench bench-import vm-kernel test-vm test-kernels bench-vm predict format check-format check-prose check-licenses lint tools
 
 run:
 	cargo run --locked --release -- reproduce mixed-capacity
@@ -115,6 +115,11 @@ properties:
 # MUTANTS="vtime.h"` does less.
 mutants:
 	tests/mutants $(MUTANTS)
+
+# Removes the rules of scheduler/equipoise, one at a time, and prints what gets worse; `make ablate ABLATE="crowd.h"` does
+# less.
+ablate:
+	tests/ablate $(ABLATE)
 
 # Halves and doubles the thresholds of scheduler/equipoise and prints what that changes; `make sensitivity
 # SENSITIVITY="slice lag"` does less.

@@ -522,7 +522,7 @@ __noinline bool rank_clusters(void)
 	bpf_for(i, 0, nr_clusters) {
 		struct cluster *c = cluster_at(i);
 
-		c->capacity = (u64)c->full_capacity * c->limit / SCHED_POWER_SCALE ?: 1;
+		c->capacity = (u64)c->full_capacity * READ_ONCE(c->limit) / SCHED_POWER_SCALE ?: 1;
 		if (c->capacity > fastest)
 			fastest = c->capacity;
 	}
@@ -532,6 +532,29 @@ __noinline bool rank_clusters(void)
 		order_clusters(i);
 	WRITE_ONCE(unlike, differ);
 	return differ;
+}
+
+/*
+ * How many times a limit has changed, the number up to which the clusters are ranked, and whether a CPU is ranking
+ * them.
+ */
+u32 limits_changed, limits_ranked, ranking;
+
+/*
+ * Ranks the clusters if a limit has changed since they were ranked.
+ *
+ * Context: a tick of any CPU; one at a time. What another one changes meanwhile waits for the next tick.
+ */
+__noinline bool follow_ranks(void)
+{
+	u32 changed = READ_ONCE(limits_changed);
+
+	if (changed == READ_ONCE(limits_ranked) || __sync_val_compare_and_swap(&ranking, 0, 1))
+		return false;
+	rank_clusters();
+	WRITE_ONCE(limits_ranked, changed);
+	__sync_fetch_and_add(&ranking, -1);
+	return true;
 }
 
 /*
@@ -548,7 +571,7 @@ static __always_inline void follow_limit(u32 index)
 	if (!change || (change < LIMIT_STEP && limit != SCHED_POWER_SCALE))
 		return;
 	WRITE_ONCE(c->limit, limit);
-	rank_clusters();
+	__sync_fetch_and_add(&limits_changed, 1);
 }
 
 static __always_inline s32 init_clusters(void)

@@ -37,15 +37,21 @@
 /* No task: more than any virtual time. */
 #define NO_VTIME ~0ULL
 
+/* A sum of weights has fewer bits: 2^17 tasks of nice -20. */
+#define DEBTORS_SHIFT 44
+#define DEBTORS_MASK ((1ULL << DEBTORS_SHIFT) - 1)
+
 struct clock {
 	u64 now;
 	/* The sum of the weights on it, with those of the debtors. */
 	s64 weight;
-	/* The debtors, as one entity: the sum of their weights, and the mean of their virtual times. */
-	s64 debtors;
+	/*
+	 * The debtors, as one entity: the sum of their weights, below how many times they have left together
+	 * (DEBTORS_SHIFT), and the mean of their virtual times.
+	 */
+	u64 debtors;
 	u64 debtors_vtime;
-	/* How many times the debtors have left together, and a CPU that serves it had nothing to do. */
-	u32 round;
+	/* How many times a CPU that serves it had nothing to do. */
 	u32 idled;
 };
 
@@ -53,7 +59,7 @@ struct entity {
 	u64 vtime;
 	/* 0: it is on no clock, or one of the debtors. */
 	u64 weight;
-	/* Its weight when it left; the service that it was owed then, ns of work; or the round of the debtors. */
+	/* Its weight when it left, until it comes back; the service that it was owed, ns of work; or the debtors' round. */
 	u64 left_at;
 	s64 left_with;
 	u32 round;
@@ -106,14 +112,20 @@ static __always_inline void owe(struct clock *clock, s64 service)
 		__sync_fetch_and_add(&clock->now, (u64)vtime_for(service, weight));
 }
 
+static __always_inline s64 weight_of_debtors(const struct clock *clock)
+{
+	return READ_ONCE(clock->debtors) & DEBTORS_MASK;
+}
+
 /* The debtors have paid: they leave @clock together. The others get the excess. */
 static __always_inline void dismiss_debtors(struct clock *clock)
 {
-	u64 vtime = READ_ONCE(clock->debtors_vtime);
-	s64 weight = __sync_lock_test_and_set(&clock->debtors, 0);
+	u64 vtime = READ_ONCE(clock->debtors_vtime), debtors = READ_ONCE(clock->debtors);
+	s64 weight = debtors & DEBTORS_MASK;
 
+	if (__sync_val_compare_and_swap(&clock->debtors, debtors, debtors - weight + (1ULL << DEBTORS_SHIFT)) != debtors)
+		return;
 	__sync_fetch_and_add(&clock->weight, -weight);
-	__sync_fetch_and_add(&clock->round, 1);
 	if (weight > 0)
 		owe(clock, lag_at(clock, vtime, weight));
 }
@@ -125,7 +137,7 @@ static __always_inline void dismiss_debtors(struct clock *clock)
 static __always_inline void end_busy_period(struct clock *clock)
 {
 	WRITE_ONCE(clock->idled, READ_ONCE(clock->idled) + 1);
-	if (READ_ONCE(clock->debtors))
+	if (weight_of_debtors(clock))
 		dismiss_debtors(clock);
 }
 
@@ -138,7 +150,7 @@ static __always_inline void advance(struct clock *clock, u64 work)
 	if (weight <= 0)
 		return;
 	__sync_fetch_and_add(&clock->now, ((work << WEIGHT_SHIFT) + weight / 2) / (u64)weight);
-	if (READ_ONCE(clock->debtors) && (s64)(READ_ONCE(clock->now) - READ_ONCE(clock->debtors_vtime)) >= 0)
+	if (weight_of_debtors(clock) && (s64)(READ_ONCE(clock->now) - READ_ONCE(clock->debtors_vtime)) >= 0)
 		dismiss_debtors(clock);
 }
 
@@ -190,14 +202,14 @@ static __always_inline s64 take_off(struct clock *clock, struct entity *e, s64 m
 	return lag > most ? most : lag;
 }
 
-/* Moves the mean of the debtors by @e, whose weight was added to theirs, or taken from it if @sign is -1. */
-static __always_inline void move_debtors(struct clock *clock, const struct entity *e, s64 sum, s64 sign)
+/* Moves the mean of the debtors: @weight at @vtime was added to @sum, or taken from it if @sign is -1. */
+static __always_inline void move_debtors(struct clock *clock, u64 vtime, u64 weight, s64 sum, s64 sign)
 {
-	s64 apart = e->vtime - READ_ONCE(clock->debtors_vtime), part;
+	s64 apart = vtime - READ_ONCE(clock->debtors_vtime), part;
 
 	if (sum <= 0)
 		return;
-	part = (u64)(apart < 0 ? -apart : apart) * e->left_at / (u64)sum;
+	part = (u64)(apart < 0 ? -apart : apart) * weight / (u64)sum;
 	WRITE_ONCE(clock->debtors_vtime, READ_ONCE(clock->debtors_vtime) + (apart < 0 ? -sign : sign) * part);
 }
 
@@ -211,36 +223,60 @@ static __always_inline void move_debtors(struct clock *clock, const struct entit
 static __always_inline void leave(struct clock *clock, struct entity *e, s64 most)
 {
 	s64 lag = lag_of(clock, e), sum;
+	u64 weight, debtors;
 
-	e->left_at = e->weight ?: 1;
 	if (lag >= 0) {
 		e->left_with = take_off(clock, e, most);
 		return;
 	}
+	weight = __sync_lock_test_and_set(&e->weight, 0);
+	if (!weight)
+		return;
 	e->left_with = -1;
-	WRITE_ONCE(e->weight, 0);
-	e->round = READ_ONCE(clock->round);
-	sum = __sync_fetch_and_add(&clock->debtors, e->left_at) + e->left_at;
-	if (sum == (s64)e->left_at)
+	debtors = __sync_fetch_and_add(&clock->debtors, weight);
+	e->round = debtors >> DEBTORS_SHIFT;
+	sum = (debtors & DEBTORS_MASK) + weight;
+	if (sum == (s64)weight)
 		WRITE_ONCE(clock->debtors_vtime, e->vtime);
 	else
-		move_debtors(clock, e, sum, 1);
+		move_debtors(clock, e->vtime, weight, sum, 1);
+	WRITE_ONCE(e->left_at, weight);
+}
+
+/* Takes @weight from the debtors of @round. False: they have left @clock. */
+static __always_inline bool leave_debtors(struct clock *clock, u32 round, u64 weight, s64 *sum)
+{
+	/* If four others change the debtors meanwhile, it stays one of them until they leave. */
+	for (int i = 0; i < 4; i++) {
+		u64 debtors = READ_ONCE(clock->debtors);
+
+		if ((u32)(debtors >> DEBTORS_SHIFT) != round)
+			return false;
+		*sum = (debtors & DEBTORS_MASK) - weight;
+		if (__sync_val_compare_and_swap(&clock->debtors, debtors, debtors - weight) == debtors)
+			return true;
+	}
+	return false;
 }
 
 /* @e, which slept, comes back. Returns what it is owed. It is on no clock then. */
 static __always_inline s64 come_back(struct clock *clock, struct entity *e)
 {
-	s64 lag, sum;
+	s64 lag, sum = 0;
+	u64 weight;
 
 	if (e->idled != READ_ONCE(clock->idled))
 		return 0;
 	if (e->left_with >= 0)
 		return e->left_with;
-	lag = lag_at(clock, e->vtime, e->left_at);
-	if (e->round == READ_ONCE(clock->round)) {
-		sum = __sync_fetch_and_add(&clock->debtors, -(s64)e->left_at) - e->left_at;
-		move_debtors(clock, e, sum, -1);
-		__sync_fetch_and_add(&clock->weight, -(s64)e->left_at);
+	/* Of two CPUs that bring back the entity of a CPU at once, one finds its weight. */
+	weight = __sync_lock_test_and_set(&e->left_at, 0);
+	if (!weight)
+		return 0;
+	lag = lag_at(clock, e->vtime, weight);
+	if (leave_debtors(clock, e->round, weight, &sum)) {
+		move_debtors(clock, e->vtime, weight, sum, -1);
+		__sync_fetch_and_add(&clock->weight, -(s64)weight);
 		owe(clock, lag);
 	}
 	return lag < 0 ? lag : 0;

@@ -472,6 +472,7 @@ static __always_inline void follow_limits(struct cpu_state *this)
 	follow_limit(this->cluster);
 	this->limit_read = this->limit_read + 1 < nr_clusters ? this->limit_read + 1 : 0;
 	follow_limit(this->limit_read);
+	follow_ranks();
 }
 
 static __always_inline void follow_tick(struct task_struct *p, u32 cpu)

@@ -16,7 +16,7 @@ use crate::schedulers::Next;
 use crate::stats::{self, Totals};
 use anyhow::{Context, Result};
 use crossbeam::select;
-use libbpf_rs::libbpf_sys::{bpf_map__set_autoattach, bpf_program, bpf_program__name};
+use libbpf_rs::libbpf_sys::bpf_map__set_autoattach;
 use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{AsRawLibbpf, Link, OpenObject};
 use machine::{CpuMask, Machine};
@@ -26,7 +26,6 @@ use super::skeleton::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
 use scx_utils::{
     compat, scx_ops_attach, scx_ops_load, scx_ops_open, try_set_rlimit_infinity, uei_exited, uei_report,
 };
-use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -153,11 +152,6 @@ impl<'object> Scheduler<'object> {
         globals::set(skeleton.open_object_mut(), &values)?;
 
         if !policy.asks_for_frequencies(machine) {
-            let ops = skeleton.struct_ops.equipoise_ops_mut();
-            // SAFETY: the skeleton's programs live as long as it does.
-            if unsafe { named(ops.running, FREQUENCY_PROGRAMS) } {
-                ops.running = std::ptr::null_mut();
-            }
             leave_out(&mut skeleton, FREQUENCY_PROGRAMS);
         }
 
@@ -266,20 +260,6 @@ impl<'object> Scheduler<'object> {
             energy: rapl::read(),
         })
     }
-}
-
-/// True if there is a `program` whose name begins with `prefix`.
-///
-/// # Safety
-///
-/// `program` is null, or points to a program of an object that is alive.
-unsafe fn named(program: *const bpf_program, prefix: &str) -> bool {
-    if program.is_null() {
-        return false;
-    }
-    // SAFETY: the program is alive, and so is its name, which ends with a zero byte.
-    let name = unsafe { CStr::from_ptr(bpf_program__name(program)) };
-    name.to_bytes().starts_with(prefix.as_bytes())
 }
 
 /// Excludes the programs whose names begin with `prefix` from loading. An op would keep its program

@@ -44,11 +44,11 @@ const FAIR: &str = r#"#include <scx/common.bpf.h>
     void idles(void) { end_busy_period(&clock_); }
     s64 lag(u32 i) { return asleep[i] ? 0 : lag_of(&clock_, &entity[i]); }
     s64 owed(u32 i) { return asleep[i] ? come_back(&clock_, &entity[i]) : lag(i); }
-    s64 debts(void) { return clock_.debtors ? lag_at(&clock_, clock_.debtors_vtime, clock_.debtors) : 0; }
+    s64 debts(void) { return weight_of_debtors(&clock_) ? lag_at(&clock_, clock_.debtors_vtime, weight_of_debtors(&clock_)) : 0; }
     s64 weight(void) { return clock_.weight; }
     s64 weights(void)
     {
-        s64 sum = clock_.debtors;
+        s64 sum = weight_of_debtors(&clock_);
 
         for (u32 i = 0; i < 8; i++)
             sum += entity[i].weight;

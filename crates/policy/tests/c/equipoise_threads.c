@@ -294,10 +294,83 @@ static void test_sums(void)
 		fail("left", limit.left);
 }
 
+/* --- The ranks of clusters ------------------------------------------------------------------------------- */
+
+static void *limit_thread(void *argument)
+{
+	u32 random = next_seed();
+
+	for (int i = 0; i < 3; i++) {
+		u32 cluster = random_below(&random, 2);
+
+		WRITE_ONCE(clusters[cluster].limit, 256 + random_below(&random, 768));
+		__sync_fetch_and_add(&limits_changed, 1);
+		follow_ranks();
+	}
+	return NULL;
+}
+
+/* After the next tick, the ranks are those of the limits. */
+static void test_ranks(void)
+{
+	for (u32 i = 0; i < 2; i++)
+		clusters[i].full_capacity = 1024;
+	for (int round = 0; round < ROUNDS; round++) {
+		u32 faster;
+
+		run_threads(4, limit_thread);
+		follow_ranks();
+		faster = clusters[1].limit > clusters[0].limit;
+		if (alike(clusters[0].limit, clusters[1].limit))
+			continue;
+		if (!unlike || clusters[!faster].slowness != 1 || clusters[faster].slowness ||
+		    clusters[faster].speed != 1024 || clusters[0].order[0] != faster)
+			fail("a rank is not that of the limits", round);
+	}
+}
+
+/* --- Clocks ---------------------------------------------------------------------------------------------- */
+
+static struct clock clock_of_all;
+static struct entity entities[CPUS];
+
+/* An entity comes, works and goes; sometimes a CPU idles. */
+static void *clock_thread(void *argument)
+{
+	struct entity *e = &entities[(long)argument];
+	u32 random = next_seed();
+
+	for (int i = 0; i < 10 * ROUNDS; i++) {
+		u64 weight = (1ULL + random_below(&random, 4096)) << 10, work = random_below(&random, 4000000);
+
+		join(&clock_of_all, e, weight, come_back(&clock_of_all, e));
+		__sync_fetch_and_add(&e->vtime, vtime_for(work, weight));
+		advance(&clock_of_all, work);
+		reweigh(&clock_of_all, e, weight + 1024);
+		leave(&clock_of_all, e, 10000000);
+		if (!random_below(&random, 64))
+			end_busy_period(&clock_of_all);
+	}
+	return NULL;
+}
+
+/* When all have gone and the debtors have paid, nothing is left on the clock. */
+static void test_clock(void)
+{
+	run_threads(4, clock_thread);
+	if (clock_of_all.weight != weight_of_debtors(&clock_of_all))
+		fail("weights that nobody has are on the clock", clock_of_all.weight - weight_of_debtors(&clock_of_all));
+	end_busy_period(&clock_of_all);
+	if (clock_of_all.weight)
+		fail("weight is left on the clock", clock_of_all.weight);
+}
+
 int main(void)
 {
 	test_claims();
 	test_hints();
+	test_ranks();
+	test_clock();
 	test_shares();
 	test_limits();
 	test_sums();
