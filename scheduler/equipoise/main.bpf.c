@@ -290,7 +290,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	if (READ_ONCE(this->request) || !t)
 		return false;
 	charge(prev, t, cpu);
-	set_deadline(prev, t);
+	set_running_deadline(prev, t, request_of(t));
 	first = find_first_queue(cpu);
 	if (first == NO_VTIME) {
 		nothing_found(this->cluster);
@@ -562,7 +562,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	charge(p, t, cpu);
 	update_level(this->cluster, this->charged_at);
 	used = ran_of(p) % turn_ns();
-	p->scx.dsq_vtime = deadline_of(p, request_of(t) > used ? request_of(t) - used : 0);
+	set_running_deadline(p, t, request_of(t) > used ? request_of(t) - used : 0);
 	over = turn_is_over(p, cpu);
 	if (!is_to_move(p, t, cpu)) {
 		u32 evened = evens_out(p, t, cpu);

@@ -156,6 +156,19 @@ static __always_inline void set_deadline(struct task_struct *p, const struct tas
 	p->scx.dsq_vtime = deadline_of(p, request_of(t));
 }
 
+/*
+ * The same of @p, which runs, with @request ns to go. It has all that a CPU can give it, so what it is owed beyond the
+ * bound does not count against those that wait: a loop that loses a little to a task that is bound to its CPU would
+ * keep that one waiting for longer and longer.
+ */
+static __always_inline void set_running_deadline(struct task_struct *p, const struct task_state *t, u64 request)
+{
+	u64 deadline = deadline_of(p, request),
+	    least = READ_ONCE(clock_of(t)->now) - vtime_for(most_owed(), t->fair.weight ?: 1);
+
+	p->scx.dsq_vtime = is_before(deadline, least) ? least : deadline;
+}
+
 /* What other CPUs see of @p, which runs on @this. */
 static __always_inline void show_running(struct cpu_state *this, const struct task_struct *p,
 					 const struct task_state *t, u64 now)
@@ -175,17 +188,27 @@ static __always_inline u64 feasible_weight(const struct task_state *t)
 	return t->bound_to || t->full_weight < worth ? t->full_weight : worth;
 }
 
-/* @p gets @cpu. If it has not waited for it, it comes to its clock now. */
+/*
+ * @p gets @cpu. A task that has slept comes to the clock here. One that waited in another cluster does so when it is
+ * charged first; until then it counts as if it had a turn before it, and none changes places with it.
+ */
 __noinline bool begin_turn(struct task_struct *p __arg_trusted, u32 cpu)
 {
+	struct cpu_state *this = cpu_at(cpu);
 	struct task_state *t = task_of(p);
 
 	if (!t)
 		return false;
-	if (enter_clock(p, cpu))
+	if (!t->fair.weight) {
+		enter_clock(p, cpu);
 		set_deadline(p, t);
-	reweigh(clock_of(t), &t->fair, feasible_weight(t));
-	show_running(cpu_at(cpu), p, t, bpf_ktime_get_ns());
+	} else if (t->cluster != this->cluster) {
+		const struct cluster *c = cluster_at(this->cluster);
+
+		p->scx.dsq_vtime = READ_ONCE(c->clock.now) + vtime_for(turn_ns(), READ_ONCE(c->worth));
+	}
+	show_running(this, p, t, bpf_ktime_get_ns());
+	WRITE_ONCE(this->progress_of, 0);
 	return true;
 }
 
@@ -217,6 +240,7 @@ __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, u32 cpu)
 	work = ran * speed_of(this, c) / SCHED_POWER_SCALE;
 	t->seen += ran;
 	t->burst_so_far += ran;
+	enter_clock(p, cpu);
 	forget_lag(clock_of(t), &t->fair);
 	find_weight(t);
 	note_work(t, work, now);
