@@ -543,7 +543,7 @@ u32 limits_changed, limits_ranked, ranking;
 /*
  * Ranks the clusters if a limit has changed since they were ranked.
  *
- * Context: a tick of any CPU; one at a time. What another one changes meanwhile waits for the next tick.
+ * Context: a tick of any CPU; one at a time. A change that another one makes meanwhile waits for the next tick.
  */
 __noinline bool follow_ranks(void)
 {

@@ -59,7 +59,8 @@ struct entity {
 	u64 vtime;
 	/* 0: it is on no clock, or one of the debtors. */
 	u64 weight;
-	/* Its weight when it left, until it comes back; the service that it was owed, ns of work; or the debtors' round. */
+	/* Its weight when it left, until it comes back; the service that it was owed, ns of work; or the debtors'
+	 * round. */
 	u64 left_at;
 	s64 left_with;
 	u32 round;
@@ -123,7 +124,8 @@ static __always_inline void dismiss_debtors(struct clock *clock)
 	u64 vtime = READ_ONCE(clock->debtors_vtime), debtors = READ_ONCE(clock->debtors);
 	s64 weight = debtors & DEBTORS_MASK;
 
-	if (__sync_val_compare_and_swap(&clock->debtors, debtors, debtors - weight + (1ULL << DEBTORS_SHIFT)) != debtors)
+	if (__sync_val_compare_and_swap(&clock->debtors, debtors, debtors - weight + (1ULL << DEBTORS_SHIFT)) !=
+	    debtors)
 		return;
 	__sync_fetch_and_add(&clock->weight, -weight);
 	if (weight > 0)

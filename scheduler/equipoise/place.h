@@ -157,9 +157,9 @@ static __always_inline void set_deadline(struct task_struct *p, const struct tas
 }
 
 /*
- * The same of @p, which runs, with @request ns to go. It has all that a CPU can give it, so what it is owed beyond the
- * bound does not count against those that wait: a loop that loses a little to a task that is bound to its CPU would
- * keep that one waiting for longer and longer.
+ * The same of @p, which runs, with @request ns to go. It has all that a CPU can give it, so what it is owed beyond
+ * the bound does not count against those that wait: a loop that loses a little to a task that is bound to its CPU
+ * would keep that one waiting for longer and longer.
  */
 static __always_inline void set_running_deadline(struct task_struct *p, const struct task_state *t, u64 request)
 {
@@ -169,7 +169,7 @@ static __always_inline void set_running_deadline(struct task_struct *p, const st
 	p->scx.dsq_vtime = is_before(deadline, least) ? least : deadline;
 }
 
-/* What other CPUs see of @p, which runs on @this. */
+/* The values that other CPUs see of @p, which runs on @this. */
 static __always_inline void show_running(struct cpu_state *this, const struct task_struct *p,
 					 const struct task_state *t, u64 now)
 {
@@ -189,8 +189,8 @@ static __always_inline u64 feasible_weight(const struct task_state *t)
 }
 
 /*
- * @p gets @cpu. A task that has slept comes to the clock here. One that waited in another cluster does so when it is
- * charged first; until then it counts as if it had a turn before it, and none changes places with it.
+ * @p gets @cpu. A task that has slept comes to the clock here. One that waited in another cluster does so when it
+ * is charged first; until then it counts as if it had a turn before it, and none changes places with it.
  */
 __noinline bool begin_turn(struct task_struct *p __arg_trusted, u32 cpu)
 {

@@ -45,7 +45,8 @@ static __always_inline s64 earlier_by(const struct task_struct *p, const struct 
 
 	if (bound && runs_bound)
 		return service_for(curr->scx.dsq_vtime - p->scx.dsq_vtime, t->fair.weight ?: 1);
-	return service_for(distance(cpu, curr->scx.dsq_vtime, runs_bound) - distance(place, p->scx.dsq_vtime, bound),
+	return service_for(distance(cpu, curr->scx.dsq_vtime, runs_bound) -
+				   distance(place, p->scx.dsq_vtime, bound),
 			   (bound ? READ_ONCE(cpu_at(place)->bound.weight) : t->fair.weight) ?: 1);
 }
 

@@ -359,7 +359,8 @@ static void test_clock(void)
 {
 	run_threads(4, clock_thread);
 	if (clock_of_all.weight != weight_of_debtors(&clock_of_all))
-		fail("weights that nobody has are on the clock", clock_of_all.weight - weight_of_debtors(&clock_of_all));
+		fail("weights of no entity are on the clock",
+		     clock_of_all.weight - weight_of_debtors(&clock_of_all));
 	end_busy_period(&clock_of_all);
 	if (clock_of_all.weight)
 		fail("weight is left on the clock", clock_of_all.weight);

@@ -4,7 +4,7 @@ use super::load::{Does, Load, Thread};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// What a thread asks for.
+/// The claim of a thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
     /// CPUs of the fastest kind, up to 1.
@@ -222,7 +222,7 @@ pub fn weight_of(nice: i8) -> u32 {
     WEIGHTS[(nice + 20) as usize]
 }
 
-/// What each thread of `load` asks for.
+/// The claims of the threads of `load`.
 pub fn claims(load: &Load) -> Vec<Claim> {
     let claim = |thread: &Thread| Claim {
         demand: thread.does.demand(),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use workload::{ControlGroup, Env, GroupId, Op, SchedPolicy, Start, TaskSpec};
 
-/// What a thread does until the end. Times are ns of work on the fastest CPU, and ns.
+/// The behaviour of a thread until the end. Times are ns of work on the fastest CPU, and ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Does {
     Spin,
@@ -28,7 +28,7 @@ pub enum Does {
 }
 
 impl Does {
-    /// What it would use if it never waited, in CPUs.
+    /// Its use of CPUs if it never waited, in CPUs.
     pub fn demand(self) -> f64 {
         match self {
             Does::Spin => 1.0,
@@ -88,7 +88,7 @@ impl From<Vec<Thread>> for Load {
     }
 }
 
-/// What a thread got.
+/// The work and waits of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Got {
     /// Work, in CPUs of the fastest kind.
@@ -183,7 +183,7 @@ impl Trace for Watch {
     }
 }
 
-/// What each thread of `load` gets in the `window` of time, ns, under `policy`. The CPUs must run at their highest
+/// The work and waits of each thread of `load` in the `window` of time, ns, under `policy`. The CPUs must run at their highest
 /// frequencies. Invariants are checked.
 pub fn run(
     policy: &str,

@@ -40,7 +40,7 @@ pub fn unlike_cpus(clusters: &[(usize, u32)], hz: u32) -> Machine {
                 ..reference.clone()
             });
         }
-        let capacity = (u64::from(speed) * 1024 >> 20) as u32;
+        let capacity = ((u64::from(speed) * 1024) >> 20) as u32;
         made.cpus[first..first + cpus].fill(Cpu {
             core_type,
             capacity,

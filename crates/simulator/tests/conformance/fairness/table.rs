@@ -1,4 +1,4 @@
-//! What must not change, or must: properties of `equipoise` over random machines and loads. None needs a published
+//! Things that must not change, or must: properties of `equipoise` over random machines and loads. None needs a published
 //! figure: each compares two runs, or a run with the ideal.
 //!
 //! A comparison allows for two turns, because a change of the load moves the times at which turns end.
@@ -232,7 +232,7 @@ fn herd(case: &Case) -> Measured {
     Ok(missed("equipoise")? - missed("eevdf")?)
 }
 
-/// What a thread lacks of its ideal share, beyond a turn.
+/// The part that a thread lacks of its ideal share, beyond a turn.
 fn ideal(case: &Case) -> Measured {
     let slack = slack(&case.machine);
     let got = got(case)?;
