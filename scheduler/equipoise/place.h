@@ -13,6 +13,7 @@
 #ifndef __EQUIPOISE_PLACE_H
 #define __EQUIPOISE_PLACE_H
 
+#include "check.h"
 #include "level.h"
 #include "progress.h"
 #include "queue.h"
@@ -249,6 +250,7 @@ __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, u32 cpu)
 		charge_bound(cpu, work);
 	weight = feasible_weight(t);
 	reweigh(clock_of(t), &t->fair, weight);
+	check_clock(clock_of(t), &t->fair);
 	t->fair.vtime += vtime_for(work, weight);
 	write_cluster(c);
 	advance(&c->clock, work);

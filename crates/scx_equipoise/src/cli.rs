@@ -73,6 +73,10 @@ pub struct Opts {
     #[arg(long, value_name = "NAME", requires = "explain")]
     pub task: Option<String>,
 
+    /// Have the scheduler check its own invariants, and exit with an error if one does not hold
+    #[arg(long)]
+    pub check: bool,
+
     /// Enable verbose output, including libbpf details
     #[arg(short, long)]
     pub verbose: bool,

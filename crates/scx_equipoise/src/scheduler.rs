@@ -95,6 +95,9 @@ const FREQUENCY_PROGRAMS: &str = "equipoise_frequency_";
 /// (scheduler/signals/frequency.bpf.h).
 const ASKING_LOCKS: &str = "asking_locks";
 
+/// The variable that makes a scheduler check its invariants (scheduler/equipoise/check.h).
+const CHECKS: &str = "checks";
+
 /// The variable of schedulers whose program at `sched_switch` can do what `ops.cpu_release()` does.
 const RELEASED_BY_SWITCH: &str = "released_by_switch";
 
@@ -144,6 +147,10 @@ impl<'object> Scheduler<'object> {
         if reenqueues_anywhere()? && globals::has(skeleton.open_object_mut(), RELEASED_BY_SWITCH)? {
             skeleton.struct_ops.equipoise_ops_mut().cpu_release = std::ptr::null_mut();
             values.push(globals::switched_on(RELEASED_BY_SWITCH));
+        }
+        // Other schedulers than equipoise have no invariants to check.
+        if opts.check && globals::has(skeleton.open_object_mut(), CHECKS)? {
+            values.push(globals::switched_on(CHECKS));
         }
         if opts.explain {
             values.push(globals::switched_on(Explained::SWITCH));

@@ -2,6 +2,7 @@
 
 use crate::support::{MS, Script, speeds};
 use machine::{CpuMask, Machine};
+use native::Global;
 use policy::Policy;
 use simulator::{Check, Config, Event, Trace};
 use std::collections::HashMap;
@@ -231,11 +232,18 @@ pub fn run_checked(
         got: HashMap::new(),
     };
     let policy = Policy::find(policy).unwrap();
+    let mut globals = policy.globals(machine);
+    if policy.name.starts_with("equipoise") {
+        globals.push(Global {
+            symbol: "checks".into(),
+            bytes: vec![1],
+        });
+    }
     let config = Config {
         machine,
         workload: &workload,
         scheduler: policy.object().unwrap(),
-        globals: &policy.globals(machine),
+        globals: &globals,
         restart: None,
         read: &[],
         callbacks: None,
