@@ -42,7 +42,7 @@ fn drawn(comparison: &Comparison, load: &[String]) -> Result<Figures, Error> {
         shown.push(ShownRun {
             run: recorder.finish(),
             misses: misses(case, &comparison.runs, responses)?,
-            explain: explain(case, load, comparison.runs.seed),
+            explain: explain(case, load, &comparison.runs),
         });
     }
     Ok(Figures::new(comparison, &shown, made_by()))
@@ -64,15 +64,18 @@ fn misses(
 }
 
 /// The command that explains this run, with the options `load`.
-fn explain(case: &Case<'_>, load: &[String], seed: u64) -> String {
+fn explain(case: &Case<'_>, load: &[String], runs: &Runs) -> String {
     let option = match case.scheduler.is_foreign() {
         true => "--scheduler",
         false => "--policy",
     };
-    let seed = match seed {
+    let mut seed = match runs.seed {
         1 => Vec::new(),
         seed => vec!["--seed".to_owned(), seed.to_string()],
     };
+    if !runs.noise {
+        seed.push("--exact".to_owned());
+    }
     let words = load.iter().cloned();
     let words = words.chain([option.to_owned(), case.scheduler.name().to_owned()]);
     let words: Vec<String> = words.chain(seed).map(quoted).collect();

@@ -288,7 +288,7 @@ impl Spooled {
     }
 }
 
-/// Warns if processes outside the recorded `load` use enough CPU time for `compare --measured` to
+/// Warns if processes outside the recorded `load` use enough CPU time for `validate` to
 /// fail.
 fn warns(watch: &Watch, load: Option<i32>) -> bool {
     let Some(others) = watch.others(load) else {

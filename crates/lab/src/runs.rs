@@ -44,6 +44,9 @@ pub struct Runs {
     /// The number of concurrent runs; 0 is the number of this computer's CPUs. It has no influence
     /// on results.
     pub jobs: usize,
+    /// Do threads have the noise of a real machine ([`workload::with_noise`])? Experiments are exact, because
+    /// their figures follow from their models alone.
+    pub noise: bool,
 }
 
 impl Runs {
@@ -54,6 +57,7 @@ impl Runs {
             count: self.count,
             seed: self.seed_of(run),
             traced,
+            noise: self.noise,
         }
     }
 
@@ -422,10 +426,12 @@ fn simulate_object(
     stop: &AtomicBool,
 ) -> Result<Outcome, simulator::Error> {
     let of_run = case.workload.of_run(request.run, request.count);
+    let workload = of_run.as_deref().unwrap_or(case.workload);
+    let noisy = workload::with_noise(workload, request.seed);
     let restart: simulator::Globals<'_> = &|machine| case.scheduler.globals(machine);
     let config = Config {
         machine: case.machine,
-        workload: of_run.as_deref().unwrap_or(case.workload),
+        workload: if request.noise { &noisy } else { workload },
         scheduler: object,
         globals,
         // A scheduler in C runs without its loader.
@@ -617,6 +623,7 @@ mod tests {
             count: 100_000,
             seed: 1,
             jobs: 2,
+            noise: false,
         };
         let (stop, begun) = (AtomicBool::new(false), AtomicUsize::new(0));
         let done = || {
@@ -639,6 +646,7 @@ mod tests {
             count: 1000,
             seed: 1234567,
             jobs: 0,
+            noise: false,
         };
         // Reference outputs of splitmix64 for this seed.
         assert_eq!(runs.seed_of(0), 6457827717110365317);

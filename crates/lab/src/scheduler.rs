@@ -166,6 +166,19 @@ impl Scheduler {
         }
     }
 
+    /// The same policy with the CPUs at their highest frequency; `None` for a foreign scheduler.
+    pub(crate) fn at_full_speed(&self) -> Option<Scheduler> {
+        let Code::Policy(policy, object) = &self.code else {
+            return None;
+        };
+        let policy = policy.with(["frequency=false"].into_iter()).ok()?;
+        Some(Scheduler {
+            name: policy.name.clone(),
+            code: Code::Policy(policy, object),
+            kernel: self.kernel,
+        })
+    }
+
     /// Renames it, for two schedulers with the same name.
     pub fn rename(&mut self, name: String) {
         self.name = name;

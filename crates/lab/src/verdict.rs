@@ -434,22 +434,7 @@ fn with_absent(one: &Standing, other: &Standing) -> (Vec<f64>, Vec<f64>) {
 /// and the amounts of `rows`, each weighted by the CPU time of its threads in `runs`. `None` without such
 /// a measure, or if some run completed none of one.
 fn work(rows: &[&Finding<'_>], runs: &[&[Run]]) -> Vec<Option<Vec<f64>>> {
-    let is_work = |row: &&&Finding<'_>| {
-        matches!(
-            row.measure.decides(),
-            Some(Goal::Throughput | Goal::Latency)
-        ) && (row.measure.counts_work() || row.measure.metric.better == Better::Higher)
-            && row.entries.iter().any(|entry| entry.judged().is_some())
-    };
-    let mut counted: Vec<&Finding<'_>> = Vec::new();
-    for row in rows.iter().filter(is_work) {
-        // The loops of a thread are its work; where they are not judged, its responses are.
-        let task = |row: &Finding<'_>| task(row).map(str::to_owned);
-        let known = |it: &&Finding<'_>| task(it).is_some() && task(it) == task(row);
-        if !counted.iter().any(known) {
-            counted.push(row);
-        }
-    }
+    let counted = counted(rows);
     let weights = weights(&counted, runs);
     let schedulers = rows.first().map_or(0, |row| row.entries.len());
     let of = |scheduler: usize| {
@@ -469,6 +454,31 @@ fn work(rows: &[&Finding<'_>], runs: &[&[Run]]) -> Vec<Option<Vec<f64>>> {
         sums.iter().all(|sum| sum.is_finite()).then_some(sums)
     };
     (0..schedulers).map(of).collect()
+}
+
+/// Those of `rows` by which the work done is judged.
+pub fn counted_work<'r, 'a>(rows: &'r [Finding<'a>]) -> Vec<&'r Finding<'a>> {
+    counted(&rows.iter().collect::<Vec<_>>())
+}
+
+fn counted<'r, 'a>(rows: &[&'r Finding<'a>]) -> Vec<&'r Finding<'a>> {
+    let is_work = |row: &&&Finding<'_>| {
+        matches!(
+            row.measure.decides(),
+            Some(Goal::Throughput | Goal::Latency)
+        ) && (row.measure.counts_work() || row.measure.metric.better == Better::Higher)
+            && row.entries.iter().any(|entry| entry.judged().is_some())
+    };
+    let mut counted: Vec<&'r Finding<'a>> = Vec::new();
+    for row in rows.iter().filter(is_work) {
+        // The loops of a thread are its work; where they are not judged, its responses are.
+        let task = |row: &Finding<'_>| task(row).map(str::to_owned);
+        let known = |it: &&Finding<'_>| task(it).is_some() && task(it) == task(row);
+        if !counted.iter().any(known) {
+            counted.push(row);
+        }
+    }
+    counted
 }
 
 /// The name of the task or the tasks that a measure is about.
@@ -635,27 +645,12 @@ mod tests {
 
     /// The row of `measure`, with the values of each scheduler's runs.
     fn finding<'a>(measure: &'a Measure, values: &[&[f64]]) -> Finding<'a> {
-        let entry = |runs: &&[f64]| Entry {
-            scheduler: "s",
-            measure,
-            pooled: None,
-            runs: runs
-                .iter()
-                .map(|value| {
-                    let measured: Vec<f64> =
-                        [*value].into_iter().filter(|v| v.is_finite()).collect();
-                    Pooled::new([&Samples::new(&measured)])
-                })
-                .collect(),
-            fewest: Vec::new(),
-            change: None,
-            is_best: false,
+        let run = |value: &f64| {
+            let measured: Vec<f64> = [*value].into_iter().filter(|v| v.is_finite()).collect();
+            Pooled::new([&Samples::new(&measured)])
         };
-        Finding {
-            measure,
-            limit: None,
-            entries: values.iter().map(entry).collect(),
-        }
+        let runs = |runs: &&[f64]| ("s", runs.iter().map(run).collect());
+        Finding::new(measure, values.iter().map(runs))
     }
 
     fn best(measure: &Measure, values: &[&[f64]]) -> Vec<usize> {

@@ -1,7 +1,7 @@
 //! Schedulers side by side.
 
 use crate::number::{number, percent};
-use crate::verdict::{title, verdict};
+use crate::verdict::{at_full_speed, title, verdict};
 use crate::{Bar, Cell, Chart, Page, Table, Tone};
 use lab::{
     Change, Comparison, Entry, Finding, Findings, GoalVerdict, Judged, Measure, Measured, Runs,
@@ -60,6 +60,10 @@ pub fn comparison(findings: &Findings<'_>, shown: Shown) -> Page {
         ),
         notes: [number_of_runs(runs, comparison.asked)]
             .into_iter()
+            .map(|note| match runs.noise {
+                true => note,
+                false => format!("{note}, without noise"),
+            })
             .chain(comparison.workload.notes())
             .chain(cut_short(findings))
             .chain(same_runs(findings))
@@ -103,7 +107,8 @@ pub(crate) fn number_of_runs(runs: &Runs, asked: u32) -> String {
 /// Margins below this are printed as 0, per cent.
 const LEAST_MARGIN_PCT: f64 = 0.05;
 
-/// A note if the runs of every scheduler hardly differ, so that intervals over seeds show no noise.
+/// A note if the runs of every scheduler hardly differ, so that intervals over seeds show no noise: of exact
+/// runs, if no margin is as large as one that is printed; of runs with noise, only if all are the same.
 fn same_runs(findings: &Findings<'_>) -> Option<String> {
     let comparison = findings.comparison;
     let first = comparison.measured.first()?.runs.first()?;
@@ -113,7 +118,7 @@ fn same_runs(findings: &Findings<'_>) -> Option<String> {
         (1..comparison.schedulers.len()).filter_map(|index| goal.change(0, index)?.margin_pct)
     });
     let margins: Vec<f64> = changes.collect();
-    let are_same = match margins.is_empty() {
+    let are_same = match margins.is_empty() || comparison.runs.noise {
         true => runs.all(|run| run.is_same(first)),
         false => margins.iter().all(|&margin| margin < LEAST_MARGIN_PCT),
     };
@@ -231,6 +236,11 @@ fn of_goal(findings: &Findings<'_>, verdict: &GoalVerdict, rows: &[&Finding<'_>]
     if by_work {
         header.push("work\ndone\n%".to_owned());
     }
+    let for_work = match verdict.goal {
+        Goal::Energy => for_work(findings, verdict, by_work),
+        _ => None,
+    };
+    header.extend(for_work.iter().map(|(name, _)| name.clone()));
     if has_change {
         header.push("change".to_owned());
     }
@@ -247,6 +257,9 @@ fn of_goal(findings: &Findings<'_>, verdict: &GoalVerdict, rows: &[&Finding<'_>]
         if by_work {
             let pct = verdict.work_pct(index, 0);
             line.push(pct.map_or("-".into(), |pct| Cell::from(format!("{:.1}", 100.0 + pct))));
+        }
+        if let Some((_, values)) = &for_work {
+            line.push(values[index].map_or("-".into(), |value| Cell::from(number(value))));
         }
         if has_change {
             line.push(match index {
@@ -267,6 +280,43 @@ fn of_goal(findings: &Findings<'_>, verdict: &GoalVerdict, rows: &[&Finding<'_>]
         text_columns: 1,
         rows: distinct(findings).map(line).collect(),
         ..Table::default()
+    }
+}
+
+/// The energy by the work done, as a column: if one measure counts the work, for each unit of it; otherwise,
+/// if the work differs, for that of the first scheduler.
+fn for_work(
+    findings: &Findings<'_>,
+    verdict: &GoalVerdict,
+    by_work: bool,
+) -> Option<(String, Vec<Option<f64>>)> {
+    let mut rows = findings.rows.iter();
+    let energy = rows.find(|row| row.measure.decides() == Some(Goal::Energy))?;
+    let mean = |index: usize| mean_interval(&energy.entries[index].judged()?).map(|it| it.0);
+    let schedulers = 0..energy.entries.len();
+    let counted = lab::counted_work(&findings.rows);
+    match counted.as_slice() {
+        // The time of a whole run is one job, whose energy is that of the run.
+        [work] if work.measure.counts_work() && work.measure.metric.name.contains('/') => {
+            let unit = match work.measure.metric.role.goal() {
+                Some(Goal::Latency) => "response",
+                _ => "loop",
+            };
+            let of = |index: usize| Some(1e3 * mean(index)? / work.entries[index].completed()?);
+            let values = schedulers.map(|it| of(it).filter(|value| value.is_finite()));
+            Some((format!("for each\n{unit}\nmJ"), values.collect()))
+        }
+        _ if by_work => {
+            let of = |index: usize| {
+                let work = 1.0 + verdict.work_pct(index, 0)? / 100.0;
+                Some(mean(index)? / work)
+            };
+            Some((
+                "for the\nsame work\nJ".to_owned(),
+                schedulers.map(of).collect(),
+            ))
+        }
+        _ => None,
     }
 }
 
@@ -587,6 +637,7 @@ fn remarks(comparison: &Comparison, shown: Shown, hidden: usize) -> Vec<String> 
         );
     }
     remarks.extend(frequencies(comparison));
+    remarks.extend(at_full_speed(comparison));
     remarks.extend(callbacks(comparison));
     let gaps = comparison.machine.power_gaps();
     if !gaps.is_empty() {

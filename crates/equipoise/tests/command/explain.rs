@@ -239,7 +239,7 @@ SCX_OPS_DEFINE(fifo_ops, .enqueue = (void *)fifo_enqueue, .name = "fifo");
 fn a_scheduler_in_c_is_asked_why_by_what_the_trace_shows() {
     let load = r#"{ "tasks": {
         "loop": { "instance": 3, "run": 400000, "loop": 1 },
-        "light": { "run": 1000, "timer": { "ref": "t", "period": 10000 }, "loop": 30 } } }"#;
+        "light": { "delay": 5000, "run": 1000, "timer": { "ref": "t", "period": 10000 }, "loop": 30 } } }"#;
     let folder = tempfile::tempdir().unwrap();
     let (file, source) = (
         folder.path().join("load.json"),

@@ -165,12 +165,16 @@ impl Kernel<'_> {
         })
     }
 
-    /// The workload's time is over. A scheduler that leaves tasks waiting for half of that time
-    /// while their CPUs idle has stalled, however short that time was.
+    /// The workload's time is over. A scheduler that leaves tasks waiting for half of that time while
+    /// their CPUs idle for as long has stalled, however short that time was. If their CPUs did other
+    /// work, the run has results, and the tasks are among them.
     pub fn check_dispatched(&mut self) {
         let ran = |task: &TaskPtr| task.abi.se.sum_exec_runtime.get() > 0;
         let now = self.now();
-        let is_idle = |cpu: usize| self.cpus[cpu].curr.is_none();
+        let is_idle = |cpu: usize| {
+            let cpu = &self.cpus[cpu];
+            cpu.curr.is_none() && 2 * now.saturating_sub(cpu.idle_since) >= now
+        };
         let stalled = self.waiting().filter(|task| {
             let waited = now - task.runnable_at.get();
             let mut cpus = 0..self.machine.cpus.len();
