@@ -59,7 +59,10 @@ pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
         ));
     }
     if output.format == Format::Html {
-        page.figures = figures(&comparison, &of_load(&args, load))?;
+        page.figures = figures(
+            &comparison,
+            &subject::options(&args.machine, load, args.cpunodebind.as_deref()),
+        )?;
     }
     let document = Document {
         name: output::file_name(&name),
@@ -69,19 +72,6 @@ pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
     };
     output::emit(output, &[document], None, staged)?;
     interrupt::check()
-}
-
-/// The options for the machine and the workload.
-fn of_load(args: &Compare, load: &str) -> Vec<String> {
-    let options = [
-        ("--machine", Some(args.machine.as_str())),
-        ("--workload", Some(load)),
-        ("--cpunodebind", args.cpunodebind.as_deref()),
-    ];
-    let options = options
-        .into_iter()
-        .filter_map(|(name, value)| Some([name, value?]));
-    options.flatten().map(str::to_owned).collect()
 }
 
 /// Does the command line name nothing to compare?

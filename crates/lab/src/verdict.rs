@@ -256,6 +256,11 @@ impl GoalVerdict {
         })
     }
 
+    /// The order of two schedulers by their means, the better one first.
+    pub fn order(&self, one: usize, other: usize) -> std::cmp::Ordering {
+        self.standings[one].order(&self.standings[other])
+    }
+
     fn worth_share(&self) -> f64 {
         match self.goal {
             Goal::Fairness => WORTH_SPREAD,
@@ -517,6 +522,17 @@ fn weights(rows: &[&Finding<'_>], runs: &[&[Run]]) -> Vec<f64> {
     }
 }
 
+/// The verdict on one measure under one scheduler against another one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Against {
+    /// `better`, `worse` or `same`.
+    pub verdict: &'static str,
+    /// How much worse it is: in points for a share, else in per cent.
+    pub worse: f64,
+    /// The distance from there to the end of the 95 % confidence interval that is closer to 0.
+    pub margin: Option<f64>,
+}
+
 /// Is `one` less than `other`, significantly and by at least `worth`?
 fn is_less(one: &[f64], other: &[f64], worth: f64) -> bool {
     let Some((difference, Some(margin))) = paired_difference(one, other) else {
@@ -571,6 +587,25 @@ impl Entry<'_> {
                 margin_pct: margin,
             },
             false => change(mean, margin, self.measure.metric.better == Better::Higher),
+        })
+    }
+
+    /// Its verdict against `other`, an entry of the same measure. `None` if a run of one of them has no value.
+    pub fn against(&self, other: &Entry<'_>) -> Option<Against> {
+        let verdict = match (self.is_better(other), other.is_better(self)) {
+            (true, _) => "better",
+            (_, true) => "worse",
+            (false, false) => "same",
+        };
+        let change = self.difference(other)?;
+        let sign = match self.measure.metric.better {
+            Better::Higher => -1.0,
+            Better::Lower | Better::Neither => 1.0,
+        };
+        Some(Against {
+            verdict,
+            worse: sign * change.mean_pct,
+            margin: change.margin_pct,
         })
     }
 

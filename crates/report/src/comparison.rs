@@ -274,13 +274,35 @@ fn of_goal(findings: &Findings<'_>, verdict: &GoalVerdict, rows: &[&Finding<'_>]
         line.extend(limited.map(|row| limit(row, index)));
         line
     };
+    let (shown, folded) = by_goal(distinct(findings).collect(), verdict);
     Table {
         title: title(verdict.goal).to_owned(),
         header,
         text_columns: 1,
-        rows: distinct(findings).map(line).collect(),
+        folded: folded.len(),
+        rows: shown.into_iter().chain(folded).map(line).collect(),
         ..Table::default()
     }
+}
+
+/// The most rows of a table in which none is folded.
+const MOST_SHOWN: usize = 4;
+
+/// The schedulers in the order of rows: as they were given if there are few; of many, the baseline first, then
+/// the best ones of the goal, and apart from these the ones that another one beats.
+fn by_goal(schedulers: Vec<usize>, verdict: &GoalVerdict) -> (Vec<usize>, Vec<usize>) {
+    if schedulers.len() <= MOST_SHOWN || !verdict.tells_apart() {
+        return (schedulers, Vec::new());
+    }
+    let beaten =
+        |&one: &usize| (0..verdict.standings.len()).any(|other| verdict.is_better(other, one));
+    let (mut folded, mut shown): (Vec<usize>, Vec<usize>) = schedulers
+        .into_iter()
+        .partition(|one| *one != 0 && beaten(one));
+    for list in [&mut shown, &mut folded] {
+        list.sort_by(|&a, &b| (a != 0).cmp(&(b != 0)).then(verdict.order(a, b)));
+    }
+    (shown, folded)
 }
 
 /// The energy by the work done, as a column: if one measure counts the work, for each unit of it; otherwise,
