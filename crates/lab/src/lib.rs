@@ -41,4 +41,4 @@ pub use samples::{Open, Pooled, Samples};
 pub use scheduler::Scheduler;
 pub use select::select;
 pub use stats::{Change, mean_interval, modes, paired_change};
-pub use verdict::{Against, GoalVerdict, Reason, Standing, Statement, Verdict, counted_work};
+pub use verdict::{GoalVerdict, Judgement, Reason, Standing, Statement, Verdict, counted_work};

@@ -524,7 +524,7 @@ fn weights(rows: &[&Finding<'_>], runs: &[&[Run]]) -> Vec<f64> {
 
 /// The verdict on one measure under one scheduler against another one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Against {
+pub struct Judgement {
     /// `better`, `worse` or `same`.
     pub verdict: &'static str,
     /// How much worse it is: in points for a share, else in per cent.
@@ -591,7 +591,7 @@ impl Entry<'_> {
     }
 
     /// Its verdict against `other`, an entry of the same measure. `None` if a run of one of them has no value.
-    pub fn against(&self, other: &Entry<'_>) -> Option<Against> {
+    pub fn against(&self, other: &Entry<'_>) -> Option<Judgement> {
         let verdict = match (self.is_better(other), other.is_better(self)) {
             (true, _) => "better",
             (_, true) => "worse",
@@ -602,7 +602,7 @@ impl Entry<'_> {
             Better::Higher => -1.0,
             Better::Lower | Better::Neither => 1.0,
         };
-        Some(Against {
+        Some(Judgement {
             verdict,
             worse: sign * change.mean_pct,
             margin: change.margin_pct,

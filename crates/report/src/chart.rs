@@ -56,11 +56,12 @@ const PICTURE: Widths = Widths {
     bars: 420.0,
     number: 70.0,
 };
-/// On a page, where several charts stand side by side, or one on a phone.
+/// On a page, where several charts stand side by side, or one on a phone: no wider than the least column of
+/// page.css, so that its texts do not shrink.
 const PAGE: Widths = Widths {
-    label: 180.0,
-    bars: 220.0,
-    number: 60.0,
+    label: 150.0,
+    bars: 128.0,
+    number: 56.0,
 };
 const STEP: f64 = 20.0;
 const TITLE: f64 = 28.0;
@@ -202,11 +203,11 @@ mod tests {
         let svg = figures(&[chart]);
         // A quarter of the width is below zero.
         assert!(
-            svg.contains("<rect x=\"180.0\" y=\"3\" width=\"55.0\""),
+            svg.contains("<rect x=\"150.0\" y=\"3\" width=\"32.0\""),
             "{svg}"
         );
         assert!(
-            svg.contains("<rect x=\"235.0\" y=\"23\" width=\"165.0\""),
+            svg.contains("<rect x=\"182.0\" y=\"23\" width=\"96.0\""),
             "{svg}"
         );
     }

@@ -23,7 +23,7 @@ pub fn html(title: &str, pages: &[Page]) -> String {
     let figures = pages.iter().find_map(|page| page.figures.as_ref());
     let uplot_style = figures.map_or("", |_| UPLOT_STYLE);
     let title = match pages.first().and_then(headline) {
-        Some(headline) if pages.len() == 1 => format!("{title}: {headline}"),
+        Some(headline) if pages.len() == 1 => format!("{}: {headline}", pages[0].title),
         _ => title.to_owned(),
     };
     let mut out = format!(

@@ -485,7 +485,7 @@ fn against_first(row: &Finding<'_>, entry: &Entry<'_>) -> Option<AgainstFirst> {
         .entries
         .first()
         .filter(|first| !std::ptr::eq(*first, entry))?;
-    let lab::Against {
+    let lab::Judgement {
         verdict,
         worse,
         margin,

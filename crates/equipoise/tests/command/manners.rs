@@ -65,12 +65,7 @@ fn the_version_has_the_commit() {
 fn completions_and_manual_pages_know_every_option() {
     for shell in ["bash", "zsh", "fish"] {
         let script = stdout(&["completions", shell]);
-        let names = [
-            "odroid-xu3",
-            "heavy-and-light",
-            "newidle-limit",
-            "mixed-capacity",
-        ];
+        let names = ["odroid-xu3", "heavy-and-light", "newidle-limit"];
         for option in ["goal", "cpunodebind", "reproduce"]
             .into_iter()
             .chain(names)

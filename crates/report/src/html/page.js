@@ -145,7 +145,7 @@
     },
   });
 
-  // Shows below a chart what the cursor points at.
+  // Shows beside the cursor what it points at.
   const pointer = (element, rows, what) => (u) => {
     const { left, top } = u.cursor, said = element.nextElementSibling;
     if (left === undefined || left < 0 || !u.over.matches(":hover")) {
@@ -154,13 +154,14 @@
     }
     const ms = u.posToVal(left, "x");
     const row = Math.min(rows - 1, Math.max(0, Math.floor((top / u.over.clientHeight) * rows)));
-    said.textContent = `${at(ms)}, ${what(ms, row)}`;
-    // Beside the pointer, on the side with more room.
-    const x = u.over.offsetLeft + left, y = u.over.offsetTop + top;
-    const isLeft = left < u.over.clientWidth / 2;
-    said.style.left = isLeft ? `${x + 14}px` : "auto";
-    said.style.right = isLeft ? "auto" : `${element.clientWidth - x + 14}px`;
-    said.style.top = `${y + 14 - element.clientHeight}px`;
+    const tip = document.createElement("span");
+    tip.textContent = `${at(ms)}, ${what(ms, row)}`;
+    // On the side with more room; the element is as wide as the chart, and stands at its lower edge.
+    const box = said.getBoundingClientRect(), over = u.over.getBoundingClientRect();
+    const x = over.left - box.left + left, isLeft = left < over.width / 2;
+    tip.style[isLeft ? "left" : "right"] = `${(isLeft ? x : box.width - x) + 14}px`;
+    tip.style.top = `${over.top - box.top + top + 14}px`;
+    said.replaceChildren(tip);
   };
 
   let selected = null; // the missed period whose reason is shown: { run, thread, from, due, to }
