@@ -1,8 +1,11 @@
 //! Schedulers side by side.
 
+mod energy;
+
 use crate::number::{number, percent};
 use crate::verdict::{at_full_speed, title, verdict};
 use crate::{Bar, Cell, Chart, Page, Table, Tone};
+use energy::{for_work, frequencies};
 use lab::{
     Change, Comparison, Entry, Finding, Findings, GoalVerdict, Judged, Measure, Measured, Runs,
     mean_interval,
@@ -303,43 +306,6 @@ fn by_goal(schedulers: Vec<usize>, verdict: &GoalVerdict) -> (Vec<usize>, Vec<us
         list.sort_by(|&a, &b| (a != 0).cmp(&(b != 0)).then(verdict.order(a, b)));
     }
     (shown, folded)
-}
-
-/// The energy by the work done, as a column: if one measure counts the work, for each unit of it; otherwise,
-/// if the work differs, for that of the first scheduler.
-fn for_work(
-    findings: &Findings<'_>,
-    verdict: &GoalVerdict,
-    by_work: bool,
-) -> Option<(String, Vec<Option<f64>>)> {
-    let mut rows = findings.rows.iter();
-    let energy = rows.find(|row| row.measure.decides() == Some(Goal::Energy))?;
-    let mean = |index: usize| mean_interval(&energy.entries[index].judged()?).map(|it| it.0);
-    let schedulers = 0..energy.entries.len();
-    let counted = lab::counted_work(&findings.rows);
-    match counted.as_slice() {
-        // The time of a whole run is one job, whose energy is that of the run.
-        [work] if work.measure.counts_work() && work.measure.metric.name.contains('/') => {
-            let unit = match work.measure.metric.role.goal() {
-                Some(Goal::Latency) => "response",
-                _ => "loop",
-            };
-            let of = |index: usize| Some(1e3 * mean(index)? / work.entries[index].completed()?);
-            let values = schedulers.map(|it| of(it).filter(|value| value.is_finite()));
-            Some((format!("for each\n{unit}\nmJ"), values.collect()))
-        }
-        _ if by_work => {
-            let of = |index: usize| {
-                let work = 1.0 + verdict.work_pct(index, 0)? / 100.0;
-                Some(mean(index)? / work)
-            };
-            Some((
-                "for the\nsame work\nJ".to_owned(),
-                schedulers.map(of).collect(),
-            ))
-        }
-        _ => None,
-    }
 }
 
 /// The schedulers of which tables have rows: all but those under which every run was the same as under an
@@ -692,32 +658,6 @@ fn callbacks(comparison: &Comparison) -> Option<String> {
     let paid = paid.join(", ");
     Some(format!(
         "callbacks: those of {paid} take the time that the machine file gives{none}."
-    ))
-}
-
-/// Says which policies ran at full speed and which at a speed that followed the load, if there are both.
-fn frequencies(comparison: &Comparison) -> Option<String> {
-    comparison.machine.power.as_ref()?;
-    let changes = |measured: &Measured| {
-        let any = |run: &lab::Run| run.counters.frequency_transitions > 0;
-        measured.runs.iter().any(any)
-    };
-    let (change, never): (Vec<_>, Vec<_>) = comparison
-        .schedulers
-        .iter()
-        .zip(&comparison.measured)
-        .partition(|(_, measured)| changes(measured));
-    if change.is_empty() || never.is_empty() {
-        return None;
-    }
-    let names = |of: &[(&lab::Scheduler, &Measured)]| {
-        let names: Vec<&str> = of.iter().map(|(scheduler, _)| scheduler.name()).collect();
-        names.join(", ")
-    };
-    Some(format!(
-        "energy: the CPUs' frequencies followed the load under {}, and were always the highest under {}.",
-        names(&change),
-        names(&never)
     ))
 }
 

@@ -116,6 +116,13 @@ fn the_page_works_in_a_browser() {
         assert_eq!(found["zoomed"], "1.250000 s to 3.750000 s");
         assert_eq!(found["later"], "1.875000 s to 4.375000 s");
         assert_eq!(found["again"], found["whole"]);
+        assert_eq!(found["keys"], found["later"]);
+        // As exactly as pixels allow.
+        let wheel = found["wheel"].as_str().unwrap().replace(" s", "");
+        let wheel = wheel.split(" to ").map(|at| at.parse::<f64>().unwrap());
+        let wheel: Vec<f64> = wheel.collect();
+        let off = (wheel[0] - 0.25).abs().max((wheel[1] - 4.25).abs());
+        assert!(off < 0.01, "{wheel:?}");
         assert_eq!(found["whole_again"], found["whole"]);
         // The selection is from a quarter to half of the run, as exactly as pixels allow.
         let (from, to) = (&found["dragged"][0], &found["dragged"][3]);

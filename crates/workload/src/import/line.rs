@@ -318,7 +318,6 @@ mod tests {
         for line in [
             "",
             "# tracer: nop",
-            "cpus=4",
             "\tffffffff8111 schedule+0x1 ([kernel])",
         ] {
             assert_eq!(read(line), Ok(Read::Nothing), "{line}");
