@@ -5,7 +5,6 @@ use crate::error::Error;
 use crate::figures::figures;
 use crate::foreign;
 use crate::interrupt;
-use crate::measured;
 use crate::output::{self, Document, Staged};
 use crate::progress::Progress;
 use crate::subject;
@@ -17,15 +16,16 @@ use std::collections::HashSet;
 
 /// Runs the schedulers and shows them side by side.
 pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
-    let Some(load) = &args.workload else {
-        return measured::run(&args, output);
-    };
+    let load = &args.workload;
     output::check_places(output, args.runs.trace.as_deref())?;
     let (machine, workload) = subject::find(&args.machine, load, args.cpunodebind.as_deref())?;
     let mut schedulers = schedulers(&args)?;
     let recipe = subject::recipe(&args.machine, load, args.cpunodebind.as_deref());
     foreign::send_elsewhere(&mut schedulers, &recipe);
-    let runs = args.runs.or(None);
+    let runs = lab::Runs {
+        noise: !args.noise.exact,
+        ..args.runs.or(None)
+    };
     let progress = Progress::new(schedulers.len() * runs.count as usize);
     interrupt::listen();
     let comparison =
@@ -59,7 +59,10 @@ pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
         ));
     }
     if output.format == Format::Html {
-        page.figures = figures(&comparison, &of_load(&args, load))?;
+        page.figures = figures(
+            &comparison,
+            &subject::options(&args.machine, load, args.cpunodebind.as_deref()),
+        )?;
     }
     let document = Document {
         name: output::file_name(&name),
@@ -69,19 +72,6 @@ pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
     };
     output::emit(output, &[document], None, staged)?;
     interrupt::check()
-}
-
-/// The options for the machine and the workload.
-fn of_load(args: &Compare, load: &str) -> Vec<String> {
-    let options = [
-        ("--machine", Some(args.machine.as_str())),
-        ("--workload", Some(load)),
-        ("--cpunodebind", args.cpunodebind.as_deref()),
-    ];
-    let options = options
-        .into_iter()
-        .filter_map(|(name, value)| Some([name, value?]));
-    options.flatten().map(str::to_owned).collect()
 }
 
 /// Does the command line name nothing to compare?

@@ -25,7 +25,7 @@ pub enum Error {
     Stopped,
     /// The recorded command failed with this status.
     Command(i32),
-    /// `compare --measured` missed bounds: status 4. The message, unless the first line of the
+    /// `validate` found missed bounds: status 4. The message, unless the first line of the
     /// output has it.
     Missed(Option<String>),
     /// The kernel cannot isolate a foreign scheduler, so the scheduler does not run: status 2.

@@ -1,7 +1,8 @@
 //! `equipoise explain`.
 
-use crate::cli::{Explain, Output};
+use crate::cli::{Explain, Format, Output};
 use crate::error::Error;
+use crate::figures;
 use crate::interrupt::{self, STOP};
 use crate::output::{self, Document, Staged};
 use crate::subject;
@@ -82,7 +83,10 @@ pub fn run(mut args: Explain, output: &Output) -> Result<(), Error> {
         totals: chosen.totals,
         counted,
     };
-    let page = explain::page(&explanation);
+    let mut page = explain::page(&explanation);
+    if output.format == Format::Html {
+        page.figures = figures::of_run(&case, &runs, &of_load(&args))?;
+    }
     let name = format!(
         "why-{}-{}-{}",
         machine.name,
@@ -96,6 +100,11 @@ pub fn run(mut args: Explain, output: &Output) -> Result<(), Error> {
         page: page.clone(),
     };
     output::emit(output, &[document], None, Staged::default())
+}
+
+/// The options for the machine and the workload.
+fn of_load(args: &Explain) -> Vec<String> {
+    subject::options(&args.machine, &args.workload, args.cpunodebind.as_deref())
 }
 
 /// Shows the same period of a thread under the scheduler of `case` and under `other`.

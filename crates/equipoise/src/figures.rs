@@ -15,14 +15,44 @@ const FEW_SCHEDULERS: usize = 4;
 /// Figures of each scheduler's first run, which is simulated again for them. `None` if the command
 /// is to stop. `load` is the command's options for the machine and the workload.
 pub fn figures(comparison: &Comparison, load: &[String]) -> Result<Option<Figures>, Error> {
-    match drawn(comparison, load) {
+    let cases = comparison.cases();
+    let durations = comparison.measured.iter().map(|measured| {
+        let first = measured.runs.first();
+        first.map_or(0, |run| run.simulated_ns)
+    });
+    let shown = shown(&cases, durations, &comparison.runs, load);
+    or_stopped(shown.map(|shown| Figures::new(comparison, &shown, made_by())))
+}
+
+/// As [`figures`], of the first run of `case` alone.
+pub fn of_run(case: &Case<'_>, runs: &Runs, load: &[String]) -> Result<Option<Figures>, Error> {
+    let watch = lab::Watch {
+        done: &|| (),
+        stop: &STOP,
+    };
+    let Some(measured) = lab::measure_part(case, runs, 0..1, watch)? else {
+        return Ok(None);
+    };
+    let duration = measured.runs.iter().map(|run| run.simulated_ns);
+    let shown = shown(&[*case], duration, runs, load);
+    or_stopped(shown.map(|shown| Figures::of_runs(&[*case], &[0], &shown, made_by())))
+}
+
+fn or_stopped(figures: Result<Figures, Error>) -> Result<Option<Figures>, Error> {
+    match figures {
         Err(Error::Stopped) => Ok(None),
         result => result.map(Some),
     }
 }
 
-fn drawn(comparison: &Comparison, load: &[String]) -> Result<Figures, Error> {
-    let count = comparison.schedulers.len();
+/// The first run of each of `cases`, which takes this time, ns.
+fn shown(
+    cases: &[Case<'_>],
+    durations_ns: impl Iterator<Item = u64>,
+    runs: &Runs,
+    load: &[String],
+) -> Result<Vec<ShownRun>, Error> {
+    let count = cases.len();
     let most = match count <= FEW_SCHEDULERS {
         true => MOST_MISSES,
         false => FEW_MISSES,
@@ -33,19 +63,18 @@ fn drawn(comparison: &Comparison, load: &[String]) -> Result<Figures, Error> {
         worst: most,
     };
     let mut shown = Vec::new();
-    for (case, measured) in comparison.cases().iter().zip(&comparison.measured) {
-        let duration_ns = measured.runs.first().map_or(0, |run| run.simulated_ns);
+    for (case, duration_ns) in cases.iter().zip(durations_ns) {
         let mut recorder = Recorder::new(case.machine, duration_ns, count);
         let mut responses = Responses::new(case.machine, &asked);
         let mut both = Both(&mut recorder, &mut responses);
-        lab::trace_until(case, &comparison.runs, &mut both, &STOP)?;
+        lab::trace_until(case, runs, &mut both, &STOP)?;
         shown.push(ShownRun {
             run: recorder.finish(),
-            misses: misses(case, &comparison.runs, responses)?,
-            explain: explain(case, load, comparison.runs.seed),
+            misses: misses(case, runs, responses)?,
+            explain: explain(case, load, runs),
         });
     }
-    Ok(Figures::new(comparison, &shown, made_by()))
+    Ok(shown)
 }
 
 /// The missed periods that lost most time, explained by a run of their own.
@@ -64,15 +93,18 @@ fn misses(
 }
 
 /// The command that explains this run, with the options `load`.
-fn explain(case: &Case<'_>, load: &[String], seed: u64) -> String {
+fn explain(case: &Case<'_>, load: &[String], runs: &Runs) -> String {
     let option = match case.scheduler.is_foreign() {
         true => "--scheduler",
         false => "--policy",
     };
-    let seed = match seed {
+    let mut seed = match runs.seed {
         1 => Vec::new(),
         seed => vec!["--seed".to_owned(), seed.to_string()],
     };
+    if !runs.noise {
+        seed.push("--exact".to_owned());
+    }
     let words = load.iter().cloned();
     let words = words.chain([option.to_owned(), case.scheduler.name().to_owned()]);
     let words: Vec<String> = words.chain(seed).map(quoted).collect();

@@ -155,7 +155,16 @@ fn set(foreign: &mut [Scheduler], setting: &Setting) -> Result<(), Error> {
                     "--set {variable}: not a global variable of {}",
                     names().collect::<Vec<_>>().join(", ")
                 ),
-                "expected the name of a `const volatile` variable".to_owned(),
+                match foreign
+                    .iter()
+                    .flat_map(Scheduler::settable)
+                    .collect::<Vec<_>>()
+                {
+                    none if none.is_empty() => {
+                        "expected a scheduler with `const volatile` variables".to_owned()
+                    }
+                    variables => input::one_of(variable, variables),
+                },
             ),
         });
     }

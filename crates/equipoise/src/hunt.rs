@@ -44,6 +44,7 @@ pub fn run(args: Hunt, output: &Output) -> Result<(), Error> {
         by: args.by,
         realtime: !args.no_realtime,
         seed: args.seed,
+        noise: !args.noise.exact,
         start: &foreign::start(),
         stop: &STOP,
     };
@@ -236,13 +237,19 @@ pub fn victim(workload: &str) -> Option<String> {
 /// The command that shows why `victim` waited.
 fn why(args: &Hunt, machine: &str, path: &Path, victim: &Victim) -> String {
     format!(
-        "equipoise explain --machine {machine} {} --workload {} --seed {} --task {} --at {:.6}s",
+        "equipoise explain --machine {machine} {} --workload {} --seed {}{} --task {} --at {:.6}s",
         scheduler(args),
         path.display(),
         args.seed,
+        exact(args),
         victim.thread,
         (victim.since_ns + victim.wait_ns / 2) as f64 / 1e9
     )
+}
+
+/// The option of a hunt without noise.
+fn exact(args: &Hunt) -> &'static str {
+    if args.noise.exact { " --exact" } else { "" }
 }
 
 fn scheduler(args: &Hunt) -> String {
@@ -262,15 +269,17 @@ fn again(args: &Hunt, machine: &str, path: &Path) -> String {
     match args.against.as_str() {
         "limit" => format!(
             "equipoise compare --machine {machine} {scheduler} --workload {} --runs {RUNS} --seed \
-             {}",
+             {}{}",
             path.display(),
-            args.seed
+            args.seed,
+            exact(args)
         ),
         against => format!(
             "equipoise hunt --machine {machine} {scheduler} --against {against} --by {by} --load \
-             {} --seed {}",
+             {} --seed {}{}",
             path.display(),
-            args.seed
+            args.seed,
+            exact(args)
         ),
     }
 }

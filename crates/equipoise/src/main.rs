@@ -13,7 +13,6 @@ mod hunt;
 mod import;
 mod interrupt;
 mod manual;
-mod measured;
 mod output;
 mod probes;
 mod progress;
@@ -23,6 +22,7 @@ mod stdout;
 mod subject;
 mod top;
 mod tracefs;
+mod validate;
 
 use clap::Parser;
 use cli::{Cli, Command, FIRST_STEPS, MachineAction, WorkloadAction};
@@ -47,6 +47,7 @@ fn main() -> ExitCode {
         Command::Reproduce(args) => reproduce::run(args, &output),
         Command::Compare(args) => compare::run(args, &output),
         Command::Explain(args) => explain::run(args, &output),
+        Command::Validate(args) => validate::run(&args, &output),
         Command::Hunt(args) => hunt::run(args, &output),
         Command::Record(args) => record::run(&args),
         Command::Machine { action } => match action {

@@ -3,17 +3,52 @@
 use crate::cli::{Cli, Output};
 use crate::error::Error;
 use crate::output::{self, Staged};
-use clap::CommandFactory;
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, Command, CommandFactory};
 use clap_complete::Shell;
+use lab::Experiment;
+use machine::Machine;
+use policy::Policy;
 use std::io::{self, Write};
 
 const NAME: &str = "equipoise";
 
-/// Prints the completions for `shell` to standard output.
+/// Prints the completions for `shell` to standard output: options, and the names of machines, loads, policies
+/// and experiments. If no name fits, bash completes files.
 pub fn completions(shell: Shell) -> Result<(), Error> {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), NAME, &mut text);
+    let mut command = with_names(Cli::command(), &[]);
+    clap_complete::generate(shell, &mut command, NAME, &mut text);
     output::print(&String::from_utf8_lossy(&text))
+}
+
+/// `command`, whose arguments take the built-in names as if there were no others; `shown` are those that
+/// `show` takes.
+fn with_names(command: Command, shown: &[&'static str]) -> Command {
+    let machines: Vec<&'static str> = Machine::names().collect();
+    let loads: Vec<&'static str> = workload::builtin().map(|(name, _)| name).collect();
+    let policies: Vec<&'static str> = Policy::names().collect();
+    let experiments: Vec<&'static str> = Experiment::names().collect();
+    let shown = match command.get_name() {
+        "machine" => &machines,
+        "workload" => &loads,
+        "policy" => &policies,
+        _ => shown,
+    };
+    let named = |arg: Arg| {
+        let names: &[&'static str] = match arg.get_id().as_str() {
+            "machine" | "machines" => &machines,
+            "workload" => &loads,
+            "policy" | "policies" | "against" | "diff" => &policies,
+            "experiments" => &experiments,
+            "name" if arg.is_positional() => shown,
+            _ => return arg,
+        };
+        arg.value_parser(PossibleValuesParser::new(names))
+    };
+    command
+        .mut_args(named)
+        .mut_subcommands(|command| with_names(command, shown))
 }
 
 /// Prints the manual page of the command to standard output, or writes it and the pages of all
@@ -29,11 +64,8 @@ pub fn pages(output: &Output) -> Result<(), Error> {
     };
     std::fs::create_dir_all(folder).map_err(|error| Error::write(folder, &error))?;
     let mut staged = Staged::default();
-    let subcommands = command
-        .get_subcommands()
-        .filter(|one| one.get_name() != "help");
-    for command in std::iter::once(&command).chain(subcommands) {
-        // `equipoise-compare`, as build() has named it.
+    for command in all(&command) {
+        // `equipoise-machine-show`, as build() has named it.
         let name = command.get_display_name().unwrap_or(NAME);
         let path = folder.join(format!("{name}.1"));
         staged.add(&path, |mut out| {
@@ -43,6 +75,16 @@ pub fn pages(output: &Output) -> Result<(), Error> {
     staged.commit()
 }
 
-fn page(command: &clap::Command, out: &mut impl Write) -> io::Result<()> {
+/// `command` and its subcommands, and theirs.
+fn all(command: &Command) -> Vec<&Command> {
+    let subcommands = command
+        .get_subcommands()
+        .filter(|one| one.get_name() != "help");
+    std::iter::once(command)
+        .chain(subcommands.flat_map(all))
+        .collect()
+}
+
+fn page(command: &Command, out: &mut impl Write) -> io::Result<()> {
     clap_mangen::Man::new(command.clone()).render(out)
 }

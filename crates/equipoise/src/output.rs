@@ -7,7 +7,7 @@ use crate::interrupt::{self, STOP};
 use crate::stdout;
 use console::Term;
 use lab::{Case, Runs};
-use machine::input::BadInput;
+use machine::input::{self, BadInput};
 use report::trace::Kind;
 use report::{Chart, Page, Style, csv, html, json, picture, terminal};
 use std::fs::Permissions;
@@ -261,12 +261,22 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
+/// The expectation of a file's name that ends in one of `extensions`.
+pub fn listed_extension(file: &Path, extensions: &str) -> String {
+    let own = file.extension().unwrap_or_default().to_string_lossy();
+    let dotted = format!(".{own}");
+    input::listed(
+        &dotted,
+        &format!("expected a name that ends in {extensions}"),
+    )
+}
+
 /// The kind of trace that the name of `file` asks for.
 fn trace_kind(file: &Path) -> Result<Kind, Error> {
     Kind::of(file).ok_or_else(|| {
         Error::Input(Box::new(BadInput::whole(
             format!("{}: unknown kind of trace", file.display()),
-            format!("expected a name that ends in {}", report::trace::EXTENSIONS),
+            listed_extension(file, report::trace::EXTENSIONS),
         )))
     })
 }

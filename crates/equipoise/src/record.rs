@@ -6,7 +6,7 @@ use crate::cli::Record;
 use crate::error::Error;
 use crate::import;
 use crate::interrupt::{self, STOP};
-use crate::output::Staged;
+use crate::output::{self, Staged};
 use crate::tracefs::{Buffer, Instance};
 use machine::Machine;
 use machine::input::BadInput;
@@ -41,7 +41,10 @@ pub fn run(args: &Record) -> Result<(), Error> {
         _ => {
             return Err(bad(
                 format!("{}: unknown kind of recording", args.output.display()),
-                "expected a name that ends in .dat (trace-cmd's trace) or .json (a workload)",
+                &output::listed_extension(
+                    &args.output,
+                    ".dat (trace-cmd's trace) or .json (a workload)",
+                ),
             ));
         }
     };
@@ -288,7 +291,7 @@ impl Spooled {
     }
 }
 
-/// Warns if processes outside the recorded `load` use enough CPU time for `compare --measured` to
+/// Warns if processes outside the recorded `load` use enough CPU time for `validate` to
 /// fail.
 fn warns(watch: &Watch, load: Option<i32>) -> bool {
     let Some(others) = watch.others(load) else {

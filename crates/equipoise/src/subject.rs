@@ -14,6 +14,19 @@ pub fn recipe(machine: &str, workload: &str, cpunodebind: Option<&str>) -> Recip
     }
 }
 
+/// The options that name the same subject.
+pub fn options(machine: &str, workload: &str, cpunodebind: Option<&str>) -> Vec<String> {
+    let options = [
+        ("--machine", Some(machine)),
+        ("--workload", Some(workload)),
+        ("--cpunodebind", cpunodebind),
+    ];
+    let options = options
+        .into_iter()
+        .filter_map(|(name, value)| Some([name, value?]));
+    options.flatten().map(str::to_owned).collect()
+}
+
 /// Finds the machine and the load by their names or files, binds the load to the NUMA nodes of
 /// `cpunodebind`, and checks that the two fit.
 pub fn find(

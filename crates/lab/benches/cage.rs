@@ -88,6 +88,7 @@ fn run(scheduler: Scheduler, recipe: &Recipe) -> Taken {
         count: 1,
         seed: 1,
         jobs: 1,
+        noise: false,
     };
     let done = Comparison::run(machine, workload, vec![scheduler], runs, Watch::none());
     drop(done.expect("it runs"));

@@ -2,10 +2,11 @@
 
 use crate::runs::complete;
 use crate::{
-    Case, Failure, Findings, Measure, Measured, Runs, Scheduler, Watch, measure, measures,
+    Case, Change, Failure, Finding, Findings, Measure, Measured, Run, Runs, Scheduler, Statement,
+    Verdict, Watch, measure, measures,
 };
 use machine::Machine;
-use workload::Workload;
+use workload::{Goal, Workload};
 
 /// A finished comparison.
 pub struct Comparison {
@@ -21,8 +22,29 @@ pub struct Comparison {
     pub asked: u32,
     /// The runs of each scheduler.
     pub measured: Vec<Measured>,
+    /// If the CPUs' frequencies followed the load only under the first scheduler or only under the one that
+    /// differs most from it in energy: that difference without frequencies.
+    pub at_full_speed: Option<AtFullSpeed>,
     /// The compared measures.
     measures: Vec<Measure>,
+}
+
+/// A difference in energy, measured again with the scheduler under which frequencies followed the load at
+/// the highest one.
+#[derive(Clone, Debug)]
+pub struct AtFullSpeed {
+    /// The scheduler that differs from the first one.
+    pub other: usize,
+    /// The changed scheduler's name.
+    pub changed: String,
+    /// Is the first scheduler the changed one?
+    pub is_first: bool,
+    /// The change of the energy for the same work against the first scheduler.
+    pub change: Change,
+    /// Is it significant, and large enough to matter?
+    pub differs: bool,
+    /// Is it less than half of the difference with frequencies, or one in the other direction?
+    pub explains: bool,
 }
 
 impl Comparison {
@@ -42,10 +64,77 @@ impl Comparison {
             runs,
             asked: runs.count,
             measured: Vec::new(),
+            at_full_speed: None,
         };
         comparison.measured = measure(&comparison.cases(), &runs, watch)?;
         comparison.runs.count = complete(&comparison.measured);
+        comparison.at_full_speed = comparison.at_full_speed(watch)?;
         Ok(comparison)
+    }
+
+    /// Runs the test of a difference in energy, if there is one to test.
+    fn at_full_speed(&self, watch: Watch<'_>) -> Result<Option<AtFullSpeed>, Box<Failure>> {
+        let findings = self.findings();
+        let Some(energy) = findings.verdict.of(Goal::Energy) else {
+            return Ok(None);
+        };
+        let other = match energy.statement() {
+            Statement::Best(named, _) | Statement::Baseline(Some((named, _))) => named[0],
+            Statement::Better(one, _) => one,
+            Statement::Same | Statement::Baseline(None) => return Ok(None),
+        };
+        let follows = |index: usize| {
+            let changes = |run: &Run| run.counters.frequency_transitions > 0;
+            self.measured[index].runs.iter().any(changes)
+        };
+        let follower = match (follows(0), follows(other)) {
+            (true, false) => 0,
+            (false, true) => other,
+            _ => return Ok(None),
+        };
+        let Some(changed) = self.schedulers[follower].at_full_speed() else {
+            return Ok(None);
+        };
+        let case = Case {
+            machine: &self.machine,
+            workload: self.workload.as_ref(),
+            scheduler: &changed,
+        };
+        let watch = Watch {
+            done: &|| (),
+            ..watch
+        };
+        let measured = measure(&[case], &self.runs, watch)?;
+        let Some(again) = measured
+            .first()
+            .filter(|it| it.runs.len() == self.runs.count as usize)
+        else {
+            return Ok(None);
+        };
+        let of = |index: usize| match index == follower {
+            true => (changed.name(), again),
+            false => (self.schedulers[index].name(), &self.measured[index]),
+        };
+        let pair = [of(0), of(other)];
+        let rows = self
+            .measures
+            .iter()
+            .map(|measure| Finding::of_runs(measure, &pair));
+        let rows: Vec<Finding<'_>> = rows.collect();
+        let verdict = Verdict::new(&rows, &pair.map(|(_, measured)| &*measured.runs));
+        let test = verdict.of(Goal::Energy);
+        let (Some(test), Some(before)) = (test, energy.change(0, other)) else {
+            return Ok(None);
+        };
+        let log = |change: Change| (1.0 + change.mean_pct / 100.0).ln();
+        Ok(test.change(0, 1).map(|change| AtFullSpeed {
+            other,
+            changed: changed.name().to_owned(),
+            is_first: follower == 0,
+            change,
+            differs: test.tells_apart(),
+            explains: 2.0 * log(change) * log(before).signum() < log(before).abs(),
+        }))
     }
 
     /// The cases to run, one for each scheduler.

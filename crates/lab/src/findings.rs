@@ -58,10 +58,16 @@ impl Entry<'_> {
 
 impl<'a> Findings<'a> {
     pub(crate) fn new(comparison: &'a Comparison, measures: &'a [Measure]) -> Findings<'a> {
-        let rows: Vec<Finding<'a>> = measures
-            .iter()
-            .map(|measure| Finding::new(comparison, measure))
-            .collect();
+        let names = comparison.schedulers.iter().map(Scheduler::name);
+        let named: Vec<(&str, &Measured)> = names.zip(&comparison.measured).collect();
+        let cpu_bound = comparison.workload.cpu_bound();
+        let row = |measure: &'a Measure| Finding {
+            limit: cpu_bound
+                .filter(|bound| measure.is_only(bound.metric))
+                .map(|bound| limit_s(&bound, &comparison.machine)),
+            ..Finding::of_runs(measure, &named)
+        };
+        let rows: Vec<Finding<'a>> = measures.iter().map(row).collect();
         let runs: Vec<&[Run]> = comparison.measured.iter().map(|it| &*it.runs).collect();
         Findings {
             comparison,
@@ -87,26 +93,21 @@ impl<'a> Findings<'a> {
 }
 
 impl<'a> Finding<'a> {
-    fn new(comparison: &'a Comparison, measure: &'a Measure) -> Finding<'a> {
-        let of = |(scheduler, measured): (&'a Scheduler, &Measured)| Entry {
-            scheduler: scheduler.name(),
+    /// The row of `measure`: for each scheduler its name, and its runs.
+    pub fn new(
+        measure: &'a Measure,
+        schedulers: impl IntoIterator<Item = (&'a str, Vec<Option<Pooled>>)>,
+    ) -> Finding<'a> {
+        let entry = |(scheduler, runs): (&'a str, Vec<Option<Pooled>>)| Entry {
+            scheduler,
             measure,
-            pooled: measure.pooled(&measured.runs),
-            runs: measured
-                .runs
-                .iter()
-                .map(|run| measure.of_run(run))
-                .collect(),
-            fewest: measured
-                .runs
-                .iter()
-                .map(|run| measure.fewest(run))
-                .collect(),
+            pooled: None,
+            fewest: vec![None; runs.len()],
+            runs,
             change: None,
             is_best: false,
         };
-        let schedulers = comparison.schedulers.iter();
-        let mut entries: Vec<Entry> = schedulers.zip(&comparison.measured).map(of).collect();
+        let mut entries: Vec<Entry> = schedulers.into_iter().map(entry).collect();
         let baseline = entries.first().and_then(Entry::judged);
         for entry in entries.iter_mut().skip(1) {
             entry.change = baseline
@@ -117,13 +118,38 @@ impl<'a> Finding<'a> {
         for index in best_of(&entries) {
             entries[index].is_best = true;
         }
-        let cpu_bound = comparison.workload.cpu_bound();
         Finding {
             measure,
-            limit: cpu_bound
-                .filter(|bound| measure.is_only(bound.metric))
-                .map(|bound| limit_s(&bound, &comparison.machine)),
+            limit: None,
             entries,
         }
+    }
+
+    /// The row of `measure` in the runs of `schedulers`, which have these names.
+    pub(crate) fn of_runs(
+        measure: &'a Measure,
+        schedulers: &[(&'a str, &Measured)],
+    ) -> Finding<'a> {
+        let runs = |measured: &Measured| {
+            measured
+                .runs
+                .iter()
+                .map(|run| measure.of_run(run))
+                .collect()
+        };
+        let named = schedulers.iter();
+        let mut row = Finding::new(
+            measure,
+            named.map(|&(name, measured)| (name, runs(measured))),
+        );
+        for (entry, (_, measured)) in row.entries.iter_mut().zip(schedulers) {
+            entry.pooled = measure.pooled(&measured.runs);
+            entry.fewest = measured
+                .runs
+                .iter()
+                .map(|run| measure.fewest(run))
+                .collect();
+        }
+        row
     }
 }

@@ -23,7 +23,7 @@ mod select;
 mod stats;
 mod verdict;
 
-pub use compare::Comparison;
+pub use compare::{AtFullSpeed, Comparison};
 pub use elsewhere::{Described, Recipe, Start, work};
 pub use experiment::{Average, Block, Column, Experiment, Load, Published, Row, Source, Stat};
 pub use findings::{Entry, Finding, Findings};
@@ -41,4 +41,4 @@ pub use samples::{Open, Pooled, Samples};
 pub use scheduler::Scheduler;
 pub use select::select;
 pub use stats::{Change, mean_interval, modes, paired_change};
-pub use verdict::{GoalVerdict, Reason, Standing, Statement, Verdict};
+pub use verdict::{GoalVerdict, Judgement, Reason, Standing, Statement, Verdict, counted_work};

@@ -154,6 +154,7 @@ mod tests {
                 count: 1,
                 seed: 1,
                 jobs: 1,
+                noise: false,
             };
             let measured = measure(&[case], &runs, Watch::none()).unwrap();
             let first = metrics(workload.as_ref(), &machine).len();
@@ -173,6 +174,7 @@ mod tests {
             count: 1,
             seed: 1,
             jobs: 1,
+            noise: false,
         };
         for (name, shares) in [("snb-ep-2s", true), ("snb-laptop", false)] {
             let machine = Machine::find(name).unwrap();

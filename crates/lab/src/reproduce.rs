@@ -175,6 +175,7 @@ impl Reproduction {
                 count: 0,
                 seed: 1,
                 jobs: 1,
+                noise: false,
             },
             asked: 0,
             experiment,
@@ -529,6 +530,7 @@ mod tests {
                 count: 2,
                 seed: 7,
                 jobs: 1,
+                noise: false,
             };
             Reproduction::run(experiment, runs, Watch::none()).unwrap()
         };

@@ -129,6 +129,15 @@ impl Scheduler {
         self.is_foreign() && self.object().variable(variable).is_some()
     }
 
+    /// The variables of a scheduler in C that can be set: those that are `const volatile`.
+    pub fn settable(&self) -> impl Iterator<Item = &str> {
+        let object = self.is_foreign().then(|| self.object());
+        object.into_iter().flat_map(|object| {
+            let named = object.constants().map(|(name, _)| name);
+            named.filter(|name| object.is_constant(name))
+        })
+    }
+
     /// Sets a variable of a scheduler in C, as a loader does. It is an error if the variable does
     /// not exist, is not `const volatile`, or is too small for the value.
     pub fn set(&mut self, variable: &str, value: i64) -> Result<(), Box<BadInput>> {
@@ -164,6 +173,19 @@ impl Scheduler {
             Code::Foreign { workers, .. } => workers.as_deref(),
             Code::Policy(..) => None,
         }
+    }
+
+    /// The same policy with the CPUs at their highest frequency; `None` for a foreign scheduler.
+    pub(crate) fn at_full_speed(&self) -> Option<Scheduler> {
+        let Code::Policy(policy, object) = &self.code else {
+            return None;
+        };
+        let policy = policy.with(["frequency=false"].into_iter()).ok()?;
+        Some(Scheduler {
+            name: policy.name.clone(),
+            code: Code::Policy(policy, object),
+            kernel: self.kernel,
+        })
     }
 
     /// Renames it, for two schedulers with the same name.

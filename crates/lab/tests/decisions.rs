@@ -108,6 +108,7 @@ fn digest(machine: &str, workload: &str, scheduler: &str, traced: Traced) -> (St
         count: 1,
         seed: 1,
         jobs: 1,
+        noise: false,
     };
     let case = Case {
         machine: &Machine::find(machine).unwrap(),

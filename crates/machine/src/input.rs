@@ -134,6 +134,16 @@ pub fn one_of<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Strin
     one_of_described(name, known.into_iter().map(|known| (known, "")))
 }
 
+/// As [`one_of`], for a text that lists the known names between other words.
+pub fn listed(name: &str, expected: &str) -> String {
+    let is_part = |c: char| c.is_alphanumeric() || "_-.".contains(c);
+    let words: Vec<&str> = expected.split(|c: char| !is_part(c)).collect();
+    match similar(name, &words) {
+        Some(meant) if meant != name => format!("did you mean `{meant}`? {expected}"),
+        _ => expected.to_owned(),
+    }
+}
+
 /// As [`one_of`], for names with descriptions. If no name is similar to `name`, it suggests those
 /// whose description has all of its words.
 pub fn one_of_described<S: AsRef<str>>(
@@ -378,6 +388,12 @@ fn bad_toml(file: &str, text: &str, error: &toml::de::Error) -> BadInput {
             Some(field) => (error.message().to_owned(), format!("expected {field} here")),
             None => (error.message().to_owned(), "expected valid TOML".to_owned()),
         },
+    };
+    let unknown = ["unknown field `", "unknown variant `"];
+    let mut names = unknown.iter().filter_map(|what| message.strip_prefix(what));
+    let expected = match names.next().and_then(|name| name.strip_suffix('`')) {
+        Some(name) => listed(name, &expected),
+        None => expected,
     };
     let message = match message.as_str() {
         "" => "this does not fit here",

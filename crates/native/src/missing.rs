@@ -61,7 +61,8 @@ fn told(name: &str, is_declared: bool) -> String {
     }
     match (is_declared, is_constant(name)) {
         _ if OF_LINUX.iter().any(|prefix| name.starts_with(prefix)) => {
-            "is not a function that the simulated kernel supports"
+            let meant = similar(name).map_or(String::new(), |meant| format!("; did you mean {meant}()?"));
+            return format!("is not a function that the simulated kernel supports{meant}");
         }
         (true, _) => "is declared, but not defined; add the file that defines it to the scheduler's files",
         (false, true) => "is a macro that no header defines; add the folder of its header as `--include DIR`",
@@ -70,6 +71,24 @@ fn told(name: &str, is_declared: bool) -> String {
         }
     }
     .to_owned()
+}
+
+/// The function of the headers with the kernel's prefix whose name is most similar to `name`, if one is.
+fn similar(name: &str) -> Option<&'static str> {
+    const LIKE: f64 = 0.8;
+    fn rest(name: &str) -> Option<&str> {
+        let mut prefixes = OF_LINUX.iter().rev();
+        prefixes.find_map(|prefix| name.strip_prefix(prefix))
+    }
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words = HEADERS.iter().flat_map(|(_, text)| {
+        let calls = text.match_indices('(').map(|(at, _)| &text[..at]);
+        calls.filter_map(move |before| before.rsplit(|c: char| !is_part(c)).next())
+    });
+    let own = rest(name)?;
+    let rated = words.filter_map(|word| Some((strsim::jaro_winkler(own, rest(word)?), word)));
+    let best = rated.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (best.0 > LIKE).then_some(best.1)
 }
 
 /// Recognises the compiler's message about a header that does not exist.
@@ -175,6 +194,11 @@ mod tests {
             (
                 undeclared("scx_bpf_of_tomorrow"),
                 "scx_bpf_of_tomorrow() is not a function that the simulated kernel supports",
+            ),
+            (
+                undeclared("scx_bpf_dsq_insrt"),
+                "scx_bpf_dsq_insrt() is not a function that the simulated kernel supports; did you mean \
+                 scx_bpf_dsq_insert()?",
             ),
             (
                 undeclared("bpf_timer_init"),

@@ -250,8 +250,20 @@ impl Decided<'_> {
                 // C uses this value if the task does not fit the CPU.
                 Number::Power if value < 0 => "too little capacity".to_owned(),
                 Number::Power => format!("{:.3} mW", value as f64 / 1e4),
+                Number::Of1024 if words.contains(&format!("{{{number}}} %")) => {
+                    format!("{:.0}", value as f64 * 100.0 / 1024.0)
+                }
                 Number::Of1024 | Number::Count => value.to_string(),
             };
+            if counts == Number::Count && value == 1 {
+                // Of several verbs, only "wait" follows.
+                words = words
+                    .replace(
+                        &format!("{{{number}}} tasks already wait"),
+                        "1 task already waits",
+                    )
+                    .replace(&format!("{{{number}}} tasks"), "1 task");
+            }
             words = words.replace(&format!("{{{number}}}"), &text);
         }
         words

@@ -121,7 +121,10 @@ impl Reader<'_> {
             _ => self.bad(
                 name.span(),
                 format!("the scheduler is `{}`", name.get_ref()),
-                format!("expected {}", base.unwrap_or(&names.join(" or "))),
+                input::listed(
+                    name.get_ref(),
+                    &format!("expected {}", base.unwrap_or(&names.join(" or "))),
+                ),
             ),
         }
     }
@@ -151,7 +154,10 @@ impl Reader<'_> {
                     return self.bad(
                         value.span(),
                         format!("{} is {}", setting.key, value.get_ref()),
-                        setting.expected(),
+                        match value.get_ref().as_str() {
+                            Some(word) => input::listed(word, &setting.expected()),
+                            None => setting.expected(),
+                        },
                     );
                 }
             }

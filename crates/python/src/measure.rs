@@ -190,7 +190,6 @@ fn counters_table(parts: &[Part<'_>]) -> Table {
     columns.table()
 }
 
-/// Tables `runs` and `counters` of the case.
 /// Half the 95 % confidence interval of the mean of `values`, as in every verdict; infinite for a single value.
 #[pyfunction]
 pub fn margin(values: Vec<f64>) -> f64 {
@@ -200,8 +199,9 @@ pub fn margin(values: Vec<f64>) -> f64 {
         .unwrap_or(f64::INFINITY)
 }
 
+/// Tables `runs` and `counters` of the case.
 #[pyfunction]
-#[pyo3(signature = (machine, workload, policy, runs, seed, jobs, stop=None, progress=None))]
+#[pyo3(signature = (machine, workload, policy, runs, seed, exact, jobs, stop=None, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "keywords, in Python")]
 pub fn simulate(
     py: Python<'_>,
@@ -210,6 +210,7 @@ pub fn simulate(
     policy: &Policy,
     runs: u32,
     seed: u64,
+    exact: bool,
     jobs: usize,
     stop: Option<&Stop>,
     progress: Option<Py<PyAny>>,
@@ -219,6 +220,7 @@ pub fn simulate(
         count: runs,
         seed,
         jobs,
+        noise: !exact,
     };
     let case = combined.case();
     let measured = run(py, stop, progress, |watch| {
@@ -240,7 +242,7 @@ pub fn simulate(
     Ok((runs_table(&parts), counters_table(&parts)))
 }
 
-/// Tables `runs` and `counters` of the runs from `first` to before `end`, of `runs`, on one thread.
+/// Tables `runs` and `counters` of the runs from `first` to before `end`, of `runs`, on one thread, with noise.
 #[pyfunction]
 #[pyo3(signature = (machine, workload, policy, runs, seed, first, end, stop=None))]
 #[expect(clippy::too_many_arguments, reason = "called by the sweep alone")]
@@ -260,6 +262,7 @@ pub fn measure_part(
         count: runs,
         seed,
         jobs: 1,
+        noise: true,
     };
     let (case, which) = (combined.case(), first..end);
     let measured = run(py, stop, None, |watch| {
@@ -278,7 +281,7 @@ pub fn measure_part(
 
 /// Tables `runs`, `results`, `verdict` and `counters`, and the texts `text`, `json` and `html` of the command.
 #[pyfunction]
-#[pyo3(signature = (machine, workload, policies, runs, seed, jobs, stop=None, progress=None))]
+#[pyo3(signature = (machine, workload, policies, runs, seed, exact, jobs, stop=None, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "keywords, in Python")]
 pub fn compare<'py>(
     py: Python<'py>,
@@ -287,6 +290,7 @@ pub fn compare<'py>(
     policies: Vec<PyRef<'py, Policy>>,
     runs: u32,
     seed: u64,
+    exact: bool,
     jobs: usize,
     stop: Option<&Stop>,
     progress: Option<Py<PyAny>>,
@@ -304,6 +308,7 @@ pub fn compare<'py>(
         count: runs,
         seed,
         jobs,
+        noise: !exact,
     };
     let comparison = run(py, stop, progress, |watch| {
         Comparison::run(machine, workload, schedulers, runs, watch)

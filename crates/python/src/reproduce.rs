@@ -43,7 +43,12 @@ pub fn reproduce<'py>(
         lab::select(&[name], rows.as_ref(), scale, &start_worker(py)?).map_err(bad_input)?;
     let experiment = found.remove(0);
     let count = runs.or(experiment.runs).unwrap_or(DEFAULT_RUNS);
-    let runs = Runs { count, seed, jobs };
+    let runs = Runs {
+        count,
+        seed,
+        jobs,
+        noise: false,
+    };
     let done = run(py, stop, progress, |watch| {
         Reproduction::run(experiment, runs, watch)
     })?;

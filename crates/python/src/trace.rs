@@ -62,7 +62,7 @@ const FIELDS: [(EventKind, &[(&str, &str)]); 8] = {
 /// Repeats run `run` of a case with `runs` and traces it: tables `events`, `utilization`, `energy`,
 /// `threads`, `cpu_time`.
 #[pyfunction]
-#[pyo3(signature = (machine, workload, policy, run, runs, seed, utilization, stop=None))]
+#[pyo3(signature = (machine, workload, policy, run, runs, seed, exact, utilization, stop=None))]
 #[expect(clippy::too_many_arguments, reason = "keywords, in Python")]
 pub fn trace<'py>(
     py: Python<'py>,
@@ -72,6 +72,7 @@ pub fn trace<'py>(
     run: u32,
     runs: u32,
     seed: u64,
+    exact: bool,
     utilization: bool,
     stop: Option<&Stop>,
 ) -> PyResult<Bound<'py, PyDict>> {
@@ -86,6 +87,7 @@ pub fn trace<'py>(
         count: runs,
         seed,
         jobs: 1,
+        noise: !exact,
     };
     let case = combined.case();
     let columns = running(py, stop, None, |watch| {

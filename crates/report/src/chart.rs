@@ -56,12 +56,24 @@ const PICTURE: Widths = Widths {
     bars: 420.0,
     number: 70.0,
 };
-/// On a page, where several charts stand side by side, or one on a phone.
-const PAGE: Widths = Widths {
-    label: 180.0,
-    bars: 220.0,
-    number: 60.0,
-};
+/// The width of a chart on a page, where several stand side by side, or one on a phone: that of the least column of
+/// page.css, so that its texts do not shrink.
+const PAGE: f64 = 334.0;
+/// The mean width of a letter at 12 px, and the most that labels take of [`PAGE`].
+const LETTER: f64 = 6.8;
+const MOST_LABEL: f64 = 190.0;
+
+/// The widths of `chart` on a page, with as much room for labels as the longest one needs.
+fn on_page(chart: &Chart) -> Widths {
+    let letters = chart.bars.iter().map(|bar| bar.label.chars().count());
+    let label = (LETTER * letters.max().unwrap_or(0) as f64 + 12.0).min(MOST_LABEL);
+    let number = PICTURE.number - 14.0;
+    Widths {
+        label,
+        bars: PAGE - label - number,
+        number,
+    }
+}
 const STEP: f64 = 20.0;
 const TITLE: f64 = 28.0;
 
@@ -94,12 +106,12 @@ pub(crate) fn figures(charts: &[Chart]) -> String {
 }
 
 fn svg(chart: &Chart, title: &str) -> String {
-    let (width, height) = (PAGE.all(), height(chart));
+    let (width, height) = (PAGE, height(chart));
     format!(
         "<figure><figcaption>{title}</figcaption>\n<svg viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
          height=\"{height:.0}\" role=\"img\" aria-label=\"{title}: {}\">\n{}</svg></figure>\n",
         escape(&words(chart)),
-        bars(chart, &PAGE),
+        bars(chart, &on_page(chart)),
     )
 }
 
@@ -202,11 +214,11 @@ mod tests {
         let svg = figures(&[chart]);
         // A quarter of the width is below zero.
         assert!(
-            svg.contains("<rect x=\"180.0\" y=\"3\" width=\"55.0\""),
+            svg.contains("<rect x=\"46.0\" y=\"3\" width=\"58.0\""),
             "{svg}"
         );
         assert!(
-            svg.contains("<rect x=\"235.0\" y=\"23\" width=\"165.0\""),
+            svg.contains("<rect x=\"104.0\" y=\"23\" width=\"174.0\""),
             "{svg}"
         );
     }

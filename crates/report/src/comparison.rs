@@ -1,8 +1,11 @@
 //! Schedulers side by side.
 
+mod energy;
+
 use crate::number::{number, percent};
-use crate::verdict::{title, verdict};
+use crate::verdict::{at_full_speed, title, verdict};
 use crate::{Bar, Cell, Chart, Page, Table, Tone};
+use energy::{for_work, frequencies};
 use lab::{
     Change, Comparison, Entry, Finding, Findings, GoalVerdict, Judged, Measure, Measured, Runs,
     mean_interval,
@@ -60,6 +63,10 @@ pub fn comparison(findings: &Findings<'_>, shown: Shown) -> Page {
         ),
         notes: [number_of_runs(runs, comparison.asked)]
             .into_iter()
+            .map(|note| match runs.noise {
+                true => note,
+                false => format!("{note}, without noise"),
+            })
             .chain(comparison.workload.notes())
             .chain(cut_short(findings))
             .chain(same_runs(findings))
@@ -103,7 +110,8 @@ pub(crate) fn number_of_runs(runs: &Runs, asked: u32) -> String {
 /// Margins below this are printed as 0, per cent.
 const LEAST_MARGIN_PCT: f64 = 0.05;
 
-/// A note if the runs of every scheduler hardly differ, so that intervals over seeds show no noise.
+/// A note if the runs of every scheduler hardly differ, so that intervals over seeds show no noise: of exact
+/// runs, if no margin is as large as one that is printed; of runs with noise, only if all are the same.
 fn same_runs(findings: &Findings<'_>) -> Option<String> {
     let comparison = findings.comparison;
     let first = comparison.measured.first()?.runs.first()?;
@@ -113,7 +121,7 @@ fn same_runs(findings: &Findings<'_>) -> Option<String> {
         (1..comparison.schedulers.len()).filter_map(|index| goal.change(0, index)?.margin_pct)
     });
     let margins: Vec<f64> = changes.collect();
-    let are_same = match margins.is_empty() {
+    let are_same = match margins.is_empty() || comparison.runs.noise {
         true => runs.all(|run| run.is_same(first)),
         false => margins.iter().all(|&margin| margin < LEAST_MARGIN_PCT),
     };
@@ -231,6 +239,11 @@ fn of_goal(findings: &Findings<'_>, verdict: &GoalVerdict, rows: &[&Finding<'_>]
     if by_work {
         header.push("work\ndone\n%".to_owned());
     }
+    let for_work = match verdict.goal {
+        Goal::Energy => for_work(findings, verdict, by_work),
+        _ => None,
+    };
+    header.extend(for_work.iter().map(|(name, _)| name.clone()));
     if has_change {
         header.push("change".to_owned());
     }
@@ -248,6 +261,9 @@ fn of_goal(findings: &Findings<'_>, verdict: &GoalVerdict, rows: &[&Finding<'_>]
             let pct = verdict.work_pct(index, 0);
             line.push(pct.map_or("-".into(), |pct| Cell::from(format!("{:.1}", 100.0 + pct))));
         }
+        if let Some((_, values)) = &for_work {
+            line.push(values[index].map_or("-".into(), |value| Cell::from(number(value))));
+        }
         if has_change {
             line.push(match index {
                 0 => Cell::default(),
@@ -261,13 +277,35 @@ fn of_goal(findings: &Findings<'_>, verdict: &GoalVerdict, rows: &[&Finding<'_>]
         line.extend(limited.map(|row| limit(row, index)));
         line
     };
+    let (shown, folded) = by_goal(distinct(findings).collect(), verdict);
     Table {
         title: title(verdict.goal).to_owned(),
         header,
         text_columns: 1,
-        rows: distinct(findings).map(line).collect(),
+        folded: folded.len(),
+        rows: shown.into_iter().chain(folded).map(line).collect(),
         ..Table::default()
     }
+}
+
+/// The most rows of a table in which none is folded.
+const MOST_SHOWN: usize = 4;
+
+/// The schedulers in the order of rows: as they were given if there are few; of many, the baseline first, then
+/// the best ones of the goal, and apart from these the ones that another one beats.
+fn by_goal(schedulers: Vec<usize>, verdict: &GoalVerdict) -> (Vec<usize>, Vec<usize>) {
+    if schedulers.len() <= MOST_SHOWN || !verdict.tells_apart() {
+        return (schedulers, Vec::new());
+    }
+    let beaten =
+        |&one: &usize| (0..verdict.standings.len()).any(|other| verdict.is_better(other, one));
+    let (mut folded, mut shown): (Vec<usize>, Vec<usize>) = schedulers
+        .into_iter()
+        .partition(|one| *one != 0 && beaten(one));
+    for list in [&mut shown, &mut folded] {
+        list.sort_by(|&a, &b| (a != 0).cmp(&(b != 0)).then(verdict.order(a, b)));
+    }
+    (shown, folded)
 }
 
 /// The schedulers of which tables have rows: all but those under which every run was the same as under an
@@ -587,6 +625,7 @@ fn remarks(comparison: &Comparison, shown: Shown, hidden: usize) -> Vec<String> 
         );
     }
     remarks.extend(frequencies(comparison));
+    remarks.extend(at_full_speed(comparison));
     remarks.extend(callbacks(comparison));
     let gaps = comparison.machine.power_gaps();
     if !gaps.is_empty() {
@@ -619,32 +658,6 @@ fn callbacks(comparison: &Comparison) -> Option<String> {
     let paid = paid.join(", ");
     Some(format!(
         "callbacks: those of {paid} take the time that the machine file gives{none}."
-    ))
-}
-
-/// Says which policies ran at full speed and which at a speed that followed the load, if there are both.
-fn frequencies(comparison: &Comparison) -> Option<String> {
-    comparison.machine.power.as_ref()?;
-    let changes = |measured: &Measured| {
-        let any = |run: &lab::Run| run.counters.frequency_transitions > 0;
-        measured.runs.iter().any(any)
-    };
-    let (change, never): (Vec<_>, Vec<_>) = comparison
-        .schedulers
-        .iter()
-        .zip(&comparison.measured)
-        .partition(|(_, measured)| changes(measured));
-    if change.is_empty() || never.is_empty() {
-        return None;
-    }
-    let names = |of: &[(&lab::Scheduler, &Measured)]| {
-        let names: Vec<&str> = of.iter().map(|(scheduler, _)| scheduler.name()).collect();
-        names.join(", ")
-    };
-    Some(format!(
-        "energy: the CPUs' frequencies followed the load under {}, and were always the highest under {}.",
-        names(&change),
-        names(&never)
     ))
 }
 

@@ -22,11 +22,15 @@ const UPLOT: &str = include_str!("../third_party/uplot/uPlot.iife.min.js");
 pub fn html(title: &str, pages: &[Page]) -> String {
     let figures = pages.iter().find_map(|page| page.figures.as_ref());
     let uplot_style = figures.map_or("", |_| UPLOT_STYLE);
+    let title = match pages.first().and_then(headline) {
+        Some(headline) if pages.len() == 1 => format!("{}: {headline}", pages[0].title),
+        _ => title.to_owned(),
+    };
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>{}</title>\n<style>\n{uplot_style}\n{STYLE}</style></head>\n<body>\n<main>\n",
-        escape(title)
+        escape(&title)
     );
     for page in pages {
         write_page(&mut out, page);
@@ -49,6 +53,18 @@ pub fn html(title: &str, pages: &[Page]) -> String {
     }
     out.push_str("</body>\n</html>\n");
     out
+}
+
+/// The verdict in a few words: what holds for every goal, or else the first sentence.
+fn headline(page: &Page) -> Option<&str> {
+    let mut lines = page.verdict.iter();
+    let whole = lines.find(|line| line.starts_with("Best for every goal"));
+    let line = whole.or(page.verdict.first())?;
+    Some(
+        line.split_once(". ")
+            .map_or(line.as_str(), |(first, _)| first)
+            .trim_end_matches('.'),
+    )
 }
 
 /// The page's text and tables as a part of another page, such as a notebook, with the style of the
@@ -185,8 +201,9 @@ fn timelines(out: &mut String, policies: &[PolicyFigure]) {
     }
     out.push_str(
         "<span id=\"view\" role=\"status\"></span>\n<ul class=\"legend\" id=\"threads\"></ul></div>\n\
-         <p class=\"hint\">All charts show the same time. Drag over one to zoom in; with a chart in focus, the \
-         keys + and -, left and right, and Home. ",
+         <p class=\"hint\">All charts show the same time. Drag over one to zoom in; turn the wheel with Ctrl \
+         to zoom at the pointer; with a chart in focus, the keys W and S (or + and -), A and D (or left and \
+         right), and Home. ",
     );
     if policies.iter().any(|policy| !policy.misses.is_empty()) {
         out.push_str(
@@ -267,7 +284,7 @@ fn misses(out: &mut String, policies: &[PolicyFigure]) {
                 out,
                 "<details class=\"miss\" data-of=\"{}\" data-thread=\"{}\" data-from=\"{:.3}\" data-due=\"{:.3}\" \
                  data-done=\"{:.3}\"><summary>{}: <span class=\"thread\">{}</span>, {:.2} ms after the deadline at \
-                 {:.3} ms</summary>",
+                 {:.6} s</summary>",
                 policy.index,
                 escape(&miss.thread),
                 miss.released,
@@ -276,7 +293,7 @@ fn misses(out: &mut String, policies: &[PolicyFigure]) {
                 escape(&policy.name),
                 escape(&miss.thread),
                 miss.done - miss.due,
-                miss.due
+                miss.due / 1e3
             );
             miss.says.iter().for_each(|said| line(out, "p", said));
             miss.chains.iter().for_each(|chain| table(out, chain));
@@ -371,7 +388,10 @@ fn table(out: &mut String, table: &Table) {
         line(out, "caption", &table.title);
     }
     out.push_str("<thead><tr>");
-    for (column, name) in table.header.iter().enumerate() {
+    let filled = filled(table);
+    let is_shown = |column: usize| filled.get(column).copied().unwrap_or(true);
+    let header = table.header.iter().enumerate();
+    for (column, name) in header.filter(|&(column, _)| is_shown(column)) {
         let element = if name.is_empty() {
             "td"
         } else {
@@ -386,9 +406,15 @@ fn table(out: &mut String, table: &Table) {
         );
     }
     out.push_str("</tr></thead>\n<tbody>\n");
-    for row in &table.rows {
+    let shown = table.rows.len() - table.folded;
+    for (nr, row) in table.rows.iter().enumerate() {
+        if nr == shown && nr > 0 {
+            // The rows below have a body of their own, which the script folds.
+            let _ = writeln!(out, "</tbody>\n<tbody data-folded=\"{}\">", table.folded);
+        }
         out.push_str("<tr>");
-        for (column, Cell { text, tone }) in row.iter().enumerate() {
+        let cells = row.iter().enumerate();
+        for (column, Cell { text, tone }) in cells.filter(|&(column, _)| is_shown(column)) {
             let (align, tone) = (align(column), class(*tone));
             let class = [align, tone].join(" ");
             let class = class.trim();
@@ -401,6 +427,18 @@ fn table(out: &mut String, table: &Table) {
         out.push_str("</tr>\n");
     }
     out.push_str("</tbody></table></div>\n");
+}
+
+/// For each column, whether a row has anything in it. The first one always counts.
+fn filled(table: &Table) -> Vec<bool> {
+    let says = |cell: &Cell| !matches!(&*cell.text, "" | "-");
+    let any = |column: usize| {
+        let mut cells = table.rows.iter().filter_map(|row| row.get(column));
+        cells.any(says)
+    };
+    (0..table.header.len())
+        .map(|column| column == 0 || table.rows.is_empty() || any(column))
+        .collect()
 }
 
 fn class(tone: Tone) -> &'static str {

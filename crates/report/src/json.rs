@@ -21,6 +21,9 @@
 //! `compare`:
 //! - `machine`, `workload`, `runs`, `asked_runs` as above, `seed`; `seeds[]`, the seed of each run (64 bits, in
 //!   hexadecimal).
+//! - `exact`: the runs had no noise. `at_full_speed`, null if no difference in energy was tested without frequencies:
+//!   the `policy` that differs from the first one, the name of the `changed` one, `change_pct` with its
+//!   `change_margin_pct` then, and whether frequencies explain most of the difference (`explains`).
 //! - `stalled[]`: the threads that were runnable and did not run from some time until the end: `policy`, `thread`, the
 //!   number of `runs`, and `since_s` in the first of these.
 //! - `verdict[]`: one for each measured goal: `goal` (`latency`, `throughput`, `energy` or `fairness`); `best[]`, the
@@ -127,11 +130,22 @@ struct Compared<'a> {
     asked_runs: u32,
     seed: u64,
     seeds: Vec<String>,
+    exact: bool,
+    at_full_speed: Option<AtFullSpeed<'a>>,
     stalled: Vec<Stalled<'a>>,
     verdict: Vec<Verdict<'a>>,
     results: Vec<Entered<'a>>,
     threads: Vec<Thread<'a>>,
     counters: Vec<Counters<'a>>,
+}
+
+#[derive(Serialize)]
+struct AtFullSpeed<'a> {
+    policy: &'a str,
+    changed: &'a str,
+    change_pct: f64,
+    change_margin_pct: Option<f64>,
+    explains: bool,
 }
 
 #[derive(Serialize)]
@@ -288,6 +302,14 @@ pub fn comparison(findings: &Findings<'_>) -> String {
         seeds: (0..comparison.runs.count)
             .map(|run| seed_name(comparison.runs.seed_of(run)))
             .collect(),
+        exact: !comparison.runs.noise,
+        at_full_speed: comparison.at_full_speed.as_ref().map(|test| AtFullSpeed {
+            policy: comparison.schedulers[test.other].name(),
+            changed: &test.changed,
+            change_pct: test.change.mean_pct,
+            change_margin_pct: test.change.margin_pct,
+            explains: test.explains,
+        }),
         stalled: stalled(comparison),
         verdict: verdict(findings),
         results: findings.entries().map(entered).collect(),
@@ -463,20 +485,15 @@ fn against_first(row: &Finding<'_>, entry: &Entry<'_>) -> Option<AgainstFirst> {
         .entries
         .first()
         .filter(|first| !std::ptr::eq(*first, entry))?;
-    let verdict = match (entry.is_better(first), first.is_better(entry)) {
-        (true, _) => "better",
-        (_, true) => "worse",
-        (false, false) => "same",
-    };
-    let change = entry.difference(first)?;
-    let sign = match entry.measure.metric.better {
-        Better::Higher => -1.0,
-        Better::Lower | Better::Neither => 1.0,
-    };
+    let lab::Judgement {
+        verdict,
+        worse,
+        margin,
+    } = entry.against(first)?;
     Some(AgainstFirst {
         verdict,
-        worse: sign * change.mean_pct,
-        margin: change.margin_pct,
+        worse,
+        margin,
         unit: if entry.is_share() { "points" } else { "%" },
     })
 }

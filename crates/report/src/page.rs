@@ -35,6 +35,8 @@ pub struct Table {
     pub together: usize,
     /// The rows.
     pub rows: Vec<Vec<Cell>>,
+    /// The number of last rows that a page shows only if asked.
+    pub folded: usize,
 }
 
 /// A cell of a table.

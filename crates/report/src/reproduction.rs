@@ -56,6 +56,7 @@ fn tables(reproduction: &Reproduction, cells: &[lab::Cell<'_>]) -> Vec<Table> {
                 text_columns: 3,
                 together: if published { 3 } else { 1 },
                 rows: lines.collect(),
+                ..Table::default()
             }
         })
         .collect()

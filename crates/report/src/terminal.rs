@@ -210,6 +210,7 @@ mod tests {
             text_columns: 1,
             together: 2,
             rows: vec![["row", "1", "22", "333", "4444"].map(Cell::from).to_vec()],
+            ..Table::default()
         };
         let page = Page {
             tables: vec![wide],

@@ -1,7 +1,8 @@
 //! The verdict in words: for each goal the best schedulers, the differences, and the price.
 
 use lab::{
-    Change, Entry, Finding, Findings, GoalVerdict, Judged, Measured, Reason, Statement, Verdict,
+    Change, Comparison, Entry, Finding, Findings, GoalVerdict, Judged, Measured, Reason, Statement,
+    Verdict,
 };
 use workload::Goal;
 
@@ -431,11 +432,36 @@ fn with_margin(change: &Change, unit: &str) -> String {
     format!("{:.1}{margin} {unit}", change.mean_pct.abs())
 }
 
-/// A change against the scheduler `name` in words: `12 ± 3 % less time than under eevdf`.
+/// A change of a goal against the scheduler `name` in words: `12 ± 3 % less time than under eevdf`.
 fn amount(verdict: &GoalVerdict, change: &Change, name: &str) -> String {
-    let of = match verdict.goal {
+    of_goal(verdict.goal, verdict.higher_is_better, change, name)
+}
+
+/// The result of the runs that test whether frequencies are the reason of a difference in energy.
+pub(crate) fn at_full_speed(comparison: &Comparison) -> Option<String> {
+    let test = comparison.at_full_speed.as_ref()?;
+    let name = |index: usize| comparison.schedulers[index].name();
+    let (own, base) = match test.is_first {
+        true => (name(test.other), &*test.changed),
+        false => (&*test.changed, name(0)),
+    };
+    let much = match test.differs {
+        true => of_goal(Goal::Energy, false, &test.change, base),
+        false => format!("no more and no less energy than under {base}"),
+    };
+    let so = match test.explains {
+        true => "So frequencies explain most of the difference.",
+        false => "So frequencies explain less than half of the difference.",
+    };
+    Some(format!(
+        "energy: {own} takes {much}, for the same work. {so}"
+    ))
+}
+
+fn of_goal(goal: Goal, higher_is_better: bool, change: &Change, name: &str) -> String {
+    let of = match goal {
         Goal::Latency => "the latency",
-        Goal::Throughput if verdict.higher_is_better => "the throughput",
+        Goal::Throughput if higher_is_better => "the throughput",
         Goal::Throughput => "the time",
         Goal::Energy => "the energy",
         Goal::Fairness => "the spread",
@@ -444,11 +470,11 @@ fn amount(verdict: &GoalVerdict, change: &Change, name: &str) -> String {
         return times;
     }
     let more = change.mean_pct > 0.0;
-    let what = match (verdict.goal, more) {
+    let what = match (goal, more) {
         (Goal::Latency, true) => "higher latency",
         (Goal::Latency, false) => "lower latency",
-        (Goal::Throughput, true) if verdict.higher_is_better => "higher throughput",
-        (Goal::Throughput, false) if verdict.higher_is_better => "lower throughput",
+        (Goal::Throughput, true) if higher_is_better => "higher throughput",
+        (Goal::Throughput, false) if higher_is_better => "lower throughput",
         (Goal::Throughput, true) => "more time",
         (Goal::Throughput, false) => "less time",
         (Goal::Energy, true) => "more energy",

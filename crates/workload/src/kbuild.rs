@@ -46,7 +46,7 @@ const PARAMS: &[Param] = &[
         max: 3_600_000_000_000,
         help: "serial work of a single process, at the reference speed: a fifth before the \
                objects (reading makefiles), the rest after (linking, kallsyms); calibrated on 38 s for -j32 \
-               beside 209 s for -j2 on two Xeons E5 (default 15 s)",
+               beside 209 s for -j2 on two Xeons E5 (default 15s)",
     },
     Param {
         name: "io",

@@ -52,7 +52,7 @@ const PARAMS: &[Param] = &[
         default: 5_000_000_000,
         min: 1_000_000,
         max: 3_600_000_000_000,
-        help: "the time after which no step begins (default 5 s)",
+        help: "the time after which no step begins (default 5s)",
     },
     Param {
         name: "delay",

@@ -16,12 +16,18 @@ const WIDE: u16 = 130;
 /// The least number of columns for a CPU: number, bar, percentage, frequency, history.
 const CPU_WIDTH: usize = 38;
 
+/// The column of [`OF_THREADS`] with a thread's CPU time, which has a colour as CPUs have, unless NO_COLOR is
+/// set: the terminal's library leaves colours out then.
+const CPU_TIME: usize = 3;
+
 /// A longer bar would show nothing more.
 const BAR: usize = 40;
 
-const HELP: [&str; 15] = [
+const HELP: [&str; 17] = [
     "c w p t m n  sort by CPU %, wait, wait p99, runs/s, moves/s, name",
     "r            reverse the order",
+    "/            show only threads whose name or process contains a text (Esc: all)",
+    "o            one line for each process, or for each thread",
     "arrows       scroll the threads (also j, k, PageUp, PageDown, Home, End)",
     "Tab          threads or scheduler, where there is no room for both",
     "space        pause",
@@ -77,7 +83,7 @@ pub fn draw(frame: &mut Frame<'_>, computer: &Computer, state: &State) {
     frame.render_widget(Line::styled(every, dim()).right_aligned(), head);
     frame.render_widget(Paragraph::new(cpus), top);
     frame.render_widget(Paragraph::new(reasons).style(dim()), why);
-    frame.render_widget(Line::from(keys(width)), foot);
+    frame.render_widget(Line::from(foot_of(state, width)), foot);
     if area.width >= WIDE {
         let halves = [Constraint::Fill(1), Constraint::Fill(1)];
         let [left, right] = Layout::horizontal(halves).spacing(3).areas(body);
@@ -93,9 +99,24 @@ pub fn draw(frame: &mut Frame<'_>, computer: &Computer, state: &State) {
     }
 }
 
+/// The filter, if there is one, or else the keys.
+fn foot_of(state: &State, width: usize) -> String {
+    match (state.types_filter, state.filter.is_empty()) {
+        (true, _) => format!(
+            "/{}_  Enter keeps this filter, Esc removes it",
+            state.filter
+        ),
+        (false, false) => format!(
+            "/{}  only these threads; / changes the filter",
+            state.filter
+        ),
+        (false, true) => keys(width),
+    }
+}
+
 fn keys(width: usize) -> String {
-    let all = "q end  ? help  sort: c CPU  w wait  p p99  t runs  m moves  n name  r reverse";
-    let more = "  Tab scheduler  space pause  + - refresh  arrows scroll";
+    let all = "q end  ? help  / filter  sort: c CPU  w wait  p p99  t runs  m moves  n name";
+    let more = "  r reverse  o processes  Tab scheduler  space pause  + - refresh";
     match width < all.len() + more.len() {
         true => all.to_owned(),
         false => format!("{all}{more}"),
@@ -269,8 +290,12 @@ fn threads(frame: &mut Frame<'_>, state: &State, area: Rect) {
     });
     let rows = state.threads().into_iter().take(usize::from(area.height));
     let rows = rows.map(|thread| {
-        let cells = of_thread(thread).into_iter().enumerate();
-        Row::new(cells.map(|(column, text)| aligned(column, text)))
+        let cells = of_thread(&thread).into_iter().enumerate();
+        let ran = colour(thread.ran);
+        Row::new(cells.map(|(column, text)| match column {
+            CPU_TIME => aligned(column, text).style(ran),
+            _ => aligned(column, text),
+        }))
     });
     let widths = [0, 7, 4, 6, 8, 9, 7, 8].map(|width| match width {
         0 => Constraint::Fill(1),

@@ -56,6 +56,7 @@ fn cpu(computer: &Computer, id: usize, did: &Cpu) -> Value {
 fn thread(thread: &Thread) -> Value {
     json!({
         "name": thread.name,
+        "process": thread.process,
         "pid": thread.pid,
         "tid": thread.tid,
         "cpu": thread.cpu,

@@ -130,7 +130,7 @@ pub fn of_thread(thread: &Thread) -> [String; 8] {
         false => format!("{rate:.0}"),
     };
     [
-        thread.name.clone(),
+        thread.label(),
         thread.tid.to_string(),
         known(thread.cpu.map(|cpu| cpu.to_string())),
         format!("{:.1}", thread.ran * 100.0),

@@ -3,7 +3,7 @@
 use super::LOOK;
 use super::draw::draw;
 use super::sample::{Interval, Watch};
-use super::threads::Thread;
+use super::threads::{Thread, by_process};
 use crate::error::Error;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use std::cmp::Ordering;
@@ -28,6 +28,12 @@ pub struct State {
     pub sort: Sort,
     /// Whether the order is reversed.
     pub is_reversed: bool,
+    /// Only threads whose name or process contains this are shown, in whatever case.
+    pub filter: String,
+    /// Whether keys are a part of the filter.
+    pub types_filter: bool,
+    /// Whether each process has one line.
+    pub by_process: bool,
     /// The first thread on the screen.
     pub first: usize,
     /// Whether the scheduler's activity is shown instead of the threads, where there is no room for
@@ -100,6 +106,9 @@ impl State {
             history: BTreeMap::new(),
             sort: Sort::Ran,
             is_reversed: false,
+            filter: String::new(),
+            types_filter: false,
+            by_process: false,
             first: 0,
             shows_scheduler: false,
             shows_help: false,
@@ -126,9 +135,8 @@ impl State {
     }
 
     /// The threads in their order, from the first on the screen.
-    pub fn threads(&self) -> Vec<&Thread> {
-        let threads = self.interval.iter().flat_map(|interval| &interval.threads);
-        let mut threads: Vec<&Thread> = threads.collect();
+    pub fn threads(&self) -> Vec<Thread> {
+        let mut threads = self.shown();
         threads.sort_by(|a, b| self.sort.compare(a, b));
         if self.is_reversed {
             threads.reverse();
@@ -136,14 +144,47 @@ impl State {
         threads.split_off(self.first.min(threads.len()))
     }
 
-    /// Carries out `key`; false if it ends the program.
-    fn press(&mut self, key: KeyEvent) -> bool {
-        let last = self
+    /// The threads that pass the filter, or the processes.
+    fn shown(&self) -> Vec<Thread> {
+        let threads = self
             .interval
             .as_ref()
-            .map_or(0, |interval| interval.threads.len().saturating_sub(1));
+            .map_or(&[][..], |interval| &interval.threads);
+        let wanted = self.filter.to_lowercase();
+        let passes = |thread: &&Thread| thread.label().to_lowercase().contains(&wanted);
+        let threads: Vec<Thread> = threads.iter().filter(passes).cloned().collect();
+        match self.by_process {
+            true => by_process(&threads),
+            false => threads,
+        }
+    }
+
+    /// Carries out `key` while the filter is typed.
+    fn type_filter(&mut self, key: KeyEvent) {
+        match key.code {
+            KeyCode::Enter => self.types_filter = false,
+            KeyCode::Esc => {
+                self.filter.clear();
+                self.types_filter = false;
+            }
+            KeyCode::Backspace => drop(self.filter.pop()),
+            KeyCode::Char(typed) => self.filter.push(typed),
+            _ => {}
+        }
+        self.first = 0;
+    }
+
+    /// Carries out `key`; false if it ends the program.
+    fn press(&mut self, key: KeyEvent) -> bool {
+        let last = self.shown().len().saturating_sub(1);
         match key.code {
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return false,
+            _ if self.types_filter => {
+                self.type_filter(key);
+                return true;
+            }
+            KeyCode::Char('/') => self.types_filter = true,
+            KeyCode::Char('o') => (self.by_process, self.first) = (!self.by_process, 0),
             KeyCode::Esc | KeyCode::Char('q' | '?' | 'h') if self.shows_help => {
                 self.shows_help = false;
             }
@@ -228,6 +269,21 @@ mod tests {
         assert!(press(KeyCode::Char('?'), KeyModifiers::NONE));
         assert!(press(KeyCode::Char('q'), KeyModifiers::NONE));
         assert!(!press(KeyCode::Char('q'), KeyModifiers::NONE));
+    }
+
+    #[test]
+    fn keys_after_a_slash_are_a_filter() {
+        let mut state = State::new(SLOWEST);
+        let mut press = |code| state.press(KeyEvent::new(code, KeyModifiers::NONE));
+        for code in ['/', 'q', 'x'].map(KeyCode::Char) {
+            assert!(press(code));
+        }
+        assert!(press(KeyCode::Backspace) && press(KeyCode::Enter));
+        assert_eq!((&*state.filter, state.types_filter), ("q", false));
+        let mut press = |code| state.press(KeyEvent::new(code, KeyModifiers::NONE));
+        assert!(press(KeyCode::Char('/')) && press(KeyCode::Esc));
+        assert_eq!((&*state.filter, state.types_filter), ("", false));
+        assert!(!state.press(KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE)));
     }
 
     #[test]

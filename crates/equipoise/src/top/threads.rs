@@ -46,6 +46,10 @@ pub struct Thread {
     pub tid: u32,
     /// Its name (`comm`).
     pub name: String,
+    /// The name of its process, that is, of the process's first thread.
+    pub process: String,
+    /// The number of threads that it stands for.
+    pub threads: usize,
     /// The CPU that it last ran on.
     pub cpu: Option<usize>,
     /// CPU time as a share of one CPU, from 0 to 1.
@@ -209,7 +213,12 @@ impl Threads {
         (ran > 0.0).then(|| Thread {
             pid: id.0,
             tid: id.1,
+            process: match id.0 == id.1 {
+                true => stat.name.clone(),
+                false => self.process(id.0).unwrap_or_else(|| stat.name.clone()),
+            },
             name: stat.name.clone(),
+            threads: 1,
             cpu: stat.cpu,
             ran: ran / seconds,
             turns: turns.map(|turns| turns.number as f64 / seconds),
@@ -258,6 +267,58 @@ impl Threads {
     fn folder(&self, id: Id) -> PathBuf {
         folder(&self.proc, id)
     }
+
+    /// The name of process `pid`.
+    fn process(&self, pid: u32) -> Option<String> {
+        let stat = fs::read_to_string(self.folder((pid, pid)).join("stat")).ok()?;
+        Some(Stat::parse(&stat)?.name)
+    }
+}
+
+impl Thread {
+    /// Its name, after that of its process if it has another one: `make/cc1`. A process has the number of its
+    /// threads that ran.
+    pub fn label(&self) -> String {
+        match (self.threads, self.name == self.process) {
+            (1, true) => self.name.clone(),
+            (1, false) => format!("{}/{}", self.process, self.name),
+            (threads, _) => format!("{} ({threads} threads)", self.process),
+        }
+    }
+}
+
+/// The processes of `threads`, each as one thread: the sums of times and rates, the mean of the waits, and
+/// the longest of their 99th percentiles. They are in the order of their first threads.
+pub fn by_process(threads: &[Thread]) -> Vec<Thread> {
+    let mut places: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut processes: Vec<Thread> = Vec::new();
+    for thread in threads {
+        let place = *places.entry(thread.pid).or_insert(processes.len());
+        let Some(all) = processes.get_mut(place) else {
+            processes.push(Thread {
+                tid: thread.pid,
+                name: thread.process.clone(),
+                ..thread.clone()
+            });
+            continue;
+        };
+        let sum = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
+        let waited = |of: &Thread| Some(of.wait_ns? * of.turns?);
+        let waits = [waited(all), waited(thread)].into_iter().flatten();
+        let waits = waits.reduce(|a, b| a + b);
+        all.turns = sum(all.turns, thread.turns);
+        all.wait_ns = waits.zip(all.turns).map(|(ns, turns)| ns / turns);
+        all.wait_p99_ns = all
+            .wait_p99_ns
+            .into_iter()
+            .chain(thread.wait_p99_ns)
+            .reduce(f64::max);
+        all.migrations = sum(all.migrations, thread.migrations);
+        all.ran += thread.ran;
+        all.threads += 1;
+        all.cpu = None;
+    }
+    processes
 }
 
 /// Adds the waits since `last`, which is `turns` from now on, and forgets those that are too old.
@@ -361,6 +422,43 @@ fn missing(counted: &BTreeMap<Id, Counted>) -> Vec<(&'static str, &'static str)>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_is_the_sum_of_its_threads() {
+        let thread = |pid, tid, name: &str, ran, turns, wait_ns| Thread {
+            pid,
+            tid,
+            name: name.to_owned(),
+            process: if pid == 7 { "make" } else { "sh" }.to_owned(),
+            threads: 1,
+            cpu: Some(1),
+            ran,
+            turns: Some(turns),
+            wait_ns: Some(wait_ns),
+            wait_p99_ns: None,
+            migrations: Some(1.0),
+        };
+        let threads = [
+            thread(7, 9, "cc1", 0.5, 10.0, 100.0),
+            thread(8, 8, "sh", 0.4, 1.0, 5.0),
+            thread(7, 7, "make", 0.25, 30.0, 20.0),
+        ];
+        assert_eq!(threads[0].label(), "make/cc1");
+        assert_eq!(threads[1].label(), "sh");
+        let [make, sh] = &by_process(&threads)[..] else {
+            panic!("two processes")
+        };
+        assert_eq!(
+            (&*make.label(), make.tid, make.cpu),
+            ("make (2 threads)", 7, None)
+        );
+        assert_eq!(
+            (make.ran, make.turns, make.migrations),
+            (0.75, Some(40.0), Some(2.0))
+        );
+        assert_eq!(make.wait_ns, Some(40.0));
+        assert_eq!(sh, &threads[1]);
+    }
 
     #[test]
     fn a_name_may_have_parentheses() {

@@ -248,7 +248,13 @@ fn a_scheduler_in_c_is_asked_why_by_what_the_trace_shows() {
     std::fs::write(&file, load).unwrap();
     std::fs::write(&source, FIFO).unwrap();
     let of = |more: &[&str]| {
-        let mut all = vec!["--scheduler", source.to_str().unwrap(), "--task", "light"];
+        let mut all = vec![
+            "--scheduler",
+            source.to_str().unwrap(),
+            "--task",
+            "light",
+            "--exact",
+        ];
         all.extend(more);
         let machine_and_load = args("smp-2", file.to_str().unwrap(), &all);
         machine_and_load
@@ -478,8 +484,8 @@ fn the_pages_examples_are_printed() {
         blocks.next().unwrap_or_else(|| panic!("no {start}"))
     };
     for (start, machine, policy) in [
-        ("ui missed its deadline", "tc2", "eevdf"),
-        ("ui lost 10.4 ms", "sm8250", "hperf"),
+        ("ui missed its deadline at 3", "tc2", "eevdf"),
+        ("ui missed its deadline at 0.466744 s", "sm8250", "hperf"),
     ] {
         let block = block_with(start);
         let block = &block[block.find(start).unwrap()..];

@@ -46,11 +46,11 @@ fn cell(machine: &str, workload: &str, goal: &str) -> String {
         .unwrap();
     let standing = &verdict["standings"][1];
     let number = |key: &str| standing[key].as_f64().unwrap();
-    format!(
-        "{:.1} ± {:.1} %",
-        number("change_pct"),
-        number("change_margin_pct")
-    )
+    // As in the verdict, a margin is left out if it would be printed as 0.
+    match number("change_margin_pct") {
+        margin if margin < 0.05 => format!("{:.1} %", number("change_pct")),
+        margin => format!("{:.1} ± {margin:.1} %", number("change_pct")),
+    }
 }
 
 #[test]

@@ -21,6 +21,7 @@ fn traced(folder: &Path, name: &str, [machine, workload, policy]: [&str; 3]) -> 
         policy,
         "--runs",
         "1",
+        "--exact",
         "--trace",
         trace.to_str().unwrap(),
     ]);
@@ -151,10 +152,9 @@ fn a_real_trace_is_replayed() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
     let [machine, trace] = ["machine.toml", "sysbench-mutex.dat"].map(|file| fixtures.join(file));
     let shown = stdout(&[
-        "compare",
+        "validate",
         "--machine",
         machine.to_str().unwrap(),
-        "--measured",
         trace.to_str().unwrap(),
         "--format",
         "csv",
@@ -186,13 +186,7 @@ fn the_simulated_shell_does_not_count() {
         "t.dat",
         [machine, "mixed:duration=1", "eevdf"],
     );
-    let said = run(&[
-        "compare",
-        "--machine",
-        machine,
-        "--measured",
-        trace.to_str().unwrap(),
-    ]);
+    let said = run(&["validate", "--machine", machine, trace.to_str().unwrap()]);
     let said = text(&said.stdout);
     let line = said.lines().find(|line| line.starts_with(" threads "));
     assert!(line.is_some_and(|line| line.contains("PASS")), "{said}");
@@ -227,7 +221,7 @@ fn a_replay_unlike_its_recording_fails() {
     }
     std::fs::write(&trace, lines.join("\n") + "\n").unwrap();
     let trace = trace.to_str().unwrap();
-    let args = ["compare", "--machine", "smp-2", "--measured", trace];
+    let args = ["validate", "--machine", "smp-2", trace];
     let output = run(&args);
     let shown = text(&output.stdout);
     assert_eq!(output.status.code(), Some(4), "{shown}");
@@ -263,15 +257,7 @@ SCX_OPS_DEFINE(queue_ops, .enqueue = (void *)queue_enqueue, .name = "queue");
         std::fs::write(&source, text).unwrap();
         let second = format!("{}={trace}", source.display());
         let machine = machine.to_str().unwrap();
-        run(&[
-            "compare",
-            "--machine",
-            machine,
-            "--measured",
-            trace,
-            "--measured",
-            &second,
-        ])
+        run(&["validate", "--machine", machine, trace, &second])
     };
     let output = show("scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);");
     let shown = text(&output.stdout);

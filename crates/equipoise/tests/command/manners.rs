@@ -1,6 +1,6 @@
 //! Habits that users expect of a command today.
 
-use crate::common::{command, files, run, stdout, text};
+use crate::common::{command, files, root, run, stdout, text};
 use std::io::Write;
 use std::process::Stdio;
 
@@ -35,7 +35,7 @@ fn each_subcommand_has_an_example() {
     ] {
         let help = stdout(&["help", name]);
         assert!(
-            help.contains(&format!("Examples:\n  equipoise {name}")),
+            help.contains("Examples:\n  # ") && help.contains(&format!("\n  equipoise {name}")),
             "{help}"
         );
     }
@@ -65,7 +65,11 @@ fn the_version_has_the_commit() {
 fn completions_and_manual_pages_know_every_option() {
     for shell in ["bash", "zsh", "fish"] {
         let script = stdout(&["completions", shell]);
-        for option in ["goal", "cpunodebind", "reproduce"] {
+        let names = ["odroid-xu3", "heavy-and-light", "newidle-limit"];
+        for option in ["goal", "cpunodebind", "reproduce"]
+            .into_iter()
+            .chain(names)
+        {
             assert!(script.contains(option), "{shell}: {option}");
         }
     }
@@ -77,6 +81,14 @@ fn completions_and_manual_pages_know_every_option() {
         pages.contains(&"equipoise-compare.1".to_owned()),
         "{pages:?}"
     );
+    for nested in ["machine-show", "workload-import", "policy-check"] {
+        let name = format!("equipoise-{nested}.1");
+        assert!(pages.contains(&name), "{pages:?}");
+    }
+    let nested = std::fs::read_to_string(folder.path().join("equipoise-policy-check.1")).unwrap();
+    for argument in ["FILE", "strict"] {
+        assert!(nested.contains(argument), "{nested}");
+    }
     let page = std::fs::read_to_string(folder.path().join("equipoise-compare.1")).unwrap();
     assert!(
         page.contains("cpunodebind") && page.contains("equipoise\\-compare"),
@@ -113,6 +125,99 @@ fn similar_names_are_suggested() {
         ),
     ] {
         assert!(says.contains(&format!("did you mean `{meant}`?")), "{says}");
+    }
+}
+
+/// A name that is nearly right, wherever one is expected.
+#[test]
+fn similar_names_are_suggested_in_files_and_options() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let said = |args: &[&str]| {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        text(&output.stderr)
+    };
+    let machine = std::fs::read_to_string(root().join("machines/sm8250.toml")).unwrap();
+    let governed = std::fs::read_to_string(root().join("machines/alder-lake.toml")).unwrap();
+    let governor = governed.replace("governor = \"hwp\"", "governor = \"schedutl\"");
+    assert_ne!(governed, governor);
+    for (wrong, meant) in [
+        (machine.replace("\nhz =", "\nhzz ="), "hz"),
+        (machine.replacen("capacity =", "capacty =", 1), "capacity"),
+        (governor, "schedutil"),
+    ] {
+        let says = said(&["machine", "check", &file("m.toml", &wrong)]);
+        assert!(says.contains(&format!("did you mean `{meant}`?")), "{says}");
+    }
+    for (wrong, meant) in [
+        (r#"{ "taks": {} }"#, "tasks"),
+        (
+            r#"{ "tasks": { "a": { "prioritty": 3, "run": 1 } } }"#,
+            "priority",
+        ),
+        (
+            r#"{ "tasks": { "a": { "policy": "SCHED_FIF", "run": 1 } } }"#,
+            "SCHED_FIFO",
+        ),
+        (
+            r#"{ "tasks": { "a": { "phases": { "p": { "lop": 3, "run": 1 } } } } }"#,
+            "loop",
+        ),
+        (
+            r#"{ "tasks": { "a": { "timer": { "ref": "u", "perod": 9 } } } }"#,
+            "period",
+        ),
+        (
+            r#"{ "tasks": { "a": { "run": 1 } }, "global": { "durration": 3 } }"#,
+            "duration",
+        ),
+        (
+            r#"{ "tasks": { "a": { "run": 1 } }, "timeline": [ { "onlin": true } ] }"#,
+            "online",
+        ),
+        (
+            r#"{ "tasks": { "a": { "run": 1 } }, "taskgroups": { "/a": { "cpu.wight": 3 } } }"#,
+            "cpu.weight",
+        ),
+    ] {
+        let says = said(&["workload", "check", &file("l.json", wrong)]);
+        assert!(says.contains(&format!("did you mean `{meant}`?")), "{says}");
+    }
+    let source = |call: &str| {
+        format!(
+            "#include <scx/common.bpf.h>\nchar _license[] SEC(\"license\") = \"GPL\";\n\
+             const volatile u64 slice_ns = 1000000;\n\
+             void BPF_STRUCT_OPS(own_enqueue, struct task_struct *p, u64 enq_flags)\n\
+             {{ {call}(p, SCX_DSQ_GLOBAL, slice_ns, enq_flags); }}\n\
+             SCX_OPS_DEFINE(own_ops, .enqueue = (void *)own_enqueue, .name = \"own\");\n"
+        )
+    };
+    let compare = ["compare", "-m", "smp-2", "-w", "busy"];
+    let right = file("own.bpf.c", &source("scx_bpf_dsq_insert"));
+    let wrong = file("wrong.bpf.c", &source("scx_bpf_dsq_insrt"));
+    for (more, meant) in [
+        (
+            &["--scheduler", &*right, "--set", "slic_ns=3"][..],
+            "`slice_ns`?",
+        ),
+        (&["--scheduler", &*wrong], "scx_bpf_dsq_insert()?"),
+        (&["-p", "equipoise:prefer=performnce"], "`performance`?"),
+        (
+            &["-p", "eevdf", "--runs", "1", "--trace", "t.perfeto-trace"],
+            "`.perfetto-trace`?",
+        ),
+    ] {
+        let output = run(&[&compare[..], more].concat());
+        let says = text(&output.stderr);
+        assert!(
+            !output.status.success() && says.contains(&format!("did you mean {meant}")),
+            "{says}"
+        );
     }
 }
 

@@ -89,6 +89,8 @@ fn the_page_works_in_a_browser() {
         // Only elements that scroll by themselves are wider than the page.
         assert_eq!(found["inner"], width);
         assert!(found["wide"].as_u64() <= Some(width.into()), "{found}");
+        assert!(found["least_px"].as_f64() >= Some(11.0), "{found}");
+        assert_eq!(found["cut_why"], 0, "{found}");
         // The timelines of the two to compare; then three charts more of each policy, and the distribution.
         assert_eq!(
             (&found["drawn"], &found["all"]),
@@ -110,15 +112,22 @@ fn the_page_works_in_a_browser() {
             pixels.iter().all(|count| count.as_u64() > Some(10)),
             "{found}"
         );
-        assert_eq!(found["whole"], "0.000 ms to 5000.0 ms");
-        assert_eq!(found["zoomed"], "1250.0 ms to 3750.0 ms");
-        assert_eq!(found["later"], "1875.0 ms to 4375.0 ms");
+        assert_eq!(found["whole"], "0.000000 s to 5.000000 s");
+        assert_eq!(found["zoomed"], "1.250000 s to 3.750000 s");
+        assert_eq!(found["later"], "1.875000 s to 4.375000 s");
         assert_eq!(found["again"], found["whole"]);
+        assert_eq!(found["keys"], found["later"]);
+        // As exactly as pixels allow.
+        let wheel = found["wheel"].as_str().unwrap().replace(" s", "");
+        let wheel = wheel.split(" to ").map(|at| at.parse::<f64>().unwrap());
+        let wheel: Vec<f64> = wheel.collect();
+        let off = (wheel[0] - 0.25).abs().max((wheel[1] - 4.25).abs());
+        assert!(off < 0.01, "{wheel:?}");
         assert_eq!(found["whole_again"], found["whole"]);
         // The selection is from a quarter to half of the run, as exactly as pixels allow.
         let (from, to) = (&found["dragged"][0], &found["dragged"][3]);
-        let near = |at: &Value, ms: f64| (at.as_f64().unwrap() - ms).abs() < 50.0;
-        assert!(near(from, 1250.0) && near(to, 2500.0), "{found}");
+        let near = |at: &Value, s: f64| (at.as_f64().unwrap() - s).abs() < 0.05;
+        assert!(near(from, 1.25) && near(to, 2.5), "{found}");
         assert_eq!(found["unnamed"], 0);
         let headings = found["headings"].as_array().unwrap();
         for heading in ["Machine: snb-laptop", "Energy"] {
@@ -138,6 +147,97 @@ fn expected_axe() -> Value {
         Some(_) => serde_json::json!([]),
         None => Value::Null,
     }
+}
+
+/// The explanation's page shows the run that it explains, and its title says what it is about.
+#[test]
+fn an_explanation_has_the_timeline() {
+    let args = [
+        "explain",
+        "-m",
+        "tc2",
+        "-w",
+        "mixed:duration=2",
+        "-p",
+        "eevdf",
+        "--format",
+        "html",
+    ];
+    let page = stdout(&args);
+    let title = page
+        .split("<title>")
+        .nth(1)
+        .unwrap()
+        .split("</title>")
+        .next()
+        .unwrap();
+    for word in ["mixed:duration=2", "tc2", "eevdf", " missed its deadline "] {
+        assert!(title.contains(word), "{title}");
+    }
+    assert!(
+        page.contains("data-part=\"timeline\"")
+            && page.contains("\"kinds\":[\"fast\",\"fast\",\"slow\"")
+    );
+    let Some(browser) = browser() else {
+        return;
+    };
+    for (width, dark) in [(390, true), (1280, false)] {
+        let found = probe(browser, &page, width, dark);
+        assert_eq!(found["errors"], serde_json::json!([]), "{found}");
+        assert_eq!(found["axe"], expected_axe(), "{found}");
+        assert!(found["wide"].as_u64() <= Some(width.into()), "{found}");
+        assert!(found["least_px"].as_f64() >= Some(11.0), "{found}");
+        assert_eq!(found["cut_why"], 0, "{found}");
+    }
+}
+
+/// Columns of which no row has a figure are left out.
+#[test]
+fn a_published_table_has_no_empty_columns() {
+    let args = [
+        "reproduce",
+        "many-caches",
+        "--rows",
+        "nothing-*",
+        "--runs",
+        "1",
+        "--format",
+        "html",
+    ];
+    assert_eq!(crate::common::run(&args).status.code(), Some(2));
+    let args = [
+        "reproduce",
+        "mixed-capacity",
+        "--rows",
+        "cyclictest",
+        "--runs",
+        "1",
+        "--format",
+        "html",
+    ];
+    let page = stdout(&args);
+    let mut checked = 0;
+    for table in page.split("<table>").skip(1) {
+        let table = table.split("</table>").next().unwrap();
+        let cells = |row: &str| -> Vec<String> {
+            let cells = row
+                .split("</t")
+                .map(|cell| cell.rsplit('>').next().unwrap_or_default());
+            let mut cells: Vec<String> = cells.map(str::to_owned).collect();
+            // After the last cell comes the end of the row.
+            cells.truncate(row.matches("</th>").count() + row.matches("</td>").count());
+            cells
+        };
+        let rows: Vec<Vec<String>> = table.split("<tr>").skip(1).map(cells).collect();
+        for column in 0..rows[0].len() {
+            let any = rows[1..]
+                .iter()
+                .any(|row| !["", "-"].contains(&&*row[column]));
+            assert!(any, "column {column}: {table}");
+        }
+        checked += 1;
+    }
+    assert!(checked > 0);
 }
 
 /// The page opens on the miss that lost most time under the worse policy, and has its reason.

@@ -93,7 +93,7 @@ fn a_heavy_loner_hides_no_idle_core() {
         "many": { "instance": 64, "loop": -1, "run": 5000 }"#;
     let result = run("hp-8s-80c", tasks, "equipoise");
     let most = entry(&result, "many/run")["max"].as_f64().unwrap();
-    assert!(most < 1.01 * 5000.0, "{most} us");
+    assert!(most < 1.1 * 5000.0, "{most} us");
 }
 
 /// SCHED_IDLE yields at once: threads that sleep and work are as fast alongside it as alone.

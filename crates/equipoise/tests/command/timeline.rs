@@ -20,7 +20,15 @@ fn time(machine: &str, policy: &str, threads: u32, timeline: &str) -> f64 {
     let (_folder, file) = load(threads, timeline);
     let workload = file.to_str().unwrap();
     let mut args = vec!["compare", "--machine", machine, "--policy", policy];
-    args.extend(["--workload", workload, "--runs", "1", "--format", "json"]);
+    args.extend([
+        "--workload",
+        workload,
+        "--runs",
+        "1",
+        "--exact",
+        "--format",
+        "json",
+    ]);
     mean(&json(&args), "time")
 }
 

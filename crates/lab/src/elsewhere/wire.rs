@@ -151,6 +151,8 @@ pub struct Request {
     pub seed: u64,
     /// Should it report its events?
     pub traced: bool,
+    /// Do its threads have noise?
+    pub noise: bool,
 }
 
 /// A report of a run: events, and its end.

@@ -57,6 +57,8 @@ pub struct Question<'a> {
     pub realtime: bool,
     /// The seed from which those of loads and runs derive.
     pub seed: u64,
+    /// See [`Runs::noise`].
+    pub noise: bool,
     /// The function that starts the processes of schedulers in C.
     pub start: &'a Start,
     /// When it becomes true, the search is abandoned.
@@ -193,6 +195,7 @@ impl Question<'_> {
             count,
             seed: self.seed,
             jobs: 1,
+            noise: self.noise,
         }
     }
 

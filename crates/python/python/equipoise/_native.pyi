@@ -203,6 +203,7 @@ def simulate(
     policy: Policy,
     runs: int,
     seed: int,
+    exact: bool,
     jobs: int,
     stop: Stop | None = None,
     progress: _Progress = None,
@@ -223,6 +224,7 @@ def compare(
     policies: list[Policy],
     runs: int,
     seed: int,
+    exact: bool,
     jobs: int,
     stop: Stop | None = None,
     progress: _Progress = None,
@@ -234,6 +236,7 @@ def trace(
     run: int,
     runs: int,
     seed: int,
+    exact: bool,
     utilization: bool,
     stop: Stop | None = None,
 ) -> dict[str, Table]: ...

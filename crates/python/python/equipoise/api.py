@@ -88,6 +88,8 @@ class Simulation:
     policy: Policy
     #: The seed from which the runs' seeds derive.
     seed: int
+    #: Were the runs without noise?
+    exact: bool
     #: The number of runs.
     count: int
     #: A row for each run and metric: `machine`, `workload`, `policy`, `run`, `seed`, `metric`, `unit`, `better`,
@@ -103,7 +105,7 @@ class Simulation:
 
     def trace(self, run: int = 0, *, utilization: bool = True) -> Trace:
         """The events of run number `run`, which is simulated once more. `utilization=False` takes half the memory."""
-        return _trace(self.machine, self.workload, self.policy, run, self.count, self.seed, utilization)
+        return _trace(self.machine, self.workload, self.policy, run, self.count, self.seed, self.exact, utilization)
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,8 @@ class Comparison:
     policies: list[Policy]
     #: The seed from which the runs' seeds derive.
     seed: int
+    #: Were the runs without noise?
+    exact: bool
     #: The number of runs of each policy.
     count: int
     #: A row for each policy, run and metric, as `Simulation.runs`.
@@ -144,7 +148,7 @@ class Comparison:
         """The events of a run under one of the policies, by name or index."""
         found = {one.name: one for one in self.policies}
         chosen = self.policies[policy] if isinstance(policy, int) else found[policy]
-        return _trace(self.machine, self.workload, chosen, run, self.count, self.seed, utilization)
+        return _trace(self.machine, self.workload, chosen, run, self.count, self.seed, self.exact, utilization)
 
     def __str__(self) -> str:
         return self.text
@@ -181,21 +185,23 @@ def simulate(
     *,
     runs: int = 20,
     seed: int = 1,
+    exact: bool = False,
     jobs: int = 0,
     progress: Progress | None = None,
 ) -> Simulation:
     """Runs `workload` on `machine` under `policy`, `runs` times.
 
     The same arguments give the same tables for any `jobs`, the number of simulations at a time (0: the number of
-    CPUs). Run i has the same seed under every policy. Other Python threads run meanwhile, and Ctrl-C stops it.
+    CPUs). Run i has the same seed under every policy, and the noise of a real machine unless `exact`. Other Python
+    threads run meanwhile, and Ctrl-C stops it.
 
     Raises `BadInput` for arguments that are malformed or do not fit together, and `SimulationError` if a run fails.
     """
     one, load, scheduler = as_machine(machine), as_workload(workload), as_policy(policy)
-    args = (one, load, scheduler, whole("runs", runs), seed, whole("jobs", jobs, 0))
+    args = (one, load, scheduler, whole("runs", runs), seed, exact, whole("jobs", jobs, 0))
     with stoppable():
         tables = _native.simulate(*args, None, progress)
-    return Simulation(one, load, scheduler, seed, runs, *tables)
+    return Simulation(one, load, scheduler, seed, exact, runs, *tables)
 
 
 def compare(
@@ -205,6 +211,7 @@ def compare(
     *,
     runs: int = 20,
     seed: int = 1,
+    exact: bool = False,
     jobs: int = 0,
     progress: Progress | None = None,
 ) -> Comparison:
@@ -215,10 +222,10 @@ def compare(
     """
     one, load = as_machine(machine), as_workload(workload)
     schedulers = [as_policy(policy) for policy in several(Policy.usual() if policies is None else policies)]
-    args = (one, load, schedulers, whole("runs", runs), seed, whole("jobs", jobs, 0))
+    args = (one, load, schedulers, whole("runs", runs), seed, exact, whole("jobs", jobs, 0))
     with stoppable():
         parts = _native.compare(*args, None, progress)
-    return Comparison(one, load, schedulers, seed, runs, **parts)
+    return Comparison(one, load, schedulers, seed, exact, runs, **parts)
 
 
 def trace(
@@ -227,16 +234,17 @@ def trace(
     policy: PolicyLike = "eevdf",
     *,
     seed: int = 1,
+    exact: bool = False,
     utilization: bool = True,
 ) -> Trace:
     """The events of one run: the first run of `simulate()` with the same arguments."""
-    return _trace(as_machine(machine), as_workload(workload), as_policy(policy), 0, 1, seed, utilization)
+    return _trace(as_machine(machine), as_workload(workload), as_policy(policy), 0, 1, seed, exact, utilization)
 
 
 def _trace(
-    machine: Machine, workload: Workload, policy: Policy, run: int, runs: int, seed: int, utilization: bool
+    machine: Machine, workload: Workload, policy: Policy, run: int, runs: int, seed: int, exact: bool, utilization: bool
 ) -> Trace:
-    args = (machine, workload, policy, whole("run", run, 0), runs, seed, utilization)
+    args = (machine, workload, policy, whole("run", run, 0), runs, seed, exact, utilization)
     with stoppable():
         return Trace(**_native.trace(*args))
 

@@ -37,6 +37,8 @@ class Range:
         return round(value) if self.integer else value
 
 
+_DESIGNS = ("grid", "random", "sobol")
+
 # The values of a dimension: a list, or a range for designs that choose.
 Axis = Sequence[Any] | Range
 
@@ -52,8 +54,8 @@ def points(axes: Mapping[str, Axis], design: str, samples: int | None, seed: int
         if samples is not None:
             raise bad_input("samples in a grid", "expected design='random' or 'sobol' with it")
         return [dict(zip(lists, values)) for values in itertools.product(*lists.values())]
-    if design not in ("random", "sobol"):
-        raise bad_input(f"design is {design!r}", "expected 'grid', 'random' or 'sobol'")
+    if design not in _DESIGNS:
+        raise bad_input(f"design is {design!r}", "expected 'grid', 'random' or 'sobol'", design, _DESIGNS)
     if samples is None:
         raise bad_input(f"design {design!r} without samples", "expected samples=N, the number of points")
     # A dimension with one value is not drawn.

@@ -176,8 +176,7 @@ def as_engine(engine: Engine | str, jobs: int) -> Engine:
         case "ray":
             return Ray()
         case str():
-            raise bad_input(
-                f"engine is {engine!r}", "expected 'local', 'ray', or one of equipoise.Local and equipoise.Ray"
-            )
+            expected = "expected 'local', 'ray', or one of equipoise.Local and equipoise.Ray"
+            raise bad_input(f"engine is {engine!r}", expected, engine, ("local", "ray"))
         case _:
             return engine

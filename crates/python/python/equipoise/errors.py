@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
@@ -64,8 +65,12 @@ def _print_exception(kind: type[BaseException], error: BaseException, trace: Tra
 sys.excepthook = _print_exception
 
 
-def bad_input(message: str, expected: str) -> BadInput:
-    """The exception, with the attributes of an error in a file, but without a file."""
+def bad_input(message: str, expected: str, name: str | None = None, known: Iterable[str] = ()) -> BadInput:
+    """The exception, with the attributes of an error in a file, but without a file. `name` is what was given instead of
+    one of the `known` names."""
+    meant = difflib.get_close_matches(name or "", list(known), 1)
+    if meant and meant[0] != name:
+        expected = f"did you mean {meant[0]!r}? {expected}"
     error = BadInput(f"{message}\n{expected}")
     error.message, error.expected = message, expected
     error.file = error.line = None

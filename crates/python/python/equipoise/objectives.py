@@ -34,7 +34,8 @@ class Objective:
 
     def __post_init__(self) -> None:
         if (self.goal is None) == (self.metric is None) or self.goal not in (None, *_GOALS):
-            raise bad_input(f"{self} is not an objective", f"expected a goal of {', '.join(_GOALS)}, or a metric")
+            expected = f"expected a goal of {', '.join(_GOALS)}, or a metric"
+            raise bad_input(f"{self} is not an objective", expected, self.goal, _GOALS)
 
     @property
     def name(self) -> str:

@@ -110,8 +110,8 @@ def metric(comparison: Comparison, name: str, ax: Axes | None = None) -> Axes:
     frame = comparison.runs.to_pandas()
     frame = frame[frame["metric"] == name]
     if frame.empty:
-        known = ", ".join(comparison.runs.to_pandas()["metric"].unique())
-        raise bad_input(f"no metric is called {name!r}", f"expected {known}")
+        known = list(comparison.runs.to_pandas()["metric"].unique())
+        raise bad_input(f"no metric is called {name!r}", f"expected {', '.join(known)}", name, known)
     judged, unit = frame["judged"].iloc[0], frame["unit"].iloc[0]
     return _bars(frame.groupby("policy", observed=True, sort=False)[judged], ax, f"{name} {judged} ({unit})")
 

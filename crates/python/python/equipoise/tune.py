@@ -207,6 +207,8 @@ class _Loads:
                 raise bad_input(
                     f"no load measures `{objective.name}`",
                     "expected a goal or metric that one of them has; joules require a machine with [power]",
+                    objective.name,
+                    {row["metric"] for row in rows},
                 )
 
     def gains(self, policy: Policy, wanted: list[Objective]) -> list[Gain]:

@@ -75,17 +75,32 @@ impl Missed {
         );
         let details = vec![self.went()];
         let Some(cause) = of_loss else {
-            let text = match is_behind && lost + behind >= self.late_ns() {
-                true => format!(
-                    "it was busy with earlier periods for {} after its release.",
-                    shown(behind)
+            let by = match self.response.continues {
+                true => None,
+                false => self.response.woken_by.as_deref(),
+            };
+            let (kind, text) = match (is_behind && lost + behind >= self.late_ns(), by) {
+                (true, Some(by)) => (
+                    Kind::LateWaker,
+                    format!(
+                        "it slept until {by} woke it up, {} after its release.",
+                        shown(behind)
+                    ),
                 ),
-                false => {
-                    "its work takes longer than its period, even on the fastest CPU.".to_owned()
-                }
+                (true, None) => (
+                    Kind::Work,
+                    format!(
+                        "it was busy with earlier periods for {} after its release.",
+                        shown(behind)
+                    ),
+                ),
+                (false, _) => (
+                    Kind::Work,
+                    "its work takes longer than its period, even on the fastest CPU.".to_owned(),
+                ),
             };
             return Cause {
-                kind: Kind::Work,
+                kind,
                 sentence: missed + &text,
                 details,
                 decision: None,

@@ -343,6 +343,7 @@ fn totals(of: &Explanation<'_>) -> Table {
         text_columns: 1,
         together: 1,
         rows: rows.collect(),
+        ..Table::default()
     }
 }
 

@@ -30,6 +30,8 @@ pub struct Response {
     pub idle_ns: Vec<u64>,
     /// Its longest wait for a CPU.
     pub longest: Option<Wait>,
+    /// The name of the thread that woke it up; `None` for an interrupt.
+    pub woken_by: Option<String>,
     /// The time that the threads in the chain of wakeups to this one lost before it woke up.
     pub late: Option<Box<Late>>,
     /// Its time from the wakeup to running, ns.
@@ -449,6 +451,7 @@ impl<'a> Responses<'a> {
             ..Response::default()
         };
         if let Some((_, Some(by))) = waker {
+            response.woken_by = self.open.get(&by).map(|waker| waker.name.clone());
             self.inherits(now, &mut response, by);
         }
         self.open.insert(pid, response);

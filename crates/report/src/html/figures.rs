@@ -7,12 +7,12 @@ use crate::number::number;
 use crate::{Cell, Table, Tone};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use lab::{Comparison, judged_threads};
+use lab::{Case, Comparison, Scheduler, judged_threads};
 use machine::Machine;
 use serde::Serialize;
 use simulator::Part;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// The limits for the slices and for the periods of all runs of a page, bytes, before base64 adds a
@@ -108,6 +108,8 @@ pub(super) struct MissFigure {
 #[derive(Serialize)]
 struct Data<'a> {
     cpus: usize,
+    /// See [`kinds`].
+    kinds: Vec<&'static str>,
     /// The names of the threads of all runs, those that ran longest first: they get the colours, the
     /// same ones under every policy.
     threads: &'a [String],
@@ -185,12 +187,29 @@ impl Figures {
     /// The figures of `comparison`, with the first run of each of its schedulers; `made_by` is the
     /// command.
     pub fn new(comparison: &Comparison, shown: &[Shown], made_by: String) -> Figures {
-        let machine = &comparison.machine;
-        let names: Vec<&str> = comparison
-            .schedulers
-            .iter()
-            .map(|scheduler| scheduler.name())
-            .collect();
+        let figures = Figures::of_runs(&comparison.cases(), &opened(comparison), shown, made_by);
+        let names = comparison.schedulers.iter().map(Scheduler::name);
+        Figures {
+            energy: energy(comparison, &names.collect::<Vec<_>>()),
+            ..figures
+        }
+    }
+
+    /// The figures of one run of each of `cases`, which differ in their schedulers; those in `open` are open
+    /// at first. Without energy, which is a mean over runs.
+    pub fn of_runs(
+        cases: &[Case<'_>],
+        open: &[usize],
+        shown: &[Shown],
+        made_by: String,
+    ) -> Figures {
+        let Some(&Case {
+            machine, workload, ..
+        }) = cases.first()
+        else {
+            return Figures::default();
+        };
+        let names: Vec<&str> = cases.iter().map(|case| case.scheduler.name()).collect();
         let pooled: Vec<Pooled> = shown.iter().map(|one| one.run.pooled()).collect();
         let order = longest_running(&pooled);
         let periodic = periodic_threads(shown, &pooled, &order);
@@ -207,8 +226,7 @@ impl Figures {
             })
             .collect();
         let threads: Vec<&[Thread]> = pooled.iter().map(|(threads, _)| &threads[..]).collect();
-        let latencies = latencies(&threads, &judged_threads(&*comparison.workload));
-        let open = opened(comparison);
+        let latencies = latencies(&threads, &judged_threads(workload));
         let misses: Vec<Vec<MissFigure>> = shown
             .iter()
             .map(|one| {
@@ -218,8 +236,8 @@ impl Figures {
                     .collect()
             })
             .collect();
-        let view = view(&open, &misses).or_else(|| near_the_latest(&open, shown));
-        let schedulers = comparison.schedulers.iter();
+        let view = view(open, &misses).or_else(|| near_the_latest(open, shown));
+        let schedulers = cases.iter().map(|case| case.scheduler);
         let mut policies: Vec<PolicyFigure> = schedulers
             .zip(&runs)
             .zip(shown)
@@ -251,6 +269,7 @@ impl Figures {
         let latency_table = latency_table(&names, &threads, &latencies);
         let data = Data {
             cpus: machine.cpus.len(),
+            kinds: kinds(machine),
             threads: &order,
             runs,
             latencies,
@@ -267,10 +286,26 @@ impl Figures {
                 .collect(),
             // The types above have string keys and no fallible serializers.
             data: serde_json::to_string(&data).expect("plain data is always valid JSON"),
-            energy: energy(comparison, &names),
+            energy: None,
             latencies: latency_table,
         }
     }
+}
+
+/// For each CPU `fast`, `slow` or, of three kinds or more, `middle`, by its speed; empty if all are alike.
+fn kinds(machine: &Machine) -> Vec<&'static str> {
+    let speed = |cpu: usize| machine.core_types[machine.cpus[cpu].core_type].speed;
+    let speeds: BTreeSet<u32> = (0..machine.cpus.len()).map(speed).collect();
+    let (slowest, fastest) = (speeds.first(), speeds.last());
+    if speeds.len() < 2 {
+        return Vec::new();
+    }
+    let kind = |cpu: usize| match Some(&speed(cpu)) {
+        speed if speed == fastest => "fast",
+        speed if speed == slowest => "slow",
+        _ => "middle",
+    };
+    (0..machine.cpus.len()).map(kind).collect()
 }
 
 /// The two schedulers that are open at first: the best and the worst for the first goal for which one

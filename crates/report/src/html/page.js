@@ -8,7 +8,9 @@
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const COLOURS = 8;
   const colour = (index) => css(index < COLOURS ? `--c${index}` : "--other");
+  // A length, and a time since the run began in the unit of the text.
   const time = (ms) => (ms >= 100 ? ms.toFixed(1) : ms.toFixed(3)) + " ms";
+  const at = (ms) => (ms / 1000).toFixed(6) + " s";
   const longest = Math.max(...data.runs.map((run) => run.duration));
   const policyColour = (index) => css(`--p${index % 6}`);
   const drawn = []; // of { draw, chart }: what is to be drawn again in other colours or another width
@@ -95,7 +97,7 @@
     moving = true;
     for (const { chart, onTime } of drawn) if (onTime && chart) chart.setScale("x", view);
     moving = false;
-    document.getElementById("view").textContent = `${time(view.min)} to ${time(view.max)}`;
+    document.getElementById("view").textContent = `${at(view.min)} to ${at(view.max)}`;
   };
   const zoom = (factor) => {
     const middle = (view.min + view.max) / 2, half = ((view.max - view.min) * factor) / 2;
@@ -108,7 +110,10 @@
   const actions = {
     in: () => zoom(0.5), out: () => zoom(2), left: () => pan(-0.25), right: () => pan(0.25), all: () => show(0, longest),
   };
-  const keys = { "+": "in", "=": "in", "-": "out", ArrowLeft: "left", ArrowRight: "right", Home: "all", 0: "all" };
+  const keys = {
+    "+": "in", "=": "in", "-": "out", ArrowLeft: "left", ArrowRight: "right", Home: "all", 0: "all",
+    w: "in", s: "out", a: "left", d: "right",
+  };
   document.querySelectorAll("[data-action]").forEach((button) => {
     button.addEventListener("click", actions[button.dataset.action]);
   });
@@ -121,7 +126,7 @@
     cursor: { y: false, drag: { x: true, y: false, setScale: false, click: () => {} }, sync: { key: "time" }, points: { show: false } },
     series: more.series,
     axes: [
-      axis({ values: (u, splits) => splits.map((ms) => +ms.toFixed(3)), size: 42, label: "ms", labelSize: 16 }),
+      axis({ values: (u, splits) => splits.map((ms) => +(ms / 1000).toFixed(6)), size: 42, label: "s", labelSize: 16 }),
       axis({ size: gutter(), splits: () => more.lanes.map((_, i) => more.lanes.length - i - 0.5),
         values: () => more.lanes, grid: { show: false }, ticks: { show: false } }),
     ],
@@ -140,7 +145,7 @@
     },
   });
 
-  // Shows below a chart what the cursor points at.
+  // Shows beside the cursor what it points at.
   const pointer = (element, rows, what) => (u) => {
     const { left, top } = u.cursor, said = element.nextElementSibling;
     if (left === undefined || left < 0 || !u.over.matches(":hover")) {
@@ -149,7 +154,14 @@
     }
     const ms = u.posToVal(left, "x");
     const row = Math.min(rows - 1, Math.max(0, Math.floor((top / u.over.clientHeight) * rows)));
-    said.textContent = `${time(ms)}, ${what(ms, row)}`;
+    const tip = document.createElement("span");
+    tip.textContent = `${at(ms)}, ${what(ms, row)}`;
+    // On the side with more room; the element is as wide as the chart, and stands at its lower edge.
+    const box = said.getBoundingClientRect(), over = u.over.getBoundingClientRect();
+    const x = over.left - box.left + left, isLeft = left < over.width / 2;
+    tip.style[isLeft ? "left" : "right"] = `${(isLeft ? x : box.width - x) + 14}px`;
+    tip.style.top = `${over.top - box.top + top + 14}px`;
+    said.replaceChildren(tip);
   };
 
   let selected = null; // the missed period whose reason is shown: { run, thread, from, due, to }
@@ -158,7 +170,8 @@
     const lanes = decode(run.slices, data.cpus), periods = run.periodic.map(decodePeriods);
     const cpus = lanes.length, rows = cpus + periods.length;
     const row = Math.max(4, Math.min(20, 640 / rows));
-    const names = lanes.map((_, cpu) => (row >= 12 || cpu % Math.ceil(16 / row) === 0 ? `CPU ${cpu}` : ""))
+    const nameOf = (cpu) => [gutter() < 80 ? "" : "CPU", cpu, data.kinds[cpu]].filter((it) => it !== "").join(" ");
+    const names = lanes.map((_, cpu) => (row >= 12 || cpu % Math.ceil(16 / row) === 0 ? nameOf(cpu) : ""))
       .concat(periods.map((lane) => short(data.threads[lane.thread])));
     const colours = data.threads.map((_, thread) => colour(thread));
     const paint = (u) => {
@@ -228,12 +241,13 @@
       if (place >= cpus) {
         const lane = periods[place - cpus], name = data.threads[lane.thread], i = periodAt(lane, ms, 0);
         if (i < 0) return name;
-        return `${name}: ${lane.missed[i] ? "missed its deadline" : "deadline"} at ${time(lane.due[i])}, done after ` +
+        return `${name}: ${lane.missed[i] ? "missed its deadline" : "deadline"} at ${at(lane.due[i])}, done after ` +
           time(lane.to[i] - lane.from[i]);
       }
       const i = after(lanes[place], ms);
       const runs = i < lanes[place].from.length && lanes[place].from[i] <= ms;
-      return `CPU ${place}: ` + (runs
+      const kind = data.kinds[place] ? ` (${data.kinds[place]})` : "";
+      return `CPU ${place}${kind}: ` + (runs
         ? `${data.threads[lanes[place].thread[i]]}, for ${time(lanes[place].to[i] - lanes[place].from[i])}` : "idle");
     };
     const chart = new uPlot(overTime(element, rows * row + 62, {
@@ -283,7 +297,7 @@
     const known = [...document.querySelectorAll(`.miss[data-of="${index}"]`)].find((miss) =>
       miss.dataset.thread === name && Math.abs(miss.dataset.due - period.due) < 0.01);
     const title = element("p", "", "best");
-    title.append(swatch(period.thread), `${name}: deadline at ${time(period.due)}, ` + (period.missed
+    title.append(swatch(period.thread), `${name}: deadline at ${at(period.due)}, ` + (period.missed
       ? (period.to > period.due ? `missed by ${time(period.to - period.due)}`
         : "lost, as the thread was still at work on the period before")
       : `work done ${time(period.due - period.to)} before`));
@@ -395,6 +409,19 @@
     openedMore();
   });
 
+  // Rows of policies that another one beats.
+  document.querySelectorAll("tbody[data-folded]").forEach((body) => {
+    const button = element("button", `${body.dataset.folded} more, which another policy beats`);
+    button.type = "button";
+    button.setAttribute("aria-expanded", "false");
+    body.hidden = true;
+    button.addEventListener("click", () => {
+      body.hidden = !body.hidden;
+      button.setAttribute("aria-expanded", String(!body.hidden));
+    });
+    body.closest(".scroll").after(button);
+  });
+
   // A thread has one colour in the whole page.
   const legend = document.getElementById("threads");
   const entry = (sign, text) => {
@@ -431,8 +458,16 @@
   }));
 
   document.querySelectorAll(".chart[data-part]").forEach((chart) => {
+    chart.addEventListener("wheel", (event) => {
+      const over = chart.querySelector(".u-over");
+      if (!event.ctrlKey || !over) return;
+      event.preventDefault();
+      const box = over.getBoundingClientRect(), part = (event.clientX - box.left) / box.width;
+      const factor = event.deltaY < 0 ? 0.8 : 1.25, span = view.max - view.min, middle = view.min + part * span;
+      show(middle - part * span * factor, middle + (1 - part) * span * factor);
+    }, { passive: false });
     chart.addEventListener("keydown", (event) => {
-      const action = keys[event.key];
+      const action = keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
       if (!action || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();
       actions[action]();

@@ -488,6 +488,7 @@ mod tests {
                 count: 1,
                 seed: 1,
                 jobs: 1,
+                noise: false,
             };
             lab::trace(&case, &runs, &mut checked).unwrap();
             assert!(checked.0.into_format().seen > 1000);

@@ -93,23 +93,9 @@ fn pooled(value: f64, n: u64) -> Pooled {
 
 fn findings<'a>(measures: &'a [Measure], table: &Table) -> Vec<Finding<'a>> {
     let row = |(measure, policies): (&'a Measure, &Row)| {
-        let entry = |runs: &Vec<Option<(f64, u64)>>| Entry {
-            scheduler: "",
-            measure,
-            pooled: None,
-            runs: runs
-                .iter()
-                .map(|run| run.map(|(value, n)| pooled(value, n)))
-                .collect(),
-            fewest: Vec::new(),
-            change: None,
-            is_best: false,
-        };
-        Finding {
-            measure,
-            limit: None,
-            entries: policies.iter().map(entry).collect(),
-        }
+        let run = |run: &Option<(f64, u64)>| run.map(|(value, n)| pooled(value, n));
+        let runs = |runs: &Vec<Option<(f64, u64)>>| ("", runs.iter().map(run).collect());
+        Finding::new(measure, policies.iter().map(runs))
     };
     measures.iter().zip(table).map(row).collect()
 }

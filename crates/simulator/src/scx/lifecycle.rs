@@ -21,6 +21,8 @@ fn c_string(text: &str) -> CString {
 
 /// In a short run, a task that ran before counts as stalled once it has waited for this long, ns.
 const LEAST_STALL_NS: u64 = 100_000_000;
+/// A CPU hardly works if it is busy for at most one part in this many.
+const HARDLY_BUSY: u64 = 10;
 
 impl Kernel<'_> {
     /// `scx_ops_exit_kind()`: the scheduler is out, and the run ends. The first reason counts.
@@ -165,12 +167,16 @@ impl Kernel<'_> {
         })
     }
 
-    /// The workload's time is over. A scheduler that leaves tasks waiting for half of that time
-    /// while their CPUs idle has stalled, however short that time was.
+    /// The workload's time is over. A scheduler that leaves tasks waiting for half of that time while
+    /// their CPUs hardly work has stalled, however short that time was. If these CPUs did other work, the
+    /// run has results, and the tasks are among them.
     pub fn check_dispatched(&mut self) {
         let ran = |task: &TaskPtr| task.abi.se.sum_exec_runtime.get() > 0;
         let now = self.now();
-        let is_idle = |cpu: usize| self.cpus[cpu].curr.is_none();
+        let is_idle = |cpu: usize| {
+            let cpu = &self.cpus[cpu];
+            cpu.curr.is_none() && cpu.busy_ns <= now / HARDLY_BUSY
+        };
         let stalled = self.waiting().filter(|task| {
             let waited = now - task.runnable_at.get();
             let mut cpus = 0..self.machine.cpus.len();

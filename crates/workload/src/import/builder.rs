@@ -111,6 +111,18 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
+    /// The recorded machine has `cpus` CPUs. A machine with more of them is another one, too.
+    pub fn recorded_on(&self, cpus: usize) -> Result<(), String> {
+        match self.machine {
+            Some(machine) if machine.cpus.len() != cpus => Err(format!(
+                "recorded on {cpus} CPUs, and {} has {}",
+                machine.name,
+                machine.cpus.len()
+            )),
+            _ => Ok(()),
+        }
+    }
+
     fn know_cpu(&mut self, cpu: usize, first: u64) -> Result<(), String> {
         if cpu < self.cpus.len() {
             return Ok(());

@@ -109,6 +109,8 @@ pub enum Read<'a> {
     Event(Line<'a>),
     /// This number of events was lost here.
     Lost(u64),
+    /// The recorded machine has this number of CPUs.
+    Cpus(usize),
     /// A comment or a heading.
     Nothing,
 }

@@ -5,6 +5,14 @@ use super::event::{DEFAULT_PRIO, Event, Line, Moved, Read, State, Task};
 /// Reads `line`; the error says what was expected.
 pub fn read(line: &str) -> Result<Read<'_>, &'static str> {
     let trimmed = line.trim();
+    // ftrace's heading ends in `#P:8`, and that of `trace-cmd report` is `cpus=8`.
+    let cpus = match trimmed.starts_with('#') {
+        true => trimmed.rsplit_once("#P:").map(|(_, cpus)| cpus),
+        false => trimmed.strip_prefix("cpus="),
+    };
+    if let Some(cpus) = cpus.and_then(|cpus| cpus.parse().ok()) {
+        return Ok(Read::Cpus(cpus));
+    }
     if trimmed.is_empty()
         || trimmed.starts_with('#')
         || trimmed.starts_with("cpus=")
@@ -310,11 +318,12 @@ mod tests {
         for line in [
             "",
             "# tracer: nop",
-            "cpus=4",
             "\tffffffff8111 schedule+0x1 ([kernel])",
         ] {
             assert_eq!(read(line), Ok(Read::Nothing), "{line}");
         }
+        assert_eq!(read("#          #P:8"), Ok(Read::Cpus(8)));
+        assert_eq!(read("cpus=2"), Ok(Read::Cpus(2)));
         assert_eq!(read("CPU:2 [LOST 12 EVENTS]"), Ok(Read::Lost(12)));
         assert_eq!(read("CPU:2 [7 EVENTS DROPPED]"), Ok(Read::Lost(7)));
         assert_eq!(

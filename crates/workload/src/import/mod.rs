@@ -122,6 +122,7 @@ fn build(
             builder.summary.lost += lost;
             Ok(())
         }
+        Read::Cpus(cpus) => builder.recorded_on(cpus),
         Read::Nothing => Ok(()),
     })?;
     builder.finish().map_err(|message| {

@@ -5,7 +5,7 @@ use super::field::{Field, NATURAL, no_repeats};
 use super::groups::Groups;
 use crate::UtilClamps;
 use machine::CpuMask;
-use machine::input::BadInput;
+use machine::input::{BadInput, listed};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -305,7 +305,7 @@ fn members<'a, const N: usize>(
         let Some(index) = names.iter().position(|name| *name == member.key()) else {
             return Err(member.bad_key(
                 format!("unknown key `{}` in `{}`", member.key(), field.key()),
-                format!("expected {shape}"),
+                listed(member.key(), &format!("expected {shape}")),
             ));
         };
         found[index] = Some(member);

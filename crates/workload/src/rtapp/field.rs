@@ -1,7 +1,7 @@
 //! Reading one key's value with its type and range; every refusal says what was expected.
 
 use super::json::{Entry, Kind, Source, Value};
-use machine::input::BadInput;
+use machine::input::{BadInput, listed};
 use machine::{CpuMask, MAX_CPUS};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -45,8 +45,12 @@ impl<'a> Field<'a> {
             None => (&self.entry.key_at, "nothing".to_owned()),
         };
         let message = format!("`{}` is {found}", self.key());
-        self.source
-            .bad(at, message, format!("expected {}", expected.into()))
+        let expected = format!("expected {}", expected.into());
+        let expected = match self.entry.value.as_ref().map(|value| &value.kind) {
+            Some(Kind::String(word)) => listed(word, &expected),
+            _ => expected,
+        };
+        self.source.bad(at, message, expected)
     }
 
     /// The key is not allowed here.

@@ -9,7 +9,7 @@ use super::sched::{Class, Settings};
 use super::timeline;
 use crate::{SchedPolicy, UtilClamps};
 use machine::CpuMask;
-use machine::input::BadInput;
+use machine::input::{BadInput, listed};
 
 /// rt-app's `mem_buffer_size` if the file gives none, bytes.
 const DEFAULT_BUFFER: u64 = 4 << 20;
@@ -52,7 +52,10 @@ pub fn parse(source: Source<'_>) -> Read<Config> {
             key => {
                 return Err(section.bad_key(
                     format!("unknown key `{key}`"),
-                    "expected tasks, global, taskgroups, timeline or resources",
+                    listed(
+                        key,
+                        "expected tasks, global, taskgroups, timeline or resources",
+                    ),
                 ));
             }
         }
@@ -150,9 +153,12 @@ impl Global {
             key => {
                 return Err(field.bad_key(
                     format!("unknown key `{key}` in `global`"),
-                    "expected duration, calibration, default_policy, pi_enabled, lock_pages, \
-                     logdir, log_basename, log_size, ftrace, gnuplot, io_device, \
-                     mem_buffer_size or cumulative_slack",
+                    listed(
+                        key,
+                        "expected duration, calibration, default_policy, pi_enabled, lock_pages, \
+                         logdir, log_basename, log_size, ftrace, gnuplot, io_device, \
+                         mem_buffer_size or cumulative_slack",
+                    ),
                 ));
             }
         }
@@ -242,7 +248,10 @@ fn read_task(task: Field<'_>, global: &Global, resources: &mut Resources) -> Rea
             key => {
                 return Err(field.bad_key(
                     format!("unknown key `{key}` in task `{}`", task.key()),
-                    format!("expected {TASK_KEYS}, or an event: {}", event::names()),
+                    listed(
+                        key,
+                        &format!("expected {TASK_KEYS}, or an event: {}", event::names()),
+                    ),
                 ));
             }
         }
@@ -318,7 +327,10 @@ fn read_phase(
             key => {
                 return Err(field.bad_key(
                     format!("unknown key `{key}` in phase `{}`", phase.key()),
-                    format!("expected {PHASE_KEYS}, or an event: {}", event::names()),
+                    listed(
+                        key,
+                        &format!("expected {PHASE_KEYS}, or an event: {}", event::names()),
+                    ),
                 ));
             }
         }

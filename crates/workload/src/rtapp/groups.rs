@@ -7,7 +7,7 @@
 
 use super::field::{Field, no_repeats};
 use crate::group::{Bandwidth, ControlGroup, GroupId};
-use machine::input::BadInput;
+use machine::input::{BadInput, listed};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
@@ -100,7 +100,10 @@ fn set(group: &mut ControlGroup, section: Field<'_>) -> Read<()> {
             key => {
                 return Err(field.bad_key(
                     format!("unknown key `{key}` in control group `{}`", section.key()),
-                    "expected cpu.weight, cpu.max, cpu.max.burst or cpu.idle",
+                    listed(
+                        key,
+                        "expected cpu.weight, cpu.max, cpu.max.burst or cpu.idle",
+                    ),
                 ));
             }
         }

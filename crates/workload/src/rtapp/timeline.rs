@@ -12,7 +12,7 @@ use super::field::{Field, fields, no_repeats};
 use super::json::Kind;
 use crate::timeline::{Change, Limit, Timed};
 use machine::CpuMask;
-use machine::input::BadInput;
+use machine::input::{BadInput, listed};
 use std::ops::Range;
 
 type Read<T> = Result<T, Box<BadInput>>;
@@ -55,7 +55,7 @@ fn one(section: Field<'_>, place: &Range<usize>, fields: &[Field<'_>]) -> Read<T
             key => {
                 return Err(field.bad_key(
                     format!("unknown key `{key}` in `timeline`"),
-                    "expected at, cpus, online or scaling_max_freq",
+                    listed(key, "expected at, cpus, online or scaling_max_freq"),
                 ));
             }
         }

@@ -139,16 +139,23 @@ fn kind(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
 }
 
 /// The cause of what `response` lost, if a CPU that it may use and that is no slower than those on which it
-/// ran idled for long enough to do all of its work; `chain` has the events of that time.
+/// ran idled for long enough to do all of its work, and would have saved half of the loss; `chain` has the
+/// events of that time.
 pub fn left(machine: &Machine, response: &Response, chain: &Chain, reports: bool) -> Option<Cause> {
     let facts = Facts::new(machine, chain, reports);
     let fastest = response.ran.keys().map(|&cpu| facts.speed(cpu)).max()?;
     let does = |idled: &Idled| idled.ns * u64::from(facts.speed(idled.cpu)) / 1024;
     let may = |cpu: usize| facts.allowed.contains(cpu) && facts.speed(cpu) >= fastest;
+    // On a CPU of the same kind it would have run as slowly; a low frequency is no matter of the CPU.
+    let saves = |idled: &Idled| {
+        let there = response.fastest_ns() * 1024 / u64::from(facts.speed(idled.cpu));
+        let slow = there.saturating_sub(response.fastest_ns());
+        response.waited_ns() + response.lost().kind_ns.saturating_sub(slow)
+    };
     let idled = facts.idled(1, may);
-    let enough = idled
-        .iter()
-        .filter(|idled| does(idled) >= response.fastest_ns());
+    let enough = idled.iter().filter(|idled| {
+        does(idled) >= response.fastest_ns() && 2 * saves(idled) >= response.lost_ns()
+    });
     let better = enough.max_by_key(|idled| (does(idled), u64::MAX - idled.cpu as u64))?;
     let loss = format!(
         "{} waited {} and lost {} by running slowly at {}",

@@ -378,7 +378,11 @@ fn starved(facts: &Facts<'_>, cpu: usize, ahead: &[Share]) -> Option<Reason> {
     );
     let said = verdict(facts);
     let reason = Reason::new(Kind::Starved, Some(cpu), text).decided(said);
-    Some(reason.detail(by(said)).detail(crowd(facts)))
+    Some(
+        reason
+            .detail(by(said))
+            .detail(crowd(facts).map(|crowd| format!("{crowd}, here or elsewhere"))),
+    )
 }
 
 /// A verdict as a sentence.
@@ -410,5 +414,7 @@ fn busy(facts: &Facts<'_>, cpu: Option<usize>, ahead: &[Share]) -> Reason {
     let said = verdict(facts);
     let text = format!("{}{place}", no_idle(facts));
     let reason = Reason::new(Kind::Busy, cpu, text).decided(said);
-    reason.detail(by(said)).detail(crowd(facts))
+    reason
+        .detail(by(said))
+        .detail(crowd(facts).map(|crowd| format!("{crowd}, here or elsewhere")))
 }

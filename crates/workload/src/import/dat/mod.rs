@@ -155,6 +155,11 @@ fn read(input: &mut Input<'_>, sink: &mut Sink<'_>) -> Result<(), Wrong> {
     input.sized()?;
     let cpus = input.u32()? as usize;
     let begin = input.at;
+    sink(Read::Cpus(cpus)).map_err(|message| Wrong {
+        at: begin,
+        message,
+        expected: ITS_MACHINE,
+    })?;
     let mut heading = input.array::<10>()?;
     if &heading == b"options  \0" {
         // Entries until a zero.

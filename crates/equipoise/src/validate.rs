@@ -1,11 +1,11 @@
-//! `equipoise compare --measured`: shows a recording from a real kernel alongside its simulation,
+//! `equipoise validate`: shows a recording from a real kernel alongside its simulation,
 //! and judges the simulation.
 
-use crate::cli::{Compare, Format, Output};
+use crate::cli::{Format, Output, Validate};
 use crate::error::Error;
 use crate::interrupt::{self, STOP};
 use crate::{foreign, import, output};
-use lab::{Case, Described, Recipe, Scheduler};
+use lab::{Case, Described, Recipe, Runs, Scheduler};
 use machine::Machine;
 use machine::input::{self, BadInput};
 use native::Kernel;
@@ -17,12 +17,12 @@ use workload::import::Imported;
 use workload::recording::{Replay, Step};
 
 /// The load comes from the first trace and is simulated under the scheduler of each trace.
-pub fn run(args: &Compare, output: &Output) -> Result<(), Error> {
+pub fn run(args: &Validate, output: &Output) -> Result<(), Error> {
     output::check_places(output, None)?;
     let machine = Machine::find(&args.machine)?;
     interrupt::listen();
     let mut traces = Vec::new();
-    for measured in &args.measured {
+    for measured in &args.traces {
         let imported = import::read(&measured.trace, Some(&machine), &[])?;
         check_wakeups(&measured.trace, &imported)?;
         traces.push(imported);
@@ -30,14 +30,14 @@ pub fn run(args: &Compare, output: &Output) -> Result<(), Error> {
     let Some(first) = traces.first() else {
         unreachable!("the command line has a trace")
     };
-    if args.measured.iter().any(|one| is_foreign(&one.policy)) {
+    if args.traces.iter().any(|one| is_foreign(&one.policy)) {
         foreign::check_cage(args.uncaged)?;
     }
     let mut schedulers = Vec::new();
-    for measured in &args.measured {
+    for measured in &args.traces {
         schedulers.push(scheduler(&measured.policy, args.kernel)?);
     }
-    let name = import::stem(&args.measured[0].trace);
+    let name = import::stem(&args.traces[0].trace);
     let replay = Replay::new(&name, first.recording.clone());
     let recipe = Recipe {
         machine: Described::Named(args.machine.clone()),
@@ -85,7 +85,7 @@ fn check_wakeups(trace: &Path, imported: &Imported) -> Result<(), Error> {
         false => Ok(()),
         true => Err(Error::Input(Box::new(BadInput::whole(
             format!(
-                "--measured {}: threads sleep, and the trace has no wakeups",
+                "{}: threads sleep, and the trace has no wakeups",
                 input::shown(trace)
             ),
             "expected a recording of sched_switch, sched_wakeup and sched_wakeup_new (`equipoise record`)",
@@ -106,10 +106,17 @@ fn scheduler(name_or_file: &str, kernel: Kernel) -> Result<Scheduler, Error> {
 }
 
 /// The `trace.dat` of a replay, which stays in memory.
-fn simulate(case: &Case, args: &Compare) -> Result<Vec<u8>, Error> {
+fn simulate(case: &Case, args: &Validate) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     let mut writer = Kind::Dat.writer(&mut bytes, case.machine, SpooledTempFile::new(usize::MAX));
-    lab::trace_until(case, &args.runs.or(Some(1)), writer.as_mut(), &STOP)?;
+    let runs = Runs {
+        count: 1,
+        seed: args.seed,
+        jobs: 1,
+        // The recording has the noise of its machine.
+        noise: false,
+    };
+    lab::trace_until(case, &runs, writer.as_mut(), &STOP)?;
     let finished = writer.finish();
     finished.map_err(|error| Error::Write(format!("the simulated trace: {error}")))?;
     drop(writer);

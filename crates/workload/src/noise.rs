@@ -1,0 +1,177 @@
+//! The noise of a real machine, for loads that have none of their own: without it all runs of such a load
+//! are one sequence of events, and an interval over their seeds says nothing.
+//!
+//! The sizes are those of the examples of Linux's own tracers of noise
+//! (Documentation/trace/osnoise-tracer.rst and timerlat-tracer.rst):
+//!
+//! - The threads of a load start within a millisecond, because a shell or a library starts them one
+//!   after another. An assumption.
+//! - Timers expire up to 3 us late: the tracer's `irq timer_latency` is 0.8 to 2.8 us.
+//! - Other threads of the machine interrupt a busy CPU 11 times a second, for up to 202 us: of eight
+//!   CPUs observed for a second each, these are the mean of the last column and the largest noise. Here
+//!   the interrupted thread takes longer by that time.
+//!
+//! Each thread has random numbers of its own, so that the noise of a thread is the same under each
+//! scheduler.
+
+use crate::{Env, Metric, Op, Program, Rng, Start, TaskSpec, Workload};
+use machine::Machine;
+
+/// The first threads start up to this much later, ns.
+const START_NS: u64 = 1_000_000;
+/// A timer expires up to this much later, ns.
+const TIMER_NS: u64 = 3_000;
+/// The mean time for which a thread computes between two interruptions, ns.
+const BETWEEN_NS: f64 = 1e9 / 11.0;
+/// The longest interruption, ns.
+const INTERRUPTION_NS: u64 = 202_000;
+
+/// `workload` with noise that depends on `seed`.
+pub fn with_noise(workload: &dyn Workload, seed: u64) -> impl Workload + '_ {
+    Noisy { workload, seed }
+}
+
+struct Noisy<'a> {
+    workload: &'a dyn Workload,
+    seed: u64,
+}
+
+impl Workload for Noisy<'_> {
+    fn name(&self) -> &str {
+        self.workload.name()
+    }
+
+    fn description(&self) -> &str {
+        self.workload.description()
+    }
+
+    fn metrics(&self) -> &[Metric] {
+        self.workload.metrics()
+    }
+
+    fn start(&self, machine: &Machine) -> Start {
+        let mut start = self.workload.start(machine);
+        let mut seeds = Rng::new(self.seed);
+        let tasks = start.tasks.into_iter();
+        let noisy = tasks.map(|task| noisy(task, seeds.bits(), START_NS));
+        start.tasks = noisy.collect();
+        start
+    }
+}
+
+/// `task`, which begins up to `delay_ns` later.
+fn noisy(mut task: TaskSpec, seed: u64, delay_ns: u64) -> TaskSpec {
+    let mut rng = Rng::new(seed);
+    task.program = Box::new(Thread {
+        program: task.program,
+        delay_ns: rng.below(delay_ns),
+        until_interrupted_ns: between(&mut rng),
+        rng,
+    });
+    task
+}
+
+/// The computing time until the next interruption, ns: exponentially distributed.
+fn between(rng: &mut Rng) -> u64 {
+    (-BETWEEN_NS * (1.0 - rng.unit()).ln()) as u64
+}
+
+struct Thread {
+    program: Box<dyn Program>,
+    /// The delay of its start; 0 once it has begun.
+    delay_ns: u64,
+    until_interrupted_ns: u64,
+    rng: Rng,
+}
+
+impl Thread {
+    /// The time of computing `work` with its interruptions, ns.
+    fn interrupted(&mut self, work: u64) -> u64 {
+        let (mut all, mut left) = (work, work);
+        while left >= self.until_interrupted_ns {
+            left -= self.until_interrupted_ns;
+            all = all.saturating_add(self.rng.below(INTERRUPTION_NS));
+            self.until_interrupted_ns = between(&mut self.rng).max(1);
+        }
+        self.until_interrupted_ns -= left;
+        all
+    }
+}
+
+impl Program for Thread {
+    fn next(&mut self, env: &mut Env) -> Op {
+        if self.delay_ns > 0 {
+            let ns = std::mem::take(&mut self.delay_ns);
+            return Op::Sleep { ns };
+        }
+        let mut op = self.program.next(env);
+        match &mut op {
+            Op::Run { work } | Op::Write { work, .. } | Op::Read { work, .. } => {
+                *work = self.interrupted(*work);
+            }
+            Op::Sleep { ns } if *ns > 0 => *ns += self.rng.below(TIMER_NS),
+            Op::SleepUntil { at } if *at > env.now => *at += self.rng.below(TIMER_NS),
+            Op::Fork { child, work } => {
+                *work = self.interrupted(*work);
+                let spec =
+                    std::mem::replace(&mut **child, TaskSpec::new("", |_: &mut Env| Op::Exit));
+                **child = noisy(spec, self.rng.bits(), 1);
+            }
+            _ => {}
+        }
+        op
+    }
+
+    fn end(&mut self, env: &mut Env) {
+        self.program.end(env);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Kernel;
+    use crate::load;
+
+    fn end(name: &str, seed: Option<u64>) -> u64 {
+        let workload = load(name).unwrap();
+        match seed {
+            Some(seed) => Kernel::run(&with_noise(&*workload, seed), 4).now,
+            None => Kernel::run(&*workload, 4).now,
+        }
+    }
+
+    #[test]
+    fn runs_differ_by_the_seed_only_and_by_little() {
+        for name in [
+            "sysbench-cpu:requests=200,threads=4",
+            "hackbench:groups=1,loops=20",
+        ] {
+            let exact = end(name, None);
+            let noisy: Vec<u64> = (0..5).map(|seed| end(name, Some(seed))).collect();
+            assert!(
+                noisy.windows(2).all(|two| two[0] != two[1]),
+                "{name}: {noisy:?}"
+            );
+            for (seed, &ns) in noisy.iter().enumerate() {
+                assert_eq!(ns, end(name, Some(seed as u64)));
+                let most = exact + START_NS + exact / 50 + INTERRUPTION_NS;
+                assert!(ns > exact && ns < most, "{name}: {ns}, exactly {exact}");
+            }
+        }
+    }
+
+    #[test]
+    fn interruptions_come_as_often_as_on_the_observed_cpus() {
+        let mut thread = Thread {
+            program: Box::new(|_: &mut Env| Op::Exit),
+            delay_ns: 0,
+            until_interrupted_ns: 1,
+            rng: Rng::new(1),
+        };
+        let all: u64 = (0..100_000).map(|_| thread.interrupted(1_000_000)).sum();
+        // 0.11 %: 11 times 101 us a second.
+        let share = (all - 100_000_000_000) as f64 / 1e11;
+        assert!((share - 0.001_11).abs() < 0.000_1, "{share}");
+    }
+}
