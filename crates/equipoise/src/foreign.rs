@@ -27,9 +27,9 @@ pub fn is_worker() -> bool {
 /// Reports the features that the kernel lacks for isolating a scheduler in C: an error, or a
 /// warning if `uncaged`.
 pub fn check_cage(uncaged: bool) -> Result<(), Error> {
-    let lacking = simulator::cage_lacks();
+    let lacking = cage::lacks();
     if uncaged {
-        native::run_uncaged();
+        cage::run_uncaged();
     }
     match lacking.join(" and ") {
         nothing if nothing.is_empty() => Ok(()),

@@ -116,7 +116,7 @@ impl Workers {
         let (control, its) = UnixStream::pair()?;
         let mut command = (self.start)();
         // SAFETY: it makes a system call.
-        unsafe { command.pre_exec(native::inherit_nothing) };
+        unsafe { command.pre_exec(cage::inherit_nothing) };
         let mut process = command
             .stdin(OwnedFd::from(its))
             .stdout(Stdio::piped())
@@ -189,6 +189,11 @@ fn why(code: i32, said: &str) -> String {
         }
         Some(signal) if (1..64).contains(&signal) => {
             format!("was ended by signal {signal}; expected a scheduler that writes only to its own memory")
+        }
+        _ if code == i32::from(work::LOST) => {
+            "did not return from a call, or from being loaded, which the kernel's verifier refuses; expected loops with an \
+             end"
+                .to_owned()
         }
         _ => format!(
             "ended without a result (status {code}); expected a scheduler that does not exit"

@@ -1,6 +1,6 @@
 //! The compiler's and the linker's words about a scheduler as messages.
 
-use crate::{kernels, limits, missing, object, printable};
+use crate::{description, kernels, missing, printable};
 use std::collections::HashSet;
 
 /// The compiler's output about `source`, `said`, as one message. Functions that the simulated
@@ -18,7 +18,7 @@ pub fn explain(source: &str, said: &str) -> String {
     if !unsupported.is_empty() {
         return unsupported.join("\n");
     }
-    if let Some(limit) = limits::reached(said) {
+    if let Some(limit) = cage::reached(said) {
         return format!("{source}: {limit}");
     }
     if let Some(name) = said.lines().find_map(defined_twice) {
@@ -27,7 +27,7 @@ pub fn explain(source: &str, said: &str) -> String {
         );
     }
     if TOO_FAR.iter().any(|what| said.contains(what)) {
-        return object::too_much_memory(source).0;
+        return description::too_much_memory(source).0;
     }
     // The compiler only reports that the linker failed; the cause is in the linker's own lines.
     let failed =

@@ -36,7 +36,7 @@ impl Policy {
 
     fn compiled(file: PathBuf, image: Vec<u8>, settings: Vec<(String, i64)>) -> PyResult<Policy> {
         let shown = file.display().to_string();
-        let object = Object::parse(&shown, image.clone())
+        let object = Object::read(&shown, image.clone())
             .map_err(|error| bad(error.to_string(), "expected a compiled scheduler"))?;
         let mut scheduler = Scheduler::compiled(&file, object).map_err(bad_input)?;
         for (variable, value) in &settings {

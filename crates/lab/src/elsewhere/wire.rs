@@ -3,7 +3,7 @@
 
 use machine::Machine;
 use machine::input::{self, BadInput};
-use native::{Global, Object, one_line};
+use native::{Description, Global, Object, one_line};
 use serde::{Deserialize, Serialize};
 use simulator::{Error, Outcome};
 use std::io::{self, Read, Write};
@@ -123,6 +123,8 @@ pub struct Job {
     pub files: Vec<(PathBuf, Vec<u8>)>,
     pub scheduler: String,
     pub image: Vec<u8>,
+    /// What the client knows of the image: a worker does not read it.
+    pub description: Description,
     pub globals: Vec<(String, Vec<u8>)>,
     pub uncaged: bool,
 }
@@ -137,8 +139,9 @@ impl Job {
             files: recipe.files(),
             scheduler: scheduler.to_owned(),
             image: object.bytes().to_owned(),
+            description: object.description().clone(),
             globals: globals.collect(),
-            uncaged: native::is_uncaged(),
+            uncaged: cage::is_uncaged(),
         }
     }
 }
