@@ -9,10 +9,10 @@ use std::time::Duration;
 
 /// CPU time of one pass of the compiler, s. The largest scheduler takes 2 s on a slow computer, and
 /// 6 s with a dozen other programs beside it.
-const CPU_S: u64 = 20;
+const CPU_S: u64 = 12;
 
 /// Wall time of one pass, which may wait for input that never comes.
-pub const WALL: Duration = Duration::from_secs(60);
+pub const WALL: Duration = Duration::from_secs(25);
 
 /// The size of its messages, bytes; the end of longer ones is of no use.
 const SAID: u64 = 1 << 20;
