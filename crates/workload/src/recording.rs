@@ -14,6 +14,7 @@ use machine::input::BadInput;
 use machine::{CpuMask, Machine};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The version of the file's format.
@@ -289,10 +290,9 @@ impl Replay {
             .collect();
         names.sort_unstable();
         names.dedup();
-        let is_periodic = |name: &str| {
-            let mut threads = recording.threads.iter();
-            threads.any(|it| it.name == name && it.period.is_some())
-        };
+        let periodic = recording.threads.iter().filter(|it| it.period.is_some());
+        let periodic: HashSet<&str> = periodic.map(|it| &*it.name).collect();
+        let is_periodic = |name: &str| periodic.contains(name);
         if names.len() > MAX_NAMES {
             names.retain(|name| is_periodic(name));
             names.truncate(MAX_NAMES);
