@@ -43,7 +43,7 @@ WALLS = [(re.compile(name), re.compile(wall)) for name, wall in (
     (r"^iterator_ended_twice", "ends an iterat"),
     (r"^iterator_not_begun", "continues an iterat"),
     (r"^timer_outside", "timer"),
-    (r"^insert_null", "NULL where a task"),
+    (r"^insert_null", r"NULL where a task|calls scx_bpf_dsq_insert\(\)"),
     (r"^float", "SSE|floating|general"),
     (r"^(init|init_task|cgroup_init)_returns", r"ops\.\w+\(\) failed"),
     (r"^enqueue (to_no_dsq|to_builtin)", "non-existent DSQ"),

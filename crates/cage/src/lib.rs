@@ -11,6 +11,7 @@ mod process;
 mod rights;
 mod supervisor;
 mod system_calls;
+pub mod text;
 mod watch;
 
 pub use apart::{Ended, apart};

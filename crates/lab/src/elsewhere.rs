@@ -8,15 +8,17 @@
 //! remaining rights, and simulates. Messages are length-prefixed plain values (`wire`).
 
 mod check;
+mod judged;
 mod wire;
 mod work;
 
+pub use judged::Judge;
 pub use wire::{Described, Recipe};
 pub use work::work;
 
 use crate::runs::Case;
 use check::Expected;
-use native::{Global, Object, printable};
+use native::{Global, Object};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use simulator::{Error, FAULT_STATUS, Outcome, Trace};
 use std::io::{self, Read as _};
@@ -152,7 +154,7 @@ impl Workers {
         let _ = (&mut worker.errors)
             .take(room as u64)
             .read_to_end(&mut worker.said);
-        let said = printable(String::from_utf8_lossy(&worker.said).trim());
+        let said = cage::text::lines(String::from_utf8_lossy(&worker.said).trim()).into_owned();
         let code = match (code, status) {
             (Some(code), _) => code,
             (None, Ok(status)) => code_of(status),

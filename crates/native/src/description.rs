@@ -3,8 +3,9 @@
 //! parser of ELF or DWARF sees a stranger's object elsewhere.
 
 use crate::debug_info::{self, MapDefinition};
-use crate::{Error, is_plain, loading, printable};
+use crate::{Error, loading};
 use cage::Ended;
+use cage::text::is_plain;
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, SymbolKind};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -297,7 +298,8 @@ impl Description {
         })?;
         let answer: Answer =
             postcard::from_bytes(&answer).map_err(|error| bad(&unreadable(&error)))?;
-        let description = answer.map_err(|message| Error(printable(&message)))?;
+        let description =
+            answer.map_err(|message| Error(cage::text::lines(&message).into_owned()))?;
         description.check(source, image)?;
         Ok(description)
     }

@@ -29,31 +29,6 @@ use compile::Call;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// `text` of foreign origin in a form that is safe for a terminal: control characters other than
-/// line feeds and tabs are escaped.
-pub fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' | '\t' => shown.push(c),
-            c if c.is_control() => shown.extend(c.escape_default()),
-            c => shown.push(c),
-        }
-    }
-    shown
-}
-
-/// Has `text` no control characters?
-fn is_plain(text: &str) -> bool {
-    !text.chars().any(char::is_control)
-}
-
-/// The printable text on one line.
-pub fn one_line(text: &str) -> String {
-    let shown = printable(text.trim_end());
-    shown.replace('\n', "\\n").replace('\t', " ")
-}
-
 /// The reason why a scheduler could not be compiled or read. The message is complete: it has the
 /// file, the line and the compiler's own words, if any.
 #[derive(Debug)]

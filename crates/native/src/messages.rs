@@ -1,13 +1,13 @@
 //! The compiler's and the linker's words about a scheduler as messages.
 
-use crate::{description, kernels, missing, printable};
+use crate::{description, kernels, missing};
 use std::collections::HashSet;
 
 /// The compiler's output about `source`, `said`, as one message. Functions that the simulated
 /// kernel lacks come first, by name and line, in whatever form the compiler or the linker reported
 /// them.
 pub fn explain(source: &str, said: &str) -> String {
-    let said = &*printable(said);
+    let said = &*cage::text::lines(said);
     let mut told = HashSet::new();
     let lacking = said.lines().filter_map(lacking_function);
     // One message for each function, with its first call.

@@ -59,6 +59,16 @@ impl Policy {
     }
 }
 
+/// The value of the variable `name` of a scheduler in C.
+fn number(name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<i64> {
+    value.extract().map_err(|_| {
+        bad(
+            format!("{name}={value}: no such number"),
+            "expected a whole number of 64 bits",
+        )
+    })
+}
+
 #[pymethods]
 impl Policy {
     #[new]
@@ -100,7 +110,7 @@ impl Policy {
             .bytes;
         let mut values = Vec::new();
         for (name, value) in settings.into_iter().flatten() {
-            values.push((name.extract()?, value.extract()?));
+            values.push((name.extract()?, number(&name, &value)?));
         }
         Policy::compiled(files.into_iter().next().unwrap_or_default(), image, values)
     }
@@ -127,7 +137,7 @@ impl Policy {
         if let Source::Foreign(file, image, before) = &self.source {
             let mut values = before.clone();
             for (name, value) in settings.into_iter().flatten() {
-                values.push((name.extract()?, value.extract()?));
+                values.push((name.extract()?, number(&name, &value)?));
             }
             return Policy::compiled(file.clone(), image.clone(), values);
         }

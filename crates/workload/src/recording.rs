@@ -132,7 +132,7 @@ fn cpus<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
 impl Recording {
     /// Parses `text`, the content of `file`.
     pub fn parse(file: &str, text: &str) -> Result<Recording, Box<BadInput>> {
-        let recording: Recording = serde_json::from_str(text).map_err(|error| {
+        let mut recording: Recording = serde_json::from_str(text).map_err(|error| {
             let lines = text
                 .split_inclusive('\n')
                 .take(error.line().saturating_sub(1));
@@ -146,6 +146,11 @@ impl Recording {
                 expected,
             ))
         })?;
+        for thread in &mut recording.threads {
+            if !cage::text::is_plain(&thread.name) {
+                thread.name = cage::text::plain(&thread.name).into_owned();
+            }
+        }
         recording.check().map_err(|message| {
             Box::new(BadInput::whole(
                 format!("{file}: {message}"),

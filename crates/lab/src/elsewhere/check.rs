@@ -251,7 +251,7 @@ fn task((name, pid): (&str, i32)) -> Checked {
 }
 
 fn text(text: &str) -> Checked {
-    let plain = text.len() <= LONGEST_TEXT && !text.chars().any(char::is_control);
+    let plain = text.len() <= LONGEST_TEXT && cage::text::is_plain(text);
     expect(plain, "a text")
 }
 

@@ -1,9 +1,10 @@
 //! The messages between a worker and its client: a length of four bytes, and a value in postcard's
 //! format, which is never executed.
 
+use cage::text::one_line;
 use machine::Machine;
 use machine::input::{self, BadInput};
-use native::{Description, Global, Object, one_line};
+use native::{Description, Global, Object};
 use serde::{Deserialize, Serialize};
 use simulator::{Error, Outcome};
 use std::io::{self, Read, Write};

@@ -266,7 +266,9 @@ impl Figures {
                 .map(|data| data.thread.clone())
                 .collect(),
             // The types above have string keys and no fallible serializers.
-            data: serde_json::to_string(&data).expect("plain data is always valid JSON"),
+            data: cage::text::json(
+                serde_json::to_string(&data).expect("plain data is always valid JSON"),
+            ),
             energy: energy(comparison, &names),
             latencies: latency_table,
         }
