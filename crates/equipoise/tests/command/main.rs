@@ -39,5 +39,6 @@ mod timeline;
 mod top;
 mod traces;
 mod verdict;
+mod walls;
 mod wasted_cores;
 mod width;
