@@ -124,10 +124,7 @@ fn a_copy_of_a_sysfs_may_have_anything_in_a_file_s_place() {
         assert!(detect().status.success());
         std::fs::remove_file(cpus.join("online")).unwrap();
         put(&cpus.join("online"));
-        let output = detect();
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("not a regular file"), "{said}");
+        assert!(detect().status.success());
     }
 }
 

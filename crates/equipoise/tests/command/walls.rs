@@ -143,11 +143,12 @@ fn a_thread_s_name_acts_on_no_reader() {
             "{format}"
         );
         assert!(
-            !shown.contains("<b>") || matches!(format, "json" | "csv"),
+            !shown.contains("</script><b>") || !matches!(format, "html" | "svg"),
             "{format}"
         );
         let formula = |cell: &str| cell.starts_with("=x") || cell.starts_with("\"=x");
-        assert!(!shown.split([',', '\n']).any(formula), "{format}");
+        let is_formula = format == "csv" && shown.split([',', '\n']).any(formula);
+        assert!(!is_formula, "{format}");
     }
     let trace = folder.path().join("trace.txt");
     let output = run(&["--trace", trace.to_str().unwrap()]);
