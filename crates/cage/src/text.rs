@@ -68,10 +68,10 @@ pub fn markup(text: &str) -> String {
     shown
 }
 
-/// For a whole document in JSON, whose strings are the only place of characters that are not ASCII: escapes those that act and
-/// that JSON leaves as they are.
+/// For a whole document in JSON, whose strings are the only place of what acts, but for line feeds and tabs: escapes what JSON
+/// leaves as it is.
 pub fn json(document: String) -> String {
-    let acts = |c: char| !c.is_ascii() && acts(c);
+    let acts = |c: char| c >= '\u{7f}' && acts(c);
     if !document.contains(acts) {
         return document;
     }
@@ -155,8 +155,11 @@ mod tests {
 
     #[test]
     fn a_document_in_json_keeps_its_value() {
-        let document = json("{\"a\": \"x\u{202e}\u{e0001}\u{feff}ä\"}\n".to_owned());
-        assert_eq!(document, "{\"a\": \"x\\u202e\\udb40\\udc01\\ufeffä\"}\n");
+        let document = json("{\"a\": \"\u{7f}x\u{202e}\u{e0001}\u{feff}ä\"}\n".to_owned());
+        assert_eq!(
+            document,
+            "{\"a\": \"\\u007fx\\u202e\\udb40\\udc01\\ufeffä\"}\n"
+        );
     }
 
     #[test]
