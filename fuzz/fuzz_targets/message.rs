@@ -1,4 +1,4 @@
-//! What a run's process sends: messages as it sends them, changed in places, are refused or do no harm to a trace's writers.
+//! The messages of a run's process: as it sends them, but changed in places, are refused or do no harm to a trace's writers.
 #![no_main]
 
 use lab::Judge;

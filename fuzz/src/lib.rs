@@ -1,4 +1,4 @@
-//! What the fuzz targets share.
+//! The common part of the fuzz targets.
 
 /// `valid` with changes that `edits` describes, seven bytes each: a place, how much of it, and what is put there. So
 /// most of it remains what it was.

@@ -122,7 +122,7 @@ for what, kind, key, value, entries in (
     FILES[f"map {what}"] = (LICENSE, f"struct {{ __uint(type, {kind}); __uint(max_entries, {entries}); __type(key, {key}); "
                             f'__type(value, {value}); }} wrong SEC(".maps");\n' + LICENSE)
 
-# What the reader of a compiled object must survive, and what must not change the memory of who loads it.
+# Objects that their reader must survive, and that must not change the memory of the process that loads them.
 MAP = "__uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, 1); __type(key, u32); __type(value, u64);"
 MOVED = (f'extern struct {{ {MAP} }} moved SEC(".maps"); void *moves = &moved; asm(".section .maps,\\"aw\\"\\n.globl moved\\n'
          '.set moved, . %s\\n.type moved, @object\\n.size moved, 32\\n.skip 32\\n.text");')

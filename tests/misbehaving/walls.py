@@ -25,7 +25,7 @@ WALLS = [(re.compile(name), re.compile(wall)) for name, wall in (
     (r"^libc_write", "sent an impossible message"),
     (r"^undeclared_", "is neither a function of Linux nor of scx's library"),
     (r"^declared_", LIBRARY),
-    # What an op does.
+    # The faults of an op.
     (r"^(endless_loop|hoard in|block_signals)", ENDLESS),
     (r"^(endless_recursion|large_frame|read_|write_(null|wild|code|text|table)|call_(null|data|wild)|smash_stack|lose_stack|"
      r"privileged|error_of_wild_text|lookup_|read_port)", ADDRESS),

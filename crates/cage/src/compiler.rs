@@ -187,7 +187,7 @@ fn rules(
 }
 
 /// The files of `compiler`, if it is not in a usual place: itself, and the folders of the prefix in which it is installed.
-/// A folder that has only a program called like a compiler stays closed: it may be somebody's home.
+/// A folder that has only a program called like a compiler stays closed: it may be a user's home.
 fn of_prefix(compiler: &OsStr) -> Vec<PathBuf> {
     let found = match compiler.as_bytes().contains(&b'/') {
         true => Some(PathBuf::from(compiler)),

@@ -33,8 +33,8 @@ fn is(found: &Stat, kind: FileType) -> bool {
 /// The rights of other users to change something.
 const OTHERS: Mode = Mode::WGRP.union(Mode::WOTH);
 
-/// A folder that belongs to this process's user, as do the folders above it from the user's on, and that nobody else can
-/// change. What is in it was put there by this user.
+/// A folder that belongs to this process's user, as do the folders above it from the user's on, and that no other user can
+/// change. Its content was put there by this user.
 #[derive(Debug)]
 pub struct Checked(OwnedFd);
 
@@ -44,7 +44,7 @@ impl Checked {
     pub fn make(base: &Path, below: &Path) -> io::Result<Checked> {
         std::fs::create_dir_all(base)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        // The user has named the base, which may be a link, and may share it with a group: nobody of that group can make
+        // The user has named the base, which may be a link, and may share it with a group: no other member can make
         // the folders below it this user's.
         let mut folder = checked(openat(CWD, base, flags, Mode::empty())?, Mode::WOTH)?;
         for part in below.components() {
@@ -61,7 +61,7 @@ impl Checked {
         Ok(Checked(folder))
     }
 
-    /// The content of the file `name`, at most `most` bytes, and the file: a regular one of this user, which nobody else
+    /// The content of the file `name`, at most `most` bytes, and the file: a regular one of this user, which no other user
     /// can change.
     pub fn read(&self, name: &str, most: u64) -> io::Result<(Vec<u8>, File)> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -112,7 +112,7 @@ impl Checked {
     }
 }
 
-/// `opened`, if it is this user's, and nobody has the `rights` to change it.
+/// `opened`, if it is this user's, and no other user has the `rights` to change it.
 fn checked(opened: OwnedFd, rights: Mode) -> io::Result<OwnedFd> {
     let found = fstat(&opened)?;
     let is_own = found.st_uid == rustix::process::geteuid().as_raw();

@@ -43,7 +43,7 @@ impl Folder {
     }
 }
 
-/// The lock of the folder at `path`, if it is this user's, nobody has the lock, and the folder is still there.
+/// The lock of the folder at `path`, if it is this user's, no process has the lock, and the folder is still there.
 fn lock(path: &Path) -> Option<OwnedFd> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
     let folder = openat(CWD, path, flags, Mode::empty()).ok()?;
@@ -63,7 +63,7 @@ fn remove_left(parent: &Path) {
         if name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
             && let Some(_lock) = lock(&entry.path())
         {
-            // What cannot be removed stays.
+            // A folder that cannot be removed stays.
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }

@@ -222,7 +222,7 @@ impl Rules {
         Ok(())
     }
 
-    /// What a simulation in this process needs.
+    /// Adds the calls of a simulation in this process.
     fn simulation(&mut self) -> Result<(), BackendError> {
         self.always(&ALLOWED);
         // Memory that is private and never executable.
@@ -253,7 +253,7 @@ impl Rules {
         )
     }
 
-    /// What the dynamic loader needs besides, and then [`close`].
+    /// Adds the calls of the dynamic loader, and of [`close`] after it.
     fn loading(&mut self) -> Result<(), BackendError> {
         self.always(&OF_LOADING);
         let read_only = libc::O_RDONLY | libc::O_CLOEXEC;
@@ -451,7 +451,7 @@ mod tests {
             "open to write": libc::open(path(), libc::O_RDWR | libc::O_CLOEXEC),
             "listener": libc::syscall(libc::SYS_seccomp, 1, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER, 0),
         };
-        // What the dynamic loader needs; files are Landlock's part.
+        // The dynamic loader needs these; Landlock refuses files.
         let of_loading = ["mprotect"];
         for (name, call) in calls {
             let made = || {

@@ -125,7 +125,7 @@ pub fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What the functions must not let through.
+    /// Characters that the functions must not let through.
     const HOSTILE: &str = "\u{1b}[31m\r\u{7}\u{9b}2J\u{202e}\u{2066}\u{200f}\u{2028}\u{feff}\0a";
 
     #[test]

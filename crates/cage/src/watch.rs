@@ -17,7 +17,7 @@ const MOST_LOOKS: u32 = 150;
 /// The samples after the first warning in which the process may report where it is.
 const MOST_LOOKS_TO_REPORT: u32 = 25;
 
-/// What a process shows of its progress: which call of a scheduler is being executed. The process writes it, and so can a
+/// The progress that a process shows: which call of a scheduler is being executed. The process writes it, and so can a
 /// hostile scheduler, which can thereby look like one that makes calls without end. The limit on CPU time remains.
 #[derive(Debug, Default)]
 pub struct Progress {
@@ -58,7 +58,7 @@ impl Progress {
     }
 }
 
-/// What a sample shows.
+/// The result of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The process makes progress.

@@ -239,7 +239,7 @@ fn map<'a>(
                 .map_or(0, |offset| u32::try_from(offset).unwrap_or(u32::MAX));
             definition.inner = match depth {
                 0 => inner(dwarf, unit, kind)?,
-                // Whatever it holds, it is too deep.
+                // It is too deep for any content.
                 _ => Some(Inner::default()),
             };
             continue;

@@ -1,4 +1,4 @@
-//! What a run needs to know of a compiled scheduler: its globals, its maps and its ops. It is read from the object apart,
+//! The description of a compiled scheduler: its globals, its maps and its ops. It is read from the object apart,
 //! in a process that may do nothing else, and comes back as a message, which is checked: no
 //! parser of ELF or DWARF sees a stranger's object elsewhere.
 

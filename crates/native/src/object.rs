@@ -62,7 +62,7 @@ impl Object {
         })
     }
 
-    /// What has been read of it.
+    /// Its description.
     pub fn description(&self) -> &Description {
         &self.description
     }

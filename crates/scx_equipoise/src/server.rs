@@ -136,7 +136,7 @@ pub fn serve(path: &Path, access: Access, service: impl Service) -> Result<Socke
 /// An error if another process has it.
 fn lock(path: &Path) -> Result<OwnedFd> {
     if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
-        // A client must be able to enter, and nobody else to write.
+        // A client must be able to enter, and other users must not write.
         let mut folders = fs::DirBuilder::new();
         folders.recursive(true).mode(0o755).create(folder)?;
         fs::set_permissions(folder, Permissions::from_mode(0o755))?;
@@ -198,11 +198,11 @@ struct Server<S: Service> {
     listener: UnixListener,
     service: S,
     clients: Vec<Client<S::Memory>>,
-    /// Users who have sent something in the current second.
+    /// The users of the clients that have sent something in the current second.
     rates: BTreeMap<u32, Rate>,
 }
 
-/// What a user has sent in a second.
+/// The requests of a user in a second.
 struct Rate {
     /// When the second began.
     began: Instant,
@@ -591,7 +591,7 @@ mod tests {
         assert!(began.elapsed() >= SECOND);
         server.forget(Instant::now());
         assert!(server.may_send(&user));
-        // Whoever sends much that is no line, root too, may send no more of it, but lines.
+        // A user that sends much that is no line, root too, may send no more of it, but lines.
         for of in [0, 1000] {
             server.rates.insert(of, rate(0, MOST_PIECES));
             assert!(!server.may_send(&client(of, b"junk")) && server.may_send(&client(of, b"")));

@@ -1,4 +1,4 @@
-//! What a stranger's file must not reach: other files, processes, and the readers of results.
+//! A stranger's file does not reach other files, processes, and the readers of results.
 
 use crate::common::{command, text};
 use crate::foreign::fifo;

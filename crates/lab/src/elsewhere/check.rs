@@ -27,7 +27,7 @@ const MAX_PID: i32 = 1 << 22;
 const MOST_POWER_MW: u32 = 100_000_000;
 const MOST_KHZ: u32 = 100_000_000;
 
-/// What a run's time may exceed its end by, ns: work that had begun.
+/// The time after a run's end for which work that had begun may go on, ns.
 const BEYOND_NS: u64 = 1_000_000_000;
 
 /// The highest speed of a CPU, of that of the reference.

@@ -1,4 +1,4 @@
-//! What crosses the wall, for fuzzing: messages as a run's process could send them, and their judgement.
+//! Traffic across the wall, for fuzzing: messages as a run's process could send them, and their judgement.
 
 use super::check::Expected;
 use super::wire::{Reply, decode, encode};

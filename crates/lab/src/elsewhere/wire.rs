@@ -124,7 +124,7 @@ pub struct Job {
     pub files: Vec<(PathBuf, Vec<u8>)>,
     pub scheduler: String,
     pub image: Vec<u8>,
-    /// What the client knows of the image: a worker does not read it.
+    /// The client's description of the image: a worker does not read it.
     pub description: Description,
     pub globals: Vec<(String, Vec<u8>)>,
     pub uncaged: bool,

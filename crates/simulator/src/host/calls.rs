@@ -17,7 +17,7 @@ type OpName = *mut ();
 pub struct CallRecord {
     scheduler: String,
     code: Code,
-    /// What others see of it.
+    /// The progress that others see.
     progress: Shown,
 }
 

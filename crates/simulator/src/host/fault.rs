@@ -1,7 +1,7 @@
 //! Handles the faults of a native scheduler that would end its process: it uses an unchecked
 //! pointer, makes a system call, or recurses or loops without end. The kernel's verifier would refuse such a scheduler.
 //!
-//! This only finds the words for a fault. What a process may do, and how long it may take, is decided outside
+//! This only finds the words for a fault. The rights of the process and its time are decided outside
 //! of it ([`cage`]).
 
 use crate::host::calls::{self, CallRecord};
@@ -21,7 +21,7 @@ static SCHEDULER: OnceLock<String> = OnceLock::new();
 
 /// For a process that runs one simulation, of `scheduler`: a fault ends it with a message on standard error and
 /// exit status [`STATUS`] instead of a bare signal. (The simulation cannot continue: its state is in the middle of a
-/// callback.) Whoever watches `progress` may ask for the message with SIGXCPU.
+/// callback.) The process that watches `progress` may ask for the message with SIGXCPU.
 pub fn report_scheduler_faults(scheduler: &str, progress: &'static Progress) {
     let _ = SCHEDULER.set(scheduler.to_owned());
     calls::show(progress);
