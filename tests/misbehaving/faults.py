@@ -1,4 +1,4 @@
-"""Faults of schedulers: each fault in C, and the places where it can be put.
+"""Faults of schedulers: each fault in C, and the places where it can be put. walls.py says what must stop each of them.
 
 Harmless faults that Linux's verifier accepts are not here: a division by zero (its result is 0), an
 error from ops.exit() (the scheduler is already leaving), a dispatch of a task that is no longer queued (it is ignored).
@@ -57,7 +57,8 @@ ANYWHERE = {
     "insert_null": "scx_bpf_dsq_insert((void *)zero, 0, slice, 0);",
     "lookup_null": "sink = *(u64 *)bpf_map_lookup_elem(&faulty_map, (void *)zero);",
     "lookup_unchecked": "u32 absent = 99; sink = *(volatile u64 *)bpf_map_lookup_elem(&faulty_map, &absent);",
-    "float": "volatile double half = one; half /= 2; sink = half;",
+    "block_signals": "faulty_call(\"sigprocmask\", 2, (long)&faulty_signals, 0, 0, 0, 0); for (;;) sink++;",
+    "end_thread": "faulty_call(\"syscall\", 60, 0, 0, 0, 0, 0);",
 }
 
 # Uses up memory with an endless hash, or time with timers that leave none for tasks.
@@ -81,20 +82,20 @@ static void faulty_hoard(void) { for (u32 i = 0; i < 1000; i++) { struct timed *
 """,
 }
 
-# These are refused before anything runs, so one op is enough.
+# These are refused before anything runs, so one op is enough: the body, and a body that is not refused.
 COMPILED = {
-    "write_pid": "task->pid = 1;",
-    "write_comm": "task->comm[0] = 'x';",
-    "write_weight": "task->scx.weight = 1;",
-    "write_prio": "task->prio = 1;",
-    "write_cpu": "task->thread_info.cpu = 1;",
-    "write_vruntime": "task->se.sum_exec_runtime = 1;",
-    "write_cpumask": "task->cpus_mask.bits[0] = 0;",
-    "write_rq": "bpf_per_cpu_ptr(&runqueues, 0)->nr_running = 1;",
-    "write_curr": "bpf_per_cpu_ptr(&runqueues, 0)->curr = task;",
-    "write_cgroup": "scx_bpf_task_cgroup(task)->level = 7;",
-    "assign_constant": "slice = 7;",
+    name: (f"{what} = {value};", f"sink = (u64){what};")
+    for name, what, value in (
+        ("write_pid", "task->pid", "1"), ("write_comm", "task->comm[0]", "'x'"), ("write_weight", "task->scx.weight", "1"),
+        ("write_prio", "task->prio", "1"), ("write_cpu", "task->thread_info.cpu", "1"),
+        ("write_vruntime", "task->se.sum_exec_runtime", "1"), ("write_cpumask", "task->cpus_mask.bits[0]", "0"),
+        ("write_rq", "bpf_per_cpu_ptr(&runqueues, 0)->nr_running", "1"),
+        ("write_curr", "bpf_per_cpu_ptr(&runqueues, 0)->curr", "task"),
+        ("write_cgroup", "scx_bpf_task_cgroup(task)->level", "7"), ("assign_constant", "slice", "7"),
+    )
 }
+COMPILED["write_cgroup"] = (COMPILED["write_cgroup"][0], "bpf_cgroup_release(scx_bpf_task_cgroup(task));")
+COMPILED["float"] = ("volatile double half = one; half /= 2; sink = half;", "volatile u64 half = one; half /= 2; sink = half;")
 
 # Calls of the C library, which BPF does not have.
 for call in ("abort()", "exit(0)", "_exit(0)", "raise(9)", "fork()", "vfork()", "getpid()", "kill(0, 9)", "pause()",
@@ -103,9 +104,10 @@ for call in ("abort()", "exit(0)", "_exit(0)", "raise(9)", "fork()", "vfork()", 
              'dlopen("libc.so.6", 2)', "mmap(0, 4096, 7, 34, -1, 0)", "socket(2, 1, 0)", 'open("/etc/passwd", 0)',
              "alarm(1)", "setjmp((void *)one)"):
     name = call.split("(")[0]
-    ours = "" if call.count("(") > 5 else f"extern long {name}();"
-    COMPILED[f"undeclared_{name}"] = f"sink = (u64){call};"
-    COMPILED[f"declared_{name}"] = f"{{ {ours} sink = (u64){call}; }}"
+    COMPILED[f"undeclared_{name}"] = (f"sink = (u64){call};", "sink = (u64)bpf_get_prandom_u32();")
+    COMPILED[f"declared_{name}"] = (f"{{ extern long {name}(); sink = (u64){call}; }}",
+                                    "{ extern void *memmove(void *, const void *, unsigned long); "
+                                    "memmove((void *)&sink, (void *)&one, one * 8); }")
 
 # System calls by the instruction itself, with number and arguments for x86-64.
 for name, number, a, b, c in (
@@ -120,8 +122,11 @@ for name, number, a, b, c in (
     ANYWHERE[f"call_{name}"] = (f'asm volatile("syscall" : "=a"(sink) : "a"({number}ULL), "D"({a}), "S"({b}), "d"({c}) '
                                 f': "rcx", "r11", "memory");')
 
-# Bodies that replace the body of an op: (op, body).
+# Bodies that replace the body of an op: (op, body). Their correct twins have the op's own.
 INSTEAD = {}
+
+# Bodies before that of ops.enqueue().
+IN_ENQUEUE = {}
 
 # Calls of the C library. The code finds it from one of the few functions that it may call: it goes back to
 # the library's first page, and from there uses its tables.
@@ -179,9 +184,13 @@ LIBC = {
     "clock_settime": "0, (long)faulty_array", "mount": "0, 0, 0, 0, 0", "unshare": "0", "setns": "1, 0",
     "setsid": "", "setuid": "0", "prctl": "15, (long)\"x\"", "personality": "0x400000", "mprotect": "(long)faulty_array & -4096L, 4096, 7",
     "mmap": "0, 4096, 7, 34, -1, 0", "mremap": "(long)faulty_array & -4096L, 4096, 8192, 3, (long)faulty_array & -4096L",
-    "shm_open": '(long)"/left", 66, 0600', "memfd_create": '(long)"x", 0', "userfaultfd": "0",
+    "shm_open": '(long)"/left", 66, 0600', "memfd_create": '(long)"x", 0', "syscall": "323, 0",
     "sigaction": "11, (long)faulty_array, 0", "raise": "9", "abort": "", "pause": "", "sleep": "1000", "exit": "0", "_exit": "0",
-    "pthread_create": "(long)&sink, 0, (long)faulty_deep, 0", "dlopen": '(long)"libm.so.6", 2',
+    "pthread_create": "(long)&sink, 0, (long)faulty_deep, 0", "dlopen": '(long)"libutil.so.1", 2', "bind": "1, 0, 0", "sendto": "1, 0, 0, 0, 0, 0",
+    "accept": "1, 0, 0", "lchown": '(long)"secret", 1, 1', "truncate": '(long)"secret", 0', "link": '(long)"secret", (long)"left"',
+    "timer_create": "0, 0, (long)&sink", "timerfd_create": "0, 0", "epoll_create": "1", "eventfd": "0, 0", "splice": "1, 0, 2, 0, 1, 0",
+    "sendfile": "1, 0, 0, 1", "getdents64": "1, (long)faulty_array, 64", "chdir": '(long)"/"', "chroot": '(long)"/"', "umask": "0",
+    "wait": "0", "getrusage": "0, (long)faulty_array", "setrlimit": "0, (long)faulty_array", "nice": "1",
     "close": "1", "write": '1, (long)"hello", 5', "dprintf": '2, (long)"\\033[2Jhello\\n"',
 }
 # The call that finds the parent process is not allowed either.
@@ -195,7 +204,7 @@ for call, arguments in LIBC.items():
             kept = ""
         else:
             kept += c
-    INSTEAD[f"libc_{call}"] = ("enqueue", f'sink = faulty_call("{call}", {", ".join(words[:6])});')
+    IN_ENQUEUE[f"libc_{call}"] = f'sink = faulty_call("{call}", {", ".join(words[:6])});'
 for value in ("-1", "5", "64", "1024", "1 << 30", "(s32)(1U << 31)", "-4096", "~0"):
     INSTEAD[f"select_cpu_returns {value}"] = ("select_cpu", f"return {value};")
 for value in ("-1", "-12", "-4095", "(s32)(1U << 31)"):
@@ -242,83 +251,3 @@ for what, body in {
     # Without preemption the same task continues, and ops.running() is not called again.
     if what != "kicks_itself":
         INSTEAD[f"running {what}"] = ("running", body)
-
-# Faults of a whole file: the text to replace in the correct scheduler.
-LICENSE = 'char _license[] SEC("license") = "GPL";'
-OPS = "SCX_OPS_DEFINE("
-FILES = {
-    # Sources that the compiler never finishes, or for which it runs out of memory.
-    "include_endless": (OPS, '#include "/dev/zero"\nSCX_OPS_DEFINE('),
-    "include_itself": (OPS, '#include __FILE__\nSCX_OPS_DEFINE('),
-    "macros_double": (OPS, "\n".join(["#define m0 sink++;"] + [f"#define m{n} m{n - 1} m{n - 1}" for n in range(1, 40)])
-                      + "\nvoid faulty_macros(void) { m39 }\nSCX_OPS_DEFINE("),
-    "data_of_gigabytes": (OPS, "u64 faulty_data[1 << 28] = { 1 };\nSCX_OPS_DEFINE("),
-    "no_license": (LICENSE, ""),
-    "other_license": ('"GPL"', '"Proprietary"'),
-    "no_ops": (OPS, "struct sched_ext_ops unused = (struct sched_ext_ops)NOTHING("),
-    "two_ops": (OPS, 'SCX_OPS_DEFINE(other_ops, .name = "other");\nSCX_OPS_DEFINE('),
-    "empty_name": ('"faulty"', '""'),
-    "long_name": ('"faulty"', f'"{"n" * 128}"'),
-    "very_long_name": ('"faulty"', f'"{"n" * 4000}"'),
-    "name_of_lines": ('"faulty"', '"faulty\\n\\n"'),
-    "name_of_escapes": ('"faulty"', '"\\033[2J"'),
-    "name_of_blanks": ('"faulty"', '"a b"'),
-    "unknown_flags": ('.name = "faulty"', '.name = "faulty", .flags = 1ULL << 40'),
-    "timeout": ('.name = "faulty"', '.name = "faulty", .timeout_ms = 31000'),
-    "batch": ('.name = "faulty"', '.name = "faulty", .dispatch_max_batch = 1U << 31'),
-    "op_of_one": ("(void *)faulty_tick", "(void *)1"),
-    "op_of_data": ("(void *)faulty_tick", "(void *)&faulty_array"),
-    "op_of_no_function": ("(void *)faulty_tick", "(void *)faulty_absent"),
-    "op_of_another_type": ("(void *)faulty_enqueue", "(void *)faulty_init"),
-    "absent_op": (".tick =", ".tock ="),
-    "syntax": ("SCX_OPS_DEFINE", "}} SCX_OPS_DEFINE"),
-    "unclosed": (OPS, '/* SCX_OPS_DEFINE('),
-    "empty": (None, ""),
-    "zeroes": (None, "\0" * 1000),
-    "not_utf_8": (None, b"\xff\xfe\x00" * 100),
-    "not_c": (None, "fn main() {}\n"),
-    "a_header_that_is_not": (LICENSE, '#include "absent.h"\n' + LICENSE),
-    "itself": (LICENSE, '#include "faulty.bpf.c"\n' + LICENSE),
-    "error": (LICENSE, "#error on purpose\n" + LICENSE),
-    "deep_brackets": (LICENSE, f"u64 deep = {'(' * 200000}1{')' * 200000};\n" + LICENSE),
-    "large_bss_2": (LICENSE, "char large[2ULL << 30];\n" + LICENSE),
-    "large_bss_8": (LICENSE, "char large[8ULL << 30];\n" + LICENSE),
-    "large_bss_of_all": (LICENSE, "char large[1ULL << 46];\n" + LICENSE),
-    "thread_local": (LICENSE, "__thread u64 mine; u64 *f(void) { return &mine; }\n" + LICENSE),
-    "initialised_elsewhere": (LICENSE, "extern u64 absent; u64 *pointer = &absent;\n" + LICENSE),
-    "ifunc": (LICENSE, "static void nothing(void) {}\nstatic void *choose(void) { for (;;); return nothing; }\n"
-              'void either(void) __attribute__((ifunc("choose")));\nvoid *f = either;\n' + LICENSE),
-}
-# Files that the compiler would have to read.
-SECRET = '".globl stolen\\nstolen: .incbin \\"%s\\"\\n.byte 0"'
-for what, path in {"shadow": "/etc/shadow", "beside": "secret", "elsewhere": "elsewhere/secret.h", "process": "/proc/self/environ"}.items():
-    FILES[f"incbin {what}"] = (LICENSE, f"asm({SECRET % path});\nextern char stolen[];\n" + LICENSE)
-    FILES[f"include {what}"] = (LICENSE, f'#include "{path}"\n' + LICENSE)
-for what, text in {
-    "a_pipe": '#include "pipe.h"', "a_link": '#include "alias.h"', "a_folder": '#include "."', "a_terminal": '#include "/dev/tty"',
-    "_init": "void _init(void) { for (;;); }", "_fini": "void _fini(void) { for (;;); }",
-    "weak_chmod": "int chmod(const char *, unsigned) __attribute__((weak)); long f(void) { return chmod(\"secret\", 04755); }",
-    "weak_environ": "extern char **environ __attribute__((weak)); char *f(void) { return environ[0]; }",
-    "weak_syscall": "long syscall(long, ...) __attribute__((weak)); long f(void) { return syscall(39); }",
-    "code_and_data": 'asm(".section both,\\"awx\\"\\n.quad 0\\n.text");',
-    "executable_stack": 'asm(".section .note.GNU-stack,\\"x\\"\\n.text");',
-}.items():
-    FILES[f"{what}"] = (LICENSE, text + "\n" + LICENSE)
-for what, text in HOARDS.items():
-    FILES[f"hoard {what}"] = ("static int timer(void *map, u32 *key, struct bpf_timer *timer)\n{", text
-                              + "static int timer(void *map, u32 *key, struct bpf_timer *timer)\n{ static int once; if (!once++) faulty_hoard();")
-FILES["never_dispatches"] = ("scx_bpf_dsq_insert(p, 0, slice, enq_flags);", "")
-FILES["says_escapes"] = ("scx_bpf_dsq_insert(p, 0, slice, enq_flags);", "scx_bpf_error(\"\\033[2J\\nerror: two\");")
-for what, body in {"loops": "for (;;);", "exits": "__builtin_trap();"}.items():
-    for kind in ("constructor", "destructor"):
-        FILES[f"{kind} {what}"] = (LICENSE, f"__attribute__(({kind})) static void f(void) {{ {body} }}\n" + LICENSE)
-for section in (".init_array", ".fini_array", ".preinit_array", ".ctors", ".dtors", ".init", ".fini"):
-    FILES[f"section {section}"] = (LICENSE, f'static void f(void) {{}}\nvoid *g SEC("{section}") = f;\n' + LICENSE)
-for what, kind, key, value, entries in (
-    ("kind", 99, "u32", "u64", 1), ("kind_0", 0, "u32", "u64", 1), ("no_entries", "BPF_MAP_TYPE_HASH", "u32", "u64", 0),
-    ("negative", "BPF_MAP_TYPE_ARRAY", "u64", "u64", 1), ("large", "BPF_MAP_TYPE_ARRAY", "u32", "struct { char a[1 << 20]; }", 1 << 20),
-    ("largest", "BPF_MAP_TYPE_PERCPU_ARRAY", "u32", "u64", (1 << 31) - 1), ("queue", "BPF_MAP_TYPE_QUEUE", "u32", "u64", 1 << 30),
-    ("storage", "BPF_MAP_TYPE_TASK_STORAGE", "u32", "struct { char a[1 << 30]; }", 5),
-):
-    FILES[f"map {what}"] = (LICENSE, f"struct {{ __uint(type, {kind}); __uint(max_entries, {entries}); __type(key, {key}); "
-                            f'__type(value, {value}); }} wrong SEC(".maps");\n' + LICENSE)

@@ -1,6 +1,28 @@
 """A correct scheduler in C, and the same scheduler with a fault."""
 
-from faults import ANYWHERE, COMPILED, FILES, FIND_LIBC, INSTEAD
+from dataclasses import dataclass
+
+from faults import ANYWHERE, COMPILED, FIND_LIBC, IN_ENQUEUE, INSTEAD
+from files import FILES, TWINS
+from objects import AT_LOAD, text_of
+from walls import wall_of
+
+
+@dataclass
+class Case:
+    """A misbehaving scheduler."""
+    name: str
+    # Text or bytes.
+    text: object
+    # The same scheduler without the misdeed.
+    twin: str
+    # Is its object changed after it has been compiled?
+    is_changed: bool = False
+
+    def wall(self):
+        """The pattern of the message of the wall that must stop it."""
+        return wall_of(self.name)
+
 
 # Name, result and arguments, the task, whether it is called often on tc2 under `mixed`, and its
 # correct body.
@@ -35,6 +57,7 @@ char _license[] SEC("license") = "GPL";
 const volatile u64 slice = 5000000;
 volatile u64 sink, one = 1, zero, calls;
 u64 faulty_array[8];
+u64 faulty_signals = ~0ULL;
 struct faulty_object { char bytes[1 << 20]; };
 private(faulty) struct bpf_spin_lock faulty_lock;
 struct { __uint(type, BPF_MAP_TYPE_HASH); __uint(max_entries, 4); __type(key, u32); __type(value, u64); }
@@ -94,19 +117,35 @@ def source(op=None, body=None, instead=False):
     return f'{text}SCX_OPS_DEFINE(faulty_ops,\n{members}\t.flags = SCX_OPS_KEEP_BUILTIN_IDLE, .timeout_ms = 200, .name = "faulty");\n'
 
 
+def with_libc(text):
+    """`text` with the functions that find the C library, if it calls them."""
+    return text.replace("static int timer(", FIND_LIBC + "static int timer(", 1) if "faulty_call(" in text else text
+
+
+def case(name, op, test, body):
+    """The scheduler whose `op` executes `body` if `test` holds; its twin never does."""
+    return Case(name, with_libc(source(op, f"if ({test}) {{ {body} }}")),
+                with_libc(source(op, f"if (one == 2 && ({test})) {{ {body} }}")))
+
+
 def all_of_them():
-    """All misbehaving schedulers: name and text of each."""
+    """All misbehaving schedulers."""
     for fault, body in ANYWHERE.items():
         for op, (_, _, _, often, _) in OPS.items():
             for when, test in WHEN.items() if often else [("always", "one")]:
                 # A timer expires on the CPU on which it was started, CPU 0.
                 if (op, when) == ("timer", "on_cpu_1") or (op in LEAVING and fault in IGNORED):
                     continue
-                yield f"{fault} in {op} {when}", source(op, f"if ({test}) {{ {body} }}")
-    for fault, body in COMPILED.items():
-        yield fault, source("enqueue", body)
+                yield case(f"{fault} in {op} {when}", op, test, body)
+    for fault, (body, right) in COMPILED.items():
+        yield Case(fault, source("enqueue", body), source("enqueue", right))
+    for fault, body in IN_ENQUEUE.items():
+        yield case(fault, "enqueue", "one", body)
     for fault, (op, body) in INSTEAD.items():
-        text = source(op, body, instead=True)
-        yield fault, text.replace("static int timer(", FIND_LIBC + "static int timer(", 1) if "faulty_call(" in body else text
+        yield Case(fault, source(op, body, instead=True), source(op, f"if (one == 2) {{ {body} }}"))
     for fault, (what, by) in FILES.items():
-        yield f"file: {fault}", by if what is None else source().replace(what, by)
+        twin = TWINS.get(fault)
+        yield Case(f"file: {fault}", by if what is None else source().replace(what, by),
+                   source().replace(*twin) if twin else source())
+    for fault, body in AT_LOAD.items():
+        yield Case(f"load {fault}", text_of(source(), body), text_of(source(), body), is_changed=True)

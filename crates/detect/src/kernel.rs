@@ -1,8 +1,8 @@
 //! Facts about the running kernel that sysfs does not show.
 
 use crate::found::Found;
+use crate::sysfs;
 use rustix::time::{ClockId, clock_getres};
-use std::fs;
 use std::path::Path;
 
 /// `CONFIG_HZ` of the running kernel: the coarse clocks advance once per tick.
@@ -23,7 +23,7 @@ impl Found {
 /// (`CONFIG_IRQ_TIME_ACCOUNTING`), if its command line or its configuration says so. Distributions
 /// install the configuration of their kernels in one of these places.
 fn irq_time_accounting(root: &Path) -> Option<bool> {
-    let read = |name: &str| fs::read_to_string(root.join(name)).ok();
+    let read = |name: &str| sysfs::read(&root.join(name)).ok();
     let options = read("proc/cmdline").unwrap_or_default();
     if options
         .split_whitespace()
@@ -45,6 +45,7 @@ fn irq_time_accounting(root: &Path) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn the_tick_is_one_that_kernels_have() {

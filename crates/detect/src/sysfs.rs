@@ -6,12 +6,22 @@ use crate::governor::Decider;
 use machine::{Cache, CpuMask, IdleState};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The maximum number of assumed OPPs between the lowest and the highest frequency.
 const ASSUMED_OPPS: u32 = 8;
 /// `EM_PERF_DOMAIN_MICROWATTS` of the energy model's flags (include/linux/energy_model.h).
 const MICROWATTS: u64 = 1;
+
+/// The longest file that is read, bytes. The kernel's are a page, or a configuration.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// The text in `path`, a regular file: a copy of a sysfs may have anything in its place, such as a pipe.
+pub(crate) fn read(path: &Path) -> io::Result<String> {
+    let bytes = cage::read_regular(path, MOST_BYTES)?;
+    String::from_utf8(bytes).map_err(io::Error::other)
+}
 
 /// A folder of small files.
 pub(crate) struct Folder(pub(crate) PathBuf);
@@ -23,7 +33,7 @@ impl Folder {
 
     /// A file's content without white space around it; `None` if it cannot be read or is empty.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
-        let text = fs::read_to_string(self.0.join(name)).ok()?;
+        let text = read(&self.0.join(name)).ok()?;
         let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
         (!text.is_empty()).then(|| text.to_owned())
     }
@@ -76,7 +86,7 @@ pub fn possible(root: &Path) -> Result<CpuMask, String> {
 
 fn listed(root: &Path, name: &str) -> Result<CpuMask, String> {
     let file = root.join("devices/system/cpu").join(name);
-    let list = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let list = read(&file).map_err(|error| format!("{}: {error}", file.display()))?;
     let list = list.trim();
     list.parse()
         .map_err(|expected: String| format!("{}: {expected}", file.display()))

@@ -520,7 +520,5 @@ fn key(name: &str) -> String {
 
 /// Formats `text` as a TOML string.
 fn quoted(text: &str) -> String {
-    let plain = |c: char| if c.is_control() { ' ' } else { c };
-    let text: String = text.chars().map(plain).collect();
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+    cage::text::quoted(text)
 }

@@ -3,6 +3,7 @@
 use crate::cli::{Catalog, Output};
 use crate::error::Error;
 use crate::output;
+use crate::say;
 use machine::Machine;
 use machine::input::{self, BadInput};
 use policy::Policy;
@@ -34,7 +35,7 @@ pub fn machine(action: Catalog, output: &Output) -> Result<(), Error> {
             let gaps = gaps.iter().map(|gap| format!("{file}: {gap}"));
             let warnings: Vec<String> = machine.warnings.iter().cloned().chain(gaps).collect();
             for warning in &warnings {
-                eprintln!("warning: {warning}");
+                say!("warning: {warning}");
             }
             if strict && !warnings.is_empty() {
                 return Err(Box::new(BadInput::whole(

@@ -4,6 +4,7 @@ use crate::busy::Watch;
 use crate::cli::{Calibrate, Detect, Output};
 use crate::error::Error;
 use crate::output;
+use crate::say;
 use crate::tracefs::Instance;
 use detect::Found;
 use machine::Machine;
@@ -70,7 +71,7 @@ fn write(found: Found, name: &str, output: &Output) -> Result<(), Error> {
     // Refuse a text that the parser would refuse: a name may be invalid, or a value impossible.
     let machine = Machine::parse(&format!("{name}.toml"), &file.text)?;
     for warning in file.warnings.iter().chain(&machine.warnings) {
-        eprintln!("warning: {warning}");
+        say!("warning: {warning}");
     }
     output::write_text(output, &format!("{name}.toml"), &file.text)
 }

@@ -6,6 +6,21 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 
+/// Prints a line on standard error, as `eprintln!` does, without what a terminal would execute: it may have names from
+/// outside.
+#[macro_export]
+macro_rules! say {
+    ($($words:tt)*) => {
+        $crate::error::say_styled(&cage::text::lines(&format!($($words)*)))
+    };
+}
+
+/// Prints a line on standard error that may have colors; what it has from outside has been escaped.
+#[allow(clippy::print_stderr)]
+pub fn say_styled(line: &str) {
+    eprintln!("{line}");
+}
+
 /// The exit status after a scheduler in C has failed.
 const FOREIGN: u8 = 3;
 
@@ -42,15 +57,15 @@ impl Error {
     pub fn report(self) -> ExitCode {
         match self {
             Error::Input(bad) => {
-                eprintln!("{}", bad.render(io::stderr().is_terminal()));
+                say_styled(&bad.render(io::stderr().is_terminal()));
                 ExitCode::from(2)
             }
             Error::Run(failure) => {
                 match failure.error {
                     // The message names the scheduler. It omits the number of the run, which means
                     // nothing to the user.
-                    simulator::Error::Fault(ref message) => eprintln!("error: {message}"),
-                    _ => eprintln!("error: {failure}"),
+                    simulator::Error::Fault(ref message) => say!("error: {message}"),
+                    _ => say!("error: {failure}"),
                 }
                 match failure.foreign {
                     true => ExitCode::from(FOREIGN),
@@ -58,22 +73,22 @@ impl Error {
                 }
             }
             Error::Write(message) => {
-                eprintln!("error: {message}");
+                say!("error: {message}");
                 ExitCode::FAILURE
             }
             Error::Stopped => ExitCode::from(interrupt::STATUS),
             Error::Command(status) => {
-                eprintln!("warning: the command ended with status {status}");
+                say!("warning: the command ended with status {status}");
                 ExitCode::from(u8::try_from(status).unwrap_or(1))
             }
             Error::Missed(message) => {
                 if let Some(message) = message {
-                    eprintln!("{message}");
+                    say!("{message}");
                 }
                 ExitCode::from(MISSED)
             }
             Error::Cage(lacking) => {
-                eprintln!(
+                say!(
                     "error: this kernel lacks {lacking}, which protects your files from a \
                      scheduler in C; expected Linux 5.13 or later with both enabled. --uncaged \
                      runs it anyway"

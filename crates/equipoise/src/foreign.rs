@@ -2,6 +2,7 @@
 
 use crate::cli::{Build, Files, Setting};
 use crate::error::Error;
+use crate::say;
 use lab::{Peer, Recipe, Scheduler, Start};
 use machine::input::{self, BadInput};
 use native::Kernel;
@@ -27,14 +28,14 @@ pub fn is_worker() -> bool {
 /// Reports the features that the kernel lacks for isolating a scheduler in C: an error, or a
 /// warning if `uncaged`.
 pub fn check_cage(uncaged: bool) -> Result<(), Error> {
-    let lacking = simulator::cage_lacks();
+    let lacking = cage::lacks();
     if uncaged {
-        native::run_uncaged();
+        cage::run_uncaged();
     }
     match lacking.join(" and ") {
         nothing if nothing.is_empty() => Ok(()),
         what if uncaged => {
-            eprintln!(
+            say!(
                 "warning: this kernel lacks {what}: a scheduler in C has all of your rights, \
                  including access to your files"
             );
@@ -123,7 +124,7 @@ pub fn one(files: &[&Path], include: &[&Path], kernel: Kernel) -> Result<Schedul
 /// Prints a warning for each deprecated feature that `scheduler` uses.
 fn warned(scheduler: Scheduler) -> Scheduler {
     for warning in scheduler.warnings() {
-        eprintln!(
+        say!(
             "equipoise: warning: scheduler `{}`: {warning}",
             scheduler.name()
         );

@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::foreign;
 use crate::interrupt::{self, STOP};
 use crate::output::{self, Staged};
+use crate::say;
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::{Against, Budget, By, Question, Scheduler, Victim};
 use machine::Machine;
@@ -70,13 +71,13 @@ pub fn run(args: Hunt, output: &Output) -> Result<(), Error> {
         let mut said = said.lock().expect("no other panics with it");
         if bar.is_hidden() && said.elapsed() >= BETWEEN_LINES {
             *said = Instant::now();
-            eprintln!("{message}");
+            say!("{message}");
         }
     });
     bar.finish_and_clear();
     let name = scheduler.name();
     let Some(prey) = prey? else {
-        eprintln!(
+        say!(
             "no load found on which {name} does worse than {}",
             args.against
         );

@@ -3,6 +3,7 @@
 use crate::cli::{Import, Output};
 use crate::error::Error;
 use crate::output;
+use crate::say;
 use machine::Machine;
 use machine::input::{self, BadInput};
 use std::collections::BTreeMap;
@@ -89,7 +90,7 @@ pub fn stem(trace: &Path) -> String {
 
 /// Prints a summary of the import on standard error.
 pub fn say(summary: &Summary) {
-    eprintln!(
+    say!(
         "{} events in {:.3} s, {} lost; {} threads",
         summary.events,
         summary.span_ns as f64 / 1e9,
@@ -97,10 +98,10 @@ pub fn say(summary: &Summary) {
         summary.threads.len()
     );
     if summary.lost > 0 {
-        eprintln!("warning: because of lost events, runs are too long and wakeups are missing");
+        say!("warning: because of lost events, runs are too long and wakeups are missing");
     }
     for note in &summary.notes {
-        eprintln!("note: {note}");
+        say!("note: {note}");
     }
 }
 
@@ -116,7 +117,7 @@ pub fn say_periods(recording: &Recording) {
         let one =
             |(name, period): (&&str, &Period)| format!("{name} {:.2} ms", period.ns as f64 / 1e6);
         let all: Vec<String> = by_name.iter().map(one).collect();
-        eprintln!("periods: {}; `workload show` has more", all.join(", "));
+        say!("periods: {}; `workload show` has more", all.join(", "));
     }
 }
 

@@ -2,6 +2,7 @@
 //! ends the command at once.
 
 use crate::error::Error;
+use crate::say;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Mutex;
@@ -27,7 +28,7 @@ pub fn listen() {
             }
             process::exit(STATUS.into());
         }
-        eprintln!("stopping; the complete results follow (interrupt again to end at once)");
+        say!("stopping; the complete results follow (interrupt again to end at once)");
     });
 }
 

@@ -1,5 +1,8 @@
 //! `equipoise`: which CPU load balancing suits this machine and this load?
 
+// Text from outside reaches a terminal through `say!` and `output`, which escape what a terminal would execute.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod busy;
 mod catalog;
 mod cli;

@@ -4,6 +4,7 @@
 use crate::cli::{Format, Output};
 use crate::error::Error;
 use crate::interrupt::{self, STOP};
+use crate::say;
 use crate::stdout;
 use console::Term;
 use lab::{Case, Runs};
@@ -80,7 +81,7 @@ impl Staged {
                 .map_err(|error| Error::write(&path, &error.error))?;
         }
         for path in self.named {
-            eprintln!("written: {}", path.display());
+            say!("written: {}", path.display());
         }
         Ok(())
     }
@@ -286,7 +287,7 @@ fn trace_kind(file: &Path) -> Result<Kind, Error> {
 pub fn trace(file: &Path, cases: &[(String, Case<'_>)], runs: &Runs) -> Result<Staged, Error> {
     match interrupt::check().and_then(|()| traces(file, cases, runs)) {
         Err(Error::Stopped) => {
-            eprintln!("{}: not written", file.display());
+            say!("{}: not written", file.display());
             Ok(Staged::default())
         }
         result => result,

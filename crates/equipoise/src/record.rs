@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::import;
 use crate::interrupt::{self, STOP};
 use crate::output::{self, Staged};
+use crate::say;
 use crate::tracefs::{Buffer, Instance};
 use machine::Machine;
 use machine::input::BadInput;
@@ -81,13 +82,13 @@ pub fn run(args: &Record) -> Result<(), Error> {
     drop(recorder);
     staged.commit()?;
     let size = fs::metadata(&args.output).map_or(0, |file| file.len());
-    eprintln!(
+    say!(
         "{}: {:.1} MB, {lost} events lost",
         args.output.display(),
         size as f64 / 1e6
     );
     if lost > 0 {
-        eprintln!(
+        say!(
             "warning: because of lost events, runs are too long and wakeups are missing; try --buffer"
         );
     }
@@ -103,16 +104,17 @@ fn say_calls(instance: &Instance) {
         return;
     };
     for what in refused {
-        eprintln!("note: without {what}");
+        say!("note: without {what}");
     }
     if calls.seen > 0 {
-        eprintln!(
+        say!(
             "{} calls were probed; each took about {} ns longer, which counts as work",
-            calls.seen, calls.cost_ns
+            calls.seen,
+            calls.cost_ns
         );
     }
     if calls.missed > 0 {
-        eprintln!("warning: {} more were missed", calls.missed);
+        say!("warning: {} more were missed", calls.missed);
     }
 }
 
@@ -299,7 +301,7 @@ fn warns(watch: &Watch, load: Option<i32>) -> bool {
     };
     let is_busy = others.pct + others.stolen_pct > MOST_OTHERS_PCT;
     if is_busy {
-        eprintln!(
+        say!(
             "warning: this computer is busy: {}; the load waits for them in the recording, but not in a replay",
             others.words()
         );

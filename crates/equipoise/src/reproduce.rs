@@ -6,6 +6,7 @@ use crate::foreign;
 use crate::interrupt;
 use crate::output::{self, All, Document, Staged};
 use crate::progress::Progress;
+use crate::say;
 use lab::{Case, Experiment, Reproduction};
 
 /// Runs the experiments and shows their tables.
@@ -19,7 +20,7 @@ pub fn run(args: Reproduce, output: &Output) -> Result<(), Error> {
             .iter()
             .flat_map(|experiment| &experiment.left_out)
         {
-            eprintln!("equipoise: warning: {sentence}");
+            say!("equipoise: warning: {sentence}");
         }
     }
     let runs = |experiment: &Experiment| args.runs.or(experiment.runs);

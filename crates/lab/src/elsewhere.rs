@@ -8,15 +8,17 @@
 //! remaining rights, and simulates. Messages are length-prefixed plain values (`wire`).
 
 mod check;
+mod judged;
 mod wire;
 mod work;
 
+pub use judged::Judge;
 pub use wire::{Described, Recipe};
 pub use work::work;
 
 use crate::runs::Case;
 use check::Expected;
-use native::{Global, Object, printable};
+use native::{Global, Object};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use simulator::{Error, FAULT_STATUS, Outcome, Trace};
 use std::io::{self, Read as _};
@@ -116,7 +118,7 @@ impl Workers {
         let (control, its) = UnixStream::pair()?;
         let mut command = (self.start)();
         // SAFETY: it makes a system call.
-        unsafe { command.pre_exec(native::inherit_nothing) };
+        unsafe { command.pre_exec(cage::inherit_nothing) };
         let mut process = command
             .stdin(OwnedFd::from(its))
             .stdout(Stdio::piped())
@@ -152,7 +154,7 @@ impl Workers {
         let _ = (&mut worker.errors)
             .take(room as u64)
             .read_to_end(&mut worker.said);
-        let said = printable(String::from_utf8_lossy(&worker.said).trim());
+        let said = cage::text::lines(String::from_utf8_lossy(&worker.said).trim()).into_owned();
         let code = match (code, status) {
             (Some(code), _) => code,
             (None, Ok(status)) => code_of(status),
@@ -189,6 +191,11 @@ fn why(code: i32, said: &str) -> String {
         }
         Some(signal) if (1..64).contains(&signal) => {
             format!("was ended by signal {signal}; expected a scheduler that writes only to its own memory")
+        }
+        _ if code == i32::from(work::LOST) => {
+            "did not return from a call, or from being loaded, which the kernel's verifier refuses; expected loops with an \
+             end"
+                .to_owned()
         }
         _ => format!(
             "ended without a result (status {code}); expected a scheduler that does not exit"

@@ -24,7 +24,7 @@ mod stats;
 mod verdict;
 
 pub use compare::{AtFullSpeed, Comparison};
-pub use elsewhere::{Described, Recipe, Start, work};
+pub use elsewhere::{Described, Judge, Recipe, Start, work};
 pub use experiment::{Average, Block, Column, Experiment, Load, Published, Row, Source, Stat};
 pub use findings::{Entry, Finding, Findings};
 pub use hunt::{Against, Budget, By, Prey, Question, STOPPED, Victim, hunt};

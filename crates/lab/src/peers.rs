@@ -112,7 +112,7 @@ impl Peer {
 
     /// The reason why it cannot be run here, and what to do, if it cannot.
     pub fn obstacle(&self) -> Option<String> {
-        let lacking = simulator::cage_lacks().join(" and ");
+        let lacking = cage::lacks().join(" and ");
         if !lacking.is_empty() {
             return Some(format!(
                 "this kernel lacks {lacking}, which isolates schedulers in C"

@@ -2,7 +2,9 @@
 //! reads a file.
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use cage::text::{lines, plain};
 use serde::de::DeserializeOwned;
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
@@ -113,16 +115,20 @@ impl BadInput {
             true => Renderer::styled(),
             false => Renderer::plain(),
         };
-        let title = Level::ERROR.primary_title(&self.message);
+        let (message, expected) = (lines(&self.message), lines(&self.expected));
+        let title = Level::ERROR.primary_title(&*message);
+        let file = self.place.as_ref().map_or("", |place| &place.file);
+        let file = plain(file);
         let report = match &self.place {
-            Some(place) => {
+            // The mark would be in the wrong place beside escapes.
+            Some(place) if matches!(lines(&place.text), Cow::Borrowed(_)) => {
                 let wrong = AnnotationKind::Primary
                     .span(place.bytes.clone())
-                    .label(&self.expected);
-                let line = Snippet::source(&place.text).path(&place.file);
+                    .label(&*expected);
+                let line = Snippet::source(&place.text).path(&*file);
                 title.element(line.annotation(wrong))
             }
-            None => title.element(Level::HELP.message(&self.expected)),
+            _ => title.element(Level::HELP.message(&*expected)),
         };
         renderer.render(&[report])
     }

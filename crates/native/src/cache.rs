@@ -2,14 +2,15 @@
 //!
 //! The key of an object is everything that determines it: the compiler, the flags and the
 //! preprocessed source, with all that it includes. The preprocessor therefore runs each time, which
-//! is quick, and the compiler only for new input. If an entry is broken or the cache cannot be
-//! written, the compiler runs, without a message.
+//! is quick, and the compiler only for new input. If an entry is broken, if the cache cannot be
+//! written, or if another user could have written to it, the compiler runs, without a message.
 
 use crate::compile::Call;
+use cage::Checked;
 use sha2::{Digest, Sha256};
 use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -20,10 +21,13 @@ const MOST: usize = 500;
 /// The length of the digest at the end of an entry, bytes.
 const DIGEST: usize = 32;
 
+/// The longest entry, bytes: the longest file that a compiler may write, and the digest.
+const LONGEST: u64 = (256 << 20) + DIGEST as u64;
+
 /// A folder of compiled objects.
 pub(crate) struct Cache {
     /// `None` keeps no objects.
-    folder: Option<PathBuf>,
+    folder: Option<Checked>,
 }
 
 impl Cache {
@@ -33,22 +37,25 @@ impl Cache {
             .map(PathBuf::from)
             .filter(|folder| folder.is_absolute())
             .or_else(|| Some(std::env::home_dir()?.join(".cache")));
-        Cache {
-            folder: cache.map(|cache| cache.join("equipoise/objects")),
-        }
+        Cache::below(cache.as_deref())
     }
 
-    /// The entry of the object that `call` produces, if there can be one.
-    fn entry(&self, call: Call, work: &Path) -> Result<Option<PathBuf>, String> {
+    fn below(cache: Option<&Path>) -> Cache {
+        let folder =
+            cache.and_then(|cache| Checked::make(cache, "equipoise/objects".as_ref()).ok());
+        Cache { folder }
+    }
+
+    /// The folder and the name of the object that `call` produces, if there can be one.
+    fn entry(&self, call: Call, work: &Path) -> Result<Option<(&Checked, String)>, String> {
         let key = key(call, &work.join("source.i"))?;
-        let entry = self.folder.as_ref().zip(key);
-        Ok(entry.map(|(folder, key)| folder.join(key)))
+        Ok(self.folder.as_ref().zip(key))
     }
 
     /// The shared object that `call` produced before, if the cache has it. The error says why not.
     pub fn find(&self, call: Call, work: &Path) -> Result<Vec<u8>, String> {
         let entry = self.entry(call, work)?;
-        let object = entry.as_deref().and_then(read);
+        let object = entry.and_then(|(folder, name)| read(folder, &name));
         object.ok_or_else(|| "not in the cache".to_owned())
     }
 
@@ -56,15 +63,17 @@ impl Cache {
     /// in the folder `work`. The error is the compiler's message.
     pub fn compile(&self, call: Call, work: &Path) -> Result<Vec<u8>, String> {
         let entry = self.entry(call, work)?;
-        if let Some(object) = entry.as_deref().and_then(read) {
+        if let Some((folder, name)) = &entry
+            && let Some(object) = read(folder, name)
+        {
             return Ok(object);
         }
         let output = work.join("object.so");
         call.compile(&output)?;
         let object = fs::read(&output).map_err(|error| error.to_string())?;
-        if let Some(entry) = &entry {
+        if let Some((folder, name)) = &entry {
             // A cache that cannot be written is not an error.
-            let _ = write(entry, &object);
+            let _ = write(folder, name, &object);
         }
         Ok(object)
     }
@@ -115,11 +124,9 @@ fn identity(compiler: &OsStr) -> Option<(PathBuf, Vec<u8>)> {
     Some((path, version.into_bytes()))
 }
 
-/// The object in `entry`, if it exists and is complete. This counts as a use.
-fn read(entry: &Path) -> Option<Vec<u8>> {
-    let mut object = Vec::new();
-    let mut file = File::open(entry).ok()?;
-    file.read_to_end(&mut object).ok()?;
+/// The object in the entry `name`, if it exists and is complete. This counts as a use.
+fn read(folder: &Checked, name: &str) -> Option<Vec<u8>> {
+    let (mut object, file) = folder.read(name, LONGEST).ok()?;
     let digest = object.split_off(object.len().checked_sub(DIGEST)?);
     if Sha256::digest(&object)[..] != digest[..] {
         return None;
@@ -128,31 +135,24 @@ fn read(entry: &Path) -> Option<Vec<u8>> {
     Some(object)
 }
 
-/// Writes `entry` atomically, and removes the least recently used entries if there are too many.
-fn write(entry: &Path, object: &[u8]) -> io::Result<()> {
-    let folder = entry.parent().expect("an entry is in a folder");
-    fs::create_dir_all(folder)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(object)?;
-    file.write_all(&Sha256::digest(object))?;
-    file.persist(entry)?;
-
-    let mut used = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        used.push((entry.metadata()?.modified()?, entry.path()));
-    }
+/// Writes the entry `name` atomically, and removes the least recently used entries if there are too many.
+fn write(folder: &Checked, name: &str, object: &[u8]) -> io::Result<()> {
+    folder.write(name, &[object, &Sha256::digest(object)].concat())?;
+    let mut used = folder.files()?;
     used.sort();
     let surplus = used.len().saturating_sub(MOST);
-    used.iter()
-        .take(surplus)
-        .try_for_each(|(_, path)| fs::remove_file(path))
+    let mut oldest = used.iter().take(surplus);
+    oldest.try_for_each(|(_, name)| folder.remove(name))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::compile;
+    use std::fs::File;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    const OBJECTS: &str = "equipoise/objects";
 
     /// A source with a header of its own, and a cache.
     struct Setup(tempfile::TempDir);
@@ -174,9 +174,7 @@ mod tests {
         }
 
         fn cache(&self) -> Cache {
-            Cache {
-                folder: Some(self.path("objects")),
-            }
+            Cache::below(Some(&self.path("")))
         }
 
         fn compile_with(&self, cache: &Cache, flags: &[&str]) -> Vec<u8> {
@@ -196,8 +194,17 @@ mod tests {
             self.compile_with(&self.cache(), &["-shared", "-fPIC"])
         }
 
+        fn folder(&self) -> Checked {
+            self.cache().folder.unwrap()
+        }
+
+        fn names(&self) -> Vec<String> {
+            let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+            self.entries().iter().map(name).collect()
+        }
+
         fn entries(&self) -> Vec<PathBuf> {
-            let entries = fs::read_dir(self.path("objects")).unwrap();
+            let entries = fs::read_dir(self.path(OBJECTS)).unwrap();
             entries.map(|entry| entry.unwrap().path()).collect()
         }
     }
@@ -208,7 +215,7 @@ mod tests {
     fn marked() -> Setup {
         let setup = Setup::new();
         assert!(setup.compile().starts_with(b"\x7fELF"));
-        write(&setup.entries()[0], MARK).unwrap();
+        write(&setup.folder(), &setup.names()[0], MARK).unwrap();
         setup
     }
 
@@ -247,17 +254,44 @@ mod tests {
             fs::write(entry, broken).unwrap();
             let object = setup.compile();
             assert!(object.starts_with(b"\x7fELF"));
-            assert_eq!(read(entry), Some(object));
+            assert_eq!(read(&setup.folder(), &setup.names()[0]), Some(object));
         }
     }
 
     #[test]
     fn a_cache_that_cannot_be_written_is_no_error() {
         let setup = Setup::new();
-        for folder in [Some(setup.path("a.c/objects")), None] {
-            let object = setup.compile_with(&Cache { folder }, &["-shared", "-fPIC"]);
+        let file = setup.path("a.c");
+        for folder in [Some(&*file), None] {
+            let object = setup.compile_with(&Cache::below(folder), &["-shared", "-fPIC"]);
             assert!(object.starts_with(b"\x7fELF"));
         }
+    }
+
+    #[test]
+    fn an_entry_that_another_user_may_have_written_is_compiled_anew() {
+        let setup = marked();
+        let entry = &setup.entries()[0];
+        let mode = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        mode(entry, 0o666);
+        assert!(setup.compile().starts_with(b"\x7fELF"));
+        let setup = marked();
+        mode(&setup.path(OBJECTS), 0o777);
+        assert!(setup.compile().starts_with(b"\x7fELF"));
+        mode(&setup.path(OBJECTS), 0o700);
+        assert_eq!(setup.compile(), MARK);
+        // Reading a pipe would never end, and a link leads anywhere.
+        let entry = &setup.entries()[0];
+        let moved = setup.path("moved");
+        fs::rename(entry, &moved).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(entry).status();
+        assert!(made.unwrap().success());
+        assert!(setup.compile().starts_with(b"\x7fELF"));
+        fs::remove_file(entry).unwrap();
+        std::os::unix::fs::symlink(&moved, entry).unwrap();
+        assert!(setup.compile().starts_with(b"\x7fELF"));
     }
 
     #[test]
@@ -266,7 +300,7 @@ mod tests {
         let used = setup.entries()[0].clone();
         let long_ago = SystemTime::UNIX_EPOCH;
         for number in 0..MOST {
-            let file = File::create(setup.path(&format!("objects/{number}"))).unwrap();
+            let file = File::create(setup.path(&format!("{OBJECTS}/{number}"))).unwrap();
             file.set_modified(long_ago).unwrap();
         }
         File::open(&used).unwrap().set_modified(long_ago).unwrap();

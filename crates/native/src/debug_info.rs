@@ -5,12 +5,13 @@
 use crate::compile::HEADERS;
 use gimli::{AttributeValue, EndianSlice, RunTimeEndian, Unit, UnitOffset};
 use object::{Object as _, ObjectSection as _};
+use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
 /// A map's parameters by its definition; omitted ones are 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MapDefinition {
     /// `BPF_MAP_TYPE_*`.
     pub kind: u32,
@@ -28,7 +29,7 @@ pub struct MapDefinition {
 }
 
 /// The definition of an inner map.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inner {
     /// `BPF_MAP_TYPE_*`.
     pub kind: u32,
@@ -38,7 +39,12 @@ pub struct Inner {
     pub value_size: u32,
     /// Entries.
     pub max_entries: u32,
+    /// Are they defined to hold maps themselves?
+    pub holds_maps: bool,
 }
+
+/// The longest chain of types that refer to each other (typedefs, qualifiers, arrays). A type can refer to itself.
+const LONGEST_CHAIN: usize = 64;
 
 fn dwarf<'a>(file: &object::File<'a>) -> Result<gimli::Dwarf<Slice<'a>>, gimli::Error> {
     gimli::Dwarf::load(|id| {
@@ -78,7 +84,7 @@ pub fn maps(
     let mut found = HashMap::new();
     each_global(file, |dwarf, unit, name, kind| {
         if names.contains(&name) {
-            found.insert(name.to_owned(), map(dwarf, unit, kind)?);
+            found.insert(name.to_owned(), map(dwarf, unit, kind, 0)?);
         }
         Ok(())
     })?;
@@ -116,11 +122,11 @@ fn points_to_task(
     kind: UnitOffset,
 ) -> Result<bool, gimli::Error> {
     let mut entry = resolve(unit, kind)?;
-    while entry.tag() == gimli::DW_TAG_array_type {
-        let Some(element) = reference(&entry) else {
-            return Ok(false);
-        };
-        entry = resolve(unit, element)?;
+    for _ in 0..LONGEST_CHAIN {
+        match (entry.tag(), reference(&entry)) {
+            (gimli::DW_TAG_array_type, Some(element)) => entry = resolve(unit, element)?,
+            _ => break,
+        }
     }
     let (gimli::DW_TAG_pointer_type, Some(pointee)) = (entry.tag(), reference(&entry)) else {
         return Ok(false);
@@ -133,7 +139,7 @@ fn points_to_task(
 
 /// Is the type at `offset` `const`, or an array of `const`?
 fn is_constant(unit: &Unit<Slice<'_>>, mut offset: UnitOffset) -> Result<bool, gimli::Error> {
-    loop {
+    for _ in 0..LONGEST_CHAIN {
         let entry = unit.entry(offset)?;
         match (entry.tag(), reference(&entry)) {
             (gimli::DW_TAG_const_type, _) => return Ok(true),
@@ -144,7 +150,11 @@ fn is_constant(unit: &Unit<Slice<'_>>, mut offset: UnitOffset) -> Result<bool, g
             _ => return Ok(false),
         }
     }
+    Err(ENDLESS)
 }
+
+/// The error for a type that refers to itself, or as good as.
+const ENDLESS: gimli::Error = gimli::Error::TypeMismatch;
 
 /// Calls `what` with each global variable's name and type.
 fn each_global<'a>(
@@ -191,7 +201,7 @@ fn resolve<'a>(
     unit: &Unit<Slice<'a>>,
     mut offset: UnitOffset,
 ) -> Result<gimli::DebuggingInformationEntry<Slice<'a>>, gimli::Error> {
-    loop {
+    for _ in 0..LONGEST_CHAIN {
         let entry = unit.entry(offset)?;
         match (entry.tag(), reference(&entry)) {
             (
@@ -201,12 +211,15 @@ fn resolve<'a>(
             _ => return Ok(entry),
         }
     }
+    Err(ENDLESS)
 }
 
+/// The definition of the map of type `kind`, which is `depth` levels inside others.
 fn map<'a>(
     dwarf: &gimli::Dwarf<Slice<'a>>,
     unit: &Unit<Slice<'a>>,
     kind: UnitOffset,
+    depth: u32,
 ) -> Result<MapDefinition, gimli::Error> {
     let mut definition = MapDefinition::default();
     let structure = resolve(unit, kind)?;
@@ -223,15 +236,20 @@ fn map<'a>(
             definition.values_offset = member
                 .attr_value(gimli::DW_AT_data_member_location)
                 .and_then(|value| value.udata_value())
-                .unwrap_or(0) as u32;
-            definition.inner = inner(dwarf, unit, kind)?;
+                .map_or(0, |offset| u32::try_from(offset).unwrap_or(u32::MAX));
+            definition.inner = match depth {
+                0 => inner(dwarf, unit, kind)?,
+                // It is too deep for any content.
+                _ => Some(Inner::default()),
+            };
             continue;
         }
         let Some(pointee) = reference(&resolve(unit, kind)?) else {
             continue;
         };
-        let number = || length(unit, pointee).map(|length| length as u32);
-        let size = || size_of(unit, pointee).map(|size| size as u32);
+        let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        let number = || length(unit, pointee).map(narrow);
+        let size = || size_of(unit, pointee).map(narrow);
         match name.to_string()? {
             "type" => definition.kind = number()?,
             "key_size" => definition.key_size = number()?,
@@ -262,12 +280,13 @@ fn inner<'a>(
     if resolve(unit, pointee)?.tag() != gimli::DW_TAG_structure_type {
         return Ok(None);
     }
-    let of = map(dwarf, unit, pointee)?;
+    let of = map(dwarf, unit, pointee, 1)?;
     Ok(Some(Inner {
         kind: of.kind,
         key_size: of.key_size,
         value_size: of.value_size,
         max_entries: of.max_entries,
+        holds_maps: of.inner.is_some(),
     }))
 }
 
@@ -292,19 +311,24 @@ fn length(unit: &Unit<Slice<'_>>, offset: UnitOffset) -> Result<u64, gimli::Erro
 }
 
 /// The size in bytes of the type at `offset`.
-fn size_of(unit: &Unit<Slice<'_>>, offset: UnitOffset) -> Result<u64, gimli::Error> {
-    let entry = resolve(unit, offset)?;
-    if let Some(size) = entry
-        .attr_value(gimli::DW_AT_byte_size)
-        .and_then(|value| value.udata_value())
-    {
-        return Ok(size);
-    }
-    match (entry.tag(), reference(&entry)) {
-        (gimli::DW_TAG_array_type, Some(element)) => {
-            Ok(length(unit, entry.offset())? * size_of(unit, element)?)
+fn size_of(unit: &Unit<Slice<'_>>, mut offset: UnitOffset) -> Result<u64, gimli::Error> {
+    let mut count = 1u64;
+    for _ in 0..LONGEST_CHAIN {
+        let entry = resolve(unit, offset)?;
+        let size = entry.attr_value(gimli::DW_AT_byte_size);
+        if let Some(size) = size.and_then(|value| value.udata_value()) {
+            return Ok(count.saturating_mul(size));
         }
-        (gimli::DW_TAG_pointer_type, _) => Ok(unit.encoding().address_size.into()),
-        _ => Ok(0),
+        match (entry.tag(), reference(&entry)) {
+            (gimli::DW_TAG_array_type, Some(element)) => {
+                count = count.saturating_mul(length(unit, entry.offset())?);
+                offset = element;
+            }
+            (gimli::DW_TAG_pointer_type, _) => {
+                return Ok(count.saturating_mul(unit.encoding().address_size.into()));
+            }
+            _ => return Ok(0),
+        }
     }
+    Err(ENDLESS)
 }

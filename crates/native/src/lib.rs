@@ -4,10 +4,9 @@
 
 mod cache;
 mod compile;
-mod confine;
 mod debug_info;
+mod description;
 mod kernels;
-mod limits;
 mod loading;
 mod messages;
 mod missing;
@@ -16,41 +15,19 @@ mod objects;
 mod ops;
 mod own;
 mod schedulers;
-mod system_calls;
 
-pub use confine::{has_landlock, inherit_nothing, is_uncaged, nothing, run_uncaged};
 pub use debug_info::{Inner, MapDefinition};
+pub use description::{Description, Map, Tracepoint, Variable};
 pub use kernels::{Feature, Kernel, Kind};
-pub use object::{Global, Image, Map, Object, Tracepoint, Variable};
+pub use object::{Global, Image, Object};
 pub use objects::write_own;
 pub use schedulers::SCHEDULERS;
-pub use system_calls::has_seccomp;
 
 use cache::Cache;
+use cage::{Files, Folder};
 use compile::Call;
-use confine::Files;
 use std::ffi::OsString;
 use std::path::Path;
-
-/// `text` of foreign origin in a form that is safe for a terminal: control characters other than
-/// line feeds and tabs are escaped.
-pub fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' | '\t' => shown.push(c),
-            c if c.is_control() => shown.extend(c.escape_default()),
-            c => shown.push(c),
-        }
-    }
-    shown
-}
-
-/// The printable text on one line.
-pub fn one_line(text: &str) -> String {
-    let shown = printable(text.trim_end());
-    shown.replace('\n', "\\n").replace('\t', " ")
-}
 
 /// The reason why a scheduler could not be compiled or read. The message is complete: it has the
 /// file, the line and the compiler's own words, if any.
@@ -100,7 +77,7 @@ impl Object {
             return Err(Error(expected.to_owned()));
         };
         let (name, others) = (first.display(), include);
-        let include = tempfile::tempdir()
+        let include = Folder::new()
             .map_err(|error| Error(format!("{name}: no temporary folder: {error}")))?;
         let headers = compile::HEADERS.iter().try_for_each(|(path, text)| {
             let path = include.path().join(path);
@@ -115,7 +92,7 @@ impl Object {
         let flags = [compile::FLAGS, compile::FOREIGN_FLAGS].concat();
         let built = shared_object(sources, &flags, &folders)
             .map_err(|said| Error(messages::explain(&name.to_string(), &said)))?;
-        let object = Object::parse(&name.to_string(), built)?;
+        let object = Object::read(&name.to_string(), built)?;
         ops::check(&name.to_string(), &object)?;
         Ok(object)
     }
@@ -129,17 +106,16 @@ pub fn shared_object(
     flags: &[&str],
     include: &[&Path],
 ) -> Result<Vec<u8>, String> {
-    let work = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+    let work = Folder::new().map_err(|error| format!("no temporary folder: {error}"))?;
     type Of = fn(&Cache, Call, &Path) -> Result<Vec<u8>, String>;
     let with = |compiler: &[OsString], of: Of| {
-        let files =
-            Files::of(&compiler[0], sources, include, work.path()).map_err(|error| error.0)?;
+        let files = Files::of(&compiler[0], sources, include, work.path())?;
         let call = Call {
             compiler,
             flags,
             include,
             confine: &|command| files.confine(command),
-            finish: limits::finish,
+            finish: cage::finish,
             sources,
         };
         of(&Cache::of_user(), call, work.path())
@@ -161,7 +137,7 @@ pub fn shared_object(
         match with(compiler, of) {
             Ok(object) => return Ok(object),
             // A source that makes one pass reach a limit would do so in each.
-            Err(message) if limits::reached(&message).is_some() => return Err(message),
+            Err(message) if cage::reached(&message).is_some() => return Err(message),
             Err(message) if compiler == first => refusal = message,
             Err(_) => {}
         }

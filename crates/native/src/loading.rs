@@ -6,7 +6,7 @@
 
 use crate::Error;
 use object::elf::{self, DynamicTag};
-use object::read::elf::{Dynamic, ElfFile64, ProgramHeader as _};
+use object::read::elf::{Dynamic, ElfFile64, ProgramHeader as _, SectionHeader as _};
 use object::{
     Architecture, Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, RelocationFlags,
     SymbolFlags,
@@ -62,6 +62,11 @@ const SECTIONS: [&str; 7] = [
 pub fn check(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(), Error> {
     foreign_symbols(source, file)?;
     let refused = |what: &str| Err(Error(format!("{source}: {what}")));
+    if !is_the_loaders(file) {
+        return refused(
+            "it has a dynamic section that the dynamic loader does not use; expected what a C compiler makes",
+        );
+    }
     if runs_functions(file) {
         return refused(
             "it has a constructor, a destructor, an _init(), a _fini() or an ifunc, which BPF does not have; \
@@ -145,6 +150,25 @@ fn loads_others(file: &ElfFile64<'_, Endianness>) -> bool {
         elf::DT_NEEDED => !table.string(entry).is_ok_and(is_usual),
         tag => LOADS.contains(&tag),
     })
+}
+
+/// Is the dynamic section that this check reads the one that the dynamic loader uses?
+fn is_the_loaders(file: &ElfFile64<'_, Endianness>) -> bool {
+    let (endian, data) = (file.endian(), file.data());
+    let is_dynamic =
+        |header: &&elf::ProgramHeader64<Endianness>| header.p_type(endian) == elf::PT_DYNAMIC;
+    let mut segments = file.elf_program_headers().iter().filter(is_dynamic);
+    let mut sections = file
+        .elf_section_table()
+        .iter()
+        .filter(|section| section.sh_type(endian) == elf::SHT_DYNAMIC);
+    let (Some(segment), Some(section)) = (segments.next(), sections.next()) else {
+        return false;
+    };
+    let same = segment.data(endian, data).ok() == section.data(endian, data).ok()
+        && segment.p_offset(endian) == section.sh_offset(endian)
+        && segment.p_vaddr(endian) == section.sh_addr(endian);
+    same && segments.next().is_none() && sections.next().is_none()
 }
 
 /// The entries of the dynamic section.

@@ -1,13 +1,13 @@
 //! The compiler's and the linker's words about a scheduler as messages.
 
-use crate::{kernels, limits, missing, object, printable};
+use crate::{description, kernels, missing};
 use std::collections::HashSet;
 
 /// The compiler's output about `source`, `said`, as one message. Functions that the simulated
 /// kernel lacks come first, by name and line, in whatever form the compiler or the linker reported
 /// them.
 pub fn explain(source: &str, said: &str) -> String {
-    let said = &*printable(said);
+    let said = &*cage::text::lines(said);
     let mut told = HashSet::new();
     let lacking = said.lines().filter_map(lacking_function);
     // One message for each function, with its first call.
@@ -18,7 +18,7 @@ pub fn explain(source: &str, said: &str) -> String {
     if !unsupported.is_empty() {
         return unsupported.join("\n");
     }
-    if let Some(limit) = limits::reached(said) {
+    if let Some(limit) = cage::reached(said) {
         return format!("{source}: {limit}");
     }
     if let Some(name) = said.lines().find_map(defined_twice) {
@@ -27,7 +27,7 @@ pub fn explain(source: &str, said: &str) -> String {
         );
     }
     if TOO_FAR.iter().any(|what| said.contains(what)) {
-        return object::too_much_memory(source).0;
+        return description::too_much_memory(source).0;
     }
     // The compiler only reports that the linker failed; the cause is in the linker's own lines.
     let failed =

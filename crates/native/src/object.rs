@@ -1,9 +1,7 @@
-//! The data of a compiled scheduler: its globals, its maps and its ops.
+//! A compiled scheduler: its bytes, and what is known of them.
 
-use crate::debug_info::{self, MapDefinition};
-use crate::{Error, Kernel, loading, ops};
-use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, SymbolKind};
-use std::collections::{BTreeMap, HashSet};
+use crate::description::{Description, Map, Tracepoint, Variable, text};
+use crate::{Error, Kernel, debug_info, ops};
 
 /// The value of a global variable of the scheduler, set before it is loaded, as a loader sets
 /// `skel->rodata`.
@@ -19,47 +17,10 @@ pub struct Global {
 #[derive(Debug)]
 pub struct Object {
     image: Vec<u8>,
-    variables: BTreeMap<String, Variable>,
-    constants: HashSet<String>,
-    /// Global variables that point to tasks.
-    task_pointers: Vec<String>,
-    maps: Vec<Map>,
-    tracepoints: Vec<Tracepoint>,
-    loader: Option<u64>,
-    read_only: Vec<(u64, u64)>,
-    ops: u64,
-    license: Option<String>,
-    loaded_size: u64,
+    description: Description,
     kernel: Kernel,
     is_fair_class: bool,
-    /// The addresses that the dynamic loader relocates.
-    relocated: HashSet<u64>,
 }
-
-/// A program of the scheduler that runs at a tracepoint of the kernel: a function in section
-/// `tp_btf/NAME`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tracepoint {
-    /// The tracepoint's name, such as `sched_switch`.
-    pub name: String,
-    /// The function's name.
-    pub function: String,
-    /// The function's address relative to where the object is loaded.
-    pub address: u64,
-}
-
-/// The sections of programs that take a tracepoint's own arguments.
-const TRACEPOINT_SECTION: &str = "tp_btf/";
-
-/// The prefix of the section of a program that only the loader's part can attach.
-const NOT_BY_ITSELF: char = '?';
-
-/// The prefix of such a program's name in the name of the constant by which the loader's part
-/// attaches it (`LOADER_ATTACH()`).
-const ATTACHED: &str = "equipoise_attach_";
-
-/// The function that does a loader's part (`equipoise/loader.h`).
-const LOADER: &str = "equipoise_loader";
 
 /// A shared object, ready to load.
 #[derive(Debug)]
@@ -70,223 +31,94 @@ pub struct Image<'a> {
     pub later: Vec<(Variable, &'a [u8])>,
 }
 
-/// A variable of the scheduler.
-#[derive(Clone, Copy, Debug)]
-pub struct Variable {
-    /// Address relative to where the object is loaded.
-    pub address: u64,
-    /// Bytes.
-    pub size: u64,
-    /// The offset of its bytes in the image; `None` for one that starts as zeroes (`.bss`).
-    pub(crate) file_offset: Option<u64>,
-}
-
-/// A BPF map of the scheduler.
-#[derive(Clone, Debug)]
-pub struct Map {
-    /// The variable's name.
-    pub name: String,
-    /// The variable's address relative to where the object is loaded.
-    pub address: u64,
-    /// The variable's size, bytes.
-    pub size: u64,
-    /// Its parameters.
-    pub definition: MapDefinition,
-}
-
-/// The most memory that a scheduler's code and globals may take, bytes, because every run has a
-/// copy.
-const MOST_MEMORY: u64 = 1 << 30;
-
-/// The scheduler in `source` takes more than [`MOST_MEMORY`].
-pub(crate) fn too_much_memory(source: &str) -> Error {
-    Error(format!(
-        "{source}: its code and global variables take more than 1 GiB; expected less, or maps"
-    ))
-}
-
 impl Object {
-    /// Reads the shared object `image`, compiled from `source` (for messages).
+    /// The shared object `image`, compiled from `source` (for messages), which is read in this process: one of
+    /// Equipoise's own.
     pub fn parse(source: &str, image: Vec<u8>) -> Result<Object, Error> {
-        let unreadable = |error: &dyn std::fmt::Display| {
-            Error(format!(
-                "{source}: the compiled object is unreadable: {error}"
-            ))
-        };
-        let file = object::File::parse(&*image).map_err(|error| unreadable(&error))?;
-        let object::File::Elf64(elf) = &file else {
-            return Err(unreadable(&"not a 64-bit ELF file"));
-        };
-        loading::check(source, elf)?;
-        let mut variables = BTreeMap::new();
-        let mut map_symbols = Vec::new();
-        let mut tracepoints = Vec::new();
-        let mut ops = Vec::new();
-        let mut loader = None;
-        let mut only_if_attached = HashSet::new();
-        for symbol in file.symbols() {
-            let (Ok(name), Some(index)) = (symbol.name(), symbol.section_index()) else {
-                continue;
-            };
-            let section = file
-                .section_by_index(index)
-                .map_err(|error| unreadable(&error))?;
-            let section_name = section.name().unwrap_or_default();
-            let section_of = section_name.trim_start_matches(NOT_BY_ITSELF);
-            if let (SymbolKind::Text, Some(tracepoint)) =
-                (symbol.kind(), section_of.strip_prefix(TRACEPOINT_SECTION))
-            {
-                if section_of != section_name {
-                    only_if_attached.insert(name);
-                }
-                tracepoints.push(Tracepoint {
-                    name: tracepoint.to_owned(),
-                    function: name.to_owned(),
-                    address: symbol.address(),
-                });
-            }
-            if symbol.kind() == SymbolKind::Text && name == LOADER {
-                loader = Some(symbol.address());
-            }
-            if symbol.kind() != SymbolKind::Data || symbol.size() == 0 {
-                continue;
-            }
-            let file_offset = match section.kind() {
-                SectionKind::UninitializedData => None,
-                _ => section
-                    .file_range()
-                    .map(|(start, _)| start + symbol.address() - section.address()),
-            };
-            match section_name {
-                ".maps" => map_symbols.push((name, symbol.address(), symbol.size())),
-                ".struct_ops" | ".struct_ops.link" => ops.push((name, symbol.address())),
-                _ => {}
-            }
-            let variable = Variable {
-                address: symbol.address(),
-                size: symbol.size(),
-                file_offset,
-            };
-            variables.insert(name.to_owned(), variable);
-        }
-        let names: Vec<&str> = map_symbols.iter().map(|&(name, ..)| name).collect();
-        let definitions = debug_info::maps(&file, &names).map_err(|error| unreadable(&error))?;
-        map_symbols.sort_by_key(|&(_, address, _)| address);
-        let maps = map_symbols
-            .into_iter()
-            .map(|(name, address, size)| match definitions.get(name) {
-                Some(&definition) => Ok(Map {
-                    name: name.to_owned(),
-                    address,
-                    size,
-                    definition,
-                }),
-                None => Err(Error(format!(
-                    "{source}: map `{name}` has no debugging information"
-                ))),
-            })
-            .collect::<Result<_, _>>()?;
-        let ops = match ops[..] {
-            [(_, address)] => address,
-            [] => {
-                return Err(Error(format!(
-                    "{source}: no sched_ext_ops; expected one SCX_OPS_DEFINE(...)"
-                )));
-            }
-            [(first, _), (second, _), ..] => {
-                return Err(Error(format!(
-                    "{source}: more than one sched_ext_ops (`{first}`, `{second}`); expected one SCX_OPS_DEFINE(...)"
-                )));
-            }
-        };
-        tracepoints.retain(|program| {
-            let by_loader = || variables.contains_key(&format!("{ATTACHED}{}", program.function));
-            !only_if_attached.contains(&*program.function) || by_loader()
-        });
-        tracepoints.sort_by_key(|tracepoint| tracepoint.address);
-        let constants = debug_info::constants(&file).map_err(|error| unreadable(&error))?;
-        let mut task_pointers =
-            debug_info::task_pointers(&file).map_err(|error| unreadable(&error))?;
-        task_pointers.retain(|name| variables.contains_key(name));
-        let license = file
-            .section_by_name("license")
-            .and_then(|section| section.data().ok())
-            .map(text);
-        let ends = file
-            .sections()
-            .map(|section| section.address() + section.size());
-        let loaded_size = ends.max().unwrap_or(0);
-        if loaded_size > MOST_MEMORY {
-            return Err(too_much_memory(source));
-        }
-        let relocated = file.dynamic_relocations().into_iter().flatten();
-        let relocated = relocated.map(|(address, _)| address).collect();
-        let read_only = loading::read_only(elf);
+        let description = Description::of(source, &image)?;
+        Object::described(source, image, description)
+    }
+
+    /// The same for a stranger's object: it is read in a process that may do nothing else, and ends with an error if that
+    /// takes long.
+    pub fn read(source: &str, image: Vec<u8>) -> Result<Object, Error> {
+        let description = Description::read(source, &image)?;
+        Object::described(source, image, description)
+    }
+
+    /// The shared object `image` with the `description` that another process has read. An error if it cannot be
+    /// `image`'s.
+    pub fn described(
+        source: &str,
+        image: Vec<u8>,
+        description: Description,
+    ) -> Result<Object, Error> {
+        description.check(source, &image)?;
         Ok(Object {
-            loader,
-            read_only,
-            kernel: ops::compiled_for(&image, &variables),
+            kernel: ops::compiled_for(&image, &description.variables),
             is_fair_class: false,
-            relocated,
             image,
-            variables,
-            constants,
-            task_pointers,
-            maps,
-            tracepoints,
-            ops,
-            license,
-            loaded_size,
+            description,
         })
+    }
+
+    /// Its description.
+    pub fn description(&self) -> &Description {
+        &self.description
     }
 
     /// The size in bytes of the global variable `symbol`, if there is one.
     pub fn global_size(&self, symbol: &str) -> Option<usize> {
-        self.variables
+        self.description
+            .variables
             .get(symbol)
             .map(|variable| variable.size as usize)
     }
 
     /// The variable `symbol`, if there is one.
     pub fn variable(&self, symbol: &str) -> Option<Variable> {
-        self.variables.get(symbol).copied()
+        self.description.variables.get(symbol).copied()
     }
 
     /// The maps, in the order of their addresses.
     pub fn maps(&self) -> &[Map] {
-        &self.maps
+        &self.description.maps
     }
 
     /// The programs at tracepoints, in the order of their addresses.
     pub fn tracepoints(&self) -> &[Tracepoint] {
-        &self.tracepoints
+        &self.description.tracepoints
     }
 
     /// Address of the function that does its loader's part, relative to where the object is loaded,
     /// if there is one.
     pub fn loader(&self) -> Option<u64> {
-        self.loader
+        self.description.loader
     }
 
     /// The addresses and sizes of its read-only data, relative to where the object is loaded.
     pub fn read_only(&self) -> &[(u64, u64)] {
-        &self.read_only
+        &self.description.read_only
     }
 
     /// Address of the `struct sched_ext_ops`, relative to where the object is loaded.
     pub fn ops(&self) -> u64 {
-        self.ops
+        self.description.ops
+    }
+
+    /// The size of its `struct sched_ext_ops`, bytes.
+    pub fn ops_size(&self) -> u64 {
+        self.description.ops_variable().map_or(0, |ops| ops.size)
     }
 
     /// Its declared licence (`SEC("license")`).
     pub fn license(&self) -> Option<&str> {
-        self.license.as_deref()
+        self.description.license.as_deref()
     }
 
     /// The text at `offset` in its `struct sched_ext_ops`, up to a zero.
     pub fn ops_text(&self, offset: usize) -> Option<String> {
-        let mut variables = self.variables.values();
-        let ops = variables.find(|variable| variable.address == self.ops)?;
+        let ops = self.description.ops_variable()?;
         let bytes = self.image.get(ops.file_offset? as usize..)?;
         Some(text(bytes.get(offset..ops.size as usize)?))
     }
@@ -316,14 +148,16 @@ impl Object {
 
     /// Is the pointer at `offset` in its `struct sched_ext_ops` set?
     pub(crate) fn ops_has(&self, offset: usize) -> bool {
-        self.relocated.contains(&(self.ops + offset as u64))
+        self.description
+            .relocated
+            .contains(&(self.description.ops + offset as u64))
     }
 
     /// The 64-bit number at `offset` in its `struct sched_ext_ops`; 0 if it is not initialized.
     pub(crate) fn ops_number(&self, offset: usize) -> u64 {
-        let mut variables = self.variables.values();
-        let ops = variables.find(|variable| variable.address == self.ops);
-        let bytes = ops
+        let bytes = self
+            .description
+            .ops_variable()
             .and_then(|ops| self.image.get(ops.file_offset? as usize + offset..))
             .and_then(|bytes| bytes.first_chunk());
         bytes.map_or(0, |bytes| u64::from_ne_bytes(*bytes))
@@ -331,23 +165,24 @@ impl Object {
 
     /// Is the global variable `symbol` one that a loader sets (`const volatile`)?
     pub fn is_constant(&self, symbol: &str) -> bool {
-        self.constants.contains(symbol)
+        self.description.constants.contains(symbol)
     }
 
     /// The variables that it may not write to once it is loaded, by name: `const` variables and its
     /// ops.
     pub fn constants(&self) -> impl Iterator<Item = (&str, Variable)> {
-        let variables = self.variables.iter();
+        let variables = self.description.variables.iter();
         variables
             .filter(|(name, variable)| {
-                self.constants.contains(*name) || variable.address == self.ops
+                self.description.constants.contains(*name)
+                    || variable.address == self.description.ops
             })
             .map(|(name, variable)| (&**name, *variable))
     }
 
     /// The global variables that point to tasks, by their types.
     pub(crate) fn task_pointers(&self) -> &[String] {
-        &self.task_pointers
+        &self.description.task_pointers
     }
 
     /// The shared object as it was compiled.
@@ -357,7 +192,7 @@ impl Object {
 
     /// The size of its memory from the load address on, bytes.
     pub fn loaded_size(&self) -> u64 {
-        self.loaded_size
+        self.description.loaded_size
     }
 
     /// `FILE:LINE` of the instruction at `address`, relative to the load address, by the debugging
@@ -391,10 +226,4 @@ impl Object {
             later,
         })
     }
-}
-
-/// `bytes` up to the first zero.
-fn text(bytes: &[u8]) -> String {
-    let text = bytes.split(|&byte| byte == 0).next();
-    String::from_utf8_lossy(text.unwrap_or_default()).into_owned()
 }

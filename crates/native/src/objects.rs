@@ -117,7 +117,7 @@ fn load(index: usize, own: Own) -> Result<Object, Error> {
 fn compile(own: Own, sources: &Path) -> Result<Vec<u8>, Error> {
     let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
     let work =
-        tempfile::tempdir().map_err(|error| Error(format!("no temporary folder: {error}")))?;
+        cage::Folder::new().map_err(|error| Error(format!("no temporary folder: {error}")))?;
     own.compile(sources, &include, |call| {
         Cache::of_user().compile(call, work.path())
     })

@@ -1,6 +1,7 @@
 //! The presets (`policies/` in the source tree), and finding a policy by name.
 
 use crate::Policy;
+use cage::text::quoted;
 use machine::input::{self, BadInput};
 use std::path::Path;
 
@@ -153,6 +154,11 @@ fn setting(text: &str) -> String {
         {
             format!("{name}=\"{value}\"")
         }
+        // A line is one setting.
+        Some((name, value)) if text.contains(char::is_control) => {
+            format!("{}={}", quoted(name), quoted(value))
+        }
+        None if text.contains(char::is_control) => quoted(text),
         _ => text.to_owned(),
     }
 }
@@ -166,6 +172,19 @@ pub(crate) fn preset(name: &str) -> Option<(&'static str, &'static str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_setting_sets_nothing_else() {
+        let cfs = Policy::find("cfs").unwrap();
+        for text in [
+            "newidle_limit_ns=1\nload_tracking=\"pelt\"",
+            "newidle_limit_ns\n=1",
+            "load_tracking=\"pelt\"\r\nnewidle_limit_ns=1",
+            "a\nb",
+        ] {
+            assert!(cfs.with([text].into_iter()).is_err(), "{text:?}");
+        }
+    }
 
     #[test]
     fn every_preset_is_well_formed_and_named_after_its_file() {

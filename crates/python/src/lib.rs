@@ -47,12 +47,21 @@ fn assignments(values: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<String>> {
     let Some(values) = values else {
         return Ok(Vec::new());
     };
+    let separates = |c: char| c == ',' || c.is_control();
     let assignment = |(name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
         let value = match value.cast::<PyBool>() {
             Ok(value) => value.is_true().to_string(),
             Err(_) => value.str()?.to_string(),
         };
-        Ok(format!("{}={value}", name.str()?))
+        let name = name.str()?.to_string();
+        // Their reader gets one list of all settings.
+        if name.contains(separates) || name.contains('=') || value.contains(separates) {
+            return Err(error::bad(
+                format!("{name}={value:?}: not one value"),
+                "expected a number, a word or a boolean",
+            ));
+        }
+        Ok(format!("{name}={value}"))
     };
     values.iter().map(assignment).collect()
 }

@@ -36,7 +36,7 @@ impl Policy {
 
     fn compiled(file: PathBuf, image: Vec<u8>, settings: Vec<(String, i64)>) -> PyResult<Policy> {
         let shown = file.display().to_string();
-        let object = Object::parse(&shown, image.clone())
+        let object = Object::read(&shown, image.clone())
             .map_err(|error| bad(error.to_string(), "expected a compiled scheduler"))?;
         let mut scheduler = Scheduler::compiled(&file, object).map_err(bad_input)?;
         for (variable, value) in &settings {
@@ -57,6 +57,16 @@ impl Policy {
             )),
         }
     }
+}
+
+/// The value of the variable `name` of a scheduler in C.
+fn number(name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<i64> {
+    value.extract().map_err(|_| {
+        bad(
+            format!("{name}={value}: no such number"),
+            "expected a whole number of 64 bits",
+        )
+    })
 }
 
 #[pymethods]
@@ -100,7 +110,7 @@ impl Policy {
             .bytes;
         let mut values = Vec::new();
         for (name, value) in settings.into_iter().flatten() {
-            values.push((name.extract()?, value.extract()?));
+            values.push((name.extract()?, number(&name, &value)?));
         }
         Policy::compiled(files.into_iter().next().unwrap_or_default(), image, values)
     }
@@ -127,7 +137,7 @@ impl Policy {
         if let Source::Foreign(file, image, before) = &self.source {
             let mut values = before.clone();
             for (name, value) in settings.into_iter().flatten() {
-                values.push((name.extract()?, value.extract()?));
+                values.push((name.extract()?, number(&name, &value)?));
             }
             return Policy::compiled(file.clone(), image.clone(), values);
         }

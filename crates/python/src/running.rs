@@ -46,7 +46,7 @@ pub fn work() -> u8 {
 /// seccomp).
 #[pyfunction]
 pub fn run_uncaged() {
-    native::run_uncaged();
+    cage::run_uncaged();
 }
 
 /// The program of a worker's interpreter, which needs this module's file but none of the user's

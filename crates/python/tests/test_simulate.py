@@ -49,6 +49,21 @@ def test_a_row_for_each_run_and_metric():
     assert (result.counters.to_pandas()["context_switches"] > 0).all()
 
 
+@pytest.mark.parametrize("number", [10**40, 2**64, -1, 1.5, True, "1"])
+def test_numbers_that_are_none_are_bad_input(number):
+    for what in ("runs", "seed", "jobs"):
+        with pytest.raises(BadInput, match=f"{what} is"):
+            equipoise.simulate("tc2", "mixed:duration=10ms", **{what: number})
+
+
+def test_a_setting_sets_nothing_else():
+    for value in ('1\nload_tracking="pelt"', "1,load_tracking=pelt"):
+        with pytest.raises(BadInput, match="not one value"):
+            Policy("cfs", newidle_limit_ns=value)
+    with pytest.raises(BadInput, match="not one value"):
+        Workload("busy", duration="1s,threads=3")
+
+
 def test_jobs_change_nothing_and_seeds_do():
     def run(**how):
         return equipoise.simulate("tc2", "mixed:duration=200ms", runs=4, **how).runs

@@ -1,7 +1,7 @@
 //! Bar charts as SVG.
 
-use crate::escape::escape;
 use crate::number::number;
+use cage::text::markup as escape;
 use std::fmt::Write;
 
 /// Horizontal bars on a common scale that begins at 0.

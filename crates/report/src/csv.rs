@@ -2,6 +2,7 @@
 //! and pandas. Numbers have all their digits; missing values are empty.
 
 use crate::{Page, json};
+use cage::text::cell;
 use lab::{Comparison, Entry, Findings, Reproduction};
 use serde::Serialize;
 
@@ -77,9 +78,10 @@ pub fn page(page: &Page) -> String {
     let tables = page.tables.iter().map(|table| {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let header = table.header.iter().map(|name| name.replace('\n', " "));
+        let header: Vec<String> = header.map(|name| cell(&name).into_owned()).collect();
         written(writer.write_record(header));
         for row in &table.rows {
-            written(writer.write_record(row.iter().map(|cell| cell.text.as_str())));
+            written(writer.write_record(row.iter().map(|one| cell(&one.text).into_owned())));
         }
         finished(writer)
     });
@@ -90,6 +92,16 @@ fn text(lines: impl IntoIterator<Item = impl Serialize>) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     for line in lines {
         written(writer.serialize(line));
+    }
+    // Its strings are cells only now.
+    let plain = finished(writer);
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .from_reader(plain.as_bytes());
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for line in reader.records() {
+        let line = line.expect("what was written can be read");
+        written(writer.write_record(line.iter().map(|one| cell(one).into_owned())));
     }
     finished(writer)
 }
@@ -109,6 +121,20 @@ fn finished(writer: csv::Writer<Vec<u8>>) -> String {
 mod tests {
     use super::*;
     use crate::Table;
+
+    #[test]
+    fn no_cell_is_a_formula() {
+        #[derive(Serialize)]
+        struct Line {
+            name: &'static str,
+            value: f64,
+        }
+        let line = Line {
+            name: "=cmd|' /C calc'!A0",
+            value: -1.5,
+        };
+        assert_eq!(text([line]), "name,value\n'=cmd|' /C calc'!A0,-1.5\n");
+    }
 
     #[test]
     fn tables_are_lines_of_values() {

@@ -8,8 +8,8 @@ pub use figures::{Figures, Shown as ShownRun};
 pub use first_run::{FirstRun, Recorder};
 
 use crate::chart::figures;
-use crate::escape::escape;
 use crate::{Cell, Page, Table, Tone};
+use cage::text::markup as escape;
 use figures::{Energy, MachineFigure, PolicyFigure};
 use std::fmt::Write;
 

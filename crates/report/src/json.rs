@@ -354,7 +354,7 @@ fn text(value: &impl Serialize) -> String {
     // The types above have string keys and no fallible serializers.
     let mut text = serde_json::to_string_pretty(value).expect("plain data is always valid JSON");
     text.push('\n');
-    text
+    cage::text::json(text)
 }
 
 fn experiment(reproduction: &Reproduction) -> Experiment<'_> {

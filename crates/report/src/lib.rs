@@ -6,7 +6,6 @@
 mod chart;
 mod comparison;
 pub mod csv;
-mod escape;
 pub mod explain;
 mod html;
 pub mod json;

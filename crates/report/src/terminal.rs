@@ -1,6 +1,7 @@
 //! A page as text for a terminal.
 
 use crate::{Cell, Page, Table, Tone};
+use cage::text::lines;
 use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, presets};
 use textwrap::Options;
 use textwrap::core::display_width;
@@ -19,6 +20,7 @@ pub struct Style {
 
 /// The page as text that ends in a line feed.
 pub fn terminal(page: &Page, style: Style) -> String {
+    let page = &safe(page);
     let mut out = String::new();
     paragraph(&mut out, &page.title, style);
     paragraphs(&mut out, &page.notes, style);
@@ -45,6 +47,30 @@ pub fn terminal(page: &Page, style: Style) -> String {
     }
     paragraphs(&mut out, &page.remarks, style);
     out
+}
+
+/// The page's texts without what a terminal would execute.
+fn safe(page: &Page) -> Page {
+    let one = |text: &String| lines(text).into_owned();
+    let all = |texts: &[String]| texts.iter().map(one).collect();
+    let row = |row: &Vec<Cell>| {
+        let cells = row.iter().map(|cell| Cell {
+            text: one(&cell.text),
+            ..cell.clone()
+        });
+        cells.collect()
+    };
+    let mut safe = page.clone();
+    safe.title = one(&page.title);
+    for texts in [&mut safe.notes, &mut safe.verdict, &mut safe.remarks] {
+        *texts = all(texts);
+    }
+    for table in &mut safe.tables {
+        table.title = one(&table.title);
+        table.header = all(&table.header);
+        table.rows = table.rows.iter().map(row).collect();
+    }
+    safe
 }
 
 fn paragraphs(out: &mut String, texts: &[String], style: Style) {

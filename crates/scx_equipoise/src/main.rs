@@ -68,6 +68,8 @@ fn run(opts: &Opts) -> Result<(), Error> {
         print!("{}", control::ask(&request)?);
         return Ok(());
     }
+    // Its folders and sockets have the modes that it gives them.
+    rustix::process::umask(rustix::fs::Mode::WGRP | rustix::fs::Mode::WOTH);
     start_logging(opts.verbose)?;
     if let Some(seconds) = opts.monitor {
         stats::find_server()?;

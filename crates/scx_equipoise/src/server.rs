@@ -1,19 +1,23 @@
 //! A server on a Unix socket: a client sends a line, reads a line, and may repeat that.
 //!
 //! Any user may connect to a socket of the loader, so one thread serves all clients, and each
-//! client is bounded: the length of a line, the time for it, the connections and the requests of a
-//! user. A user with too many connections loses the one that has been silent for longest. A new
-//! client is therefore never refused, and slow clients cost no more than their connections.
+//! client is bounded: the length of a line, the time for it, the connections, the requests and the bytes of a
+//! user. A user with too many connections loses one that has sent a part of a line, or else the one that has been silent
+//! for longest. A new client is therefore never refused, and is read once, so that a whole line in one piece is answered
+//! whatever others send. Connections that come faster than they can be worth anything are served in batches.
+//!
+//! A lock beside the socket belongs to the process that serves it, so that a second one neither removes nor replaces it.
 
 use anyhow::{Context, Result, anyhow};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{Gid, Uid, chown};
+use rustix::fs::{CWD, FlockOperation, Gid, Mode, OFlags, Uid, chown, flock, openat};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown, sockopt::socket_peercred};
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -33,6 +37,23 @@ const MOST_OF_A_USER: usize = 64;
 
 /// The limit of a user's requests in a `SECOND`. Root may send more.
 const MOST_REQUESTS: u32 = 100;
+
+/// The limit of what a user sends in a `SECOND` beyond the first piece of each connection, in pieces of a line.
+const MOST_PIECES: u32 = 100;
+
+/// The name of a server's thread.
+const THREAD: &str = "socket";
+
+/// A piece: what is read at a time, bytes. A request is usually shorter.
+const PIECE: usize = 4096;
+
+/// The most connections that are accepted at a time, and how many make the next ones wait for `PACE`: 1,600 a second are
+/// accepted at most. Others wait in the system's queue, which is short, or for a place in it, so that each of a thousand
+/// clients waits for less than a second.
+const AT_ONCE: usize = 16;
+const MANY: usize = 4;
+const QUEUE: i32 = 128;
+const PACE: Duration = Duration::from_millis(10);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// The behaviour of a server.
@@ -72,11 +93,24 @@ pub enum Access {
 pub struct Socket {
     listener: UnixListener,
     path: PathBuf,
+    /// The identity of the socket's file.
+    file: Option<(u64, u64)>,
+    /// Held as long.
+    _lock: OwnedFd,
+}
+
+/// The device and inode of the file at `path`, if there is one.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let found = fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        // Another program may have put its own in the place.
+        if self.file.is_some() && identity(&self.path) == self.file {
+            let _ = fs::remove_file(&self.path);
+        }
         // The thread notices the end of its listener, and ends.
         let _ = shutdown(&self.listener, Shutdown::Both);
     }
@@ -84,25 +118,51 @@ impl Drop for Socket {
 
 /// Serves `path` from a thread of its own; makes its folder if it is missing.
 pub fn serve(path: &Path, access: Access, service: impl Service) -> Result<Socket> {
-    let listener =
-        listen(path, access).with_context(|| format!("cannot listen on {}", path.display()))?;
+    let failed = || format!("cannot listen on {}", path.display());
+    let lock = lock(path).with_context(failed)?;
+    let listener = listen(path, access).with_context(failed)?;
     let socket = Socket {
         listener: listener.try_clone()?,
         path: path.to_owned(),
+        file: identity(path),
+        _lock: lock,
     };
-    thread::Builder::new().spawn(move || Server::new(listener, service).run())?;
+    let server = thread::Builder::new().name(THREAD.to_owned());
+    server.spawn(move || Server::new(listener, service).run())?;
     Ok(socket)
 }
 
-fn listen(path: &Path, access: Access) -> io::Result<UnixListener> {
+/// Makes the folder of `path` if it is missing, and takes the lock of the socket `path`: a file beside it, which stays.
+/// An error if another process has it.
+fn lock(path: &Path) -> Result<OwnedFd> {
     if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
-        fs::create_dir_all(folder)?;
-        // The mode does not depend on the umask: a client must be able to enter.
+        // A client must be able to enter, and other users must not write.
+        let mut folders = fs::DirBuilder::new();
+        folders.recursive(true).mode(0o755).create(folder)?;
         fs::set_permissions(folder, Permissions::from_mode(0o755))?;
     }
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(
+        CWD,
+        &name,
+        flags | OFlags::NONBLOCK,
+        Mode::RUSR | Mode::WUSR,
+    )?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(Errno::AGAIN) => Err(anyhow!("another scx_equipoise is running")),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Listens on `path`, whose lock this process has.
+fn listen(path: &Path, access: Access) -> io::Result<UnixListener> {
     // A killed loader may have left the socket.
     let _ = fs::remove_file(path);
     let listener = UnixListener::bind(path)?;
+    rustix::net::listen(&listener, QUEUE)?;
     listener.set_nonblocking(true)?;
     let mode = match access {
         Access::All => 0o666,
@@ -138,8 +198,17 @@ struct Server<S: Service> {
     listener: UnixListener,
     service: S,
     clients: Vec<Client<S::Memory>>,
-    /// Users with requests in the current second: its start, and the number of requests.
-    rates: BTreeMap<u32, (Instant, u32)>,
+    /// The users of the clients that have sent something in the current second.
+    rates: BTreeMap<u32, Rate>,
+}
+
+/// The requests of a user in a second.
+struct Rate {
+    /// When the second began.
+    began: Instant,
+    /// Lines, and pieces of lines beyond the first.
+    requests: u32,
+    pieces: u32,
 }
 
 struct Client<M> {
@@ -168,8 +237,9 @@ impl<S: Service> Server<S> {
     fn run(mut self) {
         loop {
             match self.turn() {
-                Ok(true) => {}
-                Ok(false) => return,
+                Ok(Some(accepted)) if accepted >= MANY => thread::sleep(PACE),
+                Ok(Some(_)) => {}
+                Ok(None) => return,
                 Err(error) => {
                     // Open files or memory are exhausted, which may be temporary.
                     log::debug!("a socket of the loader: {error}");
@@ -179,12 +249,12 @@ impl<S: Service> Server<S> {
         }
     }
 
-    /// Waits for clients and serves those that are ready. Returns false at the end.
-    fn turn(&mut self) -> io::Result<bool> {
+    /// Waits for clients and serves those that are ready. Returns the number of new ones, or `None` at the end.
+    fn turn(&mut self) -> io::Result<Option<usize>> {
         let now = Instant::now();
         self.forget(now);
         let may_send: Vec<usize> = (0..self.clients.len())
-            .filter(|&index| self.may_send(self.clients[index].user))
+            .filter(|&index| self.may_send(&self.clients[index]))
             .collect();
         let mut polled = vec![PollFd::new(&self.listener, PollFlags::IN)];
         polled.extend(
@@ -196,7 +266,7 @@ impl<S: Service> Server<S> {
             Timespec::try_from(deadline.saturating_duration_since(now)).expect("a second at most")
         });
         match poll(&mut polled, timeout.as_ref()) {
-            Err(Errno::INTR) => return Ok(true),
+            Err(Errno::INTR) => return Ok(Some(0)),
             result => result?,
         };
         let ends = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
@@ -208,16 +278,16 @@ impl<S: Service> Server<S> {
             .map(|(index, _)| index)
             .collect();
         if listener.intersects(ends) {
-            return Ok(false);
+            return Ok(None);
         }
         // Go backwards, because a client that ends is replaced by one that has already been served.
         for index in ready.into_iter().rev() {
             self.read(index);
         }
-        if listener.contains(PollFlags::IN) {
-            self.accept()?;
+        match listener.contains(PollFlags::IN) {
+            true => self.accept().map(Some),
+            false => Ok(Some(0)),
         }
-        Ok(true)
     }
 
     /// Ends connections whose lines are late, and drops seconds that have passed.
@@ -225,27 +295,39 @@ impl<S: Service> Server<S> {
         self.clients
             .retain(|client| client.deadline.is_none_or(|deadline| deadline > now));
         self.rates
-            .retain(|_, (began, _)| now.duration_since(*began) < SECOND);
+            .retain(|_, rate| now.duration_since(rate.began) < SECOND);
     }
 
     /// The next time at which a line is late or a user may send again.
     fn next_deadline(&self) -> Option<Instant> {
         let lines = self.clients.iter().filter_map(|client| client.deadline);
-        let rates = self.rates.values().map(|(began, _)| *began + SECOND);
+        let rates = self.rates.values().map(|rate| rate.began + SECOND);
         lines.chain(rates).min()
     }
 
-    fn may_send(&self, user: Uid) -> bool {
-        let rate = self.rates.get(&user.as_raw());
-        user.is_root() || rate.is_none_or(|&(_, requests)| requests < MOST_REQUESTS)
+    fn may_send(&self, client: &Client<S::Memory>) -> bool {
+        let Some(rate) = self.rates.get(&client.user.as_raw()) else {
+            return true;
+        };
+        let may_request = client.user.is_root() || rate.requests < MOST_REQUESTS;
+        may_request && (client.line.is_empty() || rate.pieces < MOST_PIECES)
     }
 
-    /// Accepts the waiting connections, but returns to the existing ones now and then.
-    fn accept(&mut self) -> io::Result<()> {
-        for _ in 0..MOST_OF_A_USER {
+    fn rate(&mut self, user: Uid) -> &mut Rate {
+        self.rates.entry(user.as_raw()).or_insert_with(|| Rate {
+            began: Instant::now(),
+            requests: 0,
+            pieces: 0,
+        })
+    }
+
+    /// Accepts the waiting connections and reads from them, but returns to the existing ones now and then. Returns
+    /// their number.
+    fn accept(&mut self) -> io::Result<usize> {
+        for accepted in 0..AT_ONCE {
             let stream = match self.listener.accept() {
                 Ok((stream, _)) => stream,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(accepted),
                 Err(error) => return Err(error),
             };
             stream.set_nonblocking(true)?;
@@ -259,20 +341,27 @@ impl<S: Service> Server<S> {
                 active: now,
                 memory: S::Memory::default(),
             });
+            // Its line is often there, and is answered before the user's other connections can push it out.
+            let newest = self.clients.len() - 1;
+            if self.may_send(&self.clients[newest]) {
+                self.read(newest);
+            }
             let of_user = self.clients.iter().filter(|client| client.user == user);
             if of_user.count() > MOST_OF_A_USER {
-                self.drop_most_silent(|client| client.user == user);
+                self.drop_least(|client| client.user == user);
             } else if self.clients.len() > MOST {
-                self.drop_most_silent(|client| !client.user.is_root());
+                self.drop_least(|client| !client.user.is_root());
             }
         }
-        Ok(())
+        Ok(AT_ONCE)
     }
 
-    fn drop_most_silent(&mut self, among: impl Fn(&Client<S::Memory>) -> bool) {
+    /// Drops the client that is worth the least: one with a part of a line, or the most silent.
+    fn drop_least(&mut self, among: impl Fn(&Client<S::Memory>) -> bool) {
         let clients = self.clients.iter().enumerate();
         let of_them = clients.filter(|(_, client)| among(client));
-        if let Some((index, _)) = of_them.min_by_key(|(_, client)| client.active) {
+        let worth = |client: &Client<S::Memory>| (client.line.is_empty(), client.active);
+        if let Some((index, _)) = of_them.min_by_key(|(_, client)| worth(client)) {
             self.clients.swap_remove(index);
         }
     }
@@ -291,12 +380,18 @@ impl<S: Service> Server<S> {
     /// Reads from the client, and answers if the line is whole. Returns false if the connection
     /// ends.
     fn talk(&mut self, index: usize) -> Result<bool> {
-        let client = &mut self.clients[index];
-        let Some(line) = client.read_line()? else {
+        let (user, is_first) = (
+            self.clients[index].user,
+            self.clients[index].line.is_empty(),
+        );
+        if !is_first {
+            self.rate(user).pieces += 1;
+        }
+        let Some(line) = self.clients[index].read_line()? else {
             return Ok(true);
         };
-        let rate = self.rates.entry(client.user.as_raw());
-        rate.or_insert((client.active, 0)).1 += 1;
+        self.rate(user).requests += 1;
+        let client = &mut self.clients[index];
         let is_root = client.user.is_root();
         match self.service.reply(&mut client.memory, is_root, &line)? {
             // A client that has read the last answer has room for this one.
@@ -316,7 +411,7 @@ impl<S: Service> Server<S> {
 impl<M> Client<M> {
     /// The client's line, once it is whole. An error ends the connection.
     fn read_line(&mut self) -> Result<Option<Vec<u8>>> {
-        let mut part = [0; 4096];
+        let mut part = [0; PIECE];
         let read = match self.stream.read(&mut part) {
             Ok(0) => return Err(anyhow!("it has gone")),
             Ok(read) => read,
@@ -469,19 +564,128 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let listener = listen(&folder.path().join("s"), Access::Root).unwrap();
         let mut server = Server::new(listener, Counting);
-        let user = Uid::from_raw(1000);
-        let now = Instant::now();
-        server.rates.insert(1000, (now, MOST_REQUESTS - 1));
-        assert!(server.may_send(user));
-        server.rates.insert(1000, (now, MOST_REQUESTS));
-        assert!(!server.may_send(user) && server.may_send(Uid::ROOT));
-        assert!(server.may_send(Uid::from_raw(1001)));
-        assert_eq!(server.next_deadline(), Some(now + SECOND));
+        let client = |user: u32, line: &[u8]| Client {
+            stream: UnixStream::pair().unwrap().0,
+            user: Uid::from_raw(user),
+            line: line.to_vec(),
+            deadline: None,
+            active: Instant::now(),
+            memory: 0,
+        };
+        let began = Instant::now();
+        let rate = |requests, pieces| Rate {
+            began,
+            requests,
+            pieces,
+        };
+        let user = client(1000, b"");
+        server.rates.insert(1000, rate(MOST_REQUESTS - 1, 0));
+        assert!(server.may_send(&user));
+        server.rates.insert(1000, rate(MOST_REQUESTS, 0));
+        server.rates.insert(0, rate(MOST_REQUESTS, 0));
+        assert!(!server.may_send(&user) && server.may_send(&client(0, b"")));
+        assert!(server.may_send(&client(1001, b"")));
+        assert_eq!(server.next_deadline(), Some(began + SECOND));
         // The server waits for the second to end, as no client may send.
-        assert!(server.turn().unwrap());
-        assert!(now.elapsed() >= SECOND);
+        assert_eq!(server.turn().unwrap(), Some(0));
+        assert!(began.elapsed() >= SECOND);
         server.forget(Instant::now());
-        assert!(server.may_send(user));
+        assert!(server.may_send(&user));
+        // A user that sends much that is no line, root too, may send no more of it, but lines.
+        for of in [0, 1000] {
+            server.rates.insert(of, rate(0, MOST_PIECES));
+            assert!(!server.may_send(&client(of, b"junk")) && server.may_send(&client(of, b"")));
+        }
+    }
+
+    #[test]
+    fn a_second_server_leaves_the_first_one_s_socket_alone() {
+        let place = place();
+        let path = place.folder.path().join("s");
+        let answers = || ask(&place.connect(), b"now\n").is_some();
+        for _ in 0..100 {
+            let error = serve(&path, Access::All, Counting).err().unwrap();
+            assert!(format!("{error:#}").contains("another scx_equipoise is running"));
+            assert!(answers());
+        }
+        // A socket in the place that is not this server's stays.
+        fs::remove_file(&path).unwrap();
+        let other = UnixListener::bind(&path).unwrap();
+        drop(place._socket);
+        assert!(path.exists());
+        drop(other);
+        drop(serve(&path, Access::All, Counting).unwrap());
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn folders_do_not_depend_on_the_umask() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("scx/root/s");
+        let before = rustix::process::umask(Mode::empty());
+        let socket = serve(&path, Access::All, Counting);
+        rustix::process::umask(before);
+        socket.unwrap();
+        for name in ["scx", "scx/root"] {
+            let mode = fs::metadata(folder.path().join(name))
+                .unwrap()
+                .permissions()
+                .mode();
+            assert_eq!(mode & 0o777, 0o755, "{name}");
+        }
+    }
+
+    /// The CPU time of this process's servers, s.
+    fn of_servers() -> f64 {
+        let threads = fs::read_dir("/proc/self/task").unwrap().flatten();
+        let stats = threads.filter_map(|it| fs::read_to_string(it.path().join("stat")).ok());
+        let of = stats.filter(|stat| stat.contains(&format!("({THREAD})")));
+        let ticks = of.map(|stat| {
+            let rest = stat.rsplit_once(") ").unwrap().1;
+            let times = rest.split(' ').skip(11).take(2);
+            times.map(|it| it.parse::<f64>().unwrap()).sum::<f64>()
+        });
+        ticks.sum::<f64>() / 100.0
+    }
+
+    /// Connects again and again, and sends 16 kB of junk each time.
+    fn flood(path: &Path, is_over: &AtomicBool) {
+        let junk = [b'x'; LONGEST];
+        while !is_over.load(Ordering::Relaxed) {
+            if let Ok(mut client) = UnixStream::connect(path) {
+                let _ = client.set_nonblocking(true);
+                let _ = client.write(&junk);
+            }
+            thread::sleep(SECOND / 1000);
+        }
+    }
+
+    #[test]
+    fn junk_from_many_connections_keeps_nobody_waiting() {
+        let place = place();
+        let path = place.folder.path().join("s");
+        let before = resident();
+        let is_over = AtomicBool::new(false);
+        let (mut longest, mut answered, mut share) = (Duration::ZERO, 0, 0.0);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| flood(&path, &is_over));
+            }
+            let (start, cpu) = (Instant::now(), of_servers());
+            for _ in 0..60 {
+                thread::sleep(SECOND / 20);
+                let began = Instant::now();
+                answered += usize::from(ask(&place.connect(), b"now\n").is_some());
+                longest = longest.max(began.elapsed());
+            }
+            share = (of_servers() - cpu) / start.elapsed().as_secs_f64();
+            is_over.store(true, Ordering::Relaxed);
+        });
+        let grown = resident().saturating_sub(before);
+        println!("{:.1} % of a CPU, {grown} KiB, {longest:?}", 100.0 * share);
+        assert_eq!(answered, 60);
+        assert!(longest < SECOND, "{longest:?}");
+        assert!(grown < 64 << 10, "{grown} KiB");
     }
 
     #[test]

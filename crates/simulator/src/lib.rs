@@ -16,8 +16,6 @@ mod scx;
 mod waste;
 
 pub use check::Check;
-pub use host::cage::{lacks as cage_lacks, prepare as prepare_cage};
-pub use host::calls::heard;
 pub use host::fault::{STATUS as FAULT_STATUS, report_scheduler_faults};
 pub use hw::energy::{Energy, Part};
 pub use kernel::task::weight_of;

@@ -14,6 +14,7 @@ use machine::input::BadInput;
 use machine::{CpuMask, Machine};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The version of the file's format.
@@ -131,7 +132,7 @@ fn cpus<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
 impl Recording {
     /// Parses `text`, the content of `file`.
     pub fn parse(file: &str, text: &str) -> Result<Recording, Box<BadInput>> {
-        let recording: Recording = serde_json::from_str(text).map_err(|error| {
+        let mut recording: Recording = serde_json::from_str(text).map_err(|error| {
             let lines = text
                 .split_inclusive('\n')
                 .take(error.line().saturating_sub(1));
@@ -145,6 +146,11 @@ impl Recording {
                 expected,
             ))
         })?;
+        for thread in &mut recording.threads {
+            if !cage::text::is_plain(&thread.name) {
+                thread.name = cage::text::plain(&thread.name).into_owned();
+            }
+        }
         recording.check().map_err(|message| {
             Box::new(BadInput::whole(
                 format!("{file}: {message}"),
@@ -289,10 +295,9 @@ impl Replay {
             .collect();
         names.sort_unstable();
         names.dedup();
-        let is_periodic = |name: &str| {
-            let mut threads = recording.threads.iter();
-            threads.any(|it| it.name == name && it.period.is_some())
-        };
+        let periodic = recording.threads.iter().filter(|it| it.period.is_some());
+        let periodic: HashSet<&str> = periodic.map(|it| &*it.name).collect();
+        let is_periodic = |name: &str| periodic.contains(name);
         if names.len() > MAX_NAMES {
             names.retain(|name| is_periodic(name));
             names.truncate(MAX_NAMES);

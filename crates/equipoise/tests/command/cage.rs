@@ -69,8 +69,7 @@ fn line(status: &str, name: &str) -> String {
 #[test]
 fn its_process_has_nothing() {
     let (_scheduler, mut child) = running();
-    // There are two seccomp filters: one checks the origin of calls, and one allows only a few
-    // calls.
+    // There are two seccomp filters: one from before the scheduler was loaded, and one from after.
     let caged = |pid: &u32| {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         (line(&status, "Seccomp_filters") == "2").then_some((*pid, status))

@@ -99,6 +99,35 @@ fn this_machine_can_be_detected() {
     assert_eq!(found.all_cpus().to_string(), online.trim());
 }
 
+/// Reading a pipe would never end, and a device has no end.
+#[test]
+fn a_copy_of_a_sysfs_may_have_anything_in_a_file_s_place() {
+    let pipe = |path: &std::path::Path| {
+        let made = Command::new("mkfifo").arg(path).status().unwrap();
+        assert!(made.success());
+    };
+    let zeroes = |path: &std::path::Path| std::os::unix::fs::symlink("/dev/zero", path).unwrap();
+    type Put<'a> = &'a dyn Fn(&std::path::Path);
+    for put in [&pipe as Put<'_>, &zeroes] {
+        let tree = sysfs();
+        let cpus = tree.path().join("devices/system/cpu");
+        let detect = || {
+            run(&[
+                "machine",
+                "detect",
+                "--sysfs",
+                tree.path().to_str().unwrap(),
+            ])
+        };
+        std::fs::create_dir(cpus.join("cpu0/topology")).unwrap();
+        put(&cpus.join("cpu0/topology/core_id"));
+        assert!(detect().status.success());
+        std::fs::remove_file(cpus.join("online")).unwrap();
+        put(&cpus.join("online"));
+        assert!(detect().status.success());
+    }
+}
+
 #[test]
 fn each_error_is_one_message() {
     let folder = tempfile::tempdir().unwrap();

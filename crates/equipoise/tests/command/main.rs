@@ -41,5 +41,6 @@ mod top;
 mod traces;
 mod unseen_causes;
 mod verdict;
+mod walls;
 mod wasted_cores;
 mod width;

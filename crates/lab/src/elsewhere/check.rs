@@ -1,19 +1,45 @@
 //! Checks a worker's reports: their CPUs exist, their times do not go back, their samples are of
-//! existing metrics, and their names are safe for a terminal. Reports that pass are accepted.
+//! existing metrics and in the range of what a run can have measured, their names are safe for a terminal, and a trace
+//! has no more events and ticks than one may. Reports that pass are accepted.
 
 use crate::runs::{Case, TIME_LIMIT_NS};
 use machine::CpuMask;
-use simulator::{Event, Outcome, Part, Trace};
-use workload::MAX_SAMPLES;
+use simulator::{Counters, Event, Outcome, Part, Trace};
+use workload::{MAX_SAMPLES, Metric, Recorder};
 
 /// The longest text of an event, bytes: `bpf_trace_printk()`'s.
 const LONGEST_TEXT: usize = 1 << 16;
+
+/// The most events of a trace: some GB of text.
+const MOST_EVENTS: u64 = 20_000_000;
+
+/// The ticks of CPUs that a trace may make beyond those that its events pay for. A trace's writer adds the ticks between two
+/// events, so that a few events far apart could make a long trace.
+const FREE_TICKS: u64 = 2_000_000;
+
+/// The ticks of CPUs that an event pays for.
+const TICKS_OF_AN_EVENT: u64 = 10;
+
+/// The highest pid, `PID_MAX_LIMIT` of include/linux/threads.h.
+const MAX_PID: i32 = 1 << 22;
+
+/// The most power of a part of a machine, mW, and kHz.
+const MOST_POWER_MW: u32 = 100_000_000;
+const MOST_KHZ: u32 = 100_000_000;
+
+/// The time after a run's end for which work that had begun may go on, ns.
+const BEYOND_NS: u64 = 1_000_000_000;
+
+/// The highest speed of a CPU, of that of the reference.
+const FASTEST: f64 = 16.0;
 
 /// The expectations for a run of a case, and the receiver of its events.
 pub struct Expected<'c, 't> {
     case: &'c Case<'c>,
     trace: Option<&'t mut dyn Trace>,
     now: u64,
+    /// The number of events so far.
+    count: u64,
 }
 
 type Checked = Result<(), &'static str>;
@@ -28,6 +54,7 @@ impl<'c, 't> Expected<'c, 't> {
             case,
             trace,
             now: 0,
+            count: 0,
         }
     }
 
@@ -51,6 +78,13 @@ impl<'c, 't> Expected<'c, 't> {
             events = rest;
             expect((self.now..=TIME_LIMIT_NS).contains(&now), "a time")?;
             self.now = now;
+            self.count += 1;
+            expect(
+                self.count <= MOST_EVENTS,
+                "more events than a trace may have",
+            )?;
+            let paid = FREE_TICKS + self.count * TICKS_OF_AN_EVENT;
+            expect(self.ticks() <= paid, "more ticks than a trace may have")?;
             self.cpu(cpu as usize)?;
             self.event(&event)?;
             match &mut self.trace {
@@ -59,6 +93,13 @@ impl<'c, 't> Expected<'c, 't> {
             }
         }
         Ok(())
+    }
+
+    /// The ticks of all CPUs until now.
+    fn ticks(&self) -> u64 {
+        let machine = self.case.machine;
+        let of_a_cpu = self.now / (1_000_000_000 / u64::from(machine.hz.max(1))).max(1);
+        of_a_cpu.saturating_mul(machine.cpus.len() as u64)
     }
 
     fn cpu(&self, cpu: usize) -> Checked {
@@ -81,13 +122,26 @@ impl<'c, 't> Expected<'c, 't> {
             } => task(moved).and(self.cpu(from)).and(self.cpu(to)),
             Event::Fork { parent, child } => task(parent).and(task(child)),
             Event::Exit { task: exited, .. } => task(exited),
-            Event::Power { part, .. } => self.part(part),
-            Event::CpuFrequency { .. } | Event::Turbo { .. } => Ok(()),
+            Event::Power { part, mw, pj } => self
+                .part(part)
+                .and(expect(mw <= MOST_POWER_MW && pj <= 1 << 50, "power")),
+            Event::CpuFrequency { khz } | Event::Turbo { khz } => {
+                expect(khz <= MOST_KHZ, "a frequency")
+            }
             Event::Waker { task: woken, by } => task(woken).and(by.map_or(Ok(()), task)),
             Event::Affinity { task: of, cpus } => {
                 task(of).and(expect(CpuMask::from_bytes(cpus).is_some(), "CPUs"))
             }
-            Event::Period { task: of, .. } => task(of),
+            Event::Period {
+                task: of,
+                released,
+                due,
+                done,
+                ..
+            } => {
+                let known = released <= done && done <= self.now && due <= TIME_LIMIT_NS;
+                task(of).and(expect(known, "a period"))
+            }
             Event::Weight {
                 task: of, group, ..
             } => task(of).and(text(group)),
@@ -116,36 +170,88 @@ impl<'c, 't> Expected<'c, 't> {
         let counters = &outcome.counters;
         expect(outcome.simulated_ns <= TIME_LIMIT_NS, "a time")?;
         expect(outcome.recorder.is_of(metrics), "samples")?;
+        let longest = outcome.simulated_ns + BEYOND_NS;
+        let of_all = longest.saturating_mul(cpus as u64);
+        for (number, metric) in metrics.iter().enumerate() {
+            samples(metric, &outcome.recorder, number, of_all)?;
+        }
+        counts(counters, longest, of_all)?;
         for of_cpus in [&counters.irq_ns, &counters.busy_ns, &counters.overhead_ns] {
             // No CPU does two things at a time. Sums of these times are shown.
-            let bounded = of_cpus.iter().all(|&ns| ns <= TIME_LIMIT_NS);
+            let bounded = of_cpus.iter().all(|&ns| ns <= longest);
             expect(of_cpus.len() == cpus && bounded, "times of CPUs")?;
         }
         for totals in &outcome.tasks {
             text(&totals.name)?;
             let mut times = [totals.cpu_ns, totals.longest_wait_ns].into_iter();
             let since = totals.waits_since_ns.unwrap_or(0);
-            let bounded = times.all(|ns| ns <= TIME_LIMIT_NS) && since <= outcome.simulated_ns;
+            let bounded = times.all(|ns| ns <= longest) && since <= outcome.simulated_ns;
             expect(bounded, "times of tasks")?;
         }
         expect(
             outcome.energy.is_some() == self.case.machine.power.is_some(),
             "energy",
         )?;
+        // A mW for a ns is a pJ.
+        let most = u128::from(MOST_POWER_MW) * u128::from(longest);
         for (part, pj) in outcome.energy.iter().flat_map(|energy| &energy.parts) {
             self.part(*part)?;
-            expect(*pj < 1 << 100, "energy")?;
+            expect(*pj <= most, "energy")?;
         }
         expect(outcome.read.is_empty(), "variables")
     }
 }
 
+/// The numbers of events and the times of all CPUs are possible in `longest` ns, `of_all` of all CPUs.
+fn counts(counters: &Counters, longest: u64, of_all: u64) -> Checked {
+    let known = [
+        counters.context_switches,
+        counters.migrations,
+        counters.wakeups,
+        counters.ticks,
+        counters.forks,
+        counters.frequency_transitions,
+        counters.dl_throttled,
+        counters.memory_ns,
+        counters.callbacks_ns,
+        counters.wasted_ns,
+        counters.slow_wakeups,
+    ];
+    let known = known.iter().all(|&count| count <= of_all);
+    expect(known && counters.longest_waste_ns <= longest, "counters")
+}
+
+/// The samples of metric `number`, in the unit of `metric`, can have been measured in `of_all` ns of all CPUs. `recorder` is
+/// consistent.
+fn samples(metric: &Metric, recorder: &Recorder, number: usize, of_all: u64) -> Checked {
+    let recorded = recorder.recorded(number);
+    // A sample takes at least a nanosecond.
+    expect(recorded <= of_all, "a number of samples")?;
+    // Work counts in times of a CPU at the reference speed.
+    let longest = of_all as f64 * FASTEST;
+    let most = match metric.unit {
+        "s" => longest / 1e9,
+        "ms" => longest / 1e6,
+        "us" => longest / 1e3,
+        // Amounts and rates.
+        _ => 1e15,
+    };
+    // rt-app's slack is negative after a deadline, and may be a sum.
+    let range = match metric.name.rsplit('/').next() {
+        Some("slack") => -most * recorded as f64..=most * recorded as f64,
+        _ => 0.0..=most,
+    };
+    let (kept, open) = (recorder.samples(number), recorder.open(number));
+    let known = kept.iter().chain(open).all(|sample| range.contains(sample));
+    expect(known, "a sample that cannot have been measured")
+}
+
 fn task((name, pid): (&str, i32)) -> Checked {
-    expect(pid >= 0, "a pid").and(text(name))
+    expect((0..=MAX_PID).contains(&pid), "a pid").and(text(name))
 }
 
 fn text(text: &str) -> Checked {
-    let plain = text.len() <= LONGEST_TEXT && !text.chars().any(char::is_control);
+    let plain = text.len() <= LONGEST_TEXT && cage::text::is_plain(text);
     expect(plain, "a text")
 }
 
@@ -232,6 +338,73 @@ mod tests {
             assert_eq!(events(&[bad]), Err(what));
         }
         assert_eq!(events(&[(2, 0, exit), (1, 0, exit)]), Err("a time"));
+    }
+
+    #[test]
+    fn a_few_events_far_apart_make_no_long_trace() {
+        let exit = Event::Exit {
+            task: ("a", 1),
+            prio: 120,
+        };
+        // A day of ticks on two CPUs.
+        let far = [(1, 0, exit), (TIME_LIMIT_NS, 0, exit)];
+        assert_eq!(events(&far), Err("more ticks than a trace may have"));
+        let near = [(1, 0, exit), (600 * 1_000_000_000, 0, exit)];
+        assert_eq!(events(&near), Ok(2));
+    }
+
+    /// A recorder with one sample, `value`, of `metric`.
+    fn recorded(metrics: &[Metric], metric: usize, value: f64) -> Recorder {
+        let mut recorder = Recorder::new(metrics);
+        recorder.record(metric, value);
+        recorder
+    }
+
+    #[test]
+    fn samples_and_counters_are_what_a_run_can_have_made() {
+        let machine = Machine::find("smp-2").unwrap();
+        let workload = workload::load("busy:duration=1s").unwrap();
+        let scheduler = Scheduler::policy("cfs").unwrap();
+        let case = Case {
+            machine: &machine,
+            workload: &*workload,
+            scheduler: &scheduler,
+        };
+        let metrics = workload.metrics();
+        let expected = Expected::new(&case, None);
+        let outcome = |recorder, counters| Outcome {
+            simulated_ns: 1_000_000_000,
+            recorder,
+            counters: Counters {
+                irq_ns: vec![0; 2],
+                busy_ns: vec![0; 2],
+                overhead_ns: vec![0; 2],
+                ..counters
+            },
+            ignores_groups: false,
+            tasks: Vec::new(),
+            read: Vec::new(),
+            energy: None,
+        };
+        let of_value = |value| {
+            let recorder = recorded(metrics, 0, value);
+            expected.outcome(&outcome(recorder, Counters::default()))
+        };
+        assert_eq!(of_value(1.0), Ok(()));
+        for value in [f64::INFINITY, f64::NEG_INFINITY, -1.0, 1e308, 1e16] {
+            let refused = "a sample that cannot have been measured";
+            assert_eq!(of_value(value), Err(refused), "{value}");
+        }
+        assert_eq!(of_value(f64::NAN), Err("samples"));
+        let wasted = Counters {
+            wasted_ns: u64::MAX,
+            ..Counters::default()
+        };
+        let recorder = recorded(metrics, 0, 1.0);
+        assert_eq!(
+            expected.outcome(&outcome(recorder, wasted)),
+            Err("counters")
+        );
     }
 
     proptest! {

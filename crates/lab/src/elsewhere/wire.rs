@@ -1,9 +1,10 @@
 //! The messages between a worker and its client: a length of four bytes, and a value in postcard's
 //! format, which is never executed.
 
+use cage::text::one_line;
 use machine::Machine;
 use machine::input::{self, BadInput};
-use native::{Global, Object, one_line};
+use native::{Description, Global, Object};
 use serde::{Deserialize, Serialize};
 use simulator::{Error, Outcome};
 use std::io::{self, Read, Write};
@@ -123,6 +124,8 @@ pub struct Job {
     pub files: Vec<(PathBuf, Vec<u8>)>,
     pub scheduler: String,
     pub image: Vec<u8>,
+    /// The client's description of the image: a worker does not read it.
+    pub description: Description,
     pub globals: Vec<(String, Vec<u8>)>,
     pub uncaged: bool,
 }
@@ -137,8 +140,9 @@ impl Job {
             files: recipe.files(),
             scheduler: scheduler.to_owned(),
             image: object.bytes().to_owned(),
+            description: object.description().clone(),
             globals: globals.collect(),
-            uncaged: native::is_uncaged(),
+            uncaged: cage::is_uncaged(),
         }
     }
 }

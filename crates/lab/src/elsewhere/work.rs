@@ -4,16 +4,22 @@
 use super::wire::{Job, Reply, Request, decode, encode, receive, send};
 use crate::runs::{self, Case};
 use crate::scheduler::Scheduler;
+use cage::{Progress, Verdict, Watch};
 use machine::input;
 use native::{Global, Object};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_death_signal};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, kill_process, pidfd_open, set_parent_process_death_signal,
+};
 use simulator::{Event, Trace};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, FromRawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+
+/// The status that is reported for a process that made no progress and was ended.
+pub(super) const LOST: u8 = 125;
 
 /// The amount of a trace sent at a time, bytes.
 const TOLD_AT_ONCE: usize = 1 << 16;
@@ -38,12 +44,13 @@ fn serve() -> io::Result<()> {
     };
     let job: Job = decode(&job).ok_or_else(|| io::Error::other("this is not a job"))?;
     if job.uncaged {
-        native::run_uncaged();
+        cage::run_uncaged();
     }
     input::give(job.files);
     let bad = |error: Box<input::BadInput>| io::Error::other(error.message().to_owned());
     let (machine, workload) = job.recipe.make().map_err(bad)?;
-    let object = Object::parse(&job.scheduler, job.image).map_err(io::Error::other)?;
+    let object = Object::described(&job.scheduler, job.image, job.description);
+    let object = object.map_err(io::Error::other)?;
     let mut scheduler = Scheduler::compiled(Path::new(&job.scheduler), object).map_err(bad)?;
     scheduler.rename(job.scheduler);
     let globals: Vec<Global> = job
@@ -56,21 +63,23 @@ fn serve() -> io::Result<()> {
         workload: &*workload,
         scheduler: &scheduler,
     };
-    simulator::prepare_cage()?;
+    let progress = Progress::shared()?;
+    cage::prepare()?;
     while let Some(request) = receive(&mut control)? {
         let request = decode(&request).ok_or_else(|| io::Error::other("this is not a request"))?;
+        progress.reset();
         // SAFETY: this process has one thread.
         match unsafe { libc::fork() } {
             -1 => return Err(io::Error::last_os_error()),
             0 => {
                 drop(control);
-                let status = i32::from(run(&case, &globals, request).is_err());
+                let status = i32::from(run(&case, &globals, request, progress).is_err());
                 // SAFETY: `_exit()` has no preconditions. The parent's exit handlers must not run
                 // twice.
                 unsafe { libc::_exit(status) };
             }
             child => {
-                let code = wait(child, &control)?;
+                let code = wait(child, &control, progress)?;
                 control.write_all(&[code])?;
             }
         }
@@ -78,9 +87,9 @@ fn serve() -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for the end of a run's process: its status, in a shell's numbering. If the client is gone,
-/// this process ends, and that one with it.
-fn wait(child: libc::pid_t, control: &UnixStream) -> io::Result<u8> {
+/// Waits for the end of a run's process, and ends it if it makes no `progress`: its status, in a shell's numbering, or
+/// [`LOST`]. If the client is gone, this process ends, and that one with it.
+fn wait(child: libc::pid_t, control: &UnixStream, progress: &Progress) -> io::Result<u8> {
     let pid = Pid::from_raw(child).ok_or_else(|| io::Error::other("no child"))?;
     let ends = pidfd_open(pid, PidfdFlags::empty())?;
     let mut both = [
@@ -88,8 +97,25 @@ fn wait(child: libc::pid_t, control: &UnixStream) -> io::Result<u8> {
         // poll(2) reports hangups without being asked.
         PollFd::from_borrowed_fd(control.as_fd(), PollFlags::empty()),
     ];
+    let look = Timespec {
+        tv_sec: 0,
+        tv_nsec: cage::LOOK_EVERY.subsec_nanos().into(),
+    };
+    let mut watch = Watch::new(progress);
+    let mut is_lost = false;
     while both.iter().all(|one| one.revents().is_empty()) {
-        match poll(&mut both, None) {
+        match poll(&mut both, Some(&look)) {
+            Ok(0) if !is_lost => match watch.sample(cage::cpu_time(child), has_room()) {
+                Verdict::Fine => {}
+                // The thread that simulates reports where it is, unless it blocks signals.
+                Verdict::Late => {
+                    let _ = interrupt(child);
+                }
+                Verdict::Lost => {
+                    is_lost = true;
+                    kill_process(pid, Signal::KILL)?;
+                }
+            },
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -104,13 +130,39 @@ fn wait(child: libc::pid_t, control: &UnixStream) -> io::Result<u8> {
         true => 128 + libc::WTERMSIG(status),
         false => libc::WEXITSTATUS(status),
     };
-    Ok(code as u8)
+    Ok(if is_lost { LOST } else { code as u8 })
+}
+
+/// Does the pipe of the results have room? If not, the run's process may be waiting for their reader.
+fn has_room() -> bool {
+    let stdout = io::stdout();
+    let mut pipe = [PollFd::new(&stdout, PollFlags::OUT)];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // If that is unknown, it counts as room: the limit holds.
+    poll(&mut pipe, Some(&now)) != Ok(0)
+}
+
+/// Asks the main thread of `child` where it is.
+fn interrupt(child: libc::pid_t) -> io::Result<()> {
+    // SAFETY: the call sends a signal to this process's child.
+    match unsafe { libc::syscall(libc::SYS_tgkill, child, child, libc::SIGXCPU) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// The work of a run's process.
-fn run(case: &Case<'_>, globals: &[Global], request: Request) -> io::Result<()> {
+fn run(
+    case: &Case<'_>,
+    globals: &[Global],
+    request: Request,
+    progress: &'static Progress,
+) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    simulator::report_scheduler_faults();
+    simulator::report_scheduler_faults(case.scheduler.name(), progress);
     // SAFETY: no other code in this process uses it.
     let mut told = Told {
         to: unsafe { File::from_raw_fd(libc::STDOUT_FILENO) },
@@ -141,7 +193,7 @@ impl Told {
             return;
         }
         let message = encode(&Reply::Events(&self.events));
-        let sent = simulator::heard(|| send(&mut self.to, &message).and_then(|()| self.to.flush()));
+        let sent = send(&mut self.to, &message).and_then(|()| self.to.flush());
         if sent.is_err() {
             // The client is gone.
             std::process::abort();

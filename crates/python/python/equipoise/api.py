@@ -9,7 +9,7 @@ from typing import Any
 
 from equipoise import _native
 from equipoise._native import Machine, Policy, Table, Workload
-from equipoise.errors import stoppable, whole
+from equipoise.errors import seed_of, stoppable, whole
 
 #: A machine, its name, or the path of a machine file.
 MachineLike = Machine | str | os.PathLike[str]
@@ -198,7 +198,7 @@ def simulate(
     Raises `BadInput` for arguments that are malformed or do not fit together, and `SimulationError` if a run fails.
     """
     one, load, scheduler = as_machine(machine), as_workload(workload), as_policy(policy)
-    args = (one, load, scheduler, whole("runs", runs), seed, exact, whole("jobs", jobs, 0))
+    args = (one, load, scheduler, whole("runs", runs), seed_of(seed), exact, whole("jobs", jobs, 0))
     with stoppable():
         tables = _native.simulate(*args, None, progress)
     return Simulation(one, load, scheduler, seed, exact, runs, *tables)
@@ -222,7 +222,7 @@ def compare(
     """
     one, load = as_machine(machine), as_workload(workload)
     schedulers = [as_policy(policy) for policy in several(Policy.usual() if policies is None else policies)]
-    args = (one, load, schedulers, whole("runs", runs), seed, exact, whole("jobs", jobs, 0))
+    args = (one, load, schedulers, whole("runs", runs), seed_of(seed), exact, whole("jobs", jobs, 0))
     with stoppable():
         parts = _native.compare(*args, None, progress)
     return Comparison(one, load, schedulers, seed, exact, runs, **parts)
@@ -238,7 +238,7 @@ def trace(
     utilization: bool = True,
 ) -> Trace:
     """The events of one run: the first run of `simulate()` with the same arguments."""
-    return _trace(as_machine(machine), as_workload(workload), as_policy(policy), 0, 1, seed, exact, utilization)
+    return _trace(as_machine(machine), as_workload(workload), as_policy(policy), 0, 1, seed_of(seed), exact, utilization)
 
 
 def _trace(
@@ -272,5 +272,5 @@ def reproduce(
     name = os.fspath(experiment)
     count = None if runs is None else whole("runs", runs)
     with stoppable():
-        parts = _native.reproduce(name, count, seed, rows, scale, whole("jobs", jobs, 0), None, progress)
+        parts = _native.reproduce(name, count, seed_of(seed), rows, scale, whole("jobs", jobs, 0), None, progress)
     return Reproduction(name, **parts)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from equipoise.errors import bad_input, whole
+from equipoise.errors import bad_input, seed_of, whole
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def points(axes: Mapping[str, Axis], design: str, samples: int | None, seed: int
         raise bad_input(f"design {design!r} without samples", "expected samples=N, the number of points")
     # A dimension with one value is not drawn.
     free = [name for name, axis in axes.items() if isinstance(axis, Range) or len(axis) > 1]
-    parts = _parts(design, whole("samples", samples), len(free), seed)
+    parts = _parts(design, whole("samples", samples), len(free), seed_of(seed))
     return [
         {name: _chosen(axis, row[free.index(name)] if name in free else 0.0) for name, axis in axes.items()}
         for row in parts

@@ -77,8 +77,17 @@ def bad_input(message: str, expected: str, name: str | None = None, known: Itera
     return error
 
 
-def whole(what: str, value: int, least: int = 1) -> int:
-    """`value`, if it is a whole number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise bad_input(f"{what} is {value!r}", f"expected a whole number of at least {least}")
+#: The largest number of runs, threads and so on: that of 32 bits.
+MOST = 2**32 - 1
+
+
+def whole(what: str, value: int, least: int = 1, most: int = MOST) -> int:
+    """`value`, if it is a whole number from `least` to `most`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise bad_input(f"{what} is {value!r}", f"expected a whole number from {least} to {most}")
     return value
+
+
+def seed_of(seed: int) -> int:
+    """`seed`, if it is one."""
+    return whole("seed", seed, 0, 2**64 - 1)

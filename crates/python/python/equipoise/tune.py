@@ -13,7 +13,7 @@ from equipoise._native import BadInput, Machine, Policy, Workload, margin
 from equipoise.api import MachineLike, PolicyLike, WorkloadLike, as_machine, as_policy, as_workload, several
 from equipoise.design import Range
 from equipoise.engines import Engine, as_engine
-from equipoise.errors import bad_input, require, stoppable, whole
+from equipoise.errors import bad_input, require, seed_of, stoppable, whole
 from equipoise.objectives import Constraint, Objective, by_run, excess_of, levels_of, logs_of, values_of
 from equipoise.sweep import Case, Chunk, work
 
@@ -122,7 +122,7 @@ def tune(
     searched: dict[str, Range | Sequence[Any]] = dict(default_space(base) if space is None else space)
     if not wanted or not given or not searched:
         raise bad_input("nothing to tune", "expected at least one objective, load and setting")
-    loads = _Loads(given, base, [*wanted, *constraints], as_engine(engine, jobs), seed, whole("runs", runs))
+    loads = _Loads(given, base, [*wanted, *constraints], as_engine(engine, jobs), seed_of(seed), whole("runs", runs))
     with stoppable():
         loads.check()
         study = _search(loads, wanted, list(constraints), pareto, searched, whole("trials", trials), progress)

@@ -225,7 +225,7 @@ pub fn json(of: &Explanation<'_>) -> String {
     };
     let mut text = serde_json::to_string_pretty(&explained).expect("names and numbers are JSON");
     text.push('\n');
-    text
+    cage::text::json(text)
 }
 
 fn missed_causes<'a>(of: &'a Explanation<'_>) -> impl Iterator<Item = Cause> + 'a {

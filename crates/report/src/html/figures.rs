@@ -285,7 +285,9 @@ impl Figures {
                 .map(|data| data.thread.clone())
                 .collect(),
             // The types above have string keys and no fallible serializers.
-            data: serde_json::to_string(&data).expect("plain data is always valid JSON"),
+            data: cage::text::json(
+                serde_json::to_string(&data).expect("plain data is always valid JSON"),
+            ),
             energy: None,
             latencies: latency_table,
         }

@@ -39,6 +39,7 @@ impl<W: Write> Chrome<W> {
     fn write(&mut self, event: Value) {
         let before = if self.is_first { "[\n" } else { ",\n" };
         self.is_first = false;
+        let event = cage::text::json(event.to_string());
         self.sink.write(format_args!("{before}{event}"));
     }
 

@@ -312,7 +312,7 @@ fn encode(record: &Record<'_>, out: &mut Vec<u8>) {
             target_cpu,
             ..
         } => {
-            to.text(comm(task.0)).int(task.1).int(prio).int(target_cpu);
+            to.text(&comm(task.0)).int(task.1).int(prio).int(target_cpu);
         }
         Tracepoint::SchedMigrateTask {
             task,
@@ -320,22 +320,22 @@ fn encode(record: &Record<'_>, out: &mut Vec<u8>) {
             orig_cpu,
             dest_cpu,
         } => {
-            to.text(comm(task.0)).int(task.1).int(prio);
+            to.text(&comm(task.0)).int(task.1).int(prio);
             to.int(orig_cpu).int(dest_cpu);
         }
         Tracepoint::SchedProcessFork { parent, child_pid } => {
-            to.text(comm(parent.0)).int(parent.1);
-            to.text(comm(parent.0)).int(child_pid);
+            to.text(&comm(parent.0)).int(parent.1);
+            to.text(&comm(parent.0)).int(child_pid);
         }
         Tracepoint::SchedProcessExit { task, prio } => {
-            to.text(comm(task.0)).int(task.1).int(prio);
+            to.text(&comm(task.0)).int(task.1).int(prio);
         }
         Tracepoint::TaskRename {
             pid,
             oldcomm,
             newcomm,
         } => {
-            to.int(pid).text(comm(oldcomm)).text(comm(newcomm)).int(0);
+            to.int(pid).text(&comm(oldcomm)).text(&comm(newcomm)).int(0);
         }
         Tracepoint::CpuIdle { state } => {
             to.int(idle_state(state)).int(cpu);
@@ -347,7 +347,7 @@ fn encode(record: &Record<'_>, out: &mut Vec<u8>) {
             to.int(cpu).int(orig).int(orig).int(curr);
         }
         Tracepoint::SchedPeltSe { cpu, task, average } => {
-            to.int(cpu).text("(null)").text(comm(task.0)).int(task.1);
+            to.int(cpu).text("(null)").text(&comm(task.0)).int(task.1);
             to.averages(average);
         }
         Tracepoint::SchedPelt { class, average } => {
@@ -534,7 +534,7 @@ impl<W: Write> Format for Dat<W> {
             && next.1 != 0
             && !self.comms.contains_key(&next.1)
         {
-            self.comms.insert(next.1, comm(next.0).to_owned());
+            self.comms.insert(next.1, comm(next.0).into_owned());
         }
         self.event.clear();
         encode(&record, &mut self.event);

@@ -236,7 +236,7 @@ impl<W: Write> Format for Perfetto<W> {
         // comm, pid and prio, with which most events begin.
         let of_task = |task: Task<'_>, prio: i32| {
             Message::default()
-                .string(1, comm(task.0))
+                .string(1, &comm(task.0))
                 .int(2, task.1)
                 .int(3, prio)
         };
@@ -290,15 +290,15 @@ impl<W: Write> Format for Perfetto<W> {
             }
             Tracepoint::SchedProcessFork { parent, child_pid } => {
                 let event = Message::default()
-                    .string(1, comm(parent.0))
+                    .string(1, &comm(parent.0))
                     .int(2, parent.1)
-                    .string(3, comm(parent.0))
+                    .string(3, &comm(parent.0))
                     .int(4, child_pid);
                 self.ftrace(&record, (SCHED_PROCESS_FORK, event));
             }
             Tracepoint::SchedProcessExit { task, prio } => {
                 let event = Message::default()
-                    .string(1, comm(task.0))
+                    .string(1, &comm(task.0))
                     .int(2, task.1)
                     .int(3, task.1) // tgid
                     .int(4, prio);
@@ -311,8 +311,8 @@ impl<W: Write> Format for Perfetto<W> {
             } => {
                 let event = Message::default()
                     .int(1, pid)
-                    .string(2, comm(oldcomm))
-                    .string(3, comm(newcomm));
+                    .string(2, &comm(oldcomm))
+                    .string(3, &comm(newcomm));
                 self.ftrace(&record, (TASK_RENAME, event));
             }
             Tracepoint::CpuIdle { state } => {

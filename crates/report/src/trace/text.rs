@@ -147,7 +147,8 @@ impl fmt::Display for Fields<'_> {
                 )
             }
             Tracepoint::BpfTracePrintk { message } => {
-                write!(f, "{}", message.trim_end().replace('\n', " "))
+                let message = message.trim_end().replace('\n', " ");
+                f.write_str(&cage::text::plain(&message))
             }
             // The format of Android's atrace for a counter; process 0 stands for no process.
             Tracepoint::Counter { part, unit, value } => write!(f, "C|0|{part} {unit}|{value}"),

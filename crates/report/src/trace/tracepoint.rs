@@ -1,8 +1,10 @@
 //! The kernel's tracepoints, as in a trace of Linux.
 
 use super::pelt::Average;
+use cage::text::plain;
 use policy::Decided;
 use simulator::Part;
+use std::borrow::Cow;
 
 /// The maximum length of task names, in bytes (`TASK_COMM_LEN`, without the final NUL).
 pub(super) const COMM_LEN: usize = 15;
@@ -184,13 +186,22 @@ pub(super) fn idle_state(state: Option<u32>) -> u32 {
     state.unwrap_or(u32::MAX)
 }
 
-/// A task's name as the kernel stores it.
-pub(super) fn comm(name: &str) -> &str {
-    let mut end = name.len().min(COMM_LEN);
-    while !name.is_char_boundary(end) {
-        end -= 1;
+/// A task's name as the kernel stores it; no character of it can end the event or act on a reader.
+pub(super) fn comm(name: &str) -> Cow<'_, str> {
+    let cut = |name: &str| {
+        let mut end = name.len().min(COMM_LEN);
+        while !name.is_char_boundary(end) {
+            end -= 1;
+        }
+        end
+    };
+    match plain(name) {
+        Cow::Borrowed(name) => Cow::Borrowed(&name[..cut(name)]),
+        Cow::Owned(mut name) => {
+            name.truncate(cut(&name));
+            Cow::Owned(name)
+        }
     }
-    &name[..end]
 }
 
 /// [`comm`] of a task in `sched_switch`, where each CPU's idle task is named `swapper/CPU`.
@@ -200,7 +211,7 @@ impl std::fmt::Display for SwitchComm<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             (_, 0) => write!(f, "swapper/{}", self.1),
-            (name, _) => f.write_str(comm(name)),
+            (name, _) => f.write_str(&comm(name)),
         }
     }
 }

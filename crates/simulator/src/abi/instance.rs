@@ -5,6 +5,7 @@ use crate::abi::maps::Maps;
 use crate::abi::objects::Objects;
 use crate::abi::shared::Shared;
 use crate::abi::tracepoints::Tracepoints;
+use crate::host::calls;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use native::{Error, Global, Image, Inner, MapDefinition, Object, Variable};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -53,15 +54,20 @@ struct Constant {
     bytes: Vec<u8>,
 }
 
+/// The size of `object`'s ops, bytes.
+fn ops_length(object: &Object) -> usize {
+    match object.is_cid_form() {
+        true => abi::OPS_CID_LEN,
+        false => size_of::<Ops>(),
+    }
+}
+
 /// The ops of `object`.
 ///
 /// # Safety The object is loaded at `base`.
 unsafe fn read_ops(object: &Object, base: *const u8) -> Ops {
     let mut ops = std::mem::MaybeUninit::<Ops>::zeroed();
-    let length = match object.is_cid_form() {
-        true => abi::OPS_CID_LEN,
-        false => size_of::<Ops>(),
-    };
+    let length = ops_length(object);
     // SAFETY: the linker placed a struct sched_ext_ops there, or a struct sched_ext_ops_cid, which is a prefix of
     // it; their layouts were checked. An `Ops` of zeroes is valid.
     unsafe {
@@ -105,8 +111,30 @@ impl Instance {
             memfd_create("scheduler", MemfdFlags::CLOEXEC).map_err(|error| failed(&error))?;
         let mut file = std::fs::File::from(file);
         file.write_all(&bytes).map_err(|error| failed(&error))?;
+        // From here on its code may run: the dynamic loader may find some that a check of the object has not.
+        cage::load().map_err(|error| failed(&format!("its cage: {error}")))?;
+        let loaded = calls::loading(|| Instance::open(object, file, later, table, nr_cpus))?;
+        cage::close().map_err(|error| failed(&format!("its cage: {error}")))?;
+        Ok(loaded)
+    }
+
+    /// Loads the shared object in `file`, compiled as `object`, and sets the globals `later` in it.
+    fn open<Kfuncs>(
+        object: &Object,
+        file: std::fs::File,
+        later: Vec<(Variable, &[u8])>,
+        table: *mut Table<Kfuncs>,
+        nr_cpus: usize,
+    ) -> Result<Instance, Error> {
+        let failed = |error: &dyn std::fmt::Display| {
+            Error(format!("the scheduler cannot be loaded: {error}"))
+        };
+        if object.ops_size() < ops_length(object) as u64 {
+            return Err(failed(&"its struct sched_ext_ops is too short"));
+        }
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        // SAFETY: loading would run the object's constructors; one that has any is no `Object`.
+        // SAFETY: loading runs the object's constructors; one of Equipoise's own has none, and one of a stranger's is
+        // in a cage.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
         // The underlying cause, such as a missing /proc, is the source of the error.
         let library = library.map_err(|error| match error.source() {
@@ -165,8 +193,6 @@ impl Instance {
                 .open_constants(object)
                 .map_err(|error| failed(&error))?;
         }
-        // From here on its code may run.
-        crate::host::cage::close().map_err(|error| failed(&format!("its cage: {error}")))?;
         Ok(instance)
     }
 

@@ -608,7 +608,7 @@ kfuncs! {
 
     fn printk(kernel, line: &CStr) {
         if kernel.trace.is_some() {
-            let line = native::one_line(&line.to_string_lossy());
+            let line = cage::text::one_line(&line.to_string_lossy());
             kernel.traced(kernel.this_cpu(), Event::Printk(&line));
         }
     }

@@ -1,31 +1,30 @@
 //! Handles the faults of a native scheduler that would end its process: it uses an unchecked
-//! pointer, makes a system call (see [`cage`](super::cage)), or recurses or loops without end. The
-//! kernel's verifier would refuse such a scheduler.
+//! pointer, makes a system call, or recurses or loops without end. The kernel's verifier would refuse such a scheduler.
+//!
+//! This only finds the words for a fault. The rights of the process and its time are decided outside
+//! of it ([`cage`]).
 
-use crate::host::calls::{self, Call, CallRecord, Patience};
+use crate::host::calls::{self, CallRecord};
+use cage::Progress;
 use libc::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP, SIGXCPU, c_int};
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize};
+use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
-
-/// The sampling interval of the schedulers.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-
-/// The limit of a call's CPU time, which is usually microseconds, and of consecutive samples in
-/// which it waits, which no call does. Samples are counted, not time, which passes for a stopped
-/// process, too.
-const MOST_TIME: Duration = Duration::from_secs(5);
-const MOST_LOOKS: u32 = 150;
 
 /// The exit status of a process whose scheduler is at fault.
 pub const STATUS: c_int = 3;
 
-/// For a process that simulates: a scheduler's fault ends it with a message on standard error and
-/// exit status [`STATUS`] instead of a bare signal, and so does a call that does not return. (The
-/// simulation cannot continue: its state is in the middle of a callback.)
-pub fn report_scheduler_faults() {
+/// The scheduler of this process, for messages before it is loaded.
+static SCHEDULER: OnceLock<String> = OnceLock::new();
+
+/// For a process that runs one simulation, of `scheduler`: a fault ends it with a message on standard error and
+/// exit status [`STATUS`] instead of a bare signal. (The simulation cannot continue: its state is in the middle of a
+/// callback.) The process that watches `progress` may ask for the message with SIGXCPU.
+pub fn report_scheduler_faults(scheduler: &str, progress: &'static Progress) {
+    let _ = SCHEDULER.set(scheduler.to_owned());
+    calls::show(progress);
     #[cfg(target_arch = "x86_64")]
     super::division::prepare();
     for signal in [SIGFPE, SIGSEGV, SIGBUS, SIGILL, SIGSYS, SIGTRAP, SIGXCPU] {
@@ -39,30 +38,52 @@ pub fn report_scheduler_faults() {
             libc::sigaction(signal, &raw const action, std::ptr::null_mut());
         }
     }
-    // If no thread can be started, a call that does not return is not noticed, and faults have no
-    // line.
+    // If no thread can be started, faults have no line.
     let (begins, begun) = mpsc::channel();
-    let watches = std::thread::Builder::new().spawn(move || {
+    let writes = std::thread::Builder::new().spawn(move || {
         // Fails only if the receiver is gone.
         let _ = begins.send(());
-        let mut patience = Patience::new(MOST_TIME, MOST_LOOKS);
         loop {
-            std::thread::sleep(LOOK_EVERY);
+            wait(0, None);
             if let Some(fault) = Fault::reported() {
                 fault.end(true);
             }
-            // That thread then reports its position.
-            let interrupt = |call: &Call<'_>| call.interrupt(SIGXCPU);
-            patience.sample(&calls::everywhere(), CallRecord::time, interrupt);
         }
     });
-    if watches.is_ok() {
+    if writes.is_ok() {
         // The thread now has all it needs, whatever rights are dropped next.
         let _ = begun.recv();
     }
 }
 
-/// The findings of a signal handler, for the sampling thread: finding a line takes more stack than
+/// Waits until [`REPORTED`] is no longer `value`, for `most` at the longest; may return early. A signal handler may call it,
+/// and so may a process that can neither sleep nor poll.
+fn wait(value: u32, most: Option<Duration>) {
+    let most = most.map(|most| libc::timespec {
+        tv_sec: most.as_secs() as libc::time_t,
+        tv_nsec: most.subsec_nanos().into(),
+    });
+    let most = most.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the call reads the arguments.
+    unsafe { libc::syscall(libc::SYS_futex, REPORTED.as_ptr(), operation, value, most) };
+}
+
+/// Wakes the threads that wait for [`REPORTED`].
+fn wake() {
+    let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the call uses the address only.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            REPORTED.as_ptr(),
+            operation,
+            libc::c_int::MAX,
+        )
+    };
+}
+
+/// The findings of a signal handler, for the thread that writes the message: finding a line takes more stack than
 /// a handler has.
 struct Fault {
     signal: c_int,
@@ -74,10 +95,10 @@ struct Fault {
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 static ADDRESS: AtomicUsize = AtomicUsize::new(0);
 static RECORD: AtomicPtr<CallRecord> = AtomicPtr::new(null_mut());
-static REPORTED: AtomicBool = AtomicBool::new(false);
+/// 1 once there is a fault.
+static REPORTED: AtomicU32 = AtomicU32::new(0);
 
-/// How long to wait for the sampling thread, which may wait for the allocator's lock, which the
-/// faulty thread may hold.
+/// How long to wait for that thread, which may wait for the allocator's lock, which the faulty thread may hold.
 const WAIT_FOR_LINE: Duration = Duration::from_secs(2);
 
 extern "C" fn report(signal: c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
@@ -108,9 +129,10 @@ extern "C" fn report(signal: c_int, _: *mut libc::siginfo_t, context: *mut libc:
     if first {
         ADDRESS.store(address, Relaxed);
         RECORD.store(fault.record.cast_mut(), Relaxed);
-        REPORTED.store(true, Release);
+        REPORTED.store(1, Release);
+        wake();
     }
-    std::thread::sleep(WAIT_FOR_LINE);
+    wait(1, Some(WAIT_FOR_LINE));
     fault.end(false)
 }
 
@@ -126,7 +148,7 @@ fn instruction_pointer(context: &libc::ucontext_t) -> usize {
 
 impl Fault {
     fn reported() -> Option<Fault> {
-        REPORTED.load(Acquire).then(|| Fault {
+        (REPORTED.load(Acquire) == 1).then(|| Fault {
             signal: SIGNAL.load(Relaxed),
             address: ADDRESS.load(Relaxed),
             record: RECORD.load(Relaxed),
@@ -175,7 +197,11 @@ impl Fault {
                 write(call.op);
                 write("() ");
             }
-            None => write("a scheduler "),
+            None => {
+                write("scheduler `");
+                write(SCHEDULER.get().map_or("", String::as_str));
+                write("`: it ");
+            }
         }
         if let Some(line) = line {
             write("(");
@@ -183,6 +209,10 @@ impl Fault {
             write(") ");
         }
         write(self.what());
+        // Only the object's own code runs then.
+        if self.record.is_null() {
+            write("; this happened while it was loaded");
+        }
         write("\n");
         // SAFETY: the function may be called in a signal handler.
         unsafe { libc::_exit(STATUS) }

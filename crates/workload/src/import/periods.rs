@@ -3,6 +3,7 @@
 
 use super::known::{Entry, Known};
 use crate::recording::Period;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Fewer periods may be equal by chance.
 const FEWEST: usize = 8;
@@ -68,37 +69,119 @@ pub fn find(threads: &[Known], keeps: &[bool], set: &[Set]) -> Vec<Option<Period
         .iter()
         .map(|thread| wakeups(&thread.steps, keeps))
         .collect();
-    let word = |thread: usize| {
-        let word = set.iter().find(|(name, _)| *name == threads[thread].name);
-        word.map(|(_, period)| *period)
-    };
+    let set: HashMap<&str, Option<u64>> = set.iter().map(|(name, ns)| (&**name, *ns)).collect();
     let mut found: Vec<Option<Periodic>> = Vec::new();
+    // The threads whose periods follow from their wakers', or not at all.
+    let mut open = BTreeMap::new();
     for (thread, wakeups) in wakeups.iter().enumerate() {
-        found.push(match (keeps[thread], word(thread)) {
+        let word = set.get(&*threads[thread].name);
+        found.push(match (keeps[thread], word) {
             (false, _) | (true, Some(None)) => None,
-            (true, Some(Some(ns))) => Some(given(wakeups, ns)),
-            (true, None) => on_grid(wakeups).filter(|found| paced_by(found, wakeups, |_| false)),
+            (true, Some(Some(ns))) => Some(given(wakeups, *ns)),
+            (true, None) => match Open::of(wakeups) {
+                Open {
+                    grid: Some(grid),
+                    paced,
+                    ..
+                } if 2 * paced > grid.releases.len() => Some(grid),
+                unknown => {
+                    open.insert(thread, unknown);
+                    None
+                }
+            },
         });
     }
-    // A thread that a periodic one wakes may wake another.
-    loop {
-        let new = (0..threads.len()).find_map(|thread| {
-            if !keeps[thread] || found[thread].is_some() || word(thread).is_some() {
-                return None;
+    follow(&wakeups, &mut open, &mut found);
+    found
+}
+
+/// A thread whose period is not known yet.
+struct Open {
+    /// The period of its wakeups, if they are regular.
+    grid: Option<Periodic>,
+    /// The releases of `grid` that timers make, or wakers that are periodic: they must be most. Threads that answer each
+    /// other without a timer are as regular as their work, and have no deadline.
+    paced: usize,
+    /// The releases of `grid` that each other waker makes.
+    by_waker: HashMap<u32, usize>,
+    /// The waker of most of its wakeups.
+    usual: Option<u32>,
+}
+
+impl Open {
+    fn of(wakeups: &[Wakeup]) -> Open {
+        let grid = on_grid(wakeups);
+        let (mut paced, mut by_waker) = (0, HashMap::new());
+        for wakeup in wakeups {
+            if let Some(waker) = wakeup.by {
+                by_waker.entry(waker).or_insert(0);
             }
-            let chained = || chained(thread as u32, &wakeups, &found);
-            let paced = || {
-                on_grid(&wakeups[thread]).filter(|it| {
-                    paced_by(it, &wakeups[thread], |waker| {
-                        found[waker as usize].is_some()
-                    })
-                })
-            };
-            Some((thread, chained().or_else(paced)?))
+        }
+        for entry in grid.iter().flat_map(|grid| &grid.releases) {
+            let wakeup = wakeups.binary_search_by_key(entry, |it| it.entry);
+            match wakeup.map(|it| wakeups[it].by) {
+                Ok(Some(waker)) => *by_waker.entry(waker).or_insert(0) += 1,
+                Ok(None) => paced += 1,
+                Err(_) => {}
+            }
+        }
+        let mut all: HashMap<u32, usize> = HashMap::new();
+        for waker in wakeups.iter().filter_map(|it| it.by) {
+            *all.entry(waker).or_insert(0) += 1;
+        }
+        let mut usual = all
+            .into_iter()
+            .filter(|&(_, count)| 2 * count > wakeups.len());
+        Open {
+            grid,
+            paced,
+            by_waker,
+            usual: usual.next().map(|(waker, _)| waker),
+        }
+    }
+}
+
+/// Finds the periods of `open` threads that periodic ones wake, and of those that they wake in turn. Each thread is
+/// looked at again only when one of its wakers turns out to be periodic.
+fn follow(
+    wakeups: &[Vec<Wakeup>],
+    open: &mut BTreeMap<usize, Open>,
+    found: &mut [Option<Periodic>],
+) {
+    let mut woken_by: Vec<Vec<usize>> = vec![Vec::new(); found.len()];
+    for (&thread, it) in open.iter() {
+        for &waker in it.by_waker.keys() {
+            woken_by[waker as usize].push(thread);
+        }
+    }
+    let mut due: BTreeSet<usize> = open.keys().copied().collect();
+    let mut news: Vec<usize> = (0..found.len()).filter(|&it| found[it].is_some()).collect();
+    loop {
+        for waker in news.drain(..) {
+            for thread in &woken_by[waker] {
+                if let Some(it) = open.get_mut(thread) {
+                    it.paced += it.by_waker.remove(&(waker as u32)).unwrap_or(0);
+                    due.insert(*thread);
+                }
+            }
+        }
+        let Some(thread) = due.pop_first() else {
+            return;
+        };
+        let Some(it) = open.get_mut(&thread) else {
+            continue;
+        };
+        // It is asked once: the answer does not change.
+        let waker = it.usual.filter(|&waker| found[waker as usize].is_some());
+        let chained = waker.and_then(|waker| {
+            it.usual = None;
+            chained(waker, &wakeups[thread], &wakeups[waker as usize], found)
         });
-        match new {
-            Some((thread, periodic)) => found[thread] = Some(periodic),
-            None => return found,
+        let is_paced = |grid: &mut Periodic| 2 * it.paced > grid.releases.len();
+        if let Some(periodic) = chained.or_else(|| it.grid.take_if(is_paced)) {
+            found[thread] = Some(periodic);
+            open.remove(&thread);
+            news.push(thread);
         }
     }
 }
@@ -118,16 +201,6 @@ fn wakeups(steps: &[Entry], keeps: &[bool]) -> Vec<Wakeup> {
         })
     };
     steps.iter().enumerate().filter_map(wakeup).collect()
-}
-
-/// Do timers, or wakers for which `is_periodic` holds, make most releases? Threads that answer each
-/// other without a timer are as regular as their work, and have no deadline.
-fn paced_by(found: &Periodic, wakeups: &[Wakeup], is_periodic: impl Fn(u32) -> bool) -> bool {
-    let releases = found.releases.iter();
-    let of = |entry: &u32| wakeups.binary_search_by_key(entry, |it| it.entry);
-    let wakers = releases.filter_map(|entry| Some(wakeups[of(entry).ok()?].by));
-    let paced = wakers.filter(|by| by.is_none_or(&is_periodic)).count();
-    2 * paced > found.releases.len()
 }
 
 /// The period of a thread whose wakeups are regular.
@@ -316,52 +389,49 @@ impl Pairs {
     }
 }
 
-/// The period of the waker that wakes `thread` once in most of its periods, and is its usual waker.
-fn chained(thread: u32, wakeups: &[Vec<Wakeup>], found: &[Option<Periodic>]) -> Option<Periodic> {
-    let mine = &wakeups[thread as usize];
-    let wakers = found.iter().enumerate();
-    let wakers = wakers.filter_map(|(waker, it)| Some((waker as u32, it.as_ref()?)));
-    let of = |(waker, periodic): (u32, &Periodic)| {
-        // Takes the first wakeup in each of the waker's periods.
-        let theirs = &wakeups[waker as usize];
-        let begins = periodic.releases.iter().filter_map(|entry| {
-            let index = theirs.binary_search_by_key(entry, |it| it.entry).ok()?;
-            Some(theirs[index].at)
+/// The period of `waker`, with the wakeups `theirs`, if it wakes a thread with the wakeups `mine`, whose usual waker it is,
+/// once in most of its periods.
+fn chained(
+    waker: u32,
+    mine: &[Wakeup],
+    theirs: &[Wakeup],
+    found: &[Option<Periodic>],
+) -> Option<Periodic> {
+    let periodic = found[waker as usize].as_ref()?;
+    // Takes the first wakeup in each of the waker's periods.
+    let begins = periodic.releases.iter().filter_map(|entry| {
+        let index = theirs.binary_search_by_key(entry, |it| it.entry).ok()?;
+        Some(theirs[index].at)
+    });
+    let begins: Vec<u64> = begins.collect();
+    if begins.is_empty() {
+        return None;
+    }
+    let ns = periodic.period.ns;
+    let (mut last, mut first) = (None, Vec::new());
+    for it in mine.iter().filter(|it| it.by == Some(waker)) {
+        let period = begins.partition_point(|&begin| begin <= it.at);
+        let begin = begins[period.saturating_sub(1)];
+        // A waker that was late does the jobs of several periods as one.
+        let is_next = last.is_none_or(|(last_period, at)| {
+            last_period != period || (it.at >= begin + ns && it.at >= at + ns / 2)
         });
-        let begins: Vec<u64> = begins.collect();
-        if begins.is_empty() {
-            return None;
+        if is_next {
+            first.push(it.entry);
+            last = Some((period, it.at));
         }
-        let woken = mine.iter().filter(|it| it.by == Some(waker));
-        let all = woken.clone().count();
-        let ns = periodic.period.ns;
-        let (mut last, mut first) = (None, Vec::new());
-        for it in woken {
-            let period = begins.partition_point(|&begin| begin <= it.at);
-            let begin = begins[period.saturating_sub(1)];
-            // A waker that was late does the jobs of several periods as one.
-            let is_next = last.is_none_or(|(last_period, at)| {
-                last_period != period || (it.at >= begin + ns && it.at >= at + ns / 2)
-            });
-            if is_next {
-                first.push(it.entry);
-                last = Some((period, it.at));
-            }
-        }
-        let share = first.len() as f64 / begins.len() as f64;
-        let is_usual = 2 * all > mine.len();
-        (is_usual && first.len() >= FEWEST && share >= BELIEVED).then(|| Periodic {
-            period: Period {
-                ns: periodic.period.ns,
-                confidence: Some(
-                    percent(share.min(1.0)).min(periodic.period.confidence.unwrap_or(100)),
-                ),
-                woken_by: Some(waker as usize),
-            },
-            releases: first,
-        })
-    };
-    wakers.filter_map(of).max_by_key(|it| it.period.confidence)
+    }
+    let share = first.len() as f64 / begins.len() as f64;
+    (first.len() >= FEWEST && share >= BELIEVED).then(|| Periodic {
+        period: Period {
+            ns,
+            confidence: Some(
+                percent(share.min(1.0)).min(periodic.period.confidence.unwrap_or(100)),
+            ),
+            woken_by: Some(waker as usize),
+        },
+        releases: first,
+    })
 }
 
 /// A period that the user has set.

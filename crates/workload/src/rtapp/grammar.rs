@@ -288,7 +288,7 @@ fn read_task(task: Field<'_>, global: &Global, resources: &mut Resources) -> Rea
         }
     };
     Ok(Task {
-        name: task.key().into(),
+        name: cage::text::plain(task.key()).into(),
         instances,
         delay,
         loops,

@@ -1,21 +1,18 @@
 //! Limits on a compiler, which a foreign scheduler could make read endlessly or fill the disk.
 
-use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, setrlimit};
+use crate::supervisor;
+use rustix::process::{Resource, Rlimit, setrlimit};
 use std::io::{self, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// CPU time of one pass of the compiler, s. The largest scheduler takes 2 s on a slow computer, and
 /// 6 s with a dozen other programs beside it.
-const CPU_S: u64 = 20;
+const CPU_S: u64 = 12;
 
 /// Wall time of one pass, which may wait for input that never comes.
-const WALL: Duration = Duration::from_secs(60);
-
-/// The interval of checks whether it has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+pub const WALL: Duration = Duration::from_secs(25);
 
 /// The size of its messages, bytes; the end of longer ones is of no use.
 const SAID: u64 = 1 << 20;
@@ -50,37 +47,19 @@ pub fn set(command: &mut Command) {
     unsafe { command.pre_exec(limit) };
 }
 
-/// Runs `command`, the leader of a process group, to its end, and ends its group if that takes too
-/// long.
+/// Runs `command`, which [`Files::confine`](crate::Files::confine) has restricted, to its end.
 pub fn finish(command: &mut Command) -> io::Result<Output> {
     let mut child = command
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()?;
-    let group = Pid::from_child(&child);
     let mut errors = child.stderr.take().expect("it is piped");
-    let reader = thread::spawn(move || {
-        let mut said = Vec::new();
-        // Unreadable output counts as none.
-        let _ = (&mut errors).take(SAID).read_to_end(&mut said);
-        let _ = io::copy(&mut errors, &mut io::sink());
-        said
-    });
-    let began = Instant::now();
-    let mut late = false;
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        if began.elapsed() > WALL && !late {
-            late = true;
-            // This fails only if it has just ended.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-        thread::sleep(LOOK_EVERY);
-    };
-    let mut stderr = reader.join().unwrap_or_default();
-    if late {
+    let mut stderr = Vec::new();
+    // Unreadable output counts as none.
+    let _ = (&mut errors).take(SAID).read_to_end(&mut stderr);
+    let _ = io::copy(&mut errors, &mut io::sink());
+    let status = child.wait()?;
+    if status.code() == Some(supervisor::LATE) {
         stderr.extend_from_slice(LATE.as_bytes());
     }
     Ok(Output {

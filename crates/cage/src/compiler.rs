@@ -2,11 +2,13 @@
 //! `.incbin`) and print its contents in messages: it reads its own files and the scheduler's
 //! headers, writes to a folder of its own, has no network and no terminal, and ends.
 
-use crate::{Error, limits, system_calls};
+use crate::rights::{has_landlock, inherit_nothing, is_uncaged, nothing};
+use crate::{limits, supervisor, system_calls};
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
-    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
+    ABI, Access as _, AccessFs, PathBeneath, PathFd, RulesetCreated, RulesetCreatedAttr as _,
+    RulesetError,
 };
+use rustix::process::Pid;
 use seccompiler::BpfProgram;
 use std::ffi::OsStr;
 use std::io;
@@ -15,7 +17,6 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The places of compilers, linkers, their libraries and the C library's headers.
 const OF_COMPILERS: [&str; 23] = [
@@ -44,8 +45,11 @@ const OF_COMPILERS: [&str; 23] = [
     "/gnu/store",
 ];
 
-/// The places next to the folder of a compiler that is installed elsewhere.
+/// The folders of the prefix of a compiler that is installed elsewhere.
 const OF_A_PREFIX: [&str; 5] = ["include", "lib", "lib32", "lib64", "libexec"];
+
+/// The folders that show that a compiler is installed in a prefix.
+const OF_AN_INSTALLATION: [&str; 4] = ["lib/gcc", "lib64/gcc", "lib/clang", "lib64/clang"];
 
 /// Devices that compilers also read and write.
 const DEVICES: [&str; 2] = ["/dev/null", "/dev/urandom"];
@@ -57,59 +61,6 @@ const HEADERS: [&str; 5] = ["h", "c", "inc", "def", "bpf"];
 /// directory must not cause a walk through all of it.
 const MOST_HEADERS: usize = 4096;
 const MOST_DEPTH: usize = 4;
-
-static UNCAGED: AtomicBool = AtomicBool::new(false);
-
-/// From now on, foreign schedulers are compiled and run even if the kernel lacks protection, with
-/// as much protection as it has.
-pub fn run_uncaged() {
-    UNCAGED.store(true, Ordering::Relaxed);
-}
-
-/// Was [`run_uncaged`] called?
-pub fn is_uncaged() -> bool {
-    UNCAGED.load(Ordering::Relaxed)
-}
-
-/// Does this kernel have Landlock?
-pub fn has_landlock() -> bool {
-    let ruleset = Ruleset::default()
-        .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessFs::from_all(ABI::V1))
-        .and_then(Ruleset::create);
-    ruleset.is_ok()
-}
-
-/// The ruleset of a process that may do nothing with files, networks and other processes, as far as
-/// the kernel supports such rules.
-pub fn nothing() -> Result<RulesetCreated, RulesetError> {
-    let abi = ABI::V6;
-    Ruleset::default()
-        .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(AccessFs::from_all(abi))?
-        .handle_access(AccessNet::from_all(abi))?
-        .scope(Scope::from_all(abi))?
-        .create()
-}
-
-/// Closes all inherited descriptors except the standard ones when this process executes another
-/// program.
-pub fn inherit_nothing() -> io::Result<()> {
-    const FIRST: libc::c_uint = 3;
-    // SAFETY: the call only marks descriptors, and may be made between fork and exec.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_close_range,
-            FIRST,
-            libc::c_uint::MAX,
-            libc::CLOSE_RANGE_CLOEXEC,
-        )
-    };
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
 
 /// The files that a compiler may read and write, and the system calls that it may make.
 pub struct Files {
@@ -127,25 +78,22 @@ impl Files {
         sources: &[&Path],
         include: &[&Path],
         work: &Path,
-    ) -> Result<Files, Error> {
-        let failed = |error: RulesetError| Error(format!("the compiler's cage: {error}"));
+    ) -> Result<Files, String> {
+        let failed = |error: RulesetError| format!("the compiler's cage: {error}");
         let rules = match has_landlock() {
             true => Some(rules(compiler, sources, include, work).map_err(failed)?),
             false if is_uncaged() => None,
             false => {
-                return Err(Error(
-                    "this kernel lacks Landlock, which protects this computer's files from a scheduler in C".to_owned(),
-                ));
+                return Err("this kernel lacks Landlock, which protects this computer's files from a scheduler in C".to_owned());
             }
         };
         let calls = match system_calls::has_seccomp() {
-            true => system_calls::filter()
-                .map_err(|error| Error(format!("the compiler's cage: {error}")))?,
+            true => {
+                system_calls::filter().map_err(|error| format!("the compiler's cage: {error}"))?
+            }
             false if is_uncaged() => None,
             false => {
-                return Err(Error(
-                    "this kernel lacks seccomp, which keeps a compiler off this computer's networks".to_owned(),
-                ));
+                return Err("this kernel lacks seccomp, which keeps a compiler off this computer's networks".to_owned());
             }
         };
         Ok(Files {
@@ -155,7 +103,8 @@ impl Files {
         })
     }
 
-    /// Restricts the processes of `command` to these files, and limits their time and memory.
+    /// Restricts the processes of `command` to these files, and limits their time and memory. All of them end with
+    /// this process.
     pub fn confine(&self, command: &mut Command) {
         limits::set(command);
         // A compiler's own cache would be in another place.
@@ -163,15 +112,22 @@ impl Files {
             .env("TMPDIR", &self.work)
             .env("CCACHE_DISABLE", "1")
             .stdin(std::process::Stdio::null());
-        let rules = self.rules.as_ref().and_then(|rules| rules.try_clone().ok());
+        let rules = self.rules.as_ref().map(RulesetCreated::try_clone);
         let calls = self.calls.clone();
+        let parent = Pid::from_raw(std::process::id() as i32);
         let enter = move || {
-            // The process has no terminal, and leads a group that can be ended as a whole.
+            // The processes have no terminal.
             rustix::process::setsid()?;
+            supervisor::start(parent, limits::WALL)?;
             inherit_nothing()?;
-            if let Some(rules) = rules.as_ref().map(RulesetCreated::try_clone).transpose()? {
-                let entered = rules.restrict_self();
-                entered.map_err(|_| io::ErrorKind::PermissionDenied)?;
+            if let Some(rules) = &rules {
+                let rules = rules
+                    .as_ref()
+                    .map_err(|_| io::ErrorKind::PermissionDenied)?;
+                rules
+                    .try_clone()?
+                    .restrict_self()
+                    .map_err(|_| io::ErrorKind::PermissionDenied)?;
             }
             if let Some(calls) = &calls {
                 let entered = seccompiler::apply_filter(calls);
@@ -230,7 +186,8 @@ fn rules(
     Ok(rules)
 }
 
-/// The folder of `compiler` and of its parts, if it is not in a usual place.
+/// The files of `compiler`, if it is not in a usual place: itself, and the folders of the prefix in which it is installed.
+/// A folder that has only a program called like a compiler stays closed: it may be a user's home.
 fn of_prefix(compiler: &OsStr) -> Vec<PathBuf> {
     let found = match compiler.as_bytes().contains(&b'/') {
         true => Some(PathBuf::from(compiler)),
@@ -244,16 +201,21 @@ fn of_prefix(compiler: &OsStr) -> Vec<PathBuf> {
         return Vec::new();
     };
     let real = found.canonicalize().unwrap_or_else(|_| found.clone());
-    let folders = [&found, &real].into_iter().filter_map(|path| path.parent());
-    folders
-        .flat_map(|folder| {
-            let parts = folder.parent().map(|prefix| {
-                let parts = OF_A_PREFIX.iter();
-                parts.map(|part| prefix.join(part)).collect::<Vec<_>>()
-            });
-            [vec![folder.to_owned()], parts.unwrap_or_default()].concat()
-        })
-        .collect()
+    let mut files = vec![found.clone(), real.clone()];
+    for program in [found, real] {
+        let folder = folder_of(&program);
+        let Some(prefix) = folder.parent().filter(|_| folder.ends_with("bin")) else {
+            continue;
+        };
+        if OF_AN_INSTALLATION
+            .iter()
+            .any(|part| prefix.join(part).is_dir())
+        {
+            files.push(folder.to_owned());
+            files.extend(OF_A_PREFIX.iter().map(|part| prefix.join(part)));
+        }
+    }
+    files
 }
 
 /// The folder that `path` is in.
@@ -293,6 +255,30 @@ fn headers(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_compiler_opens_its_installation_and_not_the_folder_that_it_is_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().canonicalize().unwrap().join(name);
+        for name in [
+            "home/cc",
+            "home/bin/cc",
+            "home/lib/secret",
+            "opt/bin/cc",
+            "opt/lib/gcc/libgcc.a",
+        ] {
+            std::fs::create_dir_all(path(name).parent().unwrap()).unwrap();
+            std::fs::write(path(name), "").unwrap();
+        }
+        for compiler in ["home/cc", "home/bin/cc"].map(path) {
+            let opened = of_prefix(compiler.as_os_str());
+            assert_eq!(opened, [compiler.clone(), compiler]);
+        }
+        let installed = of_prefix(path("opt/bin/cc").as_os_str());
+        for part in ["opt/bin", "opt/lib", "opt/include"].map(path) {
+            assert!(installed.contains(&part), "{part:?}");
+        }
+    }
 
     #[test]
     fn headers_are_found_below_the_source_and_not_behind_links() {

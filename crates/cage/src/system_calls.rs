@@ -29,6 +29,9 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_tgkill,
     libc::SYS_rt_sigqueueinfo,
     libc::SYS_rt_tgsigqueueinfo,
+    // A process that left the compiler's group would outlive it.
+    libc::SYS_setsid,
+    libc::SYS_setpgid,
     libc::SYS_pidfd_open,
     libc::SYS_pidfd_getfd,
     libc::SYS_pidfd_send_signal,

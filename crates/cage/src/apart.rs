@@ -1,0 +1,201 @@
+//! A computation in a process that may do nothing else.
+
+use crate::process;
+use crate::rights::limit;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Resource, Signal, WaitOptions, kill_process, waitpid};
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// The limits of such a process: CPU time, s, and address space beyond what this process uses.
+const CPU_S: u64 = 10;
+const MORE_MEMORY: u64 = 1 << 30;
+
+/// The time after which it is ended by the clock.
+const WALL: Duration = Duration::from_secs(25);
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum Ended {
+    /// The process could not be started, or restricted.
+    NotStarted(io::Error),
+    /// It used up its time.
+    Late,
+    /// Its answer is too long.
+    TooLong,
+    /// It ended by a signal (positive), or with a status (negative), as after a panic.
+    Without(i32),
+}
+
+/// Calls `compute` in a process that may compute and write its answer, and do nothing else, from before the call on. The
+/// answer has at most `longest` bytes. `compute` sees a copy of this process's memory; it may not use what other threads
+/// may have locked, except the allocator.
+pub fn apart(longest: usize, compute: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8>, Ended> {
+    within(CPU_S, longest, compute)
+}
+
+/// As [`apart`], in `cpu_s` seconds of CPU time.
+fn within(cpu_s: u64, longest: usize, compute: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8>, Ended> {
+    let (reads, writes) =
+        pipe_with(PipeFlags::CLOEXEC).map_err(|error| Ended::NotStarted(error.into()))?;
+    let parent = rustix::process::getpid();
+    // SAFETY: the child does only what is allowed after fork() in a process with threads; the C library's allocator
+    // supports fork().
+    match unsafe { libc::fork() } {
+        -1 => Err(Ended::NotStarted(io::Error::last_os_error())),
+        0 => {
+            let status = match restrict(parent, &writes, cpu_s) {
+                Ok(mut answers) => {
+                    let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(compute));
+                    match answer.map(|answer| answers.write_all(&answer)) {
+                        Ok(Ok(())) => 0,
+                        Ok(Err(_)) => 1,
+                        Err(_) => PANICKED,
+                    }
+                }
+                Err(_) => NOT_RESTRICTED,
+            };
+            // SAFETY: always.
+            unsafe { libc::_exit(status) }
+        }
+        child => {
+            drop(writes);
+            let child = Pid::from_raw(child).ok_or(Ended::Late)?;
+            let answer = receive(reads, longest);
+            // It is over, or should be.
+            if answer.is_err() {
+                let _ = kill_process(child, Signal::KILL);
+            }
+            ended(child, answer)
+        }
+    }
+}
+
+/// The exit statuses of a process that could not drop its rights, and of one whose computation panicked.
+const NOT_RESTRICTED: i32 = 99;
+const PANICKED: i32 = 101;
+
+/// Drops all rights; the result is the pipe for the answer, which is closed with the process.
+fn restrict(parent: Pid, writes: &OwnedFd, cpu_s: u64) -> io::Result<ManuallyDrop<File>> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    if rustix::process::getppid() != Some(parent) {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    // SAFETY: no other code of this process uses descriptors.
+    let answers = unsafe {
+        libc::dup2(writes.as_raw_fd(), libc::STDOUT_FILENO);
+        libc::close(libc::STDIN_FILENO);
+        libc::close(libc::STDERR_FILENO);
+        libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0);
+        File::from_raw_fd(libc::STDOUT_FILENO)
+    };
+    // Faults end the process, and nothing else.
+    for signal in 1..=31 {
+        // SAFETY: the default action is valid for every signal for which it can be set.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    // A message would need files, for a backtrace.
+    std::panic::set_hook(Box::new(|_| {}));
+    process::prepare_within(|mapped| mapped + MORE_MEMORY)?;
+    limit(&(Resource::Cpu, cpu_s))?;
+    process::compute()?;
+    Ok(ManuallyDrop::new(answers))
+}
+
+fn receive(reads: OwnedFd, longest: usize) -> Result<Vec<u8>, Ended> {
+    let began = Instant::now();
+    let mut reads = File::from(reads);
+    let mut answer = Vec::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let left = WALL.checked_sub(began.elapsed()).ok_or(Ended::Late)?;
+        let left = Timespec {
+            tv_sec: left.as_secs() as i64,
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        match poll(&mut [PollFd::new(&reads, PollFlags::IN)], Some(&left)) {
+            Ok(0) => return Err(Ended::Late),
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(error) => return Err(Ended::NotStarted(error.into())),
+        }
+        match reads.read(&mut buffer) {
+            Ok(0) => return Ok(answer),
+            Ok(length) if answer.len() + length > longest => return Err(Ended::TooLong),
+            Ok(length) => answer.extend_from_slice(&buffer[..length]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Ended::NotStarted(error)),
+        }
+    }
+}
+
+/// The answer, if the process ended as it should.
+fn ended(child: Pid, answer: Result<Vec<u8>, Ended>) -> Result<Vec<u8>, Ended> {
+    let status = loop {
+        match waitpid(Some(child), WaitOptions::empty()) {
+            Ok(Some((_, status))) => break status,
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(Ended::NotStarted(error.into())),
+        }
+    };
+    let answer = answer?;
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(0), _) => Ok(answer),
+        (Some(NOT_RESTRICTED), _) => Err(Ended::NotStarted(io::Error::other(
+            "it cannot be restricted",
+        ))),
+        (_, Some(libc::SIGXCPU | libc::SIGKILL)) => Err(Ended::Late),
+        (_, Some(signal)) => Err(Ended::Without(signal)),
+        (status, None) => Err(Ended::Without(-status.unwrap_or(1))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore)]
+    fn an_answer_comes_back_and_nothing_else_happens() {
+        assert_eq!(apart(100, || b"answer".to_vec()).unwrap(), b"answer");
+        let long = apart(1 << 20, || vec![1; 1 << 20]).unwrap();
+        assert_eq!(long.len(), 1 << 20);
+        assert!(matches!(
+            apart(3, || b"answer".to_vec()),
+            Err(Ended::TooLong)
+        ));
+        let opens = apart(9, || {
+            std::fs::File::open("/etc/passwd").map_or(Vec::new(), |_| b"opened".to_vec())
+        });
+        assert!(
+            matches!(opens, Err(Ended::Without(libc::SIGSYS))),
+            "{opens:?}"
+        );
+        let panics = apart(9, || panic!("on purpose"));
+        assert!(matches!(panics, Err(Ended::Without(-101))), "{panics:?}");
+        let hoards = apart(9, || vec![1u8; 3 << 30][..1].to_vec());
+        assert!(
+            matches!(hoards, Err(Ended::Without(libc::SIGABRT | libc::SIGSYS))),
+            "{hoards:?}"
+        );
+        #[expect(unconditional_recursion)]
+        fn deep(n: u64) -> u64 {
+            std::hint::black_box(deep(std::hint::black_box(n + 1))) + 1
+        }
+        let deep = apart(9, || vec![deep(0) as u8]);
+        assert!(
+            matches!(deep, Err(Ended::Without(libc::SIGSEGV))),
+            "{deep:?}"
+        );
+        let endless = within(1, 9, || {
+            loop {
+                std::hint::spin_loop()
+            }
+        });
+        assert!(matches!(endless, Err(Ended::Late)), "{endless:?}");
+    }
+}

@@ -1,0 +1,90 @@
+//! A process between this one and a compiler, which ends all of the compiler's processes: when the compiler is done, when
+//! its time is up, and when this process has ended, by whatever signal. A compiler's passes are processes that it starts;
+//! a signal at the death of a parent reaches only the first of them.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, set_child_subreaper,
+};
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::time::Duration;
+
+/// The exit status of a supervisor that has ended a compiler whose time was up.
+pub const LATE: i32 = 124;
+
+/// Forks: returns in a new process, the leader of a process group, which this one supervises until it ends, until `wall` has
+/// passed, or until the process `client`, this one's parent, has ended. For use between fork and exec: it makes
+/// system calls only.
+pub fn start(client: Option<Pid>, wall: Duration) -> io::Result<()> {
+    let client = client.ok_or(io::ErrorKind::NotFound)?;
+    let client_ends = pidfd_open(client, PidfdFlags::empty())?;
+    // The number of a process that has ended may be another one's.
+    if rustix::process::getppid() != Some(client) {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    set_child_subreaper(Some(rustix::process::getpid()))?;
+    // SAFETY: this process has one thread.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(rustix::process::setpgid(None, None)?),
+        child => {
+            let status = supervise(child, &client_ends, wall);
+            // SAFETY: always.
+            unsafe { libc::_exit(status) }
+        }
+    }
+}
+
+/// Waits; returns the status with which to end, in a shell's numbering.
+fn supervise(child: libc::pid_t, client_ends: &OwnedFd, wall: Duration) -> i32 {
+    let Some(group) = Pid::from_raw(child) else {
+        return 1;
+    };
+    // The child does so, too; whichever comes first.
+    let _ = rustix::process::setpgid(Some(group), Some(group));
+    let Ok(child_ends) = pidfd_open(group, PidfdFlags::empty()) else {
+        let _ = kill_process_group(group, Signal::KILL);
+        return 1;
+    };
+    close_all_but(client_ends.as_raw_fd(), child_ends.as_raw_fd());
+    let wall = Timespec {
+        tv_sec: wall.as_secs() as i64,
+        tv_nsec: 0,
+    };
+    let mut both = [
+        PollFd::new(&child_ends, PollFlags::IN),
+        PollFd::new(client_ends, PollFlags::IN),
+    ];
+    // Nothing interrupts it: the process handles no signal.
+    let late = matches!(poll(&mut both, Some(&wall)), Ok(0));
+    let ended = !both[0].revents().is_empty();
+    let mut status = 0;
+    if ended {
+        // SAFETY: the call writes only `status`.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+    }
+    let _ = kill_process_group(group, Signal::KILL);
+    match (ended, late) {
+        (true, _) if libc::WIFSIGNALED(status) => 128 + libc::WTERMSIG(status),
+        (true, _) => libc::WEXITSTATUS(status),
+        (false, true) => LATE,
+        (false, false) => 128 + libc::SIGKILL,
+    }
+}
+
+/// Closes all descriptors except `a` and `b`. Among them is the pipe of the compiler's messages, whose end others wait for.
+fn close_all_but(a: i32, b: i32) {
+    let (low, high) = (a.min(b) as u32, a.max(b) as u32);
+    let ranges = [
+        (0, low.checked_sub(1)),
+        (low + 1, high.checked_sub(1)),
+        (high + 1, Some(u32::MAX)),
+    ];
+    for (first, last) in ranges {
+        if let Some(last) = last.filter(|&last| first <= last) {
+            // SAFETY: this process uses no other descriptors.
+            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        }
+    }
+}

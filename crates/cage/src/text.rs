@@ -1,0 +1,187 @@
+//! Text from outside - names, descriptions, paths, messages - in a form that is safe for where it goes. Each writer passes
+//! all of its text through the function for its target, so that no text depends on where it came from.
+//!
+//! A terminal executes control characters, a reader of a trace takes a line feed for the end of an event, and a spreadsheet
+//! executes cells that begin like a formula. Bidirectional controls make text look like another one everywhere (CVE-2021-42574),
+//! as do invisible characters.
+
+use std::borrow::Cow;
+
+/// Does `c` do something other than to show itself? A control character, a separator of lines or paragraphs, a control of the
+/// direction (UAX #9, table 4), a tag, or an invisible character that joins nothing.
+fn acts(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// `text` with each character for which `acts` escaped as `\u{...}`, or shorter.
+fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match acts(c) {
+            // escape_default() would leave those that are not ASCII unless they are escaped as numbers.
+            true if c.is_ascii() => shown.extend(c.escape_default()),
+            true => shown.extend(c.escape_unicode()),
+            false => shown.push(c),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// For a name, a cell or another text of one line, in a trace or anywhere else.
+pub fn plain(text: &str) -> Cow<'_, str> {
+    escaped(text, acts)
+}
+
+/// For a text of several lines, such as a message: line feeds and tabs stay.
+pub fn lines(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| acts(c) && !matches!(c, '\n' | '\t'))
+}
+
+/// The text on one line.
+pub fn one_line(text: &str) -> String {
+    plain(&text.trim_end().replace('\t', " ")).into_owned()
+}
+
+/// Is `text` a name that needs no escapes?
+pub fn is_plain(text: &str) -> bool {
+    !text.contains(acts)
+}
+
+/// For character data and attributes of HTML and SVG.
+pub fn markup(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in lines(text).chars() {
+        match c {
+            '&' => shown.push_str("&amp;"),
+            '<' => shown.push_str("&lt;"),
+            '>' => shown.push_str("&gt;"),
+            '"' => shown.push_str("&quot;"),
+            '\'' => shown.push_str("&#39;"),
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// For a whole document in JSON, whose strings are the only place of what acts, but for line feeds and tabs: escapes what JSON
+/// leaves as it is.
+pub fn json(document: String) -> String {
+    let acts = |c: char| c >= '\u{7f}' && acts(c);
+    if !document.contains(acts) {
+        return document;
+    }
+    let mut shown = String::with_capacity(document.len() + 64);
+    for c in document.chars() {
+        match acts(c) {
+            true => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    shown.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+            false => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// For a cell of a table that a spreadsheet may read: one that would be a formula begins with an apostrophe. Numbers stay.
+pub fn cell(text: &str) -> Cow<'_, str> {
+    let text = plain(text);
+    // A number has digits, a unit perhaps, and no operands.
+    let is_number = |rest: &str| {
+        rest.is_empty()
+            || rest.starts_with(|c: char| c.is_ascii_digit() || c == '.' || c == ' ')
+                && !rest.contains(['(', ')', '!', '|', '=', '+', '*', '/', '\'', '"', '@', ','])
+    };
+    match text.chars().next() {
+        Some('=' | '@') => Cow::Owned(format!("'{text}")),
+        Some('+' | '-') if !is_number(&text[1..]) => Cow::Owned(format!("'{text}")),
+        _ => text,
+    }
+}
+
+/// As a string of TOML or JSON, with its quotation marks.
+pub fn quoted(text: &str) -> String {
+    let mut shown = String::from('"');
+    for c in text.chars() {
+        match c {
+            '"' => shown.push_str("\\\""),
+            '\\' => shown.push_str("\\\\"),
+            c if acts(c) && u32::from(c) > 0xffff => shown.push('\u{fffd}'),
+            c if acts(c) => shown.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => shown.push(c),
+        }
+    }
+    shown.push('"');
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Characters that the functions must not let through.
+    const HOSTILE: &str = "\u{1b}[31m\r\u{7}\u{9b}2J\u{202e}\u{2066}\u{200f}\u{2028}\u{feff}\0a";
+
+    #[test]
+    fn nothing_that_acts_gets_through() {
+        for shown in [
+            plain(HOSTILE).into_owned(),
+            lines(HOSTILE).into_owned(),
+            one_line(HOSTILE),
+            markup(HOSTILE),
+            cell(HOSTILE).into_owned(),
+            quoted(HOSTILE),
+        ] {
+            assert!(is_plain(&shown), "{shown:?}");
+        }
+        assert_eq!(plain("a\u{202e}b\n\u{1b}"), "a\\u{202e}b\\n\\u{1b}");
+        assert_eq!(lines("a\n\tb\r"), "a\n\tb\\r");
+        assert!(matches!(plain("größer, 大 🙂"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn markup_ends_no_element_and_no_attribute() {
+        assert_eq!(
+            markup("</script>\"'&\u{202e}"),
+            "&lt;/script&gt;&quot;&#39;&amp;\\u{202e}"
+        );
+    }
+
+    #[test]
+    fn a_document_in_json_keeps_its_value() {
+        let document = json("{\"a\": \"\u{7f}x\u{202e}\u{e0001}\u{feff}ä\"}\n".to_owned());
+        assert_eq!(
+            document,
+            "{\"a\": \"\\u007fx\\u202e\\udb40\\udc01\\ufeffä\"}\n"
+        );
+    }
+
+    #[test]
+    fn a_cell_is_no_formula() {
+        for formula in [
+            "=1+1",
+            "@SUM(A1)",
+            "+cmd|' /C calc'!A0",
+            "-2+3",
+            "-A1",
+            "+1*2",
+            "-1,cmd",
+        ] {
+            assert_eq!(cell(formula), format!("'{formula}"));
+        }
+        for number in ["-1.5", "+3", "-0.2 %", "-", "1-2", "a=b", "", "-1.5 ± 0.2"] {
+            assert_eq!(cell(number), number);
+        }
+    }
+
+    #[test]
+    fn a_quoted_text_is_one_string() {
+        assert_eq!(quoted("a\"\\\n\u{202e}"), "\"a\\\"\\\\\\u000a\\u202e\"");
+    }
+}

@@ -1,0 +1,375 @@
+//! The description of a compiled scheduler: its globals, its maps and its ops. It is read from the object apart,
+//! in a process that may do nothing else, and comes back as a message, which is checked: no
+//! parser of ELF or DWARF sees a stranger's object elsewhere.
+
+use crate::debug_info::{self, MapDefinition};
+use crate::{Error, loading};
+use cage::Ended;
+use cage::text::is_plain;
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, SymbolKind};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+/// A compiled scheduler's data.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Description {
+    pub(crate) variables: BTreeMap<String, Variable>,
+    pub(crate) constants: BTreeSet<String>,
+    /// Global variables that point to tasks.
+    pub(crate) task_pointers: Vec<String>,
+    pub(crate) maps: Vec<Map>,
+    pub(crate) tracepoints: Vec<Tracepoint>,
+    pub(crate) loader: Option<u64>,
+    pub(crate) read_only: Vec<(u64, u64)>,
+    pub(crate) ops: u64,
+    pub(crate) license: Option<String>,
+    pub(crate) loaded_size: u64,
+    /// The addresses in its ops that the dynamic loader relocates.
+    pub(crate) relocated: BTreeSet<u64>,
+}
+
+/// A program of the scheduler that runs at a tracepoint of the kernel: a function in section
+/// `tp_btf/NAME`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tracepoint {
+    /// The tracepoint's name, such as `sched_switch`.
+    pub name: String,
+    /// The function's name.
+    pub function: String,
+    /// The function's address relative to where the object is loaded.
+    pub address: u64,
+}
+
+/// A variable of the scheduler.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Variable {
+    /// Address relative to where the object is loaded.
+    pub address: u64,
+    /// Bytes.
+    pub size: u64,
+    /// The offset of its bytes in the image; `None` for one that starts as zeroes (`.bss`).
+    pub(crate) file_offset: Option<u64>,
+}
+
+/// A BPF map of the scheduler.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Map {
+    /// The variable's name.
+    pub name: String,
+    /// The variable's address relative to where the object is loaded.
+    pub address: u64,
+    /// The variable's size, bytes.
+    pub size: u64,
+    /// Its parameters.
+    pub definition: MapDefinition,
+}
+
+/// The sections of programs that take a tracepoint's own arguments.
+const TRACEPOINT_SECTION: &str = "tp_btf/";
+
+/// The prefix of the section of a program that only the loader's part can attach.
+const NOT_BY_ITSELF: char = '?';
+
+/// The prefix of such a program's name in the name of the constant by which the loader's part
+/// attaches it (`LOADER_ATTACH()`).
+const ATTACHED: &str = "equipoise_attach_";
+
+/// The function that does a loader's part (`equipoise/loader.h`).
+const LOADER: &str = "equipoise_loader";
+
+/// The most memory that a scheduler's code and globals may take, bytes, because every run has a
+/// copy.
+const MOST_MEMORY: u64 = 1 << 30;
+
+/// The longest description, bytes: that of the largest scheduler has 100 kB.
+const LONGEST: usize = 16 << 20;
+
+/// The size of a map variable's pointers to the map's type and to another parameter, bytes.
+const SMALLEST_MAP: u64 = 8;
+
+/// The scheduler in `source` takes more than [`MOST_MEMORY`].
+pub(crate) fn too_much_memory(source: &str) -> Error {
+    Error(format!(
+        "{source}: its code and global variables take more than 1 GiB; expected less, or maps"
+    ))
+}
+
+/// Symbols that a scheduler's parts have: what the loop over all symbols finds.
+#[derive(Default)]
+struct Found<'a> {
+    variables: BTreeMap<String, Variable>,
+    /// Name, address and size.
+    maps: Vec<(&'a str, u64, u64)>,
+    tracepoints: Vec<Tracepoint>,
+    only_if_attached: HashSet<&'a str>,
+    /// Name, address and size.
+    ops: Vec<(&'a str, u64, u64)>,
+    loader: Option<u64>,
+}
+
+impl<'a> Found<'a> {
+    /// Adds `symbol` of `file`. The error says what is wrong with it.
+    fn add(
+        &mut self,
+        file: &object::File<'a>,
+        symbol: &object::Symbol<'a, '_>,
+    ) -> Result<(), String> {
+        let (Ok(name), Some(index)) = (symbol.name(), symbol.section_index()) else {
+            return Ok(());
+        };
+        let section = file
+            .section_by_index(index)
+            .map_err(|error| error.to_string())?;
+        let section_name = section.name().unwrap_or_default();
+        let section_of = section_name.trim_start_matches(NOT_BY_ITSELF);
+        if symbol.kind() == SymbolKind::Text {
+            if let Some(tracepoint) = section_of.strip_prefix(TRACEPOINT_SECTION) {
+                if section_of != section_name {
+                    self.only_if_attached.insert(name);
+                }
+                self.tracepoints.push(Tracepoint {
+                    name: tracepoint.to_owned(),
+                    function: name.to_owned(),
+                    address: symbol.address(),
+                });
+            }
+            if name == LOADER {
+                self.loader = Some(symbol.address());
+            }
+        }
+        if symbol.kind() != SymbolKind::Data || symbol.size() == 0 {
+            return Ok(());
+        }
+        let (address, size) = (symbol.address(), symbol.size());
+        let place = address.checked_sub(section.address()).filter(|place| {
+            let end = place.checked_add(size);
+            end.is_some_and(|end| end <= section.size())
+        });
+        let Some(place) = place else {
+            return Err(format!(
+                "`{name}` is not within its section; expected variables where the compiler places them"
+            ));
+        };
+        let file_offset = match section.kind() {
+            SectionKind::UninitializedData => None,
+            _ => section
+                .file_range()
+                .and_then(|(start, _)| start.checked_add(place)),
+        };
+        match section_name {
+            ".maps" => self.maps.push((name, address, size)),
+            ".struct_ops" | ".struct_ops.link" => self.ops.push((name, address, size)),
+            _ => {}
+        }
+        let variable = Variable {
+            address,
+            size,
+            file_offset,
+        };
+        self.variables.insert(name.to_owned(), variable);
+        Ok(())
+    }
+
+    /// The address and size of its only ops.
+    fn ops(&self) -> Result<(u64, u64), String> {
+        match self.ops[..] {
+            [(_, address, size)] => Ok((address, size)),
+            [] => Err("no sched_ext_ops; expected one SCX_OPS_DEFINE(...)".to_owned()),
+            [(first, ..), (second, ..), ..] => Err(format!(
+                "more than one sched_ext_ops (`{first}`, `{second}`); expected one SCX_OPS_DEFINE(...)"
+            )),
+        }
+    }
+
+    /// Its maps as `file` defines them, in the order of their addresses.
+    fn maps(&mut self, file: &object::File<'_>) -> Result<Vec<Map>, String> {
+        let names: Vec<&str> = self.maps.iter().map(|&(name, ..)| name).collect();
+        let definitions = debug_info::maps(file, &names).map_err(|error| unreadable(&error))?;
+        self.maps.sort_by_key(|&(_, address, _)| address);
+        let map = |&(name, address, size): &(&str, u64, u64)| match definitions.get(name) {
+            Some(definition) if definition.inner.is_some_and(|inner| inner.holds_maps) => {
+                Err(format!(
+                    "map `{name}`: its inner maps hold maps themselves, which BPF does not have; expected one level"
+                ))
+            }
+            Some(&definition) => Ok(Map {
+                name: name.to_owned(),
+                address,
+                size,
+                definition,
+            }),
+            None => Err(format!("map `{name}` has no debugging information")),
+        };
+        self.maps.iter().map(map).collect()
+    }
+}
+
+fn unreadable(error: &dyn std::fmt::Display) -> String {
+    format!("the compiled object is unreadable: {error}")
+}
+
+impl Description {
+    /// Reads the shared object `image`, compiled from `source` (for messages), in this process: it is one of Equipoise's
+    /// own.
+    pub(crate) fn of(source: &str, image: &[u8]) -> Result<Description, Error> {
+        let failed = |what: String| Error(format!("{source}: {what}"));
+        let file = object::File::parse(image).map_err(|error| failed(unreadable(&error)))?;
+        let object::File::Elf64(elf) = &file else {
+            return Err(failed(unreadable(&"not a 64-bit ELF file")));
+        };
+        loading::check(source, elf)?;
+        let ends = file
+            .sections()
+            .map(|section| section.address().saturating_add(section.size()));
+        let loaded_size = ends.max().unwrap_or(0);
+        if loaded_size > MOST_MEMORY {
+            return Err(too_much_memory(source));
+        }
+        let mut found = Found::default();
+        for symbol in file.symbols() {
+            found.add(&file, &symbol).map_err(failed)?;
+        }
+        let (ops, size) = found.ops().map_err(failed)?;
+        let maps = found.maps(&file).map_err(failed)?;
+        let Found {
+            variables,
+            mut tracepoints,
+            only_if_attached,
+            loader,
+            ..
+        } = found;
+        tracepoints.retain(|program| {
+            let by_loader = || variables.contains_key(&format!("{ATTACHED}{}", program.function));
+            !only_if_attached.contains(&*program.function) || by_loader()
+        });
+        tracepoints.sort_by_key(|tracepoint| tracepoint.address);
+        let debugged = |error: gimli::Error| failed(unreadable(&error));
+        let constants = debug_info::constants(&file).map_err(debugged)?;
+        let mut task_pointers = debug_info::task_pointers(&file).map_err(debugged)?;
+        task_pointers.retain(|name| variables.contains_key(name));
+        let license = file
+            .section_by_name("license")
+            .and_then(|section| section.data().ok())
+            .map(text);
+        let relocated = file.dynamic_relocations().into_iter().flatten();
+        let of_ops = ops..ops.saturating_add(size);
+        Ok(Description {
+            constants: constants
+                .into_iter()
+                .filter(|name| variables.contains_key(name))
+                .collect(),
+            variables,
+            task_pointers,
+            maps,
+            tracepoints,
+            loader,
+            read_only: loading::read_only(elf),
+            ops,
+            license,
+            loaded_size,
+            relocated: relocated
+                .map(|(address, _)| address)
+                .filter(|address| of_ops.contains(address))
+                .collect(),
+        })
+    }
+
+    /// The same for a stranger's object, in a process that may do nothing else.
+    pub(crate) fn read(source: &str, image: &[u8]) -> Result<Description, Error> {
+        type Answer = Result<Description, String>;
+        let answer = cage::apart(LONGEST, || {
+            let answer: Answer = Description::of(source, image).map_err(|error| error.0);
+            postcard::to_stdvec(&answer).expect("writing to memory does not fail")
+        });
+        let bad = |what: &str| {
+            Error(format!(
+                "{source}: {what}; expected what a C compiler makes"
+            ))
+        };
+        let answer = answer.map_err(|ended| match ended {
+            Ended::NotStarted(error) => Error(format!(
+                "{source}: no process can read the compiled object: {error}"
+            )),
+            Ended::Late => bad("reading the compiled object takes too long"),
+            Ended::TooLong => bad("the compiled object has too many names"),
+            Ended::Without(code) => bad(&format!(
+                "the compiled object is unreadable: its reader ended with {code}"
+            )),
+        })?;
+        let answer: Answer =
+            postcard::from_bytes(&answer).map_err(|error| bad(&unreadable(&error)))?;
+        let description =
+            answer.map_err(|message| Error(cage::text::lines(&message).into_owned()))?;
+        description.check(source, image)?;
+        Ok(description)
+    }
+
+    /// An error unless all that it says of `image` can be: it may come from a process that a stranger's object
+    /// controls.
+    pub(crate) fn check(&self, source: &str, image: &[u8]) -> Result<(), Error> {
+        let wrong = |what: &str| {
+            Err(Error(format!(
+                "{source}: the compiled object has {what}; expected what a C compiler makes"
+            )))
+        };
+        if self.loaded_size > MOST_MEMORY {
+            return Err(too_much_memory(source));
+        }
+        let within = |start: u64, size: u64, most: u64| {
+            start.checked_add(size).is_some_and(|end| end <= most)
+        };
+        let loaded = |start, size| within(start, size, self.loaded_size);
+        let in_file = |variable: &Variable| match variable.file_offset {
+            Some(offset) => within(offset, variable.size, image.len() as u64),
+            None => true,
+        };
+        let all = self.variables.values();
+        if !all
+            .clone()
+            .all(|of| loaded(of.address, of.size) && in_file(of))
+        {
+            return wrong("a variable outside of its memory");
+        }
+        let map = |map: &Map| {
+            let values = u64::from(map.definition.values_offset);
+            map.size >= SMALLEST_MAP && values <= map.size && loaded(map.address, map.size)
+        };
+        if !self.maps.iter().all(map) {
+            return wrong("a map outside of its memory");
+        }
+        let mut code = self.tracepoints.iter().map(|program| program.address);
+        if !code.all(|at| loaded(at, 1)) || !self.loader.is_none_or(|at| loaded(at, 1)) {
+            return wrong("a function outside of its memory");
+        }
+        let mut read_only = self.read_only.iter();
+        let Some(_) = self
+            .ops_variable()
+            .filter(|_| read_only.all(|&(at, size)| loaded(at, size)))
+        else {
+            return wrong("data outside of its memory");
+        };
+        let names = self.variables.keys().chain(&self.task_pointers);
+        let maps = self.maps.iter().map(|map| &map.name);
+        let programs = self.tracepoints.iter();
+        let programs = programs.flat_map(|program| [&program.name, &program.function]);
+        let mut names = names.chain(maps).chain(programs).chain(&self.license);
+        if !names.all(|name| is_plain(name)) {
+            return wrong("a name with control characters");
+        }
+        Ok(())
+    }
+
+    /// The variable that its ops are in.
+    pub(crate) fn ops_variable(&self) -> Option<Variable> {
+        let mut variables = self.variables.values();
+        variables
+            .find(|variable| variable.address == self.ops)
+            .copied()
+    }
+}
+
+/// `bytes` up to the first zero.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    let text = bytes.split(|&byte| byte == 0).next();
+    String::from_utf8_lossy(text.unwrap_or_default()).into_owned()
+}
