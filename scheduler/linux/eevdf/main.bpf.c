@@ -187,7 +187,7 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 		prev = NULL;
 	if (rq->active_balance && active_load_balance(cpu, prev, now))
 		prev = NULL;
-	if (READ_ONCE(nr_limited_groups)) {
+	if (any_group_is_limited()) {
 		if (prev && rq->curr_throttled)
 			prev = NULL;
 		if (!prev)
@@ -255,7 +255,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	update_rq_clock(cpu, now);
 	slice_over = update_curr(cpu);
 	update_entity_load_avg(se, se_clock_pelt(rq, se), true);
-	if (se->group) {
+	if (in_group(se->group)) {
 		update_avg_of(rq, se->group, cpu);
 		reweight_curr(rq, se, tick_hierarchy(se->group, cpu, se->weight));
 	}

@@ -55,7 +55,7 @@ __noinline bool can_migrate_task(struct task_struct *p __arg_trusted, struct bal
 	/* A task bound to its CPU, as the kernel's own threads are, stays there. */
 	if (!se || is_per_cpu_kthread(p))
 		return false;
-	if (se->group && READ_ONCE(nr_limited_groups) && throttled_hierarchy(se->group, env->dst_cpu))
+	if (any_group_is_limited() && se->group && throttled_hierarchy(se->group, env->dst_cpu))
 		return false;
 	if (!policy.migrate_ineligible && !env_domain_state(env)->nr_balance_failed &&
 	    is_ineligible_on_dst(se, env))

@@ -179,7 +179,7 @@ static __always_inline bool update_curr(u32 cpu)
 	if (!curr->pid || (s64)delta_exec <= 0)
 		return false;
 	delta_fair = calc_delta_weight(delta_exec, curr->weight, curr->inv_weight);
-	if (curr->group && READ_ONCE(nr_limited_groups))
+	if (any_group_is_limited() && curr->group)
 		rq->curr_throttled |= account_hierarchy(curr->group, cpu, delta_exec);
 	curr->exec_start = rq->clock_task;
 	curr->vruntime += delta_fair;
@@ -250,7 +250,7 @@ static __always_inline void set_curr(u32 cpu, const struct task_struct *p, struc
 		.exec_start = rq->clock_task,
 	};
 	rq->curr_throttled = false;
-	if (se->group) {
+	if (in_group(se->group)) {
 		reweight_curr(rq, se, set_next_hierarchy(se->group, cpu, se->weight));
 		rq->curr_throttled = is_throttled(p, se);
 	}
@@ -269,7 +269,7 @@ static __always_inline void put_curr(u32 cpu, struct fair_entity *se, u64 now)
 	update_curr(cpu);
 	update_entity_load_avg(se, se_clock_pelt(rq, se), true);
 	update_avg_of(rq, se->group, cpu);
-	if (se->group)
+	if (in_group(se->group))
 		put_prev_hierarchy(se->group, cpu);
 	se->vruntime = rq->curr.vruntime;
 	se->deadline = rq->curr.deadline;
@@ -278,19 +278,19 @@ static __always_inline void put_curr(u32 cpu, struct fair_entity *se, u64 now)
 }
 
 /*
- * @se, which was delayed when it went to sleep, wakes up on @cpu. True if it keeps its old place:
+ * @se, which was delayed when it went to sleep on @old_cpu, wakes up on @cpu. True if it keeps its old place:
  * it is still beyond its share. If not, it is owed nothing; only if it was woken on another CPU
  * does it take its debt along. It owes no more than when it went to sleep, even if the average has
  * fallen (not so in Linux 6.12).
  */
-static __always_inline bool requeue_delayed_entity(struct fair_entity *se, u32 cpu)
+static __always_inline bool requeue_delayed_entity(struct fair_entity *se, u32 old_cpu, u32 cpu)
 {
-	const struct fair_rq *rq = rq_of(se->cpu);
+	const struct fair_rq *rq = rq_of(old_cpu);
 	u64 avg = peek_vruntime(rq);
 	s64 owed = se->vlag, lag;
 
 	se->vlag = 0;
-	if (!end_delay(se->cpu, se->delayed_slot, se->pid))
+	if (!end_delay(old_cpu, se->delayed_slot, se->pid))
 		return false;
 	lag = entity_lag(rq, avg, se);
 	if (policy.delayed_keeps_lag && lag < owed)
@@ -299,13 +299,14 @@ static __always_inline bool requeue_delayed_entity(struct fair_entity *se, u32 c
 		se->vlag = lag;
 	if (policy.delayed_keeps_lag && avg - se->vlag != se->vruntime)
 		return false;
-	return lag <= 0 && se->cpu == cpu;
+	return lag <= 0 && old_cpu == cpu;
 }
 
 /* @se becomes runnable on @cpu: after a sleep, a fork, or a change of class or affinity. */
 static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);
+	u32 old_cpu = se->cpu;
 	bool stays;
 
 	if (se->attached && se->cpu != cpu) {
@@ -320,8 +321,8 @@ static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 
 	if (!se->attached)
 		attach_entity(se, cpu);
 
-	stays = se->delayed && requeue_delayed_entity(se, cpu);
-	if (se->group) {
+	stays = se->delayed && requeue_delayed_entity(se, old_cpu, cpu);
+	if (in_group(se->group)) {
 		u64 weight = enqueue_hierarchy(se->group, cpu, se->weight, se->idle_policy);
 
 		/* Otherwise it gets its weight when it is picked. */
@@ -364,7 +365,7 @@ static __always_inline void dequeue_entity(struct fair_entity *se, bool sleeps, 
 			remove_entity(se);
 	}
 	bpf_spin_unlock(&se->lock);
-	if (se->group && was_on_rq) {
+	if (in_group(se->group) && was_on_rq) {
 		if (se->delayed)
 			delay_hierarchy(se->group, se->cpu);
 		else
@@ -419,7 +420,7 @@ static __noinline void migrate_entity(struct fair_entity *se, u32 cpu)
 		se->listed_at = now;
 	}
 	bpf_spin_unlock(&se->lock);
-	if (se->group && moves)
+	if (in_group(se->group) && moves)
 		migrate_hierarchy(se, src_cpu, cpu, rel_deadline);
 }
 

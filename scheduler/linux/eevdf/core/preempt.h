@@ -28,7 +28,7 @@ static __always_inline void resched_if_lazy(u32 cpu)
 {
 	struct fair_rq *rq;
 
-	if (!policy.preempt_lazy && !READ_ONCE(nr_limited_groups))
+	if (!policy.preempt_lazy && !any_group_is_limited())
 		return;
 	rq = rq_of(cpu);
 	if (!(rq->resched_lazy || rq->curr_throttled) || rq->dispatching)

@@ -141,28 +141,30 @@ static __always_inline bool capacity_greater(u64 cap1, u64 cap2)
 /* The averages that include those of a task in @group on @cpu, of which @rq is the runqueue. */
 static __always_inline struct load_avg *avg_of(struct fair_rq *rq, u32 group, u32 cpu)
 {
-	return group ? &group_rq_at(group, cpu)->avg : &rq->avg;
+	return in_group(group) ? &group_rq_at(group, cpu)->avg : &rq->avg;
 }
 
 /* The clock of @se's averages, of which @rq is the CPU's runqueue. */
 static __always_inline u64 se_clock_pelt(const struct fair_rq *rq, const struct fair_entity *se)
 {
-	return se->group ? group_clock_pelt(rq, group_rq_at(se->group, se->cpu)) : rq_clock_pelt(rq);
+	return in_group(se->group) ? group_clock_pelt(rq, group_rq_at(se->group, se->cpu)) : rq_clock_pelt(rq);
 }
 
-/* Updates the averages of the runqueue to which tasks in @group on @cpu are attached, and the sums over the group's
- * CPUs. */
-static __always_inline void update_avg_of(struct fair_rq *rq, u32 group, u32 cpu)
+static __noinline void update_avg_of_group(struct fair_rq *rq, u32 group, u32 cpu)
 {
-	struct group_rq *grq;
+	struct group_rq *grq = group_rq_at(group, cpu);
 
-	if (!group) {
-		update_rq_load_avg(rq);
-		return;
-	}
-	grq = group_rq_at(group, cpu);
 	if (update_group_rq_load_avg(rq, grq))
 		update_group_load_avg(group, grq);
+}
+
+/* Updates the averages to which tasks in @group on @cpu are attached, and the sums over the group's CPUs. */
+static __always_inline void update_avg_of(struct fair_rq *rq, u32 group, u32 cpu)
+{
+	if (in_group(group))
+		update_avg_of_group(rq, group, cpu);
+	else
+		update_rq_load_avg(rq);
 }
 
 /* Updates the task's averages to those of the runqueue to which it is attached. */
@@ -181,7 +183,7 @@ static __always_inline u64 sleepers_clock(const struct fair_entity *se, u64 now)
 
 	if (!rq->idle)
 		return avg_of(rq, se->group, se->cpu)->last_update_time;
-	if (se->group)
+	if (in_group(se->group))
 		now -= group_rq_at(se->group, se->cpu)->throttled_clock_pelt_time;
 	return now - irq_time(se->cpu) - rq->lost_idle_time;
 }
@@ -191,7 +193,7 @@ static __always_inline void attach_entity(struct fair_entity *se, u32 cpu)
 	struct fair_rq *rq = rq_for_update(cpu);
 
 	attach_load_avg(avg_of(rq, se->group, cpu), &se->avg, se->weight);
-	if (se->group)
+	if (in_group(se->group))
 		add_tg_cfs_propagate(group_rq_at(se->group, cpu), se->avg.load_sum);
 	rq->util_changed = true;
 	se->attached = true;
@@ -201,7 +203,7 @@ static __always_inline void attach_entity(struct fair_entity *se, u32 cpu)
 static __always_inline void detach_entity(struct fair_entity *se)
 {
 	detach_load_avg(avg_of(rq_for_update(se->cpu), se->group, se->cpu), &se->avg, se->weight);
-	if (se->group)
+	if (in_group(se->group))
 		add_tg_cfs_propagate(group_rq_at(se->group, se->cpu), -se->avg.load_sum);
 	se->attached = false;
 }
@@ -214,7 +216,7 @@ static __always_inline void remove_entity_load_avg(struct fair_entity *se)
 {
 	struct removed_load *removed = &rq_for_update(se->cpu)->removed;
 
-	if (se->group)
+	if (in_group(se->group))
 		removed = &group_rq_at(se->group, se->cpu)->removed;
 	__sync_fetch_and_add(&removed->load_avg, se->avg.load_avg);
 	__sync_fetch_and_add(&removed->runnable_avg, se->avg.runnable_avg);
@@ -280,7 +282,7 @@ static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 	__sync_fetch_and_add(&rq->load_weight, se->h_weight);
 	__sync_fetch_and_add(&rq->weighted_vruntime, se->h_weight * se->vruntime);
 	end_move(rq);
-	if (se->group)
+	if (in_group(se->group))
 		__sync_fetch_and_add(&rq->group_load, -se->h_weight);
 	if (__sync_fetch_and_add(&rq->nr_running, 1) && !whole_machine.overloaded)
 		whole_machine.overloaded = true;
@@ -300,7 +302,7 @@ static __always_inline void remove_entity(struct fair_entity *se)
 	__sync_fetch_and_add(&rq->load_weight, -se->h_weight);
 	__sync_fetch_and_add(&rq->weighted_vruntime, -(se->h_weight * se->vruntime));
 	end_move(rq);
-	if (se->group)
+	if (in_group(se->group))
 		__sync_fetch_and_add(&rq->group_load, se->h_weight);
 	__sync_fetch_and_add(&rq->nr_running, -1);
 	__sync_fetch_and_add(&rq->util_est, -se->util_est);
@@ -320,19 +322,21 @@ static __always_inline void remove_entity(struct fair_entity *se)
 /* Must @p stop when it returns to user mode, because a group above it has used up its time? */
 static __always_inline bool is_throttled(const struct task_struct *p, const struct fair_entity *se)
 {
-	return se->group && READ_ONCE(nr_limited_groups) && !(p->flags & (PF_EXITING | PF_KTHREAD)) &&
+	return any_group_is_limited() && se->group && !(p->flags & (PF_EXITING | PF_KTHREAD)) &&
 	       throttled_hierarchy(se->group, se->cpu);
 }
 
-/* The load of @se as balancing sees it: its part of its CPU's load (task_h_load()). */
+static __noinline u64 load_in_group(u64 load, u32 group, u32 cpu)
+{
+	u64 h_load = group_h_load(group, cpu, jiffies_at(bpf_ktime_get_ns()));
+
+	return load * h_load / (group_rq_at(group, cpu)->avg.load_avg + 1);
+}
+
+/* The load of @se as balancing sees it: its part of its CPU's load. */
 static __always_inline u64 task_h_load(const struct fair_entity *se)
 {
-	u64 load = se->avg.load_avg, h_load;
-
-	if (!se->group)
-		return load;
-	h_load = group_h_load(se->group, se->cpu, jiffies_at(bpf_ktime_get_ns()));
-	return load * h_load / (group_rq_at(se->group, se->cpu)->avg.load_avg + 1);
+	return in_group(se->group) ? load_in_group(se->avg.load_avg, se->group, se->cpu) : se->avg.load_avg;
 }
 
 #endif /* __EQUIPOISE_TASK_H */

@@ -145,7 +145,7 @@ static __always_inline bool throttle_cfs_rq(u32 group, struct group_rq *grq, u32
 /* Charges @delta ns to @grq. True if it is throttled. */
 static __always_inline bool account_cfs_rq_runtime(u32 group, struct group_rq *grq, u32 cpu, u64 delta)
 {
-	if (!READ_ONCE(nr_limited_groups) || !group_is_limited(group))
+	if (!any_group_is_limited() || !group_is_limited(group))
 		return false;
 	grq->runtime_remaining -= delta;
 	if (grq->runtime_remaining > 0)

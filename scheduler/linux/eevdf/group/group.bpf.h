@@ -125,6 +125,17 @@ static __always_inline struct group_rq *group_rq_at(u32 group, u32 cpu)
 	return &group_rqs[(group * nr_cpus() + cpu) & (MAX_GROUP_RQS - 1)];
 }
 
+/* Most tasks are in the root, and groups must not cost them anything. */
+static __always_inline bool in_group(u32 group)
+{
+	return __builtin_expect(group != 0, 0);
+}
+
+static __always_inline bool any_group_is_limited(void)
+{
+	return __builtin_expect(READ_ONCE(nr_limited_groups) != 0, 0);
+}
+
 static __always_inline u32 group_parent(u32 group)
 {
 	return fair_group_at(group)->parent;
