@@ -94,12 +94,13 @@ static __always_inline bool end_delay(u32 cpu, u32 nr, s32 pid)
 
 	if (!pid || !__sync_bool_compare_and_swap(&slot->pid, pid, 0))
 		return false;
-	slot->ended_at = in_group(slot->group) ? group_clock_pelt(rq, group_rq_at(slot->group, cpu)) : rq_clock_pelt(rq);
+	slot->ended_at = rq_clock_pelt(rq);
 	begin_move(rq);
 	__sync_fetch_and_add(&rq->load_weight, -slot->h_weight);
 	__sync_fetch_and_add(&rq->weighted_vruntime, -(slot->h_weight * slot->vruntime));
 	end_move(rq);
 	if (in_group(slot->group)) {
+		slot->ended_at = group_clock_pelt(rq, group_rq_at(slot->group, cpu));
 		__sync_fetch_and_add(&rq->group_load, slot->h_weight);
 		dequeue_hierarchy(slot->group, cpu, slot->weight, slot->idle_policy, false);
 	}

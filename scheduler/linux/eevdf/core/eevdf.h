@@ -179,8 +179,8 @@ static __always_inline bool update_curr(u32 cpu)
 	if (!curr->pid || (s64)delta_exec <= 0)
 		return false;
 	delta_fair = calc_delta_weight(delta_exec, curr->weight, curr->inv_weight);
-	if (any_group_is_limited() && curr->group)
-		rq->curr_throttled |= account_hierarchy(curr->group, cpu, delta_exec);
+	if (in_group(curr->charged_group))
+		rq->curr_throttled |= account_hierarchy(curr->charged_group, cpu, delta_exec);
 	curr->exec_start = rq->clock_task;
 	curr->vruntime += delta_fair;
 	__sync_fetch_and_add(&rq->weighted_vruntime, curr->weight * delta_fair);
@@ -236,12 +236,13 @@ static __always_inline void set_curr(u32 cpu, const struct task_struct *p, struc
 	struct fair_rq *rq = rq_of(cpu);
 
 	update_rq_clock(cpu, now);
-	update_entity_load_avg(se, se_clock_pelt(rq, se), false);
-	update_avg_of(rq, se->group, cpu);
+	if (in_group(se->group))
+		update_group_load(rq, se, false);
+	else
+		update_root_load(rq, se, false);
 	rq->curr = (struct running){
 		.pid = p->pid,
 		.policy = p->policy,
-		.group = se->group,
 		.weight = se->h_weight,
 		.inv_weight = se->inv_weight,
 		.slice = se->slice,
@@ -251,6 +252,8 @@ static __always_inline void set_curr(u32 cpu, const struct task_struct *p, struc
 	};
 	rq->curr_throttled = false;
 	if (in_group(se->group)) {
+		if (any_group_is_limited())
+			rq->curr.charged_group = se->group;
 		reweight_curr(rq, se, set_next_hierarchy(se->group, cpu, se->weight));
 		rq->curr_throttled = is_throttled(p, se);
 	}
@@ -267,10 +270,12 @@ static __always_inline void put_curr(u32 cpu, struct fair_entity *se, u64 now)
 
 	update_rq_clock(cpu, now);
 	update_curr(cpu);
-	update_entity_load_avg(se, se_clock_pelt(rq, se), true);
-	update_avg_of(rq, se->group, cpu);
-	if (in_group(se->group))
+	if (in_group(se->group)) {
+		update_group_load(rq, se, true);
 		put_prev_hierarchy(se->group, cpu);
+	} else {
+		update_root_load(rq, se, true);
+	}
 	se->vruntime = rq->curr.vruntime;
 	se->deadline = rq->curr.deadline;
 	se->exec_start = rq->clock_task;
@@ -302,6 +307,35 @@ static __always_inline bool requeue_delayed_entity(struct fair_entity *se, u32 o
 	return lag <= 0 && old_cpu == cpu;
 }
 
+static __noinline void update_sleeper_in_group(struct fair_rq *rq, struct fair_entity *se, u32 cpu)
+{
+	if (se->attached)
+		update_sleeper_load_avg(se, se_clock_pelt(rq, se));
+	update_avg_of_group(rq, se->group, cpu);
+}
+
+/* @se, whose group is not the root, joins the runqueue of @cpu; with its weight, unless it @stays where it was. */
+static __noinline void enqueue_in_group(struct fair_entity *se, u32 cpu, bool stays)
+{
+	u64 weight = enqueue_hierarchy(se->group, cpu, se->weight, se->idle_policy);
+
+	if (!stays)
+		set_h_weight(se, weight);
+	count_in_group(se, cpu, 1);
+	se->h_idle = se->idle_policy || in_idle_group(se->group);
+}
+
+/* @se leaves the runqueue of its CPU, or is @delayed, and counts on. */
+static __noinline void dequeue_in_group(const struct fair_entity *se, bool delayed)
+{
+	if (delayed) {
+		delay_hierarchy(se->group, se->cpu);
+		return;
+	}
+	count_in_group(se, se->cpu, -1);
+	dequeue_hierarchy(se->group, se->cpu, se->weight, se->idle_policy, true);
+}
+
 /* @se becomes runnable on @cpu: after a sleep, a fork, or a change of class or affinity. */
 static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 now)
 {
@@ -315,21 +349,19 @@ static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 
 		migrate_se_pelt_lag(se, now);
 		se->exec_start = 0;
 	}
-	if (se->attached)
-		update_sleeper_load_avg(se, se_clock_pelt(rq, se));
-	update_avg_of(rq, se->group, cpu);
+	if (in_group(se->group)) {
+		update_sleeper_in_group(rq, se, cpu);
+	} else {
+		if (se->attached)
+			update_sleeper_load_avg(se, rq_clock_pelt(rq));
+		update_rq_load_avg(rq);
+	}
 	if (!se->attached)
 		attach_entity(se, cpu);
 
 	stays = se->delayed && requeue_delayed_entity(se, old_cpu, cpu);
-	if (in_group(se->group)) {
-		u64 weight = enqueue_hierarchy(se->group, cpu, se->weight, se->idle_policy);
-
-		/* Otherwise it gets its weight when it is picked. */
-		if (!stays)
-			set_h_weight(se, weight);
-		se->h_idle = se->idle_policy || in_idle_group(se->group);
-	}
+	if (in_group(se->group))
+		enqueue_in_group(se, cpu, stays);
 	if (!stays)
 		place_entity(rq, se, se->forked, 0);
 	se->delayed = false;
@@ -352,8 +384,10 @@ static __always_inline void dequeue_entity(struct fair_entity *se, bool sleeps, 
 
 	update_rq_clock(se->cpu, now);
 	update_curr(se->cpu);
-	update_entity_load_avg(se, se_clock_pelt(rq, se), false);
-	update_avg_of(rq, se->group, se->cpu);
+	if (in_group(se->group))
+		update_group_load(rq, se, false);
+	else
+		update_root_load(rq, se, false);
 	avg = avg_vruntime(rq);
 	se->vlag = entity_lag(rq, avg, se);
 	clear_buddy(rq, se->pid);
@@ -365,12 +399,8 @@ static __always_inline void dequeue_entity(struct fair_entity *se, bool sleeps, 
 			remove_entity(se);
 	}
 	bpf_spin_unlock(&se->lock);
-	if (in_group(se->group) && was_on_rq) {
-		if (se->delayed)
-			delay_hierarchy(se->group, se->cpu);
-		else
-			dequeue_hierarchy(se->group, se->cpu, se->weight, se->idle_policy, true);
-	}
+	if (in_group(se->group) && was_on_rq)
+		dequeue_in_group(se, se->delayed);
 	if (sleeps)
 		update_util_est(se);
 }
@@ -383,9 +413,10 @@ static __noinline void migrate_hierarchy(struct fair_entity *se, u32 src_cpu, u3
 {
 	u64 was = se->h_weight;
 
+	count_in_group(se, src_cpu, -1);
 	dequeue_hierarchy(se->group, src_cpu, se->weight, se->idle_policy, true);
 	attach_entity(se, cpu);
-	set_h_weight(se, enqueue_hierarchy(se->group, cpu, se->weight, se->idle_policy));
+	enqueue_in_group(se, cpu, false);
 	bpf_spin_lock(&se->lock);
 	place_entity(rq_of(cpu), se, false, scale_signed(rel_deadline, was, se->h_weight));
 	add_entity(se, cpu);
@@ -459,7 +490,7 @@ static __noinline void reweight_entity(struct task_struct *p, struct fair_entity
 		detach_entity(se);
 	bpf_spin_unlock(&se->lock);
 	if (se->group && on_rq)
-		dequeue_hierarchy(se->group, se->cpu, se->weight, se->idle_policy, true);
+		dequeue_in_group(se, false);
 	else if (se->group)
 		propagate_hierarchy(se->group, se->cpu);
 
@@ -481,6 +512,8 @@ static __noinline void reweight_entity(struct task_struct *p, struct fair_entity
 	se->h_weight = weight;
 	if (!on_rq)
 		return;
+	if (se->group)
+		count_in_group(se, se->cpu, 1);
 	bpf_spin_lock(&se->lock);
 	add_entity(se, se->cpu);
 	bpf_spin_unlock(&se->lock);

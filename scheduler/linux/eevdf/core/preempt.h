@@ -31,7 +31,7 @@ static __always_inline void resched_if_lazy(u32 cpu)
 	if (!policy.preempt_lazy && !any_group_is_limited())
 		return;
 	rq = rq_of(cpu);
-	if (!(rq->resched_lazy || rq->curr_throttled) || rq->dispatching)
+	if (!(rq->resched_lazy | rq->curr_throttled) || rq->dispatching)
 		return;
 	if (rq->resched_lazy)
 		explain(lazy_preemption, rq->curr.pid, cpu);

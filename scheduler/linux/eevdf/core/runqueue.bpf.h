@@ -25,8 +25,8 @@ struct running {
 	/* 0 if no task of ours runs, because the CPU is idle or a higher class has it. */
 	s32 pid;
 	u32 policy;
-	/* Its group (group/group.bpf.h); 0: the root. */
-	u32 group;
+	/* Its group (group/group.bpf.h) if any group is limited; 0: the root. */
+	u32 charged_group;
 	/* See struct fair_entity. */
 	u32 inv_weight;
 	u64 weight;

@@ -158,6 +158,15 @@ static __noinline void update_avg_of_group(struct fair_rq *rq, u32 group, u32 cp
 		update_group_load_avg(group, grq);
 }
 
+/*
+ * @se, whose group is not the root, joins the runqueue of @cpu with its weight there, or leaves it (@by is 1 or
+ * -1). The root's weight has that of its group's entity instead.
+ */
+static __always_inline void count_in_group(const struct fair_entity *se, u32 cpu, s32 by)
+{
+	__sync_fetch_and_add(&rq_of(cpu)->group_load, by < 0 ? se->h_weight : -se->h_weight);
+}
+
 /* Updates the averages to which tasks in @group on @cpu are attached, and the sums over the group's CPUs. */
 static __always_inline void update_avg_of(struct fair_rq *rq, u32 group, u32 cpu)
 {
@@ -186,6 +195,20 @@ static __always_inline u64 sleepers_clock(const struct fair_entity *se, u64 now)
 	if (in_group(se->group))
 		now -= group_rq_at(se->group, se->cpu)->throttled_clock_pelt_time;
 	return now - irq_time(se->cpu) - rq->lost_idle_time;
+}
+
+/* Updates the averages of @se, which has been @running, and those of its runqueue: update_load_avg(). */
+static __always_inline void update_root_load(struct fair_rq *rq, struct fair_entity *se, bool running)
+{
+	update_entity_load_avg(se, rq_clock_pelt(rq), running);
+	update_rq_load_avg(rq);
+}
+
+/* The same in a group. */
+static __noinline void update_group_load(struct fair_rq *rq, struct fair_entity *se, bool running)
+{
+	update_entity_load_avg(se, se_clock_pelt(rq, se), running);
+	update_avg_of_group(rq, se->group, se->cpu);
 }
 
 static __always_inline void attach_entity(struct fair_entity *se, u32 cpu)
@@ -282,8 +305,6 @@ static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 	__sync_fetch_and_add(&rq->load_weight, se->h_weight);
 	__sync_fetch_and_add(&rq->weighted_vruntime, se->h_weight * se->vruntime);
 	end_move(rq);
-	if (in_group(se->group))
-		__sync_fetch_and_add(&rq->group_load, -se->h_weight);
 	if (__sync_fetch_and_add(&rq->nr_running, 1) && !whole_machine.overloaded)
 		whole_machine.overloaded = true;
 	__sync_fetch_and_add(&rq->util_est, se->util_est);
@@ -302,8 +323,6 @@ static __always_inline void remove_entity(struct fair_entity *se)
 	__sync_fetch_and_add(&rq->load_weight, -se->h_weight);
 	__sync_fetch_and_add(&rq->weighted_vruntime, -(se->h_weight * se->vruntime));
 	end_move(rq);
-	if (in_group(se->group))
-		__sync_fetch_and_add(&rq->group_load, se->h_weight);
 	__sync_fetch_and_add(&rq->nr_running, -1);
 	__sync_fetch_and_add(&rq->util_est, -se->util_est);
 	count_slice(rq, se->custom_slice, se->slice, -1);

@@ -108,11 +108,11 @@ struct group_rq {
 	u64 throttled_clock_pelt_time;
 } __attribute__((aligned(64)));
 
-struct fair_group fair_groups[MAX_FAIR_GROUPS];
-struct group_rq group_rqs[MAX_GROUP_RQS];
+static struct fair_group fair_groups[MAX_FAIR_GROUPS];
+static struct group_rq group_rqs[MAX_GROUP_RQS];
 /* One more than the highest number of a group in use; the number of groups with cpu.max. */
-u32 nr_fair_groups;
-u32 nr_limited_groups;
+static u32 nr_fair_groups;
+static u32 nr_limited_groups;
 
 static __always_inline struct fair_group *fair_group_at(u32 group)
 {

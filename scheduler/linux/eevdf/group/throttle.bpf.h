@@ -96,7 +96,7 @@ __noinline bool unthrottle_cfs_rq(u32 group, u32 cpu)
 	grq->throttled = 0;
 	__sync_fetch_and_add(&bandwidth_of(group)->nr_throttled, -1);
 	start_pelt_clock(rq, grq);
-	rq->curr_throttled = rq->curr.group && throttled_hierarchy(rq->curr.group, cpu);
+	rq->curr_throttled = rq->curr.charged_group && throttled_hierarchy(rq->curr.charged_group, cpu);
 	bpf_for_each(scx_dsq, p, limbo_dsq(cpu), 0) {
 		struct fair_entity *se = entity_of(p);
 
