@@ -70,6 +70,8 @@ pub struct Outcome {
     pub recorder: Recorder,
     /// The kernel's counters.
     pub counters: Counters,
+    /// The workload has control groups.
+    pub has_groups: bool,
     /// The workload has control groups, and the scheduler has no callback for them, so that it treats
     /// all tasks as if they were in one.
     pub ignores_groups: bool,

@@ -38,6 +38,7 @@ mod kbuild;
 mod oltp;
 mod params;
 mod parsec;
+mod placed;
 mod record;
 pub mod recording;
 mod request_response;
@@ -198,6 +199,10 @@ pub struct TaskSpec {
     pub footprint: u64,
     /// The dynamic power of its computing; a busy loop has [`machine::BUSY_LOOP`].
     pub activity: u32,
+    /// Its session (`setsid(2)`), which is a group of its own where the kernel groups tasks by session
+    /// (autogroup). `None` is its parent's; the workload's first tasks begin in the one of the shell, which counts
+    /// as no session.
+    pub session: Option<u32>,
     /// Its program.
     pub program: Box<dyn Program>,
 }
@@ -215,6 +220,7 @@ impl TaskSpec {
             timer_slack_ns: None,
             footprint: DEFAULT_FOOTPRINT,
             activity: BUSY_LOOP,
+            session: None,
             program: Box::new(program),
         }
     }

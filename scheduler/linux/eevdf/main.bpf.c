@@ -19,7 +19,7 @@
 #include "../../timers.bpf.h"
 #include "balance/newidle.h"
 #include "balance/nohz.bpf.h"
-#include "group/cgroup.bpf.h"
+#include "group/autogroup.bpf.h"
 #include "placement/select.h"
 
 char _license[] SEC("license") = "GPL";
@@ -380,7 +380,7 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 		return -ENOMEM;
 	set_timers();
 	se->forked = true;
-	se->group = group_of_cgroup(args->cgroup);
+	se->group = group_of_task(p, args->cgroup);
 	inherit_wakees(p, se, args->fork);
 	return 0;
 }
@@ -422,7 +422,7 @@ void BPF_STRUCT_OPS(equipoise_cgroup_move, struct task_struct *p, struct cgroup 
 	struct fair_entity *se = entity_of(p);
 
 	if (se)
-		reweight_entity(p, se, group_of_cgroup(to));
+		reweight_entity(p, se, group_of_task(p, to));
 }
 
 /* A task executes another program. This is a good time to move it, because its cache is empty. */

@@ -365,7 +365,8 @@ impl Kernel {
             Mutex::new(common::compile_with_tables(&code, "eevdf", "smp-2"))
         });
         let kernel = Kernel(library.lock().unwrap_or_else(PoisonError::into_inner));
-        type Start = unsafe extern "C" fn(u32, *const u32, *const u32, *const u32, *const u32, *const i32);
+        type Start =
+            unsafe extern "C" fn(u32, *const u32, *const u32, *const u32, *const u32, *const i32);
         let start: Symbol<Start> = unsafe { kernel.0.get(b"start") }.unwrap();
         unsafe {
             start(
@@ -381,7 +382,8 @@ impl Kernel {
     }
 
     fn call(&self, name: &str, argument: u32) {
-        let call: Symbol<unsafe extern "C" fn(u32)> = unsafe { self.0.get(name.as_bytes()) }.unwrap();
+        let call: Symbol<unsafe extern "C" fn(u32)> =
+            unsafe { self.0.get(name.as_bytes()) }.unwrap();
         unsafe { call(argument) }
     }
 
@@ -424,7 +426,11 @@ impl Kernel {
 /// `__calc_smp_shares()` with `calc_concur_shares()` or `calc_smp_shares()`: the comment of Linux 7.3, in exact numbers.
 fn calc_group_shares(group: &Group, concurrent: bool) -> u64 {
     let tasks = (group.tg_runnable >> 10).max(1);
-    let factor = if concurrent { tasks.min(u64::from(CPUS)) } else { 1 };
+    let factor = if concurrent {
+        tasks.min(u64::from(CPUS))
+    } else {
+        1
+    };
     let most = u128::from(group.shares * factor);
     let scaled_down = match group.load_weight {
         0 => 0,
@@ -432,7 +438,11 @@ fn calc_group_shares(group: &Group, concurrent: bool) -> u64 {
     };
     let load = u128::from(scaled_down.max(group.load_avg));
     let all = i128::from(group.tg_load_avg) - i128::from(group.contrib) + load as i128;
-    let shares = if all > 0 { most * load / all as u128 } else { most * load };
+    let shares = if all > 0 {
+        most * load / all as u128
+    } else {
+        most * load
+    };
     shares.clamp(2, most) as u64
 }
 
@@ -440,7 +450,11 @@ fn calc_group_shares(group: &Group, concurrent: bool) -> u64 {
 fn check(kernel: &Kernel, tree: &Tree, concurrent: bool) -> Result<(), TestCaseError> {
     let tasks = kernel.tasks();
     for cpu in 0..CPUS {
-        let here = || tasks.iter().filter(|task| task.cpu == cpu && task.counts != 0);
+        let here = || {
+            tasks
+                .iter()
+                .filter(|task| task.cpu == cpu && task.counts != 0)
+        };
         let mut root = 0;
         for group in 1..=tree.nr() {
             let state = kernel.group(group, cpu);
@@ -458,10 +472,19 @@ fn check(kernel: &Kernel, tree: &Tree, concurrent: bool) -> Result<(), TestCaseE
             };
             let weight = own().map(|task| task.weight << 10).sum::<u64>()
                 + children().map(|child| child.weight).sum::<u64>();
-            prop_assert_eq!(state.load_weight, weight, "weight of group {} on {}", group, cpu);
+            prop_assert_eq!(
+                state.load_weight,
+                weight,
+                "weight of group {} on {}",
+                group,
+                cpu
+            );
             prop_assert_eq!(state.nr_queued as usize, own().count() + children().count());
             prop_assert_eq!(state.h_nr_queued as usize, below().count());
-            prop_assert_eq!(state.h_nr_runnable as usize, below().filter(|task| task.runnable != 0).count());
+            prop_assert_eq!(
+                state.h_nr_runnable as usize,
+                below().filter(|task| task.runnable != 0).count()
+            );
             prop_assert_eq!(state.h_nr_idle as usize, below().filter(is_idle).count());
             prop_assert_eq!(state.on_rq != 0, state.nr_queued > 0);
             prop_assert_eq!(state.h_curr != 0, below().any(|task| task.runs != 0));
@@ -473,7 +496,10 @@ fn check(kernel: &Kernel, tree: &Tree, concurrent: bool) -> Result<(), TestCaseE
                 root += state.weight;
             }
         }
-        root += here().filter(|task| task.group == 0).map(|task| task.weight << 10).sum::<u64>();
+        root += here()
+            .filter(|task| task.group == 0)
+            .map(|task| task.weight << 10)
+            .sum::<u64>();
         prop_assert_eq!(kernel.number("root_weight", cpu), root);
         let eevdf: u64 = here().map(|task| task.h_weight).sum();
         prop_assert_eq!(kernel.number("eevdf_weight", cpu), eevdf);
