@@ -458,7 +458,8 @@ fn keep(case: &Case<'_>, outcome: Outcome) -> Run {
         balancing,
         counters: outcome.counters,
         simulated_ns: outcome.simulated_ns,
-        ignores_groups: outcome.ignores_groups || (outcome.has_groups && case.scheduler.lacks_groups()),
+        ignores_groups: outcome.ignores_groups
+            || (outcome.has_groups && case.scheduler.lacks_groups()),
         threads,
         stalled,
     }

@@ -433,15 +433,12 @@ mod tests {
             .map(|group| (&*group.name, group.parent))
             .collect();
         assert_eq!(names, [("app", None), ("x", Some(0))]);
-        let policies: Vec<_> = start.tasks.iter().map(|task| task.policy).collect();
-        assert_eq!(policies[0], SchedPolicy::Fifo { priority: 5 });
-        assert_eq!(
-            policies[1],
-            SchedPolicy::Batch {
-                nice: 19,
-                slice_ns: 0
-            }
-        );
+        let (own, _) = Placement::read("own", "nice=5,class=batch").unwrap();
+        let fifo = SchedPolicy::Fifo { priority: 5 };
+        assert_eq!(own.policy(fifo), fifo);
+        let slice_ns = 200_000;
+        let low = SchedPolicy::Normal { nice: 18, slice_ns };
+        assert_eq!(own.policy(low), SchedPolicy::Batch { nice: 19, slice_ns });
     }
 
     #[test]

@@ -538,7 +538,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever tasks do, all weights and counts of groups are those of their definition.
+    /// All weights and counts of groups are those of their definition, whatever tasks do.
     #[test]
     fn groups_are_consistent(tree in trees(true), steps in steps(), concurrent in any::<bool>()) {
         let mode = if concurrent { "CGROUP_MODE_CONCUR" } else { "CGROUP_MODE_SMP" };

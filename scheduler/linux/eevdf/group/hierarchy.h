@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What happens in the groups above a task when it becomes runnable, stops, runs and ticks. Each function goes from
- * the task's group up to the root. enqueue_hierarchy(), dequeue_hierarchy() and others of Linux 7.3.
+ * The groups above a task when it becomes runnable, stops, runs and ticks. Each function goes from the task's group
+ *up to the root. enqueue_hierarchy(), dequeue_hierarchy() and others of Linux 7.3.
  *
  * On its CPU the task competes with
  *

@@ -172,6 +172,9 @@ static __always_inline void update_group_entity_load_avg(u32 group, struct group
 	u64 clock = above ? group_clock_pelt(rq, above) : rq_clock_pelt(rq);
 	bool decayed = false;
 
+	/* It has just been updated, and with it the runqueue above. */
+	if (clock - grq->se.last_update_time < 1024 && !grq->propagate)
+		return;
 	if (update_load_sums(&grq->se, clock, grq->on_rq, grq->runnable_weight, grq->h_curr))
 		update_load_avgs(&grq->se, scale_load_down(grq->weight));
 	if (above)
