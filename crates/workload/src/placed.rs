@@ -75,7 +75,7 @@ impl Placement {
         }
         let setting = ["weight", "quota"]
             .into_iter()
-            .find(|name| seen.contains(&name));
+            .find(|name| seen.contains(name));
         if let Some(setting) = setting.filter(|_| placement.group.is_empty()) {
             let message =
                 format!("workload `{workload}`: `{setting}` is a setting of a control group");
