@@ -19,7 +19,10 @@
 #include "../../timers.bpf.h"
 #include "balance/newidle.h"
 #include "balance/nohz.bpf.h"
+#include "group/throttle.bpf.h"
+#ifdef __EQUIPOISE_SIMULATED_H
 #include "group/autogroup.bpf.h"
+#endif
 #include "placement/select.h"
 
 char _license[] SEC("license") = "GPL";
@@ -380,11 +383,14 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 		return -ENOMEM;
 	set_timers();
 	se->forked = true;
+#ifdef __EQUIPOISE_SIMULATED_H
 	se->group = group_of_task(p, args->cgroup);
+#endif
 	inherit_wakees(p, se, args->fork);
 	return 0;
 }
 
+#ifdef __EQUIPOISE_SIMULATED_H
 /* These ops are not sleepable, because they set the callbacks of timers that iterate over a queue. */
 s32 BPF_STRUCT_OPS(equipoise_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
 {
@@ -424,6 +430,7 @@ void BPF_STRUCT_OPS(equipoise_cgroup_move, struct task_struct *p, struct cgroup 
 	if (se)
 		reweight_entity(p, se, group_of_task(p, to));
 }
+#endif
 
 /* A task executes another program. This is a good time to move it, because its cache is empty. */
 SEC("tp_btf/sched_prepare_exec")
@@ -535,12 +542,14 @@ SCX_OPS_DEFINE(equipoise_ops,
 	       .enable = (void *)equipoise_enable,
 	       .disable = (void *)equipoise_disable,
 	       .init_task = (void *)equipoise_init_task,
+#ifdef __EQUIPOISE_SIMULATED_H
 	       .cgroup_init = (void *)equipoise_cgroup_init,
 	       .cgroup_exit = (void *)equipoise_cgroup_exit,
 	       .cgroup_set_weight = (void *)equipoise_cgroup_set_weight,
 	       .cgroup_set_idle = (void *)equipoise_cgroup_set_idle,
 	       .cgroup_set_bandwidth = (void *)equipoise_cgroup_set_bandwidth,
 	       .cgroup_move = (void *)equipoise_cgroup_move,
+#endif
 	       .init = (void *)equipoise_init,
 	       .exit = (void *)equipoise_exit,
 	       .flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_KEEP_BUILTIN_IDLE,

@@ -442,7 +442,7 @@ static __noinline void migrate_entity(struct fair_entity *se, u32 cpu)
 		clear_buddy(src, se->pid);
 		remove_entity(se);
 		detach_entity(se);
-		if (!se->group) {
+		if (!in_group(se->group)) {
 			place_entity(dst, se, false, rel_deadline);
 			attach_entity(se, cpu);
 			add_entity(se, cpu);
@@ -461,9 +461,9 @@ static __always_inline void set_entity_weight(struct fair_entity *se, const stru
 	u32 weight = task_weight(p);
 
 	se->weight = weight;
-	se->inv_weight = se->group ? 0 : (1ULL << 32) / weight;
+	se->inv_weight = in_group(se->group) ? 0 : (1ULL << 32) / weight;
 	se->idle_policy = p->policy == SCHED_IDLE;
-	se->h_idle = se->idle_policy || (se->group && in_idle_group(se->group));
+	se->h_idle = se->idle_policy || (in_group(se->group) && in_idle_group(se->group));
 	se->custom_slice = p->se.custom_slice;
 	se->slice = slice_of(p);
 	se->avg.load_avg = weight * se->avg.load_sum / load_divider(&se->avg);
@@ -489,9 +489,9 @@ static __noinline void reweight_entity(struct task_struct *p, struct fair_entity
 	if (se->attached)
 		detach_entity(se);
 	bpf_spin_unlock(&se->lock);
-	if (se->group && on_rq)
+	if (in_group(se->group) && on_rq)
 		dequeue_in_group(se, false);
-	else if (se->group)
+	else if (in_group(se->group))
 		propagate_hierarchy(se->group, se->cpu);
 
 	se->group = group;
@@ -499,7 +499,7 @@ static __noinline void reweight_entity(struct task_struct *p, struct fair_entity
 	weight = (u64)se->weight << SCALE_LOAD_SHIFT;
 	if (on_rq)
 		attach_entity(se, se->cpu);
-	if (se->group && on_rq)
+	if (in_group(se->group) && on_rq)
 		weight = enqueue_hierarchy(se->group, se->cpu, se->weight, se->idle_policy);
 	if (on_rq && was) {
 		s64 rel_deadline = se->deadline - avg;
@@ -512,7 +512,7 @@ static __noinline void reweight_entity(struct task_struct *p, struct fair_entity
 	se->h_weight = weight;
 	if (!on_rq)
 		return;
-	if (se->group)
+	if (in_group(se->group))
 		count_in_group(se, se->cpu, 1);
 	bpf_spin_lock(&se->lock);
 	add_entity(se, se->cpu);

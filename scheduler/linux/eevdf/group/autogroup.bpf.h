@@ -17,29 +17,11 @@ static struct autogroup_of {
 	u32 group;
 } autogroups[MAX_AUTOGROUPS];
 
-#ifdef __EQUIPOISE_SIMULATED_H
+/* The number of the session of @p; 0: the first one of all, which has no group. */
 static __always_inline u64 autogroup_id(const struct task_struct *p)
 {
 	return p->signal ? p->signal->autogroup->id : 0;
 }
-#else
-/* The kernel's, where it has any (CONFIG_SCHED_AUTOGROUP). */
-struct autogroup___known {
-	unsigned long id;
-} __attribute__((preserve_access_index));
-
-struct signal_struct___known {
-	struct autogroup___known *autogroup;
-} __attribute__((preserve_access_index));
-
-/* The number of the session of @p; 0: the first one of all, which has no group. */
-static __always_inline u64 autogroup_id(const struct task_struct *p)
-{
-	struct signal_struct___known *signal = (void *)BPF_CORE_READ(p, signal);
-
-	return bpf_core_field_exists(signal->autogroup) ? BPF_CORE_READ(signal, autogroup, id) : 0;
-}
-#endif
 
 /* The group of the session @id, which begins now if it is not known. */
 __noinline u32 group_of_session(u64 id)

@@ -15,6 +15,9 @@
  * have no tree, but weights, counts and averages.
  *
  * The group 0 is the root, which has no group_rq. Without other groups nothing of this is executed.
+ *
+ * The simulated kernel alone has groups. The verifier allows a chain of eight calls, of which balancing for idle
+ *CPUs uses seven before it moves a task, so as BPF this scheduler ignores groups.
  */
 #ifndef __EQUIPOISE_FAIR_GROUP_H
 #define __EQUIPOISE_FAIR_GROUP_H
@@ -125,15 +128,21 @@ static __always_inline struct group_rq *group_rq_at(u32 group, u32 cpu)
 	return &group_rqs[(group * nr_cpus() + cpu) & (MAX_GROUP_RQS - 1)];
 }
 
+#ifdef __EQUIPOISE_SIMULATED_H
+#define has_groups true
+#else
+#define has_groups false
+#endif
+
 /* Most tasks are in the root, and groups must not cost them anything. */
 static __always_inline bool in_group(u32 group)
 {
-	return __builtin_expect(group != 0, 0);
+	return has_groups && __builtin_expect(group != 0, 0);
 }
 
 static __always_inline bool any_group_is_limited(void)
 {
-	return __builtin_expect(READ_ONCE(nr_limited_groups) != 0, 0);
+	return has_groups && __builtin_expect(READ_ONCE(nr_limited_groups) != 0, 0);
 }
 
 static __always_inline u32 group_parent(u32 group)
