@@ -15,6 +15,7 @@ mod run;
 mod scx;
 mod waste;
 
+pub use abi::cgroup::Throttled;
 pub use check::Check;
 pub use host::cage::{lacks as cage_lacks, prepare as prepare_cage};
 pub use host::calls::heard;
@@ -131,6 +132,8 @@ pub struct Counters {
     pub wasted_ns: u64,
     /// The longest such time of a CPU, ns.
     pub longest_waste_ns: u64,
+    /// The periods of control groups with a `cpu.max`.
+    pub throttled: Throttled,
     /// Wakeups after which the task was on a CPU although a faster CPU that it may use was idle.
     pub slow_wakeups: u64,
 }

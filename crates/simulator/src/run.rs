@@ -139,6 +139,7 @@ pub fn outcome(
             overhead_ns: kernel.cpus.iter().map(|cpu| cpu.overhead_ns).collect(),
             wasted_ns: kernel.waste.wasted_ns,
             longest_waste_ns: kernel.waste.longest_ns,
+            throttled: kernel.bpf.groups.throttled(now),
             irq_ns: kernel.cpus.iter().map(|cpu| cpu.irq_ns).collect(),
             ..std::mem::take(&mut kernel.counters)
         },

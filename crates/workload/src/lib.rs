@@ -78,6 +78,10 @@ pub trait Workload: Send + Sync {
     fn cut_short(&self, _machine: &Machine) -> Vec<MetricId> {
         Vec::new()
     }
+    /// Do its control groups have a `cpu.max`?
+    fn limits_groups(&self) -> bool {
+        false
+    }
     /// Sentences about its parts that are not simulated.
     fn notes(&self) -> Vec<String> {
         Vec::new()

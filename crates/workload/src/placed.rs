@@ -276,6 +276,10 @@ impl Workload for Placed {
         self.workload.cut_short(machine)
     }
 
+    fn limits_groups(&self) -> bool {
+        self.placement.quota.is_some() || self.workload.limits_groups()
+    }
+
     fn notes(&self) -> Vec<String> {
         self.workload.notes()
     }

@@ -63,6 +63,10 @@ impl Workload for Together {
         self.parts.iter().try_for_each(|part| part.check(machine))
     }
 
+    fn limits_groups(&self) -> bool {
+        self.parts.iter().any(|part| part.limits_groups())
+    }
+
     fn notes(&self) -> Vec<String> {
         self.parts.iter().flat_map(|part| part.notes()).collect()
     }
