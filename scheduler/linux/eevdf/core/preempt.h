@@ -5,6 +5,7 @@
 
 #include "hrtick.bpf.h"
 #include "pick.h"
+#include "wakeup.h"
 
 /*
  * The task that runs on @cpu has to stop. True if the CPU has to be notified now. With lazy
