@@ -13,6 +13,10 @@
 #define simulated_write_global(line)
 #define simulated_lock_rqs(a, b)
 #define simulated_unlock_rqs()
+/* An error for a limit of ours, which Linux does not have; there, a scheduler that is loaded had better go on. */
+#define simulated_error(...)
+#else
+#define simulated_error(...) scx_bpf_error(__VA_ARGS__)
 #endif
 
 /* Lines that all CPUs share: struct nohz, and the load of all CPUs in the root's task group. */

@@ -26,6 +26,11 @@ const BUILTIN: &[(&str, &str, &str)] = &[
         include_str!("../experiments/idle-balance-limit.toml"),
     ),
     (
+        "groups",
+        "experiments/groups.toml",
+        include_str!("../experiments/groups.toml"),
+    ),
+    (
         "hybrid",
         "experiments/hybrid.toml",
         include_str!("../experiments/hybrid.toml"),

@@ -19,6 +19,13 @@ static SLOW_WAKEUPS: Metric = Metric::new("slow_wakeups", "%", Better::Lower, Ro
 /// The longest time for which a thread was runnable and did not run, even if it never did again.
 static LONGEST_WAIT: Metric = Metric::new("longest_wait", "ms", Better::Lower, Role::Detail);
 
+/// The periods of control groups with a `cpu.max` in which the group used up its time, and how long it had none left in
+/// such a period.
+static THROTTLED: [Metric; 2] = [
+    Metric::new("throttled_periods", "%", Better::Lower, Role::Detail),
+    Metric::new("throttled_time", "ms", Better::Lower, Role::Detail),
+];
+
 /// The names of the metrics of wasted time.
 pub const WASTE: [&str; 3] = ["wasted", "longest_waste", "slow_wakeups"];
 
@@ -52,11 +59,17 @@ pub fn metrics<'a>(workload: &'a dyn Workload, machine: &Machine) -> Vec<&'a Met
     let power: &[Metric] = if machine.power.is_some() { &POWER } else { &[] };
     let frequency = machine.cpufreq.as_ref().map(|_| &FREQUENCY);
     let memory = machine.numa.memory.as_ref().map(|_| &MEMORY);
+    let throttled: &[Metric] = if workload.limits_groups() {
+        &THROTTLED
+    } else {
+        &[]
+    };
     workload
         .metrics()
         .iter()
         .chain(&WASTED)
         .chain([&LONGEST_WAIT])
+        .chain(throttled)
         .chain(has_slow_cpus(machine).then_some(&SLOW_WAKEUPS))
         .chain(power)
         .chain(frequency)
@@ -98,7 +111,12 @@ pub(crate) fn newidle_samples(
 }
 
 /// The machine's samples of a run, which follow the workload's.
-pub(crate) fn samples(machine: &Machine, outcome: &Outcome, threads: &[Threads]) -> Vec<[f64; 1]> {
+pub(crate) fn samples(
+    workload: &dyn Workload,
+    machine: &Machine,
+    outcome: &Outcome,
+    threads: &[Threads],
+) -> Vec<[f64; 1]> {
     let counters = &outcome.counters;
     let ms = |ns: u64| [ns as f64 / 1e6];
     let waits = threads.iter().map(|threads| threads.longest_wait_ns);
@@ -107,6 +125,12 @@ pub(crate) fn samples(machine: &Machine, outcome: &Outcome, threads: &[Threads])
         ms(counters.longest_waste_ns),
         ms(waits.max().unwrap_or(0)),
     ];
+    if workload.limits_groups() {
+        let throttled = counters.throttled;
+        let share = throttled.throttled as f64 / throttled.periods.max(1) as f64;
+        let mean_ns = throttled.ns / throttled.throttled.max(1);
+        samples.extend([[100.0 * share], ms(mean_ns)]);
+    }
     if has_slow_cpus(machine) {
         let (slow, all) = (counters.slow_wakeups, counters.wakeups.max(1));
         samples.push([100.0 * slow as f64 / all as f64]);
@@ -164,6 +188,46 @@ mod tests {
             let time = measured[0].means(first + 1);
             assert!(time.is_none_or(|time| time[0] > 0.0 && time[0] < 100.0));
         }
+    }
+
+    #[test]
+    fn throttled_periods_are_those_in_which_a_group_has_no_time_left() {
+        let machine = Machine::find("smp-8").unwrap();
+        // Four loops use 100 ms in 25 ms; one loop never does.
+        for (threads, share, time) in [(4, 100.0, 75.0), (1, 0.0, 0.0)] {
+            let load = format!("busy:threads={threads},duration=2s,group=/box,quota=1.001");
+            let workload = workload::load(&load).unwrap();
+            let found = metrics(workload.as_ref(), &machine);
+            let first = found
+                .iter()
+                .position(|metric| metric.name == "throttled_periods");
+            let first = first.expect("the load has a quota");
+            for policy in ["eevdf", "equipoise"] {
+                let scheduler = Scheduler::policy(policy).unwrap();
+                let case = Case {
+                    machine: &machine,
+                    workload: workload.as_ref(),
+                    scheduler: &scheduler,
+                };
+                let runs = Runs {
+                    count: 1,
+                    seed: 1,
+                    jobs: 1,
+                };
+                let measured = measure(&[case], &runs, Watch::none()).unwrap();
+                let mean = |metric| measured[0].means(metric).unwrap()[0];
+                let (periods, ms) = (mean(first), mean(first + 1));
+                assert!((periods - share).abs() < 10.0, "{policy}: {periods} %");
+                assert!((ms - time).abs() < 8.0, "{policy}: {ms} ms");
+            }
+        }
+        let unlimited = workload::load("busy:group=/box").unwrap();
+        let found = metrics(unlimited.as_ref(), &machine);
+        assert!(
+            found
+                .iter()
+                .all(|metric| metric.name != "throttled_periods")
+        );
     }
 
     #[test]

@@ -451,7 +451,7 @@ fn simulate_object(
 fn keep(case: &Case<'_>, outcome: Outcome) -> Run {
     let own = 0..case.workload.metrics().len();
     let (threads, stalled) = (threads(&outcome), stalled(&outcome));
-    let machines = metrics::samples(case.machine, &outcome, &threads);
+    let machines = metrics::samples(case.workload, case.machine, &outcome, &threads);
     let balancing = case.scheduler.counters(&outcome.read);
     let newidle = metrics::newidle_samples(&outcome, balancing.as_ref());
     Run {
@@ -464,7 +464,8 @@ fn keep(case: &Case<'_>, outcome: Outcome) -> Run {
         balancing,
         counters: outcome.counters,
         simulated_ns: outcome.simulated_ns,
-        ignores_groups: outcome.ignores_groups,
+        ignores_groups: outcome.ignores_groups
+            || (outcome.has_groups && case.scheduler.lacks_groups()),
         threads,
         stalled,
     }

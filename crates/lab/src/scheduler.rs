@@ -228,6 +228,14 @@ impl Scheduler {
         }
     }
 
+    /// Is it a policy whose scheduler would know control groups, but that is to ignore them?
+    pub(crate) fn lacks_groups(&self) -> bool {
+        match &self.code {
+            Code::Policy(policy, _) => policy.settings.get("task_groups") == Some(0),
+            Code::Foreign { .. } => false,
+        }
+    }
+
     /// The settings, for `machine`.
     pub fn globals(&self, machine: &Machine) -> Vec<Global> {
         match &self.code {

@@ -210,6 +210,11 @@ struct pid {
 struct signal_struct {
 	struct list_head thread_head;
 	struct pid *pids[PIDTYPE_MAX];
+	struct autogroup *autogroup;
+};
+
+struct autogroup {
+	unsigned long id;
 };
 
 /* The first fields that a program at a tracepoint of ftrace gets. */
@@ -312,7 +317,7 @@ struct task_struct {
 	/* Most schedulers do not use these members, so they come last. */
 	struct task_group *__ro sched_task_group;
 	const struct cred *__ro real_cred;
-	/* NULL: no task has a memory policy, is in a namespace of its own, or shares signals. */
+	/* NULL: no task has a memory policy or is in a namespace of its own; and signal, if it is in no session. */
 	struct mempolicy *__ro mempolicy;
 	struct pid *__ro thread_pid;
 	struct signal_struct *__ro signal;

@@ -15,6 +15,7 @@ mod run;
 mod scx;
 mod waste;
 
+pub use abi::cgroup::Throttled;
 pub use check::Check;
 pub use host::fault::{STATUS as FAULT_STATUS, report_scheduler_faults};
 pub use hw::energy::{Energy, Part};
@@ -68,6 +69,8 @@ pub struct Outcome {
     pub recorder: Recorder,
     /// The kernel's counters.
     pub counters: Counters,
+    /// The workload has control groups.
+    pub has_groups: bool,
     /// The workload has control groups, and the scheduler has no callback for them, so that it treats
     /// all tasks as if they were in one.
     pub ignores_groups: bool,
@@ -127,6 +130,8 @@ pub struct Counters {
     pub wasted_ns: u64,
     /// The longest such time of a CPU, ns.
     pub longest_waste_ns: u64,
+    /// The periods of control groups with a `cpu.max`.
+    pub throttled: Throttled,
     /// Wakeups after which the task was on a CPU although a faster CPU that it may use was idle.
     pub slow_wakeups: u64,
 }

@@ -101,7 +101,7 @@ pub fn outcome(
     let tasks = end_tasks(&mut kernel);
     let ops = &kernel.scx.ops;
     let knows_groups = ops.cgroup_init.is_some() || ops.cgroup_move.is_some();
-    let ignores_groups = kernel.bpf.groups.len() > 1 && !knows_groups;
+    let has_groups = kernel.bpf.groups.len() > 1;
     kernel.disable_scheduler();
     kernel.check_constants();
     // The scheduler has already exited: an error while it is disabled does not count, unless Linux
@@ -127,7 +127,8 @@ pub fn outcome(
             .map(|meters| meters.read(now)),
         simulated_ns: kernel.now(),
         tasks,
-        ignores_groups,
+        has_groups,
+        ignores_groups: has_groups && !knows_groups,
         read: read
             .iter()
             .map(|symbol| kernel.bpf.instance.read(scheduler, symbol))
@@ -138,6 +139,7 @@ pub fn outcome(
             overhead_ns: kernel.cpus.iter().map(|cpu| cpu.overhead_ns).collect(),
             wasted_ns: kernel.waste.wasted_ns,
             longest_waste_ns: kernel.waste.longest_ns,
+            throttled: kernel.bpf.groups.throttled(now),
             irq_ns: kernel.cpus.iter().map(|cpu| cpu.irq_ns).collect(),
             ..std::mem::take(&mut kernel.counters)
         },

@@ -2,6 +2,7 @@
 
 use crate::benchmark::Benchmark;
 use crate::params::{Args, Param};
+use crate::placed::{Placed, Placement};
 use crate::recording::{self, Recording, Replay};
 use crate::rtapp::RtApp;
 use crate::together::Together;
@@ -80,7 +81,8 @@ pub fn parameters(name: &str) -> &'static [Param] {
 
 /// The workload `name_or_path`: a benchmark (`sysbench-cpu`), one of this project's rt-app files
 /// (`mixed`), or the path of an rt-app file; after a colon its parameters
-/// (`sysbench-cpu:threads=5`, `my.json:duration=2`). Several joined by plus signs run at once. The
+/// (`sysbench-cpu:threads=5`, `my.json:duration=2`), among which may be those of [`crate::placed`], for any
+/// workload: `kbuild:jobs=16,group=/app,nice=5`. Several joined by plus signs run at once. The
 /// error names the file and line, or the parameter, and what was expected.
 pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
     if name_or_path.contains('+') && !Path::new(name_or_path).exists() {
@@ -94,6 +96,21 @@ pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
         Some((name, params)) if !Path::new(name_or_path).exists() => (name, Some(params)),
         _ => (name_or_path, None),
     };
+    if let Some((placement, rest)) = params
+        .map(|params| Placement::read(name, params))
+        .transpose()?
+        && !placement.is_nothing()
+    {
+        let alone = match &*rest {
+            "" => name.to_owned(),
+            rest => format!("{name}:{rest}"),
+        };
+        return Ok(Box::new(Placed::new(
+            name_or_path,
+            placement,
+            load(&alone)?,
+        )));
+    }
     if let Some(benchmark) = benchmark(name) {
         return benchmark.load(name_or_path, params);
     }

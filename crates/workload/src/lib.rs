@@ -40,6 +40,7 @@ mod noise;
 mod oltp;
 mod params;
 mod parsec;
+mod placed;
 mod record;
 pub mod recording;
 mod request_response;
@@ -78,6 +79,10 @@ pub trait Workload: Send + Sync {
     /// The metrics of parts without a duration that are ended by the duration of another part.
     fn cut_short(&self, _machine: &Machine) -> Vec<MetricId> {
         Vec::new()
+    }
+    /// Do its control groups have a `cpu.max`?
+    fn limits_groups(&self) -> bool {
+        false
     }
     /// Sentences about its parts that are not simulated.
     fn notes(&self) -> Vec<String> {
@@ -200,6 +205,10 @@ pub struct TaskSpec {
     pub footprint: u64,
     /// The dynamic power of its computing; a busy loop has [`machine::BUSY_LOOP`].
     pub activity: u32,
+    /// Its session (`setsid(2)`), which is a group of its own where the kernel groups tasks by session
+    /// (autogroup). `None` is its parent's; the workload's first tasks begin in the one of the shell, which counts
+    /// as no session.
+    pub session: Option<u32>,
     /// Its program.
     pub program: Box<dyn Program>,
 }
@@ -217,6 +226,7 @@ impl TaskSpec {
             timer_slack_ns: None,
             footprint: DEFAULT_FOOTPRINT,
             activity: BUSY_LOOP,
+            session: None,
             program: Box::new(program),
         }
     }

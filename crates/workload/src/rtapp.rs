@@ -330,6 +330,14 @@ impl Workload for RtApp {
         &self.metrics
     }
 
+    fn limits_groups(&self) -> bool {
+        self.plan
+            .config
+            .groups
+            .iter()
+            .any(|group| group.max.is_some())
+    }
+
     fn notes(&self) -> Vec<String> {
         let clamped = &self.plan.config.clamped;
         if clamped.is_empty() {

@@ -5,9 +5,10 @@
 //! metrics of the same name. The run ends when all tasks have exited, or at the first duration of a
 //! workload.
 
-use crate::{ControlGroup, Env, Metric, MetricId, Op, Program, Start, TaskSpec, Workload};
+use crate::{ControlGroup, Env, GroupId, Metric, MetricId, Op, Program, Start, TaskSpec, Workload};
 use machine::Machine;
 use machine::input::BadInput;
+use std::sync::Arc;
 
 pub(crate) struct Together {
     name: String,
@@ -62,6 +63,10 @@ impl Workload for Together {
         self.parts.iter().try_for_each(|part| part.check(machine))
     }
 
+    fn limits_groups(&self) -> bool {
+        self.parts.iter().any(|part| part.limits_groups())
+    }
+
     fn notes(&self) -> Vec<String> {
         self.parts.iter().flat_map(|part| part.notes()).collect()
     }
@@ -84,6 +89,7 @@ impl Workload for Together {
 
     fn start(&self, machine: &Machine) -> Start {
         let mut all = Start::default();
+        let mut groups = Groups::default();
         let mut metrics = 0;
         for part in &self.parts {
             let start = part.start(machine);
@@ -94,7 +100,7 @@ impl Workload for Together {
                 barriers: all.barriers.len() as u32,
                 streams: all.streams.len() as u32,
                 first_word: all.shared.len(),
-                groups: all.groups.len() as u32,
+                groups: groups.join(start.groups).into(),
             };
             metrics += part.metrics().len();
             all.tasks
@@ -113,11 +119,6 @@ impl Workload for Together {
             all.connections
                 .extend(connections.map(|(stream, way)| (stream + place.streams, way)));
             all.shared.extend(start.shared);
-            all.groups
-                .extend(start.groups.into_iter().map(|group| ControlGroup {
-                    parent: group.parent.map(|parent| parent + place.groups),
-                    ..group
-                }));
             all.timeline.extend(start.timeline);
             all.timeline.sort_by_key(|change| change.at_ns);
             all.duration_ns = match (all.duration_ns, start.duration_ns) {
@@ -125,7 +126,39 @@ impl Workload for Together {
                 (a, b) => a.or(b),
             };
         }
+        all.groups = groups.all;
         all
+    }
+}
+
+/// The control groups of all parts: those with the same path are one.
+#[derive(Default)]
+struct Groups {
+    all: Vec<ControlGroup>,
+}
+
+impl Groups {
+    /// Adds the groups of a part, and returns the id of each. The first settings of a group other than the defaults
+    /// count.
+    fn join(&mut self, part: Vec<ControlGroup>) -> Vec<GroupId> {
+        let mut ids: Vec<GroupId> = Vec::new();
+        for group in part {
+            let parent = group.parent.map(|parent| ids[parent as usize]);
+            let joined = ControlGroup { parent, ..group };
+            let is_it =
+                |known: &ControlGroup| (&known.name, known.parent) == (&joined.name, parent);
+            let known = self.all.iter().position(is_it);
+            let id = known.unwrap_or_else(|| {
+                self.all
+                    .push(ControlGroup::new(joined.name.clone(), parent));
+                self.all.len() - 1
+            });
+            if self.all[id] == ControlGroup::new(joined.name.clone(), parent) {
+                self.all[id] = joined;
+            }
+            ids.push(id as GroupId);
+        }
+        ids
     }
 }
 
@@ -138,7 +171,8 @@ struct Place {
     barriers: u32,
     streams: u32,
     first_word: usize,
-    groups: u32,
+    /// The ids of its groups among all groups.
+    groups: Arc<[GroupId]>,
 }
 
 impl Place {
@@ -205,7 +239,7 @@ impl Place {
                 bytes,
                 work,
             },
-            Op::EnterGroup(group) => Op::EnterGroup(group.map(|group| group + self.groups)),
+            Op::EnterGroup(group) => Op::EnterGroup(group.map(|group| self.groups[group as usize])),
             Op::Fork { child, work } => Op::Fork {
                 child: Box::new(self.task(*child)),
                 work,
@@ -277,6 +311,17 @@ mod tests {
             .map(|metric| kernel.recorder.samples(metric).len())
             .collect();
         assert_eq!(together, alone);
+    }
+
+    #[test]
+    fn groups_of_the_same_path_are_one() {
+        let both = load("busy:group=/a/b,weight=50+busy:group=/a+busy:group=/a/b").unwrap();
+        let groups = both.start(&crate::fake::machine(4)).groups;
+        let seen: Vec<_> = groups
+            .iter()
+            .map(|group| (&*group.name, group.parent, group.weight))
+            .collect();
+        assert_eq!(seen, [("a", None, 100), ("b", Some(0), 50)]);
     }
 
     #[test]

@@ -19,7 +19,10 @@
 #include "../../timers.bpf.h"
 #include "balance/newidle.h"
 #include "balance/nohz.bpf.h"
-#include "core/preempt.h"
+#include "group/throttle.bpf.h"
+#ifdef __EQUIPOISE_SIMULATED_H
+#include "group/autogroup.bpf.h"
+#endif
 #include "placement/select.h"
 
 char _license[] SEC("license") = "GPL";
@@ -105,7 +108,8 @@ static __always_inline void update_misfit_status(u32 cpu, const struct task_stru
 	if (!machine.asymmetric || p->nr_cpus_allowed == 1 || power_orig_of(cpu) == SCHED_POWER_SCALE ||
 	    util_fits_cpu(task_util_est(se), cpu))
 		return;
-	rq->misfit_task_load = se->avg.load_avg ? se->avg.load_avg : 1;
+	rq->misfit_task_load = task_h_load(se);
+	rq->misfit_task_load += !rq->misfit_task_load;
 }
 
 s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -143,6 +147,10 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 			update_avg_idle(rq, now);
 	} else if (se->cpu != cpu) {
 		migrate_entity(se, cpu);
+	}
+	if (!arrives && is_throttled(p, se)) {
+		hold_back(p, se, cpu, enq_flags);
+		return;
 	}
 
 	if (arrives && here && !slice_over && runs_at_once(cpu, p, se, &waits)) {
@@ -182,6 +190,12 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 		prev = NULL;
 	if (rq->active_balance && active_load_balance(cpu, prev, now))
 		prev = NULL;
+	if (any_group_is_limited()) {
+		if (prev && rq->curr_throttled)
+			prev = NULL;
+		if (!prev)
+			hold_picked(cpu);
+	}
 	if (rq->nr_delayed && rq->nr_running == rq->nr_delayed)
 		dequeue_delayed(cpu, avg_vruntime(rq), ~0ULL);
 	if (rq->nohz_kick)
@@ -243,7 +257,11 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 		return;
 	update_rq_clock(cpu, now);
 	slice_over = update_curr(cpu);
-	update_entity_load_avg(se, rq_clock_pelt(rq), true);
+	update_entity_load_avg(se, se_clock_pelt(rq, se), true);
+	if (in_group(se->group)) {
+		update_avg_of(rq, se->group, cpu);
+		reweight_curr(rq, se, tick_hierarchy(se->group, cpu, se->weight));
+	}
 	update_tg_load_avg(rq);
 	update_cpu_util(cpu, now);
 	update_frequency(cpu, now);
@@ -252,7 +270,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	else if (rq->resched_lazy)
 		explain(lazy_preemption, p->pid, cpu);
 	/* A kick is lost on a CPU that is about to switch to a task that bypassed the dispatch queue. */
-	if (slice_over || rq->resched_lazy || rq->exec_pid || rq->active_balance) {
+	if (slice_over || rq->resched_lazy || rq->curr_throttled || rq->exec_pid || rq->active_balance) {
 		rq->need_resched = true;
 		p->scx.slice = 0;
 	}
@@ -276,7 +294,7 @@ bool BPF_STRUCT_OPS(equipoise_yield, struct task_struct *from, struct task_struc
 
 			__sync_fetch_and_add(&rq->weighted_vruntime, curr->weight * rest);
 			curr->vruntime = curr->deadline;
-			curr->deadline += calc_delta_fair(curr->slice, curr->weight, curr->inv_weight);
+			curr->deadline += calc_delta_weight(curr->slice, curr->weight, curr->inv_weight);
 			clear_buddy(rq, curr->pid);
 		}
 	}
@@ -312,7 +330,7 @@ void BPF_STRUCT_OPS(equipoise_set_weight, struct task_struct *p, u32 weight)
 	struct fair_entity *se = entity_of(p);
 
 	if (se)
-		reweight_entity(p, se);
+		reweight_entity(p, se, se->group);
 }
 
 void BPF_STRUCT_OPS(equipoise_enable, struct task_struct *p)
@@ -323,7 +341,7 @@ void BPF_STRUCT_OPS(equipoise_enable, struct task_struct *p)
 		return;
 	se->cpu = scx_bpf_task_cpu(p);
 	se->pid = p->pid;
-	reweight_entity(p, se);
+	reweight_entity(p, se, se->group);
 }
 
 void BPF_STRUCT_OPS(equipoise_disable, struct task_struct *p)
@@ -365,9 +383,54 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 		return -ENOMEM;
 	set_timers();
 	se->forked = true;
+#ifdef __EQUIPOISE_SIMULATED_H
+	se->group = group_of_task(p, args->cgroup);
+#endif
 	inherit_wakees(p, se, args->fork);
 	return 0;
 }
+
+#ifdef __EQUIPOISE_SIMULATED_H
+/* These ops are not sleepable, because they set the callbacks of timers that iterate over a queue. */
+s32 BPF_STRUCT_OPS(equipoise_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
+{
+	s32 err = init_cgroup(cgrp, args->weight, bpf_core_field_exists(args->sched_idle) && args->sched_idle);
+
+	if (!err && bpf_core_field_exists(args->bw_quota_us) && own_group(cgrp))
+		set_cfs_bandwidth(own_group(cgrp), args->bw_period_us, args->bw_quota_us, args->bw_burst_us);
+	return err;
+}
+
+void BPF_STRUCT_OPS(equipoise_cgroup_exit, struct cgroup *cgrp)
+{
+	exit_cgroup(cgrp);
+}
+
+void BPF_STRUCT_OPS(equipoise_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
+{
+	set_group_weight(cgrp, weight);
+}
+
+void BPF_STRUCT_OPS(equipoise_cgroup_set_idle, struct cgroup *cgrp, bool idle)
+{
+	set_group_idle(cgrp, idle);
+}
+
+void BPF_STRUCT_OPS(equipoise_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us)
+{
+	if (own_group(cgrp))
+		set_cfs_bandwidth(own_group(cgrp), period_us, quota_us, burst_us);
+}
+
+/* sched_change_group() */
+void BPF_STRUCT_OPS(equipoise_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
+{
+	struct fair_entity *se = entity_of(p);
+
+	if (se)
+		reweight_entity(p, se, group_of_task(p, to));
+}
+#endif
 
 /* A task executes another program. This is a good time to move it, because its cache is empty. */
 SEC("tp_btf/sched_prepare_exec")
@@ -432,6 +495,8 @@ static __noinline s32 init_cpu(u32 cpu, u64 now)
 	if (!err)
 		err = scx_bpf_create_dsq(ineligible_dsq(cpu), -1);
 	if (!err)
+		err = scx_bpf_create_dsq(limbo_dsq(cpu), -1);
+	if (!err)
 		err = init_timer(&balance_timers, cpu);
 	if (!err)
 		err = init_timer(&class_timers, cpu);
@@ -477,6 +542,14 @@ SCX_OPS_DEFINE(equipoise_ops,
 	       .enable = (void *)equipoise_enable,
 	       .disable = (void *)equipoise_disable,
 	       .init_task = (void *)equipoise_init_task,
+#ifdef __EQUIPOISE_SIMULATED_H
+	       .cgroup_init = (void *)equipoise_cgroup_init,
+	       .cgroup_exit = (void *)equipoise_cgroup_exit,
+	       .cgroup_set_weight = (void *)equipoise_cgroup_set_weight,
+	       .cgroup_set_idle = (void *)equipoise_cgroup_set_idle,
+	       .cgroup_set_bandwidth = (void *)equipoise_cgroup_set_bandwidth,
+	       .cgroup_move = (void *)equipoise_cgroup_move,
+#endif
 	       .init = (void *)equipoise_init,
 	       .exit = (void *)equipoise_exit,
 	       .flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_KEEP_BUILTIN_IDLE,

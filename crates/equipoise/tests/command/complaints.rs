@@ -31,6 +31,18 @@ fn simulated(cells: &[Value], row: &str, stat: &str) -> Vec<f64> {
         .collect()
 }
 
+/// Between sessions nice levels mean nothing with autogroup, which sched_ext does not see.
+#[test]
+fn a_nice_level_counts_within_its_session() {
+    let rows = ["a loop of nice 0", "a loop of nice 19"];
+    let cells = reproduce("groups", "*");
+    let works = |column: &str| rows.map(|row| under(&cells, row, column, "avg").unwrap());
+    let [high, low] = works("Linux 3.4");
+    assert!((high / low - 1.0).abs() < 0.05, "{high} and {low}");
+    let [high, low] = works("equipoise");
+    assert!(high > 20.0 * low, "{high} and {low}");
+}
+
 /// A published scheduler is a column. One queue for 128 CPUs is a tenth as fast as the queues of Linux.
 #[test]
 fn the_scheduler_complained_about_is_a_column() {

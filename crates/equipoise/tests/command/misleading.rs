@@ -290,9 +290,16 @@ fn ignored_groups_are_said() {
     let note =
         "Control groups are ignored under lifo, which treats all threads as members of one group";
     assert!(said.contains(note), "{said}");
-    assert!(
-        !compare("smp-2", &load, &["--policy", "equipoise", "--runs", "2"]).contains("ignored")
-    );
+    for (policy, ignores) in [
+        ("equipoise", false),
+        ("eevdf", false),
+        ("eevdf-6.12", true),
+        ("cfs", true),
+    ] {
+        let said = compare("smp-2", &load, &["--policy", policy, "--runs", "2"]);
+        let note = format!("Control groups are ignored under {policy}");
+        assert_eq!(said.contains(&note), ignores, "{policy}: {said}");
+    }
 }
 
 /// No part of a response is longer than the response.

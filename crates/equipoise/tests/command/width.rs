@@ -23,6 +23,7 @@ fn fits(columns: usize, args: &[&str]) -> String {
 fn every_experiment_fits_the_terminal() {
     let rows = [
         ("aim7-rates", "*1500 users"),
+        ("groups", "a loop of nice 19"),
         ("hperf-hmp", "blackscholes_8t"),
         ("hybrid", "a frame"),
         ("idle-balance-limit", "short"),

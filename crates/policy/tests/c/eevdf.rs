@@ -105,7 +105,7 @@ void start(const s32 *nice, const u64 *slice)
 						 .se = { .slice = slice[i], .custom_slice = !!slice[i] } };
 		of_task[i] = (struct fair_entity){ .forked = true, .pid = i + 1 };
 		tasks[i].equipoise_storage[0] = &of_task[i];
-		reweight_entity(&tasks[i], &of_task[i]);
+		reweight_entity(&tasks[i], &of_task[i], 0);
 	}
 	prev = NULL;
 	queues[0].nr = queues[1].nr = 0;

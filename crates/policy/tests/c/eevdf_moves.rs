@@ -95,7 +95,7 @@ void start(u32 waiting, const u64 *woken)
 		tasks[i] = (struct task_struct){ .pid = i + 1, .static_prio = 120, .cpus_ptr = &both, .nr_cpus_allowed = 2 };
 		*se = (struct fair_entity){ .pid = i + 1 };
 		tasks[i].equipoise_storage[0] = se;
-		reweight_entity(&tasks[i], se);
+		reweight_entity(&tasks[i], se, 0);
 		enqueue_entity(se, 0, i ? woken[i - 1] : kernel.now);
 		if (i)
 			queue_task(&tasks[i], se, 0, 0);

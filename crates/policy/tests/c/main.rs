@@ -6,6 +6,7 @@ mod common;
 mod capacity;
 mod eevdf;
 mod eevdf_balance;
+mod eevdf_groups;
 mod eevdf_moves;
 mod energy;
 mod equipoise;

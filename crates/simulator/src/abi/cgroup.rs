@@ -19,6 +19,9 @@ struct Group {
     /// If it has a limit: the CPU time that it may still use, ns, and the end of the current period, ns.
     left: Cell<i64>,
     period_end: Cell<u64>,
+    /// When its time ran out in the current period, ns.
+    out_since: Cell<Option<u64>>,
+    throttled: Cell<Throttled>,
     /// The text to which `kn->name` points.
     _name: CString,
 }
@@ -94,6 +97,18 @@ unsafe fn link(parent: *mut Css, child: *mut Css) {
     }
 }
 
+/// The periods of groups with a `cpu.max` over a run, as by the CPU time that their tasks had (`cpu.stat` counts those in
+/// which the scheduler throttled a CPU).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Throttled {
+    /// All periods.
+    pub periods: u64,
+    /// Those in which a group used up its time.
+    pub throttled: u64,
+    /// The time from then to the end of the period, ns, over all of these.
+    pub ns: u64,
+}
+
 /// A group has used up its quota if less than this part of it is left.
 const NEARLY: u64 = 50;
 
@@ -108,9 +123,19 @@ impl Group {
         let periods = (now - end) / period + 1;
         let most = quota + max.burst_us as i64 * 1000;
         let added = quota.saturating_mul(periods.min(i64::MAX as u64) as i64);
-        self.left
-            .set(self.left.get().saturating_add(added).min(most));
+        let left = self.left.get().saturating_add(added).min(most);
+        self.left.set(left);
         self.period_end.set(end + periods * period);
+
+        let mut throttled = self.throttled.get();
+        // Before the first of these, no period had begun.
+        throttled.periods += periods - u64::from(end == 0);
+        if let Some(since) = self.out_since.take() {
+            throttled.throttled += 1;
+            throttled.ns += end.saturating_sub(since);
+        }
+        self.throttled.set(throttled);
+        self.out_since.set((left <= 0).then_some(end));
     }
 }
 
@@ -158,6 +183,8 @@ impl Groups {
             settings,
             left: Cell::new(0),
             period_end: Cell::new(0),
+            out_since: Cell::new(None),
+            throttled: Cell::default(),
             _name: name,
         });
     }
@@ -229,7 +256,27 @@ impl Groups {
         for (group, max) in self.limited(set) {
             group.refill(max, now);
             group.left.update(|left| left - ns as i64);
+            if group.left.get() <= 0 && group.out_since.get().is_none() {
+                group.out_since.set(Some(now));
+            }
         }
+    }
+
+    /// The periods of all groups with a limit, until `now`.
+    pub fn throttled(&self, now: u64) -> Throttled {
+        let limited = self
+            .0
+            .iter()
+            .filter_map(|group| Some((group, group.settings.max?)));
+        limited.fold(Throttled::default(), |sum, (group, max)| {
+            group.refill(max, now);
+            let own = group.throttled.get();
+            Throttled {
+                periods: sum.periods + own.periods,
+                throttled: sum.throttled + own.throttled,
+                ns: sum.ns + own.ns,
+            }
+        })
     }
 
     /// Has the group with this css_set, or an ancestor, used up its CPU time? The scheduler decides that by

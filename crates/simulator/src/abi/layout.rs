@@ -106,8 +106,22 @@ pub struct TaskStruct {
     pub real_cred: *const Cred,
     pub mempolicy: *const c_void,
     pub thread_pid: *const c_void,
-    pub signal: *const c_void,
+    pub signal: Cell<*const SignalStruct>,
     pub thread_node: [*const c_void; 2],
+}
+
+/// The session of a task: `struct signal_struct`, of which only that is known.
+#[repr(C)]
+pub struct SignalStruct {
+    pub thread_head: [*const c_void; 2],
+    pub pids: [*const c_void; 4],
+    pub autogroup: *const Autogroup,
+}
+
+/// `struct autogroup` (kernel/sched/autogroup.h).
+#[repr(C)]
+pub struct Autogroup {
+    pub id: u64,
 }
 
 /// The user of a task: its IDs, real and effective.

@@ -100,7 +100,7 @@ impl TaskStruct {
             real_cred: &layout::ROOT,
             mempolicy: null(),
             thread_pid: null(),
-            signal: null(),
+            signal: Cell::new(null()),
             thread_node: [null(); 2],
         }
     }

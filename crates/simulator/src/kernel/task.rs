@@ -9,7 +9,8 @@ use crate::scx::verdict::Given;
 use machine::CpuMask;
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null};
+use std::rc::Rc;
 use std::sync::Arc;
 use workload::{KernelLock, Program, SchedPolicy, TaskSpec};
 
@@ -39,11 +40,37 @@ pub fn weight_of(prio: i32) -> u32 {
     PRIO_TO_WEIGHT[(prio - MAX_RT_PRIO).clamp(0, 39) as usize]
 }
 
+/// A session of tasks (`setsid(2)`).
+pub struct Session {
+    signal: layout::SignalStruct,
+    /// That to which `signal` points.
+    _autogroup: Box<layout::Autogroup>,
+}
+
+impl Session {
+    /// The session `id`.
+    fn new(id: u32) -> Rc<Session> {
+        // The ids of autogroups begin with 1 (`autogroup_seq_nr`).
+        let id = u64::from(id) + 1;
+        let autogroup = Box::new(layout::Autogroup { id });
+        Rc::new(Session {
+            signal: layout::SignalStruct {
+                thread_head: [null(); 2],
+                pids: [null(); 4],
+                autogroup: &raw const *autogroup,
+            },
+            _autogroup: autogroup,
+        })
+    }
+}
+
 /// A task. It begins with the part that the scheduler sees, so that a pointer to one is a pointer
 /// to the other.
 #[repr(C, align(64))]
 pub struct Task {
     pub abi: TaskStruct,
+    /// The data of its session, to which `abi.signal` points.
+    pub session: Option<Rc<Session>>,
 
     // The fields that each switch reads.
     /// Scheduling class, by policy.
@@ -222,6 +249,10 @@ impl Task {
     pub fn new(spec: TaskSpec, parent: Option<TaskPtr>, cpu: usize, now: u64) -> Task {
         let task = Task {
             abi: TaskStruct::new(),
+            session: match spec.session {
+                Some(id) => Some(Session::new(id)),
+                None => parent.and_then(|parent| parent.session.clone()),
+            },
             class: Cell::new(Class::Ext),
             policy: Cell::new(spec.policy),
             clamps: TaskClamps::of_child(parent),
@@ -275,6 +306,9 @@ impl Task {
         abi.wakee_flips.set(SHELLS_WAKEE_FLIPS);
         abi.state.set(layout::TASK_NEW);
         abi.start_time.set(now);
+        if let Some(session) = &task.session {
+            abi.signal.set(&raw const session.signal);
+        }
         task
     }
 

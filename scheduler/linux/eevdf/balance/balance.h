@@ -55,6 +55,8 @@ __noinline bool can_migrate_task(struct task_struct *p __arg_trusted, struct bal
 	/* A task bound to its CPU, as the kernel's own threads are, stays there. */
 	if (!se || is_per_cpu_kthread(p))
 		return false;
+	if (any_group_is_limited() && se->group && throttled_hierarchy(se->group, env->dst_cpu))
+		return false;
 	if (!policy.migrate_ineligible && !env_domain_state(env)->nr_balance_failed &&
 	    is_ineligible_on_dst(se, env))
 		return false;
@@ -78,7 +80,8 @@ static __always_inline u64 task_share(struct balance_env *env, const struct fair
 
 	switch (env->migration_type) {
 	case MIGRATE_LOAD:
-		share = se->avg.load_avg ? se->avg.load_avg : 1;
+		share = task_h_load(se);
+		share += !share;
 		break;
 	case MIGRATE_UTIL:
 		share = task_util_est(se);

@@ -51,6 +51,8 @@ static __always_inline void update_blocked_averages(u32 cpu, u64 now)
 {
 	rq_of(cpu)->last_blocked_load_update = jiffies_at(now);
 	update_rq_clock(cpu, now);
+	if (has_groups && nr_fair_groups)
+		update_blocked_groups(cpu);
 	update_tg_load_avg(rq_of(cpu));
 	if (!tracks_util())
 		return;

@@ -22,11 +22,15 @@ struct delayed_slot {
 	s32 last_pid;
 	/* The end of its delay, ns of clock_pelt. */
 	u64 ended_at;
+	/* On the CPU, scaled; and in its group. */
+	u64 h_weight;
 	u32 weight;
+	u32 group;
 	u64 vruntime;
 	u64 deadline;
 	u64 slice;
 	bool custom_slice;
+	bool h_idle;
 	bool idle_policy;
 };
 
@@ -62,11 +66,14 @@ static __always_inline bool delay_entity(struct fair_entity *se)
 	rq->delayed_next = nr + 1;
 	slot = delayed_slot(se->cpu, nr);
 	slot->last_pid = se->pid;
+	slot->h_weight = se->h_weight;
 	slot->weight = se->weight;
+	slot->group = se->group;
 	slot->vruntime = se->vruntime;
 	slot->deadline = se->deadline;
 	slot->slice = se->slice;
 	slot->custom_slice = se->custom_slice;
+	slot->h_idle = se->h_idle;
 	slot->idle_policy = se->idle_policy;
 	WRITE_ONCE(slot->pid, se->pid);
 	if (!rq->nr_delayed || time_before(se->vruntime, rq->first_delayed))
@@ -89,12 +96,17 @@ static __always_inline bool end_delay(u32 cpu, u32 nr, s32 pid)
 		return false;
 	slot->ended_at = rq_clock_pelt(rq);
 	begin_move(rq);
-	__sync_fetch_and_add(&rq->load_weight, -(u64)slot->weight);
-	__sync_fetch_and_add(&rq->weighted_vruntime, -(slot->weight * slot->vruntime));
+	__sync_fetch_and_add(&rq->load_weight, -slot->h_weight);
+	__sync_fetch_and_add(&rq->weighted_vruntime, -(slot->h_weight * slot->vruntime));
 	end_move(rq);
+	if (in_group(slot->group)) {
+		slot->ended_at = group_clock_pelt(rq, group_rq_at(slot->group, cpu));
+		__sync_fetch_and_add(&rq->group_load, slot->h_weight);
+		dequeue_hierarchy(slot->group, cpu, slot->weight, slot->idle_policy, false);
+	}
 	__sync_fetch_and_add(&rq->nr_running, -1);
 	count_slice(rq, slot->custom_slice, slot->slice, -1);
-	if (slot->idle_policy)
+	if (slot->h_idle)
 		__sync_fetch_and_add(&rq->nr_idle_policy, -1);
 	__sync_fetch_and_add(&rq->nr_delayed, -1);
 	__sync_fetch_and_and(&rq->delayed_mask, ~(1ULL << (nr % MAX_DELAYED)));
@@ -130,14 +142,14 @@ static __always_inline void update_sleeper_load_avg(struct fair_entity *se, u64 
 static __always_inline void sync_entity_load_avg(struct fair_entity *se)
 {
 	if (se->attached && !se->on_rq)
-		update_sleeper_load_avg(se, rq_of(se->cpu)->avg.last_update_time);
+		update_sleeper_load_avg(se, avg_of(rq_of(se->cpu), se->group, se->cpu)->last_update_time);
 }
 
 /* @se has left its CPU, which has not updated its averages while it idled: @se decays for that time, too. */
 static __always_inline void migrate_se_pelt_lag(struct fair_entity *se, u64 now)
 {
 	if (rq_of(se->cpu)->idle)
-		update_sleeper_load_avg(se, sleepers_clock(se->cpu, now));
+		update_sleeper_load_avg(se, sleepers_clock(se, now));
 }
 
 #endif /* __EQUIPOISE_DELAYED_H */

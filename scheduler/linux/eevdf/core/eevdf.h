@@ -15,6 +15,14 @@
 
 #include "delayed.h"
 
+/* Time at the pace of a task of @weight, scaled; @inv_weight as in struct fair_entity. */
+static __always_inline u64 calc_delta_weight(u64 delta, u64 weight, u32 inv_weight)
+{
+	if (weight == NICE_0_WEIGHT)
+		return delta;
+	return inv_weight ? calc_delta(delta, NICE_0_LOAD, inv_weight) : delta * NICE_0_WEIGHT / weight;
+}
+
 /* The request of @p, ns. */
 static __always_inline u64 slice_of(const struct task_struct *p)
 {
@@ -65,7 +73,7 @@ static __always_inline s64 entity_lag(const struct fair_rq *rq, u64 avg, const s
 		longest = machine.tick_ns;
 	if (policy.max_slice_lag)
 		longest = rq_max_slice(rq) + machine.tick_ns;
-	limit = calc_delta_fair(longest, se->weight, se->inv_weight);
+	limit = calc_delta_weight(longest, se->h_weight, se->inv_weight);
 	if (lag > limit)
 		return limit;
 	return lag < -limit ? -limit : lag;
@@ -84,11 +92,12 @@ static __always_inline s64 scale_signed(s64 value, u64 num, u64 den)
  */
 static __always_inline void place_entity(struct fair_rq *rq, struct fair_entity *se, bool initial, u64 rel_deadline)
 {
-	u64 weight = READ_ONCE(rq->load_weight), vslice = calc_delta_fair(se->slice, se->weight, se->inv_weight);
+	u64 weight = READ_ONCE(rq->load_weight),
+	    vslice = calc_delta_weight(se->slice, se->h_weight, se->inv_weight);
 	s64 lag = 0;
 
 	if (weight)
-		lag = scale_signed(se->vlag, weight + se->weight, weight);
+		lag = se->vlag + scale_signed(se->vlag, se->h_weight, weight);
 	se->vruntime = peek_vruntime(rq) - lag;
 	if (rel_deadline)
 		vslice = rel_deadline;
@@ -145,7 +154,7 @@ static __always_inline void shorten_protection(struct fair_rq *rq, struct runnin
 	if (!policy.min_slice_protection)
 		return;
 	from = min_vruntime(curr->vruntime, peek_vruntime(rq));
-	until = from + calc_delta_fair(rq_min_slice(rq), curr->weight, curr->inv_weight);
+	until = from + calc_delta_weight(rq_min_slice(rq), curr->weight, curr->inv_weight);
 	curr->vprot = min_vruntime(curr->vprot, until);
 }
 
@@ -169,17 +178,56 @@ static __always_inline bool update_curr(u32 cpu)
 
 	if (!curr->pid || (s64)delta_exec <= 0)
 		return false;
-	delta_fair = calc_delta_fair(delta_exec, curr->weight, curr->inv_weight);
+	delta_fair = calc_delta_weight(delta_exec, curr->weight, curr->inv_weight);
+	if (in_group(curr->charged_group))
+		rq->curr_throttled |= account_hierarchy(curr->charged_group, cpu, delta_exec);
 	curr->exec_start = rq->clock_task;
 	curr->vruntime += delta_fair;
 	__sync_fetch_and_add(&rq->weighted_vruntime, curr->weight * delta_fair);
 	if (time_before(curr->vruntime, curr->deadline))
 		return rq->nr_running > 1 && !is_protected(curr) &&
 		       (policy.min_slice_protection || !eligible(peek_vruntime(rq), curr->vruntime));
-	curr->deadline = curr->vruntime + calc_delta_fair(curr->slice, curr->weight, curr->inv_weight);
+	curr->deadline = curr->vruntime + calc_delta_weight(curr->slice, curr->weight, curr->inv_weight);
 	clear_buddy(rq, curr->pid);
 	avg_vruntime(rq);
 	return rq->nr_running > 1;
+}
+
+/*
+ * Another weight, scaled, for @se, which is on no runqueue or runs on @rq: its lag, deadline and protection keep
+ * their length in time (reweight_eevdf()).
+ */
+static __always_inline void set_h_weight(struct fair_entity *se, u64 weight)
+{
+	se->vlag = scale_signed(se->vlag, se->h_weight, weight);
+	se->h_weight = weight;
+}
+
+static __noinline void reweight_curr(struct fair_rq *rq, struct fair_entity *se, u64 weight)
+{
+	struct running *curr = &rq->curr;
+	bool protected = is_protected(curr);
+	s64 lag, rel_deadline, rel_vprot;
+	u64 avg;
+
+	if (curr->weight == weight)
+		return;
+	avg = avg_vruntime(rq);
+	se->vruntime = curr->vruntime;
+	lag = entity_lag(rq, avg, se);
+	rel_deadline = curr->deadline - avg;
+	rel_vprot = curr->vprot - avg;
+	begin_move(rq);
+	__sync_fetch_and_add(&rq->load_weight, weight - curr->weight);
+	__sync_fetch_and_add(&rq->weighted_vruntime, -(curr->weight * curr->vruntime));
+	curr->vruntime = avg - scale_signed(lag, curr->weight, weight);
+	__sync_fetch_and_add(&rq->weighted_vruntime, weight * curr->vruntime);
+	end_move(rq);
+	__sync_fetch_and_add(&rq->group_load, curr->weight - weight);
+	curr->deadline = avg + scale_signed(rel_deadline, curr->weight, weight);
+	if (protected)
+		curr->vprot = avg + scale_signed(rel_vprot, curr->weight, weight);
+	curr->weight = se->h_weight = weight;
 }
 
 /* @p gets @cpu. */
@@ -188,18 +236,27 @@ static __always_inline void set_curr(u32 cpu, const struct task_struct *p, struc
 	struct fair_rq *rq = rq_of(cpu);
 
 	update_rq_clock(cpu, now);
-	update_entity_load_avg(se, rq_clock_pelt(rq), false);
-	update_rq_load_avg(rq);
+	if (in_group(se->group))
+		update_group_load(rq, se, false);
+	else
+		update_root_load(rq, se, false);
 	rq->curr = (struct running){
 		.pid = p->pid,
 		.policy = p->policy,
-		.weight = se->weight,
+		.weight = se->h_weight,
 		.inv_weight = se->inv_weight,
 		.slice = se->slice,
 		.vruntime = se->vruntime,
 		.deadline = se->deadline,
 		.exec_start = rq->clock_task,
 	};
+	rq->curr_throttled = false;
+	if (in_group(se->group)) {
+		if (any_group_is_limited())
+			rq->curr.charged_group = se->group;
+		reweight_curr(rq, se, set_next_hierarchy(se->group, cpu, se->weight));
+		rq->curr_throttled = is_throttled(p, se);
+	}
 	rq->curr.vprot = protect_slice(rq, &rq->curr);
 	clear_buddy(rq, p->pid);
 	se->listed_at = now;
@@ -213,8 +270,12 @@ static __always_inline void put_curr(u32 cpu, struct fair_entity *se, u64 now)
 
 	update_rq_clock(cpu, now);
 	update_curr(cpu);
-	update_entity_load_avg(se, rq_clock_pelt(rq), true);
-	update_rq_load_avg(rq);
+	if (in_group(se->group)) {
+		update_group_load(rq, se, true);
+		put_prev_hierarchy(se->group, cpu);
+	} else {
+		update_root_load(rq, se, true);
+	}
 	se->vruntime = rq->curr.vruntime;
 	se->deadline = rq->curr.deadline;
 	se->exec_start = rq->clock_task;
@@ -222,19 +283,19 @@ static __always_inline void put_curr(u32 cpu, struct fair_entity *se, u64 now)
 }
 
 /*
- * @se, which was delayed when it went to sleep, wakes up on @cpu. True if it keeps its old place:
+ * @se, which was delayed when it went to sleep on @old_cpu, wakes up on @cpu. True if it keeps its old place:
  * it is still beyond its share. If not, it is owed nothing; only if it was woken on another CPU
  * does it take its debt along. It owes no more than when it went to sleep, even if the average has
  * fallen (not so in Linux 6.12).
  */
-static __always_inline bool requeue_delayed_entity(struct fair_entity *se, u32 cpu)
+static __always_inline bool requeue_delayed_entity(struct fair_entity *se, u32 old_cpu, u32 cpu)
 {
-	const struct fair_rq *rq = rq_of(se->cpu);
+	const struct fair_rq *rq = rq_of(old_cpu);
 	u64 avg = peek_vruntime(rq);
 	s64 owed = se->vlag, lag;
 
 	se->vlag = 0;
-	if (!end_delay(se->cpu, se->delayed_slot, se->pid))
+	if (!end_delay(old_cpu, se->delayed_slot, se->pid))
 		return false;
 	lag = entity_lag(rq, avg, se);
 	if (policy.delayed_keeps_lag && lag < owed)
@@ -243,13 +304,44 @@ static __always_inline bool requeue_delayed_entity(struct fair_entity *se, u32 c
 		se->vlag = lag;
 	if (policy.delayed_keeps_lag && avg - se->vlag != se->vruntime)
 		return false;
-	return lag <= 0 && se->cpu == cpu;
+	return lag <= 0 && old_cpu == cpu;
+}
+
+static __noinline void update_sleeper_in_group(struct fair_rq *rq, struct fair_entity *se, u32 cpu)
+{
+	if (se->attached)
+		update_sleeper_load_avg(se, se_clock_pelt(rq, se));
+	update_avg_of_group(rq, se->group, cpu);
+}
+
+/* @se, whose group is not the root, joins the runqueue of @cpu; with its weight, unless it @stays where it was. */
+static __noinline void enqueue_in_group(struct fair_entity *se, u32 cpu, bool stays)
+{
+	u64 weight = enqueue_hierarchy(se->group, cpu, se->weight, se->idle_policy);
+
+	if (!stays)
+		set_h_weight(se, weight);
+	count_in_group(se, cpu, 1);
+	se->h_idle = se->idle_policy || in_idle_group(se->group);
+}
+
+/* @se leaves the runqueue of its CPU, or is @delayed, and counts on. */
+static __noinline void dequeue_in_group(const struct fair_entity *se, bool delayed)
+{
+	if (delayed) {
+		delay_hierarchy(se->group, se->cpu);
+		return;
+	}
+	count_in_group(se, se->cpu, -1);
+	dequeue_hierarchy(se->group, se->cpu, se->weight, se->idle_policy, true);
 }
 
 /* @se becomes runnable on @cpu: after a sleep, a fork, or a change of class or affinity. */
 static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);
+	u32 old_cpu = se->cpu;
+	bool stays;
 
 	if (se->attached && se->cpu != cpu) {
 		sync_entity_load_avg(se);
@@ -257,13 +349,20 @@ static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 
 		migrate_se_pelt_lag(se, now);
 		se->exec_start = 0;
 	}
-	if (se->attached)
-		update_sleeper_load_avg(se, rq_clock_pelt(rq));
-	update_rq_load_avg(rq);
+	if (in_group(se->group)) {
+		update_sleeper_in_group(rq, se, cpu);
+	} else {
+		if (se->attached)
+			update_sleeper_load_avg(se, rq_clock_pelt(rq));
+		update_rq_load_avg(rq);
+	}
 	if (!se->attached)
 		attach_entity(se, cpu);
 
-	if (!se->delayed || !requeue_delayed_entity(se, cpu))
+	stays = se->delayed && requeue_delayed_entity(se, old_cpu, cpu);
+	if (in_group(se->group))
+		enqueue_in_group(se, cpu, stays);
+	if (!stays)
 		place_entity(rq, se, se->forked, 0);
 	se->delayed = false;
 	se->is_new = se->forked;
@@ -280,24 +379,48 @@ static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 
 static __always_inline void dequeue_entity(struct fair_entity *se, bool sleeps, u64 now)
 {
 	struct fair_rq *rq = rq_of(se->cpu);
+	bool was_on_rq;
 	u64 avg;
 
 	update_rq_clock(se->cpu, now);
 	update_curr(se->cpu);
-	update_entity_load_avg(se, rq_clock_pelt(rq), false);
-	update_rq_load_avg(rq);
+	if (in_group(se->group))
+		update_group_load(rq, se, false);
+	else
+		update_root_load(rq, se, false);
 	avg = avg_vruntime(rq);
 	se->vlag = entity_lag(rq, avg, se);
 	clear_buddy(rq, se->pid);
 	bpf_spin_lock(&se->lock);
-	if (se->on_rq) {
+	was_on_rq = se->on_rq;
+	if (was_on_rq) {
 		se->delayed = sleeps && !eligible(avg, se->vruntime) && delay_entity(se);
 		if (!se->delayed)
 			remove_entity(se);
 	}
 	bpf_spin_unlock(&se->lock);
+	if (in_group(se->group) && was_on_rq)
+		dequeue_in_group(se, se->delayed);
 	if (sleeps)
 		update_util_est(se);
+}
+
+/*
+ * @se, which is in a group and has left the runqueue of @src_cpu, joins that of @cpu. Apart from migrate_entity(),
+ * because no code under a lock may call the functions for groups.
+ */
+static __noinline void migrate_hierarchy(struct fair_entity *se, u32 src_cpu, u32 cpu, s64 rel_deadline)
+{
+	u64 was = se->h_weight;
+
+	count_in_group(se, src_cpu, -1);
+	dequeue_hierarchy(se->group, src_cpu, se->weight, se->idle_policy, true);
+	attach_entity(se, cpu);
+	enqueue_in_group(se, cpu, false);
+	bpf_spin_lock(&se->lock);
+	place_entity(rq_of(cpu), se, false, scale_signed(rel_deadline, was, se->h_weight));
+	add_entity(se, cpu);
+	bpf_spin_unlock(&se->lock);
 }
 
 /*
@@ -309,28 +432,51 @@ static __noinline void migrate_entity(struct fair_entity *se, u32 cpu)
 {
 	struct fair_rq *src = rq_of(se->cpu), *dst = rq_of(cpu);
 	u64 rel_deadline = se->deadline - se->vruntime, avg = peek_vruntime(src), now = bpf_ktime_get_ns();
+	u32 src_cpu = se->cpu;
+	bool moves;
 
 	bpf_spin_lock(&se->lock);
-	if (se->on_rq) {
+	moves = se->on_rq;
+	if (moves) {
 		se->vlag = entity_lag(src, avg, se);
 		clear_buddy(src, se->pid);
 		remove_entity(se);
 		detach_entity(se);
-		place_entity(dst, se, false, rel_deadline);
-		attach_entity(se, cpu);
-		add_entity(se, cpu);
+		if (!in_group(se->group)) {
+			place_entity(dst, se, false, rel_deadline);
+			attach_entity(se, cpu);
+			add_entity(se, cpu);
+		}
 		se->exec_start = 0;
 		se->listed_at = now;
 	}
 	bpf_spin_unlock(&se->lock);
+	if (in_group(se->group) && moves)
+		migrate_hierarchy(se, src_cpu, cpu, rel_deadline);
 }
 
-/* A new nice level, slice or policy: lag and deadline keep their length in time (reweight_eevdf()). */
-static __noinline void reweight_entity(struct task_struct *p, struct fair_entity *se)
+/* @se, which counts nowhere, has the policy and the nice level of @p from now on. */
+static __always_inline void set_entity_weight(struct fair_entity *se, const struct task_struct *p)
 {
 	u32 weight = task_weight(p);
+
+	se->weight = weight;
+	se->inv_weight = in_group(se->group) ? 0 : (1ULL << 32) / weight;
+	se->idle_policy = p->policy == SCHED_IDLE;
+	se->h_idle = se->idle_policy || (in_group(se->group) && in_idle_group(se->group));
+	se->custom_slice = p->se.custom_slice;
+	se->slice = slice_of(p);
+	se->avg.load_avg = weight * se->avg.load_sum / load_divider(&se->avg);
+}
+
+/*
+ * A new nice level, slice, policy or, with @group, another group: lag and deadline keep their length in time
+ * (reweight_eevdf()).
+ */
+static __noinline void reweight_entity(struct task_struct *p, struct fair_entity *se, u32 group)
+{
 	struct fair_rq *rq = rq_of(se->cpu);
-	u64 avg = peek_vruntime(rq);
+	u64 avg = peek_vruntime(rq), was = se->h_weight, weight;
 	bool on_rq;
 
 	/* A delayed sleeper is dequeued at once. */
@@ -338,29 +484,38 @@ static __noinline void reweight_entity(struct task_struct *p, struct fair_entity
 		se->delayed = false;
 	bpf_spin_lock(&se->lock);
 	on_rq = se->on_rq;
-	if (on_rq) {
+	if (on_rq)
 		remove_entity(se);
-		if (se->weight) {
-			s64 rel_deadline = se->deadline - avg;
-
-			se->vruntime = avg - scale_signed(avg - se->vruntime, se->weight, weight);
-			se->deadline = avg + scale_signed(rel_deadline, se->weight, weight);
-		}
-	} else if (se->weight) {
-		se->vlag = scale_signed(se->vlag, se->weight, weight);
-	}
 	if (se->attached)
 		detach_entity(se);
-	se->weight = weight;
-	se->inv_weight = (1ULL << 32) / weight;
-	se->idle_policy = p->policy == SCHED_IDLE;
-	se->custom_slice = p->se.custom_slice;
-	se->slice = slice_of(p);
-	se->avg.load_avg = weight * se->avg.load_sum / load_divider(&se->avg);
-	if (on_rq) {
+	bpf_spin_unlock(&se->lock);
+	if (in_group(se->group) && on_rq)
+		dequeue_in_group(se, false);
+	else if (in_group(se->group))
+		propagate_hierarchy(se->group, se->cpu);
+
+	se->group = group;
+	set_entity_weight(se, p);
+	weight = (u64)se->weight << SCALE_LOAD_SHIFT;
+	if (on_rq)
 		attach_entity(se, se->cpu);
-		add_entity(se, se->cpu);
+	if (in_group(se->group) && on_rq)
+		weight = enqueue_hierarchy(se->group, se->cpu, se->weight, se->idle_policy);
+	if (on_rq && was) {
+		s64 rel_deadline = se->deadline - avg;
+
+		se->vruntime = avg - scale_signed(avg - se->vruntime, was, weight);
+		se->deadline = avg + scale_signed(rel_deadline, was, weight);
+	} else if (was) {
+		se->vlag = scale_signed(se->vlag, was, weight);
 	}
+	se->h_weight = weight;
+	if (!on_rq)
+		return;
+	if (in_group(se->group))
+		count_in_group(se, se->cpu, 1);
+	bpf_spin_lock(&se->lock);
+	add_entity(se, se->cpu);
 	bpf_spin_unlock(&se->lock);
 }
 
@@ -426,86 +581,6 @@ __noinline bool delayed_is_better(u32 cpu, u64 avg, u64 best)
 		better = eligible(avg, slot->vruntime) && time_before(slot->deadline, best);
 	}
 	return better;
-}
-
-/* @se, which has become runnable, does not preempt @curr. */
-static __always_inline void explain_turn(const struct running *curr, const struct fair_entity *se)
-{
-	if (is_protected(curr))
-		explain(protected_turn, se->pid, se->cpu, curr->pid, curr->vprot - curr->vruntime);
-	else
-		explain(later_deadline, se->pid, se->cpu, curr->pid, curr->deadline - se->deadline);
-}
-
-/* Would @se be picked now on @rq, with the average at @avg? Records the reason if not. */
-static __always_inline bool wakeup_is_best(struct fair_rq *rq, const struct fair_entity *se, u64 avg)
-{
-	struct running *curr = &rq->curr;
-
-	if (!eligible(avg, se->vruntime)) {
-		explain(not_eligible, se->pid, se->cpu, curr->pid, se->vruntime - avg);
-		return false;
-	}
-	/* A task with a shorter request need not wait for the end of the slice. */
-	if (se->slice < curr->slice) {
-		/* Linux 6.12 preempts only if the task would be first without that (do_preempt_short()). */
-		if (policy.min_slice_protection)
-			return true;
-		if (time_before(se->deadline, curr->deadline) || !eligible(avg, curr->vruntime))
-			curr->vprot = curr->vruntime;
-	}
-	if (eligible(avg, curr->vruntime) && (is_protected(curr) || time_before(curr->deadline, se->deadline))) {
-		explain_turn(curr, se);
-		return false;
-	}
-	if (rq->first_deadline != ~0ULL && time_before(rq->first_deadline, se->deadline)) {
-		explain(later_deadline, se->pid, se->cpu, curr->pid, curr->deadline - se->deadline);
-		return false;
-	}
-	return !rq->nr_delayed || !delayed_is_better(se->cpu, avg, se->deadline);
-}
-
-/*
- * @se preempts for its shorter slice: it runs next, unless a task with an even shorter one does
- * (set_short_buddy()).
- */
-static __always_inline void set_short_buddy(struct fair_rq *rq, const struct fair_entity *se)
-{
-	if (!policy.pick_buddy || (rq->buddy && rq->buddy_slice < se->slice))
-		return;
-	rq->buddy = se->pid;
-	rq->buddy_slice = se->slice;
-}
-
-/*
- * Should @se of @policy, which has become runnable on the CPU of @rq, preempt the running task? If
- * it would be picked now. Then the CPU has to reschedule.
- */
-static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, u32 policy_of_task,
-						 const struct fair_entity *se)
-{
-	struct running *curr = &rq->curr;
-	bool curr_idle = curr->policy == SCHED_IDLE, idle = policy_of_task == SCHED_IDLE;
-	bool shorter = se->slice < curr->slice;
-
-	if (rq->need_resched)
-		return false;
-	if (!curr_idle || idle) {
-		/* Batch and idle tasks wait for the end of the slice; in Linux 7.3 new tasks do, too. */
-		if (curr_idle != idle || policy_of_task == SCHED_BATCH || idle ||
-		    (se->is_new && !shorter && !policy.fork_preempts) ||
-		    !wakeup_is_best(rq, se, avg_vruntime(rq))) {
-			shorten_protection(rq, curr);
-			return false;
-		}
-		if (shorter)
-			set_short_buddy(rq, se);
-	}
-	if (policy.min_slice_protection || curr_idle)
-		curr->vprot = curr->vruntime;
-	explain(earlier_deadline, se->pid, se->cpu, curr->pid, curr->deadline - se->deadline);
-	this_counters()->wakeup_preemptions++;
-	return true;
 }
 
 #endif /* __EQUIPOISE_EEVDF_H */

@@ -45,7 +45,7 @@ static __always_inline void hrtick_start_fair(u32 cpu, u64 now)
 	if (!policy.hrtick || rq->nr_running <= 1)
 		return;
 	if (time_before(curr->vruntime, curr->deadline))
-		delta = curr->weight * (curr->deadline - curr->vruntime) / NICE_0_LOAD;
+		delta = curr->weight * (curr->deadline - curr->vruntime) / NICE_0_WEIGHT;
 	/* Interrupts prolong it. */
 	irq = cpu_util_irq(cpu);
 	if (irq && irq < SCHED_POWER_SCALE)

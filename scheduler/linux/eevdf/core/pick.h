@@ -163,7 +163,7 @@ __noinline bool pick_buddy(u32 cpu)
 		if (p->pid != rq->buddy)
 			continue;
 		se = entity_of(p);
-		if (se && eligible(avg, se->vruntime))
+		if (se && eligible(avg, se->vruntime) && !is_throttled(p, se))
 			picked = scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0);
 		break;
 	}

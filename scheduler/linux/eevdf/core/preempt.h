@@ -5,6 +5,7 @@
 
 #include "hrtick.bpf.h"
 #include "pick.h"
+#include "wakeup.h"
 
 /*
  * The task that runs on @cpu has to stop. True if the CPU has to be notified now. With lazy
@@ -23,17 +24,18 @@ static __always_inline bool resched_curr(u32 cpu)
 	return true;
 }
 
-/* This CPU, @cpu, is in the kernel: a task marked for lazy preemption stops now. */
+/* This CPU, @cpu, is in the kernel: a task that is marked for lazy preemption or is throttled stops now. */
 static __always_inline void resched_if_lazy(u32 cpu)
 {
 	struct fair_rq *rq;
 
-	if (!policy.preempt_lazy)
+	if (!policy.preempt_lazy && !any_group_is_limited())
 		return;
 	rq = rq_of(cpu);
-	if (!rq->resched_lazy || rq->dispatching)
+	if (!(rq->resched_lazy | rq->curr_throttled) || rq->dispatching)
 		return;
-	explain(lazy_preemption, rq->curr.pid, cpu);
+	if (rq->resched_lazy)
+		explain(lazy_preemption, rq->curr.pid, cpu);
 	rq->resched_lazy = false;
 	rq->need_resched = true;
 	kick_cpu(cpu, SCX_KICK_PREEMPT);
@@ -74,6 +76,8 @@ static __always_inline bool runs_at_once(u32 cpu, const struct task_struct *p, c
 	struct fair_rq *rq = rq_of(cpu);
 
 	if (dispatch_expected(rq))
+		return false;
+	if (is_throttled(p, se))
 		return false;
 	if (!rq->curr.pid)
 		return rq->idle && rq->nr_running == 1;

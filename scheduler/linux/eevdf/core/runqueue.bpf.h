@@ -16,13 +16,20 @@
 #include "../../../signals/irq_time.h"
 #include "load_avg.h"
 
+/* Weights of groups and of tasks in groups have fractions: scale_load(). */
+#define SCALE_LOAD_SHIFT 10
+#define NICE_0_WEIGHT ((u64)NICE_0_LOAD << SCALE_LOAD_SHIFT)
+
 /* The running task: the fields that the tick and a waker need without looking it up. */
 struct running {
 	/* 0 if no task of ours runs, because the CPU is idle or a higher class has it. */
 	s32 pid;
 	u32 policy;
-	u32 weight;
+	/* Its group (group/group.bpf.h) if any group is limited; 0: the root. */
+	u32 charged_group;
+	/* See struct fair_entity. */
 	u32 inv_weight;
+	u64 weight;
 	/* Its request, ns. */
 	u64 slice;
 	u64 vruntime;
@@ -74,7 +81,10 @@ struct fair_rq {
 	 * modulo 2^64.
 	 */
 	u64 weighted_vruntime;
+	/* Their weights, scaled. */
 	u64 load_weight;
+	/* The weights of the root's group entities, less those of the tasks below them. */
+	s64 group_load;
 	/* How many changes of these two balancing CPUs have begun, and how many they have completed. */
 	u32 moves_begun;
 	u32 moves_done;
@@ -115,6 +125,8 @@ struct fair_rq {
 	 */
 	bool need_resched;
 	bool resched_lazy;
+	/* The group of curr, or one above it, is throttled: curr stops as soon as it returns to user mode. */
+	bool curr_throttled;
 	/* Inside ops.dispatch(): an arriving task needs no preemption. */
 	bool dispatching;
 	/* Its utilization has changed since the last frequency request. */
@@ -401,8 +413,8 @@ static __always_inline void update_rq_load_avg(struct fair_rq *rq)
 {
 	if (READ_ONCE(rq->removed.nr))
 		apply_removed_load(rq);
-	if (!update_load_sums(&rq->avg, rq_clock_pelt(rq), rq->load_weight, rq->nr_running - rq->nr_delayed,
-			      rq->curr.pid))
+	if (!update_load_sums(&rq->avg, rq_clock_pelt(rq), (rq->load_weight + rq->group_load) >> SCALE_LOAD_SHIFT,
+			      rq->nr_running - rq->nr_delayed, rq->curr.pid))
 		return;
 	update_load_avgs(&rq->avg, 1);
 	rq->util_changed = true;

@@ -8,7 +8,7 @@
 
 #include "../../../signals/util_est.h"
 #include "../../../weight.h"
-#include "runqueue.bpf.h"
+#include "../group/hierarchy.h"
 
 /* The kernel's sched_entity. While the task runs, its vruntime and deadline are in the runqueue's curr. */
 struct fair_entity {
@@ -31,11 +31,19 @@ struct fair_entity {
 	 * this is longest ago.
 	 */
 	u64 listed_at;
+	/*
+	 * Its weight in its group; and on its CPU, scaled. In the root they are the same. 2^32 / weight, or 0 in
+	 * another group, where a division is exact.
+	 */
 	u32 weight;
-	/* 2^32 / weight */
 	u32 inv_weight;
+	u64 h_weight;
+	/* Its group, 0: the root. */
+	u32 group;
 	bool on_rq;
 	bool idle_policy;
+	/* It or a group above it is SCHED_IDLE, as of its last wakeup. */
+	bool h_idle;
 	/* Its averages are included in the runqueue's. */
 	bool attached;
 	/* Forked and not yet woken; and just woken for the first time. */
@@ -130,6 +138,44 @@ static __always_inline bool capacity_greater(u64 cap1, u64 cap2)
 	return cap1 * 1024 > cap2 * 1078;
 }
 
+/* The averages that include those of a task in @group on @cpu, of which @rq is the runqueue. */
+static __always_inline struct load_avg *avg_of(struct fair_rq *rq, u32 group, u32 cpu)
+{
+	return in_group(group) ? &group_rq_at(group, cpu)->avg : &rq->avg;
+}
+
+/* The clock of @se's averages, of which @rq is the CPU's runqueue. */
+static __always_inline u64 se_clock_pelt(const struct fair_rq *rq, const struct fair_entity *se)
+{
+	return in_group(se->group) ? group_clock_pelt(rq, group_rq_at(se->group, se->cpu)) : rq_clock_pelt(rq);
+}
+
+static __noinline void update_avg_of_group(struct fair_rq *rq, u32 group, u32 cpu)
+{
+	struct group_rq *grq = group_rq_at(group, cpu);
+
+	if (update_group_rq_load_avg(rq, grq))
+		update_group_load_avg(group, grq);
+}
+
+/*
+ * @se, whose group is not the root, joins the runqueue of @cpu with its weight there, or leaves it (@by is 1 or
+ * -1). The root's weight has that of its group's entity instead.
+ */
+static __always_inline void count_in_group(const struct fair_entity *se, u32 cpu, s32 by)
+{
+	__sync_fetch_and_add(&rq_of(cpu)->group_load, by < 0 ? se->h_weight : -se->h_weight);
+}
+
+/* Updates the averages to which tasks in @group on @cpu are attached, and the sums over the group's CPUs. */
+static __always_inline void update_avg_of(struct fair_rq *rq, u32 group, u32 cpu)
+{
+	if (in_group(group))
+		update_avg_of_group(rq, group, cpu);
+	else
+		update_rq_load_avg(rq);
+}
+
 /* Updates the task's averages to those of the runqueue to which it is attached. */
 static __always_inline void update_entity_load_avg(struct fair_entity *se, u64 clock_pelt, bool running)
 {
@@ -139,19 +185,39 @@ static __always_inline void update_entity_load_avg(struct fair_entity *se, u64 c
 	se->util_changed = true;
 }
 
-/* The time to which the averages of sleepers on @cpu have decayed: an idle CPU does not update them. */
-static __always_inline u64 sleepers_clock(u32 cpu, u64 now)
+/* The time to which the averages of @se, which sleeps, have decayed: an idle CPU does not update them. */
+static __always_inline u64 sleepers_clock(const struct fair_entity *se, u64 now)
 {
-	struct fair_rq *rq = rq_of(cpu);
+	struct fair_rq *rq = rq_of(se->cpu);
 
-	return rq->idle ? now - irq_time(cpu) - rq->lost_idle_time : rq->avg.last_update_time;
+	if (!rq->idle)
+		return avg_of(rq, se->group, se->cpu)->last_update_time;
+	if (in_group(se->group))
+		now -= group_rq_at(se->group, se->cpu)->throttled_clock_pelt_time;
+	return now - irq_time(se->cpu) - rq->lost_idle_time;
+}
+
+/* Updates the averages of @se, which has been @running, and those of its runqueue: update_load_avg(). */
+static __always_inline void update_root_load(struct fair_rq *rq, struct fair_entity *se, bool running)
+{
+	update_entity_load_avg(se, rq_clock_pelt(rq), running);
+	update_rq_load_avg(rq);
+}
+
+/* The same in a group. */
+static __noinline void update_group_load(struct fair_rq *rq, struct fair_entity *se, bool running)
+{
+	update_entity_load_avg(se, se_clock_pelt(rq, se), running);
+	update_avg_of_group(rq, se->group, se->cpu);
 }
 
 static __always_inline void attach_entity(struct fair_entity *se, u32 cpu)
 {
 	struct fair_rq *rq = rq_for_update(cpu);
 
-	attach_load_avg(&rq->avg, &se->avg, se->weight);
+	attach_load_avg(avg_of(rq, se->group, cpu), &se->avg, se->weight);
+	if (in_group(se->group))
+		add_tg_cfs_propagate(group_rq_at(se->group, cpu), se->avg.load_sum);
 	rq->util_changed = true;
 	se->attached = true;
 	se->cpu = cpu;
@@ -159,7 +225,9 @@ static __always_inline void attach_entity(struct fair_entity *se, u32 cpu)
 
 static __always_inline void detach_entity(struct fair_entity *se)
 {
-	detach_load_avg(&rq_for_update(se->cpu)->avg, &se->avg, se->weight);
+	detach_load_avg(avg_of(rq_for_update(se->cpu), se->group, se->cpu), &se->avg, se->weight);
+	if (in_group(se->group))
+		add_tg_cfs_propagate(group_rq_at(se->group, se->cpu), -se->avg.load_sum);
 	se->attached = false;
 }
 
@@ -169,19 +237,21 @@ static __always_inline void detach_entity(struct fair_entity *se)
  */
 static __always_inline void remove_entity_load_avg(struct fair_entity *se)
 {
-	struct fair_rq *rq = rq_for_update(se->cpu);
+	struct removed_load *removed = &rq_for_update(se->cpu)->removed;
 
-	__sync_fetch_and_add(&rq->removed.load_avg, se->avg.load_avg);
-	__sync_fetch_and_add(&rq->removed.runnable_avg, se->avg.runnable_avg);
-	__sync_fetch_and_add(&rq->removed.util_avg, se->avg.util_avg);
-	__sync_fetch_and_add(&rq->removed.nr, 1);
+	if (in_group(se->group))
+		removed = &group_rq_at(se->group, se->cpu)->removed;
+	__sync_fetch_and_add(&removed->load_avg, se->avg.load_avg);
+	__sync_fetch_and_add(&removed->runnable_avg, se->avg.runnable_avg);
+	__sync_fetch_and_add(&removed->util_avg, se->avg.util_avg);
+	__sync_fetch_and_add(&removed->nr, 1);
 	se->attached = false;
 }
 
 /* The initial utilization of a new task: its part of the spare capacity (post_init_entity_util_avg()). */
 static __always_inline void init_entity_util(struct fair_entity *se, u32 cpu)
 {
-	const struct load_avg *avg = &rq_of(cpu)->avg;
+	const struct load_avg *avg = avg_of(rq_of(cpu), se->group, cpu);
 	s64 cap = (s64)(power_orig_of(cpu) - not_negative(avg->util_avg)) / 2;
 
 	se->avg.load_avg = se->weight;
@@ -232,14 +302,14 @@ static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 	se->cpu = cpu;
 	se->on_rq = true;
 	begin_move(rq);
-	__sync_fetch_and_add(&rq->load_weight, se->weight);
-	__sync_fetch_and_add(&rq->weighted_vruntime, se->weight * se->vruntime);
+	__sync_fetch_and_add(&rq->load_weight, se->h_weight);
+	__sync_fetch_and_add(&rq->weighted_vruntime, se->h_weight * se->vruntime);
 	end_move(rq);
 	if (__sync_fetch_and_add(&rq->nr_running, 1) && !whole_machine.overloaded)
 		whole_machine.overloaded = true;
 	__sync_fetch_and_add(&rq->util_est, se->util_est);
 	count_slice(rq, se->custom_slice, se->slice, 1);
-	if (se->idle_policy)
+	if (se->h_idle)
 		__sync_fetch_and_add(&rq->nr_idle_policy, 1);
 }
 
@@ -250,17 +320,42 @@ static __always_inline void remove_entity(struct fair_entity *se)
 
 	se->on_rq = false;
 	begin_move(rq);
-	__sync_fetch_and_add(&rq->load_weight, -(u64)se->weight);
-	__sync_fetch_and_add(&rq->weighted_vruntime, -(se->weight * se->vruntime));
+	__sync_fetch_and_add(&rq->load_weight, -se->h_weight);
+	__sync_fetch_and_add(&rq->weighted_vruntime, -(se->h_weight * se->vruntime));
 	end_move(rq);
 	__sync_fetch_and_add(&rq->nr_running, -1);
 	__sync_fetch_and_add(&rq->util_est, -se->util_est);
 	count_slice(rq, se->custom_slice, se->slice, -1);
-	if (se->idle_policy)
+	if (se->h_idle)
 		__sync_fetch_and_add(&rq->nr_idle_policy, -1);
 	else if (sched_idle_cpu(se->cpu))
 		/* A CPU that is left with SCHED_IDLE tasks soon searches for others. */
 		rq->next_balance = 0;
+}
+
+/* Linux's name for tasks that exit. */
+#ifndef PF_EXITING
+#define PF_EXITING 0x00000004
+#endif
+
+/* Must @p stop when it returns to user mode, because a group above it has used up its time? */
+static __always_inline bool is_throttled(const struct task_struct *p, const struct fair_entity *se)
+{
+	return any_group_is_limited() && se->group && !(p->flags & (PF_EXITING | PF_KTHREAD)) &&
+	       throttled_hierarchy(se->group, se->cpu);
+}
+
+static __noinline u64 load_in_group(u64 load, u32 group, u32 cpu)
+{
+	u64 h_load = group_h_load(group, cpu, jiffies_at(bpf_ktime_get_ns()));
+
+	return load * h_load / (group_rq_at(group, cpu)->avg.load_avg + 1);
+}
+
+/* The load of @se as balancing sees it: its part of its CPU's load. */
+static __always_inline u64 task_h_load(const struct fair_entity *se)
+{
+	return in_group(se->group) ? load_in_group(se->avg.load_avg, se->group, se->cpu) : se->avg.load_avg;
 }
 
 #endif /* __EQUIPOISE_TASK_H */

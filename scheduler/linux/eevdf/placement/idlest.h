@@ -263,7 +263,7 @@ __noinline s32 select_idlest_cpu(struct task_struct *p __arg_trusted, u32 cpu, s
 		sync_entity_load_avg(se);
 	env->task_cpu = se->attached ? (s32)se->cpu : -1;
 	env->runs = se->on_rq;
-	env->load = se->avg.load_avg;
+	env->load = task_h_load(se);
 	env->util = se->avg.util_avg;
 	env->runnable = se->avg.runnable_avg;
 	env->util_est = se->util_est;

@@ -44,7 +44,7 @@ __noinline s32 select_wake_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu
 		return prev_cpu;
 	}
 	if (se->attached && !se->on_rq)
-		update_delayed_load_avg(se, sleepers_clock(se->cpu, now));
+		update_delayed_load_avg(se, sleepers_clock(se, now));
 	if (waker)
 		record_wakee(waker, p->pid, jiffies_at(now));
 	if (machine.asymmetric)

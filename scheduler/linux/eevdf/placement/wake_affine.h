@@ -5,11 +5,6 @@
 
 #include "../core/eevdf.h"
 
-/* Linux's name for tasks that exit. */
-#ifndef PF_EXITING
-#define PF_EXITING 0x00000004
-#endif
-
 /* @waker wakes @pid. Records whether it wakes many tasks in turn. */
 static __always_inline void record_wakee(struct fair_entity *waker, s32 pid, u64 jiffies)
 {
@@ -97,11 +92,11 @@ static __always_inline u32 wake_affine(const struct fair_entity *waker, const st
 				       u32 prev_cpu, u32 imbalance_pct, bool sync)
 {
 	s32 target = wake_affine_idle(this_cpu, prev_cpu, sync);
-	u64 current_load = waker && waker->on_rq ? waker->avg.load_avg : 0;
+	u64 current_load = waker && waker->on_rq ? task_h_load(waker) : 0;
 
 	if (target >= 0)
 		return target;
-	return wake_affine_weight(this_cpu, prev_cpu, imbalance_pct, se->avg.load_avg, current_load, sync)
+	return wake_affine_weight(this_cpu, prev_cpu, imbalance_pct, task_h_load(se), current_load, sync)
 		       ? this_cpu
 		       : prev_cpu;
 }

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Does a task that has become runnable preempt the running one? wakeup_preempt_fair() of Linux 7.3. */
+#ifndef __EQUIPOISE_WAKEUP_H
+#define __EQUIPOISE_WAKEUP_H
+
+#include "eevdf.h"
+
+/* @se, which has become runnable, does not preempt @curr. */
+static __always_inline void explain_turn(const struct running *curr, const struct fair_entity *se)
+{
+	if (is_protected(curr))
+		explain(protected_turn, se->pid, se->cpu, curr->pid, curr->vprot - curr->vruntime);
+	else
+		explain(later_deadline, se->pid, se->cpu, curr->pid, curr->deadline - se->deadline);
+}
+
+/* Would @se be picked now on @rq, with the average at @avg? Records the reason if not. */
+static __always_inline bool wakeup_is_best(struct fair_rq *rq, const struct fair_entity *se, u64 avg)
+{
+	struct running *curr = &rq->curr;
+
+	if (!eligible(avg, se->vruntime)) {
+		explain(not_eligible, se->pid, se->cpu, curr->pid, se->vruntime - avg);
+		return false;
+	}
+	/* A task with a shorter request need not wait for the end of the slice. */
+	if (se->slice < curr->slice) {
+		/* Linux 6.12 preempts only if the task would be first without that (do_preempt_short()). */
+		if (policy.min_slice_protection)
+			return true;
+		if (time_before(se->deadline, curr->deadline) || !eligible(avg, curr->vruntime))
+			curr->vprot = curr->vruntime;
+	}
+	if (eligible(avg, curr->vruntime) && (is_protected(curr) || time_before(curr->deadline, se->deadline))) {
+		explain_turn(curr, se);
+		return false;
+	}
+	if (rq->first_deadline != ~0ULL && time_before(rq->first_deadline, se->deadline)) {
+		explain(later_deadline, se->pid, se->cpu, curr->pid, curr->deadline - se->deadline);
+		return false;
+	}
+	return !rq->nr_delayed || !delayed_is_better(se->cpu, avg, se->deadline);
+}
+
+/*
+ * @se preempts for its shorter slice: it runs next, unless a task with an even shorter one does
+ * (set_short_buddy()).
+ */
+static __always_inline void set_short_buddy(struct fair_rq *rq, const struct fair_entity *se)
+{
+	if (!policy.pick_buddy || (rq->buddy && rq->buddy_slice < se->slice))
+		return;
+	rq->buddy = se->pid;
+	rq->buddy_slice = se->slice;
+}
+
+/*
+ * Should @se of @policy, which has become runnable on the CPU of @rq, preempt the running task? If
+ * it would be picked now. Then the CPU has to reschedule.
+ */
+static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, u32 policy_of_task,
+						 const struct fair_entity *se)
+{
+	struct running *curr = &rq->curr;
+	bool curr_idle = curr->policy == SCHED_IDLE, idle = policy_of_task == SCHED_IDLE;
+	bool shorter = se->slice < curr->slice;
+
+	if (rq->need_resched)
+		return false;
+	if (!curr_idle || idle) {
+		/* Batch and idle tasks wait for the end of the slice; in Linux 7.3 new tasks do, too. */
+		if (curr_idle != idle || policy_of_task == SCHED_BATCH || idle ||
+		    (se->is_new && !shorter && !policy.fork_preempts) ||
+		    !wakeup_is_best(rq, se, avg_vruntime(rq))) {
+			shorten_protection(rq, curr);
+			return false;
+		}
+		if (shorter)
+			set_short_buddy(rq, se);
+	}
+	if (policy.min_slice_protection || curr_idle)
+		curr->vprot = curr->vruntime;
+	explain(earlier_deadline, se->pid, se->cpu, curr->pid, curr->deadline - se->deadline);
+	this_counters()->wakeup_preemptions++;
+	return true;
+}
+
+#endif /* __EQUIPOISE_WAKEUP_H */

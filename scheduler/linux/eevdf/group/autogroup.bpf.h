@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * autogroup: the tasks of a session (setsid(2)) are in a group of their own, of the weight of nice 0, unless they
+ * are in a control group. A nice level then only counts within the session (kernel/sched/autogroup.c).
+ */
+#ifndef __EQUIPOISE_AUTOGROUP_H
+#define __EQUIPOISE_AUTOGROUP_H
+
+#include "cgroup.bpf.h"
+
+/* The number of sessions that have a group; further ones are in the root. */
+#define MAX_AUTOGROUPS 256
+
+/* The kernel's number of each such session, and its group. */
+static struct autogroup_of {
+	u64 id;
+	u32 group;
+} autogroups[MAX_AUTOGROUPS];
+
+/* The number of the session of @p; 0: the first one of all, which has no group. */
+static __always_inline u64 autogroup_id(const struct task_struct *p)
+{
+	return p->signal ? p->signal->autogroup->id : 0;
+}
+
+/* The group of the session @id, which begins now if it is not known. */
+__noinline u32 group_of_session(u64 id)
+{
+	u32 group = 0;
+	int i;
+
+	forget_origin(id);
+	bpf_for(i, 0, MAX_AUTOGROUPS) {
+		struct autogroup_of *known = &autogroups[i & (MAX_AUTOGROUPS - 1)];
+
+		if (!known->id) {
+			known->group = add_group(0, NICE_0_WEIGHT, false);
+			known->id = id;
+		}
+		if (known->id == id) {
+			group = known->group;
+			break;
+		}
+	}
+	return group;
+}
+
+/* The group of @p, which is in the control group @cgrp: autogroup_task_group(). */
+static __always_inline u32 group_of_task(const struct task_struct *p, struct cgroup *cgrp)
+{
+	u32 group = group_of_cgroup(cgrp);
+	u64 id;
+
+	if (group || !policy.task_groups || !policy.sched_autogroup_enabled)
+		return group;
+	id = autogroup_id(p);
+	return id ? group_of_session(id) : 0;
+}
+
+#endif /* __EQUIPOISE_AUTOGROUP_H */

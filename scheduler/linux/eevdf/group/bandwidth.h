@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The bandwidth of groups: cpu.max (CONFIG_CFS_BANDWIDTH). A group has @quota of CPU time in each period. A
+ *runqueue of the group takes slices of 5 ms from it while its tasks run. If nothing is left, the runqueue is
+ *throttled until a period begins, or another runqueue gives back time that it does not need:
+ *
+ *	quota ──> fair_bandwidth::runtime ──> group_rq::runtime_remaining ──> the tasks' time
+ *	               ^         slices of 5 ms        │
+ *	               └───────────────────────────────┘
+ *	          all but 1 ms, when the last task has stopped
+ *
+ * throttle.bpf.h carries out what follows for tasks.
+ */
+#ifndef __EQUIPOISE_FAIR_BANDWIDTH_H
+#define __EQUIPOISE_FAIR_BANDWIDTH_H
+
+#include "../../../timers.bpf.h"
+#include "shares.h"
+
+/* A runqueue keeps this much (min_cfs_rq_runtime), ns. */
+#define MIN_CFS_RQ_RUNTIME 1000000
+/* Time that was given back is distributed after this time, unless a period ends so soon after that, ns. */
+#define SLACK_PERIOD 5000000
+#define MIN_BANDWIDTH_EXPIRATION 2000000
+/* CPUs that use more than all their time: no sum overflows. */
+#define LARGEST_QUOTA (1ULL << 50)
+
+/* The timers of each group: its period's end, and the distribution of time that was given back. */
+#define GROUP_TIMERS(name)                             \
+	struct {                                       \
+		__uint(type, BPF_MAP_TYPE_ARRAY);      \
+		__uint(max_entries, MAX_FAIR_GROUPS);  \
+		__type(key, u32);                      \
+		__type(value, struct scheduler_timer); \
+	} name SEC(".maps")
+
+GROUP_TIMERS(period_timers);
+GROUP_TIMERS(slack_timers);
+
+static __always_inline struct fair_bandwidth *bandwidth_of(u32 group)
+{
+	return &fair_group_at(group)->bandwidth;
+}
+
+static __always_inline bool group_is_limited(u32 group)
+{
+	return READ_ONCE(bandwidth_of(group)->period);
+}
+
+/* Is @group, or one above it, throttled on @cpu? */
+__noinline bool throttled_hierarchy(u32 group, u32 cpu)
+{
+	bool throttled = false;
+
+	forget_origin(group);
+	forget_origin(cpu);
+	for (int level = 0; level < MAX_GROUP_LEVELS && group && !throttled; level++) {
+		throttled = group_rq_at(group, cpu)->throttled;
+		group = group_parent(group);
+	}
+	return throttled;
+}
+
+static __always_inline void start_group_timer(void *timers, u32 group, u64 delay)
+{
+	struct scheduler_timer *timer = bpf_map_lookup_elem(timers, &group);
+
+	if (timer)
+		bpf_timer_start(&timer->timer, delay, 0);
+}
+
+/* The first end of a period after @now: hrtimer_forward_now(). Returns the number of periods that have ended. */
+static __always_inline u64 forward_period(struct fair_bandwidth *b, u64 now)
+{
+	u64 overrun;
+
+	if ((s64)(now - b->expires) < 0)
+		return 0;
+	overrun = (now - b->expires) / b->period + 1;
+	b->expires += overrun * b->period;
+	return overrun;
+}
+
+static __always_inline void start_cfs_bandwidth(u32 group, struct fair_bandwidth *b)
+{
+	u64 now = bpf_ktime_get_ns();
+
+	if (b->period_active)
+		return;
+	b->period_active = true;
+	forward_period(b, now);
+	start_group_timer(&period_timers, group, b->expires - now);
+}
+
+/* Takes time from the group until @grq has @target ns, if it can. True if @grq has any. */
+static __always_inline bool assign_cfs_rq_runtime(u32 group, struct group_rq *grq, s64 target)
+{
+	struct fair_bandwidth *b = bandwidth_of(group);
+	u64 amount = target - grq->runtime_remaining;
+
+	start_cfs_bandwidth(group, b);
+	if (b->runtime) {
+		if (amount > b->runtime)
+			amount = b->runtime;
+		b->runtime -= amount;
+		b->idle = false;
+		grq->runtime_remaining += amount;
+	}
+	return grq->runtime_remaining > 0;
+}
+
+/* While no task is queued in a throttled runqueue, its averages stand still. */
+static __always_inline void stop_pelt_clock(const struct fair_rq *rq, struct group_rq *grq)
+{
+	if (grq->pelt_clock_throttled)
+		return;
+	grq->throttled_clock_pelt = rq_clock_pelt(rq);
+	grq->pelt_clock_throttled = true;
+}
+
+static __always_inline void start_pelt_clock(const struct fair_rq *rq, struct group_rq *grq)
+{
+	if (!grq->pelt_clock_throttled)
+		return;
+	grq->throttled_clock_pelt_time += rq_clock_pelt(rq) - grq->throttled_clock_pelt;
+	grq->pelt_clock_throttled = false;
+}
+
+/* @grq has used up its time: it gets more, or is throttled. True if it is throttled. */
+static __always_inline bool throttle_cfs_rq(u32 group, struct group_rq *grq, u32 cpu)
+{
+	struct fair_bandwidth *b = bandwidth_of(group);
+
+	/* A slice to continue, or enough to be picked. */
+	if (assign_cfs_rq_runtime(group, grq, grq->h_curr ? tunables.sched_cfs_bandwidth_slice : 1))
+		return false;
+	grq->throttled = ++b->last_throttled;
+	__sync_fetch_and_add(&b->nr_throttled, 1);
+	this_counters()->throttled++;
+	if (!grq->nr_queued)
+		stop_pelt_clock(rq_of(cpu), grq);
+	return true;
+}
+
+/* Charges @delta ns to @grq. True if it is throttled. */
+static __always_inline bool account_cfs_rq_runtime(u32 group, struct group_rq *grq, u32 cpu, u64 delta)
+{
+	if (!any_group_is_limited() || !group_is_limited(group))
+		return false;
+	grq->runtime_remaining -= delta;
+	if (grq->runtime_remaining > 0)
+		return false;
+	return grq->throttled || throttle_cfs_rq(group, grq, cpu);
+}
+
+/* A task in @group ran on @cpu for @delta ns. True if @group, or one above it, is throttled. */
+__noinline bool account_hierarchy(u32 group, u32 cpu, u64 delta)
+{
+	bool throttled = false;
+
+	forget_origin(group);
+	forget_origin(cpu);
+	for (int level = 0; level < MAX_GROUP_LEVELS && group; level++) {
+		throttled |= account_cfs_rq_runtime(group, group_rq_at(group, cpu), cpu, delta);
+		group = group_parent(group);
+	}
+	return throttled;
+}
+
+/* Tasks may not use time that the group no longer has, so the first one to wake up asks for some. */
+static __always_inline void check_enqueue_throttle(u32 group, struct group_rq *grq, u32 cpu)
+{
+	if (!grq->h_curr && !grq->throttled)
+		account_cfs_rq_runtime(group, grq, cpu, 0);
+}
+
+/* Will the period of @b end within @ns? */
+static __always_inline bool runtime_refresh_within(const struct fair_bandwidth *b, s64 ns)
+{
+	return (s64)(b->expires - bpf_ktime_get_ns()) < ns;
+}
+
+/* The last task of @grq has stopped: others may use its time. */
+static __always_inline void return_cfs_rq_runtime(u32 group, struct group_rq *grq)
+{
+	struct fair_bandwidth *b = bandwidth_of(group);
+	s64 slack = grq->runtime_remaining - MIN_CFS_RQ_RUNTIME;
+
+	if (!group_is_limited(group) || slack <= 0)
+		return;
+	b->runtime += slack;
+	grq->runtime_remaining -= slack;
+	if (b->runtime <= tunables.sched_cfs_bandwidth_slice || !b->nr_throttled || b->slack_started ||
+	    runtime_refresh_within(b, SLACK_PERIOD + MIN_BANDWIDTH_EXPIRATION))
+		return;
+	b->slack_started = true;
+	start_group_timer(&slack_timers, group, SLACK_PERIOD);
+}
+
+/* A period begins: the quota is added, and unused time is kept up to the burst. */
+static __always_inline void refill_cfs_bandwidth_runtime(struct fair_bandwidth *b)
+{
+	b->runtime += b->quota;
+	if (b->runtime > b->quota + b->burst)
+		b->runtime = b->quota + b->burst;
+}
+
+#endif /* __EQUIPOISE_FAIR_BANDWIDTH_H */

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Control groups come, go and change, and tasks move between them: the kernel's task groups. */
+#ifndef __EQUIPOISE_CGROUP_H
+#define __EQUIPOISE_CGROUP_H
+
+#include "throttle.bpf.h"
+
+struct fair_group_of {
+	u32 group;
+	/* False: it counts as part of the group above. */
+	bool own;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_CGRP_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct fair_group_of);
+} cgroups SEC(".maps");
+
+static __always_inline u32 group_of_cgroup(struct cgroup *cgrp)
+{
+	struct fair_group_of *of = bpf_cgrp_storage_get(&cgroups, cgrp, NULL, 0);
+
+	return of ? of->group : 0;
+}
+
+/* The group that @cgrp has of its own, or 0. */
+static __always_inline u32 own_group(struct cgroup *cgrp)
+{
+	struct fair_group_of *of = bpf_cgrp_storage_get(&cgroups, cgrp, NULL, 0);
+
+	return of && of->own ? of->group : 0;
+}
+
+/* A free group with a number above that of @parent, so that children come after their parents; or 0. */
+__noinline u32 find_free_group(u32 parent)
+{
+	u32 last = MAX_GROUP_RQS / nr_cpus();
+	int i;
+
+	forget_origin(parent);
+	if (last > MAX_FAIR_GROUPS)
+		last = MAX_FAIR_GROUPS;
+	bpf_for(i, parent + 1, last)
+		if (!fair_group_at(i)->level)
+			return i;
+	return 0;
+}
+
+/* The part of @group on @cpu begins: alloc_fair_sched_group(), online_fair_sched_group(). */
+static __always_inline void init_group_rq(u32 group, u32 cpu)
+{
+	struct group_rq *grq = group_rq_at(group, cpu);
+	u64 clock = avg_above(group, cpu)->last_update_time;
+
+	__builtin_memset(grq, 0, sizeof(*grq));
+	grq->weight = NICE_0_WEIGHT;
+	grq->avg.last_update_time = grq->se.last_update_time = clock;
+}
+
+/* A group of @shares below @parent; 0 if there is no room. */
+__noinline u32 add_group(u32 parent, u64 shares, bool idle)
+{
+	struct fair_group *tg;
+	u32 group;
+	int cpu;
+
+	forget_origin(parent);
+	forget_origin(shares);
+	group = fair_group_at(parent)->level + 1 < MAX_GROUP_LEVELS ? find_free_group(parent) : 0;
+	if (!group)
+		return 0;
+	tg = fair_group_at(group);
+	__builtin_memset(tg, 0, sizeof(*tg));
+	tg->parent = parent;
+	tg->given = shares;
+	tg->idle = idle;
+	tg->shares = idle ? (u64)WEIGHT_IDLEPRIO << SCALE_LOAD_SHIFT : shares;
+	bpf_for(cpu, 0, nr_cpus())
+		init_group_rq(group, cpu);
+	tg->level = fair_group_at(parent)->level + 1;
+	if (group >= nr_fair_groups)
+		nr_fair_groups = group + 1;
+	return group;
+}
+
+/* Groups come from the root downwards, one at a time. */
+static __always_inline s32 init_cgroup(struct cgroup *cgrp, u32 cpu_weight, bool idle)
+{
+	struct fair_group_of *of = bpf_cgrp_storage_get(&cgroups, cgrp, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct cgroup *above;
+
+	if (!of)
+		return -ENOMEM;
+	if (cgrp->level < 1)
+		return 0;
+	above = bpf_cgroup_ancestor(cgrp, cgrp->level - 1);
+	if (above) {
+		of->group = group_of_cgroup(above);
+		bpf_cgroup_release(above);
+	}
+	if (policy.task_groups) {
+		u32 group = add_group(of->group, shares_of_cgroup(cpu_weight), idle);
+
+		of->own = group;
+		if (group)
+			of->group = group;
+		else
+			simulated_error("eevdf has room for %d control groups on %d CPUs, and for %d levels",
+					MAX_GROUP_RQS / nr_cpus() - 1, nr_cpus(), MAX_GROUP_LEVELS - 1);
+	}
+	return 0;
+}
+
+/* The weight of a group changes: __sched_group_set_shares(). */
+__noinline bool set_group_shares(u32 group, u64 shares)
+{
+	struct fair_group *tg;
+	int cpu;
+
+	forget_origin(group);
+	forget_origin(shares);
+	tg = fair_group_at(group);
+	tg->shares = shares;
+	bpf_for(cpu, 0, nr_cpus()) {
+		struct group_rq *grq = group_rq_at(group, cpu);
+
+		update_rq_clock(cpu, bpf_ktime_get_ns());
+		update_group_entity_load_avg(group, grq, cpu);
+		update_cfs_group(group, grq, cpu);
+	}
+	return true;
+}
+
+/* The kernel takes no cpu.weight for a group with cpu.idle. */
+static __always_inline void set_group_weight(struct cgroup *cgrp, u32 cpu_weight)
+{
+	u32 group = own_group(cgrp);
+
+	if (!group)
+		return;
+	fair_group_at(group)->given = shares_of_cgroup(cpu_weight);
+	set_group_shares(group, fair_group_at(group)->given);
+}
+
+/* Tasks that are queued count as SCHED_IDLE, or no longer do, from their next wakeup on. */
+static __always_inline void set_group_idle(struct cgroup *cgrp, bool idle)
+{
+	u32 group = own_group(cgrp);
+
+	if (!group || fair_group_at(group)->idle == idle)
+		return;
+	fair_group_at(group)->idle = idle;
+	set_group_shares(group, (u64)(idle ? WEIGHT_IDLEPRIO : NICE_0_LOAD) << SCALE_LOAD_SHIFT);
+}
+
+/* The group is empty, and so are those below it, which have gone. */
+static __always_inline void exit_cgroup(struct cgroup *cgrp)
+{
+	struct fair_group_of *of = bpf_cgrp_storage_get(&cgroups, cgrp, NULL, 0);
+
+	if (!of || !of->own)
+		return;
+	set_cfs_bandwidth(of->group, 0, ~0ULL, 0);
+	fair_group_at(of->group)->level = 0;
+	of->own = false;
+	of->group = 0;
+}
+
+#endif /* __EQUIPOISE_CGROUP_H */

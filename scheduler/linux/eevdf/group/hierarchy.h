@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The groups above a task when it becomes runnable, stops, runs and ticks. Each function goes from the task's group
+ *up to the root. enqueue_hierarchy(), dequeue_hierarchy() and others of Linux 7.3.
+ *
+ * On its CPU the task competes with
+ *
+ *	           weight of the task      weight of its group's entity
+ *	1 * ───────────────────────────── * ───────────────────────────── * ...		(__calc_prop_weight())
+ *	    weights of the group's queue    weights of the queue above
+ *
+ * which is computed when it becomes runnable, is picked, and at each tick.
+ */
+#ifndef __EQUIPOISE_HIERARCHY_H
+#define __EQUIPOISE_HIERARCHY_H
+
+#include "bandwidth.h"
+
+/* Is a task below @group SCHED_IDLE for the CPU, because @group or one above it has cpu.idle? */
+__noinline bool in_idle_group(u32 group)
+{
+	bool idle = false;
+
+	forget_origin(group);
+	for (int level = 0; level < MAX_GROUP_LEVELS && group && !idle; level++) {
+		idle = fair_group_at(group)->idle;
+		group = group_parent(group);
+	}
+	return idle;
+}
+
+/* @by tasks (1 or -1) come to @grq, of these @runnable and @idle ones. */
+static __always_inline void count_tasks(struct group_rq *grq, s32 by, bool runnable, bool idle)
+{
+	__sync_fetch_and_add(&grq->h_nr_queued, by);
+	if (runnable)
+		__sync_fetch_and_add(&grq->h_nr_runnable, by);
+	if (idle)
+		__sync_fetch_and_add(&grq->h_nr_idle, by);
+}
+
+/* A queued entity of @weight joins or leaves the runqueue above @group on @cpu. */
+static __always_inline void count_entity_above(u32 group, u32 cpu, u64 weight, s32 by)
+{
+	u32 parent = group_parent(group);
+
+	add_weight_above(group, cpu, by < 0 ? -weight : weight);
+	if (parent)
+		__sync_fetch_and_add(&group_rq_at(parent, cpu)->nr_queued, by);
+}
+
+/* The first entity has joined @grq: its averages go on, and it needs time if it is limited. */
+static __always_inline void first_enqueued(u32 group, struct group_rq *grq, u32 cpu)
+{
+	check_enqueue_throttle(group, grq, cpu);
+	start_pelt_clock(rq_of(cpu), grq);
+}
+
+/* The last entity has left @grq, which keeps no more time than it may. */
+static __always_inline void last_dequeued(u32 group, struct group_rq *grq, u32 cpu)
+{
+	return_cfs_rq_runtime(group, grq);
+	if (throttled_hierarchy(group, cpu))
+		stop_pelt_clock(rq_of(cpu), grq);
+}
+
+/*
+ * A task of @own weight, not scaled, becomes runnable in @group on @cpu, whose clock is up to date. Returns its
+ * weight there, scaled.
+ */
+__noinline u64 enqueue_hierarchy(u32 group, u32 cpu, u64 own, bool idle)
+{
+	u64 weight = NICE_0_WEIGHT, entity = own << SCALE_LOAD_SHIFT;
+
+	forget_origin(group);
+	forget_origin(cpu);
+	forget_origin(own);
+	for (int level = 0; level < MAX_GROUP_LEVELS && group; level++) {
+		struct group_rq *grq = group_rq_at(group, cpu);
+
+		if (!level) {
+			update_group_load_avg(group, grq);
+			__sync_fetch_and_add(&grq->load_weight, entity);
+			if (__sync_fetch_and_add(&grq->nr_queued, 1) == 0)
+				first_enqueued(group, grq, cpu);
+		}
+		count_tasks(grq, 1, true, idle);
+		idle |= fair_group_at(group)->idle;
+		weight = calc_prop_weight(group, cpu, entity, weight);
+
+		update_group_entity_load_avg(group, grq, cpu);
+		grq->runnable_weight = grq->h_nr_runnable;
+		update_cfs_group(group, grq, cpu);
+		if (!grq->on_rq) {
+			u32 parent = group_parent(group);
+
+			count_entity_above(group, cpu, grq->weight, 1);
+			grq->on_rq = true;
+			if (parent && group_rq_at(parent, cpu)->nr_queued == 1)
+				first_enqueued(parent, group_rq_at(parent, cpu), cpu);
+		}
+		entity = grq->weight;
+		group = group_parent(group);
+	}
+	return calc_prop_weight(0, cpu, entity, weight);
+}
+
+/* The task is no longer runnable there. @runnable: it was not asleep before (delayed.h). */
+__noinline bool dequeue_hierarchy(u32 group, u32 cpu, u64 own, bool idle, bool runnable)
+{
+	bool empty = false;
+
+	forget_origin(group);
+	forget_origin(cpu);
+	forget_origin(own);
+	for (int level = 0; level < MAX_GROUP_LEVELS && group; level++) {
+		struct group_rq *grq = group_rq_at(group, cpu);
+
+		if (!level) {
+			update_group_load_avg(group, grq);
+			__sync_fetch_and_add(&grq->load_weight, -(own << SCALE_LOAD_SHIFT));
+			empty = __sync_fetch_and_add(&grq->nr_queued, -1) == 1;
+			if (empty)
+				last_dequeued(group, grq, cpu);
+		}
+		count_tasks(grq, -1, runnable, idle);
+		idle |= fair_group_at(group)->idle;
+
+		update_group_entity_load_avg(group, grq, cpu);
+		grq->runnable_weight = grq->h_nr_runnable;
+		if (empty && grq->on_rq) {
+			u32 parent = group_parent(group);
+
+			grq->on_rq = false;
+			count_entity_above(group, cpu, grq->weight, -1);
+			empty = parent && !group_rq_at(parent, cpu)->nr_queued;
+			if (empty)
+				last_dequeued(parent, group_rq_at(parent, cpu), cpu);
+		} else {
+			empty = false;
+			update_cfs_group(group, grq, cpu);
+		}
+		group = group_parent(group);
+	}
+	return true;
+}
+
+/* A queued task in @group on @cpu is asleep until it would be picked: set_delayed(). */
+__noinline bool delay_hierarchy(u32 group, u32 cpu)
+{
+	forget_origin(group);
+	forget_origin(cpu);
+	for (int level = 0; level < MAX_GROUP_LEVELS && group; level++) {
+		__sync_fetch_and_add(&group_rq_at(group, cpu)->h_nr_runnable, -1);
+		group = group_parent(group);
+	}
+	return true;
+}
+
+/* The averages of all groups from @group up, on @cpu, are updated: propagate_entity_cfs_rq(). */
+__noinline bool propagate_hierarchy(u32 group, u32 cpu)
+{
+	forget_origin(group);
+	forget_origin(cpu);
+	for (int level = 0; level < MAX_GROUP_LEVELS && group; level++) {
+		update_group_entity_load_avg(group, group_rq_at(group, cpu), cpu);
+		group = group_parent(group);
+	}
+	return true;
+}
+
+/* A task of @own weight in @group gets @cpu. Returns its weight, scaled. */
+__noinline u64 set_next_hierarchy(u32 group, u32 cpu, u64 own)
+{
+	u64 weight = NICE_0_WEIGHT, entity = own << SCALE_LOAD_SHIFT;
+
+	forget_origin(group);
+	forget_origin(cpu);
+	forget_origin(own);
+	for (int level = 0; level < MAX_GROUP_LEVELS && group; level++) {
+		struct group_rq *grq = group_rq_at(group, cpu);
+
+		weight = calc_prop_weight(group, cpu, entity, weight);
+		update_group_entity_load_avg(group, grq, cpu);
+		grq->h_curr = true;
+		account_cfs_rq_runtime(group, grq, cpu, 0);
+		entity = grq->weight;
+		group = group_parent(group);
+	}
+	return calc_prop_weight(0, cpu, entity, weight);
+}
+
+/* The running task, which is in @group, leaves @cpu. */
+__noinline bool put_prev_hierarchy(u32 group, u32 cpu)
+{
+	forget_origin(group);
+	forget_origin(cpu);
+	for (int level = 0; level < MAX_GROUP_LEVELS && group; level++) {
+		struct group_rq *grq = group_rq_at(group, cpu);
+
+		update_group_entity_load_avg(group, grq, cpu);
+		grq->h_curr = false;
+		group = group_parent(group);
+	}
+	return true;
+}
+
+/* A tick of the running task, of @own weight in @group. Returns its weight, scaled. */
+__noinline u64 tick_hierarchy(u32 group, u32 cpu, u64 own)
+{
+	u64 weight = NICE_0_WEIGHT, entity = own << SCALE_LOAD_SHIFT;
+
+	forget_origin(group);
+	forget_origin(cpu);
+	forget_origin(own);
+	for (int level = 0; level < MAX_GROUP_LEVELS && group; level++) {
+		struct group_rq *grq = group_rq_at(group, cpu);
+
+		weight = calc_prop_weight(group, cpu, entity, weight);
+		update_group_entity_load_avg(group, grq, cpu);
+		update_cfs_group(group, grq, cpu);
+		entity = grq->weight;
+		group = group_parent(group);
+	}
+	return calc_prop_weight(0, cpu, entity, weight);
+}
+
+/* Has the entity or the runqueue nothing left that decays (skip_blocked_update(), cfs_rq_is_decayed())? */
+static __always_inline bool is_decayed(const struct group_rq *grq)
+{
+	return !grq->load_weight && !grq->propagate && !grq->removed.nr && !grq->avg.load_sum &&
+	       !grq->avg.util_sum && !grq->avg.runnable_sum && !grq->tg_load_avg_contrib && !grq->se.load_avg &&
+	       !grq->se.util_avg;
+}
+
+/* Updates the averages of all groups on @cpu, children before parents: __update_blocked_fair(). */
+__noinline bool update_blocked_groups(u32 cpu)
+{
+	struct fair_rq *rq;
+	int i;
+
+	forget_origin(cpu);
+	rq = rq_of(cpu);
+	bpf_for(i, 1, nr_fair_groups) {
+		u32 group = nr_fair_groups - i;
+		struct group_rq *grq = group_rq_at(group, cpu);
+
+		if (is_decayed(grq))
+			continue;
+		if (update_group_rq_load_avg(rq, grq))
+			update_group_load_avg(group, grq);
+		update_group_entity_load_avg(group, grq, cpu);
+	}
+	return true;
+}
+
+/*
+ * The part of the CPU's load that is that of the runqueue of @group, as of this jiffy. Levels are computed from the
+ * root down: update_cfs_rq_h_load().
+ */
+__noinline u64 group_h_load(u32 group, u32 cpu, u64 jiffies)
+{
+	u32 path[MAX_GROUP_LEVELS];
+	struct fair_rq *rq;
+	u64 load, avg;
+	u32 depth = 0;
+
+	forget_origin(group);
+	forget_origin(cpu);
+	rq = rq_of(cpu);
+	load = avg = not_negative(rq->avg.load_avg);
+	for (int level = 0; level < MAX_GROUP_LEVELS && group; level++) {
+		struct group_rq *grq = group_rq_at(group, cpu);
+
+		if (grq->last_h_load_update == jiffies + 1) {
+			load = grq->h_load;
+			avg = grq->avg.load_avg;
+			break;
+		}
+		path[level] = group;
+		depth = level + 1;
+		group = group_parent(group);
+	}
+	for (int level = MAX_GROUP_LEVELS - 1; level >= 0; level--) {
+		struct group_rq *grq;
+
+		if (level >= (int)depth)
+			continue;
+		grq = group_rq_at(path[level], cpu);
+		load = load * grq->se.load_avg / (avg + 1);
+		avg = grq->avg.load_avg;
+		grq->h_load = load;
+		grq->last_h_load_update = jiffies + 1;
+	}
+	return load;
+}
+
+#endif /* __EQUIPOISE_HIERARCHY_H */
