@@ -195,4 +195,4 @@ lint:
 		--target-dir target -- -D warnings
 	$(CC) -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter -Werror -fsyntax-only -I crates/native/include $(shell find scheduler -name main.bpf.c)
 	$(PART) "whether the mutations and thresholds fit the scheduler, which requires Python" --if 'python3 --version' \
-		sh -c 'tests/mutants --list && tests/sensitivity --list' >/dev/null
+		sh -c 'tests/mutants --list && tests/sensitivity --list && tests/ablate --list' >/dev/null

@@ -213,6 +213,7 @@ mod tests {
                     count: 1,
                     seed: 1,
                     jobs: 1,
+                    noise: false,
                 };
                 let measured = measure(&[case], &runs, Watch::none()).unwrap();
                 let mean = |metric| measured[0].means(metric).unwrap()[0];

@@ -382,6 +382,7 @@ mod tests {
                 ..counters
             },
             ignores_groups: false,
+            has_groups: false,
             tasks: Vec::new(),
             read: Vec::new(),
             energy: None,
