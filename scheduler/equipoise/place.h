@@ -191,7 +191,7 @@ static __always_inline u64 feasible_weight(const struct task_state *t)
 
 /*
  * @p gets @cpu. A task that has slept comes to the clock here. One that waited in another cluster does so when it
- * is charged first; until then it counts as if it had a turn before it, and none changes places with it.
+ * is charged first; until then it counts as if it had a turn before it.
  */
 __noinline bool begin_turn(struct task_struct *p __arg_trusted, u32 cpu)
 {
@@ -203,13 +203,14 @@ __noinline bool begin_turn(struct task_struct *p __arg_trusted, u32 cpu)
 	if (!t->fair.weight) {
 		enter_clock(p, cpu);
 		set_deadline(p, t);
-	} else if (t->cluster != this->cluster) {
+	}
+	if (t->cluster != this->cluster) {
 		const struct cluster *c = cluster_at(this->cluster);
 
 		p->scx.dsq_vtime = READ_ONCE(c->clock.now) + vtime_for(turn_ns(), READ_ONCE(c->worth));
 	}
 	show_running(this, p, t, bpf_ktime_get_ns());
-	WRITE_ONCE(this->progress_of, 0);
+	WRITE_ONCE(this->begins, true);
 	return true;
 }
 
@@ -246,6 +247,7 @@ __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, u32 cpu)
 	find_weight(t);
 	note_work(t, work, now);
 	show_running(this, p, t, now);
+	WRITE_ONCE(this->begins, false);
 	if (t->bound_to)
 		charge_bound(cpu, work);
 	weight = feasible_weight(t);

@@ -39,9 +39,9 @@ fn equal_tasks_make_equal_progress_on_unlike_cpus() {
         (7, 1.0),
         (8, 1.0),
         (9, 2.0),
-        (12, 8.0),
-        (24, 8.0),
-        (32, 8.0),
+        (12, 5.0),
+        (24, 5.0),
+        (32, 5.0),
     ] {
         let workload = format!("busy:threads={threads},duration=2");
         let spread = mean(&compare("odroid-xu3", &workload, "equipoise"), "spread");
