@@ -6,8 +6,9 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// How their names begin.
-const PREFIX: &str = "equipoise-";
+/// The beginning of their names. It says what the folders are for, so that no folder of the user's has such a name:
+/// `/tmp/equipoise-main` may be a checkout.
+const PREFIX: &str = ".equipoise-temporary-";
 
 /// A temporary folder, removed when it is dropped. If its process is killed, the next folder's process removes it:
 /// its owner holds a lock on it, which ends with the process.
@@ -85,6 +86,8 @@ mod tests {
         std::fs::write(path.join("file"), "").unwrap();
         let link = parent.path().join(format!("{PREFIX}link"));
         std::os::unix::fs::symlink(used.path(), &link).unwrap();
+        let checkout = parent.path().join("equipoise-main");
+        std::fs::create_dir(&checkout).unwrap();
         // As a process that is killed: the lock is gone, the folder is not.
         let _ = left.folder.keep();
         drop(left._lock);
@@ -99,5 +102,6 @@ mod tests {
         }
         assert!(!path.exists());
         assert!(used.path().exists() && next.path().exists() && link.exists());
+        assert!(checkout.exists());
     }
 }

@@ -455,81 +455,26 @@ fn a_slow_clock_does_not_forgive_what_a_task_got_elsewhere() {
 /// one of nice 19, and took one of nice 5 along, past all heavier tasks.
 #[test]
 fn a_light_task_with_an_affinity_is_not_placed_by_a_lighter_one() {
+    let only = |cpus, task| Task { cpus, ..task };
+    let nice = |nice, task| Task { nice, ..task };
     let tasks = [
-        (
-            Does::Nap {
-                run: 73566,
-                sleep: 367950,
-            },
-            5,
-            0x48,
-        ),
-        (Does::Spin, 0, 0x13),
-        (Does::Spin, 0, ALL),
-        (
-            Does::Nap {
-                run: 1388217,
-                sleep: 415298,
-            },
-            0,
-            ALL,
-        ),
-        (Does::Spin, 0, ALL),
-        (Does::Spin, 0, ALL),
-        (
-            Does::Nap {
-                run: 1753798,
-                sleep: 839915,
-            },
-            19,
-            0xe8,
-        ),
-        (
-            Does::Nap {
-                run: 705309,
-                sleep: 687883,
-            },
-            0,
-            0xe9,
-        ),
-        (
-            Does::Period {
-                run: 1802907,
-                period: 21029070,
-            },
-            -10,
-            ALL,
-        ),
-        (Does::Spin, 0, 0x1f),
-        (Does::Spin, 0, 0x56),
-        (
-            Does::Period {
-                run: 959311,
-                period: 18348976,
-            },
-            0,
-            0x7d,
-        ),
-        (
-            Does::Nap {
-                run: 1326776,
-                sleep: 490237,
-            },
-            0,
-            0xe4,
-        ),
-        (Does::Spin, 0, ALL),
-        (
-            Does::Nap {
-                run: 969236,
-                sleep: 103819,
-            },
-            0,
-            0x79,
-        ),
-        (Does::Spin, 0, ALL),
-    ]
-    .map(|(does, nice, cpus)| Task { does, nice, cpus });
+        only(0x48, nice(5, nap(73_566, 367_950))),
+        only(0x13, spin(0)),
+        spin(0),
+        nap(1_388_217, 415_298),
+        spin(0),
+        spin(0),
+        only(0xe8, nice(19, nap(1_753_798, 839_915))),
+        only(0xe9, nap(705_309, 687_883)),
+        nice(-10, period(1_802_907, 21_029_070)),
+        only(0x1f, spin(0)),
+        only(0x56, spin(0)),
+        only(0x7d, period(959_311, 18_348_976)),
+        only(0xe4, nap(1_326_776, 490_237)),
+        spin(0),
+        only(0x79, nap(969_236, 103_819)),
+        spin(0),
+    ];
     assert_eq!(
         starved(&equal_cpus(4, 2, 250), &tasks, 195818353316864592),
         Ok(())
