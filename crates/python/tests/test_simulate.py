@@ -158,9 +158,9 @@ def test_a_trace_is_a_load(tmp_path):
     ("make", "message", "expected"),
     [
         (lambda: Machine("tc3"), "no machine is called `tc3`", "did you mean `tc2`?"),
-        (lambda: Workload("hackbench", group=2), "unknown parameter `group`", "groups"),
+        (lambda: Workload("hackbench", grups=2), "unknown parameter `grups`", "groups"),
         (lambda: Policy("capacity", misfit=1), "misfit", "true or false"),
-        (lambda: equipoise.simulate("tc2", "mixed", runs=0), "runs is 0", "at least 1"),
+        (lambda: equipoise.simulate("tc2", "mixed", runs=0), "runs is 0", "from 1 to 4294967295"),
         (lambda: equipoise.reproduce("mixed-capacity", rows="nothing*"), "no row matches", "sysbench"),
         (lambda: equipoise.simulate("smp-2", Workload("busy", cpunodebind="7")), "nodes", "expected"),
         (lambda: equipoise.trace("smp-2", "busy:duration=1ms").event("sched_swich"), "sched_swich", "sched_switch"),
