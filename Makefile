@@ -3,7 +3,7 @@
 
 # Searched for when it is used, because `tools` may only just have installed it.
 CLANG_FORMAT = $(shell command -v clang-format-19 || echo clang-format)
-C_FILES := $(shell find scheduler -name '*.[ch]') $(wildcard crates/native/include/*.h crates/native/include/*/*.h crates/lab/tests/decisions/*.c crates/policy/tests/c/*.c vm/in-guest/*.c)
+C_FILES := $(shell find scheduler -name '*.[ch]') $(wildcard crates/native/include/*.h crates/native/include/*/*.h crates/lab/tests/decisions/*.c crates/policy/tests/c/*.[ch] vm/in-guest/*.c)
 CARGO_FLAGS := --locked
 # Runs the parts that this machine supports, and notes how long each took.
 PART := tests/part

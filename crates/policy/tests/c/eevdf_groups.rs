@@ -7,7 +7,8 @@ use libloading::{Library, Symbol};
 use proptest::prelude::*;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-const CODE: &str = r#"#include <scx/common.bpf.h>
+const CODE: &str = concat!(
+    r#"#include <scx/common.bpf.h>
 #include "linux/eevdf/main.bpf.c"
 #define TASKS 10
 #define GROUPS 8
@@ -22,7 +23,7 @@ static struct rq core[CPUS];
 static struct task_struct tasks[TASKS];
 static struct fair_entity of_task[TASKS];
 static struct equipoise_map map;
-static struct task_struct *prev[CPUS], *local;
+static struct task_struct *prev[CPUS];
 static u64 ran[TASKS];
 static struct counters counted;
 
@@ -30,59 +31,9 @@ static struct counters counted;
 static struct queue { u32 nr; struct task_struct *task[TASKS]; } queues[3 * CPUS];
 
 static struct queue *queue_at(u64 id) { return &queues[id / MAX_CPUS * CPUS + id % MAX_CPUS]; }
-
-static void take(struct queue *queue, u32 at)
-{
-	queue->nr--;
-	for (u32 i = at; i < queue->nr; i++)
-		queue->task[i] = queue->task[i + 1];
-}
-
-static void put(void *k, struct task_struct *p, u64 id, u64 slice, u64 vtime, u64 flags)
-{
-	struct queue *queue = queue_at(id);
-	u32 at = queue->nr++;
-
-	p->scx.dsq_vtime = vtime;
-	for (; at && (s64)(queue->task[at - 1]->scx.dsq_vtime - vtime) > 0; at--)
-		queue->task[at] = queue->task[at - 1];
-	queue->task[at] = p;
-}
-
-static s32 iterate(void *k, struct bpf_iter_scx_dsq *it, u64 id, u64 flags)
-{
-	*it = (struct bpf_iter_scx_dsq){ .dsq_id = id };
-	return 0;
-}
-
-static struct task_struct *next(void *k, struct bpf_iter_scx_dsq *it)
-{
-	struct queue *queue = queue_at(it->dsq_id);
-
-	return it->iteration < queue->nr ? queue->task[it->iteration++] : NULL;
-}
-
-static void ends(void *k, struct bpf_iter_scx_dsq *it) {}
-
-static bool move(void *k, struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 id, u64 flags)
-{
-	take(queue_at(it->dsq_id), --it->iteration);
-	put(k, p, id, 0, it->vtime, 0);
-	return true;
-}
-
-static bool consume(void *k, u64 id, u64 enq_flags)
-{
-	struct queue *queue = queue_at(id);
-
-	if (!queue->nr)
-		return false;
-	local = queue->task[0];
-	take(queue, 0);
-	return true;
-}
-
-static u32 cpuperf(void *k, s32 cpu, u32 what) { return 1024; }
+"#,
+    include_str!("dispatch_queues.h"),
+    r#"
 static void kick(void *k, s32 cpu, u64 flags) {}
 
 static struct equipoise_kernel kernel = {
@@ -258,7 +209,8 @@ void look_at_task(u32 i, struct task *task)
 u64 root_weight(u32 cpu) { return rq_of(cpu)->load_weight + rq_of(cpu)->group_load; }
 u64 eevdf_weight(u32 cpu) { return rq_of(cpu)->load_weight; }
 u32 root_idle(u32 cpu) { return rq_of(cpu)->nr_idle_policy; }
-"#;
+"#
+);
 
 const TASKS: usize = 10;
 const CPUS: u32 = 2;

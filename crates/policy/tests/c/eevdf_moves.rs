@@ -4,7 +4,8 @@
 use crate::common;
 use libloading::{Library, Symbol};
 
-const CODE: &str = r#"#include <scx/common.bpf.h>
+const CODE: &str = concat!(
+    r#"#include <scx/common.bpf.h>
 #include "linux/eevdf/main.bpf.c"
 #define TASKS 8
 const volatile struct policy policy = {
@@ -23,45 +24,9 @@ static struct equipoise_map map;
 static struct queue { u32 nr; struct task_struct *task[TASKS]; } queues[4];
 
 static struct queue *queue_at(u64 id) { return &queues[(id >= MAX_CPUS ? 2 : 0) + id % MAX_CPUS]; }
-
-static void put(void *k, struct task_struct *p, u64 id, u64 slice, u64 vtime, u64 flags)
-{
-	struct queue *queue = queue_at(id);
-	u32 at = queue->nr++;
-
-	p->scx.dsq_vtime = vtime;
-	for (; at && (s64)(queue->task[at - 1]->scx.dsq_vtime - vtime) > 0; at--)
-		queue->task[at] = queue->task[at - 1];
-	queue->task[at] = p;
-}
-
-static s32 iterate(void *k, struct bpf_iter_scx_dsq *it, u64 id, u64 flags)
-{
-	*it = (struct bpf_iter_scx_dsq){ .dsq_id = id };
-	return 0;
-}
-
-static struct task_struct *next(void *k, struct bpf_iter_scx_dsq *it)
-{
-	struct queue *queue = queue_at(it->dsq_id);
-
-	return it->iteration < queue->nr ? queue->task[it->iteration++] : NULL;
-}
-
-static void ends(void *k, struct bpf_iter_scx_dsq *it) {}
-
-static bool move(void *k, struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 id, u64 flags)
-{
-	struct queue *queue = queue_at(it->dsq_id);
-
-	queue->nr--;
-	for (u32 i = --it->iteration; i < queue->nr; i++)
-		queue->task[i] = queue->task[i + 1];
-	put(k, p, id, 0, it->vtime, 0);
-	return true;
-}
-
-static u32 cpuperf(void *k, s32 cpu, u32 what) { return 1024; }
+"#,
+    include_str!("dispatch_queues.h"),
+    r#"
 static void kick(void *k, s32 cpu, u64 flags) {}
 static struct task_struct *from_pid(void *k, s32 pid) { return pid > 0 && pid <= TASKS ? &tasks[pid - 1] : NULL; }
 static void lock_rqs(void *k, u32 a, u32 b) {}
@@ -211,7 +176,8 @@ u64 pulls_ineligible(u64 more, u64 failed)
 	domain_state_of(1, 0)->nr_balance_failed = failed;
 	return pull(LB_NOT_IDLE, 1);
 }
-"#;
+"#
+);
 
 /// A value of `enum balance_idle`.
 const NOT_IDLE: u32 = 0;
