@@ -423,10 +423,7 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 void BPF_STRUCT_OPS(equipoise_running, struct task_struct *p)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
-	struct task_state *t = task_of(p);
 
-	if (!t)
-		return;
 	if (asking_locks && follows())
 		ask_before_switch(cpu, p);
 	begin_turn(p, cpu);

@@ -170,10 +170,11 @@ static __always_inline void set_running_deadline(struct task_struct *p, const st
 	p->scx.dsq_vtime = is_before(deadline, least) ? least : deadline;
 }
 
-/* The values that other CPUs see of @p, which runs on @this. */
+/* The values that other CPUs see of @p, which runs on @this, or begins to. */
 static __always_inline void show_running(struct cpu_state *this, const struct task_struct *p,
-					 const struct task_state *t, u64 now)
+					 const struct task_state *t, u64 now, bool begins)
 {
+	WRITE_ONCE(this->begins, begins);
 	WRITE_ONCE(this->charged_at, now);
 	WRITE_ONCE(this->runs_bound, t->bound_to);
 	WRITE_ONCE(this->progress, progress_of(t, now));
@@ -209,8 +210,7 @@ __noinline bool begin_turn(struct task_struct *p __arg_trusted, u32 cpu)
 
 		p->scx.dsq_vtime = READ_ONCE(c->clock.now) + vtime_for(turn_ns(), READ_ONCE(c->worth));
 	}
-	show_running(this, p, t, bpf_ktime_get_ns());
-	WRITE_ONCE(this->begins, true);
+	show_running(this, p, t, bpf_ktime_get_ns(), true);
 	return true;
 }
 
@@ -246,8 +246,7 @@ __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, u32 cpu)
 	forget_lag(clock_of(t), &t->fair);
 	find_weight(t);
 	note_work(t, work, now);
-	show_running(this, p, t, now);
-	WRITE_ONCE(this->begins, false);
+	show_running(this, p, t, now, false);
 	if (t->bound_to)
 		charge_bound(cpu, work);
 	weight = feasible_weight(t);
