@@ -352,12 +352,40 @@ pub fn run_policy(
     time_limit_ns: u64,
     trace: Option<&mut dyn Trace>,
 ) -> Result<Outcome, Error> {
+    run_checked(
+        name,
+        machine,
+        workload,
+        seed,
+        time_limit_ns,
+        trace,
+        Check::INVARIANTS,
+    )
+}
+
+/// Like [`run_policy`], with another check. `equipoise` also checks its own invariants.
+pub fn run_checked(
+    name: &str,
+    machine: &Machine,
+    workload: &dyn Workload,
+    seed: u64,
+    time_limit_ns: u64,
+    trace: Option<&mut dyn Trace>,
+    check: Check,
+) -> Result<Outcome, Error> {
     let policy = Policy::find(name).unwrap();
+    let mut globals = policy.globals(machine);
+    if name.starts_with("equipoise") {
+        globals.push(Global {
+            symbol: "checks".into(),
+            bytes: vec![1],
+        });
+    }
     let config = Config {
         machine,
         workload,
         scheduler: policy.object().unwrap(),
-        globals: &policy.globals(machine),
+        globals: &globals,
         restart: None,
         read: &[],
         callbacks: None,
@@ -365,7 +393,7 @@ pub fn run_policy(
         time_limit_ns,
         trace: trace.map(|trace| trace as &mut dyn Trace),
     };
-    simulator::run_checked(config, Check::INVARIANTS)
+    simulator::run_checked(config, check)
 }
 
 /// The CPU time that each task gets under `equipoise` in the `window`, ns. Invariants are checked.

@@ -1,7 +1,7 @@
 //! Loads on which a thread once got too little, most of them found by a property test.
 
 use super::ideal::{claims, shares};
-use super::load::{Does, Load, Thread, run as run_load};
+use super::load::{Does, Load, Thread, run as run_load, turn};
 use super::random::{equal_cpus, heterogeneous};
 use crate::support::{MS, Script, equipoise_cpu_time, run_for, speeds, task};
 use machine::Machine;
@@ -84,7 +84,7 @@ fn first_starved(
 ) -> Result<Option<(usize, f64, f64)>, String> {
     let got = run(machine, tasks, seed, until)?;
     let due = due_by_speed(tasks, &speeds(machine));
-    let turn = (3 * MS + 2_000_000_000 / u64::from(machine.hz)) as f64 / (until - FROM) as f64;
+    let turn = turn(machine) as f64 / (until - FROM) as f64;
     let bound = tasks.iter().any(|task| task.cpus != ALL);
     let starved = |&i: &usize| got[i] + turn < tasks[i].least(bound) * due[i];
     // Light tasks are named last.

@@ -1,10 +1,8 @@
 //! Loads whose fair shares are known, and what their threads get.
 
-use crate::support::{MS, Script, speeds};
+use crate::support::{self, MS, Script, speeds};
 use machine::{CpuMask, Machine};
-use native::Global;
-use policy::Policy;
-use simulator::{Check, Config, Event, Trace};
+use simulator::{Check, Event, Trace};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -231,27 +229,17 @@ pub fn run_checked(
         waits_since: HashMap::new(),
         got: HashMap::new(),
     };
-    let policy = Policy::find(policy).unwrap();
-    let mut globals = policy.globals(machine);
-    if policy.name.starts_with("equipoise") {
-        globals.push(Global {
-            symbol: "checks".into(),
-            bytes: vec![1],
-        });
-    }
-    let config = Config {
+    let limit = until + 60_000 * MS;
+    support::run_checked(
+        policy,
         machine,
-        workload: &workload,
-        scheduler: policy.object().unwrap(),
-        globals: &globals,
-        restart: None,
-        read: &[],
-        callbacks: None,
+        &workload,
         seed,
-        time_limit_ns: until + 60_000 * MS,
-        trace: Some(&mut watch),
-    };
-    simulator::run_checked(config, check).map_err(|error| error.to_string())?;
+        limit,
+        Some(&mut watch),
+        check,
+    )
+    .map_err(|error| error.to_string())?;
     // Threads that wait at the end, and those that run.
     let open: Vec<String> = watch.waits_since.keys().cloned().collect();
     for name in open {
@@ -285,4 +273,9 @@ pub fn run_checked(
         }
     };
     Ok((0..load.threads.len()).map(of).collect())
+}
+
+/// A turn, ns: a slice, which ends at a tick.
+pub fn turn(machine: &Machine) -> u64 {
+    3 * MS + 2_000_000_000 / u64::from(machine.hz)
 }

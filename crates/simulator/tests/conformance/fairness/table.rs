@@ -4,7 +4,7 @@
 //! A comparison allows for two turns, because a change of the load moves the times at which turns end.
 
 use super::ideal::{self, weight_of};
-use super::load::{Does, Got, Load, Thread, run, run_checked, thread};
+use super::load::{Does, Got, Load, Thread, run, run_checked, thread, turn};
 use super::random::{Case, alike, any_machine, bound, does, free, nice, unlike};
 use crate::case::config;
 use crate::support::{MS, speeds};
@@ -23,11 +23,6 @@ type Measured = Result<f64, String>;
 const WINDOW: Range<u64> = 500 * MS..2500 * MS;
 fn tick(machine: &Machine) -> u64 {
     1_000_000_000 / u64::from(machine.hz)
-}
-
-/// A turn, ns: a slice, which ends at a tick.
-fn turn(machine: &Machine) -> u64 {
-    3 * MS + 2 * tick(machine)
 }
 
 fn ideal_of(case: &Case) -> Vec<f64> {
