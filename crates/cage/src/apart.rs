@@ -9,6 +9,8 @@ use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The limits of such a process: CPU time, s, and address space beyond what this process uses.
@@ -43,6 +45,7 @@ fn within(cpu_s: u64, longest: usize, compute: impl FnOnce() -> Vec<u8>) -> Resu
     let (reads, writes) =
         pipe_with(PipeFlags::CLOEXEC).map_err(|error| Ended::NotStarted(error.into()))?;
     let parent = rustix::process::getpid();
+    silence_children();
     // SAFETY: the child does only what is allowed after fork() in a process with threads; the C library's allocator
     // supports fork().
     match unsafe { libc::fork() } {
@@ -79,6 +82,22 @@ fn within(cpu_s: u64, longest: usize, compute: impl FnOnce() -> Vec<u8>) -> Resu
 const NOT_RESTRICTED: i32 = 99;
 const PANICKED: i32 = 101;
 
+static IN_CHILD: AtomicBool = AtomicBool::new(false);
+
+/// From here on a child that panics says nothing, because a backtrace would need files. The child itself cannot ask for
+/// that: while another thread panics, the hook is locked, and stays so in the child.
+fn silence_children() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !IN_CHILD.load(Ordering::Relaxed) {
+                hook(info);
+            }
+        }));
+    });
+}
+
 /// Drops all rights; the result is the pipe for the answer, which is closed with the process.
 fn restrict(parent: Pid, writes: &OwnedFd, cpu_s: u64) -> io::Result<ManuallyDrop<File>> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -98,8 +117,7 @@ fn restrict(parent: Pid, writes: &OwnedFd, cpu_s: u64) -> io::Result<ManuallyDro
         // SAFETY: the default action is valid for every signal for which it can be set.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
-    // A message would need files, for a backtrace.
-    std::panic::set_hook(Box::new(|_| {}));
+    IN_CHILD.store(true, Ordering::Relaxed);
     process::prepare_within(|mapped| mapped + MORE_MEMORY)?;
     limit(&(Resource::Cpu, cpu_s))?;
     process::compute()?;
@@ -157,6 +175,31 @@ fn ended(child: Pid, answer: Result<Vec<u8>, Ended>) -> Result<Vec<u8>, Ended> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::{Mutex, mpsc};
+    use std::thread;
+
+    #[test]
+    #[cfg_attr(miri, ignore)]
+    fn a_thread_that_panics_meanwhile_locks_nothing() {
+        assert_eq!(apart(100, || b"answer".to_vec()).unwrap(), b"answer");
+        let (began, begins) = mpsc::channel();
+        let (end, ends) = mpsc::channel();
+        let hook = std::panic::take_hook();
+        let (began, ends) = (Mutex::new(began), Mutex::new(ends));
+        std::panic::set_hook(Box::new(move |info| {
+            if thread::current().name() != Some("panics") {
+                return hook(info);
+            }
+            began.lock().unwrap().send(()).unwrap();
+            ends.lock().unwrap().recv().unwrap();
+        }));
+        let panics = thread::Builder::new().name("panics".to_string());
+        let panics = panics.spawn(|| panic!("on purpose")).unwrap();
+        begins.recv().unwrap();
+        assert_eq!(apart(100, || b"answer".to_vec()).unwrap(), b"answer");
+        end.send(()).unwrap();
+        panics.join().unwrap_err();
+    }
 
     #[test]
     #[cfg_attr(miri, ignore)]
