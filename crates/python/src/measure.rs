@@ -242,9 +242,9 @@ pub fn simulate(
     Ok((runs_table(&parts), counters_table(&parts)))
 }
 
-/// Tables `runs` and `counters` of the runs from `first` to before `end`, of `runs`, on one thread, with noise.
+/// Tables `runs` and `counters` of the runs from `first` to before `end`, of `runs`, on one thread.
 #[pyfunction]
-#[pyo3(signature = (machine, workload, policy, runs, seed, first, end, stop=None))]
+#[pyo3(signature = (machine, workload, policy, runs, seed, exact, first, end, stop=None))]
 #[expect(clippy::too_many_arguments, reason = "called by the sweep alone")]
 pub fn measure_part(
     py: Python<'_>,
@@ -253,6 +253,7 @@ pub fn measure_part(
     policy: &Policy,
     runs: u32,
     seed: u64,
+    exact: bool,
     first: u32,
     end: u32,
     stop: Option<&Stop>,
@@ -262,7 +263,7 @@ pub fn measure_part(
         count: runs,
         seed,
         jobs: 1,
-        noise: true,
+        noise: !exact,
     };
     let (case, which) = (combined.case(), first..end);
     let measured = run(py, stop, None, |watch| {

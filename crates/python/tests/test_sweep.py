@@ -15,13 +15,14 @@ LOADS = ["mixed:duration=50ms", "busy:duration=20ms"]
 SMALL = {"machines": ["tc2", "smp-2"], "workloads": LOADS, "policies": ["eevdf", "capacity"], "runs": 3}
 
 
-def test_a_grid_is_what_one_by_one_is():
-    result = equipoise.sweep(**SMALL, chunk=5)
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_grid_is_what_one_by_one_is(exact):
+    result = equipoise.sweep(**SMALL, exact=exact, chunk=5)
     frame = result.to_pandas()
     assert len(result.cases) == 8 and frame["point"].is_monotonic_increasing
     assert result.chunks == 5
     case = result.cases[5]
-    alone = equipoise.simulate(case.machine, case.workload, case.policy, runs=3).runs.to_pandas()
+    alone = equipoise.simulate(case.machine, case.workload, case.policy, runs=3, exact=exact).runs.to_pandas()
     own = frame[frame["point"] == 5].drop(columns="point").reset_index(drop=True)
     for column in alone:
         assert own[column].astype(alone[column].dtype).equals(alone[column]), column

@@ -214,6 +214,7 @@ def measure_part(
     policy: Policy,
     runs: int,
     seed: int,
+    exact: bool,
     first: int,
     end: int,
     stop: Stop | None = None,

@@ -48,6 +48,7 @@ class Chunk:
     #: The number of runs of each case.
     runs: int
     seed: int
+    exact: bool
 
     @property
     def simulations(self) -> int:
@@ -57,7 +58,7 @@ class Chunk:
     def digest(self, sources: dict[int, str]) -> str:
         """A digest of all inputs: equal digests mean equal results."""
         parts = [(point, _digest(case, sources), first, end) for point, case, first, end in self.parts]
-        text = json.dumps([SCHEMA, _native.BUILD, self.runs, self.seed, parts])
+        text = json.dumps([SCHEMA, _native.BUILD, self.runs, self.seed, self.exact, parts])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -65,7 +66,7 @@ def work(chunk: Chunk, stop: Stop) -> list[Table]:
     """A table for each part of the chunk. Raises `SimulationError` if a run fails."""
 
     def table(case: Case, first: int, end: int) -> Table:
-        args = (case.machine, case.workload, case.policy, chunk.runs, chunk.seed, first, end)
+        args = (case.machine, case.workload, case.policy, chunk.runs, chunk.seed, chunk.exact, first, end)
         runs, _ = _native.measure_part(*args, stop)
         return runs
 
@@ -135,6 +136,7 @@ def sweep(
     parameters: Mapping[str, Axis] | None = None,
     runs: int = 20,
     seed: int = 1,
+    exact: bool = False,
     design: str = "grid",
     samples: int | None = None,
     engine: Engine | str = "local",
@@ -147,7 +149,7 @@ def sweep(
     (a list by name, or a `Range` for designs that choose), with `runs` runs of each point.
 
     `design` is `"grid"` (all combinations), or `"random"` or `"sobol"` with `samples` points, chosen by `seed`. Run i
-    has the same seed at every point. `engine` is `"local"` (`jobs` simulations at a time; 0: the number of CPUs),
+    has the same seed at every point, and the noise of a real machine unless `exact`. `engine` is `"local"` (`jobs` simulations at a time; 0: the number of CPUs),
     `"ray"`, or an `equipoise.Ray`; the results, their order and their bytes do not depend on it. A task is a `chunk` of
     simulations. With `out`, a folder, results go to a Parquet dataset as they arrive (`runs/`), and an
     interrupted sweep resumes there; without, they stay in memory. `progress`: a bar with the time left (None: on a
@@ -169,7 +171,7 @@ def sweep(
             seed,
         )
     )
-    all_chunks = list(chunks(cases, whole("runs", runs), seed_of(seed), whole("chunk", chunk)))
+    all_chunks = list(chunks(cases, whole("runs", runs), seed_of(seed), exact, whole("chunk", chunk)))
     store = _Store(Path(out), all_chunks) if out is not None else None
     left = [one for one in all_chunks if store is None or not store.has(one)]
     tables: dict[int, pyarrow.Table] = {}
@@ -186,7 +188,7 @@ def sweep(
     return Sweep(cases, runs, store.folder if store else None, len(all_chunks), len(all_chunks) - len(left), ordered)
 
 
-def chunks(cases: Sequence[Case], runs: int, seed: int, size: int) -> Iterator[Chunk]:
+def chunks(cases: Sequence[Case], runs: int, seed: int, exact: bool, size: int) -> Iterator[Chunk]:
     """The simulations of all cases, run by run, in chunks of `size`."""
     number, parts, room = 0, [], size
     for point, case in enumerate(cases):
@@ -197,10 +199,10 @@ def chunks(cases: Sequence[Case], runs: int, seed: int, size: int) -> Iterator[C
             room -= end - first
             first = end
             if room == 0:
-                yield Chunk(number, tuple(parts), runs, seed)
+                yield Chunk(number, tuple(parts), runs, seed, exact)
                 number, parts, room = number + 1, [], size
     if parts:
-        yield Chunk(number, tuple(parts), runs, seed)
+        yield Chunk(number, tuple(parts), runs, seed, exact)
 
 
 def _cases(

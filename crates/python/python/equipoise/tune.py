@@ -96,6 +96,7 @@ def tune(
     runs: int = 8,
     final_runs: int = 20,
     seed: int = 1,
+    exact: bool = False,
     engine: Engine | str = "local",
     jobs: int = 0,
     out: str | os.PathLike[str] | None = None,
@@ -109,8 +110,8 @@ def tune(
     `trials` settings. Each is run twice on every load; unless it is then among the worse half, it is run up to `runs`
     times (not with `pareto`). The best settings are measured again with other seeds, `final_runs` times. The result
     is the best of these that meets the constraints and is significantly better (95 %), otherwise `policy` itself.
-    `held_out` are pairs that the search never sees. `out` is the path for the policy file. The same arguments give
-    the same answer.
+    `held_out` are pairs that the search never sees. Runs have the noise of a real machine unless `exact`. `out` is the
+    path for the policy file. The same arguments give the same answer.
 
     Raises `BadInput` and `SimulationError` like `simulate()`. Requires `equipoise[tune]`.
     """
@@ -122,14 +123,14 @@ def tune(
     searched: dict[str, Range | Sequence[Any]] = dict(default_space(base) if space is None else space)
     if not wanted or not given or not searched:
         raise bad_input("nothing to tune", "expected at least one objective, load and setting")
-    loads = _Loads(given, base, [*wanted, *constraints], as_engine(engine, jobs), seed_of(seed), whole("runs", runs))
+    loads = _Loads(given, base, [*wanted, *constraints], as_engine(engine, jobs), seed_of(seed), exact, whole("runs", runs))
     with stoppable():
         loads.check()
         study = _search(loads, wanted, list(constraints), pareto, searched, whole("trials", trials), progress)
-        again = _Loads(given, base, loads.objectives, loads.engine, seed + 1, whole("final_runs", final_runs))
+        again = _Loads(given, base, loads.objectives, loads.engine, seed + 1, exact, whole("final_runs", final_runs))
         best, front = _chosen(study, again, wanted, list(constraints), pareto)
         final = base.with_settings(**best) if best else base
-        elsewhere = _Loads(others, base, loads.objectives, loads.engine, seed + 1, final_runs)
+        elsewhere = _Loads(others, base, loads.objectives, loads.engine, seed + 1, exact, final_runs)
         gains, others_gains = again.gains(final, wanted), elsewhere.gains(final, wanted)
     before = base.settings
     changed = {name: value for name, value in final.settings.items() if before[name] != value}
@@ -167,17 +168,19 @@ class _Loads:
         objectives: list[Objective],
         engine: Engine,
         seed: int,
+        exact: bool,
         runs: int,
     ) -> None:
         self.loads, self.base, self.objectives = loads, base, objectives
-        self.engine, self.seed, self.runs = engine, seed, runs
+        self.engine, self.seed, self.exact, self.runs = engine, seed, exact, runs
         self._of_base: dict[tuple[int, int], list[list[dict[str, Any]]]] = {}
 
     def measured(self, policies: list[Policy], first: int, end: int) -> list[list[list[dict[str, Any]]]]:
         """For each policy and load, the rows of the runs from `first` to before `end`."""
         cases = [Case(machine, load, policy) for policy in policies for machine, load in self.loads]
         tasks = [
-            Chunk(number, ((number, case, first, end),), self.runs, self.seed) for number, case in enumerate(cases)
+            Chunk(number, ((number, case, first, end),), self.runs, self.seed, self.exact)
+            for number, case in enumerate(cases)
         ]
         rows: list[list[dict[str, Any]]] = [[] for _ in cases]
         for chunk, tables in self.engine.run(work, tasks):
