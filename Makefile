@@ -116,7 +116,7 @@ properties:
 mutants:
 	tests/mutants $(MUTANTS)
 
-# Removes the rules of scheduler/equipoise, one at a time, and prints what gets worse; `make ablate ABLATE="crowd.h"` does
+# Removes the rules of scheduler/equipoise, one at a time, and prints what gets worse; `make ablate ABLATE="level.h"` does
 # less.
 ablate:
 	tests/ablate $(ABLATE)

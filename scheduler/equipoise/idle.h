@@ -208,34 +208,24 @@ __noinline s32 any_allowed(struct task_struct *p __arg_trusted, u32 cluster)
 	return -1;
 }
 
-/* The mean speed of the machine's CPUs, of 1024; as of the last tick. */
-static __always_inline u64 mean_speed(void)
-{
-	return READ_ONCE(machine_speed) / nr_cpus();
-}
-
 /*
  * The CPU to wait for when none is idle, for a new task or where some CPUs are faster than others: @prev_cpu, or a
- * CPU of a cluster with clearly less load relative to its capacity (hperf's rule). A task that is @behind those
- * that run all the time goes to a cluster that is faster than the mean: it cannot use its share on a slow CPU.
+ * CPU of a cluster with clearly less load relative to its capacity (hperf's rule).
  */
-__noinline s32 least_loaded(struct task_struct *p __arg_trusted, u32 prev_cpu, bool behind)
+__noinline s32 least_loaded(struct task_struct *p __arg_trusted, u32 prev_cpu)
 {
 	u32 prev = cpu_at(prev_cpu)->cluster;
 	const struct task_state *t = task_of(p);
 	u64 weight = t ? (u64)t->weight << SHARE_SHIFT : 0;
 	u64 least = load_of(cluster_at(prev), weight) * 100 / WORTH_A_MOVE_PCT;
-	u64 mean = behind ? mean_speed() : 0;
 	s32 found = prev_cpu;
 	int i;
 
-	if (cluster_at(prev)->speed < mean)
-		least = ~0ULL;
 	bpf_for(i, 0, nr_clusters) {
 		u64 load = load_of(cluster_at(i), weight);
 		s32 cpu;
 
-		if (i == (int)prev || load >= least || cluster_at(i)->speed < mean)
+		if (i == (int)prev || load >= least)
 			continue;
 		cpu = any_allowed(p, i);
 		if (cpu < 0)

@@ -120,10 +120,12 @@ static __always_inline u64 turn_ns(void)
 	return tunables.slice > machine.tick_ns ? tunables.slice : machine.tick_ns;
 }
 
-/* The time that a task asks for, ns: as long as it usually runs, up to a turn. */
+/* The time that a task asks for, ns: as long as it usually runs, or longer if it already has, up to a turn. */
 static __always_inline u64 request_of(const struct task_state *t)
 {
-	return t->burst < turn_ns() ? t->burst : turn_ns();
+	u64 burst = t->burst > t->burst_so_far ? t->burst : t->burst_so_far;
+
+	return burst < turn_ns() ? burst : turn_ns();
 }
 
 /*

@@ -107,22 +107,12 @@ static __always_inline bool gets_cpu(const struct task_state *t, u32 cpu)
 	       !is_worth_cpu(c, READ_ONCE(c->running[this->slot & (CLUSTER_CPUS - 1)]));
 }
 
-/* Does @cpu run a task with SCHED_IDLE, which gives way to @p at once? */
-static __always_inline bool gives_way_to(const struct task_struct *p, u32 cpu)
-{
-	const struct task_struct *curr = running_on(cpu);
-
-	return curr && curr->policy == SCHED_IDLE && p->policy != SCHED_IDLE && task_allowed(p, cpu);
-}
-
 /* Should @p, which wakes up near @place and found no idle CPU, get @cpu at once? */
 static __always_inline bool preempts(const struct task_struct *p, const struct task_state *t, u32 place, u32 cpu,
 				     const struct task_struct *curr, u64 now)
 {
 	if (!curr || curr->prio < MAX_RT_PRIO || p->policy == SCHED_BATCH)
 		return false;
-	if (curr->policy == SCHED_IDLE)
-		return p->policy != SCHED_IDLE;
 	if (sleeps_soon(cpu, now))
 		return false;
 	return gets_cpu(t, cpu) || earlier_by(p, t, place, cpu, curr) > price_of(cpu, now);

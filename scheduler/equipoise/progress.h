@@ -43,12 +43,6 @@ static __always_inline u64 usual_work(const struct task_state *t)
 	return service_for(READ_ONCE(machine_progress), t->full_weight ?: 1);
 }
 
-/* Does @t, which wakes up, get less than its share, by more than the difference at which tasks change places? */
-static __always_inline bool is_behind(const struct task_state *t, u64 now)
-{
-	return (s64)(usual_work(t) - recent_work(t, now)) > (s64)tunables.unfairness;
-}
-
 /*
  * @t wakes up or is new. For the time that it slept it is owed no more than the difference at which tasks change
  * places, compared with a task that always has its share of the machine: it gets a fast CPU soon, and does not keep

@@ -37,6 +37,18 @@ fn a_heavy_thread_among_light_ones_is_as_fast_as_alone() {
     }
 }
 
+/// A thread that runs for 1 ms of every 16 gets less than its share beside eight loops on two CPUs, which lose
+/// little if it comes first.
+#[test]
+fn a_thread_of_short_runs_does_not_wait_for_loops() {
+    let loops = r#""loop": { "instance": 8, "loop": -1, "run": 100000 }"#;
+    let short =
+        r#""short": { "loop": -1, "run": 1000, "timer": { "ref": "unique", "period": 16100 } }"#;
+    let result = run("smp-2", &format!("{loops}, {short}"), "equipoise");
+    let waited = entry(&result, "short/wu_lat")["p99"].as_f64().unwrap();
+    assert!(waited < 500.0, "{waited} us");
+}
+
 /// With fewer threads than fast cores, no thread runs on a slow core or shares a core: a nice-0
 /// thread is as fast alongside nice-19 threads as alone.
 #[test]
