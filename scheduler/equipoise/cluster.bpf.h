@@ -170,23 +170,17 @@ static __always_inline struct cluster *cluster_of(u32 cpu)
 }
 
 /*
- * Dispatch queues: one per cluster; one per CPU for tasks that stay near their data; one per CPU for tasks that are
- * bound to it, or to some CPUs of its cluster. The first two are ordered by the cluster's time, the last by the
- * CPU's.
+ * Dispatch queues: one per cluster, ordered by its time; one per CPU for tasks that are bound to it, or to some
+ * CPUs of its cluster, ordered by the CPU's time.
  */
 static __always_inline u64 cluster_dsq(u32 cluster)
 {
 	return cluster;
 }
 
-static __always_inline u64 near_dsq(u32 cpu)
-{
-	return MAX_CLUSTERS + cpu;
-}
-
 static __always_inline u64 own_dsq(u32 cpu)
 {
-	return MAX_CLUSTERS + MAX_CPUS + cpu;
+	return MAX_CLUSTERS + cpu;
 }
 
 static __always_inline u32 nth_of_cluster(const struct cluster *c, u32 slot)
@@ -299,7 +293,7 @@ static __always_inline void clear_taken(const struct cpu_state *this)
 
 static __always_inline u32 nr_kept(u32 cpu)
 {
-	return scx_bpf_dsq_nr_queued(near_dsq(cpu)) + scx_bpf_dsq_nr_queued(own_dsq(cpu));
+	return scx_bpf_dsq_nr_queued(own_dsq(cpu));
 }
 
 /* No task that waits for @cpu alone may run on the CPU that looked. */
@@ -589,7 +583,7 @@ static __always_inline s32 init_clusters(void)
 			return err;
 	}
 	bpf_for(i, 0, nr_cpus()) {
-		err = scx_bpf_create_dsq(near_dsq(i), -1) ?: scx_bpf_create_dsq(own_dsq(i), -1);
+		err = scx_bpf_create_dsq(own_dsq(i), -1);
 		if (err)
 			return err;
 		/* A CPU without domains may be offline; if it is online, it reports so itself. */

@@ -18,7 +18,7 @@
 /* Where the tasks wait that the group @share holds back. */
 static __always_inline u64 held_dsq(u32 share)
 {
-	return MAX_CLUSTERS + 2 * MAX_CPUS + (share & (HELD_QUEUES - 1));
+	return MAX_CLUSTERS + MAX_CPUS + (share & (HELD_QUEUES - 1));
 }
 
 /*

@@ -13,7 +13,7 @@
  * ---------------------------
  *
  * CPUs with capacities within 10 % of each other that share a cache form a cluster. It has one queue, ordered by
- * virtual time; each CPU also has a queue of its own, for tasks that stay near their data or may run nowhere else:
+ * virtual time; each CPU also has a queue of its own, for tasks that are bound to it:
  *
  *        cluster 0: fast CPUs                      cluster 1: slow CPUs
  *
@@ -47,9 +47,8 @@
  * ----------------------------
  *
  * A task that finds no idle CPU waits in its cluster's queue, a new one in that of the cluster with the least load.
- * Queues are ordered by deadline: virtual time plus the time that the task usually runs for, up to a turn. Where
- * all CPUs are alike and busy, a task that is not owed a turn waits near its last CPU, unless two tasks wait there.
- * Any CPU of the cluster without work takes it from there.
+ * Queues are ordered by deadline: virtual time plus the time that the task usually runs for, up to a turn. A task
+ * that is bound to some CPUs of a cluster waits for one of them.
  *
  * 5. Preemption (preempt.h)
  * -------------------------
@@ -86,8 +85,7 @@
  *	weight		of a task, with its groups; the feasible weight is what counts on a clock (level.h)
  *	worth		the weight that a CPU is worth: what is heavier gets a CPU of its own
  *	bound		a task that may use only some of a cluster's CPUs waits for one of them
- *	near		a task that waits near a CPU whose caches have its data, and may run elsewhere
- *	kept		near or bound: it waits for a CPU, not in the cluster's queue
+ *	kept		bound, and waiting for one CPU, not in the cluster's queue
  *	held		throttled by cpu.max (held.h)
  *	progress	recent work by weight: compared between clusters only
  *	turn		how long a task runs beside others: a slice, up to the next tick
@@ -163,7 +161,7 @@ __noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, u32 cpu, u64
 		found = -1;
 	explain_preemption(p, t, cpu, found);
 	if (found < 0) {
-		wait_near(p, cpu, true, enq_flags);
+		wait_near(p, cpu, enq_flags);
 		return cpu;
 	}
 	note_stop(found, bpf_ktime_get_ns());
@@ -172,7 +170,7 @@ __noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, u32 cpu, u64
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | found, SLICE_MAX, enq_flags | SCX_ENQ_PREEMPT);
 		return found;
 	}
-	wait_near(p, cpu, true, enq_flags);
+	wait_near(p, cpu, enq_flags);
 	kick_cpu(found, SCX_KICK_PREEMPT);
 	return cpu;
 }
@@ -262,7 +260,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		idle = unlike ? claim_idle_cpu(p, cpu, false) : claim_in(p, this->cluster, cpu, false);
 	to = place(p, given_to(p, cpu));
 	set_deadline(p, t);
-	wait_near(p, to, idle >= 0, enq_flags);
+	wait_near(p, to, enq_flags);
 	if (idle >= 0)
 		kick_cpu(idle, SCX_KICK_IDLE);
 	else if (enq_flags & SCX_ENQ_LAST)
@@ -326,7 +324,7 @@ static __always_inline bool take_next(u32 cpu)
 	if (dsq != cluster_dsq(this->cluster) && take_first(cluster_dsq(this->cluster)))
 		return true;
 	/* A CPU may find its queue empty before the kernel inserts the task, and clear the bit. */
-	return take_first(near_dsq(cpu)) || take_first(own_dsq(cpu));
+	return take_first(own_dsq(cpu));
 }
 
 /* Takes the first task that waits in cluster @from, because it has less progress than the tasks here. */

@@ -30,7 +30,7 @@ __noinline bool pull_kept(u32 cluster)
 
 		if (!(keeping >> (slot & 63) & 1))
 			continue;
-		if (take_first(near_dsq(cpu)) || take_first(own_dsq(cpu))) {
+		if (take_first(own_dsq(cpu))) {
 			this_counters()->pulled++;
 			explain(takes_kept, 0, bpf_get_smp_processor_id(), cpu);
 			return true;
@@ -509,7 +509,7 @@ static __always_inline void send_to_wait(struct task_struct *p, struct task_stat
 	if (idle >= 0)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle, SLICE_MAX, enq_flags);
 	else
-		wait_near(p, to, false, enq_flags);
+		wait_near(p, to, enq_flags);
 }
 
 /*

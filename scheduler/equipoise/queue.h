@@ -94,21 +94,18 @@ static __always_inline struct first_queue *this_first(void)
 }
 
 /*
- * Of the two queues of @keeper, finds the one with the first task that may run on @cpu, for this_first(). Returns
- * its virtual time.
+ * Finds the first of the tasks that are bound to @keeper that may run on @cpu, for this_first(). Returns its
+ * virtual time in the cluster's time.
  */
 __noinline u64 find_first_at(u32 keeper, u32 cpu)
 {
 	const struct cpu_state *k = cpu_at(keeper);
-	u64 near = unlike ? NO_VTIME : first_vtime(near_dsq(keeper), cpu), own = NO_VTIME;
+	u64 own = first_vtime(own_dsq(keeper), cpu);
 
-	if (READ_ONCE(k->own.weight) > 0)
-		own = first_vtime(own_dsq(keeper), cpu);
 	if (own != NO_VTIME)
 		own = in_cluster_time(k, own);
-	*this_first() = is_before(own, near) ? (struct first_queue){ own_dsq(keeper), own }
-					     : (struct first_queue){ near_dsq(keeper), near };
-	return this_first()->vtime;
+	*this_first() = (struct first_queue){ own_dsq(keeper), own };
+	return own;
 }
 
 /*

@@ -174,10 +174,10 @@ const CPUS: &str = r#"
         cpu_states[cpu].asked = false;
     }
     void asked(u32 cpu) { cpu_states[cpu].asked = true; }
-    /* @count tasks wait: near @cpu, or in the cluster's queue if it is negative. */
+    /* @count tasks wait: for @cpu, or in the cluster's queue if it is negative. */
     void wait_in(s32 cpu, u32 count, s64 ahead)
     {
-        u64 dsq = cpu < 0 ? cluster_dsq(0) : near_dsq(cpu);
+        u64 dsq = cpu < 0 ? cluster_dsq(0) : own_dsq(cpu);
 
         queued[dsq] = count;
         first[dsq].scx.dsq_vtime = CLOCK + ahead;
@@ -191,11 +191,6 @@ const CPUS: &str = r#"
     bool preempts_on(u32 cpu) { return preempts(&task[4], &state[4], 0, cpu, running_on(cpu), kernel.now); }
     bool comes_first(u32 cpu) { return is_next(&task[4], &state[4], cpu); }
     s32 found_from(u32 cpu) { return find_preemptible(&task[4], cpu, false); }
-    bool stays_near(u32 cpu, bool wakes)
-    {
-        task[4].se.sum_exec_runtime = 1;
-        return stays(&task[4], &state[4], cpu, wakes);
-    }
 "#;
 
 const MS: i64 = 1_000_000;
@@ -245,12 +240,6 @@ impl Cpus {
         let found: Symbol<unsafe extern "C" fn(u32) -> i32> =
             unsafe { self.0.get(what.as_bytes()) }.unwrap();
         unsafe { found(cpu) }
-    }
-
-    fn stays_near(&self, cpu: u32, wakes: bool) -> bool {
-        let stays: Symbol<unsafe extern "C" fn(u32, bool) -> bool> =
-            unsafe { self.0.get(b"stays_near") }.unwrap();
-        unsafe { stays(cpu, wakes) }
     }
 }
 
@@ -346,35 +335,6 @@ fn in_a_crowd_the_first_alone_preempts() {
     cpus.wait_in(1, 1, -2 * MS);
     assert!(!cpus.says("comes_first", 1));
     assert!(cpus.says("comes_first", 2));
-}
-
-/// A task that is not owed a slice waits near the CPU whose caches have its data. This holds for a task that stops
-/// while at most one other waits, whose deadline has not passed, and for one that wakes up while no task waits.
-#[test]
-fn a_task_waits_near_its_cpu_unless_it_is_behind() {
-    for (ahead, waiting, wakes, expected) in [
-        (0, None, true, true),
-        (-3 * MS + 1, None, true, true),
-        (-3 * MS, None, true, false),
-        (0, Some((1, 0)), true, false),
-        (0, Some((1, 0)), false, true),
-        (0, Some((2, 0)), false, false),
-        (0, Some((1, -1)), false, false),
-    ] {
-        let cpus = Cpus::new();
-        cpus.set(4, 0, NORMAL, ahead);
-        if let Some((count, first)) = waiting {
-            cpus.wait_in(1, count, first);
-        }
-        assert_eq!(
-            cpus.stays_near(1, wakes),
-            expected,
-            "{ahead}, {waiting:?}, {wakes}"
-        );
-    }
-    let cpus = Cpus::new();
-    cpus.set(1, 0, FIFO, 0);
-    assert!(!cpus.stays_near(1, true), "a real-time task has the CPU");
 }
 
 /// Control groups 1 to 7, each in one with a smaller number, and the runnable weight in each.

@@ -73,8 +73,8 @@ const CLUSTERS: &str = r#"
     }
     void is_kept(u32 cpu, s64 ahead)
     {
-        queued[near_dsq(cpu)] = 1;
-        first[near_dsq(cpu)].scx.dsq_vtime = CLOCK + ahead;
+        queued[own_dsq(cpu)] = 1;
+        first[own_dsq(cpu)].scx.dsq_vtime = CLOCK + ahead;
         set_bit_once(&cluster_of(cpu)->keeping, cpu_at(cpu)->slot);
     }
     void first_may_run_on(u64 cpus) { of_first.bits[0] = cpus; }
@@ -128,7 +128,7 @@ const CLUSTERS: &str = r#"
     u32 is_idle(u32 cpu) { return cluster_of(cpu)->idle >> cpu_at(cpu)->slot & 1; }
     void released(u32 cpu) { equipoise_cpu_release(cpu, NULL); }
     u32 takes_from(u32 cpu) { return (find_first_queue(cpu), this_first()->dsq); }
-    u32 near_queue(u32 cpu) { return near_dsq(cpu); }
+    u32 own_queue(u32 cpu) { return own_dsq(cpu); }
 "#;
 
 const MS: i64 = 1_000_000;
@@ -415,7 +415,7 @@ fn a_real_time_task_keeps_none_waiting() {
     clusters.call("released", &[1]);
     assert_eq!(
         clusters.number("takes_from", &[0]),
-        clusters.number("near_queue", &[1])
+        clusters.number("own_queue", &[1])
     );
 }
 
