@@ -10,6 +10,7 @@ mod found;
 mod governor;
 mod hwloc;
 mod kernel;
+mod nest;
 mod preferred;
 mod sysfs;
 mod text;
