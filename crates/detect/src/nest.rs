@@ -3,6 +3,9 @@
 use crate::found::Found;
 use machine::{Cache, CpuMask, Numa};
 
+/// The number of nodes whose distances fit in a warning.
+const FEW_NODES: usize = 8;
+
 impl Found {
     /// Removes facts that the format cannot express, with a warning.
     pub(crate) fn nest(&mut self) {
@@ -114,10 +117,13 @@ impl Found {
                 .iter()
                 .map(|row| format!("{row:?}"))
                 .collect();
+            let rows = match rows.len() <= FEW_NODES {
+                true => format!(" ({})", rows.join(", ")),
+                false => String::new(),
+            };
             self.distances = nested(&self.distances);
             self.lose(format!(
-                "the nodes' distances {} form no nested groups; the largest ones below them that do are written",
-                rows.join(" ")
+                "the nodes' distances{rows}, which form no nested groups; the largest ones below them that do are written"
             ));
         }
     }

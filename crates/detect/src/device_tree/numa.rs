@@ -60,8 +60,11 @@ pub(super) fn add(found: &mut Found, root: &Node, listed: &[Listed]) {
     found.nodes = nodes.into_values().collect();
 }
 
-/// By pairs of nodes (`of_numa_parse_distance_map_v1()`); `None` without a map.
-fn distances(root: &Node) -> Result<Option<BTreeMap<(u32, u32), u32>>, String> {
+/// Distances by pairs of nodes.
+type Distances = BTreeMap<(u32, u32), u32>;
+
+/// The map of distances (`of_numa_parse_distance_map_v1()`); `None` without a map.
+fn distances(root: &Node) -> Result<Option<Distances>, String> {
     let all = root.all();
     let Some(map) = all.iter().find(|node| node.is("numa-distance-map-v1")) else {
         return Ok(None);

@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 /// The bit of `kind` for distances that are latencies (`HWLOC_DISTANCES_KIND_MEANS_LATENCY`).
 const MEANS_LATENCY: u32 = 1 << 2;
 
+/// The numbers of nodes, and their distances row by row.
+type Matrix = (Vec<usize>, Vec<u32>);
+
 impl Reader<'_> {
     /// Adds the nodes to `found`. hwloc gives memory without CPUs of its own, such as HBM and CXL, the CPUs
     /// near it. Linux has each CPU in one node, so of nodes that share CPUs the one with the lowest number
@@ -97,8 +100,8 @@ impl Reader<'_> {
     }
 
     /// The nodes of a `<distances2>` and their matrix.
-    fn version_2(&self, latencies: Node) -> Result<(Vec<usize>, Vec<u32>), Box<BadInput>> {
-        let list = |tag: &str| -> Result<Vec<u32>, Box<BadInput>> {
+    fn version_2(&self, latencies: Node) -> Result<Matrix, Box<BadInput>> {
+        let list = |tag: &str| -> Result<Vec<f64>, Box<BadInput>> {
             let mut all = Vec::new();
             for part in latencies.children().filter(|node| node.has_tag_name(tag)) {
                 for number in part.text().unwrap_or_default().split_whitespace() {
@@ -119,14 +122,12 @@ impl Reader<'_> {
                 "expected a distance for each pair of nodes",
             ));
         }
-        Ok((
-            indexes.into_iter().map(|index| index as usize).collect(),
-            values,
-        ))
+        let indexes = indexes.into_iter().map(|index| index as usize);
+        Ok((indexes.collect(), relative(&values)))
     }
 
-    /// Those of a `<distances>` whose objects are nodes. Its values are relative; a node's to itself is 10.
-    fn version_1(&self, root: Node) -> Result<Option<(Vec<usize>, Vec<u32>)>, Box<BadInput>> {
+    /// Those of a `<distances>` whose objects are nodes.
+    fn version_1(&self, root: Node) -> Result<Option<Matrix>, Box<BadInput>> {
         for distances in root
             .descendants()
             .filter(|node| node.has_tag_name("distances"))
@@ -148,15 +149,22 @@ impl Reader<'_> {
                 .filter_map(|node| node.attribute("value")?.parse().ok())
                 .collect();
             let count = indexes.len();
-            if count == 0 || values.len() != count * count || values[0] <= 0.0 {
-                continue;
+            if count > 0 && values.len() == count * count {
+                return Ok(Some((indexes, relative(&values))));
             }
-            let local = f64::from(LOCAL_DISTANCE) / values[0];
-            let values = values.iter().map(|value| (value * local).round() as u32);
-            return Ok(Some((indexes, values.collect())));
         }
         Ok(None)
     }
+}
+
+/// Distances of which a node's to itself is 10, as in ACPI. Those of version 1 are relative to any number.
+fn relative(values: &[f64]) -> Vec<u32> {
+    let local = values.first().filter(|&&local| local > 0.0);
+    let unit = local.map_or(1.0, |local| f64::from(LOCAL_DISTANCE) / local);
+    values
+        .iter()
+        .map(|value| (value * unit).round() as u32)
+        .collect()
 }
 
 /// Is `node` the table of latencies between NUMA nodes?
