@@ -136,7 +136,7 @@ fn latency_format(line: &str) -> Option<Head<'_>> {
         .map(|word| (word, word.as_ptr() as usize - line.as_ptr() as usize));
     let heads = words.filter_map(|(word, start)| {
         let digits = word.bytes().take_while(u8::is_ascii_digit).count();
-        let flags = word[digits..].as_bytes();
+        let flags = &word.as_bytes()[digits..];
         if !(4..=6).contains(&flags.len()) || !matches!(flags[0], b'.' | b'd' | b'D' | b'X') {
             return None;
         }

@@ -79,6 +79,9 @@ pub const MOST_OTHERS_PCT: f64 = 5.0;
 /// The expectation in errors about a trace that does not fit the machine.
 const ITS_MACHINE: &str = "expected a trace that was recorded on this machine";
 
+/// Reads a whole trace, the content of a file.
+type Whole = fn(&str, &[u8], &mut Sink<'_>) -> Result<(), Box<BadInput>>;
+
 /// Receives the events of a trace in the order of time. Its error says which event does not fit.
 type Sink<'s> = dyn FnMut(Read<'_>) -> Result<(), String> + 's;
 
@@ -144,7 +147,7 @@ fn each(file: &str, mut trace: impl BufRead, sink: &mut Sink<'_>) -> Result<(), 
         ))
     };
     let head = trace.fill_buf().map_err(unreadable)?;
-    let whole: fn(&str, &[u8], &mut Sink<'_>) -> Result<(), Box<BadInput>> = match head {
+    let whole: Whole = match head {
         head if dat::is(head) => dat::each,
         head if perfetto::is(head) => perfetto::each,
         head if embedded::is_page(head) => embedded::each_of_page,
