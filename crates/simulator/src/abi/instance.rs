@@ -89,12 +89,15 @@ impl Instance {
     ) -> Result<Instance, Error> {
         let mut globals = globals.to_vec();
         let mut fill_in = |symbol: &str, value: u32| {
-            if object.global_size(symbol) == Some(4)
-                && !globals.iter().any(|global| global.symbol == symbol)
-            {
+            let bytes: Vec<u8> = match object.global_size(symbol) {
+                Some(4) => value.to_ne_bytes().into(),
+                Some(8) => u64::from(value).to_ne_bytes().into(),
+                _ => return,
+            };
+            if !globals.iter().any(|global| global.symbol == symbol) {
                 globals.push(Global {
                     symbol: symbol.into(),
-                    bytes: value.to_ne_bytes().into(),
+                    bytes,
                 });
             }
         };
