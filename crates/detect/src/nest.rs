@@ -1,5 +1,6 @@
 //! Makes the facts of a source such that a machine file can express them.
 
+use crate::capacity::Capacities;
 use crate::found::Found;
 use machine::{Cache, CpuMask, Numa};
 
@@ -76,6 +77,32 @@ impl Found {
         if !split.is_empty() {
             self.warnings.push(format!(
                 "CPUs {split} share a clock but have different frequencies, so only those with the same share one"
+            ));
+        }
+    }
+
+    /// The threads of a core are of one core type.
+    pub(crate) fn split_cores(&mut self, capacities: &Capacities) {
+        let cpus = self.cpus.clone();
+        let mut split = Vec::new();
+        for (number, cpu) in &mut self.cpus {
+            let alike = |other: &usize| {
+                cpus.get(other).is_some_and(|it| {
+                    (capacities.of[other], &it.kind, &it.opps)
+                        == (capacities.of[number], &cpu.kind, &cpu.opps)
+                })
+            };
+            let threads: CpuMask = cpu.siblings.iter().filter(alike).collect();
+            if threads != cpu.siblings && !split.contains(&cpu.siblings) {
+                split.push(cpu.siblings);
+            }
+            cpu.siblings = threads;
+        }
+        if !split.is_empty() {
+            let cores: Vec<String> = split.iter().map(CpuMask::to_string).collect();
+            self.lose(format!(
+                "the cores {}, whose threads differ in kind or speed",
+                cores.join(" ")
             ));
         }
     }

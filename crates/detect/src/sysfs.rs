@@ -1,8 +1,11 @@
 //! A machine as described by the kernel below `/sys`, or by a copy of it.
 
+use crate::archive;
 use crate::capacity::Measure;
+use crate::cpuinfo::CpuInfo;
 use crate::found::{Cpu, Found, OppFound};
 use crate::governor::Decider;
+use crate::kind::kind;
 use machine::{Cache, CpuMask, IdleState};
 use std::collections::BTreeMap;
 use std::fs;
@@ -44,7 +47,7 @@ impl Folder {
 
     /// The CPUs of the file `list`, which has a list, or else of `map`, which has a bitmap. Kernels before
     /// 2.6.26 and some copies have the bitmap alone.
-    fn cpus(&self, list: &str, map: &str) -> Option<CpuMask> {
+    pub(crate) fn cpus(&self, list: &str, map: &str) -> Option<CpuMask> {
         let listed = self.text(list).and_then(|list| list.parse().ok());
         listed.or_else(|| hex_mask(&self.text(map)?))
     }
@@ -95,9 +98,30 @@ fn listed(root: &Path, name: &str) -> Result<CpuMask, String> {
         .map_err(|expected: String| format!("{}: {expected}", file.display()))
 }
 
-/// The machine of the sysfs at `root`, which is `/sys`, a copy of it, or a folder with a copy in
-/// `sys`. The error says what was expected. Missing facts are omitted.
+/// The machine of the sysfs at `root`: `/sys`, a copy of it, a folder with a copy in `sys`, an archive of such a
+/// folder, or the text of a `/proc/cpuinfo`. The error says what was expected. Missing facts are omitted.
 pub fn sysfs(root: &Path) -> Result<Found, String> {
+    if !root.is_file() {
+        return of_folder(root);
+    }
+    let info = read(root)
+        .map(|text| CpuInfo::read(&text))
+        .unwrap_or_default();
+    if !info.online().is_empty() {
+        return Ok(info.machine());
+    }
+    let folder = cage::Folder::new().map_err(|error| format!("no temporary folder: {error}"))?;
+    archive::unpack(root, folder.path())?;
+    match archive::root(folder.path()) {
+        Some(root) => of_folder(&root),
+        None => Err(format!(
+            "{}: no devices/system/cpu in the archive",
+            root.display()
+        )),
+    }
+}
+
+fn of_folder(root: &Path) -> Result<Found, String> {
     let root = match root.join("sys/devices/system/cpu").is_dir() {
         true => root.join("sys"),
         false => root.to_owned(),
@@ -140,13 +164,26 @@ pub fn sysfs(root: &Path) -> Result<Found, String> {
     for number in online.iter() {
         let cpu = all.at(format!("cpu{number}"));
         let read = read_cpu(&sys, &cpu, number, &online, &energy);
+        found.caches.extend(caches(&cpu, read.siblings));
         found.cpus.insert(number, read);
-        found.caches.extend(caches(&cpu));
     }
     nodes(&sys, &mut found, &online);
-    packages(&all, &mut found, &online);
+    let has_topology = online
+        .iter()
+        .any(|cpu| all.0.join(format!("cpu{cpu}/topology")).is_dir());
+    match has_topology {
+        true => packages(&all, &mut found, &online),
+        false => cpuinfo(&root).add_topology(&mut found),
+    }
     found.tidy();
     Ok(found)
+}
+
+/// `proc/cpuinfo` beside a copy of sysfs.
+fn cpuinfo(sys: &Path) -> CpuInfo {
+    let file = sys.parent().map(|root| root.join("proc/cpuinfo"));
+    let text = file.and_then(|file| read(&file).ok());
+    CpuInfo::read(&text.unwrap_or_default())
 }
 
 /// The machine's own name.
@@ -235,61 +272,6 @@ fn priority(all: &Folder, folder: &Folder, cpufreq: &Folder) -> Option<u32> {
     cpufreq
         .number("amd_pstate_prefcore_ranking")
         .filter(|_| ranks)
-}
-
-/// The kind of its core: from the name of the perf event source on hybrid x86, from the MIDR on
-/// arm64.
-fn kind(sys: &Folder, folder: &Folder, number: usize) -> Option<String> {
-    for (pmu, name) in [
-        ("cpu_core", "p-core"),
-        ("cpu_lowpower", "lp-e-core"),
-        ("cpu_atom", "e-core"),
-    ] {
-        let cpus = sys.at("devices").at(pmu).cpus("cpus", "cpumask");
-        if cpus.is_some_and(|cpus| cpus.contains(number)) {
-            return Some(name.to_owned());
-        }
-    }
-    let midr = folder.text("regs/identification/midr_el1")?;
-    let midr = u64::from_str_radix(midr.trim_start_matches("0x"), 16).ok()?;
-    Some(
-        match arm_core((midr >> 24) as u8, (midr >> 4) as u16 & 0xfff) {
-            Some(name) => name.to_owned(),
-            None => format!("arm-{:02x}-{:03x}", midr >> 24 & 0xff, midr >> 4 & 0xfff),
-        },
-    )
-}
-
-/// By implementer and part number (arch/arm64/include/asm/cputype.h, and util-linux's lscpu-arm.c).
-fn arm_core(implementer: u8, part: u16) -> Option<&'static str> {
-    Some(match (implementer, part) {
-        (0x41, 0xd03) => "cortex-a53",
-        (0x41, 0xd04) => "cortex-a35",
-        (0x41, 0xd05) => "cortex-a55",
-        (0x41, 0xd07) => "cortex-a57",
-        (0x41, 0xd08) => "cortex-a72",
-        (0x41, 0xd09) => "cortex-a73",
-        (0x41, 0xd0a) => "cortex-a75",
-        (0x41, 0xd0b) => "cortex-a76",
-        (0x41, 0xd0c) => "neoverse-n1",
-        (0x41, 0xd0d) => "cortex-a77",
-        (0x41, 0xd40) => "neoverse-v1",
-        (0x41, 0xd41) => "cortex-a78",
-        (0x41, 0xd44) => "cortex-x1",
-        (0x41, 0xd46) => "cortex-a510",
-        (0x41, 0xd47) => "cortex-a710",
-        (0x41, 0xd48) => "cortex-x2",
-        (0x41, 0xd49) => "neoverse-n2",
-        (0x41, 0xd4d) => "cortex-a715",
-        (0x41, 0xd4e) => "cortex-x3",
-        (0x41, 0xd4f) => "neoverse-v2",
-        (0x41, 0xd80) => "cortex-a520",
-        (0x41, 0xd81) => "cortex-a720",
-        (0x41, 0xd82) => "cortex-x4",
-        (0x61, 0x022) => "icestorm",
-        (0x61, 0x023) => "firestorm",
-        _ => return None,
-    })
 }
 
 /// Sets of CPUs above the last-level cache. Linux has a scheduling domain for each on s390, whose machines
@@ -385,7 +367,7 @@ fn idle_states(cpuidle: &Folder) -> Vec<IdleState> {
 }
 
 /// The caches of this CPU, without instruction caches and the first level.
-fn caches(cpu: &Folder) -> Vec<Cache> {
+fn caches(cpu: &Folder, core: CpuMask) -> Vec<Cache> {
     let cache = cpu.at("cache");
     let read = |number: usize| {
         let index = cache.at(format!("index{number}"));
@@ -399,11 +381,21 @@ fn caches(cpu: &Folder) -> Vec<Cache> {
             size_kib: index.text("size").and_then(|size| kib(&size)),
         })
     };
-    cache
+    let caches: Vec<Cache> = cache
         .numbered("index")
         .into_iter()
         .filter_map(read)
-        .collect()
+        .collect();
+    // sparc64 has the size of each CPU's own (arch/sparc/kernel/sysfs.c).
+    let bytes = cpu
+        .number::<u64>("l2_cache_size")
+        .filter(|_| caches.is_empty());
+    let own = bytes.map(|bytes| Cache {
+        level: 2,
+        cpus: core,
+        size_kib: u32::try_from(bytes >> 10).ok().filter(|&kib| kib > 0),
+    });
+    caches.into_iter().chain(own).collect()
 }
 
 /// `1280K` or `32M`.

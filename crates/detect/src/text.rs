@@ -35,6 +35,7 @@ impl Found {
     pub fn machine_file(mut self, name: &str) -> MachineFile {
         let capacities = capacities(&mut self);
         self.nest();
+        self.split_cores(&capacities);
         let deciders = self.cpus.values().filter_map(|cpu| cpu.decider.as_ref());
         let (governor, warnings) = governor::most(deciders);
         self.warnings.extend(warnings);

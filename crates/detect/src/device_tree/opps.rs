@@ -140,8 +140,8 @@ fn clock(node: &Node, by_handle: &BTreeMap<u32, &Node>) -> Option<(&'static str,
     named.or_else(shared)
 }
 
-/// The first CPU's table is that of all, which share its clock, if it is of version 1 or a CPU has none
-/// (`dt_cpufreq_early_init()` in drivers/cpufreq/cpufreq-dt.c), unless others have their own.
+/// The first CPU's table is that of all, which share its clock, if it is of version 1, or of those that have none
+/// (`dt_cpufreq_early_init()` in drivers/cpufreq/cpufreq-dt.c).
 fn share_first(found: &mut Found, listed: &[Listed], by_handle: &BTreeMap<u32, &Node>) {
     let Some(first) = listed.iter().find(|cpu| cpu.online) else {
         return;
@@ -154,8 +154,7 @@ fn share_first(found: &mut Found, listed: &[Listed], by_handle: &BTreeMap<u32, &
     if !(old || shared) || like.opps.is_empty() {
         return;
     }
-    let khz = like.khz();
-    let takes = |cpu: &Cpu| cpu.opps.is_empty() || (old && cpu.khz() == khz);
+    let takes = |cpu: &Cpu| old || cpu.opps.is_empty();
     let mut cpus: CpuMask = found
         .cpus
         .iter()

@@ -149,6 +149,118 @@ fn a_folder_that_is_no_sysfs_is_refused() {
     assert!(error.contains("expected the folders cpu0"), "{error}");
     let error = detect::sysfs(folder.path().join("none").as_path()).unwrap_err();
     assert!(error.contains("none"), "{error}");
+    let file = folder.path().join("x.tar");
+    std::fs::write(&file, "no archive\n").unwrap();
+    let error = detect::sysfs(&file).unwrap_err();
+    assert!(error.contains("not an archive that tar unpacks"), "{error}");
+}
+
+/// The archives of lscpu's tests and of hwloc-gather-topology have a folder with `sys` and `proc`.
+#[test]
+fn an_archive_is_a_folder() {
+    let smt = Cpus {
+        cores: "0-1 2-3",
+        ..plain("0-3")
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let tree = Tree::new(4, &[smt]);
+    std::fs::create_dir(folder.path().join("host")).unwrap();
+    let status = std::process::Command::new("cp")
+        .arg("-r")
+        .arg(tree.path())
+        .arg(folder.path().join("host/sys"))
+        .status();
+    assert!(status.unwrap().success());
+    let archive = folder.path().join("host.tar.gz");
+    let mut tar = std::process::Command::new("tar");
+    let tar = tar
+        .arg("-czf")
+        .arg(&archive)
+        .arg("-C")
+        .arg(folder.path())
+        .arg("host");
+    assert!(tar.status().unwrap().success());
+    let (machine, _) = machine(detect::sysfs(&archive).unwrap());
+    assert_eq!(level(&machine, "SMT"), "0-1 2-3");
+}
+
+/// Two packages of two cores of two threads.
+#[test]
+fn a_cpuinfo_has_cores_and_packages() {
+    let entry = |cpu: usize| {
+        format!(
+            "processor\t: {cpu}\nmodel name\t: A model\nphysical id\t: {}\ncore id\t\t: {}\n\n",
+            cpu / 2 % 2,
+            cpu % 2
+        )
+    };
+    let text: String = (0..8).map(entry).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let alone = folder.path().join("cpuinfo");
+    std::fs::write(&alone, &text).unwrap();
+    let beside = Tree::new(8, &[]);
+    let sys = folder.path().join("sys");
+    std::fs::create_dir(folder.path().join("proc")).unwrap();
+    std::fs::write(folder.path().join("proc/cpuinfo"), &text).unwrap();
+    std::fs::rename(beside.path().join("devices"), sys.with_file_name("devices")).unwrap();
+    std::fs::create_dir(&sys).unwrap();
+    std::fs::rename(sys.with_file_name("devices"), sys.join("devices")).unwrap();
+    std::fs::write(sys.join("devices/system/cpu/online"), "0-7\n").unwrap();
+    for path in [alone.as_path(), folder.path()] {
+        let (machine, _) = machine(detect::sysfs(path).unwrap());
+        assert_eq!(
+            level(&machine, "SMT"),
+            "0,4 1,5 2,6 3,7",
+            "{}",
+            path.display()
+        );
+        assert_eq!(
+            level(&machine, "MC"),
+            "0-1,4-5 2-3,6-7",
+            "{}",
+            path.display()
+        );
+    }
+}
+
+/// sparc64's kernel has only sizes.
+#[test]
+fn a_cpu_may_have_the_size_of_its_cache() {
+    let tree = Tree::new(2, &[plain("0-1")]);
+    for cpu in 0..2 {
+        let folder = format!("devices/system/cpu/cpu{cpu}");
+        std::fs::remove_dir_all(tree.path().join(&folder).join("cache")).unwrap();
+        tree.write(format!("{folder}/l2_cache_size"), 1 << 20);
+    }
+    let (machine, _) = machine(detect::sysfs(tree.path()).unwrap());
+    let sizes: Vec<_> = machine
+        .caches
+        .iter()
+        .map(|it| (it.level, it.size_kib))
+        .collect();
+    assert_eq!(sizes, [(2, Some(1024)); 2]);
+}
+
+#[test]
+fn threads_of_a_core_that_differ_are_named() {
+    let fast = Cpus {
+        capacity: Some(1024),
+        cores: "0-1",
+        ..plain("0")
+    };
+    let slow = Cpus {
+        capacity: Some(512),
+        cpus: "1",
+        ..fast
+    };
+    let (machine, warnings) = machine(detect::sysfs(Tree::new(2, &[fast, slow]).path()).unwrap());
+    assert_eq!(level(&machine, "SMT"), "");
+    assert!(
+        warnings
+            .iter()
+            .any(|it| it.contains("the cores 0-1, whose threads differ")),
+        "{warnings:?}"
+    );
 }
 
 #[test]
