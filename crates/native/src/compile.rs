@@ -129,6 +129,20 @@ pub const FOREIGN_FLAGS: &[&str] = &[
 #[allow(dead_code)]
 pub const FOREIGN_FLAGS: &[&str] = &["-ftrivial-auto-var-init=zero", "-D__VMLINUX_H__"];
 
+/// Options that let some compilers compile what they refuse otherwise, each with a part of the message: clang before
+/// 16 starts variables as zeroes only on request, and gcc inlines no weak function, which scx's library asks for.
+#[allow(dead_code)]
+pub const REMEDIES: &[(&str, &str)] = &[
+    (
+        "'-enable-trivial-auto-var-init-zero",
+        "-enable-trivial-auto-var-init-zero-knowing-it-will-be-removed-from-clang",
+    ),
+    (
+        "inlining failed in call to 'always_inline'",
+        "-Dalways_inline=unused",
+    ),
+];
+
 /// The linker's option to take the first of several definitions.
 #[allow(dead_code)]
 pub const FIRST_DEFINITION: &str = "-Wl,-z,muldefs";

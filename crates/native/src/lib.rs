@@ -96,12 +96,12 @@ impl Object {
         let file = include.path().join("equipoise/given.c");
         let build = |source: Option<String>| {
             let Some(text) = source else {
-                return shared_object(sources, &flags, &folders);
+                return remedied(sources, &flags, &folders);
             };
             std::fs::write(&file, text).map_err(|error| error.to_string())?;
             let repeats = given.may_repeat().then_some(compile::FIRST_DEFINITION);
             let flags: Vec<&str> = flags.iter().copied().chain(repeats).collect();
-            shared_object(&[sources, &[&file]].concat(), &flags, &folders)
+            remedied(&[sources, &[&file]].concat(), &flags, &folders)
         };
         let first = given.source(false);
         let all = given.source(true).filter(|all| Some(all) != first.as_ref());
@@ -114,6 +114,20 @@ impl Object {
         let object = Object::read(&name.to_string(), built)?;
         ops::check(&name.to_string(), &object)?;
         Ok(object)
+    }
+}
+
+/// The same as [`shared_object`], with the options of [`compile::REMEDIES`] that the compiler requires.
+fn remedied(sources: &[&Path], flags: &[&str], include: &[&Path]) -> Result<Vec<u8>, String> {
+    let mut flags = flags.to_vec();
+    loop {
+        let built = shared_object(sources, &flags, include);
+        let Err(said) = &built else { return built };
+        let mut remedies = compile::REMEDIES.iter();
+        match remedies.find(|(part, flag)| said.contains(part) && !flags.contains(flag)) {
+            Some((_, flag)) => flags.push(flag),
+            None => return built,
+        }
     }
 }
 
