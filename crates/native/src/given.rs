@@ -1,4 +1,4 @@
-//! What a scheduler declares and Linux gives it: kfuncs (`__ksym`), and values of the kernel's
+//! Declarations that Linux gives a scheduler: kfuncs (`__ksym`), and values of the kernel's
 //! configuration (`__kconfig`). The headers define kfuncs as functions of each file that includes
 //! scx/common.bpf.h; a file that declares them itself, as published schedulers and a generated vmlinux.h do, is
 //! linked with a file that defines them for all.
@@ -81,7 +81,7 @@ impl Given {
             text += KFUNCS;
             text += DEFINITIONS;
         }
-        // Whatever integer type it is declared with reads its lower bytes. The kernel sets those that it knows
+        // A declaration of any integer type reads the lower bytes. The kernel sets those that it knows
         // when it loads the object; others are not set (`n`).
         for name in &self.configs {
             text += &format!("unsigned long long {name};\n");

@@ -17,7 +17,7 @@ const TABLE: &str = "operating-points-v2";
 /// The valid range of voltages, uV; some trees have numbers of steps or corners in their place.
 const MICROVOLT: std::ops::RangeInclusive<u32> = 100_000..=5_000_000;
 
-/// What a CPU's node says of its frequencies.
+/// The frequencies of a CPU, by its node.
 #[derive(Default)]
 pub(super) struct Table {
     /// Rising.

@@ -114,6 +114,8 @@ impl Instance {
             memfd_create("scheduler", MemfdFlags::CLOEXEC).map_err(|error| failed(&error))?;
         let mut file = std::fs::File::from(file);
         file.write_all(&bytes).map_err(|error| failed(&error))?;
+        // Since Linux 6.4 the first question for the size of a page is a system call, which the cage has not.
+        let _ = rustix::param::page_size();
         // From here on its code may run: the dynamic loader may find some that a check of the object has not.
         cage::load().map_err(|error| failed(&format!("its cage: {error}")))?;
         let loaded = calls::loading(|| Instance::open(object, file, later, table, nr_cpus))?;

@@ -12,7 +12,7 @@ pub enum Wrong {
 }
 
 impl Wrong {
-    /// What was expected.
+    /// The expectation, for messages.
     pub fn expected(self) -> &'static str {
         match self {
             Wrong::Shape => {
@@ -92,7 +92,7 @@ fn lost(line: &str) -> Option<u64> {
     Some(number(lost.trim_start_matches("_SAMPLES")).unwrap_or(1))
 }
 
-/// What precedes the name of an event.
+/// The part of a line before the name of its event.
 struct Head<'a> {
     cpu: usize,
     interrupt: bool,

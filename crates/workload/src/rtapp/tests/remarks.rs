@@ -13,10 +13,10 @@ fn notes(tasks: &str) -> Vec<String> {
 #[test]
 fn a_waker_without_a_waiter_does_nothing() {
     for waker in ["resume", "signal", "broad"] {
-        let task = format!(r#" "a": {{ "loop": 2, "run": 1000, "{waker}": "nobody" }} "#);
+        let task = format!(r#" "a": {{ "loop": 2, "run": 1000, "{waker}": "missing" }} "#);
         assert_eq!(
             notes(&task),
-            ["no task ever waits for nobody, which others wake."]
+            ["no task ever waits for missing, which others wake."]
         );
     }
 }
