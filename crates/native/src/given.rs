@@ -4,7 +4,7 @@
 //! linked with a file that defines them for all.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The longest header that is searched, bytes; a generated vmlinux.h has megabytes, and declares no configuration.
 const LONGEST: u64 = 1 << 20;
@@ -28,8 +28,8 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// Reads `sources` and the headers beside them.
-    pub fn of(sources: &[&Path]) -> Given {
+    /// Reads `sources`, and the files beside them and in the folders `include` that they may include.
+    pub fn of(sources: &[&Path], include: &[&Path]) -> Given {
         let mut given = Given::default();
         let read = |path: &Path| {
             let short = path
@@ -37,7 +37,8 @@ impl Given {
                 .is_ok_and(|found| found.is_file() && found.len() <= LONGEST);
             short.then(|| std::fs::read(path).ok()).flatten()
         };
-        let folders: BTreeSet<&Path> = sources.iter().filter_map(|path| path.parent()).collect();
+        let beside = sources.iter().filter_map(|path| path.parent());
+        let folders: BTreeSet<&Path> = beside.chain(include.iter().copied()).collect();
         for folder in folders {
             let folder = if folder.as_os_str().is_empty() {
                 Path::new(".")
@@ -46,7 +47,11 @@ impl Given {
             };
             let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
             let headers = entries.map(|entry| entry.path());
-            let headers = headers.filter(|path| path.extension() == Some("h".as_ref()));
+            let is_included = |path: &PathBuf| {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                name.ends_with(".h") || name.ends_with(".bpf.c")
+            };
+            let headers = headers.filter(is_included);
             for text in headers.filter_map(|path| read(&path)) {
                 given.add(&String::from_utf8_lossy(&text), false);
             }
@@ -113,19 +118,23 @@ mod tests {
             "extern unsigned\nlong CONFIG_HZ __kconfig;\n",
         )
         .unwrap();
-        let given = Given::of(&[&path("x.bpf.c")]);
+        let given = Given::of(&[&path("x.bpf.c")], &[]);
         let text = given.source(true).unwrap();
         assert_eq!(
             text,
             "unsigned long long CONFIG_A;\nunsigned long long CONFIG_HZ;\n"
         );
+        let elsewhere = tempfile::tempdir().unwrap();
+        std::fs::write(elsewhere.path().join("y.c"), "#include <x.bpf.c>\n").unwrap();
+        let given = Given::of(&[&elsewhere.path().join("y.c")], &[folder.path()]);
+        assert_eq!(given.source(true).unwrap(), text);
         std::fs::remove_file(path("own.h")).unwrap();
         std::fs::write(
             path("x.bpf.c"),
             "#include <scx/common.bpf.h>\nextern int f(int) __ksym;\n",
         )
         .unwrap();
-        let given = Given::of(&[&path("x.bpf.c")]);
+        let given = Given::of(&[&path("x.bpf.c")], &[]);
         assert_eq!(given.source(false), None);
         assert!(given.source(true).unwrap().starts_with(KFUNCS));
     }

@@ -92,7 +92,7 @@ impl Object {
         headers.map_err(|error| Error(format!("{name}: {error}")))?;
         let folders = [&[include.path()], others].concat();
         let flags = [compile::FLAGS, compile::FOREIGN_FLAGS].concat();
-        let given = Given::of(sources);
+        let given = Given::of(sources, others);
         let file = include.path().join("equipoise/given.c");
         let build = |source: Option<String>| {
             let Some(text) = source else {
