@@ -16,7 +16,7 @@ VM_TESTS := capacity starvation hotplug mixed-load cgroups affinity fairness cli
 KERNELS := 6.16.12 6.17.13 6.18.15 6.19.14 7.0.13 7.2.13 7.3.4
 NEWEST := $(lastword $(KERNELS))
 
-.PHONY: ablate properties run quick check checks test test-all properties test-python test-package pristine fuzz misbehave soak soak-vm objects record-decisions matrix field mutants sensitivity bench bench-import vm-kernel test-vm test-kernels bench-vm predict format check-format check-prose check-licenses lint tools
+.PHONY: ablate properties run quick check checks test test-all properties test-python test-package pristine fuzz test-corpus misbehave soak soak-vm objects record-decisions matrix field mutants sensitivity bench bench-import vm-kernel test-vm test-kernels bench-vm predict format check-format check-prose check-licenses lint tools
 
 run:
 	cargo run --locked --release -- reproduce mixed-capacity
@@ -80,6 +80,12 @@ fuzz:
 misbehave:
 	cargo test $(CARGO_FLAGS) --no-run --test command
 	tests/misbehave $(MISBEHAVE)
+
+# Reads thousands of files of others, which apt fetches, and compares with their sources: device trees of Linux,
+# topologies of hwloc, dumps of lscpu, loads of rt-app. `make test-corpus CORPUS=--record` accepts differences.
+test-corpus:
+	cargo build $(CARGO_FLAGS)
+	tests/corpus/run $(CORPUS)
 
 # Random machines and loads under every policy, with every invariant checked: `make soak SOAK="--hours 8"`.
 soak:

@@ -10,7 +10,8 @@ configure_apt() {
 	local sources=$lists.list
 	mkdir -p "$lists/partial" "$debian_cache/archives/partial"
 	repository=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' | head -n 1)
-	printf "deb ${repository:-http://deb.debian.org/debian/} %s main\n" "$@" >"$sources"
+	[ -n "$repository" ] || say "apt has no archive of Debian"
+	printf "deb $repository %s main\n" "$@" >"$sources"
 	apt=(
 		-o "Dir::Etc::sourcelist=$sources" -o Dir::Etc::sourceparts=- -o APT::Sandbox::User=
 		-o "Dir::State::lists=$lists" -o "Dir::Cache=$debian_cache" -o "Debug::NoLocking=1"

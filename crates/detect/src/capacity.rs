@@ -13,6 +13,8 @@ pub enum Measure {
     HighestPerf,
     /// `capacity-dmips-mhz` of the device tree, times the highest frequency in MHz.
     DmipsMhz,
+    /// `capacity-dmips-mhz` of a device tree that lacks frequencies.
+    Dmips,
     /// hwloc's `LinuxCapacity` of a kind of CPU.
     LinuxCapacity,
     /// `cpuinfo_max_freq`, kHz, which does not show the work per cycle.
@@ -25,6 +27,7 @@ impl fmt::Display for Measure {
             Measure::CpuCapacity => "cpu_capacity",
             Measure::HighestPerf => "acpi_cppc/highest_perf",
             Measure::DmipsMhz => "capacity-dmips-mhz times the highest frequency",
+            Measure::Dmips => "capacity-dmips-mhz (work per MHz) alone",
             Measure::LinuxCapacity => "hwloc's LinuxCapacity",
             Measure::MaxFrequency => "cpufreq/cpuinfo_max_freq",
         })
@@ -33,7 +36,7 @@ impl fmt::Display for Measure {
 
 /// If the performance of CPUs with the same maximum frequency differs by more than this, in
 /// percent, the numbers are a ranking and not a measure, as for AMD's preferred cores.
-const RANKED_PCT: u32 = 3;
+const RANKED_PCT: u64 = 3;
 /// Two measures contradict each other about two CPUs if each rates a different CPU as faster by
 /// this percentage.
 const CONTRADICTS_PCT: u64 = 5;
@@ -44,21 +47,24 @@ const FULL: u64 = 1024;
 pub(crate) struct Capacities {
     pub of: BTreeMap<usize, u32>,
     pub by: Option<Measure>,
+    /// The speed of each CPU, if capacities do not tell it.
+    pub speeds: Option<(Measure, BTreeMap<usize, u64>)>,
 }
 
 /// Chooses the measure for the CPUs of `found`. Rejected measures, with the reasons, are added to
 /// its warnings.
 pub(crate) fn capacities(found: &mut Found) -> Capacities {
-    let mut measures: Vec<(Measure, BTreeMap<usize, u32>)> = Vec::new();
+    let mut measures: Vec<(Measure, BTreeMap<usize, u64>)> = Vec::new();
     for measure in [
         Measure::CpuCapacity,
         Measure::HighestPerf,
         Measure::DmipsMhz,
+        Measure::Dmips,
         Measure::LinuxCapacity,
         Measure::MaxFrequency,
     ] {
         let of_cpu = found.cpus.iter();
-        let known: BTreeMap<usize, u32> = of_cpu
+        let known: BTreeMap<usize, u64> = of_cpu
             .filter_map(|(&cpu, it)| it.measures.get(&measure).map(|&value| (cpu, value)))
             .filter(|&(_, value)| value > 0)
             .collect();
@@ -79,7 +85,13 @@ pub(crate) fn capacities(found: &mut Found) -> Capacities {
             Measure::HighestPerf
         ));
     }
-    let flat = |values: &BTreeMap<usize, u32>| values.values().min() == values.values().max();
+    let flat = |values: &BTreeMap<usize, u64>| values.values().min() == values.values().max();
+    if found.equal_capacities {
+        let speeds = measures
+            .into_iter()
+            .find(|(measure, values)| *measure == Measure::MaxFrequency && !flat(values));
+        return equal(found, speeds);
+    }
     let chosen = measures.iter().find(|(_, values)| !flat(values));
     let Some((measure, values)) = chosen.or(measures.first()) else {
         if found.cpus.values().any(|cpu| cpu.kind.is_some()) {
@@ -87,12 +99,13 @@ pub(crate) fn capacities(found: &mut Found) -> Capacities {
                 .warnings
                 .push("no data on the CPUs' speeds, so all CPUs count as equal".to_owned());
         }
-        return Capacities {
-            of: found.cpus.keys().map(|&cpu| (cpu, FULL as u32)).collect(),
-            by: None,
-        };
+        return equal(found, None);
     };
-    for (other, others) in &measures {
+    // Work per MHz times frequency has the frequency in it.
+    let others = measures
+        .iter()
+        .filter(|(other, _)| (*measure, *other) != (Measure::DmipsMhz, Measure::MaxFrequency));
+    for (other, others) in others {
         if flat(others) && !flat(values) {
             found.warnings.push(format!(
                 "{other} is the same for all CPUs and {measure} is not, so {measure} is used"
@@ -109,26 +122,41 @@ pub(crate) fn capacities(found: &mut Found) -> Capacities {
                 .to_owned(),
         );
     }
-    let most = values.values().copied().max().map_or(1, u64::from);
-    let scaled = values.iter().map(|(&cpu, &value)| {
-        let capacity = (u64::from(value) * FULL + most / 2) / most;
-        (cpu, capacity.max(1) as u32)
-    });
     Capacities {
-        of: scaled.collect(),
+        of: scaled(values),
         by: Some(*measure),
+        speeds: None,
     }
 }
 
+/// The capacities if all CPUs have the same.
+fn equal(found: &Found, speeds: Option<(Measure, BTreeMap<usize, u64>)>) -> Capacities {
+    Capacities {
+        of: found.cpus.keys().map(|&cpu| (cpu, FULL as u32)).collect(),
+        by: None,
+        speeds,
+    }
+}
+
+/// `values` of 1024 for the largest, rounded down as in Linux (`topology_normalize_cpu_scale()`).
+fn scaled(values: &BTreeMap<usize, u64>) -> BTreeMap<usize, u32> {
+    let most = values.values().copied().max().unwrap_or(1);
+    let scaled = |value: u64| ((value * FULL / most) as u32).max(1);
+    values
+        .iter()
+        .map(|(&cpu, &value)| (cpu, scaled(value)))
+        .collect()
+}
+
 /// Does `highest_perf` distinguish CPUs with the same highest frequency?
-fn is_ranking(measures: &[(Measure, BTreeMap<usize, u32>)]) -> bool {
+fn is_ranking(measures: &[(Measure, BTreeMap<usize, u64>)]) -> bool {
     let find = |wanted| measures.iter().find(|(measure, _)| *measure == wanted);
     let (Some((_, perf)), Some((_, khz))) =
         (find(Measure::HighestPerf), find(Measure::MaxFrequency))
     else {
         return false;
     };
-    let mut range: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
+    let mut range: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
     for (cpu, &perf) in perf {
         let (least, most) = range.entry(khz[cpu]).or_insert((perf, perf));
         (*least, *most) = ((*least).min(perf), (*most).max(perf));
@@ -139,12 +167,12 @@ fn is_ranking(measures: &[(Measure, BTreeMap<usize, u32>)]) -> bool {
 }
 
 /// Two CPUs, the first of which is faster according to `a`, and the second according to `b`.
-fn contradiction(a: &BTreeMap<usize, u32>, b: &BTreeMap<usize, u32>) -> Option<(usize, usize)> {
-    let faster = |values: &BTreeMap<usize, u32>, one: usize, other: usize| {
-        u64::from(values[&one]) * 100 > u64::from(values[&other]) * (100 + CONTRADICTS_PCT)
+fn contradiction(a: &BTreeMap<usize, u64>, b: &BTreeMap<usize, u64>) -> Option<(usize, usize)> {
+    let faster = |values: &BTreeMap<usize, u64>, one: usize, other: usize| {
+        values[&one] * 100 > values[&other] * (100 + CONTRADICTS_PCT)
     };
     // It is enough to compare one CPU for each pair of values.
-    let mut unlike: BTreeMap<(u32, u32), usize> = BTreeMap::new();
+    let mut unlike: BTreeMap<(u64, u64), usize> = BTreeMap::new();
     for (&cpu, &value) in a {
         unlike.entry((value, b[&cpu])).or_insert(cpu);
     }

@@ -1,174 +1,184 @@
 //! A machine as described by its device tree, a blob such as `/sys/firmware/fdt` or a kernel's `.dtb`.
 
+mod fdt;
+mod idle;
+mod numa;
+mod opps;
+
 use crate::capacity::Measure;
-use crate::found::{Cpu, Found, OppFound};
-use dtoolkit::Property as _;
-use dtoolkit::fdt::Fdt;
+use crate::found::{Cpu, Found};
+use fdt::Node;
 use machine::input::BadInput;
-use machine::{Cache, CpuMask, IdleState};
+use machine::{Cache, CpuMask};
 use std::collections::BTreeMap;
 
-/// The limit on the depth of nodes, which no real tree reaches.
-const DEEPEST: usize = 64;
-
-/// A node with its properties and children.
-struct Node {
-    name: String,
-    properties: BTreeMap<String, Vec<u8>>,
-    children: Vec<Node>,
-}
-
-impl Node {
-    /// Big-endian words of 32 bits.
-    fn cells(&self, name: &str) -> Vec<u32> {
-        let words = self.properties.get(name).map(|value| value.chunks_exact(4));
-        let word = |bytes: &[u8]| {
-            bytes
-                .iter()
-                .fold(0, |word, &byte| word << 8 | u32::from(byte))
-        };
-        words.into_iter().flatten().map(word).collect()
-    }
-
-    fn cell(&self, name: &str) -> Option<u32> {
-        self.cells(name).first().copied()
-    }
-
-    /// The first string of a list.
-    fn text(&self, name: &str) -> Option<&str> {
-        let value = self.properties.get(name)?;
-        std::str::from_utf8(value.split(|&byte| byte == 0).next()?).ok()
-    }
-
-    fn child(&self, name: &str) -> Option<&Node> {
-        self.children.iter().find(|child| child.name == name)
-    }
-
-    fn phandle(&self) -> Option<u32> {
-        self.cell("phandle").or_else(|| self.cell("linux,phandle"))
-    }
+/// A CPU of the tree.
+struct Listed<'a> {
+    /// Linux's number.
+    number: usize,
+    node: &'a Node,
+    /// Whether Linux starts it.
+    online: bool,
 }
 
 /// The machine of `blob`, the content of `file`.
 pub fn device_tree(file: &str, blob: &[u8]) -> Result<Found, Box<BadInput>> {
-    let bad = |message: String, expected: &str| {
+    let bad = |message: &str, expected: &str| {
         Box::new(BadInput::whole(format!("{file}: {message}"), expected))
     };
-    let fdt = Fdt::new(blob)
-        .map_err(|error| bad(error.to_string(), "expected a device tree blob (.dtb)"))?;
-    let root = read(&fdt.root(), 0);
-    let mut by_handle = BTreeMap::new();
-    index(&root, &mut by_handle);
-    let cpus = root.child("cpus");
-    let is_cpu =
-        |node: &&Node| node.text("device_type") == Some("cpu") || node.name.starts_with("cpu@");
-    let cpus: Vec<&Node> = cpus
+    if is_source(blob) {
+        return Err(bad(
+            "this is the source of a device tree",
+            "expected a blob, which `dtc -O dtb -o FILE.dtb FILE.dts` makes (sources with #include first go \
+             through the C preprocessor, as in Linux's build)",
+        ));
+    }
+    let root =
+        Node::root(blob).map_err(|message| bad(&message, "expected a device tree blob (.dtb)"))?;
+    let by_handle: BTreeMap<u32, &Node> = root
+        .all()
         .into_iter()
-        .flat_map(|cpus| cpus.children.iter().filter(is_cpu))
+        .filter_map(|node| Some((node.phandle()?, node)))
         .collect();
-    if cpus.is_empty() {
-        return Err(bad("no CPU".to_owned(), "expected nodes /cpus/cpu@..."));
+    let listed = listed(&root);
+    if listed.is_empty() {
+        return Err(bad("no CPU", "expected nodes /cpus/cpu@..."));
     }
-    if cpus.len() > machine::MAX_CPUS {
-        return Err(bad(format!("{} CPUs", cpus.len()), "expected at most 1024"));
+    if listed.len() > machine::MAX_CPUS {
+        let message = format!("{} CPUs", listed.len());
+        return Err(bad(&message, "expected at most 1024"));
     }
+    if !listed.iter().any(|cpu| cpu.online) {
+        return Err(bad(
+            "no CPU is enabled",
+            "expected nodes /cpus/cpu@... that are",
+        ));
+    }
+    Ok(found(&root, &listed, &by_handle))
+}
+
+/// Is `text` in the language of device trees, or something that the C preprocessor makes such?
+fn is_source(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(&text[..text.len().min(1 << 16)]);
+    text.contains("/dts-v1/")
+        || text
+            .lines()
+            .any(|line| line.starts_with("/ {") || line.starts_with("#include"))
+}
+
+fn found(root: &Node, listed: &[Listed], by_handle: &BTreeMap<u32, &Node>) -> Found {
+    let model = root.text("model");
     let mut found = Found {
-        description: root
-            .text("model")
+        description: model
             .unwrap_or("a machine described by its device tree")
             .to_owned(),
         source: "a device tree".to_owned(),
         ..Found::default()
     };
-    let places = places(&root, &cpus);
-    let mut tables: BTreeMap<u32, CpuMask> = BTreeMap::new();
-    for (number, node) in cpus.iter().enumerate() {
-        if node
-            .text("status")
-            .is_some_and(|status| status.starts_with("disabled") || status.starts_with("fail"))
-        {
-            found.offline.set(number);
+    let places = places(root, listed);
+    for cpu in listed {
+        if !cpu.online {
+            found.offline.set(cpu.number);
             continue;
         }
-        if let Some(table) = node.cell("operating-points-v2") {
-            tables.entry(table).or_default().set(number);
-        }
-        let (siblings, cluster) = places
-            .get(&number)
-            .copied()
-            .unwrap_or((CpuMask::one(number), None));
-        found
-            .cpus
-            .insert(number, cpu(node, siblings, cluster, &by_handle));
+        let of_node = listed.iter().filter(|it| std::ptr::eq(it.node, cpu.node));
+        let (siblings, cluster) = match places.get(&cpu.number) {
+            Some(&(core, cluster)) => (core, Some(cluster)),
+            None => (of_node.map(|it| it.number).collect(), None),
+        };
+        let name = cpu.node.text("compatible");
+        let read = Cpu {
+            siblings,
+            cluster,
+            kind: name.map(|name| name.rsplit(',').next().unwrap_or(name).to_owned()),
+            ..Cpu::default()
+        };
+        found.cpus.insert(cpu.number, read);
     }
-    // CPUs with a shared table share a clock; other tables say nothing about clocks.
-    for (handle, cpus) in &tables {
-        if by_handle
-            .get(handle)
-            .is_some_and(|table| table.properties.contains_key("opp-shared"))
-        {
-            for number in cpus.iter() {
-                if let Some(cpu) = found.cpus.get_mut(&number) {
-                    // One table may belong to several clusters of the same kind.
-                    let within = cpu.cluster.unwrap_or(*cpus);
-                    cpu.policy = Some(cpus.and(&within));
-                }
-            }
-        }
+    let online = found.online();
+    for cpu in found.cpus.values_mut() {
+        cpu.siblings = cpu.siblings.and(&online);
+        cpu.cluster = cpu.cluster.map(|cluster| cluster.and(&online));
     }
-    found.caches = caches(&cpus, &found, &by_handle);
-    let mut nodes: BTreeMap<u32, CpuMask> = BTreeMap::new();
-    for &number in found.cpus.keys() {
-        nodes
-            .entry(cpus[number].cell("numa-node-id").unwrap_or(0))
-            .or_default()
-            .set(number);
-    }
-    if found.cpus.is_empty() {
-        return Err(bad(
-            "no CPU is enabled".to_owned(),
-            "expected nodes /cpus/cpu@... that are",
+    let sockets = sockets(root);
+    if sockets > 1 {
+        found.lose(format!(
+            "{sockets} sockets, unless they are NUMA nodes or have caches of their own"
         ));
     }
-    found.nodes = nodes.into_values().collect();
+    opps::add(&mut found, listed, by_handle);
+    idle::add(&mut found, listed, by_handle);
+    measures(&mut found, listed);
+    found.caches = caches(listed, by_handle);
+    numa::add(&mut found, root, listed);
     found.tidy();
-    Ok(found)
+    found
 }
 
-fn read(node: &impl dtoolkit::Node, depth: usize) -> Node {
-    let properties = node
-        .properties()
-        .map(|property| (property.name().to_owned(), property.value().to_vec()));
-    let properties = properties.collect();
-    let children = match depth < DEEPEST {
-        true => node
-            .children()
-            .map(|child| read(&child, depth + 1))
-            .collect(),
-        false => Vec::new(),
+/// The CPUs in Linux's order: the boot CPU, which is assumed to be the first, then the others in the
+/// order of their nodes.
+///
+/// No architecture numbers nodes whose status is `fail` (`of_get_next_cpu_node()`). riscv skips all harts
+/// that are unavailable or cannot run Linux (`riscv_early_of_processor_hartid()`); elsewhere a disabled
+/// CPU has a number. On PowerPC each thread of a node has one (`smp_setup_cpu_maps()`).
+fn listed(root: &Node) -> Vec<Listed<'_>> {
+    let mut listed = Vec::new();
+    let cpus = root.child("cpus").into_iter();
+    for node in cpus.flat_map(|cpus| &cpus.children) {
+        let is_cpu = node.base_name() == "cpu" || node.text("device_type") == Some("cpu");
+        let failed = node.text("status").is_some_and(|it| it.starts_with("fail"));
+        let is_hart = node.is("riscv");
+        if !is_cpu || failed || (is_hart && !(node.is_available() && runs_linux(node))) {
+            continue;
+        }
+        for _ in 0..threads(node) {
+            listed.push(Listed {
+                number: listed.len(),
+                node,
+                online: node.is_available(),
+            });
+        }
+    }
+    listed
+}
+
+/// Has the hart what Linux needs, a base of 32 or 64 bits with multiplication and atomics?
+fn runs_linux(hart: &Node) -> bool {
+    match (hart.text("riscv,isa-base"), hart.text("riscv,isa")) {
+        (Some(_), _) => ["i", "m", "a"].iter().all(|wanted| {
+            let mut extensions = hart.texts("riscv,isa-extensions");
+            extensions.any(|extension| extension == *wanted)
+        }),
+        (None, Some(isa)) => {
+            let isa = isa.to_ascii_lowercase();
+            isa.starts_with("rv64ima") || isa.starts_with("rv32ima")
+        }
+        (None, None) => true,
+    }
+}
+
+/// The number of hardware threads of `node`.
+fn threads(node: &Node) -> usize {
+    if !node.name.starts_with("PowerPC,") {
+        return 1;
+    }
+    let servers = node.cells("ibm,ppc-interrupt-server#s").len();
+    let threads = if servers > 0 {
+        servers
+    } else {
+        node.cells("reg").len()
     };
-    Node {
-        name: node.name().as_ref().to_owned(),
-        properties,
-        children,
-    }
+    threads.max(1)
 }
 
-fn index<'a>(node: &'a Node, by_handle: &mut BTreeMap<u32, &'a Node>) {
-    by_handle.extend(node.phandle().map(|handle| (handle, node)));
-    node.children
-        .iter()
-        .for_each(|child| index(child, by_handle));
-}
-
-/// By CPU: the threads of its core and its cluster, from `/cpus/cpu-map`.
-fn places(root: &Node, cpus: &[&Node]) -> BTreeMap<usize, (CpuMask, Option<CpuMask>)> {
+/// By CPU: the threads of its core, and its cluster, from `/cpus/cpu-map`.
+fn places(root: &Node, listed: &[Listed]) -> BTreeMap<usize, (CpuMask, CpuMask)> {
     let map = root.child("cpus").and_then(|cpus| cpus.child("cpu-map"));
-    let mut cores: Vec<(CpuMask, Option<CpuMask>)> = Vec::new();
-    for map in map.into_iter() {
-        collect_cores(map, cpus, &mut cores);
+    let mut cores: Vec<(CpuMask, CpuMask)> = Vec::new();
+    if let Some(map) = map {
+        collect_cores(map, listed, &mut cores);
     }
-    let of_core = |&(core, cluster): &(CpuMask, Option<CpuMask>)| {
+    let of_core = |&(core, cluster): &(CpuMask, CpuMask)| {
         let members: Vec<usize> = core.iter().collect();
         members.into_iter().map(move |cpu| (cpu, (core, cluster)))
     };
@@ -176,10 +186,11 @@ fn places(root: &Node, cpus: &[&Node]) -> BTreeMap<usize, (CpuMask, Option<CpuMa
 }
 
 /// The cores below `node`, a socket or cluster, each with its innermost cluster.
-fn collect_cores(node: &Node, cpus: &[&Node], cores: &mut Vec<(CpuMask, Option<CpuMask>)>) {
+fn collect_cores(node: &Node, listed: &[Listed], cores: &mut Vec<(CpuMask, CpuMask)>) {
     let number = |node: &Node| {
         let handle = node.cell("cpu")?;
-        cpus.iter().position(|cpu| cpu.phandle() == Some(handle))
+        let mut cpus = listed.iter();
+        Some(cpus.find(|cpu| cpu.node.phandle() == Some(handle))?.number)
     };
     let mut here: Vec<CpuMask> = Vec::new();
     for child in &node.children {
@@ -191,108 +202,67 @@ fn collect_cores(node: &Node, cpus: &[&Node], cores: &mut Vec<(CpuMask, Option<C
             let core: CpuMask = threads.filter_map(number).chain(number(child)).collect();
             here.extend((!core.is_empty()).then_some(core));
         } else {
-            collect_cores(child, cpus, cores);
+            collect_cores(child, listed, cores);
         }
     }
     let cluster = here.iter().fold(CpuMask::EMPTY, |all, core| all.or(core));
-    cores.extend(here.into_iter().map(|core| (core, Some(cluster))));
+    cores.extend(here.into_iter().map(|core| (core, cluster)));
 }
 
-fn cpu(
-    node: &Node,
-    siblings: CpuMask,
-    cluster: Option<CpuMask>,
-    by_handle: &BTreeMap<u32, &Node>,
-) -> Cpu {
-    let table = node
-        .cell("operating-points-v2")
-        .and_then(|handle| by_handle.get(&handle));
-    let opps = table.map_or(Vec::new(), |table| opps(table));
-    let latency = |opp: &Node| opp.cell("clock-latency-ns").map(u64::from);
-    let latencies = table
-        .into_iter()
-        .flat_map(|table| table.children.iter().filter_map(latency));
-    let mut measures = BTreeMap::new();
-    let mhz = opps.last().map(|opp: &OppFound| opp.khz / 1000);
-    if let Some(dmips) = node.cell("capacity-dmips-mhz") {
-        // CPUs without frequencies are assumed to be equal, as in the kernel.
-        let capacity = dmips.checked_mul(mhz.unwrap_or(1));
-        measures.extend(capacity.map(|capacity| (Measure::DmipsMhz, capacity)));
-    }
-    measures.extend(opps.last().map(|opp| (Measure::MaxFrequency, opp.khz)));
-    let states = node.cells("cpu-idle-states");
-    let mut idle_states: Vec<IdleState> = states
+fn sockets(root: &Node) -> usize {
+    let map = root.child("cpus").and_then(|cpus| cpus.child("cpu-map"));
+    let children = map.into_iter().flat_map(|map| &map.children);
+    children
+        .filter(|child| child.name.starts_with("socket"))
+        .count()
+}
+
+/// The measures of speed. Linux multiplies `capacity-dmips-mhz` by each CPU's highest frequency, or takes it
+/// alone (`topology_normalize_cpu_scale()` in drivers/base/arch_topology.c). If a CPU has none, all have the
+/// same capacity.
+fn measures(found: &mut Found, listed: &[Listed]) {
+    let nodes: BTreeMap<usize, &Node> = listed.iter().map(|cpu| (cpu.number, cpu.node)).collect();
+    let timed = found.cpus.values().all(|cpu| !cpu.opps.is_empty());
+    let untimed: CpuMask = found
+        .cpus
         .iter()
-        .filter_map(|handle| by_handle.get(handle).map(|state| idle_state(state)))
+        .filter(|(_, cpu)| cpu.opps.is_empty())
+        .map(|(&number, _)| number)
         .collect();
-    if !idle_states.is_empty() {
-        // The kernel adds it to every list (drivers/cpuidle/dt_idle_states.c, cpuidle-psci.c).
-        let wfi = IdleState {
-            name: "WFI".to_owned(),
-            min_residency_ns: 1_000,
-            exit_latency_ns: 1_000,
-            ..IdleState::default()
+    let mut works = Vec::new();
+    for (number, cpu) in &mut found.cpus {
+        let highest = cpu.opps.last().map(|opp| u64::from(opp.khz));
+        let work = nodes[number].cell("capacity-dmips-mhz");
+        works.extend(work);
+        let measure = match timed {
+            true => Measure::DmipsMhz,
+            false => Measure::Dmips,
         };
-        idle_states.insert(0, wfi);
+        let khz = highest.filter(|_| timed).unwrap_or(1);
+        let capacity = work.map(|work| (measure, u64::from(work) * khz));
+        cpu.measures.extend(capacity);
+        cpu.measures
+            .extend(highest.map(|khz| (Measure::MaxFrequency, khz)));
     }
-    let compatible = node.text("compatible");
-    Cpu {
-        siblings,
-        cluster,
-        policy: None,
-        kind: compatible.map(|name| name.rsplit(',').next().unwrap_or(name).to_owned()),
-        measures,
-        priority: None,
-        opps,
-        assumed_opps: false,
-        decider: None,
-        transition_latency_ns: latencies.max(),
-        idle_states,
-        costs: None,
+    found.equal_capacities = works.len() < found.cpus.len();
+    if !found.equal_capacities && !timed && works.iter().min() != works.iter().max() {
+        found.warnings.push(format!(
+            "capacities are work per MHz, as if all CPUs had the same highest frequency; Linux multiplies by the \
+             highest frequencies, which the tree lacks for CPUs {untimed}"
+        ));
     }
 }
 
-/// The OPPs of an `operating-points-v2` table, rising.
-fn opps(table: &Node) -> Vec<OppFound> {
-    let opp = |node: &Node| {
-        let [high, low] = node.cells("opp-hz")[..] else {
-            return None;
-        };
-        let khz = ((u64::from(high) << 32 | u64::from(low)) / 1000) as u32;
-        Some(OppFound {
-            khz,
-            microvolt: node
-                .cell("opp-microvolt")
-                .filter(|&microvolt| microvolt > 0),
-            power_uw: None,
-        })
+/// The caches to which CPUs refer by `next-level-cache`, or by PowerPC's `l2-cache`
+/// (`of_find_next_cache_node()`).
+fn caches(listed: &[Listed], by_handle: &BTreeMap<u32, &Node>) -> Vec<Cache> {
+    let after = |node: &Node| {
+        let next = node.cell("l2-cache");
+        next.or_else(|| node.cell("next-level-cache"))
     };
-    let mut opps: Vec<OppFound> = table.children.iter().filter_map(opp).collect();
-    opps.sort_by_key(|opp| opp.khz);
-    opps.dedup_by_key(|opp| opp.khz);
-    opps
-}
-
-fn idle_state(node: &Node) -> IdleState {
-    let ns = |name: &str| node.cell(name).map(|us| u64::from(us) * 1000);
-    // The kernel takes the wakeup latency, otherwise entry plus exit (dt_idle_states.c).
-    let both = || ns("entry-latency-us").unwrap_or(0) + ns("exit-latency-us").unwrap_or(0);
-    IdleState {
-        name: node
-            .text("idle-state-name")
-            .unwrap_or(&node.name)
-            .to_owned(),
-        min_residency_ns: ns("min-residency-us").unwrap_or(0),
-        exit_latency_ns: ns("wakeup-latency-us").unwrap_or_else(both),
-        ..IdleState::default()
-    }
-}
-
-/// The caches to which CPUs refer by `next-level-cache`.
-fn caches(cpus: &[&Node], found: &Found, by_handle: &BTreeMap<u32, &Node>) -> Vec<Cache> {
     let mut caches: BTreeMap<u32, Cache> = BTreeMap::new();
-    for &number in found.cpus.keys() {
-        let mut next = cpus[number].cell("next-level-cache");
+    for cpu in listed.iter().filter(|cpu| cpu.online) {
+        let mut next = after(cpu.node);
         // Starts from the first level, which has no node, and continues to the fourth.
         for level in 2..=4 {
             let Some((handle, node)) =
@@ -308,8 +278,8 @@ fn caches(cpus: &[&Node], found: &Found, by_handle: &BTreeMap<u32, &Node>) -> Ve
                     .map(|bytes| bytes >> 10)
                     .filter(|&kib| kib > 0),
             });
-            cache.cpus.set(number);
-            next = node.cell("next-level-cache");
+            cache.cpus.set(cpu.number);
+            next = after(node);
         }
     }
     let known = |cache: &Cache| (2..=4).contains(&cache.level);

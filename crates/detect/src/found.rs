@@ -3,7 +3,7 @@
 use crate::capacity::{Measure, capacities};
 use crate::governor::Decider;
 use machine::{Cache, CpuMask, IdleState};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A machine as a source describes it.
 #[derive(Clone, Debug, Default)]
@@ -26,7 +26,9 @@ pub struct Found {
     pub nodes: Vec<CpuMask>,
     /// The distances between `nodes`, a row for each; empty if unknown.
     pub distances: Vec<Vec<u32>>,
-    /// Warnings about missing or implausible facts.
+    /// Whether Linux has no data on capacities, so that all are 1024, however fast CPUs are.
+    pub equal_capacities: bool,
+    /// Warnings about missing or implausible facts, and facts that a machine file cannot express.
     pub warnings: Vec<String>,
 }
 
@@ -42,7 +44,7 @@ pub struct Cpu {
     /// The name of its core, such as `cortex-a55`.
     pub kind: Option<String>,
     /// Measures of its speed.
-    pub measures: BTreeMap<Measure, u32>,
+    pub measures: BTreeMap<Measure, u64>,
     /// The kernel's priority for the CPU, if any; a higher one is preferred.
     pub priority: Option<u32>,
     /// Its frequencies, rising.
@@ -91,7 +93,43 @@ pub struct OppFound {
     pub power_uw: Option<u64>,
 }
 
+impl Cpu {
+    /// Its frequencies, kHz, rising.
+    pub(crate) fn khz(&self) -> Vec<u32> {
+        self.opps.iter().map(|opp| opp.khz).collect()
+    }
+}
+
 impl Found {
+    /// Reports `what`, a fact that the source has and a machine file cannot express.
+    pub(crate) fn lose(&mut self, what: impl std::fmt::Display) {
+        self.warnings.push(format!("left out: {what}"));
+    }
+
+    /// Reports `spans`, sets of CPUs such as `packages`, if a machine file has none of these CPUs: it has
+    /// nodes, clusters, caches and cores.
+    pub(crate) fn lose_spans(&mut self, what: &str, spans: &[CpuMask]) {
+        let online = self.online();
+        let nested = |span: &&CpuMask| {
+            let mut cpus = self.cpus.values();
+            **span != online
+                && !self.nodes.contains(span)
+                && !self
+                    .caches
+                    .iter()
+                    .any(|cache| cache.cpus.and(&online) == **span)
+                && !cpus.any(|cpu| cpu.siblings == **span || cpu.cluster == Some(**span))
+        };
+        let lost: Vec<String> = spans
+            .iter()
+            .filter(nested)
+            .map(CpuMask::to_string)
+            .collect();
+        if !lost.is_empty() {
+            self.lose(format!("the {what} {}", lost.join(" ")));
+        }
+    }
+
     /// The CPUs that are online.
     pub fn online(&self) -> CpuMask {
         self.cpus.keys().copied().collect()
@@ -134,17 +172,27 @@ impl Found {
         if self.nodes.is_empty() {
             self.nodes = vec![online];
         }
+        let mut useless = BTreeSet::new();
         for cpu in self.cpus.values_mut() {
             let mut deepest = (0, 0);
-            cpu.idle_states.retain(|state| {
+            let states = std::mem::take(&mut cpu.idle_states);
+            for state in states {
                 let next = (state.min_residency_ns, state.exit_latency_ns);
                 let deeper = next.0 >= deepest.0 && next.1 >= deepest.1;
-                if deeper {
+                if deeper && cpu.idle_states.len() < machine::MAX_IDLE_STATES {
                     deepest = next;
+                    cpu.idle_states.push(state);
+                } else {
+                    useless.insert(state.name);
                 }
-                deeper
-            });
-            cpu.idle_states.truncate(machine::MAX_IDLE_STATES);
+            }
+        }
+        if !useless.is_empty() {
+            let names: Vec<String> = useless.into_iter().collect();
+            self.lose(format!(
+                "the idle states {}, which are not deeper than those before them",
+                names.join(", ")
+            ));
         }
     }
 }

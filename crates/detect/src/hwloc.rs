@@ -1,12 +1,13 @@
 //! A machine as described by hwloc's XML (`lstopo machine.xml`).
 
+mod numa;
+
 use crate::capacity::Measure;
 use crate::found::{Cpu, Found};
 use crate::sysfs::hex_mask;
 use machine::input::BadInput;
 use machine::{Cache, CpuMask};
 use roxmltree::{Document, Node, ParsingOptions};
-use std::collections::BTreeMap;
 
 /// The machine that `text`, the content of `file`, describes in version 1 or 2 of the format.
 pub fn hwloc(file: &str, text: &str) -> Result<Found, Box<BadInput>> {
@@ -73,67 +74,89 @@ impl Reader<'_> {
             source: "hwloc's XML".to_owned(),
             ..Found::default()
         };
-        let mut nodes: BTreeMap<usize, CpuMask> = BTreeMap::new();
-        let mut cores: Vec<CpuMask> = Vec::new();
-        for object in root
-            .descendants()
-            .filter(|node| node.has_tag_name("object"))
-        {
-            match object.attribute("type").unwrap_or_default() {
-                "PU" => {
-                    let cpu: usize = self.number(object, "os_index")?;
-                    if cpu >= machine::MAX_CPUS {
-                        return Err(self.bad(
-                            object,
-                            format!("CPU {cpu}"),
-                            "expected CPUs below 1024",
-                        ));
-                    }
-                    found.cpus.insert(cpu, Cpu::default());
-                }
-                "Core" => cores.push(self.cpuset(object)?),
-                "NUMANode" => {
-                    nodes.insert(self.number(object, "os_index")?, self.cpuset(object)?);
-                }
-                "Cache" | "L2Cache" | "L3Cache" | "L4Cache" => {
-                    // 2 means an instruction cache; a machine file has at most four levels.
-                    if object.attribute("cache_type") == Some("2")
-                        || !(2..=4).contains(&self.number::<u32>(object, "depth")?)
-                    {
-                        continue;
-                    }
-                    let bytes: u64 = self.number(object, "cache_size")?;
-                    found.caches.push(Cache {
-                        level: self.number(object, "depth")?,
-                        cpus: self.cpuset(object)?,
-                        size_kib: u32::try_from(bytes >> 10).ok().filter(|&kib| kib > 0),
-                    });
-                }
-                _ => {}
+        for pu in objects(root, &["PU"]) {
+            let cpu: usize = self.number(pu, "os_index")?;
+            if cpu >= machine::MAX_CPUS {
+                let message = format!("CPU {cpu}");
+                return Err(self.bad(pu, message, "expected CPUs below 1024"));
             }
+            found.cpus.insert(cpu, Cpu::default());
         }
         let Some(&last) = found.cpus.keys().last() else {
             return Err(self.bad(root, "no CPU", "expected objects of type PU"));
         };
         let online = found.online();
-        found.offline = CpuMask::first_n(last + 1).without(&online);
+        let complete = objects(root, &["Machine", "System"]).next();
+        let complete = complete.and_then(|machine| hex_mask(machine.attribute("complete_cpuset")?));
+        found.offline = complete
+            .unwrap_or(CpuMask::EMPTY)
+            .or(&CpuMask::first_n(last + 1))
+            .without(&online);
+        for core in objects(root, &["Core"]) {
+            let core = self.cpuset(core)?.and(&online);
+            for cpu in core.iter() {
+                found.cpus.entry(cpu).and_modify(|cpu| cpu.siblings = core);
+            }
+        }
+        // Since hwloc 2.5 Linux's clusters are groups of this subtype.
+        let is_cluster = |group: &Node| group.attribute("subtype") == Some("Cluster");
+        for cluster in objects(root, &["Group"]).filter(is_cluster) {
+            let cluster = self.cpuset(cluster)?.and(&online);
+            for cpu in cluster.iter() {
+                let set = |cpu: &mut Cpu| cpu.cluster = Some(cluster);
+                found.cpus.entry(cpu).and_modify(set);
+            }
+        }
         for (&number, cpu) in &mut found.cpus {
-            let core = cores.iter().find(|core| core.contains(number));
-            cpu.siblings = core.map_or(CpuMask::one(number), |core| core.and(&online));
+            if cpu.siblings.is_empty() {
+                cpu.siblings = CpuMask::one(number);
+            }
         }
+        self.caches(root, &mut found)?;
         self.kinds(root, &mut found)?;
-        nodes.retain(|_, cpus| cpus.intersects(&online));
-        found.distances = self.distances(root, &nodes)?;
-        found.nodes = nodes.into_values().map(|cpus| cpus.and(&online)).collect();
-        let in_nodes = found
-            .nodes
-            .iter()
-            .fold(CpuMask::EMPTY, |all, node| all.or(node));
-        if in_nodes != online {
-            (found.nodes, found.distances) = (Vec::new(), Vec::new());
-        }
+        let groups = objects(root, &["Group", "Die"]).filter(|group| !is_cluster(group));
+        let groups = self.spans(groups, &online)?;
+        self.nodes(root, &mut found, &groups)?;
         found.tidy();
         Ok(found)
+    }
+
+    /// The CPUs that are online of each of `objects`, without duplicates and those with all CPUs.
+    fn spans<'a, 'input: 'a>(
+        &self,
+        objects: impl Iterator<Item = Node<'a, 'input>>,
+        online: &CpuMask,
+    ) -> Result<Vec<CpuMask>, Box<BadInput>> {
+        let mut spans = Vec::new();
+        for object in objects {
+            // Version 1 has none for objects without CPUs.
+            let span = match object.has_attribute("cpuset") {
+                true => self.cpuset(object)?.and(online),
+                false => CpuMask::EMPTY,
+            };
+            if !span.is_empty() && span != *online && !spans.contains(&span) {
+                spans.push(span);
+            }
+        }
+        Ok(spans)
+    }
+
+    fn caches(&self, root: Node, found: &mut Found) -> Result<(), Box<BadInput>> {
+        for cache in objects(root, &["Cache", "L2Cache", "L3Cache", "L4Cache"]) {
+            // 2 means an instruction cache; a machine file has at most four levels.
+            if cache.attribute("cache_type") == Some("2")
+                || !(2..=4).contains(&self.number::<u32>(cache, "depth")?)
+            {
+                continue;
+            }
+            let bytes: u64 = self.number(cache, "cache_size")?;
+            found.caches.push(Cache {
+                level: self.number(cache, "depth")?,
+                cpus: self.cpuset(cache)?,
+                size_kib: u32::try_from(bytes >> 10).ok().filter(|&kib| kib > 0),
+            });
+        }
+        Ok(())
     }
 
     /// The kinds of CPU (since hwloc 2.4).
@@ -151,9 +174,9 @@ impl Reader<'_> {
                     .iter_mut()
                     .filter(|(number, _)| cpus.contains(**number))
                 {
-                    let mut measure = |measure, unit: u32| {
+                    let mut measure = |measure, unit: u64| {
                         let value = value
-                            .parse::<u32>()
+                            .parse::<u64>()
                             .ok()
                             .and_then(|value| value.checked_mul(unit));
                         cpu.measures.extend(value.map(|value| (measure, value)));
@@ -170,65 +193,22 @@ impl Reader<'_> {
         }
         Ok(())
     }
+}
 
-    /// The distances between `nodes`, in their order; empty if the file lacks any of them.
-    fn distances(
-        &self,
-        root: Node,
-        nodes: &BTreeMap<usize, CpuMask>,
-    ) -> Result<Vec<Vec<u32>>, Box<BadInput>> {
-        let latencies = root.descendants().find(|node| {
-            node.has_tag_name("distances2")
-                && node.attribute("type") == Some("NUMANode")
-                && node
-                    .attribute("name")
-                    .is_none_or(|name| name == "NUMALatency")
-        });
-        let Some(latencies) = latencies else {
-            return Ok(Vec::new());
-        };
-        let list = |tag: &str| -> Result<Vec<u32>, Box<BadInput>> {
-            let mut all = Vec::new();
-            for part in latencies.children().filter(|node| node.has_tag_name(tag)) {
-                for number in part.text().unwrap_or_default().split_whitespace() {
-                    let number = number.parse();
-                    all.push(number.map_err(|_| {
-                        self.bad(part, "not numbers", "expected a list of numbers")
-                    })?);
-                }
-            }
-            Ok(all)
-        };
-        let (indexes, values) = (list("indexes")?, list("u64values")?);
-        let count = indexes.len();
-        if values.len() != count * count {
-            return Err(self.bad(
-                latencies,
-                format!("{} distances of {count} nodes", values.len()),
-                "expected a distance for each pair of nodes",
-            ));
-        }
-        let places: Option<Vec<usize>> = nodes
-            .keys()
-            .map(|node| indexes.iter().position(|&index| index as usize == *node))
-            .collect();
-        let Some(places) = places.filter(|places| places.len() > 1) else {
-            return Ok(Vec::new());
-        };
-        let row = |&a: &usize| places.iter().map(|&b| values[a * count + b]).collect();
-        Ok(places.iter().map(row).collect())
-    }
+/// The objects of `types` below `root`, in the order of the file.
+fn objects<'a, 'input: 'a>(
+    root: Node<'a, 'input>,
+    types: &'static [&'static str],
+) -> impl Iterator<Item = Node<'a, 'input>> {
+    root.descendants().filter(|node| {
+        let has = |name| types.contains(&name);
+        node.has_tag_name("object") && node.attribute("type").is_some_and(has)
+    })
 }
 
 /// The model name of its CPUs, and the number of packages.
 fn description(root: Node) -> String {
-    let objects = || {
-        root.descendants()
-            .filter(|node| node.has_tag_name("object"))
-    };
-    let packages =
-        objects().filter(|node| matches!(node.attribute("type"), Some("Package" | "Socket")));
-    let count = packages.count();
+    let count = objects(root, &["Package", "Socket"]).count();
     let infos = root.descendants().filter(|node| node.has_tag_name("info"));
     let models = infos.filter(|info| info.attribute("name") == Some("CPUModel"));
     let model = models.filter_map(|info| info.attribute("value")).next();

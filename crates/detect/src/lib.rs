@@ -3,13 +3,17 @@
 //!
 //! Each source makes a [`Found`]; [`Found::machine_file`] is the same for all.
 
+mod archive;
 mod calibrate;
 mod capacity;
+mod cpuinfo;
 mod device_tree;
 mod found;
 mod governor;
 mod hwloc;
 mod kernel;
+mod kind;
+mod nest;
 mod preferred;
 mod sysfs;
 mod text;

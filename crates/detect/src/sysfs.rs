@@ -1,8 +1,11 @@
 //! A machine as described by the kernel below `/sys`, or by a copy of it.
 
+use crate::archive;
 use crate::capacity::Measure;
+use crate::cpuinfo::CpuInfo;
 use crate::found::{Cpu, Found, OppFound};
 use crate::governor::Decider;
+use crate::kind::kind;
 use machine::{Cache, CpuMask, IdleState};
 use std::collections::BTreeMap;
 use std::fs;
@@ -42,8 +45,11 @@ impl Folder {
         self.text(name)?.parse().ok()
     }
 
-    fn cpus(&self, name: &str) -> Option<CpuMask> {
-        self.text(name)?.parse().ok()
+    /// The CPUs of the file `list`, which has a list, or else of `map`, which has a bitmap. Kernels before
+    /// 2.6.26 and some copies have the bitmap alone.
+    pub(crate) fn cpus(&self, list: &str, map: &str) -> Option<CpuMask> {
+        let listed = self.text(list).and_then(|list| list.parse().ok());
+        listed.or_else(|| hex_mask(&self.text(map)?))
     }
 
     /// The numbers of the entries whose names are `prefix` and a number, rising.
@@ -92,9 +98,30 @@ fn listed(root: &Path, name: &str) -> Result<CpuMask, String> {
         .map_err(|expected: String| format!("{}: {expected}", file.display()))
 }
 
-/// The machine of the sysfs at `root`, which is `/sys`, a copy of it, or a folder with a copy in
-/// `sys`. The error says what was expected. Missing facts are omitted.
+/// The machine of the sysfs at `root`: `/sys`, a copy of it, a folder with a copy in `sys`, an archive of such a
+/// folder, or the text of a `/proc/cpuinfo`. The error says what was expected. Missing facts are omitted.
 pub fn sysfs(root: &Path) -> Result<Found, String> {
+    if !root.is_file() {
+        return of_folder(root);
+    }
+    let info = read(root)
+        .map(|text| CpuInfo::read(&text))
+        .unwrap_or_default();
+    if !info.online().is_empty() {
+        return Ok(info.machine());
+    }
+    let folder = cage::Folder::new().map_err(|error| format!("no temporary folder: {error}"))?;
+    archive::unpack(root, folder.path())?;
+    match archive::root(folder.path()) {
+        Some(root) => of_folder(&root),
+        None => Err(format!(
+            "{}: no devices/system/cpu in the archive",
+            root.display()
+        )),
+    }
+}
+
+fn of_folder(root: &Path) -> Result<Found, String> {
     let root = match root.join("sys/devices/system/cpu").is_dir() {
         true => root.join("sys"),
         false => root.to_owned(),
@@ -108,21 +135,19 @@ pub fn sysfs(root: &Path) -> Result<Found, String> {
             all.0.display()
         ));
     }
-    let online = match online(&root) {
-        Ok(online) => online,
-        // Some copies have no such file.
-        Err(_) => present
-            .iter()
-            .copied()
-            .filter(|&cpu| cpu < machine::MAX_CPUS)
-            .collect(),
-    };
     if let Some(beyond) = present.iter().find(|&&cpu| cpu >= machine::MAX_CPUS) {
         return Err(format!(
             "CPU {beyond}: expected CPUs below {}",
             machine::MAX_CPUS
         ));
     }
+    // Some copies have only the files of the CPUs, of which the boot CPU has none.
+    let is_online = |&cpu: &usize| {
+        let file = all.at(format!("cpu{cpu}")).text("online");
+        file.as_deref() != Some("0")
+    };
+    let online =
+        online(&root).unwrap_or_else(|_| present.iter().copied().filter(is_online).collect());
     let mut found = Found {
         description: description(&sys),
         source: "sysfs".to_owned(),
@@ -139,12 +164,26 @@ pub fn sysfs(root: &Path) -> Result<Found, String> {
     for number in online.iter() {
         let cpu = all.at(format!("cpu{number}"));
         let read = read_cpu(&sys, &cpu, number, &online, &energy);
+        found.caches.extend(caches(&cpu, read.siblings));
         found.cpus.insert(number, read);
-        found.caches.extend(caches(&cpu));
     }
     nodes(&sys, &mut found, &online);
+    let has_topology = online
+        .iter()
+        .any(|cpu| all.0.join(format!("cpu{cpu}/topology")).is_dir());
+    match has_topology {
+        true => packages(&all, &mut found, &online),
+        false => cpuinfo(&root).add_topology(&mut found),
+    }
     found.tidy();
     Ok(found)
+}
+
+/// `proc/cpuinfo` beside a copy of sysfs.
+fn cpuinfo(sys: &Path) -> CpuInfo {
+    let file = sys.parent().map(|root| root.join("proc/cpuinfo"));
+    let text = file.and_then(|file| read(&file).ok());
+    CpuInfo::read(&text.unwrap_or_default())
 }
 
 /// The machine's own name.
@@ -169,8 +208,11 @@ fn read_cpu(
 ) -> Cpu {
     let all = sys.at("devices/system/cpu");
     let topology = folder.at("topology");
-    let span = |name: &str| topology.cpus(name).map(|span| span.and(online));
-    let siblings = span("core_cpus_list").or_else(|| span("thread_siblings_list"));
+    let span = |name: &str| {
+        let span = topology.cpus(&format!("{name}_list"), name)?;
+        Some(span.and(online))
+    };
+    let siblings = span("core_cpus").or_else(|| span("thread_siblings"));
     let cpufreq = folder.at("cpufreq");
     // A policy of one CPU may list itself alone; offline ones are in related_cpus.
     let policy = ["related_cpus", "affected_cpus"].iter().find_map(|name| {
@@ -192,7 +234,7 @@ fn read_cpu(
     ] {
         measures.extend(value.map(|value| (measure, value)));
     }
-    let (mut opps, assumed_opps) = opps(&cpufreq);
+    let (mut opps, assumed_opps) = opps(&cpufreq, &all);
     if let Some(powers) = energy.get(&number) {
         for opp in &mut opps {
             opp.power_uw = powers.get(&opp.khz).copied();
@@ -202,7 +244,7 @@ fn read_cpu(
         siblings: siblings
             .filter(|span| span.contains(number))
             .unwrap_or(CpuMask::one(number)),
-        cluster: span("cluster_cpus_list").filter(|span| span.contains(number)),
+        cluster: span("cluster_cpus").filter(|span| span.contains(number)),
         policy: policy.map(|policy| policy.and(online)),
         kind: kind(sys, folder, number),
         measures,
@@ -232,73 +274,59 @@ fn priority(all: &Folder, folder: &Folder, cpufreq: &Folder) -> Option<u32> {
         .filter(|_| ranks)
 }
 
-/// The kind of its core: from the name of the perf event source on hybrid x86, from the MIDR on
-/// arm64.
-fn kind(sys: &Folder, folder: &Folder, number: usize) -> Option<String> {
-    for (pmu, name) in [
-        ("cpu_core", "p-core"),
-        ("cpu_lowpower", "lp-e-core"),
-        ("cpu_atom", "e-core"),
-    ] {
-        let cpus = sys.at("devices").at(pmu).cpus("cpus");
-        if cpus.is_some_and(|cpus| cpus.contains(number)) {
-            return Some(name.to_owned());
+/// Sets of CPUs above the last-level cache. Linux has a scheduling domain for each on s390, whose machines
+/// may show no caches; a package is then what CPUs share.
+fn packages(all: &Folder, found: &mut Found, online: &CpuMask) {
+    let spans = |name: &str, old: &str| -> BTreeMap<usize, CpuMask> {
+        let of_cpu = |cpu: usize| {
+            let topology = all.at(format!("cpu{cpu}/topology"));
+            let read = |name: &str| topology.cpus(&format!("{name}_list"), name);
+            let span = read(name).or_else(|| read(old))?.and(online);
+            span.contains(cpu).then_some((cpu, span))
+        };
+        online.iter().filter_map(of_cpu).collect()
+    };
+    let packages = spans("package_cpus", "core_siblings");
+    if found.caches.is_empty() {
+        for (number, cpu) in &mut found.cpus {
+            cpu.cluster = cpu.cluster.or(packages.get(number).copied());
         }
     }
-    let midr = folder.text("regs/identification/midr_el1")?;
-    let midr = u64::from_str_radix(midr.trim_start_matches("0x"), 16).ok()?;
-    Some(
-        match arm_core((midr >> 24) as u8, (midr >> 4) as u16 & 0xfff) {
-            Some(name) => name.to_owned(),
-            None => format!("arm-{:02x}-{:03x}", midr >> 24 & 0xff, midr >> 4 & 0xfff),
-        },
-    )
+    for (what, spans) in [
+        ("packages", packages),
+        ("dies", spans("die_cpus", "die_cpus")),
+        ("books", spans("book_cpus", "book_siblings")),
+        ("drawers", spans("drawer_cpus", "drawer_siblings")),
+    ] {
+        let mut spans: Vec<CpuMask> = spans.into_values().collect();
+        spans.sort_by_key(CpuMask::first);
+        spans.dedup();
+        found.lose_spans(what, &spans);
+    }
 }
 
-/// By implementer and part number (arch/arm64/include/asm/cputype.h, and util-linux's lscpu-arm.c).
-fn arm_core(implementer: u8, part: u16) -> Option<&'static str> {
-    Some(match (implementer, part) {
-        (0x41, 0xd03) => "cortex-a53",
-        (0x41, 0xd04) => "cortex-a35",
-        (0x41, 0xd05) => "cortex-a55",
-        (0x41, 0xd07) => "cortex-a57",
-        (0x41, 0xd08) => "cortex-a72",
-        (0x41, 0xd09) => "cortex-a73",
-        (0x41, 0xd0a) => "cortex-a75",
-        (0x41, 0xd0b) => "cortex-a76",
-        (0x41, 0xd0c) => "neoverse-n1",
-        (0x41, 0xd0d) => "cortex-a77",
-        (0x41, 0xd40) => "neoverse-v1",
-        (0x41, 0xd41) => "cortex-a78",
-        (0x41, 0xd44) => "cortex-x1",
-        (0x41, 0xd46) => "cortex-a510",
-        (0x41, 0xd47) => "cortex-a710",
-        (0x41, 0xd48) => "cortex-x2",
-        (0x41, 0xd49) => "neoverse-n2",
-        (0x41, 0xd4d) => "cortex-a715",
-        (0x41, 0xd4e) => "cortex-x3",
-        (0x41, 0xd4f) => "neoverse-v2",
-        (0x41, 0xd80) => "cortex-a520",
-        (0x41, 0xd81) => "cortex-a720",
-        (0x41, 0xd82) => "cortex-x4",
-        (0x61, 0x022) => "icestorm",
-        (0x61, 0x023) => "firestorm",
-        _ => return None,
-    })
-}
-
-/// Frequencies, rising; and whether the intermediate ones are assumed.
-fn opps(cpufreq: &Folder) -> (Vec<OppFound>, bool) {
+/// Frequencies, rising; and whether the intermediate ones are assumed. Linux uses those of
+/// `scaling_boost_frequencies` only while boost is enabled, and `cpuinfo_max_freq` is the highest that it uses
+/// (`cpufreq_frequency_table_cpuinfo()`).
+fn opps(cpufreq: &Folder, all: &Folder) -> (Vec<OppFound>, bool) {
     let opp = |khz| OppFound {
         khz,
         microvolt: None,
         power_uw: None,
     };
     if let Some(list) = cpufreq.text("scaling_available_frequencies") {
-        let boost = cpufreq
-            .text("scaling_boost_frequencies")
-            .unwrap_or_default();
-        let all = list.split_whitespace().chain(boost.split_whitespace());
+        let enabled = cpufreq
+            .text("boost")
+            .or_else(|| all.text("cpufreq/boost"))
+            .map(|enabled| enabled == "1");
+        let most = cpufreq.number("cpuinfo_max_freq").unwrap_or(u32::MAX);
+        let boost = cpufreq.text("scaling_boost_frequencies");
+        let boost = boost.filter(|_| enabled != Some(false)).unwrap_or_default();
+        let boost = boost.split_whitespace().filter(|khz| {
+            let khz = khz.parse::<u32>();
+            enabled.is_some() || khz.is_ok_and(|khz| khz <= most)
+        });
+        let all = list.split_whitespace().chain(boost);
         let mut khz: Vec<u32> = all.filter_map(|khz| khz.parse().ok()).collect();
         khz.sort_unstable();
         khz.dedup();
@@ -339,7 +367,7 @@ fn idle_states(cpuidle: &Folder) -> Vec<IdleState> {
 }
 
 /// The caches of this CPU, without instruction caches and the first level.
-fn caches(cpu: &Folder) -> Vec<Cache> {
+fn caches(cpu: &Folder, core: CpuMask) -> Vec<Cache> {
     let cache = cpu.at("cache");
     let read = |number: usize| {
         let index = cache.at(format!("index{number}"));
@@ -347,21 +375,27 @@ fn caches(cpu: &Folder) -> Vec<Cache> {
         if level < 2 || index.text("type")? == "Instruction" {
             return None;
         }
-        let cpus = match index.cpus("shared_cpu_list") {
-            Some(list) => list,
-            None => hex_mask(&index.text("shared_cpu_map")?)?,
-        };
         Some(Cache {
             level,
-            cpus,
+            cpus: index.cpus("shared_cpu_list", "shared_cpu_map")?,
             size_kib: index.text("size").and_then(|size| kib(&size)),
         })
     };
-    cache
+    let caches: Vec<Cache> = cache
         .numbered("index")
         .into_iter()
         .filter_map(read)
-        .collect()
+        .collect();
+    // sparc64 has the size of each CPU's own (arch/sparc/kernel/sysfs.c).
+    let bytes = cpu
+        .number::<u64>("l2_cache_size")
+        .filter(|_| caches.is_empty());
+    let own = bytes.map(|bytes| Cache {
+        level: 2,
+        cpus: core,
+        size_kib: u32::try_from(bytes >> 10).ok().filter(|&kib| kib > 0),
+    });
+    caches.into_iter().chain(own).collect()
 }
 
 /// `1280K` or `32M`.
@@ -374,14 +408,32 @@ fn kib(size: &str) -> Option<u32> {
 }
 
 /// The bitmap format of the kernel, and of hwloc: words of 32 bits in hexadecimal, the highest first.
+/// hwloc writes nothing for a word of zero, `0xf...f` for ones without end, and each word of 32 bits; a single
+/// word of any length is a number.
 pub(crate) fn hex_mask(text: &str) -> Option<CpuMask> {
     let mut mask = CpuMask::EMPTY;
-    for (index, word) in text.trim().rsplit(',').enumerate() {
-        let word = u32::from_str_radix(word.trim_start_matches("0x"), 16).ok()?;
-        for bit in (0..32).filter(|bit| word >> bit & 1 == 1) {
-            let cpu = index * 32 + bit;
-            (cpu < machine::MAX_CPUS).then(|| mask.set(cpu))?;
+    let mut words = text.trim().split(',').peekable();
+    let endless = words.next_if_eq(&"0xf...f").is_some();
+    let words: Vec<&str> = words.collect();
+    let long = words.len() == 1;
+    for (index, word) in words.iter().rev().enumerate() {
+        let word = word.trim_start_matches("0x");
+        if word.len() > 8 && !long {
+            return None;
         }
+        for (digit, hex) in word.bytes().rev().enumerate() {
+            let hex = char::from(hex).to_digit(16)?;
+            for bit in (0..4).filter(|bit| hex >> bit & 1 == 1) {
+                let cpu = index * 32 + digit * 4 + bit;
+                (cpu < machine::MAX_CPUS).then(|| mask.set(cpu))?;
+            }
+        }
+    }
+    if text.trim().is_empty() {
+        return None;
+    }
+    if endless {
+        (32 * words.len()..machine::MAX_CPUS).for_each(|cpu| mask.set(cpu));
     }
     Some(mask)
 }
@@ -390,16 +442,15 @@ pub(crate) fn hex_mask(text: &str) -> Option<CpuMask> {
 fn nodes(sys: &Folder, found: &mut Found, online: &CpuMask) {
     let folder = sys.at("devices/system/node");
     let numbers = folder.numbered("node");
-    let mut with_cpus = Vec::new();
+    let (mut with_cpus, mut without) = (Vec::new(), Vec::new());
     for (index, number) in numbers.iter().enumerate() {
         let node = folder.at(format!("node{number}"));
-        let cpus = node
-            .cpus("cpulist")
-            .or_else(|| hex_mask(&node.text("cpumap")?));
-        let Some(cpus) = cpus
+        let Some(cpus) = node
+            .cpus("cpulist", "cpumap")
             .map(|cpus| cpus.and(online))
             .filter(|cpus| !cpus.is_empty())
         else {
+            without.push(number.to_string());
             continue;
         };
         with_cpus.push(index);
@@ -407,6 +458,12 @@ fn nodes(sys: &Folder, found: &mut Found, online: &CpuMask) {
         let distance = node.text("distance").unwrap_or_default();
         let row = distance.split_whitespace().filter_map(|it| it.parse().ok());
         found.distances.push(row.collect());
+    }
+    if !without.is_empty() {
+        found.lose(format!(
+            "nodes {} have memory and no CPUs that are online",
+            without.join(", ")
+        ));
     }
     // A row has an entry for each node, including those without CPUs.
     let complete = found.distances.iter().all(|row| row.len() == numbers.len());
@@ -480,6 +537,12 @@ mod tests {
             hex_mask("1,00000000,80000001").unwrap().to_string(),
             "0,31,64"
         );
-        assert_eq!(hex_mask("xyz"), None);
+        assert_eq!(hex_mask("0x1,,0x1").unwrap().to_string(), "0,64");
+        assert_eq!(hex_mask("0x0").unwrap(), CpuMask::EMPTY);
+        assert_eq!(hex_mask("0xf...f,0x7").unwrap().to_string(), "0-2,32-1023");
+        assert_eq!(hex_mask("100000000f").unwrap().to_string(), "0-3,36");
+        for wrong in ["xyz", "", "1,123456789", "1,g"] {
+            assert_eq!(hex_mask(wrong), None, "{wrong}");
+        }
     }
 }

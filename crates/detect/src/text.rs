@@ -1,9 +1,9 @@
 //! The machine file of a detected machine.
 
-use crate::capacity::{Capacities, capacities};
+use crate::capacity::{Capacities, Measure, capacities};
 use crate::found::{Cpu, Found, Measured, OppFound};
 use crate::governor;
-use machine::{Cache, CpuMask, Governor, Numa};
+use machine::{Cache, CpuMask, Governor};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -16,6 +16,8 @@ const TRANSITION_LATENCY_US: u64 = 10;
 struct Kind<'a> {
     name: String,
     capacity: u32,
+    /// Its speed and the measure, if the capacity does not tell it.
+    speed: Option<(Measure, u64)>,
     like: &'a Cpu,
     cpus: CpuMask,
 }
@@ -33,6 +35,7 @@ impl Found {
     pub fn machine_file(mut self, name: &str) -> MachineFile {
         let capacities = capacities(&mut self);
         self.nest();
+        self.split_cores(&capacities);
         let deciders = self.cpus.values().filter_map(|cpu| cpu.decider.as_ref());
         let (governor, warnings) = governor::most(deciders);
         self.warnings.extend(warnings);
@@ -43,91 +46,6 @@ impl Found {
         MachineFile {
             text: out,
             warnings: self.warnings,
-        }
-    }
-
-    /// Removes facts that the format cannot express, with a warning.
-    fn nest(&mut self) {
-        let node_of =
-            |nodes: &[CpuMask], cpu: usize| nodes.iter().position(|node| node.contains(cpu));
-        // A cache or core that spans nodes, because the firmware splits it.
-        let nodes = std::mem::take(&mut self.nodes);
-        let across = |span: &CpuMask| nodes.iter().filter(|node| node.intersects(span)).count() > 1;
-        if self.cpus.values().any(|cpu| across(&cpu.siblings)) {
-            self.warnings.push(
-                "hardware threads of a core are in several nodes, so one node is used for all CPUs"
-                    .to_owned(),
-            );
-            self.nodes = vec![self.online()];
-            self.distances.clear();
-        } else {
-            let split: Vec<Cache> = self
-                .caches
-                .iter()
-                .filter(|cache| across(&cache.cpus))
-                .cloned()
-                .collect();
-            for cache in &split {
-                self.warnings.push(format!(
-                    "the L{} of CPUs {} spans several nodes; it is split into one per node, as the kernel does",
-                    cache.level, cache.cpus
-                ));
-                let parts = nodes
-                    .iter()
-                    .map(|node| node.and(&cache.cpus))
-                    .filter(|part| !part.is_empty());
-                self.caches.extend(parts.map(|cpus| Cache {
-                    cpus,
-                    ..cache.clone()
-                }));
-            }
-            self.caches.retain(|cache| !split.contains(cache));
-            self.caches
-                .sort_by_key(|cache| (cache.level, cache.cpus.first()));
-            self.nodes = nodes;
-        }
-        for (number, cpu) in &mut self.cpus {
-            let node =
-                node_of(&self.nodes, *number).map_or(CpuMask::EMPTY, |node| self.nodes[node]);
-            cpu.cluster = cpu.cluster.map(|cluster| cluster.and(&node));
-        }
-        self.even_distances();
-    }
-
-    /// Distances must be symmetric, and form nested groups.
-    fn even_distances(&mut self) {
-        let count = self.nodes.len();
-        if self.distances.is_empty() {
-            return;
-        }
-        let given = self.distances.clone();
-        for (a, row) in self.distances.iter_mut().enumerate() {
-            for (b, distance) in row.iter_mut().enumerate() {
-                *distance = match a == b {
-                    true => machine::LOCAL_DISTANCE,
-                    false => given[a][b]
-                        .max(given[b][a])
-                        .clamp(machine::LOCAL_DISTANCE + 1, 254),
-                };
-            }
-        }
-        if self.distances != given {
-            self.warnings.push(
-                "distances differ by direction or are implausible; the larger ones are used"
-                    .to_owned(),
-            );
-        }
-        let numa = Numa {
-            distances: self.distances.clone(),
-            memory: None,
-        };
-        let nests = |level: u32| numa.partition(count, level).is_some();
-        if !numa.levels(count).into_iter().all(nests) {
-            self.warnings.push(
-                "the nodes' distances form no groups; they are omitted, so any two nodes are 20 apart"
-                    .to_owned(),
-            );
-            self.distances.clear();
         }
     }
 
@@ -148,6 +66,10 @@ impl Found {
             Some(measure) => writeln!(
                 out,
                 "# Capacities are from {measure}; speeds are assumed to follow the capacities."
+            )?,
+            None if capacities.speeds.is_some() => writeln!(
+                out,
+                "# Linux has no data on capacities and assumes that all are equal; speeds are from the highest frequencies."
             )?,
             None => writeln!(
                 out,
@@ -295,6 +217,19 @@ impl Found {
         Ok(())
     }
 
+    /// The sets of CPUs that share a clock; a CPU about which nothing is known has its own.
+    fn clocks(&self) -> Vec<CpuMask> {
+        let mut left = self.online();
+        let mut clocks = Vec::new();
+        while let Some(cpu) = left.first() {
+            let policy = self.cpus[&cpu].policy.unwrap_or(CpuMask::one(cpu));
+            let clock = policy.and(&left).or(&CpuMask::one(cpu));
+            left = left.without(&clock);
+            clocks.push(clock);
+        }
+        clocks
+    }
+
     fn write_cpufreq(
         &self,
         out: &mut String,
@@ -315,18 +250,32 @@ impl Found {
             .flat_map(|node| self.clusters(node, kinds))
             .map(|(_, cpus)| cpus)
             .collect();
-        let shared_by = if policies.iter().all(|(policy, core)| policy.is_subset(core)) {
-            "core"
-        } else if policies.iter().all(|(policy, _)| clusters.contains(policy)) {
-            "cluster"
-        } else if policies
-            .iter()
-            .all(|(policy, _)| self.nodes.contains(policy))
-            && kinds.len() == 1
-        {
-            "package"
-        } else {
-            "core"
+        let units = [
+            (
+                "core",
+                policies.iter().all(|(policy, core)| policy.is_subset(core)),
+            ),
+            (
+                "cluster",
+                policies.iter().all(|(policy, _)| clusters.contains(policy)),
+            ),
+            (
+                "package",
+                policies
+                    .iter()
+                    .all(|(policy, _)| self.nodes.contains(policy)),
+            ),
+        ];
+        let unit = units.into_iter().find(|&(_, fits)| fits);
+        let shared_by = match unit {
+            Some((unit, _)) => format!("\"{unit}\""),
+            None => {
+                let clocks = self.clocks();
+                format!(
+                    "[{}]",
+                    list(clocks.iter().map(|clock| format!("\"{clock}\"")))
+                )
+            }
         };
         let latency = self
             .cpus
@@ -344,7 +293,7 @@ impl Found {
         let us = latency.map_or(TRANSITION_LATENCY_US, |ns| ns.div_ceil(1000));
         writeln!(
             out,
-            "\n[cpufreq]\nsource = {}\nshared_by = \"{shared_by}\"\ntransition_latency_us = {us}",
+            "\n[cpufreq]\nsource = {}\nshared_by = {shared_by}\ntransition_latency_us = {us}",
             quoted(&source)
         )?;
         if let Some(governor) = governor {
@@ -388,11 +337,15 @@ fn microvolt(opp: &OppFound, highest: &OppFound) -> Option<u32> {
 /// CPUs that agree in all properties of a core type, the fastest first.
 fn kinds<'a>(found: &'a Found, capacities: &Capacities) -> Vec<Kind<'a>> {
     let mut kinds: Vec<Kind> = Vec::new();
+    let speed = |number: usize| {
+        let (measure, speeds) = capacities.speeds.as_ref()?;
+        Some((*measure, *speeds.get(&number)?))
+    };
     for (number, cpu) in &found.cpus {
         let capacity = capacities.of[number];
         let same = |kind: &&mut Kind| {
             let like = kind.like;
-            kind.capacity == capacity
+            (kind.capacity, kind.speed) == (capacity, speed(*number))
                 && (&like.kind, &like.opps, &like.idle_states)
                     == (&cpu.kind, &cpu.opps, &cpu.idle_states)
                 && like.siblings.count() == cpu.siblings.count()
@@ -402,6 +355,7 @@ fn kinds<'a>(found: &'a Found, capacities: &Capacities) -> Vec<Kind<'a>> {
             None => kinds.push(Kind {
                 name: String::new(),
                 capacity,
+                speed: speed(*number),
                 like: cpu,
                 cpus: CpuMask::one(*number),
             }),
@@ -436,6 +390,9 @@ fn kinds<'a>(found: &'a Found, capacities: &Capacities) -> Vec<Kind<'a>> {
 fn write_kind(out: &mut String, kind: &Kind, powers: bool) -> std::fmt::Result {
     let name = key(&kind.name);
     writeln!(out, "\n[core.{name}]\ncapacity = {}", kind.capacity)?;
+    if let Some((measure, speed)) = kind.speed {
+        writeln!(out, "speed = {{ rate = {speed}, of = \"{measure}\" }}")?;
+    }
     if kind.like.siblings.count() > 1 {
         writeln!(
             out,
@@ -471,10 +428,14 @@ fn write_kind(out: &mut String, kind: &Kind, powers: bool) -> std::fmt::Result {
         write_costs(out, &name, costs)?;
     }
     if let Some(mw) = power_mw(kind.like).filter(|_| powers) {
+        let derived = match kind.like.opps.iter().any(|opp| opp.microvolt.is_some()) {
+            true => "",
+            false => "; voltages are derived from its powers, 1 V at most",
+        };
         writeln!(
             out,
-            "\n[core.{name}.power]\nsource = \"the kernel's energy model; voltages are derived \
-             from its powers, 1 V at most\"\ndynamic_mw = {mw}\nsmt_dynamic = 1.0\nstatic_mw = 0"
+            "\n[core.{name}.power]\nsource = \"the kernel's energy model{derived}\"\ndynamic_mw = {mw}\n\
+             smt_dynamic = 1.0\nstatic_mw = 0"
         )?;
     }
     Ok(())

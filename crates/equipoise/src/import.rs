@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use workload::import::{self, Imported, Summary};
 use workload::recording::{Period, Recording};
 
@@ -47,8 +47,13 @@ pub fn read(
         false => {
             let unreadable = |error: io::Error| input::unreadable(trace, "trace", &error);
             let mut file = BufReader::new(File::open(trace).map_err(unreadable)?);
-            let version_7 = file.fill_buf().map_err(unreadable)?.starts_with(VERSION_7);
-            match version_7.then(|| converted(trace)) {
+            let head = file.fill_buf().map_err(unreadable)?;
+            let convert: Option<fn(&Path, &Path) -> Command> = match head {
+                head if head.starts_with(VERSION_7) => Some(trace_cmd),
+                head if head.starts_with(PERF_DATA) => Some(perf),
+                _ => None,
+            };
+            match convert.map(|convert| converted(trace, convert)) {
                 // Without a converter, the error message says how to convert the file.
                 Some(Some(converted)) => {
                     import::import_with(&name, BufReader::new(converted), machine, periods)?
@@ -61,19 +66,39 @@ pub fn read(
 
 /// The first bytes of trace-cmd's files since 3.0, which may be compressed.
 const VERSION_7: &[u8] = b"\x17\x08\x44tracing7\0";
+/// The first bytes of perf's files (`PERF_MAGIC2`).
+const PERF_DATA: &[u8] = b"PERFILE2";
 
-/// `trace` in trace-cmd's older format, if trace-cmd is installed and can convert the file.
-fn converted(trace: &Path) -> Option<File> {
+/// Converts `trace` to trace-cmd's older format, in `file`.
+fn trace_cmd(trace: &Path, file: &Path) -> Command {
+    let mut command = Command::new("trace-cmd");
+    command.args(["convert", "--file-version", "6", "-i"]);
+    command.arg(trace).arg("-o").arg(file);
+    command
+}
+
+/// Prints the events of `trace` to `file`.
+fn perf(trace: &Path, file: &Path) -> Command {
+    let mut command = Command::new("perf");
+    command.args(["script", "--fields", "comm,tid,cpu,time,event,trace", "-i"]);
+    command.arg(trace);
+    if let Ok(file) = File::create(file) {
+        command.stdout(file);
+    }
+    command
+}
+
+/// `trace` in a format that the import reads, if the program of `convert` is installed and can convert it.
+fn converted(trace: &Path, convert: fn(&Path, &Path) -> Command) -> Option<File> {
     let folder = tempfile::tempdir().ok()?;
-    let file = folder.path().join("trace.dat");
-    let output = Command::new("trace-cmd")
-        .args(["convert", "--file-version", "6", "-i"])
-        .arg(trace)
-        .arg("-o")
-        .arg(&file)
-        .output()
+    let file = folder.path().join("trace");
+    let mut command = convert(trace, &file);
+    let status = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
         .ok()?;
-    output.status.success().then(|| File::open(&file).ok())?
+    status.success().then(|| File::open(&file).ok())?
 }
 
 /// The name of the load of `trace`.

@@ -5,8 +5,8 @@ use crate::{CoreType, CpuMask, Machine};
 /// How the machine changes frequencies: its cpufreq policies and the costs of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cpufreq {
-    /// The CPUs of each policy, which run at one frequency; disjoint, together all CPUs, each of
-    /// one core type. Sorted by first CPU, as in `/sys/devices/system/cpu/cpufreq/policy*`.
+    /// The CPUs of each policy, which run at one frequency and have the same frequencies; disjoint,
+    /// together all CPUs. Sorted by first CPU, as in `/sys/devices/system/cpu/cpufreq/policy*`.
     pub policies: Vec<CpuMask>,
     /// The time from a request for another frequency until the hardware runs at it
     /// (`cpuinfo_transition_latency`), ns.

@@ -123,7 +123,7 @@ struct CpufreqFile {
     /// Where the numbers come from.
     #[serde(rename = "source")]
     _source: String,
-    shared_by: SharedBy,
+    shared_by: Spanned<SharedBy>,
     transition_latency_us: Spanned<u64>,
     /// schedutil's tunable of this name. Default: Linux 6.12's, see
     /// `Cpufreq::default_rate_limit_ns`.
@@ -162,10 +162,21 @@ struct NetworkFile {
     rx_packet_ns: Spanned<u64>,
 }
 
-/// The unit whose CPUs form one cpufreq policy and run at one frequency.
+/// The CPUs that form one cpufreq policy and run at one frequency: those of a unit, or lists.
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected `core`, `cluster`, `package`, or the lists of CPUs that share a clock"
+)]
+enum SharedBy {
+    Unit(Unit),
+    Lists(Vec<String>),
+}
+
+/// See `SharedBy`.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum SharedBy {
+enum Unit {
     Core,
     Cluster,
     Package,

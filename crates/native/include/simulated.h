@@ -145,7 +145,8 @@ enum equipoise_cpuperf {
 };
 
 #ifndef __always_inline
-#define __always_inline inline __attribute__((always_inline))
+/* With underscores: compile.rs may replace the spelling without, which schedulers use. */
+#define __always_inline inline __attribute__((__always_inline__))
 #endif
 /* It is not worth a copy at each call site. */
 #define __equipoise_slow __attribute__((noinline, unused))

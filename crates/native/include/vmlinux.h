@@ -7,8 +7,13 @@
  * crates/simulator/src/abi/layout.rs mirrors the structures marked [abi]; equipoise_abi in
  * simulated.h lets it check sizes and offsets when an object is loaded.
  */
+#ifndef __EQUIPOISE_VMLINUX_H
+#define __EQUIPOISE_VMLINUX_H
+
+/* A generated vmlinux.h beside a scheduler has this guard, and other types. Its kfuncs are in given.rs. */
 #ifndef __VMLINUX_H__
 #define __VMLINUX_H__
+#endif
 
 #include <scx/kernel.h>
 
@@ -848,4 +853,4 @@ struct bpf_iter_scx_dsq {
 	u64 vtime;
 };
 
-#endif /* __VMLINUX_H__ */
+#endif /* __EQUIPOISE_VMLINUX_H */

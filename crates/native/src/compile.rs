@@ -116,13 +116,36 @@ pub const FLAGS: &[&str] = &[
 
 /// Additional flags for foreign schedulers: BPF has no floating point, and using it is an error
 /// with a line. Local variables start as zeroes: a scheduler may leave a `__kptr` in one that it
-/// gives bpf_map_update_elem(), which does not copy it.
+/// gives bpf_map_update_elem(), which does not copy it. A generated vmlinux.h beside the scheduler is
+/// empty with its guard.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[allow(dead_code)]
-pub const FOREIGN_FLAGS: &[&str] = &["-mgeneral-regs-only", "-ftrivial-auto-var-init=zero"];
+pub const FOREIGN_FLAGS: &[&str] = &[
+    "-mgeneral-regs-only",
+    "-ftrivial-auto-var-init=zero",
+    "-D__VMLINUX_H__",
+];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[allow(dead_code)]
-pub const FOREIGN_FLAGS: &[&str] = &["-ftrivial-auto-var-init=zero"];
+pub const FOREIGN_FLAGS: &[&str] = &["-ftrivial-auto-var-init=zero", "-D__VMLINUX_H__"];
+
+/// Options that let some compilers compile what they refuse otherwise, each with a part of the message: clang before
+/// 16 starts variables as zeroes only on request, and gcc inlines no weak function, which scx's library asks for.
+#[allow(dead_code)]
+pub const REMEDIES: &[(&str, &str)] = &[
+    (
+        "'-enable-trivial-auto-var-init-zero",
+        "-enable-trivial-auto-var-init-zero-knowing-it-will-be-removed-from-clang",
+    ),
+    (
+        "inlining failed in call to 'always_inline'",
+        "-Dalways_inline=unused",
+    ),
+];
+
+/// The linker's option to take the first of several definitions.
+#[allow(dead_code)]
+pub const FIRST_DEFINITION: &str = "-Wl,-z,muldefs";
 
 /// Runs a command to its end and returns its output.
 pub type Finish = fn(&mut Command) -> io::Result<Output>;

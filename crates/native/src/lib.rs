@@ -6,6 +6,7 @@ mod cache;
 mod compile;
 mod debug_info;
 mod description;
+mod given;
 mod kernels;
 mod loading;
 mod messages;
@@ -26,6 +27,7 @@ pub use schedulers::SCHEDULERS;
 use cache::Cache;
 use cage::{Files, Folder};
 use compile::Call;
+use given::Given;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -90,11 +92,42 @@ impl Object {
         headers.map_err(|error| Error(format!("{name}: {error}")))?;
         let folders = [&[include.path()], others].concat();
         let flags = [compile::FLAGS, compile::FOREIGN_FLAGS].concat();
-        let built = shared_object(sources, &flags, &folders)
-            .map_err(|said| Error(messages::explain(&name.to_string(), &said)))?;
+        let given = Given::of(sources, others);
+        let file = include.path().join("equipoise/given.c");
+        let build = |source: Option<String>| {
+            let Some(text) = source else {
+                return remedied(sources, &flags, &folders);
+            };
+            std::fs::write(&file, text).map_err(|error| error.to_string())?;
+            let repeats = given.may_repeat().then_some(compile::FIRST_DEFINITION);
+            let flags: Vec<&str> = flags.iter().copied().chain(repeats).collect();
+            remedied(&[sources, &[&file]].concat(), &flags, &folders)
+        };
+        let first = given.source(false);
+        let all = given.source(true).filter(|all| Some(all) != first.as_ref());
+        let built = build(first).or_else(|said| match all {
+            // A kfunc that the headers define only as a macro, or that the files do not get from them.
+            Some(all) if said.contains("undefined reference") => build(Some(all)).or(Err(said)),
+            _ => Err(said),
+        });
+        let built = built.map_err(|said| Error(messages::explain(&name.to_string(), &said)))?;
         let object = Object::read(&name.to_string(), built)?;
         ops::check(&name.to_string(), &object)?;
         Ok(object)
+    }
+}
+
+/// The same as [`shared_object`], with the options of [`compile::REMEDIES`] that the compiler requires.
+fn remedied(sources: &[&Path], flags: &[&str], include: &[&Path]) -> Result<Vec<u8>, String> {
+    let mut flags = flags.to_vec();
+    loop {
+        let built = shared_object(sources, &flags, include);
+        let Err(said) = &built else { return built };
+        let mut remedies = compile::REMEDIES.iter();
+        match remedies.find(|(part, flag)| said.contains(part) && !flags.contains(flag)) {
+            Some((_, flag)) => flags.push(flag),
+            None => return built,
+        }
     }
 }
 
@@ -277,6 +310,49 @@ mod tests {
                 .contains("test.bpf.c:6: scx_bpf_new_one() is not"),
             "{declared}"
         );
+    }
+
+    /// As published schedulers do that include no header of scx, with a generated vmlinux.h beside them, whose
+    /// types are other ones.
+    const DECLARES: &str = "#include \"vmlinux.h\"
+        #include <bpf/bpf_helpers.h>
+        #include <bpf/bpf_tracing.h>
+        extern s32 scx_bpf_create_dsq(u64 dsq_id, s32 node) __ksym;
+        extern bool scx_bpf_dsq_move_to_local(u64 dsq_id) __ksym __weak;
+        SEC(\"struct_ops.s/init\") s32 BPF_PROG(my_init) { return scx_bpf_create_dsq(1, -1); }
+        SEC(\"struct_ops/dispatch\") void BPF_PROG(my_dispatch, s32 cpu, struct task_struct *prev)
+        { if (scx_bpf_dsq_move_to_local) scx_bpf_dsq_move_to_local(1); }
+        SEC(\".struct_ops.link\") struct sched_ext_ops ops = {
+            .init = (void *)my_init, .dispatch = (void *)my_dispatch, .name = \"x\" };";
+
+    #[test]
+    fn kfuncs_may_be_declared_by_the_scheduler() {
+        compile(DECLARES).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("test.bpf.c");
+        std::fs::write(&source, DECLARES).unwrap();
+        let types = "#ifndef __VMLINUX_H__\n#define __VMLINUX_H__\nstruct task_struct { int other; };\n#endif\n";
+        std::fs::write(folder.path().join("vmlinux.h"), types).unwrap();
+        Object::compile(&source).unwrap();
+        // One that the headers define, and one that they do not.
+        let both = format!(
+            "{MINIMAL}extern void scx_bpf_destroy_dsq(u64 dsq_id) __ksym;\nextern int scx_bpf_new(int) __ksym;\n\
+             int f(void)\n{{\n\tscx_bpf_destroy_dsq(1);\n\treturn scx_bpf_new(1);\n}}\n"
+        );
+        let refused = compile(&both).unwrap_err();
+        assert!(
+            refused.0.contains("test.bpf.c:8: scx_bpf_new() is not"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn the_configuration_has_any_type() {
+        let object = compile(&format!(
+            "{MINIMAL}extern unsigned long CONFIG_HZ __kconfig;\nextern bool CONFIG_NO_HZ_FULL __kconfig __weak;\n\
+             u64 f(void) {{ return CONFIG_HZ + CONFIG_NO_HZ_FULL; }}"
+        ));
+        assert_eq!(object.unwrap().global_size("CONFIG_HZ"), Some(8));
     }
 
     #[test]

@@ -18,6 +18,11 @@ pub fn explain(source: &str, said: &str) -> String {
     if !unsupported.is_empty() {
         return unsupported.join("\n");
     }
+    if CRASHED.iter().any(|what| said.contains(what)) {
+        return format!(
+            "{source}: the compiler crashed; set CC to another one, such as gcc 12 or clang 16 and later"
+        );
+    }
     if let Some(limit) = cage::reached(said) {
         return format!("{source}: {limit}");
     }
@@ -53,6 +58,9 @@ pub fn explain(source: &str, said: &str) -> String {
     }
 }
 
+/// gcc and clang print these if they crash, as clang 14 does on scx_lavd.
+const CRASHED: [&str; 2] = ["internal compiler error", "clang frontend command failed"];
+
 /// Linkers print these if an instruction cannot reach a variable, because other variables in
 /// between take gigabytes.
 const TOO_FAR: [&str; 3] = [
@@ -86,5 +94,19 @@ fn defined_twice(line: &str) -> Option<&str> {
     match line.split_once("multiple definition of ") {
         Some((_, name)) => name.split(['`', '\'', '"']).nth(1),
         None => Some(line.split_once("duplicate symbol: ")?.1.trim()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compiler_that_crashes_is_to_be_replaced() {
+        let said = "clang: error: clang frontend command failed with exit code 139 (use -v to see invocation)";
+        assert_eq!(
+            explain("x.bpf.c", said),
+            "x.bpf.c: the compiler crashed; set CC to another one, such as gcc 12 or clang 16 and later"
+        );
     }
 }

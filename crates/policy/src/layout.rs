@@ -345,7 +345,8 @@ impl Tables {
 
     /// Adds the energy model of `machine`, if it has the power of all its CPUs at more than one
     /// frequency, has no hardware threads, and is governed by schedutil
-    /// (`sched_is_eas_possible()`).
+    /// (`sched_is_eas_possible()`). CPUs that share a frequency must have one capacity
+    /// (`em_dev_register_perf_domain()`).
     fn add_energy_model(&mut self, machine: &Machine) {
         let policies = machine.policies();
         let known = machine
@@ -353,7 +354,13 @@ impl Tables {
             .iter()
             .all(|core| core.power.is_some() && core.opps.len() > 1);
         let threads = (0..machine.cpus.len()).any(|cpu| machine.siblings(cpu).count() > 1);
-        if !machine.follows_requests() || !known || threads || policies.len() > MAX_ENERGY_DOMAINS {
+        let uneven = policies.iter().any(|cpus| {
+            let mut capacities = cpus.iter().map(|cpu| machine.cpus[cpu].capacity);
+            let first = capacities.next();
+            capacities.any(|capacity| Some(capacity) != first)
+        });
+        let possible = machine.follows_requests() && known && !threads && !uneven;
+        if !possible || policies.len() > MAX_ENERGY_DOMAINS {
             return;
         }
         for cpus in &policies {

@@ -34,7 +34,7 @@ const BY_NAME: MetricId = 2;
 const LIVE: usize = 0;
 
 /// A recording.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Recording {
     /// [`VERSION`], or an older one.
@@ -53,7 +53,7 @@ pub struct Recording {
 }
 
 /// A thread.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Thread {
     /// `comm`.

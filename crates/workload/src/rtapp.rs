@@ -1,13 +1,15 @@
-//! rt-app's JSON files (release 1.0, and `fork` of later ones) as workloads.
+//! rt-app's JSON files (release 1.0, and `fork`, `memrun`, `sem_post` and `sem_wait` of later ones) as workloads.
 //!
-//! The grammar is that of rt-app's `doc/tutorial.txt` with the additions of its companion
-//! `workgen`: comments, trailing commas, a repeated event or phase, and `"suspend"` without a
+//! The grammar is that of rt-app's `doc/tutorial.txt` with the additions of json-c and of its companion
+//! `workgen`: comments, trailing commas, single quotes, a repeated event or phase, and `"suspend"` without a
 //! value. An event's key may continue after the event's name (`run1`, `lock_a`). Differences from
 //! rt-app:
 //!
 //! - `run` is in us at the machine's reference speed, whatever `global.calibration` says.
 //! - A meaningless key is an error; rt-app skips it. So is an event that could never run or never
-//!   continue: a wait without a waker, a barrier that cannot be passed, an unlock without a lock.
+//!   continue: a wait without a waker, a barrier that cannot be passed, an unlock without a lock. A waker without a
+//!   waiter and a task that never starts are remarks.
+//! - A thread that still waits when nothing can wake it is a deadlock, unless a duration ends the run, as in rt-app.
 //! - A file without `duration` in which a task loops forever runs for 10 s; rt-app runs until it is
 //!   interrupted.
 //! - A barrier lets exactly one set of threads pass. In rt-app, a thread that returns quickly can
@@ -23,8 +25,10 @@
 //!   clock every 32 us of work.
 //! - In a task without `phases`, `loop` counts its only phase. Without `loop`, both kinds of task
 //!   continue forever.
-//! - `suspend` waits for the name it gives (later releases take the task's own name); a `lock` of
-//!   the same name is the same mutex.
+//! - `suspend` waits for the name it gives, as in release 1.0, which Debian has. rt-app since June 2025 takes the
+//!   task's own name, whatever the string; a remark names the tasks for which that differs. A `lock` of the same
+//!   name is the same mutex.
+//! - `memrun` is work at the reference speed: caches are not simulated, and `ref` has no effect.
 //! - A forked thread's timers count from the first thread's start, too, so its first ones are
 //!   missed.
 //!
@@ -37,7 +41,7 @@
 //! Ignored, since the simulated kernel has no such thing: `pi_enabled`, `lock_pages`, `nodes_membind`; and where logs go.
 
 use crate::params::{Param, Unit};
-use crate::{Better, Goal, Metric, MetricId, Role, Start, Workload};
+use crate::{Better, Goal, Metric, MetricId, Role, Start, StreamKind, Workload};
 use config::{Action, Config, Phase, Task};
 use json::Source;
 use machine::Machine;
@@ -76,6 +80,9 @@ const ENDLESS_DURATION: u64 = 10_000_000_000;
 /// The limit of a task's threads with metrics of their own, which keeps tables readable; more threads
 /// share one, in which only the loops of each are counted.
 const MAX_LOGGED_INSTANCES: u32 = 8;
+
+/// The largest count of a semaphore (`SEM_VALUE_MAX`).
+const MOST_POSTS: u64 = i32::MAX as u64;
 
 /// The time from the first thread's start until the last one ended, s. It has no sample if the
 /// duration ended the run.
@@ -242,10 +249,10 @@ impl Plan {
         for index in 0..self.config.tasks.len() {
             let task = &self.config.tasks[index];
             let timer = has_timer(task);
-            let waits = task.has(|action| matches!(action, Action::Wait { .. }));
-            let has_deadline = |action: &Action| match *action {
-                Action::Wait { cond, .. } => self.deadlines[cond as usize].is_some(),
-                _ => false,
+            let waits = task.has(|action| action.waits_for().is_some());
+            let has_deadline = |action: &Action| {
+                let cond = action.waits_for();
+                cond.is_some_and(|cond| self.deadlines[cond as usize].is_some())
             };
             let period = timer || task.has(has_deadline);
             let computes = task.has(|action| matches!(action, Action::Run(_) | Action::Copy(_)));
@@ -340,15 +347,23 @@ impl Workload for RtApp {
 
     fn notes(&self) -> Vec<String> {
         let clamped = &self.plan.config.clamped;
+        let mut notes: Vec<String> = self
+            .plan
+            .config
+            .notes
+            .iter()
+            .map(|note| format!("{}.", cage::text::plain(note)))
+            .collect();
         if clamped.is_empty() {
-            return Vec::new();
+            return notes;
         }
         let note = format!(
             "util_min and util_max (uclamp) of {} clamp the frequency that schedutil chooses; no policy here takes them \
              into account when it chooses a CPU.",
             clamped.join(", ")
         );
-        vec![note]
+        notes.push(note);
+        notes
     }
 
     /// `cpus` must be CPUs of `machine`, and the timeline must be possible there.
@@ -385,6 +400,7 @@ impl Workload for RtApp {
             mutexes: config.mutexes.len(),
             mutex_names: config.mutexes.clone(),
             condvars: config.condvars,
+            streams: vec![StreamKind::Futex.holding(MOST_POSTS); config.semaphores],
             barriers: std::iter::once(all_started)
                 .chain(config.barriers.iter().copied())
                 .collect(),

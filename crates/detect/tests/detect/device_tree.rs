@@ -4,18 +4,19 @@ use crate::{kinds, level, machine};
 use dtoolkit::ToPropertyValue;
 use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
 
-fn node(name: &str) -> DeviceTreeNode {
-    DeviceTreeNode::new(name).unwrap()
+/// Names may be longer than dtoolkit's limit.
+pub fn node(name: &str) -> DeviceTreeNode {
+    DeviceTreeNode::new_unchecked(name)
 }
 
-trait With {
+pub trait With {
     fn with(self, name: &str, value: impl ToPropertyValue) -> Self;
     fn has(self, child: DeviceTreeNode) -> Self;
 }
 
 impl With for DeviceTreeNode {
     fn with(mut self, name: &str, value: impl ToPropertyValue) -> Self {
-        self.add_property(DeviceTreeProperty::new(name, value).unwrap());
+        self.add_property(DeviceTreeProperty::new_unchecked(name, value));
         self
     }
     fn has(mut self, child: DeviceTreeNode) -> Self {
@@ -112,10 +113,10 @@ fn rk3399() -> Vec<u8> {
 #[test]
 fn a_board_of_two_clusters() {
     let (machine, warnings) = machine(detect::device_tree("a.dtb", &rk3399()).unwrap());
-    // 485 * 1416 / (1024 * 1800).
+    // 1024 * 485 * 1416 / (1024 * 1800), rounded down.
     assert_eq!(
         kinds(&machine),
-        ["cortex-a53 382: 0-3", "cortex-a72 1024: 4-5"]
+        ["cortex-a53 381: 0-3", "cortex-a72 1024: 4-5"]
     );
     assert_eq!(level(&machine, "MC"), "0-3 4-5");
     let policies: Vec<String> = machine
@@ -154,13 +155,17 @@ fn a_board_of_two_clusters() {
 #[test]
 fn a_file_that_is_no_device_tree_is_refused() {
     let blob = rk3399();
-    for wrong in [&b""[..], b"/dts-v1/;", &blob[..blob.len() / 2], &blob[..40]] {
+    for wrong in [&b""[..], b"garbage", &blob[..blob.len() / 2], &blob[..40]] {
         let error = detect::device_tree("a.dtb", wrong).unwrap_err();
         assert!(
             error.message().starts_with("a.dtb: "),
             "{}",
             error.message()
         );
+    }
+    for source in ["/dts-v1/;\n/ { };", "#include \"rk3588.dtsi\"\n"] {
+        let error = detect::device_tree("a.dts", source.as_bytes()).unwrap_err();
+        assert!(error.expected().contains("`dtc "), "{}", error.expected());
     }
     let error = detect::device_tree("a.dtb", &DeviceTree::new().to_dtb()).unwrap_err();
     assert!(error.message().contains("no CPU"), "{}", error.message());

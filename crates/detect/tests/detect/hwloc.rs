@@ -141,3 +141,117 @@ fn errors_name_their_line() {
     );
     assert!(detect::hwloc("h.xml", "").is_err());
 }
+
+/// A topology with these packages, each of which has cores of one thread and the other objects.
+fn packages(packages: &[(&str, &[usize])], others: &str) -> String {
+    let package = |(number, (inside, cpus)): (usize, &(&str, &[usize]))| {
+        let set: usize = cpus.iter().map(|cpu| 1 << cpu).sum();
+        let pus: String = cpus
+            .iter()
+            .map(|cpu| {
+                let set = 1 << cpu;
+                format!(
+                    "<object type=\"Core\" cpuset=\"0x{set:x}\"><object type=\"PU\" os_index=\"{cpu}\" \
+                     cpuset=\"0x{set:x}\"/></object>"
+                )
+            })
+            .collect();
+        format!(
+            "<object type=\"Package\" os_index=\"{number}\" cpuset=\"0x{set:x}\">{inside}{pus}</object>"
+        )
+    };
+    let packages: String = packages.iter().enumerate().map(package).collect();
+    format!(
+        "<topology version=\"2.0\"><object type=\"Machine\" cpuset=\"0xff\">{packages}</object>{others}</topology>"
+    )
+}
+
+fn node(number: usize, set: &str) -> String {
+    format!("<object type=\"NUMANode\" os_index=\"{number}\" cpuset=\"{set}\"/>")
+}
+
+/// Nodes 0 and 1 have the CPUs, nodes 2 and 3 HBM beside them, node 4 memory of CXL for all.
+#[test]
+fn memory_beside_a_node_is_no_node_of_its_own() {
+    let first = node(0, "0x3") + &node(2, "0x3") + &node(4, "0xf");
+    let second = node(1, "0xc") + &node(3, "0xc");
+    let distances = "<distances2 type=\"NUMANode\" nbobjs=\"4\" kind=\"5\" name=\"NUMALatency\" indexing=\"os\">\
+        <indexes length=\"8\">0 1 2 3 </indexes>\
+        <u64values length=\"1\">10 21 13 23 21 10 23 13 13 23 10 23 23 13 23 10 </u64values></distances2>";
+    let text = packages(&[(&first, &[0, 1]), (&second, &[2, 3])], distances);
+    let (machine, warnings) = machine(detect::hwloc("h.xml", &text).unwrap());
+    assert_eq!(level(&machine, "PKG"), "0-1 2-3");
+    assert_eq!(machine.numa.distances, [[10, 21], [21, 10]]);
+    assert_eq!(
+        warnings,
+        ["left out: nodes 2, 3, 4 have memory and no CPUs of their own"]
+    );
+}
+
+#[test]
+fn cpus_of_a_missing_node_are_one_of_their_own() {
+    let text = packages(&[(&node(0, "0x3"), &[0, 1]), ("", &[2, 3])], "");
+    let (machine, warnings) = machine(detect::hwloc("h.xml", &text).unwrap());
+    assert_eq!(level(&machine, "PKG"), "0-1 2-3");
+    assert!(
+        warnings[0].contains("the nodes of CPUs 2-3 are missing"),
+        "{warnings:?}"
+    );
+}
+
+#[test]
+fn what_a_machine_file_cannot_say_is_listed() {
+    let group = "<object type=\"Group\" cpuset=\"0x6\" subtype=\"of two\"/>";
+    let text = packages(&[(group, &[0, 1]), ("", &[2, 3])], "");
+    let (_, warnings) = machine(detect::hwloc("h.xml", &text).unwrap());
+    assert_eq!(
+        warnings,
+        [
+            "left out: the packages 0-1 2-3",
+            "left out: the groups or dies 1-2"
+        ]
+    );
+}
+
+/// Version 1 has relative latencies of the objects so many levels below; here of the cores and of the nodes.
+#[test]
+fn distances_of_version_1_are_read() {
+    let node = |number: usize, set: &str, pus: &str| {
+        format!("<object type=\"NUMANode\" os_index=\"{number}\" cpuset=\"{set}\">{pus}</object>")
+    };
+    let pu = |cpu: usize| {
+        format!(
+            "<object type=\"PU\" os_index=\"{cpu}\" cpuset=\"0x{:x}\"/>",
+            1 << cpu
+        )
+    };
+    let distances = |depth: usize, values: [f64; 4]| {
+        let values: String = values
+            .iter()
+            .map(|it| format!("<latency value=\"{it:.6}\"/>"))
+            .collect();
+        format!(
+            "<distances nbobjs=\"2\" relative_depth=\"{depth}\" latency_base=\"10.000000\">{values}</distances>"
+        )
+    };
+    let text = format!(
+        "<topology><object type=\"Machine\" cpuset=\"0x3\">{}{}{}{}</object></topology>",
+        distances(2, [1.0, 9.0, 9.0, 1.0]),
+        distances(1, [1.0, 2.1, 2.1, 1.0]),
+        node(0, "0x1", &pu(0)),
+        node(3, "0x2", &pu(1)),
+    );
+    let (machine, _) = machine(detect::hwloc("v1.xml", &text).unwrap());
+    assert_eq!(machine.numa.distances, [[10, 21], [21, 10]]);
+}
+
+/// hwloc writes nothing for a word of 32 CPUs none of which is in a set.
+#[test]
+fn sets_of_more_than_sixty_four_cpus_are_read() {
+    let text = packages(&[("", &[0])], "").replace("cpuset=\"0x1\"", "cpuset=\"0x1,,0x1\"");
+    let second = "<object type=\"PU\" os_index=\"64\" cpuset=\"0x1,,0x0\"/></object></object>";
+    let text = text.replacen("</object></object>", second, 1);
+    let (machine, _) = machine(detect::hwloc("h.xml", &text).unwrap());
+    assert_eq!(level(&machine, "SMT"), "0,64");
+    assert_eq!(machine.offline.count(), 63);
+}

@@ -1,5 +1,6 @@
 //! Detection of real machines from their own descriptions.
 
+mod boards;
 mod device_tree;
 mod governors;
 mod hwloc;

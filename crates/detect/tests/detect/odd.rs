@@ -92,7 +92,7 @@ fn a_measure_of_only_some_cpus_is_not_used() {
 }
 
 #[test]
-fn distances_that_the_format_cannot_say_are_left_out() {
+fn distances_that_the_format_cannot_say_are_the_nearest_that_it_can() {
     let four = || Tree::new(4, &[plain("0-3")]);
     let ring = four().nodes(&[
         ("0", "10 20 20 30"),
@@ -101,8 +101,27 @@ fn distances_that_the_format_cannot_say_are_left_out() {
         ("3", "30 20 20 10"),
     ]);
     let (found, warnings) = machine(detect::sysfs(ring.path()).unwrap());
-    assert!(found.numa.distances.is_empty());
-    assert!(warnings[0].contains("form no groups"), "{warnings:?}");
+    let row = |at: u32| (0..4).map(|to| if to == at { 10 } else { 20 }).collect();
+    let rows: Vec<Vec<u32>> = (0..4).map(row).collect();
+    assert_eq!(found.numa.distances, rows);
+    assert!(warnings[0].contains("no nested groups"), "{warnings:?}");
+    // hip07-d05.dts of Linux 6.12.
+    let chips = four().nodes(&[
+        ("0", "10 15 20 25"),
+        ("1", "15 10 25 30"),
+        ("2", "20 25 10 15"),
+        ("3", "25 30 15 10"),
+    ]);
+    let (found, _) = machine(detect::sysfs(chips.path()).unwrap());
+    assert_eq!(
+        found.numa.distances,
+        [
+            [10, 15, 20, 20],
+            [15, 10, 20, 20],
+            [20, 20, 10, 15],
+            [20, 20, 15, 10]
+        ]
+    );
     let uneven = four().nodes(&[("0-1", "10 20"), ("2-3", "21 10")]);
     let (found, warnings) = machine(detect::sysfs(uneven.path()).unwrap());
     assert_eq!(found.numa.distances, [[10, 21], [21, 10]]);
@@ -130,6 +149,118 @@ fn a_folder_that_is_no_sysfs_is_refused() {
     assert!(error.contains("expected the folders cpu0"), "{error}");
     let error = detect::sysfs(folder.path().join("none").as_path()).unwrap_err();
     assert!(error.contains("none"), "{error}");
+    let file = folder.path().join("x.tar");
+    std::fs::write(&file, "no archive\n").unwrap();
+    let error = detect::sysfs(&file).unwrap_err();
+    assert!(error.contains("not an archive that tar unpacks"), "{error}");
+}
+
+/// The archives of lscpu's tests and of hwloc-gather-topology have a folder with `sys` and `proc`.
+#[test]
+fn an_archive_is_a_folder() {
+    let smt = Cpus {
+        cores: "0-1 2-3",
+        ..plain("0-3")
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let tree = Tree::new(4, &[smt]);
+    std::fs::create_dir(folder.path().join("host")).unwrap();
+    let status = std::process::Command::new("cp")
+        .arg("-r")
+        .arg(tree.path())
+        .arg(folder.path().join("host/sys"))
+        .status();
+    assert!(status.unwrap().success());
+    let archive = folder.path().join("host.tar.gz");
+    let mut tar = std::process::Command::new("tar");
+    let tar = tar
+        .arg("-czf")
+        .arg(&archive)
+        .arg("-C")
+        .arg(folder.path())
+        .arg("host");
+    assert!(tar.status().unwrap().success());
+    let (machine, _) = machine(detect::sysfs(&archive).unwrap());
+    assert_eq!(level(&machine, "SMT"), "0-1 2-3");
+}
+
+/// Two packages of two cores of two threads.
+#[test]
+fn a_cpuinfo_has_cores_and_packages() {
+    let entry = |cpu: usize| {
+        format!(
+            "processor\t: {cpu}\nmodel name\t: A model\nphysical id\t: {}\ncore id\t\t: {}\n\n",
+            cpu / 2 % 2,
+            cpu % 2
+        )
+    };
+    let text: String = (0..8).map(entry).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let alone = folder.path().join("cpuinfo");
+    std::fs::write(&alone, &text).unwrap();
+    let beside = Tree::new(8, &[]);
+    let sys = folder.path().join("sys");
+    std::fs::create_dir(folder.path().join("proc")).unwrap();
+    std::fs::write(folder.path().join("proc/cpuinfo"), &text).unwrap();
+    std::fs::rename(beside.path().join("devices"), sys.with_file_name("devices")).unwrap();
+    std::fs::create_dir(&sys).unwrap();
+    std::fs::rename(sys.with_file_name("devices"), sys.join("devices")).unwrap();
+    std::fs::write(sys.join("devices/system/cpu/online"), "0-7\n").unwrap();
+    for path in [alone.as_path(), folder.path()] {
+        let (machine, _) = machine(detect::sysfs(path).unwrap());
+        assert_eq!(
+            level(&machine, "SMT"),
+            "0,4 1,5 2,6 3,7",
+            "{}",
+            path.display()
+        );
+        assert_eq!(
+            level(&machine, "MC"),
+            "0-1,4-5 2-3,6-7",
+            "{}",
+            path.display()
+        );
+    }
+}
+
+/// sparc64's kernel has only sizes.
+#[test]
+fn a_cpu_may_have_the_size_of_its_cache() {
+    let tree = Tree::new(2, &[plain("0-1")]);
+    for cpu in 0..2 {
+        let folder = format!("devices/system/cpu/cpu{cpu}");
+        std::fs::remove_dir_all(tree.path().join(&folder).join("cache")).unwrap();
+        tree.write(format!("{folder}/l2_cache_size"), 1 << 20);
+    }
+    let (machine, _) = machine(detect::sysfs(tree.path()).unwrap());
+    let sizes: Vec<_> = machine
+        .caches
+        .iter()
+        .map(|it| (it.level, it.size_kib))
+        .collect();
+    assert_eq!(sizes, [(2, Some(1024)); 2]);
+}
+
+#[test]
+fn threads_of_a_core_that_differ_are_named() {
+    let fast = Cpus {
+        capacity: Some(1024),
+        cores: "0-1",
+        ..plain("0")
+    };
+    let slow = Cpus {
+        capacity: Some(512),
+        cpus: "1",
+        ..fast
+    };
+    let (machine, warnings) = machine(detect::sysfs(Tree::new(2, &[fast, slow]).path()).unwrap());
+    assert_eq!(level(&machine, "SMT"), "");
+    assert!(
+        warnings
+            .iter()
+            .any(|it| it.contains("the cores 0-1, whose threads differ")),
+        "{warnings:?}"
+    );
 }
 
 #[test]
@@ -138,4 +269,105 @@ fn names_are_only_text() {
     tree.write("class/dmi/id/product_name", "a \"board\" \\ with\ttabs");
     let (machine, _) = machine(detect::sysfs(tree.path()).unwrap());
     assert_eq!(machine.description, "a \"board\" \\ with\ttabs");
+}
+
+#[test]
+fn a_boost_counts_while_it_is_enabled() {
+    let all = Cpus {
+        khz: &[1_000_000, 2_000_000],
+        lists_khz: true,
+        ..plain("0-1")
+    };
+    let highest = |boost: Option<&str>, most: u32| {
+        let tree = Tree::new(2, &[all]);
+        for cpu in 0..2 {
+            let folder = format!("devices/system/cpu/cpu{cpu}/cpufreq");
+            tree.write(format!("{folder}/scaling_boost_frequencies"), "2500000");
+            tree.write(format!("{folder}/cpuinfo_max_freq"), most);
+        }
+        if let Some(boost) = boost {
+            tree.write("devices/system/cpu/cpufreq/boost", boost);
+        }
+        let (machine, _) = machine(detect::sysfs(tree.path()).unwrap());
+        machine.core_types[0].opps.last().unwrap().khz
+    };
+    assert_eq!(highest(Some("0"), 2_000_000), 2_000_000);
+    assert_eq!(highest(Some("1"), 2_500_000), 2_500_000);
+    // Without the file the highest frequency tells.
+    assert_eq!(highest(None, 2_000_000), 2_000_000);
+    assert_eq!(highest(None, 2_500_000), 2_500_000);
+}
+
+#[test]
+fn two_core_types_may_share_a_clock() {
+    let big = Cpus {
+        policies: "0-3",
+        khz: &[500_000, 1_000_000, 2_000_000],
+        lists_khz: true,
+        midr: Some(0x412f_d4d0),
+        ..plain("0-1")
+    };
+    let little = Cpus {
+        cpus: "2-3",
+        midr: Some(0x412f_d470),
+        ..big
+    };
+    let other = Cpus {
+        policies: "4-5",
+        ..Cpus { cpus: "4-5", ..big }
+    };
+    let policies = |groups: &[Cpus], count| {
+        let (machine, warnings) = machine(detect::sysfs(Tree::new(count, groups).path()).unwrap());
+        assert!(warnings.is_empty(), "{warnings:?}");
+        let policies = machine.policies();
+        policies.iter().map(|it| it.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(policies(&[big, little], 4), ["0-3"]);
+    assert_eq!(policies(&[big, little, other], 6), ["0-3", "4-5"]);
+}
+
+/// Kernels before 2.6.26 and some copies have bitmaps alone.
+#[test]
+fn bitmaps_are_read_where_lists_are_missing() {
+    let tree = Tree::new(4, &[plain("0-3")]);
+    for (cpu, mask) in ["5", "a", "5", "a"].into_iter().enumerate() {
+        let topology = format!("devices/system/cpu/cpu{cpu}/topology");
+        std::fs::remove_file(tree.path().join(&topology).join("core_cpus_list")).unwrap();
+        tree.write(format!("{topology}/thread_siblings"), mask);
+    }
+    let (found, _) = machine(detect::sysfs(tree.path()).unwrap());
+    assert_eq!(level(&found, "SMT"), "0,2 1,3");
+    for cpu in 0..4 {
+        let topology = format!("devices/system/cpu/cpu{cpu}/topology");
+        tree.write(format!("{topology}/core_cpus"), "f");
+    }
+    let (found, _) = machine(detect::sysfs(tree.path()).unwrap());
+    assert_eq!(level(&found, "SMT"), "0-3");
+}
+
+#[test]
+fn each_cpu_says_whether_it_is_online_if_no_list_does() {
+    let tree = Tree::new(4, &[plain("0-3")]);
+    std::fs::remove_file(tree.path().join("devices/system/cpu/online")).unwrap();
+    for (cpu, online) in [(1, 1), (2, 0), (3, 1)] {
+        tree.write(format!("devices/system/cpu/cpu{cpu}/online"), online);
+    }
+    let (found, _) = machine(detect::sysfs(tree.path()).unwrap());
+    assert_eq!(found.all_cpus().to_string(), "0-1,3");
+    assert_eq!(found.offline.to_string(), "2");
+}
+
+/// As on s390: each socket has three CPUs, each book two sockets.
+#[test]
+fn without_caches_the_cpus_of_a_socket_belong_together() {
+    let tree = Tree::new(12, &[plain("0-11")]);
+    for cpu in 0..12 {
+        let topology = format!("devices/system/cpu/cpu{cpu}/topology");
+        let span = |of: usize| format!("{}-{}", cpu / of * of, cpu / of * of + of - 1);
+        tree.write(format!("{topology}/core_siblings_list"), span(3));
+        tree.write(format!("{topology}/book_siblings_list"), span(6));
+    }
+    let (found, warnings) = machine(detect::sysfs(tree.path()).unwrap());
+    assert_eq!(level(&found, "MC"), "0-2 3-5 6-8 9-11");
+    assert_eq!(warnings, ["left out: the books 0-5 6-11"]);
 }

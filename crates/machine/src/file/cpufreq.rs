@@ -2,7 +2,7 @@
 
 use super::reader::{Reader, Result};
 use super::topology::Topology;
-use super::{CoreFile, CpufreqFile, GovernorFile, MachineFile, SharedBy};
+use super::{CoreFile, CpufreqFile, GovernorFile, MachineFile, SharedBy, Unit};
 use crate::input;
 use crate::{CoreType, CpuMask, Cpufreq, Governor, Opp, Preference, Ramp};
 use std::ops::RangeInclusive;
@@ -62,31 +62,9 @@ impl Reader<'_> {
                 );
             }
         };
-        let span = file.span();
         let file = file.get_ref();
-        let policies = policies(file.shared_by, topology);
-        let kinds = |policy: &CpuMask| -> Vec<usize> {
-            let mut kinds: Vec<usize> = policy
-                .iter()
-                .map(|cpu| topology.cpus[cpu].core_type)
-                .collect();
-            kinds.dedup();
-            kinds
-        };
-        if let Some(mixed) = policies.iter().find(|policy| kinds(policy).len() > 1) {
-            let names: Vec<&str> = kinds(mixed)
-                .iter()
-                .map(|&kind| core_types[kind].name.as_str())
-                .collect();
-            return self.bad(
-                span,
-                format!(
-                    "CPUs {mixed} share a frequency, but are {}",
-                    names.join(" and ")
-                ),
-                "expected CPUs of one core type to share one",
-            );
-        }
+        let policies = self.policies(&file.shared_by, topology)?;
+        self.of_one_table(&file.shared_by, &policies, topology, core_types)?;
         let transition_latency_ns = self.cost(&file.transition_latency_us, 1000);
         let rate_limit_ns = match &file.rate_limit_us {
             Some(limit) => self.cost(limit, 1000),
@@ -167,21 +145,86 @@ impl Reader<'_> {
             ),
         }
     }
+
+    /// The spans that share a frequency, by their first CPU.
+    fn policies(&self, shared_by: &Spanned<SharedBy>, topology: &Topology) -> Result<Vec<CpuMask>> {
+        let online = CpuMask::first_n(topology.cpus.len()).without(&topology.offline);
+        let mut policies = match shared_by.get_ref() {
+            SharedBy::Unit(unit) => of_unit(*unit, topology, &online),
+            SharedBy::Lists(lists) => {
+                let lists: Result<Vec<CpuMask>> = lists
+                    .iter()
+                    .map(|list| self.list(list, shared_by.span()))
+                    .collect();
+                let mut left = online;
+                let mut policies = Vec::new();
+                for list in lists? {
+                    let policy = list.and(&online);
+                    if !policy.is_subset(&left) {
+                        return self.bad(
+                            shared_by.span(),
+                            format!("CPUs {} share several clocks", policy.without(&left)),
+                            "expected each CPU in one list",
+                        );
+                    }
+                    left = left.without(&policy);
+                    policies.extend((!policy.is_empty()).then_some(policy));
+                }
+                if !left.is_empty() {
+                    return self.bad(
+                        shared_by.span(),
+                        format!("CPUs {left} have no clock"),
+                        "expected each CPU in one list",
+                    );
+                }
+                policies
+            }
+        };
+        policies.sort_by_key(CpuMask::first);
+        Ok(policies)
+    }
+
+    /// A policy has one table of frequencies in Linux, so core types that share a clock have the
+    /// same frequencies.
+    fn of_one_table(
+        &self,
+        shared_by: &Spanned<SharedBy>,
+        policies: &[CpuMask],
+        topology: &Topology,
+        core_types: &[CoreType],
+    ) -> Result<()> {
+        for policy in policies {
+            let mut kinds: Vec<&CoreType> = policy
+                .iter()
+                .map(|cpu| &core_types[topology.cpus[cpu].core_type])
+                .collect();
+            kinds.dedup_by_key(|kind| &kind.name);
+            let khz = |kind: &CoreType| kind.opps.iter().map(|opp| opp.khz).collect::<Vec<_>>();
+            if kinds.iter().any(|kind| khz(kind) != khz(kinds[0])) {
+                let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
+                return self.bad(
+                    shared_by.span(),
+                    format!(
+                        "CPUs {policy} share a frequency, but are {}",
+                        names.join(" and ")
+                    ),
+                    "expected core types with the same frequencies to share one",
+                );
+            }
+        }
+        Ok(())
+    }
 }
 
-/// The spans that share a frequency, by their first CPU.
-fn policies(shared_by: SharedBy, topology: &Topology) -> Vec<CpuMask> {
+fn of_unit(unit: Unit, topology: &Topology, online: &CpuMask) -> Vec<CpuMask> {
     let level = |name| topology.levels.iter().find(|found| found.name == name);
-    let online = CpuMask::first_n(topology.cpus.len()).without(&topology.offline);
-    let mut policies = match shared_by {
-        SharedBy::Core => level("SMT").map(|level| level.spans.clone()),
-        SharedBy::Cluster => Some(topology.clusters.clone()),
-        SharedBy::Package => level("PKG").map(|level| level.spans.clone()),
+    match unit {
+        Unit::Core => level("SMT").map(|level| level.spans.clone()),
+        Unit::Cluster => Some(topology.clusters.clone()),
+        Unit::Package => level("PKG").map(|level| level.spans.clone()),
     }
     // If no core has two threads, a core is a CPU.
-    .unwrap_or_else(|| online.iter().map(CpuMask::one).collect());
-    policies.sort_by_key(CpuMask::first);
-    policies
+    .unwrap_or_else(|| online.iter().map(CpuMask::one).collect())
 }
 
 #[cfg(test)]
@@ -265,6 +308,31 @@ cpus = "0-1"
     }
 
     #[test]
+    fn core_types_with_the_same_frequencies_may_share_a_clock() {
+        let same = "[[core.little.opp]]\nkhz = 500_000\n\n[[core.little.opp]]\nkhz = 2_000_000\n\n[cpufreq]";
+        let mixed = |lists: &str| {
+            let text = GOOD.replace("[cpufreq]", same);
+            Machine::parse("f.toml", &text.replace("\"cluster\"", lists))
+        };
+        for (lists, expected) in [
+            ("[\"0-3\"]", vec!["0-3"]),
+            ("[\"1-3\", \"0\"]", vec!["0", "1-3"]),
+            ("\"package\"", vec!["0-3"]),
+        ] {
+            let policies = mixed(lists).unwrap().policies();
+            let policies: Vec<String> = policies.iter().map(CpuMask::to_string).collect();
+            assert_eq!(policies, expected, "{lists}");
+        }
+        for (lists, says) in [
+            ("[\"0-2\"]", "CPUs 3 have no clock"),
+            ("[\"0-2\", \"2-3\"]", "CPUs 2 share several clocks"),
+        ] {
+            let error = mixed(lists).unwrap_err();
+            assert!(error.message().contains(says), "{}", error.message());
+        }
+    }
+
+    #[test]
     fn the_rate_limit_follows_the_transition_latency() {
         assert_eq!(Cpufreq::default_rate_limit_ns(0), 1_000_000);
         assert_eq!(Cpufreq::default_rate_limit_ns(500_000), 750_000);
@@ -297,7 +365,7 @@ cpus = "0-1"
             (
                 "shared_by = \"cluster\"",
                 "shared_by = \"package\"",
-                "[cpufreq]",
+                "shared_by",
                 "are big and little",
             ),
             (

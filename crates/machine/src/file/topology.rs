@@ -5,7 +5,7 @@ use super::reader::{Reader, Result};
 use super::{CacheFile, ClusterFile, CoreFile, MachineFile, PackageFile};
 use crate::{Cache, Cpu, CpuMask, Level, MAX_CPUS, Numa};
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 
 /// The cache levels, L1 to L4.
@@ -353,10 +353,15 @@ impl Reader<'_> {
     }
 
     pub(super) fn cpus(&self, list: &Spanned<String>) -> Result<CpuMask> {
-        list.get_ref().parse().or_else(|expected: String| {
+        self.list(list.get_ref(), list.span())
+    }
+
+    /// The CPUs of `list`, which is in the text `at`.
+    pub(super) fn list(&self, list: &str, at: Range<usize>) -> Result<CpuMask> {
+        list.parse().or_else(|expected: String| {
             self.bad(
-                list.span(),
-                format!("`{}` is not a list of CPUs", list.get_ref()),
+                at,
+                format!("`{list}` is not a list of CPUs"),
                 format!("{expected} (at most {MAX_CPUS} CPUs)"),
             )
         })

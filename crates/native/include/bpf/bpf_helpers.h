@@ -18,8 +18,6 @@
 
 #define __ksym
 #define __kconfig
-/* The kernel configuration that the simulated kernel provides for `extern ... __kconfig`. */
-__attribute__((weak)) unsigned int CONFIG_HZ;
 #define __kptr
 #define __kptr_untrusted
 #define __percpu_kptr

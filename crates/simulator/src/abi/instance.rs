@@ -89,12 +89,15 @@ impl Instance {
     ) -> Result<Instance, Error> {
         let mut globals = globals.to_vec();
         let mut fill_in = |symbol: &str, value: u32| {
-            if object.global_size(symbol) == Some(4)
-                && !globals.iter().any(|global| global.symbol == symbol)
-            {
+            let bytes: Vec<u8> = match object.global_size(symbol) {
+                Some(4) => value.to_ne_bytes().into(),
+                Some(8) => u64::from(value).to_ne_bytes().into(),
+                _ => return,
+            };
+            if !globals.iter().any(|global| global.symbol == symbol) {
                 globals.push(Global {
                     symbol: symbol.into(),
-                    bytes: value.to_ne_bytes().into(),
+                    bytes,
                 });
             }
         };
@@ -111,6 +114,8 @@ impl Instance {
             memfd_create("scheduler", MemfdFlags::CLOEXEC).map_err(|error| failed(&error))?;
         let mut file = std::fs::File::from(file);
         file.write_all(&bytes).map_err(|error| failed(&error))?;
+        // Since Linux 6.4 the first question for the size of a page is a system call, which the cage has not.
+        let _ = rustix::param::page_size();
         // From here on its code may run: the dynamic loader may find some that a check of the object has not.
         cage::load().map_err(|error| failed(&format!("its cage: {error}")))?;
         let loaded = calls::loading(|| Instance::open(object, file, later, table, nr_cpus))?;

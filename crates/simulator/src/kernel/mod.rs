@@ -52,6 +52,8 @@ pub struct Kernel<'a> {
     pub alive: usize,
     /// The number of those that never exit: kernel threads.
     pub daemons: usize,
+    /// Does a duration end the run?
+    pub has_end: bool,
     /// Does any control group have a limit of its CPU time?
     pub groups_have_limits: bool,
     /// Tasks that are runnable or running, and sleeps that will end: with neither, nothing can

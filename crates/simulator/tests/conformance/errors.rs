@@ -333,6 +333,21 @@ fn tasks_that_wait_for_each_other_are_a_deadlock() {
     );
 }
 
+/// A thread that nothing will wake waits until a duration ends the run.
+#[test]
+fn a_duration_ends_what_waits() {
+    let start = || Start {
+        tasks: vec![task("a", [Op::Lock(0), Op::Wait { cond: 0, mutex: 0 }])],
+        mutexes: 1,
+        condvars: 1,
+        duration_ns: Some(1_000_000),
+        ..Start::default()
+    };
+    let plain = scheduler(FIFO, "FIFO_OPS");
+    let ran = try_run(&machine(1), &Script(start), &plain, &[], None).unwrap();
+    assert_eq!(ran.outcome.simulated_ns, 1_000_000);
+}
+
 #[test]
 fn errors_that_a_kernel_would_report_name_the_task() {
     let error = fails(|| Start {

@@ -33,6 +33,9 @@ pub struct Builder<'a> {
     pub flags: bool,
     /// Whether it has sched_waking. Then sched_wakeup adds nothing, and lacks the waker.
     waking: bool,
+    /// Whether it has wakeups, and how often a thread that had slept ran without one.
+    wakes: bool,
+    unwoken: u64,
     /// Whether it comes from a simulation, where the cost of a wakeup follows the switch that it
     /// caused and is not charged to the thread then running.
     pub simulated: bool,
@@ -56,6 +59,8 @@ impl<'a> Builder<'a> {
             last: 0,
             flags: false,
             waking: false,
+            wakes: false,
+            unwoken: 0,
             simulated: false,
             periods: Vec::new(),
             summary: Summary::default(),
@@ -302,6 +307,8 @@ impl<'a> Builder<'a> {
             let latency = known.woken.map(|(at, _)| (now - at).max(wakeup) + switch);
             known.latencies.extend(latency);
             // Its wakeup was not seen.
+            let asleep = matches!(self.threads[thread as usize].is, Is::Blocked(_));
+            self.unwoken += u64::from(asleep);
             self.woken(thread, now, None, None);
             let known = &mut self.threads[thread as usize];
             known.prio = next.prio;
@@ -360,7 +367,13 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// Do threads sleep and run again, although no event wakes any?
+    pub fn lacks_wakeups(&self) -> bool {
+        self.unwoken > 0 && !self.wakes
+    }
+
     fn wake(&mut self, line: &Line, now: u64, task: Task) {
+        self.wakes = true;
         if task.pid == 0 {
             return;
         }

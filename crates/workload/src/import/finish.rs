@@ -50,6 +50,9 @@ impl Builder<'_> {
                 _ => "no sched_switch".to_owned(),
             });
         }
+        if self.lacks_wakeups() {
+            return Err("threads sleep and run again, but no event wakes them".to_owned());
+        }
         self.summary.span_ns = self.last - self.first.unwrap_or(self.last);
         let keeps = self.keeps();
         self.summary.cpus = self.cpus.len();

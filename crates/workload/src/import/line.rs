@@ -2,8 +2,29 @@
 
 use super::event::{DEFAULT_PRIO, Event, Line, Moved, Read, State, Task};
 
-/// Reads `line`; the error says what was expected.
-pub fn read(line: &str) -> Result<Read<'_>, &'static str> {
+/// Why a line cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// It has not the shape of an event. It may belong to the event before it.
+    Shape,
+    /// It has, but not the fields of its event.
+    Fields,
+}
+
+impl Wrong {
+    /// The expectation, for messages.
+    pub fn expected(self) -> &'static str {
+        match self {
+            Wrong::Shape => {
+                "expected a line of ftrace's text or of perf script, such as `task-1 [000] d.... 1.000001: sched_switch: ...`"
+            }
+            Wrong::Fields => "expected the fields of this event, as the kernel prints them",
+        }
+    }
+}
+
+/// Reads `line`.
+pub fn read(line: &str) -> Result<Read<'_>, Wrong> {
     let trimmed = line.trim();
     // ftrace's heading ends in `#P:8`, and that of `trace-cmd report` is `cpus=8`.
     let cpus = match trimmed.starts_with('#') {
@@ -13,36 +34,50 @@ pub fn read(line: &str) -> Result<Read<'_>, &'static str> {
     if let Some(cpus) = cpus.and_then(|cpus| cpus.parse().ok()) {
         return Ok(Read::Cpus(cpus));
     }
-    if trimmed.is_empty()
-        || trimmed.starts_with('#')
-        || trimmed.starts_with("cpus=")
-        || trimmed.starts_with("version")
-    {
+    if trimmed.is_empty() || trimmed.starts_with('#') || is_heading(trimmed) {
         return Ok(Read::Nothing);
     }
     if let Some(lost) = lost(trimmed) {
         return Ok(Read::Lost(lost));
     }
-    // perf prints call chains below their event: an address and a symbol.
-    let first = trimmed.split_whitespace().next().unwrap_or_default();
-    if line.starts_with(char::is_whitespace)
-        && first.len() >= 6
-        && first.bytes().all(|byte| byte.is_ascii_hexdigit())
-        && !trimmed.contains(" [0")
-    {
-        return Ok(Read::Nothing);
-    }
-    const SHAPE: &str = "expected a line of ftrace's text or of perf script, such as `task-1 [000] d.... 1.000001: sched_switch: ...`";
-    let (cpu, rest) = cpu(line).ok_or(SHAPE)?;
-    let (interrupt, at, rest) = time(rest).ok_or(SHAPE)?;
-    let (name, fields) = name(rest).ok_or(SHAPE)?;
+    let Head {
+        cpu,
+        interrupt,
+        at,
+        rest,
+    } = head(line).ok_or(Wrong::Shape)?;
+    // Lines of the function tracer and of stack traces have no name of an event.
+    let event = match name(rest) {
+        Some((name, fields)) => event(name, fields).ok_or(Wrong::Fields)?,
+        None => Event::Other,
+    };
     Ok(Read::Event(Line {
         cpu,
         at,
         interrupt,
-        event: event(name, fields)
-            .ok_or("expected the fields of this event, as the kernel prints them")?,
+        event,
     }))
+}
+
+/// The lines before the events of `trace-cmd report`: `version = 6`, `CPU 1 is empty`, `cpus=2`.
+fn is_heading(line: &str) -> bool {
+    let empty = line.to_ascii_lowercase();
+    let empty = empty
+        .strip_prefix("cpu")
+        .and_then(|rest| rest.strip_suffix(" is empty"));
+    empty.is_some_and(|cpu| cpu.trim().parse::<usize>().is_ok())
+        || line.starts_with("cpus=")
+        || line.starts_with("version")
+}
+
+/// Does `line` belong to a call chain, which perf, ftrace and trace-cmd print below an event: an
+/// address, or an arrow and a symbol?
+pub fn is_in_call_chain(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let first = words.next().unwrap_or_default();
+    let is_hex = |word: &str| word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    first == "=>"
+        || (line.starts_with(char::is_whitespace) && is_hex(first) && words.next().is_some())
 }
 
 /// `CPU:2 [LOST 12 EVENTS]` of ftrace, `CPU:2 [12 EVENTS DROPPED]` of trace-cmd, `PERF_RECORD_LOST
@@ -57,60 +92,127 @@ fn lost(line: &str) -> Option<u64> {
     Some(number(lost.trim_start_matches("_SAMPLES")).unwrap_or(1))
 }
 
-/// The number in the first brackets that contain only a number, and the rest.
-fn cpu(line: &str) -> Option<(usize, &str)> {
-    let mut from = 0;
-    loop {
-        let open = from + line[from..].find('[')?;
+/// The part of a line before the name of its event.
+struct Head<'a> {
+    cpu: usize,
+    interrupt: bool,
+    /// ns.
+    at: u64,
+    rest: &'a str,
+}
+
+/// The CPU is in the first brackets that contain a number and precede a time; a task's name may have
+/// brackets, too. ftrace's latency format has the CPU before the flags.
+fn head(line: &str) -> Option<Head<'_>> {
+    let brackets = line.match_indices('[').filter_map(|(open, _)| {
         let close = open + line[open..].find(']')?;
-        let inside = &line[open + 1..close];
-        if !inside.is_empty() && inside.bytes().all(|byte| byte.is_ascii_digit()) {
-            let cpu = inside.parse().ok().filter(|&cpu| cpu < machine::MAX_CPUS)?;
-            return Some((cpu, &line[close + 1..]));
+        Some((cpu(&line[open + 1..close])?, &line[close + 1..]))
+    });
+    let mut heads = brackets.filter_map(|(cpu, rest)| {
+        let (interrupt, at, rest) = time(rest)?;
+        Some(Head {
+            cpu,
+            interrupt,
+            at,
+            rest,
+        })
+    });
+    heads.next().or_else(|| latency_format(line))
+}
+
+fn cpu(digits: &str) -> Option<usize> {
+    let all = digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits
+        .parse()
+        .ok()
+        .filter(|&cpu| all && cpu < machine::MAX_CPUS)
+}
+
+/// `task-17  1d..2  345us!: sched_switch: ...` (trace_options latency-format), or with seconds in place of
+/// us, as `trace-cmd report -l` prints it.
+fn latency_format(line: &str) -> Option<Head<'_>> {
+    let words = line
+        .split_whitespace()
+        .map(|word| (word, word.as_ptr() as usize - line.as_ptr() as usize));
+    let heads = words.filter_map(|(word, start)| {
+        let digits = word.bytes().take_while(u8::is_ascii_digit).count();
+        let flags = &word.as_bytes()[digits..];
+        if !(4..=6).contains(&flags.len()) || !matches!(flags[0], b'.' | b'd' | b'D' | b'X') {
+            return None;
         }
-        from = open + 1;
-    }
+        let rest = line[start + word.len()..].trim_start();
+        let (at, rest) = match rest
+            .find("us")
+            .and_then(|end| Some((rest[..end].parse::<u64>().ok()?, end)))
+        {
+            Some((us, end)) => (us.checked_mul(1000)?, rest[end..].split_once(": ")?.1),
+            None => seconds(rest)?,
+        };
+        Some(Head {
+            cpu: cpu(&word[..digits])?,
+            interrupt: is_interrupt(flags),
+            at,
+            rest,
+        })
+    });
+    heads.into_iter().next()
+}
+
+/// irqs off, need_resched, context, preempt count: `h` and `H` are hard interrupts, `s` soft ones.
+fn is_interrupt(flags: &[u8]) -> bool {
+    matches!(flags.get(2), Some(b'h' | b'H' | b's' | b'z' | b'Z'))
 }
 
 /// Reads the flags, if any, and the seconds. Returns whether it is in an interrupt, the time in ns,
 /// and the rest.
 fn time(rest: &str) -> Option<(bool, u64, &str)> {
     let rest = rest.trim_start();
-    let (mut word, mut after) = rest.split_once(' ')?;
-    let mut interrupt = false;
-    if !word.ends_with(':') {
-        // irqs off, need_resched, context, preempt count: `h` and `H` are hard interrupts, `s` soft ones.
-        interrupt = matches!(
-            word.as_bytes().get(2),
-            Some(b'h' | b'H' | b's' | b'z' | b'Z')
-        );
-        (word, after) = after.trim_start().split_once(' ')?;
+    let (word, after) = rest.split_once(' ')?;
+    if word.ends_with(':') {
+        let (at, rest) = seconds(rest)?;
+        return Some((false, at, rest));
     }
+    let (at, rest) = seconds(after.trim_start())?;
+    Some((is_interrupt(word.as_bytes()), at, rest))
+}
+
+/// `12.000345: `, in ns, and the rest.
+fn seconds(rest: &str) -> Option<(u64, &str)> {
+    let (word, after) = rest.split_once(' ')?;
     let (seconds, fraction) = word.strip_suffix(':')?.split_once('.')?;
     if fraction.len() > 9 {
         return None;
     }
     let scale = 10_u64.pow(9 - fraction.len() as u32);
     let ns = seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?;
-    Some((
-        interrupt,
-        ns.checked_add(fraction.parse::<u64>().ok()? * scale)?,
-        after,
-    ))
+    let fraction = fraction.parse::<u64>().ok()? * scale;
+    Some((ns.checked_add(fraction)?, after))
 }
 
-/// `sched_switch` of `sched:sched_switch: ...`, and the rest.
+/// `sched_switch` of `sched:sched_switch: ...`, and the rest. perf may print a period before it and
+/// modifiers after it: `1 sched:sched_switch:k: ...`.
 fn name(rest: &str) -> Option<(&str, &str)> {
-    let rest = rest.trim_start();
+    let mut rest = rest.trim_start();
+    if let Some((period, after)) = rest.split_once(' ')
+        && !period.is_empty()
+        && period.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        rest = after.trim_start();
+    }
     let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
     let name = rest[..end].strip_suffix(':')?;
-    let name = name.rsplit(':').next().unwrap_or(name);
+    let mut parts = name.split(':');
+    let first = parts.next()?;
+    let name = parts.next().unwrap_or(first);
+    let name = name.split('/').next().unwrap_or(name);
     Some((name, rest[end..].trim_start()))
 }
 
 fn event<'a>(name: &str, fields: &'a str) -> Option<Event<'a>> {
     Some(match name {
         "sched_switch" => switch(fields)?,
+        // Before Linux 4.3: the task was awake already.
+        "sched_wakeup" if fields.contains(" success=0") => Event::Other,
         "sched_waking" => Event::Waking(woken(fields)?),
         "sched_wakeup" => Event::Wakeup(woken(fields)?),
         "sched_wakeup_new" => Event::New(woken(fields)?),
@@ -137,34 +239,60 @@ fn event<'a>(name: &str, fields: &'a str) -> Option<Event<'a>> {
 }
 
 fn switch(fields: &str) -> Option<Event<'_>> {
+    if let Some(prev) = fields.strip_prefix("prev_comm=") {
+        // `trace-cmd report -R` prints neither the arrow nor letters.
+        let (prev, next) = prev.split_once(" next_comm=")?;
+        let task = |fields: &'static str| {
+            move |text: &'_ str| -> Option<(i32, i32)> {
+                let [pid, prio] = [format!(" {fields}_pid="), format!(" {fields}_prio=")];
+                Some((number(text, &pid)?, number(text, &prio)?))
+            }
+        };
+        let ((pid, prio), (next_pid, next_prio)) = (task("prev")(prev)?, task("next")(next)?);
+        let state = prev.split_once(" prev_state=")?.1;
+        return Some(Event::Switch {
+            prev: Task {
+                comm: prev.split_once(" prev_pid=")?.0,
+                pid,
+                prio,
+            },
+            state: self::state(state.trim_end_matches(" ==>"))?,
+            next: Task {
+                comm: next.split_once(" next_pid=")?.0,
+                pid: next_pid,
+                prio: next_prio,
+            },
+        });
+    }
     let (left, right) = fields.split_once(" ==> ")?;
-    let (prev, state, next) = if left.starts_with("prev_comm=") {
-        let prev = Task {
-            comm: between(left, "prev_comm=", " prev_pid=")?,
-            pid: number(left, " prev_pid=")?,
-            prio: number(left, " prev_prio=")?,
-        };
-        let next = Task {
-            comm: between(right, "next_comm=", " next_pid=")?,
-            pid: number(right, " next_pid=")?,
-            prio: number(right, " next_prio=")?,
-        };
-        (prev, left.split_once(" prev_state=")?.1, next)
-    } else {
-        let (prev, state) = short(left)?;
-        (prev, state, short(right)?.0)
+    let (prev, state) = short(left)?;
+    Some(Event::Switch {
+        prev,
+        state: self::state(state)?,
+        next: short(right)?.0,
+    })
+}
+
+/// `EXIT_DEAD`, `EXIT_ZOMBIE`, and `TASK_DEAD` of kernels before 4.14; in later ones threads of the kernel
+/// alone have the last bit, while they are parked.
+const DEAD_BITS: u64 = 0x10 | 0x20 | 0x40;
+/// The bits of a task that does not run. A preempted task has a higher one.
+const STATE_BITS: u64 = 0xff;
+
+/// The state in letters, such as `S` or `R+`, or in bits. `x` is `TASK_DEAD` of kernels before 4.14.
+fn state(text: &str) -> Option<State> {
+    let text = text.trim();
+    let bits = match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => text.parse(),
     };
-    let state = state.trim();
-    let state = if state.starts_with('R') {
-        State::Runnable
-    } else if state.contains(['X', 'Z']) {
-        State::Dead
-    } else if state.is_empty() {
-        return None;
-    } else {
-        State::Blocked
-    };
-    Some(Event::Switch { prev, state, next })
+    Some(match (bits, text.as_bytes().first()?) {
+        (Ok(bits), _) if bits & DEAD_BITS != 0 => State::Dead,
+        (Ok(bits), _) if bits & STATE_BITS != 0 => State::Blocked,
+        (Ok(_), _) | (Err(_), b'R') => State::Runnable,
+        (Err(_), _) if text.contains(['X', 'Z', 'x']) => State::Dead,
+        (Err(_), _) => State::Blocked,
+    })
 }
 
 fn woken(fields: &str) -> Option<Task<'_>> {
@@ -315,11 +443,7 @@ mod tests {
 
     #[test]
     fn irrelevant_lines_are_skipped() {
-        for line in [
-            "",
-            "# tracer: nop",
-            "\tffffffff8111 schedule+0x1 ([kernel])",
-        ] {
+        for line in ["", "# tracer: nop", "CPU 1 is empty", "version = 7"] {
             assert_eq!(read(line), Ok(Read::Nothing), "{line}");
         }
         assert_eq!(read("#          #P:8"), Ok(Read::Cpus(8)));
@@ -337,6 +461,95 @@ mod tests {
             "a-1 [000] 1.0: sched_switch: prev_comm=a prev",
         ] {
             assert!(read(line).is_err(), "{line}");
+        }
+        for line in [
+            "\tffffffff8111 schedule+0x1 ([kernel])",
+            "\t               0 [unknown] ([unknown])",
+            " => __schedule",
+            "=> schedule (ffffffff8111)",
+        ] {
+            assert_eq!(read(line), Err(Wrong::Shape), "{line}");
+            assert!(is_in_call_chain(line), "{line}");
+        }
+        assert!(!is_in_call_chain("hello"));
+    }
+
+    #[test]
+    fn states_are_letters_or_bits() {
+        for (text, expected) in [
+            ("R", State::Runnable),
+            ("R+", State::Runnable),
+            ("S", State::Blocked),
+            ("D|K", State::Blocked),
+            ("I", State::Blocked),
+            ("Z", State::Dead),
+            ("x", State::Dead),
+            ("0", State::Runnable),
+            ("256", State::Runnable),
+            ("0x100", State::Runnable),
+            ("1", State::Blocked),
+            ("0x402", State::Blocked),
+            ("16", State::Dead),
+            ("64", State::Dead),
+        ] {
+            assert_eq!(state(text), Some(expected), "{text}");
+        }
+        assert_eq!(state(" "), None);
+    }
+
+    #[test]
+    fn what_is_around_an_event_does_not_hide_it() {
+        let fields = "comm=w[1] pid=9 prio=98 target_cpu=003";
+        for (line, at, interrupt) in [
+            (
+                "w[1]-9 [003] d..2. 1.5: sched_waking: ",
+                1_500_000_000,
+                false,
+            ),
+            (
+                "w[1] 9 [003] 1.5: 1 sched:sched_waking:k: ",
+                1_500_000_000,
+                false,
+            ),
+            (
+                "w 9 [003] 1.5: sched:sched_waking/call-graph=no/: ",
+                1_500_000_000,
+                false,
+            ),
+            (
+                "  <idle>-0       3dNh2   14us : sched_waking: ",
+                14_000,
+                true,
+            ),
+            (
+                "    bash-1994    3d..2  103us+: sched_waking: ",
+                103_000,
+                false,
+            ),
+            (
+                "    bash-1994    3d..2. 12.000345: sched_waking: ",
+                12_000_345_000,
+                false,
+            ),
+        ] {
+            let line = line.to_owned() + fields;
+            let read = event_of(&line);
+            assert_eq!(
+                (read.cpu, read.at, read.interrupt),
+                (3, at, interrupt),
+                "{line}"
+            );
+            let Event::Waking(task) = read.event else {
+                panic!("{line}: {:?}", read.event)
+            };
+            assert_eq!((task.comm, task.pid), ("w[1]", 9), "{line}");
+        }
+        for line in [
+            "a-1 [000] d..2 1.0: <stack trace>",
+            "a-1 [000] d..2 1.0: mutex_unlock <-rb_simple_write",
+            "a-1 [000] 1.0: sched_wakeup: comm=a pid=10 prio=120 success=0 target_cpu=0",
+        ] {
+            assert_eq!(event_of(line).event, Event::Other, "{line}");
         }
     }
 }

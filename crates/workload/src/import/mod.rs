@@ -1,5 +1,6 @@
-//! A recorded load from a trace of scheduling events: ftrace's text, `trace-cmd report`, or `perf
-//! script` (of `perf sched record`), trace-cmd's `trace.dat`, Perfetto's, and this project's own.
+//! A recorded load from a trace of scheduling events: ftrace's text, alone or in systrace's page or Chrome's
+//! JSON, `trace-cmd report`, or `perf script` (of `perf sched record`), trace-cmd's `trace.dat`, Perfetto's, and
+//! this project's own.
 //!
 //! Such a trace does not show everything. These facts are lost: dependencies (a mutex or a pipe
 //! appears only as wakeups, unless `equipoise record` was asked for more), absolute timers without
@@ -7,6 +8,7 @@
 
 mod builder;
 mod dat;
+mod embedded;
 mod event;
 mod finish;
 mod known;
@@ -77,6 +79,9 @@ pub const MOST_OTHERS_PCT: f64 = 5.0;
 /// The expectation in errors about a trace that does not fit the machine.
 const ITS_MACHINE: &str = "expected a trace that was recorded on this machine";
 
+/// Reads a whole trace, the content of a file.
+type Whole = fn(&str, &[u8], &mut Sink<'_>) -> Result<(), Box<BadInput>>;
+
 /// Receives the events of a trace in the order of time. Its error says which event does not fit.
 type Sink<'s> = dyn FnMut(Read<'_>) -> Result<(), String> + 's;
 
@@ -142,18 +147,20 @@ fn each(file: &str, mut trace: impl BufRead, sink: &mut Sink<'_>) -> Result<(), 
         ))
     };
     let head = trace.fill_buf().map_err(unreadable)?;
-    let (dat, perfetto) = (dat::is(head), perfetto::is(head));
-    if !dat && !perfetto {
-        return text::each(file, trace, sink);
-    }
-    // In neither format are the events of all CPUs in the order of time.
+    let whole: Whole = match head {
+        head if dat::is(head) => dat::each,
+        head if perfetto::is(head) => perfetto::each,
+        head if embedded::is_page(head) => embedded::each_of_page,
+        head if embedded::is_json(head) => embedded::each_of_json,
+        _ => return text::each(file, 1, trace, sink),
+    };
+    // In neither of the first two formats are the events of all CPUs in the order of time.
     let mut bytes = Vec::new();
     trace.read_to_end(&mut bytes).map_err(unreadable)?;
-    match dat {
-        true => dat::each(file, &bytes, sink),
-        false => perfetto::each(file, &bytes, sink),
-    }
+    whole(file, &bytes, sink)
 }
 
+#[cfg(test)]
+mod kinds;
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@ use super::*;
 use crate::recording::Step::{self, Fork, Run, Sleep, Wait, Wake};
 
 /// The load of `lines`, on a machine of two equal CPUs without a description.
-fn of(lines: &str) -> Imported {
+pub(super) fn of(lines: &str) -> Imported {
     import("t.txt", lines.as_bytes(), None).unwrap_or_else(|error| panic!("{}", error.message()))
 }
 
@@ -26,7 +26,7 @@ const A: (&str, i32) = ("a", 10);
 const B: (&str, i32) = ("b", 11);
 
 /// A runs, wakes B meanwhile, and sleeps until a timer; B runs when A is gone.
-fn story() -> String {
+pub(super) fn story() -> String {
     [
         switch(0, 100, IDLE, "R", A),
         waking(0, 300, A, "d..2.", B),

@@ -3,7 +3,6 @@
 
 use super::config::{self, Action, Event, Task};
 use super::event::Names;
-use super::field::Field;
 use super::json::Source;
 use machine::input::BadInput;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,21 +10,14 @@ use std::ops::Range;
 
 type Check = Result<(), Box<BadInput>>;
 
-/// A task that starts no thread must be forked by another.
-pub fn instances(fields: &[Field<'_>], tasks: &[Task]) -> Check {
+/// The tasks that never run, since they start no thread and no task forks them: remarks.
+pub fn never_run(tasks: &[Task]) -> Vec<String> {
     let forked = config::forked(tasks);
-    for (index, (field, task)) in fields.iter().zip(tasks).enumerate() {
-        if task.instances == 0 && !forked.contains(&index) {
-            return Err(field.bad_key(
-                format!(
-                    "task `{}` starts no thread, and no task forks it",
-                    task.name
-                ),
-                "expected an `instance` of at least 1, or a `fork` of it",
-            ));
-        }
-    }
-    Ok(())
+    let indexed = tasks.iter().enumerate();
+    let never = indexed.filter(|(index, task)| task.instances == 0 && !forked.contains(index));
+    never
+        .map(|(_, task)| format!("task {} starts no thread, and no task forks it", task.name))
+        .collect()
 }
 
 /// Checks that a thread only locks mutexes that it does not hold, and unlocks and waits with those
@@ -101,38 +93,37 @@ impl Holding {
     }
 }
 
-/// A waiter needs a waker, and a waker needs a waiter.
-pub fn condvars(source: Source<'_>, tasks: &[Task], names: &Names) -> Check {
+/// A waiter needs a waker. A waker without a waiter does nothing, as in rt-app: a remark.
+pub fn condvars(
+    source: Source<'_>,
+    tasks: &[Task],
+    names: &Names,
+) -> Result<Vec<String>, Box<BadInput>> {
     let mut waited = BTreeMap::new();
-    let mut woken = BTreeMap::new();
+    let mut woken = BTreeSet::new();
     for event in tasks.iter().flat_map(Task::events) {
-        match event.action {
-            Action::Wait { cond, .. } => waited.entry(cond).or_insert(&event.at),
-            Action::Signal(cond) | Action::Broadcast(cond) => {
-                woken.entry(cond).or_insert(&event.at)
-            }
-            _ => continue,
-        };
+        if let Some(cond) = event.action.waits_for() {
+            waited.entry(cond).or_insert(&event.at);
+        }
+        woken.extend(event.action.wakes());
     }
     for (cond, at) in &waited {
-        if !woken.contains_key(cond) {
+        if !woken.contains(cond) {
             return Err(source.bad(
                 at,
                 format!("nothing ever wakes the waiters for `{}`", names.name(*cond)),
-                "expected a task with a `resume`, `signal`, `broad` or `sync` of that name",
+                "expected a task with a `resume`, `signal`, `broad`, `sync` or `sem_post` of that name",
             ));
         }
     }
-    for (cond, at) in &woken {
-        if !waited.contains_key(cond) {
-            return Err(source.bad(
-                at,
-                format!("no task ever waits for `{}`", names.name(*cond)),
-                "expected a task with a `suspend`, `wait` or `sync` of that name",
-            ));
-        }
-    }
-    Ok(())
+    let idle = woken.iter().filter(|cond| !waited.contains_key(cond));
+    let note = |&cond: &u32| {
+        format!(
+            "no task ever waits for {}, which others wake",
+            names.name(cond)
+        )
+    };
+    Ok(idle.map(note).collect())
 }
 
 /// The number of threads that each barrier waits for: as in rt-app, the instances of every task
@@ -142,10 +133,15 @@ pub fn barriers(
     tasks: &[Task],
     names: &Names,
 ) -> Result<Vec<u32>, Box<BadInput>> {
+    let forked = config::forked(tasks);
     let mut threads = vec![0; names.len()];
     // For each barrier, those that a task meets directly after it.
     let mut after: Vec<Vec<(u32, &Range<usize>)>> = vec![Vec::new(); names.len()];
-    for task in tasks {
+    for (index, task) in tasks.iter().enumerate() {
+        let is_forked = task.instances == 0 && forked.contains(&index);
+        if task.instances == 0 && !is_forked {
+            continue;
+        }
         let mut met = BTreeSet::new();
         let mut last = None;
         for event in task.events() {
@@ -161,7 +157,7 @@ pub fn barriers(
                      a thread, so these can never meet",
                 ));
             }
-            if task.instances == 0 {
+            if is_forked {
                 return Err(source.bad(
                     &event.at,
                     format!("barrier `{name}` in task `{}`, which is forked", task.name),

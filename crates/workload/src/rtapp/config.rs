@@ -26,8 +26,12 @@ pub struct Config {
     pub timers: Vec<TimerMode>,
     /// All `cpus`, with their places in the text.
     pub bindings: Vec<(CpuMask, Range<usize>)>,
+    /// The number of semaphores.
+    pub semaphores: usize,
     /// The tasks with `util_min` or `util_max`.
     pub clamped: Vec<String>,
+    /// Remarks for the user, one line each.
+    pub notes: Vec<String>,
     /// Control groups.
     pub groups: Vec<ControlGroup>,
     /// Changes of the machine in order of time, with their places in the text.
@@ -116,12 +120,25 @@ pub enum Action {
     Signal(u32),
     /// `broad`.
     Broadcast(u32),
+    /// `sem_post`.
+    Post(Semaphore),
+    /// `sem_wait`.
+    Take(Semaphore),
     /// `barrier`.
     Barrier(u32),
     /// `yield`.
     Yield,
     /// `fork` of a task, by index.
     Fork(usize),
+}
+
+/// A semaphore: a stream whose bytes are its count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Semaphore {
+    /// Its stream.
+    pub stream: u32,
+    /// Its number among the condition variables, for deadlines.
+    pub cond: u32,
 }
 
 /// A timer, by index.
@@ -152,6 +169,26 @@ pub fn forked(tasks: &[Task]) -> BTreeSet<usize> {
             _ => None,
         })
         .collect()
+}
+
+impl Action {
+    /// The condition variable or semaphore for which it waits.
+    pub fn waits_for(&self) -> Option<u32> {
+        match *self {
+            Action::Wait { cond, .. } | Action::Take(Semaphore { cond, .. }) => Some(cond),
+            _ => None,
+        }
+    }
+
+    /// The condition variable or semaphore whose waiters it wakes.
+    pub fn wakes(&self) -> Option<u32> {
+        match *self {
+            Action::Signal(cond)
+            | Action::Broadcast(cond)
+            | Action::Post(Semaphore { cond, .. }) => Some(cond),
+            _ => None,
+        }
+    }
 }
 
 impl Task {

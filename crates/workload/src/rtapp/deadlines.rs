@@ -23,7 +23,7 @@ pub fn deadlines(tasks: &[Task], condvars: usize) -> Vec<Option<u64>> {
                     _ => BTreeSet::from([None]),
                 };
                 for event in &phase.events {
-                    if let Action::Signal(cond) | Action::Broadcast(cond) = event.action {
+                    if let Some(cond) = event.action.wakes() {
                         paces[cond as usize].extend(&of_phase);
                     }
                 }
@@ -45,20 +45,13 @@ pub fn deadlines(tasks: &[Task], condvars: usize) -> Vec<Option<u64>> {
 fn own_paces(task: &Task, paces: &[BTreeSet<Option<u64>>]) -> BTreeSet<Option<u64>> {
     let waits: Vec<u32> = task
         .events()
-        .filter_map(|event| waits(event.action))
+        .filter_map(|event| event.action.waits_for())
         .collect();
     if waits.is_empty() || task.phases.iter().any(Phase::has_timer) {
         return BTreeSet::from([None]);
     }
     let of_wakers = waits.iter().flat_map(|&cond| &paces[cond as usize]);
     of_wakers.copied().collect()
-}
-
-fn waits(action: Action) -> Option<u32> {
-    match action {
-        Action::Wait { cond, .. } => Some(cond),
-        _ => None,
-    }
 }
 
 /// The periods of the timers of a phase, ns.

@@ -1,6 +1,6 @@
 //! The grammar's events: the action of a key such as `run`, `timer2` or `lock_a`.
 
-use super::config::{Action, Event, Timer, TimerMode};
+use super::config::{Action, Event, Semaphore, Timer, TimerMode};
 use super::field::{Field, NATURAL, no_repeats};
 use super::groups::Groups;
 use crate::UtilClamps;
@@ -16,6 +16,14 @@ const MEM_BYTES_PER_NS: u64 = 4;
 /// One `write(2)` of `iorun`, ns at the reference speed, to the default device `/dev/null`. An
 /// assumption, in the range of a system call; devices that make a task wait are not modelled.
 const WRITE_WORK: u64 = 500;
+
+/// An access to a byte by `memrun`, ns: an iteration of its loop. An assumption.
+const BYTE_WORK: u64 = 1;
+/// A pointer that `memrun` follows in a buffer of at most so many bytes, ns: the latency of the first, the second
+/// and the last level of a cache, in the range of a mobile processor. An assumption; caches are not simulated.
+const CHASE_WORK: [(u64, u64); 3] = [(32 << 10, 2), (512 << 10, 5), (8 << 20, 15)];
+/// The same, from memory.
+const MEMORY_WORK: u64 = 80;
 
 #[derive(Clone, Copy)]
 enum Kind {
@@ -36,8 +44,10 @@ enum Kind {
     Resume,
     Yield,
     Fork,
-    /// Events of releases after 1.0.
-    Later,
+    // Events of releases after 1.0.
+    MemRun,
+    Post,
+    Take,
 }
 
 /// rt-app compares only the first letters of a key, so `run1` is a `run`. If one name is a prefix
@@ -46,7 +56,7 @@ const KINDS: [(&str, Kind); 20] = [
     ("runtime", Kind::Runtime),
     ("run", Kind::Run),
     ("sleep", Kind::Sleep),
-    ("memrun", Kind::Later),
+    ("memrun", Kind::MemRun),
     ("mem", Kind::Mem),
     ("iorun", Kind::Iorun),
     ("lock", Kind::Lock),
@@ -61,8 +71,8 @@ const KINDS: [(&str, Kind); 20] = [
     ("resume", Kind::Resume),
     ("yield", Kind::Yield),
     ("fork", Kind::Fork),
-    ("sem_post", Kind::Later),
-    ("sem_wait", Kind::Later),
+    ("sem_post", Kind::Post),
+    ("sem_wait", Kind::Take),
 ];
 
 fn kind(key: &str) -> Option<Kind> {
@@ -79,10 +89,7 @@ pub fn is_event(key: &str) -> bool {
 
 /// The valid events, for messages.
 pub fn names() -> String {
-    let known = KINDS
-        .iter()
-        .filter(|(_, kind)| !matches!(kind, Kind::Later));
-    let names: Vec<_> = known.map(|&(name, _)| name).collect();
+    let names: Vec<_> = KINDS.iter().map(|&(name, _)| name).collect();
     names.join(", ")
 }
 
@@ -156,6 +163,10 @@ pub struct Resources {
     pub timers: Timers,
     /// Tasks, for `fork`.
     pub tasks: BTreeMap<String, usize>,
+    /// Semaphores.
+    pub semaphores: Names,
+    /// Remarks for the user, one line each.
+    pub notes: Vec<String>,
     /// All `cpus`, with their places in the text.
     pub bindings: Vec<(CpuMask, Range<usize>)>,
     /// Control groups, for `taskgroup`.
@@ -240,6 +251,12 @@ pub fn read(
         Kind::Timer => push(timer(field, own_timers, resources)?),
         Kind::Suspend => {
             let name = suspend_name(field, task)?;
+            if name != task {
+                resources.notes.push(format!(
+                    "task {task} suspends until {name} is resumed; rt-app since June 2025 ignores that name, and waits \
+                     until {task} is resumed"
+                ));
+            }
             let mutex = resources.mutexes.number(name);
             let cond = resources.condvars.number(name);
             push(Action::Lock(mutex));
@@ -262,12 +279,9 @@ pub fn read(
             };
             push(Action::Fork(task));
         }
-        Kind::Later => {
-            return Err(field.bad_key(
-                format!("`{}` is not simulated", field.key()),
-                format!("expected an event of rt-app 1.0: {}", names()),
-            ));
-        }
+        Kind::MemRun => push(Action::Copy(memrun(field)?)),
+        Kind::Post => push(Action::Post(semaphore(field, resources)?)),
+        Kind::Take => push(Action::Take(semaphore(field, resources)?)),
     }
     Ok(())
 }
@@ -279,6 +293,47 @@ fn mutex(field: Field<'_>, resources: &mut Resources) -> Result<u32, Box<BadInpu
 fn condvar(field: Field<'_>, resources: &mut Resources) -> Result<u32, Box<BadInput>> {
     let name = field.name("the condition variable's name")?;
     Ok(resources.condvars.number(name))
+}
+
+/// A semaphore is numbered as a condition variable, too, under a name for messages.
+fn semaphore(field: Field<'_>, resources: &mut Resources) -> Result<Semaphore, Box<BadInput>> {
+    let name = field.name("the semaphore's name")?;
+    Ok(Semaphore {
+        stream: resources.semaphores.number(name),
+        cond: resources.condvars.number(&format!("semaphore {name}")),
+    })
+}
+
+/// The work of `memrun`, ns at the reference speed: `count` bytes that are read or written one at a time, or
+/// `count` pointers that are followed, each of which waits for a line of the cache into which `size` fits.
+fn memrun(field: Field<'_>) -> Result<u64, Box<BadInput>> {
+    let [kind, size, count, stride, pattern, name] =
+        members(field, ["type", "size", "count", "stride", "pattern", "ref"])?;
+    let kind = required(field, kind, "type")?;
+    let size = required(field, size, "size")?.integer(NATURAL, "the buffer's bytes")? as u64;
+    let count = required(field, count, "count")?.integer(NATURAL, "the number of accesses")? as u64;
+    if let Some(stride) = stride {
+        stride.integer(1..=*NATURAL.end(), "the bytes between two pointers")?;
+    }
+    name.map(|name| name.name("the buffer's name"))
+        .transpose()?;
+    let sequential = match pattern {
+        Some(pattern) => match pattern.string("the order of the pointers")? {
+            "sequential" => true,
+            "random" => false,
+            _ => return Err(pattern.bad("\"random\" or \"sequential\"")),
+        },
+        None => false,
+    };
+    match kind.string("the kind of accesses")? {
+        "read" | "write" => Ok(count * BYTE_WORK),
+        "chase" if sequential => Ok(count * CHASE_WORK[0].1),
+        "chase" => {
+            let fits = CHASE_WORK.iter().find(|(most, _)| size <= *most);
+            Ok(count * fits.map_or(MEMORY_WORK, |&(_, work)| work))
+        }
+        _ => Err(kind.bad("\"read\", \"write\" or \"chase\"")),
+    }
 }
 
 /// If the name is omitted, it is the task's own.

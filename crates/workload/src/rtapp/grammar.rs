@@ -188,7 +188,6 @@ fn read_tasks(
         let task = read_task(task, global, &mut resources)?;
         config.tasks.push(task);
     }
-    check::instances(&tasks, &config.tasks)?;
     let threads: u64 = config.tasks.iter().map(|task| task.instances as u64).sum();
     if threads == 0 {
         return Err(section.bad_key(
@@ -203,10 +202,14 @@ fn read_tasks(
         ));
     }
     check::mutexes(section.source, &config.tasks, &resources.mutexes)?;
-    check::condvars(section.source, &config.tasks, &resources.condvars)?;
+    config.notes = resources.notes;
+    config.notes.extend(check::never_run(&config.tasks));
+    let idle = check::condvars(section.source, &config.tasks, &resources.condvars)?;
+    config.notes.extend(idle);
     config.barriers = check::barriers(section.source, &config.tasks, &resources.barriers)?;
     config.mutexes = resources.mutexes.iter().map(str::to_owned).collect();
     config.condvars = resources.condvars.len();
+    config.semaphores = resources.semaphores.len();
     config.timers = resources.timers.modes;
     config.bindings = resources.bindings;
     config.groups = resources.groups.all();

@@ -1,7 +1,7 @@
 //! JSON as in rt-app's files: a tree that keeps the order of keys, repeated keys, and all
 //! positions.
 //!
-//! rt-app reads with json-c, which accepts comments and trailing commas. Its companion `workgen`
+//! rt-app reads with json-c, which accepts comments, trailing commas and single quotes. Its companion `workgen`
 //! also accepts a key twice in one object and `"suspend"` without a value; the examples that rt-app
 //! ships use all of these. Tokens come from `jsonc-parser`, whose own trees lose repeated keys.
 
@@ -93,7 +93,7 @@ impl Value {
 /// The tree of `source`, or its first mistake.
 pub fn parse(source: Source<'_>) -> Result<Value, Box<BadInput>> {
     let options = ScannerOptions {
-        allow_single_quoted_strings: false,
+        allow_single_quoted_strings: true,
         allow_hexadecimal_numbers: false,
         allow_unary_plus_numbers: false,
         allow_bare_decimal_point_numbers: false,
@@ -205,7 +205,7 @@ impl Parser<'_> {
                 Some(Token::String(key)) => key.into_owned(),
                 token => {
                     self.token = token;
-                    return Err(self.unexpected("a key in double quotes or `}`"));
+                    return Err(self.unexpected("a key in quotes or `}`"));
                 }
             };
             self.advance()?;
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn keeps_order_repeats_and_missing_values() {
-        let text = "{ /* c */ \"b\": 1, \"a\": [2,], \"b\": {}, \"suspend\", }";
+        let text = "{ /* c */ 'b': 1, \"a\": [2,], \"b\": {}, \"suspend\", }";
         let Kind::Object(entries) = read(text).unwrap().kind else {
             panic!("an object was written");
         };

@@ -5,6 +5,7 @@ use super::*;
 mod examples;
 mod garbage;
 mod refused;
+mod remarks;
 mod runs;
 mod timeline;
 

@@ -535,6 +535,23 @@ impl Thread {
             }
             Action::Signal(cond) => Op::Signal(cond),
             Action::Broadcast(cond) => Op::Broadcast(cond),
+            Action::Post(semaphore) => Op::Write {
+                stream: semaphore.stream,
+                bytes: 1,
+                work: 0,
+            },
+            Action::Take(semaphore) => {
+                self.respond(env);
+                self.doing = Doing::Wait {
+                    cond: semaphore.cond,
+                    since: env.now,
+                };
+                Op::Read {
+                    stream: semaphore.stream,
+                    bytes: 1,
+                    work: 0,
+                }
+            }
             Action::Barrier(barrier) => Op::Barrier(START_BARRIER + 1 + barrier),
             Action::Yield => Op::Yield,
             Action::Fork(task) => self.fork(env, task),

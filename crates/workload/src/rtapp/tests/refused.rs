@@ -39,8 +39,8 @@ fn refuses_what_it_does_not_know() {
     );
     refused(
         r#" "a": { "memrun": {} } "#,
-        "`memrun` is not simulated",
-        "rt-app 1.0",
+        "`memrun` lacks `type`",
+        "an object with `type`",
     );
     refused(
         r#" "a": { "timer": { "ref": "x", "period": 1, "unit": 1 } } "#,
@@ -212,16 +212,6 @@ fn refuses_keys_that_stand_twice() {
 #[test]
 fn refuses_what_could_never_run_or_go_on() {
     refused(
-        r#" "a": { "instance": 0, "run": 1 } "#,
-        "task `a` starts no thread, and no task forks it",
-        "instance",
-    );
-    refused(
-        r#" "a": { "instance": 0, "run": 1 }, "b": { "run": 1 } "#,
-        "task `a` starts no thread",
-        "`fork`",
-    );
-    refused(
         r#" "a": { "fork": "b" } "#,
         "`fork` is \"b\"",
         "one of the tasks a",
@@ -232,9 +222,14 @@ fn refuses_what_could_never_run_or_go_on() {
         "resume",
     );
     refused(
-        r#" "a": { "resume": "b" } "#,
-        "no task ever waits for `b`",
-        "suspend",
+        r#" "a": { "sem_wait": "b" } "#,
+        "nothing ever wakes the waiters for `semaphore b`",
+        "sem_post",
+    );
+    refused(
+        r#" "a": { "memrun": { "type": "copy", "size": 1, "count": 1 } } "#,
+        "`type` is \"copy\"",
+        "\"chase\"",
     );
     refused(
         r#" "a": { "run": 1, "phases": { "p": { "run": 1 } } } "#,

@@ -1,0 +1,36 @@
+//! A copy of a machine's files in an archive, as lscpu's tests and hwloc's `hwloc-gather-topology` make them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Unpacks the archive `file` into `folder`. The error says what is wrong.
+pub(crate) fn unpack(file: &Path, folder: &Path) -> Result<(), String> {
+    let mut tar = Command::new("tar");
+    tar.arg("-xf").arg(file).arg("-C").arg(folder);
+    tar.args(["--no-same-owner", "--no-same-permissions"]);
+    let name = file.display();
+    let done = tar.stdin(Stdio::null()).output();
+    let done =
+        done.map_err(|error| format!("{name}: tar: {error}; unpack it, and give the folder"))?;
+    match done.status.success() {
+        true => Ok(()),
+        false => {
+            let said = String::from_utf8_lossy(&done.stderr);
+            let first = said.lines().next().unwrap_or("tar failed");
+            Err(format!("{name}: not an archive that tar unpacks ({first})"))
+        }
+    }
+}
+
+/// The folder with the files of a machine: `folder` itself, or one in it.
+pub(crate) fn root(folder: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten();
+    let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    folders.sort();
+    let mut all = std::iter::once(folder.to_owned()).chain(folders);
+    all.find(|it| {
+        ["sys", ""]
+            .iter()
+            .any(|sys| it.join(sys).join("devices/system/cpu").is_dir())
+    })
+}

@@ -1,0 +1,58 @@
+//! The names of core types.
+
+use crate::sysfs::Folder;
+
+/// The kind of its core: from the name of the perf event source on hybrid x86, from the MIDR on
+/// arm64.
+pub(crate) fn kind(sys: &Folder, folder: &Folder, number: usize) -> Option<String> {
+    for (pmu, name) in [
+        ("cpu_core", "p-core"),
+        ("cpu_lowpower", "lp-e-core"),
+        ("cpu_atom", "e-core"),
+    ] {
+        let cpus = sys.at("devices").at(pmu).cpus("cpus", "cpumask");
+        if cpus.is_some_and(|cpus| cpus.contains(number)) {
+            return Some(name.to_owned());
+        }
+    }
+    let midr = folder.text("regs/identification/midr_el1")?;
+    let midr = u64::from_str_radix(midr.trim_start_matches("0x"), 16).ok()?;
+    Some(
+        match arm_core((midr >> 24) as u8, (midr >> 4) as u16 & 0xfff) {
+            Some(name) => name.to_owned(),
+            None => format!("arm-{:02x}-{:03x}", midr >> 24 & 0xff, midr >> 4 & 0xfff),
+        },
+    )
+}
+
+/// By implementer and part number (arch/arm64/include/asm/cputype.h, and util-linux's lscpu-arm.c).
+fn arm_core(implementer: u8, part: u16) -> Option<&'static str> {
+    Some(match (implementer, part) {
+        (0x41, 0xd03) => "cortex-a53",
+        (0x41, 0xd04) => "cortex-a35",
+        (0x41, 0xd05) => "cortex-a55",
+        (0x41, 0xd07) => "cortex-a57",
+        (0x41, 0xd08) => "cortex-a72",
+        (0x41, 0xd09) => "cortex-a73",
+        (0x41, 0xd0a) => "cortex-a75",
+        (0x41, 0xd0b) => "cortex-a76",
+        (0x41, 0xd0c) => "neoverse-n1",
+        (0x41, 0xd0d) => "cortex-a77",
+        (0x41, 0xd40) => "neoverse-v1",
+        (0x41, 0xd41) => "cortex-a78",
+        (0x41, 0xd44) => "cortex-x1",
+        (0x41, 0xd46) => "cortex-a510",
+        (0x41, 0xd47) => "cortex-a710",
+        (0x41, 0xd48) => "cortex-x2",
+        (0x41, 0xd49) => "neoverse-n2",
+        (0x41, 0xd4d) => "cortex-a715",
+        (0x41, 0xd4e) => "cortex-x3",
+        (0x41, 0xd4f) => "neoverse-v2",
+        (0x41, 0xd80) => "cortex-a520",
+        (0x41, 0xd81) => "cortex-a720",
+        (0x41, 0xd82) => "cortex-x4",
+        (0x61, 0x022) => "icestorm",
+        (0x61, 0x023) => "firestorm",
+        _ => return None,
+    })
+}

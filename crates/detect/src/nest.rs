@@ -1,0 +1,171 @@
+//! Makes the facts of a source such that a machine file can express them.
+
+use crate::capacity::Capacities;
+use crate::found::Found;
+use machine::{Cache, CpuMask, Numa};
+
+/// The number of nodes whose distances fit in a warning.
+const FEW_NODES: usize = 8;
+
+impl Found {
+    /// Removes facts that the format cannot express, with a warning.
+    pub(crate) fn nest(&mut self) {
+        let node_of =
+            |nodes: &[CpuMask], cpu: usize| nodes.iter().position(|node| node.contains(cpu));
+        // A cache or core that spans nodes, because the firmware splits it.
+        let nodes = std::mem::take(&mut self.nodes);
+        let across = |span: &CpuMask| nodes.iter().filter(|node| node.intersects(span)).count() > 1;
+        if self.cpus.values().any(|cpu| across(&cpu.siblings)) {
+            self.warnings.push(
+                "hardware threads of a core are in several nodes, so one node is used for all CPUs"
+                    .to_owned(),
+            );
+            self.nodes = vec![self.online()];
+            self.distances.clear();
+        } else {
+            let split: Vec<Cache> = self
+                .caches
+                .iter()
+                .filter(|cache| across(&cache.cpus))
+                .cloned()
+                .collect();
+            for cache in &split {
+                self.warnings.push(format!(
+                    "the L{} of CPUs {} spans several nodes; it is split into one per node, as the kernel does",
+                    cache.level, cache.cpus
+                ));
+                let parts = nodes
+                    .iter()
+                    .map(|node| node.and(&cache.cpus))
+                    .filter(|part| !part.is_empty());
+                self.caches.extend(parts.map(|cpus| Cache {
+                    cpus,
+                    ..cache.clone()
+                }));
+            }
+            self.caches.retain(|cache| !split.contains(cache));
+            self.caches
+                .sort_by_key(|cache| (cache.level, cache.cpus.first()));
+            self.nodes = nodes;
+        }
+        for (number, cpu) in &mut self.cpus {
+            let node =
+                node_of(&self.nodes, *number).map_or(CpuMask::EMPTY, |node| self.nodes[node]);
+            cpu.cluster = cpu.cluster.map(|cluster| cluster.and(&node));
+        }
+        self.even_distances();
+        self.even_clocks();
+    }
+
+    /// CPUs that share a clock have the same frequencies, as in Linux a policy has one table.
+    fn even_clocks(&mut self) {
+        let mut split = CpuMask::EMPTY;
+        let before = self.cpus.clone();
+        for cpu in self.cpus.values_mut() {
+            let khz = cpu.khz();
+            let same = |other: &usize| before.get(other).is_some_and(|it| it.khz() == khz);
+            if let Some(policy) = cpu.policy {
+                let alike: CpuMask = policy.iter().filter(same).collect();
+                split = if alike == policy {
+                    split
+                } else {
+                    split.or(&policy)
+                };
+                cpu.policy = Some(alike);
+            }
+        }
+        if !split.is_empty() {
+            self.warnings.push(format!(
+                "CPUs {split} share a clock but have different frequencies, so only those with the same share one"
+            ));
+        }
+    }
+
+    /// The threads of a core are of one core type.
+    pub(crate) fn split_cores(&mut self, capacities: &Capacities) {
+        let cpus = self.cpus.clone();
+        let mut split = Vec::new();
+        for (number, cpu) in &mut self.cpus {
+            let alike = |other: &usize| {
+                cpus.get(other).is_some_and(|it| {
+                    (capacities.of[other], &it.kind, &it.opps)
+                        == (capacities.of[number], &cpu.kind, &cpu.opps)
+                })
+            };
+            let threads: CpuMask = cpu.siblings.iter().filter(alike).collect();
+            if threads != cpu.siblings && !split.contains(&cpu.siblings) {
+                split.push(cpu.siblings);
+            }
+            cpu.siblings = threads;
+        }
+        if !split.is_empty() {
+            let cores: Vec<String> = split.iter().map(CpuMask::to_string).collect();
+            self.lose(format!(
+                "the cores {}, whose threads differ in kind or speed",
+                cores.join(" ")
+            ));
+        }
+    }
+
+    /// Distances must be symmetric, and form nested groups.
+    fn even_distances(&mut self) {
+        let count = self.nodes.len();
+        if self.distances.is_empty() {
+            return;
+        }
+        let given = self.distances.clone();
+        for (a, row) in self.distances.iter_mut().enumerate() {
+            for (b, distance) in row.iter_mut().enumerate() {
+                *distance = match a == b {
+                    true => machine::LOCAL_DISTANCE,
+                    false => given[a][b]
+                        .max(given[b][a])
+                        .clamp(machine::LOCAL_DISTANCE + 1, 254),
+                };
+            }
+        }
+        if self.distances != given {
+            self.warnings.push(
+                "distances differ by direction or are implausible; the larger ones are used"
+                    .to_owned(),
+            );
+        }
+        let nests = |distances: &[Vec<u32>]| {
+            let numa = Numa {
+                distances: distances.to_vec(),
+                memory: None,
+            };
+            let mut levels = numa.levels(count).into_iter();
+            levels.all(|level| numa.partition(count, level).is_some())
+        };
+        if !nests(&self.distances) {
+            let rows: Vec<String> = self
+                .distances
+                .iter()
+                .map(|row| format!("{row:?}"))
+                .collect();
+            let rows = match rows.len() <= FEW_NODES {
+                true => format!(" ({})", rows.join(", ")),
+                false => String::new(),
+            };
+            self.distances = nested(&self.distances);
+            self.lose(format!(
+                "the nodes' distances{rows}, which form no nested groups; the largest ones below them that do are written"
+            ));
+        }
+    }
+}
+
+/// The largest distances of nested groups of which none is larger than in `distances`: between two nodes the
+/// longest step of the way whose longest step is shortest (the subdominant ultrametric).
+fn nested(distances: &[Vec<u32>]) -> Vec<Vec<u32>> {
+    let mut nested = distances.to_vec();
+    for by in 0..nested.len() {
+        for a in 0..nested.len() {
+            for b in 0..nested.len() {
+                nested[a][b] = nested[a][b].min(nested[a][by].max(nested[by][b]));
+            }
+        }
+    }
+    nested
+}

@@ -1,0 +1,141 @@
+//! Declarations that Linux gives a scheduler: kfuncs (`__ksym`), and values of the kernel's
+//! configuration (`__kconfig`). The headers define kfuncs as functions of each file that includes
+//! scx/common.bpf.h; a file that declares them itself, as published schedulers and a generated vmlinux.h do, is
+//! linked with a file that defines them for all.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// The longest header that is searched, bytes; a generated vmlinux.h has megabytes, and declares no configuration.
+const LONGEST: u64 = 1 << 20;
+
+/// Defines the functions of the headers for other files. [`DEFINITIONS`] follow for those that are macros there.
+const KFUNCS: &str =
+    "#define static\n#define inline\n#include <scx/common.bpf.h>\n#undef static\n#undef inline\n";
+
+/// Linux 7.1 gave the first one an argument; schedulers that declare both call the second `___v2`.
+const DEFINITIONS: &str = "#undef scx_bpf_dsq_move_to_local
+bool scx_bpf_dsq_move_to_local(u64 dsq_id) { return __equipoise_move_to_local(dsq_id, 0); }
+bool scx_bpf_dsq_move_to_local___v2(u64 dsq_id, u64 enq_flags) { return __equipoise_move_to_local(dsq_id, enq_flags); }
+";
+
+/// The things that the files of a scheduler declare.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Given {
+    kfuncs: bool,
+    includes_common: bool,
+    configs: BTreeSet<String>,
+}
+
+impl Given {
+    /// Reads `sources`, and the files beside them and in the folders `include` that they may include.
+    pub fn of(sources: &[&Path], include: &[&Path]) -> Given {
+        let mut given = Given::default();
+        let read = |path: &Path| {
+            let short = path
+                .metadata()
+                .is_ok_and(|found| found.is_file() && found.len() <= LONGEST);
+            short.then(|| std::fs::read(path).ok()).flatten()
+        };
+        let beside = sources.iter().filter_map(|path| path.parent());
+        let folders: BTreeSet<&Path> = beside.chain(include.iter().copied()).collect();
+        for folder in folders {
+            let folder = if folder.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                folder
+            };
+            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            let headers = entries.map(|entry| entry.path());
+            let is_included = |path: &PathBuf| {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                name.ends_with(".h") || name.ends_with(".bpf.c")
+            };
+            let headers = headers.filter(is_included);
+            for text in headers.filter_map(|path| read(&path)) {
+                given.add(&String::from_utf8_lossy(&text), false);
+            }
+        }
+        for text in sources.iter().filter_map(|path| read(path)) {
+            given.add(&String::from_utf8_lossy(&text), true);
+        }
+        given
+    }
+
+    fn add(&mut self, text: &str, is_source: bool) {
+        if is_source {
+            self.kfuncs |= text.contains("__ksym");
+            self.includes_common |= text.contains("common.bpf.h");
+        }
+        for line in text.split(';').filter(|line| line.contains("__kconfig")) {
+            let words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            let names = words.filter(|word| word.starts_with("CONFIG_"));
+            self.configs.extend(names.map(str::to_owned));
+        }
+    }
+
+    /// A source that defines what is declared; `None` if there is nothing. `all` includes kfuncs that the
+    /// scheduler's own headers may define.
+    pub fn source(&self, all: bool) -> Option<String> {
+        let kfuncs = self.kfuncs && (all || !self.includes_common);
+        if !kfuncs && self.configs.is_empty() {
+            return None;
+        }
+        let mut text = String::new();
+        if kfuncs {
+            text += KFUNCS;
+            text += DEFINITIONS;
+        }
+        // A declaration of any integer type reads the lower bytes. The kernel sets those that it knows
+        // when it loads the object; others are not set (`n`).
+        for name in &self.configs {
+            text += &format!("unsigned long long {name};\n");
+        }
+        Some(text)
+    }
+
+    /// Can the file that [`Given::source`] makes define something that others define, too?
+    pub fn may_repeat(&self) -> bool {
+        self.kfuncs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn declarations_are_found_in_sources_and_headers() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(
+            path("own.h"),
+            "extern bool CONFIG_A __kconfig __weak;\nint CONFIG_B;\n",
+        )
+        .unwrap();
+        std::fs::write(
+            path("x.bpf.c"),
+            "extern unsigned\nlong CONFIG_HZ __kconfig;\n",
+        )
+        .unwrap();
+        let given = Given::of(&[&path("x.bpf.c")], &[]);
+        let text = given.source(true).unwrap();
+        assert_eq!(
+            text,
+            "unsigned long long CONFIG_A;\nunsigned long long CONFIG_HZ;\n"
+        );
+        let elsewhere = tempfile::tempdir().unwrap();
+        std::fs::write(elsewhere.path().join("y.c"), "#include <x.bpf.c>\n").unwrap();
+        let given = Given::of(&[&elsewhere.path().join("y.c")], &[folder.path()]);
+        assert_eq!(given.source(true).unwrap(), text);
+        std::fs::remove_file(path("own.h")).unwrap();
+        std::fs::write(
+            path("x.bpf.c"),
+            "#include <scx/common.bpf.h>\nextern int f(int) __ksym;\n",
+        )
+        .unwrap();
+        let given = Given::of(&[&path("x.bpf.c")], &[]);
+        assert_eq!(given.source(false), None);
+        assert!(given.source(true).unwrap().starts_with(KFUNCS));
+    }
+}

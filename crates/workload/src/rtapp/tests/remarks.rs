@@ -1,0 +1,123 @@
+//! Files that rt-app runs, too, although a part of them has no effect or another one there.
+
+use super::*;
+use crate::fake::Kernel;
+
+/// The remarks about a file with these tasks.
+fn notes(tasks: &str) -> Vec<String> {
+    let text = format!("{{ \"tasks\": {{ {tasks} }} }}");
+    let workload = parse(&text).unwrap_or_else(|error| panic!("{error}"));
+    workload.notes()
+}
+
+#[test]
+fn a_waker_without_a_waiter_does_nothing() {
+    for waker in ["resume", "signal", "broad"] {
+        let task = format!(r#" "a": {{ "loop": 2, "run": 1000, "{waker}": "missing" }} "#);
+        assert_eq!(
+            notes(&task),
+            ["no task ever waits for missing, which others wake."]
+        );
+    }
+}
+
+#[test]
+fn a_task_without_threads_may_never_run() {
+    let tasks =
+        r#" "a": { "instance": 0, "run": 1, "barrier": "x" }, "b": { "run": 1, "barrier": "x" } "#;
+    assert_eq!(
+        notes(tasks),
+        ["task a starts no thread, and no task forks it."]
+    );
+    let text = r#"{ "tasks": { "a": { "instance": 0, "run": 1 } } }"#;
+    let error = parse(text).err().unwrap();
+    assert!(
+        error.message().contains("`tasks` starts no thread"),
+        "{error}"
+    );
+}
+
+/// rt-app since June 2025 ignores the string of `suspend`.
+#[test]
+fn a_suspend_under_another_name_is_named() {
+    let suspend = |name: &str| {
+        notes(&format!(
+            r#" "a": {{ "run": 1, "resume": "b", "sleep": 9 }}, "b": {{ "suspend"{name}, "run": 5 }} "#
+        ))
+    };
+    assert!(suspend("").is_empty());
+    assert!(suspend(r#": "b""#).is_empty());
+    let other = notes(
+        r#" "a": { "run": 1, "resume": "c", "sleep": 9 }, "b": { "suspend": "c", "run": 5 } "#,
+    );
+    assert_eq!(other.len(), 1);
+    assert!(
+        other[0].starts_with("task b suspends until c is resumed; rt-app since June 2025 ignores"),
+        "{other:?}"
+    );
+}
+
+#[test]
+fn json_c_takes_single_quotes() {
+    let text = "{ 'tasks': { 'a': { \"loop\": 1, 'lock': 'it\\'s', 'unlock': \"it's\" } } }";
+    assert!(parse(text).is_ok());
+}
+
+/// A post is remembered: two before the first wait let it and the next pass.
+#[test]
+fn semaphores_count() {
+    let text = r#"{ "tasks": {
+        "a": { "loop": 1, "sem_post": "s", "sem_post2": "s", "sleep": 20000, "sem_post3": "s" },
+        "b": { "loop": 3, "delay": 5000, "sem_wait": "s", "run": 1000 } } }"#;
+    let workload = parse(text).unwrap_or_else(|error| panic!("{error}"));
+    assert!(workload.notes().is_empty());
+    let kernel = Kernel::run(&workload, 2);
+    let period = workload
+        .metrics()
+        .iter()
+        .position(|it| it.name == "b/period");
+    let periods = kernel.recorder.samples(period.unwrap()).to_vec();
+    assert_eq!(periods[..2], [1_000.0; 2]);
+    // The third wait lasts until 20 ms, and timer slack, after the beginning.
+    assert!((13_000.0..15_000.0).contains(&periods[2]), "{periods:?}");
+}
+
+/// The pace of a chain passes through a semaphore.
+#[test]
+fn a_semaphore_has_a_deadline() {
+    let text = r#"{ "tasks": {
+        "a": { "loop": 9, "run": 100, "sem_post": "s", "timer": { "ref": "unique", "period": 10000 } },
+        "b": { "loop": 9, "sem_wait": "s", "run": 1000 } } }"#;
+    let workload = parse(text).unwrap_or_else(|error| panic!("{error}"));
+    assert!(workload.metrics().iter().any(|it| it.name == "b/missed"));
+}
+
+#[test]
+fn memrun_is_work() {
+    let time = |event: &str| {
+        let text = format!(r#"{{ "tasks": {{ "a": {{ "loop": 1, "memrun": {{ {event} }} }} }} }}"#);
+        let workload = parse(&text).unwrap_or_else(|error| panic!("{error}"));
+        let kernel = Kernel::run(&workload, 1);
+        let period = workload
+            .metrics()
+            .iter()
+            .position(|it| it.name == "a/period");
+        kernel.recorder.samples(period.unwrap())[0]
+    };
+    assert_eq!(
+        time(r#" "type": "read", "size": 4096, "count": 5000 "#),
+        5.0
+    );
+    assert_eq!(
+        time(r#" "type": "write", "size": 4096, "count": 9000, "ref": "x" "#),
+        9.0
+    );
+    let chase = |size: u32, more: &str| {
+        time(&format!(
+            r#" "type": "chase", "size": {size}, "count": 1000{more} "#
+        ))
+    };
+    let (near, far) = (chase(16 << 10, ""), chase(64 << 20, r#", "stride": 64"#));
+    assert!(near < far, "{near} {far}");
+    assert_eq!(chase(64 << 20, r#", "pattern": "sequential""#), near);
+}
