@@ -1,14 +1,14 @@
 //! `equipoise machine detect` and `calibrate`.
 
-use crate::busy::Watch;
 use crate::cli::{Calibrate, Detect, Output};
 use crate::error::Error;
 use crate::output;
 use crate::say;
-use crate::tracefs::Instance;
 use detect::Found;
 use machine::Machine;
 use machine::input::{self, BadInput};
+use recorder::Instance;
+use recorder::busy::Watch;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
