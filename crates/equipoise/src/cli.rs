@@ -6,7 +6,7 @@ mod values;
 pub use options::Build;
 pub use options::{
     Calibrate, Catalog, Compare, Detect, Explain, Hunt, Import, MachineAction, Record, Reproduce,
-    Top, Trial, Validate, WorkloadAction,
+    Top, Trial, TrialAction, Validate, WorkloadAction,
 };
 pub use values::{Files, Setting};
 
@@ -213,6 +213,12 @@ Examples:
 
   # Watch a running game, 20 s under each scheduler in turn
   sudo equipoise trial --watch 20s --frames ~/mangohud
+
+  # Show predictions of the simulator beside the measurements, and keep all
+  sudo equipoise trial --predict --bundle build.tar.zst -- make -j8
+
+  # Show trials of several machines
+  equipoise trial show *.tar.zst
 
   # See which differences chance makes: the same scheduler twice
   sudo equipoise trial --scheduler eevdf --scheduler eevdf -- ./benchmark

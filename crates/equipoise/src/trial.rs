@@ -1,13 +1,18 @@
 //! `equipoise trial`: this computer's own load under the schedulers of its kernel, in turn.
 
-use crate::cli::{Output, Trial};
+mod predict;
+mod show;
+
+use crate::cli::{Output, Trial, TrialAction};
 use crate::error::Error;
 use crate::interrupt::{self, STOP};
-use crate::output;
+use crate::output::{self, Staged};
 use crate::progress::Progress;
 use crate::say;
+use ::trial::bundle::Bundle;
 use ::trial::linux::{Linux, Load, Options};
-use ::trial::{About, Fault, Measured, Plan, Scheduler};
+use ::trial::{About, Fault, Measured, Outcome, Plan, Scheduler};
+use lab::Results;
 use machine::input::{self, BadInput};
 use recorder::busy::Watch;
 use report::Shown;
@@ -25,24 +30,36 @@ const IDLE: Duration = Duration::from_secs(1);
 const MOST_OTHERS_CPUS: f64 = 0.2;
 const MOST_STOLEN_PCT: f64 = 5.0;
 
-/// Runs the trial, and shows its results, also those of a trial that ended early.
-pub fn run(args: Trial, output: &Output) -> Result<(), Error> {
+/// Runs the trial, or shows bundles.
+pub fn run(mut args: Trial, output: &Output) -> Result<(), Error> {
     output::check_places(output, None)?;
-    let path = Path::new(&std::env::var_os("PATH").unwrap_or_default()).to_owned();
+    match args.action.take() {
+        Some(TrialAction::Show { files, goal, all }) => {
+            let goal = goal.map(Into::into);
+            show::bundles(&files, Shown { goal, all }, output)
+        }
+        None => measure(&args, output),
+    }
+}
+
+/// Runs the trial, and shows its results, also those of a trial that ended early.
+fn measure(args: &Trial, output: &Output) -> Result<(), Error> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
     let path: Vec<PathBuf> = std::env::split_paths(&path).collect();
     let itself = std::env::current_exe().ok();
     let beside = itself.as_deref().and_then(Path::parent);
     let find = |program: &str| ::trial::find(program, beside, &path);
+    let rounds = match args.until_decided {
+        true => MOST_ROUNDS,
+        false => ROUNDS,
+    };
     let plan = Plan {
-        schedulers: schedulers(&args, &path, &find)?,
-        rounds: args.rounds.unwrap_or(match args.until_decided {
-            true => MOST_ROUNDS,
-            false => ROUNDS,
-        }),
+        schedulers: schedulers(args, &path, &find)?,
+        rounds: args.rounds.unwrap_or(rounds),
         until_decided: args.until_decided,
         seed: args.seed.unwrap_or_else(clock),
     };
-    let (load, name) = load(&args, &find)?;
+    let (load, name) = load(args, &find)?;
     let watches = matches!(load, Load::Watch(_));
     let options = Options {
         load,
@@ -50,12 +67,19 @@ pub fn run(args: Trial, output: &Output) -> Result<(), Error> {
         record: args.record.into(),
         load_limit: args.load_limit,
     };
+    if let Some(file) = &args.bundle {
+        show::check_bundle(file)?;
+    }
     interrupt::listen();
     let mut kernel = Linux::new(options, &plan.schedulers, &STOP)?;
     let before = kernel.conditions().clone();
     for warning in before.warnings().into_iter().chain(busy(watches)) {
         say!("warning: {warning}");
     }
+    let predictor = args
+        .predict
+        .then(|| predict::Predictor::new(&plan))
+        .transpose()?;
     let progress = Progress::new(plan.rounds as usize);
     let outcome = progress.watch(|watch| ::trial::run(&mut kernel, &plan, &mut |_| (watch.done)()));
     drop(progress);
@@ -65,6 +89,7 @@ pub fn run(args: Trial, output: &Output) -> Result<(), Error> {
         conditions: before.notes(),
         cost: kernel.cost().cloned(),
     };
+    let trace = kernel.trace().map(<[u8]>::to_vec);
     // From here on the machine is as it was.
     drop(kernel);
     let measured = Measured::new(&outcome);
@@ -72,9 +97,31 @@ pub fn run(args: Trial, output: &Output) -> Result<(), Error> {
         goal: args.goal.map(Into::into),
         all: args.all,
     };
-    let page = ::trial::page(&about, &plan, &outcome, &measured, shown);
-    output::show(output, "trial", page)?;
-    match outcome.ended {
+    let mut page = ::trial::page(&about, &plan, &outcome, &measured, shown);
+    if let Some(predictor) = predictor.filter(|_| !outcome.blocks.is_empty()) {
+        let results = Results::new(names(&plan, &outcome), &measured.measures, &measured.runs);
+        predictor.add(&mut page, trace.as_deref(), &results, &outcome)?;
+    }
+    let staged = match &args.bundle {
+        Some(file) => {
+            let bundle = Bundle::new(&about, &plan, &outcome, args.names);
+            show::stage(file, &bundle, trace.as_deref(), args.names)?
+        }
+        None => Staged::default(),
+    };
+    output::show_with(output, "trial", page, staged)?;
+    ended(outcome.ended)
+}
+
+/// The names of the schedulers that had a turn in every block.
+fn names<'a>(plan: &'a Plan, outcome: &Outcome) -> Vec<&'a str> {
+    let schedulers = outcome.schedulers.iter();
+    schedulers.map(|&it| &*plan.schedulers[it].name).collect()
+}
+
+/// The error of a trial that ended early.
+fn ended(fault: Option<Fault>) -> Result<(), Error> {
+    match fault {
         None => Ok(()),
         Some(Fault::Stopped) => Err(Error::Stopped),
         Some(Fault::Command(why) | Fault::System(why) | Fault::Scheduler(why)) => {
@@ -109,7 +156,7 @@ fn load(args: &Trial, find: &dyn Fn(&str) -> Option<PathBuf>) -> Result<(Load, S
         let name = format!("what runs in {} s", time.as_secs_f64());
         return Ok((Load::Watch(time), name));
     }
-    let command: Vec<OsString> = match &args.workload {
+    let command: Vec<OsString> = match &args.load {
         Some(file) => {
             // A wrong file is reported before anything is loaded.
             input::read(file, "rt-app file")?;
@@ -119,7 +166,7 @@ fn load(args: &Trial, find: &dyn Fn(&str) -> Option<PathBuf>) -> Result<(Load, S
     };
     let program = command[0].to_string_lossy().into_owned();
     if find(&program).is_none() {
-        let expected = match &args.workload {
+        let expected = match &args.load {
             Some(_) => "expected rt-app to be installed, which plays the file",
             None => "expected a command that can be run",
         };

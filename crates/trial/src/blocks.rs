@@ -6,13 +6,14 @@
 //! because it fills caches and finds the clocks of an idle computer.
 
 use crate::{Scheduler, Sequence, Turn};
+use serde::{Deserialize, Serialize};
 use workload::Rng;
 
 /// A disturbed block is repeated at most this many times in a row.
 const MOST_REPEATS: u32 = 3;
 
 /// The schedulers, and how often each has its turn.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// The schedulers; the first is the baseline.
     pub schedulers: Vec<Scheduler>,
@@ -42,7 +43,7 @@ pub trait Kernel {
 }
 
 /// Why a turn has no result.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fault {
     /// The scheduler did not load, was thrown out, or its loader ended.
     Scheduler(String),
@@ -55,7 +56,7 @@ pub enum Fault {
 }
 
 /// A scheduler that has no turns any more.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Removed {
     /// Its index in [`Plan::schedulers`].
     pub scheduler: usize,
@@ -66,7 +67,7 @@ pub struct Removed {
 }
 
 /// The result of a trial, also of one that ended early.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The schedulers that had a turn in every block, as indices.
     pub schedulers: Vec<usize>,

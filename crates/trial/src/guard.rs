@@ -3,10 +3,11 @@
 //! The loader and the command run in a control group of the trial. A process of this program, the guard, holds
 //! one end of a pipe whose other end only the trial has. When the trial ends, also by SIGKILL, the pipe closes;
 //! the guard then kills the group (`cgroup.kill`, since Linux 5.14), removes it, and removes the recorder's
-//! instance. With its loader the kernel unloads a scheduler, since the loader holds the only reference to it.
-//! An orderly end takes the same path, so there is no second one to test. The loader and the command also ask
+//! instance. With its loader the kernel unloads a scheduler, since the loader holds the only reference to its BPF
+//! link; the guard asks the kernel to unload one that has none ([`loader::unload`]). An orderly end takes the same path, so there is no second one to test. The loader and the command also ask
 //! the kernel for SIGKILL at the death of the trial, in case both the trial and the guard are killed.
 
+use crate::linux::{loader, sched_ext};
 use std::fs::{self, OpenOptions};
 use std::io::{self, PipeWriter, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -17,6 +18,8 @@ use std::time::{Duration, Instant};
 
 /// The variable with the group's folder, which makes this program a guard.
 const VARIABLE: &str = "EQUIPOISE_TRIAL_GUARD";
+/// The variable of a trial that loads schedulers.
+const LOADS: &str = "EQUIPOISE_TRIAL_LOADS";
 /// How long killed processes may take to end: the kernel may be writing their memory to disk.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(2);
@@ -31,11 +34,12 @@ pub fn main() -> ExitCode {
     let group = PathBuf::from(std::env::var_os(VARIABLE).unwrap_or_default());
     // Ends when the last copy of the other end is closed.
     let _ = io::stdin().read_to_end(&mut Vec::new());
-    let is_removed = remove(&group);
+    let is_removed = remove(&group).is_ok();
+    let is_unloaded = std::env::var_os(LOADS).is_none() || loader::unload(&sched_ext()).is_ok();
     let _ = recorder::sweep();
-    match is_removed {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
+    match is_removed && is_unloaded {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     }
 }
 
@@ -49,8 +53,8 @@ pub struct Guard {
 
 impl Guard {
     /// Makes the group below this process's own, where no controller is enabled for it, so that it changes
-    /// nothing about the shares of CPU time. Has to be called before any other process is started.
-    pub fn new() -> io::Result<Guard> {
+    /// nothing about the shares of CPU time. If the trial `loads` schedulers, none is left, either.
+    pub fn new(loads: bool) -> io::Result<Guard> {
         let group = own_group()?.join(format!("equipoise-trial-{}", std::process::id()));
         fs::create_dir(&group).map_err(|error| named(&group, &error))?;
         let (reader, writer) = io::pipe()?;
@@ -60,6 +64,9 @@ impl Guard {
             .stdin(reader)
             .stdout(Stdio::null())
             .stderr(Stdio::null());
+        if loads {
+            command.env(LOADS, "1");
+        }
         // SAFETY: setsid(2) is safe after a fork. Signals of the terminal do not reach the guard.
         unsafe {
             command.pre_exec(|| {

@@ -6,6 +6,7 @@
 //! stopping and its handling of failures are tested without one; [`linux::Linux`] is the real one.
 
 mod blocks;
+pub mod bundle;
 pub mod frames;
 pub mod guard;
 pub mod host;

@@ -1,8 +1,9 @@
 //! The real machine: Linux with sched_ext, its loaders, and the load.
 
 mod load;
-mod loader;
+pub(crate) mod loader;
 mod record;
+mod said;
 
 pub use load::{Frames, Load};
 pub use record::{Cost, Record};
@@ -62,14 +63,15 @@ impl Linux {
         schedulers: &[Scheduler],
         stop: &'static AtomicBool,
     ) -> Result<Linux, Box<BadInput>> {
-        if schedulers.iter().any(|it| it.loader.is_some()) {
+        let loads = schedulers.iter().any(|it| it.loader.is_some());
+        if loads {
             check(&sched_ext(), rustix::process::geteuid().is_root())?;
         }
         let cannot = |what: &str, error: io::Error| {
             let expected = "expected root's rights on this computer";
             Box::new(BadInput::whole(format!("cannot {what}: {error}"), expected))
         };
-        let guard = Guard::new().map_err(|it| cannot("make a control group", it))?;
+        let guard = Guard::new(loads).map_err(|it| cannot("make a control group", it))?;
         let recording = Recording::new(options.record).map_err(|it| cannot("record", it))?;
         let sys = Path::new("/sys");
         Ok(Linux {
@@ -219,7 +221,7 @@ impl Kernel for Linux {
                     let seconds = self.options.load_limit.as_secs();
                     return Err(Fault::Scheduler(format!(
                         "it was not loaded after {seconds} s{}",
-                        loader.said()
+                        loader.said.last()
                     )));
                 }
                 sleep(Duration::from_millis(5));
@@ -253,7 +255,8 @@ impl Kernel for Linux {
     }
 }
 
-fn sched_ext() -> PathBuf {
+/// Where the kernel shows its sched_ext scheduler.
+pub(crate) fn sched_ext() -> PathBuf {
     PathBuf::from("/sys/kernel/sched_ext")
 }
 

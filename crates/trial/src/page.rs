@@ -5,12 +5,13 @@ use crate::measures::figures;
 use crate::{Decision, Fault, Measured, Outcome, Plan, Removed, Sequence, Turn};
 use lab::Results;
 use report::{Page, Shown, Told};
+use serde::{Deserialize, Serialize};
 
 /// The differences for which the page says how many blocks they need, per cent.
 const DIFFERENCES_PCT: [f64; 3] = [1.0, 2.0, 5.0];
 
 /// What a page says of a trial besides its results.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct About {
     /// The load, as the user named it.
     pub load: String,

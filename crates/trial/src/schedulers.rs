@@ -2,6 +2,7 @@
 
 use machine::input::BadInput;
 use policy::Policy;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,11 +15,12 @@ const LOADER: &str = "scx_equipoise";
 const NO_LOADERS: [&str; 4] = ["scx_loader", "scx_ctl", "scx_top", "scx_stats"];
 
 /// A scheduler of a trial.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scheduler {
     /// Its name in tables.
     pub name: String,
     /// The command that loads it and unloads it when it ends; `None` for the kernel's own.
+    #[serde(skip)]
     pub loader: Option<Vec<OsString>>,
 }
 
@@ -29,6 +31,12 @@ impl Scheduler {
             name: BASELINE.to_owned(),
             loader: None,
         }
+    }
+
+    /// Its name in the simulator: that of a policy with its settings, or of a published scheduler, whose options are
+    /// not simulated.
+    pub fn simulated(&self) -> &str {
+        self.name.split(' ').next().unwrap_or_default()
     }
 
     /// The scheduler called `text`: `eevdf` (the kernel's own), one of Equipoise's policies with or without
@@ -69,8 +77,16 @@ impl Scheduler {
             .into_iter();
         let program = words.next().unwrap_or_default();
         let path = find(&program).ok_or_else(|| bad(format!("no program `{program}`")))?;
+        // The folder of the loader makes no difference.
+        let name = match program.rsplit_once('/') {
+            Some((folder, _)) => text
+                .trim_start()
+                .trim_start_matches(folder)
+                .trim_start_matches('/'),
+            None => text,
+        };
         Ok(Scheduler {
-            name: text.to_owned(),
+            name: name.to_owned(),
             loader: Some(
                 std::iter::once(path.into())
                     .chain(words.map(OsString::from))
@@ -152,6 +168,9 @@ mod tests {
         let command = parse("scx_bpfland -s '5 000'");
         assert_eq!(words(&command), ["/bin/scx_bpfland", "-s", "5 000"]);
         assert_eq!(command.name, "scx_bpfland -s '5 000'");
+        let anywhere = |program: &str| Some(PathBuf::from(program));
+        let elsewhere = Scheduler::parse("/opt/x/scx_own --fast", &anywhere).unwrap();
+        assert_eq!(elsewhere.name, "scx_own --fast");
     }
 
     #[test]

@@ -414,7 +414,10 @@ pub struct Record {
 }
 
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Trial {
+    #[command(subcommand)]
+    pub action: Option<TrialAction>,
     /// A scheduler to compare with the kernel's own: one of Equipoise's policies (`policy list`), with or without
     /// settings, or a sched_ext loader with its options, such as 'scx_bpfland -s 5000'; `eevdf` is the kernel's own
     /// [default: the installed ones]
@@ -428,11 +431,11 @@ pub struct Trial {
     #[arg(long)]
     pub until_decided: bool,
     /// Run no command, but watch what this computer does for this time in each turn, such as 20s
-    #[arg(long, value_name = "TIME", value_parser = span, conflicts_with_all = ["command", "workload"])]
+    #[arg(long, value_name = "TIME", value_parser = span, conflicts_with_all = ["command", "load"])]
     pub watch: Option<Duration>,
     /// Instead of a command: play this rt-app file with rt-app
-    #[arg(long, value_name = "FILE", conflicts_with = "command")]
-    pub workload: Option<PathBuf>,
+    #[arg(long = "workload", value_name = "FILE", conflicts_with = "command")]
+    pub load: Option<PathBuf>,
     /// Read the times of frames from this log of MangoHud, or from the newest one in this folder
     #[arg(long, value_name = "FILE|DIR")]
     pub frames: Option<PathBuf>,
@@ -440,6 +443,17 @@ pub struct Trial {
     /// and the others if that costs at most 1 % of the load's CPU time
     #[arg(long, value_enum, default_value = "auto")]
     pub record: RecordTurns,
+    /// Simulate the recorded load under the same schedulers, on this machine with its measured costs, and show the
+    /// predictions beside the measurements
+    #[arg(long)]
+    pub predict: bool,
+    /// Write the trial to FILE, to keep or to send: all samples, the machine, its kernel's configuration, the
+    /// recorded load and the page. The command line and the names of threads are replaced
+    #[arg(long, value_name = "FILE.tar.zst")]
+    pub bundle: Option<PathBuf>,
+    /// Keep the command line and the names of threads in the bundle
+    #[arg(long, requires = "bundle")]
+    pub names: bool,
     /// How long a scheduler may take to load, s
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = limit)]
     pub load_limit: Duration,
@@ -453,8 +467,24 @@ pub struct Trial {
     #[arg(long)]
     pub all: bool,
     /// The command to run in each turn; it has to run until its work is done
-    #[arg(last = true, value_name = "COMMAND", required_unless_present_any = ["watch", "workload"])]
+    #[arg(last = true, value_name = "COMMAND", required_unless_present_any = ["watch", "load"])]
     pub command: Vec<OsString>,
+}
+
+#[derive(Subcommand)]
+pub enum TrialAction {
+    /// Show bundles of trials: one as the trial showed it, several as one table
+    Show {
+        /// The bundles
+        #[arg(required = true, value_name = "FILE.tar.zst")]
+        files: Vec<PathBuf>,
+        /// Judge by this goal
+        #[arg(long, value_enum)]
+        goal: Option<Goal>,
+        /// Show all measures, not only the deciding ones
+        #[arg(long)]
+        all: bool,
+    },
 }
 
 /// Which turns are recorded.

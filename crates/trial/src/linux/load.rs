@@ -1,6 +1,6 @@
 //! The load of a turn: a command, or what the computer does anyway.
 
-use super::loader::with;
+use super::said::{Said, with};
 use crate::guard::{Guard, Part};
 use crate::{Fault, Turn, frames};
 use machine::input::BadInput;
@@ -29,7 +29,7 @@ pub struct Running {
     pub exit: Option<OwnedFd>,
     /// The time of the turn; `None` with a command.
     pub limit: Option<Duration>,
-    command: Option<(Child, Part)>,
+    command: Option<(Child, Part, Said)>,
     began: Instant,
     switches: u64,
 }
@@ -54,9 +54,12 @@ impl Load {
         let (program, options) = words
             .split_first()
             .unwrap_or_else(|| unreachable!("the command line has a command"));
+        let mut command = Command::new(program);
+        command.args(options);
+        let said = Said::by(&mut command).map_err(system)?;
         let switches = switches();
         let began = Instant::now();
-        let child = part.spawn(Command::new(program).args(options));
+        let child = part.spawn(&mut command);
         let child =
             child.map_err(|error| Fault::Command(format!("{}: {error}", program.display())))?;
         let pid = child.id() as i32;
@@ -66,7 +69,7 @@ impl Load {
         Ok(Running {
             exit: exit_of(pid),
             limit: None,
-            command: Some((child, part)),
+            command: Some((child, part, said)),
             began,
             switches,
         })
@@ -82,7 +85,7 @@ impl Running {
             elapsed_ns,
             ..Turn::default()
         };
-        let Some((mut child, part)) = self.command else {
+        let Some((mut child, part, said)) = self.command else {
             return Ok(turn);
         };
         let system = |error: io::Error| Fault::System(error.to_string());
@@ -90,8 +93,9 @@ impl Running {
             let status = child.wait().map_err(system)?;
             if !status.success() {
                 return Err(Fault::Command(format!(
-                    "the command ended {}",
-                    with(status)
+                    "the command ended {}{}",
+                    with(status),
+                    said.last()
                 )));
             }
             turn.is_timed = true;

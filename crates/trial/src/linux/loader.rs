@@ -1,14 +1,14 @@
 //! A sched_ext scheduler in the kernel, and the program that keeps it there.
 
+use super::said::{Said, with};
 use crate::Fault;
 use crate::guard::Part;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{Read, Seek};
+use std::fs;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -16,15 +16,16 @@ use std::time::{Duration, Instant};
 const POLITE: Duration = Duration::from_secs(10);
 /// How long the kernel may take to return to its own scheduler.
 const UNLOADS: Duration = Duration::from_secs(60);
+/// A scheduler that is still loaded this long after the end of its loader has no BPF link.
+const OUTLIVES: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(5);
-/// The number of lines that a message quotes of the loader's.
-const QUOTED: usize = 3;
 
 /// A loader.
 pub struct Loader {
     child: Child,
     part: Part,
-    output: File,
+    /// What it prints.
+    pub said: Said,
     sched_ext: PathBuf,
     was_loaded: bool,
 }
@@ -34,47 +35,40 @@ impl Loader {
     pub fn start(part: Part, command: &[OsString], sched_ext: PathBuf) -> Result<Loader, Fault> {
         let failed =
             |error: std::io::Error| Fault::System(format!("cannot start a loader: {error}"));
-        let output = tempfile::tempfile().map_err(failed)?;
-        let copy = || output.try_clone().map(Stdio::from).map_err(failed);
         let (program, options) = command
             .split_first()
             .unwrap_or_else(|| unreachable!("a loader is a program"));
         let mut command = Command::new(program);
         // Ctrl-C is for the trial, which ends the loader.
-        command
-            .args(options)
-            .stdin(Stdio::null())
-            .stdout(copy()?)
-            .stderr(copy()?)
-            .process_group(0);
+        command.args(options).stdin(Stdio::null()).process_group(0);
+        let said = Said::by(&mut command).map_err(failed)?;
         let child = part.spawn(&mut command);
         let child =
             child.map_err(|error| Fault::Scheduler(format!("{}: {error}", program.display())))?;
         Ok(Loader {
             child,
             part,
-            output,
+            said,
             sched_ext,
             was_loaded: false,
         })
     }
 
-    fn state(&self) -> String {
-        let text = fs::read_to_string(self.sched_ext.join("state")).unwrap_or_default();
-        text.trim().to_owned()
-    }
-
     /// Does the kernel run its scheduler?
     pub fn is_loaded(&self) -> bool {
-        self.state() == "enabled"
+        state(&self.sched_ext) == "enabled"
     }
 
     /// An error that says what happened, if the loader has ended or its scheduler was thrown out.
     pub fn check(&mut self) -> Result<(), String> {
-        let state = self.state();
+        let state = state(&self.sched_ext);
         self.was_loaded |= state == "enabled";
         if let Ok(Some(status)) = self.child.try_wait() {
-            return Err(format!("its loader ended {}{}", with(status), self.said()));
+            return Err(format!(
+                "its loader ended {}{}",
+                with(status),
+                self.said.last()
+            ));
         }
         if self.was_loaded && state != "enabled" {
             // Its loader is about to print the reason.
@@ -84,24 +78,9 @@ impl Loader {
             {
                 sleep(LOOK);
             }
-            return Err(format!("the kernel unloaded it{}", self.said()));
+            return Err(format!("the kernel unloaded it{}", self.said.last()));
         }
         Ok(())
-    }
-
-    /// The loader's last lines, after a colon; the line in which scx's loaders print the reason of the end, if
-    /// there is one.
-    pub fn said(&self) -> String {
-        let mut text = Vec::new();
-        let read = self.output.try_clone().and_then(|mut output| {
-            output.rewind()?;
-            output.read_to_end(&mut text)
-        });
-        let text = String::from_utf8_lossy(&text);
-        match read.map(|_| quoted(&text)) {
-            Ok(said) if !said.is_empty() => format!(": {said}"),
-            _ => String::new(),
-        }
     }
 
     /// Ends the loader, and waits until the kernel's own scheduler runs.
@@ -120,52 +99,36 @@ impl Loader {
         let stuck =
             |what: String| Fault::System(format!("the scheduler cannot be unloaded: {what}"));
         killed.map_err(|error| stuck(error.to_string()))?;
-        let began = Instant::now();
-        while self.state() != "disabled" {
-            if began.elapsed() > UNLOADS {
-                return Err(stuck(format!("the kernel's state is {}", self.state())));
-            }
-            sleep(LOOK);
+        unload(&self.sched_ext).map_err(stuck)
+    }
+}
+
+/// After the end of every loader: waits until the kernel's own scheduler runs. A scheduler without a BPF link
+/// outlives its loader; the kernel unloads it on request (SysRq-S, kernel/sched/ext.c). The error is the state
+/// in which the kernel stays.
+pub fn unload(sched_ext: &Path) -> Result<(), String> {
+    let began = Instant::now();
+    let mut is_asked = false;
+    loop {
+        let state = state(sched_ext);
+        if state == "disabled" {
+            return Ok(());
         }
-        Ok(())
+        if began.elapsed() > OUTLIVES && !is_asked {
+            is_asked = true;
+            let asked = fs::write("/proc/sysrq-trigger", "S");
+            asked.map_err(|error| {
+                format!("its loader has left it there, and SysRq-S failed: {error}")
+            })?;
+        }
+        if began.elapsed() > UNLOADS {
+            return Err(format!("the kernel's state is {state}"));
+        }
+        sleep(LOOK);
     }
 }
 
-/// `with status 1`, `by signal 9`.
-pub fn with(status: ExitStatus) -> String {
-    use std::os::unix::process::ExitStatusExt;
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("with status {code}"),
-        (None, signal) => format!("by signal {}", signal.unwrap_or(0)),
-    }
-}
-
-/// What a message quotes of a loader's output.
-fn quoted(text: &str) -> String {
-    let lines: Vec<&str> = text
-        .lines()
-        .map(str::trim)
-        .filter(|it| !it.is_empty())
-        .collect();
-    // scx_utils' UEI report, which follows what the kernel dumps.
-    if let Some(reason) = lines.iter().rev().find(|it| it.contains("EXIT:")) {
-        return (*reason).to_owned();
-    }
-    lines[lines.len().saturating_sub(QUOTED)..].join("; ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_reason_is_quoted_else_the_last_lines() {
-        assert_eq!(quoted("a\n\nb\nc\nd\n"), "b; c; d");
-        let dump = "DEBUG DUMP\n====\nEXIT: runnable task stall (x[1] failed to run for 30 s)\nError: ended\n";
-        assert_eq!(
-            quoted(dump),
-            "EXIT: runnable task stall (x[1] failed to run for 30 s)"
-        );
-        assert_eq!(quoted(""), "");
-    }
+fn state(sched_ext: &Path) -> String {
+    let text = fs::read_to_string(sched_ext.join("state")).unwrap_or_default();
+    text.trim().to_owned()
 }

@@ -2,6 +2,8 @@
 
 use crate::{Recorded, Thread, Turn};
 use recorder::{Options, Recorder};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -28,7 +30,7 @@ pub enum Record {
 }
 
 /// The cost of recording.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     /// The time that an event takes, ns: measured on this computer.
     pub event_ns: f64,
@@ -166,9 +168,19 @@ fn periods(thread: &recording::Thread) -> (u64, u64) {
     (all, missed)
 }
 
-/// The time that an event takes, ns: the median difference of a round trip with and without the recorder, for
-/// each event of it.
+/// The time that an event takes, ns: the median difference of round trips with and without the recorder, for
+/// each event of them. Both threads are on one CPU, so that no CPU's wakeup from idle is in it.
 fn event_ns() -> io::Result<f64> {
+    let everywhere = sched_getaffinity(None)?;
+    let mut here = CpuSet::new();
+    here.set(sched_getcpu());
+    sched_setaffinity(None, &here)?;
+    let measured = measured_event_ns();
+    sched_setaffinity(None, &everywhere)?;
+    measured
+}
+
+fn measured_event_ns() -> io::Result<f64> {
     let mut without = Vec::new();
     for _ in 0..REPEATS {
         without.push(trips()?);

@@ -1,0 +1,196 @@
+//! Predictions beside measurements: the recorded load of a trial, simulated under the same schedulers.
+
+use crate::cli::Files;
+use crate::error::Error;
+use crate::foreign;
+use crate::interrupt::STOP;
+use crate::say;
+use ::trial::{Outcome, Plan};
+use lab::{Comparison, Described, Recipe, Results, Runs, Scheduler, Watch};
+use machine::Machine;
+use native::Kernel;
+use report::{Cell, Page, Table, Tone};
+use std::path::PathBuf;
+use workload::Workload;
+use workload::recording::Replay;
+
+/// The figures of a trial, and the metrics of a replay that predict them.
+const FIGURES: [(&str, &str); 2] = [("time", "makespan"), ("wakeup_latency", "latency")];
+/// A difference larger than this should be predicted in its direction, per cent.
+const LARGE_PCT: f64 = 10.0;
+
+/// The simulated counterpart of this computer.
+pub struct Predictor {
+    machine: Machine,
+    text: String,
+    /// For each scheduler of the plan; `None` if it cannot be simulated.
+    schedulers: Vec<Option<Scheduler>>,
+}
+
+/// A figure under a scheduler, relative to the baseline.
+struct Pair {
+    scheduler: String,
+    figure: &'static str,
+    measured: f64,
+    predicted: f64,
+}
+
+impl Predictor {
+    /// Measures the costs of this computer under the kernel's own scheduler, and finds the schedulers.
+    pub fn new(plan: &Plan) -> Result<Predictor, Error> {
+        let found = crate::detect::measured(true, true)?;
+        let text = found.machine_file("detected").text;
+        Ok(Predictor {
+            machine: Machine::parse("detected.toml", &text)?,
+            text,
+            schedulers: plan.schedulers.iter().map(simulated).collect(),
+        })
+    }
+
+    /// Simulates the load of `trace`, and adds the predictions to the page of `measured`.
+    pub fn add(
+        &self,
+        page: &mut Page,
+        trace: Option<&[u8]>,
+        measured: &Results<'_>,
+        outcome: &Outcome,
+    ) -> Result<(), Error> {
+        let Some(trace) = trace else {
+            page.remarks
+                .push("prediction: none, because no turn was recorded.".to_owned());
+            return Ok(());
+        };
+        let imported = workload::import::import("the recording", trace, Some(&self.machine))?;
+        let replay = Replay::new("recorded", imported.recording.clone());
+        let recipe = Recipe {
+            machine: Described::Text {
+                name: "detected".to_owned(),
+                file: "detected.toml".to_owned(),
+                text: self.text.clone(),
+                params: None,
+            },
+            workload: Described::Text {
+                name: "recorded".to_owned(),
+                file: "recorded".to_owned(),
+                text: crate::import::text(&imported.recording)?,
+                params: None,
+            },
+            nodes: None,
+        };
+        let (at, mut schedulers): (Vec<usize>, Vec<Scheduler>) = outcome
+            .schedulers
+            .iter()
+            .enumerate()
+            .filter_map(|(at, &index)| Some((at, self.schedulers[index].clone()?)))
+            .unzip();
+        foreign::send_elsewhere(&mut schedulers, &recipe);
+        let runs = Runs {
+            count: 1,
+            seed: 1,
+            jobs: 0,
+            // The recording has the noise of its machine.
+            noise: false,
+        };
+        let watch = Watch {
+            done: &|| (),
+            stop: &STOP,
+        };
+        let machine = Machine::parse("detected.toml", &self.text)?;
+        let workload: Box<dyn Workload> = Box::new(replay);
+        let simulation = Comparison::run(machine, workload, schedulers, runs, watch)?;
+        if simulation.runs.count > 0 {
+            show(page, &pairs(measured, &simulation, &at));
+        }
+        Ok(())
+    }
+}
+
+/// The simulated counterpart of a scheduler; `None`, with a note, if there is none.
+fn simulated(scheduler: &::trial::Scheduler) -> Option<Scheduler> {
+    let name = scheduler.simulated();
+    let found = match name.starts_with("scx_") {
+        true => foreign::check_cage(false)
+            .and_then(|()| {
+                let files = [Files(vec![PathBuf::from(name)])];
+                foreign::load(&files, &[], &[], Kernel::default())
+            })
+            .map(|mut loaded| loaded.remove(0)),
+        false => Scheduler::policy(name).map_err(Error::from),
+    };
+    if found.is_err() {
+        say!(
+            "note: {} cannot be simulated, so it has no prediction",
+            scheduler.name
+        );
+    }
+    found.ok()
+}
+
+/// The ratios of each figure to the baseline's, for the schedulers `at` these places of the measurement.
+fn pairs(measured: &Results<'_>, simulation: &Comparison, at: &[usize]) -> Vec<Pair> {
+    let simulated = simulation.findings();
+    let ratio = |results: &Results<'_>, name: &str, index: usize| {
+        let row = results
+            .rows
+            .iter()
+            .find(|row| row.measure.metric.name == name)?;
+        let value = |index: usize| {
+            let judged = row.entries[index].judged()?;
+            lab::mean_interval(&judged).map(|(mean, _)| mean)
+        };
+        Some(value(index)? / value(0)?).filter(|it| it.is_finite())
+    };
+    let pair = |(simulated_at, &measured_at): (usize, &usize), figure: (&'static str, &str)| {
+        Some(Pair {
+            scheduler: measured.schedulers[measured_at].to_owned(),
+            figure: figure.0,
+            measured: ratio(measured, figure.0, measured_at)?,
+            predicted: ratio(&simulated, figure.1, simulated_at)?,
+        })
+    };
+    // Both ratios are to the kernel's own scheduler.
+    let others = || at.iter().enumerate().filter(|(_, place)| **place > 0);
+    let figures = FIGURES.into_iter();
+    figures
+        .flat_map(|figure| others().filter_map(move |it| pair(it, figure)))
+        .collect()
+}
+
+/// Adds a table of predictions, and their mean error.
+fn show(page: &mut Page, pairs: &[Pair]) {
+    let off = |pair: &Pair| 100.0 * (pair.predicted / pair.measured - 1.0);
+    let row = |pair: &Pair| -> Vec<Cell> {
+        let change = 100.0 * (pair.measured - 1.0);
+        let is_other_way = change.abs() > LARGE_PCT && change * (pair.predicted - 1.0) < 0.0;
+        let tone = match is_other_way {
+            true => Tone::Worse,
+            false => Tone::Plain,
+        };
+        vec![
+            pair.figure.into(),
+            pair.scheduler.clone().into(),
+            format!("{:.3}", pair.measured).into(),
+            Cell::new(format!("{:.3}", pair.predicted), tone),
+            format!("{:+.1} %", off(pair)).into(),
+        ]
+    };
+    if pairs.is_empty() {
+        page.remarks
+            .push("prediction: no scheduler has one.".to_owned());
+        return;
+    }
+    let mean = pairs.iter().map(|pair| off(pair).abs()).sum::<f64>() / pairs.len() as f64;
+    page.remarks.push(format!(
+        "prediction: ratios to the kernel's own scheduler. The first recorded turn under it was simulated on this machine, with \
+         costs measured beforehand; the mean error is {mean:.1} %."
+    ));
+    page.tables.push(Table {
+        title: "Prediction".to_owned(),
+        header: ["measure", "policy", "measured", "predicted", "error"]
+            .map(str::to_owned)
+            .to_vec(),
+        text_columns: 2,
+        rows: pairs.iter().map(row).collect(),
+        ..Table::default()
+    });
+}
