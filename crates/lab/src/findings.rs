@@ -14,7 +14,7 @@ pub struct Findings<'a> {
     results: Results<'a>,
 }
 
-/// What schedulers did side by side, in the simulated kernel or on a real machine.
+/// The results of schedulers side by side, in the simulated kernel or on a real machine.
 pub struct Results<'a> {
     /// The schedulers' names; the first is the baseline.
     pub schedulers: Vec<&'a str>,

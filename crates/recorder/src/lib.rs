@@ -19,7 +19,7 @@ use std::time::Duration;
 use tracefs::Buffer;
 use workload::import::MARK;
 
-/// What to record, and where to keep it.
+/// The events to record, and the place for them.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     /// The size of the kernel's buffer for each CPU, KiB.
@@ -47,7 +47,7 @@ struct Spooled {
     pages: u64,
 }
 
-/// What [`Recorder::wait`] has seen.
+/// The events that [`Recorder::wait`] has seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// The observed process has ended.

@@ -57,9 +57,9 @@ pub fn comparison(findings: &Findings<'_>, shown: Shown) -> Page {
     }
 }
 
-/// What a page says of its runs besides their results.
+/// The words of a page on its runs, besides their results.
 pub struct Told<'a> {
-    /// What an interval is over, such as `runs paired by seed`.
+    /// The pairs that an interval is over, such as `runs paired by seed`.
     pub pairs: &'a str,
     /// The name of the column with the time of a run, such as `simulated s`.
     pub time: &'a str,

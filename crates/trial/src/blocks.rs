@@ -31,7 +31,7 @@ pub trait Kernel {
     fn load(&mut self, scheduler: &Scheduler) -> Result<(), Fault>;
     /// Runs the load once under the loaded scheduler.
     fn turn(&mut self) -> Result<Turn, Fault>;
-    /// Unloads what is loaded. Afterwards the kernel's own scheduler runs, or it is a [`Fault::System`].
+    /// Unloads the scheduler. Afterwards the kernel's own scheduler runs, or it is a [`Fault::System`].
     fn unload(&mut self) -> Result<(), Fault>;
     /// The first block is over; the next ones count.
     fn is_warm(&mut self) {}
@@ -62,7 +62,7 @@ pub struct Removed {
     pub scheduler: usize,
     /// The number of the block; 0 is the dropped one.
     pub block: u32,
-    /// What happened.
+    /// The reason.
     pub why: String,
 }
 

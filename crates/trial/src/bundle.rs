@@ -1,8 +1,8 @@
 //! A trial in one file, to keep or to send: a tar archive compressed with zstd.
 //!
 //! It has `trial.json` ([`Bundle`]), `machine.toml`, the kernel's configuration, the CPUs' topology of sysfs, the
-//! recording as a workload, and the page. What may tell something about the user is replaced unless the user
-//! allows it: the command line, and the names of threads.
+//! recording as a workload, and the page. The command line and the names of threads may tell
+//! something about the user, so they are replaced unless the user allows them.
 
 use crate::{About, Fault, Outcome, Plan};
 use machine::input::BadInput;
@@ -39,7 +39,7 @@ pub struct Bundle {
     pub outcome: Outcome,
 }
 
-/// What a bundle has besides the results.
+/// The parts of a bundle besides the results.
 pub struct More<'a> {
     /// The machine file.
     pub machine: Option<String>,

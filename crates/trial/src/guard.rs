@@ -1,4 +1,4 @@
-//! What a trial leaves behind however it ends: nothing.
+//! A trial leaves nothing behind, however it ends.
 //!
 //! The loader and the command run in a control group of the trial. A process of this program, the guard, holds
 //! one end of a pipe whose other end only the trial has. When the trial ends, also by SIGKILL, the pipe closes;
@@ -101,7 +101,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         self.pipe.take();
         let _ = self.child.wait();
-        // If somebody has killed the guard.
+        // The guard may have been killed.
         let _ = remove(&self.group);
     }
 }

@@ -1,4 +1,4 @@
-//! The conditions under which this computer measures: what would make turns incomparable.
+//! The conditions under which this computer measures; a change makes turns incomparable.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -66,7 +66,7 @@ impl Conditions {
         found
     }
 
-    /// What the user should know before measuring: a sentence each.
+    /// Warnings for the user before the first turn: a sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.on_battery {

@@ -29,7 +29,7 @@ const SETTLE: Duration = Duration::from_millis(200);
 /// How often it is checked whether the turn has to end.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What to measure, and how.
+/// The load, and how to measure it.
 pub struct Options {
     /// The load.
     pub load: Load,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// The differences for which the page says how many blocks they need, per cent.
 const DIFFERENCES_PCT: [f64; 3] = [1.0, 2.0, 5.0];
 
-/// What a page says of a trial besides its results.
+/// The words of a page on a trial, besides its results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct About {
     /// The load, as the user named it.

@@ -2,8 +2,8 @@
 //!
 //! Looking at a fixed-size test again and again finds a difference sooner or later, even where there is none.
 //! This test bets instead. If a scheduler equals the baseline, the random order of a block makes their
-//! difference `d` as likely as `-d`. A gambler who knows `|d|` and multiplies the stake by `1 + tanh(l d)` then
-//! expects to keep it, whatever `l` is chosen beforehand, so the chance that the stake ever reaches 1/alpha is
+//! difference `d` as likely as `-d`. A bet that knows `|d|` and multiplies its stake by `1 + tanh(l d)` then
+//! keeps it on average, whatever `l` is chosen beforehand, so the chance that the stake ever reaches 1/alpha is
 //! at most alpha (Ville's inequality). The product is the test martingale for symmetric differences of de la
 //! Peña (A General Class of Exponential Inequalities for Martingales and Ratios, Annals of Probability 27,
 //! 1999), with a bounded bet; Ramdas, Grünwald, Vovk and Shafer (Game-Theoretic Statistics and Safe
@@ -25,7 +25,7 @@ const WORTH: f64 = 0.01;
 /// The state of the test after some blocks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sequence {
-    /// The figure that decides: the first that the turns have of time, frames, and wakeup latency.
+    /// The figure that decides: the first that the turns have of frames, time, and wakeup latency.
     pub figure: &'static str,
     /// One for each scheduler besides the baseline.
     pub decisions: Vec<Decision>,
@@ -86,7 +86,7 @@ fn is_decided((low, high): (f64, f64)) -> bool {
     low > 0.0 || high < 0.0 || (low > -WORTH && high < WORTH)
 }
 
-/// What the bets against a shift of the `differences` have made of a stake of 1.
+/// The stake, of 1 at first, after bets against a shift of the `differences`.
 fn stake(differences: &[f64], shift: f64) -> f64 {
     let mut squares = 0.0;
     // For each bet, the stakes on a positive and on a negative difference.

@@ -1,9 +1,9 @@
-//! What one scheduler's turn in a block measured.
+//! The measurements of one scheduler's turn in a block.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The measurements of one turn. What this computer cannot measure is missing.
+/// The measurements of one turn, without those that this computer cannot make.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
     /// From the start of the command to its end, ns; the time of the turn if nothing is started.
@@ -28,7 +28,7 @@ pub struct Turn {
     /// The times of frames, ms.
     #[serde(default)]
     pub frames_ms: Vec<f64>,
-    /// What a recording of the kernel's scheduler shows.
+    /// The measurements from a recording of the kernel's scheduler.
     pub recorded: Option<Recorded>,
 }
 

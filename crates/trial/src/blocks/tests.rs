@@ -1,11 +1,10 @@
-//! The order of turns, and what is left after each kind of failure, on a machine that only writes
-//! down what happens.
+//! The order of turns, and the result after each kind of failure, on a machine that only records calls.
 
 use super::*;
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
 
-/// What the machine does: by the number of the call of `turn`, counted from 0.
+/// A machine with faults, by the number of the call of `turn`, counted from 0.
 #[derive(Default)]
 struct Fake {
     loaded: Option<String>,
@@ -94,7 +93,7 @@ proptest! {
             let all: HashSet<&String> = block.iter().collect();
             prop_assert_eq!(all.len(), schedulers);
         }
-        // Whatever their order, turns are reported by scheduler.
+        // In any order, turns are reported by scheduler.
         for block in &outcome.blocks {
             let times: Vec<u64> = block.iter().map(|turn| turn.elapsed_ns).collect();
             prop_assert_eq!(times, (100..100 + schedulers as u64).collect::<Vec<_>>());
@@ -102,7 +101,7 @@ proptest! {
         prop_assert_eq!(fake.loaded, None);
     }
 
-    /// Whatever fails when, every reported block is complete, and the kernel's own scheduler runs at
+    /// After any failure at any time, every reported block is complete, and the kernel's own scheduler runs at
     /// the end.
     #[test]
     fn any_failure_leaves_complete_blocks(

@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(5);
 pub struct Loader {
     child: Child,
     part: Part,
-    /// What it prints.
+    /// Its output.
     pub said: Said,
     sched_ext: PathBuf,
     was_loaded: bool,

@@ -92,7 +92,7 @@ impl Recording {
         }
     }
 
-    /// What the recording of a turn shows; `None` if it has no load. That of the kernel's `own` scheduler is
+    /// The measurements from the recording of a turn; `None` if it has no load. That of the kernel's `own` scheduler is
     /// kept.
     pub fn read(&mut self, recorder: &mut Recorder, own: bool) -> io::Result<Option<Recorded>> {
         let mut trace = Vec::new();

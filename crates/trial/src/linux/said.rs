@@ -1,4 +1,4 @@
-//! What a program prints, kept in a file without a name until a message quotes it.
+//! The output of a program, kept in a file without a name until a message quotes it.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -13,7 +13,7 @@ const MOST: u64 = 1 << 16;
 pub struct Said(File);
 
 impl Said {
-    /// Keeps what `command` will print.
+    /// Keeps the output of `command`.
     pub fn by(command: &mut Command) -> io::Result<Said> {
         let file = tempfile::tempfile()?;
         command.stdout(file.try_clone()?).stderr(file.try_clone()?);
