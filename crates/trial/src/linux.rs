@@ -163,16 +163,24 @@ impl Linux {
         let (busy_before, energy_before) = (busy(), Reading::now(sys));
         if let Some(recorder) = &recorder {
             recorder.begin().map_err(system)?;
+            // The loader is not the load, also where everything is watched.
+            for thread in self
+                .loader
+                .iter()
+                .flat_map(|it| recorder::threads(it.pid()))
+            {
+                recorder.mark("recorder", thread).map_err(system)?;
+            }
         }
         let mut running = self.options.load.start(&self.guard, recorder.as_ref())?;
         let waited = self.wait(&mut running, &mut recorder);
+        let waited = waited.and_then(|()| self.check());
         let ended = running.end(waited.is_ok());
         if let Some(recorder) = &mut recorder {
             recorder.end().map_err(system)?;
         }
         waited?;
         let mut turn = ended?;
-        self.check()?;
         turn.energy_uj = Reading::now(sys).since(&energy_before);
         turn.khz = host::khz(sys);
         let busy = self

@@ -8,6 +8,9 @@ use workload::{Better, Goal, Metric, Role};
 /// The most threads with a measure of their own: those that ran longest.
 const MOST_THREADS: usize = 8;
 
+/// The value of a turn; `None` if it has none.
+type Column = Box<dyn Fn(&Turn) -> Option<f64>>;
+
 /// A figure of a turn.
 pub struct Figure {
     /// Its name, such as `wakeup_latency`.
@@ -21,110 +24,113 @@ pub struct Figure {
 }
 
 const LATENCY: Role = Role::Decides(Goal::Latency);
+const EXPLAINS: Role = Role::Explains(Goal::Latency);
 
 /// All figures. The first that every turn has decides when a sequential trial ends.
 pub fn figures() -> &'static [Figure] {
-    const fn lower(
-        name: &'static str,
-        unit: &'static str,
-        role: Role,
-        of: fn(&Turn) -> Option<f64>,
-    ) -> Figure {
-        Figure {
-            name,
-            unit,
-            better: Better::Lower,
-            role,
-            of,
-        }
-    }
-    const EXPLAINS: Role = Role::Explains(Goal::Latency);
-    static ALL: [Figure; 20] = [
-        lower("frame_time", "ms", LATENCY, |it| frame_ms(it, 99.0)),
-        lower("time", "s", Role::Decides(Goal::Throughput), |it| {
-            it.is_timed.then_some(it.elapsed_ns as f64 / 1e9)
-        }),
-        lower("wakeup_latency", "us", LATENCY, |it| latency_us(it, 99.0)),
-        lower("missed_periods", "%", LATENCY, missed_pct),
-        lower("energy", "J", Role::Decides(Goal::Energy), |it| {
-            Some(it.energy_uj? as f64 / 1e6)
-        }),
-        lower("frame_time_mean", "ms", EXPLAINS, |it| {
-            lab::mean_interval(&it.frames_ms).map(|(mean, _)| mean)
-        }),
-        Figure {
-            name: "frames_1%_low",
-            unit: "1/s",
-            better: Better::Higher,
-            role: EXPLAINS,
-            of: |it| crate::frames::one_percent_low(&it.frames_ms),
-        },
-        lower("jank", "%", EXPLAINS, |it| {
-            crate::frames::jank_pct(&it.frames_ms)
-        }),
-        lower("cpu_time", "s", Role::Explains(Goal::Throughput), |it| {
-            seconds(it.cpu_ns)
-        }),
-        lower(
-            "cpu_pressure",
-            "s",
-            Role::Explains(Goal::Throughput),
-            |it| seconds(it.waited_ns),
-        ),
-        lower("context_switches", "", Role::Detail, |it| {
-            Some(it.switches? as f64)
-        }),
-        lower("wakeup_latency_mean", "us", Role::Detail, |it| {
-            mean_latency_us(it)
-        }),
-        lower("wakeup_latency_p50", "us", Role::Detail, |it| {
-            latency_us(it, 50.0)
-        }),
-        lower("wakeup_latency_p99.9", "us", Role::Detail, |it| {
-            latency_us(it, 99.9)
-        }),
-        lower("run_time", "s", Role::Detail, |it| {
-            Some(
-                it.recorded
-                    .as_ref()?
-                    .threads
-                    .iter()
-                    .map(|it| it.ran_ns)
-                    .sum::<u64>() as f64
-                    / 1e9,
-            )
-        }),
-        lower("wait_time", "s", Role::Detail, wait_s),
-        lower("migrations", "", Role::Detail, |it| {
-            Some(
-                it.recorded
-                    .as_ref()?
-                    .threads
-                    .iter()
-                    .map(|it| it.migrations)
-                    .sum::<u64>() as f64,
-            )
-        }),
-        lower("power", "W", Role::Explains(Goal::Energy), |it| {
-            Some(it.energy_uj? as f64 * 1e3 / it.elapsed_ns.max(1) as f64)
-        }),
-        Figure {
-            name: "frequency",
-            unit: "MHz",
-            better: Better::Neither,
-            role: Role::Detail,
-            of: |it| Some(it.khz? as f64 / 1e3),
-        },
-        Figure {
-            name: "other_processes",
-            unit: "%",
-            better: Better::Neither,
-            role: Role::Detail,
-            of: |it| it.others_pct,
-        },
-    ];
-    &ALL
+    &FIGURES
 }
+
+/// A figure that is better if it is lower.
+const fn lower(
+    name: &'static str,
+    unit: &'static str,
+    role: Role,
+    of: fn(&Turn) -> Option<f64>,
+) -> Figure {
+    Figure {
+        name,
+        unit,
+        better: Better::Lower,
+        role,
+        of,
+    }
+}
+
+static FIGURES: [Figure; 20] = [
+    lower("frame_time", "ms", LATENCY, |it| frame_ms(it, 99.0)),
+    lower("time", "s", Role::Decides(Goal::Throughput), |it| {
+        it.is_timed.then_some(it.elapsed_ns as f64 / 1e9)
+    }),
+    lower("wakeup_latency", "us", LATENCY, |it| latency_us(it, 99.0)),
+    lower("missed_periods", "%", LATENCY, missed_pct),
+    lower("energy", "J", Role::Decides(Goal::Energy), |it| {
+        Some(it.energy_uj? as f64 / 1e6)
+    }),
+    lower("frame_time_mean", "ms", EXPLAINS, |it| {
+        lab::mean_interval(&it.frames_ms).map(|(mean, _)| mean)
+    }),
+    Figure {
+        name: "frames_1%_low",
+        unit: "1/s",
+        better: Better::Higher,
+        role: EXPLAINS,
+        of: |it| crate::frames::one_percent_low(&it.frames_ms),
+    },
+    lower("jank", "%", EXPLAINS, |it| {
+        crate::frames::jank_pct(&it.frames_ms)
+    }),
+    lower("cpu_time", "s", Role::Explains(Goal::Throughput), |it| {
+        seconds(it.cpu_ns)
+    }),
+    lower(
+        "cpu_pressure",
+        "s",
+        Role::Explains(Goal::Throughput),
+        |it| seconds(it.waited_ns),
+    ),
+    lower("context_switches", "", Role::Detail, |it| {
+        Some(it.switches? as f64)
+    }),
+    lower("wakeup_latency_mean", "us", Role::Detail, |it| {
+        mean_latency_us(it)
+    }),
+    lower("wakeup_latency_p50", "us", Role::Detail, |it| {
+        latency_us(it, 50.0)
+    }),
+    lower("wakeup_latency_p99.9", "us", Role::Detail, |it| {
+        latency_us(it, 99.9)
+    }),
+    lower("run_time", "s", Role::Detail, |it| {
+        Some(
+            it.recorded
+                .as_ref()?
+                .threads
+                .iter()
+                .map(|it| it.ran_ns)
+                .sum::<u64>() as f64
+                / 1e9,
+        )
+    }),
+    lower("wait_time", "s", Role::Detail, wait_s),
+    lower("migrations", "", Role::Detail, |it| {
+        Some(
+            it.recorded
+                .as_ref()?
+                .threads
+                .iter()
+                .map(|it| it.migrations)
+                .sum::<u64>() as f64,
+        )
+    }),
+    lower("power", "W", Role::Explains(Goal::Energy), |it| {
+        Some(it.energy_uj? as f64 * 1e3 / it.elapsed_ns.max(1) as f64)
+    }),
+    Figure {
+        name: "frequency",
+        unit: "MHz",
+        better: Better::Neither,
+        role: Role::Detail,
+        of: |it| Some(it.khz? as f64 / 1e3),
+    },
+    Figure {
+        name: "other_processes",
+        unit: "%",
+        better: Better::Neither,
+        role: Role::Detail,
+        of: |it| it.others_pct,
+    },
+];
 
 fn seconds(ns: Option<u64>) -> Option<f64> {
     Some(ns? as f64 / 1e9)
@@ -183,7 +189,7 @@ impl Measured {
         let turns = || outcome.blocks.iter().flatten();
         let has = |of: &dyn Fn(&Turn) -> Option<f64>| turns().any(|turn| of(turn).is_some());
         let mut measures = Vec::new();
-        let mut columns: Vec<Box<dyn Fn(&Turn) -> Option<f64>>> = Vec::new();
+        let mut columns: Vec<Column> = Vec::new();
         let has_frames = has(&|turn| frame_ms(turn, 99.0));
         for figure in figures().iter().filter(|it| has(&it.of)) {
             // The player sees frames, and not what leads to them.
@@ -271,8 +277,8 @@ fn longest_running<'a>(turns: impl Iterator<Item = &'a Turn>) -> Vec<String> {
 }
 
 /// A turn as a run of a comparison.
-fn run(turn: &Turn, columns: &[Box<dyn Fn(&Turn) -> Option<f64>>]) -> Run {
-    let sample = |of: &Box<dyn Fn(&Turn) -> Option<f64>>| match of(turn) {
+fn run(turn: &Turn, columns: &[Column]) -> Run {
+    let sample = |of: &Column| match of(turn) {
         Some(value) => Samples::new(&[value]),
         None => Samples::new(&[]),
     };

@@ -107,15 +107,15 @@ impl Predictor {
 
 /// The simulated counterpart of a scheduler; `None`, with a note, if there is none.
 fn simulated(scheduler: &::trial::Scheduler) -> Option<Scheduler> {
-    let name = scheduler.simulated();
+    let (name, kernel) = (scheduler.simulated(), kernel());
     let found = match name.starts_with("scx_") {
         true => foreign::check_cage(false)
             .and_then(|()| {
                 let files = [Files(vec![PathBuf::from(name)])];
-                foreign::load(&files, &[], &[], Kernel::default())
+                foreign::load(&files, &[], &[], kernel)
             })
             .map(|mut loaded| loaded.remove(0)),
-        false => Scheduler::policy(name).map_err(Error::from),
+        false => Scheduler::policy_in(name, kernel).map_err(Error::from),
     };
     if found.is_err() {
         say!(
@@ -124,6 +124,19 @@ fn simulated(scheduler: &::trial::Scheduler) -> Option<Scheduler> {
         );
     }
     found.ok()
+}
+
+/// The simulated release that is closest to this computer's.
+fn kernel() -> Kernel {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let major = release
+        .split('.')
+        .next()
+        .and_then(|it| it.parse::<u32>().ok());
+    match major.is_some_and(|it| it < 7) {
+        true => "6.12".parse().unwrap_or_default(),
+        false => Kernel::default(),
+    }
 }
 
 /// The ratios of each figure to the baseline's, for the schedulers `at` these places of the measurement.

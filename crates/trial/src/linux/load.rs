@@ -10,6 +10,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant, SystemTime};
@@ -91,6 +92,10 @@ impl Running {
         let system = |error: io::Error| Fault::System(error.to_string());
         if has_ended {
             let status = child.wait().map_err(system)?;
+            // Ctrl-C, which reaches the command and the trial.
+            if status.signal() == Some(libc::SIGINT) {
+                return Err(Fault::Stopped);
+            }
             if !status.success() {
                 return Err(Fault::Command(format!(
                     "the command ended {}{}",

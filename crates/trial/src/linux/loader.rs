@@ -54,6 +54,11 @@ impl Loader {
         })
     }
 
+    /// Its process.
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
     /// Does the kernel run its scheduler?
     pub fn is_loaded(&self) -> bool {
         state(&self.sched_ext) == "enabled"
@@ -85,7 +90,7 @@ impl Loader {
 
     /// Ends the loader, and waits until the kernel's own scheduler runs.
     pub fn end(mut self) -> Result<(), Fault> {
-        if let Some(pid) = Pid::from_raw(self.child.id() as i32)
+        if let Some(pid) = Pid::from_raw(self.pid())
             && matches!(self.child.try_wait(), Ok(None))
         {
             let _ = kill_process(pid, Signal::INT);
