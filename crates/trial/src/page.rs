@@ -44,7 +44,11 @@ pub fn page(
             .chain(sequence.is_some().then(|| UNADJUSTED.to_owned()))
             .collect(),
     };
-    let page = report::results(&results, shown, told);
+    let mut page = report::results(&results, shown, told);
+    if results.runs() == 0 {
+        page.tables.clear();
+        page.remarks.clear();
+    }
     let removed = outcome
         .removed
         .iter()
@@ -315,5 +319,6 @@ mod tests {
     fn without_a_block_there_is_no_verdict() {
         let page = shown(&plan(false), &outcome(&[]));
         assert_eq!(page.verdict[1], "No verdict: no block is complete.");
+        assert!(page.tables.is_empty());
     }
 }
