@@ -23,14 +23,24 @@ pub fn trial(file: PathBuf) -> PyResult<Table> {
             }
         }
     }
-    let names: Vec<Arc<str>> = rows.iter().map(|row| row.2.metric.name.as_ref().into()).collect();
+    let names: Vec<Arc<str>> = rows
+        .iter()
+        .map(|row| row.2.metric.name.as_ref().into())
+        .collect();
     Ok(Columns::default()
         .numbers::<i64>("block", rows.iter().map(|row| row.0 as i64))
         .text("policy", rows.iter().map(|row| row.1))
         .text("metric", names.iter().map(|name| &**name))
         .text("unit", rows.iter().map(|row| row.2.metric.unit))
-        .text("better", rows.iter().map(|row| better_name(row.2.metric.better)))
-        .text("goal", rows.iter().map(|row| row.2.metric.role.goal().map(goal_name)))
+        .text(
+            "better",
+            rows.iter().map(|row| better_name(row.2.metric.better)),
+        )
+        .text(
+            "goal",
+            rows.iter()
+                .map(|row| row.2.metric.role.goal().map(goal_name)),
+        )
         .truths("decides", rows.iter().map(|row| row.2.decides().is_some()))
         .optional::<f64>("value", rows.iter().map(|row| Some(row.3.as_ref()?.mean)))
         .table())

@@ -1,7 +1,7 @@
 //! The measures of a trial, in the form of a comparison's.
 
 use crate::{Outcome, Recorded, Turn};
-use lab::{Measure, Run, Samples, Threads};
+use lab::{Judged, Measure, Run, Samples, Threads};
 use std::collections::HashMap;
 use workload::{Better, Goal, Metric, Role};
 
@@ -13,7 +13,7 @@ type Column = Box<dyn Fn(&Turn) -> Option<f64>>;
 
 /// A figure of a turn.
 pub struct Figure {
-    /// Its name, such as `wakeup_latency`.
+    /// Its name, such as `wakeup_latency_p99`.
     pub name: &'static str,
     /// Its unit.
     unit: &'static str,
@@ -48,11 +48,13 @@ const fn lower(
 }
 
 static FIGURES: [Figure; 20] = [
-    lower("frame_time", "ms", LATENCY, |it| frame_ms(it, 99.0)),
+    lower("frame_time_p99", "ms", LATENCY, |it| frame_ms(it, 99.0)),
     lower("time", "s", Role::Decides(Goal::Throughput), |it| {
         it.is_timed.then_some(it.elapsed_ns as f64 / 1e9)
     }),
-    lower("wakeup_latency", "us", LATENCY, |it| latency_us(it, 99.0)),
+    lower("wakeup_latency_p99", "us", LATENCY, |it| {
+        latency_us(it, 99.0)
+    }),
     lower("missed_periods", "%", LATENCY, missed_pct),
     lower("energy", "J", Role::Decides(Goal::Energy), |it| {
         Some(it.energy_uj? as f64 / 1e6)
@@ -194,13 +196,13 @@ impl Measured {
         for figure in figures().iter().filter(|it| has(&it.of)) {
             // The player sees frames, and not what leads to them.
             let role = match (figure.role, figure.name) {
-                (LATENCY, "wakeup_latency" | "missed_periods") if has_frames => {
+                (LATENCY, "wakeup_latency_p99" | "missed_periods") if has_frames => {
                     Role::Explains(Goal::Latency)
                 }
                 (role, _) => role,
             };
             let metric = Metric::new(figure.name, figure.unit, figure.better, role);
-            measures.push(Measure::new(metric, vec![columns.len()], false));
+            measures.push(measure(metric, columns.len(), false));
             columns.push(Box::new(figure.of));
         }
         for kind in kinds(turns()) {
@@ -216,7 +218,7 @@ impl Measured {
         }
         for name in longest_running(turns()) {
             measures.push(detail(
-                format!("{name}/wakeup_latency"),
+                format!("{name}/wakeup_latency_p99"),
                 "us",
                 Better::Lower,
                 columns.len(),
@@ -248,7 +250,14 @@ fn detail(name: String, unit: &'static str, better: Better, column: usize) -> Me
         name: name.into(),
         ..Metric::new("", unit, better, Role::Explains(Goal::Latency))
     };
-    Measure::new(metric, vec![column], true)
+    measure(metric, column, true)
+}
+
+/// A run has one value of each measure, which may be a percentile itself.
+fn measure(metric: Metric, column: usize, is_part: bool) -> Measure {
+    let mut measure = Measure::new(metric, vec![column], is_part);
+    measure.judged = Judged::Mean;
+    measure
 }
 
 /// The kinds of cores, if there are several.
@@ -372,7 +381,21 @@ mod tests {
         let latency = results.verdict.of(Goal::Latency).unwrap();
         assert!(latency.is_better(0, 1) && !latency.is_better(1, 0));
         let named = |name: &str| results.rows.iter().any(|it| it.measure.metric.name == name);
-        assert!(named("worker/wakeup_latency") && named("missed_periods") && !named("energy"));
+        assert!(named("worker/wakeup_latency_p99") && named("missed_periods") && !named("energy"));
+    }
+
+    /// The table has the mean of the turns' percentiles, and not the largest of them.
+    #[test]
+    fn a_percentile_is_shown_as_the_mean_over_turns() {
+        let measured = Measured::new(&outcome(&[[(2.0, 10), (2.0, 10)], [(2.0, 30), (2.0, 10)]]));
+        let results = Results::new(vec!["eevdf", "x"], &measured.measures, &measured.runs);
+        let mut rows = results.rows.iter();
+        let row = rows.find(|it| it.measure.metric.name == "wakeup_latency_p99");
+        let entry = &row.unwrap().entries[0];
+        assert_eq!(
+            entry.measure.judged.value(entry.pooled.as_ref().unwrap()),
+            20.0
+        );
     }
 
     /// Wakeups are no work: their number depends on the scheduler.
@@ -398,7 +421,7 @@ mod tests {
         let measured = Measured::new(&trial);
         let results = Results::new(vec!["eevdf", "x"], &measured.measures, &measured.runs);
         let latency = results.verdict.of(Goal::Latency).unwrap();
-        assert_eq!(latency.measures, ["frame_time"]);
+        assert_eq!(latency.measures, ["frame_time_p99"]);
         assert!(latency.is_better(1, 0));
     }
 

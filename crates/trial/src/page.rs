@@ -110,10 +110,14 @@ fn repetitions(repeated: &[String]) -> Option<String> {
 /// The cost of recording in words.
 fn cost(about: &About) -> Option<String> {
     let cost = about.cost.as_ref()?;
-    let measured = format!(
-        "{:.0} ns for each event, at most {:.2} % of the load's CPU time in a turn",
-        cost.event_ns, cost.most_pct
-    );
+    let measured = match cost.event_ns > 0.0 {
+        true => format!(
+            "{:.0} ns for each event, at most {:.2} % of the load's CPU time in a turn",
+            cost.event_ns, cost.most_pct
+        ),
+        false => "an unknown time for each event, because this computer is too noisy to measure it"
+            .to_owned(),
+    };
     Some(match cost.is_too_much {
         false => format!("recording: it costs {measured}."),
         true => format!(

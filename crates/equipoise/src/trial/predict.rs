@@ -15,7 +15,7 @@ use workload::Workload;
 use workload::recording::Replay;
 
 /// The figures of a trial, and the metrics of a replay that predict them.
-const FIGURES: [(&str, &str); 2] = [("time", "makespan"), ("wakeup_latency", "latency")];
+const FIGURES: [(&str, &str); 2] = [("time", "makespan"), ("wakeup_latency_p99", "latency")];
 /// A difference larger than this should be predicted in its direction, per cent.
 const LARGE_PCT: f64 = 10.0;
 
