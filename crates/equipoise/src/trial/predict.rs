@@ -16,6 +16,8 @@ use workload::recording::Replay;
 
 /// The figures of a trial, and the metrics of a replay that predict them.
 const FIGURES: [(&str, &str); 2] = [("time", "makespan"), ("wakeup_latency_p99", "latency")];
+/// From this error on, the thread that differs most is named, per cent.
+const NAMED_PCT: f64 = 12.0;
 /// A difference larger than this should be predicted in its direction, per cent.
 const LARGE_PCT: f64 = 10.0;
 
@@ -30,7 +32,7 @@ pub struct Predictor {
 /// A figure under a scheduler, relative to the baseline.
 struct Pair {
     scheduler: String,
-    figure: &'static str,
+    figure: String,
     measured: f64,
     predicted: f64,
 }
@@ -99,7 +101,9 @@ impl Predictor {
         let workload: Box<dyn Workload> = Box::new(replay);
         let simulation = Comparison::run(machine, workload, schedulers, runs, watch)?;
         if simulation.runs.count > 0 {
-            show(page, &pairs(measured, &simulation, &at));
+            let [pairs, threads] = pairs(measured, &simulation, &at);
+            show(page, &pairs);
+            page.remarks.extend(culprits(&pairs, &threads));
         }
         Ok(())
     }
@@ -139,8 +143,9 @@ fn kernel() -> Kernel {
     }
 }
 
-/// The ratios of each figure to the baseline's, for the schedulers `at` these places of the measurement.
-fn pairs(measured: &Results<'_>, simulation: &Comparison, at: &[usize]) -> Vec<Pair> {
+/// The ratios of each figure to the baseline's, for the schedulers `at` these places of the measurement; then
+/// those of each thread's latency.
+fn pairs(measured: &Results<'_>, simulation: &Comparison, at: &[usize]) -> [Vec<Pair>; 2] {
     let simulated = simulation.findings();
     let ratio = |results: &Results<'_>, name: &str, index: usize| {
         let row = results
@@ -153,25 +158,65 @@ fn pairs(measured: &Results<'_>, simulation: &Comparison, at: &[usize]) -> Vec<P
         };
         Some(value(index)? / value(0)?).filter(|it| it.is_finite())
     };
-    let pair = |(simulated_at, &measured_at): (usize, &usize), figure: (&'static str, &str)| {
+    let pair = |(simulated_at, &measured_at): (usize, &usize), own: &str, other: &str| {
         Some(Pair {
             scheduler: measured.schedulers[measured_at].to_owned(),
-            figure: figure.0,
-            measured: ratio(measured, figure.0, measured_at)?,
-            predicted: ratio(&simulated, figure.1, simulated_at)?,
+            figure: own.to_owned(),
+            measured: ratio(measured, own, measured_at)?,
+            predicted: ratio(&simulated, other, simulated_at)?,
         })
     };
     // Both ratios are to the kernel's own scheduler.
-    let others = || at.iter().enumerate().filter(|(_, place)| **place > 0);
-    let figures = FIGURES.into_iter();
-    figures
-        .flat_map(|figure| others().filter_map(move |it| pair(it, figure)))
-        .collect()
+    let of = |own: &str, other: &str| -> Vec<Pair> {
+        let others = at.iter().enumerate().filter(|(_, place)| **place > 0);
+        others.filter_map(|it| pair(it, own, other)).collect()
+    };
+    let threads = measured.rows.iter().filter_map(|row| {
+        let name = &row.measure.metric.name;
+        let thread = name.strip_suffix("/wakeup_latency_p99")?;
+        Some(of(name, &format!("{thread}/latency")))
+    });
+    let threads = threads.flatten().collect();
+    [
+        FIGURES
+            .iter()
+            .flat_map(|(own, other)| of(own, other))
+            .collect(),
+        threads,
+    ]
+}
+
+impl Pair {
+    /// The excess of the predicted over the measured ratio, per cent.
+    fn error_pct(&self) -> f64 {
+        100.0 * (self.predicted / self.measured - 1.0)
+    }
+}
+
+/// The thread whose latency is predicted worst, for each scheduler with a wrong prediction.
+fn culprits(pairs: &[Pair], threads: &[Pair]) -> Vec<String> {
+    let mut names: Vec<&str> = Vec::new();
+    for pair in pairs.iter().filter(|it| it.error_pct().abs() > NAMED_PCT) {
+        if !names.contains(&&*pair.scheduler) {
+            names.push(&pair.scheduler);
+        }
+    }
+    let worst = |name: &str| {
+        let own = threads.iter().filter(|it| it.scheduler == name);
+        let far = |it: &Pair| it.error_pct().abs();
+        let worst = own.max_by(|a, b| far(a).total_cmp(&far(b)))?;
+        let thread = worst.figure.split('/').next().unwrap_or_default();
+        Some(format!(
+            "prediction: under {name} the latency of the thread {thread} differs most: {:.2} times that under the kernel's own \
+             scheduler, predicted {:.2}.",
+            worst.measured, worst.predicted
+        ))
+    };
+    names.into_iter().filter_map(worst).collect()
 }
 
 /// Adds a table of predictions, and their mean error.
 fn show(page: &mut Page, pairs: &[Pair]) {
-    let off = |pair: &Pair| 100.0 * (pair.predicted / pair.measured - 1.0);
     let row = |pair: &Pair| -> Vec<Cell> {
         let change = 100.0 * (pair.measured - 1.0);
         let is_other_way = change.abs() > LARGE_PCT && change * (pair.predicted - 1.0) < 0.0;
@@ -180,11 +225,11 @@ fn show(page: &mut Page, pairs: &[Pair]) {
             false => Tone::Plain,
         };
         vec![
-            pair.figure.into(),
+            pair.figure.clone().into(),
             pair.scheduler.clone().into(),
             format!("{:.3}", pair.measured).into(),
             Cell::new(format!("{:.3}", pair.predicted), tone),
-            format!("{:+.1} %", off(pair)).into(),
+            format!("{:+.1} %", pair.error_pct()).into(),
         ]
     };
     if pairs.is_empty() {
@@ -192,7 +237,7 @@ fn show(page: &mut Page, pairs: &[Pair]) {
             .push("prediction: no scheduler has one.".to_owned());
         return;
     }
-    let mean = pairs.iter().map(|pair| off(pair).abs()).sum::<f64>() / pairs.len() as f64;
+    let mean = pairs.iter().map(|pair| pair.error_pct().abs()).sum::<f64>() / pairs.len() as f64;
     page.remarks.push(format!(
         "prediction: ratios to the kernel's own scheduler. The first recorded turn under it was simulated on this machine, with \
          costs measured beforehand; the mean error is {mean:.1} %."
@@ -206,4 +251,49 @@ fn show(page: &mut Page, pairs: &[Pair]) {
         rows: pairs.iter().map(row).collect(),
         ..Table::default()
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(figure: &str, measured: f64, predicted: f64) -> Pair {
+        Pair {
+            scheduler: "x".to_owned(),
+            figure: figure.to_owned(),
+            measured,
+            predicted,
+        }
+    }
+
+    #[test]
+    fn a_wrong_prediction_names_the_thread_that_differs_most() {
+        let threads = [
+            pair("ui/wakeup_latency_p99", 1.0, 1.1),
+            pair("io/wakeup_latency_p99", 2.0, 1.0),
+        ];
+        assert!(culprits(&[pair("time", 1.0, 1.1)], &threads).is_empty());
+        let says = culprits(&[pair("time", 1.0, 1.2)], &threads);
+        assert!(
+            says[0].contains("thread io differs most: 2.00 times"),
+            "{says:?}"
+        );
+    }
+
+    #[test]
+    fn a_table_has_the_errors_and_marks_the_wrong_direction() {
+        let mut page = Page::default();
+        show(
+            &mut page,
+            &[pair("time", 0.8, 1.04), pair("time", 1.0, 0.9)],
+        );
+        let rows = &page.tables[0].rows;
+        assert_eq!(rows[0][3], Cell::new("1.040", Tone::Worse));
+        assert_eq!(rows[1][4].text, "-10.0 %");
+        assert!(
+            page.remarks[0].contains("the mean error is 20.0 %"),
+            "{:?}",
+            page.remarks
+        );
+    }
 }
