@@ -112,16 +112,16 @@ fn cost(about: &About) -> Option<String> {
     let cost = about.cost.as_ref()?;
     let measured = match cost.event_ns > 0.0 {
         true => format!(
-            "{:.0} ns for each event, at most {:.2} % of the load's CPU time in a turn",
+            "about {:.0} ns for each event, up to {:.1} % of the load's CPU time in a turn",
             cost.event_ns, cost.most_pct
         ),
         false => "an unknown time for each event, because this computer is too noisy to measure it"
             .to_owned(),
     };
     Some(match cost.is_too_much {
-        false => format!("recording: it costs {measured}."),
+        false => format!("recording: its events take {measured}."),
         true => format!(
-            "recording: it would cost {measured}, so that only the first block was recorded, and there are no latencies. \
+            "recording: its events would take {measured}, so that only the first block was recorded, and there are no latencies. \
              --record always records every block."
         ),
     })
