@@ -28,25 +28,7 @@ const FIRST_LOOK: Duration = Duration::from_secs(1);
 
 /// Records, and writes the recording, also after Ctrl-C.
 pub fn run(args: &Record) -> Result<(), Error> {
-    let workload = match args.output.extension().and_then(|it| it.to_str()) {
-        Some("dat") if args.machine.is_some() => {
-            return Err(bad(
-                format!("--machine for {}, which is a trace", args.output.display()),
-                "expected --output FILE.json for a workload; for a trace, give --machine to `workload import`",
-            ));
-        }
-        Some("dat") => None,
-        Some("json") => Some(machine(args)?),
-        _ => {
-            return Err(bad(
-                format!("{}: unknown kind of recording", args.output.display()),
-                &output::listed_extension(
-                    &args.output,
-                    ".dat (trace-cmd's trace) or .json (a workload)",
-                ),
-            ));
-        }
-    };
+    let workload = for_workload(args)?;
     let cannot = |error: io::Error| {
         let root = match rustix::process::geteuid().is_root() {
             true => "",
@@ -100,6 +82,25 @@ pub fn run(args: &Record) -> Result<(), Error> {
     match status {
         0 => Ok(()),
         _ => Err(Error::Command(status)),
+    }
+}
+
+/// The machine for a workload; `None` for a trace. The name of the output decides.
+fn for_workload(args: &Record) -> Result<Option<Machine>, Error> {
+    match args.output.extension().and_then(|it| it.to_str()) {
+        Some("dat") if args.machine.is_some() => Err(bad(
+            format!("--machine for {}, which is a trace", args.output.display()),
+            "expected --output FILE.json for a workload; for a trace, give --machine to `workload import`",
+        )),
+        Some("dat") => Ok(None),
+        Some("json") => machine(args).map(Some),
+        _ => Err(bad(
+            format!("{}: unknown kind of recording", args.output.display()),
+            &output::listed_extension(
+                &args.output,
+                ".dat (trace-cmd's trace) or .json (a workload)",
+            ),
+        )),
     }
 }
 

@@ -49,16 +49,7 @@ fn measure(args: &Trial, output: &Output) -> Result<(), Error> {
     let itself = std::env::current_exe().ok();
     let beside = itself.as_deref().and_then(Path::parent);
     let find = |program: &str| ::trial::find(program, beside, &path);
-    let rounds = match args.until_decided {
-        true => MOST_ROUNDS,
-        false => ROUNDS,
-    };
-    let plan = Plan {
-        schedulers: schedulers(args, &path, &find)?,
-        rounds: args.rounds.unwrap_or(rounds),
-        until_decided: args.until_decided,
-        seed: args.seed.unwrap_or_else(clock),
-    };
+    let plan = plan(args, schedulers(args, &path, &find)?);
     let (load, name) = load(args, &find)?;
     let watches = matches!(load, Load::Watch(_));
     let options = Options {
@@ -111,6 +102,19 @@ fn measure(args: &Trial, output: &Output) -> Result<(), Error> {
     };
     output::show_with(output, "trial", page, staged)?;
     ended(outcome.ended)
+}
+
+fn plan(args: &Trial, schedulers: Vec<Scheduler>) -> Plan {
+    let rounds = match args.until_decided {
+        true => MOST_ROUNDS,
+        false => ROUNDS,
+    };
+    Plan {
+        schedulers,
+        rounds: args.rounds.unwrap_or(rounds),
+        until_decided: args.until_decided,
+        seed: args.seed.unwrap_or_else(clock),
+    }
 }
 
 /// The names of the schedulers that had a turn in every block.

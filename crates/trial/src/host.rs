@@ -1,5 +1,6 @@
 //! The conditions under which this computer measures; a change makes turns incomparable.
 
+use rustix::time::{ClockId, clock_gettime};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -117,16 +118,11 @@ impl Conditions {
 /// `CLOCK_BOOTTIME` counts the time in suspend, `CLOCK_MONOTONIC` does not.
 fn suspended() -> Duration {
     let read = |clock| {
-        let mut time = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        // SAFETY: the kernel writes to `time`, which is valid.
-        unsafe { libc::clock_gettime(clock, &mut time) };
+        let time = clock_gettime(clock);
         Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
     };
-    let monotonic = read(libc::CLOCK_MONOTONIC);
-    read(libc::CLOCK_BOOTTIME).saturating_sub(monotonic)
+    let monotonic = read(ClockId::Monotonic);
+    read(ClockId::Boottime).saturating_sub(monotonic)
 }
 
 /// The numbers of the files in `folder` whose names are `name` and a number, ascending.
