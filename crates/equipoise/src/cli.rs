@@ -6,7 +6,7 @@ mod values;
 pub use options::Build;
 pub use options::{
     Calibrate, Catalog, Compare, Detect, Explain, Hunt, Import, MachineAction, Record, Reproduce,
-    Top, Validate, WorkloadAction,
+    Top, Trial, TrialAction, Validate, WorkloadAction,
 };
 pub use values::{Files, Setting};
 
@@ -198,6 +198,34 @@ Examples:
 It requires root or a writable tracefs, in which it makes an instance of its
 own. Ctrl-C ends it and writes the recording.")]
     Record(Record),
+    /// Run a command under this kernel's own scheduler and sched_ext schedulers in turn: which is best for it here
+    #[command(after_help = "\
+Examples:
+  # Compare the installed schedulers for a build
+  sudo equipoise trial -- make -j8
+
+  # Compare two of them, over more blocks
+  sudo equipoise trial --scheduler equipoise --scheduler 'scx_bpfland -s 5000' \\
+      --rounds 20 -- ./benchmark
+
+  # Measure until it is decided
+  sudo equipoise trial --scheduler equipoise --until-decided -- ./benchmark
+
+  # Watch a running game, 20 s under each scheduler in turn
+  sudo equipoise trial --watch 20s --frames ~/mangohud
+
+  # Show predictions of the simulator beside the measurements, and keep all
+  sudo equipoise trial --predict --bundle build.tar.zst -- make -j8
+
+  # Show trials of several machines
+  equipoise trial show *.tar.zst
+
+  # See which differences chance makes: the same scheduler twice
+  sudo equipoise trial --scheduler eevdf --scheduler eevdf -- ./benchmark
+
+However it ends, also by SIGKILL, the kernel's own scheduler runs afterwards.
+Ctrl-C shows the results of the complete blocks.")]
+    Trial(Trial),
     /// The machines that can be simulated, and this computer
     #[command(after_help = "\
 Examples:

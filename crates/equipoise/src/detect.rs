@@ -1,14 +1,14 @@
 //! `equipoise machine detect` and `calibrate`.
 
-use crate::busy::Watch;
 use crate::cli::{Calibrate, Detect, Output};
 use crate::error::Error;
 use crate::output;
 use crate::say;
-use crate::tracefs::Instance;
 use detect::Found;
 use machine::Machine;
 use machine::input::{self, BadInput};
+use recorder::Instance;
+use recorder::busy::Watch;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
@@ -28,16 +28,19 @@ pub fn run(args: Detect, output: &Output) -> Result<(), Error> {
 
 /// Detects this computer, and measures costs.
 pub fn calibrate(args: &Calibrate, output: &Output) -> Result<(), Error> {
+    write(measured(args.traced, args.force)?, &args.name, output)
+}
+
+/// This computer with measured costs, `traced` while events are recorded. It is an error if other processes keep
+/// it busy, unless `force`.
+pub fn measured(traced: bool, force: bool) -> Result<Found, Error> {
     let mut found = this()?;
-    let watch = Watch::begin().filter(|_| !args.force);
+    let watch = Watch::begin().filter(|_| !force);
     if let Some(watch) = &watch {
         sleep(IDLE);
         refuse_others(watch)?;
     }
-    let instance = args
-        .traced
-        .then(|| Instance::new(TRACED_KB, false))
-        .transpose();
+    let instance = traced.then(|| Instance::new(TRACED_KB, false)).transpose();
     let instance = instance.map_err(|error| Error::Write(format!("cannot trace: {error}")))?;
     let cannot = |error| Error::Write(format!("cannot calibrate: {error}"));
     if let Some(instance) = &instance {
@@ -48,7 +51,7 @@ pub fn calibrate(args: &Calibrate, output: &Output) -> Result<(), Error> {
     if let Some(watch) = &watch {
         refuse_others(watch)?;
     }
-    write(found, &args.name, output)
+    Ok(found)
 }
 
 /// An error if other processes have kept CPUs busy.

@@ -3,7 +3,6 @@
 // Text from outside reaches a terminal through `say!` and `output`, which escape what a terminal would execute.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
-mod busy;
 mod catalog;
 mod cli;
 mod compare;
@@ -17,14 +16,13 @@ mod import;
 mod interrupt;
 mod manual;
 mod output;
-mod probes;
 mod progress;
 mod record;
 mod reproduce;
 mod stdout;
 mod subject;
 mod top;
-mod tracefs;
+mod trial;
 mod validate;
 
 use clap::Parser;
@@ -35,6 +33,9 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     if foreign::is_worker() {
         return ExitCode::from(lab::work());
+    }
+    if ::trial::guard::is_guard() {
+        return ::trial::guard::main();
     }
     let Cli {
         command,
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::Validate(args) => validate::run(&args, &output),
         Command::Hunt(args) => hunt::run(args, &output),
         Command::Record(args) => record::run(&args),
+        Command::Trial(args) => trial::run(args, &output),
         Command::Machine { action } => match action {
             MachineAction::Catalog(action) => catalog::machine(action, &output),
             MachineAction::Detect(args) => detect::run(args, &output),

@@ -129,13 +129,18 @@ pub fn emit(
 
 /// Shows a page that has no JSON of its own.
 pub fn show(output: &Output, name: &str, page: Page) -> Result<(), Error> {
+    show_with(output, name, page, Staged::default())
+}
+
+/// The same, and puts the files that are `staged` in their places.
+pub fn show_with(output: &Output, name: &str, page: Page, staged: Staged) -> Result<(), Error> {
     let document = Document {
         name: name.to_owned(),
         json: Box::new(|| json::page(&page)),
         csv: Box::new(|| csv::page(&page)),
         page: page.clone(),
     };
-    emit(output, &[document], None, Staged::default())
+    emit(output, &[document], None, staged)
 }
 
 /// Writes `text`, which is the same in every format, to standard output or a file called `name`.

@@ -5,15 +5,33 @@ use crate::verdict::best_of;
 use crate::{
     Change, Comparison, Measure, Measured, Pooled, Run, Scheduler, Verdict, limit_s, paired_change,
 };
+use std::ops::Deref;
 
-/// The results of a comparison.
+/// The results of a comparison in the simulated kernel.
 pub struct Findings<'a> {
     /// The comparison that was run.
     pub comparison: &'a Comparison,
+    results: Results<'a>,
+}
+
+/// The results of schedulers side by side, in the simulated kernel or on a real machine.
+pub struct Results<'a> {
+    /// The schedulers' names; the first is the baseline.
+    pub schedulers: Vec<&'a str>,
+    /// The runs of each scheduler: those of the same index are a pair.
+    pub measured: &'a [Measured],
     /// One for each measure.
     pub rows: Vec<Finding<'a>>,
     /// The verdict: the best schedulers for each goal.
     pub verdict: Verdict,
+}
+
+impl<'a> Deref for Findings<'a> {
+    type Target = Results<'a>;
+
+    fn deref(&self) -> &Results<'a> {
+        &self.results
+    }
 }
 
 /// One measure under every scheduler.
@@ -23,7 +41,7 @@ pub struct Finding<'a> {
     pub measure: &'a Measure,
     /// The best possible value, if the metric is the time of CPU-bound work.
     pub limit: Option<f64>,
-    /// One for each scheduler, in the order of [`Comparison::schedulers`].
+    /// One for each scheduler, in the order of [`Results::schedulers`].
     pub entries: Vec<Entry<'a>>,
 }
 
@@ -58,27 +76,48 @@ impl Entry<'_> {
 
 impl<'a> Findings<'a> {
     pub(crate) fn new(comparison: &'a Comparison, measures: &'a [Measure]) -> Findings<'a> {
-        let names = comparison.schedulers.iter().map(Scheduler::name);
-        let named: Vec<(&str, &Measured)> = names.zip(&comparison.measured).collect();
-        let cpu_bound = comparison.workload.cpu_bound();
-        let row = |measure: &'a Measure| Finding {
-            limit: cpu_bound
-                .filter(|bound| measure.is_only(bound.metric))
-                .map(|bound| limit_s(&bound, &comparison.machine)),
-            ..Finding::of_runs(measure, &named)
-        };
-        let rows: Vec<Finding<'a>> = measures.iter().map(row).collect();
-        let runs: Vec<&[Run]> = comparison.measured.iter().map(|it| &*it.runs).collect();
+        let names = comparison.schedulers.iter().map(Scheduler::name).collect();
+        let mut results = Results::new(names, measures, &comparison.measured);
+        if let Some(bound) = comparison.workload.cpu_bound() {
+            let bounded = |row: &&mut Finding<'_>| row.measure.is_only(bound.metric);
+            for row in results.rows.iter_mut().filter(bounded) {
+                row.limit = Some(limit_s(&bound, &comparison.machine));
+            }
+        }
         Findings {
             comparison,
+            results,
+        }
+    }
+}
+
+impl<'a> Results<'a> {
+    /// The results of the runs `measured` of each of `schedulers`.
+    pub fn new(
+        schedulers: Vec<&'a str>,
+        measures: &'a [Measure],
+        measured: &'a [Measured],
+    ) -> Results<'a> {
+        let named: Vec<(&str, &Measured)> = schedulers.iter().copied().zip(measured).collect();
+        let rows = measures.iter().map(|it| Finding::of_runs(it, &named));
+        let rows: Vec<Finding<'a>> = rows.collect();
+        let runs: Vec<&[Run]> = measured.iter().map(|it| &*it.runs).collect();
+        Results {
+            schedulers,
+            measured,
             verdict: Verdict::new(&rows, &runs),
             rows,
         }
     }
 
+    /// The number of runs of each scheduler.
+    pub fn runs(&self) -> usize {
+        self.measured.first().map_or(0, |it| it.runs.len())
+    }
+
     /// For each scheduler, the earlier one under which every run was the same, if any.
     pub fn same_as(&self) -> Vec<Option<usize>> {
-        let measured = &self.comparison.measured;
+        let measured = self.measured;
         let same =
             |index: usize| (0..index).find(|&first| measured[first].is_same(&measured[index]));
         (0..measured.len()).map(same).collect()

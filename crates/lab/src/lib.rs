@@ -26,7 +26,7 @@ mod verdict;
 pub use compare::{AtFullSpeed, Comparison};
 pub use elsewhere::{Described, Judge, Recipe, Start, work};
 pub use experiment::{Average, Block, Column, Experiment, Load, Published, Row, Source, Stat};
-pub use findings::{Entry, Finding, Findings};
+pub use findings::{Entry, Finding, Findings, Results};
 pub use hunt::{Against, Budget, By, Prey, Question, STOPPED, Victim, hunt};
 pub use limit::limit_s;
 pub use measure::{Judged, Measure, judged_threads, measures};
@@ -40,5 +40,5 @@ pub use runs::{
 pub use samples::{Open, Pooled, Samples};
 pub use scheduler::Scheduler;
 pub use select::select;
-pub use stats::{Change, mean_interval, modes, paired_change};
+pub use stats::{Change, mean_interval, modes, paired_change, pairs_for};
 pub use verdict::{GoalVerdict, Judgement, Reason, Standing, Statement, Verdict, counted_work};

@@ -53,6 +53,22 @@ pub fn mean_interval(runs: &[f64]) -> Option<(f64, Option<f64>)> {
     paired_difference(&vec![0.0; runs.len()], runs)
 }
 
+/// The quantile of the normal distribution for a chance of 80 %.
+const POWER: f64 = 0.841_621;
+
+/// The number of pairs with which a difference of `least` is significant with a chance of 80 %, if pairs vary
+/// as much as these `differences`. `None` if there are fewer than two.
+pub fn pairs_for(differences: &[f64], least: f64) -> Option<usize> {
+    let n = differences.len();
+    let mean = mean(differences).filter(|_| n > 1)?;
+    let deviation = standard_error(differences, mean) * (n as f64).sqrt();
+    let suffices =
+        |n: &usize| (t_quantile(n - 1) + POWER) * deviation <= least.abs() * (*n as f64).sqrt();
+    // The search begins below the normal approximation, which needs fewer pairs than Student's distribution.
+    let normal = ((1.96 + POWER) * deviation / least).powi(2) as usize;
+    (normal.max(2)..).find(suffices)
+}
+
 /// The two modes of `runs`, if they have two: for each its mean, and its number of runs, the smaller one
 /// first. All runs of one mode are closer to each other than to any of the other, by far, and each mode
 /// has at least [`LEAST_OF_MODE`] runs and a quarter of them, because few outliers are noise.
@@ -136,6 +152,18 @@ mod tests {
         assert!((margin.unwrap() - 2.0543).abs() < 1e-3, "{margin:?}");
         assert_eq!(mean_interval(&[7.0]), Some((7.0, None)));
         assert_eq!(mean_interval(&[]), None);
+    }
+
+    /// By simulation with 80,000 trials of normal differences: 10 pairs find a difference of one standard
+    /// deviation with a chance of 80.3 %, 9 with 75.1 %.
+    #[test]
+    fn as_many_pairs_as_find_the_difference() {
+        let differences = [-1.0, 1.0].repeat(50);
+        let deviation = (100.0f64 / 99.0).sqrt();
+        assert_eq!(pairs_for(&differences, deviation), Some(10));
+        assert_eq!(pairs_for(&differences, 100.0 * deviation), Some(2));
+        assert_eq!(pairs_for(&[1.0], 1.0), None);
+        assert_eq!(pairs_for(&[1.0, 1.0], 0.1), Some(2));
     }
 
     #[test]

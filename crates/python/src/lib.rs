@@ -11,6 +11,7 @@ mod running;
 mod table;
 mod threads;
 mod trace;
+mod trial;
 mod workload;
 
 use pyo3::prelude::*;
@@ -35,6 +36,8 @@ mod _native {
     use super::table::Table;
     #[pymodule_export]
     use super::trace::{select_events, trace};
+    #[pymodule_export]
+    use super::trial::trial;
     #[pymodule_export]
     use super::workload::Workload;
 

@@ -7,8 +7,8 @@ use crate::verdict::{at_full_speed, title, verdict};
 use crate::{Bar, Cell, Chart, Page, Table, Tone};
 use energy::{for_work, frequencies};
 use lab::{
-    Change, Comparison, Entry, Finding, Findings, GoalVerdict, Judged, Measure, Measured, Runs,
-    mean_interval,
+    Change, Comparison, Entry, Finding, Findings, GoalVerdict, Judged, Measure, Measured, Results,
+    Runs, mean_interval,
 };
 use workload::{Better, Goal};
 
@@ -27,6 +27,48 @@ pub struct Shown {
 /// The page of a comparison.
 pub fn comparison(findings: &Findings<'_>, shown: Shown) -> Page {
     let comparison = findings.comparison;
+    let runs = &comparison.runs;
+    let told = Told {
+        pairs: "runs paired by seed",
+        time: "simulated s",
+        remarks: remarks(comparison),
+    };
+    let page = results(findings, shown, told);
+    let number = number_of_runs(runs, comparison.asked);
+    let number = match runs.noise {
+        true => number,
+        false => format!("{number}, without noise"),
+    };
+    Page {
+        title: format!(
+            "{} on {}",
+            comparison.workload.name(),
+            comparison.machine.name
+        ),
+        notes: std::iter::once(number)
+            .chain(comparison.workload.notes())
+            .chain(cut_short(findings))
+            .chain(same_runs(findings))
+            .chain(folded(findings))
+            .chain(ignored_groups(findings))
+            .chain(page.notes)
+            .collect(),
+        ..page
+    }
+}
+
+/// The words of a page on its runs, besides their results.
+pub struct Told<'a> {
+    /// The pairs that an interval is over, such as `runs paired by seed`.
+    pub pairs: &'a str,
+    /// The name of the column with the time of a run, such as `simulated s`.
+    pub time: &'a str,
+    /// Remarks of its own.
+    pub remarks: Vec<String>,
+}
+
+/// The verdict, the tables and the charts of any results, without a title.
+pub fn results(findings: &Results<'_>, shown: Shown, told: Told<'_>) -> Page {
     // A measure without a sample in any run does not interest a reader.
     let rows: Vec<&Finding<'_>> = findings
         .rows
@@ -50,33 +92,28 @@ pub fn comparison(findings: &Findings<'_>, shown: Shown) -> Page {
     tables.extend(wasted(findings, &rows));
     if shown.all || tables.is_empty() {
         tables.push(distributions(&rows));
-        tables.push(threads(comparison));
-        tables.push(counters(comparison));
+        tables.push(threads(findings));
+        tables.push(counters(findings, told.time));
     }
     let hidden = rows.len() - rows.iter().filter(deciding).count();
-    let runs = &comparison.runs;
+    let against = match findings.schedulers.as_slice() {
+        [first, _, ..] => Some(format!(
+            "change: against {first}, with the 95 % confidence interval over {}; the geometric mean \
+             of the goal's columns, except those in %.",
+            told.pairs
+        )),
+        _ => None,
+    };
+    let more = (hidden > 0 && !shown.all).then(|| format!("--all shows {hidden} more measures."));
     Page {
-        title: format!(
-            "{} on {}",
-            comparison.workload.name(),
-            comparison.machine.name
-        ),
-        notes: [number_of_runs(runs, comparison.asked)]
-            .into_iter()
-            .map(|note| match runs.noise {
-                true => note,
-                false => format!("{note}, without noise"),
-            })
-            .chain(comparison.workload.notes())
-            .chain(cut_short(findings))
-            .chain(same_runs(findings))
-            .chain(folded(findings))
-            .chain(ignored_groups(comparison))
-            .chain(two_modes(&rows, &goals))
-            .collect(),
+        notes: two_modes(&rows, &goals),
         verdict: verdict(findings, shown.goal),
         tables,
-        remarks: remarks(comparison, shown, hidden),
+        remarks: against
+            .into_iter()
+            .chain(told.remarks)
+            .chain(more)
+            .collect(),
         charts: rows
             .iter()
             .filter(deciding)
@@ -133,24 +170,24 @@ fn same_runs(findings: &Findings<'_>) -> Option<String> {
 }
 
 /// The schedulers under which every run was the same as under an earlier one.
-fn folded(findings: &Findings<'_>) -> Vec<String> {
-    let schedulers = &findings.comparison.schedulers;
+fn folded(findings: &Results<'_>) -> Vec<String> {
+    let schedulers = &findings.schedulers;
     let same_as = findings.same_as().into_iter().enumerate();
     same_as
         .filter_map(|(index, first)| {
-            let [own, first] = [index, first?].map(|index| schedulers[index].name());
+            let [own, first] = [index, first?].map(|index| schedulers[index]);
             Some(format!("{own}: as {first}, in every run"))
         })
         .collect()
 }
 
 /// The schedulers that ignore the workload's control groups.
-fn ignored_groups(comparison: &Comparison) -> Option<String> {
+fn ignored_groups(findings: &Results<'_>) -> Option<String> {
     let ignores = |measured: &Measured| measured.runs.iter().any(|run| run.ignores_groups);
-    let schedulers = comparison.schedulers.iter().zip(&comparison.measured);
+    let schedulers = findings.schedulers.iter().zip(findings.measured);
     let names: Vec<&str> = schedulers
         .filter(|(_, measured)| ignores(measured))
-        .map(|(scheduler, _)| scheduler.name())
+        .map(|(name, _)| *name)
         .collect();
     (!names.is_empty()).then(|| {
         format!(
@@ -217,14 +254,13 @@ fn cut_short(findings: &Findings<'_>) -> Vec<String> {
 }
 
 /// The measures that decide one goal: a row for each scheduler, a column for each measure.
-fn of_goal(findings: &Findings<'_>, verdict: &GoalVerdict, rows: &[&Finding<'_>]) -> Table {
-    let comparison = findings.comparison;
+fn of_goal(findings: &Results<'_>, verdict: &GoalVerdict, rows: &[&Finding<'_>]) -> Table {
+    let count = findings.schedulers.len();
     let rows: Vec<&&Finding<'_>> = rows
         .iter()
         .filter(|row| row.measure.decides() == Some(verdict.goal))
         .collect();
-    let has_change = comparison.schedulers.len() > 1
-        && (1..comparison.schedulers.len()).any(|index| verdict.change(0, index).is_some());
+    let has_change = (1..count).any(|index| verdict.change(0, index).is_some());
     let mut header = vec!["policy".to_owned()];
     let columns = |row: &&Finding<'_>| {
         let done = differs_in_work(row).then(|| done_column(row.measure));
@@ -233,7 +269,7 @@ fn of_goal(findings: &Findings<'_>, verdict: &GoalVerdict, rows: &[&Finding<'_>]
             .collect::<Vec<_>>()
     };
     header.extend(rows.iter().flat_map(|row| columns(row)));
-    let by_work = (1..comparison.schedulers.len())
+    let by_work = (1..count)
         .filter_map(|index| verdict.work_pct(index, 0))
         .any(|pct| verdict.goal == Goal::Energy && pct.abs() >= LEAST_WORK_PCT);
     if by_work {
@@ -252,7 +288,7 @@ fn of_goal(findings: &Findings<'_>, verdict: &GoalVerdict, rows: &[&Finding<'_>]
         header.push("limit".to_owned());
     }
     let line = |index: usize| {
-        let mut line: Vec<Cell> = vec![comparison.schedulers[index].name().into()];
+        let mut line: Vec<Cell> = vec![findings.schedulers[index].into()];
         for row in &rows {
             line.push(judged(row, index));
             line.extend(differs_in_work(row).then(|| done(row, index)));
@@ -310,7 +346,7 @@ fn by_goal(schedulers: Vec<usize>, verdict: &GoalVerdict) -> (Vec<usize>, Vec<us
 
 /// The schedulers of which tables have rows: all but those under which every run was the same as under an
 /// earlier one.
-fn distinct(findings: &Findings<'_>) -> impl Iterator<Item = usize> + use<> {
+fn distinct(findings: &Results<'_>) -> impl Iterator<Item = usize> + use<> {
     let same_as = findings.same_as();
     (0..same_as.len()).filter(move |&index| same_as[index].is_none())
 }
@@ -350,7 +386,7 @@ fn done_column(measure: &Measure) -> String {
 }
 
 /// The time that the CPUs wasted, for every goal: a row for each scheduler.
-fn wasted(findings: &Findings<'_>, rows: &[&Finding<'_>]) -> Option<Table> {
+fn wasted(findings: &Results<'_>, rows: &[&Finding<'_>]) -> Option<Table> {
     let columns: Vec<&&Finding<'_>> = rows
         .iter()
         .filter(|row| lab::WASTE.contains(&&*row.measure.metric.name))
@@ -498,8 +534,8 @@ fn limit(row: &Finding<'_>, index: usize) -> Cell {
 }
 
 /// The threads' CPU times, and the times for which they were runnable and did not run.
-fn threads(comparison: &Comparison) -> Table {
-    let names = comparison
+fn threads(findings: &Results<'_>) -> Table {
+    let names = findings
         .measured
         .iter()
         .flat_map(|measured| measured.threads());
@@ -509,11 +545,11 @@ fn threads(comparison: &Comparison) -> Table {
             threads.push(thread.name);
         }
     }
-    let policies = || comparison.schedulers.iter().zip(&comparison.measured);
+    let policies = || findings.schedulers.iter().zip(findings.measured);
     let lines = threads.iter().flat_map(|name| {
         policies()
             .enumerate()
-            .map(move |(index, (scheduler, measured))| {
+            .map(move |(index, (&scheduler, measured))| {
                 let found = measured
                     .threads()
                     .into_iter()
@@ -530,7 +566,7 @@ fn threads(comparison: &Comparison) -> Table {
                 let first = if index == 0 { name.as_str() } else { "" };
                 vec![
                     first.into(),
-                    scheduler.name().into(),
+                    scheduler.into(),
                     of(|thread| thread.cpu_ns as f64 / 1e6),
                     of(|thread| thread.longest_wait_ns as f64 / 1e6),
                     stalled.map_or("".into(), |(_, _, since)| {
@@ -557,7 +593,7 @@ fn threads(comparison: &Comparison) -> Table {
 }
 
 /// The kernel's and scheduler's counters of a run, on average.
-fn counters(comparison: &Comparison) -> Table {
+fn counters(findings: &Results<'_>, time: &str) -> Table {
     let header = [
         "policy",
         "switches",
@@ -570,7 +606,7 @@ fn counters(comparison: &Comparison) -> Table {
         "skipped",
         "limited",
         "new-idle time",
-        "simulated s",
+        time,
     ];
     let row = |name: &str, measured: &Measured| -> Vec<Cell> {
         let whole = |value: f64| Cell::from(format!("{value:.0}"));
@@ -592,27 +628,20 @@ fn counters(comparison: &Comparison) -> Table {
             number(measured.mean_of(|run| run.simulated_ns as f64 / 1e9)).into(),
         ]
     };
-    let measured = comparison.schedulers.iter().zip(&comparison.measured);
+    let measured = findings.schedulers.iter().zip(findings.measured);
     Table {
         title: "A run, on average".to_owned(),
         header: header.map(str::to_owned).to_vec(),
         text_columns: 1,
         rows: measured
-            .map(|(scheduler, measured)| row(scheduler.name(), measured))
+            .map(|(name, measured)| row(name, measured))
             .collect(),
         ..Table::default()
     }
 }
 
-fn remarks(comparison: &Comparison, shown: Shown, hidden: usize) -> Vec<String> {
+fn remarks(comparison: &Comparison) -> Vec<String> {
     let mut remarks = Vec::new();
-    if let [first, _, ..] = comparison.schedulers.as_slice() {
-        remarks.push(format!(
-            "change: against {}, with the 95 % confidence interval over runs paired by seed; the geometric mean \
-             of the goal's columns, except those in %.",
-            first.name()
-        ));
-    }
     remarks.push(
         "wasted: the CPU time for which CPUs had no task while tasks that they may run waited on others."
             .to_owned(),
@@ -630,9 +659,6 @@ fn remarks(comparison: &Comparison, shown: Shown, hidden: usize) -> Vec<String> 
     let gaps = comparison.machine.power_gaps();
     if !gaps.is_empty() {
         remarks.push(format!("energy: {}.", gaps.join("; ")));
-    }
-    if hidden > 0 && !shown.all {
-        remarks.push(format!("--all shows {hidden} more measures."));
     }
     remarks
 }

@@ -21,7 +21,7 @@ pub mod trace;
 mod verdict;
 
 pub use chart::{Bar, Chart, picture};
-pub use comparison::{Shown, comparison};
+pub use comparison::{Shown, Told, comparison, results};
 pub use html::{Figures, FirstRun, Recorder, ShownRun, fragment, html};
 pub use machine::machine;
 pub use page::{Cell, Page, Table, Tone};

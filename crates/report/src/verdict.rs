@@ -1,7 +1,7 @@
 //! The verdict in words: for each goal the best schedulers, the differences, and the price.
 
 use lab::{
-    Change, Comparison, Entry, Finding, Findings, GoalVerdict, Judged, Measured, Reason, Statement,
+    Change, Comparison, Entry, Finding, GoalVerdict, Judged, Measured, Reason, Results, Statement,
     Verdict,
 };
 use workload::Goal;
@@ -21,22 +21,17 @@ const BUSY_PCT: f64 = 90.0;
 
 /// A line for each scheduler under which threads stalled; a line for each goal, or only for `goal`; and a
 /// line that names the scheduler that is best for every goal, or says that the comparison tells none apart.
-pub(crate) fn verdict(findings: &Findings<'_>, goal: Option<Goal>) -> Vec<String> {
-    let comparison = findings.comparison;
-    let names: Vec<&str> = comparison
-        .schedulers
-        .iter()
-        .map(|scheduler| scheduler.name())
-        .collect();
+pub(crate) fn verdict(findings: &Results<'_>, goal: Option<Goal>) -> Vec<String> {
+    let names = findings.schedulers.clone();
     let mut lines: Vec<String> = names
         .iter()
-        .zip(&comparison.measured)
+        .zip(findings.measured)
         .filter_map(|(name, measured)| stalled(name, measured))
         .collect();
     if names.len() < 2 {
         return lines;
     }
-    if comparison.runs.count < 2 {
+    if findings.runs() < 2 {
         let say = "No verdict: one run cannot show which differences are significant. Use --runs 5 or more.";
         lines.push(say.to_owned());
         return lines;
@@ -54,7 +49,7 @@ pub(crate) fn verdict(findings: &Findings<'_>, goal: Option<Goal>) -> Vec<String
         && !goals.any(|verdict| is_judged(verdict) && verdict.tells_apart())
     {
         let most = words.largest_margin(goal);
-        lines.push(cannot_tell(most, busy_pct(&comparison.measured)));
+        lines.push(cannot_tell(most, busy_pct(findings.measured)));
     }
     lines
 }

@@ -1,7 +1,7 @@
 //! The options of the subcommands.
 
 use super::values::{
-    Files, Measured, Setting, by, files, interval, limit, measured, period, setting, time,
+    Files, Measured, Setting, by, files, interval, limit, measured, period, setting, span, time,
 };
 use clap::{Args, Subcommand, ValueEnum};
 use lab::By;
@@ -411,6 +411,101 @@ pub struct Record {
     /// The command to run: it and all that it starts are the load
     #[arg(last = true, value_name = "COMMAND", required_unless_present_any = ["pid", "all"])]
     pub command: Vec<OsString>,
+}
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Trial {
+    #[command(subcommand)]
+    pub action: Option<TrialAction>,
+    /// A scheduler to compare with the kernel's own: one of Equipoise's policies (`policy list`), with or without
+    /// settings, or a sched_ext loader with its options, such as 'scx_bpfland -s 5000'; `eevdf` is the kernel's own
+    /// [default: the installed ones]
+    #[arg(long = "scheduler", value_name = "NAME|COMMAND")]
+    pub schedulers: Vec<String>,
+    /// Number of blocks, in each of which every scheduler has a turn [default: 10, or 100 with --until-decided]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub rounds: Option<u32>,
+    /// End as soon as every scheduler is decided, after --rounds blocks at the latest. The chance of a wrong
+    /// statement stays below 5 %
+    #[arg(long)]
+    pub until_decided: bool,
+    /// Run no command, but watch what this computer does for this time in each turn, such as 20s
+    #[arg(long, value_name = "TIME", value_parser = span, conflicts_with_all = ["command", "load"])]
+    pub watch: Option<Duration>,
+    /// Instead of a command: play this rt-app file with rt-app
+    #[arg(long = "workload", value_name = "FILE", conflicts_with = "command")]
+    pub load: Option<PathBuf>,
+    /// Read the times of frames from this log of MangoHud, or from the newest one in this folder
+    #[arg(long, value_name = "FILE|DIR")]
+    pub frames: Option<PathBuf>,
+    /// Record the kernel's scheduler for latencies and periods: every block, no block, or (auto) the first block,
+    /// and the others if that costs at most 1 % of the load's CPU time
+    #[arg(long, value_enum, default_value = "auto")]
+    pub record: RecordTurns,
+    /// Simulate the recorded load under the same schedulers, on this machine with its measured costs, and show the
+    /// predictions beside the measurements
+    #[arg(long)]
+    pub predict: bool,
+    /// Write the trial to FILE, to keep or to send: all samples, the machine, its kernel's configuration, the
+    /// recorded load and the page. The command line and the names of threads are replaced
+    #[arg(long, value_name = "FILE.tar.zst")]
+    pub bundle: Option<PathBuf>,
+    /// Keep the command line and the names of threads in the bundle
+    #[arg(long, requires = "bundle")]
+    pub names: bool,
+    /// How long a scheduler may take to load, s
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = limit)]
+    pub load_limit: Duration,
+    /// The seed of the order in the blocks [default: from the clock]
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Judge by this goal
+    #[arg(long, value_enum)]
+    pub goal: Option<Goal>,
+    /// Show all measures, not only the deciding ones
+    #[arg(long)]
+    pub all: bool,
+    /// The command to run in each turn; it has to run until its work is done
+    #[arg(last = true, value_name = "COMMAND", required_unless_present_any = ["watch", "load"])]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Subcommand)]
+pub enum TrialAction {
+    /// Show bundles of trials: one as the trial showed it, several as one table
+    Show {
+        /// The bundles
+        #[arg(required = true, value_name = "FILE.tar.zst")]
+        files: Vec<PathBuf>,
+        /// Judge by this goal
+        #[arg(long, value_enum)]
+        goal: Option<Goal>,
+        /// Show all measures, not only the deciding ones
+        #[arg(long)]
+        all: bool,
+    },
+}
+
+/// Which turns are recorded.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RecordTurns {
+    /// As long as it is cheap
+    Auto,
+    /// All of them
+    Always,
+    /// None
+    Never,
+}
+
+impl From<RecordTurns> for trial::linux::Record {
+    fn from(record: RecordTurns) -> trial::linux::Record {
+        match record {
+            RecordTurns::Auto => trial::linux::Record::Auto,
+            RecordTurns::Always => trial::linux::Record::Always,
+            RecordTurns::Never => trial::linux::Record::Never,
+        }
+    }
 }
 
 #[derive(Args)]

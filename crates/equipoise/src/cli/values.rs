@@ -37,6 +37,13 @@ pub fn time(text: &str) -> Result<u64, String> {
     })
 }
 
+/// A time of at least 0.1 s.
+pub fn span(text: &str) -> Result<Duration, String> {
+    let ns = workload::nanoseconds(text, 1e9).filter(|&ns| ns >= 100_000_000);
+    ns.map(Duration::from_nanos)
+        .ok_or_else(|| "expected a time of at least 0.1 s, such as 20s or 500ms".to_owned())
+}
+
 /// The period of the threads with a certain name, ns, or none.
 pub fn period(text: &str) -> Result<workload::import::Set, String> {
     let expected =
@@ -154,6 +161,15 @@ mod tests {
         }
         for wrong in ["", "s", "-1s", "nan", "1h"] {
             assert!(time(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn spans_are_long_enough_to_measure() {
+        assert_eq!(span("20s"), Ok(Duration::from_secs(20)));
+        assert_eq!(span("500ms"), Ok(Duration::from_millis(500)));
+        for wrong in ["", "0", "99ms", "-1s"] {
+            assert!(span(wrong).is_err(), "{wrong}");
         }
     }
 

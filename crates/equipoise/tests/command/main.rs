@@ -39,6 +39,7 @@ mod storm;
 mod timeline;
 mod top;
 mod traces;
+mod trial;
 mod unseen_causes;
 mod verdict;
 mod walls;

@@ -8,12 +8,22 @@ nanosecond. Results are Arrow tables (`Table`), which pandas, polars and pyarrow
     print(comparison)                       # what the command prints
     comparison.runs.to_pandas()             # a row for each run and metric
 
-`simulate()` runs one policy and `compare()` several, `trace()` returns the events of a run, `reproduce()` published
+`trial()` reads what `equipoise trial` has measured on a real machine. `simulate()` runs one policy and `compare()` several, `trace()` returns the events of a run, `reproduce()` published
 tables, `sweep()` runs a design over machines, loads, policies and settings, `tune()` searches a policy's settings,
 and `equipoise.plot` draws figures.
 """
 
-from equipoise._native import BUILD, BadInput, Machine, Policy, SimulationError, Table, Workload, run_uncaged
+from equipoise._native import (
+    BUILD,
+    BadInput,
+    Machine,
+    Policy,
+    SimulationError,
+    Table,
+    Workload,
+    run_uncaged,
+    trial,
+)
 from equipoise.api import (
     Comparison,
     Reproduction,
@@ -58,5 +68,6 @@ __all__ = [
     "simulate",
     "sweep",
     "trace",
+    "trial",
     "tune",
 ]

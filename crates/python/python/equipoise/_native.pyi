@@ -242,6 +242,8 @@ def trace(
     stop: Stop | None = None,
 ) -> dict[str, Table]: ...
 def select_events(events: Table, name: str) -> Table: ...
+def trial(file: str | os.PathLike[str]) -> Table:
+    """The samples of a bundle of `equipoise trial`: a row for each block, policy and metric."""
 def reproduce(
     name: str,
     runs: int | None,

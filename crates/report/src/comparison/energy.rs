@@ -1,12 +1,12 @@
 //! Energy by work, and the frequencies that it depends on.
 
-use lab::{Comparison, Findings, GoalVerdict, Measured, mean_interval};
+use lab::{Comparison, GoalVerdict, Measured, Results, mean_interval};
 use workload::Goal;
 
 /// The energy by the work done, as a column: if one measure counts the work, for each unit of it; otherwise,
 /// if the work differs, for that of the first scheduler.
 pub(super) fn for_work(
-    findings: &Findings<'_>,
+    findings: &Results<'_>,
     verdict: &GoalVerdict,
     by_work: bool,
 ) -> Option<(String, Vec<Option<f64>>)> {

@@ -88,6 +88,7 @@ pub struct Probes {
 /// Calls that were probed.
 #[derive(Clone, Copy)]
 pub struct Calls {
+    /// Their number.
     pub seen: u64,
     /// The calls beyond [`MOST_AT_A_TIME`].
     pub missed: u64,
@@ -199,7 +200,7 @@ impl Drop for Probes {
 }
 
 /// Removes probes of recorders that have ended.
-fn remove_left(tracefs: &Path) {
+pub fn remove_left(tracefs: &Path) {
     let folders = fs::read_dir(tracefs.join("events")).into_iter().flatten();
     for folder in folders.flatten() {
         let name = folder.file_name().to_string_lossy().into_owned();

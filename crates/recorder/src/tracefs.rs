@@ -39,6 +39,24 @@ fn mounted() -> io::Result<PathBuf> {
     })
 }
 
+/// Removes the instances and probes that killed recorders have left.
+pub fn sweep() -> io::Result<()> {
+    let tracefs = mounted()?;
+    probes::remove_left(&tracefs);
+    sweep_in(&tracefs.join("instances"))
+}
+
+fn sweep_in(instances: &Path) -> io::Result<()> {
+    for left in fs::read_dir(instances)?.flatten() {
+        let name = left.file_name().to_string_lossy().into_owned();
+        let pid = name.strip_prefix(INSTANCE);
+        if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            remove(&left.path());
+        }
+    }
+    Ok(())
+}
+
 /// An instance that records until it is dropped, which removes it.
 pub struct Instance {
     tracefs: PathBuf,
@@ -55,13 +73,7 @@ impl Instance {
     pub fn new(buffer_kb: u32, probes: bool) -> io::Result<Instance> {
         let tracefs = mounted()?;
         let instances = tracefs.join("instances");
-        for left in fs::read_dir(&instances)?.flatten() {
-            let name = left.file_name().to_string_lossy().into_owned();
-            let pid = name.strip_prefix(INSTANCE);
-            if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-                remove(&left.path());
-            }
-        }
+        sweep_in(&instances)?;
         let folder = instances.join(format!("{INSTANCE}{}", std::process::id()));
         let page = page_size(&tracefs)?;
         fs::create_dir(&folder)?;

@@ -1,0 +1,218 @@
+//! `equipoise trial`: this computer's own load under the schedulers of its kernel, in turn.
+
+mod predict;
+mod show;
+
+use crate::cli::{Output, Trial, TrialAction};
+use crate::error::Error;
+use crate::interrupt::{self, STOP};
+use crate::output::{self, Staged};
+use crate::progress::Progress;
+use crate::say;
+use ::trial::bundle::Bundle;
+use ::trial::linux::{Linux, Load, Options};
+use ::trial::{About, Fault, Measured, Outcome, Plan, Scheduler};
+use lab::Results;
+use machine::input::{self, BadInput};
+use recorder::busy::Watch;
+use report::Shown;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The number of blocks, and the largest number with --until-decided.
+const ROUNDS: u32 = 10;
+const MOST_ROUNDS: u32 = 100;
+/// How long other load is observed before the first block.
+const IDLE: Duration = Duration::from_secs(1);
+/// Other processes that keep more CPUs busy than this are a reason for a warning.
+const MOST_OTHERS_CPUS: f64 = 0.2;
+const MOST_STOLEN_PCT: f64 = 5.0;
+
+/// Runs the trial, or shows bundles.
+pub fn run(mut args: Trial, output: &Output) -> Result<(), Error> {
+    output::check_places(output, None)?;
+    match args.action.take() {
+        Some(TrialAction::Show { files, goal, all }) => {
+            let goal = goal.map(Into::into);
+            show::bundles(&files, Shown { goal, all }, output)
+        }
+        None => measure(&args, output),
+    }
+}
+
+/// Runs the trial, and shows its results, also those of a trial that ended early.
+fn measure(args: &Trial, output: &Output) -> Result<(), Error> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let itself = std::env::current_exe().ok();
+    let beside = itself.as_deref().and_then(Path::parent);
+    let find = |program: &str| ::trial::find(program, beside, &path);
+    let plan = plan(args, schedulers(args, &path, &find)?);
+    let (load, name) = load(args, &find)?;
+    let watches = matches!(load, Load::Watch(_));
+    let options = Options {
+        load,
+        frames: args.frames.clone(),
+        record: args.record.into(),
+        load_limit: args.load_limit,
+    };
+    if let Some(file) = &args.bundle {
+        show::check_bundle(file)?;
+    }
+    interrupt::listen();
+    let mut kernel = Linux::new(options, &plan.schedulers, &STOP)?;
+    let before = kernel.conditions().clone();
+    for warning in before.warnings().into_iter().chain(busy(watches)) {
+        say!("warning: {warning}");
+    }
+    let predictor = args
+        .predict
+        .then(|| predict::Predictor::new(&plan))
+        .transpose()?;
+    let progress = Progress::new(plan.rounds as usize);
+    let outcome = progress.watch(|watch| ::trial::run(&mut kernel, &plan, &mut |_| (watch.done)()));
+    drop(progress);
+    let about = About {
+        load: name,
+        machine: computer(),
+        conditions: before.notes(),
+        cost: kernel.cost().cloned(),
+    };
+    let trace = kernel.trace().map(<[u8]>::to_vec);
+    // From here on the machine is as it was.
+    drop(kernel);
+    let measured = Measured::new(&outcome);
+    let shown = Shown {
+        goal: args.goal.map(Into::into),
+        all: args.all,
+    };
+    let mut page = ::trial::page(&about, &plan, &outcome, &measured, shown);
+    if let Some(predictor) = predictor.filter(|_| !outcome.blocks.is_empty()) {
+        let results = Results::new(names(&plan, &outcome), &measured.measures, &measured.runs);
+        predictor.add(&mut page, trace.as_deref(), &results, &outcome)?;
+    }
+    let staged = match &args.bundle {
+        Some(file) => {
+            let bundle = Bundle::new(&about, &plan, &outcome, args.names);
+            show::stage(file, &bundle, trace.as_deref(), args.names)?
+        }
+        None => Staged::default(),
+    };
+    output::show_with(output, "trial", page, staged)?;
+    ended(outcome.ended)
+}
+
+fn plan(args: &Trial, schedulers: Vec<Scheduler>) -> Plan {
+    let rounds = match args.until_decided {
+        true => MOST_ROUNDS,
+        false => ROUNDS,
+    };
+    Plan {
+        schedulers,
+        rounds: args.rounds.unwrap_or(rounds),
+        until_decided: args.until_decided,
+        seed: args.seed.unwrap_or_else(clock),
+    }
+}
+
+/// The names of the schedulers that had a turn in every block.
+fn names<'a>(plan: &'a Plan, outcome: &Outcome) -> Vec<&'a str> {
+    let schedulers = outcome.schedulers.iter();
+    schedulers.map(|&it| &*plan.schedulers[it].name).collect()
+}
+
+/// The error of a trial that ended early.
+fn ended(fault: Option<Fault>) -> Result<(), Error> {
+    match fault {
+        None => Ok(()),
+        Some(Fault::Stopped) => Err(Error::Stopped),
+        Some(Fault::Command(why) | Fault::System(why) | Fault::Scheduler(why)) => {
+            Err(Error::Write(format!("the trial ended early: {why}")))
+        }
+    }
+}
+
+/// The schedulers that the command line names, else the installed ones.
+fn schedulers(
+    args: &Trial,
+    path: &[PathBuf],
+    find: &dyn Fn(&str) -> Option<PathBuf>,
+) -> Result<Vec<Scheduler>, Error> {
+    let parsed = args.schedulers.iter().map(|it| Scheduler::parse(it, find));
+    let mut schedulers: Vec<Scheduler> = parsed.collect::<Result<_, _>>()?;
+    if args.schedulers.is_empty() {
+        schedulers = ::trial::installed(path, find);
+        if schedulers.is_empty() {
+            return Err(bad(
+                "no sched_ext scheduler is installed".to_owned(),
+                "expected scx_equipoise beside this program or on PATH, or --scheduler with a loader",
+            ));
+        }
+    }
+    Ok(::trial::named(schedulers))
+}
+
+/// The load, and its name.
+fn load(args: &Trial, find: &dyn Fn(&str) -> Option<PathBuf>) -> Result<(Load, String), Error> {
+    if let Some(time) = args.watch {
+        let name = format!("what runs in {} s", time.as_secs_f64());
+        return Ok((Load::Watch(time), name));
+    }
+    let command: Vec<OsString> = match &args.load {
+        Some(file) => {
+            // A wrong file is reported before anything is loaded.
+            input::read(file, "rt-app file")?;
+            vec!["rt-app".into(), file.into()]
+        }
+        None => args.command.clone(),
+    };
+    let program = command[0].to_string_lossy().into_owned();
+    if find(&program).is_none() {
+        let expected = match &args.load {
+            Some(_) => "expected rt-app to be installed, which plays the file",
+            None => "expected a command that can be run",
+        };
+        return Err(bad(format!("no program `{program}`"), expected));
+    }
+    let words: Vec<String> = command
+        .iter()
+        .map(|it| it.to_string_lossy().into_owned())
+        .collect();
+    Ok((Load::Command(command), words.join(" ")))
+}
+
+/// A warning if other processes keep this computer busy. What `watches` is about runs already.
+fn busy(watches: bool) -> Option<String> {
+    let watch = Watch::begin().filter(|_| !watches)?;
+    sleep(IDLE);
+    let others = watch.others(None)?;
+    let is_busy = others.cpus > MOST_OTHERS_CPUS || others.stolen_pct > MOST_STOLEN_PCT;
+    is_busy.then(|| {
+        format!(
+            "this computer is busy: {}; more blocks are needed to find the same difference",
+            others.words()
+        )
+    })
+}
+
+/// A seed from the clock.
+fn clock() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(1, |now| now.as_micros() as u64 % 1_000_000)
+}
+
+/// This computer's CPU and kernel.
+fn computer() -> String {
+    let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let mut lines = cpus.lines().filter_map(|line| line.split_once(':'));
+    let model = lines.find(|(key, _)| key.trim() == "model name");
+    let model = model.map_or("this computer", |(_, name)| name.trim());
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("{model}, Linux {}", release.trim())
+}
+
+fn bad(message: String, expected: &str) -> Error {
+    Error::Input(Box::new(BadInput::whole(message, expected)))
+}

@@ -1,0 +1,164 @@
+//! Bundles of trials: written to a file, and shown.
+
+use crate::cli::Output;
+use crate::error::Error;
+use crate::output::{self, Staged};
+use ::trial::bundle::{Bundle, More};
+use ::trial::{Measured, Outcome};
+use lab::Results;
+use machine::input::BadInput;
+use report::{Cell, Page, Shown, Table, Tone};
+use std::path::{Path, PathBuf};
+use workload::import::import;
+
+/// An error if `file` has no bundle's name.
+pub fn check_bundle(file: &Path) -> Result<(), Error> {
+    match file.to_string_lossy().ends_with(".tar.zst") {
+        true => Ok(()),
+        false => Err(Error::Input(Box::new(BadInput::whole(
+            format!("--bundle {}: unknown kind of file", file.display()),
+            "expected a name that ends in .tar.zst",
+        )))),
+    }
+}
+
+/// The bundle as a file that does not have its name yet; `trace` is a recorded turn.
+pub fn stage(
+    file: &Path,
+    bundle: &Bundle,
+    trace: Option<&[u8]>,
+    names: bool,
+) -> Result<Staged, Error> {
+    let found = crate::detect::this()?.machine_file("detected");
+    let recording = trace.and_then(|trace| import("the recording", trace, None).ok());
+    let measured = Measured::new(&bundle.outcome);
+    let shown = Shown {
+        goal: None,
+        all: true,
+    };
+    let page = ::trial::page(
+        &bundle.about,
+        &bundle.plan,
+        &bundle.outcome,
+        &measured,
+        shown,
+    );
+    let more = More {
+        machine: Some(found.text),
+        recording: recording.as_ref().map(|it| &it.recording),
+        page: report::html("trial", &[page]),
+    };
+    let bytes = bundle.write(&more, names);
+    let mut staged = Staged::default();
+    staged.add(file, |out| {
+        let written = bytes.and_then(|bytes| out.write_all(&bytes));
+        written.map_err(|error| Error::write(file, &error))
+    })?;
+    Ok(staged)
+}
+
+/// Shows one bundle as its trial, several as one table.
+pub fn bundles(files: &[PathBuf], shown: Shown, output: &Output) -> Result<(), Error> {
+    let read = files.iter().map(|file| Bundle::read(file));
+    let bundles: Vec<Bundle> = read.collect::<Result<_, _>>()?;
+    let page = match bundles.as_slice() {
+        [one] => {
+            let measured = Measured::new(&one.outcome);
+            ::trial::page(&one.about, &one.plan, &one.outcome, &measured, shown)
+        }
+        several => together(several, shown),
+    };
+    output::show(output, "trials", page)
+}
+
+/// A row for each trial and scheduler, a column for each goal.
+fn together(bundles: &[Bundle], shown: Shown) -> Page {
+    let goals = [
+        workload::Goal::Throughput,
+        workload::Goal::Latency,
+        workload::Goal::Energy,
+    ];
+    let goals: Vec<_> = goals
+        .into_iter()
+        .filter(|goal| shown.goal.is_none_or(|one| one == *goal))
+        .collect();
+    let mut rows = Vec::new();
+    for bundle in bundles {
+        let measured = Measured::new(&bundle.outcome);
+        let names = super::names(&bundle.plan, &bundle.outcome);
+        let results = Results::new(names, &measured.measures, &measured.runs);
+        for scheduler in 1..results.schedulers.len() {
+            let cell = |goal: &workload::Goal| change(&results, *goal, scheduler);
+            let mut row: Vec<Cell> = vec![
+                bundle.about.machine.clone().into(),
+                bundle.about.load.clone().into(),
+                results.schedulers[scheduler].into(),
+                bundle.outcome.blocks.len().to_string().into(),
+            ];
+            row.extend(goals.iter().map(cell));
+            rows.push(row);
+        }
+        rows.extend(failures(bundle, &bundle.outcome, goals.len()));
+    }
+    let mut header = ["machine", "load", "scheduler", "blocks"]
+        .map(str::to_owned)
+        .to_vec();
+    header.extend(
+        goals
+            .iter()
+            .map(|goal| report::json::goal_name(*goal).to_owned()),
+    );
+    Page {
+        title: format!("{} trials", bundles.len()),
+        tables: vec![Table {
+            title: "Changes".to_owned(),
+            header,
+            text_columns: 3,
+            rows,
+            ..Table::default()
+        }],
+        remarks: vec![
+            "Each change is against the kernel's own scheduler on the same machine, with its 95 % confidence interval: \
+             of the time, the latency or the energy."
+                .to_owned(),
+        ],
+        ..Page::default()
+    }
+}
+
+/// The change of a goal against the first scheduler.
+fn change(results: &Results<'_>, goal: workload::Goal, scheduler: usize) -> Cell {
+    let verdict = results.verdict.of(goal);
+    let Some((verdict, change)) = verdict.and_then(|it| Some((it, it.change(0, scheduler)?)))
+    else {
+        return Cell::new("-", Tone::Dim);
+    };
+    let margin = change
+        .margin_pct
+        .map_or(String::new(), |it| format!(" ± {it:.1}"));
+    let tone = match (
+        verdict.is_better(scheduler, 0),
+        verdict.is_better(0, scheduler),
+    ) {
+        (true, _) => Tone::Better,
+        (_, true) => Tone::Worse,
+        (false, false) => Tone::Dim,
+    };
+    Cell::new(format!("{:+.1}{margin} %", change.mean_pct), tone)
+}
+
+/// A row for each scheduler that failed.
+fn failures(bundle: &Bundle, outcome: &Outcome, goals: usize) -> Vec<Vec<Cell>> {
+    let row = |removed: &::trial::Removed| {
+        let name = bundle.plan.schedulers[removed.scheduler].name.clone();
+        let mut row: Vec<Cell> = vec![
+            bundle.about.machine.clone().into(),
+            bundle.about.load.clone().into(),
+            format!("{name}: {}", removed.why).into(),
+            Cell::new("failed", Tone::Worse),
+        ];
+        row.extend((0..goals).map(|_| Cell::new("-", Tone::Dim)));
+        row
+    };
+    outcome.removed.iter().map(row).collect()
+}

@@ -1,0 +1,181 @@
+//! Records the scheduling of this computer's kernel as a `trace.dat`, with an instance of its own in
+//! tracefs, and observes the load by other processes.
+
+pub mod busy;
+mod probes;
+mod process;
+mod tracefs;
+
+pub use probes::Calls;
+pub use process::{exit_of, threads};
+pub use tracefs::{Instance, sweep};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Seek, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+use tracefs::Buffer;
+use workload::import::MARK;
+
+/// The events to record, and the place for them.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// The size of the kernel's buffer for each CPU, KiB.
+    pub buffer_kib: u32,
+    /// Also pipes, sockets and affinities, with kernel probes.
+    pub pipes: bool,
+    /// Also calls of futex(2).
+    pub futexes: bool,
+    /// The folder for the events, in files without names.
+    pub folder: &'a Path,
+}
+
+/// A recorder. Buffers are dropped before their instance, which otherwise could not be removed.
+pub struct Recorder {
+    buffers: Vec<Spooled>,
+    futexes: bool,
+    /// The instance in tracefs.
+    pub instance: Instance,
+}
+
+/// A CPU's buffer, and the pages taken from it, in a file without a name.
+struct Spooled {
+    buffer: Buffer,
+    file: BufWriter<File>,
+    pages: u64,
+}
+
+/// The events that [`Recorder::wait`] has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// The observed process has ended.
+    pub ended: bool,
+    /// A buffer is half full.
+    pub half_full: bool,
+}
+
+impl Recorder {
+    /// Makes the instance, which does not record yet. It is an error if tracefs is not mounted or not
+    /// writable.
+    pub fn new(options: &Options<'_>) -> io::Result<Recorder> {
+        let mut instance = Instance::new(options.buffer_kib, options.pipes)?;
+        if options.futexes {
+            instance.enable_futexes()?;
+        }
+        let spooled = |buffer| {
+            Ok(Spooled {
+                buffer,
+                file: BufWriter::new(tempfile::tempfile_in(options.folder)?),
+                pages: 0,
+            })
+        };
+        let buffers = instance.buffers()?.into_iter().map(spooled);
+        Ok(Recorder {
+            buffers: buffers.collect::<io::Result<_>>()?,
+            futexes: options.futexes,
+            instance,
+        })
+    }
+
+    /// Starts to record. This process is not part of the load.
+    pub fn begin(&self) -> io::Result<()> {
+        self.instance.switch(true)?;
+        if self.futexes {
+            let call = format!("{MARK}futex {}", libc::SYS_futex);
+            self.instance.mark(&call)?;
+        }
+        for thread in threads(std::process::id() as i32) {
+            self.mark("recorder", thread)?;
+        }
+        Ok(())
+    }
+
+    /// Stops, and takes what the buffers still have.
+    pub fn end(&mut self) -> io::Result<()> {
+        self.instance.switch(false)?;
+        self.drain(true)
+    }
+
+    /// Takes the complete pages out of the buffers, and if `all` the incomplete ones. This takes a CPU
+    /// from the load.
+    pub fn drain(&mut self, all: bool) -> io::Result<()> {
+        for spooled in &mut self.buffers {
+            spooled.pages += spooled.buffer.drain(all, &mut spooled.file)?;
+        }
+        Ok(())
+    }
+
+    /// Writes to the trace the role of a thread (`load`, `recorder`), and its affinity.
+    pub fn mark(&self, what: &str, thread: i32) -> io::Result<()> {
+        let name = fs::read_to_string(format!("/proc/{thread}/comm")).unwrap_or_default();
+        let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
+        let mut lines = status.lines();
+        if let Some(cpus) = lines.find_map(|line| line.strip_prefix("Cpus_allowed:")) {
+            // The kernel prints words of 32 bits; the first CPUs are in the last word.
+            let words: Vec<&str> = cpus.trim().rsplitn(3, ',').take(2).collect();
+            let mask: String = words.into_iter().rev().collect();
+            let mask = u64::from_str_radix(&mask, 16).unwrap_or(u64::MAX);
+            let mut first = self
+                .buffers
+                .iter()
+                .map(|it| it.buffer.cpu)
+                .take_while(|&cpu| cpu < 64);
+            if first.any(|cpu| mask & 1 << cpu == 0) {
+                self.instance
+                    .mark(&format!("{MARK}cpus {thread} {mask:x}"))?;
+            }
+        }
+        self.instance
+            .mark(&format!("{MARK}{what} {thread} {}", name.trim_end()))
+    }
+
+    /// Waits until the process of `end` has ended or a buffer is half full, for at most `time`.
+    pub fn wait(&self, end: Option<&OwnedFd>, time: Duration) -> io::Result<Seen> {
+        let buffers = self.buffers.iter().map(|it| &it.buffer.pipe);
+        waited(buffers.map(|it| PollFd::new(it, PollFlags::IN)), end, time)
+    }
+
+    /// Writes the recording as a `trace.dat`.
+    pub fn write(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        let cpus = self.buffers.last().map_or(0, |last| last.buffer.cpu + 1);
+        let pages = |cpu| {
+            let there = self.buffers.iter().find(|it| it.buffer.cpu == cpu);
+            there.map_or(0, |it| it.pages as usize)
+        };
+        let pages: Vec<usize> = (0..cpus).map(pages).collect();
+        out.write_all(&self.instance.head()?.bytes(&pages))?;
+        for spooled in &mut self.buffers {
+            spooled.file.flush()?;
+            spooled.file.get_mut().rewind()?;
+            io::copy(spooled.file.get_mut(), out)?;
+        }
+        Ok(())
+    }
+}
+
+/// Waits until the process of `end` has ended, for at most `time`.
+pub fn wait(end: Option<&OwnedFd>, time: Duration) -> io::Result<Seen> {
+    waited(std::iter::empty(), end, time)
+}
+
+fn waited<'a>(
+    buffers: impl Iterator<Item = PollFd<'a>>,
+    end: Option<&'a OwnedFd>,
+    time: Duration,
+) -> io::Result<Seen> {
+    let mut fds: Vec<PollFd<'_>> = buffers.collect();
+    let count = fds.len();
+    fds.extend(end.map(|end| PollFd::new(end, PollFlags::IN)));
+    match poll(&mut fds, Some(&time.try_into().unwrap_or_default())) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let ready = |fds: &[PollFd<'_>]| fds.iter().any(|it| !it.revents().is_empty());
+    let (buffers, end) = fds.split_at(count);
+    Ok(Seen {
+        ended: ready(end),
+        half_full: ready(buffers),
+    })
+}

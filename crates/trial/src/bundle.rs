@@ -1,0 +1,355 @@
+//! A trial in one file, to keep or to send: a tar archive compressed with zstd.
+//!
+//! It has `trial.json` ([`Bundle`]), `machine.toml`, the kernel's configuration, the CPUs' topology of sysfs, the
+//! recording as a workload, and the page. The command line and the names of threads may tell
+//! something about the user, so they are replaced unless the user allows them.
+
+use crate::{About, Fault, Outcome, Plan};
+use machine::input::BadInput;
+use ruzstd::decoding::StreamingDecoder;
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use workload::recording::Recording;
+
+/// The version of the format.
+const VERSION: u32 = 1;
+/// The name of the file with the results.
+const RESULTS: &str = "trial.json";
+/// A larger bundle is not one, bytes: before and after decompression.
+const MOST_COMPRESSED: u64 = 256 << 20;
+const MOST: u64 = 1 << 30;
+/// The files of a CPU's folder in sysfs that describe the topology.
+const OF_CPU: [&str; 3] = ["topology", "cache", "cpufreq"];
+const CPU_FILES: [&str; 2] = ["cpu_capacity", "online"];
+
+/// The results of a trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bundle {
+    /// The version of the format.
+    version: u32,
+    /// The computer and the load.
+    pub about: About,
+    /// The schedulers.
+    pub plan: Plan,
+    /// All samples.
+    pub outcome: Outcome,
+}
+
+/// The parts of a bundle besides the results.
+pub struct More<'a> {
+    /// The machine file.
+    pub machine: Option<String>,
+    /// A recorded turn under the kernel's own scheduler.
+    pub recording: Option<&'a Recording>,
+    /// The page, as HTML.
+    pub page: String,
+}
+
+impl Bundle {
+    /// Without `names`, those of threads and the command line are replaced.
+    pub fn new(about: &About, plan: &Plan, outcome: &Outcome, names: bool) -> Bundle {
+        let mut bundle = Bundle {
+            version: VERSION,
+            about: about.clone(),
+            plan: plan.clone(),
+            outcome: outcome.clone(),
+        };
+        if !names {
+            bundle.hide();
+        }
+        bundle
+    }
+
+    fn hide(&mut self) {
+        self.about.load = "a load".to_owned();
+        for scheduler in &mut self.plan.schedulers {
+            let words = scheduler.name.split(' ').map(without_folders);
+            scheduler.name = words.collect::<Vec<&str>>().join(" ");
+        }
+        if let Some(Fault::Command(why) | Fault::System(why)) = &mut self.outcome.ended {
+            *why = "the load failed".to_owned();
+        }
+        for removed in &mut self.outcome.removed {
+            // The kernel's reason names a task in parentheses.
+            removed.why = removed
+                .why
+                .split(" (")
+                .next()
+                .unwrap_or_default()
+                .to_owned();
+        }
+        let mut names = Names::default();
+        let turns = self.outcome.blocks.iter_mut().flatten();
+        let recorded = turns.filter_map(|turn| turn.recorded.as_mut());
+        for thread in recorded.flat_map(|it| &mut it.threads) {
+            thread.name = names.of(&thread.name);
+        }
+    }
+
+    /// The file's content.
+    pub fn write(&self, more: &More<'_>, names: bool) -> io::Result<Vec<u8>> {
+        let mut archive = tar::Builder::new(Vec::new());
+        let mut add = |name: &str, bytes: &[u8]| {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(bytes.len() as u64);
+            header.set_mode(0o644);
+            header.set_cksum();
+            archive.append_data(&mut header, name, bytes)
+        };
+        add(RESULTS, &serde_json::to_vec_pretty(self)?)?;
+        add("page.html", more.page.as_bytes())?;
+        if let Some(machine) = &more.machine {
+            add("machine.toml", machine.as_bytes())?;
+        }
+        if let Some(recording) = more.recording {
+            let mut recording = recording.clone();
+            if !names {
+                recording.description.clear();
+                let mut names = Names::default();
+                for thread in &mut recording.threads {
+                    thread.name = names.of(&thread.name);
+                }
+            }
+            add("recording.json", &serde_json::to_vec(&recording)?)?;
+        }
+        for (name, bytes) in of_kernel().into_iter().chain(topology(Path::new("/sys"))) {
+            add(&name, &bytes)?;
+        }
+        let tar = archive.into_inner()?;
+        Ok(compress_to_vec(&tar[..], CompressionLevel::Fastest))
+    }
+
+    /// Reads the results in `file`. It is an error if it is no bundle, or not of this version.
+    pub fn read(file: &Path) -> Result<Bundle, Box<BadInput>> {
+        let bad = |message: String| {
+            let message = format!("{}: {message}", file.display());
+            let expected = "expected a bundle of `equipoise trial --bundle`";
+            Box::new(BadInput::whole(message, expected))
+        };
+        let mut bytes = Vec::new();
+        let opened = fs::File::open(file).map_err(|error| bad(error.to_string()))?;
+        let read = opened.take(MOST_COMPRESSED).read_to_end(&mut bytes);
+        read.map_err(|error| bad(error.to_string()))?;
+        let text = results(&bytes).map_err(bad)?;
+        Bundle::parse(&text).map_err(bad)
+    }
+
+    fn parse(text: &str) -> Result<Bundle, String> {
+        let bundle: Bundle =
+            serde_json::from_str(text).map_err(|error| format!("{RESULTS}: {error}"))?;
+        if bundle.version != VERSION {
+            let version = bundle.version;
+            return Err(format!(
+                "version {version}, and this program reads {VERSION}"
+            ));
+        }
+        let known = |index: &usize| *index < bundle.plan.schedulers.len();
+        let removed = bundle.outcome.removed.iter().map(|it| &it.scheduler);
+        let named = bundle.outcome.schedulers.iter().chain(removed);
+        let turns = bundle.outcome.schedulers.len();
+        match named.clone().all(known) && bundle.outcome.blocks.iter().all(|it| it.len() == turns) {
+            true => Ok(bundle),
+            false => Err(format!("{RESULTS}: blocks and schedulers do not fit")),
+        }
+    }
+}
+
+/// The text of [`RESULTS`] in an archive.
+fn results(bytes: &[u8]) -> Result<String, String> {
+    let decoder = StreamingDecoder::new(bytes).map_err(|error| error.to_string())?;
+    let mut archive = tar::Archive::new(decoder.take(MOST));
+    for entry in archive.entries().map_err(|error| error.to_string())? {
+        let mut entry = entry.map_err(|error| error.to_string())?;
+        if entry.path().is_ok_and(|it| *it == *Path::new(RESULTS)) {
+            let mut text = String::new();
+            let read = entry.read_to_string(&mut text);
+            return read.map(|_| text).map_err(|error| error.to_string());
+        }
+    }
+    Err(format!("no {RESULTS}"))
+}
+
+/// Names that say nothing, the same for the same name.
+#[derive(Default)]
+struct Names(HashMap<String, usize>);
+
+impl Names {
+    fn of(&mut self, name: &str) -> String {
+        let next = self.0.len() + 1;
+        let number = *self.0.entry(name.to_owned()).or_insert(next);
+        format!("thread-{number}")
+    }
+}
+
+/// A word of a command line without the folders of a path.
+fn without_folders(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or(word)
+}
+
+/// The kernel's version and configuration.
+fn of_kernel() -> Vec<(String, Vec<u8>)> {
+    let version = fs::read("/proc/version").unwrap_or_default();
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let packed = fs::read("/proc/config.gz").ok();
+    let config = match packed {
+        Some(packed) => Some(("kernel.config.gz", packed)),
+        None => fs::read(format!("/boot/config-{}", release.trim()))
+            .ok()
+            .map(|it| ("kernel.config", it)),
+    };
+    let files = std::iter::once(("kernel.version", version)).chain(config);
+    files
+        .map(|(name, bytes)| (name.to_owned(), bytes))
+        .collect()
+}
+
+/// The files that describe the CPUs.
+fn topology(sys: &Path) -> Vec<(String, Vec<u8>)> {
+    let cpus = Path::new("devices/system/cpu");
+    let mut files: Vec<PathBuf> = ["online", "possible"].map(|it| cpus.join(it)).to_vec();
+    for cpu in crate::host::numbered(&sys.join(cpus), "cpu") {
+        let folder = cpus.join(format!("cpu{cpu}"));
+        files.extend(CPU_FILES.map(|it| folder.join(it)));
+        for part in OF_CPU {
+            below(sys, &folder.join(part), &mut files);
+        }
+    }
+    let content = |file: PathBuf| {
+        Some((
+            format!("sys/{}", file.display()),
+            fs::read(sys.join(file)).ok()?,
+        ))
+    };
+    files.into_iter().filter_map(content).collect()
+}
+
+/// The files in a folder and in those in it.
+fn below(sys: &Path, folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(sys.join(folder))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let path = folder.join(entry.file_name());
+        match entry.file_type() {
+            Ok(kind) if kind.is_file() => files.push(path),
+            Ok(kind) if kind.is_dir() && entry.file_name() != "power" => below(sys, &path, files),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Recorded, Removed, Scheduler, Thread, Turn};
+
+    fn bundle(names: bool) -> Bundle {
+        let thread = |name: &str| Thread {
+            name: name.to_owned(),
+            latencies_ns: vec![1000, 2000],
+            ..Thread::default()
+        };
+        let turn = Turn {
+            elapsed_ns: 1_000_000_000,
+            is_timed: true,
+            recorded: Some(Recorded {
+                threads: vec![thread("secret"), thread("other"), thread("secret")],
+                ..Recorded::default()
+            }),
+            ..Turn::default()
+        };
+        let scheduler = |name: &str| Scheduler {
+            name: name.to_owned(),
+            loader: Some(vec!["/home/me/scx_x".into()]),
+        };
+        let about = About {
+            load: "/home/me/secret --token 1".to_owned(),
+            ..About::default()
+        };
+        let plan = Plan {
+            schedulers: vec![Scheduler::own(), scheduler("/home/me/scx_x -s 5")],
+            rounds: 2,
+            until_decided: false,
+            seed: 7,
+        };
+        let outcome = Outcome {
+            schedulers: vec![0],
+            blocks: vec![vec![turn]],
+            removed: vec![Removed {
+                scheduler: 1,
+                block: 0,
+                why: "EXIT: a stall (secret[7] failed to run for 30 s)".to_owned(),
+            }],
+            ended: Some(Fault::Command("secret: no such file".to_owned())),
+            ..Outcome::default()
+        };
+        Bundle::new(&about, &plan, &outcome, names)
+    }
+
+    fn written(bundle: &Bundle) -> Vec<u8> {
+        let more = More {
+            machine: Some("name = \"x\"".to_owned()),
+            recording: None,
+            page: String::new(),
+        };
+        bundle.write(&more, false).unwrap()
+    }
+
+    #[test]
+    fn a_bundle_is_read_as_it_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("b.tar.zst");
+        let bundle = bundle(true);
+        fs::write(&file, written(&bundle)).unwrap();
+        let mut read = Bundle::read(&file).unwrap();
+        // The path of the loader is of no use elsewhere.
+        read.plan.schedulers[1].loader = bundle.plan.schedulers[1].loader.clone();
+        assert_eq!(read, bundle);
+    }
+
+    #[test]
+    fn nothing_personal_is_in_it_unless_allowed() {
+        let text = serde_json::to_string(&bundle(false)).unwrap();
+        for personal in ["secret", "/home", "token", "\"other\""] {
+            assert!(!text.contains(personal), "{personal}: {text}");
+        }
+        assert!(text.contains("scx_x -s 5") && text.contains("thread-1"));
+        assert!(
+            serde_json::to_string(&bundle(true))
+                .unwrap()
+                .contains("secret")
+        );
+    }
+
+    #[test]
+    fn a_wrong_file_is_one_message() {
+        let folder = tempfile::tempdir().unwrap();
+        let message = |bytes: &[u8]| {
+            let file = folder.path().join("b.tar.zst");
+            fs::write(&file, bytes).unwrap();
+            Bundle::read(&file).unwrap_err().render(false)
+        };
+        assert!(message(b"no archive").contains("b.tar.zst: "));
+        assert!(message(b"").contains("expected a bundle"));
+        let empty = tar::Builder::new(Vec::new()).into_inner().unwrap();
+        let empty = compress_to_vec(&empty[..], CompressionLevel::Fastest);
+        assert!(message(&empty).contains("no trial.json"));
+        let mut whole = written(&bundle(false));
+        whole.truncate(whole.len() / 2);
+        assert!(message(&whole).contains("b.tar.zst: "));
+        let mut unfit = bundle(false);
+        unfit.outcome.schedulers = vec![0, 1];
+        assert!(message(&written(&unfit)).contains("do not fit"));
+        unfit.version = 9;
+        assert!(message(&written(&unfit)).contains("version 9, and this program reads 1"));
+        let nowhere = Bundle::read(Path::new("/nowhere"))
+            .unwrap_err()
+            .render(false);
+        assert!(nowhere.contains("/nowhere: No such file"), "{nowhere}");
+    }
+}

@@ -1,0 +1,133 @@
+//! Frame times from the log of a game's overlay: MangoHud's CSV, and those of PresentMon's kind.
+
+use machine::input::BadInput;
+use std::io::Read;
+
+/// The columns with the time of a frame, of MangoHud and of PresentMon. The unit is that of [`to_ms`].
+const COLUMNS: [&str; 4] = [
+    "frametime",
+    "MsBetweenPresents",
+    "FrameTime",
+    "frametime_ms",
+];
+/// A frame that takes longer than this many times the median of all is jank.
+const JANK: f64 = 2.0;
+/// No frame takes this long, ms, so a median above it is in another unit.
+const LONGEST_MS: f64 = 10_000.0;
+
+/// The frame times in `text`, the content of `file`, ms. MangoHud writes two lines about the computer before
+/// the columns' names; comments begin with `//`. It is an error if no line names a column of frame times, or a
+/// value is no positive number.
+pub fn read(file: &str, text: impl Read) -> Result<Vec<f64>, Box<BadInput>> {
+    let expected = "expected a log of MangoHud (output_folder, log_duration), or a CSV with a column frametime or MsBetweenPresents, ms";
+    let bad = |line: Option<u64>, message: String| {
+        let place = line.map_or(file.to_owned(), |line| format!("{file}:{line}"));
+        Box::new(BadInput::whole(format!("{place}: {message}"), expected))
+    };
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .trim(csv::Trim::All)
+        .from_reader(text);
+    let mut column = None;
+    let mut frames = Vec::new();
+    for record in reader.records() {
+        let record = record.map_err(|error| bad(None, error.to_string()))?;
+        let line = record.position().map(csv::Position::line);
+        let Some(index) = column else {
+            let named = |it: &str| COLUMNS.iter().any(|known| known.eq_ignore_ascii_case(it));
+            column = record.iter().position(named);
+            continue;
+        };
+        let Some(value) = record.get(index) else {
+            // The last line may be incomplete, because the game is at work on it.
+            continue;
+        };
+        match value.parse::<f64>() {
+            Ok(ms) if ms.is_finite() && ms > 0.0 => frames.push(ms),
+            _ => return Err(bad(line, format!("`{value}` is no time of a frame"))),
+        }
+    }
+    match column {
+        None => Err(bad(None, "no column with the times of frames".to_owned())),
+        Some(_) => Ok(to_ms(frames)),
+    }
+}
+
+/// Logs have ms, us or ns and do not say which, so the unit is the one in which the median is a frame's time.
+fn to_ms(frames: Vec<f64>) -> Vec<f64> {
+    let median = crate::measures::percentile(&mut frames.clone(), 50.0).unwrap_or(0.0);
+    let scale = match median {
+        ns if ns > LONGEST_MS * 10.0 => 1e6,
+        us if us > LONGEST_MS / 10.0 => 1e3,
+        _ => 1.0,
+    };
+    frames.into_iter().map(|it| it / scale).collect()
+}
+
+/// The frame rate of the slowest hundredth of the frames, 1/s: of the mean of their times. `None` without
+/// 100 frames.
+pub fn one_percent_low(frames_ms: &[f64]) -> Option<f64> {
+    let count = frames_ms.len() / 100;
+    let mut sorted = frames_ms.to_vec();
+    sorted.sort_unstable_by(|a, b| b.total_cmp(a));
+    let slowest: f64 = sorted.iter().take(count).sum();
+    (count > 0).then(|| 1e3 * count as f64 / slowest)
+}
+
+/// The share of frames that take more than twice the median, per cent.
+pub fn jank_pct(frames_ms: &[f64]) -> Option<f64> {
+    let median = crate::measures::percentile(&mut frames_ms.to_vec(), 50.0)?;
+    let late = frames_ms.iter().filter(|&&it| it > JANK * median).count();
+    Some(100.0 * late as f64 / frames_ms.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mangohuds_log_and_presentmons_are_read() {
+        let mangohud = "os,cpu,gpu,ram,kernel,driver,cpuscheduler\nArch,X,Y,16,6.12,,\n\
+                        fps,frametime,cpu_load\n60.0,16.6,20\n58.8,17.0,21\n";
+        assert_eq!(read("m.csv", mangohud.as_bytes()).unwrap(), [16.6, 17.0]);
+        let us = "fps,frametime,cpu_load\n60,16600,20\n59,17000,21\n";
+        assert_eq!(read("m.csv", us.as_bytes()).unwrap(), [16.6, 17.0]);
+        let ns = "fps,frametime,cpu_load\n60,16600000,20\n59,17000000,21\n";
+        assert_eq!(read("m.csv", ns.as_bytes()).unwrap(), [16.6, 17.0]);
+        let presentmon = "Application,ProcessID,MsBetweenPresents\ngame.exe,7,8.25\n";
+        assert_eq!(read("p.csv", presentmon.as_bytes()).unwrap(), [8.25]);
+    }
+
+    #[test]
+    fn a_wrong_log_is_one_message_with_its_line() {
+        let message = |text: &str| read("f.csv", text.as_bytes()).unwrap_err().render(false);
+        assert!(message("a,b\n1,2\n").contains("f.csv: no column with the times of frames"));
+        let line = message("fps,frametime\n60,16\n60,fast\n");
+        assert!(
+            line.contains("f.csv:3: `fast` is no time of a frame"),
+            "{line}"
+        );
+        assert!(message("frametime\n-1\n").contains("`-1`"));
+        assert!(message("frametime\ninf\n").contains("`inf`"));
+    }
+
+    #[test]
+    fn an_incomplete_last_line_is_left_out() {
+        assert_eq!(
+            read("m.csv", "fps,frametime\n60,16\n60".as_bytes()).unwrap(),
+            [16.0]
+        );
+    }
+
+    #[test]
+    fn the_slowest_hundredth_and_jank() {
+        let mut frames = vec![10.0; 198];
+        frames.extend([20.0, 30.0]);
+        assert_eq!(one_percent_low(&frames), Some(40.0));
+        // 20 ms are twice the median, and not more.
+        assert_eq!(jank_pct(&frames), Some(0.5));
+        assert_eq!(one_percent_low(&[10.0; 99]), None);
+        assert_eq!(jank_pct(&[]), None);
+    }
+}

@@ -1,0 +1,240 @@
+//! A trial leaves nothing behind, however it ends.
+//!
+//! The loader and the command run in a control group of the trial. A process of this program, the guard, holds
+//! one end of a pipe whose other end only the trial has. When the trial ends, also by SIGKILL, the pipe closes;
+//! the guard then kills the group (`cgroup.kill`, since Linux 5.14), removes it, and removes the recorder's
+//! instance. With its loader the kernel unloads a scheduler, since the loader holds the only reference to its BPF
+//! link; the guard asks the kernel to unload one that has none ([`loader::unload`]). An orderly end takes the same path, so there is no second one to test. The loader and the command also ask
+//! the kernel for SIGKILL at the death of the trial, in case both the trial and the guard are killed.
+
+use crate::linux::{loader, sched_ext};
+use std::fs::{self, OpenOptions};
+use std::io::{self, PipeWriter, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// The variable with the group's folder, which makes this program a guard.
+const VARIABLE: &str = "EQUIPOISE_TRIAL_GUARD";
+/// The variable of a trial that loads schedulers.
+const LOADS: &str = "EQUIPOISE_TRIAL_LOADS";
+/// How long killed processes may take to end: the kernel may be writing their memory to disk.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Is this process a guard?
+pub fn is_guard() -> bool {
+    std::env::var_os(VARIABLE).is_some()
+}
+
+/// The guard's main function: waits for the end of the trial and cleans up.
+pub fn main() -> ExitCode {
+    let group = PathBuf::from(std::env::var_os(VARIABLE).unwrap_or_default());
+    // Ends when the last copy of the other end is closed.
+    let _ = io::stdin().read_to_end(&mut Vec::new());
+    let is_removed = remove(&group).is_ok();
+    let is_unloaded = std::env::var_os(LOADS).is_none() || loader::unload(&sched_ext()).is_ok();
+    let _ = recorder::sweep();
+    match is_removed && is_unloaded {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+/// A trial's control group, and the guard that removes it.
+pub struct Guard {
+    /// The group's folder.
+    pub group: PathBuf,
+    pipe: Option<PipeWriter>,
+    child: Child,
+}
+
+impl Guard {
+    /// Makes the group below this process's own, where no controller is enabled for it, so that it changes
+    /// nothing about the shares of CPU time. If the trial `loads` schedulers, none is left, either.
+    pub fn new(loads: bool) -> io::Result<Guard> {
+        let group = own_group()?.join(format!("equipoise-trial-{}", std::process::id()));
+        fs::create_dir(&group).map_err(|error| named(&group, &error))?;
+        let (reader, writer) = io::pipe()?;
+        let mut command = Command::new("/proc/self/exe");
+        command
+            .env(VARIABLE, &group)
+            .stdin(reader)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        if loads {
+            command.env(LOADS, "1");
+        }
+        // SAFETY: setsid(2) is safe after a fork. Signals of the terminal do not reach the guard.
+        unsafe {
+            command.pre_exec(|| {
+                rustix::process::setsid()?;
+                Ok(())
+            });
+        }
+        let child = command.spawn().inspect_err(|_| {
+            let _ = fs::remove_dir(&group);
+        })?;
+        Ok(Guard {
+            group,
+            pipe: Some(writer),
+            child,
+        })
+    }
+
+    /// A group below the trial's for one process and all that it starts.
+    pub fn part(&self, name: &str) -> io::Result<Part> {
+        let folder = self.group.join(name);
+        fs::create_dir(&folder).map_err(|error| named(&folder, &error))?;
+        Ok(Part { folder })
+    }
+
+    /// Has the guard been killed?
+    pub fn is_gone(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.pipe.take();
+        let _ = self.child.wait();
+        // The guard may have been killed.
+        let _ = remove(&self.group);
+    }
+}
+
+/// A part of the trial's group.
+pub struct Part {
+    folder: PathBuf,
+}
+
+impl Part {
+    /// Starts `command` in this group. It is killed if this process ends.
+    pub fn spawn(&self, command: &mut Command) -> io::Result<Child> {
+        let procs = self.folder.join("cgroup.procs");
+        let mut procs = OpenOptions::new().write(true).open(procs)?;
+        let parent = std::process::id() as i32;
+        // SAFETY: only system calls are made after the fork.
+        unsafe {
+            command.pre_exec(move || {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                if libc::getppid() != parent {
+                    return Err(io::Error::other("the trial has ended"));
+                }
+                procs.write_all(b"0")
+            });
+        }
+        command.spawn()
+    }
+
+    /// A number of a file of the group, by its key: `usage_usec` of `cpu.stat`, or `some` and `total` of
+    /// `cpu.pressure`.
+    pub fn number(&self, file: &str, line: &str, key: &str) -> Option<u64> {
+        let text = fs::read_to_string(self.folder.join(file)).ok()?;
+        number(&text, line, key)
+    }
+
+    /// Kills what still runs in it, and waits for its end.
+    pub fn kill(&self) -> io::Result<()> {
+        kill(&self.folder)
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let _ = remove(&self.folder);
+    }
+}
+
+/// In the line of `text` that begins with `line`, the number after `key`, which a blank or `=` follows.
+fn number(text: &str, line: &str, key: &str) -> Option<u64> {
+    let line = text.lines().find(|it| it.split(' ').next() == Some(line))?;
+    let rest = &line[line.find(key)? + key.len()..];
+    let digits = rest.trim_start_matches([' ', '=']).split(' ').next()?;
+    digits.parse().ok()
+}
+
+/// The folder of this process's control group.
+fn own_group() -> io::Result<PathBuf> {
+    let none = || {
+        io::Error::new(
+            io::ErrorKind::NotFound,
+            "no cgroup2 is mounted; try `mount -t cgroup2 none /sys/fs/cgroup`",
+        )
+    };
+    let mounts = fs::read_to_string("/proc/mounts")?;
+    let mounted = mounts.lines().find_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let place = words.next()?;
+        (words.next()? == "cgroup2").then(|| PathBuf::from(place))
+    });
+    let groups = fs::read_to_string("/proc/self/cgroup")?;
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::/"));
+    Ok(mounted.ok_or_else(none)?.join(own.ok_or_else(none)?))
+}
+
+/// Kills the processes of a group and of those below, and removes them all.
+fn remove(group: &Path) -> io::Result<()> {
+    if !group.exists() {
+        return Ok(());
+    }
+    kill(group)?;
+    let below = fs::read_dir(group)?.flatten();
+    for folder in below.filter(|it| it.file_type().is_ok_and(|it| it.is_dir())) {
+        remove(&folder.path())?;
+    }
+    let began = Instant::now();
+    loop {
+        match fs::remove_dir(group) {
+            Err(error)
+                if error.kind() == io::ErrorKind::ResourceBusy && began.elapsed() < PATIENCE =>
+            {
+                sleep(LOOK);
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            result => return result,
+        }
+    }
+}
+
+fn kill(group: &Path) -> io::Result<()> {
+    fs::write(group.join("cgroup.kill"), "1")?;
+    let began = Instant::now();
+    while number(
+        &fs::read_to_string(group.join("cgroup.events"))?,
+        "populated",
+        "populated",
+    ) != Some(0)
+    {
+        if began.elapsed() > PATIENCE {
+            return Err(io::Error::other("killed processes do not end"));
+        }
+        sleep(LOOK);
+    }
+    Ok(())
+}
+
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_a_groups_files() {
+        let stat = "usage_usec 1234\nuser_usec 1000\nsystem_usec 234\n";
+        assert_eq!(number(stat, "usage_usec", "usage_usec"), Some(1234));
+        let pressure = "some avg10=0.00 avg60=0.00 avg300=0.00 total=77\nfull avg10=0.00 total=5\n";
+        assert_eq!(number(pressure, "some", "total"), Some(77));
+        assert_eq!(number(pressure, "none", "total"), None);
+        assert_eq!(
+            number("populated 1\nfrozen 0\n", "populated", "populated"),
+            Some(1)
+        );
+    }
+}

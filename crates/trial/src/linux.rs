@@ -1,0 +1,315 @@
+//! The real machine: Linux with sched_ext, its loaders, and the load.
+
+mod load;
+pub(crate) mod loader;
+mod record;
+mod said;
+
+pub use load::{Frames, Load};
+pub use record::{Cost, Record};
+
+use crate::guard::Guard;
+use crate::host::{self, Conditions, Kinds};
+use crate::power::Reading;
+use crate::{Fault, Kernel, Scheduler, Turn};
+use load::Running;
+use loader::Loader;
+use machine::input::BadInput;
+use record::Recording;
+use recorder::Recorder;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Between loading and the turn, so that the tasks have been given to the scheduler.
+const SETTLE: Duration = Duration::from_millis(200);
+/// How often it is checked whether the turn has to end.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// The load, and how to measure it.
+pub struct Options {
+    /// The load.
+    pub load: Load,
+    /// Where frame times are logged.
+    pub frames: Option<PathBuf>,
+    /// Whether to record.
+    pub record: Record,
+    /// How long a scheduler may take to load.
+    pub load_limit: Duration,
+}
+
+/// This computer's kernel.
+pub struct Linux {
+    // Fields are dropped in this order: the guard removes the groups of the others.
+    loader: Option<Loader>,
+    scheduler: String,
+    options: Options,
+    frames: Option<Frames>,
+    recording: Recording,
+    conditions: Conditions,
+    kinds: Kinds,
+    stop: &'static AtomicBool,
+    guard: Guard,
+}
+
+impl Linux {
+    /// Prepares the trial of `schedulers`, until `stop` is true. It is an error if this process may not load
+    /// schedulers, the kernel has no sched_ext, or it already runs a scheduler.
+    pub fn new(
+        options: Options,
+        schedulers: &[Scheduler],
+        stop: &'static AtomicBool,
+    ) -> Result<Linux, Box<BadInput>> {
+        let loads = schedulers.iter().any(|it| it.loader.is_some());
+        if loads {
+            check(&sched_ext(), rustix::process::geteuid().is_root())?;
+        }
+        let cannot = |what: &str, error: io::Error| {
+            let expected = "expected root's rights on this computer";
+            Box::new(BadInput::whole(format!("cannot {what}: {error}"), expected))
+        };
+        let guard = Guard::new(loads).map_err(|it| cannot("make a control group", it))?;
+        let recording = Recording::new(options.record).map_err(|it| cannot("record", it))?;
+        let sys = Path::new("/sys");
+        Ok(Linux {
+            loader: None,
+            scheduler: String::new(),
+            frames: options.frames.clone().map(Frames::new),
+            options,
+            recording,
+            conditions: Conditions::now(sys),
+            kinds: Kinds::of(sys),
+            stop,
+            guard,
+        })
+    }
+
+    /// The conditions at the start of the current block.
+    pub fn conditions(&self) -> &Conditions {
+        &self.conditions
+    }
+
+    /// The cost of recording; `None` if nothing was recorded.
+    pub fn cost(&self) -> Option<&Cost> {
+        self.recording.cost()
+    }
+
+    /// The `trace.dat` of a turn under the kernel's own scheduler, if one was recorded.
+    pub fn trace(&self) -> Option<&[u8]> {
+        self.recording.kept.as_deref()
+    }
+
+    /// An error if the turn has to end.
+    fn check(&mut self) -> Result<(), Fault> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Fault::Stopped);
+        }
+        if self.guard.is_gone() {
+            return Err(Fault::System(
+                "the guard of the trial was killed".to_owned(),
+            ));
+        }
+        match &mut self.loader {
+            Some(loader) => loader.check().map_err(Fault::Scheduler),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits for the end of the load.
+    fn wait(
+        &mut self,
+        running: &mut Running,
+        recorder: &mut Option<Recorder>,
+    ) -> Result<(), Fault> {
+        let failed = |error: io::Error| Fault::System(format!("cannot wait for the load: {error}"));
+        let began = Instant::now();
+        loop {
+            let left = running.limit.map(|it| it.saturating_sub(began.elapsed()));
+            if left == Some(Duration::ZERO) {
+                return Ok(());
+            }
+            let time = left.map_or(LOOK, |it| it.min(LOOK));
+            let seen = match recorder {
+                Some(recorder) => recorder.wait(running.exit.as_ref(), time),
+                None => recorder::wait(running.exit.as_ref(), time),
+            };
+            let seen = seen.map_err(failed)?;
+            if seen.half_full
+                && let Some(recorder) = recorder
+            {
+                recorder.drain(false).map_err(failed)?;
+            }
+            if seen.ended {
+                return Ok(());
+            }
+            self.check()?;
+        }
+    }
+
+    fn measure(&mut self) -> Result<Turn, Fault> {
+        let system = |error: io::Error| Fault::System(error.to_string());
+        let sys = Path::new("/sys");
+        let mut recorder = self.recording.recorder().map_err(system)?;
+        if let Some(frames) = &mut self.frames {
+            frames.begin();
+        }
+        let busy = || {
+            self.kinds
+                .busy_ns(&fs::read_to_string("/proc/stat").unwrap_or_default())
+        };
+        let (busy_before, energy_before) = (busy(), Reading::now(sys));
+        if let Some(recorder) = &recorder {
+            recorder.begin().map_err(system)?;
+            // The loader is not the load, also where everything is watched.
+            for thread in self
+                .loader
+                .iter()
+                .flat_map(|it| recorder::threads(it.pid()))
+            {
+                recorder.mark("recorder", thread).map_err(system)?;
+            }
+        }
+        let mut running = self.options.load.start(&self.guard, recorder.as_ref())?;
+        let waited = self.wait(&mut running, &mut recorder);
+        let waited = waited.and_then(|()| self.check());
+        let ended = running.end(waited.is_ok());
+        if let Some(recorder) = &mut recorder {
+            recorder.end().map_err(system)?;
+        }
+        waited?;
+        let mut turn = ended?;
+        turn.energy_uj = Reading::now(sys).since(&energy_before);
+        turn.khz = host::khz(sys);
+        let busy = self
+            .kinds
+            .busy_ns(&fs::read_to_string("/proc/stat").unwrap_or_default());
+        for (kind, ns) in busy {
+            let before = busy_before.get(&kind).copied().unwrap_or(0);
+            turn.busy_ns.insert(kind, ns.saturating_sub(before));
+        }
+        turn.others_pct = turn.cpu_ns.map(|own| self.others_pct(&turn, own));
+        if let Some(frames) = &mut self.frames {
+            turn.frames_ms = frames.end().map_err(|it| Fault::Command(it.to_string()))?;
+        }
+        if let Some(recorder) = &mut recorder {
+            let is_own = self.loader.is_none();
+            turn.recorded = self.recording.read(recorder, is_own).map_err(system)?;
+            self.recording.charge(&turn);
+        }
+        Ok(turn)
+    }
+
+    /// The share of the CPUs' time that was not the load's. /proc/stat counts ticks, so it may be below zero.
+    fn others_pct(&self, turn: &Turn, own_ns: u64) -> f64 {
+        let busy: u64 = turn.busy_ns.values().sum();
+        let cpus = std::thread::available_parallelism().map_or(1, |it| it.get());
+        let all = turn.elapsed_ns.max(1) as f64 * cpus as f64;
+        100.0 * busy.saturating_sub(own_ns) as f64 / all
+    }
+}
+
+impl Kernel for Linux {
+    fn load(&mut self, scheduler: &Scheduler) -> Result<(), Fault> {
+        self.scheduler.clone_from(&scheduler.name);
+        if let Some(command) = &scheduler.loader {
+            let part = self.guard.part("loader");
+            let part = part.map_err(|error| Fault::System(error.to_string()))?;
+            self.loader = Some(Loader::start(part, command, sched_ext())?);
+            let began = Instant::now();
+            loop {
+                self.check()?;
+                let Some(loader) = &self.loader else { break };
+                if loader.is_loaded() {
+                    break;
+                }
+                if began.elapsed() > self.options.load_limit {
+                    let seconds = self.options.load_limit.as_secs();
+                    return Err(Fault::Scheduler(format!(
+                        "it was not loaded after {seconds} s{}",
+                        loader.said.last()
+                    )));
+                }
+                sleep(Duration::from_millis(5));
+            }
+        }
+        sleep(SETTLE);
+        Ok(())
+    }
+
+    fn turn(&mut self) -> Result<Turn, Fault> {
+        self.measure()
+    }
+
+    fn unload(&mut self) -> Result<(), Fault> {
+        match self.loader.take() {
+            Some(loader) => loader.end(),
+            None => Ok(()),
+        }
+    }
+
+    fn is_warm(&mut self) {
+        self.recording.decide();
+        self.conditions = Conditions::now(Path::new("/sys"));
+    }
+
+    fn disturbance(&mut self) -> Option<String> {
+        let now = Conditions::now(Path::new("/sys"));
+        let why = now.disturbed_since(&self.conditions);
+        self.conditions = now;
+        why
+    }
+}
+
+/// Where the kernel shows its sched_ext scheduler.
+pub(crate) fn sched_ext() -> PathBuf {
+    PathBuf::from("/sys/kernel/sched_ext")
+}
+
+/// An error if schedulers cannot be loaded.
+fn check(sched_ext: &Path, is_root: bool) -> Result<(), Box<BadInput>> {
+    let bad = |message: &str, expected: &str| {
+        Err(Box::new(BadInput::whole(message.to_owned(), expected)))
+    };
+    let Ok(state) = fs::read_to_string(sched_ext.join("state")) else {
+        return bad(
+            "this kernel has no sched_ext",
+            "expected Linux 6.12 or later with CONFIG_SCHED_CLASS_EXT",
+        );
+    };
+    if !is_root {
+        return bad(
+            "a trial loads schedulers into the kernel, which requires root",
+            "expected `sudo equipoise trial ...`",
+        );
+    }
+    if state.trim() != "disabled" {
+        let name = fs::read_to_string(sched_ext.join("root/ops")).unwrap_or_default();
+        return bad(
+            &format!("the sched_ext scheduler {} is loaded", name.trim()),
+            "expected the kernel's own scheduler; stop the loader, or its service (`systemctl stop scx scx_loader scx_equipoise`)",
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_prevents_a_trial_is_one_message() {
+        let folder = tempfile::tempdir().unwrap();
+        let message = |is_root| check(folder.path(), is_root).unwrap_err().render(false);
+        assert!(message(true).contains("this kernel has no sched_ext"));
+        fs::write(folder.path().join("state"), "disabled\n").unwrap();
+        assert!(message(false).contains("requires root"));
+        check(folder.path(), true).unwrap();
+        fs::write(folder.path().join("state"), "enabled\n").unwrap();
+        fs::create_dir(folder.path().join("root")).unwrap();
+        fs::write(folder.path().join("root/ops"), "lavd\n").unwrap();
+        assert!(message(true).contains("the sched_ext scheduler lavd is loaded"));
+    }
+}

@@ -1,0 +1,237 @@
+//! The load of a turn: a command, or what the computer does anyway.
+
+use super::said::{Said, with};
+use crate::guard::{Guard, Part};
+use crate::{Fault, Turn, frames};
+use machine::input::BadInput;
+use recorder::{Recorder, exit_of};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant, SystemTime};
+
+/// The load of each turn.
+#[derive(Clone, Debug)]
+pub enum Load {
+    /// Runs this command to its end.
+    Command(Vec<OsString>),
+    /// Watches what runs anyway for this time.
+    Watch(Duration),
+}
+
+/// A load that runs.
+pub struct Running {
+    /// Becomes readable when the command ends; `None` without a command.
+    pub exit: Option<OwnedFd>,
+    /// The time of the turn; `None` with a command.
+    pub limit: Option<Duration>,
+    command: Option<(Child, Part, Said)>,
+    began: Instant,
+    switches: u64,
+}
+
+impl Load {
+    /// Starts the load; the command is the load of the recording.
+    pub fn start(&self, guard: &Guard, recorder: Option<&Recorder>) -> Result<Running, Fault> {
+        let words = match self {
+            Load::Watch(time) => {
+                return Ok(Running {
+                    exit: None,
+                    limit: Some(*time),
+                    command: None,
+                    began: Instant::now(),
+                    switches: 0,
+                });
+            }
+            Load::Command(words) => words,
+        };
+        let system = |error: io::Error| Fault::System(error.to_string());
+        let part = guard.part("command").map_err(system)?;
+        let (program, options) = words
+            .split_first()
+            .unwrap_or_else(|| unreachable!("the command line has a command"));
+        let mut command = Command::new(program);
+        command.args(options);
+        let said = Said::by(&mut command).map_err(system)?;
+        let switches = switches();
+        let began = Instant::now();
+        let child = part.spawn(&mut command);
+        let child =
+            child.map_err(|error| Fault::Command(format!("{}: {error}", program.display())))?;
+        let pid = child.id() as i32;
+        if let Some(recorder) = recorder {
+            recorder.mark("load", pid).map_err(system)?;
+        }
+        Ok(Running {
+            exit: exit_of(pid),
+            limit: None,
+            command: Some((child, part, said)),
+            began,
+            switches,
+        })
+    }
+}
+
+impl Running {
+    /// Ends the load, and what its command left running. If it `has_ended` by itself, the command must have
+    /// succeeded.
+    pub fn end(self, has_ended: bool) -> Result<Turn, Fault> {
+        let elapsed_ns = self.began.elapsed().as_nanos() as u64;
+        let mut turn = Turn {
+            elapsed_ns,
+            ..Turn::default()
+        };
+        let Some((mut child, part, said)) = self.command else {
+            return Ok(turn);
+        };
+        let system = |error: io::Error| Fault::System(error.to_string());
+        if has_ended {
+            let status = child.wait().map_err(system)?;
+            // Ctrl-C, which reaches the command and the trial.
+            if status.signal() == Some(libc::SIGINT) {
+                return Err(Fault::Stopped);
+            }
+            if !status.success() {
+                return Err(Fault::Command(format!(
+                    "the command ended {}{}",
+                    with(status),
+                    said.last()
+                )));
+            }
+            turn.is_timed = true;
+            let us = |file, line, key| part.number(file, line, key).map(|us| 1000 * us);
+            turn.cpu_ns = us("cpu.stat", "usage_usec", "usage_usec");
+            turn.waited_ns = us("cpu.pressure", "some", "total");
+            turn.switches = Some(switches().saturating_sub(self.switches));
+        }
+        part.kill().map_err(system)?;
+        let _ = child.wait();
+        Ok(turn)
+    }
+}
+
+/// The context switches of all processes that this one has waited for, and of those that they have.
+fn switches() -> u64 {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the kernel writes to `usage`, which is valid, and zeroes are valid as well.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    (usage.ru_nvcsw + usage.ru_nivcsw) as u64
+}
+
+/// A log of frame times, or a folder with one for each turn.
+pub struct Frames {
+    place: PathBuf,
+    began: SystemTime,
+    /// The log at the start of the turn, and its number of frames.
+    before: Option<(u64, usize)>,
+}
+
+impl Frames {
+    /// The log at `place`, or in this folder.
+    pub fn new(place: PathBuf) -> Frames {
+        Frames {
+            place,
+            began: SystemTime::now(),
+            before: None,
+        }
+    }
+
+    /// A turn begins.
+    pub fn begin(&mut self) {
+        self.began = SystemTime::now();
+        let file = self.place.is_file().then_some(&self.place);
+        self.before = file.and_then(|file| {
+            let frames = read(file).map_or(0, |it| it.len());
+            Some((fs::metadata(file).ok()?.ino(), frames))
+        });
+    }
+
+    /// The frames of the turn, ms: those added to the log, or all of a new one.
+    pub fn end(&mut self) -> Result<Vec<f64>, Box<BadInput>> {
+        let file = match self.place.is_dir() {
+            true => newest(&self.place, self.began),
+            false => Some(self.place.clone()),
+        };
+        let file = file.ok_or_else(|| {
+            let message = format!("{}: no new log of frames", self.place.display());
+            Box::new(BadInput::whole(
+                message,
+                "expected one for each turn (MangoHud: autostart_log, output_folder)",
+            ))
+        })?;
+        let mut frames = read(&file)?;
+        let same = |inode: u64| fs::metadata(&file).is_ok_and(|it| it.ino() == inode);
+        if let Some((inode, count)) = self.before
+            && same(inode)
+            && count <= frames.len()
+        {
+            frames.drain(..count);
+        }
+        Ok(frames)
+    }
+}
+
+fn read(file: &Path) -> Result<Vec<f64>, Box<BadInput>> {
+    let name = file.display().to_string();
+    let opened = File::open(file).map_err(|error| {
+        Box::new(BadInput::whole(
+            format!("{name}: {error}"),
+            "expected a log of frame times",
+        ))
+    })?;
+    frames::read(&name, opened)
+}
+
+/// The log in `folder` that was written last, after `began`. MangoHud also writes summaries.
+fn newest(folder: &Path, began: SystemTime) -> Option<PathBuf> {
+    let entries = fs::read_dir(folder).ok()?.flatten();
+    let log = |entry: fs::DirEntry| {
+        let path = entry.path();
+        let is_log = path.extension().is_some_and(|it| it == "csv")
+            && !path.file_stem()?.to_str()?.ends_with("_summary");
+        let written = entry.metadata().ok()?.modified().ok()?;
+        (is_log && written >= began).then_some((written, path))
+    };
+    entries.filter_map(log).max().map(|(_, path)| path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_frames_of_a_turn_are_those_that_it_added() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log.csv");
+        fs::write(&log, "fps,frametime\n60,16\n60,17\n").unwrap();
+        let mut frames = Frames::new(log.clone());
+        frames.begin();
+        fs::write(&log, "fps,frametime\n60,16\n60,17\n50,20\n").unwrap();
+        assert_eq!(frames.end().unwrap(), [20.0]);
+        // A new log begins.
+        frames.begin();
+        fs::remove_file(&log).unwrap();
+        fs::write(folder.path().join("keeps-the-inode"), "").unwrap();
+        fs::write(&log, "fps,frametime\n40,25\n").unwrap();
+        assert_eq!(frames.end().unwrap(), [25.0]);
+    }
+
+    #[test]
+    fn the_newest_log_of_a_folder_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut frames = Frames::new(folder.path().to_owned());
+        frames.began = SystemTime::now() - Duration::from_secs(5);
+        assert!(frames.end().unwrap_err().to_string().contains("no new log"));
+        fs::write(folder.path().join("game.csv"), "fps,frametime\n40,25\n").unwrap();
+        fs::write(folder.path().join("game_summary.csv"), "0.1% Min FPS\n3\n").unwrap();
+        assert_eq!(frames.end().unwrap(), [25.0]);
+    }
+}

@@ -1,0 +1,139 @@
+//! A sched_ext scheduler in the kernel, and the program that keeps it there.
+
+use super::said::{Said, with};
+use crate::Fault;
+use crate::guard::Part;
+use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long a loader may take to end after SIGINT; then it is killed.
+const POLITE: Duration = Duration::from_secs(10);
+/// How long the kernel may take to return to its own scheduler.
+const UNLOADS: Duration = Duration::from_secs(60);
+/// A scheduler that is still loaded this long after the end of its loader has no BPF link.
+const OUTLIVES: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(5);
+
+/// A loader.
+pub struct Loader {
+    child: Child,
+    part: Part,
+    /// Its output.
+    pub said: Said,
+    sched_ext: PathBuf,
+    was_loaded: bool,
+}
+
+impl Loader {
+    /// Starts `command`; `sched_ext` is the kernel's folder of that name.
+    pub fn start(part: Part, command: &[OsString], sched_ext: PathBuf) -> Result<Loader, Fault> {
+        let failed =
+            |error: std::io::Error| Fault::System(format!("cannot start a loader: {error}"));
+        let (program, options) = command
+            .split_first()
+            .unwrap_or_else(|| unreachable!("a loader is a program"));
+        let mut command = Command::new(program);
+        // Ctrl-C is for the trial, which ends the loader.
+        command.args(options).stdin(Stdio::null()).process_group(0);
+        let said = Said::by(&mut command).map_err(failed)?;
+        let child = part.spawn(&mut command);
+        let child =
+            child.map_err(|error| Fault::Scheduler(format!("{}: {error}", program.display())))?;
+        Ok(Loader {
+            child,
+            part,
+            said,
+            sched_ext,
+            was_loaded: false,
+        })
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// Does the kernel run its scheduler?
+    pub fn is_loaded(&self) -> bool {
+        state(&self.sched_ext) == "enabled"
+    }
+
+    /// An error that says what happened, if the loader has ended or its scheduler was thrown out.
+    pub fn check(&mut self) -> Result<(), String> {
+        let state = state(&self.sched_ext);
+        self.was_loaded |= state == "enabled";
+        if let Ok(Some(status)) = self.child.try_wait() {
+            return Err(format!(
+                "its loader ended {}{}",
+                with(status),
+                self.said.last()
+            ));
+        }
+        if self.was_loaded && state != "enabled" {
+            // Its loader is about to print the reason.
+            let began = Instant::now();
+            while matches!(self.child.try_wait(), Ok(None))
+                && began.elapsed() < Duration::from_secs(2)
+            {
+                sleep(LOOK);
+            }
+            return Err(format!("the kernel unloaded it{}", self.said.last()));
+        }
+        Ok(())
+    }
+
+    /// Ends the loader, and waits until the kernel's own scheduler runs.
+    pub fn end(mut self) -> Result<(), Fault> {
+        if let Some(pid) = Pid::from_raw(self.pid())
+            && matches!(self.child.try_wait(), Ok(None))
+        {
+            let _ = kill_process(pid, Signal::INT);
+        }
+        let began = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) && began.elapsed() < POLITE {
+            sleep(LOOK);
+        }
+        let killed = self.part.kill();
+        let _ = self.child.wait();
+        let stuck =
+            |what: String| Fault::System(format!("the scheduler cannot be unloaded: {what}"));
+        killed.map_err(|error| stuck(error.to_string()))?;
+        unload(&self.sched_ext).map_err(stuck)
+    }
+}
+
+/// After the end of every loader: waits until the kernel's own scheduler runs. A scheduler without a BPF link
+/// outlives its loader; the kernel unloads it on request (SysRq-S, kernel/sched/ext.c). The error is the state
+/// in which the kernel stays.
+pub fn unload(sched_ext: &Path) -> Result<(), String> {
+    let began = Instant::now();
+    let mut is_asked = false;
+    loop {
+        let state = state(sched_ext);
+        if state == "disabled" {
+            return Ok(());
+        }
+        if began.elapsed() > OUTLIVES && !is_asked {
+            is_asked = true;
+            let asked = fs::write("/proc/sysrq-trigger", "S");
+            asked.map_err(|error| {
+                format!("its loader has left it there, and SysRq-S failed: {error}")
+            })?;
+        }
+        if began.elapsed() > UNLOADS {
+            return Err(format!("the kernel's state is {state}"));
+        }
+        sleep(LOOK);
+    }
+}
+
+fn state(sched_ext: &Path) -> String {
+    let text = fs::read_to_string(sched_ext.join("state")).unwrap_or_default();
+    text.trim().to_owned()
+}

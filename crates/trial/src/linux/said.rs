@@ -1,0 +1,86 @@
+//! The output of a program, kept in a file without a name until a message quotes it.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::process::{Command, ExitStatus};
+
+/// The number of lines that a message quotes.
+const QUOTED: usize = 3;
+/// Only the end of a long output is read, bytes.
+const MOST: u64 = 1 << 16;
+
+/// The standard output and error of a program.
+pub struct Said(File);
+
+impl Said {
+    /// Keeps the output of `command`.
+    pub fn by(command: &mut Command) -> io::Result<Said> {
+        let file = tempfile::tempfile()?;
+        command.stdout(file.try_clone()?).stderr(file.try_clone()?);
+        Ok(Said(file))
+    }
+
+    /// The last lines, after a colon; only the line in which scx's loaders print why they end, if there is one.
+    pub fn last(&self) -> String {
+        let text = self.end().unwrap_or_default();
+        match quoted(&String::from_utf8_lossy(&text)) {
+            said if said.is_empty() => said,
+            said => format!(": {said}"),
+        }
+    }
+
+    fn end(&self) -> io::Result<Vec<u8>> {
+        let mut file = self.0.try_clone()?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(MOST)))?;
+        let mut text = Vec::new();
+        file.take(MOST).read_to_end(&mut text)?;
+        // A program that still runs appends.
+        self.0.try_clone()?.seek(SeekFrom::End(0))?;
+        Ok(text)
+    }
+}
+
+/// `with status 1`, `by signal 9`.
+pub fn with(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("with status {code}"),
+        (None, signal) => format!("by signal {}", signal.unwrap_or(0)),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    let lines = text.lines().map(str::trim).filter(|it| !it.is_empty());
+    let lines: Vec<&str> = lines.collect();
+    // The report of scx_utils, which follows what the kernel dumps.
+    if let Some(reason) = lines.iter().rev().find(|it| it.starts_with("EXIT:")) {
+        return (*reason).to_owned();
+    }
+    lines[lines.len().saturating_sub(QUOTED)..].join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_is_quoted_else_the_last_lines() {
+        assert_eq!(quoted("a\n\nb\nc\nd\n"), "b; c; d");
+        let dump = "DEBUG DUMP\n====\nEXIT: runnable task stall (x[1] failed to run for 30 s)\nError: ended\n";
+        assert_eq!(
+            quoted(dump),
+            "EXIT: runnable task stall (x[1] failed to run for 30 s)"
+        );
+        assert_eq!(quoted(""), "");
+    }
+
+    #[test]
+    fn both_outputs_are_kept() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo first; echo second >&2"]);
+        let said = Said::by(&mut command).unwrap();
+        assert!(command.status().unwrap().success());
+        assert_eq!(said.last(), ": first; second");
+    }
+}

@@ -1,0 +1,328 @@
+//! The page of a trial: that of a comparison, and how it was measured.
+
+use crate::linux::Cost;
+use crate::measures::figures;
+use crate::{Decision, Fault, Measured, Outcome, Plan, Removed, Sequence, Turn};
+use lab::Results;
+use report::{Page, Shown, Told};
+use serde::{Deserialize, Serialize};
+
+/// The differences for which the page says how many blocks they need, per cent.
+const DIFFERENCES_PCT: [f64; 3] = [1.0, 2.0, 5.0];
+
+/// The words of a page on a trial, besides its results.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct About {
+    /// The load, as the user named it.
+    pub load: String,
+    /// The computer and its kernel.
+    pub machine: String,
+    /// Sentences about the conditions.
+    pub conditions: Vec<String>,
+    /// The cost of recording.
+    pub cost: Option<Cost>,
+}
+
+/// The page of the complete blocks; `measured` is of the same `outcome`.
+pub fn page(
+    about: &About,
+    plan: &Plan,
+    outcome: &Outcome,
+    measured: &Measured,
+    shown: Shown,
+) -> Page {
+    let name = |index: usize| plan.schedulers[index].name.as_str();
+    let names = outcome.schedulers.iter().map(|&it| name(it)).collect();
+    let results = Results::new(names, &measured.measures, &measured.runs);
+    let sequence = plan.until_decided.then(|| Sequence::of(outcome)).flatten();
+    let told = Told {
+        pairs: "the turns of each block",
+        time: "s",
+        remarks: cost(about)
+            .into_iter()
+            .chain(blocks_needed(&results, outcome))
+            .chain(sequence.is_some().then(|| UNADJUSTED.to_owned()))
+            .collect(),
+    };
+    let mut page = report::results(&results, shown, told);
+    if results.runs() == 0 {
+        page.tables.clear();
+        page.remarks.clear();
+    }
+    let removed = outcome
+        .removed
+        .iter()
+        .map(|it| removal(it, name(it.scheduler)));
+    Page {
+        title: format!("{} on {}", about.load, about.machine),
+        notes: std::iter::once(number_of_blocks(plan, outcome))
+            .chain(about.conditions.iter().cloned())
+            .chain(repetitions(&outcome.repeated))
+            .chain(page.notes)
+            .collect(),
+        verdict: removed
+            .chain(match &sequence {
+                Some(sequence) => decisions(sequence, &results.schedulers),
+                None if results.runs() == 0 => vec!["No verdict: no block is complete.".to_owned()],
+                None => page.verdict,
+            })
+            .collect(),
+        ..page
+    }
+}
+
+/// The tables have other intervals than the verdict.
+const UNADJUSTED: &str = "The intervals in the tables are those of a trial whose number of blocks was fixed \
+                          beforehand; those of the verdict hold after any number.";
+
+fn number_of_blocks(plan: &Plan, outcome: &Outcome) -> String {
+    let count = outcome.blocks.len();
+    let s = if count == 1 { "" } else { "s" };
+    let early = match &outcome.ended {
+        None => String::new(),
+        Some(Fault::Stopped) => format!(" of {}: stopped", plan.rounds),
+        Some(Fault::Command(why) | Fault::System(why) | Fault::Scheduler(why)) => {
+            format!(" of {}: {why}", plan.rounds)
+        }
+    };
+    format!(
+        "{count} block{s} with a turn for each scheduler in random order, seed {}, after one that is dropped{early}",
+        plan.seed
+    )
+}
+
+fn removal(removed: &Removed, name: &str) -> String {
+    let when = match removed.block {
+        0 => "in the first block, which is dropped".to_owned(),
+        block => format!("in block {block}"),
+    };
+    format!("{name} failed {when}, and is left out: {}.", removed.why)
+}
+
+fn repetitions(repeated: &[String]) -> Option<String> {
+    let first = repeated.first()?;
+    Some(match repeated.len() {
+        1 => format!("a block was repeated, because {first}"),
+        count => format!("{count} blocks were repeated, the first because {first}"),
+    })
+}
+
+/// The cost of recording in words.
+fn cost(about: &About) -> Option<String> {
+    let cost = about.cost.as_ref()?;
+    let measured = match cost.event_ns > 0.0 {
+        true => format!(
+            "about {:.0} ns for each event, up to {:.1} % of the load's CPU time in a turn",
+            cost.event_ns, cost.most_pct
+        ),
+        false => "an unknown time for each event, because this computer is too noisy to measure it"
+            .to_owned(),
+    };
+    Some(match cost.is_too_much {
+        false => format!("recording: its events take {measured}."),
+        true => format!(
+            "recording: its events would take {measured}, so that only the first block was recorded, and there are no latencies. \
+             --record always records every block."
+        ),
+    })
+}
+
+/// The number of blocks that differences need, by the scheduler that varies most.
+fn blocks_needed(results: &Results<'_>, outcome: &Outcome) -> Option<String> {
+    let turns = || outcome.blocks.iter().flatten();
+    let has = |of: fn(&Turn) -> Option<f64>| turns().all(|it| of(it).is_some_and(|it| it > 0.0));
+    let figure = figures().iter().find(|it| has(it.of))?;
+    let log = |turn: &Turn| (figure.of)(turn).unwrap_or(f64::NAN).ln();
+    let needed = |pct: f64| {
+        let of = |scheduler: usize| {
+            let pairs = outcome.blocks.iter();
+            let differences = pairs.map(|block| log(&block[scheduler]) - log(&block[0]));
+            lab::pairs_for(&differences.collect::<Vec<f64>>(), (pct / 100.0).ln_1p())
+        };
+        (1..results.schedulers.len()).filter_map(of).max()
+    };
+    let needed: Vec<usize> = DIFFERENCES_PCT
+        .iter()
+        .filter_map(|&pct| needed(pct))
+        .collect();
+    let [one, two, five] = needed[..] else {
+        return None;
+    };
+    let more = one.saturating_sub(results.runs());
+    let say = format!(
+        "{}: by its variation here, a difference of 1 % is significant with a chance of 80 % in {one} blocks, one of 2 % in {two}, and one of 5 % in {five}",
+        figure.name
+    );
+    Some(
+        match results.verdict.goals.iter().any(|it| it.tells_apart()) || more == 0 {
+            true => say + ".",
+            false => format!(
+                "{say}; this trial has {}, and {more} more would do for 1 %.",
+                results.runs()
+            ),
+        },
+    )
+}
+
+/// The verdict of a sequential test.
+fn decisions(sequence: &Sequence, names: &[&str]) -> Vec<String> {
+    let base = names.first().copied().unwrap_or_default();
+    let line = |decision: &Decision| {
+        let name = names[decision.scheduler];
+        let (low, high) = decision.interval_pct;
+        let interval = format!("{low:+.1} to {high:+.1} %");
+        let figure = sequence.figure;
+        if !decision.is_decided {
+            let bounds = match low.is_finite() && high.is_finite() {
+                true => format!("its change is {interval}"),
+                false => "its change has no bounds yet".to_owned(),
+            };
+            return format!("{figure}: {name} and {base} are undecided; {bounds}.");
+        }
+        match (low > 0.0, high < 0.0) {
+            (true, _) => format!("{figure}: {name} is worse than {base}: {interval}."),
+            (_, true) => format!("{figure}: {name} is better than {base}: {interval}."),
+            _ => format!("{figure}: {name} and {base} differ by less than 1 %: {interval}."),
+        }
+    };
+    let mut lines: Vec<String> = sequence.decisions.iter().map(line).collect();
+    lines.push("The chance that any of these statements is wrong is at most 5 %, however often the trial was looked at.".to_owned());
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Scheduler;
+
+    fn plan(until_decided: bool) -> Plan {
+        let named = |name: &str| Scheduler {
+            name: name.to_owned(),
+            loader: None,
+        };
+        Plan {
+            schedulers: ["eevdf", "fast", "broken"].map(named).to_vec(),
+            rounds: 10,
+            until_decided,
+            seed: 7,
+        }
+    }
+
+    fn outcome(times: &[[u64; 2]]) -> Outcome {
+        let turn = |&ms: &u64| Turn {
+            elapsed_ns: ms * 1_000_000,
+            is_timed: true,
+            ..Turn::default()
+        };
+        Outcome {
+            schedulers: vec![0, 1],
+            blocks: times
+                .iter()
+                .map(|pair| pair.iter().map(turn).collect())
+                .collect(),
+            removed: vec![Removed {
+                scheduler: 2,
+                block: 1,
+                why: "the kernel unloaded it: EXIT: runnable task stall".to_owned(),
+            }],
+            ended: Some(Fault::Stopped),
+            ..Outcome::default()
+        }
+    }
+
+    fn shown(plan: &Plan, outcome: &Outcome) -> Page {
+        let measured = Measured::new(outcome);
+        page(
+            &About::default(),
+            plan,
+            outcome,
+            &measured,
+            Shown::default(),
+        )
+    }
+
+    const FASTER: [[u64; 2]; 8] = [
+        [1000, 800],
+        [1010, 812],
+        [1020, 815],
+        [990, 795],
+        [1000, 801],
+        [1005, 806],
+        [1003, 800],
+        [1011, 809],
+    ];
+
+    #[test]
+    fn a_failed_scheduler_is_reported_by_name_before_the_verdict() {
+        let page = shown(&plan(false), &outcome(&FASTER));
+        let first = "broken failed in block 1, and is left out: the kernel unloaded it: EXIT: runnable task stall.";
+        assert_eq!(page.verdict[0], first);
+        assert!(
+            page.verdict[1].starts_with("Throughput: fast is best: 19.9 "),
+            "{:?}",
+            page.verdict
+        );
+        assert!(
+            page.notes[0].starts_with("8 blocks with a turn"),
+            "{:?}",
+            page.notes
+        );
+        assert!(
+            page.notes[0].ends_with("of 10: stopped"),
+            "{:?}",
+            page.notes
+        );
+        assert_eq!(page.tables[0].rows.len(), 2);
+    }
+
+    #[test]
+    fn a_sequential_verdict_has_its_own_interval() {
+        let page = shown(&plan(true), &outcome(&FASTER));
+        assert!(
+            page.verdict[1].starts_with("time: fast is better than eevdf: -2"),
+            "{:?}",
+            page.verdict
+        );
+        assert!(page.remarks.iter().any(|it| it == UNADJUSTED));
+        let page = shown(&plan(true), &outcome(&FASTER[..3]));
+        assert_eq!(
+            page.verdict[1],
+            "time: fast and eevdf are undecided; its change has no bounds yet."
+        );
+    }
+
+    #[test]
+    fn an_undecided_trial_says_how_many_blocks_it_needs() {
+        let noisy = [
+            [1000, 1100],
+            [1000, 920],
+            [1000, 1080],
+            [1000, 905],
+            [1000, 1000],
+        ];
+        let page = shown(&plan(false), &outcome(&noisy));
+        let says = page
+            .remarks
+            .iter()
+            .find(|it| it.contains("more would do"))
+            .unwrap();
+        // The deviation of the differences is 8.9 %, so 1 % needs (2.8 * 8.9)^2 blocks.
+        let more: usize = says
+            .split(", and ")
+            .last()
+            .unwrap()
+            .split(' ')
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap();
+        assert!((550..720).contains(&more), "{says}");
+    }
+
+    #[test]
+    fn without_a_block_there_is_no_verdict() {
+        let page = shown(&plan(false), &outcome(&[]));
+        assert_eq!(page.verdict[1], "No verdict: no block is complete.");
+        assert!(page.tables.is_empty());
+    }
+}
