@@ -4,7 +4,7 @@ mod energy;
 
 use crate::number::{number, percent};
 use crate::verdict::{at_full_speed, title, verdict};
-use crate::{Bar, Cell, Chart, Page, Table, Tone};
+use crate::{Bar, Cell, Chart, Colour, Page, Table, Tone};
 use energy::{for_work, frequencies};
 use lab::{
     Change, Comparison, Entry, Finding, Findings, GoalVerdict, Judged, Measure, Measured, Runs,
@@ -664,7 +664,7 @@ fn callbacks(comparison: &Comparison) -> Option<String> {
 /// The judged values of a measure, the mean of the runs, with their intervals.
 fn chart(row: &Finding<'_>) -> Chart {
     let measure = row.measure;
-    let bar = |entry: &Entry<'_>| {
+    let bar = |(index, entry): (usize, &Entry<'_>)| {
         let runs = entry.judged()?;
         let (value, margin) = mean_interval(&runs)?;
         // The interval of a quantity that cannot be negative does not extend below 0.
@@ -677,10 +677,11 @@ fn chart(row: &Finding<'_>) -> Chart {
             label: entry.scheduler.to_owned(),
             value,
             range: margin.map(|margin| ((value - margin).max(least), value + margin)),
-            muted: false,
+            colour: Colour::Policy(index),
+            best: entry.is_best,
         })
     };
-    let bars: Vec<Bar> = row.entries.iter().filter_map(bar).collect();
+    let bars: Vec<Bar> = row.entries.iter().enumerate().filter_map(bar).collect();
     let judged = match measure.judged {
         Judged::Mean => "",
         Judged::P99 => ", mean of the runs' p99",
@@ -689,10 +690,14 @@ fn chart(row: &Finding<'_>) -> Chart {
         true => "; line: 95 % interval",
         false => "",
     };
+    let best = match bars.iter().any(|bar| bar.best) {
+        true => "; *: best",
+        false => "",
+    };
     Chart {
         title: format!("{}{judged}, {}", measure.metric.name, measure.metric.unit),
         note: format!(
-            "{} is better{interval}",
+            "{} is better{interval}{best}",
             match measure.metric.better {
                 Better::Lower => "less",
                 Better::Higher => "more",
