@@ -72,7 +72,7 @@ pub fn comparison(findings: &Findings<'_>, shown: Shown) -> Page {
             .chain(same_runs(findings))
             .chain(folded(findings))
             .chain(ignored_groups(comparison))
-            .chain(two_modes(&rows, &goals))
+            .chain(two_modes(findings, &rows, &goals))
             .collect(),
         verdict: verdict(findings, shown.goal),
         tables,
@@ -161,13 +161,18 @@ fn ignored_groups(comparison: &Comparison) -> Option<String> {
 }
 
 /// The measures that decide and that have two modes under a scheduler.
-fn two_modes(rows: &[&Finding<'_>], goals: &[&GoalVerdict]) -> Vec<String> {
+fn two_modes(
+    findings: &Findings<'_>,
+    rows: &[&Finding<'_>],
+    goals: &[&GoalVerdict],
+) -> Vec<String> {
     let decides = |row: &&&Finding<'_>| {
         let goal = row.measure.decides();
         goals.iter().any(|verdict| goal == Some(verdict.goal))
     };
-    let entries = rows.iter().filter(decides).flat_map(|row| &row.entries);
-    entries
+    let shown: Vec<usize> = distinct(findings).collect();
+    let rows = rows.iter().filter(decides);
+    rows.flat_map(|row| shown.iter().map(|&index| &row.entries[index]))
         .filter_map(|entry| {
             // A share of few periods has few values.
             let judged = entry.judged().filter(|_| !entry.is_share())?;

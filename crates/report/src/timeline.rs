@@ -24,7 +24,7 @@ const MARKS: f64 = 8.0;
 /// Runs of the same load, one below the other, over the same time.
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
-    /// What is shown.
+    /// The title.
     pub title: String,
     /// The time shown, ns.
     pub from: u64,

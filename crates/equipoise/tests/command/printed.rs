@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 /// The width of the terminal in which pages show output.
 const COLUMNS: &str = "100";
-/// What is left out of an output.
+/// The line that stands for omitted output.
 const GAP: &str = "…\n";
 
 /// Are pages to be written, not compared?
