@@ -3,7 +3,7 @@
 use crate::{Cell, Page, Table, Tone};
 use cage::text::lines;
 use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, presets};
-use textwrap::Options;
+use textwrap::{Options, WordSplitter};
 use textwrap::core::display_width;
 
 /// The spaces around a column.
@@ -103,8 +103,9 @@ fn with_label(said: &str, style: Style) -> String {
 fn filled(text: &str, style: Style) -> String {
     let filled = match style.width.map(usize::from) {
         Some(width) if display_width(text) > width => {
+            // Names of policies and threads have hyphens.
             let options = Options::new(width).subsequent_indent("  ");
-            textwrap::fill(text, options)
+            textwrap::fill(text, options.word_splitter(WordSplitter::NoHyphenation))
         }
         _ => text.to_owned(),
     };
