@@ -73,8 +73,7 @@ struct Widths {
 /// The widths of the labels and of the numbers in a picture.
 const PICTURE_LABEL: f64 = 200.0;
 const PICTURE_NUMBER: f64 = 80.0;
-/// The width of a chart on a page, where several stand side by side, or one on a phone: that of the least column of
-/// page.css, so that its texts do not shrink.
+/// The width of a chart on a page: that of the narrowest column in page.css, so that its texts do not shrink on a phone.
 const PAGE: f64 = 334.0;
 /// The mean width of a letter at 12 px, and the most that labels take of [`PAGE`].
 const LETTER: f64 = 6.8;

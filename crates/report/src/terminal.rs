@@ -3,8 +3,8 @@
 use crate::{Cell, Page, Table, Tone};
 use cage::text::lines;
 use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, presets};
-use textwrap::{Options, WordSplitter};
 use textwrap::core::display_width;
+use textwrap::{Options, WordSplitter};
 
 /// The spaces around a column.
 const PADDING: usize = 2;

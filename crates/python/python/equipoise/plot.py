@@ -177,8 +177,15 @@ def reproduction(result: Reproduction, ax: Axes | None = None) -> Axes:
     high = max(frame["published"].max(), frame["simulated"].max())
     ax.plot([low, high], [low, high], color="0.6", linewidth=1)
     if low > 0:
+        from matplotlib.ticker import LogLocator, NullFormatter
+
         ax.set_xscale("log")
         ax.set_yscale("log")
+        for axis in (ax.xaxis, ax.yaxis):
+            # Labels of every minor mark run into each other.
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+            axis.set_major_formatter("{x:g}")
+            axis.set_minor_formatter(NullFormatter())
     ax.set_xlabel("published")
     _legend(ax)
     return ax

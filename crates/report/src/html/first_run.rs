@@ -230,7 +230,7 @@ impl FirstRun {
         self.cpus[cpu].khz_since = now;
     }
 
-    /// What ran on `cpu` between two times, ns.
+    /// The turns of threads on `cpu` between two times, ns.
     pub(crate) fn ran(&self, cpu: usize, (from, to): (u64, u64)) -> Vec<timeline::Slice> {
         let slices = self.slices.iter();
         let there = slices
