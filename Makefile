@@ -16,10 +16,10 @@ VM_TESTS := capacity starvation hotplug mixed-load cgroups affinity fairness cli
 KERNELS := 6.16.12 6.17.13 6.18.15 6.19.14 7.0.13 7.2.13 7.3.4
 NEWEST := $(lastword $(KERNELS))
 
-.PHONY: ablate properties run quick check checks test test-all properties test-python test-package pristine fuzz test-corpus misbehave soak soak-vm objects record-decisions matrix field mutants sensitivity bench bench-import vm-kernel test-vm test-kernels bench-vm predict format check-format check-prose check-licenses lint tools
+.PHONY: ablate properties run quick check checks test test-all properties test-python test-package pristine fuzz test-corpus misbehave soak soak-vm objects record-decisions docs book install matrix field mutants sensitivity bench bench-import vm-kernel test-vm test-kernels bench-vm predict format check-format check-prose check-licenses lint tools
 
 run:
-	cargo run --locked --release -- reproduce mixed-capacity
+	cargo run --locked --release -- compare --machine rk3588 --workload game
 
 # The inner loop, a minute after a change of one file: format, words, lints, unit tests, and the tests of the
 # schedulers' C. cargo and the cache of objects know what has changed.
@@ -57,9 +57,19 @@ OBJECTS := target/objects
 objects:
 	cargo run $(CARGO_FLAGS) --quiet --example objects -- $(OBJECTS)
 
+# The book of docs, in target/book (with mdBook).
+book:
+	mdbook build
+
 # The Python package: its wheel in an empty virtual environment.
 test-python:
 	tests/python
+
+# Installs the command, and the loader if it can be built here: `make install PREFIX=/usr DESTDIR=/tmp/image`.
+PREFIX := /usr/local
+DESTDIR :=
+install:
+	packaging/install "$(PREFIX)" "$(DESTDIR)"
 
 # The Debian package, from its build to its purge.
 test-package:
@@ -94,6 +104,12 @@ soak:
 # Random loads, hotplug, kill -9 and more in guests, two hours each: `make soak-vm SOAK_VM="--seconds 600 2"`.
 soak-vm:
 	vm/soak $(SOAK_VM)
+
+# Writes what README and docs show of the commands: printed output, pictures, the table of results, and the screens
+# of `equipoise top`. The tests that write them compare them otherwise. docs/field.md and docs/matrix.md take hours, and
+# have targets of their own; tests/notebooks runs the notebooks. One test at a time, as several write README.
+docs:
+	EQUIPOISE_DOCS=1 cargo test $(CARGO_FLAGS) -p equipoise --bins --test command -- --test-threads 1 headline:: printed:: screenshot::
 
 # The digests of whole traces (crates/lab/tests/decisions.rs), for a change that is meant to change decisions.
 record-decisions:

@@ -60,15 +60,15 @@ pub struct Cli {
 
 /// The commands to try first.
 pub const FIRST_STEPS: &str = "\
-equipoise: which CPU load balancing suits this machine and this load?
+equipoise: finds the CPU scheduler that suits your machine and your load, and tells you why
 
 Try one of these; each takes seconds.
 
-  equipoise compare --machine tc2 --workload mixed
-      a phone's load on a big.LITTLE board: today's Linux and our policies, and the best of them for each goal
+  equipoise compare --machine rk3588 --workload game
+      a game on a board with four fast and four slow cores: the best policy for each goal, and its price
 
-  equipoise compare --machine snb-laptop --workload audio --policy eevdf --policy equipoise
-      a laptop that plays audio: today's Linux beside our scheduler, with joules
+  equipoise explain --machine rk3588 --workload game --policy eevdf
+      why frames are late there under Linux's own scheduler
 
   equipoise machine list        equipoise workload list        equipoise policy list
       lists the built-in ones; `show NAME` prints one, and a path to your own file can replace a name

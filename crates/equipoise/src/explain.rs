@@ -13,6 +13,7 @@ use report::explain::{
     self, Asked, Chain, Chains, Difference, Explanation, Missed, MissedPeriod, Period, Responses,
     Subject, Wait, Waits,
 };
+use report::{FirstRun, Recorder};
 use simulator::{Event, Trace};
 use std::slice;
 
@@ -116,7 +117,7 @@ fn diff(args: &Explain, case: &Case<'_>, other: &Scheduler, output: &Output) -> 
         at: args.at,
         worst: 1,
     };
-    let first = period(case, &runs, &asked, args.at)?;
+    let (first, first_run) = period(case, &runs, &asked, args.at)?;
     let asked = Asked {
         threads: vec![first.response.name.clone()],
         ..asked
@@ -125,7 +126,7 @@ fn diff(args: &Explain, case: &Case<'_>, other: &Scheduler, output: &Output) -> 
         scheduler: other,
         ..*case
     };
-    let second = period(&beside, &runs, &asked, Some(first.response.from))?;
+    let (second, second_run) = period(&beside, &runs, &asked, Some(first.response.from))?;
     let name = format!(
         "why-{}-{}-{}-{}",
         case.machine.name,
@@ -139,7 +140,9 @@ fn diff(args: &Explain, case: &Case<'_>, other: &Scheduler, output: &Output) -> 
         seed: runs.seed,
         sides: [first, second],
     };
-    let page = difference.page();
+    let mut page = difference.page();
+    page.timelines
+        .push(difference.timeline([&first_run, &second_run]));
     let document = Document {
         name: output::file_name(&name),
         json: Box::new(|| difference.json()),
@@ -149,8 +152,13 @@ fn diff(args: &Explain, case: &Case<'_>, other: &Scheduler, output: &Output) -> 
     output::emit(output, &[document], None, Staged::default())
 }
 
-/// The period of the requested threads that lost the most time, or the one at the time `near`.
-fn period(case: &Case<'_>, runs: &Runs, asked: &Asked, near: Option<u64>) -> Result<Period, Error> {
+/// The period of the requested threads that lost the most time, or the one at the time `near`, and its run.
+fn period(
+    case: &Case<'_>,
+    runs: &Runs,
+    asked: &Asked,
+    near: Option<u64>,
+) -> Result<(Period, FirstRun), Error> {
     let mut waits = Waits::new(asked);
     let mut responses = Responses::new(case.machine, asked).picking(near);
     lab::trace_until(case, runs, &mut Both(&mut waits, &mut responses), &STOP)?;
@@ -172,10 +180,12 @@ fn period(case: &Case<'_>, runs: &Runs, asked: &Asked, near: Option<u64>) -> Res
     let (waits, chosen) = explain::parts(&response);
     let windows = explain::windows(&waits, &chosen);
     let mut chains = Chains::new(windows, [], case.machine.cpus.len());
-    lab::explain_until(case, runs, &mut chains, &STOP)?;
+    let mut recorder = Recorder::new(case.machine, response.to, 2);
+    lab::explain_until(case, runs, &mut Both(&mut chains, &mut recorder), &STOP)?;
     let (chains, _) = chains.finish();
     let scheduler = (case.scheduler.name(), !case.scheduler.is_foreign());
-    Period::new(case.machine, scheduler, response, chains).ok_or_else(none)
+    let period = Period::new(case.machine, scheduler, response, chains).ok_or_else(none)?;
+    Ok((period, recorder.finish()))
 }
 
 /// The events of `missed` periods, from a run of its own.

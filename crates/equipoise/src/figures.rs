@@ -24,7 +24,7 @@ pub fn figures(comparison: &Comparison, load: &[String]) -> Result<Option<Figure
     or_stopped(shown.map(|shown| Figures::new(comparison, &shown, made_by())))
 }
 
-/// As [`figures`], of the first run of `case` alone.
+/// Figures of the first run of `case` alone, as [`figures`] makes them.
 pub fn of_run(case: &Case<'_>, runs: &Runs, load: &[String]) -> Result<Option<Figures>, Error> {
     let watch = lab::Watch {
         done: &|| (),

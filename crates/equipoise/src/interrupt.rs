@@ -32,7 +32,7 @@ pub fn listen() {
     });
 }
 
-/// The same function for a command that usually ends by a signal: writing its results takes a
+/// As [`listen`], for a command that usually ends by a signal: writing its results takes a
 /// moment, and no temporary file may remain.
 pub fn listen_to_end() {
     let _ = ctrlc::set_handler(|| STOP.store(true, Ordering::Relaxed));

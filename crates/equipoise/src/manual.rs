@@ -54,7 +54,9 @@ fn with_names(command: Command, shown: &[&'static str]) -> Command {
 /// Prints the manual page of the command to standard output, or writes it and the pages of all
 /// subcommands to the output folder.
 pub fn pages(output: &Output) -> Result<(), Error> {
-    let mut command = Cli::command().name(NAME);
+    let mut command = Cli::command().name(NAME).disable_help_subcommand(true);
+    // Help for a subcommand has no page to refer to.
+    command = command.mut_subcommands(|one| one.disable_help_subcommand(true));
     command.build();
     let Some(folder) = &output.out else {
         let mut text = Vec::new();
@@ -86,5 +88,13 @@ fn all(command: &Command) -> Vec<&Command> {
 }
 
 fn page(command: &Command, out: &mut impl Write) -> io::Result<()> {
-    clap_mangen::Man::new(command.clone()).render(out)
+    let mut page = Vec::new();
+    let source = format!("{NAME} {}", env!("CARGO_PKG_VERSION"));
+    clap_mangen::Man::new(command.clone())
+        .source(source)
+        .manual("Equipoise")
+        .render(&mut page)?;
+    // Text after the options is examples in every command.
+    let page = String::from_utf8_lossy(&page).replace(".SH EXTRA\n", ".SH EXAMPLES\n");
+    out.write_all(page.as_bytes())
 }

@@ -10,7 +10,7 @@ use console::Term;
 use lab::{Case, Runs};
 use machine::input::{self, BadInput};
 use report::trace::Kind;
-use report::{Chart, Page, Style, csv, html, json, picture, terminal};
+use report::{Page, Style, csv, html, json, picture, terminal};
 use std::fs::Permissions;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -95,11 +95,11 @@ pub fn emit(
     all: Option<All<'_>>,
     mut staged: Staged,
 ) -> Result<(), Error> {
-    let mut charts = documents.iter().flat_map(|document| &document.page.charts);
-    if output.format == Format::Svg && charts.next().is_none() {
+    let pages: Vec<&Page> = documents.iter().map(|document| &document.page).collect();
+    if output.format == Format::Svg && picture(&pages).is_none() {
         return Err(Error::Input(Box::new(BadInput::whole(
             "--format svg: this result has no chart".to_owned(),
-            "expected a result of `compare` or `reproduce`",
+            "expected a result of `compare`, `reproduce` or `explain --diff`",
         ))));
     }
     let Some(folder) = &output.out else {
@@ -116,7 +116,7 @@ pub fn emit(
                 "html",
                 html(&document.name, std::slice::from_ref(&document.page)),
             ),
-            Format::Svg => ("svg", picture(&document.page.charts)),
+            Format::Svg => ("svg", picture(&[&document.page]).unwrap_or_default()),
         };
         let path = folder.join(format!("{}.{extension}", document.name));
         staged.add(&path, |out| {
@@ -171,13 +171,13 @@ fn text(format: Format, documents: &[Document<'_>], all: Option<All<'_>>) -> Str
             html("Equipoise", &pages)
         }
         Format::Svg => {
-            let charts = documents.iter().flat_map(|document| &document.page.charts);
-            picture(&charts.cloned().collect::<Vec<Chart>>())
+            let pages: Vec<&Page> = documents.iter().map(|document| &document.page).collect();
+            picture(&pages).unwrap_or_default()
         }
         Format::Table => {
             let term = Term::stdout();
             let style = Style {
-                colour: term.is_term() && console::colors_enabled(),
+                colour: console::colors_enabled(),
                 width: width(&term),
             };
             let pages: Vec<String> = documents

@@ -72,13 +72,13 @@ impl Table {
         self.columns.iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// The same as a `pyarrow.Table`, without a copy.
+    /// The table as a `pyarrow.Table`, without a copy.
     fn to_pyarrow<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let module = wanted(slf.py(), "to_pyarrow()", "pyarrow", "pandas")?;
         module.call_method1("table", (slf,))
     }
 
-    /// The same as a `pandas.DataFrame`: texts as categoricals, numbers without a copy where none is missing.
+    /// The table as a `pandas.DataFrame`: texts as categoricals, numbers without a copy where none is missing.
     #[pyo3(signature = (**options))]
     fn to_pandas<'py>(
         slf: Bound<'py, Self>,
@@ -89,7 +89,7 @@ impl Table {
         table.call_method("to_pandas", (), options)
     }
 
-    /// The same as a `polars.DataFrame`, without a copy.
+    /// The table as a `polars.DataFrame`, without a copy.
     fn to_polars<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let module = wanted(slf.py(), "to_polars()", "polars", "polars")?;
         module.call_method1("DataFrame", (slf,))

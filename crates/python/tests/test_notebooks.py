@@ -22,6 +22,8 @@ def test_it_runs(file, monkeypatch, tmp_path):
     notebook = nbformat.read(file, as_version=4)
     kept = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert any("image/png" in output.get("data", {}) for output in kept), "tests/notebooks renews the outputs"
+    said = "".join(output.get("text", "") for output in kept)
+    assert "with all of the work" in said, "tests/notebooks without EQUIPOISE_QUICK renews the outputs"
     assert not any(output.output_type == "error" or output.get("name") == "stderr" for output in kept)
     nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
     drawn = [

@@ -186,3 +186,29 @@ def test_nothing_of_ray_is_imported_without_need():
         "assert not {'ray', 'optuna', 'matplotlib'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_metric_of_a_sweep_is_drawn():
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from equipoise import plot
+
+    by_machine = equipoise.sweep(["tc2", "smp-2"], "mixed:duration=100ms", ["eevdf", "equipoise"], runs=2)
+    ax = plot.sweep(by_machine, "ui/response")
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["tc2", "smp-2"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["eevdf", "equipoise"]
+    drawn = [bar.get_height() for bar in ax.patches]
+    frame = by_machine.to_pandas()
+    frame = frame[frame["metric"] == "ui/response"]
+    means = frame.groupby(["policy", "machine"], observed=True)[frame["judged"].iloc[0]].mean()
+    assert sorted(drawn) == pytest.approx(sorted(means))
+    by_setting = equipoise.sweep(
+        "tc2", "mixed:duration=100ms", "equipoise", settings={"slice_ns": [1_000_000, 4_000_000]}, runs=2
+    )
+    ax = plot.sweep(by_setting, "ui/response")
+    assert ax.get_xlabel() == "slice_ns" and list(ax.lines[0].get_xdata()) == [1_000_000, 4_000_000]
+    with pytest.raises(equipoise.BadInput, match="no metric"):
+        plot.sweep(by_machine, "ui/respons")
+    with pytest.raises(equipoise.BadInput, match="no column"):
+        plot.sweep(by_machine, "ui/response", x="machin")

@@ -96,8 +96,12 @@ def test_every_figure_is_drawn(trace):
         plot.metric(comparison, comparison.results.to_pandas()["metric"].iloc[0]),
         plot.reproduction(table),
     ]
+    cpus = len(equipoise.Machine("hikey-6220"))
+    for ax in axes[:2]:
+        assert [label.get_text() for label in ax.get_yticklabels()] == [str(cpu) for cpu in range(cpus)]
     for ax in axes:
         assert ax.lines or ax.collections or ax.patches
+        assert ax.get_title() and ax.get_xlabel(), "a title and a unit"
         ax.figure.canvas.draw()
         matplotlib.pyplot.close(ax.figure)
     with pytest.raises(equipoise.BadInput, match="is not known"):

@@ -24,8 +24,35 @@ pub struct Bar {
     pub value: f64,
     /// The smallest and the largest of the values averaged.
     pub range: Option<(f64, f64)>,
-    /// Whether it is drawn as an input, not as a result.
-    pub muted: bool,
+    /// Its colour.
+    pub colour: Colour,
+    /// Is it one of the best?
+    pub best: bool,
+}
+
+/// The colour of a bar.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Colour {
+    /// That of results.
+    #[default]
+    Result,
+    /// That of inputs, such as published figures.
+    Input,
+    /// That of the policy with this number, the same in the whole page.
+    Policy(usize),
+}
+
+/// The number of colours of policies.
+const POLICIES: usize = 6;
+
+impl Colour {
+    fn class(self) -> String {
+        match self {
+            Colour::Result => "bar".to_owned(),
+            Colour::Input => "muted".to_owned(),
+            Colour::Policy(number) => format!("p{}", number % POLICIES),
+        }
+    }
 }
 
 impl Chart {
@@ -37,27 +64,16 @@ impl Chart {
     }
 }
 
-/// The widths of a chart's columns: the labels, the bars, and the numbers beside them.
+/// The widths of a chart's labels and of its bars, beside which the numbers stand.
 struct Widths {
     label: f64,
     bars: f64,
-    number: f64,
 }
 
-impl Widths {
-    fn all(&self) -> f64 {
-        self.label + self.bars + self.number
-    }
-}
-
-/// In a picture, which is as wide as a text.
-const PICTURE: Widths = Widths {
-    label: 180.0,
-    bars: 420.0,
-    number: 70.0,
-};
-/// The width of a chart on a page, where several stand side by side, or one on a phone: that of the least column of
-/// page.css, so that its texts do not shrink.
+/// The widths of the labels and of the numbers in a picture.
+const PICTURE_LABEL: f64 = 200.0;
+const PICTURE_NUMBER: f64 = 80.0;
+/// The width of a chart on a page: that of the narrowest column in page.css, so that its texts do not shrink on a phone.
 const PAGE: f64 = 334.0;
 /// The mean width of a letter at 12 px, and the most that labels take of [`PAGE`].
 const LETTER: f64 = 6.8;
@@ -67,20 +83,14 @@ const MOST_LABEL: f64 = 190.0;
 fn on_page(chart: &Chart) -> Widths {
     let letters = chart.bars.iter().map(|bar| bar.label.chars().count());
     let label = (LETTER * letters.max().unwrap_or(0) as f64 + 12.0).min(MOST_LABEL);
-    let number = PICTURE.number - 14.0;
+    let number = PICTURE_NUMBER - 24.0;
     Widths {
         label,
         bars: PAGE - label - number,
-        number,
     }
 }
 const STEP: f64 = 20.0;
 const TITLE: f64 = 28.0;
-
-/// The colours of the page's charts, on light and dark backgrounds.
-const PICTURE_STYLE: &str = "text{font:12px sans-serif;fill:#1c2024}.title{font-weight:bold}.bar{fill:#1f6fb8}\
-    .muted{fill:#aab2bc}line{stroke:#1c2024}@media(prefers-color-scheme:dark){text{fill:#e6e9ec}.bar{fill:#5aa5e8}\
-    .muted{fill:#59626b}line{stroke:#e6e9ec}}";
 
 /// The charts as figures with SVG elements, in the page's colours. A note that all of them share stands
 /// once before them.
@@ -115,29 +125,20 @@ fn svg(chart: &Chart, title: &str) -> String {
     )
 }
 
-/// The charts, one below the other, as an SVG file.
-pub fn picture(charts: &[Chart]) -> String {
-    let width = PICTURE.all();
-    let total: f64 = charts.iter().map(|chart| height(chart) + TITLE).sum();
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {total:.0}\" width=\"{width:.0}\" \
-         height=\"{total:.0}\">\n<style>{PICTURE_STYLE}</style>\n"
+/// `chart` as the elements of a picture of this width, and their height, px.
+pub(crate) fn elements(chart: &Chart, width: f64) -> (String, f64) {
+    let widths = Widths {
+        label: PICTURE_LABEL,
+        bars: width - PICTURE_LABEL - PICTURE_NUMBER,
+    };
+    let elements = format!(
+        "<title>{}</title>\n<text class=\"title\" x=\"8\" y=\"18\">{}</text>\n\
+         <g transform=\"translate(0 {TITLE:.0})\">\n{}</g>\n",
+        escape(&words(chart)),
+        escape(&chart.caption()),
+        bars(chart, &widths),
     );
-    let mut top = 0.0;
-    for chart in charts {
-        // Writing to a String cannot fail.
-        let _ = write!(
-            out,
-            "<g transform=\"translate(0 {top:.0})\"><title>{}</title>\n\
-             <text class=\"title\" x=\"8\" y=\"18\">{}</text>\n<g transform=\"translate(0 {TITLE:.0})\">\n{}</g></g>\n",
-            escape(&words(chart)),
-            escape(&chart.caption()),
-            bars(chart, &PICTURE),
-        );
-        top += height(chart) + TITLE;
-    }
-    out.push_str("</svg>\n");
-    out
+    (elements, height(chart) + TITLE)
 }
 
 fn height(chart: &Chart) -> f64 {
@@ -159,19 +160,23 @@ fn bars(chart: &Chart, widths: &Widths) -> String {
         let top = STEP * index as f64;
         let base = top + 14.0;
         let (from, to) = (x(bar.value.min(0.0)), x(bar.value.max(0.0)));
-        let class = if bar.muted { "muted" } else { "bar" };
+        let (class, text) = (
+            bar.colour.class(),
+            if bar.best { " class=\"best\"" } else { "" },
+        );
         // Writing to a String cannot fail.
         let _ = writeln!(
             out,
-            "<text x=\"{:.0}\" y=\"{base:.0}\" text-anchor=\"end\">{}</text>\
+            "<text{text} x=\"{:.0}\" y=\"{base:.0}\" text-anchor=\"end\">{}</text>\
              <rect x=\"{from:.1}\" y=\"{:.0}\" width=\"{:.1}\" height=\"14\" class=\"{class}\"/>\
-             <text x=\"{:.1}\" y=\"{base:.0}\">{}</text>",
+             <text{text} x=\"{:.1}\" y=\"{base:.0}\">{}{}</text>",
             widths.label - 8.0,
             escape(&bar.label),
             top + 3.0,
             to - from,
             to.max(x(ends(bar).1)) + 6.0,
             number(bar.value),
+            if bar.best { " *" } else { "" },
         );
         if let Some((min, max)) = bar.range {
             let middle = top + 10.0;
@@ -190,7 +195,10 @@ fn bars(chart: &Chart, widths: &Widths) -> String {
 fn words(chart: &Chart) -> String {
     let bars = chart.bars.iter();
     let words: Vec<String> = bars
-        .map(|bar| format!("{} {}", bar.label, number(bar.value)))
+        .map(|bar| {
+            let best = if bar.best { " (best)" } else { "" };
+            format!("{} {}{best}", bar.label, number(bar.value))
+        })
         .collect();
     words.join(", ")
 }
@@ -251,19 +259,5 @@ mod tests {
             unlike.contains("<figcaption>a, s: less is better<"),
             "{unlike}"
         );
-    }
-
-    #[test]
-    fn charts_of_a_picture_stand_one_below_the_other() {
-        let chart = |title: &str| Chart {
-            title: title.to_owned(),
-            note: String::new(),
-            bars: vec![Bar::default(), Bar::default()],
-        };
-        let picture = picture(&[chart("time, s"), chart("a < b")]);
-        let head = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 670 136\"";
-        assert!(picture.starts_with(head), "{picture}");
-        assert!(picture.contains("translate(0 0)") && picture.contains("translate(0 68)"));
-        assert!(picture.contains(">a &lt; b<"), "{picture}");
     }
 }

@@ -4,7 +4,7 @@ mod energy;
 
 use crate::number::{number, percent};
 use crate::verdict::{at_full_speed, title, verdict};
-use crate::{Bar, Cell, Chart, Page, Table, Tone};
+use crate::{Bar, Cell, Chart, Colour, Page, Table, Tone};
 use energy::{for_work, frequencies};
 use lab::{
     Change, Comparison, Entry, Finding, Findings, GoalVerdict, Judged, Measure, Measured, Results,
@@ -106,7 +106,7 @@ pub fn results(findings: &Results<'_>, shown: Shown, told: Told<'_>) -> Page {
     };
     let more = (hidden > 0 && !shown.all).then(|| format!("--all shows {hidden} more measures."));
     Page {
-        notes: two_modes(&rows, &goals),
+        notes: two_modes(findings, &rows, &goals),
         verdict: verdict(findings, shown.goal),
         tables,
         remarks: against
@@ -198,13 +198,14 @@ fn ignored_groups(findings: &Results<'_>) -> Option<String> {
 }
 
 /// The measures that decide and that have two modes under a scheduler.
-fn two_modes(rows: &[&Finding<'_>], goals: &[&GoalVerdict]) -> Vec<String> {
+fn two_modes(findings: &Results<'_>, rows: &[&Finding<'_>], goals: &[&GoalVerdict]) -> Vec<String> {
     let decides = |row: &&&Finding<'_>| {
         let goal = row.measure.decides();
         goals.iter().any(|verdict| goal == Some(verdict.goal))
     };
-    let entries = rows.iter().filter(decides).flat_map(|row| &row.entries);
-    entries
+    let shown: Vec<usize> = distinct(findings).collect();
+    let rows = rows.iter().filter(decides);
+    rows.flat_map(|row| shown.iter().map(|&index| &row.entries[index]))
         .filter_map(|entry| {
             // A share of few periods has few values.
             let judged = entry.judged().filter(|_| !entry.is_share())?;
@@ -690,7 +691,7 @@ fn callbacks(comparison: &Comparison) -> Option<String> {
 /// The judged values of a measure, the mean of the runs, with their intervals.
 fn chart(row: &Finding<'_>) -> Chart {
     let measure = row.measure;
-    let bar = |entry: &Entry<'_>| {
+    let bar = |(index, entry): (usize, &Entry<'_>)| {
         let runs = entry.judged()?;
         let (value, margin) = mean_interval(&runs)?;
         // The interval of a quantity that cannot be negative does not extend below 0.
@@ -703,10 +704,11 @@ fn chart(row: &Finding<'_>) -> Chart {
             label: entry.scheduler.to_owned(),
             value,
             range: margin.map(|margin| ((value - margin).max(least), value + margin)),
-            muted: false,
+            colour: Colour::Policy(index),
+            best: entry.is_best,
         })
     };
-    let bars: Vec<Bar> = row.entries.iter().filter_map(bar).collect();
+    let bars: Vec<Bar> = row.entries.iter().enumerate().filter_map(bar).collect();
     let judged = match measure.judged {
         Judged::Mean => "",
         Judged::P99 => ", mean of the runs' p99",
@@ -715,10 +717,14 @@ fn chart(row: &Finding<'_>) -> Chart {
         true => "; line: 95 % interval",
         false => "",
     };
+    let best = match bars.iter().any(|bar| bar.best) {
+        true => "; *: best",
+        false => "",
+    };
     Chart {
         title: format!("{}{judged}, {}", measure.metric.name, measure.metric.unit),
         note: format!(
-            "{} is better{interval}",
+            "{} is better{interval}{best}",
             match measure.metric.better {
                 Better::Lower => "less",
                 Better::Higher => "more",

@@ -4,16 +4,19 @@
 mod figures;
 mod first_run;
 
+pub(crate) use figures::kinds;
 pub use figures::{Figures, Shown as ShownRun};
 pub use first_run::{FirstRun, Recorder};
 
 use crate::chart::figures;
+use crate::timeline;
 use crate::{Cell, Page, Table, Tone};
 use cage::text::markup as escape;
 use figures::{Energy, MachineFigure, PolicyFigure};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("html/page.css");
+const DRAWING_STYLE: &str = crate::picture::STYLE;
 const SCRIPT: &str = include_str!("html/page.js");
 const UPLOT_STYLE: &str = include_str!("../third_party/uplot/uPlot.min.css");
 const UPLOT: &str = include_str!("../third_party/uplot/uPlot.iife.min.js");
@@ -29,7 +32,7 @@ pub fn html(title: &str, pages: &[Page]) -> String {
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{}</title>\n<style>\n{uplot_style}\n{STYLE}</style></head>\n<body>\n<main>\n",
+         <title>{}</title>\n<style>\n{uplot_style}\n{STYLE}{DRAWING_STYLE}</style></head>\n<body>\n<main>\n",
         escape(&title)
     );
     for page in pages {
@@ -72,6 +75,7 @@ fn headline(page: &Page) -> Option<&str> {
 pub fn fragment(page: &Page) -> String {
     let text = Page {
         charts: Vec::new(),
+        timelines: Vec::new(),
         figures: None,
         ..page.clone()
     };
@@ -100,6 +104,11 @@ fn write_page(out: &mut String, page: &Page) {
         out.push_str("</section>\n");
         bars(out, page);
         out.push_str("</div>\n");
+    } else {
+        bars(out, page);
+    }
+    for shown in &page.timelines {
+        out.push_str(&timeline::figure(shown));
     }
     if let Some(figures) = &page.figures {
         contents(out, figures);
@@ -121,12 +130,9 @@ fn write_page(out: &mut String, page: &Page) {
         }
         machine(out, &figures.machine);
     }
-    if page.verdict.is_empty() {
-        bars(out, page);
-    }
 }
 
-/// The charts: beside or below the verdict that they show, or else below the tables.
+/// The charts: beside or below the verdict that they show, or else above the tables.
 fn bars(out: &mut String, page: &Page) {
     if page.charts.is_empty() {
         return;

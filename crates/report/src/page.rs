@@ -1,5 +1,6 @@
 //! The content of an output, independent of its form.
 
+use crate::timeline::Timeline;
 use crate::{Chart, Figures};
 
 /// A title, tables, and charts.
@@ -17,6 +18,8 @@ pub struct Page {
     pub remarks: Vec<String>,
     /// Pictures; a terminal leaves them out.
     pub charts: Vec<Chart>,
+    /// Pictures of a few periods; a terminal leaves them out.
+    pub timelines: Vec<Timeline>,
     /// Figures of an HTML page only.
     pub figures: Option<Figures>,
 }

@@ -2,7 +2,7 @@
 
 use crate::comparison::number_of_runs;
 use crate::number::{number, number_or_dash, percent};
-use crate::{Bar, Cell, Chart, Page, Table, Tone};
+use crate::{Bar, Cell, Chart, Colour, Page, Table, Tone};
 use lab::{Block, Experiment, NO_DIFFERENCE_PCT, Reproduction, Scheduler, Stat};
 
 /// The page of `reproduction`.
@@ -247,17 +247,17 @@ fn charts(cells: &[lab::Cell<'_>]) -> Vec<Chart> {
                 bars: Vec::new(),
             });
         }
-        let bar = |value: Option<f64>, what: &str, muted: bool| {
+        let bar = |value: Option<f64>, what: &str, colour: Colour| {
             value.map(|value| Bar {
                 label: format!("{} {what}", cell.column),
                 value,
-                range: None,
-                muted,
+                colour,
+                ..Bar::default()
             })
         };
         let bars = [
-            bar(cell.published, "published", true),
-            bar(cell.simulated, "simulated", false),
+            bar(cell.published, "published", Colour::Input),
+            bar(cell.simulated, "simulated", Colour::Result),
         ];
         if let Some(chart) = charts.last_mut() {
             chart.bars.extend(bars.into_iter().flatten());

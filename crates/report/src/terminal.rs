@@ -3,8 +3,8 @@
 use crate::{Cell, Page, Table, Tone};
 use cage::text::lines;
 use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, presets};
-use textwrap::Options;
 use textwrap::core::display_width;
+use textwrap::{Options, WordSplitter};
 
 /// The spaces around a column.
 const PADDING: usize = 2;
@@ -22,16 +22,18 @@ pub struct Style {
 pub fn terminal(page: &Page, style: Style) -> String {
     let page = &safe(page);
     let mut out = String::new();
-    paragraph(&mut out, &page.title, style);
+    out.push_str(&bold(&filled(&page.title, style), style));
     paragraphs(&mut out, &page.notes, style);
     if !page.verdict.is_empty() {
         out.push('\n');
     }
-    paragraphs(&mut out, &page.verdict, style);
+    for said in &page.verdict {
+        out.push_str(&with_label(&filled(said, style), style));
+    }
     for shown in &page.tables {
         out.push('\n');
         if !shown.title.is_empty() {
-            paragraph(&mut out, &shown.title, style);
+            out.push_str(&bold(&filled(&shown.title, style), style));
         }
         let parts = fold(shown, style);
         for (index, columns) in parts.iter().enumerate() {
@@ -75,20 +77,39 @@ fn safe(page: &Page) -> Page {
 
 fn paragraphs(out: &mut String, texts: &[String], style: Style) {
     for text in texts {
-        paragraph(out, text, style);
+        out.push_str(&filled(text, style));
+    }
+}
+
+/// `text` in bold type, if the terminal has it.
+fn bold(text: &str, style: Style) -> String {
+    match style.colour {
+        true => format!("\u{1b}[1m{}\u{1b}[0m\n", text.trim_end()),
+        false => text.to_owned(),
+    }
+}
+
+/// `said` with its goal, the words before the first colon, in bold type.
+fn with_label(said: &str, style: Style) -> String {
+    match said.split_once(": ") {
+        Some((label, rest)) if style.colour && !label.contains('\n') => {
+            format!("\u{1b}[1m{label}:\u{1b}[0m {rest}")
+        }
+        _ => said.to_owned(),
     }
 }
 
 /// `text`, broken to the width; the indentation shows where the next paragraph begins.
-fn paragraph(out: &mut String, text: &str, style: Style) {
-    match style.width.map(usize::from) {
+fn filled(text: &str, style: Style) -> String {
+    let filled = match style.width.map(usize::from) {
         Some(width) if display_width(text) > width => {
+            // Names of policies and threads have hyphens.
             let options = Options::new(width).subsequent_indent("  ");
-            out.push_str(&textwrap::fill(text, options));
+            textwrap::fill(text, options.word_splitter(WordSplitter::NoHyphenation))
         }
-        _ => out.push_str(text),
-    }
-    out.push('\n');
+        _ => text.to_owned(),
+    };
+    filled + "\n"
 }
 
 /// The columns of each part of `table`: a single part if the table fits, otherwise as many as are

@@ -204,7 +204,7 @@ impl Words<'_> {
         }
     }
 
-    /// Those of `schedulers` whose runs are not the same as those of another one of them.
+    /// The `schedulers` without those whose runs are equal to another one's.
     fn named(&self, schedulers: &[usize]) -> Vec<usize> {
         let is_first = |&it: &usize| self.same_as[it].is_none_or(|it| !schedulers.contains(&it));
         schedulers.iter().copied().filter(is_first).collect()

@@ -176,7 +176,7 @@ impl Board {
 }
 
 /// docs/top.md, or for a wide one docs/top-wide.md, has `screen` after the comment `<!-- NAME -->`. With
-/// EQUIPOISE_SCREENS set, the test writes it there instead.
+/// EQUIPOISE_DOCS set (`make docs`), the test writes it there instead.
 #[track_caller]
 fn documented(name: &str, screen: &str) {
     let page = match name.ends_with("200x60") {
@@ -188,13 +188,10 @@ fn documented(name: &str, screen: &str) {
     let start = format!("<!-- {name} -->\n\n```text\n");
     let (before, rest) = text.split_once(&start).expect("the screen's comment");
     let (shown, after) = rest.split_once("```").unwrap();
-    if std::env::var_os("EQUIPOISE_SCREENS").is_some() {
+    if std::env::var_os("EQUIPOISE_DOCS").is_some() {
         fs::write(&page, format!("{before}{start}{screen}```{after}")).unwrap();
     } else {
-        assert_eq!(
-            shown, screen,
-            "{name}: EQUIPOISE_SCREENS=1 rewrites docs/top.md"
-        );
+        assert_eq!(shown, screen, "{name}: `make docs` writes the page");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Explanations of waits, through the command.
 
-use crate::common::{json, root, run, stdout, text};
+use crate::common::{json, run, stdout, text};
 use serde_json::Value;
 
 fn args<'a>(machine: &'a str, workload: &'a str, more: &[&'a str]) -> Vec<&'a str> {
@@ -470,35 +470,4 @@ fn a_period_beside_a_policy_that_is_unknown_is_one_line() {
         error.contains("eevfd") && error.contains("eevdf"),
         "{error}"
     );
-}
-
-/// The parts of the page's first example, and of the sentence about three kinds of CPU, are what the
-/// command prints.
-#[test]
-fn the_pages_examples_are_printed() {
-    let page = std::fs::read_to_string(root().join("docs/explain.md")).unwrap();
-    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let block_with = |start: &str| {
-        let blocks = page.split("```").skip(1).step_by(2);
-        let mut blocks = blocks.filter(|block| block.contains(start));
-        blocks.next().unwrap_or_else(|| panic!("no {start}"))
-    };
-    for (start, machine, policy) in [
-        ("ui missed its deadline at 3", "tc2", "eevdf"),
-        ("ui missed its deadline at 0.466744 s", "sm8250", "hperf"),
-    ] {
-        let block = block_with(start);
-        let block = &block[block.find(start).unwrap()..];
-        let args = ["--workload", "mixed", "--task", "ui", "--worst", "1"];
-        let said = words(&stdout(
-            &[
-                &["explain", "--machine", machine, "--policy", policy],
-                &args[..],
-            ]
-            .concat(),
-        ));
-        for part in block.split('\u{2026}').map(words) {
-            assert!(said.contains(&part), "{part}: {said}");
-        }
-    }
 }

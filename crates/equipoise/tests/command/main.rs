@@ -30,6 +30,7 @@ mod objects;
 mod page;
 mod peers;
 mod periods;
+mod printed;
 mod rt_app;
 mod rt_app_examples;
 mod runs;

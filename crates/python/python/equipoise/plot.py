@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from equipoise.api import Comparison, Reproduction, Trace
 from equipoise.errors import bad_input, require
+from equipoise.sweep import Sweep
 
 if TYPE_CHECKING:
     import pandas
@@ -20,29 +21,39 @@ require("equipoise.plot", "plot")
 
 # Converts nanoseconds to the seconds of the axes.
 _NS = 1e-9
+# The number of threads of a timeline with a colour, and of labelled rows.
+_COLOURS = 10
+_LABELS = 40
+# The columns of a sweep that are results.
+_RESULTS = {"n", "mean", "min", "max", "p50", "p95", "p99"}
 
 
 def timeline(trace: Trace, ax: Axes | None = None, *, start_s: float = 0.0, end_s: float | None = None) -> Axes:
-    """Which thread ran on which CPU when, as in kernelshark; colours stand for names. Seconds, one row per CPU."""
-    from matplotlib.ticker import MaxNLocator
-
+    """Which thread ran on which CPU when, as in kernelshark. Seconds, one row per CPU; the threads that ran longest
+    have a colour, by name."""
     slices = running(trace)
     end = slices["end_ns"].max() * _NS if end_s is None and len(slices) else end_s or 0.0
     slices = slices[(slices["end_ns"] * _NS >= start_s) & (slices["start_ns"] * _NS <= end)]
-    ax = _axes(ax, "CPU")
-    for place, (name, group) in enumerate(slices.groupby("comm", observed=True, sort=True)):
-        for cpu, own in group.groupby("cpu"):
+    cpus = int(trace.events.to_pandas()["cpu"].max()) + 1
+    ax = _axes(ax, "CPU", "Which thread ran on which CPU", rows=cpus)
+    ran = (slices["end_ns"] - slices["start_ns"]).groupby(slices["comm"].astype(str)).sum()
+    coloured = list(ran.sort_values(ascending=False).index[:_COLOURS])
+    named = slices["comm"].astype(str)
+    for place, name in enumerate([*coloured, None]):
+        chosen = slices[~named.isin(coloured)] if name is None else slices[named == name]
+        colour, label = ("0.75", "other threads") if name is None else (f"C{place}", name)
+        for cpu, own in chosen.groupby("cpu"):
             bars = list(zip(own["start_ns"] * _NS, (own["end_ns"] - own["start_ns"]) * _NS))
-            ax.broken_barh(bars, (cpu - 0.4, 0.8), color=f"C{place % 10}", label=str(name), linewidth=0)
+            ax.broken_barh(bars, (cpu - 0.4, 0.8), color=colour, label=label, linewidth=0)
     ax.set_xlim(start_s, end)
-    ax.set_ylim(trace.events.to_pandas()["cpu"].max() + 0.5, -0.5)
-    ax.yaxis.set_major_locator(MaxNLocator(integer=True))
+    _rows(ax, [str(cpu) for cpu in range(cpus)])
     _legend(ax)
     return ax
 
 
 def utilization(trace: Trace, ax: Axes | None = None, *, task: str | None = None, cpu: int | None = None) -> Axes:
-    """PELT utilization, of 1024, over time: of the tasks called `task`, or of the CPUs' (or `cpu`'s) fair tasks."""
+    """PELT utilization, of 1024, over time: of the tasks called `task`, or of the fair tasks of each CPU (or of
+    `cpu`), one row per CPU."""
     frame = trace.utilization.to_pandas()
     frame = frame[frame["comm"] == task] if task is not None else frame[frame["pid"] == -1]
     if cpu is not None:
@@ -51,30 +62,34 @@ def utilization(trace: Trace, ax: Axes | None = None, *, task: str | None = None
         raise bad_input(
             f"no utilization of task {task!r}, CPU {cpu}", "expected a task or CPU of a trace with utilization=True"
         )
-    ax = _axes(ax, "utilization (of 1024)")
-    by, what = ("pid", "pid") if task is not None else ("cpu", "CPU")
-    for key, group in frame.groupby(by):
-        ax.plot(group["time_ns"] * _NS, group["util"], drawstyle="steps-post", linewidth=1, label=f"{what} {key}")
+    if task is None:
+        cpus = range(int(trace.events.to_pandas()["cpu"].max()) + 1) if cpu is None else [cpu]
+        of_cpu = {number: frame[frame["cpu"] == number] for number in cpus}
+        series = {str(number): (own["time_ns"] * _NS, own["util"]) for number, own in of_cpu.items()}
+        return _lanes(ax, series, 1024, "CPU", "Utilization of the CPUs (full row: 1024)")
+    ax = _axes(ax, "utilization (of 1024)", f"Utilization of {task}")
+    for pid, group in frame.groupby("pid"):
+        ax.plot(group["time_ns"] * _NS, group["util"], drawstyle="steps-post", linewidth=1, label=f"pid {pid}")
     ax.set_ylim(0, 1100)
     _legend(ax)
     return ax
 
 
 def frequency(trace: Trace, ax: Axes | None = None, *, cpu: int | None = None) -> Axes:
-    """The frequency of each CPU (or of `cpu`) over time, MHz."""
+    """The frequency of each CPU (or of `cpu`) over time; CPUs that always have the same one share a row."""
     frame = trace.event("cpu_frequency").to_pandas()
     if cpu is not None:
         frame = frame[frame["cpu"] == cpu]
     if frame.empty:
         raise bad_input("no frequencies", "expected a machine whose file has operating points")
     end = trace.events.to_pandas()["time_ns"].max() * _NS
-    ax = _axes(ax, "frequency (MHz)")
+    same: dict[Any, list[int]] = {}
     for number, group in frame.groupby("cpu"):
-        times, mhz = list(group["time_ns"] * _NS), list(group["state"] / 1e3)
-        ax.plot([*times, end], [*mhz, mhz[-1]], drawstyle="steps-post", linewidth=1, label=f"CPU {number}")
-    ax.set_ylim(bottom=0)
-    _legend(ax)
-    return ax
+        steps = (tuple(group["time_ns"] * _NS), tuple(group["state"] / 1e6))
+        same.setdefault(steps, []).append(int(number))
+    series = {_spans(cpus): ([*times, end], [*ghz, ghz[-1]]) for (times, ghz), cpus in same.items()}
+    most = max(max(ghz) for _, ghz in series.values())
+    return _lanes(ax, series, most, "CPUs", f"Frequency (full row: {most:.2f} GHz)")
 
 
 def latency_cdf(traces: Trace | Mapping[str, Trace], ax: Axes | None = None, *, task: str | None = None) -> Axes:
@@ -82,7 +97,7 @@ def latency_cdf(traces: Trace | Mapping[str, Trace], ax: Axes | None = None, *, 
     `task` is given, only for threads whose name begins with it."""
     import numpy
 
-    ax = _axes(ax, "wakeups")
+    ax = _axes(ax, "share of the wakeups", "Wakeup latencies" + (f" of {task}" if task is not None else ""))
     for name, trace in {"": traces}.items() if isinstance(traces, Trace) else traces.items():
         frame = latencies(trace)
         if task is not None:
@@ -102,7 +117,8 @@ def energy(comparison: Comparison, ax: Axes | None = None) -> Axes:
     frame = comparison.counters.to_pandas()
     if frame["energy_j"].isna().all():
         raise bad_input(f"the power of {comparison.machine.name} is not known", "expected a machine with [power]")
-    return _bars(frame.groupby("policy", observed=True, sort=False)["energy_j"], ax, "energy (J)")
+    title = f"Energy of a run on {comparison.machine.name}"
+    return _bars(frame.groupby("policy", observed=True, sort=False)["energy_j"], ax, "energy (J)", title)
 
 
 def metric(comparison: Comparison, name: str, ax: Axes | None = None) -> Axes:
@@ -113,23 +129,64 @@ def metric(comparison: Comparison, name: str, ax: Axes | None = None) -> Axes:
         known = list(comparison.runs.to_pandas()["metric"].unique())
         raise bad_input(f"no metric is called {name!r}", f"expected {', '.join(known)}", name, known)
     judged, unit = frame["judged"].iloc[0], frame["unit"].iloc[0]
-    return _bars(frame.groupby("policy", observed=True, sort=False)[judged], ax, f"{name} {judged} ({unit})")
+    title = f"{name} on {comparison.machine.name}"
+    return _bars(frame.groupby("policy", observed=True, sort=False)[judged], ax, f"{judged} ({unit})", title)
+
+
+def sweep(result: Sweep | pandas.DataFrame, name: str, ax: Axes | None = None, *, x: str | None = None,
+          by: str = "policy") -> Axes:
+    """One metric of a sweep: the mean of the judged values of the runs, with the smallest and the largest. `x` is the
+    column on the axis (default: the first one of machine, workload and the settings that has several values), with a
+    curve for each value of `by` if it has numbers, otherwise groups of bars. Points that differ in other columns are
+    pooled: choose rows of `to_pandas()` to draw some of them."""
+    frame = result.to_pandas() if isinstance(result, Sweep) else result
+    known = [str(metric) for metric in frame["metric"].unique()]
+    frame = frame[frame["metric"] == name]
+    if frame.empty:
+        raise bad_input(f"no metric is called {name!r}", f"expected {', '.join(known)}", name, known)
+    x = x or _varying(frame, by)
+    for column in (x, by):
+        if column not in frame.columns:
+            columns = [str(column) for column in frame.columns]
+            raise bad_input(f"the sweep has no column {column!r}", f"expected {', '.join(columns)}", column, columns)
+    if by == "policy":
+        # A policy's name has its settings, which the axis shows.
+        names = frame[by].astype(str).str.replace(rf"{x}=[^,]*,?", "", regex=True).str.rstrip(":,")
+        frame = frame.assign(**{by: names})
+    judged, unit = str(frame["judged"].iloc[0]), frame["unit"].iloc[0]
+    if not frame[judged].notna().any():
+        raise bad_input(f"{name} has no sample in any run", "expected a longer load or another metric")
+    groups = frame.dropna(subset=[judged]).groupby([by, x], observed=True, sort=False)[judged]
+    table = groups.agg(["mean", "min", "max"]).reset_index()
+    ax = _axes(ax, f"{judged} ({unit})", f"{name}, by {x}" if x != by else name)
+    ax.set_xlabel(x)
+    numeric = table[x].map(lambda value: isinstance(value, (int, float))).all()
+    (_curves if numeric else _groups)(ax, table, x, by)
+    ax.set_ylim(bottom=min(0.0, float(table["min"].min())))
+    _legend(ax)
+    return ax
 
 
 def reproduction(result: Reproduction, ax: Axes | None = None) -> Axes:
     """Every published number against the simulated one; on the line the two are equal."""
     frame = result.cells.to_pandas().dropna(subset=["published", "simulated"])
-    ax = _axes(ax, "simulated")
+    ax = _axes(ax, "simulated", f"{result.name}: on the line, both are equal")
     for column, group in frame.groupby("column", observed=True, sort=False):
         ax.plot(group["published"], group["simulated"], "o", markersize=4, label=str(column))
     low = min(frame["published"].min(), frame["simulated"].min())
     high = max(frame["published"].max(), frame["simulated"].max())
     ax.plot([low, high], [low, high], color="0.6", linewidth=1)
     if low > 0:
+        from matplotlib.ticker import LogLocator, NullFormatter
+
         ax.set_xscale("log")
         ax.set_yscale("log")
+        for axis in (ax.xaxis, ax.yaxis):
+            # Labels of every minor mark run into each other.
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+            axis.set_major_formatter("{x:g}")
+            axis.set_minor_formatter(NullFormatter())
     ax.set_xlabel("published")
-    ax.set_title(result.name)
     _legend(ax)
     return ax
 
@@ -162,27 +219,94 @@ def latencies(trace: Trace) -> pandas.DataFrame:
     return joined[["time_ns", "comm", "pid", "latency_ns"]].reset_index(drop=True)
 
 
-def _bars(groups: Any, ax: Axes | None, what: str) -> Axes:
+def _bars(groups: Any, ax: Axes | None, what: str, title: str) -> Axes:
     mean, low, high = groups.mean(), groups.min(), groups.max()
-    ax = _axes(ax, what)
-    ax.bar([str(name) for name in mean.index], mean, yerr=[mean - low, high - mean], capsize=3, color="C0")
-    ax.set_xlabel("")
-    ax.tick_params(axis="x", rotation=30)
+    ax = _axes(ax, "", title, rows=len(mean))
+    names = [str(name) for name in mean.index]
+    ax.barh(names, mean, xerr=[mean - low, high - mean], capsize=3, color=[f"C{place % 10}" for place in range(len(names))])
+    ax.invert_yaxis()
+    ax.set_xlabel(what)
     return ax
 
 
-def _axes(ax: Axes | None, label: str) -> Axes:
+def _varying(frame: pandas.DataFrame, by: str) -> str:
+    """The first column of the design with several values, other than `by`."""
+    own = {"point", "run", "seed", "metric", "unit", "judged", "better", "decides", "policy", "goal", "part"}
+    design = ["machine", "workload", *(column for column in frame.columns if column not in own)]
+    found = [str(name) for name in design if name in frame.columns and name != by and frame[name].nunique() > 1]
+    # Columns of results follow those of the design.
+    return next((name for name in found if name not in _RESULTS), "machine")
+
+
+def _curves(ax: Axes, table: pandas.DataFrame, x: str, by: str) -> None:
+    for key, group in table.groupby(by, observed=True, sort=False):
+        group = group.sort_values(x)
+        ax.plot(group[x], group["mean"], marker="o", label=str(key))
+        ax.fill_between(group[x], group["min"], group["max"], alpha=0.2, linewidth=0)
+    values = sorted(table[x].unique())
+    ax.set_xticks(values, [f"{value:,}" for value in values])
+
+
+def _groups(ax: Axes, table: pandas.DataFrame, x: str, by: str) -> None:
+    names, keys = list(table[x].unique()), list(table[by].unique())
+    width = 0.8 / len(keys)
+    for place, key in enumerate(keys):
+        own = table[table[by] == key].set_index(x).reindex(names)
+        at = [index - 0.4 + (place + 0.5) * width for index in range(len(names))]
+        error = [own["mean"] - own["min"], own["max"] - own["mean"]]
+        ax.bar(at, own["mean"], width, yerr=error, capsize=3, label=str(key))
+    ax.set_xticks(range(len(names)), [str(name) for name in names])
+    # Long names of several machines would run into each other.
+    if sum(len(str(name)) for name in names) > 80:
+        ax.tick_params(axis="x", rotation=30)
+        for label in ax.get_xticklabels():
+            label.set_horizontalalignment("right")
+
+
+def _lanes(ax: Axes | None, series: dict[str, tuple[Any, Any]], most: float, label: str, title: str) -> Axes:
+    """A row for each of `series` (times in s, values), filled up to the value; `most` is a full row."""
+    ax = _axes(ax, label, title, rows=len(series))
+    for row, (times, values) in enumerate(series.values()):
+        heights = [row + 0.45 - 0.9 * min(float(value) / most, 1.0) for value in values]
+        ax.fill_between(list(times), row + 0.45, heights, step="post", color=f"C{row % 10}", linewidth=0)
+    _rows(ax, list(series))
+    return ax
+
+
+def _spans(cpus: list[int]) -> str:
+    """A list of CPUs in the kernel's format, such as `0-3,8`."""
+    spans: list[list[int]] = []
+    for cpu in cpus:
+        if spans and spans[-1][1] == cpu - 1:
+            spans[-1][1] = cpu
+        else:
+            spans.append([cpu, cpu])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+
+
+def _rows(ax: Axes, names: list[str]) -> None:
+    """Labels the rows from top to bottom, as many as there is room for."""
+    step = -(-len(names) // _LABELS)
+    ax.set_yticks(range(0, len(names), step), names[::step])
+    ax.set_ylim(len(names) - 0.5, -0.5)
+
+
+def _axes(ax: Axes | None, label: str, title: str, rows: int = 0) -> Axes:
+    """Axes over time in seconds; a new figure has room for as many `rows`."""
     if ax is None:
         import matplotlib.pyplot
 
-        _, ax = matplotlib.pyplot.subplots(figsize=(10, 3.5), layout="constrained")
+        height = min(max(3.5, 1.2 + 0.3 * rows), 14)
+        _, ax = matplotlib.pyplot.subplots(figsize=(10, height), layout="constrained")
     ax.set_xlabel("time (s)")
     ax.set_ylabel(label)
+    ax.set_title(title)
     return ax
 
 
 def _legend(ax: Axes) -> None:
+    """A legend beside the axes, where it covers no data."""
     handles, labels = ax.get_legend_handles_labels()
     known = dict(zip(labels, handles))
-    if 1 < len(known) <= 20:
-        ax.legend(known.values(), known.keys(), fontsize="small", ncols=2, loc="best")
+    if len(known) > 1:
+        ax.legend(known.values(), known.keys(), fontsize="small", loc="upper left", bbox_to_anchor=(1.01, 1.0))

@@ -4,6 +4,8 @@ use super::json::{cause_of, chain_of, named_parts, slow_of};
 use super::page::{chain, seconds, shown};
 use super::period::Period;
 use super::response::Response;
+use crate::html::{FirstRun, kinds};
+use crate::timeline::{Run, Timeline};
 use crate::{Page, Table};
 use machine::Machine;
 use serde_json::{Value, json};
@@ -13,6 +15,10 @@ const SCHEMA: u32 = 2;
 
 /// The number of CPUs listed on which the thread ran.
 const MOST_CPUS: usize = 4;
+/// The number of CPUs drawn.
+const MOST_ROWS: usize = 16;
+/// The longest time drawn, in periods of the thread.
+const MOST_PERIODS: u64 = 5;
 
 /// Two runs of a workload with the same seed.
 pub struct Difference<'a> {
@@ -59,6 +65,67 @@ impl Difference<'_> {
             tables,
             ..Page::default()
         }
+    }
+
+    /// The period under both, drawn from `runs`.
+    pub fn timeline(&self, runs: [&FirstRun; 2]) -> Timeline {
+        let [first, second] = &self.sides;
+        let name = &first.response.name;
+        let mut said = self.verdict().into_iter();
+        let title = said.next().unwrap_or_default();
+        let (from, to) = self.shown(runs);
+        let ran = |cpu: usize| {
+            self.sides
+                .iter()
+                .any(|side| side.response.ran.contains_key(&cpu))
+        };
+        let mut cpus: Vec<usize> = (0..self.machine.cpus.len()).collect();
+        cpus.sort_by_key(|&cpu| (!ran(cpu), cpu));
+        cpus.truncate(MOST_ROWS);
+        cpus.sort_unstable();
+        let kinds = kinds(self.machine);
+        let label = |cpu: usize| {
+            let kind = kinds
+                .get(cpu)
+                .map_or(String::new(), |kind| format!(" {kind}"));
+            format!("CPU {cpu}{kind}")
+        };
+        let mut run = |(side, run): (&Period, &FirstRun)| Run {
+            name: side.policy.clone(),
+            cpus: cpus
+                .iter()
+                .map(|&cpu| (label(cpu), run.ran(cpu, (from, to))))
+                .collect(),
+            thread: name.clone(),
+            periods: run.periods_of(name, (from, to)),
+            says: said.next().into_iter().collect(),
+        };
+        let sides = [first, second].into_iter().zip(runs);
+        Timeline {
+            title,
+            from,
+            to,
+            runs: sides.map(&mut run).collect(),
+        }
+    }
+
+    /// The time drawn, ns: both responses and the deadlines in them, with a margin.
+    fn shown(&self, runs: [&FirstRun; 2]) -> (u64, u64) {
+        let name = &self.sides[0].response.name;
+        let responses = self.sides.iter().map(|side| &side.response);
+        let (from, to) = responses.fold((u64::MAX, 0), |(from, to), response| {
+            (from.min(response.from), to.max(response.to))
+        });
+        let periods = runs[0].periods_of(name, (from, to));
+        let first = periods.first();
+        let from = first.map_or(from, |period| from.min(period.released));
+        let longest = first.map_or(to - from, |period| {
+            MOST_PERIODS * (period.due - period.released)
+        });
+        let due = first.map_or(to, |period| period.due);
+        let to = to.max(due).min(from + longest.max(1));
+        let margin = (to - from) / 20;
+        (from.saturating_sub(margin), to + margin)
     }
 
     fn verdict(&self) -> Vec<String> {

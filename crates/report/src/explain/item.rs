@@ -114,8 +114,8 @@ pub fn items<'a>(of: &'a Explanation<'_>) -> Vec<Item<'a>> {
     items
 }
 
-/// The causes of stalls, of the missed periods, and then of the other `items`, which are in order, without losses below a
-/// tenth of the largest; of several losses of a thread for one reason, that of the first.
+/// The causes of stalls, then of the missed periods, then of the other `items` in their order. Losses below a tenth of
+/// the largest are left out. If a thread has several losses for one reason, only the first one has a cause.
 pub fn causes(of: &Explanation<'_>, items: &[Item<'_>]) -> Vec<Cause> {
     let largest = items.first().map_or(0, Item::lost_ns);
     let mut seen = BTreeSet::new();

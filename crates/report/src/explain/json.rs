@@ -1,4 +1,4 @@
-//! Why threads waited, as JSON. docs/explain.md describes the fields.
+//! Why threads waited, as JSON. docs/explain-json.md describes the fields.
 
 use super::Explanation;
 use super::beside::Share;

@@ -179,7 +179,7 @@ impl MissedPeriod {
         }
     }
 
-    /// The same, and the events of all of the period.
+    /// [`MissedPeriod::table`], and a table of all events of the period.
     pub fn tables(&self, machine: &Machine) -> Vec<Table> {
         let whole = chain(&self.period.whole, self.period.decisions);
         let whole = Table {

@@ -69,7 +69,7 @@ pub struct Period {
     pub cause: Option<Cause>,
 }
 
-/// What [`super::windows`] has to observe for [`Period::new`].
+/// The waits and responses that [`super::windows`] has to observe for [`Period::new`].
 pub fn parts(response: &Response) -> (Vec<Wait>, Chosen) {
     let waited = response.longest.iter().filter(|_| !response.is_slow());
     let late = response.is_late() && response.late.is_some();

@@ -63,7 +63,7 @@ pub enum Subject {
     Wait,
     /// A thread that runs slowly, from its wakeup until it sleeps; `wait` is all of that time.
     Slow,
-    /// The same, from a time at which it was already running.
+    /// A slow thread from a time at which it was already running until it sleeps.
     Continued,
 }
 

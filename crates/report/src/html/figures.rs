@@ -295,7 +295,7 @@ impl Figures {
 }
 
 /// For each CPU `fast`, `slow` or, of three kinds or more, `middle`, by its speed; empty if all are alike.
-fn kinds(machine: &Machine) -> Vec<&'static str> {
+pub(crate) fn kinds(machine: &Machine) -> Vec<&'static str> {
     let speed = |cpu: usize| machine.core_types[machine.cpus[cpu].core_type].speed;
     let speeds: BTreeSet<u32> = (0..machine.cpus.len()).map(speed).collect();
     let (slowest, fastest) = (speeds.first(), speeds.last());

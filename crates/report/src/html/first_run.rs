@@ -1,6 +1,7 @@
 //! The data of a page about a scheduler's first run: which threads ran on which CPUs, the CPUs'
 //! load and frequency, the threads' waits after wakeups, and their migrations.
 
+use crate::timeline;
 use crate::trace::linux::{Format, Linux};
 use crate::trace::tracepoint::{Record, Tracepoint};
 use machine::Machine;
@@ -227,6 +228,29 @@ impl FirstRun {
             });
         }
         self.cpus[cpu].khz_since = now;
+    }
+
+    /// The turns of threads on `cpu` between two times, ns.
+    pub(crate) fn ran(&self, cpu: usize, (from, to): (u64, u64)) -> Vec<timeline::Slice> {
+        let slices = self.slices.iter();
+        let there = slices
+            .filter(|slice| usize::from(slice.cpu) == cpu && slice.from < to && slice.to > from);
+        let named = there.map(|slice| timeline::Slice {
+            thread: self.threads[slice.thread as usize].name.clone(),
+            from: slice.from,
+            to: slice.to,
+        });
+        named.collect()
+    }
+
+    /// The periods of thread `name` between two times, ns.
+    pub(crate) fn periods_of(&self, name: &str, (from, to): (u64, u64)) -> Vec<workload::Period> {
+        let periods = self.periods.iter();
+        let own = periods.filter(|(thread, _)| self.threads[*thread as usize].name == name);
+        let periods = own.map(|(_, period)| *period);
+        periods
+            .filter(|period| period.released < to && period.done.max(period.due) > from)
+            .collect()
     }
 
     /// The threads with all instances of one pooled (rt-app's `name-0`, `name-1`), and for each
