@@ -1,6 +1,6 @@
 //! Explanations of waits, through the command.
 
-use crate::common::{json, root, run, stdout, text};
+use crate::common::{json, run, stdout, text};
 use serde_json::Value;
 
 fn args<'a>(machine: &'a str, workload: &'a str, more: &[&'a str]) -> Vec<&'a str> {
