@@ -7,14 +7,12 @@ use crate::interrupt::{self, STOP};
 use crate::{foreign, import, output};
 use lab::{Case, Described, Recipe, Runs, Scheduler};
 use machine::Machine;
-use machine::input::{self, BadInput};
 use native::Kernel;
 use report::measured::Pair;
 use report::trace::Kind;
 use std::path::Path;
 use tempfile::SpooledTempFile;
-use workload::import::Imported;
-use workload::recording::{Replay, Step};
+use workload::recording::Replay;
 
 /// The load comes from the first trace and is simulated under the scheduler of each trace.
 pub fn run(args: &Validate, output: &Output) -> Result<(), Error> {
@@ -24,7 +22,6 @@ pub fn run(args: &Validate, output: &Output) -> Result<(), Error> {
     let mut traces = Vec::new();
     for measured in &args.traces {
         let imported = import::read(&measured.trace, Some(&machine), &[])?;
-        check_wakeups(&measured.trace, &imported)?;
         traces.push(imported);
     }
     let Some(first) = traces.first() else {
@@ -71,25 +68,6 @@ pub fn run(args: &Validate, output: &Output) -> Result<(), Error> {
         true => Ok(()),
         false if output.format == Format::Table && output.out.is_none() => Err(Error::Missed(None)),
         false => Err(Error::Missed(Some(title))),
-    }
-}
-
-/// In a recording of switches alone, nothing shows for how long a thread slept and for how long it waited,
-/// and a simulation that lets it wait for any time would pass.
-fn check_wakeups(trace: &Path, imported: &Imported) -> Result<(), Error> {
-    let sleeps = |step: &Step| matches!(step, Step::Sleep(_) | Step::Until(_) | Step::Wait);
-    let mut threads = imported.recording.threads.iter();
-    let slept = threads.any(|thread| thread.steps.iter().any(sleeps));
-    let mut measured = imported.summary.threads.iter();
-    match slept && measured.all(|thread| thread.latencies_ns.is_empty()) {
-        false => Ok(()),
-        true => Err(Error::Input(Box::new(BadInput::whole(
-            format!(
-                "{}: threads sleep, and the trace has no wakeups",
-                input::shown(trace)
-            ),
-            "expected a recording of sched_switch, sched_wakeup and sched_wakeup_new (`equipoise record`)",
-        )))),
     }
 }
 

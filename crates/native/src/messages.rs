@@ -18,13 +18,13 @@ pub fn explain(source: &str, said: &str) -> String {
     if !unsupported.is_empty() {
         return unsupported.join("\n");
     }
+    if let Some(limit) = cage::reached(said) {
+        return format!("{source}: {limit}");
+    }
     if CRASHED.iter().any(|what| said.contains(what)) {
         return format!(
             "{source}: the compiler crashed; set CC to another one, such as gcc 12 or clang 16 and later"
         );
-    }
-    if let Some(limit) = cage::reached(said) {
-        return format!("{source}: {limit}");
     }
     if let Some(name) = said.lines().find_map(defined_twice) {
         return format!(

@@ -367,7 +367,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Do threads sleep and run again, although no event wakes any?
+    /// Do threads sleep and run again, although no event wakes any? Nothing then shows for how long a thread slept
+    /// and for how long it waited, and a simulation that lets it wait for any time would pass.
     pub fn lacks_wakeups(&self) -> bool {
         self.unwoken > 0 && !self.wakes
     }

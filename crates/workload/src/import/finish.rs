@@ -51,7 +51,7 @@ impl Builder<'_> {
             });
         }
         if self.lacks_wakeups() {
-            return Err("threads sleep and run again, but no event wakes them".to_owned());
+            return Err("threads sleep, and the trace has no wakeups".to_owned());
         }
         self.summary.span_ns = self.last - self.first.unwrap_or(self.last);
         let keeps = self.keeps();

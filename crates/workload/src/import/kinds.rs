@@ -170,7 +170,7 @@ fn threads_that_nothing_wakes_are_no_load() {
         .filter(|it| !it.contains("waking"))
         .fold(String::new(), |text, line| text + line + "\n");
     assert!(
-        error(&text).contains("no event wakes them"),
+        error(&text).contains("the trace has no wakeups"),
         "{}",
         error(&text)
     );
