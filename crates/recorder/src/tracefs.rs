@@ -39,11 +39,21 @@ fn mounted() -> io::Result<PathBuf> {
     })
 }
 
-/// Removes the instances and probes that killed recorders have left.
-pub fn sweep() -> io::Result<()> {
+/// Removes the instance of process `pid`, which is about to end or has not been waited for, and the instances
+/// and probes that killed recorders have left. It is an error if an instance still has a reader.
+pub fn sweep(pid: u32) -> io::Result<()> {
     let tracefs = mounted()?;
     probes::remove_left(&tracefs);
-    sweep_in(&tracefs.join("instances"))
+    let instances = tracefs.join("instances");
+    let own = instances.join(format!("{INSTANCE}{pid}"));
+    if own.exists() {
+        remove(&own);
+    }
+    sweep_in(&instances)?;
+    match own.exists() {
+        true => Err(io::ErrorKind::ResourceBusy.into()),
+        false => Ok(()),
+    }
 }
 
 fn sweep_in(instances: &Path) -> io::Result<()> {

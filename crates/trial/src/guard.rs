@@ -22,6 +22,8 @@ const VARIABLE: &str = "EQUIPOISE_TRIAL_GUARD";
 const LOADS: &str = "EQUIPOISE_TRIAL_LOADS";
 /// How long killed processes may take to end: the kernel may be writing their memory to disk.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a killed trial may take to close its files; without tracefs there is nothing to wait for.
+const CLOSES: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(2);
 
 /// Is this process a guard?
@@ -36,7 +38,13 @@ pub fn main() -> ExitCode {
     let _ = io::stdin().read_to_end(&mut Vec::new());
     let is_removed = remove(&group).is_ok();
     let is_unloaded = std::env::var_os(LOADS).is_none() || loader::unload(&sched_ext()).is_ok();
-    let _ = recorder::sweep();
+    // The trial may be a zombie, and may still close its files.
+    let name = group.to_string_lossy();
+    let trial = name.rsplit('-').next().and_then(|it| it.parse().ok());
+    let began = Instant::now();
+    while trial.is_some_and(|trial| recorder::sweep(trial).is_err()) && began.elapsed() < CLOSES {
+        sleep(LOOK);
+    }
     match is_removed && is_unloaded {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
