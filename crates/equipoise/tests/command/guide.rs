@@ -142,20 +142,8 @@ fn read(path: impl AsRef<Path>) -> String {
     std::fs::read_to_string(root().join(path)).unwrap()
 }
 
-/// Commands that pages describe and this branch does not have yet.
-const PLANNED: [&str; 1] = ["trial"];
-
 /// Fails unless `equipoise` has the subcommand and all options of `args`.
 fn has_options(args: &[&str]) {
-    if PLANNED.contains(&args[0]) {
-        let exists = command(&[args[0], "--help"])
-            .output()
-            .unwrap()
-            .status
-            .success();
-        assert!(!exists, "{} exists: remove it from PLANNED", args[0]);
-        return;
-    }
     let args = args.split(|&arg| arg == "--").next().unwrap();
     let is_name = |arg: &&&str| !arg.starts_with(['-', '.']);
     let mut help: Vec<&str> = args.iter().take_while(is_name).copied().collect();
