@@ -129,6 +129,9 @@ struct cpu_state {
 	bool begins;
 	/* The slot to which it last sent a task that may wait anywhere in a cluster. */
 	u32 sent_to;
+	/* The family (crowd.h) whose tasks alone ran here, and since when, ns. */
+	s32 family;
+	u64 family_since;
 	/* The time of the next comparison with another cluster, ns, and the cluster compared last. */
 	u64 look_at;
 	u32 compared;

@@ -50,12 +50,13 @@
  * Queues are ordered by deadline: virtual time plus the time that the task usually runs for, up to a turn. A task
  * that is bound to some CPUs of a cluster waits for one of them.
  *
- * 5. Preemption (preempt.h)
- * -------------------------
+ * 5. Preemption (preempt.h, crowd.h)
+ * ----------------------------------
  *
  * A waking task preempts another whose deadline is later. Each stop of a CPU has a price, which falls to zero
  * within a millisecond. A task whose slice is over stops only if another task waits; the last task continues
- * without a switch.
+ * without a switch. In a crowd of senders and receivers no wakeup preempts, so that each receiver finds many
+ * messages.
  *
  * 6. Between clusters (progress.h, pull.h, request.h)
  * ---------------------------------------------------
@@ -96,6 +97,7 @@
 #include <bpf_experimental.h>
 
 #define SCHEDULER_SETTINGS "equipoise/settings.def"
+#include "crowd.h"
 #include "follow.bpf.h"
 #include "idle.h"
 #include "pack.h"
@@ -144,7 +146,7 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
  * goes. A task that is worth a CPU gets one at once. Others go through the queue, so that the first of them gets
  * the CPU.
  */
-__noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, u32 cpu, u64 enq_flags)
+__noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, u32 cpu, bool crowd, u64 enq_flags)
 {
 	struct task_state *t = task_of(p);
 	bool at_once;
@@ -155,7 +157,7 @@ __noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, u32 cpu, u64
 	cpu = place(p, cpu);
 	at_once = !t->bound_to && is_worth_cpu(cluster_of(cpu), t->full_weight);
 	set_deadline(p, t);
-	found = find_preemptible(p, cpu, at_once);
+	found = crowd && !at_once ? -1 : find_preemptible(p, cpu, at_once);
 	/* Comes last, because it reads queues. */
 	if (found >= 0 && !at_once && !is_next(p, t, cpu))
 		found = -1;
@@ -179,6 +181,7 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 {
 	s32 cpu = bpf_get_smp_processor_id();
 	struct task_state *t = task_of(p);
+	bool crowd;
 
 	if (follows())
 		note_waker(p, bpf_get_current_task_btf());
@@ -197,6 +200,7 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, 0);
 		return cpu;
 	}
+	crowd = wake_flags & SCX_WAKE_SYNC && is_in_crowd(p, bpf_get_current_task_btf(), prev_cpu);
 	/* A new task has no data in any cache, so it waits where its turn comes soonest. */
 	if (unlike || wake_flags & SCX_WAKE_FORK)
 		prev_cpu = least_loaded(p, prev_cpu);
@@ -204,7 +208,7 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 		explain(none_idle, p->pid, prev_cpu);
 	if (!task_allowed(p, prev_cpu))
 		return prev_cpu;
-	return wait_or_preempt(p, prev_cpu, 0);
+	return wait_or_preempt(p, prev_cpu, crowd, 0);
 }
 
 /*
@@ -252,7 +256,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	if (wakes) {
-		wait_or_preempt(p, cpu, enq_flags);
+		wait_or_preempt(p, cpu, false, enq_flags);
 		return;
 	}
 	/* A CPU may have become idle since ops.select_cpu() looked. */
@@ -430,6 +434,7 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 	if (!t)
 		return;
 	this->ran_past += charge(p, t, cpu);
+	note_family(this, p, this->charged_at);
 	if (runnable)
 		return;
 	leave_clock(p);

@@ -205,8 +205,8 @@ Examples:
   sudo equipoise trial -- make -j8
 
   # Compare two of them, over more blocks
-  sudo equipoise trial --scheduler equipoise --scheduler 'scx_bpfland -s 5000' \\
-      --rounds 20 -- ./benchmark
+  sudo equipoise trial --scheduler equipoise \\
+      --scheduler 'scx_bpfland -s 5000' --rounds 20 -- ./benchmark
 
   # Measure until it is decided
   sudo equipoise trial --scheduler equipoise --until-decided -- ./benchmark

@@ -75,14 +75,16 @@ const PICTURE_LABEL: f64 = 200.0;
 const PICTURE_NUMBER: f64 = 80.0;
 /// The width of a chart on a page: that of the narrowest column in page.css, so that its texts do not shrink on a phone.
 const PAGE: f64 = 334.0;
-/// The mean width of a letter at 12 px, and the most that labels take of [`PAGE`].
+/// The mean width of a letter at 12 px, the same in bold type, and the most that labels take of [`PAGE`].
 const LETTER: f64 = 6.8;
+const BOLD_LETTER: f64 = 7.8;
 const MOST_LABEL: f64 = 190.0;
 
 /// The widths of `chart` on a page, with as much room for labels as the longest one needs.
 fn on_page(chart: &Chart) -> Widths {
-    let letters = chart.bars.iter().map(|bar| bar.label.chars().count());
-    let label = (LETTER * letters.max().unwrap_or(0) as f64 + 12.0).min(MOST_LABEL);
+    let letter = |bar: &Bar| if bar.best { BOLD_LETTER } else { LETTER };
+    let width = |bar: &Bar| letter(bar) * bar.label.chars().count() as f64;
+    let label = (chart.bars.iter().map(width).fold(0.0, f64::max) + 12.0).min(MOST_LABEL);
     let number = PICTURE_NUMBER - 24.0;
     Widths {
         label,

@@ -50,10 +50,12 @@ fn cell(found: &Value, goal: &str) -> String {
     };
     let standing = &verdict["standings"][1];
     let number = |key: &str| standing[key].as_f64().unwrap();
+    // A zero has no sign.
+    let change = (10.0 * number("change_pct")).round() / 10.0 + 0.0;
     // As in the verdict, a margin is left out if it would be printed as 0.
     match number("change_margin_pct") {
-        margin if margin < 0.05 => format!("{:.1} %", number("change_pct")),
-        margin => format!("{:.1} ± {margin:.1} %", number("change_pct")),
+        margin if margin < 0.05 => format!("{change:.1} %"),
+        margin => format!("{change:.1} ± {margin:.1} %"),
     }
 }
 

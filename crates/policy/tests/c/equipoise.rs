@@ -1,4 +1,4 @@
-//! Parts of `scheduler/equipoise` on four equal CPUs: preemption, queues; requests between CPUs; shares.
+//! Parts of `scheduler/equipoise` on four equal CPUs: crowds, preemption, queues; requests between CPUs; shares.
 
 use crate::common::compile;
 use crate::equipoise_kernel::FOUR_CPUS;
@@ -124,8 +124,8 @@ const CPUS: &str = r#"
     volatile struct tunables tunables = { .slice = 3 * MS, .lag = 6 * MS, .preempt_after = MS, .unfairness = 5 * MS,
         .sync_burst = MS / 20 };
     /* The tasks that run on the CPUs, and the waking task. */
-    static struct task_struct task[5];
-    static struct task_state state[5];
+    static struct task_struct task[6];
+    static struct task_state state[6];
 
     void begin(void)
     {
@@ -137,7 +137,7 @@ const CPUS: &str = r#"
                                         .shared_speed = 1024 };
         nr_clusters = 1;
         waiting_clusters = 0;
-        for (u32 i = 0; i < 5; i++) {
+        for (u32 i = 0; i < 6; i++) {
             begin_task(&task[i], i + 1, &allowed);
             state[i] = (struct task_state){ .weight = 1024, .full_weight = 1 << 20, .whole = ~0ULL,
                                             .fair = { .vtime = CLOCK, .weight = 1 << 20 } };
@@ -191,6 +191,31 @@ const CPUS: &str = r#"
     bool preempts_on(u32 cpu) { return preempts(&task[4], &state[4], 0, cpu, running_on(cpu), kernel.now); }
     bool comes_first(u32 cpu) { return is_next(&task[4], &state[4], cpu); }
     s32 found_from(u32 cpu) { return find_preemptible(&task[4], cpu, false); }
+    /* Tasks 0 and 4 have the same parent, and task 0 usually runs for @burst. */
+    void related(u32 cpu, s64 burst)
+    {
+        task[5].tgid = 1000;
+        task[0].real_parent = task[4].real_parent = &task[5];
+        state[0].burst = burst;
+    }
+    /* Task 1, a stranger, and task 0 stopped on @cpu, task 0 @ago. */
+    void stranger_ran(u32 cpu, s64 ago)
+    {
+        note_family(&cpu_states[cpu], &task[1], 0);
+        note_family(&cpu_states[cpu], &task[0], kernel.now - ago);
+    }
+    void kernel_thread_ran(u32 cpu, s64 ago)
+    {
+        task[2].flags = PF_KTHREAD;
+        note_family(&cpu_states[cpu], &task[2], kernel.now - ago);
+    }
+    void parent_ran(u32 cpu, s64 ago)
+    {
+        task[5].real_parent = &task[1];
+        note_family(&cpu_states[cpu], &task[5], kernel.now - ago);
+    }
+    bool in_crowd(u32 cpu) { return is_in_crowd(&task[4], &task[0], cpu); }
+    bool in_crowd_of_stranger(u32 cpu) { return is_in_crowd(&task[4], &task[1], cpu); }
 "#;
 
 const MS: i64 = 1_000_000;
@@ -241,6 +266,25 @@ impl Cpus {
             unsafe { self.0.get(what.as_bytes()) }.unwrap();
         unsafe { found(cpu) }
     }
+}
+
+/// A crowd is one family whose sender goes on after a wakeup and which has had the CPU to itself for 32 ms,
+/// kernel threads aside.
+#[test]
+fn a_crowd_has_the_cpu_to_itself() {
+    let cpus = Cpus::new();
+    cpus.tell("related", 0, 60_000);
+    cpus.tell("stranger_ran", 3, 33 * MS);
+    assert!(cpus.says("in_crowd", 3));
+    assert!(!cpus.says("in_crowd_of_stranger", 3));
+    cpus.tell("kernel_thread_ran", 3, MS);
+    cpus.tell("parent_ran", 3, MS);
+    assert!(cpus.says("in_crowd", 3));
+    cpus.tell("related", 0, 40_000);
+    assert!(!cpus.says("in_crowd", 3), "its waker goes to sleep");
+    cpus.tell("related", 0, 60_000);
+    cpus.tell("stranger_ran", 3, 31 * MS);
+    assert!(!cpus.says("in_crowd", 3));
 }
 
 /// A wakeup preempts a task whose deadline is later; never a real-time task, and not on behalf of SCHED_BATCH.

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Recognizes a crowd of tasks that send each other messages and have the CPUs to themselves, like hackbench's or a
+ * shell's pipeline.
+ */
+#ifndef __EQUIPOISE_CROWD_H
+#define __EQUIPOISE_CROWD_H
+
+#include "task.bpf.h"
+
+/*
+ * ns. If only tasks of one family ran on a CPU for this long, hardly any other task waits there: eight tasks
+ * take turns within it, at a tick of 4 ms.
+ */
+#define ALONE_FOR (32 * NSEC_PER_MSEC)
+
+/* A family has one parent: the tasks of a process, and the processes that another one started. */
+static __always_inline s32 family_of(const struct task_struct *p)
+{
+	return p->real_parent->tgid;
+}
+
+/*
+ * Notes which family ran on @this until @now. The parent of a family belongs to it. Kernel threads run for short
+ * times and on behalf of any task, so that they are no family.
+ */
+static __always_inline void note_family(struct cpu_state *this, const struct task_struct *p, u64 now)
+{
+	s32 family = family_of(p);
+
+	if (family == this->family || p->tgid == this->family || p->flags & PF_KTHREAD)
+		return;
+	WRITE_ONCE(this->family_since, now);
+	WRITE_ONCE(this->family, family);
+}
+
+/*
+ * Is @p, which @waker wakes up with SCX_WAKE_SYNC and which would wait on @cpu, one of a crowd? Its waker
+ * continues (a waker that goes to sleep instead is one half of a pair, each of which waits for the other),
+ * and only their family ran on @cpu lately.
+ *
+ * A member of a crowd keeps the lag with which it went to sleep, as every task does under EEVDF, and gets no
+ * credit for having slept: the later its turn comes, the more messages it finds. Its share is the same.
+ * (hackbench's switches on two CPUs, -g 8: 9,000 instead of 16,000.) Among tasks of other families it must
+ * not wait for its turn: a thread that draws what another one sends it would be late.
+ */
+static __always_inline bool is_in_crowd(const struct task_struct *p, struct task_struct *waker, u32 cpu)
+{
+	const struct cpu_state *this = cpu_at(cpu);
+	const struct task_state *t;
+	s32 family = family_of(p);
+
+	if (family != READ_ONCE(this->family) || (family != family_of(waker) && family != waker->tgid) ||
+	    (s64)(bpf_ktime_get_ns() - READ_ONCE(this->family_since)) <= (s64)ALONE_FOR)
+		return false;
+	t = task_of(waker);
+	return t && t->burst >= tunables.sync_burst;
+}
+
+#endif /* __EQUIPOISE_CROWD_H */
