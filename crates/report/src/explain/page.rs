@@ -7,6 +7,7 @@ use super::chain::{Chain, Idled, SLEPT, Step, What};
 use super::item::{Item, causes, items};
 use super::slow;
 use super::wait::{After, Wait};
+use crate::number::number;
 use crate::{Cell, Page, Table, Tone};
 use policy::{About, time};
 
@@ -311,9 +312,64 @@ fn beside(beside: &Beside) -> Vec<Vec<Cell>> {
     rows
 }
 
+/// Columns of times, ns, with their names: each is in one unit, which its head has, so that one sees which is longest.
+fn in_units<const N: usize>(
+    names: [&str; N],
+    rows: &[[Option<u64>; N]],
+) -> ([String; N], Vec<[Cell; N]>) {
+    let units =
+        std::array::from_fn(
+            |column| match rows.iter().filter_map(|row| row[column]).max() {
+                Some(1_000_000_000..) => ("s", 1e9),
+                Some(1_000_000..) | Some(0) | None => ("ms", 1e6),
+                Some(1_000..) => ("us", 1e3),
+                Some(_) => ("ns", 1.0),
+            },
+        );
+    let units: [(&str, f64); N] = units;
+    let head = std::array::from_fn(|column| format!("{}\n{}", names[column], units[column].0));
+    let cell = |row: &[Option<u64>; N], column: usize| {
+        row[column].map_or_else(Cell::default, |ns| {
+            number(ns as f64 / units[column].1).into()
+        })
+    };
+    let cells = rows
+        .iter()
+        .map(|row| std::array::from_fn(|column| cell(row, column)));
+    (head, cells.collect())
+}
+
+/// A table of threads with a number of events each, and columns of times, ns.
+fn of_threads<const N: usize>(
+    title: &str,
+    events: &str,
+    times: [&str; N],
+    threads: impl Iterator<Item = (String, usize, [Option<u64>; N])>,
+) -> Table {
+    let (named, times_of): (Vec<_>, Vec<_>) =
+        threads.map(|(name, count, ns)| ((name, count), ns)).unzip();
+    let (head, cells) = in_units(times, &times_of);
+    let rows = named.into_iter().zip(cells).map(|((name, count), cells)| {
+        let named = [name.into(), count.to_string().into()];
+        named.into_iter().chain(cells).collect()
+    });
+    Table {
+        title: title.to_owned(),
+        rows: rows.collect(),
+        header: ["thread", events]
+            .map(str::to_owned)
+            .into_iter()
+            .chain(head)
+            .collect(),
+        text_columns: 1,
+        together: 1,
+        ..Table::default()
+    }
+}
+
 /// Where the threads lost time in the whole run.
 fn totals(of: &Explanation<'_>) -> Table {
-    let rows = of.totals.iter().map(|total| {
+    let threads = of.totals.iter().map(|total| {
         let lost = [
             total.woken_ns,
             total.preempted_ns,
@@ -321,53 +377,31 @@ fn totals(of: &Explanation<'_>) -> Table {
             total.slow.frequency_ns,
             total.slow.shared_ns,
         ];
-        let named = [
-            total.name.clone().into(),
-            total.responses.to_string().into(),
-        ];
-        let lost = lost.map(|ns| shown(ns).into());
-        named.into_iter().chain(lost).collect()
+        (total.name.clone(), total.responses, lost.map(Some))
     });
-    let header = [
-        "thread",
-        "responses",
+    let reasons = [
         "waited to run",
         "preempted",
         "slow CPU",
         "low frequency",
         "shared core",
     ];
-    Table {
-        title: "Time lost in the whole run, by reason".to_owned(),
-        header: header.map(str::to_owned).to_vec(),
-        text_columns: 1,
-        together: 1,
-        rows: rows.collect(),
-        ..Table::default()
-    }
+    of_threads(
+        "Time lost in the whole run, by reason",
+        "responses",
+        reasons,
+        threads,
+    )
 }
 
 fn latencies(of: &Explanation<'_>) -> Table {
-    let rows = of.latencies.iter().map(|latencies| {
-        let times = [0.5, 0.99, 1.0].map(|share| match latencies.ns.is_empty() {
-            true => "".into(),
-            false => shown(latencies.quantile(share)).into(),
-        });
-        let named = [
-            latencies.name.clone().into(),
-            latencies.ns.len().to_string().into(),
-        ];
-        named.into_iter().chain(times).collect()
+    let threads = of.latencies.iter().map(|latencies| {
+        let times = [0.5, 0.99, 1.0]
+            .map(|share| (!latencies.ns.is_empty()).then(|| latencies.quantile(share)));
+        (latencies.name.clone(), latencies.ns.len(), times)
     });
-    Table {
-        title: "Time from wakeup to running".to_owned(),
-        header: ["thread", "wakeups", "half within", "99 % within", "longest"]
-            .map(str::to_owned)
-            .to_vec(),
-        text_columns: 1,
-        rows: rows.collect(),
-        ..Table::default()
-    }
+    let times = ["half within", "99 % within", "longest"];
+    of_threads("Time from wakeup to running", "wakeups", times, threads)
 }
 
 fn counted(of: &Explanation<'_>) -> Table {
@@ -395,5 +429,22 @@ fn counted(of: &Explanation<'_>) -> Table {
         text_columns: 4,
         rows,
         ..Table::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_of_times_has_one_unit() {
+        let rows = [[Some(1_500_000), Some(20)], [Some(2_000), None]];
+        let (head, cells) = in_units(["first", "second"], &rows);
+        assert_eq!(head, ["first\nms", "second\nns"]);
+        let text: Vec<_> = cells
+            .into_iter()
+            .map(|row| row.map(|cell| cell.text))
+            .collect();
+        assert_eq!(text, [["1.500", "20.00"], ["0.002", ""]]);
     }
 }
