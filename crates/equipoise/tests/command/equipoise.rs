@@ -77,14 +77,14 @@ fn fast_cores_with_hardware_threads_are_told_from_slow_ones() {
 fn fast_cpus_take_over_unless_they_have_work_soon() {
     const NEVER: u64 = 1_000_000_000;
     const ALWAYS: u64 = 0;
-    for (threads, otherwise, part) in [(9, NEVER, 0.95), (12, ALWAYS, 0.99)] {
-        let workload = format!("streamcluster:threads={threads},scale=20");
-        let time = |policy: &str| mean(&compare("odroid-xu3", &workload, policy), "time");
+    for (otherwise, part) in [(NEVER, 0.95), (ALWAYS, 0.97)] {
+        let workload = "streamcluster:threads=9,scale=20";
+        let time = |policy: &str| mean(&compare("odroid-xu3", workload, policy), "time");
         let other = time(&format!("equipoise:pull_interval_ns={otherwise}"));
         let equipoise = time("equipoise");
         assert!(
             equipoise < part * other,
-            "{threads} threads: {equipoise} s, with pull_interval_ns={otherwise} {other} s"
+            "{equipoise} s, with pull_interval_ns={otherwise} {other} s"
         );
     }
 }
