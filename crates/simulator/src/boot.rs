@@ -43,6 +43,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
         groups,
         timeline,
         duration_ns,
+        is_endless,
     } = config.workload.start(machine);
     let hw = Hardware::new(machine, connections);
     let bpf = Bpf::load(&config, tick_ns, hw.memory.as_ref(), groups)?;
@@ -62,7 +63,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
         tasks: Tasks::default(),
         alive: 0,
         daemons: 0,
-        has_end: duration_ns.is_some(),
+        has_end: duration_ns.is_some() && !is_endless,
         groups_have_limits: bpf.groups.have_limits(),
         runnable: 0,
         sleeping: 0,

@@ -138,6 +138,9 @@ pub struct Start {
     pub timeline: Vec<timeline::Timed>,
     /// The run ends here even if tasks are left, ns. Without it, it ends when all tasks exited.
     pub duration_ns: Option<u64>,
+    /// Some task never ends by itself, and nobody chose the duration: if all tasks wait, they wait for each other, and
+    /// the run fails.
+    pub is_endless: bool,
 }
 
 /// A pipe, or one direction of a socket pair, or an event whose bytes wake one waiter each.

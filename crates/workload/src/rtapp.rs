@@ -111,6 +111,8 @@ pub struct RtApp {
     metrics: Vec<Metric>,
     plan: Arc<Plan>,
     duration: Option<u64>,
+    /// Some task never ends by itself, and nobody chose the duration.
+    is_endless: bool,
 }
 
 /// Data shared by all threads of all runs.
@@ -199,10 +201,9 @@ impl RtApp {
         duration: Option<u64>,
     ) -> Result<RtApp, Box<BadInput>> {
         let config = grammar::parse(Source { file, text })?;
-        let endless = config.tasks.iter().any(|task| task.endless());
-        let duration = duration
-            .or(config.duration)
-            .or(endless.then_some(ENDLESS_DURATION));
+        let chosen = duration.or(config.duration);
+        let is_endless = chosen.is_none() && config.tasks.iter().any(|task| task.endless());
+        let duration = chosen.or(is_endless.then_some(ENDLESS_DURATION));
         let actions = |phase: &Phase| phase.events.iter().map(|event| event.action).collect();
         let of_phases = |task: &Task| task.phases.iter().map(actions).collect();
         let mut plan = Plan {
@@ -220,6 +221,7 @@ impl RtApp {
             metrics,
             plan: Arc::new(plan),
             duration,
+            is_endless,
         })
     }
 }
@@ -412,6 +414,7 @@ impl Workload for RtApp {
                 .map(|(change, _)| change.clone())
                 .collect(),
             duration_ns: self.duration,
+            is_endless: self.is_endless,
             ..Start::default()
         }
     }

@@ -125,6 +125,7 @@ impl Workload for Together {
                 (Some(a), Some(b)) => Some(a.min(b)),
                 (a, b) => a.or(b),
             };
+            all.is_endless |= start.is_endless;
         }
         all.groups = groups.all;
         all

@@ -238,33 +238,36 @@ fn loads_that_do_not_suit_the_machine_or_never_end_are_errors_with_a_line() {
     assert!(long.contains("w.json:2: `duration`"), "{long}");
 }
 
+/// Also if the tasks would go on forever, so that the run ends by itself after a time that nobody chose.
 #[test]
 fn a_deadlock_names_its_mutexes() {
     let folder = tempfile::tempdir().unwrap();
-    let task = |first: &str, second: &str| {
-        format!(
-            r#"{{ "loop": 1, "lock1": "{first}", "sleep": 1000, "lock2": "{second}",
-                 "unlock2": "{second}", "unlock1": "{first}" }}"#
-        )
-    };
-    let file = folder.path().join("w.json");
-    let text_of = format!(
-        r#"{{ "tasks": {{ "a": {}, "b": {} }} }}"#,
-        task("left", "right"),
-        task("right", "left")
-    );
-    std::fs::write(&file, text_of).unwrap();
-    let mut args = vec!["compare", "--machine", "tc2", "--policy", "cfs"];
-    args.extend(["--workload", file.to_str().unwrap()]);
-    let output = command(&args).output().unwrap();
-    let stderr = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
-    for part in [
-        "deadlock",
-        "waits for mutex `left`",
-        "waits for mutex `right`",
-    ] {
-        assert!(stderr.contains(part), "{part} is not in {stderr}");
+    for times in [1, -1] {
+        let task = |first: &str, second: &str| {
+            format!(
+                r#"{{ "loop": {times}, "lock1": "{first}", "sleep": 1000, "lock2": "{second}",
+                     "unlock2": "{second}", "unlock1": "{first}" }}"#
+            )
+        };
+        let file = folder.path().join("w.json");
+        let text_of = format!(
+            r#"{{ "tasks": {{ "a": {}, "b": {} }} }}"#,
+            task("left", "right"),
+            task("right", "left")
+        );
+        std::fs::write(&file, text_of).unwrap();
+        let mut args = vec!["compare", "--machine", "tc2", "--policy", "cfs"];
+        args.extend(["--workload", file.to_str().unwrap()]);
+        let output = command(&args).output().unwrap();
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        for part in [
+            "deadlock",
+            "waits for mutex `left`",
+            "waits for mutex `right`",
+        ] {
+            assert!(stderr.contains(part), "{part} is not in {stderr}");
+        }
     }
 }
 
