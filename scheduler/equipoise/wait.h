@@ -36,12 +36,12 @@ __noinline u32 least_bound(struct task_struct *p __arg_trusted, u32 cpu)
 }
 
 /* Queues @p for @cpu only. */
-static __always_inline void wait_for(struct task_struct *p, u64 dsq, u32 cpu, u64 enq_flags)
+static __always_inline void wait_for(struct task_struct *p, u32 cpu, u64 enq_flags)
 {
 	struct cpu_state *this = cpu_at(cpu);
 
 	this->waits++;
-	scx_bpf_dsq_insert_vtime(p, dsq, SLICE_MAX, p->scx.dsq_vtime, enq_flags);
+	scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, p->scx.dsq_vtime, enq_flags);
 	keeps_tasks(cpu, this, cluster_at(this->cluster));
 }
 
@@ -87,7 +87,7 @@ __noinline bool wait_near(struct task_struct *p __arg_trusted, u32 cpu, u64 enq_
 		return false;
 	}
 	explain(bound, p->pid, cpu, nr_kept(cpu));
-	wait_for(p, own_dsq(cpu), cpu, enq_flags);
+	wait_for(p, cpu, enq_flags);
 	return true;
 }
 

@@ -138,8 +138,8 @@ pub struct Start {
     pub timeline: Vec<timeline::Timed>,
     /// The run ends here even if tasks are left, ns. Without it, it ends when all tasks exited.
     pub duration_ns: Option<u64>,
-    /// Some task never ends by itself, and nobody chose the duration: if all tasks wait, they wait for each other, and
-    /// the run fails.
+    /// Is the duration only a default, because a task loops forever? If all tasks then wait for each other, the run
+    /// fails.
     pub is_endless: bool,
 }
 

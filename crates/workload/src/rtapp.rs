@@ -111,7 +111,7 @@ pub struct RtApp {
     metrics: Vec<Metric>,
     plan: Arc<Plan>,
     duration: Option<u64>,
-    /// Some task never ends by itself, and nobody chose the duration.
+    /// Is the duration only a default, because a task loops forever?
     is_endless: bool,
 }
 

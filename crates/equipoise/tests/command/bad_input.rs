@@ -238,7 +238,7 @@ fn loads_that_do_not_suit_the_machine_or_never_end_are_errors_with_a_line() {
     assert!(long.contains("w.json:2: `duration`"), "{long}");
 }
 
-/// Also if the tasks would go on forever, so that the run ends by itself after a time that nobody chose.
+/// Tasks that loop forever have a default duration, which does not hide their deadlock.
 #[test]
 fn a_deadlock_names_its_mutexes() {
     let folder = tempfile::tempdir().unwrap();
