@@ -106,6 +106,17 @@ impl Found {
         self.warnings.push(format!("left out: {what}"));
     }
 
+    /// Reports NUMA nodes, by number, that have memory and lack `cpus`, such as `CPUs of their own`.
+    pub(crate) fn lose_memory<N: ToString>(&mut self, nodes: impl Iterator<Item = N>, cpus: &str) {
+        let numbers: Vec<String> = nodes.map(|node| node.to_string()).collect();
+        if !numbers.is_empty() {
+            self.lose(format!(
+                "nodes {} have memory and no {cpus}",
+                numbers.join(", ")
+            ));
+        }
+    }
+
     /// Reports `spans`, sets of CPUs such as `packages`, if a machine file has none of these CPUs: it has
     /// nodes, clusters, caches and cores.
     pub(crate) fn lose_spans(&mut self, what: &str, spans: &[CpuMask]) {

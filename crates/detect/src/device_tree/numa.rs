@@ -27,17 +27,8 @@ pub(super) fn add(found: &mut Found, root: &Node, listed: &[Listed]) {
     let memory: BTreeSet<u32> = memory
         .filter_map(|node| node.cell("numa-node-id"))
         .collect();
-    let without: Vec<String> = memory
-        .iter()
-        .filter(|node| !nodes.contains_key(node))
-        .map(u32::to_string)
-        .collect();
-    if !without.is_empty() {
-        found.lose(format!(
-            "nodes {} have memory and no CPUs",
-            without.join(", ")
-        ));
-    }
+    let without = memory.iter().filter(|node| !nodes.contains_key(node));
+    found.lose_memory(without, "CPUs");
     let distances = match distances(root) {
         Ok(distances) => distances,
         Err(wrong) => {

@@ -40,17 +40,8 @@ impl Reader<'_> {
                 nodes.insert(number, *cpus);
             }
         }
-        let without: Vec<String> = all
-            .keys()
-            .filter(|number| !nodes.contains_key(number))
-            .map(usize::to_string)
-            .collect();
-        if !without.is_empty() {
-            found.lose(format!(
-                "nodes {} have memory and no CPUs of their own",
-                without.join(", ")
-            ));
-        }
+        let without = all.keys().filter(|number| !nodes.contains_key(number));
+        found.lose_memory(without, "CPUs of their own");
         let packages = self.spans(objects(root, &["Package", "Socket"]), &online)?;
         found.distances = match left.is_empty() {
             true => self.distances(root, &nodes)?,
