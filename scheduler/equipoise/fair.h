@@ -182,16 +182,35 @@ static __always_inline void join(struct clock *clock, struct entity *e, u64 weig
 	e->idled = READ_ONCE(clock->idled);
 }
 
-/* Forgets what @e is owed, or owes, from before a CPU had nothing to do. */
+/* @e, which is on @clock, is owed @lag more, by the others there. */
+static __always_inline void give(struct clock *clock, struct entity *e, s64 lag)
+{
+	u64 weight = READ_ONCE(e->weight);
+	s64 others = READ_ONCE(clock->weight) - weight, step;
+
+	if (!lag || !weight || others <= 0)
+		return;
+	step = vtime_for(lag, others);
+	__sync_fetch_and_add(&clock->now, -(u64)step);
+	__sync_fetch_and_add(&e->vtime, -(u64)(step + vtime_for(lag, weight)));
+}
+
+/* Forgets what @e is owed, or owes. The others get what it was owed. */
 static __always_inline void forget_lag(struct clock *clock, struct entity *e)
+{
+	owe(clock, lag_of(clock, e));
+	set_lag(clock, e, 0, e->weight);
+}
+
+/* Forgets the lag of @e from before a CPU had nothing to do. */
+static __always_inline void forget_old_lag(struct clock *clock, struct entity *e)
 {
 	u32 idled = READ_ONCE(clock->idled);
 
 	if (e->idled == idled)
 		return;
 	e->idled = idled;
-	owe(clock, lag_of(clock, e));
-	set_lag(clock, e, 0, e->weight);
+	forget_lag(clock, e);
 }
 
 /* Takes @e off @clock. Returns its lag; what it is owed is @most at most. */
@@ -227,6 +246,7 @@ static __always_inline void leave(struct clock *clock, struct entity *e, s64 mos
 	s64 lag = lag_of(clock, e), sum;
 	u64 weight, debtors;
 
+	WRITE_ONCE(e->left_at, 0);
 	if (lag >= 0) {
 		e->left_with = take_off(clock, e, most);
 		return;
@@ -234,7 +254,7 @@ static __always_inline void leave(struct clock *clock, struct entity *e, s64 mos
 	weight = __sync_lock_test_and_set(&e->weight, 0);
 	if (!weight)
 		return;
-	e->left_with = -1;
+	e->left_with = 0;
 	debtors = __sync_fetch_and_add(&clock->debtors, weight);
 	e->round = debtors >> DEBTORS_SHIFT;
 	sum = (debtors & DEBTORS_MASK) + weight;
@@ -269,12 +289,10 @@ static __always_inline s64 come_back(struct clock *clock, struct entity *e)
 
 	if (e->idled != READ_ONCE(clock->idled))
 		return 0;
-	if (e->left_with >= 0)
-		return e->left_with;
 	/* Of two CPUs that bring back the entity of a CPU at once, one finds its weight. */
 	weight = __sync_lock_test_and_set(&e->left_at, 0);
 	if (!weight)
-		return 0;
+		return e->left_with;
 	lag = lag_at(clock, e->vtime, weight);
 	if (leave_debtors(clock, e->round, weight, &sum)) {
 		move_debtors(clock, e->vtime, weight, sum, -1);

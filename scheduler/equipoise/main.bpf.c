@@ -163,7 +163,7 @@ __noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, u32 cpu, boo
 		found = -1;
 	explain_preemption(p, t, cpu, found);
 	if (found < 0) {
-		wait_near(p, cpu, enq_flags);
+		queue_up(p, cpu, enq_flags);
 		return cpu;
 	}
 	note_stop(found, bpf_ktime_get_ns());
@@ -172,7 +172,7 @@ __noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, u32 cpu, boo
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | found, SLICE_MAX, enq_flags | SCX_ENQ_PREEMPT);
 		return found;
 	}
-	wait_near(p, cpu, enq_flags);
+	queue_up(p, cpu, enq_flags);
 	kick_cpu(found, SCX_KICK_PREEMPT);
 	return cpu;
 }
@@ -264,7 +264,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		idle = unlike ? claim_idle_cpu(p, cpu, false) : claim_in(p, this->cluster, cpu, false);
 	to = place(p, given_to(p, cpu));
 	set_deadline(p, t);
-	wait_near(p, to, enq_flags);
+	queue_up(p, to, enq_flags);
 	if (idle >= 0)
 		kick_cpu(idle, SCX_KICK_IDLE);
 	else if (enq_flags & SCX_ENQ_LAST)
@@ -284,7 +284,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	if (READ_ONCE(this->request) || !t)
 		return false;
 	charge(prev, t, cpu);
-	set_running_deadline(prev, t, request_of(t));
+	set_deadline(prev, t);
 	first = find_first_queue(cpu);
 	if (first == NO_VTIME) {
 		nothing_found(this->cluster);
@@ -553,7 +553,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	charge(p, t, cpu);
 	update_level(this->cluster, this->charged_at);
 	used = ran_of(p) % turn_ns();
-	set_running_deadline(p, t, request_of(t) > used ? request_of(t) - used : 0);
+	p->scx.dsq_vtime = deadline_of(p, request_of(t) > used ? request_of(t) - used : 0);
 	over = turn_is_over(p, cpu);
 	if (!is_to_move(p, t, cpu)) {
 		u32 evened = evens_out(p, t, cpu);

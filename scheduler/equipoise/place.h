@@ -65,6 +65,59 @@ __noinline bool weigh_bound(u32 cpu)
 	return weight;
 }
 
+/* The part of @weight in what the tasks that are bound to @this are owed together, ns of work. */
+static __always_inline s64 part_of_bound(const struct cpu_state *this, u64 weight)
+{
+	s64 lag = lag_of(&cluster_at(this->cluster)->clock, &this->bound), sum = READ_ONCE(this->own.weight);
+	u64 part;
+
+	if (sum <= 0 || (u64)sum <= weight)
+		return lag;
+	part = (u64)(lag < 0 ? -lag : lag) * (weight >> WEIGHT_SHIFT / 2) / ((u64)sum >> WEIGHT_SHIFT / 2);
+	return lag < 0 ? -(s64)part : (s64)part;
+}
+
+/* The lag of @t on the clock that it leaves for another: it runs or waits there, or sleeps. */
+static __always_inline s64 end_lag(struct task_state *t, s64 most)
+{
+	return t->fair.weight ? take_off(clock_of(t), &t->fair, most) : come_back(clock_of(t), &t->fair);
+}
+
+/*
+ * Takes @p off its clock. Returns its lag. A bound task takes along its part of what the tasks of its CPU are owed
+ * together, besides what these owe it.
+ */
+__noinline s64 take_along(struct task_struct *p __arg_trusted)
+{
+	struct task_state *t = task_of(p);
+	struct cpu_state *this;
+	u64 weight;
+	s64 lag;
+
+	if (!t)
+		return 0;
+	weight = t->fair.weight ?: READ_ONCE(t->fair.left_at);
+	if (!t->bound_to || !weight)
+		return end_lag(t, most_owed());
+	this = cpu_at(t->bound_to - 1);
+	lag = part_of_bound(this, weight);
+	lag += end_lag(t, MOST_SERVICE);
+	give(&cluster_at(this->cluster)->clock, &this->bound, -lag);
+	weigh_bound(t->bound_to - 1);
+	return lag < most_owed() ? lag : most_owed();
+}
+
+/* Puts @t, which is owed @lag, on the clock of @cpu, to which it is bound. */
+static __always_inline void join_bound(struct task_state *t, u32 cpu, u64 weight, s64 lag)
+{
+	struct cpu_state *this = cpu_at(cpu);
+
+	join(&this->own, &t->fair, weight, 0);
+	weigh_bound(cpu);
+	give(&cluster_at(this->cluster)->clock, &this->bound, lag);
+	give(&this->own, &t->fair, lag - part_of_bound(this, weight));
+}
+
 /* Takes @p, which does not want to run any longer, off its clock. */
 __noinline bool leave_clock(struct task_struct *p __arg_trusted)
 {
@@ -73,6 +126,11 @@ __noinline bool leave_clock(struct task_struct *p __arg_trusted)
 	if (!t || !t->fair.weight)
 		return false;
 	write_cluster(cluster_at(t->cluster));
+	if (t->bound_to && lag_of(clock_of(t), &t->fair) >= 0) {
+		t->fair.left_with = take_along(p);
+		WRITE_ONCE(t->fair.left_at, 0);
+		return true;
+	}
 	leave(clock_of(t), &t->fair, most_owed());
 	if (t->bound_to)
 		weigh_bound(t->bound_to - 1);
@@ -85,7 +143,7 @@ __noinline bool leave_clock(struct task_struct *p __arg_trusted)
  */
 __noinline bool enter_clock(struct task_struct *p __arg_trusted, u32 cpu)
 {
-	u32 cluster = cpu_at(cpu)->cluster, bound_to, left;
+	u32 cluster = cpu_at(cpu)->cluster, bound_to;
 	struct task_state *t = task_of(p);
 	bool arrives;
 	u64 weight;
@@ -97,8 +155,7 @@ __noinline bool enter_clock(struct task_struct *p __arg_trusted, u32 cpu)
 	arrives = !t->fair.weight;
 	if (!arrives && t->cluster == cluster && t->bound_to == bound_to)
 		return false;
-	lag = arrives ? come_back(clock_of(t), &t->fair) : take_off(clock_of(t), &t->fair, most_owed());
-	left = arrives ? 0 : t->bound_to;
+	lag = take_along(p);
 	count_runnable(t, true);
 	weight = find_weight(t);
 	if (arrives)
@@ -106,11 +163,10 @@ __noinline bool enter_clock(struct task_struct *p __arg_trusted, u32 cpu)
 	t->cluster = cluster;
 	t->bound_to = bound_to;
 	write_cluster(cluster_at(cluster));
-	join(clock_of(t), &t->fair, weight, lag);
-	if (left)
-		weigh_bound(left - 1);
 	if (bound_to)
-		weigh_bound(cpu);
+		join_bound(t, cpu, weight, lag);
+	else
+		join(clock_of(t), &t->fair, weight, lag);
 	return true;
 }
 
@@ -157,19 +213,6 @@ __noinline u64 deadline_of(struct task_struct *p __arg_trusted, u64 request)
 static __always_inline void set_deadline(struct task_struct *p, const struct task_state *t)
 {
 	p->scx.dsq_vtime = deadline_of(p, request_of(t));
-}
-
-/*
- * The same of @p, which runs, with @request ns to go. It has all that a CPU can give it, so what it is owed beyond
- * the bound does not count against those that wait: a loop that loses a little to a task that is bound to its CPU
- * would keep that one waiting for longer and longer.
- */
-static __always_inline void set_running_deadline(struct task_struct *p, const struct task_state *t, u64 request)
-{
-	u64 deadline = deadline_of(p, request),
-	    least = READ_ONCE(clock_of(t)->now) - vtime_for(most_owed(), t->fair.weight ?: 1);
-
-	p->scx.dsq_vtime = is_before(deadline, least) ? least : deadline;
 }
 
 /* The values that other CPUs see of @p, which runs on @this, or begins to. */
@@ -223,10 +266,12 @@ static __always_inline void charge_bound(u32 cpu, u64 work)
 	struct clock *clock = &cluster_at(this->cluster)->clock;
 
 	weigh_bound(cpu);
-	forget_lag(clock, &this->bound);
+	forget_old_lag(clock, &this->bound);
 	if (this->bound.weight)
 		__sync_fetch_and_add(&this->bound.vtime, vtime_for(work, this->bound.weight));
 	advance(&this->own, work);
+	if ((u64)READ_ONCE(this->own.weight) > READ_ONCE(cluster_at(this->cluster)->worth))
+		forget_lag(clock, &this->bound);
 }
 
 /* Charges @p, which runs on @cpu, in virtual time for its running time since the last charge. Returns that time,
@@ -245,7 +290,7 @@ __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, u32 cpu)
 	t->seen += ran;
 	t->burst_so_far += ran;
 	enter_clock(p, cpu);
-	forget_lag(clock_of(t), &t->fair);
+	forget_old_lag(clock_of(t), &t->fair);
 	find_weight(t);
 	note_work(t, work, now);
 	show_running(this, p, t, now, false);
@@ -257,6 +302,8 @@ __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, u32 cpu)
 	t->fair.vtime += vtime_for(work, weight);
 	write_cluster(c);
 	advance(&c->clock, work);
+	if (weight < t->full_weight)
+		forget_lag(clock_of(t), &t->fair);
 	return ran;
 }
 

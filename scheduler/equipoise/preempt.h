@@ -204,14 +204,15 @@ __noinline s32 find_preemptible(struct task_struct *p __arg_trusted, u32 cpu, bo
 	struct seen_running *best = this_seen_running();
 	struct cluster *from = cluster_of(cpu);
 	u64 now = bpf_ktime_get_ns();
+	bool anywhere = at_once && nr_clusters > 1;
 	int i, looked;
 
 	best->pid = 0;
 	best->slot = cpu_at(cpu)->slot;
-	if (!at_once && look_at_next(p, cpu, cpu_at(cpu)->cluster, now))
+	if (!anywhere && look_at_next(p, cpu, cpu_at(cpu)->cluster, now))
 		return best->cpu;
-	bpf_for(i, 0, at_once && nr_clusters > 1 ? CLUSTERS_LOOKED_AT : 1) {
-		u32 cluster = at_once && nr_clusters > 1 ? from->order[i] : cpu_at(cpu)->cluster;
+	bpf_for(i, 0, anywhere ? CLUSTERS_LOOKED_AT : 1) {
+		u32 cluster = anywhere ? from->order[i] : cpu_at(cpu)->cluster;
 
 		if (i >= (int)nr_clusters)
 			break;

@@ -509,7 +509,7 @@ static __always_inline void send_to_wait(struct task_struct *p, struct task_stat
 	if (idle >= 0)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle, SLICE_MAX, enq_flags);
 	else
-		wait_near(p, to, enq_flags);
+		queue_up(p, to, enq_flags);
 }
 
 /*

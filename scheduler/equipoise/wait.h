@@ -77,7 +77,7 @@ __noinline u32 place(struct task_struct *p __arg_trusted, u32 cpu)
 }
 
 /* Queues @p, which has been placed on @cpu and does not get one at once. */
-__noinline bool wait_near(struct task_struct *p __arg_trusted, u32 cpu, u64 enq_flags)
+__noinline bool queue_up(struct task_struct *p __arg_trusted, u32 cpu, u64 enq_flags)
 {
 	const struct task_state *t = task_of(p);
 

@@ -41,6 +41,7 @@ const FAIR: &str = r#"#include <scx/common.bpf.h>
         advance(&clock_, work);
     }
     void weighs(u32 i, u64 weight) { if (!asleep[i]) reweigh(&clock_, &entity[i], weight); }
+    void gives(u32 i, s64 lag) { if (!asleep[i]) give(&clock_, &entity[i], lag); }
     void idles(void) { end_busy_period(&clock_); }
     s64 lag(u32 i) { return asleep[i] ? 0 : lag_of(&clock_, &entity[i]); }
     s64 owed(u32 i) { return asleep[i] ? come_back(&clock_, &entity[i]) : lag(i); }
@@ -89,6 +90,7 @@ enum Step {
     Sleeps(i64),
     Works(i64, i64),
     Weighs(i64, i64),
+    Gives(i64, i64),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -99,6 +101,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         (0i64..8).prop_map(Step::Sleeps),
         (0i64..8, 0i64..MS).prop_map(|(i, work)| Step::Works(i, work)),
         (0i64..8, weight()).prop_map(|(i, weight)| Step::Weighs(i, weight)),
+        (0i64..8, -MS..MS).prop_map(|(i, lag)| Step::Gives(i, lag)),
     ];
     proptest::collection::vec(step, 1..200)
 }
@@ -116,6 +119,7 @@ fn the_lags_of_a_queue_sum_to_zero() {
                 Step::Sleeps(i) => fair.call("sleeps", &[i, NO_BOUND]),
                 Step::Works(i, work) => fair.call("works", &[i, work]),
                 Step::Weighs(i, weight) => fair.call("weighs", &[i, weight]),
+                Step::Gives(i, lag) => fair.call("gives", &[i, lag]),
             };
             prop_assert_eq!(fair.call("weight", &[]), fair.call("weights", &[]));
             // Each step rounds to 1 ns of virtual time, at the weight of each.
@@ -124,6 +128,22 @@ fn the_lags_of_a_queue_sum_to_zero() {
             prop_assert!(owed.abs() <= off, "{} ns after {:?}, {} ns at most", owed, step, off);
         }
     });
+}
+
+/// A task that is given a lag is owed that much more, and the others that much less.
+#[test]
+fn what_a_task_is_given_the_others_lose() {
+    let fair = Fair::new();
+    for (i, weight) in [NICE_0, 3 * NICE_0, NICE_0 / 2].into_iter().enumerate() {
+        fair.call("wakes", &[i as i64, weight]);
+    }
+    fair.call("gives", &[0, 7 * MS]);
+    let owed: Vec<i64> = (0..3).map(|i| fair.call("lag", &[i])).collect();
+    let near = |i: usize, lag: i64| (owed[i] - lag).abs() < 10;
+    assert!(
+        near(0, 7 * MS) && near(1, -6 * MS) && near(2, -MS),
+        "{owed:?}"
+    );
 }
 
 /// Two tasks that run in turn, each only while the other sleeps, and a loop that waits: the loop is owed half of
