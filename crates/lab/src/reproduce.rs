@@ -207,7 +207,8 @@ impl Reproduction {
         cells: &mut Vec<Cell<'a>>,
     ) {
         for stat in row.stats() {
-            for (index, column) in self.experiment.columns_of(block).enumerate() {
+            for (index, &number) in block.columns.iter().enumerate() {
+                let column = &self.experiment.columns[number];
                 let published = row.published.get(&stat).and_then(|cells| cells[index]);
                 let simulated = reproduced.simulated[index].as_ref();
                 cells.push(Cell {
@@ -215,7 +216,7 @@ impl Reproduction {
                     row: &row.name,
                     column: &column.name,
                     machine: &column.machine(block).name,
-                    workload: row.workload.name(),
+                    workload: row.workload_of(number).name(),
                     policy: column.scheduler.name(),
                     stat,
                     unit: match stat {

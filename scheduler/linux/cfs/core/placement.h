@@ -10,6 +10,15 @@
 #include "task.bpf.h"
 
 /*
+ * What a task of @weight and tracked @load counts in wake_affine(): its weight, even in Linux 3.12,
+ * where runqueues have tracked loads; in 4.17 its load.
+ */
+static __always_inline u64 affine_load(u64 weight, u64 load)
+{
+	return policy.wake_affine_idle ? load : weight;
+}
+
+/*
  * May a task of load @weight, last on @prev_cpu, be pulled to @this_cpu, its waker's, without an
  * imbalance in their domain at @level? A waker that is about to sleep (@sync) does not count.
  */
@@ -21,7 +30,7 @@ __noinline bool wake_affine_weight(u32 this_cpu, u32 prev_cpu, u32 level, s64 we
 	bool balanced = true;
 
 	if (sync && rq_of(this_cpu)->curr.pid)
-		this_load -= rq_of(this_cpu)->curr.load;
+		this_load -= affine_load(rq_of(this_cpu)->curr.weight, rq_of(this_cpu)->curr.load);
 	if (this_load > 0) {
 		s64 this_eff_load = 100 * (s64)power_of(prev_cpu) * (this_load + weight);
 		s64 prev_eff_load = (100 + (sd->imbalance_pct - 100) / 2) * (s64)power_of(this_cpu) * load;
@@ -289,7 +298,8 @@ __noinline s32 select_wake_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu
 			return target;
 		target = (s32)cpu == prev_cpu
 				 ? prev_cpu
-				 : wake_affine(cpu, prev_cpu, level, entity_load(se), wake_flags & SCX_WAKE_SYNC);
+				 : wake_affine(cpu, prev_cpu, level, affine_load(se->weight, entity_load(se)),
+					       wake_flags & SCX_WAKE_SYNC);
 		break;
 	}
 	if (target >= 0)
