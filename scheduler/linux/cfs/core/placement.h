@@ -10,8 +10,8 @@
 #include "task.bpf.h"
 
 /*
- * What a task of @weight and tracked @load counts in wake_affine(): its weight, even in Linux 3.12,
- * where runqueues have tracked loads; in 4.17 its load.
+ * The load with which wake_affine() counts a task of @weight and tracked @load. It is the weight even
+ * in Linux 3.12, where runqueues have tracked loads, and the tracked load in 4.17.
  */
 static __always_inline u64 affine_load(u64 weight, u64 load)
 {
