@@ -29,8 +29,11 @@ __noinline bool wake_affine_weight(u32 this_cpu, u32 prev_cpu, u32 level, s64 we
 	s64 load = source_load(prev_cpu, sd->wake_idx);
 	bool balanced = true;
 
-	if (sync && rq_of(this_cpu)->curr.pid)
-		this_load -= affine_load(rq_of(this_cpu)->curr.weight, rq_of(this_cpu)->curr.load);
+	if (sync && rq_of(this_cpu)->curr.pid) {
+		const struct running *curr = &rq_of(this_cpu)->curr;
+
+		this_load -= affine_load(curr->weight, curr->load);
+	}
 	if (this_load > 0) {
 		s64 this_eff_load = 100 * (s64)power_of(prev_cpu) * (this_load + weight);
 		s64 prev_eff_load = (100 + (sd->imbalance_pct - 100) / 2) * (s64)power_of(this_cpu) * load;
