@@ -95,7 +95,7 @@ pub struct Summary {
     /// The mean of |error| over the published cells to which nothing was fitted, in per cent; `None` if
     /// there are none.
     pub mean_abs_error_pct: Option<f64>,
-    /// The same over all published cells.
+    /// The mean of |error| over all published cells, in per cent.
     pub mean_abs_error_pct_of_all: Option<f64>,
     /// The percentage of cells for which the [`sign`] of the change from the first column is the
     /// same in the table and in the simulation. It covers the published cells outside the first

@@ -517,7 +517,7 @@ mod tests {
         let kernel = run("custom", 50, "", 4);
         let jobs = 50 * Setup::new(2, &Args::read("aim7", PARAMS, None).unwrap()).jobs();
         let ns = jobs as f64 / 5.0 / rate(&kernel) * 60e9;
-        // Before the signal: fifty forks, and fifty times the initial work on four CPUs.
+        // Work before the signal: fifty forks, and fifty times the initial work on four CPUs.
         let before = SLEEP + 50 * START_WORK.max(SET_UP_WORK / 4);
         let all = kernel.now as f64;
         assert!(ns < all - SLEEP as f64, "{ns} of {all}");
