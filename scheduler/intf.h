@@ -138,7 +138,7 @@ struct cpu_levels {
 	__u32 nr_llc_levels;
 	/* The first CPU that shares the last-level cache: equal ids share. */
 	__u32 llc_id;
-	/* Those CPUs, by their numbers: llc_list[llc_first .. llc_first + llc_weight). */
+	/* The numbers of the cache's CPUs are llc_list[llc_first .. llc_first + llc_weight). */
 	__u32 llc_first;
 	__u32 llc_weight;
 	/* The CPU is in machine::fast_group. */

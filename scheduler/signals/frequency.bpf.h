@@ -136,7 +136,7 @@ static int run_update_idle_cpus(void *timers, int *key, struct scheduler_timer *
 	return 0;
 }
 
-/* On this CPU, @cpu: the same as soon as it is permitted. */
+/* Calls update_idle_cpus() on this CPU, @cpu, as soon as it may be called. */
 static __always_inline void see_to_idle_cpus(u32 cpu, u64 now)
 {
 	if (!asking_locks)

@@ -109,14 +109,14 @@ static __always_inline bool update_pelt_scaled(struct pelt *sa, u64 now, bool ru
 	return periods;
 }
 
-/* The same on a CPU whose time counts in full. */
+/* As update_pelt_scaled(), on a CPU whose time counts in full. */
 static __always_inline bool update_pelt(struct pelt *sa, u64 now, bool runnable, bool running)
 {
 	return update_pelt_scaled(sa, now, runnable, running, 1024);
 }
 
 /*
- * The same for an entity that had the last @ran ns of the time, and whose work counts @scale:
+ * As update_pelt(), for an entity that had the last @ran ns of the time, and whose work counts @scale:
  * interrupts, whose exact times are not known (update_irq_load_avg()).
  */
 static __always_inline void update_pelt_last(struct pelt *sa, u64 now, u64 ran, u32 scale)

@@ -44,7 +44,7 @@ static __always_inline void age_task_util(struct task_util *tu, u64 clock, bool 
 		tu->unchanged = false;
 }
 
-/* The same on this CPU, @cpu, by the clock of its runqueue. */
+/* As age_task_util(), for a task on this CPU, @cpu, by the clock of its runqueue. */
 static __always_inline void update_task_util(struct task_util *tu, u32 cpu, bool running)
 {
 	struct rq *core = tracks_task_util() ? cpu_rq(cpu) : NULL;

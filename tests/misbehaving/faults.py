@@ -82,7 +82,7 @@ static void faulty_hoard(void) { for (u32 i = 0; i < 1000; i++) { struct timed *
 """,
 }
 
-# These are refused before anything runs, so one op is enough: the body, and a body that is not refused.
+# Bodies of an op that are refused before anything runs, each with a similar body that is accepted.
 COMPILED = {
     name: (f"{what} = {value};", f"sink = (u64){what};")
     for name, what, value in (

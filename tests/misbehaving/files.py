@@ -48,7 +48,7 @@ FILES = {
     "ifunc": (LICENSE, "static void nothing(void) {}\nstatic void *choose(void) { for (;;); return nothing; }\n"
               'void either(void) __attribute__((ifunc("choose")));\nvoid *f = either;\n' + LICENSE),
 }
-# The same without the fault.
+# Files like those above, without the fault.
 TWINS = {
     "include_endless": (OPS, '#include "twin.h"\nSCX_OPS_DEFINE('),
     "include_itself": (OPS, '#include "twin.h"\nSCX_OPS_DEFINE('),

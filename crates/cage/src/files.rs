@@ -75,7 +75,7 @@ impl Checked {
         use std::io::Write as _;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let new = format!("{name}.{}.new", std::process::id());
-        // One that a process with this number left.
+        // Remove a file that an earlier process with this number left.
         let _ = unlinkat(&self.0, &new, AtFlags::empty());
         let mut file = File::from(openat(&self.0, &new, flags, Mode::RUSR | Mode::WUSR)?);
         let written = file

@@ -359,7 +359,7 @@ mod tests {
         )
     }
 
-    /// The same for a cage in which an object is being loaded.
+    /// As [`caged`], in a cage in which an object is being loaded.
     fn while_loading(act: impl FnOnce() -> i32) -> i32 {
         in_process(|| prepare().and_then(|()| load()), act)
     }

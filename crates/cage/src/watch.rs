@@ -149,7 +149,7 @@ mod tests {
             time += Duration::from_secs(passed);
             watch.sample(time, is_heard)
         };
-        // Many calls, and a simulation that makes none.
+        // A thousand calls of 4 s each, then a simulation without calls.
         for _ in 0..1000 {
             begin();
             assert_eq!(sample(4, true), Verdict::Fine);

@@ -171,7 +171,7 @@ fn threads(node: &Node) -> usize {
     threads.max(1)
 }
 
-/// By CPU: the threads of its core, and its cluster, from `/cpus/cpu-map`.
+/// For each CPU, the threads of its core, and its cluster, from `/cpus/cpu-map`.
 fn places(root: &Node, listed: &[Listed]) -> BTreeMap<usize, (CpuMask, CpuMask)> {
     let map = root.child("cpus").and_then(|cpus| cpus.child("cpu-map"));
     let mut cores: Vec<(CpuMask, CpuMask)> = Vec::new();

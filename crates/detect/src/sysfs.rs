@@ -489,7 +489,7 @@ fn nodes(sys: &Folder, found: &mut Found, online: &CpuMask) {
     }
 }
 
-/// By CPU: its power at each frequency (kHz), uW, from `energy_model` in debugfs, which only root
+/// For each CPU, its power at each frequency (kHz), uW, from `energy_model` in debugfs, which only root
 /// may read.
 fn energy_model(sys: &Folder) -> BTreeMap<usize, BTreeMap<u32, u64>> {
     let folder = sys.at("kernel/debug/energy_model");

@@ -132,7 +132,7 @@ pub fn show(output: &Output, name: &str, page: Page) -> Result<(), Error> {
     show_with(output, name, page, Staged::default())
 }
 
-/// The same, and puts the files that are `staged` in their places.
+/// As [`show`]; also puts the `staged` files in their places.
 pub fn show_with(output: &Output, name: &str, page: Page, staged: Staged) -> Result<(), Error> {
     let document = Document {
         name: name.to_owned(),

@@ -95,7 +95,7 @@ pub struct Summary {
     /// The mean of |error| over the published cells to which nothing was fitted, in per cent; `None` if
     /// there are none.
     pub mean_abs_error_pct: Option<f64>,
-    /// The same over all published cells.
+    /// The mean of |error| over all published cells, in per cent.
     pub mean_abs_error_pct_of_all: Option<f64>,
     /// The percentage of cells for which the [`sign`] of the change from the first column is the
     /// same in the table and in the simulation. It covers the published cells outside the first
@@ -207,7 +207,8 @@ impl Reproduction {
         cells: &mut Vec<Cell<'a>>,
     ) {
         for stat in row.stats() {
-            for (index, column) in self.experiment.columns_of(block).enumerate() {
+            for (index, &number) in block.columns.iter().enumerate() {
+                let column = &self.experiment.columns[number];
                 let published = row.published.get(&stat).and_then(|cells| cells[index]);
                 let simulated = reproduced.simulated[index].as_ref();
                 cells.push(Cell {
@@ -215,7 +216,7 @@ impl Reproduction {
                     row: &row.name,
                     column: &column.name,
                     machine: &column.machine(block).name,
-                    workload: row.workload.name(),
+                    workload: row.workload_of(number).name(),
                     policy: column.scheduler.name(),
                     stat,
                     unit: match stat {

@@ -63,7 +63,7 @@ impl Samples {
         }
     }
 
-    /// Those of `metric` in a run.
+    /// The samples of `metric` in a run.
     pub fn recorded(recorder: &Recorder, metric: MetricId) -> Samples {
         Samples {
             n: recorder.recorded(metric),
@@ -112,12 +112,12 @@ pub struct Pooled {
 }
 
 impl Pooled {
-    /// Only of completed ones; `None` if no run has a sample.
+    /// Statistics of the completed samples; `None` if no run has a sample.
     pub fn new<'a>(runs: impl IntoIterator<Item = &'a Samples>) -> Option<Pooled> {
         Pooled::counting(Open::Ignored, runs)
     }
 
-    /// Also of those that are still open. `None` if no run has a sample: what was never completed has
+    /// Statistics that include open samples. `None` if no run has a sample: what was never completed has
     /// no number.
     pub fn counting<'a>(open: Open, runs: impl IntoIterator<Item = &'a Samples>) -> Option<Pooled> {
         let mut runs: Vec<&Samples> = runs.into_iter().collect();

@@ -62,7 +62,7 @@ pub struct Standing {
     /// The mean of the shares that decide (periods missed, or the spread between equal threads), in
     /// per cent.
     pub share_pct: Option<f64>,
-    /// That mean.
+    /// For each run, `share_pct`.
     shares: Option<Vec<f64>>,
     /// The mean of the logarithms of the other measures that decide.
     costs: Option<Vec<f64>>,
@@ -335,8 +335,8 @@ impl GoalVerdict {
         because(first, 0).map_or(Statement::Same, |reason| Statement::Better(first, reason))
     }
 
-    /// The schedulers that the statement calls best; if it says that no scheduler is better than the baseline,
-    /// the baseline and those that no scheduler beats and that beat the worst, as the baseline does.
+    /// The schedulers that the statement calls best. If it says that no scheduler is better than the baseline, these
+    /// are the baseline, and every scheduler that beats the worst and is beaten by none.
     fn called_best(&self) -> Vec<usize> {
         match self.statement() {
             Statement::Best(best, _) => best,
@@ -461,7 +461,7 @@ fn work(rows: &[&Finding<'_>], runs: &[&[Run]]) -> Vec<Option<Vec<f64>>> {
     (0..schedulers).map(of).collect()
 }
 
-/// Those of `rows` by which the work done is judged.
+/// The `rows` by which the work done is judged.
 pub fn counted_work<'r, 'a>(rows: &'r [Finding<'a>]) -> Vec<&'r Finding<'a>> {
     counted(&rows.iter().collect::<Vec<_>>())
 }

@@ -101,7 +101,7 @@ fn decisions(machine: &str, workload: &str, scheduler: &str) -> String {
 /// The function that traces a run.
 type Traced = fn(&Case<'_>, &Runs, &mut dyn Trace, &AtomicBool) -> Result<(), Box<lab::Failure>>;
 
-/// The same for a run traced with `traced`, and the number of decisions recorded in it.
+/// As [`decisions`], for a run traced with `traced`; also returns the number of recorded decisions.
 fn digest(machine: &str, workload: &str, scheduler: &str, traced: Traced) -> (String, u64) {
     let mut digested = Digested::default();
     let runs = Runs {

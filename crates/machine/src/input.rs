@@ -224,7 +224,7 @@ pub fn read(path: &Path, what: &str) -> Result<String, Box<BadInput>> {
     })
 }
 
-/// The same function for binary files.
+/// As [`read`], for a binary file.
 pub fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>, Box<BadInput>> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     let mut files = files();

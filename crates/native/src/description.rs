@@ -274,7 +274,7 @@ impl Description {
         })
     }
 
-    /// The same for a stranger's object, in a process that may do nothing else.
+    /// As [`Description::of`], for a stranger's object, in a process that may do nothing else.
     pub(crate) fn read(source: &str, image: &[u8]) -> Result<Description, Error> {
         type Answer = Result<Description, String>;
         let answer = cage::apart(LONGEST, || {

@@ -334,7 +334,7 @@ mod tests {
         let types = "#ifndef __VMLINUX_H__\n#define __VMLINUX_H__\nstruct task_struct { int other; };\n#endif\n";
         std::fs::write(folder.path().join("vmlinux.h"), types).unwrap();
         Object::compile(&source).unwrap();
-        // One that the headers define, and one that they do not.
+        // The headers define the first function, and not the second.
         let both = format!(
             "{MINIMAL}extern void scx_bpf_destroy_dsq(u64 dsq_id) __ksym;\nextern int scx_bpf_new(int) __ksym;\n\
              int f(void)\n{{\n\tscx_bpf_destroy_dsq(1);\n\treturn scx_bpf_new(1);\n}}\n"

@@ -58,7 +58,7 @@ const SECTIONS: [&str; 7] = [
     ".fini",
 ];
 
-/// An error unless loading `file`, compiled from `source`, only puts it into memory.
+/// Checks that loading `file`, compiled from `source`, runs none of its code. Fails otherwise.
 pub fn check(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(), Error> {
     foreign_symbols(source, file)?;
     let refused = |what: &str| Err(Error(format!("{source}: {what}")));

@@ -39,7 +39,7 @@ impl Object {
         Object::described(source, image, description)
     }
 
-    /// The same for a stranger's object: it is read in a process that may do nothing else, and ends with an error if that
+    /// As [`Object::parse`], for a stranger's object: a process that may do nothing else reads it, and ends with an error if that
     /// takes long.
     pub fn read(source: &str, image: Vec<u8>) -> Result<Object, Error> {
         let description = Description::read(source, &image)?;

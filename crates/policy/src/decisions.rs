@@ -148,9 +148,9 @@ pub struct Explained {
     pub decision: u32,
     /// The CPU that decided.
     pub by: u32,
-    /// The task that it is about; 0: none.
+    /// The pid of the task about which the decision is; 0: none.
     pub pid: i32,
-    /// The CPU that it is about; negative: none.
+    /// The CPU about which the decision is; negative: none.
     pub cpu: i32,
     /// Its numbers, padded.
     pub numbers: [i64; 4],
@@ -191,9 +191,9 @@ impl Explained {
 pub struct Decided<'a> {
     /// Its row.
     pub decision: &'static Decision,
-    /// The task that it is about, if any, by name.
+    /// The name of the task about which the decision is, if any.
     pub task: Option<&'a str>,
-    /// The CPU that it is about, if any.
+    /// The CPU about which the decision is, if any.
     pub cpu: Option<usize>,
     /// Its numbers, padded.
     pub numbers: &'a [i64],

@@ -112,7 +112,7 @@ impl Threads {
 pub fn threads(columns: &Columns) -> Threads {
     let mut threads = Threads::default();
     let events = &columns.events;
-    // By CPU: the running thread, and the start of its turn.
+    // For each CPU, the running thread, and the start of its turn.
     let mut running: HashMap<u16, (i32, i32, i64)> = HashMap::new();
     let mut stop = |threads: &mut Threads, cpu: u16, now: i64, next: Option<(i32, i32, i64)>| {
         let before = match next {

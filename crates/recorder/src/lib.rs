@@ -24,9 +24,9 @@ use workload::import::MARK;
 pub struct Options<'a> {
     /// The size of the kernel's buffer for each CPU, KiB.
     pub buffer_kib: u32,
-    /// Also pipes, sockets and affinities, with kernel probes.
+    /// Also record pipes, sockets and affinities, with kernel probes.
     pub pipes: bool,
-    /// Also calls of futex(2).
+    /// Also record calls of futex(2).
     pub futexes: bool,
     /// The folder for the events, in files without names.
     pub folder: &'a Path,

@@ -33,12 +33,12 @@ pub struct Bar {
 /// The colour of a bar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Colour {
-    /// That of results.
+    /// The colour of results.
     #[default]
     Result,
-    /// That of inputs, such as published figures.
+    /// The colour of inputs, such as published figures.
     Input,
-    /// That of the policy with this number, the same in the whole page.
+    /// The colour of the policy with this number, the same in the whole page.
     Policy(usize),
 }
 

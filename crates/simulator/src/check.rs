@@ -37,11 +37,11 @@ impl Check {
 /// State from event to event.
 pub struct Checker {
     check: Check,
-    /// By CPU: ns that tasks computed on it.
+    /// For each CPU, the time for which tasks computed on it, ns.
     computed_ns: Vec<u64>,
     /// The work of each task, in order of creation.
     work: Vec<Work>,
-    /// By CPU: the time at which it became idle while another had a task for it, ns.
+    /// For each CPU, the time at which it became idle while another had a task for it, ns.
     idle_since: Vec<Option<u64>>,
     /// Wasted time, counted anew.
     pub waste: Recount,

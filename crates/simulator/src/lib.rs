@@ -260,7 +260,7 @@ pub enum Event<'a> {
         group: &'a str,
         /// The group's `cpu.weight`.
         group_weight: u32,
-        /// The product of that weight and those of the groups above, of 2^20 for the usual 100.
+        /// The product of `group_weight` and the weights of the groups above. 2^20 stands for the default weight, 100.
         product: u64,
     },
     /// A task that loses its CPU has been polling since some time: for a word, a mutex or a kernel lock.
@@ -295,12 +295,12 @@ pub enum Event<'a> {
     Decision {
         /// The number of the decision; the scheduler knows its meaning.
         decision: u32,
-        /// The task that it is about, `comm` and `pid`, if any.
+        /// The task about which the decision is, `comm` and `pid`, if any.
         task: Option<(&'a str, i32)>,
         /// The reason for which that task sleeps, or last slept, such as `a timer`.
         #[serde(skip)]
         waited_for: &'static str,
-        /// The CPU that it is about, if any.
+        /// The CPU about which the decision is, if any.
         cpu: Option<usize>,
         /// The numbers on which it is based.
         numbers: &'a [i64; EXPLAINED_NUMBERS],

@@ -67,7 +67,7 @@ struct Group {
 struct Speeds {
     /// For each speed, ascending: the CPUs that are faster.
     faster: Vec<CpuMask>,
-    /// By CPU: index into `faster`.
+    /// For each CPU, its index into `faster`.
     of: Vec<usize>,
 }
 
@@ -465,7 +465,7 @@ impl Kernel<'_> {
 pub struct Recount {
     wasted_ns: u64,
     longest_ns: u64,
-    /// By CPU: the time at which it began to idle although there was a task for it.
+    /// For each CPU, the time at which it began to idle beside a task that it could run.
     since: Vec<Option<u64>>,
 }
 

@@ -31,7 +31,9 @@ mod user;
 
 use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
-use crate::{Env, Metric, MetricId, MutexId, Op, Program, Start, StreamId, StreamKind, TaskSpec};
+use crate::{
+    Env, KernelLock, Metric, MetricId, MutexId, Op, Program, Start, StreamId, StreamKind, TaskSpec,
+};
 use journal::Journal;
 use machine::Machine;
 use mixes::MIXES;
@@ -133,6 +135,15 @@ const PARAMS: &[Param] = &[
         "work under the lock of an area of a process's memory, on fork, exec and exit; an assumption: with all \
          its other work, an anonymous area was measured to add some 1 us to a fork and exit on the Xeon of 2024 (process.rs)"
     ),
+    Param {
+        name: "i_mmap_rwsem",
+        unit: Unit::Count,
+        default: 0,
+        min: 0,
+        max: 1,
+        help: "1: the lock of the processes that map a file is an rwsem, as in a trial on Linux 3.10-rc5; \
+               0: it is a mutex, as in Linux 3.10",
+    },
     time!(
         "spin",
         200,
@@ -191,6 +202,7 @@ struct Setup {
     lookup: u64,
     list: u64,
     vma: u64,
+    i_mmap: KernelLock,
     spin: u64,
     block: u64,
 }
@@ -215,6 +227,10 @@ impl Setup {
             lookup: args.get("lookup"),
             list: args.get("list"),
             vma: args.get("vma"),
+            i_mmap: match args.get("i_mmap_rwsem") {
+                0 => KernelLock::Mutex,
+                _ => KernelLock::Rwsem,
+            },
             spin: args.get("spin"),
             block: args.get("block"),
         }
@@ -501,7 +517,7 @@ mod tests {
         let kernel = run("custom", 50, "", 4);
         let jobs = 50 * Setup::new(2, &Args::read("aim7", PARAMS, None).unwrap()).jobs();
         let ns = jobs as f64 / 5.0 / rate(&kernel) * 60e9;
-        // Before the signal: fifty forks, and fifty times the initial work on four CPUs.
+        // Work before the signal: fifty forks, and fifty times the initial work on four CPUs.
         let before = SLEEP + 50 * START_WORK.max(SET_UP_WORK / 4);
         let all = kernel.now as f64;
         assert!(ns < all - SLEEP as f64, "{ns} of {all}");

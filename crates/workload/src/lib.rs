@@ -59,7 +59,7 @@ pub trait Workload: Send + Sync {
     fn name(&self) -> &str;
     /// A description of one line.
     fn description(&self) -> &str;
-    /// The metrics of a run; [`Recorder::record`] takes indices into this. The same for every run.
+    /// The metrics of a run, which are the same for every run; [`Recorder::record`] takes indices into them.
     fn metrics(&self) -> &[Metric];
     /// For CPU-bound work: its total and parallelism, so that the best possible time on a machine
     /// can be printed. `None` if other factors than CPU throughput decide the time.

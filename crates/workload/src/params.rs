@@ -11,9 +11,9 @@ pub struct Param {
     pub unit: Unit,
     /// Its default: a count, or ns for a time.
     pub default: u64,
-    /// The least value, as `default`.
+    /// The least value, in the unit of `default`.
     pub min: u64,
-    /// The greatest value, as `default`.
+    /// The greatest value, in the unit of `default`.
     pub max: u64,
     /// Its meaning, and the source of its default.
     pub help: &'static str,

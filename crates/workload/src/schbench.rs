@@ -161,7 +161,7 @@ const METRICS: &[Metric] = &[
     Metric::throughput("requests", "1/s"),
 ];
 
-/// Those of wakeups.
+/// The metrics of wakeups.
 const METRICS_2016: &[Metric] = METRICS.split_at(PERCENTILES.len()).0;
 
 const REQUESTS: MetricId = 2 * PERCENTILES.len();

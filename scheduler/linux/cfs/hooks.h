@@ -91,10 +91,13 @@ HOOK void hook_update_idle(struct fair_rq *rq);
  */
 HOOK s32 hook_select_task_rq(struct task_struct *p, u32 prev_cpu);
 HOOK s32 hook_select_fork(struct task_struct *p);
-/* A CPU in @cpu's domain at @level; in the smallest sufficient domain with @sd_flag. */
+/*
+ * A CPU of one of @cpu's domains: of the one at @level, and of the smallest one with @sd_flag that
+ * suffices.
+ */
 HOOK s32 hook_select_level(struct task_struct *p, u32 cpu, u32 level, bool wakeup);
 HOOK s32 hook_select_domains(struct task_struct *p, u32 cpu, u32 sd_flag);
-/* @p wakes up, by the general rules on @target, which may be the answer. */
+/* The CPU for the waking task @p. By the general rules it is @target, which may be returned. */
 HOOK s32 hook_select_woken(struct task_struct *p, u32 prev_cpu, s32 target);
 /* Does a task that starts another program stay where it is? */
 HOOK bool hook_exec_stays(void);

@@ -59,7 +59,7 @@ static int run_class_tick(void *timers, int *key, struct scheduler_timer *timer)
 }
 
 /*
- * The same for the CPU's utilization, whether or not our tasks wait: the kernel accounts interrupts
+ * A timer that updates the CPU's utilization, whether or not our tasks wait: the kernel accounts interrupts
  * at each tick and may request another frequency. It has a timer of its own, because a program at a
  * tracepoint may not balance.
  */

@@ -117,7 +117,7 @@ impl Reader<'_> {
         Ok((indexes.collect(), relative(&values)))
     }
 
-    /// Those of a `<distances>` whose objects are nodes.
+    /// The distances in a `<distances>` whose objects are nodes.
     fn version_1(&self, root: Node) -> Result<Option<Matrix>, Box<BadInput>> {
         for distances in root
             .descendants()

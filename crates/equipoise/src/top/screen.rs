@@ -22,7 +22,7 @@ const SLOWEST: Duration = Duration::from_secs(60);
 pub struct State {
     /// The last interval; `None` until the first has ended.
     pub interval: Option<Interval>,
-    /// By CPU: the busy part of each of the last intervals, oldest first.
+    /// For each CPU, the busy part of each of the last intervals, oldest first.
     pub history: BTreeMap<usize, VecDeque<f64>>,
     /// The order of threads.
     pub sort: Sort,

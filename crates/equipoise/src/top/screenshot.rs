@@ -203,7 +203,7 @@ type RecordedThread = (u32, u32, String, u64, usize, u64, u64, u64, u64);
 struct Recorded {
     /// Since the first one.
     ms: u64,
-    /// By CPU: fields of its line in /proc/stat, and the last ones in /proc/schedstat.
+    /// For each CPU, the fields of its line in /proc/stat, and the last ones in /proc/schedstat.
     stat: Vec<String>,
     schedstat: Vec<String>,
     threads: Vec<RecordedThread>,

@@ -1,4 +1,4 @@
-//! Results that once misled: each through the command, with what it must say now.
+//! Results that once misled users. Each test runs the command, and checks the sentence that it now prints.
 
 use crate::common::{json, root, stdout};
 use serde_json::Value;

@@ -26,6 +26,7 @@ fn every_experiment_fits_the_terminal() {
         ("groups", "a loop of nice 19"),
         ("hperf-hmp", "blackscholes_8t"),
         ("hybrid", "a frame"),
+        ("i-mmap-rwsem", "short"),
         ("idle-balance-limit", "short"),
         ("many-caches", "loops, one pair"),
         ("mixed-capacity", "sysbench_1*"),

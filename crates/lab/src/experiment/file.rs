@@ -29,6 +29,7 @@
 //! # published = false                 # the table does not have it: rows have no number for it
 //! # against = "cfs"                   # in all columns: they have changes in per cent, published.change
 //! # machine = "tc2"                   # if columns differ in their machine
+//! # parameters = "i_mmap_rwsem=1"     # if columns differ in parameters of the loads
 //! # scheduler = "scx_lavd"            # instead of `policy`: a published scheduler (peers/peers.toml)
 //! # blocks = ["SMP"]                  # if only these blocks have the column
 //!
@@ -53,6 +54,7 @@
 
 use super::{
     Average, Block, Column, Experiment, Load, Placed, Published, Result, Row, Source, Stat,
+    with_parameters,
 };
 use crate::elsewhere::Described;
 use crate::metrics::countable;
@@ -64,6 +66,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use toml::Spanned;
+use workload::Workload;
 
 /// The experiment that `text`, the content of `file`, describes.
 pub(super) fn read(
@@ -115,6 +118,7 @@ struct ColumnFile {
     published: bool,
     against: Option<Spanned<String>>,
     machine: Option<Spanned<String>>,
+    parameters: Option<Spanned<String>>,
 }
 
 impl ColumnFile {
@@ -293,6 +297,7 @@ impl Reader<'_> {
                 scheduler,
                 against,
                 machine,
+                parameters: column.parameters.clone(),
             })),
             Err(reason) => Read::LeftOut(format!("Column `{name}` is left out: {reason}.")),
         })
@@ -344,9 +349,14 @@ impl Reader<'_> {
         let nodes = block.cpunodebind.as_ref();
         let nodes = nodes.map(|nodes| nodes.get_ref().clone());
         let table = (shown, stats, file.noise_pct);
-        let rows = block.row.iter();
-        let rows =
-            rows.map(|row| self.row(row, &file.load, &placed.machine, table, nodes.as_deref()));
+        let of_row = |row: &RowFile| -> Result<Row> {
+            let mut read = self.row(row, &file.load, &placed.machine, table, nodes.as_deref())?;
+            let indices = shown.iter().filter_map(|shown| shown.index);
+            let own = indices.map(|index| (index, &columns[index]));
+            read.variants = self.variants(&read, own, &placed.machine, nodes.as_deref())?;
+            Ok(read)
+        };
+        let rows = block.row.iter().map(of_row);
         let average = block.average.as_ref();
         let average = average.map(|average| self.average(average, shown));
         Ok(Block {
@@ -420,6 +430,7 @@ impl Reader<'_> {
             name: row.name.clone(),
             workload,
             described,
+            variants: BTreeMap::new(),
             elsewhere: Vec::new(),
             metric,
             unit,
@@ -427,6 +438,33 @@ impl Reader<'_> {
             published,
             changes: stats == [Stat::Change],
         })
+    }
+
+    /// The workload of `row` in each of these columns that has parameters of its own.
+    fn variants<'a>(
+        &self,
+        row: &Row,
+        columns: impl Iterator<Item = (usize, &'a Column)>,
+        machine: &Machine,
+        nodes: Option<&str>,
+    ) -> Result<BTreeMap<usize, Box<dyn Workload>>> {
+        let own = columns.filter_map(|(index, column)| Some((index, column.parameters.as_ref()?)));
+        let variant = |(index, parameters): (usize, &Spanned<String>)| {
+            let Described::Named(name) = &row.described else {
+                return Err(self.bad(
+                    parameters.span(),
+                    &format!("`{}` takes no parameters", row.workload.name()),
+                    "expected rows with loads that come with Equipoise",
+                ));
+            };
+            let name = with_parameters(name, parameters.get_ref());
+            let name = Spanned::new(parameters.span(), name);
+            let workload =
+                self.find(&name, |name| Described::Named(name.to_owned()).bound(nodes))?;
+            workload.check(machine)?;
+            Ok((index, workload))
+        };
+        own.map(variant).collect()
     }
 
     /// The workload of a row. Its name may be that of a load of the file, also as one of several that run

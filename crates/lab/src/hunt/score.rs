@@ -334,7 +334,7 @@ fn entitled(machine: &Machine, threads: &[Progress]) -> Vec<f64> {
 
 /// Follows each thread of a run.
 struct Observer {
-    /// By CPU: its speed relative to the fastest, the running thread, and the start of its turn.
+    /// For each CPU, its speed relative to the fastest, the running thread, and the start of its turn.
     speeds: Vec<f64>,
     running: Vec<Option<(usize, u64)>>,
     threads: Vec<Thread>,

@@ -368,8 +368,8 @@ impl Reader<'_> {
     }
 }
 
-/// The level between cores and last-level caches: second-level caches, if several cores share one.
-/// Otherwise empty.
+/// The level between cores and last-level caches: second-level caches, if several cores share one;
+/// otherwise empty.
 fn second_level(caches: &[Cache], spans: &Spans, offline: &CpuMask) -> Vec<CpuMask> {
     let of_core = |core: &CpuMask| {
         let shared = caches

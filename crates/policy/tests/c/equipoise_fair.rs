@@ -181,7 +181,7 @@ fn a_lag_survives_a_sleep_but_not_an_idle_cpu() {
     fair.call("sleeps", &[1, MS]);
     assert_eq!(fair.call("owed", &[1]), MS, "the bound");
 
-    // Task 0 had 2 ms too much, of which it pays half of what task 1 does.
+    // Task 0 has run 2 ms beyond its share. Its debt falls by half of the work that task 1 does.
     for (work, owed) in [(0, -2 * MS), (2 * MS, -MS), (6 * MS, 0)] {
         let fair = start();
         fair.call("sleeps", &[0, NO_BOUND]);

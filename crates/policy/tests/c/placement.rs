@@ -11,7 +11,10 @@ fn scheduler(wake_affine_idle: u32) -> Library {
         &format!(
             r#"#include <scx/common.bpf.h>
         #include "linux/cfs/main.bpf.c"
-        const volatile struct policy policy = {{ .wake_affine_idle = {wake_affine_idle} }};
+        const volatile struct policy policy = {{
+            .wake_affine_idle = {wake_affine_idle},
+            .load_tracking = LOAD_PELT,
+        }};
         const volatile struct machine machine = {{ .tick_ns = 4000000, .nr_cpus = 8 }};
         static struct equipoise_kernel kernel;
         s32 target(u32 this_cpu, u32 prev_cpu, u32 nr_this, u32 nr_prev, bool sync)
@@ -22,6 +25,14 @@ fn scheduler(wake_affine_idle: u32) -> Library {
             rq_of(prev_cpu)->nr_running = nr_prev;
             rq_of(prev_cpu)->idle = !nr_prev;
             return wake_affine_idle(this_cpu, prev_cpu, sync);
+        }}
+        bool pulls(u64 curr, u64 other)
+        {{
+            equipoise_kernel = &kernel;
+            rq_of(0)->curr = (struct running){{ .pid = 1, .weight = 1024, .load = curr }};
+            rq_of(0)->runnable_load_avg = curr + other;
+            rq_of(1)->runnable_load_avg = 0;
+            return wake_affine_weight(0, 1, 0, 1024, true);
         }}"#
         ),
         "cfs",
@@ -48,4 +59,18 @@ fn a_task_woken_by_an_interrupt_stays_on_its_idle_cpu() {
     assert_eq!(target(&stays, 0, 1, 1, 2, false), -1);
     assert_eq!(target(&stays, 0, 1, 2, 2, true), -1);
     assert_eq!(target(&scheduler(0), 0, 1, 0, 0, false), -1);
+}
+
+/// A waker that is about to sleep has a weight of 1024 and a tracked load of 100, and another task has
+/// a load of 500. In Linux 3.12 the weight is subtracted from the runqueue's tracked load, which
+/// leaves nothing, so the task is pulled from its idle CPU; in 4.17 the tracked load is subtracted.
+#[test]
+fn wakers_count_with_their_weight_in_linux_3_12() {
+    type Pulls = unsafe extern "C" fn(u64, u64) -> bool;
+    for (wake_affine_idle, pulled) in [(0, true), (1, false)] {
+        let library = scheduler(wake_affine_idle);
+        let pulls: Symbol<Pulls> = unsafe { library.get(b"pulls") }.unwrap();
+        // SAFETY: the C code above defines the function with this type.
+        assert_eq!(unsafe { pulls(100, 500) }, pulled);
+    }
 }

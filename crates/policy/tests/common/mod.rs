@@ -48,7 +48,7 @@ pub fn compile_with_tables(code: &str, policy: &str, machine: &str) -> Library {
     compile_with_tables_of(code, policy, &Machine::find(machine).unwrap())
 }
 
-/// The same function for any machine.
+/// As [`compile_with_tables`], for any machine.
 #[allow(dead_code, reason = "not every file of tests needs tables")]
 pub fn compile_with_tables_of(code: &str, policy: &str, machine: &Machine) -> Library {
     let library = compile(code);

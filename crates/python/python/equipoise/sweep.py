@@ -79,7 +79,7 @@ def work_labelled(chunk: Chunk, stop: Stop) -> pyarrow.Table:
 
 
 def work_file(chunk: Chunk, stop: Stop) -> bytes:
-    """The same as a Parquet file: the worker also encodes the result, so that the caller can serve many workers."""
+    """As `work_labelled`, but as a Parquet file: the worker also encodes the result, so that the caller can serve many workers."""
     import pyarrow
     import pyarrow.parquet
 

@@ -20,7 +20,7 @@ pub struct Share {
 /// For one wait: the threads that ran on each CPU, and those that waited.
 #[derive(Clone, Debug, Default)]
 pub struct Beside {
-    /// By CPU: the threads that ran there and for how long, longest first.
+    /// For each CPU, the threads that ran there and for how long, longest first.
     pub ran: BTreeMap<usize, Vec<Share>>,
     /// Other threads that were runnable and did not run, and for how long, longest first.
     pub waited: Vec<Share>,

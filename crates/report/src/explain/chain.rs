@@ -33,7 +33,7 @@ pub struct Chain {
     pub priorities: BTreeMap<i32, Priority>,
     /// The control groups of these and of the thread itself, by pid; those in the root are left out.
     pub groups: BTreeMap<i32, Group>,
-    /// By CPU: its latest request of a frequency before the beginning, or the first one after it,
+    /// For each CPU, its latest request of a frequency before the beginning, or the first one after it,
     /// and its time, ns.
     pub requests: BTreeMap<usize, (u64, Made)>,
 }
@@ -86,7 +86,7 @@ pub enum What {
 pub struct Made {
     /// Its row.
     pub decision: &'static Decision,
-    /// The CPU that it is about.
+    /// The CPU about which the decision is.
     pub cpu: Option<usize>,
     /// The decision, such as `ui-0 goes to CPU 3`.
     pub what: String,

@@ -32,7 +32,7 @@ pub struct Difference<'a> {
     pub sides: [Period; 2],
 }
 
-/// Where the time of a response went: its name and the time, ns. Together they are all of it.
+/// The parts of a response: the name and the duration of each, ns. The durations add up to the response time.
 pub(super) fn parts(response: &Response) -> [(&'static str, u64); 6] {
     let lost = response.lost();
     let waited = response.waited_ns();

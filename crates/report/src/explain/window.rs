@@ -15,9 +15,9 @@ const BEFORE_NS: u64 = 50_000;
 pub struct Raw {
     /// Its row.
     pub decision: &'static Decision,
-    /// The task that it is about.
+    /// The task about which the decision is.
     pub pid: Option<i32>,
-    /// The CPU that it is about.
+    /// The CPU about which the decision is.
     pub cpu: Option<usize>,
     /// Its numbers.
     pub numbers: [i64; EXPLAINED_NUMBERS],
@@ -50,7 +50,7 @@ impl Raw {
     }
 }
 
-/// A decision's name, and the number of CPUs in the domain that it is about, otherwise 0.
+/// A decision's name, and the number of CPUs of the domain about which it is; 0 if it is not about a domain.
 pub type Reason = (&'static str, i64);
 
 /// Why a CPU took nothing since it went idle: the last decision and its time, for each reason.
@@ -81,12 +81,12 @@ pub struct Window {
     pub idle_ns: BTreeMap<usize, u64>,
     /// By CPU and reason: why it found no work, how often, and the last time.
     pub idle: BTreeMap<(usize, Reason), (u64, Raw)>,
-    /// By CPU: why it found no work before the wait began, if it was still idle then.
+    /// For each CPU that was idle when the wait began, the reasons why it had found no work before.
     pub idle_before: BTreeMap<usize, Reasons>,
     /// The CPUs that were idle when it began.
     pub idle_at_start: BTreeSet<usize>,
-    /// By CPU: its latest request of a frequency before the beginning, or the first one after it,
-    /// and the time.
+    /// For each CPU, the time and the value of its latest frequency request before the wait began, otherwise
+    /// of its first one after that.
     pub requests: BTreeMap<usize, (u64, Raw)>,
     /// The number of lines that the scheduler printed about the thread, of which [`MOST_SAID`] are
     /// among the steps.

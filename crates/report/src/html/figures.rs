@@ -48,7 +48,7 @@ pub struct Figures {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Energy {
     pub kinds: Vec<String>,
-    /// Their names, and J of each kind.
+    /// For each policy, its name and the energy of each of `kinds`, J.
     pub policies: Vec<(String, Vec<f64>)>,
     pub table: Table,
 }

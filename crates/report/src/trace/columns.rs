@@ -93,7 +93,7 @@ pub struct Events {
     pub cpu: Vec<u16>,
     /// The kind.
     pub kind: Vec<EventKind>,
-    /// The task that it is about (`next_pid` of a switch, the child of a fork); 0 is idle.
+    /// The task about which the event is (`next_pid` of a switch, the child of a fork); 0 is idle.
     pub pid: Vec<i32>,
     /// Its name, in [`Columns::names`].
     pub comm: Vec<i32>,

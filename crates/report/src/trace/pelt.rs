@@ -26,7 +26,7 @@ pub(crate) struct Average {
     sums: Levels,
 }
 
-/// The levels, or their averages.
+/// The levels of load and utilization, or their averages.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Levels {
     /// Weighted: 1024 for each runnable task of nice 0.

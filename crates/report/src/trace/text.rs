@@ -152,7 +152,7 @@ impl fmt::Display for Fields<'_> {
             }
             // The format of Android's atrace for a counter; process 0 stands for no process.
             Tracepoint::Counter { part, unit, value } => write!(f, "C|0|{part} {unit}|{value}"),
-            // And for instants.
+            // The format of atrace for an instant.
             Tracepoint::Decision { decided, why, .. } => {
                 write!(f, "I|0|{}: {why}", decided.what())
             }

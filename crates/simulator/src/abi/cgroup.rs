@@ -84,7 +84,7 @@ impl Parts {
 /// Makes `child` the last child of `parent`.
 ///
 /// # Safety
-/// Both are alive.
+/// `parent` and `child` are alive.
 unsafe fn link(parent: *mut Css, child: *mut Css) {
     // SAFETY: both are alive, and so are the groups that they point to.
     unsafe {
@@ -103,9 +103,9 @@ unsafe fn link(parent: *mut Css, child: *mut Css) {
 pub struct Throttled {
     /// All periods.
     pub periods: u64,
-    /// Those in which a group used up its time.
+    /// The number of periods in which a group used up its time.
     pub throttled: u64,
-    /// The time from then to the end of the period, ns, over all of these.
+    /// The sum of the times from then to the end of the period, ns.
     pub ns: u64,
 }
 
@@ -279,8 +279,8 @@ impl Groups {
         })
     }
 
-    /// Has the group with this css_set, or an ancestor, used up its CPU time? The scheduler decides that by
-    /// an account of its own; this one is for measurements.
+    /// Has the group with this css_set, or an ancestor, used up its CPU time? This account is for measurements;
+    /// the scheduler throttles groups by an account of its own.
     pub fn is_throttled(&self, set: *mut CssSet, now: u64) -> bool {
         self.limited(set).any(|(group, max)| {
             group.refill(max, now);

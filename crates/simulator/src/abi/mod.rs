@@ -39,7 +39,7 @@ pub struct Bpf {
     /// C's view of the runqueues and the idle tasks; `table` points to them.
     rqs: Shared<[Rq; MAX_CPUS]>,
     _idle_tasks: Shared<[TaskStruct]>,
-    /// By CPU: the capacity lost to a limit of its frequency, of 1024.
+    /// For each CPU, the capacity lost to a limit of its frequency, of 1024.
     pub cpufreq_pressure: Shared<[u64]>,
     pub groups: cgroup::Groups,
     pub timers: Timers,
@@ -119,7 +119,7 @@ impl Bpf {
         &self.table
     }
 
-    /// The same table, for changes.
+    /// As [`Bpf::table`], for changes.
     #[inline]
     pub fn table_mut(&mut self) -> &mut Table {
         &mut self.table

@@ -46,7 +46,8 @@ pub fn show(progress: &'static Progress) {
     let _ = WATCHED.set(progress);
 }
 
-/// Loads a scheduler: code of it may run already, which is to return as an op is.
+/// Loads a scheduler by calling `load`, and reports that in the progress: code of the scheduler may run while it is
+/// loaded, and has to return in time as ops have.
 pub fn loading<R>(load: impl FnOnce() -> R) -> R {
     let Some(progress) = WATCHED.get() else {
         return load();

@@ -123,7 +123,7 @@ struct Group {
     busy_ns: u64,
     /// How many idle states it has entered.
     entered: usize,
-    /// The time when the next one is traced, ns.
+    /// The time at which the next idle state is traced, ns.
     told_at: u64,
 }
 
@@ -204,7 +204,7 @@ impl Group {
 struct Table {
     /// By OPP, then by the number of busy threads of the core, less one: the power of each, mW.
     thread_mw: Vec<Vec<u32>>,
-    /// By OPP: the additional power of the core, mW.
+    /// For each OPP, the additional power of the core, mW.
     static_mw: Vec<u32>,
 }
 

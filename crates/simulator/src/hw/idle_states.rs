@@ -5,11 +5,11 @@ use machine::{IdleGovernor, IdleState, Machine};
 
 /// The idle states of a machine's CPUs.
 pub struct IdleStates {
-    /// By CPU: its core type.
+    /// For each CPU, its core type.
     core_types: Vec<u32>,
     /// By core type, from the shallowest to the deepest.
     states: Vec<Vec<IdleState>>,
-    /// By CPU: its governor; empty if the end of each idle period is taken as known.
+    /// For each CPU, its governor; empty if the end of each idle period is taken as known.
     menus: Vec<Menu>,
     /// By CPU, if it has a governor: the hardware threads of its core.
     threads: Vec<Box<[usize]>>,

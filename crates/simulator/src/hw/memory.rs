@@ -27,7 +27,7 @@ pub struct Memory {
     lines: Shared<[abi::Line]>,
     _seen: Shared<[u32]>,
     line_ns: Shared<[u32]>,
-    /// The same hold for half a runqueue.
+    /// The time for which half a runqueue is held, ns, as `line_ns`.
     half_ns: Shared<[u32]>,
     node: Shared<[u16]>,
     nodes: usize,

@@ -8,7 +8,7 @@ use machine::{CpuMask, Machine};
 pub struct Ramp {
     rules: machine::Ramp,
     cores: Vec<Core>,
-    /// By CPU: its core.
+    /// For each CPU, its core.
     core_of: Vec<u32>,
 }
 

@@ -34,7 +34,7 @@ struct Pcu {
 struct Kind {
     core_type: usize,
     cpus: CpuMask,
-    /// By OPP: frequency, kHz, and dynamic power, relative to that at the highest.
+    /// For each OPP, its frequency (kHz), and its dynamic power relative to that of the highest OPP.
     khz: Vec<u32>,
     power: Vec<f64>,
     /// The fastest allowed OPP; and whether it has changed since the CPUs were notified.

@@ -155,7 +155,7 @@ impl Kernel<'_> {
         cpu.debt += cpu.kernel_time(ns);
     }
 
-    /// The same function for a hard interrupt, whose time is not charged to the task with
+    /// As [`Kernel::charge`], for a hard interrupt, whose time is not charged to the task with
     /// `CONFIG_IRQ_TIME_ACCOUNTING`. It delays softirqs that it interrupts.
     #[inline]
     pub fn charge_irq(&mut self, cpu: usize, ns: u64) {
@@ -163,7 +163,7 @@ impl Kernel<'_> {
         self.softirqs.hold_up(cpu, ns);
     }
 
-    /// The same function for softirqs in an interrupt. Returns their duration at the CPU's current
+    /// As [`Kernel::charge`], for softirqs in an interrupt. Returns their duration at the CPU's current
     /// speed, ns.
     #[inline]
     pub fn charge_softirq(&mut self, cpu: usize, ns: u64) -> u64 {

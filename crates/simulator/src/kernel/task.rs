@@ -43,7 +43,7 @@ pub fn weight_of(prio: i32) -> u32 {
 /// A session of tasks (`setsid(2)`).
 pub struct Session {
     signal: layout::SignalStruct,
-    /// That to which `signal` points.
+    /// The autogroup to which `signal` points.
     _autogroup: Box<layout::Autogroup>,
 }
 

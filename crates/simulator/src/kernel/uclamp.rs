@@ -34,7 +34,7 @@ pub struct TaskClamps {
 }
 
 impl TaskClamps {
-    /// Those of a new task, which inherits its parent's (`uclamp_fork()`).
+    /// The clamps of a new task, which inherits its parent's (`uclamp_fork()`).
     pub fn of_child(parent: Option<TaskPtr>) -> TaskClamps {
         let clamps = TaskClamps::default();
         if let Some(parent) = parent {

@@ -82,7 +82,7 @@ impl Kernel<'_> {
         self.lock_dsq_for(on, |_, _, _| 0);
     }
 
-    /// The same for code that under the lock takes as long as a function of the queue and the CPU says, ns.
+    /// As [`Kernel::lock_dsq`]; under the lock the code runs for `tasks_ns`, a function of the queue and the CPU.
     #[inline]
     fn lock_dsq_for(&mut self, on: OnDsq, tasks_ns: impl Fn(&Memory, &Dsq, usize) -> u64) {
         if self.hw.memory.is_some() && on.is_user() {

@@ -203,7 +203,7 @@ impl Kernel<'_> {
         OnDsq::GLOBAL
     }
 
-    /// The same function for code on the dispatching CPU, to whose local queue an id without a CPU
+    /// As [`Kernel::find_dsq`], for code on the dispatching CPU, to whose local queue an id without a CPU
     /// refers.
     pub fn find_dsq_here(&mut self, task: TaskPtr, dsq_id: u64) -> OnDsq {
         match dsq_id {

@@ -312,7 +312,7 @@ impl Dsqs {
         &mut self.all[on.0 as usize]
     }
 
-    /// The same function for an iteration of the scheduler, which may not have begun.
+    /// As [`Dsqs::get`], for the queue of a scheduler's iteration; `None` if the iteration has not begun.
     #[inline]
     pub fn iterated(&mut self, on: OnDsq) -> Option<&mut Dsq> {
         self.all.get_mut(on.0 as usize)

@@ -44,7 +44,7 @@ pub struct Waker {
 }
 
 impl IdleMasks {
-    /// For `machine`, with the CPUs that are online, of which there may be all `possible` ones.
+    /// The masks of `machine`. Its online CPUs may be any of the `possible` ones.
     pub fn new(
         machine: &Machine,
         possible: CpuMask,

@@ -23,7 +23,7 @@ pub enum DirectTask {
 #[derive(Clone, Copy)]
 pub struct Verdict {
     pub task: TaskPtr,
-    /// The enqueueing that it is about.
+    /// The enqueueing to which the verdict belongs.
     qseq: u64,
     pub dsq_id: u64,
     pub enq_flags: u64,

@@ -191,8 +191,8 @@ impl Areas {
     /// The next area, or the rest of the last one.
     pub fn next(&mut self, setup: &Setup, env: &mut Env) -> Option<Op> {
         match self.then.take() {
-            Some(Then::Links(lock)) => return Some(hold(lock, setup.spin, 0, false, env)),
-            Some(Then::Frees(lock)) => return Some(hold(lock, 0, 0, true, env)),
+            Some(Then::Links(lock)) => return Some(hold(lock, setup, setup.spin, 0, false, env)),
+            Some(Then::Frees(lock)) => return Some(hold(lock, setup, 0, 0, true, env)),
             None => {}
         }
         let (lock, change) = self.step()?;
@@ -202,16 +202,16 @@ impl Areas {
             _ => Some(Then::Frees(lock)),
         };
         let nodes = change.nodes(lock, env.shared[USERS]);
-        Some(hold(lock, setup.vma, nodes, false, env))
+        Some(hold(lock, setup, setup.vma, nodes, false, env))
     }
 }
 
 /// Works under the lock of a tree, and reads `nodes` nodes that others have changed. A file's lock
 /// is accompanied by the tree's root (`i_mmap_mutex` and `i_mmap`), in another line; an `anon_vma`
 /// is one line.
-fn hold(lock: u32, work: u64, nodes: u32, if_locked: bool, env: &mut Env) -> Op {
+fn hold(lock: u32, setup: &Setup, work: u64, nodes: u32, if_locked: bool, env: &mut Env) -> Op {
     let (kind, lines) = match lock < FILES {
-        true => (KernelLock::Mutex, 2),
+        true => (setup.i_mmap, 2),
         false => (KernelLock::Rwsem, 1),
     };
     Op::Hold {

@@ -28,7 +28,7 @@ pub enum Call {
     Fork,
     /// Forks a child that executes a script, which starts a program, and waits for it.
     Script,
-    /// The same with `system(3)`, which forks once more and first starts a shell.
+    /// As [`Call::Script`], but with `system(3)`, which forks once more and first starts a shell.
     System,
     /// Waits for a script that sleeps for [`SLEEP_NS`].
     Sleep,

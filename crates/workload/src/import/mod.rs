@@ -95,7 +95,7 @@ pub fn import(
     import_with(file, trace, machine, &[])
 }
 
-/// The same function, with periods that the user has set, by the threads' names.
+/// As [`import`], with periods that the user has set, by the threads' names.
 pub fn import_with(
     file: &str,
     trace: impl BufRead,

@@ -14,7 +14,7 @@ pub(super) trait Value: Default {
     /// Reads the next value. It replaces, or is added to, a value that the message already has.
     fn read(&mut self, decoder: &mut Decoder<'_>) -> Result<(), Error>;
 
-    /// The same function for a value that is encoded as `wire_type`.
+    /// As [`Value::read`], for a value that is encoded as `wire_type`.
     fn read_as(&mut self, wire_type: u8, decoder: &mut Decoder<'_>) -> Result<(), Error> {
         match wire_type == Self::WIRE_TYPE {
             true => self.read(decoder),

@@ -160,7 +160,7 @@ pub enum TimerMode {
     Absolute,
 }
 
-/// Those of `tasks` that a `fork` creates, by index.
+/// The indices of the `tasks` that a `fork` creates.
 pub fn forked(tasks: &[Task]) -> BTreeSet<usize> {
     let events = tasks.iter().flat_map(Task::events);
     events

@@ -22,7 +22,7 @@ const BYTE_WORK: u64 = 1;
 /// A pointer that `memrun` follows in a buffer of at most so many bytes, ns: the latency of the first, the second
 /// and the last level of a cache, in the range of a mobile processor. An assumption; caches are not simulated.
 const CHASE_WORK: [(u64, u64); 3] = [(32 << 10, 2), (512 << 10, 5), (8 << 20, 15)];
-/// The same, from memory.
+/// A pointer that `memrun` follows in a larger buffer, ns: the latency of memory.
 const MEMORY_WORK: u64 = 80;
 
 #[derive(Clone, Copy)]

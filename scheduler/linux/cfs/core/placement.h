@@ -10,6 +10,15 @@
 #include "task.bpf.h"
 
 /*
+ * The load with which wake_affine() counts a task of @weight and tracked @load. It is the weight even
+ * in Linux 3.12, where runqueues have tracked loads, and the tracked load in 4.17.
+ */
+static __always_inline u64 affine_load(u64 weight, u64 load)
+{
+	return policy.wake_affine_idle ? load : weight;
+}
+
+/*
  * May a task of load @weight, last on @prev_cpu, be pulled to @this_cpu, its waker's, without an
  * imbalance in their domain at @level? A waker that is about to sleep (@sync) does not count.
  */
@@ -20,8 +29,11 @@ __noinline bool wake_affine_weight(u32 this_cpu, u32 prev_cpu, u32 level, s64 we
 	s64 load = source_load(prev_cpu, sd->wake_idx);
 	bool balanced = true;
 
-	if (sync && rq_of(this_cpu)->curr.pid)
-		this_load -= rq_of(this_cpu)->curr.load;
+	if (sync && rq_of(this_cpu)->curr.pid) {
+		const struct running *curr = &rq_of(this_cpu)->curr;
+
+		this_load -= affine_load(curr->weight, curr->load);
+	}
 	if (this_load > 0) {
 		s64 this_eff_load = 100 * (s64)power_of(prev_cpu) * (this_load + weight);
 		s64 prev_eff_load = (100 + (sd->imbalance_pct - 100) / 2) * (s64)power_of(this_cpu) * load;
@@ -289,7 +301,8 @@ __noinline s32 select_wake_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu
 			return target;
 		target = (s32)cpu == prev_cpu
 				 ? prev_cpu
-				 : wake_affine(cpu, prev_cpu, level, entity_load(se), wake_flags & SCX_WAKE_SYNC);
+				 : wake_affine(cpu, prev_cpu, level, affine_load(se->weight, entity_load(se)),
+					       wake_flags & SCX_WAKE_SYNC);
 		break;
 	}
 	if (target >= 0)

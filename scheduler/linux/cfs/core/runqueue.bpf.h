@@ -160,7 +160,7 @@ static __always_inline void update_rq_load_avg(struct fair_rq *rq, u64 now)
 	update_pelt(&rq->avg, now, rq->nr_running, rq->curr.pid);
 }
 
-/* The same at a tick and before balancing, when CONFIG_FAIR_GROUP_SCHED adds it to tg->load_avg. */
+/* As above, at a tick and before balancing, when CONFIG_FAIR_GROUP_SCHED adds it to tg->load_avg. */
 static __always_inline void update_tg_load_avg(struct fair_rq *rq, u64 now)
 {
 	update_rq_load_avg(rq, now);

@@ -213,7 +213,7 @@ fn light_tasks_share_the_cpu_that_others_leave_by_weight() {
         (three[2] / (three[1] + three[2]) - 15.0 / 125.0).abs() < 0.01,
         "{three:?}"
     );
-    // The same on two clusters.
+    // Shares on two clusters.
     let tasks = [spin(0), spin(5), spin(0), spin(0), spin(10)];
     assert_eq!(starved(&equal_cpus(2, 2, 250), &tasks, 0), Ok(()));
     let nap = nap(50_000, 24_768);

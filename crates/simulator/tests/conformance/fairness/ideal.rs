@@ -39,7 +39,7 @@ fn confined(claims: &[Claim], due: &[Option<f64>], set: u64, level: f64) -> f64 
 /// thread cannot get more without taking it from one that has no more by weight.
 ///
 /// The shares rise together, by weight, until some CPUs are full with threads that may use no others.
-/// Those keep their shares, and the others rise further. By Hall's theorem, CPUs fill up only
+/// These threads keep their shares, and the shares of the others rise further. By Hall's theorem, CPUs fill up only
 /// through such threads.
 pub fn due(claims: &[Claim], cpus: usize) -> Vec<f64> {
     let all = (1 << cpus) - 1;
@@ -248,9 +248,9 @@ pub fn shares(claims: &[Claim], speeds: &[f64]) -> Vec<f64> {
 
 /// The fair share of each thread of `load` in the `window`, in CPUs of the fastest kind. Its groups have one thread each.
 ///
-/// For a thread that naps there are two: at each instant, it has its share while it runs, so it runs longer and naps less
-/// often; over all the time, it may use what it has not used while it slept. The smaller one is due to it, and to
-/// those beside it.
+/// A thread that naps has two shares. At each instant it has its share while it runs, so it runs longer and naps less
+/// often; over all the time, it may use what it has not used while it slept. The result has the smaller of the two, and
+/// the other threads' shares follow from that.
 pub fn ideal(load: &Load, speeds: &[f64], window: Range<u64>) -> Vec<f64> {
     let claims = claims(load);
     let over_all = shares(&claims, speeds);

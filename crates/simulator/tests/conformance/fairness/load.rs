@@ -37,7 +37,7 @@ impl Does {
         }
     }
 
-    /// The same with all times multiplied.
+    /// This behaviour with all times multiplied by `times`.
     pub fn slower(self, times: u64) -> Does {
         match self {
             Does::Nap { run, sleep } => Does::Nap {

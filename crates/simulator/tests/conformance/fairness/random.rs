@@ -153,7 +153,7 @@ pub fn free(
     })
 }
 
-/// The same; half of the threads may use some CPUs only.
+/// As [`free`], but half of the threads may use some CPUs only.
 pub fn bound(
     machine: impl Strategy<Value = Machine>,
     does: impl Strategy<Value = Does>,

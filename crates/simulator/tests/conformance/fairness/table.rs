@@ -17,7 +17,7 @@ use std::fmt::Write;
 use std::ops::Range;
 use workload::ControlGroup;
 
-/// How far from holding a case is; an error of the run.
+/// The distance by which a case misses its property, or the error of its run.
 type Measured = Result<f64, String>;
 
 const WINDOW: Range<u64> = 500 * MS..2500 * MS;

@@ -344,7 +344,7 @@ __noinline bool hperf_tick(u32 cpu, u64 now)
 
 /*
  * The CPU for @p: an idle one, preferably fast, otherwise the one with the least load relative to
- * its capacity. Among equals it is @prev_cpu, its last one.
+ * its capacity. Of equal CPUs it is @prev_cpu, where the task last ran.
  */
 __noinline s32 hperf_select_task_rq(struct task_struct *p __arg_trusted, u32 prev_cpu)
 {

@@ -152,7 +152,7 @@ __noinline s32 select_power_cpu(struct task_struct *p __arg_trusted, u32 cpu, u3
 	return found;
 }
 
-/* The same, in the smallest of @cpu's domains with @sd_flag that has room. */
+/* As select_power_cpu(), in the smallest of @cpu's domains with @sd_flag that has room. */
 __noinline s32 select_power_cpu_in(struct task_struct *p __arg_trusted, u32 cpu, u32 sd_flag)
 {
 	s32 found = -1;
