@@ -137,7 +137,7 @@ void look(u32 i, struct state *state)
 				 runs ? curr->deadline : of_task[i].deadline, of_task[i].vlag };
 }
 
-u64 average(void) { return avg_vruntime(rq_of(0)); }
+u64 average(void) { return avg_vruntime(&rq_of(0)->queue); }
 "#
 );
 
