@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What queues in a runqueue: a task or, before Linux 7.3, a group. */
+/* The entities of a runqueue: tasks and, before Linux 7.3, groups. */
 #ifndef __EQUIPOISE_FAIR_ENTITY_H
 #define __EQUIPOISE_FAIR_ENTITY_H
 
