@@ -199,6 +199,8 @@ static __always_inline void put_curr(u32 cpu, struct fair_entity *se, u64 now)
 	if (in_group(se->group)) {
 		update_group_load(rq, se, true);
 		put_prev_hierarchy(se->group, cpu);
+		if (group_queues())
+			throttle_prev_groups(se->group, cpu);
 	} else {
 		update_root_load(rq, se, true);
 	}

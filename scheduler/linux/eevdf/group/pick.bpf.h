@@ -217,6 +217,7 @@ static __always_inline bool preempts_at(struct fair_rq *rq, const struct task_st
 	struct running *curr = &rq->curr;
 	const struct fair_entity *wakes = child ? &group_rq_at(child, se->cpu)->se : se;
 	struct group_rq *grq = runs ? group_rq_at(runs, se->cpu) : NULL;
+	bool normal = p->policy != SCHED_BATCH && p->policy != SCHED_IDLE;
 	bool idle = child ? fair_group_at(child)->idle : p->policy == SCHED_IDLE;
 	bool curr_idle = runs ? fair_group_at(runs)->idle : curr->policy == SCHED_IDLE;
 	u64 avg = avg_vruntime(queue_of(level_of, se->cpu)), vruntime = grq ? grq->se.vruntime : curr->vruntime,
@@ -224,9 +225,9 @@ static __always_inline bool preempts_at(struct fair_rq *rq, const struct task_st
 	struct group_pick first;
 
 	/* do_preempt_short(), and a task beside idle ones: the running entity is no longer protected. */
-	if ((curr_idle && !idle) || (curr_idle == idle && p->policy == SCHED_NORMAL && wakes->slice < slice &&
-				     eligible(avg, wakes->vruntime) &&
-				     (time_before(wakes->deadline, deadline) || !eligible(avg, vruntime)))) {
+	if ((curr_idle && !idle) ||
+	    (curr_idle == idle && normal && wakes->slice < slice && eligible(avg, wakes->vruntime) &&
+	     (time_before(wakes->deadline, deadline) || !eligible(avg, vruntime)))) {
 		if (grq)
 			grq->vprot = vruntime;
 		else
@@ -234,7 +235,7 @@ static __always_inline bool preempts_at(struct fair_rq *rq, const struct task_st
 	}
 	if (curr_idle != idle)
 		return curr_idle;
-	if (p->policy != SCHED_NORMAL)
+	if (!normal)
 		return false;
 	first = pick_from_queue(level_of, se->cpu, curr, se);
 	return child ? first.group == child : first.pid == se->pid && !first.group && !first.slot;

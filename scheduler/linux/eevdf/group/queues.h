@@ -306,6 +306,17 @@ __noinline bool set_next_groups(u32 group, u32 cpu, u32 last)
 	return true;
 }
 
+/* The task that ran, in @group, has left @cpu: queues that have used up their time leave, too (put_prev_entity()).
+ */
+__noinline bool throttle_prev_groups(u32 group, u32 cpu)
+{
+	while (group) {
+		check_cfs_rq_runtime(group, cpu);
+		group = group_parent(group);
+	}
+	return true;
+}
+
 /* A tick of the running task. */
 __noinline bool tick_groups(u32 group, u32 cpu)
 {
