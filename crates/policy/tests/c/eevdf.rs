@@ -116,7 +116,7 @@ bool preempts(u32 i)
 {
 	update_rq_clock(0, kernel.now);
 	update_curr(0);
-	return check_preempt_wakeup(rq_of(0), tasks[i].policy, &of_task[i]);
+	return check_preempt_wakeup(rq_of(0), &tasks[i], &of_task[i]);
 }
 
 /* Does the running task have to stop? */

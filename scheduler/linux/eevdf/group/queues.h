@@ -44,6 +44,18 @@ static __always_inline void count_on_cpu(u32 cpu, struct h_counts tasks)
 		rq->next_balance = 0;
 }
 
+/* @tasks come to the queue of @group, or leave it. False if none above it counts them: it is the root's, or
+ * throttled. */
+static __always_inline bool count_in_queue(u32 group, u32 cpu, struct h_counts *tasks)
+{
+	if (!group) {
+		count_on_cpu(cpu, *tasks);
+		return false;
+	}
+	count_h(group, group_rq_at(group, cpu), tasks);
+	return !group_rq_at(group, cpu)->throttled;
+}
+
 /* The entity of @group on @cpu leaves the queue above. */
 static __always_inline void dequeue_group_entity(u32 group, struct group_rq *grq, u32 cpu)
 {
@@ -78,7 +90,7 @@ __noinline bool dequeue_above(u32 group, u32 cpu, struct h_counts tasks, bool de
 {
 	bool leaves = !delay;
 
-	while (group) {
+	for (;;) {
 		struct group_rq *grq = group_rq_at(group, cpu);
 		u32 parent = group_parent(group);
 		struct eevdf_queue *queue = queue_of(parent, cpu);
@@ -98,14 +110,9 @@ __noinline bool dequeue_above(u32 group, u32 cpu, struct h_counts tasks, bool de
 		}
 		leaves = false;
 		group = parent;
-		if (!group)
-			break;
-		count_h(group, group_rq_at(group, cpu), &tasks);
-		if (group_rq_at(group, cpu)->throttled)
-			return false;
+		if (!count_in_queue(group, cpu, &tasks))
+			return !group;
 	}
-	count_on_cpu(cpu, tasks);
-	return true;
 }
 
 /* Is @group @top, or below it? */
@@ -187,7 +194,7 @@ static __always_inline void requeue_delayed_group(struct eevdf_queue *queue, str
 /* @tasks have come to the queue of @group on @cpu, which is not throttled. */
 __noinline bool enqueue_above(u32 group, u32 cpu, struct h_counts tasks)
 {
-	while (group) {
+	for (;;) {
 		struct group_rq *grq = group_rq_at(group, cpu);
 		u32 parent = group_parent(group);
 		struct eevdf_queue *queue = queue_of(parent, cpu);
@@ -211,14 +218,9 @@ __noinline bool enqueue_above(u32 group, u32 cpu, struct h_counts tasks)
 				first_queued(parent, cpu);
 		}
 		group = parent;
-		if (!group)
-			break;
-		count_h(group, group_rq_at(group, cpu), &tasks);
-		if (group_rq_at(group, cpu)->throttled)
-			return false;
+		if (!count_in_queue(group, cpu, &tasks))
+			return !group;
 	}
-	count_on_cpu(cpu, tasks);
-	return true;
 }
 
 /* A task has joined the queue of @group on @cpu, whose clock is up to date. */
@@ -230,8 +232,7 @@ __noinline bool join_group(u32 group, u32 cpu, bool idle)
 	update_group_load_avg(group, grq);
 	if (grq->queue.nr == 1)
 		first_queued(group, cpu);
-	count_h(group, grq, &tasks);
-	return !grq->throttled && enqueue_above(group, cpu, tasks);
+	return count_in_queue(group, cpu, &tasks) && enqueue_above(group, cpu, tasks);
 }
 
 /* A task has left it. @runnable: it was not asleep before (delayed.h). */
@@ -243,8 +244,7 @@ __noinline bool leave_group(u32 group, u32 cpu, bool idle, bool runnable)
 	update_group_load_avg(group, grq);
 	if (!grq->queue.nr)
 		return_cfs_rq_runtime(group, grq);
-	count_h(group, grq, &tasks);
-	return !grq->throttled && dequeue_above(group, cpu, tasks, true);
+	return count_in_queue(group, cpu, &tasks) && dequeue_above(group, cpu, tasks, true);
 }
 
 /* The queue of @group on @cpu is no longer throttled: it comes back with its tasks. */
