@@ -160,7 +160,7 @@ __noinline bool release_held(u32 share)
 			continue;
 		cpu = place(p, scx_bpf_task_cpu(p));
 		dsq = t->bound_to ? own_dsq(cpu) : cluster_dsq(cpu_at(cpu)->cluster);
-		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, deadline_of(p, request_of(t)));
+		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, deadline_of(p, request_of(p, t)));
 		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq, 0))
 			call_for(p, cpu, t->bound_to);
 	}

@@ -290,7 +290,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 		nothing_found(this->cluster);
 		none_kept(cpu, this, c);
 		/* No task waits. The next one to arrive does not wait for a whole slice. */
-		prev->scx.slice = SLICE_MAX - tunables.slice;
+		prev->scx.slice = (SLICE_MAX - slice_of(prev)) ?: 1;
 		return true;
 	}
 	deadline = t->bound_to ? in_cluster_time(this, prev->scx.dsq_vtime) : prev->scx.dsq_vtime;
@@ -491,10 +491,10 @@ static __always_inline bool turn_is_over(struct task_struct *p, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
 
-	if (ran_of(p) < tunables.slice || (!has_waiting(this, cluster_at(this->cluster)) && !is_waited_for(cpu)))
+	if (ran_of(p) < slice_of(p) || (!has_waiting(this, cluster_at(this->cluster)) && !is_waited_for(cpu)))
 		return false;
 	if (p->scx.slice)
-		explain(turn_over, p->pid, cpu, ran_of(p), tunables.slice,
+		explain(turn_over, p->pid, cpu, ran_of(p), slice_of(p),
 			scx_bpf_dsq_nr_queued(cluster_dsq(this->cluster)));
 	return true;
 }
@@ -526,7 +526,7 @@ static __always_inline u32 evens_out(struct task_struct *p, const struct task_st
 	if (nr_clusters <= 1 && !READ_ONCE(cluster_of(cpu)->keeping))
 		return EVEN;
 	/* It leaves the CPU by itself within its turn. */
-	if (t->burst_so_far < t->burst && t->burst < turn_ns())
+	if (t->burst_so_far < t->burst && t->burst < turn_of(p))
 		return EVEN;
 	return time_before(t->recent_at, cpu_at(cpu)->look_at) ? EVEN : even_out(p, cpu, t->recent_at);
 }
@@ -544,7 +544,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
 	struct task_state *t = task_of(p);
-	u64 used;
+	u64 request, used;
 	bool over;
 
 	if (!t)
@@ -554,8 +554,9 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	note_boost(c, cpu);
 	charge(p, t, cpu);
 	update_level(this->cluster, this->charged_at);
-	used = ran_of(p) % turn_ns();
-	p->scx.dsq_vtime = deadline_of(p, request_of(t) > used ? request_of(t) - used : 0);
+	used = ran_of(p) % turn_of(p);
+	request = request_of(p, t);
+	p->scx.dsq_vtime = deadline_of(p, request > used ? request - used : 0);
 	over = turn_is_over(p, cpu);
 	if (!is_to_move(p, t, cpu)) {
 		u32 evened = evens_out(p, t, cpu);

@@ -176,12 +176,25 @@ static __always_inline u64 turn_ns(void)
 	return tunables.slice > machine.tick_ns ? tunables.slice : machine.tick_ns;
 }
 
-/* The time that a task asks for, ns: as long as it usually runs, or longer if it already has, up to a turn. */
-static __always_inline u64 request_of(const struct task_state *t)
+/* The slice after which @p makes room for others, ns: the one that it requests (sched_attr::sched_runtime), if any.
+ */
+static __always_inline u64 slice_of(const struct task_struct *p)
 {
-	u64 burst = t->burst > t->burst_so_far ? t->burst : t->burst_so_far;
+	return p->se.custom_slice ? p->se.slice : tunables.slice;
+}
 
-	return burst < turn_ns() ? burst : turn_ns();
+/* The longest time that @p asks for at once, ns. */
+static __always_inline u64 turn_of(const struct task_struct *p)
+{
+	return p->se.custom_slice ? p->se.slice : turn_ns();
+}
+
+/* The time that a task asks for, ns: as long as it usually runs, or longer if it already has, up to a turn. */
+static __always_inline u64 request_of(const struct task_struct *p, const struct task_state *t)
+{
+	u64 burst = t->burst > t->burst_so_far ? t->burst : t->burst_so_far, turn = turn_of(p);
+
+	return burst < turn ? burst : turn;
 }
 
 /*
@@ -212,7 +225,7 @@ __noinline u64 deadline_of(struct task_struct *p __arg_trusted, u64 request)
 
 static __always_inline void set_deadline(struct task_struct *p, const struct task_state *t)
 {
-	p->scx.dsq_vtime = deadline_of(p, request_of(t));
+	p->scx.dsq_vtime = deadline_of(p, request_of(p, t));
 }
 
 /* The values that other CPUs see of @p, which runs on @this, or begins to. */

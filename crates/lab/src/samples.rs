@@ -109,6 +109,8 @@ pub struct Pooled {
     pub p95: f64,
     /// 99th percentile.
     pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
 }
 
 impl Pooled {
@@ -169,6 +171,7 @@ impl Pooled {
             p50: percentile(&points, all, 50.0),
             p95: percentile(&points, all, 95.0),
             p99: percentile(&points, all, 99.0),
+            p999: percentile(&points, all, 99.9),
         })
     }
 }
@@ -197,6 +200,9 @@ mod tests {
         let hundred: Vec<f64> = (1..=100).map(f64::from).collect();
         let pooled = Pooled::new([&Samples::new(&hundred)]).unwrap();
         assert_eq!((pooled.p50, pooled.p95, pooled.p99), (50.0, 95.0, 99.0));
+        let tenths: Vec<f64> = (1..=10_000).map(|tenth| f64::from(tenth) / 10.0).collect();
+        let runs: Vec<Samples> = tenths.chunks(1000).map(Samples::new).collect();
+        assert_eq!(Pooled::new(&runs).unwrap().p999, 999.0);
         assert_eq!(
             (pooled.n, pooled.mean, pooled.min, pooled.max),
             (100, 50.5, 1.0, 100.0)

@@ -135,6 +135,7 @@ fn pooled<'a>(columns: Columns, rows: impl Iterator<Item = Option<&'a Pooled>> +
         .optional::<f64>("p50", of(|pooled| pooled.p50))
         .optional::<f64>("p95", of(|pooled| pooled.p95))
         .optional::<f64>("p99", of(|pooled| pooled.p99))
+        .optional::<f64>("p999", of(|pooled| pooled.p999))
 }
 
 /// A row for each run of all `parts`: the counters.

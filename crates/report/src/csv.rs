@@ -27,6 +27,7 @@ struct OfRun<'a> {
     p50: Option<f64>,
     p95: Option<f64>,
     p99: Option<f64>,
+    p999: Option<f64>,
 }
 
 /// For `equipoise compare`: tidy data, a line for each measure, policy and run, named as in the
@@ -64,6 +65,7 @@ fn of_runs<'a>(
             p50: of(|pooled| pooled.p50),
             p95: of(|pooled| pooled.p95),
             p99: of(|pooled| pooled.p99),
+            p999: of(|pooled| pooled.p999),
         }
     })
 }

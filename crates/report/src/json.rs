@@ -7,7 +7,7 @@
 //!   table was not published); `runs`, and `asked_runs`, the number of requested runs, which is
 //!   larger if the command was stopped; `seed`.
 //! - `cells[]`: `block`, `row` and `column`, named as in the table; the simulated `machine`, `workload` and
-//!   `policy`; `stat` (`avg`, `min`, `max`, `p95`, or `change`, of the mean against another policy in %);
+//!   `policy`; `stat` (`avg`, `min`, `max`, `p95`, `p99.9`, or `change`, of the mean against another policy in %);
 //!   `unit`; `better` (`lower`, `higher` or `neither`) of the row's metric; `published`, null where the table
 //!   has none; `fitted`: whether a parameter was fitted to it; `simulated`, null if nothing was measured; `error_pct` of the published number; `runs`;
 //!   `limit`, the best possible value of CPU-bound work on the machine, else null. `margin`: the largest
@@ -34,7 +34,7 @@
 //!   given; null where it is not judged), `share_pct`, the mean of the percentages (missed periods; uneven progress of equal threads), and
 //!   `lacks`, a measure that some run has no samples of, else null.
 //! - `results[]`: one for each measure and policy: `policy`, `metric`, `unit`, `better` (`lower`, `higher` or
-//!   `neither`), `n` samples over all runs, their `mean`, `min`, `max`, `p50`, `p95`, `p99` (null without
+//!   `neither`), `n` samples over all runs, their `mean`, `min`, `max`, `p50`, `p95`, `p99`, `p999` (null without
 //!   samples), `change_pct` of the `judged` value (`mean` or `p99`) against the first policy and
 //!   `change_margin_pct`, half its 95 % confidence interval (both null for the first policy), `limit` as
 //!   above. `goal` or null; `decides`: the measure decides its goal; `part`: the measure is that of one of
@@ -42,7 +42,7 @@
 //!   complete at the end: a latency counts them by their age, and the mean time of a loop includes theirs;
 //!   `against_first` (null for the first policy): `verdict` (`better`, `worse` or `same`), how much `worse` it is
 //!   with its `margin`, in the `unit` `%` or `points`; `best`: no policy is better in this measure, and at
-//!   least one is worse; `runs[]`: `n`, `mean`, `min`, `max`, `p50`, `p95`, `p99` of each run, or null;
+//!   least one is worse; `runs[]`: `n`, `mean`, `min`, `max`, `p50`, `p95`, `p99`, `p999` of each run, or null;
 //!   `fewest[]`: the smallest number of samples that one of the measure's threads has in each run, null for one thread
 //!   and for threads that are not counted.
 //! - `threads[]`: for each `policy` and name of a `thread`, `cpu_s` of a run on average, and `longest_wait_ms`, the
@@ -177,6 +177,7 @@ struct Entered<'a> {
     p50: Option<f64>,
     p95: Option<f64>,
     p99: Option<f64>,
+    p999: Option<f64>,
     change_pct: Option<f64>,
     change_margin_pct: Option<f64>,
     limit: Option<f64>,
@@ -209,6 +210,7 @@ struct OfRun {
     p50: f64,
     p95: f64,
     p99: f64,
+    p999: f64,
 }
 
 #[derive(Serialize)]
@@ -467,6 +469,7 @@ fn entered<'a>((row, entry): (&Finding<'a>, &'a Entry<'a>)) -> Entered<'a> {
         p50: of(|pooled| pooled.p50),
         p95: of(|pooled| pooled.p95),
         p99: of(|pooled| pooled.p99),
+        p999: of(|pooled| pooled.p999),
         change_pct: entry.change.map(|change| change.mean_pct),
         change_margin_pct: entry.change.and_then(|change| change.margin_pct),
         limit: row.limit,
@@ -508,6 +511,7 @@ fn of_run(pooled: &Pooled) -> OfRun {
         p50: pooled.p50,
         p95: pooled.p95,
         p99: pooled.p99,
+        p999: pooled.p999,
     }
 }
 

@@ -308,12 +308,8 @@ impl Kernel<'_> {
         if until == now {
             return;
         }
-        let mut runnable = self.runnable;
-        if self.dl.total_bw > 0 || self.groups_have_limits {
-            // A throttled task does not wait for a CPU.
-            let tasks = self.tasks.iter();
-            runnable -= tasks.filter(|task| self.is_throttled(**task)).count();
-        }
+        // A throttled task does not wait for a CPU.
+        let runnable = self.runnable - self.throttled().count();
         let waiting = runnable.saturating_sub(self.waste.nr_loaded);
         if waiting == 0 {
             return;
@@ -322,7 +318,7 @@ impl Kernel<'_> {
         let groups = &waste.groups;
         let only = match groups.bound {
             0 => Some(0),
-            bound if bound == runnable => {
+            bound if bound == self.runnable => {
                 let mut active = (1..groups.list.len()).filter(|&nr| groups.list[nr].runnable > 0);
                 active.next().filter(|_| active.next().is_none())
             }
@@ -337,20 +333,32 @@ impl Kernel<'_> {
                 };
                 (waiting.min(idle), allowed)
             }
-            None => self.match_waiting(runnable),
+            None => self.match_waiting(),
         };
         if count > 0 {
             self.waste.lose(now, until, count, &wanted);
         }
     }
 
-    /// How many more of the `runnable` tasks of several affinities idle CPUs could run, and the
+    fn throttled(&self) -> impl Iterator<Item = TaskPtr> + '_ {
+        let any = self.dl.total_bw > 0 || self.groups_have_limits;
+        let tasks = any.then(|| self.tasks.iter().copied());
+        tasks
+            .into_iter()
+            .flatten()
+            .filter(|&task| self.is_throttled(task))
+    }
+
+    /// How many more of the runnable tasks of several affinities idle CPUs could run, and the
     /// CPUs that could each run one.
-    fn match_waiting(&self, runnable: usize) -> (usize, CpuMask) {
+    fn match_waiting(&self) -> (usize, CpuMask) {
         let waste = &self.waste;
         let list = waste.groups.list.iter();
         let mut waiting: Vec<usize> = list.map(|group| group.runnable as usize).collect();
-        waiting[0] = runnable - waste.groups.bound;
+        waiting[0] = self.runnable - waste.groups.bound;
+        for task in self.throttled() {
+            waiting[task.group.get() as usize] -= 1;
+        }
         let mut arriving = CpuMask::EMPTY;
         for (id, cpu) in self.cpus.iter().enumerate() {
             match cpu.curr {

@@ -1,10 +1,11 @@
-//! A place for all threads of a workload: a control group, CPUs, a nice level, a class and a session, as a shell or a
-//! service manager gives them to a program. The parameters are those of any workload:
+//! A place for all threads of a workload: a control group, CPUs, a nice level, a class, a slice and a session, as a shell
+//! or a service manager gives them to a program. The parameters are those of any workload:
 //!
 //! ```text
 //! kbuild:jobs=16,group=/app,weight=50,nice=5      cgexec -g cpu:/app nice -n 5 make -j 16
 //! busy:threads=4,group=/app,quota=2               docker run --cpus 2
 //! busy:cpus=0-3/8,class=batch,session=1           setsid chrt --batch 0 taskset -c 0-3,8
+//! cyclictest:slice=100us                          chrt --other --sched-runtime 100000 0 cyclictest
 //! ```
 
 use crate::group::{Bandwidth, ControlGroup, GroupId};
@@ -12,12 +13,16 @@ use crate::params::nanoseconds;
 use crate::{CpuBound, Env, Metric, MetricId, Op, Program, SchedPolicy, Start, TaskSpec, Workload};
 use machine::input::{self, BadInput};
 use machine::{CpuMask, Machine};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// The names of these parameters.
-const NAMES: [&str; 7] = [
-    "group", "weight", "quota", "cpus", "nice", "class", "session",
+const NAMES: [&str; 8] = [
+    "group", "weight", "quota", "cpus", "nice", "class", "slice", "session",
 ];
+
+/// The bounds of a slice that a thread may request, ns: the kernel's (`__setparam_fair()`).
+const SLICE: RangeInclusive<u64> = 100_000..=100_000_000;
 
 /// The period of a quota, us: the default of `cpu.max`.
 const PERIOD_US: u64 = 100_000;
@@ -40,6 +45,8 @@ pub(crate) struct Placement {
     cpus: Option<CpuMask>,
     nice: i8,
     class: Option<FairClass>,
+    /// ns
+    slice: Option<u64>,
     session: Option<u32>,
 }
 
@@ -92,10 +99,16 @@ impl Placement {
             cpus,
             nice,
             class,
+            slice,
             session,
             ..
         } = self;
-        group.is_empty() && cpus.is_none() && *nice == 0 && class.is_none() && session.is_none()
+        group.is_empty()
+            && cpus.is_none()
+            && *nice == 0
+            && class.is_none()
+            && slice.is_none()
+            && session.is_none()
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), Expected> {
@@ -121,6 +134,10 @@ impl Placement {
                         ));
                     }
                 });
+            }
+            "slice" => {
+                let slice = nanoseconds(value, 1e3).filter(|ns| SLICE.contains(ns));
+                self.slice = Some(slice.ok_or("a time from 100us to 100ms")?);
             }
             _ => {
                 self.session = Some(number(value, 0, 1_000_000, "the number of a session")? as u32)
@@ -150,7 +167,8 @@ impl Placement {
             SchedPolicy::Idle => (FairClass::Idle, 0, 0),
             other => return other,
         };
-        let (class, nice, slice_ns) = fair;
+        let (class, nice, own_slice) = fair;
+        let slice_ns = self.slice.filter(|_| own_slice == 0).unwrap_or(own_slice);
         let nice = (nice + self.nice).clamp(-20, 19);
         match self
             .class
@@ -384,8 +402,9 @@ mod tests {
 
     #[test]
     fn threads_are_where_they_are_put() {
-        let start =
-            started("busy:threads=2,group=/a/b,weight=50,quota=0.5,nice=5,cpus=0-1/3,session=7");
+        let start = started(
+            "busy:threads=2,group=/a/b,weight=50,quota=0.5,nice=5,slice=200,cpus=0-1/3,session=7",
+        );
         let group = |name: &str, parent| ControlGroup::new(name, parent);
         let max = Some(Bandwidth {
             quota_us: 50_000,
@@ -408,7 +427,7 @@ mod tests {
                 task.policy,
                 SchedPolicy::Normal {
                     nice: 5,
-                    slice_ns: 0
+                    slice_ns: 200_000
                 }
             );
             assert_eq!(task.affinity, Some("0-1,3".parse().unwrap()));
@@ -443,6 +462,8 @@ mod tests {
         let slice_ns = 200_000;
         let low = SchedPolicy::Normal { nice: 18, slice_ns };
         assert_eq!(own.policy(low), SchedPolicy::Batch { nice: 19, slice_ns });
+        let (other, _) = Placement::read("own", "slice=5ms").unwrap();
+        assert_eq!(other.policy(low), low);
     }
 
     #[test]
@@ -452,6 +473,11 @@ mod tests {
             ("busy:group=/a//b", "not a value of `group`", "/app"),
             ("busy:nice=20", "not a value of `nice`", "-20 to 19"),
             ("busy:cpus=x", "not a value of `cpus`", "0-3"),
+            (
+                "busy:slice=50us",
+                "not a value of `slice`",
+                "100us to 100ms",
+            ),
             ("busy:class=rt", "not a value of `class`", "batch"),
             (
                 "busy:group=/a,quota=0",

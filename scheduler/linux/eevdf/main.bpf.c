@@ -148,7 +148,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	} else if (se->cpu != cpu) {
 		migrate_entity(se, cpu);
 	}
-	if (!arrives && is_throttled(p, se)) {
+	if (!arrives && !group_queues() && is_throttled(p, se)) {
 		hold_back(p, se, cpu, enq_flags);
 		return;
 	}
@@ -171,6 +171,26 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	resched_if_lazy(bpf_get_smp_processor_id());
 }
 
+/* Where groups have queues: queues that are throttled and sleepers leave before @cpu may look for work elsewhere.
+ */
+static __always_inline void dispatch_from_queues(u32 cpu, struct task_struct *prev, u64 now)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	if (prev) {
+		update_rq_clock(cpu, now);
+		update_curr(cpu);
+	}
+	if (rq->nohz_kick)
+		nohz_answer_kick(cpu, now);
+	if (start_from_queues(cpu, prev))
+		return;
+	if (!cpu_nr_running(cpu)) {
+		idle_balance(cpu, now);
+		start_from_queues(cpu, NULL);
+	}
+}
+
 void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -190,6 +210,11 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 		prev = NULL;
 	if (rq->active_balance && active_load_balance(cpu, prev, now))
 		prev = NULL;
+	if (group_queues()) {
+		dispatch_from_queues(cpu, prev, now);
+		rq->dispatching = false;
+		return;
+	}
 	if (any_group_is_limited()) {
 		if (prev && rq->curr_throttled)
 			prev = NULL;
@@ -197,7 +222,7 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 			hold_picked(cpu);
 	}
 	if (rq->nr_delayed && rq->nr_running == rq->nr_delayed)
-		dequeue_delayed(cpu, avg_vruntime(rq), ~0ULL);
+		dequeue_delayed(cpu, avg_vruntime(&rq->queue), ~0ULL);
 	if (rq->nohz_kick)
 		nohz_answer_kick(cpu, now);
 	else if (!cpu_nr_running(cpu))
@@ -260,7 +285,10 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	update_entity_load_avg(se, se_clock_pelt(rq, se), true);
 	if (in_group(se->group)) {
 		update_avg_of(rq, se->group, cpu);
-		reweight_curr(rq, se, tick_hierarchy(se->group, cpu, se->weight));
+		if (group_queues())
+			tick_groups(se->group, cpu);
+		else
+			reweight_curr(rq, se, tick_hierarchy(se->group, cpu, se->weight));
 	}
 	update_tg_load_avg(rq);
 	update_cpu_util(cpu, now);
@@ -287,12 +315,14 @@ bool BPF_STRUCT_OPS(equipoise_yield, struct task_struct *from, struct task_struc
 	struct running *curr = &rq->curr;
 
 	if (rq->nr_running > 1 && curr->pid == from->pid) {
+		struct eevdf_queue *queue = queue_in(rq, curr->charged_group, cpu);
+
 		update_rq_clock(cpu, bpf_ktime_get_ns());
 		update_curr(cpu);
-		if (eligible(avg_vruntime(rq), curr->vruntime)) {
+		if (eligible(avg_vruntime(queue), curr->vruntime)) {
 			u64 rest = curr->deadline - curr->vruntime;
 
-			__sync_fetch_and_add(&rq->weighted_vruntime, curr->weight * rest);
+			__sync_fetch_and_add(&queue->weighted_vruntime, curr->weight * rest);
 			curr->vruntime = curr->deadline;
 			curr->deadline += calc_delta_weight(curr->slice, curr->weight, curr->inv_weight);
 			clear_buddy(rq, curr->pid);
@@ -307,6 +337,7 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	struct fair_rq *rq = rq_of(cpu);
 
 	set_idle(cpu, idle, bpf_ktime_get_ns());
+	rq->last_group = 0;
 	/* A kick that came after ops.dispatch() and before the idle task wakes no CPU: ask again. */
 	rq->nohz_kick = 0;
 	if (!idle)
@@ -322,6 +353,8 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 void BPF_STRUCT_OPS(equipoise_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	scx_bpf_reenqueue_local();
+	if (group_queues())
+		rq_of(cpu)->last_group = 0;
 	start_timer(&class_timers, cpu, machine.tick_ns);
 }
 

@@ -35,12 +35,35 @@ fn simulated(cells: &[Value], row: &str, stat: &str) -> Vec<f64> {
 #[test]
 fn a_nice_level_counts_within_its_session() {
     let rows = ["a loop of nice 0", "a loop of nice 19"];
-    let cells = reproduce("groups", "*");
+    let cells = reproduce("groups", "a loop*");
     let works = |column: &str| rows.map(|row| under(&cells, row, column, "avg").unwrap());
-    let [high, low] = works("Linux 3.4");
-    assert!((high / low - 1.0).abs() < 0.05, "{high} and {low}");
+    for linux in ["Linux", "Linux 7.3"] {
+        let [high, low] = works(linux);
+        assert!((high / low - 1.0).abs() < 0.05, "{linux}: {high} and {low}");
+    }
     let [high, low] = works("equipoise");
     assert!(high > 20.0 * low, "{high} and {low}");
+}
+
+/// The more threads use up a quota of two CPUs, the longer all of them stall: until the period ends. A group that uses
+/// less than its quota does not.
+#[test]
+fn threads_under_a_quota_stall_for_the_rest_of_its_period() {
+    let cells = reproduce("groups", "*thr*");
+    for column in ["Linux", "Linux 7.3", "equipoise"] {
+        for threads in [3.0, 4.0, 8.0, 24.0] {
+            let row = format!("{threads} threads");
+            let stall = under(&cells, &row, column, "p99.9").unwrap() / 1000.0;
+            let rest = 100.0 - 200.0 / threads;
+            // Some get a slice of 5 ms more than others.
+            assert!(
+                (rest - 5.0..rest + 10.0).contains(&stall),
+                "{column}, {row}: {stall} ms"
+            );
+        }
+        let throttled = under(&cells, "throttled periods", column, "avg").unwrap();
+        assert_eq!(throttled, 0.0, "{column}");
+    }
 }
 
 /// A published scheduler is a column. One queue for 128 CPUs is a tenth as fast as the queues of Linux.

@@ -64,34 +64,11 @@ fn idle_tasks_are_preempted_and_batch_tasks_do_not_preempt() {
     assert!(waits_for_slice > 500.0, "{waits_for_slice} us");
 }
 
-/// A task with a shorter slice than others (`sched_attr::sched_runtime`, rt-app's `dl-runtime`)
-/// gets the CPU sooner, and a task with a longer one keeps it for longer. Their shares stay the
-/// same.
 #[test]
 fn tasks_have_the_slices_that_they_ask_for() {
-    let latency = |slice: &str| {
-        let tasks = format!(
-            r#""loop": {{ "cpus": [0], "loop": -1, "run": 1000 }},
-               "wakes": {{ "cpus": [0], "loop": -1, "run": 500{slice}, "timer": {{ "ref": "unique", "period": 10000 }} }}"#
-        );
-        mean(&run("smp-2", 5, &tasks), "wakes/wu_lat")
-    };
-    let (usual, short) = (latency(""), latency(r#", "dl-runtime": 200"#));
-    assert!(
-        short < 100.0 && usual > 5.0 * short,
-        "{short} us of {usual}"
-    );
-
-    let switches = |slice: &str| {
-        let tasks =
-            format!(r#""loop": {{ "instance": 2, "cpus": [0], "loop": -1, "run": 1000{slice} }}"#);
-        let result = run("smp-2", 5, &tasks);
-        let done = ["loop-0/run", "loop-1/run"].map(|metric| mean(&result, metric));
-        assert!((done[0] / done[1] - 1.0).abs() < 0.02, "{done:?}");
-        result["counters"][0]["context_switches"].as_f64().unwrap()
-    };
-    let (usual, long) = (switches(""), switches(r#", "dl-runtime": 40000"#));
-    assert!(usual > 5.0 * long, "{long} of {usual}");
+    for policy in ["eevdf", "eevdf-6.12"] {
+        rt_app::slices_are_those_asked_for(policy);
+    }
 }
 
 /// A task that does not fit a slow CPU is forced onto a fast one (misfit), and four heavy tasks use the fast ones.

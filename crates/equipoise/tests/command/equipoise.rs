@@ -30,6 +30,11 @@ fn sysbench_is_as_fast_as_the_machine_allows() {
     }
 }
 
+#[test]
+fn tasks_have_the_slices_that_they_ask_for() {
+    rt_app::slices_are_those_asked_for("equipoise");
+}
+
 /// Equal tasks make equal progress on every machine.
 #[test]
 fn equal_tasks_make_equal_progress_on_unlike_cpus() {

@@ -293,7 +293,7 @@ fn ignored_groups_are_said() {
     for (policy, ignores) in [
         ("equipoise", false),
         ("eevdf", false),
-        ("eevdf-6.12", true),
+        ("eevdf-6.12", false),
         ("cfs", true),
     ] {
         let said = compare("smp-2", &load, &["--policy", policy, "--runs", "2"]);

@@ -122,3 +122,28 @@ fn clamps_of_utilization_decide_the_frequency() {
         "{said}"
     );
 }
+
+/// A task with a shorter slice than others (`sched_attr::sched_runtime`, rt-app's `dl-runtime`) gets the CPU sooner,
+/// and loops with a longer one switch less often. Their shares stay the same.
+pub fn slices_are_those_asked_for(policy: &str) {
+    let response = |slice: &str| {
+        let tasks = format!(
+            r#""loop": {{ "cpus": [0], "loop": -1, "run": 1000 }},
+               "wakes": {{ "cpus": [0], "loop": -1, "run": 3000{slice}, "timer": {{ "ref": "unique", "period": 40000 }} }}"#
+        );
+        mean(&self::run("smp-2", 5, &tasks, policy, "1"), "wakes/wu_lat")
+    };
+    let (usual, short) = (response(""), response(r#", "dl-runtime": 200"#));
+    assert!(short < 0.2 * usual, "{policy}: {short} us of {usual}");
+
+    let switches = |slice: &str| {
+        let tasks =
+            format!(r#""loop": {{ "instance": 2, "cpus": [0], "loop": -1, "run": 1000{slice} }}"#);
+        let result = self::run("smp-2", 5, &tasks, policy, "1");
+        let done = ["loop-0/run", "loop-1/run"].map(|metric| mean(&result, metric));
+        assert!((done[0] / done[1] - 1.0).abs() < 0.02, "{done:?}");
+        result["counters"][0]["context_switches"].as_f64().unwrap()
+    };
+    let (usual, long) = (switches(""), switches(r#", "dl-runtime": 40000"#));
+    assert!(usual > 5.0 * long, "{policy}: {long} of {usual}");
+}

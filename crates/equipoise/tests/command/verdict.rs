@@ -302,7 +302,7 @@ fn comma_separated_values_have_every_run() {
         &["--format", "csv"],
     ));
     let lines: Vec<&str> = text.lines().collect();
-    let header = "machine,workload,policy,metric,unit,better,goal,decides,part,run,seed,n,mean,min,max,p50,p95,p99";
+    let header = "machine,workload,policy,metric,unit,better,goal,decides,part,run,seed,n,mean,min,max,p50,p95,p99,p999";
     assert_eq!(lines[0], header);
     // Seven measures, four of them of waits and wasted time; two policies, three runs.
     assert_eq!(lines.len(), 1 + 7 * 2 * 3);

@@ -45,7 +45,10 @@ static void ends(void *k, struct bpf_iter_scx_dsq *it)
 static bool move(void *k, struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 id, u64 flags)
 {
 	take(queue_at(it->dsq_id), --it->iteration);
-	put(k, p, id, 0, it->vtime, 0);
+	if (id == SCX_DSQ_LOCAL)
+		local = p;
+	else
+		put(k, p, id, 0, it->vtime, 0);
 	return true;
 }
 

@@ -116,7 +116,7 @@ bool preempts(u32 i)
 {
 	update_rq_clock(0, kernel.now);
 	update_curr(0);
-	return check_preempt_wakeup(rq_of(0), tasks[i].policy, &of_task[i]);
+	return check_preempt_wakeup(rq_of(0), &tasks[i], &of_task[i]);
 }
 
 /* Does the running task have to stop? */
@@ -137,7 +137,7 @@ void look(u32 i, struct state *state)
 				 runs ? curr->deadline : of_task[i].deadline, of_task[i].vlag };
 }
 
-u64 average(void) { return avg_vruntime(rq_of(0)); }
+u64 average(void) { return avg_vruntime(&rq_of(0)->queue); }
 "#
 );
 

@@ -87,7 +87,7 @@ impl Scheduler {
                 rq->nr_running = nr;
                 rq->idle = !nr;
                 rq->curr.pid = nr;
-                rq->load_weight = rq->avg.load_avg = nr * 1024;
+                rq->queue.load_weight = rq->avg.load_avg = nr * 1024;
                 rq->avg.runnable_avg = nr * 1024;
                 rq->avg.util_avg = util;
             }}

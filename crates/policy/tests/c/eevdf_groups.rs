@@ -14,8 +14,8 @@ const CODE: &str = concat!(
 #define GROUPS 8
 #define CPUS 2
 const volatile struct policy policy = {
-	.task_groups = 1, .max_slice_lag = 1, .min_slice_protection = 1, .delayed_keeps_lag = 1, .pick_buddy = 1,
-	.cgroup_mode = MODE,
+	.task_groups = 1, .cgroup_mode = MODE, .group_queues = QUEUES,
+	.max_slice_lag = !QUEUES, .min_slice_protection = !QUEUES, .delayed_keeps_lag = !QUEUES, .pick_buddy = !QUEUES,
 };
 volatile struct tunables tunables = { .sched_base_slice = 3000000, .sched_cfs_bandwidth_slice = 5000000 };
 const volatile struct machine machine = { .tick_ns = 1000000, .nr_cpus = CPUS };
@@ -135,7 +135,10 @@ void tick(u32 cpu)
 		update_entity_load_avg(se, se_clock_pelt(rq, se), true);
 		if (se->group) {
 			update_avg_of(rq, se->group, cpu);
-			reweight_curr(rq, se, tick_hierarchy(se->group, cpu, se->weight));
+			if (group_queues())
+				tick_groups(se->group, cpu);
+			else
+				reweight_curr(rq, se, tick_hierarchy(se->group, cpu, se->weight));
 		}
 		update_tg_load_avg(rq);
 	}
@@ -179,7 +182,7 @@ u64 time_of(u32 i) { return ran[i]; }
 
 struct look {
 	u64 load_weight, weight, shares, load_avg, contrib, tg_load_avg, tg_runnable;
-	u32 nr_queued, h_nr_queued, h_nr_runnable, h_nr_idle, on_rq, h_curr;
+	u32 nr_queued, h_nr_queued, h_nr_runnable, h_nr_idle, on_rq, h_curr, delayed;
 };
 
 void look(u32 group, u32 cpu, struct look *look)
@@ -187,9 +190,9 @@ void look(u32 group, u32 cpu, struct look *look)
 	const struct group_rq *grq = group_rq_at(group, cpu);
 	const struct fair_group *tg = fair_group_at(group);
 
-	*look = (struct look){ grq->load_weight, grq->weight, tg->shares, grq->avg.load_avg, grq->tg_load_avg_contrib,
-			       tg->load_avg, tg->runnable_avg, grq->nr_queued, grq->h_nr_queued, grq->h_nr_runnable,
-			       grq->h_nr_idle, grq->on_rq, grq->h_curr };
+	*look = (struct look){ grq->queue.load_weight, grq->se.h_weight, tg->shares, grq->avg.load_avg, grq->tg_load_avg_contrib,
+			       tg->load_avg, tg->runnable_avg, grq->queue.nr, grq->h_nr_queued, grq->h_nr_runnable,
+			       grq->h_nr_idle, grq->se.on_rq, grq->h_curr, grq->se.delayed };
 }
 
 /* The weight that the entity of @group would get now. */
@@ -206,8 +209,9 @@ void look_at_task(u32 i, struct task *task)
 }
 
 /* The root's weight of entities on @cpu, and what the sums of EEVDF have for all tasks. */
-u64 root_weight(u32 cpu) { return rq_of(cpu)->load_weight + rq_of(cpu)->group_load; }
-u64 eevdf_weight(u32 cpu) { return rq_of(cpu)->load_weight; }
+u64 root_weight(u32 cpu) { return rq_of(cpu)->queue.load_weight + rq_of(cpu)->group_load; }
+u64 eevdf_weight(u32 cpu) { return rq_of(cpu)->queue.load_weight; }
+u32 root_tasks(u32 cpu) { return rq_of(cpu)->nr_running; }
 u32 root_idle(u32 cpu) { return rq_of(cpu)->nr_idle_policy; }
 "#
 );
@@ -233,6 +237,8 @@ struct Group {
     h_nr_idle: u32,
     on_rq: u32,
     h_curr: u32,
+    /// It has no tasks, and leaves when it would be picked.
+    delayed: u32,
 }
 
 #[repr(C)]
@@ -306,14 +312,31 @@ fn trees(idle: bool) -> impl Strategy<Value = Tree> {
     })
 }
 
+/// How groups compete.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Rules {
+    /// Linux 7.3: tasks compete, by their parts of the weights above.
+    Concurrent,
+    /// The same, with the weights of groups that Linux had before.
+    Smp,
+    /// Linux 6.12: each group has a queue on each CPU.
+    Queues,
+}
+
 /// The kernel, which tests use in turn.
 struct Kernel(MutexGuard<'static, Library>);
 
 impl Kernel {
-    fn start(mode: &str, tree: &Tree) -> Kernel {
-        static LIBRARIES: [OnceLock<Mutex<Library>>; 2] = [const { OnceLock::new() }; 2];
-        let library = LIBRARIES[usize::from(mode == "CGROUP_MODE_CONCUR")].get_or_init(|| {
+    fn start(rules: Rules, tree: &Tree) -> Kernel {
+        static LIBRARIES: [OnceLock<Mutex<Library>>; 3] = [const { OnceLock::new() }; 3];
+        let library = LIBRARIES[rules as usize].get_or_init(|| {
+            let (mode, queues) = match rules {
+                Rules::Concurrent => ("CGROUP_MODE_CONCUR", "0"),
+                Rules::Smp => ("CGROUP_MODE_SMP", "0"),
+                Rules::Queues => ("CGROUP_MODE_SMP", "1"),
+            };
             let code = CODE.replace("MODE,", &format!("{mode},"));
+            let code = code.replace("QUEUES,", &format!("{queues},"));
             Mutex::new(common::compile_with_tables(&code, "eevdf", "smp-2"))
         });
         let kernel = Kernel(library.lock().unwrap_or_else(PoisonError::into_inner));
@@ -399,7 +422,7 @@ fn calc_group_shares(group: &Group, concurrent: bool) -> u64 {
 }
 
 /// Counts and weights by their definition, from the tree and the tasks.
-fn check(kernel: &Kernel, tree: &Tree, concurrent: bool) -> Result<(), TestCaseError> {
+fn check(kernel: &Kernel, tree: &Tree, rules: Rules) -> Result<(), TestCaseError> {
     let tasks = kernel.tasks();
     for cpu in 0..CPUS {
         let here = || {
@@ -438,11 +461,12 @@ fn check(kernel: &Kernel, tree: &Tree, concurrent: bool) -> Result<(), TestCaseE
                 below().filter(|task| task.runnable != 0).count()
             );
             prop_assert_eq!(state.h_nr_idle as usize, below().filter(is_idle).count());
-            prop_assert_eq!(state.on_rq != 0, state.nr_queued > 0);
+            let queued = state.nr_queued > 0 || (rules == Rules::Queues && state.delayed != 0);
+            prop_assert_eq!(state.on_rq != 0, queued);
             prop_assert_eq!(state.h_curr != 0, below().any(|task| task.runs != 0));
             prop_assert_eq!(
                 kernel.call2("shares_now", group, cpu),
-                calc_group_shares(&state, concurrent)
+                calc_group_shares(&state, rules == Rules::Concurrent)
             );
             if tree.parent(group) == 0 && state.on_rq != 0 {
                 root += state.weight;
@@ -453,8 +477,15 @@ fn check(kernel: &Kernel, tree: &Tree, concurrent: bool) -> Result<(), TestCaseE
             .map(|task| task.weight << 10)
             .sum::<u64>();
         prop_assert_eq!(kernel.number("root_weight", cpu), root);
-        let eevdf: u64 = here().map(|task| task.h_weight).sum();
+        let eevdf: u64 = match rules {
+            Rules::Queues => root,
+            _ => here().map(|task| task.h_weight).sum(),
+        };
         prop_assert_eq!(kernel.number("eevdf_weight", cpu), eevdf);
+        prop_assert_eq!(
+            kernel.number("root_tasks", cpu) as u32 as usize,
+            here().count()
+        );
     }
     for group in 1..=tree.nr() {
         let states: Vec<Group> = (0..CPUS).map(|cpu| kernel.group(group, cpu)).collect();
@@ -487,14 +518,21 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..120)
 }
 
+fn rules() -> impl Strategy<Value = Rules> {
+    prop_oneof![
+        Just(Rules::Concurrent),
+        Just(Rules::Smp),
+        Just(Rules::Queues)
+    ]
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     /// All weights and counts of groups are those of their definition, whatever tasks do.
     #[test]
-    fn groups_are_consistent(tree in trees(true), steps in steps(), concurrent in any::<bool>()) {
-        let mode = if concurrent { "CGROUP_MODE_CONCUR" } else { "CGROUP_MODE_SMP" };
-        let kernel = Kernel::start(mode, &tree);
+    fn groups_are_consistent(tree in trees(true), steps in steps(), rules in rules()) {
+        let kernel = Kernel::start(rules, &tree);
         for step in steps {
             match step {
                 Step::Wake(task, cpu) => { kernel.call2("wake", task, cpu); }
@@ -506,14 +544,18 @@ proptest! {
                     kernel.call2("enter", task, group.index(tree.nr() as usize + 1) as u32);
                 }
             }
-            check(&kernel, &tree, concurrent)?;
+            check(&kernel, &tree, rules)?;
         }
     }
 
     /// Busy tasks on one CPU get what their weights and their groups' entitle them to.
     #[test]
-    fn cpu_time_follows_the_tree(tree in trees(false), runnable in proptest::collection::vec(any::<bool>(), TASKS)) {
-        let kernel = Kernel::start("CGROUP_MODE_SMP", &tree);
+    fn cpu_time_follows_the_tree(
+        tree in trees(false),
+        runnable in proptest::collection::vec(any::<bool>(), TASKS),
+        queues in any::<bool>(),
+    ) {
+        let kernel = Kernel::start(if queues { Rules::Queues } else { Rules::Smp }, &tree);
         let busy: Vec<usize> = (0..TASKS).filter(|&task| runnable[task]).collect();
         for &task in &busy {
             kernel.call2("wake", task as u32, 0);

@@ -170,7 +170,7 @@ u64 pulls_ineligible(u64 more, u64 failed)
 	struct fair_entity *se = &of_task[1];
 
 	remove_entity(se);
-	se->vruntime = avg_vruntime(rq_of(0)) + more;
+	se->vruntime = avg_vruntime(&rq_of(0)->queue) + more;
 	add_entity(se, 0);
 	rq_of(1)->nr_running = 1;
 	domain_state_of(1, 0)->nr_balance_failed = failed;

@@ -93,7 +93,7 @@ class Simulation:
     #: The number of runs.
     count: int
     #: A row for each run and metric: `machine`, `workload`, `policy`, `run`, `seed`, `metric`, `unit`, `better`,
-    #: `goal`, `judged`, `decides`, `part`, and of its `n` samples `mean`, `min`, `max`, `p50`, `p95`, `p99` (null if
+    #: `goal`, `judged`, `decides`, `part`, and of its `n` samples `mean`, `min`, `max`, `p50`, `p95`, `p99`, `p999` (null if
     #: there are none).
     runs: Table
     #: A row for each run: `simulated_s`, `energy_j` (null without power data), the kernel's counts,
@@ -126,7 +126,7 @@ class Comparison:
     runs: Table
     #: A row for each policy and run, as `Simulation.counters`.
     counters: Table
-    #: A row for each metric and policy, over all runs: `mean` to `p99`; `change_pct` of the `judged`
+    #: A row for each metric and policy, over all runs: `mean` to `p999`; `change_pct` of the `judged`
     #: value against the first policy, and `change_margin_pct`, half its 95 % confidence interval;
     #: `best`; `limit`, the best possible.
     results: Table

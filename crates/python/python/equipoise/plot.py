@@ -25,7 +25,7 @@ _NS = 1e-9
 _COLOURS = 10
 _LABELS = 40
 # The columns of a sweep that are results.
-_RESULTS = {"n", "mean", "min", "max", "p50", "p95", "p99"}
+_RESULTS = {"n", "mean", "min", "max", "p50", "p95", "p99", "p999"}
 
 
 def timeline(trace: Trace, ax: Axes | None = None, *, start_s: float = 0.0, end_s: float | None = None) -> Axes:

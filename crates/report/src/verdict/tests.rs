@@ -88,6 +88,7 @@ fn pooled(value: f64, n: u64) -> Pooled {
         p50: value,
         p95: value,
         p99: value,
+        p999: value,
     }
 }
 

@@ -154,9 +154,20 @@ fn cpu_time(
     json: &str,
     window: Range<u64>,
 ) -> HashMap<String, u64> {
+    cpu_time_of("equipoise", machine, seconds, json, window)
+}
+
+/// The same under `policy`.
+fn cpu_time_of(
+    policy: &str,
+    machine: &Machine,
+    seconds: u64,
+    json: &str,
+    window: Range<u64>,
+) -> HashMap<String, u64> {
     let json = format!("{{ \"global\": {{ \"duration\": {seconds} }}, {json} }}");
     let workload = workload::parse("groups", "groups.json", &json, None).unwrap();
-    let got = equipoise_cpu_time(machine, &*workload, 1, 1_000_000 * MS, window).unwrap();
+    let got = cpu_time_under(policy, machine, &*workload, 1, 1_000_000 * MS, window).unwrap();
     let mut time = HashMap::new();
     for (task, ns) in got {
         let name = task.split('-').next().unwrap().to_owned();
@@ -395,4 +406,51 @@ fn a_small_quota_stalls_no_task() {
     );
     let got = shares(4, 60, &json);
     assert!(got["limited"] < 0.05, "{got:?}");
+}
+
+/// Linux's fair classes keep quotas, of one group and of nested ones, on several CPUs: 7.3's, which stops tasks, and
+/// 6.12's, which stops queues.
+#[test]
+fn linux_keeps_quotas() {
+    for policy in ["eevdf", "eevdf-6.12"] {
+        let shares = |cpus: usize, json: &str| -> HashMap<String, f64> {
+            let time = cpu_time_of(policy, &machine(cpus), 6, json, 1000 * MS..u64::MAX);
+            let share = |ns| ns as f64 / (5000 * MS) as f64;
+            time.into_iter()
+                .map(|(name, ns)| (name, share(ns)))
+                .collect()
+        };
+        let tasks = [
+            loops("limited", "/limited", 4),
+            loops("others", "/others", 4),
+        ]
+        .join(", ");
+        let groups = r#""taskgroups": { "/limited": { "cpu.max": "50000 100000" } }"#;
+        let got = shares(4, &format!(r#"{groups}, "tasks": {{ {tasks} }}"#));
+        assert_shares(&got, &[("limited", 0.5), ("others", 3.5)]);
+
+        let tasks = [
+            loops("inner", "/outer/inner", 2),
+            loops("beside", "/outer/beside", 2),
+            loops("others", "/others", 2),
+        ]
+        .join(", ");
+        let groups = r#""taskgroups": { "/outer": { "cpu.max": "80000 100000" }, "/outer/inner": { "cpu.max": "20000 100000" } }"#;
+        let got = shares(2, &format!(r#"{groups}, "tasks": {{ {tasks} }}"#));
+        assert_shares(&got, &[("inner", 0.2), ("others", 1.2)]);
+    }
+}
+
+/// A throttled task that is bound to a CPU does not wait for it, so the time of another idle CPU is not wasted.
+#[test]
+fn throttled_tasks_that_are_bound_do_not_wait() {
+    let json = r#""taskgroups": { "/both": { "cpu.max": "80000 100000" } }, "tasks": {
+        "first": { "taskgroup": "/both", "cpus": [0], "loop": -1, "run": 1000 },
+        "second": { "taskgroup": "/both", "cpus": [1], "loop": -1, "run": 1000 },
+        "here": { "taskgroup": "/here", "cpus": [0], "loop": -1, "run": 1000 } }"#;
+    for policy in ["equipoise", "eevdf", "eevdf-6.12"] {
+        let got = cpu_time_of(policy, &machine(2), 5, json, 0..u64::MAX);
+        let both = (got["first"] + got["second"]) as f64 / (5000 * MS) as f64;
+        assert!((0.76..0.84).contains(&both), "{policy}: {got:?}");
+    }
 }

@@ -404,13 +404,25 @@ pub fn equipoise_cpu_time(
     time_limit_ns: u64,
     window: Range<u64>,
 ) -> Result<HashMap<String, u64>, Error> {
+    cpu_time_under("equipoise", machine, workload, seed, time_limit_ns, window)
+}
+
+/// The same under `policy`.
+pub fn cpu_time_under(
+    policy: &str,
+    machine: &Machine,
+    workload: &dyn Workload,
+    seed: u64,
+    time_limit_ns: u64,
+    window: Range<u64>,
+) -> Result<HashMap<String, u64>, Error> {
     let mut times = CpuTime {
         window,
         on: HashMap::new(),
         of: HashMap::new(),
     };
     run_policy(
-        "equipoise",
+        policy,
         machine,
         workload,
         seed,

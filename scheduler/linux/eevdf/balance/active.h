@@ -38,7 +38,7 @@ static __always_inline bool move_queued_task(struct bpf_iter_scx_dsq *it, struct
 	u32 src_cpu = se->cpu;
 
 	migrate_entity(se, cpu);
-	if (move_to_queue(it, p, se, cpu, peek_vruntime(rq_of(cpu)))) {
+	if (move_to_queue(it, p, se, cpu, peek_vruntime(&rq_of(cpu)->queue))) {
 		check_preempt_curr(p, cpu);
 		return true;
 	}

@@ -44,7 +44,8 @@ static __always_inline void note_pinned(struct task_struct *p, struct balance_en
 /* Has @se had more than its share, so that it would only wait on dst_cpu? */
 static __always_inline bool is_ineligible_on_dst(const struct fair_entity *se, const struct balance_env *env)
 {
-	return rq_of(env->dst_cpu)->nr_running && !eligible(peek_vruntime(rq_of(env->src_cpu)), se->vruntime);
+	return rq_of(env->dst_cpu)->nr_running &&
+	       !eligible(peek_vruntime(&rq_of(env->src_cpu)->queue), se->vruntime);
 }
 
 /* May and should @p, which waits on src_cpu, move to dst_cpu? */
@@ -55,7 +56,9 @@ __noinline bool can_migrate_task(struct task_struct *p __arg_trusted, struct bal
 	/* A task bound to its CPU, as the kernel's own threads are, stays there. */
 	if (!se || is_per_cpu_kthread(p))
 		return false;
-	if (any_group_is_limited() && se->group && throttled_hierarchy(se->group, env->dst_cpu))
+	if (any_group_is_limited() && se->group &&
+	    (throttled_hierarchy(se->group, env->dst_cpu) ||
+	     (group_queues() && throttled_hierarchy(se->group, env->src_cpu))))
 		return false;
 	if (!policy.migrate_ineligible && !env_domain_state(env)->nr_balance_failed &&
 	    is_ineligible_on_dst(se, env))

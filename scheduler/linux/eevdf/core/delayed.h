@@ -91,25 +91,25 @@ static __always_inline bool end_delay(u32 cpu, u32 nr, s32 pid)
 {
 	struct delayed_slot *slot = delayed_slot(cpu, nr);
 	struct fair_rq *rq = rq_for_update(cpu);
+	struct eevdf_queue *queue = queue_in(rq, slot->group, cpu);
 
 	if (!pid || !__sync_bool_compare_and_swap(&slot->pid, pid, 0))
 		return false;
 	slot->ended_at = rq_clock_pelt(rq);
-	begin_move(rq);
-	__sync_fetch_and_add(&rq->load_weight, -slot->h_weight);
-	__sync_fetch_and_add(&rq->weighted_vruntime, -(slot->h_weight * slot->vruntime));
-	end_move(rq);
+	__sync_fetch_and_and(&rq->delayed_mask, ~(1ULL << (nr % MAX_DELAYED)));
+	count_entity(queue, slot->h_weight, slot->vruntime, -1);
+	count_slice(queue, slot->custom_slice, slot->slice, -1);
 	if (in_group(slot->group)) {
 		slot->ended_at = group_clock_pelt(rq, group_rq_at(slot->group, cpu));
+		if (queue != &rq->queue)
+			return leave_group(slot->group, cpu, slot->idle_policy, false) || true;
 		__sync_fetch_and_add(&rq->group_load, slot->h_weight);
 		dequeue_hierarchy(slot->group, cpu, slot->weight, slot->idle_policy, false);
 	}
 	__sync_fetch_and_add(&rq->nr_running, -1);
-	count_slice(rq, slot->custom_slice, slot->slice, -1);
 	if (slot->h_idle)
 		__sync_fetch_and_add(&rq->nr_idle_policy, -1);
 	__sync_fetch_and_add(&rq->nr_delayed, -1);
-	__sync_fetch_and_and(&rq->delayed_mask, ~(1ULL << (nr % MAX_DELAYED)));
 	return true;
 }
 

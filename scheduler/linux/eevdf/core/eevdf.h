@@ -15,95 +15,10 @@
 
 #include "delayed.h"
 
-/* Time at the pace of a task of @weight, scaled; @inv_weight as in struct fair_entity. */
-static __always_inline u64 calc_delta_weight(u64 delta, u64 weight, u32 inv_weight)
-{
-	if (weight == NICE_0_WEIGHT)
-		return delta;
-	return inv_weight ? calc_delta(delta, NICE_0_LOAD, inv_weight) : delta * NICE_0_WEIGHT / weight;
-}
-
 /* The request of @p, ns. */
 static __always_inline u64 slice_of(const struct task_struct *p)
 {
 	return p->se.custom_slice ? p->se.slice : tunables.sched_base_slice;
-}
-
-/*
- * V, rounded down. The sums are relative to rq->zero_vruntime, the last V, so that they are small.
- * It is computed from two words. If other CPUs are changing them, this returns the last value.
- */
-static __always_inline u64 peek_vruntime(const struct fair_rq *rq)
-{
-	u64 zero = READ_ONCE(rq->zero_vruntime), weight;
-	u32 done = READ_ONCE(rq->moves_done);
-	s64 key;
-
-	weight = READ_ONCE(rq->load_weight);
-	key = READ_ONCE(rq->weighted_vruntime) - weight * zero;
-	if (!weight || READ_ONCE(rq->moves_begun) != done)
-		return zero;
-	if (key < 0)
-		return zero - ((u64)-key + weight - 1) / weight;
-	return zero + (u64)key / weight;
-}
-
-/* Computes the same value and stores it. */
-static __always_inline u64 avg_vruntime(struct fair_rq *rq)
-{
-	return rq->zero_vruntime = peek_vruntime(rq);
-}
-
-/* Is a task with @vruntime eligible (it has had no more than its share), if the average is @avg? */
-static __always_inline bool eligible(u64 avg, u64 vruntime)
-{
-	return (s64)(vruntime - avg) <= 0;
-}
-
-/*
- * The lag of @se on @rq, if the average is @avg. It is limited to the longest slice of the runqueue
- * plus a tick; in Linux 6.12 to two of its own slices, or a tick if that is longer.
- */
-static __always_inline s64 entity_lag(const struct fair_rq *rq, u64 avg, const struct fair_entity *se)
-{
-	u64 longest = 2 * se->slice;
-	s64 lag = avg - se->vruntime, limit;
-
-	if (longest < machine.tick_ns)
-		longest = machine.tick_ns;
-	if (policy.max_slice_lag)
-		longest = rq_max_slice(rq) + machine.tick_ns;
-	limit = calc_delta_weight(longest, se->h_weight, se->inv_weight);
-	if (lag > limit)
-		return limit;
-	return lag < -limit ? -limit : lag;
-}
-
-/* @value * @num / @den, for a value that may be negative. */
-static __always_inline s64 scale_signed(s64 value, u64 num, u64 den)
-{
-	return value < 0 ? -(s64)((u64)-value * num / den) : (s64)((u64)value * num / den);
-}
-
-/*
- * Sets the vruntime of @se, which joins @rq, so that it has the lag with which it left. The new
- * task moves the average, so it is placed a little further away. It requests a slice, the first
- * time half of one; or with @rel_deadline the rest of its last request, if that is not 0.
- */
-static __always_inline void place_entity(struct fair_rq *rq, struct fair_entity *se, bool initial, u64 rel_deadline)
-{
-	u64 weight = READ_ONCE(rq->load_weight),
-	    vslice = calc_delta_weight(se->slice, se->h_weight, se->inv_weight);
-	s64 lag = 0;
-
-	if (weight)
-		lag = se->vlag + scale_signed(se->vlag, se->h_weight, weight);
-	se->vruntime = peek_vruntime(rq) - lag;
-	if (rel_deadline)
-		vslice = rel_deadline;
-	else if (initial)
-		vslice /= 2;
-	se->deadline = se->vruntime + vslice;
 }
 
 static __always_inline u64 min_vruntime(u64 a, u64 b)
@@ -117,8 +32,8 @@ static __always_inline u64 min_vruntime(u64 a, u64 b)
  */
 static __always_inline u64 ineligible_vruntime(const struct fair_rq *rq, const struct running *curr)
 {
-	u64 zero = rq->zero_vruntime, weight = READ_ONCE(rq->load_weight) - curr->weight;
-	s64 key = READ_ONCE(rq->weighted_vruntime) - curr->weight * curr->vruntime - weight * zero;
+	u64 zero = rq->queue.zero_vruntime, weight = READ_ONCE(rq->queue.load_weight) - curr->weight;
+	s64 key = READ_ONCE(rq->queue.weighted_vruntime) - curr->weight * curr->vruntime - weight * zero;
 
 	if ((s64)weight <= 0)
 		return zero + 1;
@@ -133,7 +48,7 @@ static __always_inline u64 ineligible_vruntime(const struct fair_rq *rq, const s
  */
 static __always_inline u64 protect_slice(const struct fair_rq *rq, const struct running *curr)
 {
-	if (!policy.min_slice_protection || rq_min_slice(rq) >= curr->slice)
+	if (!policy.min_slice_protection || min_slice(&rq->queue) >= curr->slice)
 		return curr->deadline;
 	return min_vruntime(curr->deadline, ineligible_vruntime(rq, curr));
 }
@@ -153,8 +68,8 @@ static __always_inline void shorten_protection(struct fair_rq *rq, struct runnin
 
 	if (!policy.min_slice_protection)
 		return;
-	from = min_vruntime(curr->vruntime, peek_vruntime(rq));
-	until = from + calc_delta_weight(rq_min_slice(rq), curr->weight, curr->inv_weight);
+	from = min_vruntime(curr->vruntime, peek_vruntime(&rq->queue));
+	until = from + calc_delta_weight(min_slice(&rq->queue), curr->weight, curr->inv_weight);
 	curr->vprot = min_vruntime(curr->vprot, until);
 }
 
@@ -175,22 +90,28 @@ static __always_inline bool update_curr(u32 cpu)
 	struct fair_rq *rq = rq_of(cpu);
 	struct running *curr = &rq->curr;
 	u64 delta_exec = rq->clock_task - curr->exec_start, delta_fair;
+	struct eevdf_queue *queue;
+	bool stops = false;
 
 	if (!curr->pid || (s64)delta_exec <= 0)
 		return false;
 	delta_fair = calc_delta_weight(delta_exec, curr->weight, curr->inv_weight);
-	if (in_group(curr->charged_group))
+	queue = queue_in(rq, curr->charged_group, cpu);
+	if (in_group(curr->charged_group)) {
 		rq->curr_throttled |= account_hierarchy(curr->charged_group, cpu, delta_exec);
+		if (group_queues())
+			stops = charge_groups(curr->charged_group, cpu, delta_exec) | rq->curr_throttled;
+	}
 	curr->exec_start = rq->clock_task;
 	curr->vruntime += delta_fair;
-	__sync_fetch_and_add(&rq->weighted_vruntime, curr->weight * delta_fair);
+	__sync_fetch_and_add(&queue->weighted_vruntime, curr->weight * delta_fair);
 	if (time_before(curr->vruntime, curr->deadline))
-		return rq->nr_running > 1 && !is_protected(curr) &&
-		       (policy.min_slice_protection || !eligible(peek_vruntime(rq), curr->vruntime));
+		return stops || (queue->nr > 1 && !is_protected(curr) &&
+				 (policy.min_slice_protection || !eligible(peek_vruntime(queue), curr->vruntime)));
 	curr->deadline = curr->vruntime + calc_delta_weight(curr->slice, curr->weight, curr->inv_weight);
 	clear_buddy(rq, curr->pid);
-	avg_vruntime(rq);
-	return rq->nr_running > 1;
+	avg_vruntime(queue);
+	return stops || queue->nr > 1;
 }
 
 /*
@@ -212,17 +133,17 @@ static __noinline void reweight_curr(struct fair_rq *rq, struct fair_entity *se,
 
 	if (curr->weight == weight)
 		return;
-	avg = avg_vruntime(rq);
+	avg = avg_vruntime(&rq->queue);
 	se->vruntime = curr->vruntime;
-	lag = entity_lag(rq, avg, se);
+	lag = entity_lag(&rq->queue, avg, se);
 	rel_deadline = curr->deadline - avg;
 	rel_vprot = curr->vprot - avg;
-	begin_move(rq);
-	__sync_fetch_and_add(&rq->load_weight, weight - curr->weight);
-	__sync_fetch_and_add(&rq->weighted_vruntime, -(curr->weight * curr->vruntime));
+	begin_move(&rq->queue);
+	__sync_fetch_and_add(&rq->queue.load_weight, weight - curr->weight);
+	__sync_fetch_and_add(&rq->queue.weighted_vruntime, -(curr->weight * curr->vruntime));
 	curr->vruntime = avg - scale_signed(lag, curr->weight, weight);
-	__sync_fetch_and_add(&rq->weighted_vruntime, weight * curr->vruntime);
-	end_move(rq);
+	__sync_fetch_and_add(&rq->queue.weighted_vruntime, weight * curr->vruntime);
+	end_move(&rq->queue);
 	__sync_fetch_and_add(&rq->group_load, curr->weight - weight);
 	curr->deadline = avg + scale_signed(rel_deadline, curr->weight, weight);
 	if (protected)
@@ -252,11 +173,16 @@ static __always_inline void set_curr(u32 cpu, const struct task_struct *p, struc
 	};
 	rq->curr_throttled = false;
 	if (in_group(se->group)) {
-		if (any_group_is_limited())
+		if (any_group_is_limited() || group_queues())
 			rq->curr.charged_group = se->group;
-		reweight_curr(rq, se, set_next_hierarchy(se->group, cpu, se->weight));
-		rq->curr_throttled = is_throttled(p, se);
+		if (group_queues()) {
+			set_next_groups(se->group, cpu, rq->last_group);
+		} else {
+			reweight_curr(rq, se, set_next_hierarchy(se->group, cpu, se->weight));
+			rq->curr_throttled = is_throttled(p, se);
+		}
 	}
+	rq->last_group = se->group;
 	rq->curr.vprot = protect_slice(rq, &rq->curr);
 	clear_buddy(rq, p->pid);
 	se->listed_at = now;
@@ -273,6 +199,8 @@ static __always_inline void put_curr(u32 cpu, struct fair_entity *se, u64 now)
 	if (in_group(se->group)) {
 		update_group_load(rq, se, true);
 		put_prev_hierarchy(se->group, cpu);
+		if (group_queues())
+			throttle_prev_groups(se->group, cpu);
 	} else {
 		update_root_load(rq, se, true);
 	}
@@ -290,14 +218,14 @@ static __always_inline void put_curr(u32 cpu, struct fair_entity *se, u64 now)
  */
 static __always_inline bool requeue_delayed_entity(struct fair_entity *se, u32 old_cpu, u32 cpu)
 {
-	const struct fair_rq *rq = rq_of(old_cpu);
-	u64 avg = peek_vruntime(rq);
+	const struct eevdf_queue *queue = queue_of(se->group, old_cpu);
+	u64 avg = peek_vruntime(queue);
 	s64 owed = se->vlag, lag;
 
 	se->vlag = 0;
 	if (!end_delay(old_cpu, se->delayed_slot, se->pid))
 		return false;
-	lag = entity_lag(rq, avg, se);
+	lag = entity_lag(queue, avg, se);
 	if (policy.delayed_keeps_lag && lag < owed)
 		lag = owed;
 	if (lag < 0)
@@ -317,8 +245,10 @@ static __noinline void update_sleeper_in_group(struct fair_rq *rq, struct fair_e
 /* @se, whose group is not the root, joins the runqueue of @cpu; with its weight, unless it @stays where it was. */
 static __noinline void enqueue_in_group(struct fair_entity *se, u32 cpu, bool stays)
 {
-	u64 weight = enqueue_hierarchy(se->group, cpu, se->weight, se->idle_policy);
+	u64 weight = (u64)se->weight << SCALE_LOAD_SHIFT;
 
+	if (!group_queues())
+		weight = enqueue_hierarchy(se->group, cpu, se->weight, se->idle_policy);
 	if (!stays)
 		set_h_weight(se, weight);
 	count_in_group(se, cpu, 1);
@@ -332,8 +262,19 @@ static __noinline void dequeue_in_group(const struct fair_entity *se, bool delay
 		delay_hierarchy(se->group, se->cpu);
 		return;
 	}
+	if (group_queues()) {
+		leave_group(se->group, se->cpu, se->idle_policy, true);
+		return;
+	}
 	count_in_group(se, se->cpu, -1);
 	dequeue_hierarchy(se->group, se->cpu, se->weight, se->idle_policy, true);
+}
+
+/* @se, which has joined the queue of its group on its CPU, counts in the groups above. */
+static __always_inline void joined_queue(const struct fair_entity *se)
+{
+	if (group_queues() && se->group)
+		join_group(se->group, se->cpu, se->idle_policy);
 }
 
 /* @se becomes runnable on @cpu: after a sleep, a fork, or a change of class or affinity. */
@@ -363,7 +304,7 @@ static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 
 	if (in_group(se->group))
 		enqueue_in_group(se, cpu, stays);
 	if (!stays)
-		place_entity(rq, se, se->forked, 0);
+		place_entity(queue_in(rq, se->group, cpu), se, se->forked, 0);
 	se->delayed = false;
 	se->is_new = se->forked;
 	se->forked = false;
@@ -372,6 +313,7 @@ static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 
 	if (!se->on_rq)
 		add_entity(se, cpu);
 	bpf_spin_unlock(&se->lock);
+	joined_queue(se);
 }
 
 /* @se is no longer runnable; with @sleeps it only goes to sleep. If it has had more than its share, it still
@@ -379,6 +321,7 @@ static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 
 static __always_inline void dequeue_entity(struct fair_entity *se, bool sleeps, u64 now)
 {
 	struct fair_rq *rq = rq_of(se->cpu);
+	struct eevdf_queue *queue;
 	bool was_on_rq;
 	u64 avg;
 
@@ -388,8 +331,9 @@ static __always_inline void dequeue_entity(struct fair_entity *se, bool sleeps, 
 		update_group_load(rq, se, false);
 	else
 		update_root_load(rq, se, false);
-	avg = avg_vruntime(rq);
-	se->vlag = entity_lag(rq, avg, se);
+	queue = queue_in(rq, se->group, se->cpu);
+	avg = avg_vruntime(queue);
+	se->vlag = entity_lag(queue, avg, se);
 	clear_buddy(rq, se->pid);
 	bpf_spin_lock(&se->lock);
 	was_on_rq = se->on_rq;
@@ -413,14 +357,19 @@ static __noinline void migrate_hierarchy(struct fair_entity *se, u32 src_cpu, u3
 {
 	u64 was = se->h_weight;
 
-	count_in_group(se, src_cpu, -1);
-	dequeue_hierarchy(se->group, src_cpu, se->weight, se->idle_policy, true);
+	if (group_queues()) {
+		leave_group(se->group, src_cpu, se->idle_policy, true);
+	} else {
+		count_in_group(se, src_cpu, -1);
+		dequeue_hierarchy(se->group, src_cpu, se->weight, se->idle_policy, true);
+	}
 	attach_entity(se, cpu);
 	enqueue_in_group(se, cpu, false);
 	bpf_spin_lock(&se->lock);
-	place_entity(rq_of(cpu), se, false, scale_signed(rel_deadline, was, se->h_weight));
+	place_entity(queue_of(se->group, cpu), se, false, scale_signed(rel_deadline, was, se->h_weight));
 	add_entity(se, cpu);
 	bpf_spin_unlock(&se->lock);
+	joined_queue(se);
 }
 
 /*
@@ -431,19 +380,20 @@ static __noinline void migrate_hierarchy(struct fair_entity *se, u32 src_cpu, u3
 static __noinline void migrate_entity(struct fair_entity *se, u32 cpu)
 {
 	struct fair_rq *src = rq_of(se->cpu), *dst = rq_of(cpu);
-	u64 rel_deadline = se->deadline - se->vruntime, avg = peek_vruntime(src), now = bpf_ktime_get_ns();
+	const struct eevdf_queue *queue = queue_in(src, se->group, se->cpu);
+	u64 rel_deadline = se->deadline - se->vruntime, avg = peek_vruntime(queue), now = bpf_ktime_get_ns();
 	u32 src_cpu = se->cpu;
 	bool moves;
 
 	bpf_spin_lock(&se->lock);
 	moves = se->on_rq;
 	if (moves) {
-		se->vlag = entity_lag(src, avg, se);
+		se->vlag = entity_lag(queue, avg, se);
 		clear_buddy(src, se->pid);
 		remove_entity(se);
 		detach_entity(se);
 		if (!in_group(se->group)) {
-			place_entity(dst, se, false, rel_deadline);
+			place_entity(&dst->queue, se, false, rel_deadline);
 			attach_entity(se, cpu);
 			add_entity(se, cpu);
 		}
@@ -475,17 +425,19 @@ static __always_inline void set_entity_weight(struct fair_entity *se, const stru
  */
 static __noinline void reweight_entity(struct task_struct *p, struct fair_entity *se, u32 group)
 {
-	struct fair_rq *rq = rq_of(se->cpu);
-	u64 avg = peek_vruntime(rq), was = se->h_weight, weight;
-	bool on_rq;
+	struct eevdf_queue *queue = queue_of(se->group, se->cpu);
+	u64 avg = peek_vruntime(queue), was = se->h_weight, weight;
+	bool on_rq, moves = se->group != group;
 
 	/* A delayed sleeper is dequeued at once. */
 	if (se->delayed && end_delay(se->cpu, se->delayed_slot, se->pid))
 		se->delayed = false;
 	bpf_spin_lock(&se->lock);
 	on_rq = se->on_rq;
-	if (on_rq)
+	if (on_rq) {
+		se->vlag = entity_lag(queue, avg, se);
 		remove_entity(se);
+	}
 	if (se->attached)
 		detach_entity(se);
 	bpf_spin_unlock(&se->lock);
@@ -499,9 +451,14 @@ static __noinline void reweight_entity(struct task_struct *p, struct fair_entity
 	weight = (u64)se->weight << SCALE_LOAD_SHIFT;
 	if (on_rq)
 		attach_entity(se, se->cpu);
-	if (in_group(se->group) && on_rq)
+	if (in_group(se->group) && on_rq && !group_queues())
 		weight = enqueue_hierarchy(se->group, se->cpu, se->weight, se->idle_policy);
-	if (on_rq && was) {
+	if (on_rq && was && group_queues() && moves) {
+		u64 rel_deadline = scale_signed(se->deadline - se->vruntime, was, weight);
+
+		set_h_weight(se, weight);
+		place_entity(queue_of(group, se->cpu), se, false, rel_deadline);
+	} else if (on_rq && was) {
 		s64 rel_deadline = se->deadline - avg;
 
 		se->vruntime = avg - scale_signed(avg - se->vruntime, was, weight);
@@ -517,6 +474,7 @@ static __noinline void reweight_entity(struct task_struct *p, struct fair_entity
 	bpf_spin_lock(&se->lock);
 	add_entity(se, se->cpu);
 	bpf_spin_unlock(&se->lock);
+	joined_queue(se);
 }
 
 static __always_inline void note_first(u64 *first, u64 at)

@@ -11,18 +11,7 @@
 #ifndef __EQUIPOISE_PICK_H
 #define __EQUIPOISE_PICK_H
 
-#include "eevdf.h"
-
-/* The queues of @cpu: of the eligible tasks, and of the others. */
-static __always_inline u64 eligible_dsq(u32 cpu)
-{
-	return cpu;
-}
-
-static __always_inline u64 ineligible_dsq(u32 cpu)
-{
-	return MAX_CPUS + cpu;
-}
+#include "../group/pick.bpf.h"
 
 /*
  * Does @se, which the runqueue already counts, belong in the queue of eligible tasks if the average
@@ -43,7 +32,7 @@ static __always_inline void queue_task(struct task_struct *p, const struct fair_
 {
 	struct fair_rq *rq = rq_of(cpu);
 
-	if (goes_to_eligible(rq, se, avg_vruntime(rq)))
+	if (group_queues() || goes_to_eligible(rq, se, avg_vruntime(&rq->queue)))
 		scx_bpf_dsq_insert_vtime(p, eligible_dsq(cpu), SCX_SLICE_INF, se->deadline, enq_flags);
 	else
 		scx_bpf_dsq_insert_vtime(p, ineligible_dsq(cpu), SCX_SLICE_INF, se->vruntime, enq_flags);
@@ -53,7 +42,7 @@ static __always_inline void queue_task(struct task_struct *p, const struct fair_
 static __always_inline bool move_to_queue(struct bpf_iter_scx_dsq *it, struct task_struct *p,
 					  const struct fair_entity *se, u32 cpu, u64 avg)
 {
-	if (goes_to_eligible(rq_of(cpu), se, avg)) {
+	if (group_queues() || goes_to_eligible(rq_of(cpu), se, avg)) {
 		scx_bpf_dsq_move_set_vtime(it, se->deadline);
 		return scx_bpf_dsq_move_vtime(it, p, eligible_dsq(cpu), 0);
 	}
@@ -123,7 +112,7 @@ static __always_inline bool prev_is_best(u32 cpu, struct task_struct *prev)
 
 	if (prev && rq->nr_running == 1)
 		return true;
-	avg = avg_vruntime(rq);
+	avg = avg_vruntime(&rq->queue);
 	prev_eligible = prev && eligible(avg, rq->curr.vruntime);
 	if (prev_eligible && is_protected(&rq->curr))
 		return true;
@@ -137,7 +126,7 @@ static __always_inline bool prev_is_best(u32 cpu, struct task_struct *prev)
 			note_first(&best, rq->first_deadline);
 		if (!rq->nr_delayed || !dequeue_delayed(cpu, avg, best))
 			break;
-		avg = avg_vruntime(rq);
+		avg = avg_vruntime(&rq->queue);
 		prev_eligible = prev && eligible(avg, rq->curr.vruntime);
 	}
 	if (rq->first_deadline == ~0ULL)
@@ -153,7 +142,7 @@ __noinline bool pick_buddy(u32 cpu)
 {
 	forget_origin(cpu);
 	struct fair_rq *rq = rq_of(cpu);
-	u64 avg = avg_vruntime(rq);
+	u64 avg = avg_vruntime(&rq->queue);
 	struct task_struct *p;
 	bool picked = false;
 
@@ -180,6 +169,10 @@ static __always_inline void pick_next_entity(u32 cpu, struct task_struct *prev, 
 	if (prev) {
 		update_rq_clock(cpu, now);
 		update_curr(cpu);
+	}
+	if (group_queues()) {
+		start_from_queues(cpu, prev);
+		return;
 	}
 	if (rq->buddy && pick_buddy(cpu))
 		return;

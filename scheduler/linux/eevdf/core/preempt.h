@@ -49,11 +49,13 @@ __noinline bool check_preempt_curr(struct task_struct *p __arg_trusted, u32 cpu)
 
 	if (!se || rq->dispatching)
 		return false;
+	if (group_queues() && is_throttled(p, se))
+		return false;
 	if (!rq->curr.pid) {
 		kick_cpu(cpu, SCX_KICK_IDLE);
 		return true;
 	}
-	if (!check_preempt_wakeup(rq, p->policy, se) || !resched_curr(cpu))
+	if (!check_preempt_wakeup(rq, p, se) || !resched_curr(cpu))
 		return false;
 	kick_cpu(cpu, SCX_KICK_PREEMPT);
 	return true;
@@ -81,7 +83,7 @@ static __always_inline bool runs_at_once(u32 cpu, const struct task_struct *p, c
 		return false;
 	if (!rq->curr.pid)
 		return rq->idle && rq->nr_running == 1;
-	*waits = !check_preempt_wakeup(rq, p->policy, se) || !resched_curr(cpu);
+	*waits = !check_preempt_wakeup(rq, p, se) || !resched_curr(cpu);
 	return !*waits;
 }
 

@@ -73,23 +73,37 @@ struct removed_load {
 	u64 util_avg;
 };
 
-struct fair_rq {
-	struct running curr;
-
+/*
+ * A queue of entities that share by EEVDF (queue.h): that of a CPU or, before Linux 7.3, of a group on a CPU.
+ * Balancing CPUs change the sums of a CPU's queue atomically.
+ */
+struct eevdf_queue {
 	/*
-	 * The sum of vruntime times weight over the runnable tasks, with curr as last charged;
+	 * The sum of vruntime times weight over the runnable entities, with the running one as last charged;
 	 * modulo 2^64.
 	 */
 	u64 weighted_vruntime;
 	/* Their weights, scaled. */
 	u64 load_weight;
-	/* The weights of the root's group entities, less those of the tasks below them. */
-	s64 group_load;
 	/* How many changes of these two balancing CPUs have begun, and how many they have completed. */
 	u32 moves_begun;
 	u32 moves_done;
 	/* The weighted average of vruntime (V) at the last look. */
 	u64 zero_vruntime;
+	/* Their number; of these, by slice_class(), those that request another slice than the default, and it, ns.
+	 */
+	u32 nr;
+	u32 nr_custom_slice;
+	u32 nr_slice[SLICE_CLASSES];
+	u64 slice[SLICE_CLASSES];
+};
+
+struct fair_rq {
+	struct running curr;
+
+	struct eevdf_queue queue;
+	/* The weights of the root's group entities, less those of the tasks below them. */
+	s64 group_load;
 	/*
 	 * The earliest deadline among waiting eligible tasks, and the smallest vruntime of the
 	 * others, or a lower bound; ~0: none.
@@ -105,13 +119,6 @@ struct fair_rq {
 	 */
 	u32 nr_running;
 	u32 nr_idle_policy;
-	/*
-	 * The tasks that request another slice than the default; by slice_class(), their number and
-	 * their slice, ns.
-	 */
-	u32 nr_custom_slice;
-	u32 nr_slice[SLICE_CLASSES];
-	u64 slice[SLICE_CLASSES];
 	/* The sleepers among them, their slots, and their smallest vruntime, or a lower bound. */
 	u32 nr_delayed;
 	u64 delayed_mask;
@@ -125,8 +132,13 @@ struct fair_rq {
 	 */
 	bool need_resched;
 	bool resched_lazy;
-	/* The group of curr, or one above it, is throttled: curr stops as soon as it returns to user mode. */
+	/*
+	 * The group of curr, or one above it, is throttled: curr stops as soon as it returns to user mode; or,
+	 * before Linux 6.18, has used up its time: curr stops at once.
+	 */
 	bool curr_throttled;
+	/* The group of the task that ran last, if it has run until now. */
+	u32 last_group;
 	/* Inside ops.dispatch(): an arriving task needs no preemption. */
 	bool dispatching;
 	/* Its utilization has changed since the last frequency request. */
@@ -276,46 +288,46 @@ static __always_inline u32 slice_class(u64 slice)
 	return class & (SLICE_CLASSES - 1);
 }
 
-/* A task that requests @slice, its own (@custom) or the default, joins or leaves (@by) @rq. */
-static __always_inline void count_slice(struct fair_rq *rq, bool custom, u64 slice, s32 by)
+/* An entity that requests @slice, its own (@custom) or the default, joins or leaves (@by) @queue. */
+static __always_inline void count_slice(struct eevdf_queue *queue, bool custom, u64 slice, s32 by)
 {
 	u32 class;
 
 	if (!custom)
 		return;
 	class = slice_class(slice);
-	rq->slice[class] = slice;
-	__sync_fetch_and_add(&rq->nr_slice[class], by);
-	__sync_fetch_and_add(&rq->nr_custom_slice, by);
+	queue->slice[class] = slice;
+	__sync_fetch_and_add(&queue->nr_slice[class], by);
+	__sync_fetch_and_add(&queue->nr_custom_slice, by);
 }
 
-/* The shortest slice on @rq: cfs_rq_min_slice(). Within a class the latest slice counts. */
-static __always_inline u64 rq_min_slice(const struct fair_rq *rq)
+/* The shortest slice on @queue: cfs_rq_min_slice(). Within a class the latest slice counts. */
+static __always_inline u64 min_slice(const struct eevdf_queue *queue)
 {
 	u64 least = tunables.sched_base_slice;
 
-	if (!rq->nr_custom_slice)
+	if (!queue->nr_custom_slice)
 		return least;
-	if (rq->nr_running <= rq->nr_custom_slice)
+	if (queue->nr <= queue->nr_custom_slice)
 		least = ~0ULL;
 	for (u32 i = 0; i < SLICE_CLASSES; i++)
-		if (rq->nr_slice[i] && rq->slice[i] < least)
-			least = rq->slice[i];
+		if (queue->nr_slice[i] && queue->slice[i] < least)
+			least = queue->slice[i];
 	return least;
 }
 
 /* The longest: cfs_rq_max_slice(). */
-static __always_inline u64 rq_max_slice(const struct fair_rq *rq)
+static __always_inline u64 max_slice(const struct eevdf_queue *queue)
 {
 	u64 most = tunables.sched_base_slice;
 
-	if (!rq->nr_custom_slice)
+	if (!queue->nr_custom_slice)
 		return most;
-	if (rq->nr_running <= rq->nr_custom_slice)
+	if (queue->nr <= queue->nr_custom_slice)
 		most = 0;
 	for (u32 i = 0; i < SLICE_CLASSES; i++)
-		if (rq->nr_slice[i] && rq->slice[i] > most)
-			most = rq->slice[i];
+		if (queue->nr_slice[i] && queue->slice[i] > most)
+			most = queue->slice[i];
 	return most;
 }
 
@@ -413,7 +425,8 @@ static __always_inline void update_rq_load_avg(struct fair_rq *rq)
 {
 	if (READ_ONCE(rq->removed.nr))
 		apply_removed_load(rq);
-	if (!update_load_sums(&rq->avg, rq_clock_pelt(rq), (rq->load_weight + rq->group_load) >> SCALE_LOAD_SHIFT,
+	if (!update_load_sums(&rq->avg, rq_clock_pelt(rq),
+			      (rq->queue.load_weight + rq->group_load) >> SCALE_LOAD_SHIFT,
 			      rq->nr_running - rq->nr_delayed, rq->curr.pid))
 		return;
 	update_load_avgs(&rq->avg, 1);
@@ -448,7 +461,7 @@ static __always_inline void init_rq(u32 cpu, u64 now)
 
 	rq->first_deadline = rq->first_vruntime = ~0ULL;
 	/* Far enough from 0 that no vruntime is ever below 0. */
-	rq->zero_vruntime = NSEC_PER_SEC;
+	rq->queue.zero_vruntime = NSEC_PER_SEC;
 	rq->idle = true;
 	update_rq_clock(cpu, now);
 	rq->avg.last_update_time = rq->clock_pelt;

@@ -9,68 +9,7 @@
 #include "../../../signals/util_est.h"
 #include "../../../weight.h"
 #include "../group/hierarchy.h"
-
-/* The kernel's sched_entity. While the task runs, its vruntime and deadline are in the runqueue's curr. */
-struct fair_entity {
-	/* Protects the CPU and the weight with which it counts, because other CPUs may move it. */
-	struct bpf_spin_lock lock;
-	/* The CPU where it counts, or last did. */
-	u32 cpu;
-	u64 vruntime;
-	/* The vruntime by which it should have received its slice. */
-	u64 deadline;
-	/* The slice that it requests, ns; and whether that is one of its own. */
-	u64 slice;
-	bool custom_slice;
-	/* Its lag when it last stopped being runnable, in vruntime: how far it was below the average. */
-	s64 vlag;
-	/* The time when it last ran, ns of clock_task; 0: it has been moved since. */
-	u64 exec_start;
-	/*
-	 * When it became runnable or was last picked, ns: balancing first takes the task for which
-	 * this is longest ago.
-	 */
-	u64 listed_at;
-	/*
-	 * Its weight in its group; and on its CPU, scaled. In the root they are the same. 2^32 / weight, or 0 in
-	 * another group, where a division is exact.
-	 */
-	u32 weight;
-	u32 inv_weight;
-	u64 h_weight;
-	/* Its group, 0: the root. */
-	u32 group;
-	bool on_rq;
-	bool idle_policy;
-	/* It or a group above it is SCHED_IDLE, as of its last wakeup. */
-	bool h_idle;
-	/* Its averages are included in the runqueue's. */
-	bool attached;
-	/* Forked and not yet woken; and just woken for the first time. */
-	bool forked;
-	bool is_new;
-	/*
-	 * It went to sleep while it was not eligible, and waits in a slot of its CPU until it is
-	 * (delayed.h).
-	 */
-	bool delayed;
-	u32 delayed_slot;
-	s32 pid;
-	/* Its averages have changed since its estimate was updated. */
-	bool util_changed;
-	/* Utilization at the end of its last activations, of 1024, slow to fall. */
-	u32 util_est;
-	/*
-	 * The task that it woke last, how often that has changed lately, and the start of that
-	 * count, jiffies (wake_wide()).
-	 */
-	s32 last_wakee;
-	u32 wakee_flips;
-	u64 wakee_flip_decay;
-	/* The CPU before the last one. */
-	u32 recent_used_cpu;
-	struct load_avg avg;
-};
+#include "../group/queues.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -164,7 +103,8 @@ static __noinline void update_avg_of_group(struct fair_rq *rq, u32 group, u32 cp
  */
 static __always_inline void count_in_group(const struct fair_entity *se, u32 cpu, s32 by)
 {
-	__sync_fetch_and_add(&rq_of(cpu)->group_load, by < 0 ? se->h_weight : -se->h_weight);
+	if (!group_queues())
+		__sync_fetch_and_add(&rq_of(cpu)->group_load, by < 0 ? se->h_weight : -se->h_weight);
 }
 
 /* Updates the averages to which tasks in @group on @cpu are attached, and the sums over the group's CPUs. */
@@ -283,32 +223,24 @@ static __always_inline void update_util_est(struct fair_entity *se)
 	se->util_changed = false;
 }
 
-/* The sums from which the average of vruntime is computed are about to change, and have changed. */
-static __always_inline void begin_move(struct fair_rq *rq)
-{
-	__sync_fetch_and_add(&rq->moves_begun, 1);
-}
-
-static __always_inline void end_move(struct fair_rq *rq)
-{
-	__sync_fetch_and_add(&rq->moves_done, 1);
-}
-
-/* With the lock held: counts the task in the runqueue of @cpu. */
+/*
+ * With the lock held: counts the task in the runqueue of @cpu. In a queue of its group it counts for the CPU only
+ * if no queue above is throttled: join_group(), leave_group().
+ */
 static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 {
 	struct fair_rq *rq = rq_for_update(cpu);
+	struct eevdf_queue *queue = queue_in(rq, se->group, cpu);
 
 	se->cpu = cpu;
 	se->on_rq = true;
-	begin_move(rq);
-	__sync_fetch_and_add(&rq->load_weight, se->h_weight);
-	__sync_fetch_and_add(&rq->weighted_vruntime, se->h_weight * se->vruntime);
-	end_move(rq);
+	count_entity(queue, se->h_weight, se->vruntime, 1);
+	__sync_fetch_and_add(&rq->util_est, se->util_est);
+	count_slice(queue, se->custom_slice, se->slice, 1);
+	if (queue != &rq->queue)
+		return;
 	if (__sync_fetch_and_add(&rq->nr_running, 1) && !whole_machine.overloaded)
 		whole_machine.overloaded = true;
-	__sync_fetch_and_add(&rq->util_est, se->util_est);
-	count_slice(rq, se->custom_slice, se->slice, 1);
 	if (se->h_idle)
 		__sync_fetch_and_add(&rq->nr_idle_policy, 1);
 }
@@ -317,15 +249,15 @@ static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 static __always_inline void remove_entity(struct fair_entity *se)
 {
 	struct fair_rq *rq = rq_for_update(se->cpu);
+	struct eevdf_queue *queue = queue_in(rq, se->group, se->cpu);
 
 	se->on_rq = false;
-	begin_move(rq);
-	__sync_fetch_and_add(&rq->load_weight, -se->h_weight);
-	__sync_fetch_and_add(&rq->weighted_vruntime, -(se->h_weight * se->vruntime));
-	end_move(rq);
-	__sync_fetch_and_add(&rq->nr_running, -1);
+	count_entity(queue, se->h_weight, se->vruntime, -1);
 	__sync_fetch_and_add(&rq->util_est, -se->util_est);
-	count_slice(rq, se->custom_slice, se->slice, -1);
+	count_slice(queue, se->custom_slice, se->slice, -1);
+	if (queue != &rq->queue)
+		return;
+	__sync_fetch_and_add(&rq->nr_running, -1);
 	if (se->h_idle)
 		__sync_fetch_and_add(&rq->nr_idle_policy, -1);
 	else if (sched_idle_cpu(se->cpu))

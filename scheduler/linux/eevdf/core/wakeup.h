@@ -3,7 +3,7 @@
 #ifndef __EQUIPOISE_WAKEUP_H
 #define __EQUIPOISE_WAKEUP_H
 
-#include "eevdf.h"
+#include "../group/pick.bpf.h"
 
 /* @se, which has become runnable, does not preempt @curr. */
 static __always_inline void explain_turn(const struct running *curr, const struct fair_entity *se)
@@ -55,23 +55,25 @@ static __always_inline void set_short_buddy(struct fair_rq *rq, const struct fai
 }
 
 /*
- * Should @se of @policy, which has become runnable on the CPU of @rq, preempt the running task? If
+ * Should @se of @p, which has become runnable on the CPU of @rq, preempt the running task? If
  * it would be picked now. Then the CPU has to reschedule.
  */
-static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, u32 policy_of_task,
+static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, const struct task_struct *p,
 						 const struct fair_entity *se)
 {
 	struct running *curr = &rq->curr;
-	bool curr_idle = curr->policy == SCHED_IDLE, idle = policy_of_task == SCHED_IDLE;
+	bool curr_idle = curr->policy == SCHED_IDLE, idle = p->policy == SCHED_IDLE;
 	bool shorter = se->slice < curr->slice;
 
 	if (rq->need_resched)
 		return false;
+	if (group_queues())
+		return preempts_in_queues(rq, p, se);
 	if (!curr_idle || idle) {
 		/* Batch and idle tasks wait for the end of the slice; in Linux 7.3 new tasks do, too. */
-		if (curr_idle != idle || policy_of_task == SCHED_BATCH || idle ||
+		if (curr_idle != idle || p->policy == SCHED_BATCH || idle ||
 		    (se->is_new && !shorter && !policy.fork_preempts) ||
-		    !wakeup_is_best(rq, se, avg_vruntime(rq))) {
+		    !wakeup_is_best(rq, se, avg_vruntime(&rq->queue))) {
 			shorten_protection(rq, curr);
 			return false;
 		}

@@ -47,20 +47,6 @@ static __always_inline bool group_is_limited(u32 group)
 	return READ_ONCE(bandwidth_of(group)->period);
 }
 
-/* Is @group, or one above it, throttled on @cpu? */
-__noinline bool throttled_hierarchy(u32 group, u32 cpu)
-{
-	bool throttled = false;
-
-	forget_origin(group);
-	forget_origin(cpu);
-	for (int level = 0; level < MAX_GROUP_LEVELS && group && !throttled; level++) {
-		throttled = group_rq_at(group, cpu)->throttled;
-		group = group_parent(group);
-	}
-	return throttled;
-}
-
 static __always_inline void start_group_timer(void *timers, u32 group, u64 delay)
 {
 	struct scheduler_timer *timer = bpf_map_lookup_elem(timers, &group);
@@ -132,17 +118,21 @@ static __always_inline bool throttle_cfs_rq(u32 group, struct group_rq *grq, u32
 	struct fair_bandwidth *b = bandwidth_of(group);
 
 	/* A slice to continue, or enough to be picked. */
-	if (assign_cfs_rq_runtime(group, grq, grq->h_curr ? tunables.sched_cfs_bandwidth_slice : 1))
+	if (assign_cfs_rq_runtime(group, grq,
+				  grq->h_curr && !group_queues() ? tunables.sched_cfs_bandwidth_slice : 1))
 		return false;
 	grq->throttled = ++b->last_throttled;
 	__sync_fetch_and_add(&b->nr_throttled, 1);
 	this_counters()->throttled++;
-	if (!grq->nr_queued)
+	if (!group_queues() && !grq->queue.nr)
 		stop_pelt_clock(rq_of(cpu), grq);
 	return true;
 }
 
-/* Charges @delta ns to @grq. True if it is throttled. */
+/*
+ * Charges @delta ns to @grq. True if it is throttled; before Linux 6.18, if it has used up its time: then it is
+ * throttled at the next pick.
+ */
 static __always_inline bool account_cfs_rq_runtime(u32 group, struct group_rq *grq, u32 cpu, u64 delta)
 {
 	if (!any_group_is_limited() || !group_is_limited(group))
@@ -150,6 +140,8 @@ static __always_inline bool account_cfs_rq_runtime(u32 group, struct group_rq *g
 	grq->runtime_remaining -= delta;
 	if (grq->runtime_remaining > 0)
 		return false;
+	if (group_queues())
+		return grq->throttled || !assign_cfs_rq_runtime(group, grq, tunables.sched_cfs_bandwidth_slice);
 	return grq->throttled || throttle_cfs_rq(group, grq, cpu);
 }
 

@@ -55,8 +55,8 @@ static __always_inline void init_group_rq(u32 group, u32 cpu)
 	u64 clock = avg_above(group, cpu)->last_update_time;
 
 	__builtin_memset(grq, 0, sizeof(*grq));
-	grq->weight = NICE_0_WEIGHT;
-	grq->avg.last_update_time = grq->se.last_update_time = clock;
+	grq->se.h_weight = NICE_0_WEIGHT;
+	grq->avg.last_update_time = grq->se.avg.last_update_time = clock;
 }
 
 /* A group of @shares below @parent; 0 if there is no room. */

@@ -12,7 +12,7 @@
  *
  * Since Linux 7.3 only tasks compete, in the one EEVDF of their CPU: the weight of a task there is its part of its
  * group's weight, which is a part of the weight of the group above (hierarchy.h). Runqueues of groups
- * have no tree, but weights, counts and averages.
+ * have no tree, but weights, counts and averages. Before, each of them was an EEVDF of its own (queues.h).
  *
  * The group 0 is the root, which has no group_rq. Without other groups nothing of this is executed.
  *
@@ -23,7 +23,7 @@
 #define __EQUIPOISE_FAIR_GROUP_H
 
 #include "../../../verifier.h"
-#include "../core/runqueue.bpf.h"
+#include "../core/queue.h"
 
 /* The number of groups, of their parts on CPUs, and of levels below the root; powers of two. */
 #define MAX_FAIR_GROUPS 4096
@@ -71,9 +71,8 @@ struct fair_group {
 } __attribute__((aligned(64)));
 
 struct group_rq {
-	/* As a runqueue: the sum of its queued entities' weights, scaled; their number. */
-	u64 load_weight;
-	u32 nr_queued;
+	/* As a queue of the group's tasks and child groups. Since Linux 7.3 only its weights and numbers count. */
+	struct eevdf_queue queue;
 	/* Tasks below it: queued, of these runnable, SCHED_IDLE or in a group with cpu.idle. */
 	u32 h_nr_queued;
 	u32 h_nr_runnable;
@@ -93,13 +92,12 @@ struct group_rq {
 	u64 h_load;
 	u64 last_h_load_update;
 
-	/* As an entity of the group above. */
-	bool on_rq;
+	/* As an entity of the group above. Since Linux 7.3 it has a weight and averages, and does not compete. */
+	struct fair_entity se;
 	/* Tasks below it, as of the last update of the averages. */
 	u32 runnable_weight;
-	/* Scaled. */
-	u64 weight;
-	struct load_avg se;
+	/* Until this vruntime, no other entity preempts it. */
+	u64 vprot;
 
 	/* cpu.max: the local rest of time, ns; if it has run out, its number among those of the group; 0: it has
 	 * not. */
@@ -145,9 +143,43 @@ static __always_inline bool any_group_is_limited(void)
 	return has_groups && __builtin_expect(READ_ONCE(nr_limited_groups) != 0, 0);
 }
 
+/*
+ * Does each group have a queue of its own on each CPU, from which its entity in the queue above runs (queues.h)?
+ * Before Linux 7.3, if there are groups.
+ */
+static __always_inline bool group_queues(void)
+{
+	return has_groups && policy.group_queues && nr_fair_groups;
+}
+
+/* The queue of the entities of @group on @cpu, of which @rq is the runqueue. */
+static __always_inline struct eevdf_queue *queue_in(struct fair_rq *rq, u32 group, u32 cpu)
+{
+	return group_queues() && group ? &group_rq_at(group, cpu)->queue : &rq->queue;
+}
+
+static __always_inline struct eevdf_queue *queue_of(u32 group, u32 cpu)
+{
+	return queue_in(rq_of(cpu), group, cpu);
+}
+
 static __always_inline u32 group_parent(u32 group)
 {
 	return fair_group_at(group)->parent;
+}
+
+/* Is @group, or one above it, throttled on @cpu? */
+__noinline bool throttled_hierarchy(u32 group, u32 cpu)
+{
+	bool throttled = false;
+
+	forget_origin(group);
+	forget_origin(cpu);
+	for (int level = 0; level < MAX_GROUP_LEVELS && group && !throttled; level++) {
+		throttled = group_rq_at(group, cpu)->throttled;
+		group = group_parent(group);
+	}
+	return throttled;
 }
 
 /* A weight without its fraction: scale_load_down(). */

@@ -46,7 +46,7 @@ static __always_inline void count_entity_above(u32 group, u32 cpu, u64 weight, s
 
 	add_weight_above(group, cpu, by < 0 ? -weight : weight);
 	if (parent)
-		__sync_fetch_and_add(&group_rq_at(parent, cpu)->nr_queued, by);
+		__sync_fetch_and_add(&group_rq_at(parent, cpu)->queue.nr, by);
 }
 
 /* The first entity has joined @grq: its averages go on, and it needs time if it is limited. */
@@ -80,8 +80,8 @@ __noinline u64 enqueue_hierarchy(u32 group, u32 cpu, u64 own, bool idle)
 
 		if (!level) {
 			update_group_load_avg(group, grq);
-			__sync_fetch_and_add(&grq->load_weight, entity);
-			if (__sync_fetch_and_add(&grq->nr_queued, 1) == 0)
+			__sync_fetch_and_add(&grq->queue.load_weight, entity);
+			if (__sync_fetch_and_add(&grq->queue.nr, 1) == 0)
 				first_enqueued(group, grq, cpu);
 		}
 		count_tasks(grq, 1, true, idle);
@@ -91,15 +91,15 @@ __noinline u64 enqueue_hierarchy(u32 group, u32 cpu, u64 own, bool idle)
 		update_group_entity_load_avg(group, grq, cpu);
 		grq->runnable_weight = grq->h_nr_runnable;
 		update_cfs_group(group, grq, cpu);
-		if (!grq->on_rq) {
+		if (!grq->se.on_rq) {
 			u32 parent = group_parent(group);
 
-			count_entity_above(group, cpu, grq->weight, 1);
-			grq->on_rq = true;
-			if (parent && group_rq_at(parent, cpu)->nr_queued == 1)
+			count_entity_above(group, cpu, grq->se.h_weight, 1);
+			grq->se.on_rq = true;
+			if (parent && group_rq_at(parent, cpu)->queue.nr == 1)
 				first_enqueued(parent, group_rq_at(parent, cpu), cpu);
 		}
-		entity = grq->weight;
+		entity = grq->se.h_weight;
 		group = group_parent(group);
 	}
 	return calc_prop_weight(0, cpu, entity, weight);
@@ -118,8 +118,8 @@ __noinline bool dequeue_hierarchy(u32 group, u32 cpu, u64 own, bool idle, bool r
 
 		if (!level) {
 			update_group_load_avg(group, grq);
-			__sync_fetch_and_add(&grq->load_weight, -(own << SCALE_LOAD_SHIFT));
-			empty = __sync_fetch_and_add(&grq->nr_queued, -1) == 1;
+			__sync_fetch_and_add(&grq->queue.load_weight, -(own << SCALE_LOAD_SHIFT));
+			empty = __sync_fetch_and_add(&grq->queue.nr, -1) == 1;
 			if (empty)
 				last_dequeued(group, grq, cpu);
 		}
@@ -128,12 +128,12 @@ __noinline bool dequeue_hierarchy(u32 group, u32 cpu, u64 own, bool idle, bool r
 
 		update_group_entity_load_avg(group, grq, cpu);
 		grq->runnable_weight = grq->h_nr_runnable;
-		if (empty && grq->on_rq) {
+		if (empty && grq->se.on_rq) {
 			u32 parent = group_parent(group);
 
-			grq->on_rq = false;
-			count_entity_above(group, cpu, grq->weight, -1);
-			empty = parent && !group_rq_at(parent, cpu)->nr_queued;
+			grq->se.on_rq = false;
+			count_entity_above(group, cpu, grq->se.h_weight, -1);
+			empty = parent && !group_rq_at(parent, cpu)->queue.nr;
 			if (empty)
 				last_dequeued(parent, group_rq_at(parent, cpu), cpu);
 		} else {
@@ -184,7 +184,7 @@ __noinline u64 set_next_hierarchy(u32 group, u32 cpu, u64 own)
 		update_group_entity_load_avg(group, grq, cpu);
 		grq->h_curr = true;
 		account_cfs_rq_runtime(group, grq, cpu, 0);
-		entity = grq->weight;
+		entity = grq->se.h_weight;
 		group = group_parent(group);
 	}
 	return calc_prop_weight(0, cpu, entity, weight);
@@ -219,7 +219,7 @@ __noinline u64 tick_hierarchy(u32 group, u32 cpu, u64 own)
 		weight = calc_prop_weight(group, cpu, entity, weight);
 		update_group_entity_load_avg(group, grq, cpu);
 		update_cfs_group(group, grq, cpu);
-		entity = grq->weight;
+		entity = grq->se.h_weight;
 		group = group_parent(group);
 	}
 	return calc_prop_weight(0, cpu, entity, weight);
@@ -228,9 +228,9 @@ __noinline u64 tick_hierarchy(u32 group, u32 cpu, u64 own)
 /* Has the entity or the runqueue nothing left that decays (skip_blocked_update(), cfs_rq_is_decayed())? */
 static __always_inline bool is_decayed(const struct group_rq *grq)
 {
-	return !grq->load_weight && !grq->propagate && !grq->removed.nr && !grq->avg.load_sum &&
-	       !grq->avg.util_sum && !grq->avg.runnable_sum && !grq->tg_load_avg_contrib && !grq->se.load_avg &&
-	       !grq->se.util_avg;
+	return !grq->queue.load_weight && !grq->propagate && !grq->removed.nr && !grq->avg.load_sum &&
+	       !grq->avg.util_sum && !grq->avg.runnable_sum && !grq->tg_load_avg_contrib && !grq->se.avg.load_avg &&
+	       !grq->se.avg.util_avg;
 }
 
 /* Updates the averages of all groups on @cpu, children before parents: __update_blocked_fair(). */
@@ -287,7 +287,7 @@ __noinline u64 group_h_load(u32 group, u32 cpu, u64 jiffies)
 		if (level >= (int)depth)
 			continue;
 		grq = group_rq_at(path[level], cpu);
-		load = load * grq->se.load_avg / (avg + 1);
+		load = load * grq->se.avg.load_avg / (avg + 1);
 		avg = grq->avg.load_avg;
 		grq->h_load = load;
 		grq->last_h_load_update = jiffies + 1;

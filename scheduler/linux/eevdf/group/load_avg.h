@@ -55,7 +55,7 @@ static __always_inline bool update_group_rq_load_avg(const struct fair_rq *rq, s
 		apply_removed_group_load(grq);
 		decayed = true;
 	}
-	if (!update_load_sums(&grq->avg, group_clock_pelt(rq, grq), scale_load_down(grq->load_weight),
+	if (!update_load_sums(&grq->avg, group_clock_pelt(rq, grq), scale_load_down(grq->queue.load_weight),
 			      grq->h_nr_runnable, grq->h_curr))
 		return decayed;
 	update_load_avgs(&grq->avg, 1);
@@ -116,31 +116,31 @@ static __always_inline void update_tg_cfs_avg(u64 *avg, u64 *sum, u64 *above, u6
 static __always_inline void update_tg_cfs_load(struct group_rq *grq, struct load_avg *above)
 {
 	s64 runnable_sum = grq->prop_runnable_sum, running_sum, delta_avg;
-	u64 divider = load_divider(above), weight = scale_load_down(grq->weight), load_sum = 0, load_avg;
+	u64 divider = load_divider(above), weight = scale_load_down(grq->se.h_weight), load_sum = 0, load_avg;
 
 	if (!runnable_sum)
 		return;
 	grq->prop_runnable_sum = 0;
 	if (runnable_sum >= 0) {
-		runnable_sum += grq->se.load_sum;
+		runnable_sum += grq->se.avg.load_sum;
 		if (runnable_sum > (s64)divider)
 			runnable_sum = divider;
 	} else {
-		if (scale_load_down(grq->load_weight))
-			load_sum = grq->avg.load_sum / scale_load_down(grq->load_weight);
-		runnable_sum = grq->se.load_sum < load_sum ? grq->se.load_sum : load_sum;
+		if (scale_load_down(grq->queue.load_weight))
+			load_sum = grq->avg.load_sum / scale_load_down(grq->queue.load_weight);
+		runnable_sum = grq->se.avg.load_sum < load_sum ? grq->se.avg.load_sum : load_sum;
 	}
-	running_sum = grq->se.util_sum >> 10;
+	running_sum = grq->se.avg.util_sum >> 10;
 	if (runnable_sum < running_sum)
 		runnable_sum = running_sum;
 	load_sum = weight * runnable_sum;
 	load_avg = load_sum / divider;
-	delta_avg = load_avg - grq->se.load_avg;
+	delta_avg = load_avg - grq->se.avg.load_avg;
 	if (!delta_avg)
 		return;
-	update_sa(&above->load_avg, &above->load_sum, delta_avg, load_sum - weight * grq->se.load_sum);
-	grq->se.load_sum = runnable_sum;
-	grq->se.load_avg = load_avg;
+	update_sa(&above->load_avg, &above->load_sum, delta_avg, load_sum - weight * grq->se.avg.load_sum);
+	grq->se.avg.load_sum = runnable_sum;
+	grq->se.avg.load_avg = load_avg;
 }
 
 /* Tasks came to @grq or left it: its entity and the runqueue above follow. True if there was a change. */
@@ -155,10 +155,10 @@ static __always_inline bool propagate_entity_load_avg(u32 group, struct group_rq
 	grq->propagate = false;
 	if (parent)
 		add_tg_cfs_propagate(group_rq_at(parent, cpu), grq->prop_runnable_sum);
-	update_tg_cfs_avg(&grq->se.util_avg, &grq->se.util_sum, &above->util_avg, &above->util_sum,
+	update_tg_cfs_avg(&grq->se.avg.util_avg, &grq->se.avg.util_sum, &above->util_avg, &above->util_sum,
 			  grq->avg.util_avg, divider);
-	update_tg_cfs_avg(&grq->se.runnable_avg, &grq->se.runnable_sum, &above->runnable_avg, &above->runnable_sum,
-			  grq->avg.runnable_avg, divider);
+	update_tg_cfs_avg(&grq->se.avg.runnable_avg, &grq->se.avg.runnable_sum, &above->runnable_avg,
+			  &above->runnable_sum, grq->avg.runnable_avg, divider);
 	update_tg_cfs_load(grq, above);
 	return true;
 }
@@ -173,10 +173,10 @@ static __always_inline void update_group_entity_load_avg(u32 group, struct group
 	bool decayed = false;
 
 	/* It has just been updated, and with it the runqueue above. */
-	if (clock - grq->se.last_update_time < 1024 && !grq->propagate)
+	if (clock - grq->se.avg.last_update_time < 1024 && !grq->propagate)
 		return;
-	if (update_load_sums(&grq->se, clock, grq->on_rq, grq->runnable_weight, grq->h_curr))
-		update_load_avgs(&grq->se, scale_load_down(grq->weight));
+	if (update_load_sums(&grq->se.avg, clock, grq->se.on_rq, grq->runnable_weight, grq->h_curr))
+		update_load_avgs(&grq->se.avg, scale_load_down(grq->se.h_weight));
 	if (above)
 		decayed = update_group_rq_load_avg(rq, above);
 	else

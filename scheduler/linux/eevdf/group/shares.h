@@ -44,7 +44,7 @@ static __always_inline u64 concurrency(const struct fair_group *tg)
 /* The weight of the entity of @grq, which has runnable tasks of @tg; scaled. */
 static __always_inline u64 calc_group_shares(const struct fair_group *tg, const struct group_rq *grq)
 {
-	u64 load = scale_load_down(grq->load_weight), tg_shares = tg->shares * concurrency(tg), shares,
+	u64 load = scale_load_down(grq->queue.load_weight), tg_shares = tg->shares * concurrency(tg), shares,
 	    shares_max = tg_shares;
 	s64 tg_weight;
 
@@ -69,23 +69,48 @@ static __always_inline void add_weight_above(u32 group, u32 cpu, s64 change)
 	u32 parent = group_parent(group);
 
 	if (parent)
-		__sync_fetch_and_add(&group_rq_at(parent, cpu)->load_weight, change);
+		__sync_fetch_and_add(&group_rq_at(parent, cpu)->queue.load_weight, change);
 	else
 		__sync_fetch_and_add(&rq_of(cpu)->group_load, change);
+}
+
+/*
+ * The entity of @grq, which competes in @queue, gets another @weight there, and its lag and the time until its
+ * deadline keep their length. Until it is picked again, others may preempt it: in Linux 6.12 another deadline ends
+ * the protection (protect_slice()).
+ */
+static __always_inline void reweight_in_queue(struct eevdf_queue *queue, struct group_rq *grq, u64 weight)
+{
+	struct fair_entity *se = &grq->se;
+	u64 was = se->h_weight, avg;
+
+	if (!se->on_rq) {
+		se->vlag = scale_signed(se->vlag, was, weight);
+		return;
+	}
+	avg = avg_vruntime(queue);
+	count_entity(queue, was, se->vruntime, -1);
+	se->vruntime = avg - scale_signed(entity_lag(queue, avg, se), was, weight);
+	se->deadline = avg + scale_signed(se->deadline - avg, was, weight);
+	count_entity(queue, weight, se->vruntime, 1);
+	if (queue->nr > 1)
+		grq->vprot = se->vruntime;
 }
 
 /* The entity of @group on @cpu gets another weight: reweight_entity(). */
 static __always_inline void reweight_group_entity(u32 group, struct group_rq *grq, u32 cpu, u64 weight)
 {
-	struct load_avg *above = avg_above(group, cpu), *se = &grq->se;
-	u64 was = scale_load_down(grq->weight);
+	struct load_avg *above = avg_above(group, cpu), *se = &grq->se.avg;
+	u64 was = scale_load_down(grq->se.h_weight);
 
-	if (grq->weight == weight)
+	if (grq->se.h_weight == weight)
 		return;
-	if (grq->on_rq)
-		add_weight_above(group, cpu, weight - grq->weight);
+	if (group_queues())
+		reweight_in_queue(queue_of(group_parent(group), cpu), grq, weight);
+	else if (grq->se.on_rq)
+		add_weight_above(group, cpu, weight - grq->se.h_weight);
 	update_sa(&above->load_avg, &above->load_sum, -se->load_avg, -(was * se->load_sum));
-	grq->weight = weight;
+	grq->se.h_weight = weight;
 	weight = scale_load_down(weight);
 	se->load_avg = weight * se->load_sum / load_divider(se);
 	update_sa(&above->load_avg, &above->load_sum, se->load_avg, weight * se->load_sum);
@@ -94,7 +119,7 @@ static __always_inline void reweight_group_entity(u32 group, struct group_rq *gr
 /* Recomputes the weight of the entity of @group on @cpu. An empty group keeps its weight. */
 static __always_inline void update_cfs_group(u32 group, struct group_rq *grq, u32 cpu)
 {
-	if (grq->load_weight)
+	if (grq->queue.load_weight && !(group_queues() && throttled_hierarchy(group, cpu)))
 		reweight_group_entity(group, grq, cpu, calc_group_shares(fair_group_at(group), grq));
 }
 
@@ -102,7 +127,7 @@ static __always_inline void update_cfs_group(u32 group, struct group_rq *grq, u3
  * __calc_prop_weight(). */
 static __always_inline u64 calc_prop_weight(u32 group, u32 cpu, u64 own, u64 weight)
 {
-	u64 load = group ? group_rq_at(group, cpu)->load_weight : NICE_0_WEIGHT;
+	u64 load = group ? group_rq_at(group, cpu)->queue.load_weight : NICE_0_WEIGHT;
 
 	weight = load ? weight * own / load : weight;
 	return weight < MIN_SHARES ? MIN_SHARES : weight;

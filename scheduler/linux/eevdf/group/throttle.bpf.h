@@ -95,6 +95,12 @@ __noinline bool unthrottle_cfs_rq(u32 group, u32 cpu)
 		return false;
 	grq->throttled = 0;
 	__sync_fetch_and_add(&bandwidth_of(group)->nr_throttled, -1);
+	if (group_queues()) {
+		unthrottle_queue(group, cpu);
+		if (rq->idle && rq->nr_running)
+			kick_cpu(cpu, SCX_KICK_IDLE);
+		return true;
+	}
 	start_pelt_clock(rq, grq);
 	rq->curr_throttled = rq->curr.charged_group && throttled_hierarchy(rq->curr.charged_group, cpu);
 	bpf_for_each(scx_dsq, p, limbo_dsq(cpu), 0) {
@@ -103,7 +109,7 @@ __noinline bool unthrottle_cfs_rq(u32 group, u32 cpu)
 		if (!se || se->on_rq || throttled_hierarchy(se->group, cpu))
 			continue;
 		enqueue_entity(se, cpu, now);
-		move_to_queue(BPF_FOR_EACH_ITER, p, se, cpu, peek_vruntime(rq));
+		move_to_queue(BPF_FOR_EACH_ITER, p, se, cpu, peek_vruntime(&rq->queue));
 	}
 	if (rq->idle && rq->nr_running)
 		kick_cpu(cpu, SCX_KICK_IDLE);

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Groups before Linux 7.3: each has a queue on each CPU, with an EEVDF of its own, and an entity in the queue
+ * above. An entity is queued as long as its group has tasks there; then it may stay until it has had no more than
+ * its share, as a task does (delayed.h). Its slice is the shortest one of its queue.
+ *
+ * A throttled queue leaves with all its tasks, which do not count above it (before Linux 6.18).
+ * enqueue_task_fair(), dequeue_entities(), throttle_cfs_rq() and others of Linux 6.12.
+ */
+#ifndef __EQUIPOISE_GROUP_QUEUES_H
+#define __EQUIPOISE_GROUP_QUEUES_H
+
+#include "bandwidth.h"
+
+/* Tasks that come to a queue or leave it, in cfs_rq's terms; negative: they leave. */
+struct h_counts {
+	s32 queued;
+	s32 runnable;
+	s32 idle;
+};
+
+/* Adds @tasks to the counts of @grq. As tasks of a group with cpu.idle, all of them are idle for the queues above.
+ */
+static __always_inline void count_h(u32 group, struct group_rq *grq, struct h_counts *tasks)
+{
+	grq->h_nr_queued += tasks->queued;
+	grq->h_nr_runnable += tasks->runnable;
+	grq->h_nr_idle += tasks->idle;
+	if (fair_group_at(group)->idle)
+		tasks->idle = tasks->queued;
+}
+
+/* @tasks of groups come to @cpu, or leave it. */
+static __always_inline void count_on_cpu(u32 cpu, struct h_counts tasks)
+{
+	struct fair_rq *rq = rq_for_update(cpu);
+
+	rq->nr_running += tasks.queued;
+	rq->nr_delayed += tasks.queued - tasks.runnable;
+	rq->nr_idle_policy += tasks.idle;
+	if (rq->nr_running > 1 && !whole_machine.overloaded)
+		whole_machine.overloaded = true;
+	if (tasks.queued < 0 && sched_idle_cpu(cpu))
+		rq->next_balance = 0;
+}
+
+/* @tasks come to the queue of @group, or leave it. False if none above it counts them: it is the root's, or
+ * throttled. */
+static __always_inline bool count_in_queue(u32 group, u32 cpu, struct h_counts *tasks)
+{
+	if (!group) {
+		count_on_cpu(cpu, *tasks);
+		return false;
+	}
+	count_h(group, group_rq_at(group, cpu), tasks);
+	return !group_rq_at(group, cpu)->throttled;
+}
+
+/* The entity of @group on @cpu leaves the queue above. */
+static __always_inline void dequeue_group_entity(u32 group, struct group_rq *grq, u32 cpu)
+{
+	u32 parent = group_parent(group);
+	struct eevdf_queue *queue = queue_of(parent, cpu);
+
+	grq->se.vlag = entity_lag(queue, avg_vruntime(queue), &grq->se);
+	/* It has left by itself: it takes no credit along (finish_delayed_dequeue_entity()). */
+	if (grq->se.delayed && grq->se.vlag > 0)
+		grq->se.vlag = 0;
+	grq->se.delayed = grq->se.on_rq = false;
+	count_entity(queue, grq->se.h_weight, grq->se.vruntime, -1);
+	count_slice(queue, grq->se.custom_slice, grq->se.slice, -1);
+	if (parent)
+		return_cfs_rq_runtime(parent, group_rq_at(parent, cpu));
+}
+
+/* The slice of the entity of @grq, which is queued in @queue, follows its queue. */
+static __always_inline void update_group_slice(struct eevdf_queue *queue, struct group_rq *grq)
+{
+	count_slice(queue, grq->se.custom_slice, grq->se.slice, -1);
+	grq->se.slice = min_slice(&grq->queue);
+	grq->se.custom_slice = grq->queue.nr_custom_slice;
+	count_slice(queue, grq->se.custom_slice, grq->se.slice, 1);
+}
+
+/*
+ * @tasks have left the queue of @group on @cpu. Entities of queues that are empty leave, too; if they @delay, only
+ * when they have had no more than their share.
+ */
+__noinline bool dequeue_above(u32 group, u32 cpu, struct h_counts tasks, bool delay)
+{
+	bool leaves = !delay;
+
+	for (;;) {
+		struct group_rq *grq = group_rq_at(group, cpu);
+		u32 parent = group_parent(group);
+		struct eevdf_queue *queue = queue_of(parent, cpu);
+
+		update_group_entity_load_avg(group, grq, cpu);
+		grq->runnable_weight = grq->h_nr_runnable;
+		if (!grq->se.on_rq)
+			return false;
+		leaves |= !grq->queue.nr;
+		if (!leaves) {
+			update_cfs_group(group, grq, cpu);
+			update_group_slice(queue, grq);
+		} else if (delay && !grq->se.delayed && !eligible(avg_vruntime(queue), grq->se.vruntime)) {
+			grq->se.delayed = true;
+		} else {
+			dequeue_group_entity(group, grq, cpu);
+		}
+		leaves = false;
+		group = parent;
+		if (!count_in_queue(group, cpu, &tasks))
+			return !group;
+	}
+}
+
+/* Is @group @top, or below it? */
+static __always_inline bool is_below(u32 group, u32 top)
+{
+	while (group && group != top)
+		group = group_parent(group);
+	return group;
+}
+
+/* The averages of @top and the groups below it stand still on @cpu as long as one above is throttled:
+ * tg_throttle_down(), tg_unthrottle_up(). */
+static __always_inline void switch_pelt_clocks(u32 top, u32 cpu)
+{
+	u32 group;
+
+	for (group = top; group < nr_fair_groups; group++) {
+		if (!fair_group_at(group)->level || !is_below(group, top))
+			continue;
+		if (throttled_hierarchy(group, cpu))
+			stop_pelt_clock(rq_of(cpu), group_rq_at(group, cpu));
+		else
+			start_pelt_clock(rq_of(cpu), group_rq_at(group, cpu));
+	}
+}
+
+/* The queue of @group on @cpu has used up its time: it leaves, unless it gets a little. True if it has left. */
+__noinline bool throttle_queue(u32 group, u32 cpu)
+{
+	struct group_rq *grq = group_rq_at(group, cpu);
+	struct h_counts tasks = { -(s32)grq->h_nr_queued, -(s32)grq->h_nr_runnable, -(s32)grq->h_nr_idle };
+
+	if (!throttle_cfs_rq(group, grq, cpu))
+		return false;
+	switch_pelt_clocks(group, cpu);
+	if (fair_group_at(group)->idle)
+		tasks.idle = tasks.queued;
+	if (grq->se.on_rq)
+		dequeue_above(group, cpu, tasks, false);
+	return true;
+}
+
+/* Before a pick from the queue of @group on @cpu: check_cfs_rq_runtime(). True if it is throttled. */
+static __always_inline bool check_cfs_rq_runtime(u32 group, u32 cpu)
+{
+	const struct group_rq *grq = group_rq_at(group, cpu);
+
+	if (!any_group_is_limited() || !group_is_limited(group) || grq->runtime_remaining > 0)
+		return false;
+	return grq->throttled || throttle_queue(group, cpu);
+}
+
+/* The first entity has joined the queue of @group on @cpu, which needs time if it is limited. */
+static __always_inline void first_queued(u32 group, u32 cpu)
+{
+	struct group_rq *grq = group_rq_at(group, cpu);
+
+	if (!any_group_is_limited() || !group_is_limited(group) || grq->h_curr || grq->throttled)
+		return;
+	account_cfs_rq_runtime(group, grq, cpu, 0);
+	if (grq->runtime_remaining <= 0)
+		throttle_queue(group, cpu);
+}
+
+/* The entity of @group on @cpu, which waits to leave, has tasks again: requeue_delayed_entity(). */
+static __always_inline void requeue_delayed_group(struct eevdf_queue *queue, struct group_rq *grq)
+{
+	u64 avg = avg_vruntime(queue);
+
+	grq->se.delayed = false;
+	if (!eligible(avg, grq->se.vruntime) || avg == grq->se.vruntime)
+		return;
+	count_entity(queue, grq->se.h_weight, grq->se.vruntime, -1);
+	grq->se.vlag = 0;
+	place_entity(queue, &grq->se, false, 0);
+	count_entity(queue, grq->se.h_weight, grq->se.vruntime, 1);
+}
+
+/* @tasks have come to the queue of @group on @cpu, which is not throttled. */
+__noinline bool enqueue_above(u32 group, u32 cpu, struct h_counts tasks)
+{
+	for (;;) {
+		struct group_rq *grq = group_rq_at(group, cpu);
+		u32 parent = group_parent(group);
+		struct eevdf_queue *queue = queue_of(parent, cpu);
+
+		update_group_entity_load_avg(group, grq, cpu);
+		grq->runnable_weight = grq->h_nr_runnable;
+		if (grq->se.on_rq) {
+			if (grq->se.delayed)
+				requeue_delayed_group(queue, grq);
+			update_cfs_group(group, grq, cpu);
+			update_group_slice(queue, grq);
+		} else {
+			update_cfs_group(group, grq, cpu);
+			grq->se.slice = min_slice(&grq->queue);
+			grq->se.custom_slice = grq->queue.nr_custom_slice;
+			place_entity(queue, &grq->se, false, 0);
+			count_entity(queue, grq->se.h_weight, grq->se.vruntime, 1);
+			count_slice(queue, grq->se.custom_slice, grq->se.slice, 1);
+			grq->se.on_rq = true;
+			if (parent && queue->nr == 1)
+				first_queued(parent, cpu);
+		}
+		group = parent;
+		if (!count_in_queue(group, cpu, &tasks))
+			return !group;
+	}
+}
+
+/* A task has joined the queue of @group on @cpu, whose clock is up to date. */
+__noinline bool join_group(u32 group, u32 cpu, bool idle)
+{
+	struct group_rq *grq = group_rq_at(group, cpu);
+	struct h_counts tasks = { 1, 1, idle };
+
+	update_group_load_avg(group, grq);
+	if (grq->queue.nr == 1)
+		first_queued(group, cpu);
+	return count_in_queue(group, cpu, &tasks) && enqueue_above(group, cpu, tasks);
+}
+
+/* A task has left it. @runnable: it was not asleep before (delayed.h). */
+__noinline bool leave_group(u32 group, u32 cpu, bool idle, bool runnable)
+{
+	struct group_rq *grq = group_rq_at(group, cpu);
+	struct h_counts tasks = { -1, -runnable, -idle };
+
+	update_group_load_avg(group, grq);
+	if (!grq->queue.nr)
+		return_cfs_rq_runtime(group, grq);
+	return count_in_queue(group, cpu, &tasks) && dequeue_above(group, cpu, tasks, true);
+}
+
+/* The queue of @group on @cpu is no longer throttled: it comes back with its tasks. */
+__noinline bool unthrottle_queue(u32 group, u32 cpu)
+{
+	struct group_rq *grq = group_rq_at(group, cpu);
+	struct h_counts tasks = { grq->h_nr_queued, grq->h_nr_runnable, grq->h_nr_idle };
+
+	switch_pelt_clocks(group, cpu);
+	if (!grq->queue.nr)
+		return false;
+	if (fair_group_at(group)->idle)
+		tasks.idle = tasks.queued;
+	return enqueue_above(group, cpu, tasks);
+}
+
+/* The entities of @group and those above it, which run on @cpu, are charged @delta ns. True if one has to stop. */
+__noinline bool charge_groups(u32 group, u32 cpu, u64 delta)
+{
+	bool stops = false;
+
+	while (group) {
+		struct group_rq *grq = group_rq_at(group, cpu);
+		struct fair_entity *se = &grq->se;
+		u64 fair = calc_delta_weight(delta, se->h_weight, 0);
+
+		group = group_parent(group);
+		if (se->on_rq) {
+			struct eevdf_queue *queue = queue_of(group, cpu);
+			bool over;
+
+			se->vruntime += fair;
+			queue->weighted_vruntime += se->h_weight * fair;
+			over = !time_before(se->vruntime, se->deadline);
+			if (over)
+				se->deadline = se->vruntime + calc_delta_weight(se->slice, se->h_weight, 0);
+			else
+				over = !time_before(se->vruntime, grq->vprot) &&
+				       !eligible(peek_vruntime(queue), se->vruntime);
+			stops |= over && queue->nr > 1;
+		}
+	}
+	return stops;
+}
+
+/* A task in @group gets @cpu. Entities that ran before, for a task in the group @last, keep their protection. */
+__noinline bool set_next_groups(u32 group, u32 cpu, u32 last)
+{
+	while (group) {
+		struct group_rq *grq = group_rq_at(group, cpu);
+
+		update_group_entity_load_avg(group, grq, cpu);
+		grq->h_curr = true;
+		if (!is_below(last, group))
+			grq->vprot = grq->se.deadline;
+		account_cfs_rq_runtime(group, grq, cpu, 0);
+		group = group_parent(group);
+	}
+	return true;
+}
+
+/* The task that ran, in @group, has left @cpu: queues that have used up their time leave, too (put_prev_entity()).
+ */
+__noinline bool throttle_prev_groups(u32 group, u32 cpu)
+{
+	while (group) {
+		check_cfs_rq_runtime(group, cpu);
+		group = group_parent(group);
+	}
+	return true;
+}
+
+/* A tick of the running task. */
+__noinline bool tick_groups(u32 group, u32 cpu)
+{
+	while (group) {
+		struct group_rq *grq = group_rq_at(group, cpu);
+
+		update_group_entity_load_avg(group, grq, cpu);
+		update_cfs_group(group, grq, cpu);
+		group = group_parent(group);
+	}
+	return true;
+}
+
+#endif /* __EQUIPOISE_GROUP_QUEUES_H */
