@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+import elf
+import objects
 from faults import ANYWHERE, COMPILED, FIND_LIBC, IN_ENQUEUE, INSTEAD
 from files import FILES, TWINS
-from objects import AT_LOAD, text_of
 from walls import wall_of
 
 
@@ -16,8 +17,8 @@ class Case:
     text: object
     # The same scheduler without the misdeed.
     twin: str
-    # Is its object changed after it has been compiled?
-    is_changed: bool = False
+    # The change of its object after it has been compiled, if any: a function from bytes to bytes.
+    change: object = None
 
     def wall(self):
         """The pattern of the message of the wall that must stop it."""
@@ -147,5 +148,7 @@ def all_of_them():
         twin = TWINS.get(fault)
         yield Case(f"file: {fault}", by if what is None else source().replace(what, by),
                    source().replace(*twin) if twin else source())
-    for fault, body in AT_LOAD.items():
-        yield Case(f"load {fault}", text_of(source(), body), text_of(source(), body), is_changed=True)
+    for fault, body in objects.AT_LOAD.items():
+        yield Case(f"load {fault}", objects.text_of(source(), body), objects.text_of(source(), body), objects.changed)
+    for change in elf.CHANGES:
+        yield Case(f"object with {change}", source(), source(), elf.changed(change))

@@ -9,6 +9,7 @@ ENDLESS = "did not return"
 LIBRARY = "is a function of the C library, which BPF does not have"
 CONSTRUCTOR = "it has a constructor, a destructor, an _init"
 READ_ONLY = "read-only"
+DATA_AND_CODE = "both code and data, or an executable stack"
 
 WALLS = [(re.compile(name), re.compile(wall)) for name, wall in (
     # At load, in the cage: no check of the object has found it.
@@ -17,6 +18,14 @@ WALLS = [(re.compile(name), re.compile(wall)) for name, wall in (
     (r"^load faults", ADDRESS),
     (r"^load calls", CALL + ".*while it was loaded"),
     (r"^load needs", "cannot be loaded: .*Permission denied"),
+    # An object that a check finds, or else the dynamic loader, in the cage.
+    (r"^object with DT_(INIT|INIT_ARRAY|PREINIT_ARRAY)$", CONSTRUCTOR),
+    (r"^object with DT_(NEEDED|RPATH|RUNPATH|AUDIT|DEPAUDIT|AUXILIARY|FILTER)", "it loads other libraries"),
+    (r"^object with (writable code|an executable stack)", DATA_AND_CODE),
+    (r"^object with (two dynamic segments|no segments|no sections|65535 segments)", "a dynamic section that the dynamic loader does not"),
+    (r"^object with (32 bits|big-endian|65534 segments|segments|sections|names)", "the compiled object is unreadable"),
+    (r"^object with (a relocation (that|of a (copy|thread))|of another machine)", "addresses that only the dynamic loader can find"),
+    (r"^object with", f"cannot be loaded|while it was loaded|was ended by signal (6|11)|ended without a result|{ADDRESS}"),
     # Calls.
     (r"^(call_(?!null|data|wild)|libc_(?!abort|exit$|_exit$|write$)|end_thread)", CALL),
     (r"^old_system_call", "made a system call by another architecture's rules"),
@@ -71,7 +80,7 @@ WALLS = [(re.compile(name), re.compile(wall)) for name, wall in (
     (r"^file: (_init|_fini|ifunc|constructor|destructor|section (?!\.preinit))", CONSTRUCTOR),
     (r"^file: section \.preinit", "not allowed in DSO"),
     (r"^file: (weak_|thread_local)", LIBRARY),
-    (r"^file: (code_and_data|executable_stack)", "both code and data, or an executable stack"),
+    (r"^file: (code_and_data|executable_stack)", DATA_AND_CODE),
     (r"^file: initialised_elsewhere", "is declared, but not defined"),
     (r"^file: map of", "its inner maps hold maps themselves"),
     (r"^file: symbol (moved|before)", "is not within its section"),
