@@ -120,7 +120,7 @@ def source(op=None, body=None, instead=False):
 
 def with_libc(text):
     """`text` with the functions that find the C library, if it calls them."""
-    return text.replace("static int timer(", FIND_LIBC + "static int timer(", 1) if "faulty_call(" in text else text
+    return text.replace("static int timer(", FIND_LIBC + "static int timer(", 1) if "faulty_call(" in text or "faulty_syscall(" in text else text
 
 
 def case(name, op, test, body):
