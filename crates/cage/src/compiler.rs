@@ -52,8 +52,8 @@ const OF_A_PREFIX: [&str; 5] = ["include", "lib", "lib32", "lib64", "libexec"];
 /// The folders that show that a compiler is installed in a prefix.
 const OF_AN_INSTALLATION: [&str; 4] = ["lib/gcc", "lib64/gcc", "lib/clang", "lib64/clang"];
 
-/// Devices that compilers also read and write.
-const DEVICES: [&str; 2] = ["/dev/null", "/dev/urandom"];
+/// A device that compilers also read and write.
+const NULL: &str = "/dev/null";
 
 /// The extensions of headers and sources that a scheduler includes from its own folder.
 const HEADERS: [&str; 5] = ["h", "c", "inc", "def", "bpf"];
@@ -173,9 +173,7 @@ fn rules(
     for path in of_prefix(compiler) {
         add(&path, read)?;
     }
-    for path in DEVICES.iter().map(Path::new) {
-        add(path, AccessFs::ReadFile | AccessFs::WriteFile)?;
-    }
+    add(Path::new(NULL), AccessFs::ReadFile | AccessFs::WriteFile)?;
     for folder in include {
         add(folder, read)?;
     }
