@@ -28,7 +28,7 @@ const FILE: u64 = 256 << 20;
 /// Address space, bytes.
 const MEMORY: u64 = 4 << 30;
 
-/// Sets the limits for the processes of `command`.
+/// Sets the limits of CPU time, memory and files for the processes of `command`, each of which has its own.
 pub fn set(command: &mut Command) {
     let limit = || {
         let limits = [
