@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, FlockOperation, Gid, Mode, OFlags, Uid, chown, flock, openat};
 use rustix::io::Errno;
-use rustix::net::{Shutdown, shutdown, sockopt::socket_peercred};
+use rustix::net::{Shutdown, SocketFlags, accept_with, shutdown, sockopt::socket_peercred};
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -45,7 +45,7 @@ const MOST_PIECES: u32 = 100;
 const THREAD: &str = "socket";
 
 /// A piece: what is read at a time, bytes. A request is usually shorter.
-const PIECE: usize = 4096;
+const PIECE: usize = 1024;
 
 /// The most connections that are accepted at a time, and how many make the next ones wait for `PACE`: 1,600 a second are
 /// accepted at most. Others wait in the system's queue, which is short, or for a place in it, so that each of a thousand
@@ -325,12 +325,12 @@ impl<S: Service> Server<S> {
     /// their number.
     fn accept(&mut self) -> io::Result<usize> {
         for accepted in 0..AT_ONCE {
-            let stream = match self.listener.accept() {
-                Ok((stream, _)) => stream,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(accepted),
-                Err(error) => return Err(error),
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let stream = match accept_with(&self.listener, flags) {
+                Ok(stream) => UnixStream::from(stream),
+                Err(Errno::AGAIN) => return Ok(accepted),
+                Err(error) => return Err(error.into()),
             };
-            stream.set_nonblocking(true)?;
             let user = socket_peercred(&stream)?.uid;
             let now = Instant::now();
             self.clients.push(Client {
@@ -345,6 +345,14 @@ impl<S: Service> Server<S> {
             let newest = self.clients.len() - 1;
             if self.may_send(&self.clients[newest]) {
                 self.read(newest);
+            }
+            // A user that sends much junk may not go on with more.
+            match self.clients.get(newest) {
+                Some(client) if client.line.is_empty() || self.may_send(client) => {}
+                _ => {
+                    self.clients.truncate(newest);
+                    continue;
+                }
             }
             let of_user = self.clients.iter().filter(|client| client.user == user);
             if of_user.count() > MOST_OF_A_USER {
