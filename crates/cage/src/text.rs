@@ -55,6 +55,11 @@ pub fn is_plain(text: &str) -> bool {
     !text.contains(acts)
 }
 
+/// Has a text of several lines been escaped for where it goes? Line feeds and tabs stay.
+pub fn is_safe(text: &str) -> bool {
+    text.split(['\n', '\t']).all(is_plain)
+}
+
 /// For character data and attributes of HTML and SVG.
 pub fn markup(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -147,8 +152,9 @@ mod tests {
             cell(HOSTILE).into_owned(),
             quoted(HOSTILE),
         ] {
-            assert!(is_plain(&shown), "{shown:?}");
+            assert!(is_plain(&shown) && is_safe(&shown), "{shown:?}");
         }
+        assert!(is_safe("a\n\tb") && !is_safe("a\n\u{202e}") && !is_safe("\r\n"));
         assert_eq!(plain("a\u{202e}b\n\u{1b}"), "a\\u{202e}b\\n\\u{1b}");
         assert_eq!(lines("a\n\tb\r"), "a\n\tb\\r");
         assert!(matches!(plain("größer, 大 🙂"), Cow::Borrowed(_)));

@@ -209,6 +209,18 @@ mod tests {
     const MINIMAL: &str = "#include <scx/common.bpf.h>\nSCX_OPS_DEFINE(ops, .name = \"x\");\n";
 
     #[test]
+    fn all_passes_of_a_compiler_share_their_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("test.bpf.c");
+        std::fs::write(&source, "int x;\n").unwrap();
+        let built = |until| object_until(&[&source], &["-shared"], &[], until);
+        assert!(built(cage::deadline(1)).is_ok());
+        let message = built(Instant::now()).unwrap_err();
+        let reached = cage::reached(&message).unwrap();
+        assert!(reached.contains("more than 25 s for a file"), "{reached}");
+    }
+
+    #[test]
     fn two_schedulers_are_not_the_files_of_one() {
         let folder = tempfile::tempdir().unwrap();
         let sources = ["a.bpf.c", "b.bpf.c"].map(|name| folder.path().join(name));

@@ -345,22 +345,3 @@ LOADER() { loader_set(slice, 1000000); return later_start(1000000, 0); }";
     );
     assert_ne!(set, of(&["--scheduler", "a.bpf.c"]));
 }
-
-/// Five passes of a compiler, each of which would be in time.
-#[test]
-fn all_passes_of_a_compiler_share_their_time() {
-    let folder = tempfile::tempdir().unwrap();
-    let compiler = folder.path().join("cc");
-    fs::write(folder.path().join("a.bpf.c"), fifo("fifo", "GPL", "")).unwrap();
-    let passes = "for word; do case $word in -E) sleep 13; exec cc \"$@\" ;; esac; done; sleep 13; exec cc \"$@\"";
-    write_program(&compiler, passes);
-    let output = command(&["compare", "--machine", "tc2-smp", "--runs", "1"])
-        .args(["--workload", "busy:duration=10ms", "--scheduler", "a.bpf.c"])
-        .current_dir(folder.path())
-        .env("CC", &compiler)
-        .output()
-        .unwrap();
-    let says = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{says}");
-    assert!(says.contains("takes more than 25 s for a file"), "{says}");
-}
