@@ -107,6 +107,81 @@ impl Judge {
         ]
     }
 
+    /// A message with events in an order that no kernel makes: eight bytes of `choices` make one of them.
+    pub fn forged(&self, choices: &[u8]) -> Vec<u8> {
+        const NAMES: [&str; 4] = ["a", "a-1", "b", "swapper"];
+        let cpus = self.machine.cpus.len();
+        let (mut now, mut events) = (0, Vec::new());
+        for choice in choices.chunks_exact(8) {
+            let number = |at: usize| usize::from(choice[at]);
+            let task = |at: usize| (NAMES[number(at) % 4], (number(at) % 8) as i32);
+            let prio = |at: usize| [120, 100, 139, 50, -1, 0, i32::MAX, i32::MIN][number(at) % 8];
+            // From a ns to seconds.
+            now += number(1) as u64 * 10_u64.pow(u32::from(choice[2] % 8));
+            let long = u64::from_le_bytes([choice[4], choice[5], choice[6], choice[7], 0, 0, 0, 0]);
+            let event = match choice[0] % 14 {
+                0..3 => Event::Switch {
+                    prev: task(4),
+                    prev_prio: prio(5),
+                    prev_runnable: number(5) & 8 > 0,
+                    next: task(6),
+                    next_prio: prio(7),
+                },
+                3..5 => Event::Wakeup {
+                    task: task(4),
+                    prio: prio(5),
+                    target_cpu: number(6) % cpus,
+                    new: number(7) & 1 > 0,
+                },
+                5 => Event::Migrate {
+                    task: task(4),
+                    prio: prio(5),
+                    from: number(6) % cpus,
+                    to: number(7) % cpus,
+                },
+                6 => Event::Fork {
+                    parent: task(4),
+                    child: task(5),
+                },
+                7 => Event::Exit {
+                    task: task(4),
+                    prio: prio(5),
+                },
+                8 => Event::CpuFrequency { khz: long as u32 },
+                9 => Event::Turbo { khz: long as u32 },
+                10 => Event::Waker {
+                    task: task(4),
+                    by: (number(5) & 1 > 0).then(|| task(6)),
+                },
+                11 => Event::Polls {
+                    task: task(4),
+                    since: now.saturating_sub(long),
+                },
+                12 => Event::Period {
+                    task: task(4),
+                    released: now.saturating_sub(long),
+                    due: now.saturating_add(long),
+                    done: now,
+                    missed: number(3) & 1 > 0,
+                },
+                _ => Event::Weight {
+                    task: task(4),
+                    idle: number(5) & 1 > 0,
+                    group: "/g",
+                    group_weight: number(6) as u32,
+                    product: long,
+                },
+            };
+            events.extend(encode(&(now, (number(3) % cpus) as u32, event)));
+        }
+        encode(&Reply::Events(&events))
+    }
+
+    /// The machine.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
     /// Judges `message`; accepted events go to `trace`.
     pub fn judge(&self, message: &[u8], trace: &mut dyn Trace) -> Result<(), &'static str> {
         let case = self.case();
@@ -147,5 +222,9 @@ mod tests {
         for message in judge.messages() {
             assert_eq!(judge.judge(&message, &mut Nothing), Ok(()));
         }
+        // Each kind of event, some of which are of frequencies that are too high.
+        let kinds = (0..14).flat_map(|kind| [kind, 1, 0, 3, 7, 1, 0, 0]);
+        let forged = judge.forged(&kinds.collect::<Vec<u8>>());
+        assert_eq!(judge.judge(&forged, &mut Nothing), Ok(()));
     }
 }
