@@ -85,7 +85,7 @@ WALLS = [(re.compile(name), re.compile(wall)) for name, wall in (
     (r"^file: (include (shadow|beside|elsewhere|process)|include_endless|a_pipe|a_link|a_folder|a_terminal)", "Permission denied"),
     (r"^file: incbin", "Permission denied|cannot open|can't open|file not found"),
     (r"^file: (include_itself|itself)", "nested depth"),
-    (r"^file: macros_double", "of memory|of CPU time"),
+    (r"^file: macros_double", "of memory|of CPU time|takes more than 25 s"),
     (r"^file: data_of_gigabytes", "writes more than 256 MiB"),
     # When it is read.
     (r"^file: (large_bss|constant of gigabytes)", "more than 1 GiB"),
