@@ -40,7 +40,7 @@ WALLS = [(re.compile(name), re.compile(wall)) for name, wall in (
     (r"^message: two messages", "ended without a result.* error: two"),
     (r"^message: escapes", r"\\u\{1b\}\[2J\\u\{7\}"),
     (r"^slow: ", ENDLESS),
-    (r"^old_system_call", "made a system call by another architecture's rules"),
+    (r"^old_system_call", "made a system call, which a BPF program cannot do, by another architecture's rules"),
     (r"^libc_abort", "was ended by signal 6"),
     (r"^libc_(exit|_exit)$", "ended without a result"),
     (r"^libc_write", "sent an impossible message"),

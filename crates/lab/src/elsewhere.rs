@@ -189,8 +189,8 @@ fn code_of(status: ExitStatus) -> i32 {
 fn why(code: i32, said: &str) -> String {
     let what = match code.checked_sub(128) {
         Some(libc::SIGSYS) => {
-            "made a system call by another architecture's rules, which a BPF program cannot do; expected what sched_ext \
-             and BPF offer"
+            "made a system call, which a BPF program cannot do, by another architecture's rules or behind blocked signals; \
+             expected functions of sched_ext and BPF"
                 .to_owned()
         }
         Some(libc::SIGABRT) if said.contains("memory allocation") => {
