@@ -9,7 +9,7 @@ error from ops.exit() (the scheduler is already leaving), a dispatch of a task t
 ANYWHERE = {
     "endless_loop": "for (;;) sink++;",
     "endless_recursion": "faulty_deep(one);",
-    "large_frame": "volatile char large[256 << 20]; large[sink] = 1; sink = large[one];",
+    "large_frame": "faulty_large();",
     "read_null": "sink = *(volatile u64 *)zero;",
     "write_null": "*(volatile u64 *)zero = 1;",
     "read_wild": "sink = *(volatile u64 *)(one << 62);",

@@ -73,6 +73,13 @@ static __noinline u64 faulty_deep(u64 n)
 	frame[n] = n;
 	return n ? faulty_deep(n + one * 0) + frame[n] : 0;
 }
+/* A function that has this frame in a branch takes it when it begins. */
+static __noinline __maybe_unused void faulty_large(void)
+{
+	volatile char large[256 << 20];
+	large[sink] = 1;
+	sink = large[one];
+}
 static int timer(void *map, u32 *key, struct bpf_timer *timer);
 static __maybe_unused void start_timer(void)
 {
