@@ -9,7 +9,7 @@ CARGO_FLAGS := --locked
 PART := tests/part
 # The tests in a guest that any change may break, long ones first; test-vm runs all of them, in full.
 # mixed-load loads every policy.
-VM_TESTS := capacity starvation hotplug mixed-load cgroups affinity fairness clients record smoke scx-simple
+VM_TESTS := capacity starvation hotplug mixed-load cgroups affinity fairness clients cage record smoke scx-simple
 # Debian's kernels into which every policy must load: the last one of each version in its archive. `make test`
 # loads a policy of each scheduler into the newest, besides the tests in the oldest, which vm/build-kernel
 # builds.

@@ -1,14 +1,56 @@
-//! The messages of a run's process: as it sends them, but changed in places, are refused or do no harm to a trace's writers.
+//! The messages of a run's process: as it sends them, but changed in places, or with events in any order, are refused or do
+//! no harm to those that read them: a trace's writers, and the observers of `explain` and of pages.
 #![no_main]
 
 use lab::Judge;
+use report::explain::{self, Asked, Chains, Responses, Waits};
 use report::trace::Kind;
+use report::trace::columns::ColumnRecorder;
+use simulator::{Event, Trace};
 use std::sync::LazyLock;
 use tempfile::SpooledTempFile;
 
 static JUDGE: LazyLock<Judge> = LazyLock::new(Judge::new);
-static MACHINE: LazyLock<machine::Machine> =
-    LazyLock::new(|| machine::Machine::find("tc2").expect("it is built in"));
+
+/// All of them at once.
+struct All<'a>(Vec<&'a mut dyn Trace>);
+
+impl Trace for All<'_> {
+    fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
+        for trace in &mut self.0 {
+            trace.event(now, cpu, event);
+        }
+    }
+}
+
+/// Shows the observers the accepted events of `message`, which they may ask for twice.
+fn observe(message: &[u8]) {
+    let machine = JUDGE.machine();
+    let asked = Asked {
+        threads: Vec::new(),
+        at: None,
+        worst: 3,
+    };
+    let (mut waits, mut responses) = (Waits::new(&asked), Responses::new(machine, &asked));
+    let mut columns = ColumnRecorder::new(machine, true);
+    let mut all = All(vec![&mut waits, &mut responses, &mut columns]);
+    let _ = JUDGE.judge(message, &mut all);
+    let _ = columns.finish();
+    waits.end(Some(1_000_000));
+    responses.end(Some(1_000_000));
+    let Ok((waits, latencies)) = waits.choose(&asked, &["a".to_owned()]) else {
+        return;
+    };
+    let chosen = responses.choose(&["a", "b"]);
+    let observed = explain::observed(&chosen.missed);
+    let windows = observed.into_iter().flatten();
+    let windows = windows.chain(explain::windows(&waits, &chosen)).collect();
+    let names = latencies.into_iter().map(|one| one.name);
+    let mut chains = Chains::new(windows, names, machine.cpus.len());
+    let mut recorder = report::Recorder::new(machine, 10_000_000, 1);
+    let _ = JUDGE.judge(message, &mut All(vec![&mut chains, &mut recorder]));
+    let _ = (chains.finish(), recorder.finish());
+}
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let Some((&first, edits)) = bytes.split_first() else {
@@ -17,15 +59,16 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let kinds = [Kind::Text, Kind::Dat, Kind::Perfetto, Kind::Chrome];
     let mut writer = kinds[usize::from(first >> 2) % 4].writer(
         std::io::sink(),
-        &MACHINE,
+        JUDGE.machine(),
         SpooledTempFile::new(1 << 20),
     );
-    let messages = JUDGE.messages();
-    let message = match messages.get(usize::from(first) % 4) {
-        Some(message) => fuzz::edited(message, edits),
-        None => edits.to_vec(),
+    let message = match first % 4 {
+        3 => edits.to_vec(),
+        2 => JUDGE.forged(edits),
+        valid => fuzz::edited(&JUDGE.messages()[usize::from(valid)], edits),
     };
     if JUDGE.judge(&message, &mut *writer).is_ok() {
         writer.finish().expect("a sink takes everything");
     }
+    observe(&message);
 });

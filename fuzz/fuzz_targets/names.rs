@@ -1,7 +1,7 @@
 //! A name from outside, through every writer: nothing that acts on a reader gets through.
 #![no_main]
 
-use cage::text::is_plain;
+use cage::text::is_safe;
 use report::trace::Kind;
 use report::{Page, Style, Table};
 use simulator::Event;
@@ -10,11 +10,6 @@ use tempfile::SpooledTempFile;
 
 static MACHINE: LazyLock<machine::Machine> =
     LazyLock::new(|| machine::Machine::find("smp-2").expect("it is built in"));
-
-/// Is `text` free of what acts, but for line feeds and tabs?
-fn is_safe(text: &str) -> bool {
-    text.split(['\n', '\t']).all(is_plain)
-}
 
 libfuzzer_sys::fuzz_target!(|name: &str| {
     let page = Page {

@@ -9,7 +9,7 @@ error from ops.exit() (the scheduler is already leaving), a dispatch of a task t
 ANYWHERE = {
     "endless_loop": "for (;;) sink++;",
     "endless_recursion": "faulty_deep(one);",
-    "large_frame": "volatile char large[256 << 20]; large[sink] = 1; sink = large[one];",
+    "large_frame": "faulty_large();",
     "read_null": "sink = *(volatile u64 *)zero;",
     "write_null": "*(volatile u64 *)zero = 1;",
     "read_wild": "sink = *(volatile u64 *)(one << 62);",
@@ -164,10 +164,15 @@ static u64 faulty_libc(const char *name)
 			return base + s->value;
 	return 0;
 }
-static long faulty_call(const char *name, long a, long b, long c, long d, long e, long f)
+static __maybe_unused long faulty_call(const char *name, long a, long b, long c, long d, long e, long f)
 {
 	long (*function)(long, long, long, long, long, long) = (void *)faulty_libc(name);
 	return function(a, b, c, d, e, f);
+}
+static __maybe_unused long faulty_syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+	long (*function)(long, long, long, long, long, long, long) = (void *)faulty_libc("syscall");
+	return function(number, a, b, c, d, e, f);
 }
 """
 LIBC = {
@@ -205,6 +210,56 @@ for call, arguments in LIBC.items():
         else:
             kept += c
     IN_ENQUEUE[f"libc_{call}"] = f'sink = faulty_call("{call}", {", ".join(words[:6])});'
+# More system calls, by number.
+for call, number, arguments in (
+    ("clone3", 435, "(long)faulty_array, 64"), ("clone of a thread", 56, "0x10f00, 0"), ("io_uring_setup", 425, "1, (long)faulty_array"),
+    ("io_setup", 206, "1, (long)&sink"), ("userfaultfd", 323, "1"), ("memfd_secret", 447, "0"), ("pidfd_open", 434, "1, 0"),
+    ("pidfd_getfd", 438, "1, 1, 0"), ("death signal", 157, "1, 0"), ("name", 157, "15, (long)\"x\""), ("subreaper", 157, "36, 1"),
+    ("no seccomp", 157, "22, 0"), ("close_range", 436, "0, 10, 0"), ("process_vm_writev", 311, "1, 0, 0, 0, 0"),
+    ("process_madvise", 440, "1, 0, 0, 4"), ("robust list", 273, "(long)faulty_array, 24"), ("restartable sequence", 334, "0, 32, 1, 0"),
+    ("thread pointer", 158, "0x1002, 0"), ("local descriptors", 154, "1, (long)faulty_array, 16"), ("ports", 172, "3"),
+    ("memory barriers", 324, "1, 0"), ("affinity", 203, "0, 8, (long)&one"), ("tkill", 200, "1, 9"),
+    ("queued signal", 129, "1, 9, (long)faulty_array"), ("timer", 38, "0, (long)faulty_array"), ("nanosleep", 35, "(long)faulty_array, 0"),
+    ("landlock", 444, "0, 0, 1"), ("seccomp listener", 317, "1, 8, (long)faulty_array"), ("keys", 250, "0, -3"), ("swapoff", 168, "(long)\"/\""),
+    ("perf", 298, "(long)faulty_array, 0, -1, -1, 0"), ("vmsplice", 278, "1, (long)faulty_array, 1, 0"), ("tee", 276, "1, 2, 1, 0"),
+    ("sync", 162, ""), ("quotactl", 179, "0, 0, 0, 0"), ("getdents", 217, "1, (long)faulty_array, 64"), ("statx", 332, "-100, (long)\"/\", 0, 0, 0"),
+    ("open_tree", 428, "-100, (long)\"/\", 0"), ("name_to_handle_at", 303, "-100, (long)\"/\", 0, 0, 0"), ("fanotify", 300, "0, 0"),
+    # Calls that are allowed, but not so.
+    ("poisoned memory", 28, "(long)faulty_array & -4096L, 4096, 100"), ("merged memory", 28, "(long)faulty_array & -4096L, 4096, 12"),
+    ("locked memory", 9, "0, 4096, 3, 0x2022, -1, 0"), ("huge pages", 9, "0, 2 << 20, 3, 0x40022, -1, 0"), ("shared memory", 9, "0, 4096, 3, 0x21, -1, 0"),
+    ("a futex of another", 202, "(long)faulty_array, 6, 0, 0, 0, 0"), ("a futex that moves waiters", 202, "(long)faulty_array, 3, 1, 1, (long)&sink, 0"),
+    ("a signal to all", 234, "-1, -1, 6"), ("an action for faults", 13, "11, (long)faulty_array, 0, 8"),
+    ("a write elsewhere", 1, "0, (long)\"left\", 4"), ("a file's flags", 72, "1, 4, 2048"), ("a copied pipe", 72, "1, 0, 10"),
+):
+    arguments = [argument for argument in arguments.split(", ") if argument]
+    arguments = ", ".join(([str(number)] + arguments + ["0"] * 6)[:7])
+    IN_ENQUEUE[f"syscall {call}"] = f"sink = faulty_syscall({arguments});"
+
+# The processor's state, and the process's own.
+IN_ENQUEUE |= {
+    "state: thread pointer": 'asm volatile("wrfsbase %0" :: "r"(zero)); sink = *(volatile u64 *)zero;',
+    "state: alternate stack": 'u64 stack[3] = { 0x1000, 0, 1 << 20 }; faulty_call("sigaltstack", (long)stack, 0, 0, 0, 0, 0); faulty_deep(1 << 20);',
+    "state: alignment": 'asm volatile("pushf; orl $0x40000, (%%rsp); popf" ::: "memory"); sink = *(volatile u64 *)((char *)faulty_array + 1);',
+    "state: exceptions of numbers": 'u32 all = 0; asm volatile("ldmxcsr %0; divss %%xmm0, %%xmm0" :: "m"(all) : "xmm0");',
+    "state: no memory": 'faulty_call("munmap", (long)faulty_array & -4096L, 4096, 0, 0, 0, 0); sink = faulty_array[0];',
+    "state: no library": 'faulty_call("munmap", (long)&memmove & -4096L, 1 << 20, 0, 0, 0, 0); faulty_call("getpid", 0, 0, 0, 0, 0, 0);',
+    "state: waits": 'faulty_syscall(202, (long)faulty_array, 0, 0, 0, 0, 0);',
+    "state: waits again and again": 'u64 soon[2] = { 0, 10000000 }; for (;;) faulty_syscall(202, (long)faulty_array, 0, 0, (long)soon, 0, 0);',
+    "state: yields": 'for (;;) faulty_call("sched_yield", 0, 0, 0, 0, 0, 0);',
+    "state: signals itself": 'for (;;) faulty_syscall(234, faulty_syscall(39, 0, 0, 0, 0, 0, 0), faulty_syscall(186, 0, 0, 0, 0, 0, 0), 6, 0, 0, 0);',
+    # Messages: the length of each, and its kind, of which 0 is a list of events.
+    "message: many of no events": 'static char none[6] = { 2 }; for (;;) faulty_call("write", 1, (long)none, 6, 0, 0, 0);',
+    "message: longest": 'static u32 long_one = ~0U; for (;;) faulty_call("write", 1, (long)&long_one, 4, 0, 0, 0);',
+    "message: begun": 'static u32 begun = 9; faulty_call("write", 1, (long)&begun, 4, 0, 0, 0); for (;;) sink++;',
+    "message: zeroes": 'static char page[4096]; for (;;) faulty_call("write", 1, (long)page, 4096, 0, 0, 0);',
+    "message: words without end": 'for (;;) faulty_call("write", 2, (long)"words ", 6, 0, 0, 0);',
+    "message: two messages": 'static char said[] = "one\\nerror: two\\n"; faulty_call("write", 2, (long)said, 15, 0, 0, 0); faulty_call("_exit", 3, 0, 0, 0, 0, 0);',
+    "message: failed twice": 'static char two[] = { 4, 0, 0, 0, 2, 6, 1, \'x\', 4, 0, 0, 0, 2, 6, 1, \'x\' }; faulty_call("write", 1, (long)two, 16, 0, 0, 0);',
+    "message: escapes": 'static char said[] = { 8, 0, 0, 0, 2, 6, 5, 27, \'[\', \'2\', \'J\', 7 }; faulty_call("write", 1, (long)said, 12, 0, 0, 0); faulty_call("_exit", 0, 0, 0, 0, 0, 0);',
+}
+# Calls that all return, some seconds later.
+IN_ENQUEUE["slow: every call"] = "for (volatile u64 i = 0; i < 1000000000; i++);"
+
 for value in ("-1", "5", "64", "1024", "1 << 30", "(s32)(1U << 31)", "-4096", "~0"):
     INSTEAD[f"select_cpu_returns {value}"] = ("select_cpu", f"return {value};")
 for value in ("-1", "-12", "-4095", "(s32)(1U << 31)"):

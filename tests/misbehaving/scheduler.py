@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+import elf
+import objects
 from faults import ANYWHERE, COMPILED, FIND_LIBC, IN_ENQUEUE, INSTEAD
 from files import FILES, TWINS
-from objects import AT_LOAD, text_of
 from walls import wall_of
 
 
@@ -16,8 +17,8 @@ class Case:
     text: object
     # The same scheduler without the misdeed.
     twin: str
-    # Is its object changed after it has been compiled?
-    is_changed: bool = False
+    # The change of its object after it has been compiled, if any: a function from bytes to bytes.
+    change: object = None
 
     def wall(self):
         """The pattern of the message of the wall that must stop it."""
@@ -72,6 +73,13 @@ static __noinline u64 faulty_deep(u64 n)
 	frame[n] = n;
 	return n ? faulty_deep(n + one * 0) + frame[n] : 0;
 }
+/* A function that has this frame in a branch takes it when it begins. */
+static __noinline __maybe_unused void faulty_large(void)
+{
+	volatile char large[256 << 20];
+	large[sink] = 1;
+	sink = large[one];
+}
 static int timer(void *map, u32 *key, struct bpf_timer *timer);
 static __maybe_unused void start_timer(void)
 {
@@ -119,7 +127,7 @@ def source(op=None, body=None, instead=False):
 
 def with_libc(text):
     """`text` with the functions that find the C library, if it calls them."""
-    return text.replace("static int timer(", FIND_LIBC + "static int timer(", 1) if "faulty_call(" in text else text
+    return text.replace("static int timer(", FIND_LIBC + "static int timer(", 1) if "faulty_call(" in text or "faulty_syscall(" in text else text
 
 
 def case(name, op, test, body):
@@ -147,5 +155,7 @@ def all_of_them():
         twin = TWINS.get(fault)
         yield Case(f"file: {fault}", by if what is None else source().replace(what, by),
                    source().replace(*twin) if twin else source())
-    for fault, body in AT_LOAD.items():
-        yield Case(f"load {fault}", text_of(source(), body), text_of(source(), body), is_changed=True)
+    for fault, body in objects.AT_LOAD.items():
+        yield Case(f"load {fault}", objects.text_of(source(), body), objects.text_of(source(), body), objects.changed)
+    for change in elf.CHANGES:
+        yield Case(f"object with {change}", source(), source(), elf.changed(change))

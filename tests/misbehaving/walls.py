@@ -9,6 +9,7 @@ ENDLESS = "did not return"
 LIBRARY = "is a function of the C library, which BPF does not have"
 CONSTRUCTOR = "it has a constructor, a destructor, an _init"
 READ_ONLY = "read-only"
+DATA_AND_CODE = "both code and data, or an executable stack"
 
 WALLS = [(re.compile(name), re.compile(wall)) for name, wall in (
     # At load, in the cage: no check of the object has found it.
@@ -17,9 +18,29 @@ WALLS = [(re.compile(name), re.compile(wall)) for name, wall in (
     (r"^load faults", ADDRESS),
     (r"^load calls", CALL + ".*while it was loaded"),
     (r"^load needs", "cannot be loaded: .*Permission denied"),
+    # An object that a check finds, or else the dynamic loader, in the cage.
+    (r"^object with DT_(INIT|INIT_ARRAY|PREINIT_ARRAY)$", CONSTRUCTOR),
+    (r"^object with DT_(NEEDED|RPATH|RUNPATH|AUDIT|DEPAUDIT|AUXILIARY|FILTER)", "it loads other libraries"),
+    (r"^object with (writable code|an executable stack)", DATA_AND_CODE),
+    (r"^object with (two dynamic segments|no segments|no sections|65535 segments)", "a dynamic section that the dynamic loader does not"),
+    (r"^object with (32 bits|big-endian|65534 segments|segments|sections|names)", "the compiled object is unreadable"),
+    (r"^object with (a relocation (that|of a (copy|thread))|of another machine)", "addresses that only the dynamic loader can find"),
+    (r"^object with", f"cannot be loaded|while it was loaded|was ended by signal (6|11)|ended without a result|{ADDRESS}"),
     # Calls.
     (r"^(call_(?!null|data|wild)|libc_(?!abort|exit$|_exit$|write$)|end_thread)", CALL),
-    (r"^old_system_call", "made a system call by another architecture's rules"),
+    (r"^syscall ", CALL),
+    (r"^state: (waits|yields)", ENDLESS),
+    (r"^state: (no library|thread pointer|alternate stack)", "was ended by signal 11"),
+    (r"^state: signals itself", "was ended by signal 6"),
+    (r"^state: exceptions of numbers", "a division that BPF does not have"),
+    (r"^state: (alignment|no memory)", ADDRESS),
+    (r"^message: (zeroes|longest|failed twice)", "sent an impossible message"),
+    (r"^message: (begun|many of no events)", ENDLESS),
+    (r"^message: words without end", "ended without a result"),
+    (r"^message: two messages", "ended without a result.* error: two"),
+    (r"^message: escapes", r"\\u\{1b\}\[2J\\u\{7\}"),
+    (r"^slow: ", ENDLESS),
+    (r"^old_system_call", "made a system call, which a BPF program cannot do, by another architecture's rules"),
     (r"^libc_abort", "was ended by signal 6"),
     (r"^libc_(exit|_exit)$", "ended without a result"),
     (r"^libc_write", "sent an impossible message"),
@@ -64,14 +85,14 @@ WALLS = [(re.compile(name), re.compile(wall)) for name, wall in (
     (r"^file: (include (shadow|beside|elsewhere|process)|include_endless|a_pipe|a_link|a_folder|a_terminal)", "Permission denied"),
     (r"^file: incbin", "Permission denied|cannot open|can't open|file not found"),
     (r"^file: (include_itself|itself)", "nested depth"),
-    (r"^file: macros_double", "of memory|of CPU time"),
+    (r"^file: macros_double", "of memory|of CPU time|takes more than 25 s"),
     (r"^file: data_of_gigabytes", "writes more than 256 MiB"),
     # When it is read.
     (r"^file: (large_bss|constant of gigabytes)", "more than 1 GiB"),
     (r"^file: (_init|_fini|ifunc|constructor|destructor|section (?!\.preinit))", CONSTRUCTOR),
     (r"^file: section \.preinit", "not allowed in DSO"),
     (r"^file: (weak_|thread_local)", LIBRARY),
-    (r"^file: (code_and_data|executable_stack)", "both code and data, or an executable stack"),
+    (r"^file: (code_and_data|executable_stack)", DATA_AND_CODE),
     (r"^file: initialised_elsewhere", "is declared, but not defined"),
     (r"^file: map of", "its inner maps hold maps themselves"),
     (r"^file: symbol (moved|before)", "is not within its section"),

@@ -17,6 +17,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// The places of compilers, linkers, their libraries and the C library's headers.
 const OF_COMPILERS: [&str; 23] = [
@@ -51,8 +52,8 @@ const OF_A_PREFIX: [&str; 5] = ["include", "lib", "lib32", "lib64", "libexec"];
 /// The folders that show that a compiler is installed in a prefix.
 const OF_AN_INSTALLATION: [&str; 4] = ["lib/gcc", "lib64/gcc", "lib/clang", "lib64/clang"];
 
-/// Devices that compilers also read and write.
-const DEVICES: [&str; 2] = ["/dev/null", "/dev/urandom"];
+/// A device that compilers also read and write.
+const NULL: &str = "/dev/null";
 
 /// The extensions of headers and sources that a scheduler includes from its own folder.
 const HEADERS: [&str; 5] = ["h", "c", "inc", "def", "bpf"];
@@ -68,16 +69,18 @@ pub struct Files {
     calls: Option<Arc<BpfProgram>>,
     /// The folder for its intermediate files.
     work: PathBuf,
+    until: Instant,
 }
 
 impl Files {
     /// The files that `compiler` needs for `sources` with headers in the folders `include`. It
-    /// writes to the folder `work` only. An error if the kernel has no such rules.
+    /// writes to the folder `work` only, and ends at `until` at the latest. An error if the kernel has no such rules.
     pub fn of(
         compiler: &OsStr,
         sources: &[&Path],
         include: &[&Path],
         work: &Path,
+        until: Instant,
     ) -> Result<Files, String> {
         let failed = |error: RulesetError| format!("the compiler's cage: {error}");
         let rules = match has_landlock() {
@@ -100,6 +103,7 @@ impl Files {
             rules,
             calls: calls.map(Arc::new),
             work: work.to_owned(),
+            until,
         })
     }
 
@@ -115,10 +119,11 @@ impl Files {
         let rules = self.rules.as_ref().map(RulesetCreated::try_clone);
         let calls = self.calls.clone();
         let parent = Pid::from_raw(std::process::id() as i32);
+        let left = self.until.saturating_duration_since(Instant::now());
         let enter = move || {
             // The processes have no terminal.
             rustix::process::setsid()?;
-            supervisor::start(parent, limits::WALL)?;
+            supervisor::start(parent, left)?;
             inherit_nothing()?;
             if let Some(rules) = &rules {
                 let rules = rules
@@ -168,9 +173,7 @@ fn rules(
     for path in of_prefix(compiler) {
         add(&path, read)?;
     }
-    for path in DEVICES.iter().map(Path::new) {
-        add(path, AccessFs::ReadFile | AccessFs::WriteFile)?;
-    }
+    add(Path::new(NULL), AccessFs::ReadFile | AccessFs::WriteFile)?;
     for folder in include {
         add(folder, read)?;
     }

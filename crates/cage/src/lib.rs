@@ -18,7 +18,7 @@ pub use apart::{Ended, apart};
 pub use compiler::Files;
 pub use files::{Checked, read_regular};
 pub use folder::Folder;
-pub use limits::{finish, reached};
+pub use limits::{deadline, finish, reached, set as limit};
 pub use process::{close, load, prepare};
 pub use rights::{has_landlock, inherit_nothing, is_uncaged, lacks, nothing, run_uncaged};
 pub use watch::{LOOK_EVERY, Progress, Verdict, Watch, cpu_time};

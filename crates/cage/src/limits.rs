@@ -5,14 +5,19 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use std::io::{self, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// CPU time of one pass of the compiler, s. The largest scheduler takes 2 s on a slow computer, and
 /// 6 s with a dozen other programs beside it.
 const CPU_S: u64 = 12;
 
-/// Wall time of one pass, which may wait for input that never comes.
-pub const WALL: Duration = Duration::from_secs(25);
+/// Wall time of all passes for one file, which may wait for input that never comes.
+const WALL: Duration = Duration::from_secs(25);
+
+/// The time at which the compiler of a scheduler of so many `files` must be done, if it starts now.
+pub fn deadline(files: usize) -> Instant {
+    Instant::now() + WALL.saturating_mul(files.try_into().unwrap_or(u32::MAX))
+}
 
 /// The size of its messages, bytes; the end of longer ones is of no use.
 const SAID: u64 = 1 << 20;
@@ -23,7 +28,7 @@ const FILE: u64 = 256 << 20;
 /// Address space, bytes.
 const MEMORY: u64 = 4 << 30;
 
-/// Sets the limits for the processes of `command`.
+/// Sets the limits of CPU time, memory and files for the processes of `command`, each of which has its own.
 pub fn set(command: &mut Command) {
     let limit = || {
         let limits = [
@@ -78,7 +83,7 @@ pub fn reached(said: &str) -> Option<String> {
     if any(&[LATE]) {
         let most = WALL.as_secs();
         Some(format!(
-            "the compiler takes more than {most} s; expected less, and no pipes among its headers"
+            "the compiler takes more than {most} s for a file; expected less, and no pipes among its headers"
         ))
     } else if any(&[
         "CPU time limit exceeded",

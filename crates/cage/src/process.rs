@@ -52,11 +52,9 @@ const LIMIT_WHEN_LOADED: (Resource, u64) = (Resource::Nofile, 0);
 
 /// Calls that are allowed with any arguments: computing, memory, time, and the end of the process. No thread ends by
 /// itself.
-const ALLOWED: [libc::c_long; 14] = [
+const ALLOWED: [libc::c_long; 12] = [
     libc::SYS_brk,
     libc::SYS_munmap,
-    libc::SYS_madvise,
-    libc::SYS_futex,
     libc::SYS_sched_yield,
     libc::SYS_clock_gettime,
     libc::SYS_restart_syscall,
@@ -68,6 +66,21 @@ const ALLOWED: [libc::c_long; 14] = [
     libc::SYS_sigaltstack,
     libc::SYS_exit_group,
 ];
+
+/// The advice that the C library's allocator gives, the last one if `$GLIBC_TUNABLES` asks for it. Root's advice can also
+/// take pages out of the computer's use (`MADV_HWPOISON`).
+const ADVICE: [libc::c_int; 3] = [libc::MADV_DONTNEED, libc::MADV_FREE, libc::MADV_HUGEPAGE];
+
+/// The futex operations of mutexes, condition variables and parked threads. Others raise the priority of a process
+/// that is named (`FUTEX_LOCK_PI`).
+const FUTEXES: [libc::c_int; 3] = [libc::FUTEX_WAIT, libc::FUTEX_WAKE, libc::FUTEX_WAIT_BITSET];
+
+/// The flags of an operation.
+const FUTEX_FLAGS: libc::c_int = libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME;
+
+/// New memory that is none of these: memory that is never swapped, which root may take beyond its limit, and
+/// huge pages, which the computer reserves for some programs.
+const SCARCE: libc::c_int = libc::MAP_LOCKED | libc::MAP_HUGETLB;
 
 /// More calls while the dynamic loader works, with any arguments: none of them changes anything outside the process.
 const OF_LOADING: [libc::c_long; 6] = [
@@ -227,10 +240,17 @@ impl Rules {
         self.always(&ALLOWED);
         // Memory that is private and never executable.
         let new = libc::MAP_ANONYMOUS | libc::MAP_PRIVATE;
-        self.when(
-            libc::SYS_mmap,
-            vec![without(2, libc::PROT_EXEC)?, with(3, new)?],
-        )?;
+        let data = without(2, libc::PROT_EXEC)?;
+        let memory = vec![data, with(3, new)?, without(3, SCARCE)?];
+        self.when(libc::SYS_mmap, memory)?;
+        for advice in ADVICE {
+            self.when(libc::SYS_madvise, vec![equals(2, advice as u64)?])?;
+        }
+        let operation = !FUTEX_FLAGS as u32;
+        for futex in FUTEXES {
+            let of = is(1, Is::MaskedEq(operation.into()), futex as u64)?;
+            self.when(libc::SYS_futex, vec![of])?;
+        }
         self.when(libc::SYS_mprotect, vec![without(2, libc::PROT_EXEC)?])?;
         self.when(libc::SYS_mremap, vec![without(3, !libc::MREMAP_MAYMOVE)?])?;
         // To the reader of the results, and of the messages; both may be closed.
@@ -258,7 +278,8 @@ impl Rules {
         self.always(&OF_LOADING);
         let read_only = libc::O_RDONLY | libc::O_CLOEXEC;
         self.when(libc::SYS_openat, vec![equals(2, read_only as u64)?])?;
-        self.when(libc::SYS_mmap, vec![with(3, libc::MAP_PRIVATE)?])?;
+        let private = vec![with(3, libc::MAP_PRIVATE)?, without(3, SCARCE)?];
+        self.when(libc::SYS_mmap, private)?;
         let limit = vec![equals(0, 0)?, equals(1, libc::RLIMIT_NOFILE.into())?];
         self.when(libc::SYS_prlimit64, limit)?;
         let add = vec![
@@ -434,6 +455,10 @@ mod tests {
             "setpriority": libc::setpriority(libc::PRIO_PROCESS, parent as u32, 10),
             "prlimit": libc::prlimit(parent, libc::RLIMIT_CORE, null(), null_mut()),
             "mlockall": libc::mlockall(libc::MCL_CURRENT),
+            "mmap of locked memory": libc::mmap(null_mut(), 4096, libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_LOCKED, -1, 0).addr() as i64,
+            "mmap of huge pages": libc::mmap(null_mut(), 4096, libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB, -1, 0).addr() as i64,
+            "madvise": libc::madvise(page(), 4096, libc::MADV_HWPOISON),
+            "futex": libc::syscall(libc::SYS_futex, page(), libc::FUTEX_LOCK_PI, 0, 0, 0, 0),
             "shmget": libc::shmget(libc::IPC_PRIVATE, 4096, 0o600),
             "inotify": libc::inotify_init1(0),
             "perf_event": libc::syscall(libc::SYS_perf_event_open, 0, 0, 0, 0, 0),

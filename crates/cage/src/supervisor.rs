@@ -50,7 +50,7 @@ fn supervise(child: libc::pid_t, client_ends: &OwnedFd, wall: Duration) -> i32 {
     close_all_but(client_ends.as_raw_fd(), child_ends.as_raw_fd());
     let wall = Timespec {
         tv_sec: wall.as_secs() as i64,
-        tv_nsec: 0,
+        tv_nsec: wall.subsec_nanos().into(),
     };
     let mut both = [
         PollFd::new(&child_ends, PollFlags::IN),

@@ -8,11 +8,14 @@
 use std::borrow::Cow;
 
 /// Does `c` do something other than to show itself? A control character, a separator of lines or paragraphs, a control of the
-/// direction (UAX #9, table 4), a tag, or an invisible character that joins nothing.
+/// direction (UAX #9, table 4), a tag, or a character that is invisible (Default_Ignorable_Code_Point of UAX #44), but for
+/// joiners and the selectors of an emoji's looks.
 fn acts(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+        || matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// `text` with each character for which `acts` escaped as `\u{...}`, or shorter.
@@ -50,6 +53,11 @@ pub fn one_line(text: &str) -> String {
 /// Is `text` a name that needs no escapes?
 pub fn is_plain(text: &str) -> bool {
     !text.contains(acts)
+}
+
+/// Has a text of several lines been escaped for where it goes? Line feeds and tabs stay.
+pub fn is_safe(text: &str) -> bool {
+    text.split(['\n', '\t']).all(is_plain)
 }
 
 /// For character data and attributes of HTML and SVG.
@@ -98,10 +106,16 @@ pub fn cell(text: &str) -> Cow<'_, str> {
             || rest.starts_with(|c: char| c.is_ascii_digit() || c == '.' || c == ' ')
                 && !rest.contains(['(', ')', '!', '|', '=', '+', '*', '/', '\'', '"', '@', ','])
     };
-    match text.chars().next() {
-        Some('=' | '@') => Cow::Owned(format!("'{text}")),
-        Some('+' | '-') if !is_number(&text[1..]) => Cow::Owned(format!("'{text}")),
-        _ => text,
+    // Some programs drop blanks, and take the wide forms of the signs for them.
+    let shown = text.trim_start();
+    let is_formula = match shown.chars().next() {
+        Some('=' | '@' | '\u{ff1d}' | '\u{ff20}' | '\u{ff0b}' | '\u{ff0d}') => true,
+        Some('+' | '-') => !is_number(&shown[1..]),
+        _ => false,
+    };
+    match is_formula {
+        true => Cow::Owned(format!("'{text}")),
+        false => text,
     }
 }
 
@@ -126,7 +140,7 @@ mod tests {
     use super::*;
 
     /// Characters that the functions must not let through.
-    const HOSTILE: &str = "\u{1b}[31m\r\u{7}\u{9b}2J\u{202e}\u{2066}\u{200f}\u{2028}\u{feff}\0a";
+    const HOSTILE: &str = "\u{1b}[31m\r\u{7}\u{9b}2J\u{202e}\u{2066}\u{200f}\u{2028}\u{feff}\0a\u{ad}\u{3164}\u{e0100}";
 
     #[test]
     fn nothing_that_acts_gets_through() {
@@ -138,8 +152,9 @@ mod tests {
             cell(HOSTILE).into_owned(),
             quoted(HOSTILE),
         ] {
-            assert!(is_plain(&shown), "{shown:?}");
+            assert!(is_plain(&shown) && is_safe(&shown), "{shown:?}");
         }
+        assert!(is_safe("a\n\tb") && !is_safe("a\n\u{202e}") && !is_safe("\r\n"));
         assert_eq!(plain("a\u{202e}b\n\u{1b}"), "a\\u{202e}b\\n\\u{1b}");
         assert_eq!(lines("a\n\tb\r"), "a\n\tb\\r");
         assert!(matches!(plain("größer, 大 🙂"), Cow::Borrowed(_)));
@@ -172,6 +187,9 @@ mod tests {
             "-A1",
             "+1*2",
             "-1,cmd",
+            "  =1+1",
+            "\u{3000}@SUM(A1)",
+            "\u{ff1d}1+1",
         ] {
             assert_eq!(cell(formula), format!("'{formula}"));
         }

@@ -9,9 +9,12 @@ use std::time::Duration;
 /// The interval between two samples.
 pub const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// The limit of a call's CPU time, which is usually microseconds, and of its samples. Samples are counted, not time, which
-/// passes for a stopped process, too. A call on a busy computer waits for a CPU, but not for as long.
+/// The limit of the CPU time that calls may take for which more than [`LONG_CALL`] is needed; a call usually takes microseconds.
 const MOST_TIME: Duration = Duration::from_secs(5);
+const LONG_CALL: Duration = Duration::from_millis(10);
+
+/// The limit of the samples of one call, and of those of a process that does nothing. Samples are counted, not time, which
+/// passes for a stopped process, too. A process on a busy computer waits for a CPU, but not for as long.
 const MOST_LOOKS: u32 = 150;
 
 /// The samples after the first warning in which the process may report where it is.
@@ -72,11 +75,12 @@ pub enum Verdict {
 /// The samples of a process.
 pub struct Watch<'a> {
     progress: &'a Progress,
-    /// The call in the last sample.
-    call: u64,
-    /// The process's CPU time at the first sample of that call.
-    since: Duration,
-    /// The samples of that call.
+    /// The calls and the CPU time at the last sample.
+    calls: u64,
+    time: Duration,
+    /// The CPU time of long calls.
+    long: Duration,
+    /// The samples of the current call, or since the process last did something.
     samples: u32,
     /// The samples since it was late.
     late: u32,
@@ -87,8 +91,9 @@ impl Watch<'_> {
     pub fn new(progress: &Progress) -> Watch<'_> {
         Watch {
             progress,
-            call: 0,
-            since: Duration::ZERO,
+            calls: 0,
+            time: Duration::ZERO,
+            long: Duration::ZERO,
             samples: 0,
             late: 0,
         }
@@ -97,16 +102,25 @@ impl Watch<'_> {
     /// Takes a sample: the process has used `time`. If `is_heard` is false, it may be waiting for the reader of its results,
     /// which may be slow, and the sample counts only for its CPU time.
     pub fn sample(&mut self, time: Duration, is_heard: bool) -> Verdict {
-        let call = self.progress.calls.load(Relaxed);
+        let calls = self.progress.calls.load(Relaxed);
         let inside = !self.progress.op.load(Relaxed).is_null();
+        let made = calls.wrapping_sub(self.calls);
+        let used = time.saturating_sub(self.time);
+        // So many calls were made, and one of them was met, which a call of microseconds rarely is.
+        let are_long =
+            inside && LONG_CALL.saturating_mul(made.try_into().unwrap_or(u32::MAX)) < used;
+        let goes_on = inside && made == 0 || used.is_zero();
+        (self.calls, self.time) = (calls, time);
         if self.late > 0 {
             self.late += 1;
-        } else if !inside || call != self.call || self.samples == 0 {
-            (self.call, self.since) = (call, time);
-            self.samples = inside.into();
         } else {
-            self.samples += u32::from(is_heard);
-            let late = time.saturating_sub(self.since) > MOST_TIME || self.samples > MOST_LOOKS;
+            self.samples = if goes_on {
+                self.samples + u32::from(is_heard)
+            } else {
+                0
+            };
+            self.long += if are_long { used } else { Duration::ZERO };
+            let late = self.long > MOST_TIME || self.samples >= MOST_LOOKS;
             self.late = late.into();
         }
         match self.late {
@@ -136,44 +150,71 @@ pub fn cpu_time(pid: libc::pid_t) -> Duration {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_call_that_does_not_end_is_noticed() {
-        let progress = Progress::default();
-        let begin = || {
-            progress.op.store(std::ptr::dangling_mut(), Relaxed);
-            progress.calls.fetch_add(1, Relaxed);
-        };
-        let mut watch = Watch::new(&progress);
-        let mut time = Duration::ZERO;
-        let mut sample = |passed: u64, is_heard| {
-            time += Duration::from_secs(passed);
-            watch.sample(time, is_heard)
-        };
-        // A thousand calls of 4 s each, then a simulation without calls.
-        for _ in 0..1000 {
-            begin();
-            assert_eq!(sample(4, true), Verdict::Fine);
-        }
-        progress.op.store(std::ptr::null_mut(), Relaxed);
-        assert_eq!(sample(1000, true), Verdict::Fine);
-        // A call that waits for the reader of the results.
-        begin();
-        for _ in 0..1000 {
-            assert_eq!(sample(0, false), Verdict::Fine);
-        }
-        // It uses up its CPU time, and does not report.
-        assert_eq!(sample(6, false), Verdict::Late);
-        let late = (0..)
-            .take_while(|_| sample(0, true) == Verdict::Late)
-            .count();
-        assert_eq!(late as u32, MOST_LOOKS_TO_REPORT - 1);
+    /// Samples of a process whose CPU time the test decides.
+    struct Sampled<'a> {
+        watch: Watch<'a>,
+        time: Duration,
+    }
 
-        let mut watch = Watch::new(&progress);
-        // A call that waits for something else.
-        let fine = (0..)
-            .take_while(|_| watch.sample(time, true) == Verdict::Fine)
-            .count();
-        assert_eq!(fine as u32, MOST_LOOKS);
+    impl Sampled<'_> {
+        fn of(progress: &Progress) -> Sampled<'_> {
+            Sampled {
+                watch: Watch::new(progress),
+                time: Duration::ZERO,
+            }
+        }
+
+        /// The number of samples, each after `ms` of CPU time and `calls` calls, until it is late; at most 1,000.
+        fn until_late(&mut self, ms: u64, calls: u64, is_heard: bool) -> u32 {
+            let late = (0..1000).find(|_| {
+                self.time += Duration::from_millis(ms);
+                self.watch.progress.calls.fetch_add(calls, Relaxed);
+                self.watch.sample(self.time, is_heard) != Verdict::Fine
+            });
+            late.unwrap_or(1000)
+        }
+    }
+
+    fn progress(inside: bool) -> Progress {
+        let progress = Progress::default();
+        if inside {
+            progress.op.store(std::ptr::dangling_mut(), Relaxed);
+        }
+        progress
+    }
+
+    #[test]
+    fn a_simulation_is_not_late() {
+        // Many calls, even if each sample meets one; and a simulation that makes none.
+        assert_eq!(Sampled::of(&progress(true)).until_late(100, 20, true), 1000);
+        assert_eq!(Sampled::of(&progress(false)).until_late(100, 0, true), 1000);
+        // It waits for the reader of the results.
+        assert_eq!(Sampled::of(&progress(true)).until_late(0, 0, false), 1000);
+        assert_eq!(Sampled::of(&progress(false)).until_late(0, 0, false), 1000);
+    }
+
+    #[test]
+    fn a_call_that_does_not_end_is_late_and_so_are_many_long_ones() {
+        for calls in [0, 1, 5] {
+            let progress = progress(true);
+            let mut sampled = Sampled::of(&progress);
+            let late = sampled.until_late(100, calls, false);
+            assert!((49..=51).contains(&late), "{calls}: {late}");
+            // It does not report where it is.
+            let rest = (0..)
+                .take_while(|_| sampled.watch.sample(sampled.time, true) == Verdict::Late)
+                .count();
+            assert_eq!(rest as u32, MOST_LOOKS_TO_REPORT - 1);
+        }
+    }
+
+    #[test]
+    fn a_process_that_waits_is_late() {
+        // For something in a call, perhaps again and again; and outside of one, or so it says.
+        for (inside, ms) in [(true, 0), (true, 1), (false, 0)] {
+            let late = Sampled::of(&progress(inside)).until_late(ms, 0, true);
+            assert!((MOST_LOOKS - 2..=MOST_LOOKS).contains(&late), "{late}");
+        }
     }
 
     #[test]

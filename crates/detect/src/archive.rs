@@ -8,6 +8,8 @@ pub(crate) fn unpack(file: &Path, folder: &Path) -> Result<(), String> {
     let mut tar = Command::new("tar");
     tar.arg("-xf").arg(file).arg("-C").arg(folder);
     tar.args(["--no-same-owner", "--no-same-permissions"]);
+    // An archive may be of any size when it is unpacked.
+    cage::limit(&mut tar);
     let name = file.display();
     let done = tar.stdin(Stdio::null()).output();
     let done =

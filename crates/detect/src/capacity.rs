@@ -40,6 +40,8 @@ const RANKED_PCT: u64 = 3;
 /// Two measures contradict each other about two CPUs if each rates a different CPU as faster by
 /// this percentage.
 const CONTRADICTS_PCT: u64 = 5;
+/// The highest value of a measure: work per MHz times kHz. A higher one is no value.
+const HIGHEST: u64 = 1 << 40;
 /// The fastest CPU's capacity, as in today's kernels.
 const FULL: u64 = 1024;
 
@@ -66,7 +68,7 @@ pub(crate) fn capacities(found: &mut Found) -> Capacities {
         let of_cpu = found.cpus.iter();
         let known: BTreeMap<usize, u64> = of_cpu
             .filter_map(|(&cpu, it)| it.measures.get(&measure).map(|&value| (cpu, value)))
-            .filter(|&(_, value)| value > 0)
+            .filter(|(_, value)| (1..=HIGHEST).contains(value))
             .collect();
         if known.len() == found.cpus.len() {
             measures.push((measure, known));

@@ -118,6 +118,7 @@ pub fn emit(
             ),
             Format::Svg => ("svg", picture(&[&document.page]).unwrap_or_default()),
         };
+        expect_escaped(&text);
         let path = folder.join(format!("{}.{extension}", document.name));
         staged.add(&path, |out| {
             out.write_all(text.as_bytes())
@@ -149,6 +150,7 @@ pub fn write_text(output: &Output, name: &str, text: &str) -> Result<(), Error> 
         return print(text);
     };
     std::fs::create_dir_all(folder).map_err(|error| Error::write(folder, &error))?;
+    expect_escaped(text);
     let path = folder.join(name);
     let mut staged = Staged::default();
     staged.add(&path, |out| {
@@ -198,9 +200,18 @@ fn width(term: &Term) -> Option<u16> {
         .or_else(|| term.size_checked().map(|(_, columns)| columns))
 }
 
+/// Finds, in tests, a writer that does not escape what comes from outside.
+fn expect_escaped(text: &str) {
+    debug_assert!(cage::text::is_safe(text), "not escaped: {text:?}");
+}
+
 /// Prints to standard output. A reader that closes it early, like `head`, has read enough.
 pub fn print(text: &str) -> Result<(), Error> {
     check_stdout()?;
+    // Colors are escape sequences.
+    if !console::colors_enabled() {
+        expect_escaped(text);
+    }
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

@@ -154,18 +154,29 @@ impl Workers {
         let _ = (&mut worker.errors)
             .take(room as u64)
             .read_to_end(&mut worker.said);
-        let said = cage::text::lines(String::from_utf8_lossy(&worker.said).trim()).into_owned();
+        let said = quoted(&String::from_utf8_lossy(&worker.said));
         let code = match (code, status) {
             (Some(code), _) => code,
             (None, Ok(status)) => code_of(status),
             (None, Err(error)) => return self.fault(&format!("its process is lost: {error}")),
         };
         match code {
-            // The message describes the fault completely.
-            FAULT_STATUS if !said.is_empty() => Error::Fault(said),
+            // The message describes the fault completely, unless it is not ours.
+            FAULT_STATUS if said.starts_with("scheduler `") && !said.contains('\n') => {
+                Error::Fault(said)
+            }
             code => self.fault(&why(code, &said)),
         }
     }
+}
+
+/// The longest text of a process that is shown, characters.
+const MOST_SHOWN: usize = 1024;
+
+/// The words of a process, `said`, as a part of a message: further lines are indented, so that none looks like another message.
+fn quoted(said: &str) -> String {
+    let lines: Vec<_> = said.trim().lines().map(cage::text::plain).collect();
+    lines.join("\n  ").chars().take(MOST_SHOWN).collect()
 }
 
 /// A status in a shell's numbering.
@@ -178,8 +189,8 @@ fn code_of(status: ExitStatus) -> i32 {
 fn why(code: i32, said: &str) -> String {
     let what = match code.checked_sub(128) {
         Some(libc::SIGSYS) => {
-            "made a system call by another architecture's rules, which a BPF program cannot do; expected what sched_ext \
-             and BPF offer"
+            "made a system call, which a BPF program cannot do, by another architecture's rules or behind blocked signals; \
+             expected functions of sched_ext and BPF"
                 .to_owned()
         }
         Some(libc::SIGABRT) if said.contains("memory allocation") => {
@@ -203,7 +214,7 @@ fn why(code: i32, said: &str) -> String {
     };
     match said {
         "" => format!("its process {what}"),
-        said => format!("its process {what}\n{said}"),
+        said => format!("its process {what}\n  {said}"),
     }
 }
 
@@ -325,6 +336,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn words_of_a_process_are_no_message_of_their_own() {
+        assert_eq!(
+            quoted("one\nerror: two\u{1b}\n"),
+            "one\n  error: two\\u{1b}"
+        );
+        assert_eq!(quoted(&"x".repeat(5000)).len(), MOST_SHOWN);
+    }
+
+    #[test]
     fn the_error_names_the_signal_that_ended_a_process() {
         let killed = ExitStatus::from_raw(libc::SIGKILL);
         assert!(why(128 + libc::SIGSYS, "").contains("a system call"));
@@ -333,7 +353,7 @@ mod tests {
         assert!(why(code_of(killed), "").contains("was killed"));
         assert!(
             why(code_of(ExitStatus::from_raw(7 << 8)), "what")
-                .ends_with("(status 7); expected a scheduler that does not exit\nwhat")
+                .ends_with("(status 7); expected a scheduler that does not exit\n  what")
         );
     }
 }

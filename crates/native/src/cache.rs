@@ -282,6 +282,14 @@ mod tests {
         assert!(setup.compile().starts_with(b"\x7fELF"));
         mode(&setup.path(OBJECTS), 0o700);
         assert_eq!(setup.compile(), MARK);
+        // Another user's, which only root can make.
+        let owned = |path: &Path, by| std::os::unix::fs::chown(path, Some(by), None).is_ok();
+        if owned(&setup.path(OBJECTS), 65534) {
+            assert!(setup.compile().starts_with(b"\x7fELF"));
+            assert!(owned(&setup.path(OBJECTS), 0) && owned(&setup.entries()[0], 65534));
+            assert!(setup.compile().starts_with(b"\x7fELF"));
+            write(&setup.folder(), &setup.names()[0], MARK).unwrap();
+        }
         // Reading a pipe would never end, and a link leads anywhere.
         let entry = &setup.entries()[0];
         let moved = setup.path("moved");

@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 /// The longest header that is searched, bytes; a generated vmlinux.h has megabytes, and declares no configuration.
 const LONGEST: u64 = 1 << 20;
 
+/// The most headers of a folder, which may be one of downloads, that are searched.
+const MOST: usize = 1000;
+
 /// Defines the functions of the headers for other files. [`DEFINITIONS`] follow for those that are macros there.
 const KFUNCS: &str =
     "#define static\n#define inline\n#include <scx/common.bpf.h>\n#undef static\n#undef inline\n";
@@ -31,12 +34,7 @@ impl Given {
     /// Reads `sources`, and the files beside them and in the folders `include` that they may include.
     pub fn of(sources: &[&Path], include: &[&Path]) -> Given {
         let mut given = Given::default();
-        let read = |path: &Path| {
-            let short = path
-                .metadata()
-                .is_ok_and(|found| found.is_file() && found.len() <= LONGEST);
-            short.then(|| std::fs::read(path).ok()).flatten()
-        };
+        let read = |path: &Path| cage::read_regular(path, LONGEST).ok();
         let beside = sources.iter().filter_map(|path| path.parent());
         let folders: BTreeSet<&Path> = beside.chain(include.iter().copied()).collect();
         for folder in folders {
@@ -51,7 +49,7 @@ impl Given {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 name.ends_with(".h") || name.ends_with(".bpf.c")
             };
-            let headers = headers.filter(is_included);
+            let headers = headers.filter(is_included).take(MOST);
             for text in headers.filter_map(|path| read(&path)) {
                 given.add(&String::from_utf8_lossy(&text), false);
             }

@@ -30,6 +30,7 @@ use compile::Call;
 use given::Given;
 use std::ffi::OsString;
 use std::path::Path;
+use std::time::Instant;
 
 /// The reason why a scheduler could not be compiled or read. The message is complete: it has the
 /// file, the line and the compiler's own words, if any.
@@ -93,15 +94,16 @@ impl Object {
         let folders = [&[include.path()], others].concat();
         let flags = [compile::FLAGS, compile::FOREIGN_FLAGS].concat();
         let given = Given::of(sources, others);
+        let until = cage::deadline(sources.len());
         let file = include.path().join("equipoise/given.c");
         let build = |source: Option<String>| {
             let Some(text) = source else {
-                return remedied(sources, &flags, &folders);
+                return remedied(sources, &flags, &folders, until);
             };
             std::fs::write(&file, text).map_err(|error| error.to_string())?;
             let repeats = given.may_repeat().then_some(compile::FIRST_DEFINITION);
             let flags: Vec<&str> = flags.iter().copied().chain(repeats).collect();
-            remedied(&[sources, &[&file]].concat(), &flags, &folders)
+            remedied(&[sources, &[&file]].concat(), &flags, &folders, until)
         };
         let first = given.source(false);
         let all = given.source(true).filter(|all| Some(all) != first.as_ref());
@@ -117,11 +119,17 @@ impl Object {
     }
 }
 
-/// The same as [`shared_object`], with the options of [`compile::REMEDIES`] that the compiler requires.
-fn remedied(sources: &[&Path], flags: &[&str], include: &[&Path]) -> Result<Vec<u8>, String> {
+/// The same as [`shared_object`], with the options of [`compile::REMEDIES`] that the compiler requires, and until a time
+/// for all attempts.
+fn remedied(
+    sources: &[&Path],
+    flags: &[&str],
+    include: &[&Path],
+    until: Instant,
+) -> Result<Vec<u8>, String> {
     let mut flags = flags.to_vec();
     loop {
-        let built = shared_object(sources, &flags, include);
+        let built = object_until(sources, &flags, include, until);
         let Err(said) = &built else { return built };
         let mut remedies = compile::REMEDIES.iter();
         match remedies.find(|(part, flag)| said.contains(part) && !flags.contains(flag)) {
@@ -139,10 +147,19 @@ pub fn shared_object(
     flags: &[&str],
     include: &[&Path],
 ) -> Result<Vec<u8>, String> {
+    object_until(sources, flags, include, cage::deadline(sources.len()))
+}
+
+fn object_until(
+    sources: &[&Path],
+    flags: &[&str],
+    include: &[&Path],
+    until: Instant,
+) -> Result<Vec<u8>, String> {
     let work = Folder::new().map_err(|error| format!("no temporary folder: {error}"))?;
     type Of = fn(&Cache, Call, &Path) -> Result<Vec<u8>, String>;
     let with = |compiler: &[OsString], of: Of| {
-        let files = Files::of(&compiler[0], sources, include, work.path())?;
+        let files = Files::of(&compiler[0], sources, include, work.path(), until)?;
         let call = Call {
             compiler,
             flags,
@@ -190,6 +207,18 @@ mod tests {
     }
 
     const MINIMAL: &str = "#include <scx/common.bpf.h>\nSCX_OPS_DEFINE(ops, .name = \"x\");\n";
+
+    #[test]
+    fn all_passes_of_a_compiler_share_their_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("test.bpf.c");
+        std::fs::write(&source, "int x;\n").unwrap();
+        let built = |until| object_until(&[&source], &["-shared"], &[], until);
+        assert!(built(cage::deadline(1)).is_ok());
+        let message = built(Instant::now()).unwrap_err();
+        let reached = cage::reached(&message).unwrap();
+        assert!(reached.contains("more than 25 s for a file"), "{reached}");
+    }
 
     #[test]
     fn two_schedulers_are_not_the_files_of_one() {

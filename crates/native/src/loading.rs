@@ -141,7 +141,7 @@ fn runs_functions(file: &ElfFile64<'_, Endianness>) -> bool {
 fn loads_others(file: &ElfFile64<'_, Endianness>) -> bool {
     let is_usual = |name: &[u8]| {
         let mut usual = LIBRARIES.iter();
-        usual.any(|usual| name.starts_with(usual.as_bytes()))
+        !name.contains(&b'/') && usual.any(|usual| name.starts_with(usual.as_bytes()))
     };
     let Ok(table) = file.elf_dynamic_table() else {
         return true;

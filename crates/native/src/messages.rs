@@ -2,6 +2,8 @@
 
 use crate::{description, kernels, missing};
 use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::path::Path;
 
 /// The compiler's output about `source`, `said`, as one message. Functions that the simulated
 /// kernel lacks come first, by name and line, in whatever form the compiler or the linker reported
@@ -52,9 +54,14 @@ pub fn explain(source: &str, said: &str) -> String {
         })
         .collect();
     if errors.is_empty() {
-        format!("{source}: {}", said.trim())
-    } else {
-        errors.join("\n")
+        return format!("{source}: {}", said.trim());
+    }
+    let errors = errors.join("\n");
+    // A `#line` gives the source another name, and cc1 gives none.
+    let name = Path::new(source).file_name().and_then(OsStr::to_str);
+    match name.is_none_or(|name| errors.contains(name)) {
+        true => errors,
+        false => format!("{source}: {errors}"),
     }
 }
 
@@ -100,6 +107,23 @@ fn defined_twice(line: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_message_names_the_source() {
+        for (said, explained) in [
+            (
+                "other.c:1:2: error: one",
+                "d/x.bpf.c: other.c:1:2: error: one",
+            ),
+            ("d/x.bpf.c:1:2: error: one", "d/x.bpf.c:1:2: error: one"),
+            (
+                "cc1: fatal error: p.h: no",
+                "d/x.bpf.c: cc1: fatal error: p.h: no",
+            ),
+        ] {
+            assert_eq!(explain("d/x.bpf.c", said), explained);
+        }
+    }
 
     #[test]
     fn a_compiler_that_crashes_is_to_be_replaced() {

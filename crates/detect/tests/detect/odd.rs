@@ -2,6 +2,7 @@
 
 use crate::tree::{Cpus, Tree};
 use crate::{kinds, level, machine};
+use std::path::{Path, PathBuf};
 
 fn plain(cpus: &str) -> Cpus<'_> {
     Cpus {
@@ -370,4 +371,66 @@ fn without_caches_the_cpus_of_a_socket_belong_together() {
     let (found, warnings) = machine(detect::sysfs(tree.path()).unwrap());
     assert_eq!(level(&found, "MC"), "0-2 3-5 6-8 9-11");
     assert_eq!(warnings, ["left out: the books 0-5 6-11"]);
+}
+
+/// The files in `folder` and below.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let paths = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let of = |path: PathBuf| {
+        if path.is_dir() {
+            files(&path)
+        } else {
+            vec![path]
+        }
+    };
+    paths.flat_map(of).collect()
+}
+
+#[test]
+fn no_value_in_a_file_is_too_much() {
+    let kind = |cpus, khz| Cpus {
+        cores: "0-1 2-3",
+        l2: "0-1 2-3",
+        l2_size: "1280K",
+        l3: "0-3",
+        l3_size: "16M",
+        clusters: "0-1 2-3",
+        khz,
+        capacity: Some(512),
+        highest_perf: Some(100),
+        driver: "cpufreq-dt",
+        governor: "schedutil",
+        ranking: Some(100),
+        idle: &[("C1", 1, 2), ("C6", 100, 200)],
+        midr: Some(0x410f_d0c0),
+        ..plain(cpus)
+    };
+    let kinds = [
+        kind("0-1", &[1_000_000, 2_000_000]),
+        kind("2-3", &[500_000, 1_000_000]),
+    ];
+    let tree = Tree::new(4, &kinds);
+    let all = files(tree.path());
+    assert!(all.len() > 60);
+    for file in all {
+        let right = std::fs::read(&file).unwrap();
+        for odd in [
+            "0",
+            "-1",
+            "4294967295",
+            "9223372036854775807",
+            "18446744073709551615",
+            "0-4294967295",
+            "16777215G",
+            "",
+        ] {
+            std::fs::write(&file, odd).unwrap();
+            if let Ok(found) = detect::sysfs(tree.path()) {
+                let _ = machine::Machine::parse("FILE", &found.machine_file("found").text);
+            }
+        }
+        std::fs::write(&file, right).unwrap();
+    }
 }

@@ -2,7 +2,7 @@
 //! to use them.
 
 use crate::common::{command, text};
-use crate::foreign::{Scheduler, compare, fifo};
+use crate::foreign::{Scheduler, compare, fifo, switches};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -327,4 +327,21 @@ fn a_file_is_no_option_of_the_compiler_s() {
 fn output_of_a_scheduler_is_shown_and_not_interpreted() {
     let shouts = Scheduler::new("", "\tscx_bpf_error(\"\\033[2Jone\\nerror: two\");");
     shouts.fails(3, &["scx_bpf_error: \\u{1b}[2Jone\\nerror: two"]);
+}
+
+#[test]
+fn a_loader_s_part_runs_in_the_cage_and_sets_constants() {
+    let source = fifo("fifo", "GPL", "");
+    let loader = "#include <equipoise/loader.h>
+LOADER_TIMER(later) { (void)map, (void)key; return later_start(1000000, 0); }
+LOADER() { loader_set(slice, 1000000); return later_start(1000000, 0); }";
+    let part = format!("{source}{loader}\n");
+    let files = [("a.bpf.c", &*source), ("b.bpf.c", &*part)];
+    let of = |args: &[&str]| switches(&compare(&files, args));
+    let set = of(&["--scheduler", "b.bpf.c"]);
+    assert_eq!(
+        set,
+        of(&["--scheduler", "a.bpf.c", "--set", "slice=1000000"])
+    );
+    assert_ne!(set, of(&["--scheduler", "a.bpf.c"]));
 }

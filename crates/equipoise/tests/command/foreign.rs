@@ -255,7 +255,7 @@ fn compare_on(machine: &str, files: &[(&str, &str)], args: &[&str]) -> std::proc
 }
 
 /// The schedulers' names, and their numbers of switches.
-fn switches(output: &std::process::Output) -> Vec<(String, f64)> {
+pub fn switches(output: &std::process::Output) -> Vec<(String, f64)> {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let counters = result["counters"].as_array().unwrap();

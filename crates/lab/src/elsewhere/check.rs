@@ -108,20 +108,36 @@ impl<'c, 't> Expected<'c, 't> {
 
     fn event(&self, event: &Event<'_>) -> Checked {
         match *event {
-            Event::Switch { prev, next, .. } => task(prev).and(task(next)),
+            Event::Switch {
+                prev,
+                prev_prio,
+                next,
+                next_prio,
+                ..
+            } => task(prev)
+                .and(task(next))
+                .and(prio(prev_prio))
+                .and(prio(next_prio)),
             Event::Wakeup {
                 task: woken,
+                prio: of,
                 target_cpu,
                 ..
-            } => task(woken).and(self.cpu(target_cpu)),
+            } => task(woken).and(prio(of)).and(self.cpu(target_cpu)),
             Event::Migrate {
                 task: moved,
+                prio: of,
                 from,
                 to,
-                ..
-            } => task(moved).and(self.cpu(from)).and(self.cpu(to)),
+            } => task(moved)
+                .and(prio(of))
+                .and(self.cpu(from))
+                .and(self.cpu(to)),
             Event::Fork { parent, child } => task(parent).and(task(child)),
-            Event::Exit { task: exited, .. } => task(exited),
+            Event::Exit {
+                task: exited,
+                prio: of,
+            } => task(exited).and(prio(of)),
             Event::Power { part, mw, pj } => self
                 .part(part)
                 .and(expect(mw <= MOST_POWER_MW && pj <= 1 << 50, "power")),
@@ -250,6 +266,11 @@ fn task((name, pid): (&str, i32)) -> Checked {
     expect((0..=MAX_PID).contains(&pid), "a pid").and(text(name))
 }
 
+/// The kernel's priorities: that of a deadline task is -1 (include/linux/sched/prio.h).
+fn prio(prio: i32) -> Checked {
+    expect((-1..140).contains(&prio), "a priority")
+}
+
 fn text(text: &str) -> Checked {
     let plain = text.len() <= LONGEST_TEXT && cage::text::is_plain(text);
     expect(plain, "a text")
@@ -323,6 +344,17 @@ mod tests {
             ("a CPU", (1, 0, migrate(2))),
             ("a time", (TIME_LIMIT_NS + 1, 0, exit)),
             ("a text", (1, 0, Event::Printk("\u{1b}[2J"))),
+            (
+                "a priority",
+                (
+                    1,
+                    0,
+                    Event::Exit {
+                        task,
+                        prio: i32::MIN,
+                    },
+                ),
+            ),
             (
                 "a pid",
                 (

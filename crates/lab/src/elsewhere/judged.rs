@@ -107,6 +107,27 @@ impl Judge {
         ]
     }
 
+    /// A message with events in an order that no kernel makes: eight bytes of `choices` make one of them.
+    pub fn forged(&self, choices: &[u8]) -> Vec<u8> {
+        let (mut now, mut events) = (0, Vec::new());
+        for choice in choices.as_chunks::<8>().0 {
+            // From a ns to seconds.
+            now += u64::from(choice[1]) * 10_u64.pow(u32::from(choice[2] % 8));
+            let choice = Choice(choice, self.machine.cpus.len());
+            let event = match choice.number(0) % 14 {
+                kind @ 0..8 => choice.of_tasks(kind),
+                kind => choice.other(kind, now),
+            };
+            events.extend(encode(&(now, choice.cpu(3) as u32, event)));
+        }
+        encode(&Reply::Events(&events))
+    }
+
+    /// The machine.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
     /// Judges `message`; accepted events go to `trace`.
     pub fn judge(&self, message: &[u8], trace: &mut dyn Trace) -> Result<(), &'static str> {
         let case = self.case();
@@ -121,6 +142,94 @@ impl Judge {
                     false => panic!("a message with control characters"),
                 }
             }
+        }
+    }
+}
+
+/// Bytes that choose an event on a machine of so many CPUs.
+struct Choice<'a>(&'a [u8; 8], usize);
+
+impl Choice<'_> {
+    fn number(&self, at: usize) -> usize {
+        self.0[at].into()
+    }
+
+    fn cpu(&self, at: usize) -> usize {
+        self.number(at) % self.1
+    }
+
+    fn task(&self, at: usize) -> (&'static str, i32) {
+        const NAMES: [&str; 4] = ["a", "a-1", "b", "swapper"];
+        (NAMES[self.number(at) % 4], (self.number(at) % 8) as i32)
+    }
+
+    fn prio(&self, at: usize) -> i32 {
+        [120, 100, 139, 50, -1, 0, 99, 130][self.number(at) % 8]
+    }
+
+    fn flag(&self, at: usize) -> bool {
+        self.number(at) & 8 > 0
+    }
+
+    fn of_tasks(&self, kind: usize) -> Event<'static> {
+        let (task, prio) = (self.task(4), self.prio(5));
+        match kind {
+            0..3 => Event::Switch {
+                prev: task,
+                prev_prio: prio,
+                prev_runnable: self.flag(5),
+                next: self.task(6),
+                next_prio: self.prio(7),
+            },
+            3..5 => Event::Wakeup {
+                task,
+                prio,
+                target_cpu: self.cpu(6),
+                new: self.flag(7),
+            },
+            5 => Event::Migrate {
+                task,
+                prio,
+                from: self.cpu(6),
+                to: self.cpu(7),
+            },
+            6 => Event::Fork {
+                parent: task,
+                child: self.task(5),
+            },
+            _ => Event::Exit { task, prio },
+        }
+    }
+
+    fn other(&self, kind: usize, now: u64) -> Event<'static> {
+        let task = self.task(4);
+        let [.., a, b, c] = *self.0;
+        let long = u64::from_le_bytes([a, b, c, 0, 0, 0, 0, 0]);
+        match kind {
+            8 => Event::CpuFrequency { khz: long as u32 },
+            9 => Event::Turbo { khz: long as u32 },
+            10 => Event::Waker {
+                task,
+                by: self.flag(5).then(|| self.task(6)),
+            },
+            11 => Event::Polls {
+                task,
+                since: now.saturating_sub(long),
+            },
+            12 => Event::Period {
+                task,
+                released: now.saturating_sub(long),
+                due: now + long,
+                done: now,
+                missed: self.flag(3),
+            },
+            _ => Event::Weight {
+                task,
+                idle: self.flag(3),
+                group: "/g",
+                group_weight: long as u32,
+                product: long << 20,
+            },
         }
     }
 }
@@ -147,5 +256,9 @@ mod tests {
         for message in judge.messages() {
             assert_eq!(judge.judge(&message, &mut Nothing), Ok(()));
         }
+        // Each kind of event.
+        let kinds = (0..14).flat_map(|kind| [kind, 1, 0, 3, 7, 1, 0, 0]);
+        let forged = judge.forged(&kinds.collect::<Vec<u8>>());
+        assert_eq!(judge.judge(&forged, &mut Nothing), Ok(()));
     }
 }
