@@ -284,7 +284,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	if (READ_ONCE(this->request) || !t)
 		return false;
 	charge(prev, t, cpu);
-	set_deadline(prev, t);
+	set_running_deadline(prev, t, request_of(prev, t));
 	first = find_first_queue(cpu);
 	if (first == NO_VTIME) {
 		nothing_found(this->cluster);
@@ -556,7 +556,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	update_level(this->cluster, this->charged_at);
 	used = ran_of(p) % turn_of(p);
 	request = request_of(p, t);
-	p->scx.dsq_vtime = deadline_of(p, request > used ? request - used : 0);
+	set_running_deadline(p, t, request > used ? request - used : 0);
 	over = turn_is_over(p, cpu);
 	if (!is_to_move(p, t, cpu)) {
 		u32 evened = evens_out(p, t, cpu);

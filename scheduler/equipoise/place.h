@@ -228,6 +228,19 @@ static __always_inline void set_deadline(struct task_struct *p, const struct tas
 	p->scx.dsq_vtime = deadline_of(p, request_of(p, t));
 }
 
+/*
+ * The same of @p, which runs, with @request ns to go. It has all that a CPU can give it, so what it is owed beyond
+ * the bound does not count against those that wait: a loop that loses a little to a task that is bound to its CPU
+ * would keep that one waiting for longer and longer.
+ */
+static __always_inline void set_running_deadline(struct task_struct *p, const struct task_state *t, u64 request)
+{
+	u64 deadline = deadline_of(p, request),
+	    least = READ_ONCE(clock_of(t)->now) - vtime_for(most_owed(), t->fair.weight ?: 1);
+
+	p->scx.dsq_vtime = is_before(deadline, least) ? least : deadline;
+}
+
 /* The values that other CPUs see of @p, which runs on @this, or begins to. */
 static __always_inline void show_running(struct cpu_state *this, const struct task_struct *p,
 					 const struct task_state *t, u64 now, bool begins)

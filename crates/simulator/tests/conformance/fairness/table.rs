@@ -310,7 +310,7 @@ table! {
     scale_of_weights, free(any_machine(), spin(), nice(-10..=10)), scale_of_groups, 0.02, 40, 0.9;
     a_group_is_as_nice, free(any_machine(), spin(), nice(-10..=10)), group_is_nice, 0.02, 40, 0.9;
     order_of_threads, free(any_machine(), spin(), all()), permutation, 0.02, 50, 1.0;
-    a_mask_that_excludes_little, free(pairs(), spin(), all()), mask, 0.02, 50, 0.9;
+    a_mask_that_excludes_little, free(pairs(), spin(), all()), mask, 0.02, 30, 0.9;
     equal_threads_on_one_cpu, free(any_machine(), does(), all()), bound_to_one, 0.05, 0, 0.05;
     a_thread_split_in_two, free(alike(), spin(), nice(-10..=10)), split, 0.02, 20, 0.3;
     slower_time, free(any_machine(), does(), all()), time, 0.02, 110, 1.0;
@@ -320,11 +320,11 @@ table! {
     loops_on_one_cache, free(one_cache(), spin(), all()), ideal, 0.05, 0, 0.05;
     loops_on_equal_cpus, free(alike(), spin(), all()), ideal, 0.05, 20, 0.3;
     loops_on_unlike_cpus, free(unlike(), spin(), all()), ideal, 0.05, 40, 0.8;
-    loops_with_affinities, bound(few(), spin(), all()), ideal, 0.05, 90, 0.95;
+    loops_with_affinities, bound(few(), spin(), all()), ideal, 0.05, 40, 0.95;
     naps_on_one_cache, free(one_cache(), does(), all()), ideal, 0.05, 20, 0.5;
     naps_on_equal_cpus, free(alike(), does(), all()), ideal, 0.05, 40, 0.5;
     naps_on_unlike_cpus, free(unlike(), does(), all()), ideal, 0.05, 120, 0.8;
-    naps_with_affinities, bound(few(), does(), all()), ideal, 0.05, 100, 0.95;
+    naps_with_affinities, bound(few(), does(), all()), ideal, 0.05, 70, 0.95;
     no_cpu_idles_beside_a_waiting_thread, bound(any_machine(), does(), all()), conserving, 0.0, 0, 0.0;
 }
 
