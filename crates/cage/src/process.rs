@@ -67,9 +67,16 @@ const ALLOWED: [libc::c_long; 12] = [
     libc::SYS_exit_group,
 ];
 
-/// The advice that the C library's allocator gives, the last one if `$GLIBC_TUNABLES` asks for it. Root's advice can also
-/// take pages out of the computer's use (`MADV_HWPOISON`).
-const ADVICE: [libc::c_int; 3] = [libc::MADV_DONTNEED, libc::MADV_FREE, libc::MADV_HUGEPAGE];
+/// The advice that the C library's allocator gives, `MADV_HUGEPAGE` if `$GLIBC_TUNABLES` asks for it, and that of
+/// AddressSanitizer's, with which tests run. Root's advice can also take pages out of the computer's use
+/// (`MADV_HWPOISON`).
+const ADVICE: [libc::c_int; 5] = [
+    libc::MADV_DONTNEED,
+    libc::MADV_FREE,
+    libc::MADV_HUGEPAGE,
+    libc::MADV_NOHUGEPAGE,
+    libc::MADV_DONTDUMP,
+];
 
 /// The futex operations of mutexes, condition variables and parked threads. Others raise the priority of a process
 /// that is named (`FUTEX_LOCK_PI`).
