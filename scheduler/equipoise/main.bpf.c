@@ -331,15 +331,13 @@ static __always_inline bool take_next(u32 cpu)
 	return take_first(own_dsq(cpu));
 }
 
-/* Takes the task that @request names, because it has less progress than the tasks here. */
-static __always_inline bool pull_for_fairness(u32 cpu, u64 request)
+/* Takes the first task that waits in cluster @from, because it has less progress than the tasks here. */
+static __always_inline bool pull_for_fairness(u32 cpu, u32 from)
 {
 	struct cpu_state *this = cpu_at(cpu);
-	u32 from = request_target(request);
 
 	if (find_first_of(from, READ_ONCE(cluster_at(from)->keeping), cpu) == NO_VTIME ||
-	    (!take_this(this_first()->dsq, request_pid(request), cpu, TASKS_LOOKED_AT) &&
-	     !take_first(this_first()->dsq) && !pull_kept(from)))
+	    (!take_first(this_first()->dsq) && !pull_kept(from)))
 		return false;
 	this->gives_to = 1 + waits_after_pull(this->cluster, from);
 	this_counters()->pulled++;
@@ -390,7 +388,7 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	request = READ_ONCE(this->request);
 	if (request_kind(request) == REQUEST_PULL && take_this_request(&this->request, request) &&
-	    pull_for_fairness(cpu, request))
+	    pull_for_fairness(cpu, request_target(request)))
 		return;
 	if (take_next(cpu))
 		return;

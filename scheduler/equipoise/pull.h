@@ -414,45 +414,32 @@ static __always_inline struct cluster *next_to_compare(struct task_struct *p, st
 	return NULL;
 }
 
-/*
- * How many tasks of a queue one tick compares: it reads a line of each. With 16, a periodic thread whose deadline
- * is the first waited more often for a herd's.
- */
-#define TASKS_COMPARED 4
-
-/*
- * Notes the task with the least progress among the first @most of @dsq that may run on best->to, if it has less
- * than best->progress.
- */
-__noinline bool least_waiting(struct seen_running *best __arg_nonnull, u64 dsq, u32 most, u64 now)
+/* The progress of the first task of @dsq that may run on @cpu; NO_PROGRESS if there is none. */
+__noinline u64 first_progress(u64 dsq, u32 cpu, u64 now)
 {
 	struct task_struct *p;
-	u32 looked = 0, compared = 0;
+	u64 progress = NO_PROGRESS;
+	u32 looked = 0;
 
 	bpf_for_each(scx_dsq, p, dsq, 0) {
-		const struct task_state *t = task_allowed(p, best->to) ? task_of(p) : NULL;
+		const struct task_state *t = task_allowed(p, cpu) ? task_of(p) : NULL;
 
-		if (t && progress_of(t, now) < best->progress) {
-			best->progress = progress_of(t, now);
-			best->pid = p->pid;
+		if (t) {
+			progress = progress_of(t, now);
+			break;
 		}
-		if (++looked >= TASKS_LOOKED_AT || (t && ++compared >= most))
+		if (++looked >= TASKS_LOOKED_AT)
 			break;
 	}
-	return best->pid;
+	return progress;
 }
 
-/*
- * The same of the tasks that wait in cluster @index, in its queue or for one of its CPUs. Tasks that come and go
- * between clusters with what they are owed may keep one at the end of a queue from running. In its own cluster, the
- * CPU compares the first task only.
- */
-static __always_inline void least_in(struct seen_running *best, u32 index, u32 cpu, u64 now)
+/* The same of the first task that waits in cluster @index, in its queue or for one of its CPUs. */
+static __always_inline u64 progress_in(u32 index, u32 cpu, u64 now)
 {
-	u32 most = index == cpu_at(cpu)->cluster ? 1 : TASKS_COMPARED;
-
-	if (find_first_of(index, READ_ONCE(cluster_at(index)->keeping), cpu) != NO_VTIME)
-		least_waiting(best, this_first()->dsq, most, now);
+	if (find_first_of(index, READ_ONCE(cluster_at(index)->keeping), cpu) == NO_VTIME)
+		return NO_PROGRESS;
+	return first_progress(this_first()->dsq, cpu, now);
 }
 
 enum evened {
@@ -474,23 +461,22 @@ __noinline u32 even_out(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster), *other = next_to_compare(p, this);
 	const struct task_state *t = task_of(p);
-	u64 progress, apart;
-	s32 waiting;
+	u64 progress, apart, before, first;
+	bool pulls;
 
 	this->look_at = now + tunables.unfairness;
 	if (!other || !t)
 		return EVEN;
 	progress = progress_of(t, now);
 	apart = vtime_for(tunables.unfairness, t->full_weight ?: 1);
+	before = progress > apart ? progress - apart : 0;
+	first = progress_in(this->compared, cpu, now);
+	pulls = first < before;
 	best->pid = 0;
 	best->to = cpu;
-	best->progress = progress > apart ? progress - apart : 0;
-	least_in(best, this->compared, cpu, now);
-	waiting = best->pid;
-	best->pid = 0;
+	best->progress = pulls ? first : before;
 	if (!is_faster(c, other) || is_pinned(p) || !most_behind(best, this->compared, false))
-		return waiting && post_request(&this->request,
-					       make_request(REQUEST_PULL, this->compared, waiting, 0))
+		return pulls && post_request(&this->request, make_request(REQUEST_PULL, this->compared, 0, 0))
 			       ? EVEN_STOPS
 			       : EVEN;
 	if (READ_ONCE(this->request) || is_waited_for(cpu) || !task_allowed(p, best->cpu) ||

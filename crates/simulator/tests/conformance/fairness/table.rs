@@ -307,8 +307,8 @@ fn all() -> impl Strategy<Value = i8> {
 
 table! {
     scale_of_nice, free(any_machine(), spin(), nice(-15..=5)), scale, 0.02, 40, 0.9;
-    scale_of_weights, free(any_machine(), spin(), nice(-10..=10)), scale_of_groups, 0.02, 40, 0.9;
-    a_group_is_as_nice, free(any_machine(), spin(), nice(-10..=10)), group_is_nice, 0.02, 40, 0.9;
+    scale_of_weights, free(any_machine(), spin(), nice(-10..=10)), scale_of_groups, 0.02, 40, 0.95;
+    a_group_is_as_nice, free(any_machine(), spin(), nice(-10..=10)), group_is_nice, 0.02, 40, 0.95;
     order_of_threads, free(any_machine(), spin(), all()), permutation, 0.02, 50, 1.0;
     a_mask_that_excludes_little, free(pairs(), spin(), all()), mask, 0.02, 30, 0.9;
     equal_threads_on_one_cpu, free(any_machine(), does(), all()), bound_to_one, 0.05, 0, 0.05;
