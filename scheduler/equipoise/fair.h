@@ -246,7 +246,6 @@ static __always_inline void leave(struct clock *clock, struct entity *e, s64 mos
 	s64 lag = lag_of(clock, e), sum;
 	u64 weight, debtors;
 
-	WRITE_ONCE(e->left_at, 0);
 	if (lag >= 0) {
 		e->left_with = take_off(clock, e, most);
 		return;
@@ -284,13 +283,12 @@ static __always_inline bool leave_debtors(struct clock *clock, u32 round, u64 we
 /* @e, which slept, comes back. Returns what it is owed. It is on no clock then. */
 static __always_inline s64 come_back(struct clock *clock, struct entity *e)
 {
+	/* Of two CPUs that bring back the entity of a CPU at once, one finds its weight. */
+	u64 weight = __sync_lock_test_and_set(&e->left_at, 0);
 	s64 lag, sum = 0;
-	u64 weight;
 
 	if (e->idled != READ_ONCE(clock->idled))
 		return 0;
-	/* Of two CPUs that bring back the entity of a CPU at once, one finds its weight. */
-	weight = __sync_lock_test_and_set(&e->left_at, 0);
 	if (!weight)
 		return e->left_with;
 	lag = lag_at(clock, e->vtime, weight);

@@ -72,6 +72,12 @@ static __always_inline u64 bound_weight(u32 cpu)
 	return weight > 0 ? weight : 0;
 }
 
+/* Are the tasks that are bound to @this worth the CPU? */
+static __always_inline bool bound_are_worth_cpu(const struct cpu_state *this)
+{
+	return READ_ONCE(this->own.weight) > (s64)READ_ONCE(cluster_at(this->cluster)->worth);
+}
+
 /* Adds the weights that do not count in full on the cluster's clock. */
 static __always_inline void add_to_level(struct level *l, const struct cluster *c, u32 slot)
 {

@@ -69,12 +69,8 @@ __noinline bool weigh_bound(u32 cpu)
 static __always_inline s64 part_of_bound(const struct cpu_state *this, u64 weight)
 {
 	s64 lag = lag_of(&cluster_at(this->cluster)->clock, &this->bound), sum = READ_ONCE(this->own.weight);
-	u64 part;
 
-	if (sum <= 0 || (u64)sum <= weight)
-		return lag;
-	part = (u64)(lag < 0 ? -lag : lag) * (weight >> WEIGHT_SHIFT / 2) / ((u64)sum >> WEIGHT_SHIFT / 2);
-	return lag < 0 ? -(s64)part : (s64)part;
+	return sum > (s64)weight ? service_for(vtime_for(lag, sum), weight) : lag;
 }
 
 /* The lag of @t on the clock that it leaves for another: it runs or waits there, or sleeps. */
@@ -128,7 +124,6 @@ __noinline bool leave_clock(struct task_struct *p __arg_trusted)
 	write_cluster(cluster_at(t->cluster));
 	if (t->bound_to && lag_of(clock_of(t), &t->fair) >= 0) {
 		t->fair.left_with = take_along(p);
-		WRITE_ONCE(t->fair.left_at, 0);
 		return true;
 	}
 	leave(clock_of(t), &t->fair, most_owed());
@@ -296,7 +291,7 @@ static __always_inline void charge_bound(u32 cpu, u64 work)
 	if (this->bound.weight)
 		__sync_fetch_and_add(&this->bound.vtime, vtime_for(work, this->bound.weight));
 	advance(&this->own, work);
-	if ((u64)READ_ONCE(this->own.weight) > READ_ONCE(cluster_at(this->cluster)->worth))
+	if (bound_are_worth_cpu(this))
 		forget_lag(clock, &this->bound);
 }
 

@@ -3,6 +3,7 @@
 #ifndef __EQUIPOISE_QUEUE_H
 #define __EQUIPOISE_QUEUE_H
 
+#include "level.h"
 #include "task.bpf.h"
 
 /*
@@ -73,8 +74,8 @@ static __always_inline u64 stranded_in(const struct cluster *c)
 static __always_inline u64 in_cluster_time(const struct cpu_state *this, u64 vtime)
 {
 	const struct cluster *c = cluster_at(this->cluster);
-	u64 clock = READ_ONCE(this->own.weight) > (s64)READ_ONCE(c->worth) ? READ_ONCE(c->clock.now) - LONG_BEFORE
-									   : READ_ONCE(this->bound.vtime);
+	u64 clock = bound_are_worth_cpu(this) ? READ_ONCE(c->clock.now) - LONG_BEFORE
+					      : READ_ONCE(this->bound.vtime);
 
 	return clock + (vtime - READ_ONCE(this->own.now));
 }

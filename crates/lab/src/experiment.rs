@@ -456,9 +456,18 @@ impl Experiment {
                 let base = name.split(':').next().unwrap_or(name);
                 let parameters = workload::parameters(base);
                 if parameters.iter().any(|param| param.name == "scale") {
-                    let scaled = with_parameters(name, &format!("scale={scale}"));
-                    row.described = Described::Named(scaled);
-                    row.workload = row.described.bound(block.nodes.as_deref())?;
+                    let nodes = block.nodes.as_deref();
+                    let scaled = |workload: &dyn Workload| {
+                        Described::Named(with_parameters(
+                            workload.name(),
+                            &format!("scale={scale}"),
+                        ))
+                    };
+                    row.described = scaled(row.workload.as_ref());
+                    row.workload = row.described.bound(nodes)?;
+                    for variant in row.variants.values_mut() {
+                        *variant = scaled(variant.as_ref()).bound(nodes)?;
+                    }
                     any = true;
                 }
             }

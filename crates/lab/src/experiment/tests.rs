@@ -209,6 +209,23 @@ fn a_column_can_have_parameters_of_its_own() {
 }
 
 #[test]
+fn a_scale_applies_to_columns_with_parameters_of_their_own() {
+    let text = PUBLISHED
+        .replace("busy:duration=1ms", "blackscholes")
+        .replace("metric = \"work\"", "metric = \"time\"")
+        .replace(
+            "policy = \"equipoise\"",
+            "policy = \"equipoise\"\nparameters = \"threads=3\"",
+        );
+    let mut experiment = Experiment::parse("e.toml", &text, None, &without).unwrap();
+    assert!(experiment.scale(10).unwrap());
+    let cases = experiment.cases();
+    let names: Vec<&str> = cases.iter().map(|case| case.workload.name()).collect();
+    let (without, with) = ("blackscholes:scale=10", "blackscholes:threads=3,scale=10");
+    assert_eq!(names, [without, with, without, with]);
+}
+
+#[test]
 fn a_block_can_have_a_remark() {
     let text = include_str!("../../experiments/mixed-capacity.toml");
     let smp = "machine = \"tc2-smp\"";

@@ -101,8 +101,10 @@ static __always_inline bool end_delay(u32 cpu, u32 nr, s32 pid)
 	count_slice(queue, slot->custom_slice, slot->slice, -1);
 	if (in_group(slot->group)) {
 		slot->ended_at = group_clock_pelt(rq, group_rq_at(slot->group, cpu));
-		if (queue != &rq->queue)
-			return leave_group(slot->group, cpu, slot->idle_policy, false) || true;
+		if (queue != &rq->queue) {
+			leave_group(slot->group, cpu, slot->idle_policy, false);
+			return true;
+		}
 		__sync_fetch_and_add(&rq->group_load, slot->h_weight);
 		dequeue_hierarchy(slot->group, cpu, slot->weight, slot->idle_policy, false);
 	}

@@ -185,12 +185,8 @@ static __always_inline void pick_next_entity(u32 cpu, struct task_struct *prev, 
 		if (scx_bpf_dsq_move_to_local(ineligible_dsq(cpu), 0))
 			return;
 	}
-	if (prev) {
-		if (rq->nr_running > 1)
-			explain(still_best, prev->pid, cpu, rq->nr_running);
-		rq->need_resched = false;
-		prev->scx.slice = SCX_SLICE_INF;
-	}
+	if (prev)
+		keep_running(rq, cpu, prev);
 }
 
 #endif /* __EQUIPOISE_PICK_H */

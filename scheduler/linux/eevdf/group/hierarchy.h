@@ -88,8 +88,7 @@ __noinline u64 enqueue_hierarchy(u32 group, u32 cpu, u64 own, bool idle)
 		idle |= fair_group_at(group)->idle;
 		weight = calc_prop_weight(group, cpu, entity, weight);
 
-		update_group_entity_load_avg(group, grq, cpu);
-		grq->runnable_weight = grq->h_nr_runnable;
+		update_group_runnable(group, grq, cpu);
 		update_cfs_group(group, grq, cpu);
 		if (!grq->se.on_rq) {
 			u32 parent = group_parent(group);
@@ -126,8 +125,7 @@ __noinline bool dequeue_hierarchy(u32 group, u32 cpu, u64 own, bool idle, bool r
 		count_tasks(grq, -1, runnable, idle);
 		idle |= fair_group_at(group)->idle;
 
-		update_group_entity_load_avg(group, grq, cpu);
-		grq->runnable_weight = grq->h_nr_runnable;
+		update_group_runnable(group, grq, cpu);
 		if (empty && grq->se.on_rq) {
 			u32 parent = group_parent(group);
 

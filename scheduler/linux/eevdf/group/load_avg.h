@@ -186,4 +186,11 @@ static __always_inline void update_group_entity_load_avg(u32 group, struct group
 		update_group_load_avg(parent, above);
 }
 
+/* As above, when tasks have come to the queue of @group on @cpu or left it: then se_update_runnable(). */
+static __always_inline void update_group_runnable(u32 group, struct group_rq *grq, u32 cpu)
+{
+	update_group_entity_load_avg(group, grq, cpu);
+	grq->runnable_weight = grq->h_nr_runnable;
+}
+
 #endif /* __EQUIPOISE_GROUP_LOAD_AVG_H */

@@ -192,6 +192,15 @@ static __always_inline bool start_from(u64 dsq, s32 pid)
 	return started;
 }
 
+/* @prev, which runs on @cpu with @rq, continues. */
+static __always_inline void keep_running(struct fair_rq *rq, u32 cpu, struct task_struct *prev)
+{
+	if (rq->nr_running > 1)
+		explain(still_best, prev->pid, cpu, rq->nr_running);
+	rq->need_resched = false;
+	prev->scx.slice = SCX_SLICE_INF;
+}
+
 /* Starts the next task on @cpu; @prev is the running one if it can continue. False if there is none. */
 static __noinline bool start_from_queues(u32 cpu, struct task_struct *prev)
 {
@@ -203,10 +212,8 @@ static __noinline bool start_from_queues(u32 cpu, struct task_struct *prev)
 		return false;
 	if (!prev || prev->pid != pid)
 		return start_from(eligible_dsq(cpu), pid) || start_from(ineligible_dsq(cpu), pid);
-	if (rq->nr_running > 1)
-		explain(still_best, prev->pid, cpu, rq->nr_running);
-	rq->need_resched = rq->curr_throttled = false;
-	prev->scx.slice = SCX_SLICE_INF;
+	rq->curr_throttled = false;
+	keep_running(rq, cpu, prev);
 	return true;
 }
 

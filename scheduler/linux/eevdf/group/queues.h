@@ -73,12 +73,18 @@ static __always_inline void dequeue_group_entity(u32 group, struct group_rq *grq
 		return_cfs_rq_runtime(parent, group_rq_at(parent, cpu));
 }
 
+/* The slice of the entity of @grq is the shortest one of its queue. */
+static __always_inline void set_group_slice(struct group_rq *grq)
+{
+	grq->se.slice = min_slice(&grq->queue);
+	grq->se.custom_slice = grq->queue.nr_custom_slice;
+}
+
 /* The slice of the entity of @grq, which is queued in @queue, follows its queue. */
 static __always_inline void update_group_slice(struct eevdf_queue *queue, struct group_rq *grq)
 {
 	count_slice(queue, grq->se.custom_slice, grq->se.slice, -1);
-	grq->se.slice = min_slice(&grq->queue);
-	grq->se.custom_slice = grq->queue.nr_custom_slice;
+	set_group_slice(grq);
 	count_slice(queue, grq->se.custom_slice, grq->se.slice, 1);
 }
 
@@ -95,8 +101,7 @@ __noinline bool dequeue_above(u32 group, u32 cpu, struct h_counts tasks, bool de
 		u32 parent = group_parent(group);
 		struct eevdf_queue *queue = queue_of(parent, cpu);
 
-		update_group_entity_load_avg(group, grq, cpu);
-		grq->runnable_weight = grq->h_nr_runnable;
+		update_group_runnable(group, grq, cpu);
 		if (!grq->se.on_rq)
 			return false;
 		leaves |= !grq->queue.nr;
@@ -199,8 +204,7 @@ __noinline bool enqueue_above(u32 group, u32 cpu, struct h_counts tasks)
 		u32 parent = group_parent(group);
 		struct eevdf_queue *queue = queue_of(parent, cpu);
 
-		update_group_entity_load_avg(group, grq, cpu);
-		grq->runnable_weight = grq->h_nr_runnable;
+		update_group_runnable(group, grq, cpu);
 		if (grq->se.on_rq) {
 			if (grq->se.delayed)
 				requeue_delayed_group(queue, grq);
@@ -208,8 +212,7 @@ __noinline bool enqueue_above(u32 group, u32 cpu, struct h_counts tasks)
 			update_group_slice(queue, grq);
 		} else {
 			update_cfs_group(group, grq, cpu);
-			grq->se.slice = min_slice(&grq->queue);
-			grq->se.custom_slice = grq->queue.nr_custom_slice;
+			set_group_slice(grq);
 			place_entity(queue, &grq->se, false, 0);
 			count_entity(queue, grq->se.h_weight, grq->se.vruntime, 1);
 			count_slice(queue, grq->se.custom_slice, grq->se.slice, 1);
