@@ -62,6 +62,8 @@ struct cluster {
 	/* The weights of its running tasks that are not bound, by their slots; as of the last tick or stop there.
 	 */
 	u32 running[CLUSTER_CPUS];
+	/* The part of each that the cluster's clock counts. */
+	u32 counted[CLUSTER_CPUS];
 	/* Immutable. */
 	u64 cpus __attribute__((aligned(64)));
 	u32 nr_cpus;

@@ -108,6 +108,25 @@ static __always_inline bool take_first(u64 dsq)
 	return scx_bpf_dsq_move_to_local(dsq, 0);
 }
 
+/* Takes the task @pid, which waits in @dsq, for @cpu. False if it no longer waits there, or may be held back. */
+__noinline bool take_this(u64 dsq, s32 pid, u32 cpu)
+{
+	struct task_struct *p;
+	u32 looked = 0;
+
+	if (!pid || READ_ONCE(nr_throttled))
+		return false;
+	forget_origin(looked);
+	bpf_for_each(scx_dsq, p, dsq, 0) {
+		if (p->pid == pid)
+			return task_allowed(p, cpu) && !is_migration_disabled(p) &&
+			       scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0);
+		if (++looked >= TASKS_LOOKED_AT)
+			break;
+	}
+	return false;
+}
+
 /* @p waits for @cpu, or near it: wake an idle one. */
 __noinline bool call_for(struct task_struct *p __arg_trusted, u32 cpu, bool bound)
 {

@@ -41,13 +41,19 @@ struct level {
 
 struct level levels[MAX_CLUSTERS];
 
-/* @this runs a task of @weight that is not bound; 0: it does not. */
-static __always_inline void note_running(const struct cpu_state *this, struct cluster *c, u32 weight)
+static __always_inline void write_if_other(u32 *to, u32 value)
 {
-	u32 *running = &c->running[this->slot & (CLUSTER_CPUS - 1)];
+	if (READ_ONCE(*to) != value)
+		WRITE_ONCE(*to, value);
+}
 
-	if (READ_ONCE(*running) != weight)
-		WRITE_ONCE(*running, weight);
+/* @this runs a task of @weight that is not bound, of which the clock counts @counted; 0: it does not. */
+static __always_inline void note_running(const struct cpu_state *this, struct cluster *c, u32 weight, u32 counted)
+{
+	u32 slot = this->slot & (CLUSTER_CPUS - 1);
+
+	write_if_other(&c->running[slot], weight);
+	write_if_other(&c->counted[slot], counted);
 }
 
 /* The weight that a CPU of the fastest kind is worth, if all of the machine were one cluster. */
@@ -84,8 +90,8 @@ static __always_inline void add_to_level(struct level *l, const struct cluster *
 	u32 cpu = nth_of_cluster(c, slot);
 	u64 running = READ_ONCE(c->running[slot & (CLUSTER_CPUS - 1)]), bound = bound_weight(cpu);
 
-	if (running > c->worth)
-		l->weight += running - c->worth;
+	if (running)
+		l->weight += (s64)running - READ_ONCE(c->counted[slot & (CLUSTER_CPUS - 1)]);
 	l->weight += bound - READ_ONCE(cpu_at(cpu)->bound.weight);
 	if (running && running < l->least)
 		l->least = running;

@@ -197,7 +197,11 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 		this_counters()->idle_hits += cpu >= 0;
 	}
 	if (cpu >= 0) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, 0);
+		s32 idle = cpu;
+
+		if (unlike && !(wake_flags & (SCX_WAKE_FORK | SCX_WAKE_SYNC)))
+			cpu = place_of_ahead(p, idle);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, SLICE_MAX, cpu == idle ? 0 : SCX_ENQ_PREEMPT);
 		return cpu;
 	}
 	crowd = wake_flags & SCX_WAKE_SYNC && is_in_crowd(p, bpf_get_current_task_btf(), prev_cpu);
@@ -331,13 +335,15 @@ static __always_inline bool take_next(u32 cpu)
 	return take_first(own_dsq(cpu));
 }
 
-/* Takes the first task that waits in cluster @from, because it has less progress than the tasks here. */
-static __always_inline bool pull_for_fairness(u32 cpu, u32 from)
+/* Takes the task that @request names, because it has less progress than the tasks here. */
+static __always_inline bool pull_for_fairness(u32 cpu, u64 request)
 {
 	struct cpu_state *this = cpu_at(cpu);
+	u32 from = request_target(request);
 
 	if (find_first_of(from, READ_ONCE(cluster_at(from)->keeping), cpu) == NO_VTIME ||
-	    (!take_first(this_first()->dsq) && !pull_kept(from)))
+	    (!take_this(this_first()->dsq, request_pid(request), cpu) && !take_first(this_first()->dsq) &&
+	     !pull_kept(from)))
 		return false;
 	this->gives_to = 1 + waits_after_pull(this->cluster, from);
 	this_counters()->pulled++;
@@ -388,7 +394,7 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	request = READ_ONCE(this->request);
 	if (request_kind(request) == REQUEST_PULL && take_this_request(&this->request, request) &&
-	    pull_for_fairness(cpu, request_target(request)))
+	    pull_for_fairness(cpu, request))
 		return;
 	if (take_next(cpu))
 		return;
@@ -583,7 +589,7 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 		this->ran_past = 0;
 		return;
 	}
-	note_running(this, c, 0);
+	note_running(this, c, 0, 0);
 	if (asking_locks && follows())
 		ask_before_switch(cpu, NULL);
 	/* Where a task that was queued meanwhile waits, no waking task may be sent: no other CPU could take it. */

@@ -245,7 +245,8 @@ static __always_inline void show_running(struct cpu_state *this, const struct ta
 	WRITE_ONCE(this->runs_bound, t->bound_to);
 	WRITE_ONCE(this->progress, progress_of(t, now));
 	WRITE_ONCE(this->progress_of, p->pid);
-	note_running(this, cluster_at(this->cluster), t->bound_to ? 0 : t->full_weight);
+	note_running(this, cluster_at(this->cluster), t->bound_to ? 0 : t->full_weight,
+		     t->cluster == this->cluster ? t->fair.weight : 0);
 }
 
 /* The weight of @t, which runs, on its clock. */
@@ -314,11 +315,11 @@ __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, u32 cpu)
 	forget_old_lag(clock_of(t), &t->fair);
 	find_weight(t);
 	note_work(t, work, now);
-	show_running(this, p, t, now, false);
 	if (t->bound_to)
 		charge_bound(cpu, work);
 	weight = feasible_weight(t);
 	reweigh(clock_of(t), &t->fair, weight);
+	show_running(this, p, t, now, false);
 	check_clock(clock_of(t), &t->fair);
 	t->fair.vtime += vtime_for(work, weight);
 	write_cluster(c);

@@ -44,16 +44,21 @@ static __always_inline u64 usual_work(const struct task_state *t)
 }
 
 /*
- * @t wakes up or is new. For the time that it slept it is owed no more than the difference at which tasks change
- * places, compared with a task that always has its share of the machine: it gets a fast CPU soon, and does not keep
- * it.
+ * The recent work of @t, which wakes up at @now or is new. For the time that it slept it is owed no more than the
+ * difference at which tasks change places, compared with a task that always has its share of the machine: it gets a
+ * fast CPU soon, and does not keep it.
  */
-static __always_inline void begin_work(struct task_state *t, u64 now)
+static __always_inline u64 work_at_wakeup(const struct task_state *t, u64 now)
 {
 	u64 recent = recent_work(t, now), usual = usual_work(t);
 
 	usual -= usual < 2 * tunables.unfairness ? usual : 2 * tunables.unfairness;
-	t->recent = recent > usual ? recent : usual;
+	return recent > usual ? recent : usual;
+}
+
+static __always_inline void begin_work(struct task_state *t, u64 now)
+{
+	t->recent = work_at_wakeup(t, now);
 	t->recent_at = now;
 }
 

@@ -414,32 +414,46 @@ static __always_inline struct cluster *next_to_compare(struct task_struct *p, st
 	return NULL;
 }
 
-/* The progress of the first task of @dsq that may run on @cpu; NO_PROGRESS if there is none. */
-__noinline u64 first_progress(u64 dsq, u32 cpu, u64 now)
+/*
+ * How many tasks of a queue one tick compares: it reads a line of each. With 16, a periodic thread whose deadline
+ * is the first waited more often for a herd's.
+ */
+#define TASKS_COMPARED 4
+
+/*
+ * Notes the task with the least progress among the first @most of @dsq that may run on best->to, if it has less
+ * than best->progress.
+ */
+__noinline bool least_waiting(struct seen_running *best __arg_nonnull, u64 dsq, u32 most, u64 now)
 {
 	struct task_struct *p;
-	u64 progress = NO_PROGRESS;
-	u32 looked = 0;
+	u32 looked = 0, compared = 0;
 
+	forget_origin(looked);
 	bpf_for_each(scx_dsq, p, dsq, 0) {
-		const struct task_state *t = task_allowed(p, cpu) ? task_of(p) : NULL;
+		const struct task_state *t = task_allowed(p, best->to) ? task_of(p) : NULL;
 
-		if (t) {
-			progress = progress_of(t, now);
-			break;
+		if (t && progress_of(t, now) < best->progress) {
+			best->progress = progress_of(t, now);
+			best->pid = p->pid;
 		}
-		if (++looked >= TASKS_LOOKED_AT)
+		if (++looked >= TASKS_LOOKED_AT || (t && ++compared >= most))
 			break;
 	}
-	return progress;
+	return best->pid;
 }
 
-/* The same of the first task that waits in cluster @index, in its queue or for one of its CPUs. */
-static __always_inline u64 progress_in(u32 index, u32 cpu, u64 now)
+/*
+ * The same of the tasks that wait in cluster @index, in its queue or for one of its CPUs. Tasks that come and go
+ * between clusters with what they are owed may keep one at the end of a queue from running. In its own cluster, the
+ * CPU compares the first task only.
+ */
+static __always_inline void least_in(struct seen_running *best, u32 index, u32 cpu, u64 now)
 {
-	if (find_first_of(index, READ_ONCE(cluster_at(index)->keeping), cpu) == NO_VTIME)
-		return NO_PROGRESS;
-	return first_progress(this_first()->dsq, cpu, now);
+	u32 most = index == cpu_at(cpu)->cluster ? 1 : TASKS_COMPARED;
+
+	if (find_first_of(index, READ_ONCE(cluster_at(index)->keeping), cpu) != NO_VTIME)
+		least_waiting(best, this_first()->dsq, most, now);
 }
 
 enum evened {
@@ -461,22 +475,23 @@ __noinline u32 even_out(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster), *other = next_to_compare(p, this);
 	const struct task_state *t = task_of(p);
-	u64 progress, apart, before, first;
-	bool pulls;
+	u64 progress, apart;
+	s32 waiting;
 
 	this->look_at = now + tunables.unfairness;
 	if (!other || !t)
 		return EVEN;
 	progress = progress_of(t, now);
 	apart = vtime_for(tunables.unfairness, t->full_weight ?: 1);
-	before = progress > apart ? progress - apart : 0;
-	first = progress_in(this->compared, cpu, now);
-	pulls = first < before;
 	best->pid = 0;
 	best->to = cpu;
-	best->progress = pulls ? first : before;
+	best->progress = progress > apart ? progress - apart : 0;
+	least_in(best, this->compared, cpu, now);
+	waiting = best->pid;
+	best->pid = 0;
 	if (!is_faster(c, other) || is_pinned(p) || !most_behind(best, this->compared, false))
-		return pulls && post_request(&this->request, make_request(REQUEST_PULL, this->compared, 0, 0))
+		return waiting && post_request(&this->request,
+					       make_request(REQUEST_PULL, this->compared, waiting, 0))
 			       ? EVEN_STOPS
 			       : EVEN;
 	if (READ_ONCE(this->request) || is_waited_for(cpu) || !task_allowed(p, best->cpu) ||
@@ -542,6 +557,67 @@ __noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 request, 
 		post_request(&cpu_at(to)->request, make_request(REQUEST_MAKE_ROOM, cpu, request_peer(request), 0));
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | to, SLICE_MAX, enq_flags | SCX_ENQ_PREEMPT);
 	return true;
+}
+
+/*
+ * The running task of @cluster that is furthest ahead, if it has more than best->progress, may run on best->to, and
+ * @p may have its CPU.
+ */
+__noinline bool most_ahead(struct seen_running *best __arg_nonnull, struct task_struct *p __arg_trusted,
+			   u32 cluster)
+{
+	struct cluster *c = cluster_at(cluster);
+	int slot;
+
+	bpf_for(slot, 0, c->nr_cpus) {
+		u32 cpu = nth_of_cluster(c, slot);
+		const struct cpu_state *other = cpu_at(cpu);
+		const struct task_struct *curr;
+
+		if (READ_ONCE(c->idle) >> (slot & 63) & 1 || READ_ONCE(other->request) || READ_ONCE(other->asked))
+			continue;
+		curr = running_on(cpu);
+		if (!curr || curr->prio < MAX_RT_PRIO || curr->nr_cpus_allowed == 1 ||
+		    curr->pid != other->progress_of || READ_ONCE(other->progress) <= best->progress ||
+		    !running_allowed(curr, best->to) || !task_allowed(p, cpu))
+			continue;
+		best->pid = curr->pid;
+		best->cpu = cpu;
+		best->progress = READ_ONCE(other->progress);
+	}
+	return best->pid;
+}
+
+/*
+ * @p wakes up and may have @idle, which was claimed for it. If a task on a faster CPU is ahead of it, the two
+ * change places: a task that naps is seldom running at a tick, when others do (even_out()). Returns the CPU that it
+ * gets.
+ */
+__noinline s32 place_of_ahead(struct task_struct *p __arg_trusted, u32 idle)
+{
+	struct seen_running *best = this_seen_running();
+	const struct cluster *c = cluster_of(idle);
+	struct task_state *t = task_of(p);
+	u64 now = bpf_ktime_get_ns(), progress;
+	int i;
+
+	if (!t || is_pinned(p))
+		return idle;
+	find_weight(t);
+	progress = vtime_for(work_at_wakeup(t, now) + tunables.unfairness, t->full_weight ?: 1);
+	best->pid = 0;
+	best->to = idle;
+	best->progress = progress;
+	bpf_for(i, 0, nr_clusters)
+		if (is_faster(cluster_at(i), c))
+			most_ahead(best, p, i);
+	if (!best->pid ||
+	    !post_request(&cpu_at(best->cpu)->request, make_request(REQUEST_SEND, idle, best->pid, 0)))
+		return idle;
+	this_counters()->wakeup_preemptions++;
+	note_stop(best->cpu, now);
+	explain(takes_place, p->pid, best->cpu, best->pid, best->progress - progress, idle);
+	return best->cpu;
 }
 
 #endif /* __EQUIPOISE_PULL_H */

@@ -5,6 +5,7 @@
 
 #include "level.h"
 #include "task.bpf.h"
+#include "../verifier.h"
 
 /*
  * How many tasks of a queue a CPU reads before it assumes that all of them are bound to other CPUs.
@@ -17,6 +18,7 @@ static __always_inline u64 find_first(u64 dsq, u32 cpu)
 	u64 vtime = NO_VTIME;
 	u32 looked = 0;
 
+	forget_origin(looked);
 	bpf_for_each(scx_dsq, p, dsq, 0) {
 		if (task_allowed(p, cpu)) {
 			vtime = p->scx.dsq_vtime;

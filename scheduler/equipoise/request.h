@@ -18,7 +18,8 @@ enum request_kind {
 	REQUEST_SWAP,
 	/* Send the running task @pid towards CPU @target, where it waits. */
 	REQUEST_MAKE_ROOM,
-	/* Take the first task that waits in cluster @target. */
+	/* Take the task @pid that waits in cluster @target or, if it waits no longer or is 0, the first one there.
+	 */
 	REQUEST_PULL,
 };
 

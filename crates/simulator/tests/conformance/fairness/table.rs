@@ -307,8 +307,8 @@ fn all() -> impl Strategy<Value = i8> {
 
 table! {
     scale_of_nice, free(any_machine(), spin(), nice(-15..=5)), scale, 0.02, 40, 0.9;
-    scale_of_weights, free(any_machine(), spin(), nice(-10..=10)), scale_of_groups, 0.02, 40, 0.95;
-    a_group_is_as_nice, free(any_machine(), spin(), nice(-10..=10)), group_is_nice, 0.02, 40, 0.95;
+    scale_of_weights, free(any_machine(), spin(), nice(-10..=10)), scale_of_groups, 0.02, 40, 0.9;
+    a_group_is_as_nice, free(any_machine(), spin(), nice(-10..=10)), group_is_nice, 0.02, 40, 0.9;
     order_of_threads, free(any_machine(), spin(), all()), permutation, 0.02, 50, 1.0;
     a_mask_that_excludes_little, free(pairs(), spin(), all()), mask, 0.02, 30, 0.9;
     equal_threads_on_one_cpu, free(any_machine(), does(), all()), bound_to_one, 0.05, 0, 0.05;
@@ -318,13 +318,13 @@ table! {
     more_weight, free(any_machine(), does(), nice(-15..=19)), monotone, 0.0, 6, 0.1;
     a_herd, free(any_machine(), spin(), nice(0..=0)), herd, 0.005, 6, 0.05;
     loops_on_one_cache, free(one_cache(), spin(), all()), ideal, 0.05, 0, 0.05;
-    loops_on_equal_cpus, free(alike(), spin(), all()), ideal, 0.05, 20, 0.3;
-    loops_on_unlike_cpus, free(unlike(), spin(), all()), ideal, 0.05, 40, 0.8;
-    loops_with_affinities, bound(few(), spin(), all()), ideal, 0.05, 40, 0.95;
-    naps_on_one_cache, free(one_cache(), does(), all()), ideal, 0.05, 20, 0.5;
-    naps_on_equal_cpus, free(alike(), does(), all()), ideal, 0.05, 40, 0.5;
-    naps_on_unlike_cpus, free(unlike(), does(), all()), ideal, 0.05, 120, 0.8;
-    naps_with_affinities, bound(few(), does(), all()), ideal, 0.05, 70, 0.95;
+    loops_on_equal_cpus, free(alike(), spin(), all()), ideal, 0.05, 16, 0.2;
+    loops_on_unlike_cpus, free(unlike(), spin(), all()), ideal, 0.05, 30, 0.4;
+    loops_with_affinities, bound(few(), spin(), all()), ideal, 0.05, 30, 0.95;
+    naps_on_one_cache, free(one_cache(), does(), all()), ideal, 0.05, 14, 0.4;
+    naps_on_equal_cpus, free(alike(), does(), all()), ideal, 0.05, 16, 0.3;
+    naps_on_unlike_cpus, free(unlike(), does(), all()), ideal, 0.05, 105, 0.6;
+    naps_with_affinities, bound(few(), does(), all()), ideal, 0.05, 55, 0.9;
     no_cpu_idles_beside_a_waiting_thread, bound(any_machine(), does(), all()), conserving, 0.0, 0, 0.0;
 }
 
