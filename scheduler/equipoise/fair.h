@@ -202,6 +202,19 @@ static __always_inline void forget_lag(struct clock *clock, struct entity *e)
 	set_lag(clock, e, 0, e->weight);
 }
 
+/*
+ * @e counts less than its weight, @full: it keeps as large a part of its lag. One that is worth many CPUs is never
+ * owed anything, and one that is hardly worth a CPU, at times, keeps most of what it is owed or owes.
+ */
+static __always_inline void keep_part_of_lag(struct clock *clock, struct entity *e, u64 full)
+{
+	s64 lag = lag_of(clock, e);
+	u64 part = (e->weight << 10) / full, kept = (u64)(lag < 0 ? -lag : lag) * part >> 10;
+
+	owe(clock, lag < 0 ? lag + (s64)kept : lag - (s64)kept);
+	set_lag(clock, e, lag < 0 ? -(s64)kept : (s64)kept, e->weight);
+}
+
 /* Forgets the lag of @e from before a CPU had nothing to do. */
 static __always_inline void forget_old_lag(struct clock *clock, struct entity *e)
 {

@@ -325,7 +325,7 @@ __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, u32 cpu)
 	write_cluster(c);
 	advance(&c->clock, work);
 	if (weight < t->full_weight)
-		forget_lag(clock_of(t), &t->fair);
+		keep_part_of_lag(clock_of(t), &t->fair, t->full_weight);
 	return ran;
 }
 

@@ -311,7 +311,7 @@ table! {
     a_group_is_as_nice, free(any_machine(), spin(), nice(-10..=10)), group_is_nice, 0.02, 40, 0.9;
     order_of_threads, free(any_machine(), spin(), all()), permutation, 0.02, 50, 1.0;
     a_mask_that_excludes_little, free(pairs(), spin(), all()), mask, 0.02, 30, 0.9;
-    equal_threads_on_one_cpu, free(any_machine(), does(), all()), bound_to_one, 0.05, 0, 0.05;
+    equal_threads_on_one_cpu, free(any_machine(), does(), all()), bound_to_one, 0.05, 1, 0.1;
     a_thread_split_in_two, free(alike(), spin(), nice(-10..=10)), split, 0.02, 20, 0.3;
     slower_time, free(any_machine(), does(), all()), time, 0.02, 110, 1.0;
     a_sleeping_bystander, free(any_machine(), spin(), all()), bystander, 0.02, 40, 0.9;
