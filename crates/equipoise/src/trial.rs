@@ -2,6 +2,7 @@
 
 mod predict;
 mod show;
+mod tune;
 
 use crate::cli::{Output, Trial, TrialAction};
 use crate::error::Error;
@@ -15,7 +16,7 @@ use ::trial::{About, Fault, Measured, Outcome, Plan, Scheduler};
 use lab::Results;
 use machine::input::{self, BadInput};
 use recorder::busy::Watch;
-use report::Shown;
+use report::{Page, Shown, Table};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -52,28 +53,19 @@ fn measure(args: &Trial, output: &Output) -> Result<(), Error> {
     let plan = plan(args, schedulers(args, &path, &find)?);
     let (load, name) = load(args, &find)?;
     let watches = matches!(load, Load::Watch(_));
-    let options = Options {
-        load,
-        frames: args.frames.clone(),
-        record: args.record.into(),
-        load_limit: args.load_limit,
-    };
     if let Some(file) = &args.bundle {
         show::check_bundle(file)?;
     }
     interrupt::listen();
-    let mut kernel = Linux::new(options, &plan.schedulers, &STOP)?;
+    let mut kernel = Linux::new(options(args, load), &plan.schedulers, &STOP)?;
     let before = kernel.conditions().clone();
     for warning in before.warnings().into_iter().chain(busy(watches)) {
         say!("warning: {warning}");
     }
-    let predictor = args
-        .predict
+    let predictor = (args.predict || args.tune)
         .then(|| predict::Predictor::new(&plan))
         .transpose()?;
-    let progress = Progress::new(plan.rounds as usize);
-    let outcome = progress.watch(|watch| ::trial::run(&mut kernel, &plan, &mut |_| (watch.done)()));
-    drop(progress);
+    let outcome = blocks(&mut kernel, &plan);
     let about = About {
         load: name,
         machine: computer(),
@@ -90,8 +82,20 @@ fn measure(args: &Trial, output: &Output) -> Result<(), Error> {
     };
     let mut page = ::trial::page(&about, &plan, &outcome, &measured, shown);
     if let Some(predictor) = predictor.filter(|_| !outcome.blocks.is_empty()) {
-        let results = Results::new(names(&plan, &outcome), &measured.measures, &measured.runs);
-        predictor.add(&mut page, trace.as_deref(), &results, &outcome)?;
+        if args.predict {
+            let results = Results::new(names(&plan, &outcome), &measured.measures, &measured.runs);
+            predictor.add(&mut page, trace.as_deref(), &results, &outcome)?;
+        }
+        if let Some(trace) = trace.as_deref().filter(|_| args.tune) {
+            let tuned = tune::tune(&predictor, trace, watches)?;
+            page.tables
+                .extend((!tuned.table.rows.is_empty()).then_some(tuned.table));
+            page.remarks.push(OTHER_SETTINGS.to_owned());
+            match tuned.best {
+                Some(best) => beside_defaults(&mut page, args, &plan, &about, &find, &best)?,
+                None => page.remarks.push(NOTHING_TO_TUNE.to_owned()),
+            }
+        }
     }
     let staged = match &args.bundle {
         Some(file) => {
@@ -101,6 +105,58 @@ fn measure(args: &Trial, output: &Output) -> Result<(), Error> {
         None => Staged::default(),
     };
     output::show_with(output, "trial", page, staged)?;
+    ended(outcome.ended)
+}
+
+const OTHER_SETTINGS: &str = "tuning: the recorded load was simulated with each setting at half and at twice its value, or at its \
+                              other choices; a setting that is not shown changes no figure by 1 %.";
+const NOTHING_TO_TUNE: &str = "tuning: in the simulation no setting is better than the defaults by 1 %, so none was measured.";
+
+fn options(args: &Trial, load: Load) -> Options {
+    Options {
+        load,
+        frames: args.frames.clone(),
+        record: args.record.into(),
+        load_limit: args.load_limit,
+    }
+}
+
+fn blocks(kernel: &mut Linux, plan: &Plan) -> Outcome {
+    let progress = Progress::new(plan.rounds as usize);
+    progress.watch(|watch| ::trial::run(kernel, plan, &mut |_| (watch.done)()))
+}
+
+/// Measures the policy `best` beside the one that it extends, as the trial of `plan` did, and adds the results to `page`.
+fn beside_defaults(
+    page: &mut Page,
+    args: &Trial,
+    plan: &Plan,
+    about: &About,
+    find: &dyn Fn(&str) -> Option<PathBuf>,
+    best: &str,
+) -> Result<(), Error> {
+    let schedulers = [tune::TUNED, best].map(|it| Scheduler::parse(it, find));
+    let plan = Plan {
+        schedulers: schedulers.into_iter().collect::<Result<_, _>>()?,
+        ..plan.clone()
+    };
+    let (load, _) = load(args, find)?;
+    let mut kernel = Linux::new(options(args, load), &plan.schedulers, &STOP)?;
+    let outcome = blocks(&mut kernel, &plan);
+    drop(kernel);
+    let shown = Shown {
+        goal: args.goal.map(Into::into),
+        all: args.all,
+    };
+    let tuned = ::trial::page(about, &plan, &outcome, &Measured::new(&outcome), shown);
+    let said = tuned.verdict.into_iter();
+    page.verdict
+        .extend(said.map(|it| format!("Then {best} beside {}: {it}", tune::TUNED)));
+    page.tables
+        .extend(tuned.tables.into_iter().map(|table| Table {
+            title: format!("{best}: {}", table.title),
+            ..table
+        }));
     ended(outcome.ended)
 }
 

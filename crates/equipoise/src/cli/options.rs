@@ -447,6 +447,10 @@ pub struct Trial {
     /// predictions beside the measurements
     #[arg(long)]
     pub predict: bool,
+    /// Then simulate the recorded load under `equipoise` with each of its settings changed, and measure the best one
+    /// beside the defaults in as many blocks
+    #[arg(long)]
+    pub tune: bool,
     /// Write the trial to FILE, to keep or to send: all samples, the machine, its kernel's configuration, the
     /// recorded load and the page. The command line and the names of threads are replaced
     #[arg(long, value_name = "FILE.tar.zst")]

@@ -62,6 +62,27 @@ impl Predictor {
                 .push("prediction: none, because no turn was recorded.".to_owned());
             return Ok(());
         };
+        let (at, schedulers): (Vec<usize>, Vec<Scheduler>) = outcome
+            .schedulers
+            .iter()
+            .enumerate()
+            .filter_map(|(at, &index)| Some((at, self.schedulers[index].clone()?)))
+            .unzip();
+        let simulation = self.simulate(trace, schedulers)?;
+        if simulation.runs.count > 0 {
+            let [pairs, threads] = pairs(measured, &simulation, &at);
+            show(page, &pairs);
+            page.remarks.extend(culprits(&pairs, &threads));
+        }
+        Ok(())
+    }
+
+    /// Simulates the load of `trace` under each of `schedulers`.
+    pub fn simulate(
+        &self,
+        trace: &[u8],
+        mut schedulers: Vec<Scheduler>,
+    ) -> Result<Comparison, Error> {
         let imported = workload::import::import("the recording", trace, Some(&self.machine))?;
         let replay = Replay::new("recorded", imported.recording.clone());
         let recipe = Recipe {
@@ -79,12 +100,6 @@ impl Predictor {
             },
             nodes: None,
         };
-        let (at, mut schedulers): (Vec<usize>, Vec<Scheduler>) = outcome
-            .schedulers
-            .iter()
-            .enumerate()
-            .filter_map(|(at, &index)| Some((at, self.schedulers[index].clone()?)))
-            .unzip();
         foreign::send_elsewhere(&mut schedulers, &recipe);
         let runs = Runs {
             count: 1,
@@ -99,13 +114,7 @@ impl Predictor {
         };
         let machine = Machine::parse("detected.toml", &self.text)?;
         let workload: Box<dyn Workload> = Box::new(replay);
-        let simulation = Comparison::run(machine, workload, schedulers, runs, watch)?;
-        if simulation.runs.count > 0 {
-            let [pairs, threads] = pairs(measured, &simulation, &at);
-            show(page, &pairs);
-            page.remarks.extend(culprits(&pairs, &threads));
-        }
-        Ok(())
+        Ok(Comparison::run(machine, workload, schedulers, runs, watch)?)
     }
 }
 
@@ -131,7 +140,7 @@ fn simulated(scheduler: &::trial::Scheduler) -> Option<Scheduler> {
 }
 
 /// The simulated release that is closest to this computer's.
-fn kernel() -> Kernel {
+pub fn kernel() -> Kernel {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let major = release
         .split('.')

@@ -1,0 +1,163 @@
+//! Settings of `equipoise` that may suit the recorded load of a trial better, by simulation.
+
+use super::predict::{self, Predictor};
+use crate::error::Error;
+use lab::{Results, Scheduler};
+use policy::{Kind, Policy, Setting};
+use report::{Cell, Table};
+
+/// The policy whose settings are tried.
+pub const TUNED: &str = "equipoise";
+/// The metrics of a replay that judge a setting. A load that ends is judged by its time first, one that goes on by its
+/// latency.
+const FIGURES: [&str; 2] = ["makespan", "latency"];
+/// A setting that gains less is not worth a trial, per cent: the least difference of a verdict.
+const LEAST_PCT: f64 = 1.0;
+
+/// What the simulation says of the settings.
+pub struct Tuned {
+    /// A row for each setting that changes a figure.
+    pub table: Table,
+    /// The policy with the best setting, such as `equipoise:slice_ns=1500000`; `None` if none is clearly better than
+    /// the defaults.
+    pub best: Option<String>,
+}
+
+/// Simulates the load of `trace`, which ends or `goes_on`, under the policy with each of its settings changed, one at a
+/// time.
+pub fn tune(predictor: &Predictor, trace: &[u8], goes_on: bool) -> Result<Tuned, Error> {
+    let policy = Policy::find(TUNED)?;
+    let others = policy
+        .settings
+        .list()
+        .flat_map(|(setting, value)| changed(setting, value));
+    let names: Vec<String> = std::iter::once(TUNED.to_owned()).chain(others).collect();
+    let kernel = predict::kernel();
+    let schedulers = names.iter().map(|it| Scheduler::policy_in(it, kernel));
+    let simulation = predictor.simulate(trace, schedulers.collect::<Result<_, _>>()?)?;
+    let mut columns = FIGURES.map(|figure| (figure, ratios(&simulation.findings(), figure)));
+    if goes_on {
+        columns.reverse();
+    }
+    Ok(judge(&names, &columns))
+}
+
+/// The policy with other values of `setting` than `value`: each other choice, or half and twice the number.
+fn changed(setting: &Setting, value: u64) -> Vec<String> {
+    let values: Vec<u64> = match &setting.kind {
+        _ if !setting.live => Vec::new(),
+        Kind::Choice(choices) => choices.iter().map(|it| it.value).collect(),
+        Kind::Switch => vec![0, 1],
+        Kind::Number { range, .. } => [value / 2, value.saturating_mul(2)]
+            .map(|it| it.clamp(*range.start(), *range.end()))
+            .to_vec(),
+    };
+    let others = values.into_iter().filter(|it| *it != value);
+    others
+        .map(|it| format!("{TUNED}:{}={}", setting.key, setting.show(it)))
+        .collect()
+}
+
+/// The metric `name` of each scheduler relative to the first one's; empty if the load does not have it.
+fn ratios(results: &Results<'_>, name: &str) -> Vec<f64> {
+    let row = results
+        .rows
+        .iter()
+        .find(|row| row.measure.metric.name == name);
+    let value = |index: usize| {
+        let judged = row?.entries[index].judged()?;
+        lab::mean_interval(&judged).map(|(mean, _)| mean)
+    };
+    let values = (0..results.schedulers.len()).map(|it| Some(value(it)? / value(0)?));
+    let values: Option<Vec<f64>> = values.collect();
+    values
+        .filter(|them| them.iter().all(|it| it.is_finite()))
+        .unwrap_or_default()
+}
+
+/// The table of the figures, and the setting that is best by the first of them that any setting improves.
+fn judge(names: &[String], columns: &[(&str, Vec<f64>)]) -> Tuned {
+    let known: Vec<&(&str, Vec<f64>)> = columns.iter().filter(|it| !it.1.is_empty()).collect();
+    let change = |ratio: f64| 100.0 * (ratio - 1.0);
+    let best = known.iter().find_map(|(_, ratios)| {
+        let best = (1..ratios.len()).min_by(|&a, &b| ratios[a].total_cmp(&ratios[b]))?;
+        (change(ratios[best]) <= -LEAST_PCT).then(|| names[best].clone())
+    });
+    let changes = |index: &usize| {
+        known
+            .iter()
+            .any(|(_, ratios)| change(ratios[*index]).abs() >= LEAST_PCT)
+    };
+    let row = |index: usize| {
+        let cells = known
+            .iter()
+            .map(|(_, ratios)| Cell::from(format!("{:+.1} %", change(ratios[index]))));
+        std::iter::once(Cell::from(names[index].clone()))
+            .chain(cells)
+            .collect()
+    };
+    let header = std::iter::once("policy".to_owned()).chain(
+        known
+            .iter()
+            .map(|(figure, _)| format!("predicted\n{figure}")),
+    );
+    let table = Table {
+        title: format!("Settings of {TUNED}, simulated"),
+        header: header.collect(),
+        text_columns: 1,
+        rows: (1..names.len()).filter(changes).map(row).collect(),
+        ..Table::default()
+    };
+    Tuned { table, best }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_live_setting_is_changed_within_its_range() {
+        let policy = Policy::find(TUNED).unwrap();
+        let all: Vec<String> = policy
+            .settings
+            .list()
+            .flat_map(|(it, value)| changed(it, value))
+            .collect();
+        for name in &all {
+            assert!(Policy::find(name).is_ok(), "{name}");
+        }
+        for expected in [
+            "prefer=power",
+            "prefer=performance",
+            "slice_ns=1500000",
+            "slice_ns=6000000",
+        ] {
+            assert!(
+                all.contains(&format!("{TUNED}:{expected}")),
+                "{expected}: {all:?}"
+            );
+        }
+        assert!(!all.contains(&format!("{TUNED}:prefer=balanced")));
+    }
+
+    #[test]
+    fn the_best_setting_is_that_of_the_first_figure_that_any_improves() {
+        let names = ["equipoise", "equipoise:a=1", "equipoise:b=2"].map(str::to_owned);
+        let latency = ("latency", vec![1.0, 0.97, 0.999]);
+        let tuned = |time: Vec<f64>| judge(&names, &[("makespan", time), latency.clone()]);
+        let best = |time: Vec<f64>| tuned(time).best;
+        assert_eq!(best(vec![1.0, 1.2, 0.9]).as_deref(), Some("equipoise:b=2"));
+        assert_eq!(
+            best(vec![1.0, 1.2, 0.995]).as_deref(),
+            Some("equipoise:a=1")
+        );
+        assert_eq!(best(Vec::new()).as_deref(), Some("equipoise:a=1"));
+        assert_eq!(
+            judge(&names, &[("makespan", vec![1.0, 1.0, 0.995])]).best,
+            None
+        );
+        let rows = tuned(Vec::new()).table.rows;
+        assert_eq!(rows.len(), 1, "b changes nothing by a per cent");
+        assert_eq!(rows[0][1].text, "-3.0 %");
+    }
+}
