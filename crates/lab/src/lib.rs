@@ -31,7 +31,7 @@ pub use hunt::{Against, Budget, By, Prey, Question, STOPPED, Victim, hunt};
 pub use limit::limit_s;
 pub use measure::{Judged, Measure, judged_threads, measures};
 pub use metrics::{WASTE, metrics};
-pub use peers::Peer;
+pub use peers::{Peer, fetch_sources};
 pub use reproduce::{Cell, NO_DIFFERENCE_PCT, ReproducedRow, Reproduction, Summary, groups, sign};
 pub use runs::{
     Case, Failure, Measured, Run, Runs, STALL_NS, Stalled, Threads, Watch, explain_until, measure,
