@@ -54,6 +54,26 @@ fn cpus_that_are_offline_are_left_out() {
     assert_eq!(level(&machine, "SMT"), "2-3");
 }
 
+/// Linux on ia64 writes an empty mask for a cache of one core. An edited copy may have a list and a bitmap that differ:
+/// the bitmap is what lscpu and hwloc read.
+#[test]
+fn the_bitmap_of_a_cache_counts_unless_it_is_empty() {
+    let l3 = Cpus {
+        l3: "0-1 2-3",
+        l3_size: "4M",
+        ..plain("0-3")
+    };
+    for (map, spans) in [("00000000", ""), ("0000000f", "0-3"), ("", "0-1 2-3")] {
+        let tree = Tree::new(4, &[l3]);
+        for cpu in 0..4 {
+            let cache = format!("devices/system/cpu/cpu{cpu}/cache/index2");
+            tree.write(format!("{cache}/shared_cpu_map"), map);
+        }
+        let (machine, _) = machine(detect::sysfs(tree.path()).unwrap());
+        assert_eq!(level(&machine, "MC"), spans, "{map}");
+    }
+}
+
 #[test]
 fn measures_that_contradict_each_other_are_named() {
     let a = Cpus {
