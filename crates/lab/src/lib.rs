@@ -37,7 +37,7 @@ pub use runs::{
     Case, Failure, Measured, Run, Runs, STALL_NS, Stalled, Threads, Watch, explain_until, measure,
     measure_part, trace, trace_run, trace_until,
 };
-pub use samples::{Open, Pooled, Samples};
+pub use samples::{Open, Pooled, Samples, nearest_rank};
 pub use scheduler::Scheduler;
 pub use select::select;
 pub use stats::{Change, mean_interval, modes, paired_change, pairs_for};
