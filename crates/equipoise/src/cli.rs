@@ -286,8 +286,10 @@ Examples:
   # List them
   equipoise scheduler list
 
-  # Download the sources of one, and compare it with Linux's own scheduler
+  # Download the sources of one
   equipoise scheduler fetch scx_lavd
+
+  # Compare it with Linux's own scheduler
   equipoise compare -m smp-8 -w mixed -p eevdf --scheduler scx_lavd
 
 They go to ~/.cache/equipoise/schedulers, or to the folder that the variable
