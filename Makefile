@@ -123,7 +123,6 @@ matrix:
 # Compares `eevdf`, `equipoise` and the published schedulers on six machines under eight loads, and writes
 # docs/field.md; `make field FIELD="--machine smp-8 --out FILE"` does less.
 field:
-	tests/fetch-schedulers
 	tests/field $(FIELD)
 
 # The properties of a fair scheduler (crates/simulator/tests/conformance/fairness/table.rs) on CASES random machines and

@@ -3,11 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// Files that detection does not read, most of a large machine: PCI devices, blocks of memory, cpusets.
+const UNREAD: [&str; 3] = [
+    "--exclude=*/devices/pci*",
+    "--exclude=*/node/node*/memory*",
+    "--exclude=*/dev/cpuset",
+];
+
 /// Unpacks the archive `file` into `folder`. The error says what is wrong.
 pub(crate) fn unpack(file: &Path, folder: &Path) -> Result<(), String> {
     let mut tar = Command::new("tar");
     tar.arg("-xf").arg(file).arg("-C").arg(folder);
     tar.args(["--no-same-owner", "--no-same-permissions"]);
+    tar.args(UNREAD);
     // An archive may be of any size when it is unpacked.
     cage::limit(&mut tar);
     let name = file.display();
@@ -18,7 +26,8 @@ pub(crate) fn unpack(file: &Path, folder: &Path) -> Result<(), String> {
         true => Ok(()),
         false => {
             let said = String::from_utf8_lossy(&done.stderr);
-            let first = said.lines().next().unwrap_or("tar failed");
+            let first = said.lines().next().map(str::to_owned);
+            let first = first.unwrap_or_else(|| done.status.to_string());
             Err(format!("{name}: not an archive that tar unpacks ({first})"))
         }
     }

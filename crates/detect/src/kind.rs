@@ -1,6 +1,7 @@
 //! The names of core types.
 
 use crate::sysfs::Folder;
+use machine::CpuMask;
 
 /// The kind of its core: from the name of the perf event source on hybrid x86, from the MIDR on
 /// arm64.
@@ -10,7 +11,8 @@ pub(crate) fn kind(sys: &Folder, folder: &Folder, number: usize) -> Option<Strin
         ("cpu_lowpower", "lp-e-core"),
         ("cpu_atom", "e-core"),
     ] {
-        let cpus = sys.at("devices").at(pmu).cpus("cpus", "cpumask");
+        let cpus = sys.at("devices").at(pmu).text("cpus");
+        let cpus = cpus.and_then(|cpus| cpus.parse::<CpuMask>().ok());
         if cpus.is_some_and(|cpus| cpus.contains(number)) {
             return Some(name.to_owned());
         }

@@ -45,11 +45,12 @@ impl Folder {
         self.text(name)?.parse().ok()
     }
 
-    /// The CPUs of the file `list`, which has a list, or else of `map`, which has a bitmap. Kernels before
-    /// 2.6.26 and some copies have the bitmap alone.
+    /// The CPUs of the file `map`, which has a bitmap, or else of `list`, which has a list. Kernels before
+    /// 2.6.26 and some copies have the bitmap alone. Where an edited copy has two answers, the bitmap's is what
+    /// lscpu and hwloc read.
     pub(crate) fn cpus(&self, list: &str, map: &str) -> Option<CpuMask> {
-        let listed = self.text(list).and_then(|list| list.parse().ok());
-        listed.or_else(|| hex_mask(&self.text(map)?))
+        let mapped = self.text(map).and_then(|map| hex_mask(&map));
+        mapped.or_else(|| self.text(list)?.parse().ok())
     }
 
     /// The numbers of the entries whose names are `prefix` and a number, rising.
@@ -375,9 +376,11 @@ fn caches(cpu: &Folder, core: CpuMask) -> Vec<Cache> {
         if level < 2 || index.text("type")? == "Instruction" {
             return None;
         }
+        // Linux on ia64 leaves the mask of a cache that is not shared empty.
+        let shared = index.cpus("shared_cpu_list", "shared_cpu_map")?;
         Some(Cache {
             level,
-            cpus: index.cpus("shared_cpu_list", "shared_cpu_map")?,
+            cpus: if shared.is_empty() { core } else { shared },
             size_kib: index.text("size").and_then(|size| kib(&size)),
         })
     };

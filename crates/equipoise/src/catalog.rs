@@ -1,9 +1,10 @@
-//! `equipoise machine|workload|policy list|show|check`.
+//! `equipoise machine|workload|policy list|show|check` and `equipoise scheduler list|fetch`.
 
-use crate::cli::{Catalog, Output};
+use crate::cli::{Catalog, Output, SchedulerAction};
 use crate::error::Error;
 use crate::output;
 use crate::say;
+use lab::Peer;
 use machine::Machine;
 use machine::input::{self, BadInput};
 use policy::Policy;
@@ -119,6 +120,33 @@ pub fn policy(action: Catalog, output: &Output) -> Result<(), Error> {
             Ok(format!("policy {}: {}", policy.name, policy.description))
         }),
     }
+}
+
+/// The published schedulers.
+pub fn scheduler(action: SchedulerAction, output: &Output) -> Result<(), Error> {
+    let peers: Result<Vec<Peer>, _> = match &action {
+        SchedulerAction::Fetch { schedulers } if !schedulers.is_empty() => {
+            schedulers.iter().map(|name| Peer::find(name)).collect()
+        }
+        _ => Peer::names().map(Peer::find).collect(),
+    };
+    let peers = peers?;
+    if matches!(action, SchedulerAction::Fetch { .. }) {
+        lab::fetch_sources(&peers, &|line| say!("{line}")).map_err(Error::Fetch)?;
+    }
+    let rows = peers.iter().map(|peer| {
+        let sources = match peer.missing() {
+            None => peer.folder().display().to_string(),
+            Some(_) => "not fetched".to_owned(),
+        };
+        vec![peer.name().into(), sources.into()]
+    });
+    let page = Page {
+        title: "schedulers".to_owned(),
+        tables: vec![table("", &["name", "sources"], rows.collect())],
+        ..Page::default()
+    };
+    output::show(output, "schedulers", page)
 }
 
 /// Shows a table for each title: the names, with a line about each.

@@ -6,7 +6,7 @@ mod values;
 pub use options::Build;
 pub use options::{
     Calibrate, Catalog, Compare, Detect, Explain, Hunt, Import, MachineAction, Record, Reproduce,
-    Top, Trial, TrialAction, Validate, WorkloadAction,
+    SchedulerAction, Top, Trial, TrialAction, Validate, WorkloadAction,
 };
 pub use values::{Files, Setting};
 
@@ -279,6 +279,24 @@ Examples:
     Policy {
         #[command(subcommand)]
         action: Catalog,
+    },
+    /// The published sched_ext schedulers, whose sources are not part of Equipoise
+    #[command(after_help = "\
+Examples:
+  # List them
+  equipoise scheduler list
+
+  # Download the sources of one
+  equipoise scheduler fetch scx_lavd
+
+  # Compare it with Linux's own scheduler
+  equipoise compare -m smp-8 -w mixed -p eevdf --scheduler scx_lavd
+
+They go to ~/.cache/equipoise/schedulers, or to the folder that the variable
+EQUIPOISE_SCHEDULERS names.")]
+    Scheduler {
+        #[command(subcommand)]
+        action: SchedulerAction,
     },
     /// Show the activity of this computer's CPUs, threads and scheduler
     #[command(after_help = "\

@@ -36,6 +36,8 @@ pub enum Error {
     Run(Box<lab::Failure>),
     /// The results cannot be written: status 1.
     Write(String),
+    /// Sources cannot be fetched: status 1. A line for each.
+    Fetch(String),
     /// The command was asked to stop, and has shown the complete results: status 130.
     Stopped,
     /// The recorded command failed with this status.
@@ -74,6 +76,12 @@ impl Error {
             }
             Error::Write(message) => {
                 say!("error: {message}");
+                ExitCode::FAILURE
+            }
+            Error::Fetch(messages) => {
+                for message in messages.lines() {
+                    say!("error: {message}");
+                }
                 ExitCode::FAILURE
             }
             Error::Stopped => ExitCode::from(interrupt::STATUS),

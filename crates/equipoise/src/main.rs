@@ -65,6 +65,7 @@ fn main() -> ExitCode {
             WorkloadAction::Import(args) => import::run(args, &output),
         },
         Command::Policy { action } => catalog::policy(action, &output),
+        Command::Scheduler { action } => catalog::scheduler(action, &output),
         Command::Top(args) => top::run(args, &output),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man => manual::pages(&output),

@@ -6,7 +6,7 @@ use crate::output::{self, Staged};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command, CommandFactory};
 use clap_complete::Shell;
-use lab::Experiment;
+use lab::{Experiment, Peer};
 use machine::Machine;
 use policy::Policy;
 use std::io::{self, Write};
@@ -29,6 +29,7 @@ fn with_names(command: Command, shown: &[&'static str]) -> Command {
     let loads: Vec<&'static str> = workload::builtin().map(|(name, _)| name).collect();
     let policies: Vec<&'static str> = Policy::names().collect();
     let experiments: Vec<&'static str> = Experiment::names().collect();
+    let schedulers: Vec<&'static str> = Peer::names().collect();
     let shown = match command.get_name() {
         "machine" => &machines,
         "workload" => &loads,
@@ -41,6 +42,7 @@ fn with_names(command: Command, shown: &[&'static str]) -> Command {
             "workload" => &loads,
             "policy" | "policies" | "against" | "diff" => &policies,
             "experiments" => &experiments,
+            "schedulers" => &schedulers,
             "name" if arg.is_positional() => shown,
             _ => return arg,
         };

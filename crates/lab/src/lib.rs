@@ -31,13 +31,13 @@ pub use hunt::{Against, Budget, By, Prey, Question, STOPPED, Victim, hunt};
 pub use limit::limit_s;
 pub use measure::{Judged, Measure, judged_threads, measures};
 pub use metrics::{WASTE, metrics};
-pub use peers::Peer;
+pub use peers::{Peer, fetch_sources};
 pub use reproduce::{Cell, NO_DIFFERENCE_PCT, ReproducedRow, Reproduction, Summary, groups, sign};
 pub use runs::{
     Case, Failure, Measured, Run, Runs, STALL_NS, Stalled, Threads, Watch, explain_until, measure,
     measure_part, trace, trace_run, trace_until,
 };
-pub use samples::{Open, Pooled, Samples};
+pub use samples::{Open, Pooled, Samples, nearest_rank};
 pub use scheduler::Scheduler;
 pub use select::select;
 pub use stats::{Change, mean_interval, modes, paired_change, pairs_for};

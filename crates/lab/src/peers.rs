@@ -1,6 +1,10 @@
 //! Published schedulers by name: the places of their sources, and the substitutes for their loaders
 //! (`peers/`).
 
+mod fetch;
+
+pub use fetch::fetch_sources;
+
 use crate::Scheduler;
 use machine::input::{self, BadInput};
 use native::Kernel;
@@ -104,10 +108,43 @@ impl Peer {
         }
     }
 
-    /// The folder that should have its sources, if it is not on this computer.
-    fn missing(&self) -> Option<PathBuf> {
-        let folder = sources().join(&self.entry.folder);
-        (!folder.is_dir()).then_some(folder)
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The folder of its main files on this computer, whether it is there or not.
+    pub fn folder(&self) -> PathBuf {
+        sources().join(&self.entry.folder)
+    }
+
+    /// The packages that have its sources, each with its version: a crate, `NAME-VERSION`, or a
+    /// kernel, `linux-RELEASE`.
+    pub fn packages(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let Entry {
+            folder, include, ..
+        } = self.entry;
+        std::iter::once(folder).chain(include).map(|path| {
+            let package = path.iter().next().and_then(|first| first.to_str());
+            let package = package.expect("the list's paths are relative and UTF-8");
+            let version = package.rsplit_once('-').map_or("", |(_, version)| version);
+            (package, version)
+        })
+    }
+
+    /// A folder that should have its sources or its headers, if it is not on this computer.
+    pub fn missing(&self) -> Option<PathBuf> {
+        let sources = sources();
+        let mut folders = self.packages().map(|(package, _)| sources.join(package));
+        folders.find(|folder| !folder.is_dir())
+    }
+
+    /// The way to get its sources, for messages.
+    fn remedy(&self) -> String {
+        format!(
+            "`equipoise scheduler fetch {}` fetches them, and {VARIABLE} may name another folder",
+            self.name
+        )
     }
 
     /// The reason why it cannot be run here, and what to do, if it cannot.
@@ -120,8 +157,9 @@ impl Peer {
         }
         let folder = self.missing()?;
         Some(format!(
-            "no sources in {}; tests/fetch-schedulers fetches them, and {VARIABLE} may name another folder",
-            folder.display()
+            "no sources in {}; {}",
+            folder.display(),
+            self.remedy()
         ))
     }
 
@@ -132,9 +170,7 @@ impl Peer {
         if let Some(folder) = self.missing() {
             return Err(bad(
                 format!("{name}: no sources in {}", folder.display()),
-                format!(
-                    "expected the sources that tests/fetch-schedulers fetches; {VARIABLE} may name another folder"
-                ),
+                format!("expected its sources; {}", self.remedy()),
             ));
         }
         let sources = sources();

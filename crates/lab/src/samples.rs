@@ -176,6 +176,13 @@ impl Pooled {
     }
 }
 
+/// The percentile of `values` by nearest rank, as [`Pooled`] has it; sorts them. `None` without a value.
+pub fn nearest_rank(values: &mut [f64], percent: f64) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    let points: Vec<(f64, f64)> = values.iter().map(|&value| (value, 1.0)).collect();
+    (!points.is_empty()).then(|| percentile(&points, values.len() as u64, percent))
+}
+
 /// The smallest point at which `percent` of the total weight `n` is reached.
 fn percentile(points: &[(f64, f64)], n: u64, percent: f64) -> f64 {
     // Weights are quotients: without some slack, a sum that should reach the rank may miss it.
@@ -207,6 +214,15 @@ mod tests {
             (pooled.n, pooled.mean, pooled.min, pooled.max),
             (100, 50.5, 1.0, 100.0)
         );
+    }
+
+    #[test]
+    fn a_percentile_of_few_values_is_one_of_them() {
+        let mut hundred: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        assert_eq!(nearest_rank(&mut hundred, 99.0), Some(99.0));
+        assert_eq!(nearest_rank(&mut hundred, 99.9), Some(100.0));
+        assert_eq!(nearest_rank(&mut [], 50.0), None);
+        assert_eq!(nearest_rank(&mut [3.0], 50.0), Some(3.0));
     }
 
     #[test]

@@ -16,7 +16,6 @@ mod limits;
 mod manual;
 mod preflight;
 mod profile;
-mod rapl;
 mod schedulers;
 mod server;
 mod stats;

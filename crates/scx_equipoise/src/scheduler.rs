@@ -11,7 +11,6 @@ use crate::host;
 use crate::libbpf_log;
 use crate::limits;
 use crate::preflight;
-use crate::rapl;
 use crate::schedulers::Next;
 use crate::stats::{self, Totals};
 use anyhow::{Context, Result};
@@ -264,7 +263,7 @@ impl<'object> Scheduler<'object> {
         Ok(Totals {
             counters: Counters::from_bytes(bytes).context("unknown counters")?,
             callbacks: cost::callbacks(self.skeleton.object())?,
-            energy: rapl::read(),
+            energy: detect::rapl(Path::new("/sys")),
         })
     }
 }

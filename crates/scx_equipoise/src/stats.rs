@@ -2,7 +2,6 @@
 
 use crate::NAME;
 use crate::cost::{Cost, Measuring};
-use crate::rapl;
 use crate::server::{self, Access, Answer, Service, Socket};
 use anyhow::{Result, bail};
 use crossbeam::channel::{Receiver, Sender, unbounded};
@@ -29,7 +28,7 @@ pub struct Totals {
     /// The kernel's counters, by callback.
     pub callbacks: BTreeMap<String, Cost>,
     /// The machine's measurements, by RAPL domain.
-    pub energy: BTreeMap<String, rapl::Counter>,
+    pub energy: BTreeMap<String, detect::EnergyCounter>,
 }
 
 /// The activity of one callback in an interval.
@@ -287,7 +286,7 @@ mod tests {
     use super::*;
 
     fn totals(pulled: u64, calls: u64, ns: u64) -> Totals {
-        let energy = rapl::Counter {
+        let energy = detect::EnergyCounter {
             uj: 1_000_000 * calls,
             range_uj: u64::MAX,
         };

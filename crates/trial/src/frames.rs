@@ -56,7 +56,7 @@ pub fn read(file: &str, text: impl Read) -> Result<Vec<f64>, Box<BadInput>> {
 
 /// Logs have ms, us or ns and do not say which, so the unit is the one in which the median is a frame's time.
 fn to_ms(frames: Vec<f64>) -> Vec<f64> {
-    let median = crate::measures::percentile(&mut frames.clone(), 50.0).unwrap_or(0.0);
+    let median = lab::nearest_rank(&mut frames.clone(), 50.0).unwrap_or(0.0);
     let scale = match median {
         ns if ns > LONGEST_MS * 10.0 => 1e6,
         us if us > LONGEST_MS / 10.0 => 1e3,
@@ -77,7 +77,7 @@ pub fn one_percent_low(frames_ms: &[f64]) -> Option<f64> {
 
 /// The share of frames that take more than twice the median, per cent.
 pub fn jank_pct(frames_ms: &[f64]) -> Option<f64> {
-    let median = crate::measures::percentile(&mut frames_ms.to_vec(), 50.0)?;
+    let median = lab::nearest_rank(&mut frames_ms.to_vec(), 50.0)?;
     let late = frames_ms.iter().filter(|&&it| it > JANK * median).count();
     Some(100.0 * late as f64 / frames_ms.len() as f64)
 }

@@ -1,7 +1,7 @@
 //! The measures of a trial, in the form of a comparison's.
 
 use crate::{Outcome, Recorded, Turn};
-use lab::{Judged, Measure, Run, Samples, Threads};
+use lab::{Judged, Measure, Run, Samples, Threads, nearest_rank};
 use std::collections::HashMap;
 use workload::{Better, Goal, Metric, Role};
 
@@ -138,17 +138,8 @@ fn seconds(ns: Option<u64>) -> Option<f64> {
     Some(ns? as f64 / 1e9)
 }
 
-/// The nearest rank, as [`lab::Pooled`] has it; `None` without a value.
-pub fn percentile(values: &mut [f64], percent: f64) -> Option<f64> {
-    let last = values.len().checked_sub(1)?;
-    let rank = (values.len() as f64 * percent / 100.0 * (1.0 - 1e-9)).ceil() as usize;
-    let (_, value, _) =
-        values.select_nth_unstable_by(rank.saturating_sub(1).min(last), f64::total_cmp);
-    Some(*value)
-}
-
 fn frame_ms(turn: &Turn, percent: f64) -> Option<f64> {
-    percentile(&mut turn.frames_ms.clone(), percent)
+    nearest_rank(&mut turn.frames_ms.clone(), percent)
 }
 
 fn latencies_us(turn: &Turn) -> Option<Vec<f64>> {
@@ -158,7 +149,7 @@ fn latencies_us(turn: &Turn) -> Option<Vec<f64>> {
 }
 
 fn latency_us(turn: &Turn, percent: f64) -> Option<f64> {
-    percentile(&mut latencies_us(turn)?, percent)
+    nearest_rank(&mut latencies_us(turn)?, percent)
 }
 
 fn mean_latency_us(turn: &Turn) -> Option<f64> {
@@ -227,7 +218,7 @@ impl Measured {
                 let threads = &turn.recorded.as_ref()?.threads;
                 let own = threads.iter().find(|it| it.name == name)?;
                 let latencies = own.latencies_ns.iter().map(|&ns| ns as f64 / 1e3);
-                percentile(&mut latencies.collect::<Vec<f64>>(), 99.0)
+                nearest_rank(&mut latencies.collect::<Vec<f64>>(), 99.0)
             }));
         }
         let run = |turn: &Turn| run(turn, &columns);
@@ -423,14 +414,5 @@ mod tests {
         let latency = results.verdict.of(Goal::Latency).unwrap();
         assert_eq!(latency.measures, ["frame_time_p99"]);
         assert!(latency.is_better(1, 0));
-    }
-
-    #[test]
-    fn a_percentile_is_the_nearest_rank() {
-        let mut hundred: Vec<f64> = (1..=100).map(f64::from).collect();
-        assert_eq!(percentile(&mut hundred, 99.0), Some(99.0));
-        assert_eq!(percentile(&mut hundred, 99.9), Some(100.0));
-        assert_eq!(percentile(&mut [], 50.0), None);
-        assert_eq!(percentile(&mut [3.0], 50.0), Some(3.0));
     }
 }

@@ -1,20 +1,14 @@
 //! Energy that the machine measures: RAPL's packages through the kernel's powercap
 //! (Documentation/power/powercap/powercap.rst), or counters of hwmon (Documentation/hwmon/sysfs-interface.rst).
 
+use detect::EnergyCounter as Counter;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A counter of energy, and the value at which it starts again from 0, uJ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Counter {
-    uj: u64,
-    range_uj: u64,
-}
-
 /// The counters at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reading(BTreeMap<PathBuf, Counter>);
+pub struct Reading(BTreeMap<String, Counter>);
 
 impl Reading {
     /// The counters below `sys`; without RAPL those of hwmon. Empty if the machine has none, or this process
@@ -22,22 +16,8 @@ impl Reading {
     pub fn now(sys: &Path) -> Reading {
         let number = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
         let list = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten();
-        let zone = |entry: fs::DirEntry| {
-            // intel-rapl:0 is a package, intel-rapl:0:1 a part of it. psys has the packages, too.
-            let place = entry
-                .file_name()
-                .to_str()?
-                .strip_prefix("intel-rapl:")?
-                .to_owned();
-            let path = entry.path();
-            let name = fs::read_to_string(path.join("name")).ok()?;
-            let counter = Counter {
-                uj: number(path.join("energy_uj"))?,
-                range_uj: number(path.join("max_energy_range_uj")).unwrap_or(u64::MAX),
-            };
-            (!place.contains(':') && name.trim() != "psys").then_some((path, counter))
-        };
-        let packages: BTreeMap<_, _> = list(sys.join("class/powercap")).filter_map(zone).collect();
+        let mut packages = detect::rapl(sys);
+        packages.retain(|name, _| !name.contains('/') && name != "psys");
         if !packages.is_empty() {
             return Reading(packages);
         }
@@ -49,20 +29,14 @@ impl Reading {
                 uj: number(entry.path()).filter(|_| is_energy)?,
                 range_uj: u64::MAX,
             };
-            Some((entry.path(), counter))
+            Some((entry.path().display().to_string(), counter))
         };
         Reading(sensors.filter_map(sensor).collect())
     }
 
     /// The energy since `before`, uJ, if no counter started again more than once. `None` without counters.
     pub fn since(&self, before: &Reading) -> Option<u64> {
-        let used = |(path, now): (&PathBuf, &Counter)| {
-            let before = before.0.get(path)?;
-            Some(match now.uj.checked_sub(before.uj) {
-                Some(uj) => uj,
-                None => (now.range_uj - before.uj).saturating_add(now.uj + 1),
-            })
-        };
+        let used = |(name, now): (&String, &Counter)| Some(now.since(*before.0.get(name)?));
         let all: Option<Vec<u64>> = self.0.iter().map(used).collect();
         all.filter(|it| !it.is_empty()).map(|it| it.iter().sum())
     }

@@ -341,6 +341,18 @@ pub enum MachineAction {
     Calibrate(Calibrate),
 }
 
+#[derive(Subcommand)]
+pub enum SchedulerAction {
+    /// List the names, and say whose sources are on this computer
+    List,
+    /// Download sources: crates with cargo, and the kernel's examples with Debian's apt
+    Fetch {
+        /// The schedulers [default: all]
+        #[arg(value_name = "SCHEDULER")]
+        schedulers: Vec<String>,
+    },
+}
+
 #[derive(Args)]
 pub struct Detect {
     /// A copy of another machine's /sys

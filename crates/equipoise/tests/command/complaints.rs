@@ -72,7 +72,7 @@ fn the_scheduler_complained_about_is_a_column() {
     let row = "loops, 128 pairs";
     let cells = reproduce("many-caches", row);
     let Some(simple) = under(&cells, row, "scx_simple", "avg") else {
-        eprintln!("skipped: no sources of scx_simple; run tests/fetch-schedulers");
+        eprintln!("skipped: no sources of scx_simple; run `equipoise scheduler fetch`");
         return;
     };
     let eevdf = under(&cells, row, "EEVDF", "avg").unwrap();
@@ -102,7 +102,11 @@ fn a_column_without_sources_is_left_out_and_the_reason_is_said() {
     let experiment = &json["experiments"][0];
     let sentences = experiment["left_out"].as_array().unwrap();
     let mut sentences = sentences.iter().map(|sentence| sentence.as_str().unwrap());
-    assert!(sentences.any(|one| one.starts_with(says) && one.contains("tests/fetch-schedulers")));
+    assert!(
+        sentences.any(
+            |one| one.starts_with(says) && one.contains("`equipoise scheduler fetch scx_p2dq`")
+        )
+    );
     let mut cells = experiment["cells"].as_array().unwrap().iter();
     assert!(!cells.any(|cell| cell["column"] == "scx_p2dq"));
 }

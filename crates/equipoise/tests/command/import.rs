@@ -2,9 +2,11 @@
 
 use crate::common::{command, run, stdout, text};
 use machine::Machine;
+use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 use workload::import::{Imported, import};
 use workload::recording::Step;
 
@@ -125,23 +127,108 @@ fn a_trace_replayed_is_the_trace() {
     }
 }
 
-/// Each format of a trace gives the same load.
+/// The threads that the command imports from `trace`, with their steps.
+fn imported(trace: &Path) -> Value {
+    let recording = run_well(command(&["workload", "import"]).arg(trace)).stdout;
+    let mut recording: Value = serde_json::from_slice(&recording).unwrap();
+    recording["threads"].take()
+}
+
+/// A file of `tests/recorded`.
+fn recorded(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/recorded")
+        .join(name)
+}
+
+/// What `command` prints; it must succeed.
+fn run_well(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {stderr}");
+    output
+}
+
+/// What `trace-cmd report` prints with `options` of `trace`, in ns; none if it is not installed.
+fn report(trace: &Path, options: &[&str]) -> Option<Vec<u8>> {
+    let mut report = Command::new("trace-cmd");
+    let report = report.args(["report", "-t"]).args(options).arg(trace);
+    match report.output() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            eprintln!("skipped: no trace-cmd");
+            None
+        }
+        _ => Some(run_well(report).stdout),
+    }
+}
+
+/// Each form of a trace gives the same threads, run times and wakeups: those that the command writes, those into
+/// which trace-cmd converts its file, and the page and the JSON that contain the text.
 #[test]
 fn every_form_of_a_trace_is_the_same() {
     let folder = tempfile::tempdir().unwrap();
-    let of = |name: &str| {
-        let trace = traced(folder.path(), name, ["tc2", "mixed:duration=0.3", "eevdf"]);
-        let imported = read(&trace, "tc2");
-        (imported.recording.threads, imported.summary.threads)
-    };
-    let (threads, did) = of("t.txt");
-    assert!(threads.len() > 5);
-    for name in ["t.dat", "t.perfetto-trace"] {
-        let (again, got) = of(name);
-        assert_eq!(got, did, "{name}");
-        for (thread, again) in threads.iter().zip(&again) {
-            assert_eq!(thread.steps, again.steps, "{name}: {}", thread.name);
+    let path = |name: &str| folder.path().join(name);
+    let load = ["tc2", "mixed:duration=0.3", "eevdf"];
+    for name in ["t.txt", "t.dat", "t.perfetto-trace"] {
+        traced(folder.path(), name, load);
+    }
+    let mut forms = vec!["t.dat", "t.perfetto-trace", "t.html", "t.json"];
+    let plain = std::fs::read_to_string(path("t.txt")).unwrap();
+    let page = format!("<!DOCTYPE html>\n<script class=\"trace-data\">\n{plain}</script>\n");
+    std::fs::write(path("t.html"), page).unwrap();
+    let json = serde_json::json!({"traceEvents": [], "systemTraceEvents": plain});
+    std::fs::write(path("t.json"), json.to_string()).unwrap();
+    for (name, options) in [
+        ("report.txt", &[][..]),
+        ("raw.txt", &["-R"]),
+        ("latency.txt", &["-l"]),
+    ] {
+        if let Some(report) = report(&path("t.dat"), options) {
+            std::fs::write(path(name), report).unwrap();
+            forms.push(name);
         }
+    }
+    if forms.contains(&"report.txt") {
+        for (name, compression) in [("7.dat", "none"), ("zstd.dat", "zstd")] {
+            let mut convert = Command::new("trace-cmd");
+            convert.args([
+                "convert",
+                "--file-version",
+                "7",
+                "--compression",
+                compression,
+            ]);
+            run_well(
+                convert
+                    .arg("-i")
+                    .arg(path("t.dat"))
+                    .arg("-o")
+                    .arg(path(name)),
+            );
+            forms.push(name);
+        }
+    }
+    let expected = imported(&path("t.txt"));
+    assert!(expected.as_array().unwrap().len() > 5);
+    for name in forms {
+        assert_eq!(imported(&path(name)), expected, "{name}");
+    }
+}
+
+/// trace-cmd prints the fields of Linux's events by their names with -R, and as it likes without. Neither has the
+/// flags of interrupts.
+#[test]
+fn both_reports_of_a_real_trace_are_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |name: &str, options: &[&str]| {
+        let text = report(&recorded("sysbench-mutex.dat"), options)?;
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        Some(imported(&path))
+    };
+    if let (Some(report), Some(raw)) = (of("t.txt", &[]), of("t.txt", &["-R"])) {
+        assert!(report.as_array().unwrap().len() >= 4, "{report}");
+        assert_eq!(raw, report);
     }
 }
 
@@ -149,8 +236,7 @@ fn every_form_of_a_trace_is_the_same() {
 /// takes as long in the simulator as it did there.
 #[test]
 fn a_real_trace_is_replayed() {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
-    let [machine, trace] = ["machine.toml", "sysbench-mutex.dat"].map(|file| fixtures.join(file));
+    let [machine, trace] = ["machine.toml", "sysbench-mutex.dat"].map(recorded);
     let shown = stdout(&[
         "validate",
         "--machine",
@@ -239,8 +325,7 @@ fn a_replay_unlike_its_recording_fails() {
 /// scheduler's name.
 #[test]
 fn a_trace_may_be_of_a_scheduler_in_c() {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
-    let [machine, trace] = ["machine.toml", "sysbench-mutex.dat"].map(|file| fixtures.join(file));
+    let [machine, trace] = ["machine.toml", "sysbench-mutex.dat"].map(recorded);
     let trace = trace.to_str().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let show = |enqueue: &str| {
@@ -279,7 +364,7 @@ SCX_OPS_DEFINE(queue_ops, .enqueue = (void *)queue_enqueue, .name = "queue");
 #[test]
 fn a_trace_that_is_cut_off_is_one_message_with_its_byte() {
     let folder = tempfile::tempdir().unwrap();
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded/sysbench-mutex.dat");
+    let fixture = recorded("sysbench-mutex.dat");
     let whole = std::fs::read(fixture).unwrap();
     let cut = folder.path().join("cut.dat");
     for bytes in [20, 400, 5_000, whole.len() - 4096] {

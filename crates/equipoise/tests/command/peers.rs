@@ -1,7 +1,12 @@
-//! Published schedulers by name. Their sources are not here: `tests/fetch-schedulers` gets them.
+//! Published schedulers by name. Their sources are not here: `equipoise scheduler fetch` gets them.
 
-use crate::common::{command, run, text};
+use crate::common::{command, files, run, text};
 use lab::Peer;
+use serde_json::Value;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Output;
 
 /// Loads that keep few or all CPUs busy, or switch all the time; shorter than their defaults.
 const LOADS: [&str; 3] = [
@@ -18,8 +23,8 @@ fn runs(scheduler: &str, machines: &[&str]) {
             let args = ["compare", "--machine", machine, "--workload", load];
             let output = run(&[&args[..], &["--runs", "1", "--scheduler", scheduler]].concat());
             let stderr = text(&output.stderr);
-            if stderr.contains("tests/fetch-schedulers fetches") {
-                eprintln!("skipped: no sources of {scheduler}; run tests/fetch-schedulers");
+            if stderr.contains("`equipoise scheduler fetch") {
+                eprintln!("skipped: no sources of {scheduler}; run `equipoise scheduler fetch`");
                 return;
             }
             assert!(
@@ -64,8 +69,8 @@ fn a_refusing_loader_says_why() {
     let args = ["compare", "--machine", "tc2", "--workload", "mixed"];
     let output = run(&[&args[..], &["--runs", "1", "--scheduler", "scx_pair"]].concat());
     let stderr = text(&output.stderr);
-    if stderr.contains("tests/fetch-schedulers fetches") {
-        eprintln!("skipped: no sources of scx_pair; run tests/fetch-schedulers");
+    if stderr.contains("`equipoise scheduler fetch") {
+        eprintln!("skipped: no sources of scx_pair; run `equipoise scheduler fetch`");
         return;
     }
     assert!(
@@ -88,8 +93,96 @@ fn missing_sources_and_unknown_names_are_said() {
     let says = with("scx_lavd");
     assert!(
         says.contains("scx_lavd: no sources in /no/such/folder")
-            && says.contains("fetch-schedulers"),
+            && says.contains("`equipoise scheduler fetch scx_lavd`"),
         "{says}"
     );
     assert!(with("scx_lavdd").contains("scx_lavd"), "{says}");
+}
+
+/// `scheduler` with `args`, with a program `cargo` that is a script, if there is one, and no other
+/// programs than a shell's; sources are in `folder`.
+fn scheduler(args: &[&str], cargo: Option<&str>, folder: &Path) -> Output {
+    let programs = tempfile::tempdir().unwrap();
+    if let Some(script) = cargo {
+        let path = programs.path().join("cargo");
+        std::fs::write(&path, format!("#!/bin/sh\nPATH=/usr/bin:/bin\n{script}")).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut command = command(&[&["scheduler"][..], args].concat());
+    command.env("PATH", programs.path());
+    command.env("CARGO_HOME", folder.join("cargo"));
+    command.env("EQUIPOISE_SCHEDULERS", folder.join("sources"));
+    command.output().unwrap()
+}
+
+#[test]
+fn a_scheduler_is_fetched_once_with_the_crates_that_it_includes() {
+    let folder = tempfile::tempdir().unwrap();
+    // Takes exact versions and unpacks them as cargo does.
+    let cargo = r#"
+        [ "$1" = fetch ] || exit 2
+        sed -n 's/^\(scx_[a-z]*\) = "=\(.*\)"$/\1-\2/p' Cargo.toml | while read -r crate; do
+            into=$CARGO_HOME/registry/src/some-registry/$crate
+            mkdir -p "$into/src/bpf" "$into/bpf_h" "$into/empty"
+            echo 'int main;' >"$into/src/bpf/main.bpf.c"
+            echo 'int lib;' >"$into/bpf_h/lib.h"
+            echo 'fn main() {}' >"$into/src/main.rs"
+        done"#;
+    let fetch = ["fetch", "scx_rusty", "--json"];
+    let output = scheduler(&fetch, Some(cargo), folder.path());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let sources = folder.path().join("sources");
+    assert_eq!(files(&sources), ["scx_cargo-1.1.4", "scx_rusty-1.1.4"]);
+    assert_eq!(files(&sources.join("scx_rusty-1.1.4")), ["bpf_h", "src"]);
+    assert_eq!(files(&sources.join("scx_rusty-1.1.4/src")), ["bpf"]);
+    let page: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    let place = sources.join("scx_rusty-1.1.4/src/bpf");
+    let row = serde_json::json!(["scx_rusty", place]);
+    assert_eq!(page["tables"][0]["rows"], serde_json::json!([row]));
+    // Now nothing is downloaded.
+    let again = scheduler(&fetch, None, folder.path());
+    assert!(again.status.success(), "{}", text(&again.stderr));
+    assert_eq!(again.stdout, output.stdout);
+    let list = text(&scheduler(&["list"], None, folder.path()).stdout);
+    let of = |name: &str| list.lines().find(|line| line.contains(name)).unwrap();
+    assert!(of("scx_rusty").contains("sources"), "{list}");
+    assert!(of("scx_lavd").contains("not fetched"), "{list}");
+}
+
+#[test]
+fn sources_that_cannot_be_fetched_are_an_error_and_leave_nothing() {
+    let none = "cargo, which fetches the sources, is not installed; expected cargo and a network, or the crates scx_";
+    let offline = "cargo cannot fetch the sources, see above; expected cargo and a network, or";
+    let lost = "cargo has not unpacked scx_cargo-1.1.4";
+    for (cargo, says) in [
+        (None, none),
+        (Some("exit 101"), offline),
+        (Some("exit 0"), lost),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let output = scheduler(&["fetch", "scx_lavd"], cargo, folder.path());
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(stderr.contains(says), "{stderr}");
+        assert_eq!(text(&output.stdout), "");
+        assert!(files(&folder.path().join("sources")).is_empty());
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let output = scheduler(&["fetch", "scx_lavdd"], None, folder.path());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("scx_lavd"));
+}
+
+/// The kernel's examples come from Debian.
+#[test]
+fn the_kernels_examples_require_debians_tools() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = scheduler(&["fetch", "scx_simple"], None, folder.path());
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(
+        stderr.contains("expected Debian's apt and a network, or tools/sched_ext of Linux 7.3 in"),
+        "{stderr}"
+    );
+    assert!(files(&folder.path().join("sources")).is_empty());
 }

@@ -49,6 +49,8 @@ impl Head {
         out.bytes.extend([0; 8]);
         out.sized(&self.comms);
         out.u32(pages.len());
+        // An empty list of options. It may be left out, but `trace-cmd convert` fails without one.
+        out.bytes.extend_from_slice(b"options  \0\0\0");
         out.name("flyrecord");
         let begin = (out.bytes.len() + 16 * pages.len()).next_multiple_of(self.page);
         let mut at = begin;

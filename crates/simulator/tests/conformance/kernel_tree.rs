@@ -17,7 +17,7 @@ fn linux_source(kernel: Kernel) -> Option<PathBuf> {
     let given = std::env::var_os(variable).map(PathBuf::from);
     let caches = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let caches = caches.or_else(|| Some(std::env::home_dir()?.join(".cache")));
-    let cache = caches.map(|caches| caches.join(format!("equipoise/linux-{kernel}")));
+    let cache = caches.map(|caches| caches.join(format!("equipoise/schedulers/linux-{kernel}")));
     let debian = Some(PathBuf::from(format!("/usr/src/linux-source-{kernel}")));
     [given, cache, debian]
         .into_iter()

@@ -217,7 +217,8 @@ fn event<'a>(name: &str, fields: &'a str) -> Option<Event<'a>> {
         "sched_wakeup" => Event::Wakeup(woken(fields)?),
         "sched_wakeup_new" => Event::New(woken(fields)?),
         "sched_process_fork" => Event::Fork {
-            parent: number(fields, " pid=")?,
+            // The second form is the name of the field, as `trace-cmd report -R` prints it.
+            parent: number(fields, " pid=").or_else(|| number(fields, " parent_pid="))?,
             child: Task {
                 comm: between(fields, "child_comm=", " child_pid=")?,
                 pid: number(fields, "child_pid=")?,

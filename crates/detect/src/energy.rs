@@ -1,15 +1,11 @@
 //! Energy measured by the machine: RAPL, through the kernel's powercap
-//! (Documentation/power/powercap/powercap.rst). Without RAPL, or without the right to read it, the
-//! result is empty.
+//! (Documentation/power/powercap/powercap.rst).
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The folder where Linux shows RAPL's domains; the packages are at the top.
-const POWERCAP: &str = "/sys/class/powercap";
-
-/// A domain's energy counter.
+/// An energy counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counter {
     /// The energy since an unknown start, uJ.
@@ -31,18 +27,16 @@ impl Counter {
     }
 }
 
-/// The counters by domain: `package-0`, `psys`; a package's parts as `package-0/core`, `package-0/dram`.
-pub fn read() -> BTreeMap<String, Counter> {
-    read_from(Path::new(POWERCAP))
-}
-
-fn read_from(powercap: &Path) -> BTreeMap<String, Counter> {
+/// The counters of the sysfs at `sys` by domain: `package-0`, `psys`, which has the packages, too; a package's
+/// parts as `package-0/core`, `package-0/dram`. Empty without RAPL, or without the right to read it.
+pub fn rapl(sys: &Path) -> BTreeMap<String, Counter> {
+    let powercap = sys.join("class/powercap");
     let text = |zone: &Path, file: &str| {
         let text = fs::read_to_string(zone.join(file)).ok()?;
         Some(text.trim().to_owned())
     };
     let number = |zone: &Path, file: &str| text(zone, file)?.parse().ok();
-    let zones = fs::read_dir(powercap).into_iter().flatten().flatten();
+    let zones = fs::read_dir(&powercap).into_iter().flatten().flatten();
     let mut counters = BTreeMap::new();
     for zone in zones {
         let (file, path) = (zone.file_name(), zone.path());
@@ -72,10 +66,10 @@ mod tests {
 
     #[test]
     fn domains_are_named_after_their_package() {
-        let powercap = tempfile::tempdir().unwrap();
+        let sys = tempfile::tempdir().unwrap();
         let zone = |place: &str, files: &[(&str, &str)]| {
-            let zone = powercap.path().join(place);
-            fs::create_dir(&zone).unwrap();
+            let zone = sys.path().join("class/powercap").join(place);
+            fs::create_dir_all(&zone).unwrap();
             for (file, text) in files {
                 fs::write(zone.join(file), text).unwrap();
             }
@@ -96,8 +90,8 @@ mod tests {
         let counter = |uj| Counter { uj, range_uj: 999 };
         let expected = [("package-1", counter(5)), ("package-1/dram", counter(7))];
         let expected = expected.map(|(name, counter)| (name.to_owned(), counter));
-        assert_eq!(read_from(powercap.path()), expected.into());
-        assert!(read_from(Path::new("/nowhere")).is_empty());
+        assert_eq!(rapl(sys.path()), expected.into());
+        assert!(rapl(Path::new("/nowhere")).is_empty());
     }
 
     #[test]
