@@ -231,7 +231,7 @@ mod tests {
         );
     }
 
-    /// What two loads got of two CPUs, until the run ended.
+    /// Two loads share two CPUs until the run ends.
     #[test]
     fn the_cpu_time_of_a_load_is_that_of_its_threads() {
         let machine = Machine::find("smp-2").unwrap();
