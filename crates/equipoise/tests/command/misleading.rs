@@ -294,7 +294,8 @@ fn ignored_groups_are_said() {
         ("equipoise", false),
         ("eevdf", false),
         ("eevdf-6.12", false),
-        ("cfs", true),
+        ("cfs", false),
+        ("hperf", true),
     ] {
         let said = compare("smp-2", &load, &["--policy", policy, "--runs", "2"]);
         let note = format!("Control groups are ignored under {policy}");
