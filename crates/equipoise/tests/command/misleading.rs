@@ -303,6 +303,15 @@ fn ignored_groups_are_said() {
     }
 }
 
+/// A CPU that has found no task, and does not idle yet, takes those whose group may run again.
+#[test]
+fn the_end_of_a_period_reaches_a_cpu_that_is_about_to_idle() {
+    let load = "hackbench:groups=2,loops=50,group=/x/y,quota=1.5";
+    let options = ["--policy", "newidle-limit", "--runs", "1", "--seed", "1"];
+    let said = compare("epyc-2s", load, &options);
+    line(&said, " newidle-limit ");
+}
+
 /// No part of a response is longer than the response.
 #[test]
 fn no_time_is_longer_than_its_window() {

@@ -26,7 +26,7 @@ __noinline bool unthrottle_cfs_rq(u32 group, u32 cpu)
 	grq->throttled = 0;
 	__sync_fetch_and_add(&bandwidth_of(group)->nr_throttled, -1);
 	unthrottle_queue(group, cpu, now);
-	if (rq_of(cpu)->idle && rq_of(cpu)->nr_running)
+	if (!rq_of(cpu)->curr.pid && rq_of(cpu)->nr_running)
 		kick_cpu(cpu, SCX_KICK_IDLE);
 	return true;
 }

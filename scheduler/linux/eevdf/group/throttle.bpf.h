@@ -103,7 +103,7 @@ __noinline bool unthrottle_cfs_rq(u32 group, u32 cpu)
 	__sync_fetch_and_add(&bandwidth_of(group)->nr_throttled, -1);
 	if (group_queues()) {
 		unthrottle_queue(group, cpu);
-		if (rq->idle && rq->nr_running)
+		if (!rq->curr.pid && rq->nr_running)
 			kick_cpu(cpu, SCX_KICK_IDLE);
 		return true;
 	}
@@ -117,7 +117,7 @@ __noinline bool unthrottle_cfs_rq(u32 group, u32 cpu)
 		enqueue_entity(se, cpu, now);
 		move_to_queue(BPF_FOR_EACH_ITER, p, se, cpu, peek_vruntime(&rq->queue));
 	}
-	if (rq->idle && rq->nr_running)
+	if (!rq->curr.pid && rq->nr_running)
 		kick_cpu(cpu, SCX_KICK_IDLE);
 	return true;
 }
