@@ -231,6 +231,42 @@ mod tests {
         );
     }
 
+    /// Two loads share two CPUs until the run ends.
+    #[test]
+    fn the_cpu_time_of_a_load_is_that_of_its_threads() {
+        let machine = Machine::find("smp-2").unwrap();
+        let load = "busy:threads=2,group=/a,weight=300,cpu_time=more+busy:threads=2,group=/b,cpu_time=less";
+        let workload = workload::load(load).unwrap();
+        let (scheduler, runs) = (
+            Scheduler::policy("eevdf").unwrap(),
+            Runs {
+                count: 1,
+                seed: 1,
+                jobs: 1,
+                noise: false,
+            },
+        );
+        let case = Case {
+            machine: &machine,
+            workload: workload.as_ref(),
+            scheduler: &scheduler,
+        };
+        let measured = measure(&[case], &runs, Watch::none()).unwrap();
+        let found = metrics(workload.as_ref(), &machine);
+        let of = |part: &str| {
+            let is_it =
+                |metric: &&Metric| metric.name.ends_with("cpu_time") && metric.name.contains(part);
+            let index = found.iter().position(is_it).unwrap();
+            assert_eq!(found[index].role, Role::Decides(Goal::Throughput));
+            measured[0].means(index).unwrap()[0]
+        };
+        let (a, b) = (of("group=/a"), of("group=/b"));
+        assert!(
+            (a - 1.5).abs() < 0.05 && (b - 0.5).abs() < 0.05,
+            "{a} and {b} s"
+        );
+    }
+
     #[test]
     fn memory_takes_time_only_where_a_machine_describes_it() {
         let workload = workload::load("hackbench:groups=1,loops=10").unwrap();

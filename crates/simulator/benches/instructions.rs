@@ -51,6 +51,8 @@ struct Load {
     machine: Machine,
     kind: Kind,
     policy: &'static str,
+    /// Its tasks are in a control group.
+    grouped: bool,
 }
 
 impl Load {
@@ -61,11 +63,17 @@ impl Load {
             machine,
             kind,
             policy: "cfs",
+            grouped: false,
         };
         // The runqueues of another scheduler may have another shape.
         let eevdf = |load: Load| Load {
             name: format!("{}, eevdf", load.name),
             policy: "eevdf",
+            ..load
+        };
+        let grouped = |load: Load| Load {
+            name: format!("{}, in a group", load.name),
+            grouped: true,
             ..load
         };
         let mut loads = vec![
@@ -77,6 +85,8 @@ impl Load {
             eevdf(load("periodic", "smp-8", find("smp-8"), Kind::Periodic)),
             eevdf(load("hackbench", "tc2", find("tc2"), Kind::Hackbench)),
             eevdf(load("crowd", "smp-8", find("smp-8"), Kind::Crowd)),
+            grouped(load("pairs", "smp-8", find("smp-8"), Kind::Pairs)),
+            grouped(eevdf(load("pairs", "smp-8", find("smp-8"), Kind::Pairs))),
         ];
         for (packages, cores) in SIZES {
             let machine = large(packages, cores);
@@ -99,9 +109,14 @@ impl Load {
     fn workload(&self, length: u64) -> Box<dyn Workload> {
         let cpus = self.machine.cpus.len();
         let duration_ns = |on_one_cpu: u64| (on_one_cpu / cpus as u64).max(SHORTEST_NS) * length;
+        let group = if self.grouped {
+            r#""taskgroup": "/group", "#
+        } else {
+            ""
+        };
         match self.kind {
-            Kind::Pairs => rt_app(&pairs(2 * cpus), duration_ns(1_000_000_000)),
-            Kind::Crowd => rt_app(&pairs(100 * cpus), duration_ns(1_000_000_000)),
+            Kind::Pairs => rt_app(&pairs(2 * cpus, group), duration_ns(1_000_000_000)),
+            Kind::Crowd => rt_app(&pairs(100 * cpus, group), duration_ns(1_000_000_000)),
             Kind::Periodic => {
                 // Two busy threads of a core do 1.25 times the work of one.
                 let threads = self.machine.siblings(0).count();
@@ -129,12 +144,13 @@ fn rt_app(tasks: &str, duration_ns: u64) -> Box<dyn Workload> {
     Box::new(parsed.unwrap_or_else(|bad| panic!("{bad:?}")))
 }
 
-/// `number` pairs of tasks that wake each other; one runs for 20 us while the other sleeps.
-fn pairs(number: usize) -> String {
+/// `number` pairs of tasks that wake each other; one runs for 20 us while the other sleeps. `group` is their key for a
+/// control group, if any.
+fn pairs(number: usize, group: &str) -> String {
     let pair = |number| {
         format!(
-            r#""a{number}": {{ "loop": -1, "run": 20, "resume": "b{number}", "suspend": "a{number}" }},
-               "b{number}": {{ "loop": -1, "suspend": "b{number}", "run": 20, "resume": "a{number}" }}"#
+            r#""a{number}": {{ {group}"loop": -1, "run": 20, "resume": "b{number}", "suspend": "a{number}" }},
+               "b{number}": {{ {group}"loop": -1, "suspend": "b{number}", "run": 20, "resume": "a{number}" }}"#
         )
     };
     (0..number).map(pair).collect::<Vec<_>>().join(", ")

@@ -60,6 +60,7 @@ struct Task {
     due: u64,
     woken_at: u64,
     cpu: usize,
+    cpu_time: u64,
 }
 
 #[derive(Default)]
@@ -178,6 +179,7 @@ impl Machinery {
             due: 0,
             woken_at: 0,
             cpu: 0,
+            cpu_time: 0,
         });
     }
 
@@ -224,6 +226,7 @@ impl Machinery {
             if remaining > 0 {
                 let slice = remaining.min(SLICE);
                 self.tasks[task].remaining -= slice;
+                self.tasks[task].cpu_time += slice;
                 self.cpus[cpu] = Some(task);
                 let name = self.tasks[task].spec.name.to_string();
                 self.kernel.runs.push((name, self.kernel.now));
@@ -259,6 +262,7 @@ impl Machinery {
         let env = &mut self.env;
         (env.now, env.cpu, env.due) = (self.kernel.now, state.cpu, state.due);
         env.woken_at = state.woken_at;
+        env.cpu_time = state.cpu_time;
         let op = state.spec.program.next(env);
         self.execute(task, op)
     }

@@ -26,6 +26,7 @@ mod benchmark;
 mod bound;
 mod busy;
 mod catalog;
+mod cpu_time;
 mod cyclictest;
 mod env;
 #[cfg(test)]

@@ -1,24 +1,29 @@
 //! A place for all threads of a workload: a control group, CPUs, a nice level, a class, a slice and a session, as a shell
-//! or a service manager gives them to a program. The parameters are those of any workload:
+//! or a service manager gives them to a program; and whether their CPU time decides a comparison. The parameters are those
+//! of any workload:
 //!
 //! ```text
 //! kbuild:jobs=16,group=/app,weight=50,nice=5      cgexec -g cpu:/app nice -n 5 make -j 16
 //! busy:threads=4,group=/app,quota=2               docker run --cpus 2
 //! busy:cpus=0-3/8,class=batch,session=1           setsid chrt --batch 0 taskset -c 0-3,8
 //! cyclictest:slice=100us                          chrt --other --sched-runtime 100000 0 cyclictest
+//! busy:threads=2,cpu_time=more                    the more CPU time the two get, the better
 //! ```
 
+use crate::cpu_time::{self, Account};
 use crate::group::{Bandwidth, ControlGroup, GroupId};
 use crate::params::nanoseconds;
-use crate::{CpuBound, Env, Metric, MetricId, Op, Program, SchedPolicy, Start, TaskSpec, Workload};
+use crate::{
+    Better, CpuBound, Env, Metric, MetricId, Op, Program, SchedPolicy, Start, TaskSpec, Workload,
+};
 use machine::input::{self, BadInput};
 use machine::{CpuMask, Machine};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// The names of these parameters.
-const NAMES: [&str; 8] = [
-    "group", "weight", "quota", "cpus", "nice", "class", "slice", "session",
+const NAMES: [&str; 9] = [
+    "group", "weight", "quota", "cpus", "nice", "class", "slice", "session", "cpu_time",
 ];
 
 /// The bounds of a slice that a thread may request, ns: the kernel's (`__setparam_fair()`).
@@ -48,6 +53,8 @@ pub(crate) struct Placement {
     /// ns
     slice: Option<u64>,
     session: Option<u32>,
+    /// The direction in which the CPU time of its threads is better, if that decides.
+    cpu_time: Option<Better>,
 }
 
 /// A value that cannot be read: what was expected.
@@ -101,6 +108,7 @@ impl Placement {
             class,
             slice,
             session,
+            cpu_time,
             ..
         } = self;
         group.is_empty()
@@ -109,6 +117,7 @@ impl Placement {
             && class.is_none()
             && slice.is_none()
             && session.is_none()
+            && cpu_time.is_none()
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), Expected> {
@@ -138,6 +147,9 @@ impl Placement {
             "slice" => {
                 let slice = nanoseconds(value, 1e3).filter(|ns| SLICE.contains(ns));
                 self.slice = Some(slice.ok_or("a time from 100us to 100ms")?);
+            }
+            "cpu_time" => {
+                self.cpu_time = Some(cpu_time::direction(value).ok_or(cpu_time::EXPECTED)?);
             }
             _ => {
                 self.session = Some(number(value, 0, 1_000_000, "the number of a session")? as u32)
@@ -235,13 +247,19 @@ pub(crate) struct Placed {
     name: String,
     placement: Arc<Placement>,
     workload: Box<dyn Workload>,
+    /// The workload's metrics and the CPU time, if that decides.
+    metrics: Vec<Metric>,
 }
 
 impl Placed {
     pub fn new(name: &str, placement: Placement, workload: Box<dyn Workload>) -> Placed {
+        let cpu_time = placement
+            .cpu_time
+            .map(|better| cpu_time::metric(None, better));
         Placed {
             name: name.to_owned(),
             placement: Arc::new(placement),
+            metrics: workload.metrics().iter().cloned().chain(cpu_time).collect(),
             workload,
         }
     }
@@ -257,7 +275,7 @@ impl Workload for Placed {
     }
 
     fn metrics(&self) -> &[Metric] {
-        self.workload.metrics()
+        &self.metrics
     }
 
     fn cpu_bound(&self) -> Option<CpuBound> {
@@ -287,6 +305,7 @@ impl Workload for Placed {
             name: self.name.clone(),
             placement: self.placement.clone(),
             workload: self.workload.of_run(run, count)?,
+            metrics: self.metrics.clone(),
         }))
     }
 
@@ -308,6 +327,13 @@ impl Workload for Placed {
         let place = Place {
             placement: self.placement.clone(),
             first: groups.len() as GroupId,
+            cpu_time: Account {
+                own: self
+                    .placement
+                    .cpu_time
+                    .map(|_| self.workload.metrics().len()),
+                ..Account::default()
+            },
         };
         groups.extend(start.groups.into_iter().map(|group| ControlGroup {
             parent: place.group(group.parent),
@@ -328,6 +354,7 @@ impl Workload for Placed {
 struct Place {
     placement: Arc<Placement>,
     first: GroupId,
+    cpu_time: Account,
 }
 
 impl Place {
@@ -353,7 +380,7 @@ impl Place {
             place: self.clone(),
             enters: first && self.first > 0,
         });
-        task
+        self.cpu_time.clone().measure(task)
     }
 
     fn op(&self, op: Op) -> Op {
@@ -478,6 +505,7 @@ mod tests {
                 "not a value of `slice`",
                 "100us to 100ms",
             ),
+            ("busy:cpu_time=1", "not a value of `cpu_time`", "`less`"),
             ("busy:class=rt", "not a value of `class`", "batch"),
             (
                 "busy:group=/a,quota=0",

@@ -155,6 +155,14 @@ impl Recorder {
         self.record(metric, value);
     }
 
+    /// Adds `value` to the only sample of `metric`, which is a sum.
+    pub(crate) fn add(&mut self, metric: MetricId, value: f64) {
+        match self.series[self.base + metric].samples.first_mut() {
+            Some(sum) => *sum += value,
+            None => self.record(metric, value),
+        }
+    }
+
     /// At the end of the run, adds the age so far of what would have become a sample: a lower bound
     /// of it.
     pub fn record_open(&mut self, metric: MetricId, age: f64) {

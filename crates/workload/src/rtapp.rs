@@ -33,15 +33,17 @@
 //!   missed.
 //!
 //! The section `taskgroups` has the settings of control groups (`groups.rs`), which rt-app leaves
-//! to the user, and the section `timeline` has changes of the machine (`timeline.rs`).
+//! to the user. `"cpu_time": "more"` or `"less"` there and in tasks makes CPU time a metric
+//! (`cpu_time.rs`). The section `timeline` has changes of the machine (`timeline.rs`).
 //!
 //! `util_min` and `util_max` clamp the frequency of the CPU, as the kernel does it for any sched_ext scheduler;
 //! Linux's placement by them is not simulated. A note names the tasks.
 //!
 //! Ignored, since the simulated kernel has no such thing: `pi_enabled`, `lock_pages`, `nodes_membind`; and where logs go.
 
+use crate::cpu_time::{self, Account};
 use crate::params::{Param, Unit};
-use crate::{Better, Goal, Metric, MetricId, Role, Start, StreamKind, Workload};
+use crate::{Better, Goal, GroupId, Metric, MetricId, Role, Start, StreamKind, Workload};
 use config::{Action, Config, Phase, Task};
 use json::Source;
 use machine::Machine;
@@ -120,6 +122,10 @@ struct Plan {
     config: Config,
     /// For each task, the metrics of its threads: one entry per instance, or one for all.
     logs: Vec<Vec<Log>>,
+    /// For each task, the metric of its CPU time, if that decides; and for each control group, those of it and of the
+    /// groups above it.
+    cpu_times: Vec<Option<MetricId>>,
+    group_cpu_times: Arc<[Vec<MetricId>]>,
     /// For each task and phase, the actions of a loop.
     actions: Vec<Vec<Arc<[Action]>>>,
     /// For each condition variable, the deadline of the woken thread, ns.
@@ -211,8 +217,11 @@ impl RtApp {
             deadlines: deadlines::deadlines(&config.tasks, config.condvars),
             config,
             logs: Vec::new(),
+            cpu_times: Vec::new(),
+            group_cpu_times: Arc::default(),
         };
-        let metrics = plan.lay_out_logs();
+        let mut metrics = plan.lay_out_logs();
+        plan.lay_out_cpu_times(&mut metrics);
         Ok(RtApp {
             name: name.to_owned(),
             file: file.to_owned(),
@@ -318,6 +327,46 @@ impl Plan {
             self.logs.push(logs.collect());
         }
         metrics
+    }
+
+    /// Adds the metrics of the tasks' and the groups' CPU time.
+    fn lay_out_cpu_times(&mut self, metrics: &mut Vec<Metric>) {
+        let mut add = |whose: &str, better| {
+            metrics.push(cpu_time::metric(Some(whose), better));
+            metrics.len() - 1
+        };
+        let tasks = self.config.tasks.iter();
+        self.cpu_times = tasks
+            .map(|task| task.cpu_time.map(|better| add(&task.name, better)))
+            .collect();
+        let measured = &self.config.measured_groups;
+        let added: Vec<(GroupId, MetricId)> = measured
+            .iter()
+            .map(|measured| (measured.group, add(&measured.path, measured.better)))
+            .collect();
+        if added.is_empty() {
+            return;
+        }
+        let mut of_groups: Vec<Vec<MetricId>> = Vec::new();
+        for (group, settings) in self.config.groups.iter().enumerate() {
+            let above = settings
+                .parent
+                .map(|parent| of_groups[parent as usize].clone());
+            let mut all = above.unwrap_or_default();
+            let own = added.iter().filter(|(of, _)| *of as usize == group);
+            all.extend(own.map(|&(_, metric)| metric));
+            of_groups.push(all);
+        }
+        self.group_cpu_times = of_groups.into();
+    }
+
+    /// Where the CPU time of a thread of `task` counts that begins in `group`.
+    fn account(&self, task: usize, group: Option<GroupId>) -> Account {
+        Account {
+            own: self.cpu_times[task],
+            groups: Arc::clone(&self.group_cpu_times),
+            group,
+        }
     }
 }
 

@@ -16,6 +16,7 @@
 #include "balance/nohz.bpf.h"
 #include "core/pick.h"
 #include "core/placement.h"
+#include "group/throttle.bpf.h"
 
 #define DEFINE_HOOKS
 #include "hooks.h"
@@ -92,7 +93,10 @@ static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 
 	struct fair_rq *rq = rq_of(cpu);
 
 	update_rq_load_avg(rq, now);
-	update_min_vruntime(rq, curr_vruntime(rq, now));
+	if (group_queues())
+		update_curr(cpu, now);
+	else
+		update_min_vruntime(rq, curr_vruntime(rq, now));
 	renormalize_vruntime(se, cpu);
 	hook_enqueue_entity(se);
 	if (se->forked) {
@@ -102,11 +106,13 @@ static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 
 	} else {
 		if (se->util.cpu == cpu)
 			update_task_util(&se->util, cpu, false);
+		if (in_group(se->group))
+			remove_blocked_load(se, now);
 		if (enq_flags & SCX_ENQ_WAKEUP && se->cpu != cpu)
 			migrate_sleeper(se, now);
 		update_entity_load_avg(se, now, false, false);
 		if (enq_flags & SCX_ENQ_WAKEUP) {
-			place_sleeper(rq, se);
+			place_sleeper(cpu, se);
 			update_avg_idle(rq, now);
 		}
 	}
@@ -141,15 +147,17 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		update_frequency(cpu, now);
 
 	if (arrives && (s32)cpu == scx_bpf_task_cpu(p) && runs_at_once(cpu, p, se, now, &waits)) {
-		rq_of(cpu)->next_vruntime = se->vruntime;
+		if (!in_group(se->group))
+			rq_of(cpu)->next_vruntime = se->vruntime;
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_INF, enq_flags | SCX_ENQ_PREEMPT);
 		return;
 	}
-	add_leftmost(rq_of(cpu), se->vruntime);
+	add_leftmost(se->group, cpu, se->vruntime);
 	scx_bpf_dsq_insert_vtime(p, cpu, SCX_SLICE_INF, se->vruntime, enq_flags);
 	if (arrives && !waits)
 		check_preempt_curr(p, cpu, now);
-	else if (!arrives && enq_flags & SCX_ENQ_LAST)
+	else if (!arrives && enq_flags & SCX_ENQ_LAST &&
+		 !(any_group_is_limited() && throttled_hierarchy(se->group, cpu)))
 		kick_cpu(cpu, 0);
 }
 
@@ -215,8 +223,11 @@ void BPF_STRUCT_OPS(equipoise_quiescent, struct task_struct *p, u64 deq_flags)
 		return;
 	clear_buddies(rq_of(se->cpu), p->pid);
 	account_entity_dequeue(se);
-	if (deq_flags & SCX_DEQ_SLEEP)
+	if (deq_flags & SCX_DEQ_SLEEP) {
 		util_est_update(&se->util);
+		if (in_group(se->group))
+			add_blocked_load(se);
+	}
 }
 
 void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
@@ -231,6 +242,8 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	update_curr(cpu, now);
 	update_entity_load_avg(se, now, true, true);
 	update_task_util(&se->util, cpu, true);
+	if (in_group(se->group))
+		tick_groups(se->group, cpu, now);
 	update_tg_load_avg(rq, now);
 	rq->curr.load = entity_load(se);
 	update_cpu_load_active(cpu, jiffies);
@@ -240,7 +253,8 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 		see_to_idle_cpus(cpu, now);
 	}
 	/* A kick is lost on a CPU that is about to switch to a task that bypassed the dispatch queue. */
-	if (rq->exec_pid || rq->active_balance || (rq->nr_running > 1 && check_preempt_tick(rq))) {
+	if (rq->curr_throttled || rq->exec_pid || rq->active_balance ||
+	    (rq->nr_running > 1 && check_preempt_tick(rq))) {
 		rq->need_resched = true;
 		p->scx.slice = 0;
 	}
@@ -290,7 +304,7 @@ void BPF_STRUCT_OPS(equipoise_set_weight, struct task_struct *p, u32 weight)
 	struct fair_entity *se = entity_of(p);
 
 	if (se)
-		reweight_entity(p, se);
+		reweight_entity(p, se, se->group);
 }
 
 void BPF_STRUCT_OPS(equipoise_enable, struct task_struct *p)
@@ -299,12 +313,13 @@ void BPF_STRUCT_OPS(equipoise_enable, struct task_struct *p)
 
 	if (!se)
 		return;
-	reweight_entity(p, se);
+	reweight_entity(p, se, se->group);
 	if (se->forked) {
 		place_forked(se, bpf_get_smp_processor_id(), bpf_ktime_get_ns());
 	} else {
 		se->cpu = scx_bpf_task_cpu(p);
-		se->vruntime = rq_of(se->cpu)->min_vruntime;
+		rq_of(se->cpu);
+		se->vruntime = *min_vruntime_of(se->group, se->cpu);
 	}
 }
 
@@ -344,6 +359,9 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 		return -ENOMEM;
 	set_timers();
 	se->forked = args->fork;
+#ifdef __EQUIPOISE_SIMULATED_H
+	se->group = group_of_task(p, args->cgroup);
+#endif
 	hook_init_task(p, se, args->fork);
 	se->avg.last_update_time = bpf_ktime_get_ns();
 	return 0;
@@ -452,6 +470,14 @@ SCX_OPS_DEFINE(equipoise_ops,
 	       .enable = (void *)equipoise_enable,
 	       .disable = (void *)equipoise_disable,
 	       .init_task = (void *)equipoise_init_task,
+#ifdef __EQUIPOISE_SIMULATED_H
+	       .cgroup_init = (void *)equipoise_cgroup_init,
+	       .cgroup_exit = (void *)equipoise_cgroup_exit,
+	       .cgroup_set_weight = (void *)equipoise_cgroup_set_weight,
+	       .cgroup_set_idle = (void *)equipoise_cgroup_set_idle,
+	       .cgroup_set_bandwidth = (void *)equipoise_cgroup_set_bandwidth,
+	       .cgroup_move = (void *)equipoise_cgroup_move,
+#endif
 	       .init = (void *)equipoise_init,
 	       .exit = (void *)equipoise_exit,
 	       .flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_KEEP_BUILTIN_IDLE,

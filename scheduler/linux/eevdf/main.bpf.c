@@ -20,9 +20,7 @@
 #include "balance/newidle.h"
 #include "balance/nohz.bpf.h"
 #include "group/throttle.bpf.h"
-#ifdef __EQUIPOISE_SIMULATED_H
-#include "group/autogroup.bpf.h"
-#endif
+#include "../group/ops.bpf.h"
 #include "placement/select.h"
 
 char _license[] SEC("license") = "GPL";
@@ -422,48 +420,6 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 	inherit_wakees(p, se, args->fork);
 	return 0;
 }
-
-#ifdef __EQUIPOISE_SIMULATED_H
-/* These ops are not sleepable, because they set the callbacks of timers that iterate over a queue. */
-s32 BPF_STRUCT_OPS(equipoise_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
-{
-	s32 err = init_cgroup(cgrp, args->weight, bpf_core_field_exists(args->sched_idle) && args->sched_idle);
-
-	if (!err && bpf_core_field_exists(args->bw_quota_us) && own_group(cgrp))
-		set_cfs_bandwidth(own_group(cgrp), args->bw_period_us, args->bw_quota_us, args->bw_burst_us);
-	return err;
-}
-
-void BPF_STRUCT_OPS(equipoise_cgroup_exit, struct cgroup *cgrp)
-{
-	exit_cgroup(cgrp);
-}
-
-void BPF_STRUCT_OPS(equipoise_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
-{
-	set_group_weight(cgrp, weight);
-}
-
-void BPF_STRUCT_OPS(equipoise_cgroup_set_idle, struct cgroup *cgrp, bool idle)
-{
-	set_group_idle(cgrp, idle);
-}
-
-void BPF_STRUCT_OPS(equipoise_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us)
-{
-	if (own_group(cgrp))
-		set_cfs_bandwidth(own_group(cgrp), period_us, quota_us, burst_us);
-}
-
-/* sched_change_group() */
-void BPF_STRUCT_OPS(equipoise_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
-{
-	struct fair_entity *se = entity_of(p);
-
-	if (se)
-		reweight_entity(p, se, group_of_task(p, to));
-}
-#endif
 
 /* A task executes another program. This is a good time to move it, because its cache is empty. */
 SEC("tp_btf/sched_prepare_exec")

@@ -64,6 +64,12 @@ fn threads_under_a_quota_stall_for_the_rest_of_its_period() {
         let throttled = under(&cells, "throttled periods", column, "avg").unwrap();
         assert_eq!(throttled, 0.0, "{column}");
     }
+    // Until Linux 5.4 unused slices of the quota expired.
+    let cells = reproduce("groups", "longest wait");
+    let wait = |column: &str| under(&cells, "longest wait", column, "max").unwrap();
+    let since = ["Linux", "Linux 7.3", "equipoise"].map(wait);
+    assert!(since.iter().all(|&us| us < 1000.0), "{since:?}");
+    assert!(wait("Linux 3.9") > 10_000.0, "{}", wait("Linux 3.9"));
 }
 
 /// A published scheduler is a column. One queue for 128 CPUs is a tenth as fast as the queues of Linux.

@@ -294,12 +294,22 @@ fn ignored_groups_are_said() {
         ("equipoise", false),
         ("eevdf", false),
         ("eevdf-6.12", false),
-        ("cfs", true),
+        ("cfs", false),
+        ("hperf", true),
     ] {
         let said = compare("smp-2", &load, &["--policy", policy, "--runs", "2"]);
         let note = format!("Control groups are ignored under {policy}");
         assert_eq!(said.contains(&note), ignores, "{policy}: {said}");
     }
+}
+
+/// A CPU that has found no task, and does not idle yet, takes those whose group may run again.
+#[test]
+fn the_end_of_a_period_reaches_a_cpu_that_is_about_to_idle() {
+    let load = "hackbench:groups=2,loops=50,group=/x/y,quota=1.5";
+    let options = ["--policy", "newidle-limit", "--runs", "1", "--seed", "1"];
+    let said = compare("epyc-2s", load, &options);
+    line(&said, " newidle-limit ");
 }
 
 /// No part of a response is longer than the response.

@@ -32,7 +32,7 @@ fn scheduler(wake_affine_idle: u32) -> Library {
             rq_of(0)->curr = (struct running){{ .pid = 1, .weight = 1024, .load = curr }};
             rq_of(0)->runnable_load_avg = curr + other;
             rq_of(1)->runnable_load_avg = 0;
-            return wake_affine_weight(0, 1, 0, 1024, true);
+            return wake_affine_weight(0, 1, 0, &(struct waking){{ .load = 1024, .sync = true }});
         }}"#
         ),
         "cfs",

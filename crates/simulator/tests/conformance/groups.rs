@@ -2,6 +2,7 @@
 
 use crate::support::*;
 use machine::Machine;
+use proptest::prelude::*;
 use std::collections::HashMap;
 use std::ops::Range;
 use workload::{Bandwidth, ControlGroup, Op, Start};
@@ -409,10 +410,10 @@ fn a_small_quota_stalls_no_task() {
 }
 
 /// Linux's fair classes keep quotas, of one group and of nested ones, on several CPUs: 7.3's, which stops tasks, and
-/// 6.12's, which stops queues.
+/// 6.12's and 3.9's, which stop queues.
 #[test]
 fn linux_keeps_quotas() {
-    for policy in ["eevdf", "eevdf-6.12"] {
+    for policy in ["eevdf", "eevdf-6.12", "cfs"] {
         let shares = |cpus: usize, json: &str| -> HashMap<String, f64> {
             let time = cpu_time_of(policy, &machine(cpus), 6, json, 1000 * MS..u64::MAX);
             let share = |ns| ns as f64 / (5000 * MS) as f64;
@@ -448,9 +449,82 @@ fn throttled_tasks_that_are_bound_do_not_wait() {
         "first": { "taskgroup": "/both", "cpus": [0], "loop": -1, "run": 1000 },
         "second": { "taskgroup": "/both", "cpus": [1], "loop": -1, "run": 1000 },
         "here": { "taskgroup": "/here", "cpus": [0], "loop": -1, "run": 1000 } }"#;
-    for policy in ["equipoise", "eevdf", "eevdf-6.12"] {
+    for policy in ["equipoise", "eevdf", "eevdf-6.12", "cfs"] {
         let got = cpu_time_of(policy, &machine(2), 5, json, 0..u64::MAX);
         let both = (got["first"] + got["second"]) as f64 / (5000 * MS) as f64;
         assert!((0.76..0.84).contains(&both), "{policy}: {got:?}");
+    }
+}
+
+/// A group below the root or below an earlier one (`parent` counts from 1), with loops of its own.
+#[derive(Clone, Debug)]
+struct Node {
+    parent: usize,
+    weight: u64,
+    threads: u32,
+}
+
+fn trees() -> impl Strategy<Value = Vec<Node>> {
+    let node = (0..4usize, 20..400u64, 1..4u32);
+    prop::collection::vec(node, 1..5).prop_map(|nodes| {
+        let nodes = nodes.into_iter().enumerate();
+        nodes
+            .map(|(index, (parent, weight, threads))| Node {
+                parent: parent.min(index),
+                weight,
+                threads,
+            })
+            .collect()
+    })
+}
+
+/// The path of group `index` of `tree`, counted from 1.
+fn path(tree: &[Node], index: usize) -> String {
+    match index {
+        0 => String::new(),
+        _ => format!("{}/{index}", path(tree, tree[index - 1].parent)),
+    }
+}
+
+/// The part of a CPU that the threads of group `index` get together, by definition: in each queue, an entity gets its
+/// weight relative to those of all, of which a thread has 100 of `cpu.weight`.
+fn part(tree: &[Node], index: usize) -> f64 {
+    let queue = |of: usize| -> f64 {
+        let groups = tree.iter().filter(|node| node.parent == of);
+        let own = of.checked_sub(1).map_or(0, |own| tree[own].threads);
+        groups.map(|node| node.weight as f64).sum::<f64>() + 100.0 * f64::from(own)
+    };
+    let (mut part, mut group) = (
+        100.0 * f64::from(tree[index - 1].threads) / queue(index),
+        index,
+    );
+    while group > 0 {
+        let node = &tree[group - 1];
+        part *= node.weight as f64 / queue(node.parent);
+        group = node.parent;
+    }
+    part
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// The CFS of Linux 3.9 divides a CPU in any tree of groups by their weights.
+    #[test]
+    fn cfs_divides_a_cpu_in_any_tree(tree in trees()) {
+        let name = |index: usize| format!("g{index}");
+        let tasks: Vec<_> = (1..=tree.len())
+            .map(|index| loops(&name(index), &path(&tree, index), tree[index - 1].threads))
+            .collect();
+        let groups: Vec<_> = (1..=tree.len())
+            .map(|index| format!(r#""{}": {{ "cpu.weight": {} }}"#, path(&tree, index), tree[index - 1].weight))
+            .collect();
+        let json = format!(r#""taskgroups": {{ {} }}, "tasks": {{ {} }}"#, groups.join(", "), tasks.join(", "));
+        let got = cpu_time_of("cfs", &machine(1), 9, &json, 1000 * MS..u64::MAX);
+        for index in 1..=tree.len() {
+            let share = got.get(&name(index)).copied().unwrap_or(0) as f64 / (8000 * MS) as f64;
+            let expected = part(&tree, index);
+            prop_assert!((share - expected).abs() < 0.01 + 0.05 * expected, "{index} got {share}, not {expected}: {got:?}");
+        }
     }
 }

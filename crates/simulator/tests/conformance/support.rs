@@ -329,16 +329,23 @@ pub struct CpuTime {
     of: HashMap<String, u64>,
 }
 
+impl CpuTime {
+    /// `task` ran from `since` to `now`.
+    fn count(&mut self, task: String, since: u64, now: u64) {
+        let Range { start, end } = self.window;
+        let ran = now.clamp(start, end) - since.clamp(start, end);
+        *self.of.entry(task).or_default() += ran;
+    }
+}
+
 impl Trace for CpuTime {
     fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
         let Event::Switch { next, .. } = event else {
             return;
         };
-        let Range { start, end } = self.window;
         let last = self.on.insert(cpu, (next.0.to_owned(), now));
         if let Some((task, since)) = last {
-            let ran = now.clamp(start, end) - since.clamp(start, end);
-            *self.of.entry(task).or_default() += ran;
+            self.count(task, since, now);
         }
     }
 }
@@ -421,7 +428,7 @@ pub fn cpu_time_under(
         on: HashMap::new(),
         of: HashMap::new(),
     };
-    run_policy(
+    let outcome = run_policy(
         policy,
         machine,
         workload,
@@ -429,6 +436,10 @@ pub fn cpu_time_under(
         time_limit_ns,
         Some(&mut times),
     )?;
+    // A task may run to the end without another switch.
+    for (_, (task, since)) in std::mem::take(&mut times.on) {
+        times.count(task, since, outcome.simulated_ns);
+    }
     Ok(times.of)
 }
 

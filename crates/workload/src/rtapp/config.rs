@@ -1,7 +1,8 @@
 //! An rt-app file, read and checked: the actions of its threads, with every name resolved.
 
+use super::groups::MeasuredGroup;
 use crate::timeline::Timed;
-use crate::{ControlGroup, GroupId, SchedPolicy, UtilClamps};
+use crate::{Better, ControlGroup, GroupId, SchedPolicy, UtilClamps};
 use machine::CpuMask;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -32,6 +33,8 @@ pub struct Config {
     pub clamped: Vec<String>,
     /// Remarks for the user, one line each.
     pub notes: Vec<String>,
+    /// The control groups whose CPU time decides.
+    pub measured_groups: Vec<MeasuredGroup>,
     /// Control groups.
     pub groups: Vec<ControlGroup>,
     /// Changes of the machine in order of time, with their places in the text.
@@ -56,6 +59,8 @@ pub struct Task {
     pub affinity: Option<CpuMask>,
     /// `taskgroup`, if there is one.
     pub group: Option<Option<GroupId>>,
+    /// `cpu_time`: the direction in which the CPU time of its threads is better, if that decides.
+    pub cpu_time: Option<Better>,
     /// The phases, of which there is at least one.
     pub phases: Vec<Phase>,
     /// The timers that are private to each thread.

@@ -4,6 +4,7 @@ use super::check;
 use super::config::{Config, Event, Phase, Task};
 use super::event::{self, Resources, Timers};
 use super::field::{Field, NATURAL, fields, no_repeats};
+use super::groups;
 use super::json::{self, Kind, Source};
 use super::sched::{Class, Settings};
 use super::timeline;
@@ -21,7 +22,7 @@ const MAX_THREADS: u64 = 100_000;
 const MAX_DURATION: i64 = 24 * 3600;
 
 const TASK_KEYS: &str = "instance, delay, loop, phases, cpus, policy, priority, dl-runtime, \
-                         dl-deadline, dl-period, util_min, util_max, nodes_membind, taskgroup";
+                         dl-deadline, dl-period, util_min, util_max, nodes_membind, taskgroup, cpu_time";
 const PHASE_KEYS: &str = "loop, cpus, policy, priority, dl-runtime, dl-deadline, dl-period, \
                           util_min, util_max, nodes_membind, taskgroup";
 
@@ -212,7 +213,7 @@ fn read_tasks(
     config.semaphores = resources.semaphores.len();
     config.timers = resources.timers.modes;
     config.bindings = resources.bindings;
-    config.groups = resources.groups.all();
+    (config.groups, config.measured_groups) = resources.groups.all();
     config.clamped = resources.clamped;
     Ok(())
 }
@@ -223,7 +224,7 @@ fn read_task(task: Field<'_>, global: &Global, resources: &mut Resources) -> Rea
     let phases = fields.iter().find(|field| field.key() == "phases").copied();
     let mut settings = Settings::default();
     let (mut instances, mut delay, mut affinity, mut loops, mut group) = (1, 0, None, None, None);
-    let mut clamps = UtilClamps::default();
+    let (mut clamps, mut cpu_time) = (UtilClamps::default(), None);
     for &field in &fields {
         let is_legacy_runtime = field.key() == "runtime";
         if settings.take(field, true)? && !is_legacy_runtime {
@@ -236,6 +237,7 @@ fn read_task(task: Field<'_>, global: &Global, resources: &mut Resources) -> Rea
             "delay" => delay = field.microseconds("a time to wait at the start")?,
             "cpus" => affinity = Some(read_cpus(field, resources)?),
             "taskgroup" => group = Some(resources.groups.of_task(field)?),
+            "cpu_time" => cpu_time = Some(groups::cpu_time(field)?),
             "loop" => loops = Some(read_loops(field)?),
             "phases" => {}
             "util_min" | "util_max" => resources.clamped(field, task.key(), &mut clamps)?,
@@ -299,6 +301,7 @@ fn read_task(task: Field<'_>, global: &Global, resources: &mut Resources) -> Rea
         clamps,
         affinity,
         group,
+        cpu_time,
         phases: read,
         timers: timers.modes,
     })

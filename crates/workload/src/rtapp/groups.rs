@@ -4,8 +4,12 @@
 //! ```text
 //! "taskgroups": { "/a/b": { "cpu.weight": 200, "cpu.max": "20000 100000", "cpu.max.burst": 5000, "cpu.idle": 0 } }
 //! ```
+//!
+//! `"cpu_time": "more"` or `"less"` makes the CPU time of a group a metric.
 
 use super::field::{Field, no_repeats};
+use crate::Better;
+use crate::cpu_time;
 use crate::group::{Bandwidth, ControlGroup, GroupId};
 use machine::input::{BadInput, listed};
 use std::collections::BTreeMap;
@@ -27,6 +31,17 @@ const MAX_GROUPS: usize = 4_000;
 pub struct Groups {
     all: Vec<ControlGroup>,
     by_path: BTreeMap<String, GroupId>,
+    measured: Vec<MeasuredGroup>,
+}
+
+/// A group whose CPU time decides a comparison.
+pub struct MeasuredGroup {
+    /// The group.
+    pub group: GroupId,
+    /// Its path.
+    pub path: String,
+    /// The direction in which its CPU time is better.
+    pub better: Better,
 }
 
 impl Groups {
@@ -76,33 +91,47 @@ impl Groups {
             let Some(group) = self.find(field, field.key())? else {
                 return Err(field.bad_key("`/` is the root", format!("expected {expected}")));
             };
-            set(&mut self.all[group as usize], field)?;
+            if let Some(better) = set(&mut self.all[group as usize], field)? {
+                self.measured.push(MeasuredGroup {
+                    group,
+                    path: cage::text::plain(field.key()).into_owned(),
+                    better,
+                });
+            }
         }
         Ok(())
     }
 
-    /// All groups.
-    pub fn all(self) -> Vec<ControlGroup> {
-        self.all
+    /// All groups, and those whose CPU time decides.
+    pub fn all(self) -> (Vec<ControlGroup>, Vec<MeasuredGroup>) {
+        (self.all, self.measured)
     }
 }
 
-fn set(group: &mut ControlGroup, section: Field<'_>) -> Read<()> {
+/// `cpu_time` of a group or a task.
+pub fn cpu_time(field: Field<'_>) -> Read<Better> {
+    let text = field.string(cpu_time::EXPECTED)?;
+    cpu_time::direction(text).ok_or_else(|| field.bad(cpu_time::EXPECTED))
+}
+
+/// Reads the settings of `group`; returns the direction in which its CPU time is better, if that decides.
+fn set(group: &mut ControlGroup, section: Field<'_>) -> Read<Option<Better>> {
     let fields = section.object("the settings of a control group")?;
     no_repeats(&fields, |_| false)?;
-    let mut burst = None;
+    let (mut burst, mut better) = (None, None);
     for field in fields {
         match field.key() {
             "cpu.weight" => group.weight = field.integer(WEIGHT, "a weight")? as u32,
             "cpu.idle" => group.idle = field.integer(0..=1, "whether the group is idle")? == 1,
             "cpu.max" => group.max = bandwidth(field)?,
             "cpu.max.burst" => burst = Some((field, field.integer(0..=*QUOTA.end() as i64, "us")?)),
+            "cpu_time" => better = Some(cpu_time(field)?),
             key => {
                 return Err(field.bad_key(
                     format!("unknown key `{key}` in control group `{}`", section.key()),
                     listed(
                         key,
-                        "expected cpu.weight, cpu.max, cpu.max.burst or cpu.idle",
+                        "expected cpu.weight, cpu.max, cpu.max.burst, cpu.idle or cpu_time",
                     ),
                 ));
             }
@@ -115,7 +144,7 @@ fn set(group: &mut ControlGroup, section: Field<'_>) -> Read<()> {
             None => return Err(field.bad_key("a burst without a quota", "expected cpu.max")),
         }
     }
-    Ok(())
+    Ok(better)
 }
 
 /// `cpu.max`: a quota or `max`, and a period.

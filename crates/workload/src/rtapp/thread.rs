@@ -126,7 +126,8 @@ impl Thread {
     pub fn initial(plan: &Arc<Plan>, task: usize, instance: usize) -> TaskSpec {
         let name = plan.thread_name(task, instance);
         let thread = Thread::new(plan, task, instance);
-        TaskSpec::new(name, thread)
+        plan.account(task, None)
+            .measure(TaskSpec::new(name, thread))
     }
 
     fn new(plan: &Arc<Plan>, task: usize, instance: usize) -> Thread {
@@ -185,11 +186,12 @@ impl Thread {
             }),
             ..Thread::new(&self.plan, task, 0)
         };
-        TaskSpec {
+        let spec = TaskSpec {
             policy: self.policy,
             affinity: self.affinity.own,
             ..TaskSpec::new(Arc::clone(&self.plan.config.tasks[task].name), thread)
-        }
+        };
+        self.plan.account(task, self.group).measure(spec)
     }
 
     fn phase<'a>(&self, task: &'a Task) -> &'a Phase {

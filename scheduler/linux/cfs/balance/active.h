@@ -51,10 +51,11 @@ __noinline bool push_queued_task(u32 cpu, u32 push_cpu, s32 pid, u64 now)
 	bpf_for_each(scx_dsq, p, cpu, 0) {
 		struct fair_entity *se = entity_of(p);
 
-		if (!se || (pid && p->pid != pid) || !task_allowed(p, push_cpu))
+		if (!se || (pid && p->pid != pid) || !task_allowed(p, push_cpu) ||
+		    is_throttled_pair(se, cpu, push_cpu))
 			continue;
 		migrate_entity(se, push_cpu);
-		add_leftmost(rq_of(push_cpu), se->vruntime);
+		add_leftmost(se->group, push_cpu, se->vruntime);
 		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, se->vruntime);
 		if (!scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, push_cpu, 0)) {
 			migrate_entity(se, cpu);

@@ -53,7 +53,7 @@ __noinline bool can_migrate_task(struct task_struct *p __arg_trusted, struct bal
 {
 	const struct fair_entity *se = entity_of(p);
 
-	if (!se)
+	if (!se || is_throttled_pair(se, env->src_cpu, env->dst_cpu))
 		return false;
 	if (!policy.affinity_first && too_heavy(env, entity_load(se))) {
 		note_refused(&env->refused.heavy);
@@ -104,7 +104,7 @@ __noinline u32 move_tasks(struct balance_env *env __arg_nonnull, u64 now)
 			continue;
 
 		migrate_prepared(se, dst_cpu);
-		add_leftmost(rq_of(dst_cpu), se->vruntime);
+		add_leftmost(se->group, dst_cpu, se->vruntime);
 		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, se->vruntime);
 		if (!scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dst_cpu, 0)) {
 			migrate_prepared(se, src_cpu);
@@ -122,7 +122,8 @@ __noinline u32 move_tasks(struct balance_env *env __arg_nonnull, u64 now)
 	if (env->flags & LBF_ALL_PINNED && env->loop <= env->loop_max &&
 	    (policy.affinity_first || !too_heavy(env, rq_of(src_cpu)->curr.load)) && curr_allowed(src_cpu, dst_cpu))
 		env->flags &= ~LBF_ALL_PINNED;
-	if (env->pulled)
+	/* Where groups have queues, it remains a lower bound until the next pick. */
+	if (env->pulled && !group_queues())
 		rq_of(src_cpu)->leftmost = first_vruntime(src_cpu);
 	return env->pulled;
 }
@@ -277,6 +278,8 @@ __noinline u64 rebalance_domains(u32 cpu, enum balance_idle idle, u64 now)
 	bool balance = true, update_next_balance = false;
 	int level;
 
+	if (group_queues())
+		update_blocked_groups(cpu, now);
 	bpf_for(level, 0, nr_levels) {
 		struct domain_state *ds = domain_state_of(cpu, level);
 		struct domain *sd = domain_of(cpu, level);

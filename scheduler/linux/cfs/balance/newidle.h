@@ -36,6 +36,8 @@ __noinline u32 newidle_balance(u32 cpu, u64 now)
 	this_counters()->newidle_calls++;
 	began = bpf_ktime_get_ns();
 	update_tg_load_avg(rq, now);
+	if (group_queues())
+		update_blocked_groups(cpu, now);
 
 	bpf_for(level, 0, nr_levels) {
 		struct domain_state *ds = domain_state_of(cpu, level);

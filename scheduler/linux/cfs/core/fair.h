@@ -33,6 +33,26 @@ static __always_inline u64 sched_slice(u64 nr_running, u64 load, u32 weight)
 	return load ? sched_period(nr_running) * weight / load : 0;
 }
 
+/* sched_slice() of an entity of @weight in the queue of @group on @cpu, among @nr_running with a total of @load:
+ * the part of the parts that the groups above have. */
+__noinline u64 sched_slice_in(u32 group, u32 cpu, u64 nr_running, u64 load, u32 weight)
+{
+	u64 slice;
+
+	forget_origin(group);
+	forget_origin(cpu);
+	slice = sched_slice(nr_running, load, weight);
+	for (int level = 0; level < MAX_GROUP_LEVELS && in_group(group); level++) {
+		u64 above;
+
+		weight = group_rq_at(group, cpu)->weight;
+		group = group_parent(group);
+		above = *load_weight_of(group, cpu);
+		slice = above ? slice * weight / above : slice;
+	}
+	return slice;
+}
+
 static __always_inline u64 curr_vruntime(const struct fair_rq *rq, u64 now)
 {
 	const struct running *curr = &rq->curr;
@@ -50,11 +70,13 @@ static __always_inline void clear_buddies(struct fair_rq *rq, s32 pid)
 		rq->last_pid = 0;
 }
 
-/* A task of @vruntime has joined the dispatch queue. */
-static __always_inline void add_leftmost(struct fair_rq *rq, u64 vruntime)
+/* A task of @vruntime in @group has joined the dispatch queue of @cpu. */
+static __always_inline void add_leftmost(u32 group, u32 cpu, u64 vruntime)
 {
-	if (rq->leftmost == ~0ULL || time_before(vruntime, rq->leftmost))
-		rq->leftmost = vruntime;
+	u64 *leftmost = in_group(group) ? leftmost_of(group, cpu) : &rq_of(cpu)->leftmost;
+
+	if (*leftmost == ~0ULL || time_before(vruntime, *leftmost))
+		*leftmost = vruntime;
 }
 
 /* The vruntime of the first task in the dispatch queue of @cpu; ~0 if there is none. */
@@ -101,7 +123,10 @@ static __always_inline void update_curr(u32 cpu, u64 now)
 	curr->delta_exec += delta_exec;
 	curr->exec_start = now;
 	curr->irq_time = irq;
-	update_min_vruntime(rq, curr->vruntime);
+	if (!in_group(curr->group))
+		update_min_vruntime(rq, curr->vruntime);
+	else if (charge_groups(curr->group, cpu, curr->vruntime, delta_exec))
+		rq->curr_throttled = true;
 }
 
 /* @p gets @cpu. */
@@ -117,6 +142,7 @@ static __always_inline void set_curr(u32 cpu, const struct task_struct *p, struc
 		.policy = p->policy,
 		.weight = se->weight,
 		.inv_weight = se->inv_weight,
+		.group = se->group,
 		.vruntime = se->vruntime,
 		.exec_start = now,
 		.irq_time = irq_time(cpu),
@@ -127,6 +153,8 @@ static __always_inline void set_curr(u32 cpu, const struct task_struct *p, struc
 	rq->need_resched = false;
 	rq->skip = false;
 	clear_buddies(rq, p->pid);
+	if (in_group(se->group))
+		set_next_groups(se->group, cpu);
 }
 
 /* The running task, @se, leaves @cpu. */
@@ -142,28 +170,42 @@ static __always_inline void put_curr(u32 cpu, struct fair_entity *se, u64 now)
 	se->vruntime = rq->curr.vruntime;
 	se->exec_start = now;
 	rq->curr.pid = 0;
+	rq->curr_throttled = false;
+	if (in_group(se->group)) {
+		put_prev_groups(se->group, cpu, now);
+		if (any_group_is_limited())
+			throttle_prev_groups(se->group, cpu, now);
+	}
 }
 
-static __always_inline u64 max_vruntime(u64 a, u64 b)
+/* @prev continues for another slice. */
+static __always_inline void keep_prev(struct fair_rq *rq, struct task_struct *prev)
 {
-	return time_before(a, b) ? b : a;
+	rq->curr.delta_exec = 0;
+	rq->skip = false;
+	clear_buddies(rq, prev->pid);
+	prev->scx.slice = SCX_SLICE_INF;
 }
 
 /* A sleeper gets half a latency of credit, and never gains time by sleeping. */
-static __always_inline void place_sleeper(struct fair_rq *rq, struct fair_entity *se)
+static __always_inline void place_sleeper(u32 cpu, struct fair_entity *se)
 {
-	se->vruntime = max_vruntime(se->vruntime, rq->min_vruntime - tunables.sched_latency / 2);
+	u64 min = *min_vruntime_of(se->group, cpu);
+
+	se->vruntime = later_vruntime(se->vruntime, min - tunables.sched_latency / 2);
 }
 
 /* task_fork_fair(): a child starts at its parent's vruntime, plus the slice that it will get. */
 static __noinline void place_forked(struct fair_entity *se, u32 cpu, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);
-	u64 slice = sched_slice(rq->nr_running + 1, rq->load_weight + se->weight, se->weight);
-	u64 debit = rq->min_vruntime + calc_delta_fair(slice, se->weight, se->inv_weight);
+	u64 slice = sched_slice_in(se->group, cpu, queue_nr(se->group, cpu) + 1,
+				   *load_weight_of(se->group, cpu) + se->weight, se->weight);
+	u64 debit = *min_vruntime_of(se->group, cpu) + calc_delta_fair(slice, se->weight, se->inv_weight);
 
 	se->cpu = cpu;
-	se->vruntime = rq->curr.pid ? max_vruntime(curr_vruntime(rq, now), debit) : debit;
+	se->vruntime = rq->curr.pid && rq->curr.group == se->group ? later_vruntime(curr_vruntime(rq, now), debit)
+								   : debit;
 }
 
 /*
@@ -179,12 +221,45 @@ static __always_inline int wakeup_preempt_entity(u64 curr, u64 se, u32 weight, u
 	return (u64)vdiff > calc_delta_fair(tunables.sched_wakeup_granularity, weight, inv_weight);
 }
 
+/* As below, where groups have queues: should the tick end the slice of the task, or of a group above it? */
+static __noinline bool check_preempt_groups(struct fair_rq *rq, u32 cpu)
+{
+	u64 vruntime = rq->curr.vruntime, delta_exec = rq->curr.delta_exec;
+	u32 group = rq->curr.group, weight = rq->curr.weight;
+
+	for (;;) {
+		u64 load = *load_weight_of(group, cpu), first = *leftmost_of(group, cpu);
+		u32 nr = queue_nr(group, cpu);
+		u64 ideal_runtime = sched_slice_in(group, cpu, nr, load, weight);
+		const struct group_rq *grq;
+
+		if (nr > 1 && delta_exec > ideal_runtime) {
+			explain(share_over, rq->curr.pid, cpu, delta_exec, ideal_runtime, nr - 1);
+			clear_buddies(rq, rq->curr.pid);
+			return true;
+		}
+		if (nr > 1 && delta_exec >= tunables.sched_min_granularity && first != ~0ULL &&
+		    (s64)(vruntime - first) > (s64)ideal_runtime)
+			return true;
+		if (!group)
+			return false;
+		grq = group_rq_at(group, cpu);
+		vruntime = grq->vruntime;
+		delta_exec = grq->delta_exec;
+		weight = grq->weight;
+		group = group_parent(group);
+	}
+}
+
 /* Should the tick end the running task's slice? */
 static __always_inline bool check_preempt_tick(struct fair_rq *rq)
 {
 	struct running *curr = &rq->curr;
-	u64 ideal_runtime = sched_slice(rq->nr_running, rq->load_weight, curr->weight);
+	u64 ideal_runtime;
 
+	if (group_queues())
+		return check_preempt_groups(rq, bpf_get_smp_processor_id());
+	ideal_runtime = sched_slice(rq->nr_running, rq->load_weight, curr->weight);
 	if (curr->delta_exec > ideal_runtime) {
 		explain(share_over, curr->pid, bpf_get_smp_processor_id(), curr->delta_exec, ideal_runtime,
 			rq->nr_running - 1);
@@ -195,6 +270,48 @@ static __always_inline bool check_preempt_tick(struct fair_rq *rq)
 	if (curr->delta_exec < tunables.sched_min_granularity || rq->leftmost == ~0ULL)
 		return false;
 	return (s64)(curr->vruntime - rq->leftmost) > (s64)ideal_runtime;
+}
+
+/* As below, where groups have queues: find_matching_se() finds the queue in which both compete. */
+static __noinline bool preempts_in_queues(struct fair_rq *rq, const struct task_struct *p,
+					  const struct fair_entity *se, u64 now)
+{
+	u32 cpu = se->cpu, group = se->group, curr_group = rq->curr.group, child = 0, runs = 0;
+	const struct group_rq *wakes;
+	u64 curr, vruntime;
+
+	update_curr(cpu, now);
+	while (group != curr_group) {
+		u32 level = fair_group_at(group)->level, curr_level = fair_group_at(curr_group)->level;
+
+		if (level >= curr_level) {
+			child = group;
+			group = group_parent(group);
+		}
+		if (level <= curr_level) {
+			runs = curr_group;
+			curr_group = group_parent(curr_group);
+		}
+	}
+	wakes = group_rq_at(child, cpu);
+	curr = runs ? group_rq_at(runs, cpu)->vruntime : rq->curr.vruntime;
+	vruntime = child ? wakes->vruntime : se->vruntime;
+	if (wakeup_preempt_entity(curr, vruntime, child ? wakes->weight : se->weight,
+				  child ? wakes->inv_weight : se->inv_weight) != 1) {
+		explain(near_vruntime, p->pid, cpu, rq->curr.pid, curr - vruntime,
+			tunables.sched_wakeup_granularity);
+		return false;
+	}
+	explain(less_vruntime, p->pid, cpu, rq->curr.pid, curr - vruntime, tunables.sched_wakeup_granularity);
+	rq->next_pid = p->pid;
+	rq->next_group = se->group;
+	if (queue_nr(rq->curr.group, cpu) >= sched_nr_latency()) {
+		rq->last_pid = rq->curr.pid;
+		rq->last_group = rq->curr.group;
+	}
+	rq->need_resched = true;
+	this_counters()->wakeup_preemptions++;
+	return true;
 }
 
 /*
@@ -210,10 +327,14 @@ static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, const struc
 
 	if (rq->need_resched)
 		return false;
+	if (group_queues() && throttled_hierarchy(se->group, se->cpu))
+		return false;
 	if (!curr_idle || p->policy == SCHED_IDLE) {
 		/* Batch and idle tasks wait for the tick. */
 		if (p->policy == SCHED_BATCH || p->policy == SCHED_IDLE)
 			return false;
+		if (group_queues())
+			return preempts_in_queues(rq, p, se, now);
 		if (wakeup_preempt_entity(curr_vruntime(rq, now), se->vruntime, se->weight, se->inv_weight) != 1) {
 			explain(near_vruntime, p->pid, se->cpu, curr->pid, curr_vruntime(rq, now) - se->vruntime,
 				calc_delta_fair(tunables.sched_wakeup_granularity, se->weight, se->inv_weight));
@@ -268,7 +389,9 @@ static __always_inline bool runs_at_once(u32 cpu, const struct task_struct *p, c
 	if (dispatch_expected(rq))
 		return false;
 	if (!rq->curr.pid)
-		return rq->idle && rq->nr_running == 1;
+		return rq->idle && rq->nr_running == 1 && !(group_queues() && throttled_hierarchy(se->group, cpu));
+	if (group_queues())
+		return false;
 	if (rq->leftmost != ~0ULL && time_before(rq->leftmost, se->vruntime))
 		return false;
 	*waits = !check_preempt_wakeup(rq, p, se, now);

@@ -7,6 +7,7 @@
 #define __EQUIPOISE_PICK_H
 
 #include "fair.h"
+#include "../group/pick.h"
 
 /*
  * Starts the waiting task @pid if it is at most a wakeup granularity behind the leftmost task,
@@ -39,15 +40,6 @@ static __noinline bool pick_buddy(u32 cpu, s32 pid, struct fair_entity *prev)
 	return false;
 }
 
-/* @prev continues for another slice. */
-static __always_inline void keep_prev(struct fair_rq *rq, struct task_struct *prev)
-{
-	rq->curr.delta_exec = 0;
-	rq->skip = false;
-	clear_buddies(rq, prev->pid);
-	prev->scx.slice = SCX_SLICE_INF;
-}
-
 /* Starts the next task on @cpu; @prev is the running one and @se its entity if it can continue. */
 static __always_inline void pick_next_entity(u32 cpu, struct task_struct *prev, struct fair_entity *se, u64 now)
 {
@@ -55,6 +47,10 @@ static __always_inline void pick_next_entity(u32 cpu, struct task_struct *prev, 
 	struct fair_rq *rq = rq_of(cpu);
 	struct task_struct *p;
 
+	if (group_queues()) {
+		start_from_queues(cpu, se ? prev : NULL, now);
+		return;
+	}
 	bpf_for_each(scx_dsq, p, cpu, 0) {
 		if (first != ~0ULL) {
 			second = p->scx.dsq_vtime;

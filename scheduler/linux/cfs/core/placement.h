@@ -9,6 +9,20 @@
 #include "../balance/domain.h"
 #include "task.bpf.h"
 
+/* A task that wakes up: the load with which it counts, and its group; is the waker about to sleep? */
+struct waking {
+	s64 load;
+	u32 group;
+	bool sync;
+};
+
+/* The change of the load of @cpu if @load comes to @group there, and @moved to all of the group: effective_load().
+ */
+static __always_inline s64 load_change(u32 group, u32 cpu, s64 load, s64 moved)
+{
+	return in_group(group) ? effective_load(group, cpu, load, moved) : load;
+}
+
 /*
  * The load with which wake_affine() counts a task of @weight and tracked @load. It is the weight even
  * in Linux 3.12, where runqueues have tracked loads, and the tracked load in 4.17.
@@ -19,24 +33,28 @@ static __always_inline u64 affine_load(u64 weight, u64 load)
 }
 
 /*
- * May a task of load @weight, last on @prev_cpu, be pulled to @this_cpu, its waker's, without an
- * imbalance in their domain at @level? A waker that is about to sleep (@sync) does not count.
+ * May the task of @waking, last on @prev_cpu, be pulled to @this_cpu, its waker's, without an
+ * imbalance in their domain at @level? A waker that is about to sleep does not count.
  */
-__noinline bool wake_affine_weight(u32 this_cpu, u32 prev_cpu, u32 level, s64 weight, bool sync)
+__noinline bool wake_affine_weight(u32 this_cpu, u32 prev_cpu, u32 level, const struct waking *waking __arg_nonnull)
 {
 	const struct domain *sd = domain_of(this_cpu, level);
 	s64 this_load = target_load(this_cpu, sd->wake_idx);
 	s64 load = source_load(prev_cpu, sd->wake_idx);
 	bool balanced = true;
 
-	if (sync && rq_of(this_cpu)->curr.pid) {
+	if (waking->sync && rq_of(this_cpu)->curr.pid) {
 		const struct running *curr = &rq_of(this_cpu)->curr;
+		s64 own = affine_load(curr->weight, curr->load);
 
-		this_load -= affine_load(curr->weight, curr->load);
+		this_load += load_change(curr->group, this_cpu, -own, -own);
+		load += load_change(curr->group, prev_cpu, 0, -own);
 	}
 	if (this_load > 0) {
-		s64 this_eff_load = 100 * (s64)power_of(prev_cpu) * (this_load + weight);
-		s64 prev_eff_load = (100 + (sd->imbalance_pct - 100) / 2) * (s64)power_of(this_cpu) * load;
+		s64 this_eff_load = 100 * (s64)power_of(prev_cpu) *
+				    (this_load + load_change(waking->group, this_cpu, waking->load, waking->load));
+		s64 prev_eff_load = (100 + (sd->imbalance_pct - 100) / 2) * (s64)power_of(this_cpu) *
+				    (load + load_change(waking->group, prev_cpu, 0, waking->load));
 
 		balanced = this_eff_load <= prev_eff_load;
 	}
@@ -60,14 +78,14 @@ static __always_inline s32 wake_affine_idle(u32 this_cpu, u32 prev_cpu, bool syn
 	return sync && cpu_nr_running(this_cpu) == 1 ? (s32)this_cpu : -1;
 }
 
-/* The CPU near which a task of load @weight wakes up; @level is that of the domain of both. */
-static __always_inline s32 wake_affine(u32 this_cpu, u32 prev_cpu, u32 level, s64 weight, bool sync)
+/* The CPU near which the task of @waking wakes up; @level is that of the domain of both. */
+static __always_inline s32 wake_affine(u32 this_cpu, u32 prev_cpu, u32 level, const struct waking *waking)
 {
-	s32 target = wake_affine_idle(this_cpu, prev_cpu, sync);
+	s32 target = wake_affine_idle(this_cpu, prev_cpu, waking->sync);
 
 	if (target >= 0)
 		return target;
-	return wake_affine_weight(this_cpu, prev_cpu, level, weight, sync) ? this_cpu : prev_cpu;
+	return wake_affine_weight(this_cpu, prev_cpu, level, waking) ? this_cpu : prev_cpu;
 }
 
 /*
@@ -283,6 +301,7 @@ __noinline s32 select_wake_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu
 {
 	struct fair_entity *se = entity_of(p);
 	u32 cpu = bpf_get_smp_processor_id();
+	struct waking waking;
 	s32 target = -1;
 	int level;
 
@@ -299,10 +318,12 @@ __noinline s32 select_wake_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu
 		target = hook_select_level(p, cpu, level, true);
 		if (target >= 0)
 			return target;
-		target = (s32)cpu == prev_cpu
-				 ? prev_cpu
-				 : wake_affine(cpu, prev_cpu, level, affine_load(se->weight, entity_load(se)),
-					       wake_flags & SCX_WAKE_SYNC);
+		waking = (struct waking){
+			.load = affine_load(se->weight, entity_load(se)),
+			.group = se->group,
+			.sync = wake_flags & SCX_WAKE_SYNC,
+		};
+		target = (s32)cpu == prev_cpu ? prev_cpu : wake_affine(cpu, prev_cpu, level, &waking);
 		break;
 	}
 	if (target >= 0)

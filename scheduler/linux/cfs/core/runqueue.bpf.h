@@ -26,6 +26,8 @@ struct running {
 	u32 policy;
 	u32 weight;
 	u32 inv_weight;
+	/* Its group, in whose queue it runs; 0: the root. */
+	u32 group;
 	u64 vruntime;
 	/* The time up to which vruntime is charged, ns, and the CPU's interrupt time until then. */
 	u64 exec_start;
@@ -57,10 +59,15 @@ struct fair_rq {
 
 	/* Our runnable tasks here, waiting and running: the kernel's cfs_rq->nr_running. */
 	u32 nr_running;
+	/* Of these, the ones in groups; and the entities of groups in the root's queue. */
+	u32 group_tasks;
+	u32 group_entities;
 	/* Does the idle task have the CPU? */
 	bool idle;
 	/* curr has been asked to stop. */
 	bool need_resched;
+	/* A queue above curr has used up its time (cpu.max). */
+	bool curr_throttled;
 	/* curr yields: do not pick it, unless that is too unfair. */
 	bool skip;
 	/* Inside ops.dispatch(): an arriving task needs no preemption. */
@@ -72,6 +79,9 @@ struct fair_rq {
 	/* Buddies: the task that should run next, and the one that was preempted. */
 	s32 next_pid;
 	s32 last_pid;
+	/* Their groups. */
+	u32 next_group;
+	u32 last_group;
 
 	/* Load over the last ticks: slower from index to index. */
 	u64 cpu_load[CPU_LOAD_IDX_MAX];

@@ -8,6 +8,7 @@
 
 #include "../../../signals/task_util.h"
 #include "../../../weight.h"
+#include "../group/queues.h"
 #include "runqueue.bpf.h"
 
 /* The kernel's sched_entity. While the task runs, its vruntime is in the runqueue's curr. */
@@ -29,8 +30,12 @@ struct fair_entity {
 	bool on_rq;
 	/* Forked and not yet woken. */
 	bool forked;
+	/* Its group; 0: the root. */
+	u32 group;
 	/* Its share of runnable_load_avg: runnable average times weight. */
 	u64 load_avg_contrib;
+	/* In a group: the period in which it went to sleep, if it counts there as a sleeper. */
+	u64 decay_count;
 	struct pelt avg;
 	struct task_util util;
 	struct design_entity design;
@@ -57,7 +62,13 @@ static __always_inline bool task_allowed(const struct task_struct *p, u32 cpu)
 /* task_h_load(): the load that balancing would move with the task. */
 static __always_inline u64 entity_load(const struct fair_entity *se)
 {
-	return policy.load_tracking == LOAD_PELT ? se->load_avg_contrib : se->weight;
+	u64 load = balanced_load(se->weight, se->load_avg_contrib);
+
+	if (in_group(se->group))
+		load = load * group_h_load(se->group, se->cpu) /
+		       (balanced_load(*load_weight_of(se->group, se->cpu), *runnable_load_of(se->group, se->cpu)) +
+			1);
+	return load;
 }
 
 /*
@@ -75,7 +86,7 @@ static __always_inline void update_entity_load_avg(struct fair_entity *se, u64 n
 	bpf_spin_lock(&se->lock);
 	if (se->on_rq) {
 		rq = rq_of(se->cpu);
-		__sync_fetch_and_add(&rq->runnable_load_avg, contrib - se->load_avg_contrib);
+		__sync_fetch_and_add(runnable_load_of(se->group, se->cpu), contrib - se->load_avg_contrib);
 	}
 	se->load_avg_contrib = contrib;
 	hook_update_entity_load(se, rq);
@@ -94,6 +105,13 @@ static __always_inline void migrate_sleeper(struct fair_entity *se, u64 now)
 	se->avg.last_update_time = (s64)slept > 0 ? now - slept : now;
 }
 
+/* The task's group is throttled on one of the CPUs: throttled_lb_pair(). */
+static __always_inline bool is_throttled_pair(const struct fair_entity *se, u32 src_cpu, u32 dst_cpu)
+{
+	return any_group_is_limited() &&
+	       (throttled_hierarchy(se->group, src_cpu) || throttled_hierarchy(se->group, dst_cpu));
+}
+
 /* With the lock held: counts the task in the runqueue of @cpu. */
 static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 {
@@ -101,9 +119,13 @@ static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 
 	se->cpu = cpu;
 	se->on_rq = true;
-	__sync_fetch_and_add(&rq->nr_running, 1);
-	__sync_fetch_and_add(&rq->load_weight, se->weight);
-	__sync_fetch_and_add(&rq->runnable_load_avg, se->load_avg_contrib);
+	if (in_group(se->group)) {
+		join_group(se->group, cpu, se->weight);
+	} else {
+		__sync_fetch_and_add(&rq->nr_running, 1);
+		__sync_fetch_and_add(&rq->load_weight, se->weight);
+	}
+	__sync_fetch_and_add(runnable_load_of(se->group, cpu), se->load_avg_contrib);
 	attach_task_util(&se->util, cpu);
 	util_est_enqueue(&se->util, cpu);
 	hook_add_entity(rq, se);
@@ -115,9 +137,13 @@ static __always_inline void remove_entity(struct fair_entity *se)
 	struct fair_rq *rq = rq_for_update(se->cpu);
 
 	se->on_rq = false;
-	__sync_fetch_and_add(&rq->nr_running, -1);
-	__sync_fetch_and_add(&rq->load_weight, -(u64)se->weight);
-	__sync_fetch_and_add(&rq->runnable_load_avg, -se->load_avg_contrib);
+	__sync_fetch_and_add(runnable_load_of(se->group, se->cpu), -se->load_avg_contrib);
+	if (in_group(se->group)) {
+		leave_group(se->group, se->cpu, se->weight);
+	} else {
+		__sync_fetch_and_add(&rq->nr_running, -1);
+		__sync_fetch_and_add(&rq->load_weight, -(u64)se->weight);
+	}
 	util_est_dequeue(&se->util, se->cpu);
 	hook_remove_entity(rq, se);
 }
@@ -132,6 +158,24 @@ static __always_inline void account_entity_enqueue(struct fair_entity *se, u32 c
 	bpf_spin_unlock(&se->lock);
 }
 
+/* A task in a group goes to sleep: its load counts there until it wakes up, and decays. */
+static __always_inline void add_blocked_load(struct fair_entity *se)
+{
+	se->decay_count = decay_periods(bpf_ktime_get_ns());
+	__sync_fetch_and_add(&group_rq_at(se->group, se->cpu)->blocked_load_avg, se->load_avg_contrib);
+}
+
+/* It wakes up, or leaves the group. */
+static __always_inline void remove_blocked_load(struct fair_entity *se, u64 now)
+{
+	u64 slept = decay_periods(now) - se->decay_count;
+
+	if (!se->decay_count)
+		return;
+	se->decay_count = 0;
+	subtract(&group_rq_at(se->group, se->cpu)->blocked_load_avg, decay_load(se->load_avg_contrib, slept));
+}
+
 /* It is no longer runnable. */
 static __always_inline void account_entity_dequeue(struct fair_entity *se)
 {
@@ -144,7 +188,10 @@ static __always_inline void account_entity_dequeue(struct fair_entity *se)
 /* Keeps the task's lead or lag when it changes to the runqueue of @cpu, which has another min_vruntime. */
 static __always_inline void renormalize_vruntime(struct fair_entity *se, u32 cpu)
 {
-	se->vruntime += rq_of(cpu)->min_vruntime - rq_of(se->cpu)->min_vruntime;
+	if (in_group(se->group))
+		se->vruntime += *min_vruntime_of(se->group, cpu) - *min_vruntime_of(se->group, se->cpu);
+	else
+		se->vruntime += rq_of(cpu)->min_vruntime - rq_of(se->cpu)->min_vruntime;
 }
 
 /* migrate_entity() for several tasks to one @cpu, after a prepare_attach() for all of them. */
@@ -170,8 +217,8 @@ static __always_inline void migrate_entity(struct fair_entity *se, u32 cpu)
 	migrate_prepared(se, cpu);
 }
 
-/* A new nice level or policy. */
-static __noinline void reweight_entity(struct task_struct *p, struct fair_entity *se)
+/* A new nice level, policy or group. */
+static __noinline void reweight_entity(struct task_struct *p, struct fair_entity *se, u32 group)
 {
 	u32 weight = task_weight(p);
 	u64 contrib = se->avg.period_sum ? pelt_avg(&se->avg, se->avg.runnable_sum, weight) : weight;
@@ -181,6 +228,13 @@ static __noinline void reweight_entity(struct task_struct *p, struct fair_entity
 	on_rq = se->on_rq;
 	if (on_rq)
 		remove_entity(se);
+	if (se->group != group) {
+		if (in_group(se->group))
+			remove_blocked_load(se, bpf_ktime_get_ns());
+		/* task_move_group_fair() */
+		se->vruntime += *min_vruntime_of(group, se->cpu) - *min_vruntime_of(se->group, se->cpu);
+		se->group = group;
+	}
 	se->weight = weight;
 	se->inv_weight = (1ULL << 32) / weight;
 	se->load_avg_contrib = contrib;

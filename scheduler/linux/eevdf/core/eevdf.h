@@ -327,10 +327,11 @@ static __always_inline void dequeue_entity(struct fair_entity *se, bool sleeps, 
 
 	update_rq_clock(se->cpu, now);
 	update_curr(se->cpu);
-	if (in_group(se->group))
-		update_group_load(rq, se, false);
-	else
+	if (!in_group(se->group))
 		update_root_load(rq, se, false);
+	else if (se->exec_start != rq->clock_task)
+		/* Otherwise it has just stopped, and put_curr() has done this. */
+		update_group_load(rq, se, false);
 	queue = queue_in(rq, se->group, se->cpu);
 	avg = avg_vruntime(queue);
 	se->vlag = entity_lag(queue, avg, se);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The groups above a task when it becomes runnable, stops, runs and ticks. Each function goes from the task's group
- *up to the root. enqueue_hierarchy(), dequeue_hierarchy() and others of Linux 7.3.
+ * The groups above a task when it becomes runnable, stops, runs and ticks. Each function goes from the task's
+ * group up to the root. enqueue_hierarchy(), dequeue_hierarchy() and others of Linux 7.3.
  *
  * On its CPU the task competes with
  *
@@ -14,7 +14,8 @@
 #ifndef __EQUIPOISE_HIERARCHY_H
 #define __EQUIPOISE_HIERARCHY_H
 
-#include "bandwidth.h"
+#include "shares.h"
+#include "../../group/bandwidth.h"
 
 /* Is a task below @group SCHED_IDLE for the CPU, because @group or one above it has cpu.idle? */
 __noinline bool in_idle_group(u32 group)

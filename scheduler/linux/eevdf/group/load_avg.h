@@ -9,6 +9,30 @@
 
 #include "group.bpf.h"
 
+/* While no task is queued in a throttled runqueue, its averages stand still. */
+static __always_inline void stop_pelt_clock(const struct fair_rq *rq, struct group_rq *grq)
+{
+	if (grq->pelt_clock_throttled)
+		return;
+	grq->throttled_clock_pelt = rq_clock_pelt(rq);
+	grq->pelt_clock_throttled = true;
+}
+
+static __always_inline void start_pelt_clock(const struct fair_rq *rq, struct group_rq *grq)
+{
+	if (!grq->pelt_clock_throttled)
+		return;
+	grq->throttled_clock_pelt_time += rq_clock_pelt(rq) - grq->throttled_clock_pelt;
+	grq->pelt_clock_throttled = false;
+}
+
+/* @grq is throttled on @cpu; with queues of groups, switch_pelt_clocks() follows. */
+static __always_inline void queue_throttled(struct group_rq *grq, u32 cpu)
+{
+	if (!group_queues() && !grq->queue.nr)
+		stop_pelt_clock(rq_of(cpu), grq);
+}
+
 /* The smallest divider of a sum (PELT_MIN_DIVIDER). */
 #define PELT_MIN_DIVIDER (LOAD_AVG_MAX - 1024)
 

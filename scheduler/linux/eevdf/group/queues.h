@@ -10,7 +10,8 @@
 #ifndef __EQUIPOISE_GROUP_QUEUES_H
 #define __EQUIPOISE_GROUP_QUEUES_H
 
-#include "bandwidth.h"
+#include "shares.h"
+#include "../../group/bandwidth.h"
 
 /* Tasks that come to a queue or leave it, in cfs_rq's terms; negative: they leave. */
 struct h_counts {
@@ -118,14 +119,6 @@ __noinline bool dequeue_above(u32 group, u32 cpu, struct h_counts tasks, bool de
 		if (!count_in_queue(group, cpu, &tasks))
 			return !group;
 	}
-}
-
-/* Is @group @top, or below it? */
-static __always_inline bool is_below(u32 group, u32 top)
-{
-	while (group && group != top)
-		group = group_parent(group);
-	return group;
 }
 
 /* The averages of @top and the groups below it stand still on @cpu as long as one above is throttled:

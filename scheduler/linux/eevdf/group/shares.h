@@ -7,8 +7,8 @@
  *	weight = n * shares * ──────────────────────────────────────	load = max(current weight, load_avg)
  *	                      load_avg of the group elsewhere + load
  *
- * calc_group_shares() of Linux 7.3, where n is the number of CPUs that the group can use, or of its tasks if that
- *is smaller; before, n was 1 (cgroup_mode).
+ * calc_group_shares() of Linux 7.3, where n is the number of CPUs that the group can use, or of its tasks if
+ * that is smaller; before, n was 1 (cgroup_mode).
  */
 #ifndef __EQUIPOISE_SHARES_H
 #define __EQUIPOISE_SHARES_H

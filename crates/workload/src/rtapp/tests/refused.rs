@@ -139,6 +139,11 @@ fn refuses_wrong_types_and_ranges() {
         "`taskgroup` is \"x\"",
         "begins with `/`",
     );
+    refused(
+        r#" "a": { "cpu_time": "most", "run": 1 } "#,
+        "`cpu_time` is \"most\"",
+        "`more` or `less`",
+    );
     refused(r#" "a": 5 "#, "`a` is 5", "a task, an object");
     refused(
         r#" "a": { "phases": {} } "#,

@@ -474,3 +474,38 @@ fn a_thread_sets_its_utilization_clamps() {
         .unwrap();
     assert!(error.expected().contains("at most util_max"), "{error}");
 }
+
+#[test]
+fn cpu_time_counts_where_a_thread_is() {
+    let workload = parse(
+        r#"{
+            "taskgroups": { "/a": { "cpu_time": "more" }, "/a/in": {}, "/b": { "cpu_time": "less" } },
+            "tasks": {
+                "moves": { "instance": 2, "taskgroup": "/a/in", "cpu_time": "less", "loop": 1, "phases": {
+                    "first": { "run": 3000 }, "then": { "taskgroup": "/b", "fork": "child", "run": 1000 } } },
+                "child": { "instance": 0, "loop": 1, "run": 500 },
+                "other": { "loop": 1, "run": 7000 }
+            }
+        }"#,
+    )
+    .unwrap_or_else(|error| panic!("{error}"));
+    let kernel = Kernel::run(&workload, 2);
+    // Forks and the ends of threads take some time, too.
+    let close = |name: &str, seconds: f64| {
+        let found = samples(&workload, &kernel, name);
+        let is_close = matches!(found[..], [one] if (one - seconds).abs() < 100e-6);
+        assert!(is_close, "{name}: {found:?} instead of {seconds}");
+    };
+    close("/a/cpu_time", 0.006);
+    // The forked threads are in the group of their parents.
+    close("/b/cpu_time", 0.003);
+    close("moves/cpu_time", 0.008);
+    let better = |name: &str| {
+        let mut metrics = workload.metrics().iter();
+        metrics.find(|it| it.name == name).unwrap().better
+    };
+    assert_eq!(
+        (better("/a/cpu_time"), better("/b/cpu_time")),
+        (Better::Higher, Better::Lower)
+    );
+}

@@ -34,7 +34,7 @@ __noinline u32 group_of_session(u64 id)
 		struct autogroup_of *known = &autogroups[i & (MAX_AUTOGROUPS - 1)];
 
 		if (!known->id) {
-			known->group = add_group(0, NICE_0_WEIGHT, false);
+			known->group = add_group(0, shares_of_cgroup(CGROUP_WEIGHT_DFL), false);
 			known->id = id;
 		}
 		if (known->id == id) {

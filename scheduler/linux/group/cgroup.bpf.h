@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Control groups come, go and change, and tasks move between them: the kernel's task groups. */
+/*
+ * Control groups come, go and change, and tasks move between them: the kernel's task groups. The scheduler defines
+ * init_group_rq(), the beginning of a group's part on a CPU, and set_group_shares(), another weight of a group.
+ */
 #ifndef __EQUIPOISE_CGROUP_H
 #define __EQUIPOISE_CGROUP_H
 
-#include "throttle.bpf.h"
+#include "period.bpf.h"
 
 struct fair_group_of {
 	u32 group;
@@ -46,17 +49,6 @@ __noinline u32 find_free_group(u32 parent)
 		if (!fair_group_at(i)->level)
 			return i;
 	return 0;
-}
-
-/* The part of @group on @cpu begins: alloc_fair_sched_group(), online_fair_sched_group(). */
-static __always_inline void init_group_rq(u32 group, u32 cpu)
-{
-	struct group_rq *grq = group_rq_at(group, cpu);
-	u64 clock = avg_above(group, cpu)->last_update_time;
-
-	__builtin_memset(grq, 0, sizeof(*grq));
-	grq->se.h_weight = NICE_0_WEIGHT;
-	grq->avg.last_update_time = grq->se.avg.last_update_time = clock;
 }
 
 /* A group of @shares below @parent; 0 if there is no room. */
@@ -107,30 +99,11 @@ static __always_inline s32 init_cgroup(struct cgroup *cgrp, u32 cpu_weight, bool
 		if (group)
 			of->group = group;
 		else
-			simulated_error("eevdf has room for %d control groups on %d CPUs, and for %d levels",
-					MAX_GROUP_RQS / nr_cpus() - 1, nr_cpus(), MAX_GROUP_LEVELS - 1);
+			simulated_error(
+				"Linux's fair class has room for %d control groups on %d CPUs, and for %d levels",
+				MAX_GROUP_RQS / nr_cpus() - 1, nr_cpus(), MAX_GROUP_LEVELS - 1);
 	}
 	return 0;
-}
-
-/* The weight of a group changes: __sched_group_set_shares(). */
-__noinline bool set_group_shares(u32 group, u64 shares)
-{
-	struct fair_group *tg;
-	int cpu;
-
-	forget_origin(group);
-	forget_origin(shares);
-	tg = fair_group_at(group);
-	tg->shares = shares;
-	bpf_for(cpu, 0, nr_cpus()) {
-		struct group_rq *grq = group_rq_at(group, cpu);
-
-		update_rq_clock(cpu, bpf_ktime_get_ns());
-		update_group_entity_load_avg(group, grq, cpu);
-		update_cfs_group(group, grq, cpu);
-	}
-	return true;
 }
 
 /* The kernel takes no cpu.weight for a group with cpu.idle. */

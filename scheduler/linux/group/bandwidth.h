@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The bandwidth of groups: cpu.max (CONFIG_CFS_BANDWIDTH). A group has @quota of CPU time in each period. A
- *runqueue of the group takes slices of 5 ms from it while its tasks run. If nothing is left, the runqueue is
- *throttled until a period begins, or another runqueue gives back time that it does not need:
+ * runqueue of the group takes slices of 5 ms from it while its tasks run. If nothing is left, the runqueue is
+ * throttled until a period begins, or another runqueue gives back time that it does not need:
  *
  *	quota ──> fair_bandwidth::runtime ──> group_rq::runtime_remaining ──> the tasks' time
  *	               ^         slices of 5 ms        │
  *	               └───────────────────────────────┘
  *	          all but 1 ms, when the last task has stopped
  *
- * throttle.bpf.h carries out what follows for tasks.
+ * The scheduler defines struct group_rq with runtime_remaining, runtime_seq, throttled and h_curr;
+ * group_queues(), whether a queue that has used up its time is throttled at the next pick, not at once
+ * (before Linux 6.18); and queue_throttled(), which is called when a queue is throttled.
  */
 #ifndef __EQUIPOISE_FAIR_BANDWIDTH_H
 #define __EQUIPOISE_FAIR_BANDWIDTH_H
 
-#include "../../../timers.bpf.h"
-#include "shares.h"
+#include "../../timers.bpf.h"
+#include "group_rqs.h"
 
 /* A runqueue keeps this much (min_cfs_rq_runtime), ns. */
 #define MIN_CFS_RQ_RUNTIME 1000000
@@ -91,25 +93,9 @@ static __always_inline bool assign_cfs_rq_runtime(u32 group, struct group_rq *gr
 		b->runtime -= amount;
 		b->idle = false;
 		grq->runtime_remaining += amount;
+		grq->runtime_seq = b->seq;
 	}
 	return grq->runtime_remaining > 0;
-}
-
-/* While no task is queued in a throttled runqueue, its averages stand still. */
-static __always_inline void stop_pelt_clock(const struct fair_rq *rq, struct group_rq *grq)
-{
-	if (grq->pelt_clock_throttled)
-		return;
-	grq->throttled_clock_pelt = rq_clock_pelt(rq);
-	grq->pelt_clock_throttled = true;
-}
-
-static __always_inline void start_pelt_clock(const struct fair_rq *rq, struct group_rq *grq)
-{
-	if (!grq->pelt_clock_throttled)
-		return;
-	grq->throttled_clock_pelt_time += rq_clock_pelt(rq) - grq->throttled_clock_pelt;
-	grq->pelt_clock_throttled = false;
 }
 
 /* @grq has used up its time: it gets more, or is throttled. True if it is throttled. */
@@ -124,9 +110,14 @@ static __always_inline bool throttle_cfs_rq(u32 group, struct group_rq *grq, u32
 	grq->throttled = ++b->last_throttled;
 	__sync_fetch_and_add(&b->nr_throttled, 1);
 	this_counters()->throttled++;
-	if (!group_queues() && !grq->queue.nr)
-		stop_pelt_clock(rq_of(cpu), grq);
+	queue_throttled(grq, cpu);
 	return true;
+}
+
+/* Before Linux 5.4 the time that a queue has taken expires with its period: expire_cfs_rq_runtime(). */
+static __always_inline bool runtime_expired(const struct fair_bandwidth *b, const struct group_rq *grq)
+{
+	return policy.cfs_bandwidth_expires && grq->runtime_seq != b->seq;
 }
 
 /*
@@ -138,6 +129,8 @@ static __always_inline bool account_cfs_rq_runtime(u32 group, struct group_rq *g
 	if (!any_group_is_limited() || !group_is_limited(group))
 		return false;
 	grq->runtime_remaining -= delta;
+	if (grq->runtime_remaining > 0 && runtime_expired(bandwidth_of(group), grq))
+		grq->runtime_remaining = 0;
 	if (grq->runtime_remaining > 0)
 		return false;
 	if (group_queues())
@@ -180,8 +173,10 @@ static __always_inline void return_cfs_rq_runtime(u32 group, struct group_rq *gr
 
 	if (!group_is_limited(group) || slack <= 0)
 		return;
-	b->runtime += slack;
 	grq->runtime_remaining -= slack;
+	if (runtime_expired(b, grq))
+		return;
+	b->runtime += slack;
 	if (b->runtime <= tunables.sched_cfs_bandwidth_slice || !b->nr_throttled || b->slack_started ||
 	    runtime_refresh_within(b, SLACK_PERIOD + MIN_BANDWIDTH_EXPIRATION))
 		return;
@@ -192,6 +187,7 @@ static __always_inline void return_cfs_rq_runtime(u32 group, struct group_rq *gr
 /* A period begins: the quota is added, and unused time is kept up to the burst. */
 static __always_inline void refill_cfs_bandwidth_runtime(struct fair_bandwidth *b)
 {
+	b->seq++;
 	b->runtime += b->quota;
 	if (b->runtime > b->quota + b->burst)
 		b->runtime = b->quota + b->burst;

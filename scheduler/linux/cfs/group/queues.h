@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Tasks come to the queues of groups and leave them, run, and are throttled: enqueue_task_fair(),
+ * dequeue_task_fair(), throttle_cfs_rq() and others of Linux 3.9. An entity is queued as long as its queue has
+ * entities and is not throttled.
+ */
+#ifndef __EQUIPOISE_CFS_QUEUES_H
+#define __EQUIPOISE_CFS_QUEUES_H
+
+#include "shares.h"
+
+/* throttle_queue() does what follows. */
+static __always_inline void queue_throttled(struct group_rq *grq, u32 cpu)
+{
+}
+
+#include "../../group/bandwidth.h"
+
+static __always_inline u64 later_vruntime(u64 a, u64 b)
+{
+	return time_before(a, b) ? b : a;
+}
+
+/* @tasks come to the queue of @group, or leave it. False if none above it counts them: it is the root's, or
+ * throttled. */
+static __always_inline bool count_in_queue(u32 group, u32 cpu, s32 tasks)
+{
+	struct fair_rq *rq;
+
+	if (group) {
+		group_rq_at(group, cpu)->h_nr_running += tasks;
+		return !group_rq_at(group, cpu)->throttled;
+	}
+	rq = rq_for_update(cpu);
+	__sync_fetch_and_add(&rq->nr_running, tasks);
+	rq->group_tasks += tasks;
+	return false;
+}
+
+/* The entity of @group joins the queue of @parent on @cpu (@by is 1), or leaves it (-1). */
+static __always_inline void account_group_entity(struct group_rq *grq, u32 parent, u32 cpu, s32 by)
+{
+	grq->on_rq = by > 0;
+	*load_weight_of(parent, cpu) += by > 0 ? grq->weight : -(u64)grq->weight;
+	*runnable_load_of(parent, cpu) += by > 0 ? grq->load_avg_contrib : -grq->load_avg_contrib;
+	if (parent)
+		group_rq_at(parent, cpu)->nr_running += by;
+	else
+		rq_of(cpu)->group_entities += by;
+}
+
+static __always_inline void dequeue_group_entity(u32 group, struct group_rq *grq, u32 cpu, u64 now)
+{
+	u32 parent = group_parent(group);
+
+	update_group_entity(group, grq, cpu, now);
+	account_group_entity(grq, parent, cpu, -1);
+	grq->decay_count = decay_periods(now);
+	if (!parent)
+		return;
+	group_rq_at(parent, cpu)->blocked_load_avg += grq->load_avg_contrib;
+	if (!group_rq_at(parent, cpu)->nr_running) {
+		group_rq_at(parent, cpu)->leftmost = ~0ULL;
+		return_cfs_rq_runtime(parent, group_rq_at(parent, cpu));
+	}
+}
+
+__noinline bool throttle_queue(u32 group, u32 cpu, u64 now);
+
+/* The first entity has joined the queue of @group, which needs time if it is limited: check_enqueue_throttle(). */
+static __always_inline void first_queued(u32 group, u32 cpu, u64 now)
+{
+	struct group_rq *grq = group_rq_at(group, cpu);
+
+	if (!any_group_is_limited() || !group_is_limited(group) || grq->h_curr || grq->throttled)
+		return;
+	account_cfs_rq_runtime(group, grq, cpu, 0);
+	if (grq->runtime_remaining <= 0)
+		throttle_queue(group, cpu, now);
+}
+
+/* The entity of @group has slept; it gets half a latency of credit (place_entity()). */
+static __always_inline void enqueue_group_entity(u32 group, struct group_rq *grq, u32 cpu, u64 now)
+{
+	u32 parent = group_parent(group);
+	u64 was = grq->load_avg_contrib, *leftmost = leftmost_of(parent, cpu);
+
+	if (parent) {
+		u64 slept = decay_periods(now) - grq->decay_count;
+
+		subtract(&group_rq_at(parent, cpu)->blocked_load_avg, decay_load(was, slept));
+	}
+	update_group_entity(group, grq, cpu, now);
+	grq->vruntime = later_vruntime(grq->vruntime, *min_vruntime_of(parent, cpu) - tunables.sched_latency / 2);
+	account_group_entity(grq, parent, cpu, 1);
+	if (*leftmost == ~0ULL || time_before(grq->vruntime, *leftmost))
+		*leftmost = grq->vruntime;
+	if (parent && group_rq_at(parent, cpu)->nr_running == 1)
+		first_queued(parent, cpu, now);
+}
+
+/* @tasks have come to the queue of @group on @cpu, which is not throttled. True if the CPU has them. */
+__noinline bool enqueue_above(u32 group, u32 cpu, s32 tasks, u64 now)
+{
+	for (;;) {
+		struct group_rq *grq = group_rq_at(group, cpu);
+
+		update_blocked_load(group, grq, now, true);
+		update_cfs_shares(group, grq, cpu);
+		if (!grq->on_rq)
+			enqueue_group_entity(group, grq, cpu, now);
+		else
+			update_group_entity(group, grq, cpu, now);
+		group = group_parent(group);
+		if (!count_in_queue(group, cpu, tasks))
+			return !group;
+	}
+}
+
+/* @tasks have left the queue of @group on @cpu. Entities of empty queues leave, too, and that of a @throttled one.
+ */
+__noinline bool dequeue_above(u32 group, u32 cpu, s32 tasks, bool throttled, u64 now)
+{
+	for (;;) {
+		struct group_rq *grq = group_rq_at(group, cpu);
+
+		if (!grq->on_rq)
+			return false;
+		update_blocked_load(group, grq, now, false);
+		if (throttled || !grq->nr_running) {
+			dequeue_group_entity(group, grq, cpu, now);
+		} else {
+			update_group_entity(group, grq, cpu, now);
+			update_cfs_shares(group, grq, cpu);
+		}
+		throttled = false;
+		group = group_parent(group);
+		if (!count_in_queue(group, cpu, -tasks))
+			return !group;
+	}
+}
+
+/* A task of @weight joins the queue of @group on @cpu. */
+__noinline bool join_group(u32 group, u32 cpu, u32 weight)
+{
+	struct group_rq *grq = group_rq_at(group, cpu);
+	u64 now = bpf_ktime_get_ns();
+
+	grq->load_weight += weight;
+	if (++grq->nr_running == 1)
+		first_queued(group, cpu, now);
+	return count_in_queue(group, cpu, 1) && enqueue_above(group, cpu, 1, now);
+}
+
+/* It leaves. */
+__noinline bool leave_group(u32 group, u32 cpu, u32 weight)
+{
+	struct group_rq *grq = group_rq_at(group, cpu);
+
+	grq->load_weight -= weight;
+	if (!--grq->nr_running) {
+		grq->leftmost = ~0ULL;
+		return_cfs_rq_runtime(group, grq);
+	}
+	return count_in_queue(group, cpu, -1) && dequeue_above(group, cpu, 1, false, bpf_ktime_get_ns());
+}
+
+/* The queue of @group on @cpu has used up its time: it leaves, unless it gets a little. True if it has left. */
+__noinline bool throttle_queue(u32 group, u32 cpu, u64 now)
+{
+	struct group_rq *grq = group_rq_at(group, cpu);
+
+	if (!throttle_cfs_rq(group, grq, cpu))
+		return false;
+	dequeue_above(group, cpu, grq->h_nr_running, true, now);
+	return true;
+}
+
+/* The queue of @group on @cpu is no longer throttled: it comes back with its tasks. */
+static __always_inline void unthrottle_queue(u32 group, u32 cpu, u64 now)
+{
+	struct group_rq *grq = group_rq_at(group, cpu);
+
+	if (grq->nr_running)
+		enqueue_above(group, cpu, grq->h_nr_running, now);
+}
+
+/* Queues of @group and those above it that have used up their time are throttled on @cpu: put_prev_entity(). */
+__noinline bool throttle_prev_groups(u32 group, u32 cpu, u64 now)
+{
+	for (; group; group = group_parent(group)) {
+		const struct group_rq *grq = group_rq_at(group, cpu);
+
+		if (group_is_limited(group) && grq->runtime_remaining <= 0 && !grq->throttled)
+			throttle_queue(group, cpu, now);
+	}
+	return true;
+}
+
+/* The vruntime of a queue of which the running entity has @curr. */
+static __always_inline void advance_min_vruntime(u32 group, u32 cpu, u64 curr)
+{
+	u64 first = *leftmost_of(group, cpu), *min = min_vruntime_of(group, cpu);
+
+	if (first == ~0ULL || time_before(curr, first))
+		first = curr;
+	*min = later_vruntime(*min, first);
+}
+
+/*
+ * The task at @vruntime, in @group, ran on @cpu for @delta ns, with which the entities above it are charged. True
+ * if a queue has used up its time.
+ */
+__noinline bool charge_groups(u32 group, u32 cpu, u64 vruntime, u64 delta)
+{
+	bool over = false;
+
+	while (group) {
+		struct group_rq *grq = group_rq_at(group, cpu);
+
+		advance_min_vruntime(group, cpu, vruntime);
+		over |= account_cfs_rq_runtime(group, grq, cpu, delta);
+		grq->vruntime += calc_delta_fair(delta, grq->weight, grq->inv_weight);
+		grq->delta_exec += delta;
+		vruntime = grq->vruntime;
+		group = group_parent(group);
+	}
+	advance_min_vruntime(0, cpu, vruntime);
+	return over;
+}
+
+/* A task in @group gets @cpu, or goes on for another slice: set_next_entity(). */
+__noinline bool set_next_groups(u32 group, u32 cpu)
+{
+	u64 now = bpf_ktime_get_ns();
+
+	for (; group; group = group_parent(group)) {
+		struct group_rq *grq = group_rq_at(group, cpu);
+
+		update_group_entity(group, grq, cpu, now);
+		grq->h_curr = true;
+		grq->delta_exec = 0;
+	}
+	return true;
+}
+
+/* The running task, in @group, leaves @cpu. */
+__noinline bool put_prev_groups(u32 group, u32 cpu, u64 now)
+{
+	while (group) {
+		struct group_rq *grq = group_rq_at(group, cpu);
+		u64 *leftmost;
+
+		update_group_entity(group, grq, cpu, now);
+		grq->h_curr = false;
+		group = group_parent(group);
+		leftmost = leftmost_of(group, cpu);
+		/* A pick has looked at the root's queue. */
+		if (group && grq->on_rq && (*leftmost == ~0ULL || time_before(grq->vruntime, *leftmost)))
+			*leftmost = grq->vruntime;
+	}
+	return true;
+}
+
+/* A tick of the running task, in @group: entity_tick(). */
+__noinline bool tick_groups(u32 group, u32 cpu, u64 now)
+{
+	for (; group; group = group_parent(group)) {
+		struct group_rq *grq = group_rq_at(group, cpu);
+
+		update_blocked_load(group, grq, now, false);
+		update_group_entity(group, grq, cpu, now);
+		update_cfs_shares(group, grq, cpu);
+	}
+	return true;
+}
+
+/* Before @cpu balances: the loads of all its queues decay (__update_blocked_averages_cpu()). */
+__noinline bool update_blocked_groups(u32 cpu, u64 now)
+{
+	for (u32 group = nr_fair_groups - 1; group; group--) {
+		struct group_rq *grq = group_rq_at(group, cpu);
+
+		if (!fair_group_at(group)->level)
+			continue;
+		update_blocked_load(group, grq, now, true);
+		update_group_entity(group, grq, cpu, now);
+	}
+	return true;
+}
+
+#endif /* __EQUIPOISE_CFS_QUEUES_H */

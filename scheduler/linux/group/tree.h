@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The tree of control groups (CONFIG_FAIR_GROUP_SCHED), for any scheduler that defines struct group_rq, the
+ * part of a group on a CPU, and SCALE_LOAD_SHIFT, the fraction of a weight.
+ *
+ * The group 0 is the root, which has no group_rq. Without other groups nothing of this is executed.
+ *
+ * The simulated kernel alone has groups. The verifier allows a chain of eight calls, of which balancing for
+ * idle CPUs uses seven before it moves a task, so as BPF these schedulers ignore groups.
+ */
+#ifndef __EQUIPOISE_GROUP_TREE_H
+#define __EQUIPOISE_GROUP_TREE_H
+
+#include "../../verifier.h"
+#include "../../weight.h"
+
+/* The number of groups, and of their parts on CPUs; powers of two. */
+#ifdef __EQUIPOISE_SIMULATED_H
+#define has_groups true
+#define MAX_FAIR_GROUPS 4096
+#define MAX_GROUP_RQS 32768
+#else
+#define has_groups false
+#define MAX_FAIR_GROUPS 1
+#define MAX_GROUP_RQS 1
+#endif
+/* The number of levels below the root. */
+#define MAX_GROUP_LEVELS 16
+
+/* The least and the largest weight of a group (MIN_SHARES, MAX_SHARES), scaled; of a group with cpu.idle. */
+#define MIN_SHARES 2
+#define MAX_SHARES (1ULL << 18 << SCALE_LOAD_SHIFT)
+/* The default cpu.weight, equivalent to a task of nice 0. */
+#define CGROUP_WEIGHT_DFL 100
+
+/* struct cfs_bandwidth: cpu.max and cpu.max.burst, ns (bandwidth.h). */
+struct fair_bandwidth {
+	/* A period of 0: there is no limit. */
+	u64 period;
+	u64 quota;
+	u64 burst;
+	/* The unassigned rest of this period's time, and its value after the last refill. */
+	u64 runtime;
+	/* The end of the period, ns. */
+	u64 expires;
+	/* No runqueue has asked for time in this period; the timers run. */
+	bool idle;
+	bool period_active;
+	bool slack_started;
+	/* The number of throttled runqueues, and of the one that was throttled last. */
+	u32 nr_throttled;
+	u64 last_throttled;
+	/* The number of the period, if unused time of earlier ones expires. */
+	u32 seq;
+};
+
+/* struct task_group */
+struct fair_group {
+	u32 parent;
+	/* 1 below the root; 0: there is no such group. */
+	u32 level;
+	/* cpu.weight, and without cpu.idle, scaled; cpu.idle. */
+	u64 shares;
+	u64 given;
+	bool idle;
+	/* The sums over its runqueues, as last propagated. */
+	s64 load_avg;
+	s64 runnable_avg;
+	struct fair_bandwidth bandwidth;
+} __attribute__((aligned(64)));
+
+static struct fair_group fair_groups[MAX_FAIR_GROUPS];
+/* One more than the highest number of a group in use; the number of groups with cpu.max. */
+static u32 nr_fair_groups;
+static u32 nr_limited_groups;
+
+static __always_inline struct fair_group *fair_group_at(u32 group)
+{
+	return &fair_groups[group & (MAX_FAIR_GROUPS - 1)];
+}
+
+/* Most tasks are in the root, and groups must not cost them anything. */
+static __always_inline bool in_group(u32 group)
+{
+	return has_groups && __builtin_expect(group != 0, 0);
+}
+
+static __always_inline bool any_group_is_limited(void)
+{
+	return has_groups && __builtin_expect(READ_ONCE(nr_limited_groups) != 0, 0);
+}
+
+static __always_inline u32 group_parent(u32 group)
+{
+	return fair_group_at(group)->parent;
+}
+
+/* sched_weight_from_cgroup(), scaled and within the bounds. */
+static __always_inline u64 shares_of_cgroup(u32 cpu_weight)
+{
+	u64 shares = ((u64)cpu_weight * NICE_0_LOAD + CGROUP_WEIGHT_DFL / 2) / CGROUP_WEIGHT_DFL
+		     << SCALE_LOAD_SHIFT;
+
+	return shares < MIN_SHARES << SCALE_LOAD_SHIFT ? MIN_SHARES << SCALE_LOAD_SHIFT
+	       : shares > MAX_SHARES		       ? MAX_SHARES
+						       : shares;
+}
+
+#endif /* __EQUIPOISE_GROUP_TREE_H */
