@@ -14,7 +14,7 @@ const FIGURES: [&str; 2] = ["makespan", "latency"];
 /// A setting that gains less is not worth a trial, per cent: the least difference of a verdict.
 const LEAST_PCT: f64 = 1.0;
 
-/// What the simulation says of the settings.
+/// The verdict of the simulation on the settings.
 pub struct Tuned {
     /// A row for each setting that changes a figure.
     pub table: Table,
