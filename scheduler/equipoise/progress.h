@@ -44,15 +44,20 @@ static __always_inline u64 usual_work(const struct task_state *t)
 }
 
 /*
- * The recent work of @t, which wakes up at @now or is new. For the time that it slept it is owed no more than the
- * difference at which tasks change places, compared with a task that always has its share of the machine: it gets a
- * fast CPU soon, and does not keep it.
+ * How far a task that slept is behind one that always has its share of the machine, ns of work: by no more than
+ * twice the difference at which tasks change places. It gets a fast CPU soon, and does not keep it.
  */
+static __always_inline u64 behind_at_wakeup(void)
+{
+	return 2 * tunables.unfairness;
+}
+
+/* The recent work of @t, which wakes up at @now or is new. */
 static __always_inline u64 work_at_wakeup(const struct task_state *t, u64 now)
 {
-	u64 recent = recent_work(t, now), usual = usual_work(t);
+	u64 recent = recent_work(t, now), usual = usual_work(t), behind = behind_at_wakeup();
 
-	usual -= usual < 2 * tunables.unfairness ? usual : 2 * tunables.unfairness;
+	usual -= usual < behind ? usual : behind;
 	return recent > usual ? recent : usual;
 }
 

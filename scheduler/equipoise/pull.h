@@ -590,8 +590,9 @@ __noinline bool most_ahead(struct seen_running *best __arg_nonnull, struct task_
 
 /*
  * @p wakes up and may have @idle, which was claimed for it. If a task on a faster CPU is ahead of it, the two
- * change places: a task that naps is seldom running at a tick, when others do (even_out()). Returns the CPU that it
- * gets.
+ * change places: a task that naps is seldom running at a tick, when others do (even_out()). A task that has no more
+ * than its share of the machine keeps its CPU from those that only slept: a heavy thread is as fast among light
+ * ones as alone. Returns the CPU that @p gets.
  */
 __noinline s32 place_of_ahead(struct task_struct *p __arg_trusted, u32 idle)
 {
@@ -604,7 +605,7 @@ __noinline s32 place_of_ahead(struct task_struct *p __arg_trusted, u32 idle)
 	if (!t || is_pinned(p))
 		return idle;
 	find_weight(t);
-	progress = vtime_for(work_at_wakeup(t, now) + tunables.unfairness, t->full_weight ?: 1);
+	progress = vtime_for(work_at_wakeup(t, now) + behind_at_wakeup(), t->full_weight ?: 1);
 	best->pid = 0;
 	best->to = idle;
 	best->progress = progress;
