@@ -1,4 +1,5 @@
-//! `docs/machine-format.md` has every key and no other, and its examples are valid machines.
+//! `docs/machine-format.md` has every key and no other, and its example and those of `docs/machine-examples.md` are valid
+//! machines.
 
 use super::*;
 use serde::de::{DeserializeOwned, Deserializer, Visitor};
@@ -6,6 +7,7 @@ use serde::forward_to_deserialize_any;
 use std::collections::BTreeSet;
 
 const PAGE: &str = include_str!("../../machine-format.md");
+const EXAMPLES: &str = include_str!("../../machine-examples.md");
 
 /// A deserializer whose error has the keys of the requested structure.
 struct Keys;
@@ -84,14 +86,14 @@ fn every_structure_of_the_file_is_looked_at() {
 
 #[test]
 fn every_example_is_a_machine() {
-    let blocks: Vec<&str> = PAGE
-        .split("```toml\n")
-        .skip(1)
+    let blocks: Vec<&str> = [PAGE, EXAMPLES]
+        .iter()
+        .flat_map(|page| page.split("```toml\n").skip(1))
         .map(|rest| rest.split("```").next().unwrap())
         .collect();
     assert!(blocks.len() >= 5, "{}", blocks.len());
     for text in blocks {
-        let machine = Machine::parse("machine-format.md", text)
+        let machine = Machine::parse("example.toml", text)
             .unwrap_or_else(|error| panic!("{}: {}\n{text}", error.message(), error.expected()));
         assert_eq!(machine.warnings, Vec::<String>::new());
     }
