@@ -22,7 +22,11 @@
 #else
 #define has_groups false
 #define MAX_FAIR_GROUPS 1
-#define MAX_GROUP_RQS 1
+/*
+ * No array of one: the kernel takes a bpf_spin_lock in a global struct for one that it manages, and then does not
+ * map the section (bpf_map_mmap()). In a longer array it overlooks it.
+ */
+#define MAX_GROUP_RQS 2
 #endif
 /* The number of levels below the root. */
 #define MAX_GROUP_LEVELS 16
