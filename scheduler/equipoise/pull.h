@@ -166,10 +166,23 @@ __noinline bool offer_waiting(u32 cpu)
 }
 
 /*
+ * The task that runs on @cpu, if it may run on @to, too, and its progress is known; otherwise NULL. Without the
+ * check of its affinity, a task would stop for nothing at each tick of the CPU that asks.
+ */
+static __always_inline const struct task_struct *may_move(u32 cpu, u32 to)
+{
+	const struct task_struct *curr = running_on(cpu);
+
+	return curr && curr->prio >= MAX_RT_PRIO && curr->nr_cpus_allowed != 1 &&
+			       curr->pid == cpu_at(cpu)->progress_of && running_allowed(curr, to)
+		       ? curr
+		       : NULL;
+}
+
+/*
  * The running task of @cluster that may run on best->to and has the least progress, if it has less than
  * best->progress. Its progress is as of its CPU's last tick. One that has just begun to run is left alone, unless
- * an idle CPU takes it over (@begins). Without the check of its affinity, a task would stop for nothing at each
- * tick of the CPU that asks.
+ * an idle CPU takes it over (@begins).
  */
 __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster, bool begins)
 {
@@ -184,11 +197,8 @@ __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster
 		if (READ_ONCE(c->idle) >> (slot & 63) & 1 || READ_ONCE(other->request) ||
 		    (READ_ONCE(other->begins) && !begins))
 			continue;
-		curr = running_on(cpu);
-		if (!curr || curr->prio < MAX_RT_PRIO || curr->nr_cpus_allowed == 1 ||
-		    curr->pid != other->progress_of)
-			continue;
-		if (READ_ONCE(other->progress) >= best->progress || !running_allowed(curr, best->to))
+		curr = may_move(cpu, best->to);
+		if (!curr || READ_ONCE(other->progress) >= best->progress)
 			continue;
 		best->pid = curr->pid;
 		best->cpu = cpu;
@@ -576,10 +586,8 @@ __noinline bool most_ahead(struct seen_running *best __arg_nonnull, struct task_
 
 		if (READ_ONCE(c->idle) >> (slot & 63) & 1 || READ_ONCE(other->request) || READ_ONCE(other->asked))
 			continue;
-		curr = running_on(cpu);
-		if (!curr || curr->prio < MAX_RT_PRIO || curr->nr_cpus_allowed == 1 ||
-		    curr->pid != other->progress_of || READ_ONCE(other->progress) <= best->progress ||
-		    !running_allowed(curr, best->to) || !task_allowed(p, cpu))
+		curr = may_move(cpu, best->to);
+		if (!curr || READ_ONCE(other->progress) <= best->progress || !task_allowed(p, cpu))
 			continue;
 		best->pid = curr->pid;
 		best->cpu = cpu;

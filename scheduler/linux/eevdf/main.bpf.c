@@ -531,14 +531,7 @@ SCX_OPS_DEFINE(equipoise_ops,
 	       .enable = (void *)equipoise_enable,
 	       .disable = (void *)equipoise_disable,
 	       .init_task = (void *)equipoise_init_task,
-#ifdef __EQUIPOISE_SIMULATED_H
-	       .cgroup_init = (void *)equipoise_cgroup_init,
-	       .cgroup_exit = (void *)equipoise_cgroup_exit,
-	       .cgroup_set_weight = (void *)equipoise_cgroup_set_weight,
-	       .cgroup_set_idle = (void *)equipoise_cgroup_set_idle,
-	       .cgroup_set_bandwidth = (void *)equipoise_cgroup_set_bandwidth,
-	       .cgroup_move = (void *)equipoise_cgroup_move,
-#endif
+	       GROUP_OPS
 	       .init = (void *)equipoise_init,
 	       .exit = (void *)equipoise_exit,
 	       .flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_KEEP_BUILTIN_IDLE,

@@ -45,6 +45,19 @@ void BPF_STRUCT_OPS(equipoise_cgroup_move, struct task_struct *p, struct cgroup 
 	if (se)
 		reweight_entity(p, se, group_of_task(p, to));
 }
+
+/* The members of struct sched_ext_ops for groups. */
+/* clang-format off */
+#define GROUP_OPS						\
+	.cgroup_init = (void *)equipoise_cgroup_init,		\
+	.cgroup_exit = (void *)equipoise_cgroup_exit,		\
+	.cgroup_set_weight = (void *)equipoise_cgroup_set_weight,	\
+	.cgroup_set_idle = (void *)equipoise_cgroup_set_idle,	\
+	.cgroup_set_bandwidth = (void *)equipoise_cgroup_set_bandwidth, \
+	.cgroup_move = (void *)equipoise_cgroup_move,
+/* clang-format on */
+#else
+#define GROUP_OPS
 #endif
 
 #endif /* __EQUIPOISE_GROUP_OPS_H */

@@ -272,29 +272,18 @@ static __always_inline bool check_preempt_tick(struct fair_rq *rq)
 	return (s64)(curr->vruntime - rq->leftmost) > (s64)ideal_runtime;
 }
 
-/* As below, where groups have queues: find_matching_se() finds the queue in which both compete. */
+/* As below, where groups have queues. */
 static __noinline bool preempts_in_queues(struct fair_rq *rq, const struct task_struct *p,
 					  const struct fair_entity *se, u64 now)
 {
-	u32 cpu = se->cpu, group = se->group, curr_group = rq->curr.group, child = 0, runs = 0;
+	struct matching in = find_matching(se->group, rq->curr.group);
+	u32 cpu = se->cpu, child = in.se;
 	const struct group_rq *wakes;
 	u64 curr, vruntime;
 
 	update_curr(cpu, now);
-	while (group != curr_group) {
-		u32 level = fair_group_at(group)->level, curr_level = fair_group_at(curr_group)->level;
-
-		if (level >= curr_level) {
-			child = group;
-			group = group_parent(group);
-		}
-		if (level <= curr_level) {
-			runs = curr_group;
-			curr_group = group_parent(curr_group);
-		}
-	}
 	wakes = group_rq_at(child, cpu);
-	curr = runs ? group_rq_at(runs, cpu)->vruntime : rq->curr.vruntime;
+	curr = in.curr ? group_rq_at(in.curr, cpu)->vruntime : rq->curr.vruntime;
 	vruntime = child ? wakes->vruntime : se->vruntime;
 	if (wakeup_preempt_entity(curr, vruntime, child ? wakes->weight : se->weight,
 				  child ? wakes->inv_weight : se->inv_weight) != 1) {

@@ -59,6 +59,7 @@ struct group_rq {
 } __attribute__((aligned(64)));
 
 #include "../../group/group_rqs.h"
+#include "../../group/pick.h"
 
 /* Are there groups? */
 static __always_inline bool group_queues(void)

@@ -133,21 +133,6 @@ static __noinline struct group_pick pick_from_queue(u32 group, u32 cpu, bool goe
 	return best;
 }
 
-/* Starts the task @pid, which waits on @cpu, there. */
-static __always_inline bool start_waiting(u32 cpu, s32 pid)
-{
-	struct task_struct *p;
-	bool started = false;
-
-	bpf_for_each(scx_dsq, p, cpu, 0) {
-		if (p->pid != pid)
-			continue;
-		started = scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0);
-		break;
-	}
-	return started;
-}
-
 /* Starts the next task on @cpu; @prev is the running one if it can continue. False if there is none. */
 static __noinline bool start_from_queues(u32 cpu, struct task_struct *prev, u64 now)
 {
@@ -173,7 +158,7 @@ static __noinline bool start_from_queues(u32 cpu, struct task_struct *prev, u64 
 			return true;
 		}
 		if (next.pid)
-			return start_waiting(cpu, next.pid);
+			return start_from(cpu, next.pid);
 		group = next.group;
 	}
 	return false;

@@ -64,6 +64,7 @@ struct group_rq {
 } __attribute__((aligned(64)));
 
 #include "../../group/group_rqs.h"
+#include "../../group/pick.h"
 
 /*
  * Does each group have a queue of its own on each CPU, from which its entity in the queue above runs (queues.h)?

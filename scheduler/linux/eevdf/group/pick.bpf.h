@@ -177,21 +177,6 @@ static __noinline s32 pick_from_queues(u32 cpu, const struct running *curr)
 	return 0;
 }
 
-/* Starts the task @pid, which waits in @dsq, on this CPU. False if it is not there. */
-static __always_inline bool start_from(u64 dsq, s32 pid)
-{
-	struct task_struct *p;
-	bool started = false;
-
-	bpf_for_each(scx_dsq, p, dsq, 0) {
-		if (p->pid != pid)
-			continue;
-		started = scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0);
-		break;
-	}
-	return started;
-}
-
 /* @prev, which runs on @cpu with @rq, continues. */
 static __always_inline void keep_running(struct fair_rq *rq, u32 cpu, struct task_struct *prev)
 {
@@ -248,25 +233,13 @@ static __always_inline bool preempts_at(struct fair_rq *rq, const struct task_st
 	return child ? first.group == child : first.pid == se->pid && !first.group && !first.slot;
 }
 
-/* Should @p with @se, which has become runnable, preempt the running task? find_matching_se() finds the level. */
+/* Should @p with @se, which has become runnable, preempt the running task? */
 static __noinline bool preempts_in_queues(struct fair_rq *rq, const struct task_struct *p,
 					  const struct fair_entity *se)
 {
-	u32 group = se->group, curr_group = rq->curr.charged_group, child = 0, runs = 0;
+	struct matching in = find_matching(se->group, rq->curr.charged_group);
 
-	while (group != curr_group) {
-		u32 level = fair_group_at(group)->level, curr_level = fair_group_at(curr_group)->level;
-
-		if (level >= curr_level) {
-			child = group;
-			group = group_parent(group);
-		}
-		if (level <= curr_level) {
-			runs = curr_group;
-			curr_group = group_parent(curr_group);
-		}
-	}
-	if (!preempts_at(rq, p, se, group, child, runs)) {
+	if (!preempts_at(rq, p, se, in.group, in.se, in.curr)) {
 		explain(later_deadline, se->pid, se->cpu, rq->curr.pid, rq->curr.deadline - se->deadline);
 		return false;
 	}
