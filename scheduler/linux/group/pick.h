@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What picking and preempting have in common where groups have queues. */
+/* Picking and preempting where groups have queues: what both fair classes share. */
 #ifndef __EQUIPOISE_GROUPS_PICK_H
 #define __EQUIPOISE_GROUPS_PICK_H
 
