@@ -217,7 +217,7 @@ mod tests {
         assert!(built(cage::deadline(1)).is_ok());
         let message = built(Instant::now()).unwrap_err();
         let reached = cage::reached(&message).unwrap();
-        assert!(reached.contains("more than 25 s for a file"), "{reached}");
+        assert!(reached.contains("more than 45 s for a file"), "{reached}");
     }
 
     #[test]
