@@ -107,11 +107,6 @@ struct cpu_state {
 	bool yields;
 	/* The running task has woken others with SCX_WAKE_SYNC since it started to run. */
 	bool woke_sync;
-	/*
-	 * The cluster in whose queue the task that stops next is to wait, plus one; 0: no cluster
-	 * was chosen.
-	 */
-	u32 gives_to;
 	/* Whether it has been asked to stop for a waking task, and the time at which the next request is due, ns.
 	 */
 	bool asked;
@@ -127,8 +122,6 @@ struct cpu_state {
 	u64 charged_at;
 	u64 progress;
 	s32 progress_of;
-	/* That task has not been charged since it began to run. */
-	bool begins;
 	/* The slot to which it last sent a task that may wait anywhere in a cluster. */
 	u32 sent_to;
 	/* The family (crowd.h) whose tasks alone ran here, and since when, ns. */
@@ -337,8 +330,6 @@ __noinline bool set_idle(u32 cpu)
 	u64 bit = 1ULL << (this->slot & 63), idle;
 
 	write_cluster(c);
-	end_busy_period(&c->clock);
-	end_busy_period(&this->own);
 	idle = __sync_fetch_and_or(&c->idle, bit) | bit;
 	if ((idle & this->siblings) == this->siblings)
 		__sync_fetch_and_or(&c->idle_cores, this->siblings);

@@ -51,8 +51,6 @@ struct clock {
 	 */
 	u64 debtors;
 	u64 debtors_vtime;
-	/* How many times a CPU that serves it had nothing to do. */
-	u32 idled;
 };
 
 struct entity {
@@ -64,8 +62,6 @@ struct entity {
 	u64 left_at;
 	s64 left_with;
 	u32 round;
-	/* clock->idled when its lag began. */
-	u32 idled;
 };
 
 static __always_inline bool is_before(u64 a, u64 b)
@@ -132,17 +128,6 @@ static __always_inline void dismiss_debtors(struct clock *clock)
 		owe(clock, lag_at(clock, vtime, weight));
 }
 
-/*
- * A CPU has nothing to do: all entities of @clock have what they want, and no service is owed. Lags are claims
- * within a busy period.
- */
-static __always_inline void end_busy_period(struct clock *clock)
-{
-	WRITE_ONCE(clock->idled, READ_ONCE(clock->idled) + 1);
-	if (weight_of_debtors(clock))
-		dismiss_debtors(clock);
-}
-
 /* Advances @clock for @work ns that its entities did. The addend is rounded, so that the clock keeps up with them.
  */
 static __always_inline void advance(struct clock *clock, u64 work)
@@ -179,7 +164,6 @@ static __always_inline void join(struct clock *clock, struct entity *e, u64 weig
 	owe(clock, -lag);
 	set_lag(clock, e, lag, weight);
 	set_weight(clock, e, weight);
-	e->idled = READ_ONCE(clock->idled);
 }
 
 /* @e, which is on @clock, is owed @lag more, by the others there. */
@@ -198,42 +182,29 @@ static __always_inline void give(struct clock *clock, struct entity *e, s64 lag)
 /* Forgets what @e is owed, or owes. The others get what it was owed. */
 static __always_inline void forget_lag(struct clock *clock, struct entity *e)
 {
-	owe(clock, lag_of(clock, e));
-	set_lag(clock, e, 0, e->weight);
+	give(clock, e, -lag_of(clock, e));
 }
 
 /*
- * @e counts less than its weight, @full: it keeps as large a part of its lag. One that is worth many CPUs is never
- * owed anything, and one that is hardly worth a CPU, at times, keeps most of what it is owed or owes.
+ * @e, which runs, is owed @most at most: the others get what is beyond. Without a bound, one that is worth a CPU
+ * only at times would be owed more and more for the times when it has one.
  */
-static __always_inline void keep_part_of_lag(struct clock *clock, struct entity *e, u64 full)
+static __always_inline void bound_lag(struct clock *clock, struct entity *e, s64 most)
 {
 	s64 lag = lag_of(clock, e);
-	u64 part = (e->weight << 10) / full, kept = (u64)(lag < 0 ? -lag : lag) * part >> 10;
 
-	owe(clock, lag < 0 ? lag + (s64)kept : lag - (s64)kept);
-	set_lag(clock, e, lag < 0 ? -(s64)kept : (s64)kept, e->weight);
+	if (lag > most)
+		give(clock, e, most - lag);
 }
 
-/* Forgets the lag of @e from before a CPU had nothing to do. */
-static __always_inline void forget_old_lag(struct clock *clock, struct entity *e)
-{
-	u32 idled = READ_ONCE(clock->idled);
-
-	if (e->idled == idled)
-		return;
-	e->idled = idled;
-	forget_lag(clock, e);
-}
-
-/* Takes @e off @clock. Returns its lag; what it is owed is @most at most. */
-static __always_inline s64 take_off(struct clock *clock, struct entity *e, s64 most)
+/* Takes @e off @clock. Returns its lag. */
+static __always_inline s64 take_off(struct clock *clock, struct entity *e)
 {
 	s64 lag = lag_of(clock, e);
 
 	set_weight(clock, e, 0);
 	owe(clock, lag);
-	return lag > most ? most : lag;
+	return lag;
 }
 
 /* Moves the mean of the debtors: @weight at @vtime was added to @sum, or taken from it if @sign is -1. */
@@ -254,13 +225,13 @@ static __always_inline void move_debtors(struct clock *clock, u64 vtime, u64 wei
  * thread of short runs and naps would get a third of its due. A debt has no bound but this: where it is larger than
  * those of the others, the task waits. With a bound, each swing of the clock forgave a part of it.
  */
-static __always_inline void leave(struct clock *clock, struct entity *e, s64 most)
+static __always_inline void leave(struct clock *clock, struct entity *e)
 {
 	s64 lag = lag_of(clock, e), sum;
 	u64 weight, debtors;
 
 	if (lag >= 0) {
-		e->left_with = take_off(clock, e, most);
+		e->left_with = take_off(clock, e);
 		return;
 	}
 	weight = __sync_lock_test_and_set(&e->weight, 0);
@@ -300,8 +271,6 @@ static __always_inline s64 come_back(struct clock *clock, struct entity *e)
 	u64 weight = __sync_lock_test_and_set(&e->left_at, 0);
 	s64 lag, sum = 0;
 
-	if (e->idled != READ_ONCE(clock->idled))
-		return 0;
 	if (!weight)
 		return e->left_with;
 	lag = lag_at(clock, e->vtime, weight);

@@ -156,7 +156,7 @@ __noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, u32 cpu, boo
 		return cpu;
 	cpu = place(p, cpu);
 	at_once = !t->bound_to && is_worth_cpu(cluster_of(cpu), t->full_weight);
-	set_deadline(p, t);
+	set_deadline(p, t, request_of(p, t));
 	found = crowd && !at_once ? -1 : find_preemptible(p, cpu, at_once);
 	/* Comes last, because it reads queues. */
 	if (found >= 0 && !at_once && !is_next(p, t, cpu))
@@ -215,22 +215,6 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 	return wait_or_preempt(p, prev_cpu, crowd, 0);
 }
 
-/*
- * Where @p, which stopped on @cpu, waits: there or, if a task of another cluster takes its place, near a CPU of the
- * cluster that it is to wait in.
- */
-static __always_inline u32 given_to(struct task_struct *p, u32 cpu)
-{
-	struct cpu_state *this = cpu_at(cpu);
-	s32 cluster = (s32)this->gives_to - 1, to;
-
-	if (cluster < 0)
-		return cpu;
-	this->gives_to = 0;
-	to = any_allowed(p, cluster);
-	return to < 0 ? cpu : (u32)to;
-}
-
 void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	u32 cpu = scx_bpf_task_cpu(p), share, to;
@@ -266,8 +250,8 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	/* A CPU may have become idle since ops.select_cpu() looked. */
 	if (!is_pinned(p) && READ_ONCE(idle_clusters))
 		idle = unlike ? claim_idle_cpu(p, cpu, false) : claim_in(p, this->cluster, cpu, false);
-	to = place(p, given_to(p, cpu));
-	set_deadline(p, t);
+	to = place(p, unlike ? least_loaded(p, cpu) : cpu);
+	set_deadline(p, t, request_of(p, t));
 	queue_up(p, to, enq_flags);
 	if (idle >= 0)
 		kick_cpu(idle, SCX_KICK_IDLE);
@@ -288,7 +272,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	if (READ_ONCE(this->request) || !t)
 		return false;
 	charge(prev, t, cpu);
-	set_running_deadline(prev, t, request_of(prev, t));
+	set_deadline(prev, t, request_of(prev, t));
 	first = find_first_queue(cpu);
 	if (first == NO_VTIME) {
 		nothing_found(this->cluster);
@@ -345,7 +329,6 @@ static __always_inline bool pull_for_fairness(u32 cpu, u64 request)
 	    (!take_this(this_first()->dsq, request_pid(request), cpu) && !take_first(this_first()->dsq) &&
 	     !pull_kept(from)))
 		return false;
-	this->gives_to = 1 + waits_after_pull(this->cluster, from);
 	this_counters()->pulled++;
 	explain(takes_for_fairness, 0, cpu, cluster_at(from)->first_cpu);
 	return true;
@@ -386,7 +369,6 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 
 	clear_taken(this);
 	check_held(this);
-	this->gives_to = 0;
 	/* The task stops and is held back. */
 	if (runs && stopped_by(prev, task_of(prev)))
 		runs = false;
@@ -560,7 +542,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	update_level(this->cluster, this->charged_at);
 	used = ran_of(p) % turn_of(p);
 	request = request_of(p, t);
-	set_running_deadline(p, t, request > used ? request - used : 0);
+	set_deadline(p, t, request > used ? request - used : 0);
 	over = turn_is_over(p, cpu);
 	if (!is_to_move(p, t, cpu)) {
 		u32 evened = evens_out(p, t, cpu);

@@ -61,7 +61,7 @@ __noinline bool weigh_bound(u32 cpu)
 	else if (weight)
 		join(clock, &this->bound, weight, come_back(clock, &this->bound));
 	else if (READ_ONCE(this->bound.weight))
-		leave(clock, &this->bound, most_owed());
+		leave(clock, &this->bound);
 	return weight;
 }
 
@@ -74,9 +74,9 @@ static __always_inline s64 part_of_bound(const struct cpu_state *this, u64 weigh
 }
 
 /* The lag of @t on the clock that it leaves for another: it runs or waits there, or sleeps. */
-static __always_inline s64 end_lag(struct task_state *t, s64 most)
+static __always_inline s64 end_lag(struct task_state *t)
 {
-	return t->fair.weight ? take_off(clock_of(t), &t->fair, most) : come_back(clock_of(t), &t->fair);
+	return t->fair.weight ? take_off(clock_of(t), &t->fair) : come_back(clock_of(t), &t->fair);
 }
 
 /*
@@ -94,13 +94,13 @@ __noinline s64 take_along(struct task_struct *p __arg_trusted)
 		return 0;
 	weight = t->fair.weight ?: READ_ONCE(t->fair.left_at);
 	if (!t->bound_to || !weight)
-		return end_lag(t, most_owed());
+		return end_lag(t);
 	this = cpu_at(t->bound_to - 1);
 	lag = part_of_bound(this, weight);
-	lag += end_lag(t, MOST_SERVICE);
+	lag += end_lag(t);
 	give(&cluster_at(this->cluster)->clock, &this->bound, -lag);
 	weigh_bound(t->bound_to - 1);
-	return lag < most_owed() ? lag : most_owed();
+	return lag;
 }
 
 /* Puts @t, which is owed @lag, on the clock of @cpu, to which it is bound. */
@@ -126,7 +126,7 @@ __noinline bool leave_clock(struct task_struct *p __arg_trusted)
 		t->fair.left_with = take_along(p);
 		return true;
 	}
-	leave(clock_of(t), &t->fair, most_owed());
+	leave(clock_of(t), &t->fair);
 	if (t->bound_to)
 		weigh_bound(t->bound_to - 1);
 	return true;
@@ -218,29 +218,15 @@ __noinline u64 deadline_of(struct task_struct *p __arg_trusted, u64 request)
 	return (s64)(deadline - now) > (s64)most ? now + most : deadline;
 }
 
-static __always_inline void set_deadline(struct task_struct *p, const struct task_state *t)
+static __always_inline void set_deadline(struct task_struct *p, const struct task_state *t, u64 request)
 {
-	p->scx.dsq_vtime = deadline_of(p, request_of(p, t));
-}
-
-/*
- * The same of @p, which runs, with @request ns to go. It has all that a CPU can give it, so what it is owed beyond
- * the bound does not count against those that wait: a loop that loses a little to a task that is bound to its CPU
- * would keep that one waiting for longer and longer.
- */
-static __always_inline void set_running_deadline(struct task_struct *p, const struct task_state *t, u64 request)
-{
-	u64 deadline = deadline_of(p, request),
-	    least = READ_ONCE(clock_of(t)->now) - vtime_for(most_owed(), t->fair.weight ?: 1);
-
-	p->scx.dsq_vtime = is_before(deadline, least) ? least : deadline;
+	p->scx.dsq_vtime = deadline_of(p, request);
 }
 
 /* The values that other CPUs see of @p, which runs on @this, or begins to. */
 static __always_inline void show_running(struct cpu_state *this, const struct task_struct *p,
-					 const struct task_state *t, u64 now, bool begins)
+					 const struct task_state *t, u64 now)
 {
-	WRITE_ONCE(this->begins, begins);
 	WRITE_ONCE(this->charged_at, now);
 	WRITE_ONCE(this->runs_bound, t->bound_to);
 	WRITE_ONCE(this->progress, progress_of(t, now));
@@ -270,14 +256,14 @@ __noinline bool begin_turn(struct task_struct *p __arg_trusted, u32 cpu)
 		return false;
 	if (!t->fair.weight) {
 		enter_clock(p, cpu);
-		set_deadline(p, t);
+		set_deadline(p, t, request_of(p, t));
 	}
 	if (t->cluster != this->cluster) {
 		const struct cluster *c = cluster_at(this->cluster);
 
 		p->scx.dsq_vtime = READ_ONCE(c->clock.now) + vtime_for(turn_ns(), READ_ONCE(c->worth));
 	}
-	show_running(this, p, t, bpf_ktime_get_ns(), true);
+	show_running(this, p, t, bpf_ktime_get_ns());
 	return true;
 }
 
@@ -288,7 +274,6 @@ static __always_inline void charge_bound(u32 cpu, u64 work)
 	struct clock *clock = &cluster_at(this->cluster)->clock;
 
 	weigh_bound(cpu);
-	forget_old_lag(clock, &this->bound);
 	if (this->bound.weight)
 		__sync_fetch_and_add(&this->bound.vtime, vtime_for(work, this->bound.weight));
 	advance(&this->own, work);
@@ -312,20 +297,18 @@ __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, u32 cpu)
 	t->seen += ran;
 	t->burst_so_far += ran;
 	enter_clock(p, cpu);
-	forget_old_lag(clock_of(t), &t->fair);
 	find_weight(t);
 	note_work(t, work, now);
 	if (t->bound_to)
 		charge_bound(cpu, work);
 	weight = feasible_weight(t);
 	reweigh(clock_of(t), &t->fair, weight);
-	show_running(this, p, t, now, false);
+	show_running(this, p, t, now);
 	check_clock(clock_of(t), &t->fair);
 	t->fair.vtime += vtime_for(work, weight);
 	write_cluster(c);
 	advance(&c->clock, work);
-	if (weight < t->full_weight)
-		keep_part_of_lag(clock_of(t), &t->fair, t->full_weight);
+	bound_lag(clock_of(t), &t->fair, most_owed());
 	return ran;
 }
 

@@ -181,10 +181,9 @@ static __always_inline const struct task_struct *may_move(u32 cpu, u32 to)
 
 /*
  * The running task of @cluster that may run on best->to and has the least progress, if it has less than
- * best->progress. Its progress is as of its CPU's last tick. One that has just begun to run is left alone, unless
- * an idle CPU takes it over (@begins).
+ * best->progress. Its progress is as of its CPU's last tick.
  */
-__noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster, bool begins)
+__noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster)
 {
 	struct cluster *c = cluster_at(cluster);
 	int slot;
@@ -194,8 +193,7 @@ __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster
 		const struct cpu_state *other = cpu_at(cpu);
 		const struct task_struct *curr;
 
-		if (READ_ONCE(c->idle) >> (slot & 63) & 1 || READ_ONCE(other->request) ||
-		    (READ_ONCE(other->begins) && !begins))
+		if (READ_ONCE(c->idle) >> (slot & 63) & 1 || READ_ONCE(other->request))
 			continue;
 		curr = may_move(cpu, best->to);
 		if (!curr || READ_ONCE(other->progress) >= best->progress)
@@ -205,26 +203,6 @@ __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster
 		best->progress = READ_ONCE(other->progress);
 	}
 	return best->pid;
-}
-
-/*
- * Does another CPU of @cluster run a task that may go to best->cpu and has more than @progress? It is for that CPU
- * to change places, at its next tick. If the first to tick did, the others might never have a chance.
- */
-__noinline bool is_further_ahead(struct seen_running *best __arg_nonnull, u32 cluster, u64 progress)
-{
-	struct cluster *c = cluster_at(cluster);
-	int slot;
-
-	bpf_for(slot, 0, c->nr_cpus) {
-		const struct cpu_state *other = cpu_at(nth_of_cluster(c, slot));
-		const struct task_struct *curr = running_on(nth_of_cluster(c, slot));
-
-		if (curr && curr->pid == other->progress_of && READ_ONCE(other->progress) > progress &&
-		    curr->nr_cpus_allowed != 1 && running_allowed(curr, best->cpu))
-			return true;
-	}
-	return false;
 }
 
 /* Asks @cpu for its running task. False if another request is pending there. */
@@ -281,7 +259,7 @@ __noinline bool pull_running(u32 this_cpu)
 	best->progress = NO_PROGRESS;
 	bpf_for(i, 0, nr_clusters)
 		if (is_faster(c, cluster_at(i)))
-			most_behind(best, i, true);
+			most_behind(best, i);
 	if (!best->pid || !ask_for_running(best->cpu, make_request(REQUEST_SEND, this_cpu, best->pid, 0)))
 		return false;
 	this_counters()->up_migrations++;
@@ -499,42 +477,17 @@ __noinline u32 even_out(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
 	least_in(best, this->compared, cpu, now);
 	waiting = best->pid;
 	best->pid = 0;
-	if (!is_faster(c, other) || is_pinned(p) || !most_behind(best, this->compared, false))
+	if (!is_faster(c, other) || is_pinned(p) || !most_behind(best, this->compared))
 		return waiting && post_request(&this->request,
 					       make_request(REQUEST_PULL, this->compared, waiting, 0))
 			       ? EVEN_STOPS
 			       : EVEN;
 	if (READ_ONCE(this->request) || is_waited_for(cpu) || !task_allowed(p, best->cpu) ||
-	    is_further_ahead(best, this->cluster, progress + apart) ||
 	    !ask_for_running(best->cpu, make_request(REQUEST_SWAP, cpu, best->pid, p->pid)))
 		return EVEN;
 	this_counters()->swaps++;
 	explain(change_places, best->pid, cpu, p->pid, progress - best->progress);
 	return EVEN_SWAPS;
-}
-
-/*
- * A CPU near which a task waits that ran on @cpu, in cluster @here, and gave way to one from cluster @from. It
- * takes the other's place unless @from has more load. If it always did, all CPUs here would take tasks within the
- * same few milliseconds and have more than @from, which would take them back: one of 96 equal loops on two caches
- * waited for 88 ms, three rounds of the others.
- */
-static __always_inline u32 waits_after_pull(u32 here, u32 from)
-{
-	return here != from && load_of(cluster_at(from), 0) > load_of(cluster_at(here), 0) ? here : from;
-}
-
-/* Sends @p to an idle CPU near @to; otherwise it waits there. */
-static __always_inline void send_to_wait(struct task_struct *p, struct task_state *t, u32 to, u64 enq_flags)
-{
-	s32 idle = clear_idle(to) ? (s32)to : claim_idle_cpu(p, to, false);
-
-	to = place(p, idle >= 0 ? (u32)idle : to);
-	set_deadline(p, t);
-	if (idle >= 0)
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle, SLICE_MAX, enq_flags);
-	else
-		queue_up(p, to, enq_flags);
 }
 
 /*
@@ -553,10 +506,6 @@ __noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 request, 
 		return false;
 	}
 	explain(sent, p->pid, to, cpu);
-	if (request_kind(request) == REQUEST_MAKE_ROOM) {
-		send_to_wait(p, t, to, enq_flags);
-		return true;
-	}
 	/*
 	 * The CPU that asked may have gone idle meanwhile without being claimed. Claim it, so that no waking task
 	 * goes there, too, and waits.
@@ -564,7 +513,7 @@ __noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 request, 
 	clear_idle(to);
 	/* If another request is pending there, the task waits there like any preempted task. */
 	if (request_kind(request) == REQUEST_SWAP)
-		post_request(&cpu_at(to)->request, make_request(REQUEST_MAKE_ROOM, cpu, request_peer(request), 0));
+		post_request(&cpu_at(to)->request, make_request(REQUEST_SEND, cpu, request_peer(request), 0));
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | to, SLICE_MAX, enq_flags | SCX_ENQ_PREEMPT);
 	return true;
 }

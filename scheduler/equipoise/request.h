@@ -14,10 +14,8 @@ enum request_kind {
 	REQUEST_NONE,
 	/* Send the running task @pid to CPU @target, which was claimed for it. */
 	REQUEST_SEND,
-	/* Do the same, and have the CPU @target make room: its task @peer comes here. */
+	/* Do the same, and have the CPU @target send its task @peer here. */
 	REQUEST_SWAP,
-	/* Send the running task @pid towards CPU @target, where it waits. */
-	REQUEST_MAKE_ROOM,
 	/* Take the task @pid that waits in cluster @target or, if it waits no longer or is 0, the first one there.
 	 */
 	REQUEST_PULL,

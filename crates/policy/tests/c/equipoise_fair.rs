@@ -27,10 +27,10 @@ const FAIR: &str = r#"#include <scx/common.bpf.h>
             join(&clock_, &entity[i], weight, come_back(&clock_, &entity[i]));
         asleep[i] = false;
     }
-    void sleeps(u32 i, u64 most)
+    void sleeps(u32 i)
     {
         if (!asleep[i])
-            leave(&clock_, &entity[i], most);
+            leave(&clock_, &entity[i]);
         asleep[i] = true;
     }
     void works(u32 i, u64 work)
@@ -42,7 +42,7 @@ const FAIR: &str = r#"#include <scx/common.bpf.h>
     }
     void weighs(u32 i, u64 weight) { if (!asleep[i]) reweigh(&clock_, &entity[i], weight); }
     void gives(u32 i, s64 lag) { if (!asleep[i]) give(&clock_, &entity[i], lag); }
-    void idles(void) { end_busy_period(&clock_); }
+    void bounds(u32 i, s64 most) { if (!asleep[i]) bound_lag(&clock_, &entity[i], most); }
     s64 lag(u32 i) { return asleep[i] ? 0 : lag_of(&clock_, &entity[i]); }
     s64 owed(u32 i) { return asleep[i] ? come_back(&clock_, &entity[i]) : lag(i); }
     s64 debts(void) { return weight_of_debtors(&clock_) ? lag_at(&clock_, clock_.debtors_vtime, weight_of_debtors(&clock_)) : 0; }
@@ -59,7 +59,6 @@ const FAIR: &str = r#"#include <scx/common.bpf.h>
 
 const MS: i64 = 1_000_000;
 const NICE_0: i64 = 1 << 20;
-const NO_BOUND: i64 = 900 * MS;
 
 struct Fair(Library);
 
@@ -91,6 +90,7 @@ enum Step {
     Works(i64, i64),
     Weighs(i64, i64),
     Gives(i64, i64),
+    Bounds(i64, i64),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -102,6 +102,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         (0i64..8, 0i64..MS).prop_map(|(i, work)| Step::Works(i, work)),
         (0i64..8, weight()).prop_map(|(i, weight)| Step::Weighs(i, weight)),
         (0i64..8, -MS..MS).prop_map(|(i, lag)| Step::Gives(i, lag)),
+        (0i64..8, 0i64..MS).prop_map(|(i, most)| Step::Bounds(i, most)),
     ];
     proptest::collection::vec(step, 1..200)
 }
@@ -116,10 +117,11 @@ fn the_lags_of_a_queue_sum_to_zero() {
         for step in steps {
             match step {
                 Step::Wakes(i, weight) => fair.call("wakes", &[i, weight]),
-                Step::Sleeps(i) => fair.call("sleeps", &[i, NO_BOUND]),
+                Step::Sleeps(i) => fair.call("sleeps", &[i]),
                 Step::Works(i, work) => fair.call("works", &[i, work]),
                 Step::Weighs(i, weight) => fair.call("weighs", &[i, weight]),
                 Step::Gives(i, lag) => fair.call("gives", &[i, lag]),
+                Step::Bounds(i, most) => fair.call("bounds", &[i, most]),
             };
             prop_assert_eq!(fair.call("weight", &[]), fair.call("weights", &[]));
             // Each step rounds to 1 ns of virtual time, at the weight of each.
@@ -155,7 +157,7 @@ fn two_tasks_that_run_in_turn_owe_a_loop_its_share() {
     for turn in 0..1000 {
         let (one, other) = (1 + turn % 2, 2 - turn % 2);
         fair.call("wakes", &[one, NICE_0]);
-        fair.call("sleeps", &[other, NO_BOUND]);
+        fair.call("sleeps", &[other]);
         fair.call("works", &[one, 8_000]);
     }
     let owed = fair.call("lag", &[0]);
@@ -163,9 +165,9 @@ fn two_tasks_that_run_in_turn_owe_a_loop_its_share() {
 }
 
 /// A task that was owed time when it went to sleep is owed it when it wakes up. One that had too much pays
-/// while others run. After a CPU had nothing to do, no lag is left.
+/// while others run.
 #[test]
-fn a_lag_survives_a_sleep_but_not_an_idle_cpu() {
+fn a_lag_survives_a_sleep() {
     let start = || {
         let fair = Fair::new();
         fair.call("wakes", &[0, NICE_0]);
@@ -174,26 +176,33 @@ fn a_lag_survives_a_sleep_but_not_an_idle_cpu() {
         fair
     };
     let fair = start();
-    fair.call("sleeps", &[1, NO_BOUND]);
+    fair.call("sleeps", &[1]);
     fair.call("works", &[0, 8 * MS]);
     assert_eq!(fair.call("owed", &[1]), 2 * MS);
-    let fair = start();
-    fair.call("sleeps", &[1, MS]);
-    assert_eq!(fair.call("owed", &[1]), MS, "the bound");
 
     // Task 0 has run 2 ms beyond its share. Its debt falls by half of the work that task 1 does.
     for (work, owed) in [(0, -2 * MS), (2 * MS, -MS), (6 * MS, 0)] {
         let fair = start();
-        fair.call("sleeps", &[0, NO_BOUND]);
+        fair.call("sleeps", &[0]);
         fair.call("works", &[1, work]);
         assert_eq!(fair.call("owed", &[0]), owed, "{work} ns");
     }
-    for sleeper in [0, 1] {
-        let fair = start();
-        fair.call("sleeps", &[sleeper, NO_BOUND]);
-        fair.call("idles", &[]);
-        assert_eq!(fair.call("owed", &[sleeper]), 0);
-    }
+}
+
+/// A running task is owed no more than the bound. The other one gets the rest, so that its debt falls.
+#[test]
+fn what_a_task_is_owed_has_a_bound() {
+    let fair = Fair::new();
+    fair.call("wakes", &[0, NICE_0]);
+    fair.call("wakes", &[1, NICE_0]);
+    fair.call("works", &[0, 8 * MS]);
+    fair.call("bounds", &[1, 3 * MS]);
+    assert_eq!(
+        (fair.call("lag", &[0]), fair.call("lag", &[1])),
+        (-3 * MS, 3 * MS)
+    );
+    fair.call("bounds", &[0, 0]);
+    assert_eq!(fair.call("lag", &[0]), -3 * MS, "a debt has none");
 }
 
 /// Any virtual time, even one that has wrapped, comes before "no task"; "no task" never comes first.

@@ -334,7 +334,7 @@ static void test_ranks(void)
 static struct clock clock_of_all;
 static struct entity entities[CPUS];
 
-/* An entity comes, works and goes; sometimes a CPU idles. */
+/* An entity comes, works and goes; sometimes the debtors are dismissed. */
 static void *clock_thread(void *argument)
 {
 	struct entity *e = &entities[(long)argument];
@@ -347,9 +347,10 @@ static void *clock_thread(void *argument)
 		__sync_fetch_and_add(&e->vtime, vtime_for(work, weight));
 		advance(&clock_of_all, work);
 		reweigh(&clock_of_all, e, weight + 1024);
-		leave(&clock_of_all, e, 10000000);
+		bound_lag(&clock_of_all, e, 10000000);
+		leave(&clock_of_all, e);
 		if (!random_below(&random, 64))
-			end_busy_period(&clock_of_all);
+			dismiss_debtors(&clock_of_all);
 	}
 	return NULL;
 }
@@ -361,7 +362,7 @@ static void test_clock(void)
 	if (clock_of_all.weight != weight_of_debtors(&clock_of_all))
 		fail("weights of no entity are on the clock",
 		     clock_of_all.weight - weight_of_debtors(&clock_of_all));
-	end_busy_period(&clock_of_all);
+	dismiss_debtors(&clock_of_all);
 	if (clock_of_all.weight)
 		fail("weight is left on the clock", clock_of_all.weight);
 }

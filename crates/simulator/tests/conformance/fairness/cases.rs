@@ -7,6 +7,8 @@ use crate::support::{MS, Script, equipoise_cpu_time, run_for, speeds, task};
 use machine::Machine;
 use workload::Start;
 
+mod places;
+
 /// Shares are measured from here to there, ns.
 const FROM: u64 = 500 * MS;
 const UNTIL: u64 = 3000 * MS;
@@ -156,32 +158,6 @@ const fn period(run: u64, period: u64) -> Task {
         nice: 0,
         cpus: ALL,
     }
-}
-
-/// The property test found this: on two clusters of one CPU, a task kept a CPU forever while others
-/// shared the other one.
-#[test]
-fn tasks_of_unlike_weights_change_places_between_clusters_of_one_cpu() {
-    let machine = equal_cpus(1, 2, 100);
-    let three = [spin(10), spin(0), spin(5)];
-    let period = Task {
-        does: Does::Period {
-            run: 1582809,
-            period: 7748427,
-        },
-        nice: 0,
-        cpus: ALL,
-    };
-    let six = [
-        spin(0),
-        spin(-5),
-        period,
-        spin(0),
-        nap(966368, 192020),
-        spin(19),
-    ];
-    assert_eq!(starved(&machine, &three, 8709668682944039396), Ok(()));
-    assert_eq!(starved(&machine, &six, 457293753307950187), Ok(()));
 }
 
 /// The property test found this: the clock followed a light task, which ran while the others
@@ -411,28 +387,6 @@ fn a_task_that_naps_briefly_has_its_cpu_back_from_each_loop_that_comes() {
     assert!(got[3] > 0.2, "{got:?}");
 }
 
-/// The property test found this: a loop of nice 5 kept a fast CPU beside one of nice 0 on a slow CPU, because no task
-/// waited.
-#[test]
-fn a_light_task_gives_a_fast_cpu_to_a_heavier_one_on_a_slow_cpu() {
-    let tasks = [spin(-10), spin(5), spin(0)];
-    assert_eq!(starved(&heterogeneous("tc2", 1000), &tasks, 0), Ok(()));
-}
-
-/// A thread that naps is seldom running when others compare themselves with it: while loops of nice 0 had the fast
-/// CPUs, it woke up on an idle slow one each time, and got 0.43 of a CPU where it was due 0.8.
-#[test]
-fn a_heavy_task_that_naps_gets_a_fast_cpu_from_a_lighter_loop() {
-    let nap = Task {
-        nice: -6,
-        ..nap(1_893_835, 390_918)
-    };
-    let tasks = [spin(0), spin(0), spin(0), spin(0), nap];
-    let machine = unlike_cpus(&[(3, 1 << 20), (4, 3 << 17)], 100);
-    let got = run(&machine, &tasks, 1, UNTIL).unwrap();
-    assert!(got[4] > 0.75, "{got:?}");
-}
-
 /// The property test found this: the level counted the weight of a heavy task that naps twice, so that the loops of nice
 /// 0 were charged as if they were not worth a CPU each, and a light task that naps got 0.2 where it was due 0.54.
 #[test]
@@ -551,17 +505,6 @@ fn a_light_task_with_an_affinity_is_not_placed_by_a_lighter_one() {
         starved(&equal_cpus(4, 2, 250), &tasks, 195818353316864592),
         Ok(())
     );
-}
-
-/// With ticks of 10 ms, too. (A case of the property test: it got 0.39, as much as the others.)
-#[test]
-fn a_heavy_loop_keeps_the_fastest_cpu() {
-    let mut all = vec![spin(0); 12];
-    all[1] = spin(-10);
-    for seed in [12154843320755575222, 2, 3] {
-        let got = run(&heterogeneous("sm8250", 100), &all, seed, UNTIL).unwrap();
-        assert!(got[1] > 0.9, "seed {seed}: {:.2} of a CPU", got[1]);
-    }
 }
 
 /// The property test found these: whenever a short task stopped a loop, the clocks were kept back for 100 ms. The light

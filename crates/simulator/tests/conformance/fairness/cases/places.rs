@@ -1,0 +1,81 @@
+//! Tasks that change places between CPUs of different kinds, or of different clusters.
+
+use super::*;
+
+/// The property test found this: on two clusters of one CPU, a task kept a CPU forever while others
+/// shared the other one.
+#[test]
+fn tasks_of_unlike_weights_change_places_between_clusters_of_one_cpu() {
+    let machine = equal_cpus(1, 2, 100);
+    let three = [spin(10), spin(0), spin(5)];
+    let period = Task {
+        does: Does::Period {
+            run: 1582809,
+            period: 7748427,
+        },
+        nice: 0,
+        cpus: ALL,
+    };
+    let six = [
+        spin(0),
+        spin(-5),
+        period,
+        spin(0),
+        nap(966368, 192020),
+        spin(19),
+    ];
+    assert_eq!(starved(&machine, &three, 8709668682944039396), Ok(()));
+    assert_eq!(starved(&machine, &six, 457293753307950187), Ok(()));
+}
+
+/// The property test found this: a loop of nice 5 kept a fast CPU beside one of nice 0 on a slow CPU, because no task
+/// waited.
+#[test]
+fn a_light_task_gives_a_fast_cpu_to_a_heavier_one_on_a_slow_cpu() {
+    let tasks = [spin(-10), spin(5), spin(0)];
+    assert_eq!(starved(&heterogeneous("tc2", 1000), &tasks, 0), Ok(()));
+}
+
+/// A thread that naps is seldom running when others compare themselves with it: while loops of nice 0 had the fast
+/// CPUs, it woke up on an idle slow one each time, and got 0.43 of a CPU where it was due 0.8.
+#[test]
+fn a_heavy_task_that_naps_gets_a_fast_cpu_from_a_lighter_loop() {
+    let nap = Task {
+        nice: -6,
+        ..nap(1_893_835, 390_918)
+    };
+    let tasks = [spin(0), spin(0), spin(0), spin(0), nap];
+    let machine = unlike_cpus(&[(3, 1 << 20), (4, 3 << 17)], 100);
+    let got = run(&machine, &tasks, 1, UNTIL).unwrap();
+    assert!(got[4] > 0.75, "{got:?}");
+}
+
+/// With ticks of 10 ms, too. (A case of the property test: it got 0.39, as much as the others.)
+#[test]
+fn a_heavy_loop_keeps_the_fastest_cpu() {
+    let mut all = vec![spin(0); 12];
+    all[1] = spin(-10);
+    for seed in [12154843320755575222, 2, 3] {
+        let got = run(&heterogeneous("sm8250", 100), &all, seed, UNTIL).unwrap();
+        assert!(got[1] > 0.9, "seed {seed}: {:.2} of a CPU", got[1]);
+    }
+}
+
+/// The property test found this: while two CPUs changed places, the slow one had no task for a moment and took a loop of
+/// nice 18, which then kept it beside four of nice 0 on three CPUs: 0.45 of a CPU where it was due 0.02.
+#[test]
+fn a_cpu_that_changes_places_takes_no_other_task() {
+    let nices = [4, 0, 0, -17, 18, -13, 0, -17, 0];
+    let tasks = nices.map(spin);
+    let got = run(
+        &heterogeneous("apple-m1", 100),
+        &tasks,
+        8654051236322993180,
+        UNTIL,
+    )
+    .unwrap();
+    assert!(got[4] < 0.1, "{got:?}");
+    for i in [1, 2, 6, 8] {
+        assert!(got[i] > 0.95 * 0.5869, "{got:?}");
+    }
+}
