@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn new_idle_balancing_is_measured_of_schedulers_that_count_it() {
-        let workload = workload::load("hackbench:groups=1,loops=10").unwrap();
+        let workload = models::load("hackbench:groups=1,loops=10").unwrap();
         let machine = Machine::find("snb-ep-2s").unwrap();
         let foreign = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/decisions/slices.bpf.c");
         let schedulers = [
@@ -196,7 +196,7 @@ mod tests {
         // Four loops use 100 ms in 25 ms; one loop never does.
         for (threads, share, time) in [(4, 100.0, 75.0), (1, 0.0, 0.0)] {
             let load = format!("busy:threads={threads},duration=2s,group=/box,quota=1.001");
-            let workload = workload::load(&load).unwrap();
+            let workload = models::load(&load).unwrap();
             let found = metrics(workload.as_ref(), &machine);
             let first = found
                 .iter()
@@ -222,7 +222,7 @@ mod tests {
                 assert!((ms - time).abs() < 8.0, "{policy}: {ms} ms");
             }
         }
-        let unlimited = workload::load("busy:group=/box").unwrap();
+        let unlimited = models::load("busy:group=/box").unwrap();
         let found = metrics(unlimited.as_ref(), &machine);
         assert!(
             found
@@ -236,7 +236,7 @@ mod tests {
     fn the_cpu_time_of_a_load_is_that_of_its_threads() {
         let machine = Machine::find("smp-2").unwrap();
         let load = "busy:threads=2,group=/a,weight=300,cpu_time=more+busy:threads=2,group=/b,cpu_time=less";
-        let workload = workload::load(load).unwrap();
+        let workload = models::load(load).unwrap();
         let (scheduler, runs) = (
             Scheduler::policy("eevdf").unwrap(),
             Runs {
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn memory_takes_time_only_where_a_machine_describes_it() {
-        let workload = workload::load("hackbench:groups=1,loops=10").unwrap();
+        let workload = models::load("hackbench:groups=1,loops=10").unwrap();
         let scheduler = Scheduler::policy("powersaving").unwrap();
         let runs = Runs {
             count: 1,

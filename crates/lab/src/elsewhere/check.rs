@@ -301,7 +301,7 @@ mod tests {
     /// The number of events passed on from `bytes`, reported for a machine of two CPUs.
     fn checked(bytes: &[u8]) -> Result<usize, &'static str> {
         let machine = Machine::find("smp-2").unwrap();
-        let workload = workload::load("busy:duration=1ms").unwrap();
+        let workload = models::load("busy:duration=1ms").unwrap();
         let scheduler = Scheduler::policy("cfs").unwrap();
         let case = Case {
             machine: &machine,
@@ -395,7 +395,7 @@ mod tests {
     #[test]
     fn samples_and_counters_are_what_a_run_can_have_made() {
         let machine = Machine::find("smp-2").unwrap();
-        let workload = workload::load("busy:duration=1s").unwrap();
+        let workload = models::load("busy:duration=1s").unwrap();
         let scheduler = Scheduler::policy("cfs").unwrap();
         let case = Case {
             machine: &machine,

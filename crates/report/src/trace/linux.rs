@@ -481,7 +481,7 @@ mod tests {
             let mut checked = Checked(Linux::new(&machine, Watch::default()), 0);
             let case = Case {
                 machine: &machine,
-                workload: &*workload::load(workload).unwrap(),
+                workload: &*models::load(workload).unwrap(),
                 scheduler: &Scheduler::policy(policy).unwrap(),
             };
             let runs = Runs {

@@ -5,9 +5,10 @@
 //! The model covers what matters to scheduling: busy threads and bursts of wakeups.
 
 use crate::benchmark::{Benchmark, Model};
-use crate::params::{Args, Param, Unit};
-use crate::{CondId, Env, Metric, MetricId, MutexId, Op, Program, Start, TaskSpec};
 use machine::Machine;
+use workload::{
+    Args, CondId, Env, Metric, MetricId, MutexId, Op, Param, Program, Start, TaskSpec, Unit,
+};
 
 const PARAMS: &[Param] = &[
     Param {
@@ -307,10 +308,10 @@ impl Program for Collector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Kernel;
+    use crate::fake::{Kernel, run_named};
 
     fn run(params: &str, cpus: usize) -> Kernel {
-        Kernel::load(&format!("specjbb:{params}"), cpus)
+        run_named(&format!("specjbb:{params}"), cpus)
     }
 
     #[test]

@@ -7,9 +7,10 @@
 //! gets an equal part of it.
 
 use crate::benchmark::{Benchmark, CREATE_WORK, Model};
-use crate::params::{Args, Param, Unit};
-use crate::{Better, Env, Goal, Metric, MetricId, Op, Program, Role, Start, TaskSpec};
 use machine::Machine;
+use workload::{
+    Args, Better, Env, Goal, Metric, MetricId, Op, Param, Program, Role, Start, TaskSpec, Unit,
+};
 
 const PARAMS: &[Param] = &[
     Param {
@@ -276,11 +277,11 @@ impl Program for Thread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Kernel;
+    use crate::fake::run_named;
 
     /// Steps per second.
     fn rate(params: &str, cpus: usize) -> f64 {
-        let kernel = Kernel::load(&format!("spin-barrier:time=1,{params}"), cpus);
+        let kernel = run_named(&format!("spin-barrier:time=1,{params}"), cpus);
         assert!(kernel.left().is_empty(), "{:?}", kernel.left());
         kernel.recorder.samples(STEPS)[0]
     }

@@ -10,9 +10,10 @@
 use super::{METRICS, SCALE, THREADS, TIME, bound};
 use crate::benchmark::CREATE_WORK;
 use crate::benchmark::{Benchmark, Model};
-use crate::params::{Args, Param, Unit};
-use crate::{BarrierId, CpuBound, Env, MutexId, Op, Program, Start, TaskSpec};
 use machine::Machine;
+use workload::{
+    Args, BarrierId, CpuBound, Env, MutexId, Op, Param, Program, Start, TaskSpec, Unit,
+};
 
 const PARAMS: &[Param] = &[
     THREADS,
@@ -333,10 +334,10 @@ impl Program for Worker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Kernel;
+    use crate::fake::run_named;
 
     fn run(text: &str, cpus: usize) -> f64 {
-        let kernel = Kernel::load(&format!("bodytrack:{text}"), cpus);
+        let kernel = run_named(&format!("bodytrack:{text}"), cpus);
         assert!(kernel.left().is_empty());
         kernel.recorder.samples(TIME)[0]
     }

@@ -11,12 +11,12 @@
 //!   advanced by a given time.
 
 use crate::benchmark::{Benchmark, CREATE_WORK, Model};
-use crate::params::{Param, Unit};
-use crate::{
-    Better, Env, Goal, Metric, MetricId, Op, Program, Role, Start, StreamId, StreamKind, TaskSpec,
-};
 use machine::Machine;
 use std::sync::{Arc, Mutex};
+use workload::{
+    Better, Env, Goal, Metric, MetricId, Op, Param, Program, Role, Start, StreamId, StreamKind,
+    TaskSpec, Unit,
+};
 
 const MESSENGERS: Param = Param {
     name: "messengers",
@@ -538,7 +538,7 @@ impl Program for Worker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Kernel;
+    use crate::fake::{Kernel, run_named};
 
     fn samples(kernel: &Kernel, name: &str, metrics: &[Metric]) -> f64 {
         let index = metrics.iter().position(|metric| metric.name == name);
@@ -547,7 +547,7 @@ mod tests {
 
     #[test]
     fn idle_cpus_serve_requests_in_their_own_time() {
-        let kernel = Kernel::load("schbench:workers=3,time=1", 4);
+        let kernel = run_named("schbench:workers=3,time=1", 4);
         assert!(kernel.left().is_empty(), "{:?}", kernel.left());
         let value = |name| samples(&kernel, name, METRICS);
         // 100 us of sleep with 50 us of slack, and 2950 us of work.
@@ -560,7 +560,7 @@ mod tests {
     /// On one CPU a worker waits while the others compute.
     #[test]
     fn busy_cpus_delay_requests() {
-        let kernel = Kernel::load("schbench:workers=4,time=1", 1);
+        let kernel = run_named("schbench:workers=4,time=1", 1);
         assert!(kernel.left().is_empty());
         let requests = samples(&kernel, "requests", METRICS);
         assert!((325.0..340.0).contains(&requests), "{requests}");
@@ -570,7 +570,7 @@ mod tests {
 
     #[test]
     fn the_older_load_wakes_each_messenger_s_workers_at_once() {
-        let kernel = Kernel::load("schbench-2016:messengers=2,workers=2,time=2", 6);
+        let kernel = run_named("schbench-2016:messengers=2,workers=2,time=2", 6);
         assert!(kernel.left().is_empty());
         let value = |name| samples(&kernel, name, METRICS_2016);
         assert!(value("wakeup_p50") < 100.0 && value("wakeup_max") < 5_000.0);

@@ -2,9 +2,10 @@
 //! fairness.
 
 use crate::benchmark::{Benchmark, Model};
-use crate::params::{Args, Param, Unit};
-use crate::{Better, Env, Goal, Metric, MetricId, Op, Program, Role, Start, TaskSpec};
 use machine::Machine;
+use workload::{
+    Args, Better, Env, Goal, Metric, MetricId, Op, Param, Program, Role, Start, TaskSpec, Unit,
+};
 
 const PARAMS: &[Param] = &[
     Param {
@@ -122,11 +123,11 @@ impl Program for Thread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Kernel;
+    use crate::fake::run_named;
 
     #[test]
     fn work_is_cpus_times_duration() {
-        let kernel = Kernel::load("busy:threads=3,duration=0.1", 2);
+        let kernel = run_named("busy:threads=3,duration=0.1", 2);
         let work = kernel.recorder.samples(WORK);
         assert_eq!(work.len(), 1);
         assert!((work[0] - 0.2).abs() < 0.001, "{work:?}");

@@ -6,9 +6,8 @@
 
 use super::{METRICS, Main, SCALE, THREADS, bound};
 use crate::benchmark::{Benchmark, Model};
-use crate::params::{Args, Param, Unit};
-use crate::{CpuBound, Env, Op, Program, Start, TaskSpec};
 use machine::Machine;
+use workload::{Args, CpuBound, Env, Op, Param, Program, Start, TaskSpec, Unit};
 
 const PARAMS: &[Param] = &[
     THREADS,
@@ -98,14 +97,14 @@ impl Program for Thread {
 
 #[cfg(test)]
 mod tests {
-    use crate::fake::Kernel;
+    use crate::fake::run_named;
     use crate::parsec::TIME;
 
     /// The calibration.
     #[test]
     fn takes_the_published_time_with_one_and_four_threads() {
         for (threads, published) in [(1, 6.807), (4, 2.427)] {
-            let kernel = Kernel::load(&format!("blackscholes:threads={threads}"), 4);
+            let kernel = run_named(&format!("blackscholes:threads={threads}"), 4);
             let time = kernel.recorder.samples(TIME)[0];
             assert!((time / published - 1.0).abs() < 0.02, "{threads}: {time}");
         }

@@ -7,8 +7,8 @@ use super::subtests::{self, Call, Subtest};
 use super::{
     BIN, CWD, READY, SET_UP_WORK, START, Setup, around, compute, journal, lines, root, tree,
 };
-use crate::{Env, KernelLock, MutexId, Op, Program, TaskSpec};
 use std::sync::Arc;
+use workload::{Env, KernelLock, MutexId, Op, Program, TaskSpec};
 
 pub struct User {
     setup: Arc<Setup>,
@@ -19,7 +19,7 @@ pub struct User {
     next: Option<u32>,
     /// The current job, once begun.
     job: Job,
-    doing: Doing,
+    state: UserState,
 }
 
 /// The rest of a job: calls of each kind, and the work before each of them, ns.
@@ -30,7 +30,7 @@ struct Job {
     filesystem: u32,
 }
 
-enum Doing {
+enum UserState {
     SetsUp,
     /// Tells the parent that it is ready.
     Tells,
@@ -44,15 +44,15 @@ enum Doing {
     Forks(Areas, Call),
     Joins,
     /// Has a directory's mutex, and has this work to do, ns, in a handle of so many blocks.
-    Holds(Change, u64, Option<u64>),
+    Holds(DirectoryCall, u64, Option<u64>),
     /// Is about to work on the directory.
-    Runs(Change, u64),
+    Runs(DirectoryCall, u64),
     /// Starts a handle of the file system's journal.
-    Begins(Handle, Then),
+    Begins(Handle, Purpose),
     /// Works on a directory.
-    Changes(Change),
+    Changes(DirectoryCall),
     /// Has to release the directory.
-    Releases(Change),
+    Releases(DirectoryCall),
     /// Has written, and has to request a commit.
     Asks,
     /// Has requested a commit, and has to wait for it.
@@ -60,9 +60,9 @@ enum Doing {
 }
 
 /// The purpose of a handle.
-enum Then {
+enum Purpose {
     /// To change a directory, which takes this work, ns.
-    Changes(Change, u64),
+    Changes(DirectoryCall, u64),
     /// To write synchronously.
     Syncs,
     /// To write an inode, or to free it.
@@ -71,7 +71,7 @@ enum Then {
 
 /// A call on a directory whose mutex is held.
 #[derive(Default)]
-struct Change {
+struct DirectoryCall {
     directory: MutexId,
     /// The spinlocks to take, this many of them before the directory's mutex is released.
     locks: &'static [Lock],
@@ -137,7 +137,7 @@ impl User {
                 work: 0,
                 filesystem: 0,
             },
-            doing: Doing::SetsUp,
+            state: UserState::SetsUp,
         }
     }
 
@@ -177,10 +177,10 @@ impl User {
                     Call::Sleep => 0,
                     _ => self.job.work,
                 };
-                self.doing = Doing::Calls(call);
+                self.state = UserState::Calls(call);
                 return compute(work.saturating_sub(self.setup.locked(call)), env);
             }
-            self.doing = Doing::Works;
+            self.state = UserState::Works;
             let Some((subtest, filesystem)) = self.draw(env) else {
                 return Op::Exit;
             };
@@ -202,7 +202,7 @@ impl User {
             Call::Fork | Call::Script | Call::System => return self.fork(Areas::COPIED, call, env),
             Call::Sync => {
                 let handle = Handle::new(filesystem, credits::INODE);
-                self.doing = Doing::Begins(handle, Then::Syncs);
+                self.state = UserState::Begins(handle, Purpose::Syncs);
                 return self.next(env);
             }
             Call::Sleep => {
@@ -223,7 +223,7 @@ impl User {
         };
         // An existing file is found in the cache; all else may read a block of the directory.
         let keeps = call != Call::Open;
-        let change = Change {
+        let change = DirectoryCall {
             directory: mutex,
             locks: spinlocks::of(call),
             inside: keeps.then(|| if creates { spinlocks::inside(call) } else { 0 }),
@@ -231,9 +231,9 @@ impl User {
             last,
         };
         let mut work = around(self.setup.hold(call), env);
-        self.doing = match keeps {
-            true => Doing::Holds(change, std::mem::take(&mut work), reserves),
-            false => Doing::Changes(change),
+        self.state = match keeps {
+            true => UserState::Holds(change, std::mem::take(&mut work), reserves),
+            false => UserState::Changes(change),
         };
         Op::Hold {
             mutex,
@@ -247,27 +247,27 @@ impl User {
     }
 
     /// Has the handle, and does what it is for.
-    fn begun(&mut self, handle: Handle, then: Then, env: &mut Env) -> Op {
-        self.doing = match then {
-            Then::Changes(change, work) => {
-                self.doing = Doing::Changes(Change {
+    fn begun(&mut self, handle: Handle, purpose: Purpose, env: &mut Env) -> Op {
+        self.state = match purpose {
+            Purpose::Changes(change, work) => {
+                self.state = UserState::Changes(DirectoryCall {
                     handle: Some(handle),
                     ..change
                 });
                 return Op::Run { work };
             }
-            Then::Syncs => Doing::Asks,
-            Then::Works => Doing::Works,
+            Purpose::Syncs => UserState::Asks,
+            Purpose::Works => UserState::Works,
         };
         handle.end(env).unwrap_or_else(|| self.next(env))
     }
 
     /// Continues a call on a directory.
-    fn change(&mut self, mut change: Change, env: &mut Env) -> Op {
+    fn change(&mut self, mut change: DirectoryCall, env: &mut Env) -> Op {
         if change.inside == Some(0) {
             change.inside = None;
             let ended = change.handle.take().and_then(|handle| handle.end(env));
-            self.doing = Doing::Releases(change);
+            self.state = UserState::Releases(change);
             return ended.unwrap_or_else(|| self.next(env));
         }
         let directory = change.directory;
@@ -275,12 +275,12 @@ impl User {
             ([lock, rest @ ..], _) => {
                 change.locks = rest;
                 change.inside = change.inside.map(|left| left - 1);
-                self.doing = Doing::Changes(change);
+                self.state = UserState::Changes(change);
                 spinlocks::hold(*lock, directory, &self.setup, env)
             }
             ([], Some(blocks)) => {
                 let handle = Handle::new(self.job.filesystem, blocks);
-                self.doing = Doing::Begins(handle, Then::Works);
+                self.state = UserState::Begins(handle, Purpose::Works);
                 self.next(env)
             }
             ([], None) => self.work(env),
@@ -289,7 +289,7 @@ impl User {
 
     fn fork(&mut self, mut areas: Areas, call: Call, env: &mut Env) -> Op {
         if let Some(op) = areas.next(&self.setup, env) {
-            self.doing = Doing::Forks(areas, call);
+            self.state = UserState::Forks(areas, call);
             return op;
         }
         let rest = (self.job.work * 2 / 3).saturating_sub(self.setup.locked(call));
@@ -299,7 +299,7 @@ impl User {
             _ => process::FORK,
         };
         let child = Child::new(&self.setup, rest, acts);
-        self.doing = Doing::Joins;
+        self.state = UserState::Joins;
         Op::Fork {
             child: Box::new(TaskSpec::new("child", child)),
             work: 0,
@@ -309,74 +309,74 @@ impl User {
 
 impl Program for User {
     fn next(&mut self, env: &mut Env) -> Op {
-        match std::mem::replace(&mut self.doing, Doing::Works) {
-            Doing::SetsUp => {
-                self.doing = Doing::Tells;
+        match std::mem::replace(&mut self.state, UserState::Works) {
+            UserState::SetsUp => {
+                self.state = UserState::Tells;
                 Op::Run { work: SET_UP_WORK }
             }
-            Doing::Tells => {
-                self.doing = Doing::Waits;
+            UserState::Tells => {
+                self.state = UserState::Waits;
                 Op::Write {
                     stream: READY,
                     bytes: 1,
                     work: 0,
                 }
             }
-            Doing::Waits => Op::Read {
+            UserState::Waits => Op::Read {
                 stream: START,
                 bytes: 1,
                 work: 0,
             },
-            Doing::Works => self.work(env),
-            Doing::Calls(call) => self.call(call, env),
-            Doing::Forks(areas, call) => self.fork(areas, call, env),
-            Doing::Joins => {
-                self.doing = Doing::Changes(Change {
+            UserState::Works => self.work(env),
+            UserState::Calls(call) => self.call(call, env),
+            UserState::Forks(areas, call) => self.fork(areas, call, env),
+            UserState::Joins => {
+                self.state = UserState::Changes(DirectoryCall {
                     directory: BIN,
                     locks: spinlocks::of(Call::Fork),
-                    ..Change::default()
+                    ..DirectoryCall::default()
                 });
                 Op::WaitChildren
             }
-            Doing::Begins(mut handle, then) => match handle.begin(env) {
+            UserState::Begins(mut handle, purpose) => match handle.begin(env) {
                 Some(wait) => {
-                    self.doing = Doing::Begins(handle, then);
+                    self.state = UserState::Begins(handle, purpose);
                     wait
                 }
-                None => self.begun(handle, then, env),
+                None => self.begun(handle, purpose, env),
             },
             // `__getblk()`
-            Doing::Holds(change, work, reserves) => {
-                self.doing = match reserves {
+            UserState::Holds(change, work, reserves) => {
+                self.state = match reserves {
                     Some(blocks) => {
                         let handle = Handle::new(self.job.filesystem, blocks);
-                        Doing::Begins(handle, Then::Changes(change, work))
+                        UserState::Begins(handle, Purpose::Changes(change, work))
                     }
-                    None => Doing::Runs(change, work),
+                    None => UserState::Runs(change, work),
                 };
                 Op::CondResched
             }
-            Doing::Runs(change, work) => {
-                self.doing = Doing::Changes(change);
+            UserState::Runs(change, work) => {
+                self.state = UserState::Changes(change);
                 Op::Run { work }
             }
-            Doing::Changes(change) => self.change(change, env),
-            Doing::Releases(change) => {
+            UserState::Changes(change) => self.change(change, env),
+            UserState::Releases(change) => {
                 let directory = change.directory;
-                self.doing = Doing::Changes(change);
+                self.state = UserState::Changes(change);
                 Op::Release(directory)
             }
-            Doing::Asks => {
+            UserState::Asks => {
                 let (ask, wait) = journal::sync(self.job.filesystem, env);
                 match ask {
                     Some(ask) => {
-                        self.doing = Doing::Syncs(wait);
+                        self.state = UserState::Syncs(wait);
                         ask
                     }
                     None => wait,
                 }
             }
-            Doing::Syncs(wait) => wait,
+            UserState::Syncs(wait) => wait,
         }
     }
 }
@@ -385,8 +385,8 @@ impl Program for User {
 mod tests {
     use super::*;
     use crate::aim7::{MIXES, PARAMS, WORDS};
-    use crate::params::Args;
     use std::collections::HashMap;
+    use workload::Args;
 
     #[test]
     fn a_subtest_keeps_its_file_system_and_the_next_one_gets_the_next() {

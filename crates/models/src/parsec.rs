@@ -8,8 +8,7 @@ pub(crate) mod bodytrack;
 pub(crate) mod streamcluster;
 
 use crate::benchmark::CREATE_WORK;
-use crate::params::{Param, Unit};
-use crate::{CpuBound, Env, Metric, MetricId, Op, TaskSpec};
+use workload::{CpuBound, Env, Metric, MetricId, Op, Param, TaskSpec, Unit};
 
 const TIME: MetricId = 0;
 

@@ -1,9 +1,8 @@
 //! Models of benchmark programs: the properties of each before a run, and the workload made of it.
 
-use crate::params::{Args, Param};
-use crate::{CpuBound, Metric, Start, Workload};
 use machine::Machine;
 use machine::input::BadInput;
+use workload::{Args, CpuBound, Metric, Param, Start, Workload};
 
 /// `pthread_create`, ns at the reference speed. An assumption; it happens once per thread.
 pub(crate) const CREATE_WORK: u64 = 30_000;

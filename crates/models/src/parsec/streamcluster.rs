@@ -9,9 +9,8 @@
 use super::barrier::{self, Barrier, Wait};
 use super::{METRICS, Main, SCALE, THREADS, bound};
 use crate::benchmark::{Benchmark, Model};
-use crate::params::{Args, Param, Unit};
-use crate::{CpuBound, Env, Op, Program, Start, TaskSpec};
 use machine::Machine;
+use workload::{Args, CpuBound, Env, Op, Param, Program, Start, TaskSpec, Unit};
 
 const PARAMS: &[Param] = &[
     THREADS,
@@ -212,11 +211,11 @@ impl Program for Thread {
 
 #[cfg(test)]
 mod tests {
-    use crate::fake::Kernel;
+    use crate::fake::run_named;
     use crate::parsec::TIME;
 
     fn run(threads: u64, cpus: usize, more: &str) -> f64 {
-        let kernel = Kernel::load(&format!("streamcluster:threads={threads}{more}"), cpus);
+        let kernel = run_named(&format!("streamcluster:threads={threads}{more}"), cpus);
         assert!(kernel.left().is_empty());
         kernel.recorder.samples(TIME)[0]
     }

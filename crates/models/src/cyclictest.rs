@@ -8,9 +8,11 @@
 //! fractions of a microsecond; cyclictest rounds down.
 
 use crate::benchmark::{Benchmark, CREATE_WORK, Model};
-use crate::params::{Args, Param, Unit};
-use crate::{Better, Env, Goal, Metric, MetricId, Op, Program, Role, SchedPolicy, Start, TaskSpec};
 use machine::{CpuMask, Machine};
+use workload::{
+    Args, Better, Env, Goal, Metric, MetricId, Op, Param, Program, Role, SchedPolicy, Start,
+    TaskSpec, Unit,
+};
 
 const PARAMS: &[Param] = &[
     Param {
@@ -252,10 +254,10 @@ impl Program for Thread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Kernel;
+    use crate::fake::{Kernel, run_named};
 
     fn run(params: &str) -> Kernel {
-        Kernel::load(&format!("cyclictest:{params}"), 2)
+        run_named(&format!("cyclictest:{params}"), 2)
     }
 
     #[test]

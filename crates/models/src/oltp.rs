@@ -10,12 +10,11 @@
 //! on one machine.
 
 use crate::benchmark::{Benchmark, Model};
-use crate::params::{Args, Param, Unit};
-use crate::{
-    Better, Env, Goal, Metric, MetricId, MutexId, Op, Program, Role, Start, StreamId, StreamKind,
-    TaskSpec,
-};
 use machine::Machine;
+use workload::{
+    Args, Better, Env, Goal, Metric, MetricId, MutexId, Op, Param, Program, Role, Start, StreamId,
+    StreamKind, TaskSpec, Unit,
+};
 
 const PARAMS: &[Param] = &[
     Param {
@@ -366,11 +365,11 @@ impl Program for Server {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Kernel;
+    use crate::fake::run_named;
 
     /// The transactions per second, and the latency of each, us.
     fn run(workload: &str, cpus: usize) -> (f64, Vec<f64>) {
-        let kernel = Kernel::load(workload, cpus);
+        let kernel = run_named(workload, cpus);
         assert!(kernel.left().is_empty(), "{:?}", kernel.left());
         let transactions = kernel.recorder.samples(TRANSACTIONS);
         assert_eq!(transactions.len(), 1);

@@ -6,9 +6,10 @@
 //! time, each briefly, and a child begins just before its parent waits.
 
 use crate::benchmark::{Benchmark, Model};
-use crate::params::{Param, Unit};
-use crate::{Better, Env, Goal, Metric, MetricId, Op, Program, Role, Start, TaskSpec};
 use machine::Machine;
+use workload::{
+    Better, Env, Goal, Metric, MetricId, Op, Param, Program, Role, Start, TaskSpec, Unit,
+};
 
 const PARAMS: &[Param] = &[
     Param {
@@ -231,11 +232,11 @@ impl Program for Process {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Kernel;
+    use crate::fake::run_named;
 
     #[test]
     fn commands_follow_each_other() {
-        let kernel = Kernel::load("fork-chain:commands=10,depth=3,least=2ms,most=2ms", 4);
+        let kernel = run_named("fork-chain:commands=10,depth=3,least=2ms,most=2ms", 4);
         assert!(kernel.left().is_empty());
         let time = kernel.recorder.samples(TIME)[0];
         // Half a millisecond of the shell, and of each process 2 ms, a fork and an exec.

@@ -3,7 +3,7 @@
 
 use super::subtests::Call;
 use super::{Setup, around, root};
-use crate::{Env, KernelLock, MutexId, Op};
+use workload::{Env, KernelLock, MutexId, Op};
 
 use Lock::{Directory, InodeHash, Inodes, Labels, Lru, Tasks};
 
@@ -103,8 +103,8 @@ pub fn count(filesystems: u32) -> u32 {
 mod tests {
     use super::*;
     use crate::aim7::mutexes;
-    use crate::params::Args;
     use std::collections::HashSet;
+    use workload::Args;
 
     #[test]
     fn each_directory_and_what_all_share_has_its_lock() {

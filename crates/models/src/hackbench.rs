@@ -8,9 +8,10 @@
 //! receiver's socket. The clock stops when all children have been reaped.
 
 use crate::benchmark::{Benchmark, Model};
-use crate::params::{Args, Param, Unit};
-use crate::{Env, Metric, MetricId, Op, Program, Start, StreamId, StreamKind, TaskSpec};
 use machine::Machine;
+use workload::{
+    Args, Env, Metric, MetricId, Op, Param, Program, Start, StreamId, StreamKind, TaskSpec, Unit,
+};
 
 /// The memory that a child uses between two switches, bytes: its buffer and stack, and in the
 /// kernel its stack, a socket and a message. An assumption.
@@ -319,10 +320,10 @@ impl Program for Child {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Kernel;
+    use crate::fake::{Kernel, run_named};
 
     fn run(params: &str) -> Kernel {
-        Kernel::load(&format!("hackbench:{params}"), 2)
+        run_named(&format!("hackbench:{params}"), 2)
     }
 
     #[test]

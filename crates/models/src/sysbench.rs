@@ -7,10 +7,12 @@
 //! mutex to count its request, so up to threads - 1 additional requests may be done.
 
 use crate::benchmark::{Benchmark, CREATE_WORK, Model};
-use crate::params::{Args, Param, Unit};
-use crate::{Better, CpuBound, Env, Metric, MetricId, MutexId, Op, Program, Role, Start, TaskSpec};
 use machine::input::BadInput;
 use machine::{CpuMask, Machine};
+use workload::{
+    Args, Better, CpuBound, Env, Metric, MetricId, MutexId, Op, Param, Program, Role, Start,
+    TaskSpec, Unit,
+};
 
 const PARAMS: &[Param] = &[
     Param {
@@ -291,10 +293,10 @@ impl Program for Thread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Kernel;
+    use crate::fake::{Kernel, run_named};
 
     fn run(threads: u64, cpus: usize) -> Kernel {
-        Kernel::load(&format!("sysbench-cpu:threads={threads}"), cpus)
+        run_named(&format!("sysbench-cpu:threads={threads}"), cpus)
     }
 
     /// Published on two Cortex-A15: 16.47 s for one thread, 16.47 s (at best) for two.

@@ -5,10 +5,11 @@
 //! is its own time; that of the network adapter's interrupts is not.
 
 use crate::benchmark::{Benchmark, Model};
-use crate::params::{Args, Param, Unit};
-use crate::{Direction, Env, Metric, MetricId, Op, Program, Start, StreamKind, TaskSpec};
 use machine::Machine;
 use machine::input::BadInput;
+use workload::{
+    Args, Direction, Env, Metric, MetricId, Op, Param, Program, Start, StreamKind, TaskSpec, Unit,
+};
 
 const PARAMS: &[Param] = &[
     Param {

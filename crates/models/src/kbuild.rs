@@ -8,9 +8,10 @@
 //! which keep the dependencies. When the objects are complete, ld links them, alone.
 
 use crate::benchmark::{Benchmark, Model};
-use crate::params::{Args, Param, Unit};
-use crate::{Env, Metric, MetricId, Op, Program, Start, StreamId, StreamKind, TaskSpec};
 use machine::Machine;
+use workload::{
+    Args, Env, Metric, MetricId, Op, Param, Program, Start, StreamId, StreamKind, TaskSpec, Unit,
+};
 
 const PARAMS: &[Param] = &[
     Param {
@@ -375,10 +376,10 @@ fn give_pipe_back(env: &mut Env, pipe: StreamId) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Kernel;
+    use crate::fake::{Kernel, run_named};
 
     fn run(params: &str, cpus: usize) -> Kernel {
-        Kernel::load(&format!("kbuild:{params}"), cpus)
+        run_named(&format!("kbuild:{params}"), cpus)
     }
 
     fn count(kernel: &Kernel, name: &str) -> usize {

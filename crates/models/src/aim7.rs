@@ -30,16 +30,16 @@ mod subtests;
 mod user;
 
 use crate::benchmark::{Benchmark, Model};
-use crate::params::{Args, Param, Unit};
-use crate::{
-    Env, KernelLock, Metric, MetricId, MutexId, Op, Program, Start, StreamId, StreamKind, TaskSpec,
-};
 use journal::Journal;
 use machine::Machine;
 use mixes::MIXES;
 use std::sync::Arc;
 use subtests::{Call, Subtest};
 use user::User;
+use workload::{
+    Args, Env, KernelLock, Metric, MetricId, MutexId, Op, Param, Program, Start, StreamId,
+    StreamKind, TaskSpec, Unit,
+};
 
 macro_rules! time {
     ($name:literal, $default:expr, $help:literal) => {
@@ -327,11 +327,11 @@ struct Parent {
     users: u64,
     /// When it started the users, ns.
     started: u64,
-    doing: Doing,
+    state: ParentState,
 }
 
-/// The activity of the parent.
-enum Doing {
+/// The current step of the parent.
+enum ParentState {
     /// Has forked this many users.
     Forks(u64),
     /// Has heard of this many users that they are ready.
@@ -359,7 +359,7 @@ impl Model for Arc<Setup> {
             setup: self.clone(),
             users: 0,
             started: 0,
-            doing: Doing::Forks(0),
+            state: ParentState::Forks(0),
         };
         let mut tasks = vec![TaskSpec::new("multitask", parent)];
         tasks.extend((0..self.filesystems).map(|filesystem| {
@@ -386,15 +386,15 @@ impl Model for Arc<Setup> {
 impl Program for Parent {
     fn next(&mut self, env: &mut Env) -> Op {
         let setup = &self.setup;
-        match self.doing {
-            Doing::Forks(0) if self.users == 0 => {
+        match self.state {
+            ParentState::Forks(0) if self.users == 0 => {
                 let (least, most) = setup.users;
                 self.users = least + env.rng.below(most - least + 1);
                 env.shared[USERS] = self.users;
                 self.next(env)
             }
-            Doing::Forks(created) if created < self.users => {
-                self.doing = Doing::Forks(created + 1);
+            ParentState::Forks(created) if created < self.users => {
+                self.state = ParentState::Forks(created + 1);
                 let user = TaskSpec {
                     timer_slack_ns: Some(0),
                     ..TaskSpec::new("user", User::new(setup))
@@ -404,24 +404,24 @@ impl Program for Parent {
                     work: START_WORK,
                 }
             }
-            Doing::Forks(_) => {
-                self.doing = Doing::Hears(0);
+            ParentState::Forks(_) => {
+                self.state = ParentState::Hears(0);
                 self.next(env)
             }
-            Doing::Hears(ready) if ready < self.users => {
-                self.doing = Doing::Hears(ready + 1);
+            ParentState::Hears(ready) if ready < self.users => {
+                self.state = ParentState::Hears(ready + 1);
                 Op::Read {
                     stream: READY,
                     bytes: 1,
                     work: 0,
                 }
             }
-            Doing::Hears(_) => {
-                self.doing = Doing::Starts;
+            ParentState::Hears(_) => {
+                self.state = ParentState::Starts;
                 Op::Sleep { ns: SLEEP }
             }
-            Doing::Starts => {
-                self.doing = Doing::Waits;
+            ParentState::Starts => {
+                self.state = ParentState::Waits;
                 self.started = env.now;
                 Op::Write {
                     stream: START,
@@ -429,20 +429,20 @@ impl Program for Parent {
                     work: 0,
                 }
             }
-            Doing::Waits => {
-                self.doing = Doing::Reports;
+            ParentState::Waits => {
+                self.state = ParentState::Reports;
                 Op::WaitChildren
             }
-            Doing::Reports => {
+            ParentState::Reports => {
                 let jobs = (self.users * setup.jobs()) as f64 / setup.part as f64;
                 let minutes = (env.now - self.started) as f64 / 60e9;
                 env.recorder.record(JOBS, jobs / minutes);
-                self.doing = Doing::Stops(0);
+                self.state = ParentState::Stops(0);
                 self.next(env)
             }
-            Doing::Stops(stopped) if stopped == setup.filesystems => Op::Exit,
-            Doing::Stops(stopped) => {
-                self.doing = Doing::Stops(stopped + 1);
+            ParentState::Stops(stopped) if stopped == setup.filesystems => Op::Exit,
+            ParentState::Stops(stopped) => {
+                self.state = ParentState::Stops(stopped + 1);
                 journal::stop(stopped, env).unwrap_or_else(|| self.next(env))
             }
         }
@@ -452,12 +452,12 @@ impl Program for Parent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Kernel;
+    use crate::fake::{Kernel, run_named};
 
     /// Users of a mix, with some parameters.
     fn run(mix: &str, users: usize, params: &str, cpus: usize) -> Kernel {
         let params = format!("users={users},users_max={users}{params}");
-        Kernel::load(&format!("aim7-{mix}:{params}"), cpus)
+        run_named(&format!("aim7-{mix}:{params}"), cpus)
     }
 
     /// Jobs per minute.

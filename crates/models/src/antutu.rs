@@ -6,9 +6,8 @@
 //! they take.
 
 use crate::benchmark::{Benchmark, CREATE_WORK, Model};
-use crate::params::{Args, Param, Unit};
-use crate::{Env, Metric, MetricId, Op, Program, Start, TaskSpec};
 use machine::Machine;
+use workload::{Args, Env, Metric, MetricId, Op, Param, Program, Start, TaskSpec, Unit};
 
 const PARAMS: &[Param] = &[
     Param {
@@ -120,11 +119,11 @@ impl Program for Main {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Kernel;
+    use crate::fake::run_named;
 
     #[test]
     fn the_score_is_the_rate_for_each_core_in_full_use() {
-        let kernel = Kernel::load("antutu-integer:rate=1000", 3);
+        let kernel = run_named("antutu-integer:rate=1000", 3);
         let score = kernel.recorder.samples(SCORE)[0];
         assert!((score / 3000.0 - 1.0).abs() < 0.01, "{score}");
     }

@@ -7,9 +7,10 @@
 //! and as in tbench 4's `sockio.c` and `tbench_srv.c`, which forks one for each.
 
 use crate::benchmark::{Benchmark, Model};
-use crate::params::{Args, Param, Unit};
-use crate::{Env, Metric, MetricId, Op, Program, Start, StreamId, StreamKind, TaskSpec};
 use machine::Machine;
+use workload::{
+    Args, Env, Metric, MetricId, Op, Param, Program, Start, StreamId, StreamKind, TaskSpec, Unit,
+};
 
 macro_rules! params {
     ($pairs:literal, $request:literal, $reply:literal, $client:literal, $server:literal, $from:literal) => {
@@ -307,11 +308,11 @@ impl Program for Role {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Kernel;
+    use crate::fake::run_named;
 
     /// Requests per second.
     fn rate(workload: &str, cpus: usize) -> f64 {
-        let kernel = Kernel::load(workload, cpus);
+        let kernel = run_named(workload, cpus);
         let samples = kernel.recorder.samples(THROUGHPUT);
         assert_eq!(samples.len(), 1);
         samples[0]

@@ -9,7 +9,7 @@
 //! of a file's data, each with a handle of its own.
 
 use super::{STREAMS as FIRST, USERS, WORDS as BEFORE};
-use crate::{Env, Op, Program, StreamId};
+use workload::{Env, Op, Program, StreamId};
 
 /// A file system's streams: a byte wakes a task that waits for this.
 #[derive(Clone, Copy)]
@@ -63,11 +63,11 @@ enum Word {
 
 pub const WORDS: usize = 14;
 
-/// The journal of a file system.
+/// A file system, by its number, with its journal.
 #[derive(Clone, Copy)]
-struct Of(u32);
+struct FileSystem(u32);
 
-impl Of {
+impl FileSystem {
     fn word(self, word: Word, env: &mut Env) -> &mut u64 {
         &mut env.shared[BEFORE + WORDS * self.0 as usize + word as usize]
     }
@@ -149,68 +149,68 @@ impl Handle {
 
     /// The next wait before blocks may be changed; `None` when they may be.
     pub fn begin(&mut self, env: &mut Env) -> Option<Op> {
-        let of = Of(self.filesystem);
+        let fs = FileSystem(self.filesystem);
         if !self.started {
-            let all = *of.word(Word::Reserved, env) + self.credits;
-            if all > MOST && !of.is(Word::Requested, env) {
+            let all = *fs.word(Word::Reserved, env) + self.credits;
+            if all > MOST && !fs.is(Word::Requested, env) {
                 // The thread is awake, or is woken before the handle waits.
-                if let Some(op) = of.request(env) {
+                if let Some(op) = fs.request(env) {
                     return Some(op);
                 }
             }
-            if all > MOST || of.is(Word::Locked, env) {
-                *of.word(Word::Waiters, env) += 1;
-                return Some(of.wait(Stream::Unlocked));
+            if all > MOST || fs.is(Word::Locked, env) {
+                *fs.word(Word::Waiters, env) += 1;
+                return Some(fs.wait(Stream::Unlocked));
             }
-            *of.word(Word::Updates, env) += 1;
-            *of.word(Word::Reserved, env) = all;
+            *fs.word(Word::Updates, env) += 1;
+            *fs.word(Word::Reserved, env) = all;
             self.started = true;
         }
-        if of.is(Word::Shadow, env) {
-            *of.word(Word::ShadowWaiters, env) += 1;
-            return Some(of.wait(Stream::Unshadowed));
+        if fs.is(Word::Shadow, env) {
+            *fs.word(Word::ShadowWaiters, env) += 1;
+            return Some(fs.wait(Stream::Unshadowed));
         }
-        *of.word(Word::Changed, env) = 1;
+        *fs.word(Word::Changed, env) = 1;
         None
     }
 
     /// The op that wakes the thread, if it waits for this handle.
     pub fn end(self, env: &mut Env) -> Option<Op> {
-        let of = Of(self.filesystem);
-        *of.word(Word::Reserved, env) -= self.credits;
-        *of.word(Word::Updates, env) -= 1;
-        if of.is(Word::Updates, env) {
+        let fs = FileSystem(self.filesystem);
+        *fs.word(Word::Reserved, env) -= self.credits;
+        *fs.word(Word::Updates, env) -= 1;
+        if fs.is(Word::Updates, env) {
             return None;
         }
-        of.wake_all(Stream::Updates, Word::AwaitsUpdates, env)
+        fs.wake_all(Stream::Updates, Word::AwaitsUpdates, env)
     }
 }
 
 /// A writer's commit of its data: it requests one, then waits.
 pub fn sync(filesystem: u32, env: &mut Env) -> (Option<Op>, Op) {
-    let of = Of(filesystem);
-    let (stream, waiters) = Of::committed(*of.word(Word::Open, env));
-    *of.word(waiters, env) += 1;
-    (of.request(env), of.wait(stream))
+    let fs = FileSystem(filesystem);
+    let (stream, waiters) = FileSystem::committed(*fs.word(Word::Open, env));
+    *fs.word(waiters, env) += 1;
+    (fs.request(env), fs.wait(stream))
 }
 
 /// Wakes the journal's thread, which exits if there is no request.
 pub fn stop(filesystem: u32, env: &mut Env) -> Option<Op> {
-    let of = Of(filesystem);
-    *of.word(Word::Stopped, env) = 1;
-    of.wake_all(Stream::Request, Word::Asleep, env)
+    let fs = FileSystem(filesystem);
+    *fs.word(Word::Stopped, env) = 1;
+    fs.wake_all(Stream::Request, Word::Asleep, env)
 }
 
 /// The thread (`kjournald2()`).
 pub struct Journal {
-    of: Of,
+    fs: FileSystem,
     filesystems: u32,
     /// The work for each block of a commit, ns.
     block: u64,
-    doing: Doing,
+    state: JournalState,
 }
 
-enum Doing {
+enum JournalState {
     /// Looks for a request.
     Looks,
     /// Has closed the transaction.
@@ -226,10 +226,10 @@ enum Doing {
 impl Journal {
     pub fn new(filesystem: u32, filesystems: u32, block: u64) -> Journal {
         Journal {
-            of: Of(filesystem),
+            fs: FileSystem(filesystem),
             filesystems,
             block,
-            doing: Doing::Looks,
+            state: JournalState::Looks,
         }
     }
 
@@ -237,7 +237,7 @@ impl Journal {
     /// super block, and the inodes of the users of the file system, 16 to a block; a descriptor and the
     /// commit record.
     fn blocks(&self, env: &mut Env) -> u64 {
-        let changed = std::mem::take(self.of.word(Word::Changed, env)) > 0;
+        let changed = std::mem::take(self.fs.word(Word::Changed, env)) > 0;
         let users = env.shared[USERS] / u64::from(self.filesystems);
         let inodes = users.div_ceil(16);
         2 + if changed { 4 + inodes } else { 0 }
@@ -246,54 +246,54 @@ impl Journal {
 
 impl Program for Journal {
     fn next(&mut self, env: &mut Env) -> Op {
-        let of = self.of;
+        let fs = self.fs;
         loop {
-            match self.doing {
-                Doing::Looks => {
-                    if of.is(Word::Requested, env) {
-                        *of.word(Word::Locked, env) = 1;
-                        self.doing = Doing::Locks;
-                    } else if of.is(Word::Stopped, env) {
+            match self.state {
+                JournalState::Looks => {
+                    if fs.is(Word::Requested, env) {
+                        *fs.word(Word::Locked, env) = 1;
+                        self.state = JournalState::Locks;
+                    } else if fs.is(Word::Stopped, env) {
                         return Op::Exit;
                     } else {
-                        *of.word(Word::Asleep, env) = 1;
-                        return of.wait(Stream::Request);
+                        *fs.word(Word::Asleep, env) = 1;
+                        return fs.wait(Stream::Request);
                     }
                 }
-                Doing::Locks => {
-                    self.doing = Doing::Writes;
-                    if of.is(Word::Updates, env) {
-                        *of.word(Word::AwaitsUpdates, env) = 1;
-                        return of.wait(Stream::Updates);
+                JournalState::Locks => {
+                    self.state = JournalState::Writes;
+                    if fs.is(Word::Updates, env) {
+                        *fs.word(Word::AwaitsUpdates, env) = 1;
+                        return fs.wait(Stream::Updates);
                     }
                 }
-                Doing::Writes => {
-                    let open = of.word(Word::Open, env);
+                JournalState::Writes => {
+                    let open = fs.word(Word::Open, env);
                     let transaction = *open;
                     *open += 1;
-                    *of.word(Word::Requested, env) = 0;
-                    *of.word(Word::Locked, env) = 0;
-                    *of.word(Word::Shadow, env) = 1;
-                    self.doing = Doing::Written(transaction);
-                    if let Some(op) = of.wake_all(Stream::Unlocked, Word::Waiters, env) {
+                    *fs.word(Word::Requested, env) = 0;
+                    *fs.word(Word::Locked, env) = 0;
+                    *fs.word(Word::Shadow, env) = 1;
+                    self.state = JournalState::Written(transaction);
+                    if let Some(op) = fs.wake_all(Stream::Unlocked, Word::Waiters, env) {
                         return op;
                     }
                 }
-                Doing::Written(transaction) => {
-                    self.doing = Doing::Commits(transaction);
+                JournalState::Written(transaction) => {
+                    self.state = JournalState::Commits(transaction);
                     let blocks = self.blocks(env);
                     return Op::Run {
                         work: blocks * self.block,
                     };
                 }
-                Doing::Commits(transaction) => {
-                    *of.word(Word::Shadow, env) = 0;
-                    if let Some(op) = of.wake_all(Stream::Unshadowed, Word::ShadowWaiters, env) {
+                JournalState::Commits(transaction) => {
+                    *fs.word(Word::Shadow, env) = 0;
+                    if let Some(op) = fs.wake_all(Stream::Unshadowed, Word::ShadowWaiters, env) {
                         return op;
                     }
-                    self.doing = Doing::Looks;
-                    let (stream, waiters) = Of::committed(transaction);
-                    if let Some(op) = of.wake_all(stream, waiters, env) {
+                    self.state = JournalState::Looks;
+                    let (stream, waiters) = FileSystem::committed(transaction);
+                    if let Some(op) = fs.wake_all(stream, waiters, env) {
                         return op;
                     }
                 }

@@ -1,17 +1,14 @@
 //! Finding a workload: a benchmark or a file of `workloads/` by name, or any rt-app file by path.
 
 use crate::benchmark::Benchmark;
-use crate::params::{Args, Param};
-use crate::placed::{Placed, Placement};
-use crate::recording::{self, Recording, Replay};
-use crate::rtapp::RtApp;
-use crate::together::Together;
 use crate::{
-    Workload, aim7, antutu, busy, cyclictest, fork_chain, hackbench, iperf, kbuild, oltp, parsec,
-    request_response, rtapp, schbench, specjbb, spin_barrier, sysbench,
+    aim7, antutu, busy, cyclictest, fork_chain, hackbench, iperf, kbuild, oltp, parsec,
+    request_response, schbench, specjbb, spin_barrier, sysbench,
 };
 use machine::input::{self, BadInput};
 use std::path::Path;
+use workload::rtapp::{self, RtApp};
+use workload::{Args, Param, Placement, Workload};
 
 const BENCHMARKS: &[&Benchmark] = &[
     &sysbench::BENCHMARK,
@@ -81,8 +78,8 @@ pub fn parameters(name: &str) -> &'static [Param] {
 
 /// The workload `name_or_path`: a benchmark (`sysbench-cpu`), one of this project's rt-app files
 /// (`mixed`), or the path of an rt-app file; after a colon its parameters
-/// (`sysbench-cpu:threads=5`, `my.json:duration=2`), among which may be those of [`crate::placed`], for any
-/// workload: `kbuild:jobs=16,group=/app,nice=5`. Several joined by plus signs run at once. The
+/// (`sysbench-cpu:threads=5`, `my.json:duration=2`), among which may be those of a [`Placement`], for
+/// any workload: `kbuild:jobs=16,group=/app,nice=5`. Several joined by plus signs run at once. The
 /// error names the file and line, or the parameter, and what was expected.
 pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
     if name_or_path.contains('+') && !Path::new(name_or_path).exists() {
@@ -90,7 +87,7 @@ pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
             .split('+')
             .map(load)
             .collect::<Result<_, _>>()?;
-        return Ok(Box::new(Together::new(name_or_path.to_owned(), parts)));
+        return Ok(workload::together(name_or_path, parts));
     }
     let (name, params) = match name_or_path.rsplit_once(':') {
         Some((name, params)) if !Path::new(name_or_path).exists() => (name, Some(params)),
@@ -105,11 +102,7 @@ pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
             "" => name.to_owned(),
             rest => format!("{name}:{rest}"),
         };
-        return Ok(Box::new(Placed::new(
-            name_or_path,
-            placement,
-            load(&alone)?,
-        )));
+        return Ok(placement.around(name_or_path, load(&alone)?));
     }
     if let Some(benchmark) = benchmark(name) {
         return benchmark.load(name_or_path, params);
@@ -133,28 +126,7 @@ pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
         input::STDIN => "stdin".into(),
         _ => path.file_stem().unwrap_or_default().to_string_lossy(),
     };
-    parse(&stem, &input::shown(path), &text, params)
-}
-
-/// Several workloads at once, as [`load`] joins those of a name with plus signs.
-pub fn together(name: &str, parts: Vec<Box<dyn Workload>>) -> Box<dyn Workload> {
-    Box::new(Together::new(name.to_owned(), parts))
-}
-
-/// Parses the workload `name` from `text`, the content of `file`: an rt-app file, with parameters,
-/// or a recorded load.
-pub fn parse(
-    name: &str,
-    file: &str,
-    text: &str,
-    params: Option<&str>,
-) -> Result<Box<dyn Workload>, Box<BadInput>> {
-    if recording::is_recording(text) {
-        Args::read(file, &[], params)?;
-        return Ok(Box::new(Replay::new(name, Recording::parse(file, text)?)));
-    }
-    let duration = Args::read(file, rtapp::PARAMS, params)?.given("duration");
-    Ok(Box::new(RtApp::parse(name, file, text, duration)?))
+    workload::parse(&stem, &input::shown(path), &text, params)
 }
 
 fn benchmark(name: &str) -> Option<&'static Benchmark> {
@@ -164,6 +136,7 @@ fn benchmark(name: &str) -> Option<&'static Benchmark> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use workload::fake::{self, Kernel};
 
     #[test]
     fn every_builtin_loads_by_its_name() {
@@ -197,7 +170,7 @@ mod tests {
     fn every_file_of_workloads_measures_all_its_metrics() {
         for (name, _) in FILES {
             let workload = load(name).unwrap();
-            let kernel = crate::fake::Kernel::run(&*workload, 4);
+            let kernel = Kernel::run(&*workload, 4);
             // `time` has no sample if the duration ends the run.
             let first = usize::from(!kernel.left().is_empty());
             for (index, metric) in workload.metrics().iter().enumerate().skip(first) {
@@ -213,7 +186,7 @@ mod tests {
         let duration = |name: &str| {
             let workload = load(name).unwrap();
             assert_eq!(workload.name(), "mixed");
-            workload.start(&crate::fake::machine(1)).duration_ns
+            workload.start(&fake::machine(1)).duration_ns
         };
         assert_eq!(duration(path), Some(5_000_000_000));
         assert_eq!(duration(&format!("{path}:duration=20ms")), Some(20_000_000));

@@ -8,8 +8,8 @@
 use super::spinlocks::{self, Lock};
 use super::subtests::Call;
 use super::{BIN, Setup, USERS, around, compute, mapped};
-use crate::{Env, KernelLock, Op, Program, TaskSpec};
 use std::sync::Arc;
+use workload::{Env, KernelLock, Op, Program, TaskSpec};
 
 /// Files that processes map: the users' program, libm, libc, ld.so, the shell and what it starts,
 /// and libdl in place of their libraries other than libc.
@@ -41,31 +41,31 @@ pub fn anonymous() -> u64 {
 /// which becomes read-only later; and the same for two libraries. The loader maps each as a whole,
 /// makes the gap inaccessible, maps the data over its end, and makes a part of that read-only
 /// (fs/binfmt_elf.c; glibc's elf/dl-load.c and dl-reloc.c).
-const STARTS: [(u32, Change); 19] = [
-    (STARTED, Change::Maps),
-    (STARTED, Change::Maps),
-    (3, Change::Maps),
-    (3, Change::Splits),
-    (3, Change::Unmaps),
-    (3, Change::Maps),
-    (LIBDL, Change::Maps),
-    (LIBDL, Change::Splits),
-    (LIBDL, Change::Splits),
-    (LIBDL, Change::Unmaps),
-    (LIBDL, Change::Maps),
-    (2, Change::Maps),
-    (2, Change::Splits),
-    (2, Change::Splits),
-    (2, Change::Unmaps),
-    (2, Change::Maps),
-    (3, Change::Splits),
-    (LIBDL, Change::Splits),
-    (2, Change::Splits),
+const STARTS: [(u32, TreeChange); 19] = [
+    (STARTED, TreeChange::Maps),
+    (STARTED, TreeChange::Maps),
+    (3, TreeChange::Maps),
+    (3, TreeChange::Splits),
+    (3, TreeChange::Unmaps),
+    (3, TreeChange::Maps),
+    (LIBDL, TreeChange::Maps),
+    (LIBDL, TreeChange::Splits),
+    (LIBDL, TreeChange::Splits),
+    (LIBDL, TreeChange::Unmaps),
+    (LIBDL, TreeChange::Maps),
+    (2, TreeChange::Maps),
+    (2, TreeChange::Splits),
+    (2, TreeChange::Splits),
+    (2, TreeChange::Unmaps),
+    (2, TreeChange::Maps),
+    (3, TreeChange::Splits),
+    (LIBDL, TreeChange::Splits),
+    (2, TreeChange::Splits),
 ];
 
 /// An operation under the lock of an area's tree.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Change {
+enum TreeChange {
     /// A child gets a copy. A file's mapping goes next to its parent's
     /// (`vma_interval_tree_insert_after()`), an anonymous one from the root down to its place.
     Copies,
@@ -79,7 +79,7 @@ enum Change {
     Drops,
 }
 
-impl Change {
+impl TreeChange {
     /// How many nodes of the tree under `lock` are read that others have changed, if each user has
     /// its areas there. Counted by running Linux's algorithms (lib/rbtree.c, mm/interval_tree.c) on
     /// trees of 1100 to 2000 users' areas while 20 to 300 children come and go on 80 CPUs: a
@@ -90,12 +90,12 @@ impl Change {
         let each = AREAS.iter().filter(|&&other| other == lock).count() as u64;
         let depth = (users * each.max(1)).max(1).ilog2();
         match self {
-            Change::Copies if lock < FILES => 2,
-            Change::Copies | Change::Maps => depth,
-            Change::Splits => 2 * depth,
-            Change::Unmaps => 5,
-            Change::Drops if lock < FILES => 1,
-            Change::Drops => 5,
+            TreeChange::Copies if lock < FILES => 2,
+            TreeChange::Copies | TreeChange::Maps => depth,
+            TreeChange::Splits => 2 * depth,
+            TreeChange::Unmaps => 5,
+            TreeChange::Drops if lock < FILES => 1,
+            TreeChange::Drops => 5,
         }
     }
 }
@@ -126,14 +126,14 @@ impl Image {
 pub struct Areas {
     next: usize,
     image: Image,
-    of: Of,
+    fate: Fate,
     /// The rest of the last area.
-    then: Option<Then>,
+    rest: Option<Rest>,
 }
 
 /// The fate of the areas.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Of {
+enum Fate {
     /// A child copies them.
     Copied,
     /// A child that has copied them unmaps them.
@@ -146,7 +146,7 @@ enum Of {
 
 /// The last operation on an area, under the same lock again.
 #[derive(Clone, Copy)]
-enum Then {
+enum Rest {
     /// A copy is added to a tree of anonymous memory that is the child's own (`anon_vma_fork()`,
     /// mm/rmap.c).
     Links(u32),
@@ -157,20 +157,20 @@ enum Then {
 
 impl Areas {
     /// The areas of a user, for a child.
-    pub const COPIED: Areas = Areas::new(Image::Users, Of::Copied);
+    pub const COPIED: Areas = Areas::new(Image::Users, Fate::Copied);
 
-    const fn new(image: Image, of: Of) -> Areas {
+    const fn new(image: Image, fate: Fate) -> Areas {
         Areas {
             next: 0,
             image,
-            of,
-            then: None,
+            fate,
+            rest: None,
         }
     }
 
     /// The next lock, and the operation under it.
-    fn step(&mut self) -> Option<(u32, Change)> {
-        if self.of == Of::Started {
+    fn step(&mut self) -> Option<(u32, TreeChange)> {
+        if self.fate == Fate::Started {
             let step = STARTS.get(self.next).copied();
             self.next += 1;
             return step;
@@ -180,26 +180,26 @@ impl Areas {
             .enumerate()
             .find_map(|(index, &lock)| Some((index, self.image.lock(lock)?)))?;
         self.next += index + 1;
-        let change = match self.of {
-            Of::Copied => Change::Copies,
-            Of::Dropped => Change::Drops,
-            _ => Change::Unmaps,
+        let change = match self.fate {
+            Fate::Copied => TreeChange::Copies,
+            Fate::Dropped => TreeChange::Drops,
+            _ => TreeChange::Unmaps,
         };
         Some((lock, change))
     }
 
     /// The next area, or the rest of the last one.
     pub fn next(&mut self, setup: &Setup, env: &mut Env) -> Option<Op> {
-        match self.then.take() {
-            Some(Then::Links(lock)) => return Some(hold(lock, setup, setup.spin, 0, false, env)),
-            Some(Then::Frees(lock)) => return Some(hold(lock, setup, 0, 0, true, env)),
+        match self.rest.take() {
+            Some(Rest::Links(lock)) => return Some(hold(lock, setup, setup.spin, 0, false, env)),
+            Some(Rest::Frees(lock)) => return Some(hold(lock, setup, 0, 0, true, env)),
             None => {}
         }
         let (lock, change) = self.step()?;
-        self.then = match change {
+        self.rest = match change {
             _ if lock < FILES => None,
-            Change::Copies => Some(Then::Links(lock)),
-            _ => Some(Then::Frees(lock)),
+            TreeChange::Copies => Some(Rest::Links(lock)),
+            _ => Some(Rest::Frees(lock)),
         };
         let nodes = change.nodes(lock, env.shared[USERS]);
         Some(hold(lock, setup, setup.vma, nodes, false, env))
@@ -267,11 +267,11 @@ pub struct Child {
     /// It has the program from its parent, and has not started another.
     copied: bool,
     areas: Option<Areas>,
-    doing: Doing,
+    state: ChildState,
 }
 
 #[derive(Clone, Copy)]
-enum Doing {
+enum ChildState {
     /// Has to do the next act.
     Acts,
     /// Unmaps the areas of its program, to start another.
@@ -298,9 +298,9 @@ impl Child {
             image: Image::Users,
             copied: true,
             areas: None,
-            doing: match execs(acts) {
-                0 => Doing::Maps,
-                _ => Doing::Acts,
+            state: match execs(acts) {
+                0 => ChildState::Maps,
+                _ => ChildState::Acts,
             },
         }
     }
@@ -314,7 +314,7 @@ impl Child {
             image: self.image,
             copied: true,
             areas: None,
-            doing: Doing::Acts,
+            state: ChildState::Acts,
         }
     }
 
@@ -324,16 +324,16 @@ impl Child {
         };
         self.acts = rest;
         let dropped = match self.copied {
-            true => Of::Dropped,
-            false => Of::Ended,
+            true => Fate::Dropped,
+            false => Fate::Ended,
         };
-        let (of, doing) = match act {
-            Act::Exec => (dropped, Doing::Releases),
-            Act::Exit => (dropped, Doing::Exits),
-            Act::Fork(child) => (Of::Copied, Doing::Copies(child)),
+        let (fate, state) = match act {
+            Act::Exec => (dropped, ChildState::Releases),
+            Act::Exit => (dropped, ChildState::Exits),
+            Act::Fork(child) => (Fate::Copied, ChildState::Copies(child)),
         };
-        self.areas = Some(Areas::new(self.image, of));
-        self.doing = doing;
+        self.areas = Some(Areas::new(self.image, fate));
+        self.state = state;
     }
 }
 
@@ -346,32 +346,32 @@ impl Program for Child {
                 }
                 self.areas = None;
             }
-            match std::mem::replace(&mut self.doing, Doing::Acts) {
-                Doing::Acts => self.act(),
-                Doing::Releases => {
+            match std::mem::replace(&mut self.state, ChildState::Acts) {
+                ChildState::Acts => self.act(),
+                ChildState::Releases => {
                     (self.image, self.copied) = (Image::Started, false);
-                    self.areas = Some(Areas::new(self.image, Of::Started));
-                    self.doing = Doing::Maps;
+                    self.areas = Some(Areas::new(self.image, Fate::Started));
+                    self.state = ChildState::Maps;
                     return Op::Exec { work: 0 };
                 }
-                Doing::Maps => return compute(self.work, env),
-                Doing::Copies(acts) => {
-                    self.doing = Doing::Waits;
+                ChildState::Maps => return compute(self.work, env),
+                ChildState::Copies(acts) => {
+                    self.state = ChildState::Waits;
                     return Op::Fork {
                         child: Box::new(TaskSpec::new("child", self.fork(acts))),
                         work: 0,
                     };
                 }
-                Doing::Waits => {
-                    self.doing = Doing::Lists(spinlocks::of(Call::Fork));
+                ChildState::Waits => {
+                    self.state = ChildState::Lists(spinlocks::of(Call::Fork));
                     return Op::WaitChildren;
                 }
-                Doing::Lists([]) => {}
-                Doing::Lists([lock, rest @ ..]) => {
-                    self.doing = Doing::Lists(rest);
+                ChildState::Lists([]) => {}
+                ChildState::Lists([lock, rest @ ..]) => {
+                    self.state = ChildState::Lists(rest);
                     return spinlocks::hold(*lock, BIN, &self.setup, env);
                 }
-                Doing::Exits => return Op::Exit,
+                ChildState::Exits => return Op::Exit,
             }
         }
     }
@@ -382,8 +382,8 @@ mod tests {
     use super::*;
 
     /// How many times each of the files' locks is taken.
-    fn files(image: Image, of: Of) -> [usize; FILES as usize] {
-        let mut areas = Areas::new(image, of);
+    fn files(image: Image, fate: Fate) -> [usize; FILES as usize] {
+        let mut areas = Areas::new(image, fate);
         let mut times = [0; FILES as usize];
         while let Some((lock, _)) = areas.step() {
             if lock < FILES {
@@ -397,28 +397,28 @@ mod tests {
     fn a_program_gives_up_what_it_has_mapped() {
         let left = |file: usize| -> i32 {
             let steps = STARTS.iter().filter(|&&(lock, _)| lock as usize == file);
-            let change = |&(_, change): &(u32, Change)| match change {
-                Change::Maps | Change::Splits => 1,
+            let change = |&(_, change): &(u32, TreeChange)| match change {
+                TreeChange::Maps | TreeChange::Splits => 1,
                 _ => -1,
             };
             steps.map(change).sum()
         };
-        let ended = files(Image::Started, Of::Ended);
+        let ended = files(Image::Started, Fate::Ended);
         for (file, &times) in ended.iter().enumerate() {
             assert_eq!(left(file), times as i32, "file {file}");
         }
         for image in [Image::Users, Image::Started] {
-            assert_eq!(files(image, Of::Copied), files(image, Of::Dropped));
+            assert_eq!(files(image, Fate::Copied), files(image, Fate::Dropped));
         }
     }
 
     #[test]
     fn a_descent_meets_as_many_nodes_as_the_tree_is_deep() {
         let (file, anonymous) = (1, FILES);
-        assert_eq!(Change::Maps.nodes(file, 1000), 11);
-        assert_eq!(Change::Maps.nodes(file, 2000), 12);
-        assert_eq!(Change::Copies.nodes(anonymous, 2000), 10);
-        assert_eq!(Change::Maps.nodes(STARTED, 0), 0);
-        assert!(Change::Copies.nodes(file, 2000) < Change::Maps.nodes(file, 2000));
+        assert_eq!(TreeChange::Maps.nodes(file, 1000), 11);
+        assert_eq!(TreeChange::Maps.nodes(file, 2000), 12);
+        assert_eq!(TreeChange::Copies.nodes(anonymous, 2000), 10);
+        assert_eq!(TreeChange::Maps.nodes(STARTED, 0), 0);
+        assert!(TreeChange::Copies.nodes(file, 2000) < TreeChange::Maps.nodes(file, 2000));
     }
 }

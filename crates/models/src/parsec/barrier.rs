@@ -3,7 +3,7 @@
 //! arrive. A waiting thread first polls the phase, then polls the mutex without ever sleeping, and
 //! only then sleeps.
 
-use crate::{CondId, Env, MutexId, Op};
+use workload::{CondId, Env, MutexId, Op};
 
 /// The data shared by the threads.
 #[derive(Clone, Copy)]
