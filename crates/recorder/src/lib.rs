@@ -16,8 +16,8 @@ use std::io::{self, BufWriter, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
+use trace::import::MARK;
 use tracefs::Buffer;
-use workload::import::MARK;
 
 /// The events to record, and the place for them.
 #[derive(Clone, Copy, Debug)]

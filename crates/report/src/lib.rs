@@ -6,6 +6,7 @@
 mod chart;
 mod comparison;
 pub mod csv;
+pub mod events;
 pub mod explain;
 mod html;
 pub mod json;
@@ -19,7 +20,6 @@ mod power;
 mod reproduction;
 mod terminal;
 mod timeline;
-pub mod trace;
 mod verdict;
 
 pub use chart::{Bar, Chart, Colour};

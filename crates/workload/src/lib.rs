@@ -29,7 +29,6 @@ mod env;
 pub mod fake;
 mod file;
 mod group;
-pub mod import;
 mod noise;
 mod params;
 mod placed;

@@ -1,13 +1,13 @@
 //! The data of a page about a scheduler's first run: which threads ran on which CPUs, the CPUs'
 //! load and frequency, the threads' waits after wakeups, and their migrations.
 
+use crate::events::linux::Linux;
 use crate::timeline;
-use crate::trace::linux::{Format, Linux};
-use crate::trace::tracepoint::{Record, Tracepoint};
 use machine::Machine;
 use simulator::{Event, Part, Trace};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
+use trace::write::{Format, Record, Tracepoint};
 
 /// The largest approximate number of points in a lane, and the smallest.
 const BINS: u64 = 1000;

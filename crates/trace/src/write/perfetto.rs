@@ -1,0 +1,364 @@
+//! Perfetto's protobuf: the scheduling events as ftrace's, from which it makes the tracks of CPUs,
+//! threads and frequencies, and tracks of our own for utilization, power, energy and the
+//! scheduler's decisions.
+
+use super::Format;
+use super::Sink;
+use super::protobuf::Message;
+use super::text::Fields;
+use super::tracepoint::{Class, MILLIWATT, Record, SwitchComm, Task, Tracepoint, comm, idle_state};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+/// The number of a CPU's events in a packet.
+const BUNDLE: usize = 256;
+/// The interval between records of the total energy, ns.
+const ENERGY_EVERY_NS: u64 = 1_000_000;
+/// All packets are of one sequence.
+const SEQUENCE: u32 = 1;
+
+// Numbers of fields in perfetto_trace.proto: of `TracePacket`,
+const FTRACE_EVENTS: u32 = 1;
+const TRACK_EVENT: u32 = 11;
+const TRACK_DESCRIPTOR: u32 = 60;
+// and of `FtraceEvent`.
+const PRINT: u32 = 3;
+const SCHED_SWITCH: u32 = 4;
+const CPU_FREQUENCY: u32 = 11;
+const CPU_IDLE: u32 = 13;
+const SCHED_WAKEUP: u32 = 17;
+const SCHED_WAKEUP_NEW: u32 = 114;
+const TASK_RENAME: u32 = 236;
+const SCHED_PROCESS_EXIT: u32 = 238;
+const SCHED_PROCESS_FORK: u32 = 239;
+const SCHED_MIGRATE_TASK: u32 = 491;
+// `TrackEvent.Type`
+const TYPE_INSTANT: u32 = 3;
+const TYPE_COUNTER: u32 = 4;
+
+/// Writes the packets.
+pub(crate) struct Perfetto<W> {
+    sink: Sink<W>,
+    bundles: Vec<Bundle>,
+    tracks: BTreeMap<Track, u64>,
+    /// The utilization of each CPU's classes.
+    utils: Vec<[f64; 3]>,
+    energy: Energy,
+}
+
+/// Events of a CPU that make a packet (`FtraceEventBundle`).
+#[derive(Default)]
+struct Bundle {
+    message: Message,
+    events: usize,
+}
+
+/// A track of our own.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Track {
+    Group(&'static str),
+    CpuUtilization(usize),
+    TaskUtilization(i32),
+    Power(String),
+    Energy,
+    Decisions(usize),
+}
+
+/// The energy of all parts.
+#[derive(Default)]
+struct Energy {
+    parts: BTreeMap<String, u64>,
+    mw: u64,
+    pj: u128,
+    at: u64,
+    said: Option<u64>,
+}
+
+impl Energy {
+    fn pass(&mut self, now: u64) {
+        self.pj += u128::from(self.mw) * u128::from(now - self.at);
+        self.at = now;
+    }
+}
+
+impl<W: Write> Perfetto<W> {
+    /// A trace of `cpus` CPUs.
+    pub fn new(out: W, cpus: usize) -> Perfetto<W> {
+        Perfetto {
+            sink: Sink::new(out),
+            bundles: (0..cpus).map(|_| Bundle::default()).collect(),
+            tracks: BTreeMap::new(),
+            utils: vec![[0.0; 3]; cpus],
+            energy: Energy::default(),
+        }
+    }
+
+    fn packet(&mut self, timestamp: Option<u64>, (field, data): (u32, &Message)) {
+        let packet = Message::default()
+            .with(timestamp, |packet, now| packet.uint(8, now))
+            .uint(10, SEQUENCE) // trusted_packet_sequence_id
+            .message(field, data);
+        // A trace is one message, whose field 1 is repeated for each packet.
+        self.sink
+            .bytes(Message::default().message(1, &packet).bytes());
+    }
+
+    /// An `event`, which is `field` of `FtraceEvent`.
+    fn ftrace(&mut self, record: &Record<'_>, (field, event): (u32, Message)) {
+        let event = Message::default()
+            .uint(1, record.now)
+            .uint(2, record.current.1.cast_unsigned())
+            .message(field, &event);
+        let bundle = &mut self.bundles[record.cpu];
+        bundle.message = std::mem::take(&mut bundle.message).message(2, &event);
+        bundle.events += 1;
+        if bundle.events >= BUNDLE {
+            self.flush(record.cpu);
+        }
+    }
+
+    fn flush(&mut self, cpu: usize) {
+        let bundle = std::mem::take(&mut self.bundles[cpu]);
+        if bundle.events > 0 {
+            let bundle = bundle.message.uint(1, cpu as u64);
+            self.packet(None, (FTRACE_EVENTS, &bundle));
+        }
+    }
+
+    /// The number of a track, which is described at its first use.
+    fn track(&mut self, track: Track, name: &str, group: Option<&'static str>, unit: &str) -> u64 {
+        if let Some(&uuid) = self.tracks.get(&track) {
+            return uuid;
+        }
+        let parent = group.map(|group| self.track(Track::Group(group), group, None, ""));
+        let uuid = self.tracks.len() as u64 + 1;
+        self.tracks.insert(track, uuid);
+        let descriptor = Message::default()
+            .uint(1, uuid)
+            .with(parent, |track, parent| track.uint(5, parent))
+            .string(2, name);
+        let unit = (!unit.is_empty()).then(|| Message::default().string(6, unit));
+        let descriptor = descriptor.with(unit, |track, unit| track.message(8, &unit));
+        self.packet(None, (TRACK_DESCRIPTOR, &descriptor));
+        uuid
+    }
+
+    fn count(&mut self, now: u64, track: u64, value: f64) {
+        let event = Message::default()
+            .uint(9, TYPE_COUNTER)
+            .uint(11, track)
+            .double(44, value);
+        self.packet(Some(now), (TRACK_EVENT, &event));
+    }
+
+    fn utilization(&mut self, now: u64, cpu: usize, class: Class, util: f64) {
+        self.utils[cpu][class as usize] = util;
+        let sum = self.utils[cpu].iter().sum();
+        let name = format!("CPU {cpu} utilization");
+        let track = Track::CpuUtilization(cpu);
+        let track = self.track(track, &name, Some("Utilization of CPUs"), "of 1024");
+        self.count(now, track, sum);
+    }
+
+    fn task_utilization(&mut self, now: u64, task: Task<'_>, util: f64) {
+        let name = format!("{} {} utilization", task.0, task.1);
+        let track = Track::TaskUtilization(task.1);
+        let track = self.track(track, &name, Some("Utilization of threads"), "of 1024");
+        self.count(now, track, util);
+    }
+
+    fn decision(
+        &mut self,
+        record: &Record<'_>,
+        task: Option<Task<'_>>,
+        name: &str,
+        numbers: &[(&str, i64)],
+        why: Option<&str>,
+    ) {
+        let (cpu, now) = (record.cpu, record.now);
+        let track = Track::Decisions(cpu);
+        let track = self.track(
+            track,
+            &format!("Decisions on CPU {cpu}"),
+            Some("Decisions"),
+            "",
+        );
+        // `DebugAnnotation`, with its int_value or its string_value.
+        let annotation = |name: &str| Message::default().string(10, name);
+        let mut event = Message::default()
+            .uint(9, TYPE_INSTANT)
+            .uint(11, track)
+            .string(23, name);
+        if let Some(why) = why {
+            event = event.message(4, &annotation("why").string(6, why));
+        }
+        let pid = task.map(|task| ("pid", i64::from(task.1)));
+        for (name, value) in pid.into_iter().chain(numbers.iter().copied()) {
+            event = event.message(4, &annotation(name).int(4, value));
+        }
+        self.packet(Some(now), (TRACK_EVENT, &event));
+    }
+
+    fn power(&mut self, now: u64, part: &str, unit: &'static str, value: u64) {
+        self.energy.pass(now);
+        if unit == MILLIWATT {
+            let before = self
+                .energy
+                .parts
+                .insert(part.to_owned(), value)
+                .unwrap_or(0);
+            self.energy.mw = self.energy.mw + value - before;
+            let track = self.track(
+                Track::Power(part.to_owned()),
+                &format!("{part} power"),
+                Some("Power"),
+                "mW",
+            );
+            self.count(now, track, value as f64);
+        } else {
+            self.energy.pj += u128::from(value);
+        }
+        let said = self.energy.said;
+        if said.is_none_or(|said| now >= said + ENERGY_EVERY_NS) {
+            self.energy(now);
+        }
+    }
+
+    /// Records the energy so far, mJ.
+    fn energy(&mut self, now: u64) {
+        self.energy.pass(now);
+        self.energy.said = Some(now);
+        let track = self.track(Track::Energy, "Energy", None, "mJ");
+        self.count(now, track, self.energy.pj as f64 / 1e9);
+    }
+}
+
+impl<W: Write> Format for Perfetto<W> {
+    fn record(&mut self, record: Record<'_>) {
+        let (now, cpu) = (record.now, record.cpu);
+        // comm, pid and prio, with which most events begin.
+        let of_task = |task: Task<'_>, prio: i32| {
+            Message::default()
+                .string(1, &comm(task.0))
+                .int(2, task.1)
+                .int(3, prio)
+        };
+        match record.event {
+            Tracepoint::SchedSwitch {
+                prev,
+                prev_prio,
+                prev_state,
+                next,
+                next_prio,
+            } => {
+                let event = Message::default()
+                    .string(1, &SwitchComm(prev, cpu).to_string())
+                    .int(2, prev.1)
+                    .int(3, prev_prio)
+                    .int(4, prev_state.bits() as i64)
+                    .string(5, &SwitchComm(next, cpu).to_string())
+                    .int(6, next.1)
+                    .int(7, next_prio);
+                self.ftrace(&record, (SCHED_SWITCH, event));
+            }
+            Tracepoint::SchedWakeup {
+                task,
+                prio,
+                target_cpu,
+                new,
+            } => {
+                let event = of_task(task, prio).int(5, target_cpu as i64);
+                let field = match new {
+                    true => SCHED_WAKEUP_NEW,
+                    false => SCHED_WAKEUP,
+                };
+                self.ftrace(&record, (field, event));
+                let name = format!("{} wakes up on CPU {target_cpu}", task.0);
+                let numbers = [("target_cpu", target_cpu as i64)];
+                self.decision(&record, Some(task), &name, &numbers, None);
+            }
+            Tracepoint::SchedMigrateTask {
+                task,
+                prio,
+                orig_cpu,
+                dest_cpu,
+            } => {
+                let event = of_task(task, prio)
+                    .int(4, orig_cpu as i64)
+                    .int(5, dest_cpu as i64);
+                self.ftrace(&record, (SCHED_MIGRATE_TASK, event));
+                let name = format!("{} moves from CPU {orig_cpu} to {dest_cpu}", task.0);
+                let numbers = [("orig_cpu", orig_cpu as i64), ("dest_cpu", dest_cpu as i64)];
+                self.decision(&record, Some(task), &name, &numbers, None);
+            }
+            Tracepoint::SchedProcessFork { parent, child_pid } => {
+                let event = Message::default()
+                    .string(1, &comm(parent.0))
+                    .int(2, parent.1)
+                    .string(3, &comm(parent.0))
+                    .int(4, child_pid);
+                self.ftrace(&record, (SCHED_PROCESS_FORK, event));
+            }
+            Tracepoint::SchedProcessExit { task, prio } => {
+                let event = Message::default()
+                    .string(1, &comm(task.0))
+                    .int(2, task.1)
+                    .int(3, task.1) // tgid
+                    .int(4, prio);
+                self.ftrace(&record, (SCHED_PROCESS_EXIT, event));
+            }
+            Tracepoint::TaskRename {
+                pid,
+                oldcomm,
+                newcomm,
+            } => {
+                let event = Message::default()
+                    .int(1, pid)
+                    .string(2, &comm(oldcomm))
+                    .string(3, &comm(newcomm));
+                self.ftrace(&record, (TASK_RENAME, event));
+            }
+            Tracepoint::CpuIdle { state } => {
+                self.ftrace(&record, (CPU_IDLE, cpu_state(idle_state(state), cpu)));
+            }
+            Tracepoint::CpuFrequency { state } => {
+                self.ftrace(&record, (CPU_FREQUENCY, cpu_state(state, cpu)));
+            }
+            // CpuFrequency has the same information.
+            Tracepoint::SchedCpuCapacity { .. } => {}
+            Tracepoint::SchedPeltSe { task, average, .. } => {
+                self.task_utilization(now, task, average.util);
+            }
+            Tracepoint::SchedPelt { class, average } => {
+                self.utilization(now, cpu, class, average.util);
+            }
+            Tracepoint::BpfTracePrintk { .. } => {
+                let event = Message::default().string(2, &Fields(&record).to_string());
+                self.ftrace(&record, (PRINT, event));
+            }
+            Tracepoint::Decision {
+                task,
+                what,
+                numbers,
+                why,
+                ..
+            } => self.decision(&record, task, what, numbers, Some(why)),
+            Tracepoint::Counter { part, unit, value } => self.power(now, part, unit, value),
+        }
+    }
+
+    fn finish(&mut self, now: u64) -> io::Result<()> {
+        for cpu in 0..self.bundles.len() {
+            self.flush(cpu);
+        }
+        if self.energy.said.is_some() {
+            self.energy(now);
+        }
+        self.sink.finish()
+    }
+}
+
+/// `CpuIdle` or `CpuFrequency`.
+fn cpu_state(state: u32, cpu: usize) -> Message {
+    Message::default().uint(1, state).uint(2, cpu as u64)
+}
