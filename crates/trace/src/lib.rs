@@ -3,5 +3,14 @@
 
 mod event;
 pub mod import;
+mod protobuf;
 mod read;
+#[cfg(test)]
+mod round_trip;
+mod table;
+mod values;
 pub mod write;
+
+pub use event::{
+    Averages, Class, DEFAULT_PRIO, Moved, Record, Stage, State, Task, Tracepoint, Unit,
+};

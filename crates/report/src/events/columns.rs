@@ -6,7 +6,8 @@ use machine::Machine;
 use simulator::{Event, Trace};
 use std::collections::HashMap;
 use std::io;
-use trace::write::{Averages, Class, Format, MILLIWATT, Record, Task, Tracepoint};
+use trace::write::Format;
+use trace::{Averages, Class, Record, Stage, Task, Tracepoint, Unit};
 
 /// The kind of an event, by the kernel's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,6 +188,13 @@ impl Trace for ColumnRecorder {
     }
 }
 
+/// The task of an event that is about none.
+const NO_TASK: Task<'_> = Task {
+    comm: "",
+    pid: 0,
+    prio: 0,
+};
+
 /// An event's data besides its task.
 #[derive(Default)]
 struct More<'a> {
@@ -209,19 +217,19 @@ impl Columns {
         place
     }
 
-    fn event(&mut self, at: (u64, usize), kind: EventKind, task: Task<'_>, prio: i32, more: More) {
-        let comm = self.name(task.0);
+    fn event(&mut self, at: (u64, usize), kind: EventKind, task: Task<'_>, more: More) {
+        let comm = self.name(task.comm);
         let (other_comm, other_pid) = match more.other {
-            Some((name, pid)) => (self.name(name), pid),
+            Some(other) => (self.name(other.comm), other.pid),
             None => (0, 0),
         };
         let events = &mut self.events;
         events.time_ns.push(at.0 as i64);
         events.cpu.push(at.1 as u16);
         events.kind.push(kind);
-        events.pid.push(task.1);
+        events.pid.push(task.pid);
         events.comm.push(comm);
-        events.prio.push(prio);
+        events.prio.push(task.prio);
         events.other_pid.push(other_pid);
         events.other_comm.push(other_comm);
         events.other_prio.push(more.other_prio);
@@ -231,7 +239,7 @@ impl Columns {
         events.state.push(more.state);
     }
 
-    fn average(&mut self, at: (u64, usize), task: Task<'_>, average: Averages) {
+    fn average(&mut self, at: (u64, usize), task: (&str, i32), average: Averages) {
         if !self.with_utilization {
             return;
         }
@@ -249,43 +257,34 @@ impl Columns {
 
 impl Format for Columns {
     fn record(&mut self, record: Record<'_>) {
-        use Class::{Dl, Fair, Rt};
         let at = (record.now, record.cpu);
         match record.event {
-            Tracepoint::SchedSwitch {
-                prev,
-                prev_prio,
-                prev_state,
-                next,
-                next_prio,
-            } => {
+            Tracepoint::Switch { prev, state, next } => {
                 let more = More {
                     other: Some(prev),
-                    other_prio: prev_prio,
-                    prev_state: prev_state.letter() as u8,
+                    other_prio: prev.prio,
+                    prev_state: state.letter() as u8,
                     ..More::default()
                 };
-                self.event(at, EventKind::Switch, next, next_prio, more);
+                self.event(at, EventKind::Switch, next, more);
             }
-            Tracepoint::SchedWakeup {
+            Tracepoint::Wakeup {
+                stage,
                 task,
-                prio,
-                target_cpu: dest_cpu,
-                new,
+                target_cpu,
             } => {
-                let kind = match new {
-                    true => EventKind::WakeupNew,
-                    false => EventKind::Wakeup,
+                let kind = match stage {
+                    Stage::New => EventKind::WakeupNew,
+                    Stage::Waking | Stage::Woken => EventKind::Wakeup,
                 };
                 let more = More {
-                    dest_cpu,
+                    dest_cpu: target_cpu.unwrap_or(record.cpu),
                     ..More::default()
                 };
-                self.event(at, kind, task, prio, more);
+                self.event(at, kind, task, more);
             }
-            Tracepoint::SchedMigrateTask {
+            Tracepoint::Migrate {
                 task,
-                prio,
                 orig_cpu,
                 dest_cpu,
             } => {
@@ -294,55 +293,50 @@ impl Format for Columns {
                     dest_cpu,
                     ..More::default()
                 };
-                self.event(at, EventKind::Migrate, task, prio, more);
+                self.event(at, EventKind::Migrate, task, more);
             }
-            Tracepoint::SchedProcessFork { parent, child_pid } => {
+            Tracepoint::Fork { parent, child } => {
                 let more = More {
                     other: Some(parent),
                     ..More::default()
                 };
-                self.event(at, EventKind::Fork, (parent.0, child_pid), 0, more);
+                self.event(at, EventKind::Fork, Task { prio: 0, ..child }, more);
             }
-            Tracepoint::SchedProcessExit { task, prio } => {
-                self.event(at, EventKind::Exit, task, prio, More::default());
-            }
-            Tracepoint::CpuIdle { state } => {
+            Tracepoint::Exit(task) => self.event(at, EventKind::Exit, task, More::default()),
+            Tracepoint::Idle { state, .. } => {
                 let more = More {
                     state: state.map_or(-1, |state| state as i32),
                     ..More::default()
                 };
-                self.event(at, EventKind::Idle, ("", 0), 0, more);
+                self.event(at, EventKind::Idle, NO_TASK, more);
             }
-            Tracepoint::CpuFrequency { state } => {
+            Tracepoint::Frequency { khz, .. } => {
                 let more = More {
-                    state: state as i32,
+                    state: khz as i32,
                     ..More::default()
                 };
-                self.event(at, EventKind::Frequency, ("", 0), 0, more);
+                self.event(at, EventKind::Frequency, NO_TASK, more);
             }
-            Tracepoint::SchedPeltSe { cpu, task, average } => {
-                self.average((record.now, cpu), task, average);
+            Tracepoint::PeltTask { cpu, task, average } => {
+                self.average((record.now, cpu), (task.comm, task.pid), average);
             }
-            Tracepoint::SchedPelt { class, average } => {
+            Tracepoint::PeltCpu { class, average, .. } => {
                 let class = match class {
-                    Fair => ("fair", -1),
-                    Rt => ("rt", -2),
-                    Dl => ("dl", -3),
+                    Class::Fair => ("fair", -1),
+                    Class::Rt => ("rt", -2),
+                    Class::Dl => ("dl", -3),
                 };
                 self.average(at, class, average);
             }
             Tracepoint::Counter { part, unit, value } => {
                 let part = self.name(part);
-                let is_power = unit == MILLIWATT;
+                let of = |wanted| (unit == wanted).then_some(value);
                 self.energy.time_ns.push(record.now as i64);
                 self.energy.part.push(part);
-                self.energy.power_mw.push(is_power.then_some(value));
-                self.energy.energy_pj.push((!is_power).then_some(value));
+                self.energy.power_mw.push(of(Unit::Milliwatt));
+                self.energy.energy_pj.push(of(Unit::Picojoule));
             }
-            Tracepoint::TaskRename { .. }
-            | Tracepoint::SchedCpuCapacity { .. }
-            | Tracepoint::BpfTracePrintk { .. }
-            | Tracepoint::Decision { .. } => {}
+            _ => {}
         }
     }
 

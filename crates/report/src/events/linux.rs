@@ -10,7 +10,8 @@ use policy::{About, Decided, Decision};
 use simulator::{Event, Trace};
 use std::borrow::Cow;
 use std::io;
-use trace::write::{Class, Format, MILLIWATT, PICOJOULE, Record, State, Task, Tracepoint};
+use trace::write::Format;
+use trace::{Class, DEFAULT_PRIO, Record, Stage, State, Task, Tracepoint, Unit};
 
 /// Makes the records.
 pub(crate) struct Linux<F> {
@@ -67,10 +68,10 @@ impl<F: Format> Linux<F> {
         let state = &self.state.cpus[cpu];
         let (orig, curr) = (state.capacity, state.scale() as u32);
         let khz = state.frequency.as_ref().map(Frequency::khz);
-        if let Some(state) = khz {
-            self.record(cpu, Tracepoint::CpuFrequency { state });
+        if let Some(khz) = khz {
+            self.record(cpu, Tracepoint::Frequency { cpu, khz });
         }
-        self.record(cpu, Tracepoint::SchedCpuCapacity { orig, curr });
+        self.record(cpu, Tracepoint::Capacity { cpu, orig, curr });
     }
 
     /// Records the events that happen without a cause before `now`: CPUs entering idle states, and
@@ -102,7 +103,7 @@ impl<F: Format> Linux<F> {
                 }
                 self.state.cpus[cpu].idle_states += 1;
                 let state = Some(state as u32);
-                self.record(cpu, Tracepoint::CpuIdle { state });
+                self.record(cpu, Tracepoint::Idle { cpu, state });
             }
         }
         self.next_idle = next;
@@ -127,9 +128,13 @@ impl<F: Format> Linux<F> {
             now: self.state.now,
             cpu,
             current: self.state.running(cpu),
-            event: Tracepoint::SchedPeltSe {
+            event: Tracepoint::PeltTask {
                 cpu: task.cpu,
-                task: (&task.name, pid),
+                task: Task {
+                    comm: &task.name,
+                    pid,
+                    prio: task.prio,
+                },
                 average: task.average.averages(),
             },
         });
@@ -147,7 +152,8 @@ impl<F: Format> Linux<F> {
             if class == Class::Fair || average.levels().util >= 1.0 {
                 self.record(
                     cpu,
-                    Tracepoint::SchedPelt {
+                    Tracepoint::PeltCpu {
+                        cpu,
                         class,
                         average: average.averages(),
                     },
@@ -156,56 +162,47 @@ impl<F: Format> Linux<F> {
         }
     }
 
-    fn wakeup(&mut self, cpu: usize, task: Task<'_>, prio: i32, target_cpu: usize, new: bool) {
+    fn wakeup(&mut self, cpu: usize, task: Task<'_>, target_cpu: usize, stage: Stage) {
         self.state.update(target_cpu);
-        self.state.know(target_cpu, task, prio);
-        self.state.move_task(task.1, target_cpu);
-        self.state.update_task(task.1);
-        self.state.set_runnable(task.1, true);
-        self.record_task(cpu, task.1);
-        let event = Tracepoint::SchedWakeup {
+        self.state.know(target_cpu, task);
+        self.state.move_task(task.pid, target_cpu);
+        self.state.update_task(task.pid);
+        self.state.set_runnable(task.pid, true);
+        self.record_task(cpu, task.pid);
+        let event = Tracepoint::Wakeup {
+            stage,
             task,
-            prio,
-            target_cpu,
-            new,
+            target_cpu: Some(target_cpu),
         };
         self.record(cpu, event);
     }
 
-    fn switch(&mut self, cpu: usize, prev: (Task<'_>, i32), next: (Task<'_>, i32), runnable: bool) {
-        let ((prev, prev_prio), (next, next_prio)) = (prev, next);
+    fn switch(&mut self, cpu: usize, prev: Task<'_>, next: Task<'_>, runnable: bool) {
         self.state.update(cpu);
-        if prev.1 == 0 {
+        if prev.pid == 0 {
             if self.state.cpus[cpu].idle_states > 0 {
-                self.record(cpu, Tracepoint::CpuIdle { state: None });
+                self.record(cpu, Tracepoint::Idle { cpu, state: None });
             }
         } else {
-            self.state.update_task(prev.1);
-            self.record_task(cpu, prev.1);
+            self.state.update_task(prev.pid);
+            self.record_task(cpu, prev.pid);
         }
         self.record_cpu(cpu);
         let exits = std::mem::take(&mut self.state.cpus[cpu].exiting);
-        let prev_state = match (runnable, exits) {
-            (true, _) => State::Running,
+        let state = match (runnable, exits) {
+            (true, _) => State::Runnable,
             (false, true) => State::Dead,
-            (false, false) => State::Interruptible,
+            (false, false) => State::Blocked,
         };
-        let event = Tracepoint::SchedSwitch {
-            prev,
-            prev_prio,
-            prev_state,
-            next,
-            next_prio,
-        };
-        self.record(cpu, event);
-        if let Some(task) = self.state.tasks.get_mut(&prev.1) {
+        self.record(cpu, Tracepoint::Switch { prev, state, next });
+        if let Some(task) = self.state.tasks.get_mut(&prev.pid) {
             task.running = false;
         }
         if !runnable {
-            self.state.set_runnable(prev.1, false);
+            self.state.set_runnable(prev.pid, false);
         }
-        if prev_state == State::Dead
-            && let Some(task) = self.state.tasks.remove(&prev.1)
+        if state == State::Dead
+            && let Some(task) = self.state.tasks.remove(&prev.pid)
             && task.is_fair()
         {
             self.state.cpus[cpu]
@@ -213,21 +210,21 @@ impl<F: Format> Linux<F> {
                 .average
                 .remove(task.average.levels());
         }
-        if next.1 != 0 {
-            self.state.know(cpu, next, next_prio);
-            self.state.move_task(next.1, cpu);
-            self.state.update_task(next.1);
-            self.state.set_prio(next.1, next_prio);
-            self.state.set_runnable(next.1, true);
+        if next.pid != 0 {
+            self.state.know(cpu, next);
+            self.state.move_task(next.pid, cpu);
+            self.state.update_task(next.pid);
+            self.state.set_prio(next.pid, next.prio);
+            self.state.set_runnable(next.pid, true);
         }
-        if let Some(task) = self.state.tasks.get_mut(&next.1) {
+        if let Some(task) = self.state.tasks.get_mut(&next.pid) {
             task.running = true;
         }
         let now = self.state.now;
         let state = &mut self.state.cpus[cpu];
         state.update_clock(now);
-        state.current = Some(next.1).filter(|&pid| pid != 0);
-        if next.1 == 0 {
+        state.current = Some(next.pid).filter(|&pid| pid != 0);
+        if next.pid == 0 {
             // The idle time is made up for at once (`rq->lost_idle_time`).
             (state.idle_since, state.idle_states) = (now, 0);
             if let Some((_, at)) = state.next_idle_state() {
@@ -242,9 +239,11 @@ impl<F: Format> Linux<F> {
             .moves
             .pulled(self.state.now, decided.decision, decided.cpu);
         let pulled = pulled.and_then(|pid| Some((self.state.tasks.get(&pid)?.name.clone(), pid)));
-        let task = task.or(pulled.as_ref().map(|(name, pid)| (name.as_str(), *pid)));
+        let task = task.or(pulled
+            .as_ref()
+            .map(|(name, pid)| named((name, *pid), DEFAULT_PRIO)));
         let decided = Decided {
-            task: task.map(|task| task.0),
+            task: task.map(|task| task.comm),
             ..decided
         };
         if decided.decision.about == About::Frequency
@@ -289,6 +288,11 @@ impl<F: Format> Linux<F> {
     }
 }
 
+/// The task that the simulator has as its name and pid.
+fn named((comm, pid): (&str, i32), prio: i32) -> Task<'_> {
+    Task { comm, pid, prio }
+}
+
 impl<F: Format> Trace for Linux<F> {
     fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
         if !self.began {
@@ -303,13 +307,19 @@ impl<F: Format> Trace for Linux<F> {
                 prev_runnable,
                 next,
                 next_prio,
-            } => self.switch(cpu, (prev, prev_prio), (next, next_prio), prev_runnable),
+            } => {
+                let (prev, next) = (named(prev, prev_prio), named(next, next_prio));
+                self.switch(cpu, prev, next, prev_runnable);
+            }
             Event::Wakeup {
                 task,
                 prio,
                 target_cpu,
                 new,
-            } => self.wakeup(cpu, task, prio, target_cpu, new),
+            } => {
+                let stage = if new { Stage::New } else { Stage::Woken };
+                self.wakeup(cpu, named(task, prio), target_cpu, stage);
+            }
             Event::Migrate {
                 task,
                 prio,
@@ -318,20 +328,22 @@ impl<F: Format> Trace for Linux<F> {
             } => {
                 self.state.move_task(task.1, to);
                 self.moves.moved(now, task.1, to);
-                let event = Tracepoint::SchedMigrateTask {
-                    task,
-                    prio,
+                let event = Tracepoint::Migrate {
+                    task: named(task, prio),
                     orig_cpu: from,
                     dest_cpu: to,
                 };
                 self.record(cpu, event);
             }
             Event::Fork { parent, child } => {
-                let child_pid = child.1;
-                self.record(cpu, Tracepoint::SchedProcessFork { parent, child_pid });
+                let event = Tracepoint::Fork {
+                    parent: named(parent, DEFAULT_PRIO),
+                    child: named((parent.0, child.1), DEFAULT_PRIO),
+                };
+                self.record(cpu, event);
                 if child.0 != parent.0 {
-                    let event = Tracepoint::TaskRename {
-                        pid: child_pid,
+                    let event = Tracepoint::Rename {
+                        pid: child.1,
                         oldcomm: parent.0,
                         newcomm: child.0,
                     };
@@ -340,7 +352,7 @@ impl<F: Format> Trace for Linux<F> {
             }
             Event::Exit { task, prio } => {
                 self.state.cpus[cpu].exiting = true;
-                self.record(cpu, Tracepoint::SchedProcessExit { task, prio });
+                self.record(cpu, Tracepoint::Exit(named(task, prio)));
             }
             Event::Power { part, mw, pj } => {
                 let part = part.to_string();
@@ -349,9 +361,9 @@ impl<F: Format> Trace for Linux<F> {
                     unit,
                     value,
                 };
-                self.record(cpu, counter(MILLIWATT, mw.into()));
+                self.record(cpu, counter(Unit::Milliwatt, mw.into()));
                 if pj > 0 {
-                    self.record(cpu, counter(PICOJOULE, pj));
+                    self.record(cpu, counter(Unit::Picojoule, pj));
                 }
             }
             Event::CpuFrequency { khz } => {
@@ -372,10 +384,11 @@ impl<F: Format> Trace for Linux<F> {
                         cpu: about,
                         numbers,
                     };
+                    let task = task.map(|task| named(task, DEFAULT_PRIO));
                     self.decide(cpu, task, decided);
                 }
             }
-            Event::Printk(message) => self.record(cpu, Tracepoint::BpfTracePrintk { message }),
+            Event::Printk(message) => self.record(cpu, Tracepoint::Printk(message)),
             Event::Waker { .. }
             | Event::Affinity { .. }
             | Event::Weight { .. }
@@ -417,13 +430,13 @@ mod tests {
             self.idle.resize(self.idle.len().max(record.cpu + 1), false);
             let idle = &mut self.idle[record.cpu];
             match record.event {
-                Tracepoint::CpuIdle { state } => {
+                Tracepoint::Idle { state, .. } => {
                     assert!(state.is_some() || *idle, "an end without a beginning");
                     *idle = state.is_some();
                 }
-                Tracepoint::SchedSwitch { .. } => assert!(!*idle, "idle while it switches"),
+                Tracepoint::Switch { .. } => assert!(!*idle, "idle while it switches"),
                 // A CPU's may exceed it for a while, when tasks arrive.
-                Tracepoint::SchedPeltSe { average, .. } => {
+                Tracepoint::PeltTask { average, .. } => {
                     assert!((0.0..1025.0).contains(&average.util));
                 }
                 _ => {}

@@ -1,7 +1,7 @@
 //! Per-entity load tracking, as in Linux's kernel/sched/pelt.c: averages over the present and the
 //! past, in which a period of 1024 us counts half as much 32 periods later.
 
-use trace::write::Averages;
+use trace::Averages;
 
 /// A period, us of the clock, which counts in ns / 1024.
 const PERIOD: u64 = 1024;

@@ -5,7 +5,14 @@ use super::pelt::{Average, Levels};
 use machine::Machine;
 use simulator::weight_of;
 use std::collections::HashMap;
-use trace::write::{Class, Task};
+use trace::{Class, DEFAULT_PRIO, Task};
+
+/// ftrace's name of a CPU's idle task in the heads of lines.
+const IDLE: Task<'_> = Task {
+    comm: "<idle>",
+    pid: 0,
+    prio: DEFAULT_PRIO,
+};
 
 /// The state of all CPUs and tasks at one time.
 pub(super) struct Tracked {
@@ -180,11 +187,15 @@ impl Tracked {
 
     /// The running task of `cpu`.
     pub fn running(&self, cpu: usize) -> Task<'_> {
-        let task = |pid| Some((self.tasks.get(&pid)?.name.as_str(), pid));
-        self.cpus[cpu]
-            .current
-            .and_then(task)
-            .unwrap_or(("<idle>", 0))
+        let task = |pid| {
+            let task = self.tasks.get(&pid)?;
+            Some(Task {
+                comm: &task.name,
+                pid,
+                prio: task.prio,
+            })
+        };
+        self.cpus[cpu].current.and_then(task).unwrap_or(IDLE)
     }
 
     /// Updates `cpu`'s averages to now.
@@ -205,23 +216,23 @@ impl Tracked {
 
     /// The task `pid`, created if it is unknown. A new task's utilization is half of its CPU's
     /// spare capacity, Linux's bound (`post_init_entity_util_avg()`).
-    pub fn know(&mut self, cpu: usize, task: Task<'_>, prio: i32) {
+    pub fn know(&mut self, cpu: usize, task: Task<'_>) {
         let state = &mut self.cpus[cpu];
         let util = (f64::from(state.capacity) - state.fair.average.levels().util).max(0.0) / 2.0;
         let fair = &mut state.fair;
-        self.tasks.entry(task.1).or_insert_with(|| {
+        self.tasks.entry(task.pid).or_insert_with(|| {
             let levels = Levels {
-                load: weight_of(prio).into(),
+                load: weight_of(task.prio).into(),
                 runnable: util,
                 util,
             };
             let average = Average::attach(&fair.average, levels);
-            if Class::of(prio) == Class::Fair {
+            if Class::of(task.prio) == Class::Fair {
                 fair.average.add(levels);
             }
             Entity {
-                name: task.0.to_owned(),
-                prio,
+                name: task.comm.to_owned(),
+                prio: task.prio,
                 cpu,
                 runnable: false,
                 running: false,

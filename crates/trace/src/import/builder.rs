@@ -4,7 +4,7 @@ use super::Summary;
 use super::known::{Cpu, Early, Entry, Gap, Is, Known, MARK, Mark, Stream, Waker};
 use super::locks::Futexes;
 use super::periods::Set;
-use crate::event::{Event, Line, Moved, State, Task};
+use crate::event::{Line, Moved, Stage, State, Task, Tracepoint};
 use machine::{CACHE_LINE, Costs, Machine, work_in};
 use std::collections::HashMap;
 use workload::DEFAULT_FOOTPRINT;
@@ -70,8 +70,8 @@ impl<'a> Builder<'a> {
     /// The error says which event does not fit.
     pub fn event(&mut self, line: &Line) -> Result<(), String> {
         match line.event {
-            Event::Other => return Ok(()),
-            Event::Mark(text) if !text.contains(MARK) => return Ok(()),
+            Tracepoint::Other => return Ok(()),
+            Tracepoint::Mark(text) if !text.contains(MARK) => return Ok(()),
             _ => {}
         }
         self.summary.events += 1;
@@ -82,36 +82,41 @@ impl<'a> Builder<'a> {
         self.last = now;
         self.know_cpu(line.cpu, first)?;
         match line.event {
-            Event::Switch { prev, state, next } => self.switch(line.cpu, now, prev, state, next),
-            Event::Waking(task) => {
-                self.waking = true;
-                self.wake(line, now, task);
+            Tracepoint::Switch { prev, state, next } => {
+                self.switch(line.cpu, now, prev, state, next)
             }
-            Event::Wakeup(task) if !self.waking => self.wake(line, now, task),
-            Event::New(task) => self.new_task(line, now, task),
-            Event::Fork { parent, child } => {
-                if let Some(&parent) = self.by_pid.get(&parent) {
+            Tracepoint::Wakeup { stage, task, .. } => match stage {
+                Stage::Waking => {
+                    self.waking = true;
+                    self.wake(line, now, task);
+                }
+                Stage::Woken if !self.waking => self.wake(line, now, task),
+                Stage::Woken => {}
+                Stage::New => self.new_task(line, now, task),
+            },
+            Tracepoint::Fork { parent, child } => {
+                if let Some(&parent) = self.by_pid.get(&parent.pid) {
                     self.fork(parent, child);
                 }
             }
-            Event::Frequency { cpu, khz } => {
+            Tracepoint::Frequency { cpu, khz } => {
                 self.know_cpu(cpu, first)?;
                 self.account(cpu, now);
                 self.cpus[cpu].khz = Some(khz);
             }
-            Event::Moved(moved) => self.moved(line.cpu, now, moved),
-            Event::Call { number, args } if self.futexes.call == Some(number) => {
+            Tracepoint::Moved(moved) => self.moved(line.cpu, now, moved),
+            Tracepoint::Call { number, args } if self.futexes.call == Some(number) => {
                 self.futex(line.cpu, now, args);
             }
-            Event::Pinned { pid, cpus } => {
+            Tracepoint::Pinned { pid, cpus } => {
                 let thread = match pid {
                     0 => self.cpus[line.cpu].runs,
                     _ => self.by_pid.get(&pid).copied(),
                 };
                 self.pinned(thread, now, cpus);
             }
-            Event::Mark(text) => self.mark(now, text),
-            Event::Call { .. } | Event::Wakeup(_) | Event::Other => {}
+            Tracepoint::Mark(text) => self.mark(now, text),
+            _ => {}
         }
         Ok(())
     }

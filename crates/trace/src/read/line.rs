@@ -1,6 +1,8 @@
 //! A line of ftrace's text, of `trace-cmd report` or of `perf script`.
 
-use crate::event::{DEFAULT_PRIO, Event, Line, Moved, Read, State, Task};
+use crate::event::{Line, Read, Stage, State, Task, Tracepoint};
+use crate::table::{Kind, MOST_FIELDS};
+use crate::values::Fields;
 
 /// Why a line cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +51,7 @@ pub fn read(line: &str) -> Result<Read<'_>, Wrong> {
     // Lines of the function tracer and of stack traces have no name of an event.
     let event = match name(rest) {
         Some((name, fields)) => event(name, fields).ok_or(Wrong::Fields)?,
-        None => Event::Other,
+        None => Tracepoint::Other,
     };
     Ok(Read::Event(Line {
         cpu,
@@ -208,69 +210,107 @@ fn name(rest: &str) -> Option<(&str, &str)> {
     Some((name, rest[end..].trim_start()))
 }
 
-fn event<'a>(name: &str, fields: &'a str) -> Option<Event<'a>> {
-    Some(match name {
-        "sched_switch" => switch(fields)?,
+fn event<'a>(name: &str, fields: &'a str) -> Option<Tracepoint<'a>> {
+    let name = match name {
+        "tracing_mark_write" => "print",
+        name => name,
+    };
+    let Some(kind) = Kind::read(name) else {
+        return Some(Tracepoint::Other);
+    };
+    match kind {
+        Kind::Mark => Some(Tracepoint::Mark(fields.trim_end())),
+        Kind::Call => Some(call(fields).unwrap_or(Tracepoint::Other)),
+        Kind::Switch if !fields.starts_with("prev_comm=") => short_switch(fields),
         // Before Linux 4.3: the task was awake already.
-        "sched_wakeup" if fields.contains(" success=0") => Event::Other,
-        "sched_waking" => Event::Waking(woken(fields)?),
-        "sched_wakeup" => Event::Wakeup(woken(fields)?),
-        "sched_wakeup_new" => Event::New(woken(fields)?),
-        "sched_process_fork" => Event::Fork {
-            // The second form is the name of the field, as `trace-cmd report -R` prints it.
-            parent: number(fields, " pid=").or_else(|| number(fields, " parent_pid="))?,
-            child: Task {
-                comm: between(fields, "child_comm=", " child_pid=")?,
-                pid: number(fields, "child_pid=")?,
-                prio: DEFAULT_PRIO,
-            },
-        },
-        "cpu_frequency" => Event::Frequency {
-            cpu: usize::try_from(number(fields, "cpu_id=")?).ok()?,
-            khz: u32::try_from(number(fields, "state=")?).ok()?,
-        },
-        "print" | "tracing_mark_write" => Event::Mark(fields.trim_end()),
-        "sched_setaffinity" if fields.contains(" task=") => Event::Pinned {
-            pid: number(fields, " task=")?,
-            cpus: u64::from_str_radix(hex(fields, "cpus")?, 16).ok()?,
-        },
-        "sys_enter" => call(fields).unwrap_or(Event::Other),
-        _ => moved(name, fields).map_or(Event::Other, Event::Moved),
+        Kind::Wakeup if fields.contains(" success=0") => Some(Tracepoint::Other),
+        Kind::Waking if !fields.starts_with("comm=") => short_wakeup(Stage::Waking, fields),
+        Kind::Wakeup if !fields.starts_with("comm=") => short_wakeup(Stage::Woken, fields),
+        Kind::WakeupNew if !fields.starts_with("comm=") => short_wakeup(Stage::New, fields),
+        kind => {
+            let read = Text::of(kind, fields).and_then(|text| Tracepoint::of(kind, &text));
+            let other = kind.may_be_of_others().then_some(Tracepoint::Other);
+            read.or(other)
+        }
+    }
+}
+
+/// The values of an event's fields in its text.
+struct Text<'a>([&'a str; MOST_FIELDS]);
+
+impl<'a> Text<'a> {
+    /// Each value extends to the key of the next. A key may also be the field's name in tracefs, as
+    /// `trace-cmd report -R` prints it.
+    fn of(kind: Kind, text: &'a str) -> Option<Text<'a>> {
+        let mut values = [""; MOST_FIELDS];
+        let mut left = text;
+        for (index, field) in kind.row().fields.iter().enumerate() {
+            let (before, after) =
+                split_key(left, field.key).or_else(|| split_key(left, field.name))?;
+            if let Some(last) = index.checked_sub(1) {
+                values[last] = before.trim_end_matches(" ==>");
+            }
+            values[index] = after;
+            left = after;
+        }
+        Some(Text(values))
+    }
+}
+
+/// The text before the word `key=`, and that after it.
+fn split_key<'a>(text: &'a str, key: &str) -> Option<(&'a str, &'a str)> {
+    let mut all = text.match_indices(key);
+    all.find_map(|(start, _)| {
+        let before = match start {
+            0 => "",
+            _ => text[..start].strip_suffix(' ')?,
+        };
+        Some((before, text[start + key.len()..].strip_prefix('=')?))
     })
 }
 
-fn switch(fields: &str) -> Option<Event<'_>> {
-    if let Some(prev) = fields.strip_prefix("prev_comm=") {
-        // `trace-cmd report -R` prints neither the arrow nor letters.
-        let (prev, next) = prev.split_once(" next_comm=")?;
-        let task = |fields: &'static str| {
-            move |text: &'_ str| -> Option<(i32, i32)> {
-                let [pid, prio] = [format!(" {fields}_pid="), format!(" {fields}_prio=")];
-                Some((number(text, &pid)?, number(text, &prio)?))
-            }
-        };
-        let ((pid, prio), (next_pid, next_prio)) = (task("prev")(prev)?, task("next")(next)?);
-        let state = prev.split_once(" prev_state=")?.1;
-        return Some(Event::Switch {
-            prev: Task {
-                comm: prev.split_once(" prev_pid=")?.0,
-                pid,
-                prio,
-            },
-            state: self::state(state.trim_end_matches(" ==>"))?,
-            next: Task {
-                comm: next.split_once(" next_pid=")?.0,
-                pid: next_pid,
-                prio: next_prio,
-            },
-        });
+impl<'a> Fields<'a> for Text<'a> {
+    fn text(&self, index: usize) -> Option<&'a str> {
+        Some(self.0[index])
     }
+
+    fn int(&self, index: usize) -> Option<i64> {
+        let text = self.0[index];
+        if let Some(hex) = text.strip_prefix("0x") {
+            let digits = hex.bytes().take_while(u8::is_ascii_hexdigit).count();
+            let number = u64::from_str_radix(&hex[..digits], 16).ok()?;
+            return Some(number.cast_signed());
+        }
+        let digits = text
+            .bytes()
+            .take_while(|byte| byte.is_ascii_digit() || *byte == b'-')
+            .count();
+        text[..digits].parse().ok()
+    }
+
+    fn state(&self, index: usize) -> Option<State> {
+        state(self.0[index])
+    }
+}
+
+/// `my task:17 [120] S ==> swapper/1:0 [120]`.
+fn short_switch(fields: &str) -> Option<Tracepoint<'_>> {
     let (left, right) = fields.split_once(" ==> ")?;
     let (prev, state) = short(left)?;
-    Some(Event::Switch {
+    Some(Tracepoint::Switch {
         prev,
         state: self::state(state)?,
         next: short(right)?.0,
+    })
+}
+
+/// `my task:17 [120] success=1 CPU:003`.
+fn short_wakeup(stage: Stage, fields: &str) -> Option<Tracepoint<'_>> {
+    let (task, _) = short(fields)?;
+    Some(Tracepoint::Wakeup {
+        stage,
+        task,
+        target_cpu: None,
     })
 }
 
@@ -296,19 +336,6 @@ fn state(text: &str) -> Option<State> {
     })
 }
 
-fn woken(fields: &str) -> Option<Task<'_>> {
-    if !fields.starts_with("comm=") {
-        return short(fields).map(|(task, _)| task);
-    }
-    // A truncated one may have lost digits of a number.
-    fields.contains("target_cpu=").then_some(())?;
-    Some(Task {
-        comm: between(fields, "comm=", " pid=")?,
-        pid: number(fields, " pid=")?,
-        prio: number(fields, " prio=")?,
-    })
-}
-
 /// `comm:pid [prio] ...`, the short form of perf and trace-cmd, and the rest.
 fn short(fields: &str) -> Option<(Task<'_>, &str)> {
     let open = fields.rfind(" [")?;
@@ -323,49 +350,20 @@ fn short(fields: &str) -> Option<(Task<'_>, &str)> {
 }
 
 /// `NR 202 (7ffd5a0c, 80, 2, ...)`: the numbers of hexadecimal digits.
-fn call(fields: &str) -> Option<Event<'_>> {
+fn call(fields: &str) -> Option<Tracepoint<'_>> {
     let (number, args) = fields.strip_prefix("NR ")?.split_once(" (")?;
     let mut args = args.trim_end_matches(')').split(", ");
     let mut arg = || u64::from_str_radix(args.next()?.trim(), 16).ok();
-    Some(Event::Call {
+    Some(Tracepoint::Call {
         number: number.parse().ok()?,
         args: [arg()?, arg()?, arg()?],
     })
 }
 
-/// `(...) object=0xffff8881 bytes=100` of a probe.
-fn moved(name: &str, fields: &str) -> Option<Moved> {
-    let [object, bytes] = Moved::FIELDS.map(|field| hex(fields, field));
-    let object = u64::from_str_radix(object?, 16).ok()?;
-    Moved::of(name, object, bytes?.parse().ok()?)
-}
-
-/// The number of `key=0x12ab`, without its prefix.
-fn hex<'a>(fields: &'a str, key: &str) -> Option<&'a str> {
-    let mut words = fields.split_whitespace();
-    let number = words.find_map(|word| word.strip_prefix(key)?.strip_prefix('='))?;
-    Some(number.strip_prefix("0x").unwrap_or(number))
-}
-
-fn between<'a>(fields: &'a str, from: &str, to: &str) -> Option<&'a str> {
-    let start = fields.find(from)? + from.len();
-    let end = start + fields[start..].find(to)?;
-    Some(&fields[start..end])
-}
-
-fn number(fields: &str, key: &str) -> Option<i32> {
-    let start = fields.find(key)? + key.len();
-    let rest = &fields[start..];
-    let digits = rest
-        .bytes()
-        .take_while(|byte| byte.is_ascii_digit() || *byte == b'-')
-        .count();
-    rest[..digits].parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::DEFAULT_PRIO;
 
     fn event_of(line: &str) -> Line<'_> {
         match read(line) {
@@ -376,7 +374,7 @@ mod tests {
 
     #[test]
     fn one_switch_in_every_way_of_writing_it() {
-        let expected = Event::Switch {
+        let expected = Tracepoint::Switch {
             prev: Task {
                 comm: "my task",
                 pid: 17,
@@ -413,16 +411,24 @@ mod tests {
             pid: 9,
             prio: 98,
         };
+        let wakeup = |stage, target_cpu| Tracepoint::Wakeup {
+            stage,
+            task,
+            target_cpu,
+        };
         let line =
             "  <idle>-0  [003] dNh5. 1.5: sched_waking: comm=a-b:c pid=9 prio=98 target_cpu=003";
         let read = event_of(line);
-        assert_eq!((read.interrupt, read.event), (true, Event::Waking(task)));
+        assert_eq!(
+            (read.interrupt, read.event),
+            (true, wakeup(Stage::Waking, Some(3)))
+        );
         let line =
             "swapper 0 [003] 1.500000000: sched:sched_wakeup: a-b:c:9 [98] success=1 CPU:003";
         let read = event_of(line);
         assert_eq!(
             (read.interrupt, read.at, read.event),
-            (false, 1_500_000_000, Event::Wakeup(task))
+            (false, 1_500_000_000, wakeup(Stage::Woken, None))
         );
         let line =
             "sh-7 [000] .... 1.5: sched_process_fork: comm=sh pid=7 child_comm=ls -l child_pid=8";
@@ -431,11 +437,16 @@ mod tests {
             pid: 8,
             prio: DEFAULT_PRIO,
         };
-        assert_eq!(event_of(line).event, Event::Fork { parent: 7, child });
+        let parent = Task {
+            comm: "sh",
+            pid: 7,
+            prio: DEFAULT_PRIO,
+        };
+        assert_eq!(event_of(line).event, Tracepoint::Fork { parent, child });
         let line = "<idle>-0 [000] .... 1.5: cpu_frequency: state=1200000 cpu_id=2";
         assert_eq!(
             event_of(line).event,
-            Event::Frequency {
+            Tracepoint::Frequency {
                 cpu: 2,
                 khz: 1_200_000
             }
@@ -540,7 +551,7 @@ mod tests {
                 (3, at, interrupt),
                 "{line}"
             );
-            let Event::Waking(task) = read.event else {
+            let Tracepoint::Wakeup { task, .. } = read.event else {
                 panic!("{line}: {:?}", read.event)
             };
             assert_eq!((task.comm, task.pid), ("w[1]", 9), "{line}");
@@ -550,7 +561,7 @@ mod tests {
             "a-1 [000] d..2 1.0: mutex_unlock <-rb_simple_write",
             "a-1 [000] 1.0: sched_wakeup: comm=a pid=10 prio=120 success=0 target_cpu=0",
         ] {
-            assert_eq!(event_of(line).event, Event::Other, "{line}");
+            assert_eq!(event_of(line).event, Tracepoint::Other, "{line}");
         }
     }
 }

@@ -5,7 +5,6 @@ mod dat;
 mod embedded;
 mod line;
 mod perfetto;
-mod protobuf;
 pub(crate) mod text;
 
 use crate::event::Read;
@@ -14,6 +13,9 @@ use std::io::BufRead;
 
 /// The expectation in errors about a trace that does not fit the machine.
 const ITS_MACHINE: &str = "expected a trace that was recorded on this machine";
+
+/// `TRACE_FLAG_HARDIRQ`, `TRACE_FLAG_SOFTIRQ` and `TRACE_FLAG_NMI` of `common_flags`.
+const IN_INTERRUPT: u8 = 0x08 | 0x10 | 0x40;
 
 /// Reads a whole trace, the content of a file.
 type Whole = fn(&str, &[u8], &mut Sink<'_>) -> Result<(), Box<BadInput>>;

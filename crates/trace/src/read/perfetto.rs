@@ -1,10 +1,13 @@
 //! Perfetto's traces (`perfetto_trace.proto`): reads the bundle of ftrace events of each packet,
 //! including the compact form in which Perfetto itself records switches and wakeups.
 
-use super::protobuf::{Skipped, message, take_message};
-use super::{ITS_MACHINE, Sink};
-use crate::event::{DEFAULT_PRIO, Event, IN_INTERRUPT, Line, Read, State, Task};
+use super::{IN_INTERRUPT, ITS_MACHINE, Sink};
+use crate::event::{DEFAULT_PRIO, Line, Read, Stage, State, Task, Tracepoint};
+use crate::protobuf::{Decoder, Error, Skipped, Value, each as each_field, message, take_message};
+use crate::table::{Kind, MOST_FIELDS};
+use crate::values::Fields;
 use machine::input::BadInput;
+use micropb::WIRE_TYPE_LEN;
 use std::collections::HashMap;
 
 /// A trace is one message that consists of packets.
@@ -28,7 +31,7 @@ pub fn each(file: &str, bytes: &[u8], sink: &mut Sink<'_>) -> Result<(), Box<Bad
         let message = format!("{file}: at byte {at}: {message}");
         Box::new(BadInput::whole(message, expected))
     };
-    let mut all = All::default();
+    let mut items = Vec::new();
     let mut left = bytes;
     while !left.is_empty() {
         let at = bytes.len() - left.len();
@@ -39,271 +42,146 @@ pub fn each(file: &str, bytes: &[u8], sink: &mut Sink<'_>) -> Result<(), Box<Bad
                 "expected no compression; remove compression_type from the configuration";
             return Err(bad(at, "compressed packets".to_owned(), expected));
         }
-        if let Some(bundle) = packet.ftrace_events {
-            all.bundle(&bundle);
+        if let Some(it) = packet.ftrace_events {
+            bundle(&it, &mut items);
         }
     }
-    all.events.sort_by_key(|&(at, cpu, ..)| (at, cpu));
-    for &(at, cpu, interrupt, kind) in &all.events {
-        let read = match kind {
-            Kind::Lost => Read::Lost(1),
-            kind => Read::Event(Line {
+    items.sort_by_key(|&(at, cpu, ..)| (at, cpu));
+    // The running task of each CPU.
+    let mut runs: HashMap<usize, Task<'_>> = HashMap::new();
+    for (at, cpu, interrupt, content) in items {
+        let event = match content {
+            Content::Event(event) => Some(event),
+            Content::Switch { state, next } => {
+                let prev = runs.get(&cpu).copied().unwrap_or(UNKNOWN);
+                Some(Tracepoint::Switch { prev, state, next })
+            }
+            Content::Lost => None,
+        };
+        let read = event.map_or(Read::Lost(1), |event| {
+            Read::Event(Line {
                 cpu,
                 at,
                 interrupt,
-                event: all.event(cpu, kind),
-            }),
-        };
+                event,
+            })
+        });
         sink(read).map_err(|message| {
             Box::new(BadInput::whole(format!("{file}: {message}"), ITS_MACHINE))
         })?;
-        if let Kind::Switch { next, .. } = kind {
-            all.runs.insert(cpu, next);
+        if let Some(Tracepoint::Switch { next, .. }) = event {
+            runs.insert(cpu, next);
         }
     }
     Ok(())
 }
 
+/// The task that ran before the trace began.
+const UNKNOWN: Task<'_> = Task {
+    comm: "",
+    pid: 0,
+    prio: DEFAULT_PRIO,
+};
+
 fn in_interrupt(common_flags: u32) -> bool {
     common_flags & u32::from(IN_INTERRUPT) != 0
 }
 
-/// A task: the index of its name, its pid and its priority.
-#[derive(Clone, Copy)]
-struct Named {
-    comm: u32,
-    pid: i32,
-    prio: i32,
-}
+/// A part of a trace, with its time (ns), its CPU, and whether it is in an interrupt.
+type Item<'b> = (u64, usize, bool, Content<'b>);
 
 #[derive(Clone, Copy)]
-enum Kind {
-    /// If `prev` is missing, it is the task that ran on the CPU.
+enum Content<'b> {
+    Event(Tracepoint<'b>),
+    /// A switch in the compact form, which lacks the task that ran.
     Switch {
-        prev: Option<Named>,
-        state: i64,
-        next: Named,
+        state: State,
+        next: Task<'b>,
     },
-    Waking(Named),
-    Wakeup(Named),
-    New(Named),
-    Fork {
-        parent: i32,
-        child: Named,
-    },
-    Frequency {
-        cpu: u32,
-        khz: u32,
-    },
-    Mark(u32),
     Lost,
 }
 
-/// The content of all packets.
-#[derive(Default)]
-struct All {
-    /// The time (ns), the CPU, whether in an interrupt, and the event.
-    events: Vec<(u64, usize, bool, Kind)>,
-    names: Vec<String>,
-    numbers: HashMap<String, u32>,
-    /// The running task of each CPU, known while events are passed on.
-    runs: HashMap<usize, Named>,
+fn bundle<'b>(bundle: &Bundle<'b>, items: &mut Vec<Item<'b>>) {
+    let cpu = bundle.cpu as usize;
+    let first = items.len();
+    for event in &bundle.event {
+        if let Some((kind, values)) = &event.event
+            && let Some(read) = Tracepoint::of(*kind, values)
+        {
+            let interrupt = in_interrupt(event.common_flags);
+            items.push((event.timestamp, cpu, interrupt, Content::Event(read)));
+        }
+    }
+    if let Some(compact) = &bundle.compact_sched {
+        self::compact(cpu, compact, items);
+    }
+    if bundle.lost_events {
+        let at = items[first..].iter().map(|(at, ..)| *at).min();
+        items.push((at.unwrap_or(0), cpu, false, Content::Lost));
+    }
 }
 
-impl All {
-    fn name(&mut self, name: &str) -> u32 {
-        if let Some(&number) = self.numbers.get(name) {
-            return number;
-        }
-        let number = self.names.len() as u32;
-        self.names.push(name.to_owned());
-        self.numbers.insert(name.to_owned(), number);
-        number
+/// Times are relative to the previous one; names are indices into a table.
+fn compact<'b>(cpu: usize, compact: &Compact<'b>, items: &mut Vec<Item<'b>>) {
+    let task = |comm: u32, pid: i32, prio: i32| {
+        let comm = compact.names.get(comm as usize)?;
+        Some(Task { comm, pid, prio })
+    };
+    let mut at = 0_u64;
+    let switches = compact
+        .switch_timestamp
+        .iter()
+        .zip(&compact.switch_prev_state);
+    let next = compact
+        .switch_next_pid
+        .iter()
+        .zip(&compact.switch_next_prio);
+    let next = next.zip(&compact.switch_next_comm);
+    for ((delta, &state), ((&pid, &prio), &comm)) in switches.zip(next) {
+        at = at.saturating_add(*delta);
+        let Some(next) = task(comm, pid, prio) else {
+            continue;
+        };
+        let state = state_of(state);
+        items.push((at, cpu, false, Content::Switch { state, next }));
     }
-
-    fn named(&mut self, comm: &str, pid: i32, prio: i32) -> Named {
-        let comm = self.name(comm);
-        Named { comm, pid, prio }
+    let mut at = 0_u64;
+    let wakings = compact.waking_timestamp.iter().zip(&compact.waking_pid);
+    let tasks = compact.waking_prio.iter().zip(&compact.waking_comm);
+    for (index, ((delta, &pid), (&prio, &comm))) in wakings.zip(tasks).enumerate() {
+        at = at.saturating_add(*delta);
+        let Some(task) = task(comm, pid, prio) else {
+            continue;
+        };
+        let flags = compact.waking_flags.get(index).copied().unwrap_or(0);
+        let event = Tracepoint::Wakeup {
+            stage: Stage::Waking,
+            task,
+            target_cpu: None,
+        };
+        items.push((at, cpu, in_interrupt(flags), Content::Event(event)));
     }
+}
 
-    fn bundle(&mut self, bundle: &Bundle) {
-        let cpu = bundle.cpu as usize;
-        let first = self.events.len();
-        for event in &bundle.event {
-            let interrupt = in_interrupt(event.common_flags);
-            if let Some(kind) = self.full(event) {
-                self.events.push((event.timestamp, cpu, interrupt, kind));
-            }
-        }
-        if let Some(compact) = &bundle.compact_sched {
-            self.compact(cpu, compact);
-        }
-        if bundle.lost_events {
-            let at = self.events[first..].iter().map(|(at, ..)| *at).min();
-            self.events.push((at.unwrap_or(0), cpu, false, Kind::Lost));
-        }
-    }
-
-    /// An event in the full form; `None` if it is of another kind.
-    fn full(&mut self, event: &FtraceEvent) -> Option<Kind> {
-        if let Some(it) = &event.sched_switch {
-            return Some(Kind::Switch {
-                prev: Some(self.named(&it.prev_comm, it.prev_pid, it.prev_prio)),
-                state: it.prev_state,
-                next: self.named(&it.next_comm, it.next_pid, it.next_prio),
-            });
-        }
-        let kinds = [
-            (&event.sched_waking, Kind::Waking as fn(Named) -> Kind),
-            (&event.sched_wakeup, Kind::Wakeup),
-            (&event.sched_wakeup_new, Kind::New),
-        ];
-        for (woken, kind) in kinds {
-            if let Some(it) = woken {
-                return Some(kind(self.named(&it.comm, it.pid, it.prio)));
-            }
-        }
-        if let Some(it) = &event.sched_process_fork {
-            return Some(Kind::Fork {
-                parent: it.parent_pid,
-                child: self.named(&it.child_comm, it.child_pid, DEFAULT_PRIO),
-            });
-        }
-        if let Some(it) = &event.cpu_frequency {
-            let (cpu, khz) = (it.cpu_id, it.state);
-            return Some(Kind::Frequency { cpu, khz });
-        }
-        let print = event.print.as_ref()?;
-        Some(Kind::Mark(self.name(&print.buf)))
-    }
-
-    /// Times are relative to the previous one; names are indices into a table.
-    fn compact(&mut self, cpu: usize, compact: &Compact) {
-        let names: Vec<u32> = compact.names.iter().map(|name| self.name(name)).collect();
-        let name = |number: u32| names.get(number as usize).copied();
-        let mut at = 0_u64;
-        let switches = compact
-            .switch_timestamp
-            .iter()
-            .zip(&compact.switch_prev_state);
-        let next = compact
-            .switch_next_pid
-            .iter()
-            .zip(&compact.switch_next_prio);
-        let next = next.zip(&compact.switch_next_comm);
-        for ((delta, &state), ((&pid, &prio), &comm)) in switches.zip(next) {
-            at = at.saturating_add(*delta);
-            let Some(comm) = name(comm) else { continue };
-            let next = Named { comm, pid, prio };
-            let prev = None;
-            let kind = Kind::Switch { prev, state, next };
-            self.events.push((at, cpu, false, kind));
-        }
-        let mut at = 0_u64;
-        let wakings = compact.waking_timestamp.iter().zip(&compact.waking_pid);
-        let tasks = compact.waking_prio.iter().zip(&compact.waking_comm);
-        for (index, ((delta, &pid), (&prio, &comm))) in wakings.zip(tasks).enumerate() {
-            at = at.saturating_add(*delta);
-            let Some(comm) = name(comm) else { continue };
-            let flags = compact.waking_flags.get(index).copied().unwrap_or(0);
-            let kind = Kind::Waking(Named { comm, pid, prio });
-            self.events.push((at, cpu, in_interrupt(flags), kind));
-        }
-    }
-
-    fn task(&self, named: Named) -> Task<'_> {
-        Task {
-            comm: &self.names[named.comm as usize],
-            pid: named.pid,
-            prio: named.prio,
-        }
-    }
-
-    fn event(&self, cpu: usize, kind: Kind) -> Event<'_> {
-        match kind {
-            Kind::Switch { prev, state, next } => {
-                // The task that ran before the trace began is unknown.
-                let idle = Task {
-                    comm: "",
-                    pid: 0,
-                    prio: DEFAULT_PRIO,
-                };
-                let ran = prev.or_else(|| self.runs.get(&cpu).copied());
-                Event::Switch {
-                    prev: ran.map_or(idle, |named| self.task(named)),
-                    state: match state {
-                        state if state & DEAD != 0 => State::Dead,
-                        state if state & BLOCKED != 0 => State::Blocked,
-                        _ => State::Runnable,
-                    },
-                    next: self.task(next),
-                }
-            }
-            Kind::Waking(named) => Event::Waking(self.task(named)),
-            Kind::Wakeup(named) => Event::Wakeup(self.task(named)),
-            Kind::New(named) => Event::New(self.task(named)),
-            Kind::Fork { parent, child } => Event::Fork {
-                parent,
-                child: self.task(child),
-            },
-            Kind::Frequency { cpu, khz } => {
-                let cpu = cpu as usize;
-                Event::Frequency { cpu, khz }
-            }
-            Kind::Mark(text) => Event::Mark(self.names[text as usize].trim_end()),
-            Kind::Lost => Event::Other,
-        }
+fn state_of(bits: i64) -> State {
+    match bits {
+        bits if bits & DEAD != 0 => State::Dead,
+        bits if bits & BLOCKED != 0 => State::Blocked,
+        _ => State::Runnable,
     }
 }
 
 // The messages of perfetto_trace.proto that are read, with the used fields.
 message! {
     struct Packet "TracePacket" {
-        ftrace_events: Option<Bundle> = 1,
+        ftrace_events: Option<Bundle<'b>> = 1,
         compressed: Option<Skipped> = 50,
     }
     struct Bundle "FtraceEventBundle" {
         cpu: u32 = 1,
-        event: Vec<FtraceEvent> = 2,
+        event: Vec<FtraceEvent<'b>> = 2,
         lost_events: bool = 3,
-        compact_sched: Option<Compact> = 4,
-    }
-    struct FtraceEvent "FtraceEvent" {
-        timestamp: u64 = 1,
-        common_flags: u32 = 5,
-        print: Option<Print> = 3,
-        sched_switch: Option<SchedSwitch> = 4,
-        cpu_frequency: Option<CpuFrequency> = 11,
-        sched_wakeup: Option<Woken> = 17,
-        sched_waking: Option<Woken> = 20,
-        sched_wakeup_new: Option<Woken> = 114,
-        sched_process_fork: Option<Fork> = 239,
-    }
-    struct Print "PrintFtraceEvent" {
-        buf: String = 2,
-    }
-    struct SchedSwitch "SchedSwitchFtraceEvent" {
-        prev_comm: String = 1,
-        prev_pid: i32 = 2,
-        prev_prio: i32 = 3,
-        prev_state: i64 = 4,
-        next_comm: String = 5,
-        next_pid: i32 = 6,
-        next_prio: i32 = 7,
-    }
-    struct Woken "SchedWakingFtraceEvent, SchedWakeupFtraceEvent or SchedWakeupNewFtraceEvent" {
-        comm: String = 1,
-        pid: i32 = 2,
-        prio: i32 = 3,
-    }
-    struct Fork "SchedProcessForkFtraceEvent" {
-        parent_pid: i32 = 2,
-        child_comm: String = 3,
-        child_pid: i32 = 4,
-    }
-    struct CpuFrequency "CpuFrequencyFtraceEvent" {
-        state: u32 = 1,
-        cpu_id: u32 = 2,
+        compact_sched: Option<Compact<'b>> = 4,
     }
     struct Compact "FtraceEventBundle.CompactSched, whose names are its intern_table" {
         switch_timestamp: Vec<u64> = 1,
@@ -311,12 +189,79 @@ message! {
         switch_next_pid: Vec<i32> = 3,
         switch_next_prio: Vec<i32> = 4,
         switch_next_comm: Vec<u32> = 6,
-        names: Vec<String> = 5,
+        names: Vec<&'b str> = 5,
         waking_timestamp: Vec<u64> = 7,
         waking_pid: Vec<i32> = 8,
         waking_prio: Vec<i32> = 10,
         waking_comm: Vec<u32> = 11,
         waking_flags: Vec<u32> = 12,
+    }
+}
+
+/// `FtraceEvent`, if it is of a kind that is needed.
+#[derive(Default)]
+struct FtraceEvent<'b> {
+    timestamp: u64,
+    common_flags: u32,
+    event: Option<(Kind, Values<'b>)>,
+}
+
+impl<'b> Value<'b> for FtraceEvent<'b> {
+    const WIRE_TYPE: u8 = WIRE_TYPE_LEN;
+
+    fn read(&mut self, decoder: &mut Decoder<'b>) -> Result<(), Error> {
+        each_field(decoder, |decoder| {
+            let tag = decoder.decode_tag()?;
+            match (tag.field_num(), Kind::of_perfetto(tag.field_num())) {
+                (1, _) => self.timestamp.read_as(tag.wire_type(), decoder),
+                (5, _) => self.common_flags.read_as(tag.wire_type(), decoder),
+                (_, Some(kind)) if tag.wire_type() == WIRE_TYPE_LEN => {
+                    let mut values = Values::default();
+                    values.read(kind, decoder)?;
+                    self.event = Some((kind, values));
+                    Ok(())
+                }
+                _ => decoder.skip_wire_value(tag.wire_type()),
+            }
+        })
+    }
+}
+
+/// The values of an event's fields: numbers, and texts. A field that the message lacks is 0 or empty.
+#[derive(Default)]
+struct Values<'b> {
+    ints: [i64; MOST_FIELDS],
+    texts: [&'b str; MOST_FIELDS],
+}
+
+impl<'b> Values<'b> {
+    fn read(&mut self, kind: Kind, decoder: &mut Decoder<'b>) -> Result<(), Error> {
+        each_field(decoder, |decoder| {
+            let tag = decoder.decode_tag()?;
+            let mut fields = kind.row().fields.iter();
+            let index = fields.position(|field| field.perfetto == tag.field_num());
+            match index {
+                Some(index) if kind.row().fields[index].kind.is_text() => {
+                    self.texts[index].read_as(tag.wire_type(), decoder)
+                }
+                Some(index) => self.ints[index].read_as(tag.wire_type(), decoder),
+                None => decoder.skip_wire_value(tag.wire_type()),
+            }
+        })
+    }
+}
+
+impl<'b> Fields<'b> for Values<'b> {
+    fn text(&self, index: usize) -> Option<&'b str> {
+        Some(self.texts[index])
+    }
+
+    fn int(&self, index: usize) -> Option<i64> {
+        Some(self.ints[index])
+    }
+
+    fn state(&self, index: usize) -> Option<State> {
+        Some(state_of(self.ints[index]))
     }
 }
 

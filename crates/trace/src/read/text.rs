@@ -1,7 +1,7 @@
 //! Traces that are lines of text, alone or within a web page or a JSON file.
 
 use super::{ITS_MACHINE, Sink, line};
-use crate::event::{Event, Read};
+use crate::event::{Read, Tracepoint};
 use machine::input::BadInput;
 use std::io::BufRead;
 
@@ -49,7 +49,7 @@ pub fn each(
         };
         match read {
             Read::Nothing => continue,
-            Read::Event(line) if matches!(line.event, Event::Other | Event::Mark(_)) => {
+            Read::Event(line) if matches!(line.event, Tracepoint::Other | Tracepoint::Mark(_)) => {
                 last = Last::Text;
             }
             Read::Event(_) => last = Last::Fields,

@@ -1,11 +1,10 @@
 //! Chrome's trace event format: running tasks as slices, measurements as counters, other events as
 //! instants.
 
-use super::Format;
-use super::Sink;
-use super::text::Fields;
-use super::tracepoint::{Class, Record, Tracepoint};
-use serde_json::{Map, Value, json};
+use super::{Format, Sink};
+use crate::event::{Class, Record, Tracepoint};
+use crate::values::Value;
+use serde_json::{Map, Value as Json, json};
 use std::io::{self, Write};
 
 /// Writes the JSON that `chrome://tracing` and Perfetto read; each CPU is a thread of one process.
@@ -36,7 +35,7 @@ impl<W: Write> Chrome<W> {
         chrome
     }
 
-    fn write(&mut self, event: Value) {
+    fn write(&mut self, event: Json) {
         let before = if self.is_first { "[\n" } else { ",\n" };
         self.is_first = false;
         let event = cage::text::json(event.to_string());
@@ -53,14 +52,27 @@ impl<W: Write> Chrome<W> {
         }
     }
 
-    fn instant(&mut self, record: &Record<'_>, args: Value) {
+    fn instant(&mut self, record: &Record<'_>) {
+        let mut args = Map::new();
+        record.event.values(record.cpu, &mut |field, value| {
+            let key = match field.key {
+                "" => "message",
+                key => key,
+            };
+            let value = match value {
+                Value::Int(number) => number.into(),
+                Value::Text(text) => text.into(),
+                Value::State(state) => state.letter().to_string().into(),
+            };
+            args.insert(key.to_owned(), value);
+        });
         self.write(json!({
-            "name": record.event.name(), "cat": "sched", "ph": "i", "s": "t", "pid": 0, "tid": record.cpu,
-            "ts": us(record.now), "args": args,
+            "name": record.event.kind().map(|kind| kind.row().name), "cat": "sched", "ph": "i", "s": "t", "pid": 0,
+            "tid": record.cpu, "ts": us(record.now), "args": args,
         }));
     }
 
-    fn counter(&mut self, now: u64, name: &str, args: Value) {
+    fn counter(&mut self, now: u64, name: &str, args: Json) {
         self.write(json!({
             "name": name, "cat": "counter", "ph": "C", "pid": 0, "ts": us(now), "args": args,
         }));
@@ -76,49 +88,18 @@ impl<W: Write> Format for Chrome<W> {
     fn record(&mut self, record: Record<'_>) {
         let (now, cpu) = (record.now, record.cpu);
         match record.event {
-            Tracepoint::SchedSwitch { next, .. } => {
+            Tracepoint::Switch { next, .. } => {
                 self.stop(now, cpu);
-                if next.1 != 0 {
-                    self.running[cpu] = Some((next.0.to_owned(), next.1, now));
+                if next.pid != 0 {
+                    self.running[cpu] = Some((next.comm.to_owned(), next.pid, now));
                 }
             }
-            Tracepoint::SchedWakeup {
-                task, target_cpu, ..
-            } => {
-                let args = json!({ "comm": task.0, "pid": task.1, "target_cpu": target_cpu });
-                self.instant(&record, args);
-            }
-            Tracepoint::SchedMigrateTask {
-                task,
-                orig_cpu,
-                dest_cpu,
-                ..
-            } => {
-                let args = json!({
-                    "comm": task.0, "pid": task.1, "orig_cpu": orig_cpu, "dest_cpu": dest_cpu,
-                });
-                self.instant(&record, args);
-            }
-            Tracepoint::SchedProcessFork { parent, child_pid } => {
-                let args = json!({ "comm": parent.0, "pid": parent.1, "child_pid": child_pid });
-                self.instant(&record, args);
-            }
-            Tracepoint::TaskRename {
-                pid,
-                oldcomm,
-                newcomm,
-            } => {
-                let args = json!({ "pid": pid, "oldcomm": oldcomm, "newcomm": newcomm });
-                self.instant(&record, args);
-            }
-            Tracepoint::SchedProcessExit { task, .. } => {
-                let args = json!({ "comm": task.0, "pid": task.1 });
-                self.instant(&record, args);
-            }
-            Tracepoint::BpfTracePrintk { .. } => {
-                let message = Fields(&record).to_string();
-                self.instant(&record, json!({ "message": message }));
-            }
+            Tracepoint::Wakeup { .. }
+            | Tracepoint::Migrate { .. }
+            | Tracepoint::Fork { .. }
+            | Tracepoint::Rename { .. }
+            | Tracepoint::Exit(_)
+            | Tracepoint::Printk(_) => self.instant(&record),
             Tracepoint::Decision {
                 task,
                 name,
@@ -126,30 +107,35 @@ impl<W: Write> Format for Chrome<W> {
                 numbers,
                 why,
             } => {
-                let numbers: Map<String, Value> = numbers
+                let numbers: Map<String, Json> = numbers
                     .iter()
                     .map(|&(name, value)| (name.to_owned(), value.into()))
                     .collect();
-                let pid = task.map(|task| task.1);
+                let pid = task.map(|task| task.pid);
                 self.write(json!({
                     "name": what, "cat": "decision", "ph": "i", "s": "t", "pid": 0, "tid": cpu, "ts": us(now),
                     "args": { "why": why, "decision": name, "pid": pid, "numbers": numbers },
                 }));
             }
             Tracepoint::Counter { part, unit, value } => {
+                let unit = unit.name();
                 self.counter(now, &format!("{part} {unit}"), json!({ unit: value }));
             }
-            Tracepoint::CpuFrequency { state } => {
+            Tracepoint::Frequency { cpu, khz } => {
                 let name = format!("CPU {cpu} frequency");
-                self.counter(now, &name, json!({ "kHz": state }));
+                self.counter(now, &name, json!({ "kHz": khz }));
             }
-            Tracepoint::CpuIdle { state } => {
+            Tracepoint::Idle { cpu, state } => {
                 // One more than the state, so that 0 means not idle.
                 let state = state.map_or(0, |state| state + 1);
                 let name = format!("CPU {cpu} idle state");
                 self.counter(now, &name, json!({ "state": state }));
             }
-            Tracepoint::SchedPelt { class, average } => {
+            Tracepoint::PeltCpu {
+                cpu,
+                class,
+                average,
+            } => {
                 self.utils[cpu][class as usize] = average.util;
                 let [fair, rt, dl] = self.utils[cpu].map(f64::round);
                 let args = match class {
@@ -158,7 +144,7 @@ impl<W: Write> Format for Chrome<W> {
                 };
                 self.counter(now, &format!("CPU {cpu} utilization"), args);
             }
-            Tracepoint::SchedPeltSe { .. } | Tracepoint::SchedCpuCapacity { .. } => {}
+            _ => {}
         }
     }
 

@@ -5,10 +5,9 @@ mod chrome;
 mod dat;
 pub mod dat_head;
 mod perfetto;
-mod protobuf;
 mod text;
-mod tracepoint;
 
+use crate::event::Record;
 use chrome::Chrome;
 use dat::Dat;
 use perfetto::Perfetto;
@@ -16,7 +15,6 @@ use std::io::{self, Write};
 use std::path::Path;
 use tempfile::SpooledTempFile;
 use text::Text;
-pub use tracepoint::{Averages, Class, MILLIWATT, PICOJOULE, Record, State, Task, Tracepoint};
 
 /// The kinds of trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

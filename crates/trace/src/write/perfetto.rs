@@ -2,11 +2,12 @@
 //! threads and frequencies, and tracks of our own for utilization, power, energy and the
 //! scheduler's decisions.
 
-use super::Format;
-use super::Sink;
-use super::protobuf::Message;
-use super::text::Fields;
-use super::tracepoint::{Class, MILLIWATT, Record, SwitchComm, Task, Tracepoint, comm, idle_state};
+use super::text::Values;
+use super::{Format, Sink};
+use crate::event::{Class, Record, Task, Tracepoint, Unit};
+use crate::protobuf::Message;
+use crate::table::Kind;
+use crate::values::Value;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -17,21 +18,10 @@ const ENERGY_EVERY_NS: u64 = 1_000_000;
 /// All packets are of one sequence.
 const SEQUENCE: u32 = 1;
 
-// Numbers of fields in perfetto_trace.proto: of `TracePacket`,
+// Numbers of fields of `TracePacket` in perfetto_trace.proto.
 const FTRACE_EVENTS: u32 = 1;
 const TRACK_EVENT: u32 = 11;
 const TRACK_DESCRIPTOR: u32 = 60;
-// and of `FtraceEvent`.
-const PRINT: u32 = 3;
-const SCHED_SWITCH: u32 = 4;
-const CPU_FREQUENCY: u32 = 11;
-const CPU_IDLE: u32 = 13;
-const SCHED_WAKEUP: u32 = 17;
-const SCHED_WAKEUP_NEW: u32 = 114;
-const TASK_RENAME: u32 = 236;
-const SCHED_PROCESS_EXIT: u32 = 238;
-const SCHED_PROCESS_FORK: u32 = 239;
-const SCHED_MIGRATE_TASK: u32 = 491;
 // `TrackEvent.Type`
 const TYPE_INSTANT: u32 = 3;
 const TYPE_COUNTER: u32 = 4;
@@ -103,12 +93,35 @@ impl<W: Write> Perfetto<W> {
             .bytes(Message::default().message(1, &packet).bytes());
     }
 
-    /// An `event`, which is `field` of `FtraceEvent`.
-    fn ftrace(&mut self, record: &Record<'_>, (field, event): (u32, Message)) {
+    /// An event of ftrace, if Perfetto has it. It has texts of bpf_trace_printk as those of trace_marker.
+    fn ftrace(&mut self, record: &Record<'_>) {
+        let field = match record.event {
+            Tracepoint::Printk(_) => Kind::Mark.row().perfetto,
+            event => event.kind().map_or(0, |kind| kind.row().perfetto),
+        };
+        if field == 0 {
+            return;
+        }
+        let mut fields = Message::default();
+        if let Tracepoint::Printk(_) = record.event {
+            fields = fields.string(2, &Values(record).to_string());
+        } else {
+            record.event.values(record.cpu, &mut |field, value| {
+                let message = std::mem::take(&mut fields);
+                fields = match value {
+                    Value::Int(number) => message.int(field.perfetto, number),
+                    Value::Text(text) => message.string(field.perfetto, text),
+                    Value::State(state) => message.int(field.perfetto, state.bits()),
+                };
+            });
+        }
+        if let Tracepoint::Exit(task) = record.event {
+            fields = fields.int(3, task.pid); // tgid
+        }
         let event = Message::default()
             .uint(1, record.now)
-            .uint(2, record.current.1.cast_unsigned())
-            .message(field, &event);
+            .uint(2, record.current.pid.cast_unsigned())
+            .message(field, &fields);
         let bundle = &mut self.bundles[record.cpu];
         bundle.message = std::mem::take(&mut bundle.message).message(2, &event);
         bundle.events += 1;
@@ -161,8 +174,8 @@ impl<W: Write> Perfetto<W> {
     }
 
     fn task_utilization(&mut self, now: u64, task: Task<'_>, util: f64) {
-        let name = format!("{} {} utilization", task.0, task.1);
-        let track = Track::TaskUtilization(task.1);
+        let name = format!("{} {} utilization", task.comm, task.pid);
+        let track = Track::TaskUtilization(task.pid);
         let track = self.track(track, &name, Some("Utilization of threads"), "of 1024");
         self.count(now, track, util);
     }
@@ -192,16 +205,16 @@ impl<W: Write> Perfetto<W> {
         if let Some(why) = why {
             event = event.message(4, &annotation("why").string(6, why));
         }
-        let pid = task.map(|task| ("pid", i64::from(task.1)));
+        let pid = task.map(|task| ("pid", i64::from(task.pid)));
         for (name, value) in pid.into_iter().chain(numbers.iter().copied()) {
             event = event.message(4, &annotation(name).int(4, value));
         }
         self.packet(Some(now), (TRACK_EVENT, &event));
     }
 
-    fn power(&mut self, now: u64, part: &str, unit: &'static str, value: u64) {
+    fn power(&mut self, now: u64, part: &str, unit: Unit, value: u64) {
         self.energy.pass(now);
-        if unit == MILLIWATT {
+        if unit == Unit::Milliwatt {
             let before = self
                 .energy
                 .parts
@@ -236,106 +249,34 @@ impl<W: Write> Perfetto<W> {
 impl<W: Write> Format for Perfetto<W> {
     fn record(&mut self, record: Record<'_>) {
         let (now, cpu) = (record.now, record.cpu);
-        // comm, pid and prio, with which most events begin.
-        let of_task = |task: Task<'_>, prio: i32| {
-            Message::default()
-                .string(1, &comm(task.0))
-                .int(2, task.1)
-                .int(3, prio)
-        };
         match record.event {
-            Tracepoint::SchedSwitch {
-                prev,
-                prev_prio,
-                prev_state,
-                next,
-                next_prio,
+            Tracepoint::Wakeup {
+                task, target_cpu, ..
             } => {
-                let event = Message::default()
-                    .string(1, &SwitchComm(prev, cpu).to_string())
-                    .int(2, prev.1)
-                    .int(3, prev_prio)
-                    .int(4, prev_state.bits() as i64)
-                    .string(5, &SwitchComm(next, cpu).to_string())
-                    .int(6, next.1)
-                    .int(7, next_prio);
-                self.ftrace(&record, (SCHED_SWITCH, event));
-            }
-            Tracepoint::SchedWakeup {
-                task,
-                prio,
-                target_cpu,
-                new,
-            } => {
-                let event = of_task(task, prio).int(5, target_cpu as i64);
-                let field = match new {
-                    true => SCHED_WAKEUP_NEW,
-                    false => SCHED_WAKEUP,
-                };
-                self.ftrace(&record, (field, event));
-                let name = format!("{} wakes up on CPU {target_cpu}", task.0);
+                self.ftrace(&record);
+                let target_cpu = target_cpu.unwrap_or(cpu);
+                let name = format!("{} wakes up on CPU {target_cpu}", task.comm);
                 let numbers = [("target_cpu", target_cpu as i64)];
                 self.decision(&record, Some(task), &name, &numbers, None);
             }
-            Tracepoint::SchedMigrateTask {
+            Tracepoint::Migrate {
                 task,
-                prio,
                 orig_cpu,
                 dest_cpu,
             } => {
-                let event = of_task(task, prio)
-                    .int(4, orig_cpu as i64)
-                    .int(5, dest_cpu as i64);
-                self.ftrace(&record, (SCHED_MIGRATE_TASK, event));
-                let name = format!("{} moves from CPU {orig_cpu} to {dest_cpu}", task.0);
+                self.ftrace(&record);
+                let name = format!("{} moves from CPU {orig_cpu} to {dest_cpu}", task.comm);
                 let numbers = [("orig_cpu", orig_cpu as i64), ("dest_cpu", dest_cpu as i64)];
                 self.decision(&record, Some(task), &name, &numbers, None);
             }
-            Tracepoint::SchedProcessFork { parent, child_pid } => {
-                let event = Message::default()
-                    .string(1, &comm(parent.0))
-                    .int(2, parent.1)
-                    .string(3, &comm(parent.0))
-                    .int(4, child_pid);
-                self.ftrace(&record, (SCHED_PROCESS_FORK, event));
-            }
-            Tracepoint::SchedProcessExit { task, prio } => {
-                let event = Message::default()
-                    .string(1, &comm(task.0))
-                    .int(2, task.1)
-                    .int(3, task.1) // tgid
-                    .int(4, prio);
-                self.ftrace(&record, (SCHED_PROCESS_EXIT, event));
-            }
-            Tracepoint::TaskRename {
-                pid,
-                oldcomm,
-                newcomm,
-            } => {
-                let event = Message::default()
-                    .int(1, pid)
-                    .string(2, &comm(oldcomm))
-                    .string(3, &comm(newcomm));
-                self.ftrace(&record, (TASK_RENAME, event));
-            }
-            Tracepoint::CpuIdle { state } => {
-                self.ftrace(&record, (CPU_IDLE, cpu_state(idle_state(state), cpu)));
-            }
-            Tracepoint::CpuFrequency { state } => {
-                self.ftrace(&record, (CPU_FREQUENCY, cpu_state(state, cpu)));
-            }
-            // CpuFrequency has the same information.
-            Tracepoint::SchedCpuCapacity { .. } => {}
-            Tracepoint::SchedPeltSe { task, average, .. } => {
+            Tracepoint::PeltTask { task, average, .. } => {
                 self.task_utilization(now, task, average.util);
             }
-            Tracepoint::SchedPelt { class, average } => {
-                self.utilization(now, cpu, class, average.util);
-            }
-            Tracepoint::BpfTracePrintk { .. } => {
-                let event = Message::default().string(2, &Fields(&record).to_string());
-                self.ftrace(&record, (PRINT, event));
-            }
+            Tracepoint::PeltCpu {
+                cpu,
+                class,
+                average,
+            } => self.utilization(now, cpu, class, average.util),
             Tracepoint::Decision {
                 task,
                 what,
@@ -344,6 +285,7 @@ impl<W: Write> Format for Perfetto<W> {
                 ..
             } => self.decision(&record, task, what, numbers, Some(why)),
             Tracepoint::Counter { part, unit, value } => self.power(now, part, unit, value),
+            _ => self.ftrace(&record),
         }
     }
 
@@ -356,9 +298,4 @@ impl<W: Write> Format for Perfetto<W> {
         }
         self.sink.finish()
     }
-}
-
-/// `CpuIdle` or `CpuFrequency`.
-fn cpu_state(state: u32, cpu: usize) -> Message {
-    Message::default().uint(1, state).uint(2, cpu as u64)
 }

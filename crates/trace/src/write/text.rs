@@ -1,8 +1,9 @@
 //! ftrace's text format: one event per line, as the kernel prints its tracepoints.
 
-use super::Format;
-use super::Sink;
-use super::tracepoint::{Averages, Class, Record, SwitchComm, Tracepoint, comm, idle_state};
+use super::{Format, Sink};
+use crate::event::Record;
+use crate::table::{Field, Kind, Type};
+use crate::values::{Value, comm};
 use std::fmt;
 use std::io::{self, Write};
 
@@ -40,16 +41,22 @@ impl<W: Write> Text<W> {
 impl<W: Write> Format for Text<W> {
     fn record(&mut self, record: Record<'_>) {
         let Record {
-            now, cpu, current, ..
+            now,
+            cpu,
+            current,
+            event,
         } = record;
+        let name = match event.kind() {
+            Some(Kind::Mark) => "tracing_mark_write",
+            Some(kind) => kind.row().name,
+            None => return,
+        };
         let (seconds, ns) = (now / 1_000_000_000, now % 1_000_000_000);
         self.sink.write(format_args!(
-            "{:>16}-{:<7} [{cpu:03}] ..... {seconds:5}.{ns:09}: {}: {}\n",
-            comm(current.0),
-            current.1,
-            // Texts written to trace_marker.
-            record.event.name().unwrap_or("tracing_mark_write"),
-            Fields(&record),
+            "{:>16}-{:<7} [{cpu:03}] ..... {seconds:5}.{ns:09}: {name}: {}\n",
+            comm(current.comm),
+            current.pid,
+            Values(&record),
         ));
     }
 
@@ -59,114 +66,38 @@ impl<W: Write> Format for Text<W> {
 }
 
 /// An event's fields as the kernel prints them.
-pub(super) struct Fields<'a>(pub &'a Record<'a>);
+pub(super) struct Values<'a>(pub &'a Record<'a>);
 
-impl fmt::Display for Fields<'_> {
+impl fmt::Display for Values<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cpu = self.0.cpu;
-        match self.0.event {
-            Tracepoint::SchedSwitch {
-                prev,
-                prev_prio,
-                prev_state,
-                next,
-                next_prio,
-            } => write!(
-                f,
-                "prev_comm={} prev_pid={} prev_prio={prev_prio} prev_state={} ==> next_comm={} next_pid={} \
-                 next_prio={next_prio}",
-                SwitchComm(prev, cpu),
-                prev.1,
-                prev_state.letter(),
-                SwitchComm(next, cpu),
-                next.1
-            ),
-            Tracepoint::SchedWakeup {
-                task,
-                prio,
-                target_cpu,
-                ..
-            } => write!(
-                f,
-                "comm={} pid={} prio={prio} target_cpu={target_cpu:03}",
-                comm(task.0),
-                task.1
-            ),
-            Tracepoint::SchedMigrateTask {
-                task,
-                prio,
-                orig_cpu,
-                dest_cpu,
-            } => write!(
-                f,
-                "comm={} pid={} prio={prio} orig_cpu={orig_cpu} dest_cpu={dest_cpu}",
-                comm(task.0),
-                task.1
-            ),
-            Tracepoint::SchedProcessFork { parent, child_pid } => write!(
-                f,
-                "comm={0} pid={1} child_comm={0} child_pid={child_pid}",
-                comm(parent.0),
-                parent.1
-            ),
-            Tracepoint::SchedProcessExit { task, prio } => {
-                write!(f, "comm={} pid={} prio={prio}", comm(task.0), task.1)
+        let mut result = Ok(());
+        let mut before = false;
+        self.0.event.values(self.0.cpu, &mut |field, value| {
+            // A text of trace_marker has no address.
+            if field.kind != Type::Code && result.is_ok() {
+                result = write_value(f, std::mem::replace(&mut before, true), field, value);
             }
-            Tracepoint::TaskRename {
-                pid,
-                oldcomm,
-                newcomm,
-            } => write!(
-                f,
-                "pid={pid} oldcomm={} newcomm={} oom_score_adj=0",
-                comm(oldcomm),
-                comm(newcomm)
-            ),
-            Tracepoint::CpuIdle { state } => write!(f, "state={} cpu_id={cpu}", idle_state(state)),
-            Tracepoint::CpuFrequency { state } => write!(f, "state={state} cpu_id={cpu}"),
-            Tracepoint::SchedCpuCapacity { orig, curr } => write!(
-                f,
-                "cpu={cpu} capacity={orig} capacity_orig={orig} capacity_curr={curr}"
-            ),
-            Tracepoint::SchedPeltSe { cpu, task, average } => write!(
-                f,
-                "cpu={cpu} path=(null) comm={} pid={} {} update_time={}",
-                comm(task.0),
-                task.1,
-                Rounded(average),
-                average.updated
-            ),
-            Tracepoint::SchedPelt { class, average } => {
-                let path = if class == Class::Fair { "path=/ " } else { "" };
-                let averages = Rounded(average);
-                write!(
-                    f,
-                    "cpu={cpu} {path}{averages} update_time={}",
-                    average.updated
-                )
-            }
-            Tracepoint::BpfTracePrintk { message } => {
-                let message = message.trim_end().replace('\n', " ");
-                f.write_str(&cage::text::plain(&message))
-            }
-            // The format of Android's atrace for a counter; process 0 stands for no process.
-            Tracepoint::Counter { part, unit, value } => write!(f, "C|0|{part} {unit}|{value}"),
-            // The format of atrace for an instant.
-            Tracepoint::Decision { what, why, .. } => write!(f, "I|0|{what}: {why}"),
-        }
+        });
+        result
     }
 }
 
-struct Rounded(Averages);
-
-impl fmt::Display for Rounded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Averages {
-            load,
-            runnable,
-            util,
-            ..
-        } = self.0;
-        write!(f, "load={load:.0} runnable={runnable:.0} util={util:.0}")
+fn write_value(
+    f: &mut fmt::Formatter<'_>,
+    before: bool,
+    field: &Field,
+    value: Value<'_>,
+) -> fmt::Result {
+    if before {
+        f.write_str(field.before)?;
+    }
+    if !field.key.is_empty() {
+        write!(f, "{}=", field.key)?;
+    }
+    match value {
+        Value::Int(cpu) if field.kind == Type::Cpu => write!(f, "{cpu:03}"),
+        Value::Int(number) => write!(f, "{number}"),
+        Value::Text(text) => f.write_str(text),
+        Value::State(state) => write!(f, "{}", state.letter()),
     }
 }

@@ -1,7 +1,10 @@
 //! The meaning of an event's bytes: the `format` files of tracefs.
 
+use super::super::IN_INTERRUPT;
 use super::text;
-use crate::event::{DEFAULT_PRIO, Event, IN_INTERRUPT, Line, Moved, Read, State, Task};
+use crate::event::{Line, Read, State, Tracepoint};
+use crate::table::{Kind, MOST_FIELDS};
+use crate::values::Fields;
 use std::collections::HashMap;
 
 /// The offset of `common_flags` in every event, after `common_type`.
@@ -10,34 +13,14 @@ const FLAGS: usize = 2;
 /// The relevant events, by `common_type`.
 #[derive(Default)]
 pub struct Formats {
-    kinds: HashMap<u16, Kind>,
+    kinds: HashMap<u16, Format>,
 }
 
-enum Kind {
-    Switch {
-        prev: [Field; 3],
-        state: Field,
-        next: [Field; 3],
-        letters: Letters,
-    },
-    Waking([Field; 3]),
-    Wakeup([Field; 3]),
-    New([Field; 3]),
-    Fork {
-        parent: Field,
-        comm: Field,
-        pid: Field,
-    },
-    Frequency {
-        state: Field,
-        cpu: Field,
-    },
-    Pinned([Field; 2]),
-    /// The fields that hold its object and its bytes, and its kind.
-    Moved([Field; 2], Moved),
-    Mark(Field),
-    /// Its number, and the field of its first arguments.
-    Call(Field, Field),
+/// The places of an event's fields.
+struct Format {
+    kind: Kind,
+    places: [Option<Place>; MOST_FIELDS],
+    letters: Letters,
 }
 
 /// The meaning of the bits of `prev_state`.
@@ -49,7 +32,7 @@ struct Letters {
 
 /// The place of a field in an event.
 #[derive(Clone, Copy)]
-struct Field {
+struct Place {
     offset: usize,
     size: usize,
     /// Whether it holds the place of the text (`__data_loc`).
@@ -62,125 +45,101 @@ impl Formats {
         let Some(name) = format.lines().find_map(|line| line.strip_prefix("name: ")) else {
             return Err("a format without a name".to_owned());
         };
+        let Some(kind) = Kind::read(name) else {
+            return Ok(());
+        };
+        let mut read = Format {
+            kind,
+            places: [None; MOST_FIELDS],
+            letters: letters(format),
+        };
+        for (place, field) in read.places.iter_mut().zip(kind.row().fields) {
+            *place = self::place(format, field.name);
+        }
+        if let (Kind::Call, [Some(id), Some(args), ..]) = (kind, read.places) {
+            for index in 0..3 {
+                read.places[1 + index] = Some(Place {
+                    offset: args.offset + index * id.size,
+                    size: id.size,
+                    elsewhere: false,
+                });
+            }
+        }
+        if Tracepoint::of(kind, &Present(&read)).is_none() {
+            return match kind.may_be_of_others() {
+                true => Ok(()),
+                false => Err(format!("a format of {name} that lacks fields")),
+            };
+        }
         let id = format.lines().find_map(|line| line.strip_prefix("ID: "));
         let id = id.and_then(|id| id.trim().parse().ok());
-        let field = |name: &str| field(format, name);
-        let kind = || {
-            let task = |comm, pid, prio| Some([field(comm)?, field(pid)?, field(prio)?]);
-            Some(match name {
-                "sched_switch" => Some(Kind::Switch {
-                    prev: task("prev_comm", "prev_pid", "prev_prio")?,
-                    state: field("prev_state")?,
-                    next: task("next_comm", "next_pid", "next_prio")?,
-                    letters: letters(format),
-                }),
-                "sched_waking" => Some(Kind::Waking(task("comm", "pid", "prio")?)),
-                "sched_wakeup" => Some(Kind::Wakeup(task("comm", "pid", "prio")?)),
-                "sched_wakeup_new" => Some(Kind::New(task("comm", "pid", "prio")?)),
-                "sched_process_fork" => Some(Kind::Fork {
-                    parent: field("parent_pid")?,
-                    comm: field("child_comm")?,
-                    pid: field("child_pid")?,
-                }),
-                "cpu_frequency" => Some(Kind::Frequency {
-                    state: field("state")?,
-                    cpu: field("cpu_id")?,
-                }),
-                "print" => Some(Kind::Mark(field("buf")?)),
-                "sys_enter" => field("id")
-                    .zip(field("args"))
-                    .map(|(id, args)| Kind::Call(id, args)),
-                "sched_setaffinity" => {
-                    let [task, cpus] = ["task", "cpus"].map(field);
-                    task.zip(cpus)
-                        .map(|(task, cpus)| Kind::Pinned([task, cpus]))
-                }
-                // Another program's probe may have the same name.
-                _ => Moved::of(name, 0, 0).and_then(|moved| {
-                    let [object, bytes] = Moved::FIELDS.map(field);
-                    Some(Kind::Moved([object?, bytes?], moved))
-                }),
-            })
-        };
-        let kind = kind().ok_or_else(|| format!("a format of {name} that lacks fields"))?;
-        if let Some(kind) = kind {
-            self.kinds.insert(id.ok_or("a format without an ID")?, kind);
-        }
+        self.kinds.insert(id.ok_or("a format without an ID")?, read);
         Ok(())
     }
 
     /// The event in `bytes`, on `cpu` at `at` ns; `None` if it is too short.
     pub fn event<'a>(&self, cpu: usize, at: u64, bytes: &'a [u8]) -> Option<Read<'a>> {
         let id = u16::from_le_bytes([*bytes.first()?, *bytes.get(1)?]);
-        let Some(kind) = self.kinds.get(&id) else {
+        let Some(format) = self.kinds.get(&id) else {
             return Some(Read::Nothing);
-        };
-        let task = |[comm, pid, prio]: &[Field; 3]| {
-            Some(Task {
-                comm: comm.text(bytes)?,
-                pid: pid.int(bytes)? as i32,
-                prio: prio.int(bytes)? as i32,
-            })
-        };
-        let event = match kind {
-            Kind::Switch {
-                prev,
-                state,
-                next,
-                letters,
-            } => Event::Switch {
-                prev: task(prev)?,
-                state: letters.state(state.int(bytes)?),
-                next: task(next)?,
-            },
-            Kind::Waking(fields) => Event::Waking(task(fields)?),
-            Kind::Wakeup(fields) => Event::Wakeup(task(fields)?),
-            Kind::New(fields) => Event::New(task(fields)?),
-            Kind::Fork { parent, comm, pid } => Event::Fork {
-                parent: parent.int(bytes)? as i32,
-                child: Task {
-                    comm: comm.text(bytes)?,
-                    pid: pid.int(bytes)? as i32,
-                    prio: DEFAULT_PRIO,
-                },
-            },
-            Kind::Frequency { state, cpu } => Event::Frequency {
-                cpu: cpu.int(bytes)? as usize,
-                khz: state.int(bytes)? as u32,
-            },
-            Kind::Pinned([task, cpus]) => Event::Pinned {
-                pid: task.int(bytes)? as i32,
-                cpus: cpus.int(bytes)?,
-            },
-            Kind::Moved([object, count], moved) => Event::Moved(Moved {
-                object: object.int(bytes)?,
-                bytes: count.int(bytes)? as i64,
-                ..*moved
-            }),
-            Kind::Call(id, args) => {
-                let long = id.size;
-                let arg = |index: usize| Field {
-                    offset: args.offset + index * long,
-                    size: long,
-                    elsewhere: false,
-                };
-                Event::Call {
-                    number: id.int(bytes)? as i64,
-                    args: [arg(0).int(bytes)?, arg(1).int(bytes)?, arg(2).int(bytes)?],
-                }
-            }
-            Kind::Mark(buf) => Event::Mark(buf.text(bytes)?.trim_end()),
         };
         Some(Read::Event(Line {
             cpu,
             at,
             interrupt: bytes.get(FLAGS)? & IN_INTERRUPT != 0,
-            event,
+            event: Tracepoint::of(format.kind, &Event { format, bytes })?,
         }))
     }
 }
 
-impl Field {
+/// Stands for an event that has each field of its format.
+struct Present<'f>(&'f Format);
+
+impl Fields<'static> for Present<'_> {
+    fn text(&self, index: usize) -> Option<&'static str> {
+        self.0.places[index].map(|_| "")
+    }
+
+    fn int(&self, index: usize) -> Option<i64> {
+        self.0.places[index].map(|_| 0)
+    }
+
+    fn state(&self, index: usize) -> Option<State> {
+        self.0.places[index].map(|_| State::Runnable)
+    }
+}
+
+/// An event's bytes.
+struct Event<'a, 'f> {
+    format: &'f Format,
+    bytes: &'a [u8],
+}
+
+impl<'a> Fields<'a> for Event<'a, '_> {
+    fn text(&self, index: usize) -> Option<&'a str> {
+        self.format.places[index]?.text(self.bytes)
+    }
+
+    fn int(&self, index: usize) -> Option<i64> {
+        let place = self.format.places[index]?;
+        let number = place.int(self.bytes)?;
+        let field = self.format.kind.row().fields.get(index);
+        Some(match (field, place.size) {
+            (Some(field), 1..8) if field.kind.is_signed() => {
+                let unused = 64 - 8 * place.size as u32;
+                number.cast_signed() << unused >> unused
+            }
+            _ => number.cast_signed(),
+        })
+    }
+
+    fn state(&self, index: usize) -> Option<State> {
+        let bits = self.format.places[index]?.int(self.bytes)?;
+        Some(self.format.letters.state(bits))
+    }
+}
+
+impl Place {
     fn int(self, bytes: &[u8]) -> Option<u64> {
         let bytes = bytes.get(self.offset..self.offset + self.size)?;
         let mut wide = [0; 8];
@@ -190,14 +149,14 @@ impl Field {
 
     fn text(self, bytes: &[u8]) -> Option<&str> {
         let bytes = match self {
-            Field {
+            Place {
                 elsewhere: true, ..
             } => {
                 let place = self.int(bytes)? as usize;
                 bytes.get(place & 0xffff..)?.get(..place >> 16 & 0xffff)?
             }
             // The text extends to the end of the event.
-            Field { size: 0, .. } => bytes.get(self.offset..)?,
+            Place { size: 0, .. } => bytes.get(self.offset..)?,
             _ => bytes.get(self.offset..self.offset + self.size)?,
         };
         let end = bytes.iter().position(|&byte| byte == 0);
@@ -205,8 +164,8 @@ impl Field {
     }
 }
 
-/// The field `name` from `field:char prev_comm[16]; offset:8; size:16; signed:0;`.
-fn field(format: &str, name: &str) -> Option<Field> {
+/// The place of the field `name` from `field:char prev_comm[16]; offset:8; size:16; signed:0;`.
+fn place(format: &str, name: &str) -> Option<Place> {
     format.lines().find_map(|line| {
         let (declaration, rest) = line.trim().strip_prefix("field:")?.split_once(';')?;
         let called = declaration.split('[').next()?;
@@ -220,7 +179,7 @@ fn field(format: &str, name: &str) -> Option<Field> {
             let (_, rest) = rest.split_once(key)?;
             rest.split(';').next()?.trim().parse::<usize>().ok()
         };
-        Some(Field {
+        Some(Place {
             offset: number("offset:")?,
             size: number("size:").filter(|&size| elsewhere || size <= 64)?,
             elsewhere,
