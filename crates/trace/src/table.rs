@@ -117,7 +117,7 @@ impl Field {
         }
     }
 
-    /// What printf takes for it.
+    /// The argument of printf that prints it.
     pub fn argument(&self) -> String {
         let name = self.name;
         match self.kind {
@@ -310,8 +310,8 @@ impl Kind {
             )
     }
 
-    /// May events of this name have other fields? Anybody names probes, and not every trace has the
-    /// arguments of system calls.
+    /// May events of this name have other fields? A probe may have any name, and not every trace has
+    /// the arguments of system calls.
     pub fn may_be_of_others(self) -> bool {
         self == Kind::Call || self.row().system == PROBE
     }
