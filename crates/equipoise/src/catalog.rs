@@ -226,7 +226,11 @@ fn workload_page(name: &str, workload: &dyn Workload) -> Page {
             Better::Higher => "higher",
             Better::Neither => "-",
         };
-        vec![(&*metric.name).into(), metric.unit.into(), better.into()]
+        vec![
+            (&*metric.name).into(),
+            metric.unit.name().into(),
+            better.into(),
+        ]
     });
     let base = name.split(':').next().unwrap_or(name);
     let params = models::parameters(base).iter().map(|param| {

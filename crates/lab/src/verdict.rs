@@ -38,8 +38,8 @@ const WORTH_SPREAD: f64 = 1.0;
 const WORTH_WORK: f64 = 0.1;
 /// The smallest difference that matters between the numbers of stalled threads.
 const WORTH_STALLED: f64 = 0.5;
-/// Shorter latencies count as this, us.
-const SHORTEST_LATENCY_US: f64 = 1.0;
+/// Shorter latencies count as this, ns.
+const SHORTEST_LATENCY_NS: f64 = 1_000.0;
 
 /// The result of a comparison, goal by goal.
 #[derive(Clone, Debug, PartialEq)]

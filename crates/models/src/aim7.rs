@@ -45,7 +45,7 @@ macro_rules! time {
     ($name:literal, $default:expr, $help:literal) => {
         Param {
             name: $name,
-            unit: Unit::Microseconds,
+            unit: Unit::Us,
             default: $default,
             min: 0,
             max: 1_000_000_000,

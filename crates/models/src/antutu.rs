@@ -20,7 +20,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "work",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 2_000_000_000,
         min: 1_000,
         max: 1_000_000_000_000,

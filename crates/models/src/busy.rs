@@ -18,7 +18,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "duration",
-        unit: Unit::Seconds,
+        unit: Unit::S,
         default: 1_000_000_000,
         min: 1_000_000,
         max: 3_600_000_000_000,
@@ -32,8 +32,13 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     params: PARAMS,
     metrics: &[
         Metric::throughput("work", "s"),
-        Metric::new("thread_work", "s", Better::Higher, Role::Detail),
-        Metric::new("spread", "%", Better::Lower, Role::Decides(Goal::Fairness)),
+        Metric::new("thread_work", Unit::S, Better::Higher, Role::Detail),
+        Metric::new(
+            "spread",
+            Unit::Percent,
+            Better::Lower,
+            Role::Decides(Goal::Fairness),
+        ),
     ],
     make: |args| Box::new(Busy::new(args)),
 };

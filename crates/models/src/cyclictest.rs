@@ -25,7 +25,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "interval",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 1_000_000,
         min: 1_000,
         max: 1_000_000_000_000,
@@ -33,7 +33,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "distance",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 500_000,
         min: 0,
         max: 1_000_000_000_000,
@@ -49,7 +49,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "duration",
-        unit: Unit::Seconds,
+        unit: Unit::S,
         default: 10_000_000_000,
         min: 1_000_000,
         max: 3_600_000_000_000,
@@ -62,10 +62,20 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     description: "cyclictest -a -n: wakeup latency of pinned periodic threads",
     params: PARAMS,
     metrics: &[
-        Metric::new("latency", "us", Better::Lower, Role::Decides(Goal::Latency)),
-        Metric::new("min", "us", Better::Lower, Role::Detail),
-        Metric::new("avg", "us", Better::Lower, Role::Detail),
-        Metric::new("max", "us", Better::Lower, Role::Explains(Goal::Latency)),
+        Metric::new(
+            "latency",
+            Unit::Us,
+            Better::Lower,
+            Role::Decides(Goal::Latency),
+        ),
+        Metric::detail("min", Unit::Us),
+        Metric::detail("avg", Unit::Us),
+        Metric::new(
+            "max",
+            Unit::Us,
+            Better::Lower,
+            Role::Explains(Goal::Latency),
+        ),
     ],
     make: |args| Box::new(Cyclictest::new(args)),
 };

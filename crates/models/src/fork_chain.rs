@@ -30,7 +30,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "shell",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 500_000,
         min: 0,
         max: 10_000_000_000,
@@ -39,7 +39,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "least",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 1_000_000,
         min: 1_000,
         max: 10_000_000_000,
@@ -47,7 +47,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "most",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 10_000_000,
         min: 1_000,
         max: 10_000_000_000,
@@ -63,7 +63,7 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
         Metric::makespan("time"),
         Metric::new(
             "cpus",
-            "",
+            Unit::Count,
             Better::Neither,
             Role::Explains(Goal::Throughput),
         ),

@@ -52,7 +52,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "write_work",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 9_200,
         min: 0,
         max: 1_000_000_000,
@@ -62,7 +62,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "read_work",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 8_100,
         min: 0,
         max: 1_000_000_000,

@@ -14,7 +14,7 @@ use workload::{
 const PARAMS: &[Param] = &[
     Param {
         name: "time",
-        unit: Unit::Seconds,
+        unit: Unit::S,
         default: 10_000_000_000,
         min: 1_000_000,
         max: 3_600_000_000_000,
@@ -30,7 +30,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "kib",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 10_000,
         min: 10,
         max: 1_000_000,

@@ -32,7 +32,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "compile",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 190_000_000,
         min: 1_000_000,
         max: 3_600_000_000_000,
@@ -41,7 +41,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "serial",
-        unit: Unit::Seconds,
+        unit: Unit::S,
         default: 15_000_000_000,
         min: 0,
         max: 3_600_000_000_000,
@@ -51,7 +51,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "io",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 2_000_000,
         min: 0,
         max: 10_000_000_000,

@@ -28,7 +28,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "client_work",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 15_000,
         min: 0,
         max: 1_000_000_000,
@@ -36,7 +36,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "row_work",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 50_000,
         min: 0,
         max: 1_000_000_000,
@@ -44,7 +44,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "range_work",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 150_000,
         min: 0,
         max: 1_000_000_000,
@@ -52,7 +52,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "write_work",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 80_000,
         min: 0,
         max: 1_000_000_000,
@@ -60,7 +60,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "flush",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 100_000,
         min: 0,
         max: 1_000_000_000,
@@ -68,7 +68,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "time",
-        unit: Unit::Seconds,
+        unit: Unit::S,
         default: 2_000_000_000,
         min: 1_000_000,
         max: 3_600_000_000_000,
@@ -78,7 +78,12 @@ const PARAMS: &[Param] = &[
 
 const METRICS: &[Metric] = &[
     Metric::throughput("transactions", "1/s"),
-    Metric::new("latency", "us", Better::Lower, Role::Decides(Goal::Latency)),
+    Metric::new(
+        "latency",
+        Unit::Us,
+        Better::Lower,
+        Role::Decides(Goal::Latency),
+    ),
 ];
 
 pub(crate) const READ_ONLY: Benchmark = Benchmark {

@@ -41,7 +41,7 @@ macro_rules! params {
             },
             Param {
                 name: "client_work",
-                unit: Unit::Microseconds,
+                unit: Unit::Us,
                 default: $client,
                 min: 0,
                 max: 1_000_000_000,
@@ -49,7 +49,7 @@ macro_rules! params {
             },
             Param {
                 name: "server_work",
-                unit: Unit::Microseconds,
+                unit: Unit::Us,
                 default: $server,
                 min: 0,
                 max: 1_000_000_000,
@@ -57,7 +57,7 @@ macro_rules! params {
             },
             Param {
                 name: "time",
-                unit: Unit::Seconds,
+                unit: Unit::S,
                 default: 2_000_000_000,
                 min: 1_000_000,
                 max: 3_600_000_000_000,

@@ -39,7 +39,7 @@ const WORKERS: Param = Param {
 
 const TIME: Param = Param {
     name: "time",
-    unit: Unit::Seconds,
+    unit: Unit::S,
     default: 3_000_000_000,
     min: 1_000_000,
     max: 3_600_000_000_000,
@@ -51,7 +51,7 @@ const PARAMS: &[Param] = &[
     WORKERS,
     Param {
         name: "sleep",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 100_000,
         min: 0,
         max: 1_000_000_000,
@@ -59,7 +59,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "work",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 2_950_000,
         min: 1_000,
         max: 1_000_000_000,
@@ -75,7 +75,7 @@ const PARAMS_2016: &[Param] = &[
     WORKERS,
     Param {
         name: "sleep",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 30_000_000,
         min: 0,
         max: 10_000_000_000,
@@ -84,7 +84,7 @@ const PARAMS_2016: &[Param] = &[
     },
     Param {
         name: "spin",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 30_000_000,
         min: 1_000,
         max: 10_000_000_000,
@@ -134,11 +134,11 @@ pub(crate) const BENCHMARK_2016: Benchmark = Benchmark {
 const PERCENTILES: [f64; 8] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 100.0];
 
 const fn latency(name: &'static str) -> Metric {
-    Metric::new(name, "us", Better::Lower, Role::Explains(Goal::Latency))
+    Metric::new(name, Unit::Us, Better::Lower, Role::Explains(Goal::Latency))
 }
 
 const fn judged(name: &'static str) -> Metric {
-    Metric::new(name, "us", Better::Lower, Role::Decides(Goal::Latency))
+    Metric::new(name, Unit::Us, Better::Lower, Role::Decides(Goal::Latency))
 }
 
 const METRICS: &[Metric] = &[

@@ -21,7 +21,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "duration",
-        unit: Unit::Seconds,
+        unit: Unit::S,
         default: 10_000_000_000,
         min: 100_000_000,
         max: 3_600_000_000_000,
@@ -29,7 +29,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "transaction",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 25_000,
         min: 1_000,
         max: 1_000_000_000,
@@ -47,7 +47,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "collection",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 200_000_000,
         min: 0,
         max: 100_000_000_000,

@@ -32,7 +32,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "work",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 100_000_000,
         min: 1_000,
         max: 1_000_000_000_000,
@@ -40,7 +40,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "spin",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: FOREVER,
         min: 0,
         max: FOREVER,
@@ -49,7 +49,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "time",
-        unit: Unit::Seconds,
+        unit: Unit::S,
         default: 5_000_000_000,
         min: 1_000_000,
         max: 3_600_000_000_000,
@@ -57,7 +57,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "delay",
-        unit: Unit::Seconds,
+        unit: Unit::S,
         default: 0,
         min: 0,
         max: 3_600_000_000_000,
@@ -81,7 +81,7 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
         Metric::throughput("steps", "1/s"),
         Metric::new(
             "step",
-            "ms",
+            Unit::Ms,
             Better::Lower,
             Role::Explains(Goal::Throughput),
         ),

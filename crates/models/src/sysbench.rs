@@ -35,7 +35,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "request",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 16_470_000,
         min: 1_000,
         max: 1_000_000_000,
@@ -44,7 +44,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "time",
-        unit: Unit::Seconds,
+        unit: Unit::S,
         default: 0,
         min: 0,
         max: 3_600_000_000_000,
@@ -67,16 +67,16 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     params: PARAMS,
     metrics: &[
         Metric::makespan("time"),
-        Metric::new("request_latency", "ms", Better::Lower, Role::Detail),
-        Metric::new("events", "", Better::Higher, Role::Detail),
+        Metric::detail("request_latency", Unit::Ms),
+        Metric::new("events", Unit::Count, Better::Higher, Role::Detail),
     ],
     make: |args| Box::new(Sysbench::new(args)),
 };
 
 /// The metric that decides if the time is given.
 const TIMED_METRICS: &[Metric] = &[
-    Metric::new("time", "s", Better::Lower, Role::Detail),
-    Metric::new("request_latency", "ms", Better::Lower, Role::Detail),
+    Metric::detail("time", Unit::S),
+    Metric::detail("request_latency", Unit::Ms),
     Metric::throughput("events", ""),
 ];
 

@@ -13,8 +13,8 @@ mod file;
 mod layout;
 mod settings;
 
-pub use counters::{Counter, Counters};
-pub use decisions::{About, Decided, Decision, Explained, Number, time};
+pub use counters::{Counter, CounterRow, Counters};
+pub use decisions::{About, Decided, Decision, DecisionRow, Explained, Number, time};
 pub use domains::{Domain, Domains, Flags, Linux};
 pub use settings::{Choice, Kind, Setting, Settings};
 

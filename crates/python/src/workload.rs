@@ -214,7 +214,7 @@ impl Workload {
         let goal = |metric: &Metric| metric.role.goal().map(goal_name);
         Columns::default()
             .text("metric", metrics.iter().map(|metric| &*metric.name))
-            .text("unit", metrics.iter().map(|metric| metric.unit))
+            .text("unit", metrics.iter().map(|metric| metric.unit.name()))
             .text(
                 "better",
                 metrics.iter().map(|metric| better_name(metric.better)),

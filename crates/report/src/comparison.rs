@@ -172,7 +172,7 @@ fn distributions(rows: &[&Finding<'_>]) -> Table {
             let metric = &row.measure.metric;
             let mut line: Vec<Cell> = vec![
                 first(&metric.name).into(),
-                first(metric.unit).into(),
+                first(metric.unit.name()).into(),
                 entry.scheduler.into(),
             ];
             line.extend(distribution(entry));
@@ -359,7 +359,11 @@ fn chart(row: &Finding<'_>) -> Chart {
         false => "",
     };
     Chart {
-        title: format!("{}{judged}, {}", measure.metric.name, measure.metric.unit),
+        title: format!(
+            "{}{judged}, {}",
+            measure.metric.name,
+            measure.metric.unit.name()
+        ),
         note: format!(
             "{} is better{interval}{best}",
             match measure.metric.better {

@@ -14,11 +14,12 @@ pub use env::{Env, Period, Shared};
 pub use file::parse;
 pub use group::{Bandwidth, ControlGroup, GroupId};
 pub use noise::with_noise;
-pub use params::{Args, Param, Unit, nanoseconds};
+pub use params::{Args, Param, nanoseconds};
 pub use placed::Placement;
 pub use record::{Better, Goal, MAX_SAMPLES, Metric, MetricId, Recorder, Role};
 pub use rng::Rng;
 pub use together::together;
+pub use unit::Unit;
 
 #[cfg(any(test, feature = "arbitrary"))]
 pub mod arbitrary;
@@ -38,6 +39,7 @@ mod rng;
 pub mod rtapp;
 pub mod timeline;
 mod together;
+mod unit;
 
 /// A workload: an rt-app file, a recording or a benchmark.
 pub trait Workload: Send + Sync {

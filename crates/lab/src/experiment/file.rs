@@ -407,7 +407,7 @@ impl Reader<'_> {
                 &format!("expected {}", names.join(", ")),
             ));
         };
-        let (unit, better) = (metrics[metric].unit, metrics[metric].better);
+        let (unit, better) = (metrics[metric].unit.name(), metrics[metric].better);
         if unit != row.unit.get_ref() {
             return Err(self.bad(
                 row.unit.span(),

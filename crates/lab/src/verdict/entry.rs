@@ -1,9 +1,9 @@
 //! One measure under one scheduler: whether it is better than under another, and by how much.
 
-use super::{SHORTEST_LATENCY_US, WORTH_LOG, WORTH_MISSED, WORTH_SPREAD, change};
+use super::{SHORTEST_LATENCY_NS, WORTH_LOG, WORTH_MISSED, WORTH_SPREAD, change};
 use crate::stats::{mean, paired_difference};
 use crate::{Change, Entry};
-use workload::{Better, Goal};
+use workload::{Better, Goal, Unit};
 
 /// The verdict on one measure under one scheduler against another one.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -118,7 +118,7 @@ impl Entry<'_> {
 }
 
 pub(super) fn is_share(entry: &Entry<'_>) -> bool {
-    entry.measure.metric.unit == "%" && entry.measure.metric.better == Better::Lower
+    entry.measure.metric.unit == Unit::Percent && entry.measure.metric.better == Better::Lower
 }
 
 /// The mean over `entries`, run by run, of `of` applied to the judged value; `None` if a run has no
@@ -140,10 +140,8 @@ pub(super) fn mean_by_run(
 /// The logarithm of `value`, signed so that less is better.
 pub(super) fn cost(entry: &Entry<'_>, value: f64) -> f64 {
     let metric = &entry.measure.metric;
-    let least = match (metric.role.goal(), metric.unit) {
-        (Some(Goal::Latency), "us") => SHORTEST_LATENCY_US,
-        (Some(Goal::Latency), "ms") => SHORTEST_LATENCY_US / 1e3,
-        (Some(Goal::Latency), "s") => SHORTEST_LATENCY_US / 1e6,
+    let least = match (metric.role.goal(), metric.unit.ns()) {
+        (Some(Goal::Latency), Some(ns)) => SHORTEST_LATENCY_NS / ns,
         _ => f64::MIN_POSITIVE,
     };
     let log = value.max(least).ln();

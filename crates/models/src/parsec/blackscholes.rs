@@ -13,7 +13,7 @@ const PARAMS: &[Param] = &[
     THREADS,
     Param {
         name: "work",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 5_840_000_000,
         min: 1_000,
         max: 1_000_000_000_000,
@@ -22,7 +22,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "serial",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 967_000_000,
         min: 0,
         max: 1_000_000_000_000,

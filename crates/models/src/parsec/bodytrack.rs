@@ -35,7 +35,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "filter",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 5_000_000,
         min: 0,
         max: 1_000_000_000_000,
@@ -54,7 +54,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "work",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 14_720_000_000,
         min: 1_000,
         max: 1_000_000_000_000,
@@ -63,7 +63,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "serial",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 1_160_000_000,
         min: 0,
         max: 1_000_000_000_000,
@@ -72,7 +72,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "step",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 500_000,
         min: 0,
         max: 1_000_000_000_000,

@@ -25,7 +25,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "work",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 14_000_000,
         min: 1_000,
         max: 100_000_000_000,
@@ -35,7 +35,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "pass",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 16_000,
         min: 0,
         max: 100_000_000_000,
@@ -44,7 +44,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "serial",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 1_900_000_000,
         min: 0,
         max: 1_000_000_000_000,
@@ -55,7 +55,7 @@ const PARAMS: &[Param] = &[
     },
     Param {
         name: "spin",
-        unit: Unit::Microseconds,
+        unit: Unit::Us,
         default: 210_000,
         min: 1_000,
         max: 1_000_000_000,

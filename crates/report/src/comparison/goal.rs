@@ -147,7 +147,7 @@ fn done_column(measure: &Measure) -> String {
 
 /// A column's name: the load's part, the measure, the statistic and the unit.
 pub(super) fn column(measure: &Measure) -> String {
-    let of = match (measure.metric.unit, measure.judged.name()) {
+    let of = match (measure.metric.unit.name(), measure.judged.name()) {
         ("%", "mean") => "%".to_owned(),
         (unit, judged) => format!("{judged} {unit}").trim_end().to_owned(),
     };

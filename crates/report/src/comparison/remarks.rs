@@ -6,7 +6,7 @@ use crate::Chart;
 use crate::number::number;
 use crate::verdict::at_full_speed;
 use lab::{Comparison, Entry, Finding, Findings, GoalVerdict, Measured, Results, Runs};
-use workload::Better;
+use workload::{Better, Unit};
 
 /// Is any bar longer than 0? A measure that is 0 under every scheduler is only in the table.
 pub(super) fn says_something(chart: &Chart) -> bool {
@@ -104,7 +104,7 @@ pub(super) fn two_modes(
                 metric.name,
                 entry.scheduler,
                 number(low),
-                metric.unit,
+                metric.unit.name(),
                 number(high)
             ))
         })
@@ -122,7 +122,7 @@ pub(super) fn cut_short(findings: &Findings<'_>) -> Vec<String> {
     let cut = comparison.workload.cut_short(&comparison.machine);
     let has_end = |row: &&Finding<'_>| {
         let metric = &row.measure.metric;
-        let has_time = metric.unit == "s" && metric.better == Better::Lower;
+        let has_time = metric.unit == Unit::S && metric.better == Better::Lower;
         has_time && cut.iter().any(|&it| metrics[it].name == metric.name)
     };
     let rows = findings.rows.iter().filter(has_end);

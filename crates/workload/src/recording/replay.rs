@@ -4,7 +4,7 @@ use super::job::Job;
 use super::{Recording, Step, Thread};
 use crate::{
     Better, Env, Goal, Metric, MetricId, Op, Program, Role, SchedPolicy, Start, StreamId,
-    StreamKind, TaskSpec, Workload,
+    StreamKind, TaskSpec, Unit, Workload,
 };
 use machine::{CpuMask, Machine};
 use std::borrow::Cow;
@@ -72,7 +72,12 @@ impl Replay {
         }
         let mut metrics = vec![
             Metric::makespan("makespan"),
-            Metric::new("latency", "us", Better::Lower, Role::Decides(Goal::Latency)),
+            Metric::new(
+                "latency",
+                Unit::Us,
+                Better::Lower,
+                Role::Decides(Goal::Latency),
+            ),
         ];
         let of_name = |name: &str, column: &str, unit, role| Metric {
             name: Cow::Owned(format!("{name}/{column}")),
@@ -86,7 +91,7 @@ impl Replay {
             metrics.push(of_name(
                 name,
                 "latency",
-                "us",
+                Unit::Us,
                 Role::Explains(Goal::Latency),
             ));
         }
@@ -94,8 +99,8 @@ impl Replay {
         let with_period: Vec<&str> = names.iter().copied().filter(|it| is_periodic(it)).collect();
         for name in &with_period {
             let decides = Role::Decides(Goal::Latency);
-            metrics.push(of_name(name, "response", "us", decides));
-            metrics.push(of_name(name, "missed", "%", decides));
+            metrics.push(of_name(name, "response", Unit::Us, decides));
+            metrics.push(of_name(name, "missed", Unit::Percent, decides));
         }
         let periodic = |thread: &Thread| {
             let index = with_period.iter().position(|name| *name == thread.name)?;

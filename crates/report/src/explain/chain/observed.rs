@@ -8,12 +8,12 @@ use super::super::wait::{After, Wait, base};
 use super::super::window::{Raw, RawStep, RawWhat, Reasons, Subject, Window};
 use super::{Chain, Counted, Idled, Made, Step, What};
 use crate::moves::Moves;
-use policy::{About, Decided, Decision};
+use policy::{About, Decided, Decision, DecisionRow};
 use simulator::{Event, Trace};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The summary of a search whose reasons are also recorded domain by domain.
-const SUMMARY: &str = "found_none";
+const SUMMARY: DecisionRow = DecisionRow::found_none;
 
 /// Collects the events of some waits.
 pub struct Chains {
@@ -236,7 +236,7 @@ impl Chains {
             }
             // The summary of a search says nothing alongside its reasons.
             if decisions.len() > 1 {
-                decisions.retain(|(made, _)| made.decision.name != SUMMARY);
+                decisions.retain(|(made, _)| made.decision.row != SUMMARY);
             }
             let at_start = window.idle_at_start.contains(&cpu);
             Idled {

@@ -1,4 +1,4 @@
-//! What each CPU did over time: slices of threads, busy time, frequencies, power.
+//! The lanes of each CPU over time: slices of threads, busy time, frequencies, power.
 
 use super::super::first_run::FirstRun;
 use super::{Lane, MOST_CPU_LANES, round};
