@@ -9,6 +9,7 @@ mod capacity;
 mod cpuinfo;
 mod device_tree;
 mod energy;
+mod folder;
 mod found;
 mod governor;
 mod hwloc;
@@ -20,9 +21,9 @@ mod sysfs;
 mod text;
 
 pub use calibrate::calibrate;
-pub use capacity::Measure;
 pub use device_tree::device_tree;
 pub use energy::{Counter as EnergyCounter, rapl};
+pub use found::Measure;
 pub use found::{Cpu, Found, Measured, OppFound};
 pub use governor::{Decider, deciders};
 pub use hwloc::hwloc;

@@ -13,6 +13,9 @@ pub(crate) use remarks::number_of_runs;
 use remarks::{cut_short, folded, ignored_groups, remarks, same_runs, says_something, two_modes};
 use workload::{Better, Goal};
 
+/// Margins below this are printed as 0, per cent.
+const LEAST_MARGIN_PCT: f64 = 0.05;
+
 /// The smallest difference of the work done that is shown, in per cent.
 const LEAST_WORK_PCT: f64 = 1.0;
 

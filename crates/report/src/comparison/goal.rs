@@ -1,8 +1,8 @@
 //! The table of a goal: its measures under each scheduler.
 
+use super::LEAST_MARGIN_PCT;
 use super::LEAST_WORK_PCT;
 use super::energy::for_work;
-use super::remarks::LEAST_MARGIN_PCT;
 use crate::number::{number, percent};
 use crate::verdict::title;
 use crate::{Cell, Table, Tone};

@@ -1,5 +1,6 @@
 //! The remarks below a comparison's tables: what its figures do and do not say.
 
+use super::LEAST_MARGIN_PCT;
 use super::energy::frequencies;
 use super::goal::distinct;
 use crate::Chart;
@@ -27,9 +28,6 @@ pub(crate) fn number_of_runs(runs: &Runs, asked: u32) -> String {
         ),
     }
 }
-
-/// Margins below this are printed as 0, per cent.
-pub(super) const LEAST_MARGIN_PCT: f64 = 0.05;
 
 /// A note if the runs of every scheduler hardly differ, so that intervals over seeds show no noise: of exact
 /// runs, if no margin is as large as one that is printed; of runs with noise, only if all are the same.

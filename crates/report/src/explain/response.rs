@@ -3,9 +3,12 @@
 //! slow kind, has a low frequency, or shares a busy core.
 
 mod observed;
+mod periods;
+mod pick;
 
 use super::wait::Wait;
 pub use observed::{Chosen, Responses};
+pub use periods::Missed;
 use std::collections::BTreeMap;
 
 /// The speed or share 1 in fixed point.
@@ -232,5 +235,20 @@ impl Response {
         let mut lost = Lost::default();
         self.ran.values().for_each(|ran| lost.add(ran.lost()));
         lost
+    }
+
+    /// Its parts: the name and the duration of each, ns. The durations add up to the response time.
+    pub(super) fn parts(&self) -> [(&'static str, u64); 6] {
+        let lost = self.lost();
+        let waited = self.waited_ns();
+        let slow = lost.kind_ns + lost.frequency_ns + lost.shared_ns;
+        [
+            ("waited to run", self.woken_ns.min(waited)),
+            ("preempted", waited.saturating_sub(self.woken_ns)),
+            ("slow CPU", lost.kind_ns),
+            ("low frequency", lost.frequency_ns),
+            ("shared core", lost.shared_ns),
+            ("work", self.ran_ns().saturating_sub(slow)),
+        ]
     }
 }

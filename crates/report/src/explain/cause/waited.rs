@@ -3,9 +3,9 @@
 use super::{Cause, Facts, Kind, Reason, cpus, part, placed_by, refusal, refused, threads};
 use crate::explain::beside::Share;
 use crate::explain::chain::{Chain, Idled, Made, What};
-use crate::explain::page::{seconds, shown};
 use crate::explain::tasks::Priority;
 use crate::explain::wait::{After, Wait};
+use crate::explain::words::{seconds, shown};
 use machine::Machine;
 use policy::{About, DecisionRow};
 use std::collections::BTreeMap;

@@ -1,11 +1,11 @@
 //! Observes waits: the events of each, in order.
 
 use super::super::beside::{Beside, Others, Share};
-use super::super::page::shown;
 use super::super::said::MOST_SAID;
 use super::super::tasks::Tasks;
 use super::super::wait::{After, Wait, base};
 use super::super::window::{Raw, RawStep, RawWhat, Reasons, Subject, Window};
+use super::super::words::shown;
 use super::{Chain, Counted, Idled, Made, Step, What};
 use crate::moves::Moves;
 use policy::{About, Decided, Decision, DecisionRow};

@@ -1,9 +1,8 @@
 //! Observes the responses of a run.
 
-use super::super::Missed;
-use super::super::missed::{Misses, Parts};
-use super::super::period::Pick;
 use super::super::wait::{After, Asked, Wait, base};
+use super::periods::{Missed, Misses, Parts};
+use super::pick::Pick;
 use super::{FULL, LONGEST_PATH, Late, Ran, Response, Total};
 use machine::Machine;
 use simulator::{Event, Trace};
