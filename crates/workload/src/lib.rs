@@ -1,9 +1,21 @@
 //! The activity of tasks: the interface between programs and the (simulated) kernel, and what runs
 //! through it: rt-app files and recordings. The crate `models` has the models of benchmarks.
 //!
-//! A [`Workload`] is a recipe. [`Workload::start`] makes one instance for one run: kernel objects
-//! and the first tasks. A task's [`Program`] is asked for its next [`Op`] each time the kernel has
-//! completed the last one, as a process makes one system call after another.
+//! - A [`Workload`] is a recipe. [`Workload::start`] makes one instance for one run, a [`Start`]: kernel
+//!   objects and the first tasks.
+//! - A task's [`Program`] is asked for its next [`Op`] each time the kernel has completed the last one,
+//!   as a process makes one system call after another. A closure is a program, too.
+//! - A [`Metric`] is what a run measures, and a [`Role`] what that means for a comparison.
+//!
+//! ```
+//! let json = r#"{ "tasks": { "ui": { "instance": 2, "run": 2000, "timer":
+//!     { "ref": "tick", "period": 16667 }, "loop": 60 } } }"#;
+//! let workload = workload::parse("ui", "ui.json", json, None)?;
+//! let machine = machine::Machine::find("smp-2")?;
+//! assert_eq!(workload.start(&machine).tasks.len(), 2);
+//! assert!(workload.metrics().iter().any(|metric| metric.name == "ui-0/missed"));
+//! # Ok::<(), Box<machine::input::BadInput>>(())
+//! ```
 
 use machine::input::BadInput;
 use machine::{BUSY_LOOP, CpuMask, Machine};
