@@ -72,11 +72,6 @@ pub struct Lost {
 }
 
 impl Lost {
-    /// All of it, ns.
-    pub fn all_ns(&self) -> u64 {
-        self.kind_ns + self.shared_ns + self.frequency_ns
-    }
-
     fn add(&mut self, other: Lost) {
         self.kind_ns += other.kind_ns;
         self.shared_ns += other.shared_ns;
