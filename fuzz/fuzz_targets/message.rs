@@ -3,12 +3,12 @@
 #![no_main]
 
 use lab::Judge;
+use report::events::columns::ColumnRecorder;
 use report::explain::{self, Asked, Chains, Responses, Waits};
-use report::trace::Kind;
-use report::trace::columns::ColumnRecorder;
 use simulator::{Event, Trace};
 use std::sync::LazyLock;
 use tempfile::SpooledTempFile;
+use trace::write::Kind;
 
 static JUDGE: LazyLock<Judge> = LazyLock::new(Judge::new);
 
@@ -57,7 +57,8 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         return;
     };
     let kinds = [Kind::Text, Kind::Dat, Kind::Perfetto, Kind::Chrome];
-    let mut writer = kinds[usize::from(first >> 2) % 4].writer(
+    let mut writer = report::events::writer(
+        kinds[usize::from(first >> 2) % 4],
         std::io::sink(),
         JUDGE.machine(),
         SpooledTempFile::new(1 << 20),

@@ -2,11 +2,11 @@
 #![no_main]
 
 use cage::text::is_safe;
-use report::trace::Kind;
 use report::{Page, Style, Table};
 use simulator::Event;
 use std::sync::LazyLock;
 use tempfile::SpooledTempFile;
+use trace::write::Kind;
 
 static MACHINE: LazyLock<machine::Machine> =
     LazyLock::new(|| machine::Machine::find("smp-2").expect("it is built in"));
@@ -33,7 +33,8 @@ libfuzzer_sys::fuzz_target!(|name: &str| {
     assert!(is_safe(&html));
     let lines = |kind: Kind| {
         let mut bytes = Vec::new();
-        let mut writer = kind.writer(&mut bytes, &MACHINE, SpooledTempFile::new(1 << 20));
+        let mut writer =
+            report::events::writer(kind, &mut bytes, &MACHINE, SpooledTempFile::new(1 << 20));
         let (idle, task) = (("swapper", 0), (name, 10));
         let switch = Event::Switch {
             prev: idle,

@@ -1,7 +1,7 @@
 //! A trace of scheduling events: any input is refused with a message or gives a valid recording.
 #![no_main]
 
-use workload::import::import;
+use trace::import::import;
 use workload::recording::Recording;
 
 libfuzzer_sys::fuzz_target!(|text: &[u8]| {

@@ -1,6 +1,19 @@
-//! The cage: processes that may compute and nothing else, for the code and the files of strangers.
+//! The cage: processes that may compute and nothing else, for the code and the files of strangers; and
+//! the text of strangers, made safe for where it goes.
 //!
-//! `docs/design/cage.md` states what it promises, what it trusts, and how each promise is tested.
+//! - [`apart`] runs a function in a process of its own, which may only compute; [`Ended`] is how that
+//!   process ended.
+//! - [`Files`] and [`Folder`] are the files that a caged compiler may read and write.
+//! - [`Watch`] decides whether a process that answers no more is stuck.
+//! - [`text`] escapes names and messages for a terminal, for HTML, JSON and CSV:
+//!
+//! ```
+//! // An escape sequence of a thread's name would otherwise act on the terminal.
+//! assert!(!cage::text::is_safe("ui\u{1b}[2J"));
+//! assert!(cage::text::is_safe(&cage::text::plain("ui\u{1b}[2J")));
+//! ```
+//!
+//! `docs/design/cage.md` states what the cage promises, what it trusts, and how each promise is tested.
 
 mod apart;
 mod compiler;

@@ -1,38 +1,7 @@
 //! The relative speed of CPUs, by the available measures.
 
-use crate::found::Found;
+use crate::found::{Found, Measure};
 use std::collections::BTreeMap;
-use std::fmt;
-
-/// A measure of a CPU's speed; the most informative comes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Measure {
-    /// The kernel's `cpu_capacity`: 1024 for the fastest.
-    CpuCapacity,
-    /// `acpi_cppc/highest_perf`: the platform's scale of performance.
-    HighestPerf,
-    /// `capacity-dmips-mhz` of the device tree, times the highest frequency in MHz.
-    DmipsMhz,
-    /// `capacity-dmips-mhz` of a device tree that lacks frequencies.
-    Dmips,
-    /// hwloc's `LinuxCapacity` of a kind of CPU.
-    LinuxCapacity,
-    /// `cpuinfo_max_freq`, kHz, which does not show the work per cycle.
-    MaxFrequency,
-}
-
-impl fmt::Display for Measure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Measure::CpuCapacity => "cpu_capacity",
-            Measure::HighestPerf => "acpi_cppc/highest_perf",
-            Measure::DmipsMhz => "capacity-dmips-mhz times the highest frequency",
-            Measure::Dmips => "capacity-dmips-mhz (work per MHz) alone",
-            Measure::LinuxCapacity => "hwloc's LinuxCapacity",
-            Measure::MaxFrequency => "cpufreq/cpuinfo_max_freq",
-        })
-    }
-}
 
 /// If the performance of CPUs with the same maximum frequency differs by more than this, in
 /// percent, the numbers are a ranking and not a measure, as for AMD's preferred cores.
@@ -51,6 +20,13 @@ pub(crate) struct Capacities {
     pub by: Option<Measure>,
     /// The speed of each CPU, if capacities do not tell it.
     pub speeds: Option<(Measure, BTreeMap<usize, u64>)>,
+}
+
+impl Found {
+    /// The capacity of each CPU by the most informative measure: 1024 for the fastest.
+    pub fn capacities(&self) -> BTreeMap<usize, u32> {
+        capacities(&mut self.clone()).of
+    }
 }
 
 /// Chooses the measure for the CPUs of `found`. Rejected measures, with the reasons, are added to

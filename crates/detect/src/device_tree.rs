@@ -5,7 +5,7 @@ mod idle;
 mod numa;
 mod opps;
 
-use crate::capacity::Measure;
+use crate::found::Measure;
 use crate::found::{Cpu, Found};
 use fdt::Node;
 use machine::input::BadInput;

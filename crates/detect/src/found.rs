@@ -1,9 +1,9 @@
 //! The description of a machine from any source.
 
-use crate::capacity::{Measure, capacities};
 use crate::governor::Decider;
 use machine::{Cache, CpuMask, IdleState};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// A machine as a source describes it.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +59,36 @@ pub struct Cpu {
     pub idle_states: Vec<IdleState>,
     /// Measured costs of kernel operations.
     pub costs: Option<Measured>,
+}
+
+/// A measure of a CPU's speed; the most informative comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Measure {
+    /// The kernel's `cpu_capacity`: 1024 for the fastest.
+    CpuCapacity,
+    /// `acpi_cppc/highest_perf`: the platform's scale of performance.
+    HighestPerf,
+    /// `capacity-dmips-mhz` of the device tree, times the highest frequency in MHz.
+    DmipsMhz,
+    /// `capacity-dmips-mhz` of a device tree that lacks frequencies.
+    Dmips,
+    /// hwloc's `LinuxCapacity` of a kind of CPU.
+    LinuxCapacity,
+    /// `cpuinfo_max_freq`, kHz, which does not show the work per cycle.
+    MaxFrequency,
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Measure::CpuCapacity => "cpu_capacity",
+            Measure::HighestPerf => "acpi_cppc/highest_perf",
+            Measure::DmipsMhz => "capacity-dmips-mhz times the highest frequency",
+            Measure::Dmips => "capacity-dmips-mhz (work per MHz) alone",
+            Measure::LinuxCapacity => "hwloc's LinuxCapacity",
+            Measure::MaxFrequency => "cpufreq/cpuinfo_max_freq",
+        })
+    }
 }
 
 /// Measured costs of kernel operations, ns; see [`machine::Costs`].
@@ -144,11 +174,6 @@ impl Found {
     /// The CPUs that are online.
     pub fn online(&self) -> CpuMask {
         self.cpus.keys().copied().collect()
-    }
-
-    /// The capacity of each CPU by the most informative measure: 1024 for the fastest.
-    pub fn capacities(&self) -> BTreeMap<usize, u32> {
-        capacities(&mut self.clone()).of
     }
 
     /// The CPUs with the last-level cache of `cpu`; without caches its cluster, and without clusters its NUMA node.

@@ -1,6 +1,6 @@
 //! The control of a machine's frequencies: its cpufreq drivers, governors and preferences.
 
-use crate::sysfs::Folder;
+use crate::folder::Folder;
 use machine::{Governor, Preference};
 use std::collections::BTreeMap;
 use std::fmt;

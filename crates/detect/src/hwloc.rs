@@ -2,9 +2,9 @@
 
 mod numa;
 
-use crate::capacity::Measure;
+use crate::folder::hex_mask;
+use crate::found::Measure;
 use crate::found::{Cpu, Found};
-use crate::sysfs::hex_mask;
 use machine::input::BadInput;
 use machine::{Cache, CpuMask};
 use roxmltree::{Document, Node, ParsingOptions};

@@ -1,7 +1,7 @@
 //! Facts about the running kernel that sysfs does not show.
 
+use crate::folder;
 use crate::found::Found;
-use crate::sysfs;
 use rustix::time::{ClockId, clock_getres};
 use std::path::Path;
 
@@ -23,7 +23,7 @@ impl Found {
 /// (`CONFIG_IRQ_TIME_ACCOUNTING`), if its command line or its configuration says so. Distributions
 /// install the configuration of their kernels in one of these places.
 fn irq_time_accounting(root: &Path) -> Option<bool> {
-    let read = |name: &str| sysfs::read(&root.join(name)).ok();
+    let read = |name: &str| folder::read(&root.join(name)).ok();
     let options = read("proc/cmdline").unwrap_or_default();
     if options
         .split_whitespace()

@@ -1,6 +1,6 @@
 //! The names of core types.
 
-use crate::sysfs::Folder;
+use crate::folder::Folder;
 use machine::CpuMask;
 
 /// The kind of its core: from the name of the perf event source on hybrid x86, from the MIDR on

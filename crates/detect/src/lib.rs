@@ -1,7 +1,18 @@
 //! Detects a machine from sysfs, hwloc's XML or a device tree, measures its costs, and writes its
 //! machine file.
 //!
-//! Each source makes a [`Found`]; [`Found::machine_file`] is the same for all.
+//! - [`sysfs()`], [`hwloc()`] and [`device_tree()`] make a [`Found`] of their sources; [`calibrate()`]
+//!   measures the costs of this computer's kernel, [`Measured`].
+//! - [`Found::machine_file`] makes the [`MachineFile`], the same way for all sources.
+//! - A [`Decider`] says what controls a CPU's frequency.
+//!
+//! ```no_run
+//! let found = detect::sysfs("/sys".as_ref())?;
+//! println!("{} CPUs", found.cpus.len());
+//! let file = found.machine_file("mine");
+//! std::fs::write("mine.toml", file.text)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod archive;
 mod calibrate;
@@ -9,6 +20,7 @@ mod capacity;
 mod cpuinfo;
 mod device_tree;
 mod energy;
+mod folder;
 mod found;
 mod governor;
 mod hwloc;
@@ -20,9 +32,9 @@ mod sysfs;
 mod text;
 
 pub use calibrate::calibrate;
-pub use capacity::Measure;
 pub use device_tree::device_tree;
 pub use energy::{Counter as EnergyCounter, rapl};
+pub use found::Measure;
 pub use found::{Cpu, Found, Measured, OppFound};
 pub use governor::{Decider, deciders};
 pub use hwloc::hwloc;

@@ -1,6 +1,7 @@
 //! The machine file of a detected machine.
 
-use crate::capacity::{Capacities, Measure, capacities};
+use crate::capacity::{Capacities, capacities};
+use crate::found::Measure;
 use crate::found::{Cpu, Found, Measured, OppFound};
 use crate::governor;
 use machine::{Cache, CpuMask, Governor};

@@ -58,12 +58,12 @@ pub fn workload(action: Catalog, output: &Output) -> Result<(), Error> {
     match action {
         Catalog::List => list(
             "workloads",
-            &[("", workload::builtin().collect())],
+            &[("", models::builtin().collect())],
             Vec::new(),
             output,
         ),
         Catalog::Show { name } => {
-            let workload = workload::load(&name)?;
+            let workload = models::load(&name)?;
             let page = workload_page(&name, workload.as_ref());
             output::show(output, &output::file_name(&name), page)
         }
@@ -74,7 +74,7 @@ pub fn workload(action: Catalog, output: &Output) -> Result<(), Error> {
             } else {
                 format!("./{file}")
             };
-            let workload = workload::load(&path)?;
+            let workload = models::load(&path)?;
             Ok(format!(
                 "workload {}: {}",
                 workload.name(),
@@ -198,7 +198,7 @@ fn other_kind(kind: &str, file: &str) -> Option<Box<BadInput>> {
             && match other {
                 "machine" => Machine::load(file.as_ref()).is_ok(),
                 "policy" => Policy::load(file.as_ref()).is_ok(),
-                _ => file.contains(['/', '.']) && workload::load(file).is_ok(),
+                _ => file.contains(['/', '.']) && models::load(file).is_ok(),
             }
     };
     let other = ["machine", "policy", "workload"]
@@ -226,10 +226,14 @@ fn workload_page(name: &str, workload: &dyn Workload) -> Page {
             Better::Higher => "higher",
             Better::Neither => "-",
         };
-        vec![(&*metric.name).into(), metric.unit.into(), better.into()]
+        vec![
+            (&*metric.name).into(),
+            metric.unit.name().into(),
+            better.into(),
+        ]
     });
     let base = name.split(':').next().unwrap_or(name);
-    let params = workload::parameters(base).iter().map(|param| {
+    let params = models::parameters(base).iter().map(|param| {
         vec![
             param.name.into(),
             param.show(param.default).into(),

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use workload::import::{self, Imported, Summary};
+use trace::import::{self, Imported, Summary};
 use workload::recording::{Period, Recording};
 
 /// Writes the workload, and prints a summary of the import on standard error.

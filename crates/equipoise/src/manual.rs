@@ -26,7 +26,7 @@ pub fn completions(shell: Shell) -> Result<(), Error> {
 /// `show` takes.
 fn with_names(command: Command, shown: &[&'static str]) -> Command {
     let machines: Vec<&'static str> = Machine::names().collect();
-    let loads: Vec<&'static str> = workload::builtin().map(|(name, _)| name).collect();
+    let loads: Vec<&'static str> = models::builtin().map(|(name, _)| name).collect();
     let policies: Vec<&'static str> = Policy::names().collect();
     let experiments: Vec<&'static str> = Experiment::names().collect();
     let schedulers: Vec<&'static str> = Peer::names().collect();

@@ -9,13 +9,13 @@ use crate::stdout;
 use console::Term;
 use lab::{Case, Runs};
 use machine::input::{self, BadInput};
-use report::trace::Kind;
 use report::{Page, Style, csv, html, json, picture, terminal};
 use std::fs::Permissions;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
+use trace::write::Kind;
 
 /// Up to this size a trace waits in memory until its end, bytes; a longer one waits in a file next
 /// to its place.
@@ -293,7 +293,7 @@ fn trace_kind(file: &Path) -> Result<Kind, Error> {
     Kind::of(file).ok_or_else(|| {
         Error::Input(Box::new(BadInput::whole(
             format!("{}: unknown kind of trace", file.display()),
-            listed_extension(file, report::trace::EXTENSIONS),
+            listed_extension(file, trace::write::EXTENSIONS),
         )))
     })
 }
@@ -320,7 +320,7 @@ fn traces(file: &Path, cases: &[(String, Case<'_>)], runs: &Runs) -> Result<Stag
         };
         staged.add(&path, |out| {
             let spool = tempfile::spooled_tempfile_in(SPOOLED_IN_MEMORY, folder_of(&path));
-            let mut writer = kind.writer(out, case.machine, spool);
+            let mut writer = report::events::writer(kind, out, case.machine, spool);
             let traced = match kind.has_decisions() {
                 true => lab::explain_until,
                 false => lab::trace_until,

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use workload::import::MOST_OTHERS_PCT;
+use trace::import::MOST_OTHERS_PCT;
 
 /// How often the recorder checks whether to stop: each check takes a CPU from the load.
 const LOOK: Duration = Duration::from_millis(200);
@@ -58,7 +58,7 @@ pub fn run(args: &Record) -> Result<(), Error> {
         Some(machine) => {
             recorder.write(&mut bytes).map_err(cannot)?;
             let name = args.output.display().to_string();
-            let imported = workload::import::import(&name, &bytes[..], Some(machine))?;
+            let imported = trace::import::import(&name, &bytes[..], Some(machine))?;
             import::say(&imported.summary);
             import::say_periods(&imported.recording);
             let text = import::text(&imported.recording)?;

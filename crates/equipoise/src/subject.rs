@@ -35,7 +35,7 @@ pub fn find(
     cpunodebind: Option<&str>,
 ) -> Result<(Machine, Box<dyn Workload>), Error> {
     let machine = Machine::find(machine)?;
-    let mut workload = workload::load(workload)?;
+    let mut workload = models::load(workload)?;
     if let Some(nodes) = cpunodebind {
         workload = workload::bind(workload, nodes);
     }

@@ -9,9 +9,9 @@ use lab::{Case, Described, Recipe, Runs, Scheduler};
 use machine::Machine;
 use native::Kernel;
 use report::measured::Pair;
-use report::trace::Kind;
 use std::path::Path;
 use tempfile::SpooledTempFile;
+use trace::write::Kind;
 use workload::recording::Replay;
 
 /// The load comes from the first trace and is simulated under the scheduler of each trace.
@@ -58,7 +58,7 @@ pub fn run(args: &Validate, output: &Output) -> Result<(), Error> {
         pairs.push(Pair {
             policy: scheduler.name().to_owned(),
             measured: imported.summary,
-            simulated: workload::import::simulated(&bytes, &machine)?,
+            simulated: trace::import::simulated(&bytes, &machine)?,
         });
     }
     let outcome = report::measured::measured(&name, &machine.name, &pairs);
@@ -86,7 +86,12 @@ fn scheduler(name_or_file: &str, kernel: Kernel) -> Result<Scheduler, Error> {
 /// The `trace.dat` of a replay, which stays in memory.
 fn simulate(case: &Case, args: &Validate) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
-    let mut writer = Kind::Dat.writer(&mut bytes, case.machine, SpooledTempFile::new(usize::MAX));
+    let mut writer = report::events::writer(
+        Kind::Dat,
+        &mut bytes,
+        case.machine,
+        SpooledTempFile::new(usize::MAX),
+    );
     let runs = Runs {
         count: 1,
         seed: args.seed,

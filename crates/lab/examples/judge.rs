@@ -6,7 +6,7 @@
 
 use lab::{Finding, Measure, Pooled, Samples};
 use std::io::{self, BufRead};
-use workload::{Better, Goal, Metric, Role};
+use workload::{Better, Goal, Metric, Role, Unit};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     for line in io::stdin().lock().lines() {
@@ -34,8 +34,14 @@ fn measure(unit: &str, better: &str, goal: &str) -> Measure {
     ];
     let goal = goals.into_iter().find(|(name, _)| *name == goal);
     let role = goal.map_or(Role::Detail, |(_, goal)| Role::Decides(goal));
-    // There are few units.
-    let unit = unit.to_owned().leak();
+    let unit = match unit {
+        "s" => Unit::S,
+        "ms" => Unit::Ms,
+        "us" => Unit::Us,
+        "%" => Unit::Percent,
+        // There are few units.
+        other => Unit::Other(other.to_owned().leak()),
+    };
     Measure::new(Metric::new("measure", unit, better, role), vec![0], false)
 }
 

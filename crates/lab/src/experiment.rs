@@ -454,7 +454,7 @@ impl Experiment {
             for row in &mut block.rows {
                 let name = row.workload.name();
                 let base = name.split(':').next().unwrap_or(name);
-                let parameters = workload::parameters(base);
+                let parameters = models::parameters(base);
                 if parameters.iter().any(|param| param.name == "scale") {
                     let nodes = block.nodes.as_deref();
                     let scaled = |workload: &dyn Workload| {

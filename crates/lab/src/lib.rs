@@ -1,9 +1,22 @@
 //! Measuring: repeated runs over seeds, their statistics, comparisons of schedulers, and the
 //! experiments that reproduce published tables.
 //!
-//! [`hunt()`] searches for loads on which a scheduler does badly.
-//! [`measure`] runs [`Case`]s; [`Comparison`] and [`Reproduction`] are the two commands. Only
-//! [`Reproduction::cells`] reads a table's published numbers, after the runs.
+//! - A [`Case`] is a workload on a machine under a [`Scheduler`], and [`Runs`] how often and with which
+//!   seeds it is run; [`measure`] runs cases.
+//! - A [`Comparison`] is the command `compare`, whose [`Verdict`] judges each goal; a [`Reproduction`] is
+//!   the command `reproduce`. Only [`Reproduction::cells`] reads a table's published numbers, after the runs.
+//! - [`hunt()`] searches for loads on which a scheduler does badly.
+//!
+//! ```no_run
+//! use lab::{Comparison, Runs, Scheduler, Watch};
+//!
+//! let schedulers = vec![Scheduler::policy("eevdf")?, Scheduler::policy("equipoise")?];
+//! let runs = Runs { count: 5, seed: 1, jobs: 0, noise: true };
+//! let (machine, workload) = (machine::Machine::find("tc2")?, models::load("mixed")?);
+//! let comparison = Comparison::run(machine, workload, schedulers, runs, Watch::none())?;
+//! println!("{:?}", comparison.findings().verdict.best_for_all());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod compare;
 mod elsewhere;

@@ -5,7 +5,7 @@ use crate::samples::Open;
 use crate::{Pooled, Run, metrics};
 use machine::Machine;
 use std::borrow::Cow;
-use workload::{Better, Goal, Metric, Role, Workload};
+use workload::{Better, Goal, Metric, Role, Unit, Workload};
 
 /// The statistic of a run's samples by which schedulers are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,9 +18,8 @@ pub enum Judged {
 
 impl Judged {
     fn of(metric: &Metric) -> Judged {
-        let is_time = matches!(metric.unit, "us" | "ms" | "s");
-        match metric.role.goal() {
-            Some(Goal::Latency) if is_time => Judged::P99,
+        match (metric.role.goal(), metric.unit.ns()) {
+            (Some(Goal::Latency), Some(_)) => Judged::P99,
             _ => Judged::Mean,
         }
     }
@@ -201,7 +200,7 @@ fn spread(name: &str, metric: &Metric, of: Vec<usize>) -> Option<Measure> {
     }
     let spread = Metric {
         name: format!("{task}/spread").into(),
-        unit: "%",
+        unit: Unit::Percent,
         better: Better::Lower,
         role: Role::Decides(Goal::Fairness),
         pool: None,

@@ -4,26 +4,26 @@
 use crate::Threads;
 use machine::Machine;
 use simulator::Outcome;
-use workload::{Better, Goal, Metric, Role, Workload};
+use workload::{Better, Goal, Metric, Role, Unit, Workload};
 
 /// Wasted time, which every scheduler has: the CPU time for which CPUs had no task while tasks that
 /// they may run waited on others, and the longest such time of a CPU.
 static WASTED: [Metric; 2] = [
-    Metric::new("wasted", "ms", Better::Lower, Role::Detail),
-    Metric::new("longest_waste", "ms", Better::Lower, Role::Detail),
+    Metric::detail("wasted", Unit::Ms),
+    Metric::detail("longest_waste", Unit::Ms),
 ];
 
 /// The share of wakeups after which the task was on a CPU while a faster one idled that it may use.
-static SLOW_WAKEUPS: Metric = Metric::new("slow_wakeups", "%", Better::Lower, Role::Detail);
+static SLOW_WAKEUPS: Metric = Metric::detail("slow_wakeups", Unit::Percent);
 
 /// The longest time for which a thread was runnable and did not run, even if it never did again.
-static LONGEST_WAIT: Metric = Metric::new("longest_wait", "ms", Better::Lower, Role::Detail);
+static LONGEST_WAIT: Metric = Metric::detail("longest_wait", Unit::Ms);
 
 /// The periods of control groups with a `cpu.max` in which the group used up its time, and how long it had none left in
 /// such a period.
 static THROTTLED: [Metric; 2] = [
-    Metric::new("throttled_periods", "%", Better::Lower, Role::Detail),
-    Metric::new("throttled_time", "ms", Better::Lower, Role::Detail),
+    Metric::detail("throttled_periods", Unit::Percent),
+    Metric::detail("throttled_time", Unit::Ms),
 ];
 
 /// The names of the metrics of wasted time.
@@ -31,27 +31,42 @@ pub const WASTE: [&str; 3] = ["wasted", "longest_waste", "slow_wakeups"];
 
 /// For the whole run: energy, average power, and the number of such runs per megajoule.
 static POWER: [Metric; 3] = [
-    Metric::new("energy", "J", Better::Lower, Role::Decides(Goal::Energy)),
-    Metric::new("power", "W", Better::Lower, Role::Explains(Goal::Energy)),
-    Metric::new("runs_per_energy", "1/MJ", Better::Higher, Role::Detail),
+    Metric::new(
+        "energy",
+        Unit::Other("J"),
+        Better::Lower,
+        Role::Decides(Goal::Energy),
+    ),
+    Metric::new(
+        "power",
+        Unit::Other("W"),
+        Better::Lower,
+        Role::Explains(Goal::Energy),
+    ),
+    Metric::new(
+        "runs_per_energy",
+        Unit::Other("1/MJ"),
+        Better::Higher,
+        Role::Detail,
+    ),
 ];
 
 /// Changes of frequency, over all cpufreq policies (`stats/total_trans`).
-static FREQUENCY: Metric = Metric::new("frequency_transitions", "", Better::Lower, Role::Detail);
+static FREQUENCY: Metric = Metric::detail("frequency_transitions", Unit::Count);
 
 /// The time that CPUs spend on fetching each other's cache lines and on waiting for locks, relative
 /// to their busy time.
-static MEMORY: Metric = Metric::new("memory_time", "%", Better::Lower, Role::Detail);
+static MEMORY: Metric = Metric::detail("memory_time", Unit::Percent);
 
 /// The time in the scheduler's callbacks, relative to all CPUs' busy time.
-static CALLBACKS: Metric = Metric::new("callback_time", "%", Better::Lower, Role::Detail);
+static CALLBACKS: Metric = Metric::detail("callback_time", Unit::Percent);
 
 /// New-idle balancing: how often a CPU that ran out of work searched for some, and the share of all CPUs'
 /// time that this took. Only Equipoise's own schedulers count these. A comparison, which may include any
 /// scheduler, shows them as counters.
 static NEWIDLE: [Metric; 2] = [
-    Metric::new("newidle_attempts", "1/s/CPU", Better::Lower, Role::Detail),
-    Metric::new("newidle_time", "%", Better::Lower, Role::Detail),
+    Metric::detail("newidle_attempts", Unit::Other("1/s/CPU")),
+    Metric::detail("newidle_time", Unit::Percent),
 ];
 
 /// The metrics of `workload` on `machine`, the workload's own first.
@@ -161,7 +176,7 @@ mod tests {
 
     #[test]
     fn new_idle_balancing_is_measured_of_schedulers_that_count_it() {
-        let workload = workload::load("hackbench:groups=1,loops=10").unwrap();
+        let workload = models::load("hackbench:groups=1,loops=10").unwrap();
         let machine = Machine::find("snb-ep-2s").unwrap();
         let foreign = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/decisions/slices.bpf.c");
         let schedulers = [
@@ -196,7 +211,7 @@ mod tests {
         // Four loops use 100 ms in 25 ms; one loop never does.
         for (threads, share, time) in [(4, 100.0, 75.0), (1, 0.0, 0.0)] {
             let load = format!("busy:threads={threads},duration=2s,group=/box,quota=1.001");
-            let workload = workload::load(&load).unwrap();
+            let workload = models::load(&load).unwrap();
             let found = metrics(workload.as_ref(), &machine);
             let first = found
                 .iter()
@@ -222,7 +237,7 @@ mod tests {
                 assert!((ms - time).abs() < 8.0, "{policy}: {ms} ms");
             }
         }
-        let unlimited = workload::load("busy:group=/box").unwrap();
+        let unlimited = models::load("busy:group=/box").unwrap();
         let found = metrics(unlimited.as_ref(), &machine);
         assert!(
             found
@@ -236,7 +251,7 @@ mod tests {
     fn the_cpu_time_of_a_load_is_that_of_its_threads() {
         let machine = Machine::find("smp-2").unwrap();
         let load = "busy:threads=2,group=/a,weight=300,cpu_time=more+busy:threads=2,group=/b,cpu_time=less";
-        let workload = workload::load(load).unwrap();
+        let workload = models::load(load).unwrap();
         let (scheduler, runs) = (
             Scheduler::policy("eevdf").unwrap(),
             Runs {
@@ -269,7 +284,7 @@ mod tests {
 
     #[test]
     fn memory_takes_time_only_where_a_machine_describes_it() {
-        let workload = workload::load("hackbench:groups=1,loops=10").unwrap();
+        let workload = models::load("hackbench:groups=1,loops=10").unwrap();
         let scheduler = Scheduler::policy("powersaving").unwrap();
         let runs = Runs {
             count: 1,

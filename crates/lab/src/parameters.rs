@@ -128,7 +128,7 @@ mod tests {
                 }
                 for load in row.workload.name().split('+') {
                     let load = load.split(':').next().unwrap();
-                    let names = workload::parameters(load).iter().map(|param| param.name);
+                    let names = models::parameters(load).iter().map(|param| param.name);
                     all.extend(names.map(|name| (load.to_owned(), name.to_owned())));
                     if folder.join(format!("workloads/{load}.json")).exists() {
                         all.insert((load.to_owned(), "tasks.*".to_owned()));

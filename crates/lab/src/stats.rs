@@ -71,7 +71,7 @@ pub fn pairs_for(differences: &[f64], least: f64) -> Option<usize> {
 
 /// The two modes of `runs`, if they have two: for each its mean, and its number of runs, the smaller one
 /// first. All runs of one mode are closer to each other than to any of the other, by far, and each mode
-/// has at least [`LEAST_OF_MODE`] runs and a quarter of them, because few outliers are noise.
+/// has at least `LEAST_OF_MODE` runs and a quarter of them, because few outliers are noise.
 pub fn modes(runs: &[f64]) -> Option<[(f64, usize); 2]> {
     let mut sorted = runs.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

@@ -12,8 +12,19 @@
 //! for the same work; and if a scheduler completed a tenth less, its periods that never came count as
 //! missed, and latencies are compared per response.
 
+mod entry;
+mod standing;
+mod work;
+
 use crate::stats::{mean, paired_difference};
-use crate::{Change, Entry, Finding, Run};
+use crate::{Change, Finding, Run};
+pub use entry::Judgement;
+pub(crate) use entry::best_of;
+use entry::is_less;
+pub use standing::Standing;
+use standing::{differs, stalled, with_absent};
+pub use work::counted_work;
+use work::work;
 use workload::{Better, Goal};
 
 /// The smallest difference that matters between two values: 1 %.
@@ -27,8 +38,8 @@ const WORTH_SPREAD: f64 = 1.0;
 const WORTH_WORK: f64 = 0.1;
 /// The smallest difference that matters between the numbers of stalled threads.
 const WORTH_STALLED: f64 = 0.5;
-/// Shorter latencies count as this, us.
-const SHORTEST_LATENCY_US: f64 = 1.0;
+/// Shorter latencies count as this, ns.
+const SHORTEST_LATENCY_NS: f64 = 1_000.0;
 
 /// The result of a comparison, goal by goal.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,27 +63,6 @@ pub struct GoalVerdict {
     pub worst: Vec<usize>,
     /// The names of the measures by which it is judged.
     pub measures: Vec<String>,
-}
-
-/// A scheduler's result for a goal. Each list has a number for each run; less is better.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Standing {
-    /// The number of threads that stalled.
-    stalled: Vec<f64>,
-    /// The mean of the shares that decide (periods missed, or the spread between equal threads), in
-    /// per cent.
-    pub share_pct: Option<f64>,
-    /// For each run, `share_pct`.
-    shares: Option<Vec<f64>>,
-    /// The mean of the logarithms of the other measures that decide.
-    costs: Option<Vec<f64>>,
-    /// For latency and energy, the logarithm of the work that was done.
-    work: Option<Vec<f64>>,
-    /// The number of responses of a run, for latency.
-    pub responses: Option<f64>,
-    /// A measure without a sample in some run, because a thread never got that far, although
-    /// another scheduler has samples in every run.
-    pub lacks: Option<String>,
 }
 
 /// Why a scheduler is better than another for a goal.
@@ -369,301 +359,6 @@ fn change(mean: f64, margin: Option<f64>, higher_is_better: bool) -> Change {
     Change {
         mean_pct: 100.0 * log.exp_m1(),
         margin_pct: margin.map(|margin| 100.0 * (log.exp() - towards_zero(margin).exp()).abs()),
-    }
-}
-
-impl Standing {
-    fn new(goal: Goal, rows: &[&Finding<'_>], scheduler: usize) -> Standing {
-        let entries: Vec<&Entry<'_>> = rows.iter().map(|row| &row.entries[scheduler]).collect();
-        let lacks = entries.iter().find(|entry| entry.judged().is_none());
-        let responses = entries.iter().filter(|entry| entry.measure.counts_work());
-        let responses: f64 = responses.filter_map(|entry| entry.completed()).sum();
-        let (shares, others): (Vec<&Entry<'_>>, Vec<&Entry<'_>>) =
-            entries.iter().partition(|entry| is_share(entry));
-        let shares = mean_by_run(&shares, |_, value| value);
-        Standing {
-            share_pct: shares.as_deref().and_then(mean),
-            shares,
-            costs: mean_by_run(&others, cost),
-            lacks: lacks.map(|entry| entry.measure.metric.name.to_string()),
-            responses: (goal == Goal::Latency).then_some(responses),
-            ..Standing::default()
-        }
-    }
-
-    /// Orders schedulers that are equally good: by their means.
-    fn order(&self, other: &Standing) -> std::cmp::Ordering {
-        let number = |values: &Option<Vec<f64>>| values.as_deref().and_then(mean);
-        let shares = number(&self.shares).zip(number(&other.shares));
-        let costs = number(&self.costs).zip(number(&other.costs));
-        let cmp = |pair: Option<(f64, f64)>| {
-            pair.map_or(std::cmp::Ordering::Equal, |(a, b)| a.total_cmp(&b))
-        };
-        let lacks = self.lacks.is_some().cmp(&other.lacks.is_some());
-        let stalled = mean(&self.stalled).zip(mean(&other.stalled));
-        cmp(stalled).then(lacks).then(cmp(shares)).then(cmp(costs))
-    }
-}
-
-/// Run by run, the number of threads that stalled.
-fn stalled(runs: &[Run]) -> Vec<f64> {
-    runs.iter().map(|run| run.stalled.len() as f64).collect()
-}
-
-/// Did one of the two give significantly fewer responses, by enough that their times are not those of the same
-/// work?
-fn differs(one: &Standing, other: &Standing) -> bool {
-    let pair = one.work.as_ref().zip(other.work.as_ref());
-    pair.is_some_and(|(one, other)| {
-        is_less(one, other, WORTH_WORK) || is_less(other, one, WORTH_WORK)
-    })
-}
-
-/// The shares of both, in which the periods that came only under the other one count as missed.
-fn with_absent(one: &Standing, other: &Standing) -> (Vec<f64>, Vec<f64>) {
-    let of = |own: &Standing, other: &Standing| {
-        let (Some(shares), Some(work), Some(others)) = (&own.shares, &own.work, &other.work) else {
-            return Vec::new();
-        };
-        let runs = shares.iter().zip(work.iter().zip(others));
-        runs.map(|(share, (work, other))| {
-            let came = (work - work.max(*other)).exp();
-            100.0 - (100.0 - share) * came
-        })
-        .collect()
-    };
-    (of(one, other), of(other, one))
-}
-
-/// For each scheduler, run by run, the logarithm of the work that it did: of completed loops, responses
-/// and the amounts of `rows`, each weighted by the CPU time of its threads in `runs`. `None` without such
-/// a measure, or if some run completed none of one.
-fn work(rows: &[&Finding<'_>], runs: &[&[Run]]) -> Vec<Option<Vec<f64>>> {
-    let counted = counted(rows);
-    let weights = weights(&counted, runs);
-    let schedulers = rows.first().map_or(0, |row| row.entries.len());
-    let of = |scheduler: usize| {
-        let logs: Vec<Vec<f64>> = counted
-            .iter()
-            .map(|row| row.entries[scheduler].work())
-            .collect::<Option<_>>()?;
-        let nr = logs.first()?.len();
-        let sum = |run: usize| {
-            weights
-                .iter()
-                .zip(&logs)
-                .map(|(weight, log)| weight * log[run])
-                .sum()
-        };
-        let sums: Vec<f64> = (0..nr).map(sum).collect();
-        sums.iter().all(|sum| sum.is_finite()).then_some(sums)
-    };
-    (0..schedulers).map(of).collect()
-}
-
-/// The `rows` by which the work done is judged.
-pub fn counted_work<'r, 'a>(rows: &'r [Finding<'a>]) -> Vec<&'r Finding<'a>> {
-    counted(&rows.iter().collect::<Vec<_>>())
-}
-
-fn counted<'r, 'a>(rows: &[&'r Finding<'a>]) -> Vec<&'r Finding<'a>> {
-    let is_work = |row: &&&Finding<'_>| {
-        matches!(
-            row.measure.decides(),
-            Some(Goal::Throughput | Goal::Latency)
-        ) && (row.measure.counts_work() || row.measure.metric.better == Better::Higher)
-            && row.entries.iter().any(|entry| entry.judged().is_some())
-    };
-    let mut counted: Vec<&'r Finding<'a>> = Vec::new();
-    for row in rows.iter().filter(is_work) {
-        // The loops of a thread are its work; where they are not judged, its responses are.
-        let task = |row: &Finding<'_>| task(row).map(str::to_owned);
-        let known = |it: &&Finding<'_>| task(it).is_some() && task(it) == task(row);
-        if !counted.iter().any(known) {
-            counted.push(row);
-        }
-    }
-    counted
-}
-
-/// The name of the task or the tasks that a measure is about.
-fn task<'a>(row: &Finding<'a>) -> Option<&'a str> {
-    row.measure
-        .metric
-        .name
-        .rsplit_once('/')
-        .map(|(task, _)| task)
-}
-
-/// The part of all CPU time that the threads of each row have, over all runs; without threads of these
-/// names, equal parts.
-fn weights(rows: &[&Finding<'_>], runs: &[&[Run]]) -> Vec<f64> {
-    let is_of = |name: &str, task: &str| {
-        let rest = name.strip_prefix(task);
-        rest.is_some_and(|rest| {
-            let number = rest.strip_prefix('-').unwrap_or(rest);
-            number.bytes().all(|byte| byte.is_ascii_digit())
-        })
-    };
-    let cpu_time = |row: &&Finding<'_>| -> f64 {
-        let Some(task) = task(row) else { return 0.0 };
-        let threads = runs
-            .iter()
-            .flat_map(|runs| runs.iter())
-            .flat_map(|run| &run.threads);
-        let own = threads.filter(|threads| is_of(&threads.name, task));
-        own.map(|threads| threads.cpu_ns as f64).sum()
-    };
-    let times: Vec<f64> = rows.iter().map(cpu_time).collect();
-    let all: f64 = times.iter().sum();
-    match times.contains(&0.0) {
-        true => vec![1.0 / rows.len() as f64; rows.len()],
-        false => times.iter().map(|time| time / all).collect(),
-    }
-}
-
-/// The verdict on one measure under one scheduler against another one.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Judgement {
-    /// `better`, `worse` or `same`.
-    pub verdict: &'static str,
-    /// How much worse it is: in points for a share, else in per cent.
-    pub worse: f64,
-    /// The distance from there to the end of the 95 % confidence interval that is closer to 0.
-    pub margin: Option<f64>,
-}
-
-/// Is `one` less than `other`, significantly and by at least `worth`?
-fn is_less(one: &[f64], other: &[f64], worth: f64) -> bool {
-    let Some((difference, Some(margin))) = paired_difference(one, other) else {
-        return false;
-    };
-    difference >= worth && difference > margin
-}
-
-/// The `entries` of one measure that no other beats and that beat another.
-pub(crate) fn best_of(entries: &[Entry<'_>]) -> Vec<usize> {
-    let any = |test: &dyn Fn(&Entry<'_>) -> bool| entries.iter().any(test);
-    let is_best = |&index: &usize| {
-        let own = &entries[index];
-        !any(&|other| other.is_better(own)) && any(&|other| own.is_better(other))
-    };
-    (0..entries.len()).filter(is_best).collect()
-}
-
-impl Entry<'_> {
-    /// Is this entry better than `other`, an entry of the same measure, significantly and by enough
-    /// to matter?
-    pub fn is_better(&self, other: &Entry<'_>) -> bool {
-        self.measure.metric.better != Better::Neither
-            && self
-                .costs()
-                .zip(other.costs())
-                .is_some_and(|(own, others)| is_less(&own, &others, self.worth()))
-    }
-
-    /// Run by run, what [`Entry::is_better`] compares: less is better.
-    fn costs(&self) -> Option<Vec<f64>> {
-        match is_share(self) {
-            true => self.judged(),
-            false => mean_by_run(&[self], cost),
-        }
-    }
-
-    fn worth(&self) -> f64 {
-        match (is_share(self), self.measure.metric.role.goal()) {
-            (false, _) => WORTH_LOG,
-            (true, Some(Goal::Latency)) => WORTH_MISSED,
-            (true, _) => WORTH_SPREAD,
-        }
-    }
-
-    /// Its difference from `other` as [`Entry::is_better`] judges it: in points for a share, else in per cent.
-    pub fn difference(&self, other: &Entry<'_>) -> Option<Change> {
-        let (mean, margin) = paired_difference(&other.costs()?, &self.costs()?)?;
-        Some(match is_share(self) {
-            true => Change {
-                mean_pct: mean,
-                margin_pct: margin,
-            },
-            false => change(mean, margin, self.measure.metric.better == Better::Higher),
-        })
-    }
-
-    /// Its verdict against `other`, an entry of the same measure. `None` if a run of one of them has no value.
-    pub fn against(&self, other: &Entry<'_>) -> Option<Judgement> {
-        let verdict = match (self.is_better(other), other.is_better(self)) {
-            (true, _) => "better",
-            (_, true) => "worse",
-            (false, false) => "same",
-        };
-        let change = self.difference(other)?;
-        let sign = match self.measure.metric.better {
-            Better::Higher => -1.0,
-            Better::Lower | Better::Neither => 1.0,
-        };
-        Some(Judgement {
-            verdict,
-            worse: sign * change.mean_pct,
-            margin: change.margin_pct,
-        })
-    }
-
-    /// Is its difference in points?
-    pub fn is_share(&self) -> bool {
-        is_share(self)
-    }
-
-    /// The number of completed units of work of a run, on average.
-    pub fn completed(&self) -> Option<f64> {
-        let n = |run: &Option<crate::Pooled>| run.as_ref().map_or(0.0, |run| run.n as f64);
-        mean(&self.runs.iter().map(n).collect::<Vec<f64>>())
-    }
-
-    /// Run by run, the logarithm of the completed work.
-    fn work(&self) -> Option<Vec<f64>> {
-        match self.measure.metric.better {
-            Better::Higher => self
-                .costs()
-                .map(|costs| costs.iter().map(|cost| -cost).collect()),
-            _ => {
-                let n = |run: &Option<crate::Pooled>| Some((run.as_ref()?.n as f64).ln());
-                self.runs.iter().map(n).collect()
-            }
-        }
-    }
-}
-
-fn is_share(entry: &Entry<'_>) -> bool {
-    entry.measure.metric.unit == "%" && entry.measure.metric.better == Better::Lower
-}
-
-/// The mean over `entries`, run by run, of `of` applied to the judged value; `None` if a run has no
-/// value or there are no entries.
-fn mean_by_run(entries: &[&Entry<'_>], of: impl Fn(&Entry<'_>, f64) -> f64) -> Option<Vec<f64>> {
-    let values = |entry: &&Entry<'_>| -> Option<Vec<f64>> {
-        let judged = entry.judged()?;
-        Some(judged.iter().map(|&value| of(entry, value)).collect())
-    };
-    let all: Vec<Vec<f64>> = entries.iter().map(values).collect::<Option<_>>()?;
-    let runs = all.first()?.len();
-    let of_run = |run: usize| all.iter().map(|values| values[run]).collect::<Vec<f64>>();
-    (0..runs).map(|run| mean(&of_run(run))).collect()
-}
-
-/// The logarithm of `value`, signed so that less is better.
-fn cost(entry: &Entry<'_>, value: f64) -> f64 {
-    let metric = &entry.measure.metric;
-    let least = match (metric.role.goal(), metric.unit) {
-        (Some(Goal::Latency), "us") => SHORTEST_LATENCY_US,
-        (Some(Goal::Latency), "ms") => SHORTEST_LATENCY_US / 1e3,
-        (Some(Goal::Latency), "s") => SHORTEST_LATENCY_US / 1e6,
-        _ => f64::MIN_POSITIVE,
-    };
-    let log = value.max(least).ln();
-    match metric.better {
-        Better::Higher => -log,
-        Better::Lower | Better::Neither => log,
     }
 }
 

@@ -112,7 +112,7 @@ fn digest(machine: &str, workload: &str, scheduler: &str, traced: Traced) -> (St
     };
     let case = Case {
         machine: &Machine::find(machine).unwrap(),
-        workload: &*::workload::load(&place(workload)).unwrap(),
+        workload: &*::models::load(&place(workload)).unwrap(),
         scheduler: &self::scheduler(scheduler),
     };
     traced(&case, &runs, &mut digested, &AtomicBool::new(false)).unwrap();

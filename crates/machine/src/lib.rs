@@ -1,7 +1,20 @@
-//! Machines: CPUs, their grouping and speed, and the costs of kernel operations. No crate of the
-//! project is below this one.
+//! Machines: CPUs, their grouping and speed, and the costs of kernel operations; and bad input, which all
+//! crates report in the same way. Only `cage` is below this crate.
 //!
-//! A machine is described in TOML (`machines/*.toml`); see [`Machine::find`] and [`Machine::load`].
+//! - A [`Machine`] is described in TOML (`machines/*.toml`, `docs/machine-format.md`); see
+//!   [`Machine::find`] and [`Machine::load`].
+//! - A [`CpuMask`] is a set of CPUs.
+//! - [`input::BadInput`] has the file, the line, what is wrong and what was expected.
+//!
+//! ```
+//! use machine::Machine;
+//!
+//! let machine = Machine::find("rk3588")?;
+//! let clusters: Vec<String> = machine.clusters().iter().map(|span| span.to_string()).collect();
+//! assert_eq!(clusters, ["0-3", "4-5", "6-7"]);
+//! assert!(Machine::find("rk3589").unwrap_err().expected().contains("did you mean `rk3588`"));
+//! # Ok::<(), Box<machine::input::BadInput>>(())
+//! ```
 
 #[cfg(feature = "arbitrary")]
 pub mod arbitrary;

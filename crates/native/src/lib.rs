@@ -1,6 +1,19 @@
 //! Schedulers as native objects: the C headers that a sched_ext scheduler sees when it is built for
 //! the simulated kernel (`include/`), the compiler call, and the object's own data (maps, globals,
 //! ops).
+//!
+//! - An [`Object`] is a compiled scheduler: [`Object::compile`] a file's, [`Object::own`] one of
+//!   `scheduler/`.
+//! - A [`Kernel`] is the Linux version whose sched_ext it sees, and a [`Feature`] what not all have.
+//! - A [`Global`] is the value of a global variable, set before the object is loaded.
+//!
+//! ```no_run
+//! let object = native::Object::compile("scx_simple.bpf.c".as_ref())?;
+//! for map in object.maps() {
+//!     println!("{}", map.name);
+//! }
+//! # Ok::<(), native::Error>(())
+//! ```
 
 mod cache;
 mod compile;

@@ -1,6 +1,7 @@
 //! The compiler's and the linker's words about a scheduler as messages.
 
-use crate::{description, kernels, missing};
+use crate::missing::{self, place};
+use crate::{description, kernels};
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::Path;
@@ -86,14 +87,6 @@ fn lacking_function(line: &str) -> Option<(&'static str, String)> {
     let (file, number) = place(line)?;
     let message = format!("{file}:{number}: {}", feature.missing());
     Some((feature.name, message))
-}
-
-/// The file and the line at the beginning of a compiler's message.
-pub fn place(line: &str) -> Option<(&str, usize)> {
-    let parts: Vec<&str> = line.split(':').map(str::trim).collect();
-    parts
-        .windows(2)
-        .find_map(|pair| Some((pair[0], pair[1].parse::<usize>().ok()?)))
 }
 
 /// Recognises the linker's "multiple definition of `NAME'" and "duplicate symbol: NAME".

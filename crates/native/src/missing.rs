@@ -2,7 +2,6 @@
 //! belongs, and what to add.
 
 use crate::compile::HEADERS;
-use crate::messages::place;
 
 /// The kernel's functions, by kind: a line with the kind, then their names.
 const LINUX: &str = include_str!("../functions/linux.txt");
@@ -124,6 +123,14 @@ pub fn constant(line: &str) -> &'static str {
 /// Is `name` in capitals, as macros and enumerators are?
 fn is_constant(name: &str) -> bool {
     !name.contains(|c: char| c.is_ascii_lowercase())
+}
+
+/// The file and the line at the beginning of a compiler's message.
+pub fn place(line: &str) -> Option<(&str, usize)> {
+    let parts: Vec<&str> = line.split(':').map(str::trim).collect();
+    parts
+        .windows(2)
+        .find_map(|pair| Some((pair[0], pair[1].parse::<usize>().ok()?)))
 }
 
 /// The first quoted word of a compiler's message.

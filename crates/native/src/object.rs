@@ -1,7 +1,8 @@
 //! A compiled scheduler: its bytes, and what is known of them.
 
 use crate::description::{Description, Map, Tracepoint, Variable, text};
-use crate::{Error, Kernel, debug_info, ops};
+use crate::{Error, Kernel, debug_info};
+use std::collections::BTreeMap;
 
 /// The value of a global variable of the scheduler, set before it is loaded, as a loader sets
 /// `skel->rodata`.
@@ -55,7 +56,7 @@ impl Object {
     ) -> Result<Object, Error> {
         description.check(source, &image)?;
         Ok(Object {
-            kernel: ops::compiled_for(&image, &description.variables),
+            kernel: compiled_for(&image, &description.variables),
             is_fair_class: false,
             image,
             description,
@@ -226,4 +227,14 @@ impl Object {
             later,
         })
     }
+}
+
+/// The kernel for which an `image` with these `variables` was compiled; the default kernel if it was compiled
+/// for all.
+fn compiled_for(image: &[u8], variables: &BTreeMap<String, Variable>) -> Kernel {
+    let version = variables.get("LINUX_KERNEL_VERSION");
+    let bytes =
+        version.and_then(|version| image.get(version.file_offset? as usize..)?.first_chunk());
+    let code = bytes.map_or(0, |bytes| u32::from_ne_bytes(*bytes));
+    Kernel::of_version_code(code).unwrap_or_default()
 }

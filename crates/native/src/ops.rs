@@ -1,18 +1,7 @@
 //! Checks the members of a scheduler's `struct sched_ext_ops` against its kernel.
 
 use crate::kernels::{self, Feature, Kind};
-use crate::{Error, Kernel, Object, Variable};
-use std::collections::BTreeMap;
-
-/// The kernel for which an `image` with these `variables` was compiled; the default kernel if it was compiled
-/// for all.
-pub(crate) fn compiled_for(image: &[u8], variables: &BTreeMap<String, Variable>) -> Kernel {
-    let version = variables.get("LINUX_KERNEL_VERSION");
-    let bytes =
-        version.and_then(|version| image.get(version.file_offset? as usize..)?.first_chunk());
-    let code = bytes.map_or(0, |bytes| u32::from_ne_bytes(*bytes));
-    Kernel::of_version_code(code).unwrap_or_default()
-}
+use crate::{Error, Kernel, Object};
 
 /// The members of `struct sched_ext_ops` that not all kernels have, with their offsets in bytes.
 const MEMBERS: [(&str, usize); 9] = [

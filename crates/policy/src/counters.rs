@@ -14,9 +14,17 @@ macro_rules! counters {
             $(#[doc = $what] pub $name: u64,)*
         }
 
+        /// The rows of `scheduler/counters.def`, by their names there.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(missing_docs, non_camel_case_types)]
+        pub enum CounterRow {
+            $($name,)*
+        }
+
         impl Counters {
             /// All counters, in the order of the fields.
             pub const ALL: &[Counter] = &[$(Counter {
+                row: CounterRow::$name,
                 name: stringify!($name),
                 label: $label,
                 what: $what,
@@ -30,6 +38,8 @@ with_counters!(counters);
 /// One of the counters.
 #[derive(Clone, Copy, Debug)]
 pub struct Counter {
+    /// The row.
+    pub row: CounterRow,
     /// The field's name.
     pub name: &'static str,
     /// A short name, for lines with many counters.

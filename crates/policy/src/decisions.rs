@@ -6,6 +6,8 @@ use std::borrow::Cow;
 /// A decision that the scheduler makes for one reason.
 #[derive(Clone, Copy, Debug)]
 pub struct Decision {
+    /// The row.
+    pub row: DecisionRow,
     /// The row's name.
     pub name: &'static str,
     /// The kind of decision.
@@ -125,9 +127,17 @@ macro_rules! number {
 
 macro_rules! decisions {
     ($(DECISION($name:ident, $about:ident, $($words:literal)+ $(, $number:ident($of:ident))*))*) => {
+        /// The rows of `scheduler/decisions.def`, by their names there.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[allow(missing_docs, non_camel_case_types)]
+        pub enum DecisionRow {
+            $($name,)*
+        }
+
         impl Decision {
             /// The decisions of all schedulers, by their numbers.
             pub const ALL: &[Decision] = &[$(Decision {
+                row: DecisionRow::$name,
                 name: stringify!($name),
                 about: about!($about),
                 words: concat!($($words),+),

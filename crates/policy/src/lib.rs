@@ -4,6 +4,17 @@
 //! This crate is also the user space half of the scheduler: it builds the sched domains of a
 //! machine ([`Domains`]) and lays everything out as the scheduler's global variables
 //! ([`Policy::globals`]), the same for the simulated kernel and for BPF.
+//!
+//! - A [`Policy`] is found by its name or file; its [`Settings`] are described by [`Setting`]s.
+//! - A [`Decision`] is a reason that a scheduler records, and [`Counters`] are what it counts.
+//!
+//! ```
+//! let policy = policy::Policy::find("equipoise")?;
+//! let machine = machine::Machine::find("rk3588")?;
+//! assert!(policy.domains(&machine).of(0).count() >= 1);
+//! assert!(policy.globals(&machine).iter().any(|global| global.symbol == "tunables"));
+//! # Ok::<(), Box<machine::input::BadInput>>(())
+//! ```
 
 mod builtin;
 mod counters;
@@ -13,8 +24,8 @@ mod file;
 mod layout;
 mod settings;
 
-pub use counters::{Counter, Counters};
-pub use decisions::{About, Decided, Decision, Explained, Number, time};
+pub use counters::{Counter, CounterRow, Counters};
+pub use decisions::{About, Decided, Decision, DecisionRow, Explained, Number, time};
 pub use domains::{Domain, Domains, Flags, Linux};
 pub use settings::{Choice, Kind, Setting, Settings};
 

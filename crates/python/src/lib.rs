@@ -1,5 +1,13 @@
 //! `equipoise._native`: the native part of the Python package `equipoise`. Machines, workloads and policies are objects
 //! that can be pickled. Functions that simulate let other Python threads run, and return Arrow tables.
+//!
+//! `machine.rs`, `workload.rs` and `policy.rs` have the objects, `measure.rs` and `reproduce.rs` the
+//! functions that run, and `arrow.rs` and `table.rs` the tables in which results return. Sweeps, tuning
+//! and plots are Python.
+//!
+//! ```text
+//! >>> equipoise.compare("rk3588", "game", ["eevdf", "equipoise"], runs=5)
+//! ```
 
 mod arrow;
 mod error;

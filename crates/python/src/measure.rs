@@ -114,7 +114,10 @@ fn runs_table(parts: &[Part<'_>]) -> Table {
             rows.iter().map(|row| row.part.runs.seed_of(row.run)),
         )
         .text("metric", rows.iter().map(|row| &*row.measure.metric.name))
-        .text("unit", rows.iter().map(|row| row.measure.metric.unit))
+        .text(
+            "unit",
+            rows.iter().map(|row| row.measure.metric.unit.name()),
+        )
         .text("better", rows.iter().map(better))
         .text("goal", rows.iter().map(goal))
         .text("judged", rows.iter().map(|row| row.measure.judged.name()))
@@ -356,7 +359,10 @@ fn results(findings: &Findings<'_>) -> Table {
     let columns = Columns::default()
         .text("policy", entries.iter().map(|entry| entry.scheduler))
         .text("metric", names.iter().map(String::as_str))
-        .text("unit", entries.iter().map(|entry| metric(entry).unit))
+        .text(
+            "unit",
+            entries.iter().map(|entry| metric(entry).unit.name()),
+        )
         .text(
             "better",
             entries

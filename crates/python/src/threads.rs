@@ -2,7 +2,7 @@
 
 use crate::arrow::{Column, Texts};
 use crate::table::{Columns as Builder, Table};
-use report::trace::columns::{Columns, EventKind};
+use report::events::columns::{Columns, EventKind};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 

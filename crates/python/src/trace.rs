@@ -12,7 +12,7 @@ use crate::workload::Workload;
 use lab::Runs;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use report::trace::columns::{ColumnRecorder, Columns, Energy, EventKind, Events, Utilization};
+use report::events::columns::{ColumnRecorder, Columns, Energy, EventKind, Events, Utilization};
 use std::sync::Arc;
 
 /// The columns of each event, by the kernel's names: (field, column of `events`).

@@ -31,7 +31,7 @@ pub fn trial(file: PathBuf) -> PyResult<Table> {
         .numbers::<i64>("block", rows.iter().map(|row| row.0 as i64))
         .text("policy", rows.iter().map(|row| row.1))
         .text("metric", names.iter().map(|name| &**name))
-        .text("unit", rows.iter().map(|row| row.2.metric.unit))
+        .text("unit", rows.iter().map(|row| row.2.metric.unit.name()))
         .text(
             "better",
             rows.iter().map(|row| better_name(row.2.metric.better)),

@@ -5,7 +5,8 @@ use crate::error::{bad, bad_input};
 use crate::table::{Columns, Table};
 use ::machine::Machine as Simulated;
 use ::machine::input::{self, BadInput};
-use ::workload::{CpuBound, Metric, Start, Workload as Load, import};
+use ::trace::import;
+use ::workload::{CpuBound, Metric, Start, Workload as Load};
 use lab::Described;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -67,8 +68,8 @@ impl Source {
                 let params = Some(params.as_str()).filter(|params| !params.is_empty());
                 ::workload::parse(&self.name, file, text, params)
             }
-            None if params.is_empty() => ::workload::load(&self.name),
-            None => ::workload::load(&format!("{}:{params}", self.name)),
+            None if params.is_empty() => ::models::load(&self.name),
+            None => ::models::load(&format!("{}:{params}", self.name)),
         };
         let mut load = load.map_err(bad_input)?;
         if let Some(nodes) = &self.nodes {
@@ -97,7 +98,7 @@ impl Workload {
         };
         params.extend(assignments(parameters)?);
         let path = Path::new(name);
-        let builtin = ::workload::builtin().any(|(known, _)| known == name);
+        let builtin = ::models::builtin().any(|(known, _)| known == name);
         let is_file = !builtin && path.is_file();
         let text = is_file.then(|| input::read(path, "rt-app JSON file or recording"));
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -189,7 +190,7 @@ impl Workload {
 
     #[staticmethod]
     fn names() -> Vec<&'static str> {
-        ::workload::builtin().map(|(name, _)| name).collect()
+        ::models::builtin().map(|(name, _)| name).collect()
     }
 
     #[getter]
@@ -213,7 +214,7 @@ impl Workload {
         let goal = |metric: &Metric| metric.role.goal().map(goal_name);
         Columns::default()
             .text("metric", metrics.iter().map(|metric| &*metric.name))
-            .text("unit", metrics.iter().map(|metric| metric.unit))
+            .text("unit", metrics.iter().map(|metric| metric.unit.name()))
             .text(
                 "better",
                 metrics.iter().map(|metric| better_name(metric.better)),
@@ -229,7 +230,7 @@ impl Workload {
             Some(_) => "",
             None => self.source.name.as_str(),
         };
-        for param in ::workload::parameters(name) {
+        for param in ::models::parameters(name) {
             all.set_item(param.name, param.show(param.default))?;
         }
         Ok(all)

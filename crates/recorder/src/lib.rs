@@ -1,5 +1,23 @@
 //! Records the scheduling of this computer's kernel as a `trace.dat`, with an instance of its own in
 //! tracefs, and observes the load by other processes.
+//!
+//! - A [`Recorder`] enables the events that its [`Options`] name, copies the pages of the kernel's ring
+//!   buffers, and writes the file.
+//! - An [`Instance`] is a folder of tracefs, which is removed in the end.
+//! - [`busy`] has the busy time of all CPUs, of which the time of other processes follows.
+//!
+//! ```no_run
+//! use recorder::{Options, Recorder, wait};
+//!
+//! let folder = std::env::temp_dir();
+//! let options = Options { buffer_kib: 4096, pipes: false, futexes: false, folder: &folder };
+//! let mut recorder = Recorder::new(&options)?;
+//! recorder.begin()?;
+//! wait(None, std::time::Duration::from_secs(1))?;
+//! recorder.end()?;
+//! recorder.write(&mut std::fs::File::create("trace.dat")?)?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 pub mod busy;
 mod probes;
@@ -16,8 +34,8 @@ use std::io::{self, BufWriter, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
+use trace::import::MARK;
 use tracefs::Buffer;
-use workload::import::MARK;
 
 /// The events to record, and the place for them.
 #[derive(Clone, Copy, Debug)]

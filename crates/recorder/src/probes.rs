@@ -90,7 +90,7 @@ pub struct Probes {
 pub struct Calls {
     /// Their number.
     pub seen: u64,
-    /// The calls beyond [`MOST_AT_A_TIME`].
+    /// The calls beyond `MOST_AT_A_TIME`.
     pub missed: u64,
     /// The extra time of each call, ns.
     pub cost_ns: u64,

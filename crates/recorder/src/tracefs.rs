@@ -2,11 +2,11 @@
 //! others.
 
 use crate::probes::{self, Calls, Probes};
-use report::trace::dat_head::Head;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use trace::write::dat_head::Head;
 
 /// The name of the instance, which the recorder's pid follows.
 const INSTANCE: &str = "equipoise-";

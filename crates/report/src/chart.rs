@@ -4,6 +4,9 @@ use crate::number::number;
 use cage::text::markup as escape;
 use std::fmt::Write;
 
+/// The rules for drawings, on pages and in pictures.
+pub(crate) const STYLE: &str = include_str!("html/drawing.css");
+
 /// Horizontal bars on a common scale that begins at 0.
 #[derive(Clone, Debug, Default)]
 pub struct Chart {

@@ -1,16 +1,20 @@
 //! Schedulers side by side.
 
 mod energy;
+mod goal;
+mod remarks;
 
-use crate::number::{number, percent};
-use crate::verdict::{at_full_speed, title, verdict};
+use crate::number::number;
+use crate::verdict::verdict;
 use crate::{Bar, Cell, Chart, Colour, Page, Table, Tone};
-use energy::{for_work, frequencies};
-use lab::{
-    Change, Comparison, Entry, Finding, Findings, GoalVerdict, Judged, Measure, Measured, Results,
-    Runs, mean_interval,
-};
+use goal::{change, column, distinct, judged, limit, of_goal};
+use lab::{Entry, Finding, Findings, GoalVerdict, Judged, Measured, Results, mean_interval};
+pub(crate) use remarks::number_of_runs;
+use remarks::{cut_short, folded, ignored_groups, remarks, same_runs, says_something, two_modes};
 use workload::{Better, Goal};
+
+/// Margins below this are printed as 0, per cent.
+const LEAST_MARGIN_PCT: f64 = 0.05;
 
 /// The smallest difference of the work done that is shown, in per cent.
 const LEAST_WORK_PCT: f64 = 1.0;
@@ -124,268 +128,6 @@ pub fn results(findings: &Results<'_>, shown: Shown, told: Told<'_>) -> Page {
     }
 }
 
-/// Is any bar longer than 0? A measure that is 0 under every scheduler is only in the table.
-fn says_something(chart: &Chart) -> bool {
-    chart.bars.iter().any(|bar| bar.value != 0.0)
-}
-
-/// The number of runs, and their seed.
-pub(crate) fn number_of_runs(runs: &Runs, asked: u32) -> String {
-    match runs.count == asked {
-        true => format!(
-            "{asked} run{}, seed {}",
-            if asked == 1 { "" } else { "s" },
-            runs.seed
-        ),
-        false => format!(
-            "stopped after {} of {asked} runs, seed {}",
-            runs.count, runs.seed
-        ),
-    }
-}
-
-/// Margins below this are printed as 0, per cent.
-const LEAST_MARGIN_PCT: f64 = 0.05;
-
-/// A note if the runs of every scheduler hardly differ, so that intervals over seeds show no noise: of exact
-/// runs, if no margin is as large as one that is printed; of runs with noise, only if all are the same.
-fn same_runs(findings: &Findings<'_>) -> Option<String> {
-    let comparison = findings.comparison;
-    let first = comparison.measured.first()?.runs.first()?;
-    let mut runs = comparison.measured.first()?.runs.iter();
-    let goals = findings.verdict.goals.iter();
-    let changes = goals.flat_map(|goal| {
-        (1..comparison.schedulers.len()).filter_map(|index| goal.change(0, index)?.margin_pct)
-    });
-    let margins: Vec<f64> = changes.collect();
-    let are_same = match margins.is_empty() || comparison.runs.noise {
-        true => runs.all(|run| run.is_same(first)),
-        false => margins.iter().all(|&margin| margin < LEAST_MARGIN_PCT),
-    };
-    (comparison.runs.count > 1 && are_same).then(|| {
-        "Hardly anything in this load depends on the seed, so that all runs are of one sequence of events: a little noise \
-         beside it may change its results by more than the policies differ"
-            .to_owned()
-    })
-}
-
-/// The schedulers under which every run was the same as under an earlier one.
-fn folded(findings: &Results<'_>) -> Vec<String> {
-    let schedulers = &findings.schedulers;
-    let same_as = findings.same_as().into_iter().enumerate();
-    same_as
-        .filter_map(|(index, first)| {
-            let [own, first] = [index, first?].map(|index| schedulers[index]);
-            Some(format!("{own}: as {first}, in every run"))
-        })
-        .collect()
-}
-
-/// The schedulers that ignore the workload's control groups.
-fn ignored_groups(findings: &Results<'_>) -> Option<String> {
-    let ignores = |measured: &Measured| measured.runs.iter().any(|run| run.ignores_groups);
-    let schedulers = findings.schedulers.iter().zip(findings.measured);
-    let names: Vec<&str> = schedulers
-        .filter(|(_, measured)| ignores(measured))
-        .map(|(name, _)| *name)
-        .collect();
-    (!names.is_empty()).then(|| {
-        format!(
-            "Control groups are ignored under {}, which treats all threads as members of one group",
-            names.join(", ")
-        )
-    })
-}
-
-/// The measures that decide and that have two modes under a scheduler.
-fn two_modes(findings: &Results<'_>, rows: &[&Finding<'_>], goals: &[&GoalVerdict]) -> Vec<String> {
-    let decides = |row: &&&Finding<'_>| {
-        let goal = row.measure.decides();
-        goals.iter().any(|verdict| goal == Some(verdict.goal))
-    };
-    let shown: Vec<usize> = distinct(findings).collect();
-    let rows = rows.iter().filter(decides);
-    rows.flat_map(|row| shown.iter().map(|&index| &row.entries[index]))
-        .filter_map(|entry| {
-            // A share of few periods has few values.
-            let judged = entry.judged().filter(|_| !entry.is_share())?;
-            let [(low, few), (high, many)] = lab::modes(&judged)?;
-            let metric = &entry.measure.metric;
-            Some(format!(
-                "{} under {} has two modes, and its mean is neither: {} {} in {few} runs, {} in {many}",
-                metric.name,
-                entry.scheduler,
-                number(low),
-                metric.unit,
-                number(high)
-            ))
-        })
-        .collect()
-}
-
-/// Loads that would end by themselves but have no time, because the duration of another load ended
-/// the run first.
-fn cut_short(findings: &Findings<'_>) -> Vec<String> {
-    let comparison = findings.comparison;
-    let Some(duration_ns) = comparison.workload.start(&comparison.machine).duration_ns else {
-        return Vec::new();
-    };
-    let metrics = comparison.workload.metrics();
-    let cut = comparison.workload.cut_short(&comparison.machine);
-    let has_end = |row: &&Finding<'_>| {
-        let metric = &row.measure.metric;
-        let has_time = metric.unit == "s" && metric.better == Better::Lower;
-        has_time && cut.iter().any(|&it| metrics[it].name == metric.name)
-    };
-    let rows = findings.rows.iter().filter(has_end);
-    rows.filter(|row| !row.measure.is_part)
-        .filter_map(|row| {
-            let missing = |entry: &Entry<'_>| entry.runs.iter().filter(|run| run.is_none()).count();
-            let left: usize = row.entries.iter().map(missing).sum();
-            let all: usize = row.entries.iter().map(|entry| entry.runs.len()).sum();
-            (left > 0).then(|| {
-                format!(
-                    "{}: missing in {left} of {all} runs, which the duration of {} s cut short",
-                    row.measure.metric.name,
-                    number(duration_ns as f64 / 1e9)
-                )
-            })
-        })
-        .collect()
-}
-
-/// The measures that decide one goal: a row for each scheduler, a column for each measure.
-fn of_goal(findings: &Results<'_>, verdict: &GoalVerdict, rows: &[&Finding<'_>]) -> Table {
-    let count = findings.schedulers.len();
-    let rows: Vec<&&Finding<'_>> = rows
-        .iter()
-        .filter(|row| row.measure.decides() == Some(verdict.goal))
-        .collect();
-    let has_change = (1..count).any(|index| verdict.change(0, index).is_some());
-    let mut header = vec!["policy".to_owned()];
-    let columns = |row: &&Finding<'_>| {
-        let done = differs_in_work(row).then(|| done_column(row.measure));
-        std::iter::once(column(row.measure))
-            .chain(done)
-            .collect::<Vec<_>>()
-    };
-    header.extend(rows.iter().flat_map(|row| columns(row)));
-    let by_work = (1..count)
-        .filter_map(|index| verdict.work_pct(index, 0))
-        .any(|pct| verdict.goal == Goal::Energy && pct.abs() >= LEAST_WORK_PCT);
-    if by_work {
-        header.push("work\ndone\n%".to_owned());
-    }
-    let for_work = match verdict.goal {
-        Goal::Energy => for_work(findings, verdict, by_work),
-        _ => None,
-    };
-    header.extend(for_work.iter().map(|(name, _)| name.clone()));
-    if has_change {
-        header.push("change".to_owned());
-    }
-    let limited = rows.iter().find(|row| row.limit.is_some());
-    if limited.is_some() {
-        header.push("limit".to_owned());
-    }
-    let line = |index: usize| {
-        let mut line: Vec<Cell> = vec![findings.schedulers[index].into()];
-        for row in &rows {
-            line.push(judged(row, index));
-            line.extend(differs_in_work(row).then(|| done(row, index)));
-        }
-        if by_work {
-            let pct = verdict.work_pct(index, 0);
-            line.push(pct.map_or("-".into(), |pct| Cell::from(format!("{:.1}", 100.0 + pct))));
-        }
-        if let Some((_, values)) = &for_work {
-            line.push(values[index].map_or("-".into(), |value| Cell::from(number(value))));
-        }
-        if has_change {
-            line.push(match index {
-                0 => Cell::default(),
-                _ => change(
-                    verdict.change(0, index),
-                    verdict.is_better(index, 0),
-                    verdict.is_better(0, index),
-                ),
-            });
-        }
-        line.extend(limited.map(|row| limit(row, index)));
-        line
-    };
-    let (shown, folded) = by_goal(distinct(findings).collect(), verdict);
-    Table {
-        title: title(verdict.goal).to_owned(),
-        header,
-        text_columns: 1,
-        folded: folded.len(),
-        rows: shown.into_iter().chain(folded).map(line).collect(),
-        ..Table::default()
-    }
-}
-
-/// The most rows of a table in which none is folded.
-const MOST_SHOWN: usize = 4;
-
-/// The schedulers in the order of rows: as they were given if there are few; of many, the baseline first, then
-/// the best ones of the goal, and apart from these the ones that another one beats.
-fn by_goal(schedulers: Vec<usize>, verdict: &GoalVerdict) -> (Vec<usize>, Vec<usize>) {
-    if schedulers.len() <= MOST_SHOWN || !verdict.tells_apart() {
-        return (schedulers, Vec::new());
-    }
-    let beaten =
-        |&one: &usize| (0..verdict.standings.len()).any(|other| verdict.is_better(other, one));
-    let (mut folded, mut shown): (Vec<usize>, Vec<usize>) = schedulers
-        .into_iter()
-        .partition(|one| *one != 0 && beaten(one));
-    for list in [&mut shown, &mut folded] {
-        list.sort_by(|&a, &b| (a != 0).cmp(&(b != 0)).then(verdict.order(a, b)));
-    }
-    (shown, folded)
-}
-
-/// The schedulers of which tables have rows: all but those under which every run was the same as under an
-/// earlier one.
-fn distinct(findings: &Results<'_>) -> impl Iterator<Item = usize> + use<> {
-    let same_as = findings.same_as();
-    (0..same_as.len()).filter(move |&index| same_as[index].is_none())
-}
-
-/// Under some scheduler, did threads complete more of what a measure times than under another?
-fn differs_in_work(row: &Finding<'_>) -> bool {
-    if !row.measure.counts_work() {
-        return false;
-    }
-    let completed = || row.entries.iter().filter_map(Entry::completed);
-    let (least, most) = completed().fold((f64::MAX, 0.0), |(least, most), it| {
-        (f64::min(least, it), f64::max(most, it))
-    });
-    100.0 * (most - least) > LEAST_WORK_PCT * most
-}
-
-/// The number of units of work that were completed in a run, on average.
-fn done(row: &Finding<'_>, index: usize) -> Cell {
-    let completed = row.entries[index].completed();
-    completed.map_or("-".into(), |it| Cell::from(format!("{it:.0}")))
-}
-
-/// The name of the column of [`done`].
-fn done_column(measure: &Measure) -> String {
-    let task = measure
-        .metric
-        .name
-        .rsplit_once('/')
-        .map_or("", |(task, _)| task);
-    let what = match measure.metric.role.goal() {
-        Some(Goal::Latency) => "responses",
-        _ => "loops",
-    };
-    format!("{}\n{what}\ndone", task.replace('/', "\n"))
-        .trim_start()
-        .to_owned()
-}
-
 /// The time that the CPUs wasted, for every goal: a row for each scheduler.
 fn wasted(findings: &Results<'_>, rows: &[&Finding<'_>]) -> Option<Table> {
     let columns: Vec<&&Finding<'_>> = rows
@@ -407,31 +149,6 @@ fn wasted(findings: &Results<'_>, rows: &[&Finding<'_>]) -> Option<Table> {
         rows: distinct(findings).map(line).collect(),
         ..Table::default()
     })
-}
-
-/// A column's name: the load's part, the measure, the statistic and the unit.
-fn column(measure: &Measure) -> String {
-    let of = match (measure.metric.unit, measure.judged.name()) {
-        ("%", "mean") => "%".to_owned(),
-        (unit, judged) => format!("{judged} {unit}").trim_end().to_owned(),
-    };
-    format!("{}\n{of}", measure.metric.name.replace('/', "\n"))
-}
-
-/// The judged value of the scheduler number `index`, emphasized if it is the best, or if it differs
-/// from the first scheduler's.
-fn judged(row: &Finding<'_>, index: usize) -> Cell {
-    let (entry, first) = (&row.entries[index], &row.entries[0]);
-    let Some(pooled) = &entry.pooled else {
-        return Cell::new("-", Tone::Dim);
-    };
-    let tone = match (entry.is_best, first.is_better(entry)) {
-        (true, _) => Tone::Best,
-        (false, true) => Tone::Worse,
-        (false, false) if entry.is_better(first) => Tone::Better,
-        (false, false) => Tone::Plain,
-    };
-    Cell::new(number(entry.measure.judged.value(pooled)), tone)
 }
 
 /// Every measure, with its distribution: a row for each measure and scheduler.
@@ -458,7 +175,7 @@ fn distributions(rows: &[&Finding<'_>]) -> Table {
             let metric = &row.measure.metric;
             let mut line: Vec<Cell> = vec![
                 first(&metric.name).into(),
-                first(metric.unit).into(),
+                first(metric.unit.name()).into(),
                 entry.scheduler.into(),
             ];
             line.extend(distribution(entry));
@@ -502,36 +219,6 @@ fn distribution(entry: &Entry<'_>) -> Vec<Cell> {
     values
         .map(|(name, value)| Cell::new(number(value), tone(name)))
         .to_vec()
-}
-
-fn change(change: Option<Change>, is_better: bool, is_worse: bool) -> Cell {
-    let Some(change) = change else {
-        return Cell::default();
-    };
-    // Where all runs are the same, an interval of zero would look like certainty.
-    let margin = change
-        .margin_pct
-        .filter(|&margin| margin >= LEAST_MARGIN_PCT);
-    let margin = margin.map_or(String::new(), |margin| format!(" ± {margin:.1}"));
-    let tone = match (is_better, is_worse) {
-        (true, _) => Tone::Better,
-        (_, true) => Tone::Worse,
-        (false, false) => Tone::Dim,
-    };
-    Cell::new(
-        percent(change.mean_pct).replace(" %", &format!("{margin} %")),
-        tone,
-    )
-}
-
-fn limit(row: &Finding<'_>, index: usize) -> Cell {
-    match (row.limit, &row.entries[index].pooled) {
-        (Some(limit), Some(pooled)) => Cell::new(
-            format!("{} ({:.3} x)", number(limit), pooled.mean / limit),
-            Tone::Dim,
-        ),
-        _ => Cell::default(),
-    }
 }
 
 /// The threads' CPU times, and the times for which they were runnable and did not run.
@@ -641,53 +328,6 @@ fn counters(findings: &Results<'_>, time: &str) -> Table {
     }
 }
 
-fn remarks(comparison: &Comparison) -> Vec<String> {
-    let mut remarks = Vec::new();
-    remarks.push(
-        "wasted: the CPU time for which CPUs had no task while tasks that they may run waited on others."
-            .to_owned(),
-    );
-    if comparison.workload.cpu_bound().is_some() {
-        remarks.push(
-            "limit: the best time that the machine's CPUs allow under any scheduler, and the mean as \
-             a multiple of it."
-                .to_owned(),
-        );
-    }
-    remarks.extend(frequencies(comparison));
-    remarks.extend(at_full_speed(comparison));
-    remarks.extend(callbacks(comparison));
-    let gaps = comparison.machine.power_gaps();
-    if !gaps.is_empty() {
-        remarks.push(format!("energy: {}.", gaps.join("; ")));
-    }
-    remarks
-}
-
-/// On a machine with costs of callbacks: says which schedulers' callbacks take time, and which take
-/// none.
-fn callbacks(comparison: &Comparison) -> Option<String> {
-    let costs = &comparison.machine.callbacks;
-    if costs.is_empty() {
-        return None;
-    }
-    let names = comparison.schedulers.iter().map(lab::Scheduler::name);
-    let (paid, free): (Vec<&str>, Vec<&str>) = names.partition(|name| costs.contains_key(*name));
-    if paid.is_empty() {
-        let said =
-            "callbacks: the machine file has no costs for the callbacks of these schedulers.";
-        return Some(said.to_owned());
-    }
-    let none = match free.is_empty() {
-        true => String::new(),
-        false => format!(", and those of {} none", free.join(", ")),
-    };
-    let paid = paid.join(", ");
-    Some(format!(
-        "callbacks: those of {paid} take the time that the machine file gives{none}."
-    ))
-}
-
 /// The judged values of a measure, the mean of the runs, with their intervals.
 fn chart(row: &Finding<'_>) -> Chart {
     let measure = row.measure;
@@ -722,7 +362,11 @@ fn chart(row: &Finding<'_>) -> Chart {
         false => "",
     };
     Chart {
-        title: format!("{}{judged}, {}", measure.metric.name, measure.metric.unit),
+        title: format!(
+            "{}{judged}, {}",
+            measure.metric.name,
+            measure.metric.unit.name()
+        ),
         note: format!(
             "{} is better{interval}{best}",
             match measure.metric.better {

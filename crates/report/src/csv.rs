@@ -51,7 +51,7 @@ fn of_runs<'a>(
             workload: comparison.workload.name(),
             policy: entry.scheduler,
             metric: &metric.name,
-            unit: metric.unit,
+            unit: metric.unit.name(),
             better: json::better_name(metric.better),
             goal: metric.role.goal().map(json::goal_name),
             decides: entry.measure.decides().is_some(),

@@ -16,7 +16,7 @@ use figures::{Energy, MachineFigure, PolicyFigure};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("html/page.css");
-const DRAWING_STYLE: &str = crate::picture::STYLE;
+const DRAWING_STYLE: &str = crate::chart::STYLE;
 const SCRIPT: &str = include_str!("html/page.js");
 const UPLOT_STYLE: &str = include_str!("../third_party/uplot/uPlot.min.css");
 const UPLOT: &str = include_str!("../third_party/uplot/uPlot.iife.min.js");

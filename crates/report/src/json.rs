@@ -453,7 +453,7 @@ fn entered<'a>((row, entry): (&Finding<'a>, &'a Entry<'a>)) -> Entered<'a> {
     Entered {
         policy: entry.scheduler,
         metric: &metric.name,
-        unit: metric.unit,
+        unit: metric.unit.name(),
         better: better_name(metric.better),
         goal: metric.role.goal().map(goal_name),
         decides: entry.measure.decides().is_some(),

@@ -1,11 +1,28 @@
-//! The command's output: tables for a terminal, HTML pages, JSON, and traces of scheduling events.
+//! The command's output: tables for a terminal, HTML pages, JSON, explanations, and the events of a run as
+//! Linux would trace them.
 //!
-//! Tables and pages are made from a [`Page`], which has the content and not the form; JSON has its
-//! own contract, see [`json`].
+//! - A [`Page`] has the content and not the form: [`Table`]s, charts and remarks. [`terminal()`] prints it,
+//!   and [`html()`] draws it. JSON has its own contract, see [`json`].
+//! - [`events`] makes Linux's tracepoints of a run, for trace files and for tables.
+//! - [`explain::Explanation`] is why threads waited or ran slowly.
+//!
+//! ```
+//! use report::{Page, Style, Table, terminal};
+//!
+//! let table = Table {
+//!     header: vec!["task".to_owned(), "ms".to_owned()],
+//!     text_columns: 1,
+//!     rows: vec![vec!["ui".into(), "1.5".into()]],
+//!     ..Table::default()
+//! };
+//! let page = Page { title: "Times".to_owned(), tables: vec![table], ..Page::default() };
+//! assert!(terminal(&page, Style::default()).contains("ui    1.5"));
+//! ```
 
 mod chart;
 mod comparison;
 pub mod csv;
+pub mod events;
 pub mod explain;
 mod html;
 pub mod json;
@@ -17,16 +34,17 @@ mod page;
 mod picture;
 mod power;
 mod reproduction;
+mod table;
 mod terminal;
 mod timeline;
-pub mod trace;
 mod verdict;
 
 pub use chart::{Bar, Chart, Colour};
 pub use comparison::{Shown, Told, comparison, results};
 pub use html::{Figures, FirstRun, Recorder, ShownRun, fragment, html};
 pub use machine::machine;
-pub use page::{Cell, Page, Table, Tone};
+pub use page::Page;
 pub use picture::picture;
 pub use reproduction::reproduction;
+pub use table::{Cell, Table, Tone};
 pub use terminal::{Style, terminal};

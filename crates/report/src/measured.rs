@@ -5,7 +5,7 @@ mod judge;
 use crate::number::number;
 use crate::{Cell, Page, Table, Tone};
 use judge::{Judged, judge, latency_us, makespan_ms, threads};
-use workload::import::{Other, Summary};
+use trace::import::{Other, Summary};
 
 /// A load under a scheduler, in a real kernel and in the simulated one.
 pub struct Pair {
@@ -212,7 +212,7 @@ fn orders(pairs: &[Pair]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use workload::import::Did;
+    use trace::import::Did;
 
     fn summary(makespan_ms: u64, latency_us: u64, others_ms: u64) -> Summary {
         Summary {

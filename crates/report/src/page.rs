@@ -1,7 +1,7 @@
 //! The content of an output, independent of its form.
 
 use crate::timeline::Timeline;
-use crate::{Chart, Figures};
+use crate::{Chart, Figures, Table};
 
 /// A title, tables, and charts.
 #[derive(Clone, Debug, Default)]
@@ -22,63 +22,4 @@ pub struct Page {
     pub timelines: Vec<Timeline>,
     /// Figures of an HTML page only.
     pub figures: Option<Figures>,
-}
-
-/// A table whose rows have as many cells as its header.
-#[derive(Clone, Debug, Default)]
-pub struct Table {
-    /// The table's subject; may be empty.
-    pub title: String,
-    /// The columns' names; a line feed separates an upper from a lower name.
-    pub header: Vec<String>,
-    /// The number of text columns, from the left; the rest are numbers.
-    pub text_columns: usize,
-    /// How many adjacent columns of numbers stay together where a narrow terminal folds the table;
-    /// 0 is 1.
-    pub together: usize,
-    /// The rows.
-    pub rows: Vec<Vec<Cell>>,
-    /// The number of last rows that a page shows only if asked.
-    pub folded: usize,
-}
-
-/// A cell of a table.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cell {
-    /// Its text.
-    pub text: String,
-    /// Its emphasis.
-    pub tone: Tone,
-}
-
-/// The emphasis of a cell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Tone {
-    /// None.
-    #[default]
-    Plain,
-    /// Of minor interest.
-    Dim,
-    /// The best of its kind.
-    Best,
-    /// A significant improvement.
-    Better,
-    /// A significant deterioration.
-    Worse,
-}
-
-impl Cell {
-    /// A cell with a certain tone.
-    pub fn new(text: impl Into<String>, tone: Tone) -> Cell {
-        Cell {
-            text: text.into(),
-            tone,
-        }
-    }
-}
-
-impl<T: Into<String>> From<T> for Cell {
-    fn from(text: T) -> Cell {
-        Cell::new(text, Tone::Plain)
-    }
 }

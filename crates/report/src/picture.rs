@@ -1,16 +1,12 @@
 //! Pages' drawings as one SVG file, which needs neither the page nor its script.
 
-use crate::{Page, chart, timeline};
+use crate::Page;
+use crate::chart::{self, STYLE};
+use crate::timeline::{self, WIDTH};
 use std::fmt::Write;
-
-/// The width of a picture, px: that of a page of text.
-pub(crate) const WIDTH: f64 = 860.0;
 
 /// The page's style sheets, the first of which begins with its colours.
 const PAGE_STYLE: &str = include_str!("html/page.css");
-/// The rules for drawings, on pages and in pictures.
-pub(crate) const STYLE: &str = include_str!("html/drawing.css");
-
 /// The charts and timelines of `pages`, one below the other, as an SVG file. `None` if there are none.
 pub fn picture(pages: &[&Page]) -> Option<String> {
     let charts = pages.iter().flat_map(|page| &page.charts);

@@ -1,11 +1,13 @@
 //! Timelines of a few periods, as SVG: which thread ran on which CPU, and when one thread's work was released,
 //! due and done.
 
-use crate::picture::WIDTH;
 use cage::text::markup as escape;
 use policy::time;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+
+/// The width of a picture, px: that of a page of text.
+pub(crate) const WIDTH: f64 = 860.0;
 
 /// The number of threads with a colour of their own.
 const COLOURS: usize = 8;

@@ -1,5 +1,14 @@
 //! `scx_equipoise`: loads Equipoise's scheduler into Linux through sched_ext, and keeps it there
 //! until a signal or a request ends it.
+//!
+//! `preflight.rs` checks the kernel, `scheduler.rs` opens, sets and attaches the BPF object, `host.rs` is
+//! this computer as a machine, and `server.rs` answers the requests of `control.rs` and the statistics of
+//! `stats.rs` through a socket. `callbacks.rs` and `cost.rs` measure what the scheduler costs.
+//!
+//! ```text
+//! scx_equipoise --policy equipoise
+//! scx_equipoise set slice_ns=2000000
+//! ```
 
 mod callbacks;
 mod cli;

@@ -37,7 +37,7 @@ fn bench(
     workload: &str,
     policy: &str,
 ) {
-    let workload = workload::load(workload).expect("it is built in");
+    let workload = models::load(workload).expect("it is built in");
     let policy = Policy::find(policy).expect("it is built in");
     let switches = simulate(machine, &*workload, &policy)
         .counters

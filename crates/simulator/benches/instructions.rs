@@ -124,7 +124,7 @@ impl Load {
                 rt_app(&periodic(tasks), duration_ns(8_000_000_000))
             }
             Kind::Hackbench => {
-                workload::load(&format!("hackbench:loops={}", 10 * length)).expect("it is built in")
+                models::load(&format!("hackbench:loops={}", 10 * length)).expect("it is built in")
             }
         }
     }

@@ -1,4 +1,32 @@
 //! The simulated kernel: runs a workload on a machine under a sched_ext scheduler, deterministically.
+//!
+//! - A [`Config`] says what is run: a machine, a workload, a scheduler's object with its globals, a seed.
+//! - [`run`] runs it to its end; the [`Outcome`] has the workload's measurements and the kernel's counters.
+//! - A [`Trace`] receives every scheduling [`Event`] of the run.
+//!
+//! ```no_run
+//! use simulator::{Config, run};
+//!
+//! let policy = policy::Policy::find("equipoise")?;
+//! let machine = machine::Machine::find("smp-8")?;
+//! let workload = models::load("hackbench:groups=1")?;
+//! let outcome = run(Config {
+//!     machine: &machine,
+//!     workload: &*workload,
+//!     scheduler: policy.object()?,
+//!     globals: &policy.globals(&machine),
+//!     restart: None,
+//!     read: &[],
+//!     callbacks: None,
+//!     seed: 1,
+//!     time_limit_ns: u64::MAX,
+//!     trace: None,
+//! })?;
+//! println!("{} ns", outcome.simulated_ns);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! `docs/design/simulator.md` describes the kernel, and `docs/design/sched-ext.md` its sched_ext.
 
 mod abi;
 mod boot;
@@ -289,7 +317,7 @@ pub enum Event<'a> {
     },
     /// `bpf_trace_printk`.
     Printk(&'a str),
-    /// A decision of the scheduler, if it was compiled to report them ([`Object::explaining`]). Not
+    /// A decision of the scheduler, if it was compiled to report them ([`Object::explaining_in`]). Not
     /// a tracepoint of the kernel.
     #[serde(skip)]
     Decision {

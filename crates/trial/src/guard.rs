@@ -4,7 +4,7 @@
 //! one end of a pipe whose other end only the trial has. When the trial ends, also by SIGKILL, the pipe closes;
 //! the guard then kills the group (`cgroup.kill`, since Linux 5.14), removes it, and removes the recorder's
 //! instance. With its loader the kernel unloads a scheduler, since the loader holds the only reference to its BPF
-//! link; the guard asks the kernel to unload one that has none ([`loader::unload`]). An orderly end takes the same path, so there is no second one to test. The loader and the command also ask
+//! link; the guard asks the kernel to unload one that has none (`loader::unload()`). An orderly end takes the same path, so there is no second one to test. The loader and the command also ask
 //! the kernel for SIGKILL at the death of the trial, in case both the trial and the guard are killed.
 
 use crate::linux::{loader, sched_ext};

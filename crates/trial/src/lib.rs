@@ -4,6 +4,15 @@
 //!
 //! [`run`] decides what runs when. It reaches the machine through [`Kernel`], so that its order, its
 //! stopping and its handling of failures are tested without one; [`linux::Linux`] is the real one.
+//!
+//! - A [`Plan`] says what is tried and for how long; an [`Outcome`] has the turns.
+//! - A [`bundle::Bundle`] keeps all of a trial in a file, which [`bundle::Bundle::read`] opens elsewhere:
+//!
+//! ```no_run
+//! let bundle = trial::bundle::Bundle::read("office.trial".as_ref())?;
+//! println!("{} blocks", bundle.outcome.blocks.len());
+//! # Ok::<(), Box<machine::input::BadInput>>(())
+//! ```
 
 mod blocks;
 pub mod bundle;

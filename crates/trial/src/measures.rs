@@ -3,7 +3,7 @@
 use crate::{Outcome, Recorded, Turn};
 use lab::{Judged, Measure, Run, Samples, Threads, nearest_rank};
 use std::collections::HashMap;
-use workload::{Better, Goal, Metric, Role};
+use workload::{Better, Goal, Metric, Role, Unit};
 
 /// The most threads with a measure of their own: those that ran longest.
 const MOST_THREADS: usize = 8;
@@ -16,7 +16,7 @@ pub struct Figure {
     /// Its name, such as `wakeup_latency_p99`.
     pub name: &'static str,
     /// Its unit.
-    unit: &'static str,
+    unit: Unit,
     better: Better,
     role: Role,
     /// Its value; `None` if the turn has none.
@@ -32,12 +32,7 @@ pub fn figures() -> &'static [Figure] {
 }
 
 /// A figure that is better if it is lower.
-const fn lower(
-    name: &'static str,
-    unit: &'static str,
-    role: Role,
-    of: fn(&Turn) -> Option<f64>,
-) -> Figure {
+const fn lower(name: &'static str, unit: Unit, role: Role, of: fn(&Turn) -> Option<f64>) -> Figure {
     Figure {
         name,
         unit,
@@ -48,52 +43,58 @@ const fn lower(
 }
 
 static FIGURES: [Figure; 20] = [
-    lower("frame_time_p99", "ms", LATENCY, |it| frame_ms(it, 99.0)),
-    lower("time", "s", Role::Decides(Goal::Throughput), |it| {
+    lower("frame_time_p99", Unit::Ms, LATENCY, |it| frame_ms(it, 99.0)),
+    lower("time", Unit::S, Role::Decides(Goal::Throughput), |it| {
         it.is_timed.then_some(it.elapsed_ns as f64 / 1e9)
     }),
-    lower("wakeup_latency_p99", "us", LATENCY, |it| {
+    lower("wakeup_latency_p99", Unit::Us, LATENCY, |it| {
         latency_us(it, 99.0)
     }),
-    lower("missed_periods", "%", LATENCY, missed_pct),
-    lower("energy", "J", Role::Decides(Goal::Energy), |it| {
-        Some(it.energy_uj? as f64 / 1e6)
-    }),
-    lower("frame_time_mean", "ms", EXPLAINS, |it| {
+    lower("missed_periods", Unit::Percent, LATENCY, missed_pct),
+    lower(
+        "energy",
+        Unit::Other("J"),
+        Role::Decides(Goal::Energy),
+        |it| Some(it.energy_uj? as f64 / 1e6),
+    ),
+    lower("frame_time_mean", Unit::Ms, EXPLAINS, |it| {
         lab::mean_interval(&it.frames_ms).map(|(mean, _)| mean)
     }),
     Figure {
         name: "frames_1%_low",
-        unit: "1/s",
+        unit: Unit::Other("1/s"),
         better: Better::Higher,
         role: EXPLAINS,
         of: |it| crate::frames::one_percent_low(&it.frames_ms),
     },
-    lower("jank", "%", EXPLAINS, |it| {
+    lower("jank", Unit::Percent, EXPLAINS, |it| {
         crate::frames::jank_pct(&it.frames_ms)
     }),
-    lower("cpu_time", "s", Role::Explains(Goal::Throughput), |it| {
-        seconds(it.cpu_ns)
-    }),
+    lower(
+        "cpu_time",
+        Unit::S,
+        Role::Explains(Goal::Throughput),
+        |it| seconds(it.cpu_ns),
+    ),
     lower(
         "cpu_pressure",
-        "s",
+        Unit::S,
         Role::Explains(Goal::Throughput),
         |it| seconds(it.waited_ns),
     ),
-    lower("context_switches", "", Role::Detail, |it| {
+    lower("context_switches", Unit::Count, Role::Detail, |it| {
         Some(it.switches? as f64)
     }),
-    lower("wakeup_latency_mean", "us", Role::Detail, |it| {
+    lower("wakeup_latency_mean", Unit::Us, Role::Detail, |it| {
         mean_latency_us(it)
     }),
-    lower("wakeup_latency_p50", "us", Role::Detail, |it| {
+    lower("wakeup_latency_p50", Unit::Us, Role::Detail, |it| {
         latency_us(it, 50.0)
     }),
-    lower("wakeup_latency_p99.9", "us", Role::Detail, |it| {
+    lower("wakeup_latency_p99.9", Unit::Us, Role::Detail, |it| {
         latency_us(it, 99.9)
     }),
-    lower("run_time", "s", Role::Detail, |it| {
+    lower("run_time", Unit::S, Role::Detail, |it| {
         Some(
             it.recorded
                 .as_ref()?
@@ -104,8 +105,8 @@ static FIGURES: [Figure; 20] = [
                 / 1e9,
         )
     }),
-    lower("wait_time", "s", Role::Detail, wait_s),
-    lower("migrations", "", Role::Detail, |it| {
+    lower("wait_time", Unit::S, Role::Detail, wait_s),
+    lower("migrations", Unit::Count, Role::Detail, |it| {
         Some(
             it.recorded
                 .as_ref()?
@@ -115,19 +116,22 @@ static FIGURES: [Figure; 20] = [
                 .sum::<u64>() as f64,
         )
     }),
-    lower("power", "W", Role::Explains(Goal::Energy), |it| {
-        Some(it.energy_uj? as f64 * 1e3 / it.elapsed_ns.max(1) as f64)
-    }),
+    lower(
+        "power",
+        Unit::Other("W"),
+        Role::Explains(Goal::Energy),
+        |it| Some(it.energy_uj? as f64 * 1e3 / it.elapsed_ns.max(1) as f64),
+    ),
     Figure {
         name: "frequency",
-        unit: "MHz",
+        unit: Unit::Other("MHz"),
         better: Better::Neither,
         role: Role::Detail,
         of: |it| Some(it.khz? as f64 / 1e3),
     },
     Figure {
         name: "other_processes",
-        unit: "%",
+        unit: Unit::Percent,
         better: Better::Neither,
         role: Role::Detail,
         of: |it| it.others_pct,
@@ -199,7 +203,7 @@ impl Measured {
         for kind in kinds(turns()) {
             measures.push(detail(
                 format!("busy/{kind}"),
-                "s",
+                Unit::S,
                 Better::Neither,
                 columns.len(),
             ));
@@ -210,7 +214,7 @@ impl Measured {
         for name in longest_running(turns()) {
             measures.push(detail(
                 format!("{name}/wakeup_latency_p99"),
-                "us",
+                Unit::Us,
                 Better::Lower,
                 columns.len(),
             ));
@@ -236,7 +240,7 @@ impl Measured {
     }
 }
 
-fn detail(name: String, unit: &'static str, better: Better, column: usize) -> Measure {
+fn detail(name: String, unit: Unit, better: Better, column: usize) -> Measure {
     let metric = Metric {
         name: name.into(),
         ..Metric::new("", unit, better, Role::Explains(Goal::Latency))

@@ -57,24 +57,3 @@ impl Workload for Bound {
         start
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn first_tasks_are_bound_unless_they_choose() {
-        let machine = Machine::find("smp-2x8").unwrap();
-        let cpus = machine.nodes()[1];
-        for name in ["hackbench", "rt-and-fair"] {
-            let free = crate::load(name).unwrap().start(&machine).tasks;
-            let bound = bind(crate::load(name).unwrap(), "1");
-            assert!(bound.check(&machine).is_ok());
-            let bound = bound.start(&machine).tasks;
-            assert_eq!(free.len(), bound.len());
-            for (free, bound) in free.iter().zip(&bound) {
-                assert_eq!(bound.affinity, Some(free.affinity.unwrap_or(cpus)));
-            }
-        }
-    }
-}

@@ -2,7 +2,7 @@
 //! comparison. The user says which direction is better, because the work does not: a service should get more, a
 //! background task may get less.
 
-use crate::{Better, Env, Goal, GroupId, Metric, MetricId, Op, Program, Role, TaskSpec};
+use crate::{Better, Env, Goal, GroupId, Metric, MetricId, Op, Program, Role, TaskSpec, Unit};
 use std::sync::Arc;
 
 /// The direction that `text` names: `more` or `less`.
@@ -24,7 +24,7 @@ pub(crate) fn metric(whose: Option<&str>, better: Better) -> Metric {
             Some(whose) => format!("{whose}/cpu_time").into(),
             None => "cpu_time".into(),
         },
-        ..Metric::new("", "s", better, Role::Decides(Goal::Throughput))
+        ..Metric::new("", Unit::S, better, Role::Decides(Goal::Throughput))
     }
 }
 

@@ -1,4 +1,4 @@
-//! A kernel for this crate's tests: CPUs of the reference speed, a FIFO queue with a slice, no
+//! A kernel for tests of workloads: CPUs of the reference speed, a FIFO queue with a slice, no
 //! costs. It checks the validity of a program's ops, and nothing about scheduling.
 
 use crate::{
@@ -72,15 +72,21 @@ struct Mutex {
 /// The state after a run.
 #[derive(Default)]
 pub struct Kernel {
+    /// The time, ns since the run began.
     pub now: u64,
+    /// The measurements.
     pub recorder: Recorder,
+    /// The number of calls of `read(2)`.
     pub reads: u64,
+    /// The number of calls of `write(2)`.
     pub writes: u64,
     /// The capacity of each stream and the bytes in it.
     pub streams: Vec<(u64, u64)>,
+    /// The largest number of bytes that a stream held.
     pub fullest_stream: u64,
     /// Policies requested by tasks, with their names.
     pub policies: Vec<(String, SchedPolicy)>,
+    /// Utilization clamps requested by tasks, with their names.
     pub clamps: Vec<(String, UtilClamps)>,
     /// Control groups that tasks entered, with their names.
     pub groups: Vec<(String, Option<GroupId>)>,
@@ -122,11 +128,6 @@ impl Kernel {
         let name = |task: &Task| (task.spec.name.to_string(), task.exited);
         kernel.tasks = machinery.tasks.iter().map(name).collect();
         kernel
-    }
-
-    /// Runs the workload found by [`crate::load`].
-    pub fn load(workload: &str, cpus: usize) -> Kernel {
-        Kernel::run(&*crate::load(workload).unwrap(), cpus)
     }
 
     /// Names of tasks that have not exited.

@@ -1,58 +1,57 @@
-//! The activity of tasks: the interface between programs and the (simulated) kernel, rt-app files,
-//! and benchmark models as programs.
+//! The activity of tasks: the interface between programs and the (simulated) kernel, and what runs
+//! through it: rt-app files and recordings. The crate `models` has the models of benchmarks.
 //!
-//! A [`Workload`] is a recipe. [`Workload::start`] makes one instance for one run: kernel objects
-//! and the first tasks. A task's [`Program`] is asked for its next [`Op`] each time the kernel has
-//! completed the last one, as a process makes one system call after another.
+//! - A [`Workload`] is a recipe. [`Workload::start`] makes one instance for one run, a [`Start`]: kernel
+//!   objects and the first tasks.
+//! - A task's [`Program`] is asked for its next [`Op`] each time the kernel has completed the last one,
+//!   as a process makes one system call after another. A closure is a program, too.
+//! - A [`Metric`] is what a run measures, and a [`Role`] what that means for a comparison.
+//!
+//! ```
+//! let json = r#"{ "tasks": { "ui": { "instance": 2, "run": 2000, "timer":
+//!     { "ref": "tick", "period": 16667 }, "loop": 60 } } }"#;
+//! let workload = workload::parse("ui", "ui.json", json, None)?;
+//! let machine = machine::Machine::find("smp-2")?;
+//! assert_eq!(workload.start(&machine).tasks.len(), 2);
+//! assert!(workload.metrics().iter().any(|metric| metric.name == "ui-0/missed"));
+//! # Ok::<(), Box<machine::input::BadInput>>(())
+//! ```
 
 use machine::input::BadInput;
 use machine::{BUSY_LOOP, CpuMask, Machine};
 use std::sync::Arc;
 
 pub use bound::bind;
-pub use catalog::{builtin, load, parameters, parse, together};
 pub use env::{Env, Period, Shared};
+pub use file::parse;
 pub use group::{Bandwidth, ControlGroup, GroupId};
 pub use noise::with_noise;
-pub use params::{Param, Unit, nanoseconds};
+pub use params::{Args, Param, nanoseconds};
+pub use placed::Placement;
 pub use record::{Better, Goal, MAX_SAMPLES, Metric, MetricId, Recorder, Role};
 pub use rng::Rng;
+pub use together::together;
+pub use unit::Unit;
 
-mod aim7;
-mod antutu;
 #[cfg(any(test, feature = "arbitrary"))]
 pub mod arbitrary;
-mod benchmark;
 mod bound;
-mod busy;
-mod catalog;
 mod cpu_time;
-mod cyclictest;
 mod env;
-#[cfg(test)]
-mod fake;
-mod fork_chain;
+#[cfg(any(test, feature = "fake"))]
+pub mod fake;
+mod file;
 mod group;
-mod hackbench;
-pub mod import;
-mod iperf;
-mod kbuild;
 mod noise;
-mod oltp;
 mod params;
-mod parsec;
 mod placed;
 mod record;
 pub mod recording;
-mod request_response;
 mod rng;
 pub mod rtapp;
-mod schbench;
-mod specjbb;
-mod spin_barrier;
-mod sysbench;
 pub mod timeline;
 mod together;
+mod unit;
 
 /// A workload: an rt-app file, a recording or a benchmark.
 pub trait Workload: Send + Sync {

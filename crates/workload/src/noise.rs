@@ -130,36 +130,6 @@ impl Program for Thread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Kernel;
-    use crate::load;
-
-    fn end(name: &str, seed: Option<u64>) -> u64 {
-        let workload = load(name).unwrap();
-        match seed {
-            Some(seed) => Kernel::run(&with_noise(&*workload, seed), 4).now,
-            None => Kernel::run(&*workload, 4).now,
-        }
-    }
-
-    #[test]
-    fn runs_differ_by_the_seed_only_and_by_little() {
-        for name in [
-            "sysbench-cpu:requests=200,threads=4",
-            "hackbench:groups=1,loops=20",
-        ] {
-            let exact = end(name, None);
-            let noisy: Vec<u64> = (0..5).map(|seed| end(name, Some(seed))).collect();
-            assert!(
-                noisy.windows(2).all(|two| two[0] != two[1]),
-                "{name}: {noisy:?}"
-            );
-            for (seed, &ns) in noisy.iter().enumerate() {
-                assert_eq!(ns, end(name, Some(seed as u64)));
-                let most = exact + START_NS + exact / 50 + INTERRUPTION_NS;
-                assert!(ns > exact && ns < most, "{name}: {ns}, exactly {exact}");
-            }
-        }
-    }
 
     #[test]
     fn interruptions_come_as_often_as_on_the_observed_cpus() {

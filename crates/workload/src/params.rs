@@ -1,5 +1,6 @@
 //! Parameters on the command line: `sysbench-cpu:threads=5,request=8ms`.
 
+use crate::Unit;
 use machine::input::{self, BadInput};
 
 /// A parameter that a workload takes.
@@ -7,7 +8,7 @@ use machine::input::{self, BadInput};
 pub struct Param {
     /// The name before the `=`.
     pub name: &'static str,
-    /// The unit of its number.
+    /// The unit of its number: a count, or the one that a time without a suffix (`ns`, `us`, `ms`, `s`) has.
     pub unit: Unit,
     /// Its default: a count, or ns for a time.
     pub default: u64,
@@ -19,42 +20,29 @@ pub struct Param {
     pub help: &'static str,
 }
 
-/// The unit of a parameter's number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// A count.
-    Count,
-    /// A time; the number is in us unless a suffix (`ns`, `us`, `ms`, `s`) says otherwise.
-    Microseconds,
-    /// A time; the number is in s unless a suffix says otherwise.
-    Seconds,
-}
-
 const SUFFIXES: [(&str, f64); 4] = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
 
 impl Param {
     /// `value` in its usual notation.
     pub fn show(&self, value: u64) -> String {
-        match self.unit {
-            Unit::Count => value.to_string(),
-            Unit::Microseconds => format!("{}us", value as f64 / 1e3),
-            Unit::Seconds => format!("{}s", value as f64 / 1e9),
+        match self.unit.ns() {
+            Some(ns) => format!("{}{}", value as f64 / ns, self.unit.name()),
+            None => value.to_string(),
         }
     }
 
     fn read(&self, text: &str) -> Option<u64> {
-        let value = match self.unit {
-            Unit::Count => text.parse().ok()?,
-            Unit::Microseconds => nanoseconds(text, 1e3)?,
-            Unit::Seconds => nanoseconds(text, 1e9)?,
+        let value = match self.unit.ns() {
+            Some(ns) => nanoseconds(text, ns)?,
+            None => text.parse().ok()?,
         };
         (self.min..=self.max).contains(&value).then_some(value)
     }
 
     fn expected(&self) -> String {
-        let what = match self.unit {
-            Unit::Count => "a whole number",
-            Unit::Microseconds | Unit::Seconds => "a time",
+        let what = match self.unit.ns() {
+            Some(_) => "a time",
+            None => "a whole number",
         };
         format!(
             "expected {what} from {} to {}: {}",
@@ -178,7 +166,7 @@ mod tests {
         },
         Param {
             name: "duration",
-            unit: Unit::Seconds,
+            unit: Unit::S,
             default: 1_000_000_000,
             min: 1,
             max: 10_000_000_000,

@@ -42,7 +42,7 @@ enum FairClass {
 
 /// Where the threads of a workload are.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Placement {
+pub struct Placement {
     /// The names of the group and those above it, from the root down; empty: the root.
     group: Vec<String>,
     weight: Option<u32>,
@@ -118,6 +118,17 @@ impl Placement {
             && slice.is_none()
             && session.is_none()
             && cpu_time.is_none()
+    }
+
+    /// `workload` with its threads at this place, as the workload `name`.
+    pub fn around(self, name: &str, workload: Box<dyn Workload>) -> Box<dyn Workload> {
+        let cpu_time = self.cpu_time.map(|better| cpu_time::metric(None, better));
+        Box::new(Placed {
+            name: name.to_owned(),
+            placement: Arc::new(self),
+            metrics: workload.metrics().iter().cloned().chain(cpu_time).collect(),
+            workload,
+        })
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), Expected> {
@@ -243,26 +254,12 @@ fn quota(value: &str) -> Result<Bandwidth, Expected> {
 }
 
 /// A workload whose threads have a placement.
-pub(crate) struct Placed {
+struct Placed {
     name: String,
     placement: Arc<Placement>,
     workload: Box<dyn Workload>,
     /// The workload's metrics and the CPU time, if that decides.
     metrics: Vec<Metric>,
-}
-
-impl Placed {
-    pub fn new(name: &str, placement: Placement, workload: Box<dyn Workload>) -> Placed {
-        let cpu_time = placement
-            .cpu_time
-            .map(|better| cpu_time::metric(None, better));
-        Placed {
-            name: name.to_owned(),
-            placement: Arc::new(placement),
-            metrics: workload.metrics().iter().cloned().chain(cpu_time).collect(),
-            workload,
-        }
-    }
 }
 
 impl Workload for Placed {
@@ -421,17 +418,22 @@ impl Program for InPlace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load;
 
-    fn started(name: &str) -> Start {
-        load(name).unwrap().start(&crate::fake::machine(4))
+    const BUSY: &str = r#"{ "tasks": { "busy": { "instance": 2, "run": 1, "loop": 1 } } }"#;
+
+    /// Two threads with these parameters.
+    fn busy(params: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
+        let (placement, rest) = Placement::read("busy", params)?;
+        assert_eq!(rest, "");
+        let busy = crate::parse("busy", "busy.json", BUSY, None)?;
+        Ok(placement.around("busy", busy))
     }
 
     #[test]
     fn threads_are_where_they_are_put() {
-        let start = started(
-            "busy:threads=2,group=/a/b,weight=50,quota=0.5,nice=5,slice=200,cpus=0-1/3,session=7",
-        );
+        let start = busy("group=/a/b,weight=50,quota=0.5,nice=5,slice=200,cpus=0-1/3,session=7")
+            .unwrap()
+            .start(&crate::fake::machine(4));
         let group = |name: &str, parent| ControlGroup::new(name, parent);
         let max = Some(Bandwidth {
             quota_us: 50_000,
@@ -472,11 +474,11 @@ mod tests {
         let json = r#"{ "taskgroups": { "/x": {} }, "tasks": {
             "f": { "policy": "SCHED_FIFO", "priority": 5, "run": 1, "loop": 1, "taskgroup": "/x" },
             "n": { "priority": 18, "run": 1, "loop": 1 } } }"#;
-        let own = crate::catalog::parse("own", "own.json", json, None).unwrap();
+        let own = crate::parse("own", "own.json", json, None).unwrap();
         let (placement, rest) =
             Placement::read("own", "group=/app,nice=5,duration=2,class=batch").unwrap();
         assert_eq!(rest, "duration=2");
-        let start = Placed::new("own", placement, own).start(&crate::fake::machine(4));
+        let start = placement.around("own", own).start(&crate::fake::machine(4));
         let names: Vec<_> = start
             .groups
             .iter()
@@ -496,34 +498,26 @@ mod tests {
     #[test]
     fn bad_places_are_one_message() {
         for (name, message, expected) in [
-            ("busy:group=app", "`app` is not a value of `group`", "/app"),
-            ("busy:group=/a//b", "not a value of `group`", "/app"),
-            ("busy:nice=20", "not a value of `nice`", "-20 to 19"),
-            ("busy:cpus=x", "not a value of `cpus`", "0-3"),
+            ("group=app", "`app` is not a value of `group`", "/app"),
+            ("group=/a//b", "not a value of `group`", "/app"),
+            ("nice=20", "not a value of `nice`", "-20 to 19"),
+            ("cpus=x", "not a value of `cpus`", "0-3"),
+            ("slice=50us", "not a value of `slice`", "100us to 100ms"),
+            ("cpu_time=1", "not a value of `cpu_time`", "`less`"),
+            ("class=rt", "not a value of `class`", "batch"),
+            ("group=/a,quota=0", "not a value of `quota`", "20ms/100ms"),
             (
-                "busy:slice=50us",
-                "not a value of `slice`",
-                "100us to 100ms",
-            ),
-            ("busy:cpu_time=1", "not a value of `cpu_time`", "`less`"),
-            ("busy:class=rt", "not a value of `class`", "batch"),
-            (
-                "busy:group=/a,quota=0",
-                "not a value of `quota`",
-                "20ms/100ms",
-            ),
-            (
-                "busy:weight=50",
+                "weight=50",
                 "`weight` is a setting of a control group",
                 "group=/app",
             ),
-            ("busy:nice=1,nice=2", "given twice", "once"),
+            ("nice=1,nice=2", "given twice", "once"),
         ] {
-            let error = load(name).err().unwrap();
+            let error = busy(name).err().unwrap();
             assert!(error.message().contains(message), "{error}");
             assert!(error.expected().contains(expected), "{}", error.expected());
         }
-        let far = load("busy:cpus=9").unwrap().check(&crate::fake::machine(4));
+        let far = busy("cpus=9").unwrap().check(&crate::fake::machine(4));
         assert!(far.unwrap_err().message().contains("none of the CPUs 9"));
     }
 }

@@ -1,5 +1,6 @@
 //! Measurements that programs make of themselves.
 
+use crate::Unit;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -56,8 +57,8 @@ impl Role {
 pub struct Metric {
     /// Its name, such as `time` or `thread-0/wu_lat`.
     pub name: Cow<'static, str>,
-    /// Its unit, such as `s`, `us`, `1/s`.
-    pub unit: &'static str,
+    /// Its unit.
+    pub unit: Unit,
     /// Its good direction.
     pub better: Better,
     /// Its role.
@@ -71,7 +72,7 @@ pub struct Metric {
 
 impl Metric {
     /// A metric with a constant name.
-    pub const fn new(name: &'static str, unit: &'static str, better: Better, role: Role) -> Metric {
+    pub const fn new(name: &'static str, unit: Unit, better: Better, role: Role) -> Metric {
         Metric {
             name: Cow::Borrowed(name),
             unit,
@@ -82,14 +83,21 @@ impl Metric {
         }
     }
 
+    /// Additional information, of which less is better.
+    pub const fn detail(name: &'static str, unit: Unit) -> Metric {
+        Metric::new(name, unit, Better::Lower, Role::Detail)
+    }
+
     /// The time of the whole workload, s.
     pub const fn makespan(name: &'static str) -> Metric {
-        Metric::new(name, "s", Better::Lower, Role::Decides(Goal::Throughput))
+        let role = Role::Decides(Goal::Throughput);
+        Metric::new(name, Unit::S, Better::Lower, role)
     }
 
     /// An amount of work, or a rate.
     pub const fn throughput(name: &'static str, unit: &'static str) -> Metric {
-        Metric::new(name, unit, Better::Higher, Role::Decides(Goal::Throughput))
+        let role = Role::Decides(Goal::Throughput);
+        Metric::new(name, Unit::Other(unit), Better::Higher, role)
     }
 }
 

@@ -42,8 +42,8 @@
 //! Ignored, since the simulated kernel has no such thing: `pi_enabled`, `lock_pages`, `nodes_membind`; and where logs go.
 
 use crate::cpu_time::{self, Account};
-use crate::params::{Param, Unit};
-use crate::{Better, Goal, GroupId, Metric, MetricId, Role, Start, StreamKind, Workload};
+use crate::params::Param;
+use crate::{Better, Goal, GroupId, Metric, MetricId, Role, Start, StreamKind, Unit, Workload};
 use config::{Action, Config, Phase, Task};
 use json::Source;
 use machine::Machine;
@@ -68,7 +68,7 @@ mod timeline;
 /// The parameters of every rt-app file.
 pub const PARAMS: &[Param] = &[Param {
     name: "duration",
-    unit: Unit::Seconds,
+    unit: Unit::S,
     default: ENDLESS_DURATION,
     min: 1_000_000,
     max: 3_600_000_000_000,
@@ -302,26 +302,31 @@ impl Plan {
                     metrics.len() - 1
                 };
                 Log {
-                    run: run.then(|| add("run", "us", Better::Lower, Role::Detail)),
-                    period: add("period", "us", better, role),
+                    run: run.then(|| add("run", Unit::Us, Better::Lower, Role::Detail)),
+                    period: add("period", Unit::Us, better, role),
                     wakes: (timer || waits).then(|| Wakes {
                         wakeup_latency: add(
                             "wu_lat",
-                            "us",
+                            Unit::Us,
                             Better::Lower,
                             Role::Explains(Goal::Latency),
                         ),
                         response: add(
                             "response",
-                            "us",
+                            Unit::Us,
                             Better::Lower,
                             Role::Decides(Goal::Latency),
                         ),
                         missed: period.then(|| {
-                            add("missed", "%", Better::Lower, Role::Decides(Goal::Latency))
+                            add(
+                                "missed",
+                                Unit::Percent,
+                                Better::Lower,
+                                Role::Decides(Goal::Latency),
+                            )
                         }),
                     }),
-                    slack: timer.then(|| add("slack", "us", Better::Higher, Role::Detail)),
+                    slack: timer.then(|| add("slack", Unit::Us, Better::Higher, Role::Detail)),
                 }
             });
             self.logs.push(logs.collect());

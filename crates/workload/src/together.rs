@@ -10,40 +10,38 @@ use machine::Machine;
 use machine::input::BadInput;
 use std::sync::Arc;
 
-pub(crate) struct Together {
+struct Together {
     name: String,
     description: String,
     parts: Vec<Box<dyn Workload>>,
     metrics: Vec<Metric>,
 }
 
-impl Together {
-    /// Combines `parts`; their tasks start in this order.
-    pub(crate) fn new(name: String, parts: Vec<Box<dyn Workload>>) -> Together {
-        let named = |name: &str| {
-            let metrics = parts.iter().flat_map(|part| part.metrics());
-            metrics.filter(|metric| metric.name == name).count()
-        };
-        let mut metrics = Vec::new();
-        for part in &parts {
-            for metric in part.metrics() {
-                let mut metric = metric.clone();
-                if named(&metric.name) > 1 {
-                    let full = |name: &str| format!("{}/{name}", part.name()).into();
-                    metric.pool = metric.pool.as_deref().map(full);
-                    metric.name = full(&metric.name);
-                }
-                metrics.push(metric);
+/// All of `parts` at once, as the workload `name`; their tasks start in this order.
+pub fn together(name: &str, parts: Vec<Box<dyn Workload>>) -> Box<dyn Workload> {
+    let named = |name: &str| {
+        let metrics = parts.iter().flat_map(|part| part.metrics());
+        metrics.filter(|metric| metric.name == name).count()
+    };
+    let mut metrics = Vec::new();
+    for part in &parts {
+        for metric in part.metrics() {
+            let mut metric = metric.clone();
+            if named(&metric.name) > 1 {
+                let full = |name: &str| format!("{}/{name}", part.name()).into();
+                metric.pool = metric.pool.as_deref().map(full);
+                metric.name = full(&metric.name);
             }
-        }
-        let names: Vec<&str> = parts.iter().map(|part| part.name()).collect();
-        Together {
-            name,
-            description: format!("{} at once", names.join(" and ")),
-            parts,
-            metrics,
+            metrics.push(metric);
         }
     }
+    let names: Vec<&str> = parts.iter().map(|part| part.name()).collect();
+    Box::new(Together {
+        name: name.to_owned(),
+        description: format!("{} at once", names.join(" and ")),
+        parts,
+        metrics,
+    })
 }
 
 impl Workload for Together {
@@ -282,60 +280,5 @@ impl Program for Part {
     fn end(&mut self, env: &mut Env) {
         let (word, metric) = (self.place.first_word, self.place.metrics);
         env.based(word, metric, |env| self.program.end(env));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::fake::Kernel;
-    use crate::load;
-
-    #[test]
-    fn each_measures_what_it_measures_alone() {
-        let [one, two] = [
-            "sysbench-cpu:requests=3,request=5ms",
-            "hackbench:groups=1,loops=5",
-        ];
-        let both = load(&format!("{one}+{two}+{one}")).unwrap();
-        let names: Vec<&str> = both.metrics().iter().map(|m| &*m.name).collect();
-        assert_eq!(names[1], format!("{one}/request_latency"));
-        let run = |name: &str| {
-            let workload = load(name).unwrap();
-            let kernel = Kernel::run(&*workload, 64);
-            (0..workload.metrics().len())
-                .map(|metric| kernel.recorder.samples(metric).len())
-                .collect::<Vec<_>>()
-        };
-        let alone = [run(one), run(two), run(one)].concat();
-        let kernel = Kernel::run(&*both, 64);
-        let together: Vec<usize> = (0..both.metrics().len())
-            .map(|metric| kernel.recorder.samples(metric).len())
-            .collect();
-        assert_eq!(together, alone);
-    }
-
-    #[test]
-    fn groups_of_the_same_path_are_one() {
-        let both = load("busy:group=/a/b,weight=50+busy:group=/a+busy:group=/a/b").unwrap();
-        let groups = both.start(&crate::fake::machine(4)).groups;
-        let seen: Vec<_> = groups
-            .iter()
-            .map(|group| (&*group.name, group.parent, group.weight))
-            .collect();
-        assert_eq!(seen, [("a", None, 100), ("b", Some(0), 50)]);
-    }
-
-    #[test]
-    fn the_shortest_duration_ends_all() {
-        let both = load("mixed:duration=3+spinners:duration=2").unwrap();
-        let start = both.start(&crate::fake::machine(4));
-        assert_eq!(start.duration_ns, Some(2_000_000_000));
-    }
-
-    #[test]
-    fn a_part_that_is_wrong_is_named() {
-        let error = load("mixed+no-such-thing").err().unwrap();
-        assert!(error.message().contains("no-such-thing"), "{error}");
-        assert!(load("mixed+").is_err());
     }
 }

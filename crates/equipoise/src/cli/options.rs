@@ -537,7 +537,7 @@ pub struct Import {
     /// Set the period of the threads called THREAD, such as `ui=16.67ms`, or `ui=none` if they have
     /// no deadlines [default: what their wakeups show; see `workload show`]
     #[arg(long = "period", value_name = "THREAD=TIME|none", value_parser = period)]
-    pub periods: Vec<workload::import::Set>,
+    pub periods: Vec<trace::import::Set>,
 }
 
 #[derive(Subcommand)]

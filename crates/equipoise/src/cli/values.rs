@@ -45,7 +45,7 @@ pub fn span(text: &str) -> Result<Duration, String> {
 }
 
 /// The period of the threads with a certain name, ns, or none.
-pub fn period(text: &str) -> Result<workload::import::Set, String> {
+pub fn period(text: &str) -> Result<trace::import::Set, String> {
     let expected =
         || format!("expected THREAD=TIME or THREAD=none, such as ui=16.67ms, found `{text}`");
     let (name, period) = text.rsplit_once('=').ok_or_else(expected)?;

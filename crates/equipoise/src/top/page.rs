@@ -3,7 +3,7 @@
 
 use super::sample::{Computer, Cpu, Interval};
 use super::threads::Thread;
-use policy::Counters;
+use policy::{CounterRow, Counters};
 use report::{Cell, Page, Table, Tone};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -181,7 +181,8 @@ pub struct Rate {
 pub fn decisions(interval: &Interval) -> Vec<Rate> {
     let counted = interval.counted.iter().flat_map(|counted| {
         Counters::ALL.iter().filter_map(|counter| {
-            let is_sum = counter.name == "frequency_requested" || counter.what.ends_with(", ns");
+            let is_sum =
+                counter.row == CounterRow::frequency_requested || counter.what.ends_with(", ns");
             let times = counted[counter.name].as_u64().filter(|_| !is_sum)?;
             Some(Rate {
                 name: counter.name.to_owned(),

@@ -83,7 +83,7 @@ impl Predictor {
         trace: &[u8],
         mut schedulers: Vec<Scheduler>,
     ) -> Result<Comparison, Error> {
-        let imported = workload::import::import("the recording", trace, Some(&self.machine))?;
+        let imported = trace::import::import("the recording", trace, Some(&self.machine))?;
         let replay = Replay::new("recorded", imported.recording.clone());
         let recipe = Recipe {
             machine: Described::Text {

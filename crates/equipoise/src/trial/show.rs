@@ -9,7 +9,7 @@ use lab::Results;
 use machine::input::BadInput;
 use report::{Cell, Page, Shown, Table, Tone};
 use std::path::{Path, PathBuf};
-use workload::import::import;
+use trace::import::import;
 
 /// An error if `file` has no bundle's name.
 pub fn check_bundle(file: &Path) -> Result<(), Error> {

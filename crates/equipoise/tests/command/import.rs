@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use workload::import::{Imported, import};
+use trace::import::{Imported, import};
 use workload::recording::Step;
 
 /// The trace of `workload` under `policy` on `machine`, in `folder`.

@@ -245,13 +245,8 @@ fn samples(metric: &Metric, recorder: &Recorder, number: usize, of_all: u64) -> 
     expect(recorded <= of_all, "a number of samples")?;
     // Work counts in times of a CPU at the reference speed.
     let longest = of_all as f64 * FASTEST;
-    let most = match metric.unit {
-        "s" => longest / 1e9,
-        "ms" => longest / 1e6,
-        "us" => longest / 1e3,
-        // Amounts and rates.
-        _ => 1e15,
-    };
+    // Amounts and rates have another limit.
+    let most = metric.unit.ns().map_or(1e15, |ns| longest / ns);
     // rt-app's slack is negative after a deadline, and may be a sum.
     let range = match metric.name.rsplit('/').next() {
         Some("slack") => -most * recorded as f64..=most * recorded as f64,
@@ -301,7 +296,7 @@ mod tests {
     /// The number of events passed on from `bytes`, reported for a machine of two CPUs.
     fn checked(bytes: &[u8]) -> Result<usize, &'static str> {
         let machine = Machine::find("smp-2").unwrap();
-        let workload = workload::load("busy:duration=1ms").unwrap();
+        let workload = models::load("busy:duration=1ms").unwrap();
         let scheduler = Scheduler::policy("cfs").unwrap();
         let case = Case {
             machine: &machine,
@@ -395,7 +390,7 @@ mod tests {
     #[test]
     fn samples_and_counters_are_what_a_run_can_have_made() {
         let machine = Machine::find("smp-2").unwrap();
-        let workload = workload::load("busy:duration=1s").unwrap();
+        let workload = models::load("busy:duration=1s").unwrap();
         let scheduler = Scheduler::policy("cfs").unwrap();
         let case = Case {
             machine: &machine,

@@ -21,7 +21,7 @@ impl Judge {
         let known = "the machine, the load and the policy are built in";
         Judge {
             machine: Machine::find("tc2").expect(known),
-            workload: workload::load("busy:duration=10ms").expect(known),
+            workload: models::load("busy:duration=10ms").expect(known),
             scheduler: Scheduler::policy("cfs").expect(known),
         }
     }

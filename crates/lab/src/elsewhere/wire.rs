@@ -63,7 +63,7 @@ impl Described {
     /// The workload, if this describes one.
     pub(crate) fn workload(&self) -> Result<Box<dyn Workload>, Box<BadInput>> {
         match self {
-            Described::Named(name) => workload::load(name),
+            Described::Named(name) => models::load(name),
             Described::Text {
                 name,
                 file,

@@ -407,7 +407,7 @@ impl Reader<'_> {
                 &format!("expected {}", names.join(", ")),
             ));
         };
-        let (unit, better) = (metrics[metric].unit, metrics[metric].better);
+        let (unit, better) = (metrics[metric].unit.name(), metrics[metric].better);
         if unit != row.unit.get_ref() {
             return Err(self.bad(
                 row.unit.span(),
@@ -477,7 +477,7 @@ impl Reader<'_> {
     ) -> Result<Described> {
         // An unknown name is reported at its place.
         let named = |part: &str| -> Result<Described> {
-            self.find(&Spanned::new(name.span(), part.to_owned()), workload::load)?;
+            self.find(&Spanned::new(name.span(), part.to_owned()), models::load)?;
             Ok(Described::Named(part.to_owned()))
         };
         let parts: Vec<&str> = name.get_ref().split('+').collect();

@@ -31,7 +31,7 @@ fn order_and_error_do_not_depend_on_the_jobs() {
 #[test]
 fn a_stopped_experiment_has_the_same_number_of_runs_of_every_case() {
     let machine = Machine::find("tc2").unwrap();
-    let workload = workload::load("busy:duration=1ms").unwrap();
+    let workload = models::load("busy:duration=1ms").unwrap();
     let schedulers = ["cfs", "capacity"].map(|name| Scheduler::policy(name).unwrap());
     let cases = schedulers.each_ref().map(|scheduler| Case {
         machine: &machine,

@@ -1,9 +1,9 @@
 use super::*;
 use crate::{Judged, Measure, Pooled, Samples};
 use std::borrow::Cow;
-use workload::{Metric, Role};
+use workload::{Metric, Role, Unit};
 
-fn measure(name: &'static str, unit: &'static str, better: Better, role: Role) -> Measure {
+fn measure(name: &'static str, unit: Unit, better: Better, role: Role) -> Measure {
     Measure::new(Metric::new(name, unit, better, role), vec![0], false)
 }
 
@@ -26,7 +26,7 @@ const TIME: Role = Role::Decides(Goal::Throughput);
 
 #[test]
 fn the_best_policy_is_significantly_and_noticeably_better() {
-    let time = measure("time", "s", Better::Lower, TIME);
+    let time = measure("time", Unit::S, Better::Lower, TIME);
     assert_eq!(
         best(&time, &[&[10.0, 10.1], &[9.0, 9.1], &[12.0, 12.1]]),
         [1]
@@ -42,16 +42,16 @@ fn the_best_policy_is_significantly_and_noticeably_better() {
     );
     // One run does not show the noise.
     assert_eq!(best(&time, &[&[10.0], &[1.0]]), NONE);
-    let rate = measure("rate", "1/s", Better::Higher, TIME);
+    let rate = measure("rate", Unit::Other("1/s"), Better::Higher, TIME);
     assert_eq!(best(&rate, &[&[10.0, 10.1], &[9.0, 9.1]]), [0]);
-    let period = measure("period", "us", Better::Neither, Role::Detail);
+    let period = measure("period", Unit::Us, Better::Neither, Role::Detail);
     assert_eq!(best(&period, &[&[10.0, 10.1], &[9.0, 9.1]]), NONE);
 }
 
 /// The third varies so much that it differs significantly from none.
 #[test]
 fn a_winner_is_better_than_what_one_has() {
-    let time = measure("time", "s", Better::Lower, TIME);
+    let time = measure("time", Unit::S, Better::Lower, TIME);
     let runs: [&[f64]; 3] = [&[10.0, 10.1, 10.0], &[9.0, 9.1, 9.0], &[6.0, 15.0, 9.5]];
     let verdict = Verdict::new(&[finding(&time, &runs)], &[]);
     let throughput = &verdict.goals[0];
@@ -72,8 +72,8 @@ fn a_winner_is_better_than_what_one_has() {
 #[test]
 fn missed_periods_go_before_response_times() {
     let role = Role::Decides(Goal::Latency);
-    let response = measure("a/response", "us", Better::Lower, role);
-    let missed = measure("a/missed", "%", Better::Lower, role);
+    let response = measure("a/response", Unit::Us, Better::Lower, role);
+    let missed = measure("a/missed", Unit::Percent, Better::Lower, role);
     assert_eq!(
         (response.judged, missed.judged),
         (Judged::P99, Judged::Mean)
@@ -100,8 +100,8 @@ fn missed_periods_go_before_response_times() {
 
 #[test]
 fn a_geometric_mean_weighs_all_alike() {
-    let one = measure("a/period", "us", Better::Lower, TIME);
-    let two = measure("b/period", "us", Better::Lower, TIME);
+    let one = measure("a/period", Unit::Us, Better::Lower, TIME);
+    let two = measure("b/period", Unit::Us, Better::Lower, TIME);
     let all = [
         finding(&one, &[&[1e6, 1e6], &[2e6, 2e6]]),
         finding(&two, &[&[8.0, 8.0], &[2.0, 2.0]]),
@@ -114,7 +114,7 @@ fn a_geometric_mean_weighs_all_alike() {
 
 #[test]
 fn a_policy_that_never_finishes_is_worst() {
-    let time = measure("time", "s", Better::Lower, TIME);
+    let time = measure("time", Unit::S, Better::Lower, TIME);
     let all = [finding(
         &time,
         &[&[10.0, 10.1], &[9.0, f64::NAN], &[10.0, 10.1]],
@@ -144,8 +144,8 @@ fn counted<'a>(measure: &'a Measure, values: &[(f64, u64)]) -> Finding<'a> {
 #[test]
 fn few_short_responses_are_not_better_than_many() {
     let role = Role::Decides(Goal::Latency);
-    let response = measure("chain/response", "us", Better::Lower, role);
-    let missed = measure("chain/missed", "%", Better::Lower, role);
+    let response = measure("chain/response", Unit::Us, Better::Lower, role);
+    let missed = measure("chain/missed", Unit::Percent, Better::Lower, role);
     let all = [counted(&response, &[(900.0, 1700), (500.0, 7)])];
     let verdict = Verdict::new(&all, &[]);
     assert_eq!(
@@ -175,8 +175,13 @@ fn few_short_responses_are_not_better_than_many() {
 /// Less energy for less work is no less energy.
 #[test]
 fn energy_is_for_the_same_work() {
-    let energy = measure("energy", "J", Better::Lower, Role::Decides(Goal::Energy));
-    let period = measure("loop/period", "us", Better::Lower, TIME);
+    let energy = measure(
+        "energy",
+        Unit::Other("J"),
+        Better::Lower,
+        Role::Decides(Goal::Energy),
+    );
+    let period = measure("loop/period", Unit::Us, Better::Lower, TIME);
     let all = [
         counted(&period, &[(1000.0, 1000), (2000.0, 500)]),
         counted(&energy, &[(10.0, 1), (6.0, 1)]),
@@ -192,10 +197,10 @@ fn energy_is_for_the_same_work() {
 fn parts_and_details_decide_nothing() {
     let metric = Metric {
         name: Cow::Borrowed("a-0/period"),
-        ..Metric::new("", "us", Better::Lower, TIME)
+        ..Metric::new("", Unit::Us, Better::Lower, TIME)
     };
     let part = Measure::new(metric, vec![0], true);
-    let detail = measure("a/run", "us", Better::Lower, Role::Detail);
+    let detail = measure("a/run", Unit::Us, Better::Lower, Role::Detail);
     let all = [
         finding(&part, &[&[1.0, 1.0], &[2.0, 2.0]]),
         finding(&detail, &[&[1.0, 1.0], &[2.0, 2.0]]),

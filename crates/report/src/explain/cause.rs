@@ -14,8 +14,8 @@ pub use waited::waited;
 
 use super::beside::Share;
 use super::chain::{Chain, Idled, Made, SLEPT, Step, What};
-use super::page::shown;
 use super::tasks::Priority;
+use super::words::shown;
 use machine::{CpuMask, Machine};
 use policy::About;
 use serde::Serialize;

@@ -1,9 +1,10 @@
 //! The same period of a thread under two schedulers, side by side.
 
 use super::json::{cause_of, chain_of, named_parts, slow_of};
-use super::page::{chain, seconds, shown};
 use super::period::Period;
 use super::response::Response;
+use super::steps::chain;
+use super::words::{seconds, shown};
 use crate::html::{FirstRun, kinds};
 use crate::timeline::{Run, Timeline};
 use crate::{Page, Table};
@@ -30,21 +31,6 @@ pub struct Difference<'a> {
     pub seed: u64,
     /// The chosen period, and the period of the other run that is nearest in time.
     pub sides: [Period; 2],
-}
-
-/// The parts of a response: the name and the duration of each, ns. The durations add up to the response time.
-pub(super) fn parts(response: &Response) -> [(&'static str, u64); 6] {
-    let lost = response.lost();
-    let waited = response.waited_ns();
-    let slow = lost.kind_ns + lost.frequency_ns + lost.shared_ns;
-    [
-        ("waited to run", response.woken_ns.min(waited)),
-        ("preempted", waited.saturating_sub(response.woken_ns)),
-        ("slow CPU", lost.kind_ns),
-        ("low frequency", lost.frequency_ns),
-        ("shared core", lost.shared_ns),
-        ("work", response.ran_ns().saturating_sub(slow)),
-    ]
 }
 
 impl Difference<'_> {
@@ -154,7 +140,7 @@ impl Difference<'_> {
 
     /// The largest part of the difference, if there is a difference.
     fn mostly(&self) -> String {
-        let [first, second] = self.sides.each_ref().map(|side| parts(&side.response));
+        let [first, second] = self.sides.each_ref().map(|side| side.response.parts());
         let longer = self.sides[1].response.ns() > self.sides[0].response.ns();
         let differences = first.iter().zip(&second).map(|(&(name, a), &(_, b))| {
             let (less, more) = if longer { (a, b) } else { (b, a) };
@@ -185,8 +171,8 @@ impl Difference<'_> {
         };
         row("woke up at", &|side| seconds(side.response.from));
         row("slept after", &|side| shown(side.response.ns()));
-        for (at, (name, _)) in parts(&self.sides[0].response).into_iter().enumerate() {
-            let time = |side: &Period| parts(&side.response)[at].1;
+        for (at, (name, _)) in self.sides[0].response.parts().into_iter().enumerate() {
+            let time = |side: &Period| side.response.parts()[at].1;
             // A reason by which neither run lost time is omitted.
             if name == "work" || self.sides.iter().any(|side| time(side) > 0) {
                 row(&format!("  {name}"), &|side| shown(time(side)));

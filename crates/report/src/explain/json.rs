@@ -4,7 +4,6 @@ use super::Explanation;
 use super::beside::Share;
 use super::cause::Kind;
 use super::chain::{Chain, Made, Step, What};
-use super::diff::parts;
 use super::item::{Item, items};
 use super::missed::MissedPeriod;
 use super::response::Response;
@@ -252,7 +251,7 @@ fn missed(one: &MissedPeriod) -> serde_json::Value {
 
 /// Where the time went, ns by reason.
 pub(super) fn named_parts(response: &Response) -> serde_json::Value {
-    let parts = parts(response);
+    let parts = response.parts();
     let parts = parts.map(|(name, ns)| (name.replace(' ', "_") + "_ns", serde_json::json!(ns)));
     serde_json::Map::from_iter(parts).into()
 }

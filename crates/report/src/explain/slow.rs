@@ -1,7 +1,8 @@
 //! Why a thread ran slowly, as text and tables.
 
-use super::page::{row, seconds, shown};
 use super::response::{Ran, Response};
+use super::steps::row;
+use super::words::{seconds, shown};
 use crate::Table;
 use machine::Machine;
 

@@ -1,13 +1,14 @@
 //! The data of a page about a scheduler's first run: which threads ran on which CPUs, the CPUs'
 //! load and frequency, the threads' waits after wakeups, and their migrations.
 
+use crate::events::linux::Linux;
 use crate::timeline;
-use crate::trace::linux::{Format, Linux};
-use crate::trace::tracepoint::{Record, Tracepoint};
 use machine::Machine;
 use simulator::{Event, Part, Trace};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
+use trace::write::Format;
+use trace::{Record, Tracepoint};
 
 /// The largest approximate number of points in a lane, and the smallest.
 const BINS: u64 = 1000;
@@ -289,28 +290,28 @@ impl Format for FirstRun {
     fn record(&mut self, record: Record<'_>) {
         let (now, cpu) = (record.now, record.cpu);
         match record.event {
-            Tracepoint::SchedSwitch { next, .. } => {
+            Tracepoint::Switch { next, .. } => {
                 self.stop(cpu, now);
-                if next.1 != 0 {
-                    let thread = self.thread(next.0, next.1);
+                if next.pid != 0 {
+                    let thread = self.thread(next.comm, next.pid);
                     if let Some(woken_at) = thread.woken_at.take() {
                         thread.latencies.push(now - woken_at);
                     }
-                    self.cpus[cpu].running = self.pids.get(&next.1).copied();
+                    self.cpus[cpu].running = self.pids.get(&next.pid).copied();
                     self.cpus[cpu].since = now;
                 }
             }
-            Tracepoint::SchedWakeup { task, .. } => {
-                let thread = self.thread(task.0, task.1);
+            Tracepoint::Wakeup { task, .. } => {
+                let thread = self.thread(task.comm, task.pid);
                 thread.wakeups += 1;
                 thread.woken_at = Some(now);
             }
-            Tracepoint::SchedMigrateTask { task, .. } => {
-                self.thread(task.0, task.1).migrations += 1;
+            Tracepoint::Migrate { task, .. } => {
+                self.thread(task.comm, task.pid).migrations += 1;
             }
-            Tracepoint::CpuFrequency { state } => {
+            Tracepoint::Frequency { khz, .. } => {
                 self.end_frequency(cpu, now);
-                self.cpus[cpu].khz = state;
+                self.cpus[cpu].khz = khz;
             }
             _ => {}
         }

@@ -2,7 +2,7 @@
 
 use super::Pair;
 use std::collections::HashMap;
-use workload::import::{Did, MOST_OTHERS_PCT, Summary};
+use trace::import::{Did, MOST_OTHERS_PCT, Summary};
 
 const NS_PER_MS: f64 = 1e6;
 const NS_PER_US: f64 = 1e3;

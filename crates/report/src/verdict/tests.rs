@@ -2,7 +2,7 @@
 
 use super::*;
 use lab::{Measure, Pooled, Run};
-use workload::{Better, Metric, Rng, Role};
+use workload::{Better, Metric, Rng, Role, Unit};
 
 /// The number of random tables; 100,000 in a long check.
 fn tables() -> u64 {
@@ -14,12 +14,12 @@ fn tables() -> u64 {
 
 fn measures() -> Vec<Measure> {
     let rows = [
-        ("ui/response", "us", Better::Lower, Goal::Latency),
-        ("ui/missed", "%", Better::Lower, Goal::Latency),
-        ("loop/period", "us", Better::Lower, Goal::Throughput),
-        ("other/period", "us", Better::Lower, Goal::Throughput),
-        ("energy", "J", Better::Lower, Goal::Energy),
-        ("loop/spread", "%", Better::Lower, Goal::Fairness),
+        ("ui/response", Unit::Us, Better::Lower, Goal::Latency),
+        ("ui/missed", Unit::Percent, Better::Lower, Goal::Latency),
+        ("loop/period", Unit::Us, Better::Lower, Goal::Throughput),
+        ("other/period", Unit::Us, Better::Lower, Goal::Throughput),
+        ("energy", Unit::Other("J"), Better::Lower, Goal::Energy),
+        ("loop/spread", Unit::Percent, Better::Lower, Goal::Fairness),
     ];
     rows.iter()
         .enumerate()
@@ -67,7 +67,7 @@ impl Random {
                 let value = |random: &mut Random, seed: &f64| {
                     let log = 0.1 * seed + noise * (random.unit() - 0.5);
                     let value = match measure.metric.unit {
-                        "%" => (5.0 * factor * log.exp() - 4.0).clamp(0.0, 100.0),
+                        Unit::Percent => (5.0 * factor * log.exp() - 4.0).clamp(0.0, 100.0),
                         _ => 1000.0 * factor * log.exp(),
                     };
                     (!lacks || random.chance(2)).then_some((value, n))
@@ -264,7 +264,7 @@ fn check_consistency(judged: &Judged) {
 fn changed(
     table: &Table,
     measures: &[Measure],
-    of: impl Fn(&str, usize, f64, u64) -> (f64, u64),
+    of: impl Fn(Unit, usize, f64, u64) -> (f64, u64),
 ) -> Table {
     let rows = table.iter().zip(measures);
     rows.map(|(row, measure)| {
@@ -295,7 +295,7 @@ fn no_verdict_contradicts_itself() {
         // Another unit of time and energy.
         let factor = 10f64.powf(4.0 * random.unit() - 1.0);
         let scaled = changed(&table, &measures, |unit, _, value, n| match unit {
-            "%" => (value, n),
+            Unit::Percent => (value, n),
             _ => (value * factor, n),
         });
         let again = judge(&measures, &scaled, &stalled, &NAMES);
@@ -372,7 +372,7 @@ fn less_of_everything_is_never_best() {
         }
         let table = changed(&table, &measures, |unit, policy, value, n| {
             match (policy == last, unit) {
-                (true, "%") => (value + 2.0, (n / 2).max(1)),
+                (true, Unit::Percent) => (value + 2.0, (n / 2).max(1)),
                 (true, _) => (value * 1.1, (n / 2).max(1)),
                 (false, _) => (value, n),
             }

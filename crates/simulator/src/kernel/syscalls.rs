@@ -1,15 +1,16 @@
 //! Running programs: executing one op after another for the task that a CPU runs. The objects that
 //! tasks wait on are in [`crate::program`]; wakeups, sleeps and costs are decided here.
 
+mod locks;
+mod streams;
+
 use crate::Event;
 use crate::abi::layout as abi;
 use crate::events::What;
 use crate::kernel::Kernel;
 use crate::kernel::task::{Class, Continuation, Section, TaskPtr};
 use crate::kernel::wakeups::Wakeup;
-use crate::program::mutex::TryLock;
 use crate::program::polling::PollUntil;
-use crate::program::stream::Transfer;
 use crate::scx::tracepoints;
 use std::mem::ManuallyDrop;
 use workload::{Op, Program, SchedPolicy};
@@ -223,108 +224,6 @@ impl Kernel<'_> {
         Step::Pass
     }
 
-    /// Takes the mutex if it is free.
-    #[inline(always)]
-    fn try_lock(&mut self, cpu: usize, task: TaskPtr, mutex: u32) -> bool {
-        match self.programs.mutexes.try_lock(task, mutex) {
-            TryLock::Locked { from } if from == cpu => true,
-            TryLock::Locked { from } => {
-                self.fetch_mutex(cpu, from);
-                true
-            }
-            TryLock::Owned => {
-                self.mutex_error(task, mutex, ("locks", "which it holds"));
-                true
-            }
-            TryLock::Busy => false,
-        }
-    }
-
-    /// A mutex brings two cache lines from its last holder: its own, and that of the data it
-    /// protects.
-    #[inline(never)]
-    fn fetch_mutex(&mut self, cpu: usize, from: usize) {
-        self.charge(cpu, 2 * self.transfer_ns(from, cpu));
-    }
-
-    /// Takes the mutex, or polls for it.
-    fn spin_lock(&mut self, cpu: usize, task: TaskPtr, mutex: u32) -> Step {
-        if self.try_lock(cpu, task, mutex) {
-            return Step::Go;
-        }
-        let until = PollUntil::Mutex(mutex);
-        self.programs.pollers.start(task, until);
-        task.polls_since.set(self.now());
-        self.compute(task, ENDLESS, false, Continuation::SpinLock { mutex })
-    }
-
-    /// In the kernel: takes the mutex, or waits for it.
-    fn lock(&mut self, cpu: usize, task: TaskPtr, mutex: u32) -> Step {
-        let locked = self.try_lock(cpu, task, mutex);
-        self.programs.mutexes.contend(mutex);
-        if locked {
-            return Step::Go;
-        }
-        self.programs.mutexes.queue(task, mutex);
-        self.wait(cpu, task, Some(mutex), MUTEX)
-    }
-
-    /// The task sleeps until it is woken, then locks the mutex, if any.
-    fn wait(
-        &mut self,
-        cpu: usize,
-        task: TaskPtr,
-        relock: Option<u32>,
-        waits_for: &'static str,
-    ) -> Step {
-        task.continuation.set(Continuation::Wait { relock });
-        self.sleep(cpu, task, waits_for)
-    }
-
-    #[inline(always)]
-    fn unlock(&mut self, cpu: usize, task: TaskPtr, mutex: u32) {
-        match self.programs.mutexes.unlock(task, mutex) {
-            Ok(None) if self.programs.pollers.is_empty() => {}
-            Ok(waiter) => self.unlocked(cpu, mutex, waiter),
-            Err(_) => self.mutex_error(task, mutex, ("unlocks", "which it does not hold")),
-        }
-    }
-
-    /// The task does something invalid to a mutex.
-    #[cold]
-    #[inline(never)]
-    fn mutex_error(&mut self, task: TaskPtr, mutex: u32, (does, although): (&str, &str)) {
-        let mutex = self.programs.mutex_label(mutex);
-        self.task_error(task, format_args!("{does} {mutex}, {although}"));
-    }
-
-    /// `waiter` has to be woken, and a task that polls for the mutex sees that it is free.
-    #[inline(never)]
-    fn unlocked(&mut self, cpu: usize, mutex: u32, waiter: Option<TaskPtr>) {
-        if let Some(waiter) = waiter {
-            self.wake(waiter, Wakeup::Futex);
-        }
-        self.end_polls(cpu, |until| until == PollUntil::Mutex(mutex));
-    }
-
-    /// Wakes the first waiter of the condition; the others now wait for their mutex, whose owner
-    /// has to wake one of them.
-    fn broadcast_requeue(&mut self, cond: u32) {
-        let first = self.programs.condvars.signal(cond);
-        while let Some(waiter) = self.programs.condvars.signal(cond) {
-            if let Continuation::Wait {
-                relock: Some(mutex),
-            } = waiter.continuation.get()
-            {
-                self.programs.mutexes.contend(mutex);
-                self.programs.mutexes.queue(waiter, mutex);
-            }
-        }
-        if let Some(first) = first {
-            self.wake(first, Wakeup::Futex);
-        }
-    }
-
     /// Waits for a child to exit, as long as the task has children.
     fn wait_children(&mut self, cpu: usize, task: TaskPtr) -> Step {
         if task.children.get() == 0 {
@@ -332,90 +231,6 @@ impl Kernel<'_> {
         }
         task.continuation.set(Continuation::WaitChildren);
         self.sleep(cpu, task, CHILDREN)
-    }
-
-    /// Arrives at the barrier, and wakes the others or waits for them.
-    fn arrive(&mut self, cpu: usize, task: TaskPtr, barrier: u32) -> Step {
-        if !self.programs.barriers.arrive(task, barrier) {
-            return self.wait(cpu, task, None, "a barrier");
-        }
-        while let Some(waiter) = self.programs.barriers.let_go(barrier) {
-            self.wake(waiter, Wakeup::Futex);
-        }
-        Step::Go
-    }
-
-    /// Puts bytes into the stream, or waits for room.
-    fn write(&mut self, cpu: usize, task: TaskPtr, stream: u32, bytes: u64) -> Step {
-        match self.programs.streams.put(task, stream, bytes) {
-            Transfer::Done => {
-                self.wake_readers(stream);
-                self.stream_changed(stream);
-                Step::Go
-            }
-            Transfer::Waits => {
-                task.continuation
-                    .set(Continuation::WriteReady { stream, bytes });
-                self.sleep(cpu, task, "room in a stream")
-            }
-            Transfer::TooLarge { capacity } => {
-                self.task_error(
-                    task,
-                    format_args!("writes {bytes} bytes at once to a stream that holds {capacity}"),
-                );
-                Step::Go
-            }
-        }
-    }
-
-    /// Takes bytes from the stream, which costs `work`, or waits for them.
-    fn read(&mut self, cpu: usize, task: TaskPtr, stream: u32, bytes: u64, work: u64) -> Step {
-        match self.programs.streams.take(task, stream, bytes) {
-            Transfer::Done => self.stream_changed(stream),
-            Transfer::Waits => {
-                task.continuation.set(Continuation::Read {
-                    stream,
-                    bytes,
-                    work,
-                });
-                self.goes(cpu, task);
-                return self.sleep(cpu, task, "bytes in a stream");
-            }
-            Transfer::TooLarge { capacity } => self.task_error(
-                task,
-                format_args!("reads {bytes} bytes at once from a stream that holds {capacity}"),
-            ),
-        }
-        self.compute(task, work, false, Continuation::ReadDone { stream })
-    }
-
-    /// Bytes have arrived in the stream: wakes all readers.
-    fn wake_readers(&mut self, stream: u32) {
-        let wakeup = Wakeup::of_reader(self.programs.streams.kind(stream));
-        while let Some(reader) = self.programs.streams.next_reader(stream) {
-            self.wake(reader, wakeup);
-        }
-    }
-
-    /// The stream has room: wakes all writers.
-    fn wake_writers(&mut self, stream: u32) {
-        let wakeup = Wakeup::of_writer(self.programs.streams.kind(stream));
-        while let Some(writer) = self.programs.streams.next_writer(stream) {
-            self.wake(writer, wakeup);
-        }
-    }
-
-    /// The network has sent bytes of the stream.
-    pub fn sent(&mut self, stream: u32, bytes: u64) {
-        if self.programs.streams.sent(stream, bytes) {
-            self.wake_writers(stream);
-        }
-    }
-
-    /// The network has put bytes into the stream.
-    pub fn received(&mut self, stream: u32, bytes: u64) {
-        self.programs.streams.received(stream, bytes);
-        self.wake_readers(stream);
     }
 
     /// The task on `cpu` may have written shared words.

@@ -62,7 +62,7 @@ fn machine_with(line_ns: Option<u32>) -> Machine {
 #[test]
 fn pipes_are_faster_the_fewer_cpus_share_a_queue() {
     let loops = |line_ns, span| {
-        let workload = workload::load("pipe:pairs=8,time=0.01").unwrap();
+        let workload = models::load("pipe:pairs=8,time=0.01").unwrap();
         counters(&machine_with(line_ns), &*workload, span).wakeups
     };
     let own = loops(Some(200), 1);
@@ -77,7 +77,7 @@ fn pipes_are_faster_the_fewer_cpus_share_a_queue() {
 /// Where the machine says nothing of its memory, no line costs anything.
 #[test]
 fn lines_cost_time_on_machines_with_memory_alone() {
-    let workload = workload::load("pipe:pairs=8,time=0.002").unwrap();
+    let workload = models::load("pipe:pairs=8,time=0.002").unwrap();
     assert_eq!(counters(&machine_with(None), &*workload, 8).memory_ns, 0);
     assert!(counters(&machine_with(Some(100)), &*workload, 8).memory_ns > 0);
 }

@@ -157,7 +157,7 @@ fn a_trace_of_sleep_that_is_never_deep_ends() {
 /// The work that the first `loops` hardware threads of a package do in a second, relative to that
 /// of one core.
 fn work_of(machine: &Machine, loops: u64) -> f64 {
-    let workload = workload::load(&format!("busy:threads={loops},duration=5")).unwrap();
+    let workload = models::load(&format!("busy:threads={loops},duration=5")).unwrap();
     let outcome = run(machine, &*workload, "cfs", 1, None);
     let work = workload
         .metrics()
@@ -193,7 +193,7 @@ fn turbo_needs_no_power() {
     machine.power = None;
     let work = work_of(&machine, 4);
     assert!((work / (4.0 * 3.0 / 3.3) - 1.0).abs() < 0.01, "{work}");
-    let workload = workload::load("busy:threads=1,duration=1").unwrap();
+    let workload = models::load("busy:threads=1,duration=1").unwrap();
     let mut integral = Integral::default();
     let outcome = run(&machine, &*workload, "cfs", 1, Some(&mut integral));
     assert!(outcome.energy.is_none());

@@ -478,7 +478,7 @@ fn tasks_that_are_never_dispatched_are_a_stall_in_a_short_run() {
         { return prev_cpu; }",
         ".enqueue = (void *)lose, .select_cpu = (void *)stay",
     );
-    let workload = workload::load("mixed:duration=1").unwrap();
+    let workload = models::load("mixed:duration=1").unwrap();
     let (reason, message) = exit_of(&machine(2), &*workload, &lose);
     assert_eq!(reason, "runnable task stall");
     assert!(
@@ -495,7 +495,7 @@ fn a_run_in_which_nothing_is_dispatched_is_a_stall_however_short() {
         "void BPF_STRUCT_OPS(lose, struct task_struct *p, u64 enq_flags) {}",
         ".enqueue = (void *)lose",
     );
-    let workload = workload::load("mixed:duration=100ms").unwrap();
+    let workload = models::load("mixed:duration=100ms").unwrap();
     let (reason, message) = exit_of(&machine(2), &*workload, &lose);
     assert_eq!(reason, "runnable task stall");
     assert_eq!(

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use workload::import::{Imported, import};
+use trace::import::{Imported, import};
 use workload::recording::{self, Step};
 
 /// The largest cost of recording, in per cent of the load's CPU time, with which it goes on by itself.

@@ -1,8 +1,8 @@
 //! Why a thread woke up late.
 
 use super::{Cause, Kind};
-use crate::explain::page::{seconds, shown};
 use crate::explain::response::Response;
+use crate::explain::words::{seconds, shown};
 
 /// The cause of a late wakeup. It is `of_root`, the reason why the root of the chain lost time.
 pub fn late(response: &Response, of_root: &Cause) -> Cause {

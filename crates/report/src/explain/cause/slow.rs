@@ -3,8 +3,8 @@
 use super::{Cause, Facts, Kind, Reason, cpus, part, placed_by, refusal, refused, speed, threads};
 use crate::explain::beside::Share;
 use crate::explain::chain::{Chain, Idled};
-use crate::explain::page::{seconds, shown};
 use crate::explain::response::{Lost, Ran, Response};
+use crate::explain::words::{seconds, shown};
 use machine::Machine;
 
 /// The description of a CPU is reported as wrong if, relative to another CPU, it overstates the

@@ -3,11 +3,11 @@
 use super::{Cause, Facts, Kind, Reason, cpus, part, placed_by, refusal, refused, threads};
 use crate::explain::beside::Share;
 use crate::explain::chain::{Chain, Idled, Made, What};
-use crate::explain::page::{seconds, shown};
 use crate::explain::tasks::Priority;
 use crate::explain::wait::{After, Wait};
+use crate::explain::words::{seconds, shown};
 use machine::Machine;
-use policy::About;
+use policy::{About, DecisionRow};
 use std::collections::BTreeMap;
 
 /// The cause of `chain`'s wait; `reports` tells whether the scheduler reports its decisions.
@@ -69,7 +69,7 @@ fn awaited(facts: &Facts<'_>) -> Option<usize> {
 fn throttled(facts: &Facts<'_>) -> Option<Reason> {
     let held = facts
         .decisions()
-        .find(|made| made.decision.name == "held_back")?;
+        .find(|made| made.decision.row == DecisionRow::held_back)?;
     let reason = Reason::new(Kind::Throttled, held.cpu, held.why.clone());
     Some(reason.decided(Some(held)))
 }

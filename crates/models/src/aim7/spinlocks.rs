@@ -1,0 +1,138 @@
+//! The spinlocks of Linux 3.10 in a subtest's calls that users of different directories, or even
+//! file systems, share. Counted in its source, for files on ext4.
+
+use super::subtests::Call;
+use super::{Setup, around, root};
+use workload::{Env, KernelLock, MutexId, Op};
+
+use Lock::{Directory, InodeHash, Inodes, Labels, Lru, Tasks};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// The directory's `d_lock`, which protects its user count (`lockref` came with 3.12), and its
+    /// children.
+    Directory,
+    /// `inode_hash_lock`: all inodes by number.
+    InodeHash,
+    /// `inode_sb_list_lock`: the inodes of each file system, one lock for all of them.
+    Inodes,
+    /// `dcache_lru_lock`: unused names of each file system, one lock for all of them (until 3.12).
+    Lru,
+    /// `mb_cache_spinlock`: blocks of extended attributes that inodes share, as SELinux's labels do
+    /// if inodes have no room for them: an assumption, because HP fixed this lock for AIM7 (Linux
+    /// commit 1f3e55fe02d1).
+    Labels,
+    /// `tasklist_lock`, taken for writing: all processes.
+    Tasks,
+}
+
+/// The locks that exist only once.
+const SHARED: [Lock; 5] = [InodeHash, Inodes, Lru, Labels, Tasks];
+
+/// The number of locks besides the directories'.
+const GLOBAL: u32 = SHARED.len() as u32;
+
+impl Lock {
+    /// The mutex that represents it, if `directory` represents the directory's `i_mutex`.
+    fn id(self, directory: MutexId, setup: &Setup) -> MutexId {
+        let first = root(setup.filesystems);
+        match SHARED.iter().position(|&lock| lock == self) {
+            Some(index) => first + index as u32,
+            None => first + GLOBAL + directory,
+        }
+    }
+
+    /// The number of cache lines that change under it: its own, and neighbours in the lists that it
+    /// protects.
+    fn lines(self) -> u32 {
+        match self {
+            Directory | InodeHash => 1,
+            // The head and a neighbour; for labels and processes another list, too.
+            Inodes | Lru => 3,
+            Labels | Tasks => 5,
+        }
+    }
+}
+
+/// All spinlocks of `call`. A new file's name and inode take the places of a removed one's. The
+/// directory's lock is taken when its use begins and ends, and when it gets or loses a child.
+/// Blocks of labels are looked up or taken, and released. A process is listed on fork, announced on
+/// exit and removed from the list when its parent has waited.
+pub fn of(call: Call) -> &'static [Lock] {
+    match call {
+        Call::Entry | Call::Search | Call::Fifo => &[
+            Directory, InodeHash, Inodes, Labels, Labels, Directory, Directory, Lru,
+        ],
+        Call::Link => &[Directory, Directory, Directory, Lru],
+        Call::Open | Call::List => &[Directory, Directory],
+        Call::Fork | Call::Script | Call::System => &[Tasks, Tasks, Tasks],
+        Call::Sync | Call::Sleep => &[],
+    }
+}
+
+/// The number of these locks, from the first on, that `call` takes under the directory's mutex when
+/// it creates a file. It takes the others afterwards. When it removes a file it takes all of them
+/// afterwards, because an inode is freed when its last user is gone.
+pub fn inside(call: Call) -> usize {
+    match call {
+        Call::Entry | Call::Search | Call::Fifo => 5,
+        Call::Link => 1,
+        _ => 0,
+    }
+}
+
+/// Takes `lock`, works under it and releases it.
+pub fn hold(lock: Lock, directory: MutexId, setup: &Setup, env: &mut Env) -> Op {
+    Op::Hold {
+        mutex: lock.id(directory, setup),
+        work: around(setup.spin, env),
+        lines: lock.lines(),
+        nodes: 0,
+        kind: KernelLock::Spinlock,
+        keeps: false,
+        if_locked: false,
+    }
+}
+
+/// The number of locks.
+pub fn count(filesystems: u32) -> u32 {
+    GLOBAL + root(filesystems)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aim7::mutexes;
+    use std::collections::HashSet;
+    use workload::Args;
+
+    #[test]
+    fn each_directory_and_what_all_share_has_its_lock() {
+        let args = Args::read("aim7", crate::aim7::PARAMS, None).unwrap();
+        let setup = Setup::new(0, &args);
+        let directories = root(setup.filesystems);
+        let shared = SHARED.iter().map(|lock| lock.id(0, &setup));
+        let own = (0..directories).map(|directory| Directory.id(directory, &setup));
+        let ids: HashSet<MutexId> = shared.chain(own).collect();
+        assert_eq!(ids.len() as u32, count(setup.filesystems));
+        assert!(ids.iter().all(|&id| id >= directories));
+        assert!(
+            ids.iter()
+                .all(|&id| (id as usize) < mutexes(setup.filesystems))
+        );
+    }
+
+    #[test]
+    fn inner_locks_are_part_of_all_locks() {
+        for call in [
+            Call::Entry,
+            Call::Search,
+            Call::Fifo,
+            Call::Link,
+            Call::Open,
+            Call::Fork,
+        ] {
+            assert!(inside(call) < of(call).len(), "{call:?}");
+        }
+    }
+}

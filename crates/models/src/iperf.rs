@@ -1,0 +1,138 @@
+//! iperf (2.0): one TCP connection that carries as much as it can, `iperf -c HOST -t 5`, one
+//! direction at a time.
+//!
+//! The client writes, or reads, 128 KiB at a time. The kernel's work on its behalf (copying, TCP)
+//! is its own time; that of the network adapter's interrupts is not.
+
+use crate::benchmark::{Benchmark, Model};
+use machine::Machine;
+use machine::input::BadInput;
+use workload::{
+    Args, Direction, Env, Metric, MetricId, Op, Param, Program, Start, StreamKind, TaskSpec, Unit,
+};
+
+const PARAMS: &[Param] = &[
+    Param {
+        name: "time",
+        unit: Unit::S,
+        default: 10_000_000_000,
+        min: 1_000_000,
+        max: 3_600_000_000_000,
+        help: "the time for which it transmits or receives, iperf's -t (default 10s)",
+    },
+    Param {
+        name: "receive",
+        unit: Unit::Count,
+        default: 0,
+        min: 0,
+        max: 1,
+        help: "1 to receive instead of transmitting (default 0)",
+    },
+    Param {
+        name: "kib",
+        unit: Unit::Us,
+        default: 10_000,
+        min: 10,
+        max: 1_000_000,
+        help: "the task's work for a KiB at the reference speed (default 10us, an assumption: a \
+               Cortex-A53 copies data and passes it through TCP at 100 MB per second)",
+    },
+];
+
+pub(crate) const BENCHMARK: Benchmark = Benchmark {
+    name: "iperf",
+    description: "iperf: throughput of one TCP connection, transmitting or receiving",
+    params: PARAMS,
+    metrics: &[Metric::throughput("throughput", "Mbit/s")],
+    make: |args| Box::new(Iperf::new(args)),
+};
+
+/// iperf's buffer (`-l`), bytes.
+const BUFFER: u64 = 128 << 10;
+/// The socket's buffer, bytes: about the result of Linux's autotuning on a local network. An
+/// assumption.
+const SOCKET: u64 = 512 << 10;
+
+const THROUGHPUT: MetricId = 0;
+
+struct Iperf {
+    time: u64,
+    direction: Direction,
+    work: u64,
+}
+
+impl Iperf {
+    fn new(args: &Args) -> Iperf {
+        Iperf {
+            time: args.get("time"),
+            direction: match args.get("receive") {
+                0 => Direction::Transmit,
+                _ => Direction::Receive,
+            },
+            work: args.get("kib") * (BUFFER >> 10),
+        }
+    }
+}
+
+impl Model for Iperf {
+    fn check(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
+        match machine.network {
+            Some(_) => Ok(()),
+            None => Err(Box::new(BadInput::whole(
+                format!(
+                    "workload `{}`: {} has no network",
+                    BENCHMARK.name, machine.name
+                ),
+                "expected a machine with a [network] section, such as hikey-6220",
+            ))),
+        }
+    }
+
+    fn start(&self, _machine: &Machine) -> Start {
+        let client = Client {
+            end: self.time,
+            direction: self.direction,
+            work: self.work,
+            buffers: 0,
+        };
+        Start {
+            tasks: vec![TaskSpec::new("iperf", client)],
+            streams: vec![StreamKind::TcpSocket.holding(SOCKET)],
+            connections: vec![(0, self.direction)],
+            ..Start::default()
+        }
+    }
+}
+
+struct Client {
+    end: u64,
+    direction: Direction,
+    work: u64,
+    /// Written or requested.
+    buffers: u64,
+}
+
+impl Program for Client {
+    fn next(&mut self, env: &mut Env) -> Op {
+        if env.now >= self.end {
+            let megabits = (self.buffers * BUFFER * 8) as f64 / 1e6;
+            env.recorder
+                .record(THROUGHPUT, megabits / (env.now as f64 / 1e9));
+            return Op::Exit;
+        }
+        self.buffers += 1;
+        let (stream, bytes, work) = (0, BUFFER, self.work);
+        match self.direction {
+            Direction::Transmit => Op::Write {
+                stream,
+                bytes,
+                work,
+            },
+            Direction::Receive => Op::Read {
+                stream,
+                bytes,
+                work,
+            },
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Models of benchmarks and other programs as workloads, and the catalog that finds a workload by name.
+//!
+//! A model is a [`workload::Workload`] whose tasks do what the program's threads do: the same
+//! computing, waiting and waking, with parameters that have their source beside them. [`builtin`]
+//! lists the names, [`parameters`] those of one workload, and [`load`] makes a workload of a name,
+//! of a name with parameters, or of the path of an rt-app file or a recording:
+//!
+//! ```
+//! let workload = models::load("sysbench-cpu:threads=2,time=1s+busy:threads=1,nice=5")?;
+//! let machine = machine::Machine::find("smp-8")?;
+//! assert_eq!(workload.start(&machine).tasks.len(), 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! To add a benchmark, write a file with a `Benchmark` (its parameters and metrics) and a `Model`
+//! (what it starts), and add a line to the table of `catalog.rs`.
+
+pub use catalog::{builtin, load, parameters};
+
+mod aim7;
+mod antutu;
+mod benchmark;
+mod busy;
+mod catalog;
+mod cyclictest;
+mod fork_chain;
+mod hackbench;
+mod iperf;
+mod kbuild;
+mod oltp;
+mod parsec;
+mod request_response;
+mod schbench;
+mod specjbb;
+mod spin_barrier;
+mod sysbench;
+
+/// The kernel of this crate's tests.
+#[cfg(test)]
+mod fake {
+    pub use workload::fake::Kernel;
+
+    /// Runs the workload that [`crate::load`] finds on `cpus` CPUs.
+    pub fn run_named(workload: &str, cpus: usize) -> Kernel {
+        Kernel::run(&*crate::load(workload).unwrap(), cpus)
+    }
+}

@@ -1,0 +1,243 @@
+//! streamcluster: rounds of data-parallel work between barriers.
+//!
+//! After PARSEC 3.0's `streamcluster.cpp`. The main thread makes the points, creates the threads
+//! and joins them. Nearly all time is in `pgain()`, which asks whether a point should become a
+//! centre: each thread processes its block of the points, in five steps between nine barriers, and
+//! thread 0 sums their results. One of the steps computes the distances of all points; the others
+//! only process the centres.
+
+use super::barrier::{self, Barrier, Wait};
+use super::{METRICS, Main, SCALE, THREADS, bound};
+use crate::benchmark::{Benchmark, Model};
+use machine::Machine;
+use workload::{Args, CpuBound, Env, Op, Param, Program, Start, TaskSpec, Unit};
+
+const PARAMS: &[Param] = &[
+    THREADS,
+    Param {
+        name: "rounds",
+        unit: Unit::Count,
+        default: 1800,
+        min: 1,
+        max: 1_000_000,
+        help: "calls of pgain(); 1800 calls are 16,200 barriers for each thread, as counted for simlarge \
+               (129,600 for 8 threads: Bienia et al., The PARSEC Benchmark Suite, 2008, table 2)",
+    },
+    Param {
+        name: "work",
+        unit: Unit::Us,
+        default: 14_000_000,
+        min: 1_000,
+        max: 100_000_000_000,
+        help: "the work of computing distances in a round, of all threads together, at the reference speed; \
+               calibrated with serial on runs with one and four threads on an ODROID-XU3, under whichever scheduler was faster (27.4 s and \
+               8.3 s)",
+    },
+    Param {
+        name: "pass",
+        unit: Unit::Us,
+        default: 16_000,
+        min: 0,
+        max: 100_000_000_000,
+        help: "one pass over the centres, of all threads together, at the reference speed; one \
+               nanosecond for each of simlarge's 16,384 points",
+    },
+    Param {
+        name: "serial",
+        unit: Unit::Us,
+        default: 1_900_000_000,
+        min: 0,
+        max: 1_000_000_000_000,
+        help: "work of the main thread alone before the others start, at the reference speed; see work. It \
+               includes the time that threads on the board lose to each other: making the points \
+               takes a tenth of it. Memory bandwidth causes little of that: four threads read 1.8 GB/s, and one core alone can read 3.4 GB/s \
+               (NEON read of tinymembench, results/4pC7.txt of github.com/ThomasKaiser/sbc-bench)",
+    },
+    Param {
+        name: "spin",
+        unit: Unit::Us,
+        default: 210_000,
+        min: 1_000,
+        max: 1_000_000_000,
+        help: "polling in a barrier before a thread sleeps, at the reference speed: SPIN_COUNTER_MAX, \
+               35,000 turns of a loop that counts on the stack with 64 bits, 12 cycles each on a Cortex-A15 at \
+               2 GHz and so, by the ratio of speeds, 23 on a Cortex-A7 at 1.4 GHz. As GCC compiles it (ldrd, \
+               adds, adc, strd, then ldr of the flag and ldrd to compare) and describes the pipelines, it is \
+               at least 9 and 12, as each turn needs what the last one stored (ldrd 4, adds 1, adc 2, strd 2 \
+               on the one; all in order on the other), plus the wait of a load for such a store, for which \
+               no figure is published",
+    },
+    SCALE,
+];
+
+pub(crate) const BENCHMARK: Benchmark = Benchmark {
+    name: "streamcluster",
+    description: "PARSEC's streamcluster: data-parallel rounds between barriers that spin, then sleep",
+    params: PARAMS,
+    metrics: METRICS,
+    make: |args| Box::new(Streamcluster::new(args)),
+};
+
+/// Summing the threads' results, ns at the reference speed for each thread: a cache line from
+/// another core. An assumption.
+const SUM_WORK: u64 = 100;
+
+/// The memory that a thread uses between two switches, bytes: its block does not stay in a cache
+/// anyway.
+const FOOTPRINT: u64 = 32 << 10;
+
+struct Streamcluster {
+    threads: u64,
+    rounds: u64,
+    work: u64,
+    pass: u64,
+    serial: u64,
+    spin: u64,
+    scale: u64,
+}
+
+impl Streamcluster {
+    fn new(args: &Args) -> Streamcluster {
+        let scale = args.get("scale");
+        Streamcluster {
+            threads: args.get("threads"),
+            rounds: args.get("rounds").div_ceil(scale),
+            work: args.get("work"),
+            pass: args.get("pass"),
+            serial: args.get("serial") / scale,
+            spin: args.get("spin"),
+            scale,
+        }
+    }
+}
+
+impl Model for Streamcluster {
+    fn cpu_bound(&self) -> Option<CpuBound> {
+        let work = self.rounds * self.work;
+        Some(bound(work, self.serial, self.threads, self.scale))
+    }
+
+    fn start(&self, _machine: &Machine) -> Start {
+        let barrier = Barrier {
+            mutex: 0,
+            cond: 0,
+            words: 0,
+            parties: self.threads,
+            spin: self.spin,
+        };
+        let (rounds, work, pass) = (
+            self.rounds,
+            self.work / self.threads,
+            self.pass / self.threads,
+        );
+        let sum = self.threads * SUM_WORK;
+        let thread = move |number| TaskSpec {
+            footprint: FOOTPRINT,
+            ..TaskSpec::new(
+                "streamcluster",
+                Thread {
+                    wait: Wait::new(barrier),
+                    waits: false,
+                    step: 0,
+                    rounds,
+                    pass,
+                    work,
+                    sum: if number == 0 { sum } else { 0 },
+                },
+            )
+        };
+        let mut main = Main::new(self.serial, 0, self.threads, self.scale, thread);
+        Start {
+            tasks: vec![TaskSpec::new("streamcluster", move |env: &mut Env| {
+                main.step(env)
+            })],
+            mutexes: 1,
+            condvars: 1,
+            shared: vec![0; barrier::WORDS],
+            ..Start::default()
+        }
+    }
+}
+
+/// The barriers of a call of pgain().
+const BARRIERS: u32 = 9;
+
+struct Thread {
+    wait: Wait,
+    waits: bool,
+    /// The number of barriers of this round that it has passed.
+    step: u32,
+    rounds: u64,
+    pass: u64,
+    work: u64,
+    sum: u64,
+}
+
+impl Thread {
+    /// A thread's work after this number of barriers of a round, ns at the reference speed.
+    fn work_after(&self, barriers: u32) -> u64 {
+        match barriers {
+            2 | 4 | 6 => self.pass,
+            3 | 7 => self.sum,
+            5 => self.work,
+            _ => 0,
+        }
+    }
+}
+
+impl Program for Thread {
+    fn next(&mut self, env: &mut Env) -> Op {
+        if self.waits {
+            if let Some(op) = self.wait.next(env) {
+                return op;
+            }
+            self.waits = false;
+            self.step += 1;
+            return self.wait.unlock();
+        }
+        if self.step == BARRIERS {
+            self.step = 0;
+            self.rounds -= 1;
+        }
+        if self.rounds == 0 {
+            return Op::Exit;
+        }
+        self.waits = true;
+        Op::Run {
+            work: self.work_after(self.step),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fake::run_named;
+    use crate::parsec::TIME;
+
+    fn run(threads: u64, cpus: usize, more: &str) -> f64 {
+        let kernel = run_named(&format!("streamcluster:threads={threads}{more}"), cpus);
+        assert!(kernel.left().is_empty());
+        kernel.recorder.samples(TIME)[0]
+    }
+
+    /// The calibration.
+    #[test]
+    fn takes_the_published_time_with_one_and_four_threads() {
+        for (threads, published) in [(1, 27.42), (4, 8.33)] {
+            let time = run(threads, 4, "");
+            assert!((time / published - 1.0).abs() < 0.02, "{threads}: {time}");
+        }
+    }
+
+    #[test]
+    fn more_threads_than_cpus_end_too() {
+        let time = run(9, 4, ",rounds=5,serial=0");
+        assert!((time - 5.0 * 0.014 / 4.0).abs() < 0.2, "{time}");
+    }
+
+    #[test]
+    fn a_part_of_it_takes_a_part_of_the_time() {
+        let (whole, part) = (run(3, 3, ""), run(3, 3, ",scale=20"));
+        assert!((part / whole - 1.0).abs() < 0.01, "{whole} {part}");
+    }
+}

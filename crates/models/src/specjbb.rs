@@ -1,0 +1,345 @@
+//! A throughput load after SPECjbb2005: warehouses, each a thread that makes transactions without a
+//! pause. Each thread allocates memory. When the heap is full, the threads stop, and the same
+//! number of collectors, all woken at once, clear it.
+//!
+//! The model covers what matters to scheduling: busy threads and bursts of wakeups.
+
+use crate::benchmark::{Benchmark, Model};
+use machine::Machine;
+use workload::{
+    Args, CondId, Env, Metric, MetricId, MutexId, Op, Param, Program, Start, TaskSpec, Unit,
+};
+
+const PARAMS: &[Param] = &[
+    Param {
+        name: "warehouses",
+        unit: Unit::Count,
+        default: 16,
+        min: 1,
+        max: 4096,
+        help: "the number of threads that make transactions (default 16)",
+    },
+    Param {
+        name: "duration",
+        unit: Unit::S,
+        default: 10_000_000_000,
+        min: 100_000_000,
+        max: 3_600_000_000_000,
+        help: "the time for which they make transactions (default 10s)",
+    },
+    Param {
+        name: "transaction",
+        unit: Unit::Us,
+        default: 25_000,
+        min: 1_000,
+        max: 1_000_000_000,
+        help: "work of a transaction at the reference speed: about 40000 per second and CPU, as in \
+               results published at that time (default 25 us)",
+    },
+    Param {
+        name: "heap",
+        unit: Unit::Count,
+        default: 400_000,
+        min: 1,
+        max: 1_000_000_000,
+        help: "the number of transactions that fill the heap: a collection every few hundred ms \
+               on such machines; an assumption (default 400000)",
+    },
+    Param {
+        name: "collection",
+        unit: Unit::Us,
+        default: 200_000_000,
+        min: 0,
+        max: 100_000_000_000,
+        help: "work of a collection at the reference speed, over all collectors; an assumption (default \
+               200 ms)",
+    },
+];
+
+pub(crate) const BENCHMARK: Benchmark = Benchmark {
+    name: "specjbb",
+    description: "transactions by busy threads, stopped now and then for a parallel garbage collection",
+    params: PARAMS,
+    metrics: &[Metric::throughput("throughput", "1/s")],
+    make: |args| Box::new(Setup::new(args)),
+};
+
+const THROUGHPUT: MetricId = 0;
+
+/// Transactions between two checks of the heap (a thread's allocation buffer).
+const BATCH: u64 = 20;
+
+const HEAP: MutexId = 0;
+const COLLECT: CondId = 0;
+const RESUME: CondId = 1;
+
+/// Shared words: transactions since the last collection and in total; threads that make
+/// transactions, and the stopped ones among them; whether the heap is full; active collectors;
+/// collections begun and completed.
+const ALLOCATED: usize = 0;
+const DONE: usize = 1;
+const RUNNING: usize = 2;
+const STOPPED: usize = 3;
+const FULL: usize = 4;
+const COLLECTING: usize = 5;
+const COLLECTIONS: usize = 6;
+const COLLECTED: usize = 7;
+
+#[derive(Clone, Copy)]
+struct Setup {
+    warehouses: u64,
+    duration: u64,
+    transaction: u64,
+    heap: u64,
+    collection: u64,
+}
+
+impl Setup {
+    fn new(args: &Args) -> Setup {
+        Setup {
+            warehouses: args.get("warehouses"),
+            duration: args.get("duration"),
+            transaction: args.get("transaction"),
+            heap: args.get("heap"),
+            collection: args.get("collection"),
+        }
+    }
+}
+
+impl Model for Setup {
+    fn start(&self, _machine: &Machine) -> Start {
+        let setup = *self;
+        let collectors = (0..setup.warehouses).map(|_| {
+            let collector = Collector {
+                step: CollectorStep::Lock,
+                setup,
+                seen: 0,
+            };
+            TaskSpec::new("gc", collector)
+        });
+        let warehouses = (0..setup.warehouses).map(|_| {
+            let warehouse = Warehouse {
+                step: WarehouseStep::Work,
+                setup,
+                resumes_after: 0,
+            };
+            TaskSpec::new("warehouse", warehouse)
+        });
+        Start {
+            tasks: collectors.chain(warehouses).collect(),
+            mutexes: 1,
+            condvars: 2,
+            shared: vec![0, 0, setup.warehouses, 0, 0, 0, 0, 0],
+            ..Start::default()
+        }
+    }
+}
+
+enum WarehouseStep {
+    Work,
+    Count,
+    Stop,
+    WaitToResume,
+    Resumed,
+    Leave,
+    Left,
+    Exit,
+}
+
+struct Warehouse {
+    step: WarehouseStep,
+    setup: Setup,
+    /// The thread has stopped until this number of collections is complete.
+    resumes_after: u64,
+}
+
+impl Program for Warehouse {
+    fn next(&mut self, env: &mut Env) -> Op {
+        loop {
+            match self.step {
+                WarehouseStep::Work if env.now >= self.setup.duration => {
+                    self.step = WarehouseStep::Leave;
+                    return Op::Lock(HEAP);
+                }
+                WarehouseStep::Work if env.shared[FULL] == 1 => {
+                    self.step = WarehouseStep::Stop;
+                    return Op::Lock(HEAP);
+                }
+                WarehouseStep::Work => {
+                    self.step = WarehouseStep::Count;
+                    return Op::Run {
+                        work: BATCH * self.setup.transaction,
+                    };
+                }
+                WarehouseStep::Count => {
+                    env.shared[DONE] += BATCH;
+                    env.shared[ALLOCATED] += BATCH;
+                    if env.shared[ALLOCATED] >= self.setup.heap {
+                        env.shared[FULL] = 1;
+                    }
+                    self.step = WarehouseStep::Work;
+                }
+                // Another thread may have cleared the heap while this one waited for the mutex.
+                WarehouseStep::Stop if env.shared[FULL] == 0 => {
+                    self.step = WarehouseStep::Work;
+                    return Op::Unlock(HEAP);
+                }
+                WarehouseStep::Stop => {
+                    env.shared[STOPPED] += 1;
+                    self.resumes_after = env.shared[COLLECTED] + 1;
+                    self.step = WarehouseStep::WaitToResume;
+                    if env.shared[STOPPED] == env.shared[RUNNING] {
+                        return begin_collection(env, &self.setup);
+                    }
+                }
+                WarehouseStep::WaitToResume if env.shared[COLLECTED] < self.resumes_after => {
+                    return Op::Wait {
+                        cond: RESUME,
+                        mutex: HEAP,
+                    };
+                }
+                WarehouseStep::WaitToResume => self.step = WarehouseStep::Resumed,
+                WarehouseStep::Resumed => {
+                    self.step = WarehouseStep::Work;
+                    return Op::Unlock(HEAP);
+                }
+                WarehouseStep::Leave => {
+                    env.shared[RUNNING] -= 1;
+                    self.step = WarehouseStep::Left;
+                    let (running, stopped) = (env.shared[RUNNING], env.shared[STOPPED]);
+                    if running == 0 {
+                        let seconds = env.now as f64 / 1e9;
+                        let throughput = env.shared[DONE] as f64 / seconds;
+                        env.recorder.record(THROUGHPUT, throughput);
+                        return Op::Broadcast(COLLECT);
+                    }
+                    if env.shared[FULL] == 1 && running == stopped && env.shared[COLLECTING] == 0 {
+                        return begin_collection(env, &self.setup);
+                    }
+                }
+                WarehouseStep::Left => {
+                    self.step = WarehouseStep::Exit;
+                    return Op::Unlock(HEAP);
+                }
+                WarehouseStep::Exit => return Op::Exit,
+            }
+        }
+    }
+}
+
+/// The last thread that stops wakes the collectors. It holds the mutex.
+fn begin_collection(env: &mut Env, setup: &Setup) -> Op {
+    env.shared[COLLECTING] = setup.warehouses;
+    env.shared[COLLECTIONS] += 1;
+    Op::Broadcast(COLLECT)
+}
+
+enum CollectorStep {
+    Lock,
+    Wait,
+    Collect,
+    Finish,
+    Finished,
+    Resume,
+    Exit,
+}
+
+struct Collector {
+    step: CollectorStep,
+    setup: Setup,
+    /// Collections in which it took part.
+    seen: u64,
+}
+
+impl Program for Collector {
+    fn next(&mut self, env: &mut Env) -> Op {
+        loop {
+            match self.step {
+                CollectorStep::Lock => {
+                    self.step = CollectorStep::Wait;
+                    return Op::Lock(HEAP);
+                }
+                CollectorStep::Wait if env.shared[COLLECTIONS] > self.seen => {
+                    self.seen += 1;
+                    self.step = CollectorStep::Collect;
+                    return Op::Unlock(HEAP);
+                }
+                CollectorStep::Wait if env.shared[RUNNING] == 0 => {
+                    self.step = CollectorStep::Exit;
+                    return Op::Unlock(HEAP);
+                }
+                CollectorStep::Wait => {
+                    return Op::Wait {
+                        cond: COLLECT,
+                        mutex: HEAP,
+                    };
+                }
+                CollectorStep::Collect => {
+                    self.step = CollectorStep::Finish;
+                    return Op::Run {
+                        work: self.setup.collection / self.setup.warehouses,
+                    };
+                }
+                CollectorStep::Finish => {
+                    self.step = CollectorStep::Finished;
+                    return Op::Lock(HEAP);
+                }
+                CollectorStep::Finished => {
+                    env.shared[COLLECTING] -= 1;
+                    self.step = CollectorStep::Wait;
+                    if env.shared[COLLECTING] == 0 {
+                        self.step = CollectorStep::Resume;
+                    }
+                }
+                CollectorStep::Resume => {
+                    env.shared[ALLOCATED] = 0;
+                    env.shared[STOPPED] = 0;
+                    env.shared[FULL] = 0;
+                    env.shared[COLLECTED] += 1;
+                    self.step = CollectorStep::Wait;
+                    return Op::Broadcast(RESUME);
+                }
+                CollectorStep::Exit => return Op::Exit,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{Kernel, run_named};
+
+    fn run(params: &str, cpus: usize) -> Kernel {
+        run_named(&format!("specjbb:{params}"), cpus)
+    }
+
+    #[test]
+    fn throughput_is_cpus_over_transactions_less_collections() {
+        let kernel = run(
+            "warehouses=4,duration=1,transaction=50,heap=40000,collection=50ms",
+            2,
+        );
+        // 40000 transactions take 1 s on two CPUs, and their collection 25 ms.
+        let throughput = kernel.recorder.samples(THROUGHPUT)[0];
+        assert!((throughput / 40_000.0 - 1.0).abs() < 0.02, "{throughput}");
+        let kernel = run(
+            "warehouses=4,duration=1,transaction=50,heap=4000,collection=50ms",
+            2,
+        );
+        let throughput = kernel.recorder.samples(THROUGHPUT)[0];
+        assert!((throughput / 32_000.0 - 1.0).abs() < 0.03, "{throughput}");
+    }
+
+    #[test]
+    fn everyone_ends_whenever_the_heap_is_full() {
+        for heap in [1, 100, 500, 999, 1000, 1001] {
+            let kernel = run(
+                &format!("warehouses=3,duration=0.1,heap={heap},collection=1ms"),
+                2,
+            );
+            assert_eq!(kernel.recorder.samples(THROUGHPUT).len(), 1, "{heap}");
+            assert!(kernel.tasks.iter().all(|(_, exited)| *exited), "{heap}");
+        }
+    }
+}

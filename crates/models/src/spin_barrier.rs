@@ -1,0 +1,304 @@
+//! Threads that share each step's work equally, and meet at barriers: inference with a language model
+//! on CPUs, as llama.cpp does it.
+//!
+//! After ggml's `ggml_barrier()`: a thread that arrives polls the number of the barrier until the last one
+//! has raised it. With a limit on the polling, it then sleeps until it is woken, as in glibc's and
+//! OpenMP's barriers. Each operation of the model's graph ends with a barrier, and each of its threads
+//! gets an equal part of it.
+
+use crate::benchmark::{Benchmark, CREATE_WORK, Model};
+use machine::Machine;
+use workload::{
+    Args, Better, Env, Goal, Metric, MetricId, Op, Param, Program, Role, Start, TaskSpec, Unit,
+};
+
+const PARAMS: &[Param] = &[
+    Param {
+        name: "threads",
+        unit: Unit::Count,
+        default: 4,
+        min: 1,
+        max: 1024,
+        help: "llama.cpp's --threads (default 4)",
+    },
+    Param {
+        name: "barriers",
+        unit: Unit::Count,
+        default: 1000,
+        min: 1,
+        max: 100_000,
+        help: "barriers per step; llama.cpp has one per operation, a thousand or more per \
+               token for a model with 32 layers (default 1000, an estimate)",
+    },
+    Param {
+        name: "work",
+        unit: Unit::Us,
+        default: 100_000_000,
+        min: 1_000,
+        max: 1_000_000_000_000,
+        help: "the work of a step, of all threads together, at the reference speed (default 100 ms)",
+    },
+    Param {
+        name: "spin",
+        unit: Unit::Us,
+        default: FOREVER,
+        min: 0,
+        max: FOREVER,
+        help: "polling in a barrier before a thread sleeps, at the reference speed; 0: none (default: it \
+               never sleeps)",
+    },
+    Param {
+        name: "time",
+        unit: Unit::S,
+        default: 5_000_000_000,
+        min: 1_000_000,
+        max: 3_600_000_000_000,
+        help: "the time after which no step begins (default 5s)",
+    },
+    Param {
+        name: "delay",
+        unit: Unit::S,
+        default: 0,
+        min: 0,
+        max: 3_600_000_000_000,
+        help: "the start time (default: at once)",
+    },
+    Param {
+        name: "steps",
+        unit: Unit::Count,
+        default: 1_000_000,
+        min: 1,
+        max: 1_000_000,
+        help: "the maximum number of steps (default: as many as fit into the time)",
+    },
+];
+
+pub(crate) const BENCHMARK: Benchmark = Benchmark {
+    name: "spin-barrier",
+    description: "equal shares of steps between barriers that poll, or sleep, as in llama.cpp",
+    params: PARAMS,
+    metrics: &[
+        Metric::throughput("steps", "1/s"),
+        Metric::new(
+            "step",
+            Unit::Ms,
+            Better::Lower,
+            Role::Explains(Goal::Throughput),
+        ),
+    ],
+    make: |args| Box::new(Setup::new(args)),
+};
+
+/// An hour.
+const FOREVER: u64 = 3_600_000_000_000;
+
+/// Steps per second, and the time of each.
+const STEPS: MetricId = 0;
+const STEP: MetricId = 1;
+
+/// Shared words: the number of barriers passed, the threads that are in this one, those that sleep, whether
+/// the last step is over; when the first step and this one began, ns, and the number of steps done.
+const PASSED: usize = 0;
+const INSIDE: usize = 1;
+const SLEEPING: usize = 2;
+const OVER: usize = 3;
+const BEGAN: usize = 4;
+const STEP_BEGAN: usize = 5;
+const DONE: usize = 6;
+const WORDS: usize = 7;
+
+#[derive(Clone, Copy)]
+struct Setup {
+    threads: u64,
+    barriers: u64,
+    work: u64,
+    spin: u64,
+    time: u64,
+    steps: u64,
+    delay: u64,
+}
+
+impl Setup {
+    fn new(args: &Args) -> Setup {
+        Setup {
+            threads: args.get("threads"),
+            barriers: args.get("barriers"),
+            work: args.get("work"),
+            spin: args.get("spin"),
+            time: args.get("time"),
+            steps: args.get("steps"),
+            delay: args.get("delay"),
+        }
+    }
+
+    /// A thread that first creates `others`.
+    fn thread(self, others: u64) -> TaskSpec {
+        let thread = Thread {
+            setup: self,
+            others,
+            passed: 0,
+            at: match others {
+                0 => At::Create,
+                _ => At::Delay,
+            },
+        };
+        TaskSpec::new("thread", thread)
+    }
+
+    /// The last thread has arrived at a barrier.
+    fn pass(&self, env: &mut Env) {
+        env.shared[INSIDE] = 0;
+        env.shared[PASSED] += 1;
+        if !env.shared[PASSED].is_multiple_of(self.barriers) {
+            return;
+        }
+        let (now, began) = (env.now, env.shared[BEGAN]);
+        let ms = (now - env.shared[STEP_BEGAN]) as f64 / 1e6;
+        env.recorder.record(STEP, ms);
+        env.shared[STEP_BEGAN] = now;
+        env.shared[DONE] += 1;
+        if env.shared[DONE] == self.steps || now - began >= self.time {
+            env.shared[OVER] = 1;
+            let steps = env.shared[DONE] as f64;
+            env.recorder
+                .record(STEPS, steps * 1e9 / (now - began) as f64);
+        }
+    }
+}
+
+impl Model for Setup {
+    fn start(&self, _machine: &Machine) -> Start {
+        Start {
+            tasks: vec![self.thread(self.threads - 1)],
+            mutexes: 1,
+            condvars: 1,
+            shared: vec![0; WORDS],
+            ..Start::default()
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum At {
+    Delay,
+    Create,
+    Compute,
+    Arrive,
+    Polled,
+    /// Holds the mutex, to sleep until the barrier is passed.
+    Sleep,
+    /// Was the last one, and holds the mutex to wake those that sleep.
+    Wake,
+    Woke,
+}
+
+struct Thread {
+    setup: Setup,
+    others: u64,
+    /// The barriers that were passed when it arrived.
+    passed: u64,
+    at: At,
+}
+
+impl Program for Thread {
+    fn next(&mut self, env: &mut Env) -> Op {
+        let setup = self.setup;
+        loop {
+            match self.at {
+                At::Delay => {
+                    self.at = At::Create;
+                    return Op::SleepUntil { at: setup.delay };
+                }
+                At::Create if self.others > 0 => {
+                    self.others -= 1;
+                    if self.others == 0 {
+                        env.shared[BEGAN] = env.now;
+                        env.shared[STEP_BEGAN] = env.now;
+                    }
+                    return Op::Fork {
+                        child: Box::new(setup.thread(0)),
+                        work: CREATE_WORK,
+                    };
+                }
+                At::Create => self.at = At::Compute,
+                At::Compute if env.shared[OVER] == 1 => return Op::Exit,
+                At::Compute => {
+                    self.at = At::Arrive;
+                    return Op::Run {
+                        work: (setup.work / setup.barriers / setup.threads).max(1),
+                    };
+                }
+                At::Arrive => {
+                    self.passed = env.shared[PASSED];
+                    env.shared[INSIDE] += 1;
+                    if env.shared[INSIDE] < setup.threads {
+                        self.at = At::Polled;
+                        if setup.spin > 0 {
+                            return Op::SpinWhile {
+                                word: PASSED,
+                                value: self.passed,
+                                work: setup.spin,
+                            };
+                        }
+                        continue;
+                    }
+                    setup.pass(env);
+                    self.at = At::Compute;
+                    if env.shared[SLEEPING] > 0 {
+                        self.at = At::Wake;
+                        return Op::Lock(0);
+                    }
+                }
+                At::Polled if env.shared[PASSED] != self.passed => self.at = At::Compute,
+                At::Polled => {
+                    env.shared[SLEEPING] += 1;
+                    self.at = At::Sleep;
+                    return Op::Lock(0);
+                }
+                At::Sleep if env.shared[PASSED] != self.passed => {
+                    env.shared[SLEEPING] -= 1;
+                    self.at = At::Compute;
+                    return Op::Unlock(0);
+                }
+                At::Sleep => return Op::Wait { cond: 0, mutex: 0 },
+                At::Wake => {
+                    self.at = At::Woke;
+                    return Op::Broadcast(0);
+                }
+                At::Woke => {
+                    self.at = At::Compute;
+                    return Op::Unlock(0);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::run_named;
+
+    /// Steps per second.
+    fn rate(params: &str, cpus: usize) -> f64 {
+        let kernel = run_named(&format!("spin-barrier:time=1,{params}"), cpus);
+        assert!(kernel.left().is_empty(), "{:?}", kernel.left());
+        kernel.recorder.samples(STEPS)[0]
+    }
+
+    #[test]
+    fn a_step_takes_a_thread_s_share_on_enough_cpus() {
+        for spin in ["spin=0", "spin=50", "steps=20"] {
+            let rate = rate(&format!("threads=4,{spin}"), 4);
+            assert!((38.0..40.1).contains(&rate), "{spin}: {rate}");
+        }
+    }
+
+    /// Pollers take turns with the thread for which they wait.
+    #[test]
+    fn polling_threads_are_in_each_other_s_way_on_too_few_cpus() {
+        let (sleeps, polls) = (rate("threads=8,spin=0", 4), rate("threads=8", 4));
+        assert!((35.0..40.1).contains(&sleeps), "{sleeps}");
+        assert!(polls < 0.95 * sleeps, "{polls}, {sleeps}");
+    }
+}

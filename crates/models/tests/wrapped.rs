@@ -1,0 +1,100 @@
+//! Joined, bound and noisy workloads, tried on models.
+
+use machine::Machine;
+use models::load;
+use workload::fake::{self, Kernel};
+use workload::{bind, with_noise};
+
+#[test]
+fn each_measures_what_it_measures_alone() {
+    let [one, two] = [
+        "sysbench-cpu:requests=3,request=5ms",
+        "hackbench:groups=1,loops=5",
+    ];
+    let both = load(&format!("{one}+{two}+{one}")).unwrap();
+    let names: Vec<&str> = both.metrics().iter().map(|m| &*m.name).collect();
+    assert_eq!(names[1], format!("{one}/request_latency"));
+    let run = |name: &str| {
+        let workload = load(name).unwrap();
+        let kernel = Kernel::run(&*workload, 64);
+        (0..workload.metrics().len())
+            .map(|metric| kernel.recorder.samples(metric).len())
+            .collect::<Vec<_>>()
+    };
+    let alone = [run(one), run(two), run(one)].concat();
+    let kernel = Kernel::run(&*both, 64);
+    let together: Vec<usize> = (0..both.metrics().len())
+        .map(|metric| kernel.recorder.samples(metric).len())
+        .collect();
+    assert_eq!(together, alone);
+}
+
+#[test]
+fn groups_of_the_same_path_are_one() {
+    let both = load("busy:group=/a/b,weight=50+busy:group=/a+busy:group=/a/b").unwrap();
+    let groups = both.start(&fake::machine(4)).groups;
+    let seen: Vec<_> = groups
+        .iter()
+        .map(|group| (&*group.name, group.parent, group.weight))
+        .collect();
+    assert_eq!(seen, [("a", None, 100), ("b", Some(0), 50)]);
+}
+
+#[test]
+fn the_shortest_duration_ends_all() {
+    let both = load("mixed:duration=3+spinners:duration=2").unwrap();
+    let start = both.start(&fake::machine(4));
+    assert_eq!(start.duration_ns, Some(2_000_000_000));
+}
+
+#[test]
+fn a_part_that_is_wrong_is_named() {
+    let error = load("mixed+no-such-thing").err().unwrap();
+    assert!(error.message().contains("no-such-thing"), "{error}");
+    assert!(load("mixed+").is_err());
+}
+
+#[test]
+fn first_tasks_are_bound_unless_they_choose() {
+    let machine = Machine::find("smp-2x8").unwrap();
+    let cpus = machine.nodes()[1];
+    for name in ["hackbench", "rt-and-fair"] {
+        let free = load(name).unwrap().start(&machine).tasks;
+        let bound = bind(load(name).unwrap(), "1");
+        assert!(bound.check(&machine).is_ok());
+        let bound = bound.start(&machine).tasks;
+        assert_eq!(free.len(), bound.len());
+        for (free, bound) in free.iter().zip(&bound) {
+            assert_eq!(bound.affinity, Some(free.affinity.unwrap_or(cpus)));
+        }
+    }
+}
+
+fn end(name: &str, seed: Option<u64>) -> u64 {
+    let workload = load(name).unwrap();
+    match seed {
+        Some(seed) => Kernel::run(&with_noise(&*workload, seed), 4).now,
+        None => Kernel::run(&*workload, 4).now,
+    }
+}
+
+#[test]
+fn runs_differ_by_the_seed_only_and_by_little() {
+    for name in [
+        "sysbench-cpu:requests=200,threads=4",
+        "hackbench:groups=1,loops=20",
+    ] {
+        let exact = end(name, None);
+        let noisy: Vec<u64> = (0..5).map(|seed| end(name, Some(seed))).collect();
+        assert!(
+            noisy.windows(2).all(|two| two[0] != two[1]),
+            "{name}: {noisy:?}"
+        );
+        for (seed, &ns) in noisy.iter().enumerate() {
+            assert_eq!(ns, end(name, Some(seed as u64)));
+            // A start up to 1 ms late, and an interruption of at most 202 us beyond the mean.
+            let most = exact + 1_000_000 + exact / 50 + 202_000;
+            assert!(ns > exact && ns < most, "{name}: {ns}, exactly {exact}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The table of a goal: its measures under each scheduler.
+
+use super::LEAST_MARGIN_PCT;
+use super::LEAST_WORK_PCT;
+use super::energy::for_work;
+use crate::number::{number, percent};
+use crate::verdict::title;
+use crate::{Cell, Table, Tone};
+use lab::{Change, Entry, Finding, GoalVerdict, Measure, Results};
+use workload::Goal;
+
+/// The measures that decide one goal: a row for each scheduler, a column for each measure.
+pub(super) fn of_goal(
+    findings: &Results<'_>,
+    verdict: &GoalVerdict,
+    rows: &[&Finding<'_>],
+) -> Table {
+    let count = findings.schedulers.len();
+    let rows: Vec<&&Finding<'_>> = rows
+        .iter()
+        .filter(|row| row.measure.decides() == Some(verdict.goal))
+        .collect();
+    let has_change = (1..count).any(|index| verdict.change(0, index).is_some());
+    let mut header = vec!["policy".to_owned()];
+    let columns = |row: &&Finding<'_>| {
+        let done = differs_in_work(row).then(|| done_column(row.measure));
+        std::iter::once(column(row.measure))
+            .chain(done)
+            .collect::<Vec<_>>()
+    };
+    header.extend(rows.iter().flat_map(|row| columns(row)));
+    let by_work = (1..count)
+        .filter_map(|index| verdict.work_pct(index, 0))
+        .any(|pct| verdict.goal == Goal::Energy && pct.abs() >= LEAST_WORK_PCT);
+    if by_work {
+        header.push("work\ndone\n%".to_owned());
+    }
+    let for_work = match verdict.goal {
+        Goal::Energy => for_work(findings, verdict, by_work),
+        _ => None,
+    };
+    header.extend(for_work.iter().map(|(name, _)| name.clone()));
+    if has_change {
+        header.push("change".to_owned());
+    }
+    let limited = rows.iter().find(|row| row.limit.is_some());
+    if limited.is_some() {
+        header.push("limit".to_owned());
+    }
+    let line = |index: usize| {
+        let mut line: Vec<Cell> = vec![findings.schedulers[index].into()];
+        for row in &rows {
+            line.push(judged(row, index));
+            line.extend(differs_in_work(row).then(|| done(row, index)));
+        }
+        if by_work {
+            let pct = verdict.work_pct(index, 0);
+            line.push(pct.map_or("-".into(), |pct| Cell::from(format!("{:.1}", 100.0 + pct))));
+        }
+        if let Some((_, values)) = &for_work {
+            line.push(values[index].map_or("-".into(), |value| Cell::from(number(value))));
+        }
+        if has_change {
+            line.push(match index {
+                0 => Cell::default(),
+                _ => change(
+                    verdict.change(0, index),
+                    verdict.is_better(index, 0),
+                    verdict.is_better(0, index),
+                ),
+            });
+        }
+        line.extend(limited.map(|row| limit(row, index)));
+        line
+    };
+    let (shown, folded) = by_goal(distinct(findings).collect(), verdict);
+    Table {
+        title: title(verdict.goal).to_owned(),
+        header,
+        text_columns: 1,
+        folded: folded.len(),
+        rows: shown.into_iter().chain(folded).map(line).collect(),
+        ..Table::default()
+    }
+}
+
+/// The most rows of a table in which none is folded.
+const MOST_SHOWN: usize = 4;
+
+/// The schedulers in the order of rows: as they were given if there are few; of many, the baseline first, then
+/// the best ones of the goal, and apart from these the ones that another one beats.
+pub(super) fn by_goal(schedulers: Vec<usize>, verdict: &GoalVerdict) -> (Vec<usize>, Vec<usize>) {
+    if schedulers.len() <= MOST_SHOWN || !verdict.tells_apart() {
+        return (schedulers, Vec::new());
+    }
+    let beaten =
+        |&one: &usize| (0..verdict.standings.len()).any(|other| verdict.is_better(other, one));
+    let (mut folded, mut shown): (Vec<usize>, Vec<usize>) = schedulers
+        .into_iter()
+        .partition(|one| *one != 0 && beaten(one));
+    for list in [&mut shown, &mut folded] {
+        list.sort_by(|&a, &b| (a != 0).cmp(&(b != 0)).then(verdict.order(a, b)));
+    }
+    (shown, folded)
+}
+
+/// The schedulers of which tables have rows: all but those under which every run was the same as under an
+/// earlier one.
+pub(super) fn distinct(findings: &Results<'_>) -> impl Iterator<Item = usize> + use<> {
+    let same_as = findings.same_as();
+    (0..same_as.len()).filter(move |&index| same_as[index].is_none())
+}
+
+/// Under some scheduler, did threads complete more of what a measure times than under another?
+pub(super) fn differs_in_work(row: &Finding<'_>) -> bool {
+    if !row.measure.counts_work() {
+        return false;
+    }
+    let completed = || row.entries.iter().filter_map(Entry::completed);
+    let (least, most) = completed().fold((f64::MAX, 0.0), |(least, most), it| {
+        (f64::min(least, it), f64::max(most, it))
+    });
+    100.0 * (most - least) > LEAST_WORK_PCT * most
+}
+
+/// The number of units of work that were completed in a run, on average.
+pub(super) fn done(row: &Finding<'_>, index: usize) -> Cell {
+    let completed = row.entries[index].completed();
+    completed.map_or("-".into(), |it| Cell::from(format!("{it:.0}")))
+}
+
+/// The name of the column of [`done`].
+fn done_column(measure: &Measure) -> String {
+    let task = measure
+        .metric
+        .name
+        .rsplit_once('/')
+        .map_or("", |(task, _)| task);
+    let what = match measure.metric.role.goal() {
+        Some(Goal::Latency) => "responses",
+        _ => "loops",
+    };
+    format!("{}\n{what}\ndone", task.replace('/', "\n"))
+        .trim_start()
+        .to_owned()
+}
+
+/// A column's name: the load's part, the measure, the statistic and the unit.
+pub(super) fn column(measure: &Measure) -> String {
+    let of = match (measure.metric.unit.name(), measure.judged.name()) {
+        ("%", "mean") => "%".to_owned(),
+        (unit, judged) => format!("{judged} {unit}").trim_end().to_owned(),
+    };
+    format!("{}\n{of}", measure.metric.name.replace('/', "\n"))
+}
+
+/// The judged value of the scheduler number `index`, emphasized if it is the best, or if it differs
+/// from the first scheduler's.
+pub(super) fn judged(row: &Finding<'_>, index: usize) -> Cell {
+    let (entry, first) = (&row.entries[index], &row.entries[0]);
+    let Some(pooled) = &entry.pooled else {
+        return Cell::new("-", Tone::Dim);
+    };
+    let tone = match (entry.is_best, first.is_better(entry)) {
+        (true, _) => Tone::Best,
+        (false, true) => Tone::Worse,
+        (false, false) if entry.is_better(first) => Tone::Better,
+        (false, false) => Tone::Plain,
+    };
+    Cell::new(number(entry.measure.judged.value(pooled)), tone)
+}
+
+pub(super) fn limit(row: &Finding<'_>, index: usize) -> Cell {
+    match (row.limit, &row.entries[index].pooled) {
+        (Some(limit), Some(pooled)) => Cell::new(
+            format!("{} ({:.3} x)", number(limit), pooled.mean / limit),
+            Tone::Dim,
+        ),
+        _ => Cell::default(),
+    }
+}
+
+pub(super) fn change(change: Option<Change>, is_better: bool, is_worse: bool) -> Cell {
+    let Some(change) = change else {
+        return Cell::default();
+    };
+    // Where all runs are the same, an interval of zero would look like certainty.
+    let margin = change
+        .margin_pct
+        .filter(|&margin| margin >= LEAST_MARGIN_PCT);
+    let margin = margin.map_or(String::new(), |margin| format!(" ± {margin:.1}"));
+    let tone = match (is_better, is_worse) {
+        (true, _) => Tone::Better,
+        (_, true) => Tone::Worse,
+        (false, false) => Tone::Dim,
+    };
+    Cell::new(
+        percent(change.mean_pct).replace(" %", &format!("{margin} %")),
+        tone,
+    )
+}

@@ -1,0 +1,188 @@
+//! The remarks below a comparison's tables: what its figures do and do not say.
+
+use super::LEAST_MARGIN_PCT;
+use super::energy::frequencies;
+use super::goal::distinct;
+use crate::Chart;
+use crate::number::number;
+use crate::verdict::at_full_speed;
+use lab::{Comparison, Entry, Finding, Findings, GoalVerdict, Measured, Results, Runs};
+use workload::{Better, Unit};
+
+/// Is any bar longer than 0? A measure that is 0 under every scheduler is only in the table.
+pub(super) fn says_something(chart: &Chart) -> bool {
+    chart.bars.iter().any(|bar| bar.value != 0.0)
+}
+
+/// The number of runs, and their seed.
+pub(crate) fn number_of_runs(runs: &Runs, asked: u32) -> String {
+    match runs.count == asked {
+        true => format!(
+            "{asked} run{}, seed {}",
+            if asked == 1 { "" } else { "s" },
+            runs.seed
+        ),
+        false => format!(
+            "stopped after {} of {asked} runs, seed {}",
+            runs.count, runs.seed
+        ),
+    }
+}
+
+/// A note if the runs of every scheduler hardly differ, so that intervals over seeds show no noise: of exact
+/// runs, if no margin is as large as one that is printed; of runs with noise, only if all are the same.
+pub(super) fn same_runs(findings: &Findings<'_>) -> Option<String> {
+    let comparison = findings.comparison;
+    let first = comparison.measured.first()?.runs.first()?;
+    let mut runs = comparison.measured.first()?.runs.iter();
+    let goals = findings.verdict.goals.iter();
+    let changes = goals.flat_map(|goal| {
+        (1..comparison.schedulers.len()).filter_map(|index| goal.change(0, index)?.margin_pct)
+    });
+    let margins: Vec<f64> = changes.collect();
+    let are_same = match margins.is_empty() || comparison.runs.noise {
+        true => runs.all(|run| run.is_same(first)),
+        false => margins.iter().all(|&margin| margin < LEAST_MARGIN_PCT),
+    };
+    (comparison.runs.count > 1 && are_same).then(|| {
+        "Hardly anything in this load depends on the seed, so that all runs are of one sequence of events: a little noise \
+         beside it may change its results by more than the policies differ"
+            .to_owned()
+    })
+}
+
+/// The schedulers under which every run was the same as under an earlier one.
+pub(super) fn folded(findings: &Results<'_>) -> Vec<String> {
+    let schedulers = &findings.schedulers;
+    let same_as = findings.same_as().into_iter().enumerate();
+    same_as
+        .filter_map(|(index, first)| {
+            let [own, first] = [index, first?].map(|index| schedulers[index]);
+            Some(format!("{own}: as {first}, in every run"))
+        })
+        .collect()
+}
+
+/// The schedulers that ignore the workload's control groups.
+pub(super) fn ignored_groups(findings: &Results<'_>) -> Option<String> {
+    let ignores = |measured: &Measured| measured.runs.iter().any(|run| run.ignores_groups);
+    let schedulers = findings.schedulers.iter().zip(findings.measured);
+    let names: Vec<&str> = schedulers
+        .filter(|(_, measured)| ignores(measured))
+        .map(|(name, _)| *name)
+        .collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "Control groups are ignored under {}, which treats all threads as members of one group",
+            names.join(", ")
+        )
+    })
+}
+
+/// The measures that decide and that have two modes under a scheduler.
+pub(super) fn two_modes(
+    findings: &Results<'_>,
+    rows: &[&Finding<'_>],
+    goals: &[&GoalVerdict],
+) -> Vec<String> {
+    let decides = |row: &&&Finding<'_>| {
+        let goal = row.measure.decides();
+        goals.iter().any(|verdict| goal == Some(verdict.goal))
+    };
+    let shown: Vec<usize> = distinct(findings).collect();
+    let rows = rows.iter().filter(decides);
+    rows.flat_map(|row| shown.iter().map(|&index| &row.entries[index]))
+        .filter_map(|entry| {
+            // A share of few periods has few values.
+            let judged = entry.judged().filter(|_| !entry.is_share())?;
+            let [(low, few), (high, many)] = lab::modes(&judged)?;
+            let metric = &entry.measure.metric;
+            Some(format!(
+                "{} under {} has two modes, and its mean is neither: {} {} in {few} runs, {} in {many}",
+                metric.name,
+                entry.scheduler,
+                number(low),
+                metric.unit.name(),
+                number(high)
+            ))
+        })
+        .collect()
+}
+
+/// Loads that would end by themselves but have no time, because the duration of another load ended
+/// the run first.
+pub(super) fn cut_short(findings: &Findings<'_>) -> Vec<String> {
+    let comparison = findings.comparison;
+    let Some(duration_ns) = comparison.workload.start(&comparison.machine).duration_ns else {
+        return Vec::new();
+    };
+    let metrics = comparison.workload.metrics();
+    let cut = comparison.workload.cut_short(&comparison.machine);
+    let has_end = |row: &&Finding<'_>| {
+        let metric = &row.measure.metric;
+        let has_time = metric.unit == Unit::S && metric.better == Better::Lower;
+        has_time && cut.iter().any(|&it| metrics[it].name == metric.name)
+    };
+    let rows = findings.rows.iter().filter(has_end);
+    rows.filter(|row| !row.measure.is_part)
+        .filter_map(|row| {
+            let missing = |entry: &Entry<'_>| entry.runs.iter().filter(|run| run.is_none()).count();
+            let left: usize = row.entries.iter().map(missing).sum();
+            let all: usize = row.entries.iter().map(|entry| entry.runs.len()).sum();
+            (left > 0).then(|| {
+                format!(
+                    "{}: missing in {left} of {all} runs, which the duration of {} s cut short",
+                    row.measure.metric.name,
+                    number(duration_ns as f64 / 1e9)
+                )
+            })
+        })
+        .collect()
+}
+
+pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
+    let mut remarks = Vec::new();
+    remarks.push(
+        "wasted: the CPU time for which CPUs had no task while tasks that they may run waited on others."
+            .to_owned(),
+    );
+    if comparison.workload.cpu_bound().is_some() {
+        remarks.push(
+            "limit: the best time that the machine's CPUs allow under any scheduler, and the mean as \
+             a multiple of it."
+                .to_owned(),
+        );
+    }
+    remarks.extend(frequencies(comparison));
+    remarks.extend(at_full_speed(comparison));
+    remarks.extend(callbacks(comparison));
+    let gaps = comparison.machine.power_gaps();
+    if !gaps.is_empty() {
+        remarks.push(format!("energy: {}.", gaps.join("; ")));
+    }
+    remarks
+}
+
+/// On a machine with costs of callbacks: says which schedulers' callbacks take time, and which take
+/// none.
+pub(super) fn callbacks(comparison: &Comparison) -> Option<String> {
+    let costs = &comparison.machine.callbacks;
+    if costs.is_empty() {
+        return None;
+    }
+    let names = comparison.schedulers.iter().map(lab::Scheduler::name);
+    let (paid, free): (Vec<&str>, Vec<&str>) = names.partition(|name| costs.contains_key(*name));
+    if paid.is_empty() {
+        let said =
+            "callbacks: the machine file has no costs for the callbacks of these schedulers.";
+        return Some(said.to_owned());
+    }
+    let none = match free.is_empty() {
+        true => String::new(),
+        false => format!(", and those of {} none", free.join(", ")),
+    };
+    let paid = paid.join(", ");
+    Some(format!(
+        "callbacks: those of {paid} take the time that the machine file gives{none}."
+    ))
+}

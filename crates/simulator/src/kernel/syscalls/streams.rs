@@ -1,0 +1,89 @@
+//! System calls on streams: pipes, sockets and connections.
+
+use super::Step;
+use crate::kernel::Kernel;
+use crate::kernel::task::{Continuation, TaskPtr};
+use crate::kernel::wakeups::Wakeup;
+use crate::program::stream::Transfer;
+
+impl Kernel<'_> {
+    /// Puts bytes into the stream, or waits for room.
+    pub(super) fn write(&mut self, cpu: usize, task: TaskPtr, stream: u32, bytes: u64) -> Step {
+        match self.programs.streams.put(task, stream, bytes) {
+            Transfer::Done => {
+                self.wake_readers(stream);
+                self.stream_changed(stream);
+                Step::Go
+            }
+            Transfer::Waits => {
+                task.continuation
+                    .set(Continuation::WriteReady { stream, bytes });
+                self.sleep(cpu, task, "room in a stream")
+            }
+            Transfer::TooLarge { capacity } => {
+                self.task_error(
+                    task,
+                    format_args!("writes {bytes} bytes at once to a stream that holds {capacity}"),
+                );
+                Step::Go
+            }
+        }
+    }
+
+    /// Takes bytes from the stream, which costs `work`, or waits for them.
+    pub(super) fn read(
+        &mut self,
+        cpu: usize,
+        task: TaskPtr,
+        stream: u32,
+        bytes: u64,
+        work: u64,
+    ) -> Step {
+        match self.programs.streams.take(task, stream, bytes) {
+            Transfer::Done => self.stream_changed(stream),
+            Transfer::Waits => {
+                task.continuation.set(Continuation::Read {
+                    stream,
+                    bytes,
+                    work,
+                });
+                self.goes(cpu, task);
+                return self.sleep(cpu, task, "bytes in a stream");
+            }
+            Transfer::TooLarge { capacity } => self.task_error(
+                task,
+                format_args!("reads {bytes} bytes at once from a stream that holds {capacity}"),
+            ),
+        }
+        self.compute(task, work, false, Continuation::ReadDone { stream })
+    }
+
+    /// Bytes have arrived in the stream: wakes all readers.
+    fn wake_readers(&mut self, stream: u32) {
+        let wakeup = Wakeup::of_reader(self.programs.streams.kind(stream));
+        while let Some(reader) = self.programs.streams.next_reader(stream) {
+            self.wake(reader, wakeup);
+        }
+    }
+
+    /// The stream has room: wakes all writers.
+    pub(super) fn wake_writers(&mut self, stream: u32) {
+        let wakeup = Wakeup::of_writer(self.programs.streams.kind(stream));
+        while let Some(writer) = self.programs.streams.next_writer(stream) {
+            self.wake(writer, wakeup);
+        }
+    }
+
+    /// The network has sent bytes of the stream.
+    pub fn sent(&mut self, stream: u32, bytes: u64) {
+        if self.programs.streams.sent(stream, bytes) {
+            self.wake_writers(stream);
+        }
+    }
+
+    /// The network has put bytes into the stream.
+    pub fn received(&mut self, stream: u32, bytes: u64) {
+        self.programs.streams.received(stream, bytes);
+        self.wake_readers(stream);
+    }
+}

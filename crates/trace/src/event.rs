@@ -1,0 +1,301 @@
+//! Scheduling events, independent of a trace's format.
+
+/// A task: its name, pid and the kernel's priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Task<'a> {
+    /// `comm`.
+    pub comm: &'a str,
+    /// Its pid; 0 is idle.
+    pub pid: i32,
+    /// 120 is nice 0, 0 to 99 is real time, -1 is a deadline; [`DEFAULT_PRIO`] if the event has none.
+    pub prio: i32,
+}
+
+/// The priority of nice 0, for events without priorities.
+pub const DEFAULT_PRIO: i32 = 120;
+
+/// An event of a trace that is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// The time, ns.
+    pub now: u64,
+    /// The CPU.
+    pub cpu: usize,
+    /// The running task.
+    pub current: Task<'a>,
+    /// The event.
+    pub event: Tracepoint<'a>,
+}
+
+/// An event of a trace that is read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Line<'a> {
+    /// The CPU that it happened on.
+    pub cpu: usize,
+    /// ns since an arbitrary start.
+    pub at: u64,
+    /// Whether the trace has the CPU's context (ftrace's flags) and it is an interrupt.
+    pub interrupt: bool,
+    /// The event.
+    pub event: Tracepoint<'a>,
+}
+
+/// The content of a line or a record of a trace that is read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Read<'a> {
+    /// An event.
+    Event(Line<'a>),
+    /// This number of events was lost here.
+    Lost(u64),
+    /// The recorded machine has this number of CPUs.
+    Cpus(usize),
+    /// A comment or a heading.
+    Nothing,
+}
+
+/// An event: one of the kernel's tracepoints, whose fields `table.rs` has, or of the other sources that
+/// a trace may have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Tracepoint<'a> {
+    /// `sched_switch`.
+    Switch {
+        /// The task that ran.
+        prev: Task<'a>,
+        /// Its state.
+        state: State,
+        /// The task that runs from now on.
+        next: Task<'a>,
+    },
+    /// `sched_waking`, `sched_wakeup` or `sched_wakeup_new`.
+    Wakeup {
+        /// Which of these.
+        stage: Stage,
+        /// The woken task.
+        task: Task<'a>,
+        /// The CPU for which it waits, unless the trace lacks it.
+        target_cpu: Option<usize>,
+    },
+    /// `sched_migrate_task`.
+    Migrate {
+        /// The task.
+        task: Task<'a>,
+        /// Its CPU before.
+        orig_cpu: usize,
+        /// Its CPU from now on.
+        dest_cpu: usize,
+    },
+    /// `sched_process_fork`. The child has its parent's name until it is renamed.
+    Fork {
+        /// The parent.
+        parent: Task<'a>,
+        /// The child.
+        child: Task<'a>,
+    },
+    /// `sched_process_exit`.
+    Exit(Task<'a>),
+    /// `task_rename`.
+    Rename {
+        /// The task's pid.
+        pid: i32,
+        /// Its name before.
+        oldcomm: &'a str,
+        /// Its name from now on.
+        newcomm: &'a str,
+    },
+    /// `cpu_idle`: the CPU enters this idle state; `None` is the end of idling.
+    Idle {
+        /// The CPU.
+        cpu: usize,
+        /// The state.
+        state: Option<u32>,
+    },
+    /// `cpu_frequency`.
+    Frequency {
+        /// The CPU.
+        cpu: usize,
+        /// Its new frequency, kHz.
+        khz: u32,
+    },
+    /// `sched_cpu_capacity` of LISA's module `sched_tp`, of 1024.
+    Capacity {
+        /// The CPU.
+        cpu: usize,
+        /// Its capacity at its highest frequency.
+        orig: u32,
+        /// Its capacity at its frequency.
+        curr: u32,
+    },
+    /// `sched_pelt_se` of `sched_tp`: a task's averages.
+    PeltTask {
+        /// The task's CPU.
+        cpu: usize,
+        /// The task.
+        task: Task<'a>,
+        /// Its averages.
+        average: Averages,
+    },
+    /// `sched_pelt_cfs`, `sched_pelt_rt` or `sched_pelt_dl` of `sched_tp`: the averages of a CPU's class.
+    PeltCpu {
+        /// The CPU.
+        cpu: usize,
+        /// The class.
+        class: Class,
+        /// Its averages.
+        average: Averages,
+    },
+    /// `bpf_trace_printk`: a text of the scheduler.
+    Printk(&'a str),
+    /// A call returned that wrote to a pipe or socket, or read from it (a probe of `equipoise record`).
+    Moved(Moved),
+    /// `sched_setaffinity` (a probe of `equipoise record`).
+    Pinned {
+        /// The task; 0 is the running one.
+        pid: i32,
+        /// Its new affinity, for the first 64 CPUs.
+        cpus: u64,
+    },
+    /// `sys_enter`: the running thread makes a system call.
+    Call {
+        /// Its number.
+        number: i64,
+        /// Its first arguments.
+        args: [u64; 3],
+    },
+    /// A text written to `trace_marker`.
+    Mark(&'a str),
+    /// A decision of the scheduler, with its reason. Linux would have it as a [`Tracepoint::Mark`].
+    Decision {
+        /// The task that it is about.
+        task: Option<Task<'a>>,
+        /// The name of the decision.
+        name: &'static str,
+        /// The decision in words: `ui goes to CPU 3`.
+        what: &'a str,
+        /// Its numbers, with their names.
+        numbers: &'a [(&'static str, i64)],
+        /// Its reason in words.
+        why: &'a str,
+    },
+    /// The power of a part of the machine from now on, or energy that it used at once. Linux would have
+    /// it as a [`Tracepoint::Mark`].
+    Counter {
+        /// The part.
+        part: &'a str,
+        /// The unit.
+        unit: Unit,
+        /// The number.
+        value: u64,
+    },
+    /// Another event.
+    Other,
+}
+
+/// The steps of a wakeup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// `sched_waking`: in the waker's context.
+    Waking,
+    /// `sched_wakeup`: possibly in the context of an IPI.
+    Woken,
+    /// `sched_wakeup_new`: the first of a task.
+    New,
+}
+
+/// The state of a task after a CPU switches away from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It waits for a CPU.
+    Runnable,
+    /// It waits for something else.
+    Blocked,
+    /// It has exited.
+    Dead,
+}
+
+impl State {
+    /// `prev_state` of `sched_switch`, as in `TASK_REPORT`.
+    pub fn bits(self) -> i64 {
+        match self {
+            State::Runnable => 0,
+            State::Blocked => 1,
+            State::Dead => 0x10,
+        }
+    }
+
+    /// As `sched_switch` prints it.
+    pub fn letter(self) -> char {
+        match self {
+            State::Runnable => 'R',
+            State::Blocked => 'S',
+            State::Dead => 'X',
+        }
+    }
+}
+
+/// The classes with separate running times in a CPU's averages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Fair tasks.
+    Fair,
+    /// Real-time tasks.
+    Rt,
+    /// Deadline tasks.
+    Dl,
+}
+
+impl Class {
+    /// The class that the kernel's priority implies.
+    pub fn of(prio: i32) -> Class {
+        match prio {
+            ..0 => Class::Dl,
+            0..100 => Class::Rt,
+            100.. => Class::Fair,
+        }
+    }
+}
+
+/// The averages of load tracking (PELT), as in `sched_avg`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Averages {
+    /// Weighted: 1024 for each runnable task of nice 0.
+    pub load: f64,
+    /// 1024 for each runnable task.
+    pub runnable: f64,
+    /// 1024 while a task runs.
+    pub util: f64,
+    /// `last_update_time`, ns.
+    pub updated: u64,
+}
+
+/// The unit of a [`Tracepoint::Counter`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Power from now on.
+    Milliwatt,
+    /// Energy that was used at once.
+    Picojoule,
+}
+
+impl Unit {
+    /// `mW`, `pJ`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Milliwatt => "mW",
+            Unit::Picojoule => "pJ",
+        }
+    }
+}
+
+/// A call that wrote to a pipe or a socket, or read from it, when it returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// The kernel's identity of the stream: a pipe has one for both ends; for a socket it is that
+    /// of the reading end.
+    pub object: u64,
+    /// The number of bytes; 0 at the end of the data, negative for an error.
+    pub bytes: i64,
+    /// Whether it wrote.
+    pub write: bool,
+    /// Whether it is a Unix socket, and not a pipe.
+    pub socket: bool,
+}

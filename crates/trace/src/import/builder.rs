@@ -1,0 +1,585 @@
+//! Threads and their activity, built from a sequence of events.
+
+use super::Summary;
+use super::known::{Cpu, Early, Entry, Gap, Is, Known, MARK, Mark, Stream, Waker};
+use super::locks::Futexes;
+use super::periods::Set;
+use crate::event::{Line, Moved, Stage, State, Task, Tracepoint};
+use machine::{CACHE_LINE, Costs, Machine, work_in};
+use std::collections::HashMap;
+use workload::DEFAULT_FOOTPRINT;
+use workload::recording::Step;
+
+/// The kernel's prio of nice 0.
+pub const NICE_0: i32 = 120;
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// Builds a recording.
+pub struct Builder<'a> {
+    pub machine: Option<&'a Machine>,
+    pub threads: Vec<Known>,
+    /// Living threads, by pid.
+    by_pid: HashMap<i32, u32>,
+    pub cpus: Vec<Cpu>,
+    pub streams: Vec<Stream>,
+    /// Streams whose end was not read, by the kernel's identity.
+    by_object: HashMap<u64, u32>,
+    pub futexes: Futexes,
+    /// The affinity of a thread that is marked next, by pid.
+    first_cpus: HashMap<i32, u64>,
+    pub first: Option<u64>,
+    pub last: u64,
+    /// Whether the trace has events in the context of interrupts.
+    pub flags: bool,
+    /// Whether it has sched_waking. Then sched_wakeup adds nothing, and lacks the waker.
+    waking: bool,
+    /// Whether it has wakeups, and how often a thread that had slept ran without one.
+    wakes: bool,
+    unwoken: u64,
+    /// Whether it comes from a simulation, where the cost of a wakeup follows the switch that it
+    /// caused and is not charged to the thread then running.
+    pub simulated: bool,
+    /// The periods that the user has set.
+    pub periods: Vec<Set>,
+    pub summary: Summary,
+}
+
+impl<'a> Builder<'a> {
+    pub fn new(machine: Option<&'a Machine>) -> Builder<'a> {
+        Builder {
+            machine,
+            threads: Vec::new(),
+            by_pid: HashMap::new(),
+            cpus: vec![Cpu::default(); machine.map_or(1, |machine| machine.cpus.len())],
+            streams: Vec::new(),
+            by_object: HashMap::new(),
+            futexes: Futexes::default(),
+            first_cpus: HashMap::new(),
+            first: None,
+            last: 0,
+            flags: false,
+            waking: false,
+            wakes: false,
+            unwoken: 0,
+            simulated: false,
+            periods: Vec::new(),
+            summary: Summary::default(),
+        }
+    }
+
+    /// The error says which event does not fit.
+    pub fn event(&mut self, line: &Line) -> Result<(), String> {
+        match line.event {
+            Tracepoint::Other => return Ok(()),
+            Tracepoint::Mark(text) if !text.contains(MARK) => return Ok(()),
+            _ => {}
+        }
+        self.summary.events += 1;
+        self.flags |= line.interrupt;
+        let first = *self.first.get_or_insert(line.at);
+        // The files of several CPUs may overlap slightly.
+        let now = line.at.max(self.last);
+        self.last = now;
+        self.know_cpu(line.cpu, first)?;
+        match line.event {
+            Tracepoint::Switch { prev, state, next } => {
+                self.switch(line.cpu, now, prev, state, next)
+            }
+            Tracepoint::Wakeup { stage, task, .. } => match stage {
+                Stage::Waking => {
+                    self.waking = true;
+                    self.wake(line, now, task);
+                }
+                Stage::Woken if !self.waking => self.wake(line, now, task),
+                Stage::Woken => {}
+                Stage::New => self.new_task(line, now, task),
+            },
+            Tracepoint::Fork { parent, child } => {
+                if let Some(&parent) = self.by_pid.get(&parent.pid) {
+                    self.fork(parent, child);
+                }
+            }
+            Tracepoint::Frequency { cpu, khz } => {
+                self.know_cpu(cpu, first)?;
+                self.account(cpu, now);
+                self.cpus[cpu].khz = Some(khz);
+            }
+            Tracepoint::Moved(moved) => self.moved(line.cpu, now, moved),
+            Tracepoint::Call { number, args } if self.futexes.call == Some(number) => {
+                self.futex(line.cpu, now, args);
+            }
+            Tracepoint::Pinned { pid, cpus } => {
+                let thread = match pid {
+                    0 => self.cpus[line.cpu].runs,
+                    _ => self.by_pid.get(&pid).copied(),
+                };
+                self.pinned(thread, now, cpus);
+            }
+            Tracepoint::Mark(text) => self.mark(now, text),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The recorded machine has `cpus` CPUs. A machine with more of them is another one, too.
+    pub fn recorded_on(&self, cpus: usize) -> Result<(), String> {
+        match self.machine {
+            Some(machine) if machine.cpus.len() != cpus => Err(format!(
+                "recorded on {cpus} CPUs, and {} has {}",
+                machine.name,
+                machine.cpus.len()
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn know_cpu(&mut self, cpu: usize, first: u64) -> Result<(), String> {
+        if cpu < self.cpus.len() {
+            return Ok(());
+        }
+        if let Some(machine) = self.machine {
+            return Err(format!(
+                "CPU {cpu}, and {} has {}",
+                machine.name,
+                machine.cpus.len()
+            ));
+        }
+        let none = Cpu {
+            since: first,
+            ..Cpu::default()
+        };
+        self.cpus.resize(cpu + 1, none);
+        Ok(())
+    }
+
+    /// Accounts for the activity of `cpu`'s thread up to `now`.
+    pub fn account(&mut self, cpu: usize, now: u64) {
+        let ns = now.saturating_sub(self.cpus[cpu].since);
+        self.cpus[cpu].since = now;
+        let Some(thread) = self.cpus[cpu].runs else {
+            return;
+        };
+        let kernel = ns.min(self.cpus[cpu].owed);
+        self.cpus[cpu].owed -= kernel;
+        let ticks = self.machine.map_or(0, |machine| {
+            let tick_ns = self.kernel_ns(cpu, costs(machine, cpu).tick_ns);
+            (ns - kernel) * (u64::from(machine.hz) * tick_ns).min(NS_PER_S) / NS_PER_S
+        });
+        let work = work_in(ns - kernel - ticks, self.speed(cpu));
+        let waker_s = ns.min(self.cpus[cpu].waker_s);
+        self.cpus[cpu].waker_s -= waker_s;
+        let thread = &mut self.threads[thread as usize];
+        thread.ran_ns += ns - waker_s;
+        thread.work += work;
+    }
+
+    /// The current speed of `cpu`, in 1/2^20 of the fastest core: by its siblings and its
+    /// frequency.
+    fn speed(&self, cpu: usize) -> u32 {
+        let Some(machine) = self.machine else {
+            return 1 << 20;
+        };
+        let siblings = machine.siblings(cpu);
+        let busy = siblings
+            .iter()
+            .filter(|&it| self.cpus[it].runs.is_some())
+            .count();
+        let full = machine.thread_speed(cpu, busy.max(1));
+        let highest = machine.core_types[machine.cpus[cpu].core_type].opps.last();
+        match (self.cpus[cpu].khz, highest) {
+            (Some(khz), Some(highest)) => {
+                (u64::from(full) * u64::from(khz.min(highest.khz)) / u64::from(highest.khz)) as u32
+            }
+            _ => full,
+        }
+    }
+
+    /// The current duration on `cpu` of kernel code that takes `ns` at its highest frequency.
+    fn kernel_ns(&self, cpu: usize, ns: u64) -> u64 {
+        let highest = self.machine.and_then(|machine| {
+            let core = &machine.core_types[machine.cpus[cpu].core_type];
+            core.opps.last().map(|opp| opp.khz)
+        });
+        match (self.cpus[cpu].khz, highest) {
+            (Some(khz), Some(highest)) if khz > 0 => {
+                ns * u64::from(highest) / u64::from(khz.min(highest))
+            }
+            _ => ns,
+        }
+    }
+
+    /// `thread` begins to run on `cpu`: the kernel's cost of the switch, by the machine file.
+    fn owe_switch(&mut self, cpu: usize, now: u64, thread: u32, woken: Option<(u64, bool)>) {
+        let known = &mut self.threads[thread as usize];
+        let from = known.cpu.replace(cpu).filter(|&last| last != cpu);
+        known.migrations += u64::from(from.is_some());
+        let Some(machine) = self.machine else { return };
+        let costs = costs(machine, cpu);
+        // In a real kernel most of the switch precedes its event, in the time of the previous
+        // thread.
+        let mut ns = match self.simulated {
+            true => costs.context_switch_ns,
+            false => 0,
+        };
+        // The trace shows that the time since then does not belong to the thread.
+        let late = woken.map_or(0, |(at, _)| costs.wakeup_ns.saturating_sub(now - at));
+        ns += late;
+        if let Some(last) = from {
+            let mut caches = machine.last_level_caches().iter();
+            let near = caches.any(|cache| cache.contains(cpu) && cache.contains(last));
+            let line_ns = if near {
+                costs.refill_near_ns
+            } else {
+                costs.refill_far_ns
+            };
+            ns += DEFAULT_FOOTPRINT / CACHE_LINE * line_ns;
+        }
+        ns += std::mem::take(&mut self.threads[thread as usize].owed);
+        if self.simulated {
+            self.cpus[cpu].waker_s = late;
+        }
+        self.cpus[cpu].owed = self.kernel_ns(cpu, ns);
+    }
+
+    /// The time that a simulation's wakeup and switch take after their events. In a real kernel,
+    /// these events come near the end.
+    fn simulated_ns(&self, cpu: usize) -> [u64; 2] {
+        match self.machine {
+            Some(machine) if self.simulated => {
+                let costs = costs(machine, cpu);
+                [costs.wakeup_ns, costs.context_switch_ns].map(|ns| self.kernel_ns(cpu, ns))
+            }
+            _ => [0; 2],
+        }
+    }
+
+    fn switch(&mut self, cpu: usize, now: u64, prev: Task, state: State, next: Task) {
+        self.summary.switches += 1;
+        // A new running thread changes the speed of the siblings, so first account for all time up
+        // to here at the old speed.
+        match self.machine.map(|machine| machine.siblings(cpu)) {
+            Some(siblings) => siblings.iter().for_each(|cpu| self.account(cpu, now)),
+            None => self.account(cpu, now),
+        }
+        if prev.pid != 0 {
+            let thread = self.thread(prev);
+            // It may have executed another program since it was last seen.
+            let name = &mut self.threads[thread as usize].name;
+            if name != prev.comm {
+                prev.comm.clone_into(name);
+            }
+            if !self.cpus[cpu].known {
+                // It has been running since the beginning.
+                let first = self.first.unwrap_or(now);
+                self.cpus[cpu].since = first;
+                self.cpus[cpu].runs = Some(thread);
+                self.account(cpu, now);
+            }
+            let switch = match self.machine.filter(|_| !self.simulated) {
+                Some(machine) => self.kernel_ns(cpu, costs(machine, cpu).context_switch_ns),
+                None => 0,
+            };
+            let switch = work_in(switch, self.speed(cpu));
+            let known = &mut self.threads[thread as usize];
+            known.until = now;
+            known.work = known.work.saturating_sub(switch);
+            known.owed = std::mem::take(&mut self.cpus[cpu].owed);
+            match state {
+                State::Runnable => {
+                    self.threads[thread as usize].is = Is::Runnable;
+                    self.threads[thread as usize].early = None;
+                }
+                State::Blocked => {
+                    self.flush(thread);
+                    self.threads[thread as usize].is = Is::Blocked(now);
+                }
+                State::Dead => {
+                    self.flush(thread);
+                    self.threads[thread as usize].is = Is::Dead;
+                    self.by_pid.remove(&prev.pid);
+                }
+            }
+        }
+        self.cpus[cpu].known = true;
+        self.cpus[cpu].runs = (next.pid != 0).then(|| self.thread(next));
+        if let Some(thread) = self.cpus[cpu].runs {
+            let early = self.threads[thread as usize].early.take();
+            if early.is_some() {
+                self.woken(thread, now, None, early);
+            }
+            let [wakeup, switch] = self.simulated_ns(cpu);
+            let known = &mut self.threads[thread as usize];
+            let latency = known.woken.map(|(at, _)| (now - at).max(wakeup) + switch);
+            known.latencies.extend(latency);
+            // Its wakeup was not seen.
+            let asleep = matches!(self.threads[thread as usize].is, Is::Blocked(_));
+            self.unwoken += u64::from(asleep);
+            self.woken(thread, now, None, None);
+            let known = &mut self.threads[thread as usize];
+            known.prio = next.prio;
+            known.turns += 1;
+            let woken = known.woken.take();
+            self.owe_switch(cpu, now, thread, woken);
+            if let Some((_, false)) = woken
+                && prev.pid != 0
+            {
+                let waker = self.thread(prev);
+                self.threads[waker as usize].ran_ns += self.cpus[cpu].waker_s;
+            }
+        }
+    }
+
+    /// The thread of `task`; a new one existed from the beginning.
+    fn thread(&mut self, task: Task) -> u32 {
+        if let Some(&known) = self.by_pid.get(&task.pid) {
+            return known;
+        }
+        self.add(task, Is::Runnable)
+    }
+
+    fn add(&mut self, task: Task, is: Is) -> u32 {
+        let index = self.threads.len() as u32;
+        self.threads.push(Known {
+            name: task.comm.to_owned(),
+            prio: task.prio,
+            steps: Vec::new(),
+            is,
+            parent: None,
+            from: self.first.unwrap_or(self.last),
+            until: self.last,
+            marked: None,
+            work: 0,
+            ran_ns: 0,
+            cpu: None,
+            owed: 0,
+            woken: None,
+            early: None,
+            latencies: Vec::new(),
+            turns: 0,
+            migrations: 0,
+        });
+        self.by_pid.insert(task.pid, index);
+        index
+    }
+
+    /// Turns the work of `thread` so far into a step.
+    pub fn flush(&mut self, thread: u32) {
+        let thread = &mut self.threads[thread as usize];
+        if thread.work > 0 {
+            thread
+                .steps
+                .push(Entry::Step(Step::Run(std::mem::take(&mut thread.work))));
+        }
+    }
+
+    /// Do threads sleep and run again, although no event wakes any? Nothing then shows for how long a thread slept
+    /// and for how long it waited, and a simulation that lets it wait for any time would pass.
+    pub fn lacks_wakeups(&self) -> bool {
+        self.unwoken > 0 && !self.wakes
+    }
+
+    fn wake(&mut self, line: &Line, now: u64, task: Task) {
+        self.wakes = true;
+        if task.pid == 0 {
+            return;
+        }
+        let thread = match self.by_pid.get(&task.pid) {
+            Some(&known) => known,
+            // It has been asleep since the beginning.
+            None => self.add(task, Is::Blocked(self.first.unwrap_or(now))),
+        };
+        let waker = self.cpus[line.cpu]
+            .runs
+            .filter(|&waker| !line.interrupt && waker != thread);
+        let waker = waker.map(|waker| (waker, line.cpu));
+        match self.threads[thread as usize].is {
+            Is::Runnable => {
+                let entry = waker.map_or(0, |(waker, cpu)| self.hold_place(waker, cpu, now));
+                self.threads[thread as usize].early = Some(Early {
+                    waker,
+                    entry,
+                    at: now,
+                });
+            }
+            _ => self.woken(thread, now, waker, None),
+        }
+    }
+
+    /// The thread of `cpu` has written or read.
+    fn moved(&mut self, cpu: usize, now: u64, moved: Moved) {
+        let Ok(bytes @ 1..) = u32::try_from(moved.bytes) else {
+            // A later stream at that address is another one.
+            if moved.bytes == 0 && !moved.write {
+                self.by_object.remove(&moved.object);
+            }
+            return;
+        };
+        let streams = &mut self.streams;
+        let stream = *self.by_object.entry(moved.object).or_insert_with(|| {
+            streams.push(Stream {
+                socket: moved.socket,
+                foreign: false,
+            });
+            streams.len() as u32 - 1
+        });
+        let Some(thread) = self.cpus[cpu].runs else {
+            self.streams[stream as usize].foreign = true;
+            return;
+        };
+        self.account(cpu, now);
+        self.flush(thread);
+        self.threads[thread as usize].steps.push(Entry::Moved {
+            stream,
+            bytes,
+            write: moved.write,
+            at: now,
+        });
+    }
+
+    /// From now on a thread may run on these CPUs.
+    fn pinned(&mut self, thread: Option<u32>, now: u64, cpus: u64) {
+        let Some(thread) = thread else { return };
+        let runs = self.cpus.iter().position(|cpu| cpu.runs == Some(thread));
+        if let Some(cpu) = runs {
+            self.account(cpu, now);
+        }
+        self.flush(thread);
+        let steps = &mut self.threads[thread as usize].steps;
+        steps.push(Entry::Step(Step::Cpus(Some(cpus))));
+    }
+
+    /// The recorder's mark on a thread.
+    fn mark(&mut self, now: u64, text: &str) {
+        let (_, text) = text.split_once(MARK).unwrap_or_default();
+        let mut words = text.splitn(3, ' ');
+        let what = words.next();
+        let Some(pid) = words.next().and_then(|pid| pid.parse::<i32>().ok()) else {
+            return;
+        };
+        let mark = match what {
+            Some("futex") => {
+                self.futexes.call = Some(pid.into());
+                return;
+            }
+            Some("load") => Mark::Load,
+            Some("recorder") => Mark::Recorder,
+            Some("cpus") => {
+                let cpus = words.next().and_then(|it| u64::from_str_radix(it, 16).ok());
+                if let Some(cpus) = cpus {
+                    self.first_cpus.insert(pid, cpus);
+                }
+                return;
+            }
+            _ => return,
+        };
+        let thread = match self.by_pid.get(&pid) {
+            Some(&known) => known,
+            None => {
+                let task = Task {
+                    comm: words.next().unwrap_or_default(),
+                    pid,
+                    prio: NICE_0,
+                };
+                self.add(task, Is::Blocked(self.first.unwrap_or(now)))
+            }
+        };
+        self.threads[thread as usize].marked = Some(mark);
+        if let Some(cpus) = self.first_cpus.remove(&pid) {
+            self.pinned(Some(thread), now, cpus);
+        }
+    }
+
+    /// Reserves a place in the steps of `waker`, which runs on `cpu`, for a wakeup at this time.
+    fn hold_place(&mut self, waker: u32, cpu: usize, now: u64) -> u32 {
+        self.account(cpu, now);
+        self.flush(waker);
+        let steps = &mut self.threads[waker as usize].steps;
+        steps.push(Entry::Gone);
+        steps.len() as u32 - 1
+    }
+
+    /// If `thread` sleeps, it is woken by a thread on a CPU or by another cause; or `early` woke it
+    /// before it slept.
+    fn woken(&mut self, thread: u32, now: u64, waker: Waker, early: Option<Early>) {
+        let Is::Blocked(since) = self.threads[thread as usize].is else {
+            return;
+        };
+        let (waker, now) = match early {
+            // A sleep must have a length.
+            Some(early) => (early.waker, early.at.max(since + 1).min(now)),
+            None => (waker, now),
+        };
+        let known = &mut self.threads[thread as usize];
+        known.is = Is::Runnable;
+        known.woken = Some((now, waker.is_none()));
+        known.early = None;
+        // In a replay the interrupt takes that long again after its timer.
+        let irq = match (waker, self.machine) {
+            (None, Some(machine)) => {
+                let cpu = self.threads[thread as usize].cpu.unwrap_or(0);
+                // It remains a sleep, however short.
+                let most = (now - since).saturating_sub(1);
+                costs(machine, cpu).timer_irq_ns.min(most)
+            }
+            _ => 0,
+        };
+        let gap = Gap {
+            ns: now - since - irq,
+            until: now - irq,
+        };
+        let Some((waker, cpu)) = waker else {
+            self.threads[thread as usize].steps.push(Entry::Slept(gap));
+            return;
+        };
+        let place = match early {
+            Some(early) => early.entry,
+            None => self.hold_place(waker, cpu, now),
+        };
+        if let Some(machine) = self.machine
+            && self.cpus[cpu].runs == Some(waker)
+        {
+            self.cpus[cpu].owed += self.kernel_ns(cpu, costs(machine, cpu).wakeup_ns);
+        }
+        let steps = &mut self.threads[thread as usize].steps;
+        let entry = steps.len() as u32;
+        steps.push(Entry::Woken { by: waker, gap });
+        self.threads[waker as usize].steps[place as usize] = Entry::Wakes { thread, entry };
+    }
+
+    fn fork(&mut self, parent: u32, child: Task) -> u32 {
+        let cpu = self.cpus.iter().position(|cpu| cpu.runs == Some(parent));
+        if let Some(cpu) = cpu {
+            self.account(cpu, self.last);
+        }
+        self.flush(parent);
+        // The pid may have belonged to another thread, whose exit was not seen.
+        let index = self.add(child, Is::Runnable);
+        self.threads[index as usize].parent = Some(parent);
+        self.threads[index as usize].from = self.last;
+        self.threads[parent as usize]
+            .steps
+            .push(Entry::Step(Step::Fork(index as usize)));
+        index
+    }
+
+    fn new_task(&mut self, line: &Line, now: u64, task: Task) {
+        if let Some(&known) = self.by_pid.get(&task.pid) {
+            self.threads[known as usize].name = task.comm.to_owned();
+            self.threads[known as usize].prio = task.prio;
+            return;
+        }
+        match self.cpus[line.cpu].runs {
+            Some(parent) => {
+                self.fork(parent, task);
+            }
+            None => {
+                let thread = self.add(task, Is::Runnable);
+                self.threads[thread as usize].from = now;
+            }
+        }
+    }
+}
+
+fn costs(machine: &Machine, cpu: usize) -> &Costs {
+    &machine.core_types[machine.cpus[cpu].core_type].costs
+}

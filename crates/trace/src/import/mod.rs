@@ -1,0 +1,127 @@
+//! A recorded load from a trace of scheduling events.
+//!
+//! Such a trace does not show everything. These facts are lost: dependencies (a mutex or a pipe
+//! appears only as wakeups, unless `equipoise record` was asked for more), absolute timers without
+//! a period (a gap is a sleep), and how a task would have behaved under other conditions.
+
+mod builder;
+mod finish;
+mod known;
+mod locks;
+mod measured;
+mod periods;
+mod streams;
+
+pub use known::MARK;
+pub use measured::{Did, Other};
+pub use periods::Set;
+
+use crate::event::Read;
+use crate::read::each;
+use builder::Builder;
+use machine::Machine;
+use machine::input::BadInput;
+use std::io::BufRead;
+use workload::recording::Recording;
+
+/// The result of importing a trace.
+pub struct Imported {
+    /// The load.
+    pub recording: Recording,
+    /// A summary of it.
+    pub summary: Summary,
+}
+
+/// The size of the trace, and its losses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Lines with scheduler events.
+    pub events: u64,
+    /// Events that were lost according to the trace.
+    pub lost: u64,
+    /// The activity of each thread of the recording.
+    pub threads: Vec<Did>,
+    /// The time from the load's first event to its last, ns.
+    pub makespan_ns: u64,
+    /// The number of switches between tasks, including idle ones.
+    pub switches: u64,
+    /// The time from the first event to the last, ns.
+    pub span_ns: u64,
+    /// The number of CPUs.
+    pub cpus: usize,
+    /// The threads outside the recording that ran, by name, the longest running ones first.
+    pub others: Vec<Other>,
+    /// Other remarks for the user: one line each.
+    pub notes: Vec<String>,
+}
+
+impl Summary {
+    /// The part of all CPUs' time that threads outside the recording took, percent.
+    pub fn others_pct(&self) -> f64 {
+        let ran: u64 = self.others.iter().map(|other| other.ran_ns).sum();
+        let all = self.span_ns as f64 * self.cpus as f64;
+        100.0 * ran as f64 / all.max(1.0)
+    }
+}
+
+/// If threads outside a recording took more than this part of all CPUs' time, percent, the load
+/// waited for them, and the replay, which lacks them, is not the same load.
+pub const MOST_OTHERS_PCT: f64 = 5.0;
+
+/// The load shown by `trace`, the content of `file`, measured on `machine`: work is scaled by the
+/// CPU's speed at the time. Without a machine, all CPUs are assumed equal.
+pub fn import(
+    file: &str,
+    trace: impl BufRead,
+    machine: Option<&Machine>,
+) -> Result<Imported, Box<BadInput>> {
+    import_with(file, trace, machine, &[])
+}
+
+/// As [`import`], with periods that the user has set, by the threads' names.
+pub fn import_with(
+    file: &str,
+    trace: impl BufRead,
+    machine: Option<&Machine>,
+    periods: &[Set],
+) -> Result<Imported, Box<BadInput>> {
+    let mut builder = Builder::new(machine);
+    builder.periods = periods.to_vec();
+    build(file, trace, builder)
+}
+
+/// The measurements of the threads in `trace`, which a simulation on `machine` wrote. In a
+/// simulation, decisions take no time and their costs follow. A woken thread therefore waits for
+/// its waker's part before the switch to it.
+pub fn simulated(trace: &[u8], machine: &Machine) -> Result<Summary, Box<BadInput>> {
+    let mut builder = Builder::new(Some(machine));
+    builder.simulated = true;
+    Ok(build("the simulated trace", trace, builder)?.summary)
+}
+
+fn build(
+    file: &str,
+    trace: impl BufRead,
+    mut builder: Builder<'_>,
+) -> Result<Imported, Box<BadInput>> {
+    each(file, trace, &mut |read| match read {
+        Read::Event(event) => builder.event(&event),
+        Read::Lost(lost) => {
+            builder.summary.lost += lost;
+            Ok(())
+        }
+        Read::Cpus(cpus) => builder.recorded_on(cpus),
+        Read::Nothing => Ok(()),
+    })?;
+    builder.finish().map_err(|message| {
+        Box::new(BadInput::whole(
+            format!("{file}: {message}"),
+            "expected events sched_switch, and sched_waking or sched_wakeup",
+        ))
+    })
+}
+
+#[cfg(test)]
+mod kinds;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+//! Reads traces: ftrace's text, alone or in systrace's page or Chrome's JSON, `trace-cmd report`, `perf script`
+//! (of `perf sched record`), trace-cmd's `trace.dat`, and Perfetto's.
+
+mod dat;
+mod embedded;
+mod line;
+mod perfetto;
+pub(crate) mod text;
+
+use crate::event::Read;
+use machine::input::BadInput;
+use std::io::BufRead;
+
+/// The expectation in errors about a trace that does not fit the machine.
+const ITS_MACHINE: &str = "expected a trace that was recorded on this machine";
+
+/// `TRACE_FLAG_HARDIRQ`, `TRACE_FLAG_SOFTIRQ` and `TRACE_FLAG_NMI` of `common_flags`.
+const IN_INTERRUPT: u8 = 0x08 | 0x10 | 0x40;
+
+/// Reads a whole trace, the content of a file.
+type Whole = fn(&str, &[u8], &mut Sink<'_>) -> Result<(), Box<BadInput>>;
+
+/// Receives the events of a trace in the order of time. Its error says which event does not fit.
+pub type Sink<'s> = dyn FnMut(Read<'_>) -> Result<(), String> + 's;
+
+/// Passes the content of `trace` to `sink`; its first bytes determine the format.
+pub fn each(file: &str, mut trace: impl BufRead, sink: &mut Sink<'_>) -> Result<(), Box<BadInput>> {
+    let unreadable = |error: std::io::Error| {
+        Box::new(BadInput::whole(
+            format!("{file}: {error}"),
+            "expected a readable trace",
+        ))
+    };
+    let head = trace.fill_buf().map_err(unreadable)?;
+    let whole: Whole = match head {
+        head if dat::is(head) => dat::each,
+        head if perfetto::is(head) => perfetto::each,
+        head if embedded::is_page(head) => embedded::each_of_page,
+        head if embedded::is_json(head) => embedded::each_of_json,
+        _ => return text::each(file, 1, trace, sink),
+    };
+    // In neither of the first two formats are the events of all CPUs in the order of time.
+    let mut bytes = Vec::new();
+    trace.read_to_end(&mut bytes).map_err(unreadable)?;
+    whole(file, &bytes, sink)
+}

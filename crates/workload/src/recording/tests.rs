@@ -1,0 +1,190 @@
+use super::replay::{BY_NAME, MAKESPAN};
+use super::*;
+use crate::Workload;
+use crate::fake::Kernel;
+
+const MS: u64 = 1_000_000;
+
+fn thread(name: &str, steps: &[Step]) -> Thread {
+    Thread {
+        name: name.to_owned(),
+        nice: 0,
+        fifo: None,
+        period: None,
+        steps: steps.to_vec(),
+    }
+}
+
+fn recording() -> Recording {
+    use Step::{Fork, Run, Sleep, Wait, Wake};
+    Recording {
+        recording: VERSION,
+        description: "a test".to_owned(),
+        streams: vec![],
+        mutexes: 0,
+        threads: vec![
+            thread(
+                "main",
+                &[Run(MS), Fork(1), Sleep(5 * MS), Wake(2), Wake(2), Run(MS)],
+            ),
+            thread("child", &[Run(3 * MS), Wake(2)]),
+            thread("waiter", &[Wait, Run(MS), Wait, Wait, Run(MS)]),
+        ],
+    }
+}
+
+#[test]
+fn threads_wait_for_each_other_as_they_did() {
+    let workload = Replay::new("r", recording());
+    let kernel = Kernel::run(&workload, 4);
+    assert!(kernel.left().is_empty(), "{:?}", kernel.left());
+    // 1 + 5 ms, and then one ms of each of the two remaining ones, in parallel.
+    let makespan = kernel.recorder.samples(MAKESPAN);
+    assert!((makespan[0] - 0.007).abs() < 1e-4, "{makespan:?}");
+    let names: Vec<&str> = workload
+        .metrics()
+        .iter()
+        .map(|metric| &*metric.name)
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "makespan",
+            "latency",
+            "child/latency",
+            "main/latency",
+            "waiter/latency"
+        ]
+    );
+    assert_eq!(kernel.recorder.samples(BY_NAME + 1).len(), 1);
+}
+
+#[test]
+fn a_file_is_what_was_written() {
+    let text = serde_json::to_string(&recording()).unwrap();
+    assert!(is_recording(&text));
+    let read = Recording::parse("r.json", &text).unwrap();
+    assert_eq!(read.threads[2].steps, recording().threads[2].steps);
+}
+
+/// Version 2 first wrote all bits for this.
+#[test]
+fn all_cpus_are_no_mask() {
+    let step = |text: &str| serde_json::from_str::<Step>(text).unwrap();
+    let anywhere = Step::Cpus(None);
+    assert_eq!(
+        serde_json::to_string(&anywhere).unwrap(),
+        r#"{"cpus":null}"#
+    );
+    assert_eq!(step(r#"{"cpus": null}"#), anywhere);
+    assert_eq!(step(r#"{"cpus": 18446744073709551615}"#), anywhere);
+    assert_eq!(step(r#"{"cpus": 2}"#), Step::Cpus(Some(2)));
+}
+
+/// A job of 2 ms is released every 5 ms, and a sleep within it does not begin another. One job
+/// takes 7 ms, so the next period is missed or late.
+#[test]
+fn a_period_has_misses() {
+    use Step::{Release, Run, Sleep, Until};
+    let mut steps = vec![];
+    for period in 1..=10 {
+        if period == 5 {
+            continue;
+        }
+        let long = if period == 4 { 5 * MS } else { 0 };
+        steps.extend([
+            Until(period * 5 * MS),
+            Release,
+            Run(MS),
+            Sleep(MS / 2),
+            Run(MS + long),
+        ]);
+    }
+    let mut recording = recording();
+    recording.threads = vec![thread("frame", &steps)];
+    let names = |recording: &Recording| {
+        let metrics = Replay::new("r", recording.clone()).metrics().to_vec();
+        metrics
+            .into_iter()
+            .map(|it| it.name.into_owned())
+            .collect::<Vec<_>>()
+    };
+    // Without a period, the marks mean nothing.
+    assert!(!names(&recording).contains(&"frame/missed".to_owned()));
+    recording.threads[0].period = Some(Period {
+        ns: 5 * MS,
+        confidence: Some(100),
+        woken_by: None,
+    });
+    assert_eq!(recording.check(), Ok(()));
+    let place = |name: &str| names(&recording).iter().position(|it| it == name).unwrap();
+    let (response, missed) = (place("frame/response"), place("frame/missed"));
+    let kernel = Kernel::run(&Replay::new("r", recording.clone()), 1);
+    let responses = kernel.recorder.samples(response);
+    assert_eq!(responses.len(), 9);
+    assert!((responses[0] - 2500.0).abs() < 200.0, "{responses:?}");
+    assert!((responses[3] - 7500.0).abs() < 200.0, "{responses:?}");
+    let mut shares = vec![0.0; 10];
+    shares[3] = 100.0;
+    assert_eq!(kernel.recorder.samples(missed), shares);
+    recording.threads[0].period = Some(Period {
+        ns: 0,
+        confidence: Some(100),
+        woken_by: None,
+    });
+    assert!(recording.check().unwrap_err().contains("period"));
+}
+
+/// The second thread waits until the first has released it.
+#[test]
+fn a_mutex_is_had_by_one() {
+    use Step::{Lock, Run, Sleep, Unlock};
+    let mut recording = recording();
+    recording.mutexes = 1;
+    let steps = [Lock(0), Run(2 * MS), Unlock(0)];
+    recording.threads = vec![
+        thread("a", &steps),
+        thread("b", &[&[Sleep(MS)], &steps[..]].concat()),
+    ];
+    assert_eq!(recording.check(), Ok(()));
+    let kernel = Kernel::run(&Replay::new("r", recording.clone()), 4);
+    let makespan = kernel.recorder.samples(MAKESPAN);
+    assert!((makespan[0] - 0.004).abs() < 1e-4, "{makespan:?}");
+
+    for (wrong, says) in [
+        (&[Lock(1), Unlock(1)][..], "mutex 1, which does not exist"),
+        (&[Lock(0), Lock(0)], "takes mutex 0, which it already holds"),
+        (&[Unlock(0)], "releases mutex 0, which it does not hold"),
+        (&[Lock(0)], "never releases a mutex"),
+    ] {
+        recording.threads[0].steps = wrong.to_vec();
+        let error = recording.check().unwrap_err();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+#[test]
+fn errors_are_reported() {
+    let good = serde_json::to_string_pretty(&recording()).unwrap();
+    for (from, to, says) in [
+        ("\"recording\": 4", "\"recording\": 5", "r.json: version 5"),
+        ("\"fork\": 1", "\"fork\": 7", "names thread 7"),
+        ("\"fork\": 1", "\"spoon\": 1", "r.json:12: "),
+        (
+            "\"name\": \"child\"",
+            "\"name\": \"child\", \"nice\": 20",
+            "thread 1 has an invalid priority",
+        ),
+    ] {
+        assert_eq!(good.matches(from).count(), 1, "{from}");
+        let error = Recording::parse("r.json", &good.replace(from, to)).unwrap_err();
+        assert!(error.message().contains(says), "{}", error.message());
+    }
+    assert!(
+        Recording::parse("r.json", &good[..good.len() / 2])
+            .unwrap_err()
+            .message()
+            .starts_with("r.json:")
+    );
+    assert!(!is_recording("{ \"tasks\" : {} }"));
+}
