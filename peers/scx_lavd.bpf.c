@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The loader's part of scx_lavd 1.1.4 with default options (src/main.rs, src/cpu_order.rs), in a kernel without an
- * energy model. Its boost for holders of futexes is off: the simulated kernel has no hooks in futex system calls.
+ * energy model. The boost for holders of futexes is off, because the simulated kernel has no hooks in futex system
+ * calls.
  */
 #include "main.bpf.c"
 #include "scx_arena.h"
@@ -109,7 +110,7 @@ static u32 loader_distance(struct cpdom_ctx *a, struct cpdom_ctx *b)
 	return distance + (a->llc_id != b->llc_id ? 2 : 0);
 }
 
-/* Gives @dom its neighbours at @distance as those of its @nth distance: the nearest by number first, in a circle.
+/* Makes @dom's neighbours at @distance those of its @nth distance, in a circle, the nearest number first.
  */
 static void loader_set_neighbors(struct cpdom_ctx *dom, u32 distance, u32 nth, u32 nr_domains)
 {

@@ -2,8 +2,8 @@
 /*
  * The loader's part of scx_layered 1.1.4 with --run-example and otherwise default options (src/main.rs, src/alloc.rs,
  * src/layer_core_growth.rs): four layers, among which the loader divides the cores every 100 ms by use. The demand of
- * tasks that are bound to one node is not told apart from that of others. Orders that the loader shuffles are those
- * of the numbers here, each from another place on.
+ * tasks that are bound to one node is not told apart from that of others. Orders that the loader shuffles are the
+ * order of the numbers here, each from another start.
  */
 #include "main.bpf.c"
 #include <equipoise/loader.h>
@@ -125,8 +125,8 @@ static u32 loader_target(u32 layer)
 	return target < has ? has - (has - target + 1) / 2 : target;
 }
 
-/* water_fill() with equal weights: gives @pool to those with a @demand. An equal share goes to each, the first get one
- * more if it does not divide, and the rest of those that need less goes to the others.
+/* water_fill() with equal weights: divides @pool among the layers with a @demand. Each gets an equal share, and the
+ * first ones get one more if the number does not divide. The part that some do not need goes to the others.
  */
 static void loader_fill(u32 pool, const u32 demand[LAYERS], u32 share[LAYERS])
 {

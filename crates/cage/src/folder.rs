@@ -19,7 +19,8 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// A new folder, which only this user can read. Removes those that ended processes of this user have left.
+    /// A new folder, which only this user can read. Removes the folders that processes of this user have left
+    /// when they ended.
     pub fn new() -> io::Result<Folder> {
         Folder::new_in(&std::env::temp_dir())
     }

@@ -41,7 +41,7 @@ pub fn set(command: &mut Command) {
         for (resource, most) in limits {
             let rlimit = Rlimit {
                 current: Some(most),
-                // A second after the signal that explains the limit, the one that kills follows.
+                // A second after the signal that explains the limit, the kernel sends SIGKILL.
                 maximum: Some(most + u64::from(resource == Resource::Cpu)),
             };
             setrlimit(resource, rlimit)?;

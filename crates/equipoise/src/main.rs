@@ -1,6 +1,6 @@
 //! `equipoise`: which CPU load balancing suits this machine and this load?
 
-// Text from outside reaches a terminal through `say!` and `output`, which escape what a terminal would execute.
+// Text from outside reaches a terminal through `say!` and `output`, which escape control sequences.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod catalog;

@@ -1,16 +1,16 @@
 //! The best schedulers for each goal: the only place that decides whether one is better.
 //!
-//! A goal is judged by the measures that decide it ([`Measure::decides`](crate::Measure::decides)),
-//! in this order ([`Reason`]): threads that stalled; measures that a scheduler lacks; the shares among
+//! A goal is judged by the measures that decide it ([`Measure::decides`](crate::Measure::decides)), in
+//! this order ([`Reason`]): threads that stalled; measures that a scheduler lacks; the shares among
 //! them (periods missed, in points); the geometric mean of the others. A scheduler is better than
 //! another if the 95 % confidence interval of the paired difference excludes zero and the difference
-//! is large enough to matter. It is among the best for a goal if no other is better
+//! is large enough to matter. A scheduler is among the best for a goal if no other is better
 //! ([`GoalVerdict::best`]), so that no two statements contradict each other.
 //!
-//! Times say nothing about work that was not done. A throughput is judged by the time for each
-//! completed unit of work, in which the time of those that are still open counts; energy by the energy
-//! for the same work; and if a scheduler completed a tenth less, its periods that never came count as
-//! missed, and latencies are compared per response.
+//! Times say nothing about work that was not done. Throughput is judged by the time for each completed
+//! unit of work, which includes the time of open units; energy is judged for the same work. If a
+//! scheduler completed a tenth less, its periods that never came count as missed, and latencies are
+//! compared per response.
 
 use crate::stats::{mean, paired_difference};
 use crate::{Change, Entry, Finding, Run};
@@ -91,8 +91,8 @@ pub enum Reason {
         /// Do the periods that never came under one of the two count?
         counts_absent: bool,
     },
-    /// The geometric mean of the other measures: its change against the other one, and the change of
-    /// the work for which it stands, if that was judged.
+    /// The change of the geometric mean of the other measures against the other scheduler, and the
+    /// change of the work, if that was judged.
     Cost {
         /// The change.
         change: Change,
@@ -335,8 +335,8 @@ impl GoalVerdict {
         because(first, 0).map_or(Statement::Same, |reason| Statement::Better(first, reason))
     }
 
-    /// The schedulers that the statement calls best. If it says that no scheduler is better than the baseline, these
-    /// are the baseline, and every scheduler that beats the worst and is beaten by none.
+    /// The schedulers that the statement calls best. If the statement says that no scheduler is better than the
+    /// baseline, these are the baseline, and every scheduler that beats the worst and is beaten by none.
     fn called_best(&self) -> Vec<usize> {
         match self.statement() {
             Statement::Best(best, _) => best,
@@ -361,7 +361,7 @@ impl GoalVerdict {
     }
 }
 
-/// A difference between logarithms as a change in per cent. Its margin is the distance to the end of the
+/// A difference between logarithms as a change in per cent. The margin is the distance to the end of the
 /// confidence interval that is closer to zero, so that both exclude zero, or neither does.
 fn change(mean: f64, margin: Option<f64>, higher_is_better: bool) -> Change {
     let log = if higher_is_better { -mean } else { mean };
@@ -410,8 +410,7 @@ fn stalled(runs: &[Run]) -> Vec<f64> {
     runs.iter().map(|run| run.stalled.len() as f64).collect()
 }
 
-/// Did one of the two give significantly fewer responses, by enough that their times are not those of the same
-/// work?
+/// Did one of the two give so many fewer responses that the times are not for the same work?
 fn differs(one: &Standing, other: &Standing) -> bool {
     let pair = one.work.as_ref().zip(other.work.as_ref());
     pair.is_some_and(|(one, other)| {
@@ -419,7 +418,8 @@ fn differs(one: &Standing, other: &Standing) -> bool {
     })
 }
 
-/// The shares of both, in which the periods that came only under the other one count as missed.
+/// The shares of both schedulers, in which periods that came only under the other scheduler count
+/// as missed.
 fn with_absent(one: &Standing, other: &Standing) -> (Vec<f64>, Vec<f64>) {
     let of = |own: &Standing, other: &Standing| {
         let (Some(shares), Some(work), Some(others)) = (&own.shares, &own.work, &other.work) else {

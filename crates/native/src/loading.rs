@@ -1,6 +1,6 @@
 //! The side effects of loading a shared object: it can run functions, load libraries and bind
-//! names. A BPF program does none of this: it is code that the kernel calls, and it calls what the
-//! kernel offers.
+//! names. A BPF program does none of this, because it is code that the kernel calls, and that calls
+//! only the kernel's functions.
 //!
 //! The dynamic loader uses the object's segments, not its section names, and so does this check.
 

@@ -1,4 +1,4 @@
-//! A compiled scheduler: its bytes, and what is known of them.
+//! A compiled scheduler: its bytes, and their description.
 
 use crate::description::{Description, Map, Tracepoint, Variable, text};
 use crate::{Error, Kernel, debug_info, ops};
@@ -134,7 +134,7 @@ impl Object {
         self
     }
 
-    /// Does it stand for Linux's fair class? The simulated kernel then does for its tasks what Linux does for fair
+    /// Does it represent Linux's fair class? The simulated kernel then treats its tasks as Linux treats fair
     /// tasks, apart from scheduling them.
     pub fn is_fair_class(&self) -> bool {
         self.is_fair_class

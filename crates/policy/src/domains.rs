@@ -11,8 +11,8 @@ use std::ops::BitOr;
 pub enum Linux {
     /// 3.9
     V3_9,
-    /// 6.12 to 7.3. One flag differs, which the scheduler ignores if its policy is 6.12's
-    /// (`asym_prefer_sibling`).
+    /// 6.12 to 7.3. The one flag that differs (`asym_prefer_sibling`) is ignored by the scheduler
+    /// if its policy is 6.12's.
     V6_12,
     /// No kernel: 6.12's levels, with the capacity of each CPU from the machine's description,
     /// whatever Linux knows.
@@ -611,8 +611,8 @@ mod tests {
         );
     }
 
-    /// One task for each cache with two nodes, and more if there are more nodes than in the level
-    /// above them.
+    /// With two nodes, one task for each cache; with more nodes than in the level above them, more
+    /// tasks.
     #[test]
     fn a_node_may_have_as_many_tasks_as_6_12_says() {
         let allowed: Vec<u32> = of_6_12("hp-8s-80c-ht")

@@ -3,7 +3,7 @@
 //!
 //! The loader listens on a Unix socket; a client sends a line of JSON and reads one. A change of
 //! tunables takes effect at once. Any other change loads the scheduler again, as does a CPU that
-//! goes offline or comes online; meanwhile tasks run under Linux's own scheduler.
+//! goes offline or comes online. Until it is loaded, tasks run under Linux's own scheduler.
 
 use crate::error::Error;
 use crate::server::{self, Access, Answer, Service, Socket};

@@ -51,7 +51,7 @@ struct Load {
     machine: Machine,
     kind: Kind,
     policy: &'static str,
-    /// Its tasks are in a control group.
+    /// The tasks of the load are in a control group.
     grouped: bool,
 }
 

@@ -183,8 +183,8 @@ pub(crate) static BENCHMARKS: [Benchmark; 9] = [
 
 /// `fork(2)` of a user before the clock runs, ns at the reference speed.
 const START_WORK: u64 = 20_000;
-/// The initial work of a user (its files and buffers), ns at the reference speed. It is long enough
-/// for users to spread over the machine as they are forked.
+/// The initial work of a user (its files and buffers), ns at the reference speed. The time is long
+/// enough for users to spread over the machine as they are forked.
 const SET_UP_WORK: u64 = 2_000_000;
 
 const JOBS: MetricId = 0;
@@ -314,7 +314,7 @@ fn compute(mean: u64, env: &mut Env) -> Op {
     }
 }
 
-/// The shared words: the number of users; then those of the journals.
+/// The shared words: the number of users, then the words of the journals.
 const USERS: usize = 0;
 const WORDS: usize = 1;
 

@@ -78,8 +78,8 @@ pub struct Thread {
 pub struct Period {
     /// Its length, ns.
     pub ns: u64,
-    /// The share of wakeups that came a period after the previous one, beyond chance, percent;
-    /// `None` if the user has set the period.
+    /// The percentage of wakeups that came a period after the previous one, less the percentage that
+    /// chance would give; `None` if the user has set the period.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<u8>,
     /// The periodic thread that wakes it once in each of its periods.
@@ -160,7 +160,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Checks consistency. The error says what is wrong.
+    /// Checks consistency. The error says what is wrong with the recording.
     pub fn check(&self) -> Result<(), String> {
         if !(FIRST_VERSION..=VERSION).contains(&self.recording) {
             return Err(format!(
@@ -375,9 +375,9 @@ impl Workload for Replay {
         &self.plan.recording.description
     }
 
-    /// `makespan`, until the last thread ended; and the time from a wakeup until the thread ran,
-    /// for all threads and for those of each name. A name with periods also has `NAME/response`,
-    /// the time from a release until the work is done, and `NAME/missed`.
+    /// `makespan`, the time until the last thread ended; and the time from a wakeup until the
+    /// thread ran, for all threads and for the threads of each name. A name with periods also has
+    /// `NAME/response`, the time from a release until the work is done, and `NAME/missed`.
     fn metrics(&self) -> &[Metric] {
         &self.metrics
     }
@@ -389,7 +389,7 @@ impl Workload for Replay {
     fn start(&self, machine: &Machine) -> Start {
         let threads = 0..self.plan.recording.threads.len();
         let first = threads.clone().filter(|&thread| !self.plan.forked[thread]);
-        // The wakeups of a socket have the same flags as those of a pipe.
+        // Wakeups of sockets have the same flags as wakeups of pipes.
         let streams = self.plan.recording.streams.iter();
         let streams = streams.map(|&capacity| StreamKind::Pipe.holding(capacity));
         Start {
@@ -397,7 +397,8 @@ impl Workload for Replay {
                 .map(|thread| Running::spec(&self.plan, thread, machine.cpus.len()))
                 .collect(),
             mutexes: self.plan.recording.mutexes as usize,
-            // Each thread's wakeups, which are never read; then those of the recording.
+            // The streams of each thread's wakeups, which no step reads; then the streams of the
+            // recording.
             streams: self
                 .plan
                 .wakes
@@ -416,10 +417,10 @@ struct Running {
     plan: Arc<Plan>,
     thread: usize,
     next: usize,
-    /// Its current step, and the start of that, ns.
+    /// The thread's current step, and the time at which that started, ns.
     doing: Option<Step>,
     since: u64,
-    /// Its work of the current period.
+    /// The thread's work in the current period.
     job: Option<Job>,
     /// The number of CPUs.
     cpus: usize,
@@ -504,7 +505,7 @@ impl Running {
         });
     }
 
-    /// Its work of the current period ended at `end`, and the next period began at `next`.
+    /// The thread's work of the current period ended at `end`, and the next period began at `next`.
     fn respond(&mut self, env: &mut Env, end: u64, next: Option<u64>) {
         if let (Some(periodic), Some(job)) = (self.plan.periodic[self.thread], self.job.take()) {
             let outcome = job.outcome(periodic.period_ns, end, next);

@@ -35,7 +35,8 @@ fn runs(scheduler: &str, machines: &[&str]) {
     }
 }
 
-/// One CPU per core and two, one cache and many, heterogeneous CPUs, two nodes.
+/// Machines with one and with two CPUs per core, one cache and many, heterogeneous CPUs, and two
+/// nodes.
 const MACHINES: [&str; 4] = ["tc2", "smp-8", "alder-lake", "epyc-2s"];
 
 /// A test for each published scheduler.

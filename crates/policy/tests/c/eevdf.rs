@@ -20,7 +20,7 @@ static struct fair_entity of_task[TASKS];
 static struct equipoise_map map;
 static struct task_struct *prev;
 
-/* Dispatch queues: the eligible tasks, the others. */
+/* The dispatch queues: that of the eligible tasks, and that of the other tasks. */
 static struct queue { u32 nr; struct task_struct *task[TASKS]; } queues[2];
 
 static struct queue *queue_at(u64 id)
@@ -157,7 +157,7 @@ struct State {
     vlag: i64,
 }
 
-/// The settings of the policy under test: those of Linux 7.3, and of 6.12.
+/// The settings of the policies under test, Linux 7.3's and 6.12's.
 const V7_3: &str =
     ".max_slice_lag = 1, .min_slice_protection = 1, .delayed_keeps_lag = 1, .pick_buddy = 1";
 const V6_12: &str = ".fork_preempts = 1";
@@ -341,7 +341,7 @@ proptest! {
         } else if caught_up {
             prop_assert!(lag.abs() <= 1, "{lag}");
         } else {
-            // It owes no more than before.
+            // The task owes no more than before.
             prop_assert!(tasks[sleeper].vruntime <= vruntime && lag <= 0, "{lag}");
             prop_assert!(lag >= before - 2, "{before} {lag}");
         }

@@ -324,7 +324,8 @@ fn an_idle_core_takes_one_of_two_threads() {
 #[test]
 fn a_wakeup_goes_where_it_is_idle() {
     let smp = Scheduler::busy("smp-8", &[1, 1, 1, 0, 1, 0, 1, 1]);
-    // It takes the target, otherwise the last CPU, otherwise the next idle one after the target.
+    // The search takes the target, otherwise the last CPU, otherwise the next idle CPU after the
+    // target.
     assert_eq!(smp.call("near", [0, 3, 100]), 3);
     assert_eq!(smp.call("near", [5, 1, 100]), 5);
     assert_eq!(smp.call("near", [0, 4, 100]), 5);
@@ -345,7 +346,7 @@ fn a_heavy_task_does_not_wake_up_on_a_small_cpu() {
     assert_eq!(tc2.call("near", [2, 2, 100]), 2);
 }
 
-/// SIS_UTIL: the busier the cache's CPUs, the shorter the search; at 85 % there is none.
+/// SIS_UTIL: the busier the cache's CPUs, the shorter the search; at 85 % there is no search.
 #[test]
 fn the_search_for_an_idle_cpu_is_as_long_as_there_is_hope() {
     let smp = Scheduler::new("smp-8");
@@ -382,7 +383,7 @@ fn a_preferred_core_takes_what_runs_on_others() {
         (16, &[20], -1),
         (0, &[8], -1),
         (16, &[0], -1),
-        // Its other thread is busy.
+        // The core's other thread is busy.
         (9, &[8, 16], -1),
     ] {
         let scheduler = alder_lake(busy);

@@ -132,8 +132,8 @@ u64 due_after_idling(u64 due)
 }
 
 /*
- * An idle CPU serves all idle CPUs, of which there are none if not @idle. Returns their due time,
- * jiffies from now.
+ * An idle CPU serves all idle CPUs; without @idle, there are none. Returns their due time, jiffies
+ * from now.
  */
 s64 nohz_due(bool idle)
 {

@@ -383,7 +383,7 @@ fn in_a_crowd_the_first_alone_preempts() {
 
 /// Control groups 1 to 7, each in one with a smaller number, and the runnable weight in each.
 const SHARES: &str = r#"#include <scx/common.bpf.h>
-    /* One thread simulates, so atomicity is not needed; ThreadSanitizer is not the point of this test. */
+    /* A single thread simulates, so atomicity is not needed; this test is not for ThreadSanitizer. */
     #undef __sync_fetch_and_add
     #define SCHEDULER_SETTINGS "equipoise/settings.def"
     #include "equipoise/share.bpf.h"

@@ -85,7 +85,7 @@ static u32 random_below(u32 *state, u32 bound)
 
 /* --- Idle CPUs and requests -------------------------------------------------------------------------- */
 
-/* How many times each CPU was kicked, and was sent a task. */
+/* The number of times that each CPU was kicked, and that it was sent a task. */
 static u64 kicks[CPUS], arrivals[CPUS];
 
 static void kick(void *kernel, s32 cpu, u64 flags)
@@ -130,7 +130,7 @@ static void *cpu_thread(void *argument)
 
 		set_idle(cpu);
 		while (news_of(cpu) == news) {
-			/* It sometimes starts to run by itself, as for a task of another class. */
+			/* The CPU sometimes becomes busy by itself, as for a task of another class. */
 			if (++waited % 4 == 0 && clear_idle(cpu))
 				break;
 			if (waited > 200000)
@@ -208,8 +208,8 @@ static void test_hints(void)
 /* --- Shares and limits of control groups ---------------------------------------------------------------- */
 
 /*
- * Group 1 is the parent of 2 and 3, and 3 that of 4. Tasks come and go in each group, and groups are throttled and
- * released.
+ * Group 1 is the parent of groups 2 and 3, and group 3 the parent of 4. Tasks come and go in each group, and
+ * groups are throttled and released.
  */
 static void *share_thread(void *argument)
 {
@@ -310,7 +310,7 @@ static void *limit_thread(void *argument)
 	return NULL;
 }
 
-/* After the next tick, the ranks are those of the limits. */
+/* After the next tick, the ranks follow the limits. */
 static void test_ranks(void)
 {
 	for (u32 i = 0; i < 2; i++)

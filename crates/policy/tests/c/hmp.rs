@@ -170,7 +170,7 @@ fn a_task_that_wakes_up_above_the_up_threshold_goes_up() {
     assert_eq!(scheduler.select(1, 0, 1), 1);
     scheduler.task(1, 700, 0, 0);
     assert!(is_fast(scheduler.select(1, 0, 1)));
-    // It goes only to an idle CPU.
+    // The task goes only to an idle CPU.
     for cpu in 4..8 {
         scheduler.load(cpu, 1);
     }
@@ -257,8 +257,8 @@ fn where_all_fast_cpus_are_busy_the_lightest_of_two_goes_down_if_it_starves() {
         scheduler.balance(4)
     };
     assert!((0..4).contains(&offload(2, 768, false, false)));
-    // It stays if it runs for more than three quarters of its runnable time, is alone, there is
-    // room here, or there is none on slow CPUs.
+    // The task stays if it runs for more than three quarters of its runnable time, if it is alone,
+    // if its CPU has room, or if slow CPUs have none.
     assert_eq!(offload(2, 780, false, false), -1);
     assert_eq!(offload(1, 500, false, false), -1);
     assert_eq!(offload(2, 500, true, false), -1);

@@ -53,7 +53,7 @@ impl Scheduler {
                 rq->avg.period_sum = LOAD_AVG_MAX;
                 rq->avg.runnable_sum = LOAD_AVG_MAX * util / 1024;
             }
-            /* It has had a task for @ns, and none before that. */
+            /* The CPU has had a task for @ns, and none before that. */
             void keep_busy(u32 cpu, u64 ns)
             {
                 struct pelt *avg = &rq_of(cpu)->avg;
@@ -172,7 +172,7 @@ impl Scheduler {
 
 #[test]
 fn a_task_goes_into_the_core_with_the_least_room() {
-    // One thread of core 1 is busy, and core 2 half busy.
+    // One thread of core 1 is busy, and core 2 is half busy.
     let scheduler = Scheduler::new([0, 1, 0, 0, 0, 0, 0, 0]);
     scheduler.set(2, 1, 512, 1_000_000);
     assert_eq!(scheduler.leader(0, MC, 1024, false), 1);
@@ -357,7 +357,7 @@ fn a_long_time_without_balance_is_forgotten() {
         scheduler.record(4, MC, u64::from(u32::MAX));
         assert_eq!(scheduler.balance(4, MC, IDLE).power, packs, "{jiffies}");
     }
-    // The record starts anew: the next balance for power need not wait.
+    // The history is forgotten, so the next balance for power need not wait.
     unsafe { later(1) };
     assert_eq!(scheduler.balance(4, MC, IDLE).power, 1);
 }

@@ -188,7 +188,7 @@ fn a_task_takes_its_utilization_along() {
     );
     scheduler.attach(0, 0);
     assert!(scheduler.fair()[0].abs_diff(512) < 8 && scheduler.fair()[1] <= 1);
-    // It changes its class, or ends.
+    // The task changes its class, or ends.
     scheduler.detach(0);
     assert!(scheduler.fair()[0] <= 1);
 }
@@ -219,7 +219,7 @@ fn a_new_task_counts_half_of_what_is_left() {
         let used = scheduler.fair()[cpu as usize];
         assert!(used.abs_diff(expected) <= 3, "{task}: {used} {expected}");
     }
-    // It is in proportion to weight, if that is less.
+    // The utilization is in proportion to weight, if that is less.
     let scheduler = Scheduler::new();
     scheduler.attach(0, 0);
     scheduler.run([0, NONE, NONE], 10 * MS);
@@ -253,7 +253,7 @@ fn a_long_sleep_does_not_make_a_task_light() {
     scheduler.sleeps(0);
     scheduler.wakes(0);
     assert_eq!(scheduler.cfs(0), before);
-    // It counts while it is runnable.
+    // The task counts while it is runnable.
     scheduler.sleeps(0);
     scheduler.run([NONE; 3], 1000 * MS);
     assert_eq!(scheduler.cfs(0), 0);

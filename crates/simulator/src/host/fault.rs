@@ -98,7 +98,7 @@ static RECORD: AtomicPtr<CallRecord> = AtomicPtr::new(null_mut());
 /// 1 once there is a fault.
 static REPORTED: AtomicU32 = AtomicU32::new(0);
 
-/// How long to wait for that thread, which may wait for the allocator's lock, which the faulty thread may hold.
+/// How long to wait for that thread. It may wait for the allocator's lock, which the faulty thread may hold.
 const WAIT_FOR_LINE: Duration = Duration::from_secs(2);
 
 extern "C" fn report(signal: c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {

@@ -121,9 +121,9 @@ fn idle_sockets_cost_tasks_that_are_bound_to_another_next_to_nothing() {
 /// The result of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 struct Got {
-    /// Its share of a CPU.
+    /// The task's share of a CPU.
     share: f64,
-    /// Its longest wait for a CPU, ns.
+    /// The task's longest wait for a CPU, ns.
     wait: u64,
     /// The time when it began to run or to wait.
     running: Option<u64>,
@@ -250,12 +250,13 @@ fn a_light_task_keeps_the_lead_that_others_waited_for() {
         "nap": { "loop": -1, "run": 189, "sleep": 10 },
         "heavy": { "priority": -10, "loop": -1, "run": 1000 }"#,
     );
-    // It gets three quarters of the CPU that it shares with `light`, less the timers' slack.
+    // The task gets three quarters of the CPU that it shares with `light`, less the timers' slack.
     assert!(got["nap"].share > 0.5, "{got:?}");
 }
 
-/// While one of the two slept, the clock of the slow CPU followed other CPUs of its cluster. That
-/// took the sleeper along and left the other task behind, so that it ran for 28 ms at a time.
+/// While one of the two slept, the clock of the slow CPU followed other CPUs of its cluster. This
+/// moved the sleeper's clock along and left the other task behind, which then ran for 28 ms at a
+/// time.
 #[test]
 fn equal_tasks_on_one_slow_cpu_get_equal_shares() {
     let got = run_load(

@@ -158,7 +158,7 @@ fn cpu_time(
     cpu_time_of("equipoise", machine, seconds, json, window)
 }
 
-/// The same under `policy`.
+/// As above, under `policy`.
 fn cpu_time_of(
     policy: &str,
     machine: &Machine,
@@ -277,8 +277,8 @@ fn a_quota_is_kept() {
     }
 }
 
-/// When a group has used up its quota, its threads that wait for a CPU do not run, nor those that wake up: in
-/// each period the group uses at most a tick more than its quota.
+/// When a group has used up its quota, neither its waiting threads run nor threads that wake up, so in each
+/// period the group uses at most a tick more than its quota.
 #[test]
 fn a_quota_stops_all_threads() {
     let naps = r#""limited": { "instance": 3, "taskgroup": "/limited", "loop": -1, "run": 300, "sleep": 2000 }"#;
@@ -304,7 +304,7 @@ fn a_quota_holds_for_sleepers() {
     }
 }
 
-/// A limit holds within that of the parent group, and one child's unused time goes to its sibling.
+/// A limit holds within the parent group's limit, and one child's unused time goes to its sibling.
 #[test]
 fn quotas_are_nested() {
     let tasks = [
@@ -486,8 +486,8 @@ fn path(tree: &[Node], index: usize) -> String {
     }
 }
 
-/// The part of a CPU that the threads of group `index` get together, by definition: in each queue, an entity gets its
-/// weight relative to those of all, of which a thread has 100 of `cpu.weight`.
+/// The part of a CPU that the threads of group `index` get together, by definition: in each queue, an entity gets
+/// time in proportion to its weight, which for a thread equals a `cpu.weight` of 100.
 fn part(tree: &[Node], index: usize) -> f64 {
     let queue = |of: usize| -> f64 {
         let groups = tree.iter().filter(|node| node.parent == of);

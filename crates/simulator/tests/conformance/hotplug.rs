@@ -81,8 +81,8 @@ fn a_scheduler_without_callbacks_and_loader_exits() {
     }
 }
 
-/// Where tasks run, and which ones have been allowed to run everywhere since their CPUs went
-/// offline.
+/// The CPU of each task, and the tasks that have been allowed to run everywhere since their CPUs
+/// went offline.
 #[derive(Default)]
 struct Places {
     /// The CPU of each task, at each switch to it: time, name, CPU.

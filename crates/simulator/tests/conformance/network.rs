@@ -171,7 +171,7 @@ fn tasklets_are_left_to_the_daemon() {
     // consist of 10 for an interrupt, 30 for the daemon and 30 for the task; afterwards a packet takes 40 us.
     let (done, irq) = flooded(Driver::Usbnet, 30_000);
     let expected = 100 * MS * 70 / 30;
-    // They take turns of 20 ms.
+    // The tasks take turns of 20 ms.
     assert!(done.abs_diff(expected) < 25 * MS, "{done}");
     let expected = expected * 10 / 70 + (500 * MS - expected) * 10 / 40;
     assert!(irq.abs_diff(expected) < 8 * MS, "{irq}");

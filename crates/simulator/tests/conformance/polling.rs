@@ -161,7 +161,7 @@ fn hold(ms: u64) -> Op {
     }
 }
 
-/// The same program, but it polls first.
+/// The program above, but it polls first.
 fn spin(ms: u64) -> Op {
     Op::Hold {
         mutex: 0,
@@ -324,7 +324,7 @@ fn a_task_that_finds_an_rwsem_taken_tries_again_before_it_sleeps() {
         });
         ran.outcome.counters.wakeups
     };
-    // All nine sleep, and are woken in turn, or one finds the rwsem released meanwhile.
+    // All nine tasks sleep and are woken in turn, or one finds the rwsem released before it sleeps.
     assert_eq!(wakeups(MS / 2) - wakeups(100), 1);
 }
 

@@ -414,7 +414,7 @@ pub fn equipoise_cpu_time(
     cpu_time_under("equipoise", machine, workload, seed, time_limit_ns, window)
 }
 
-/// The same under `policy`.
+/// As above, under `policy`.
 pub fn cpu_time_under(
     policy: &str,
     machine: &Machine,

@@ -163,8 +163,8 @@ fn each_exit_of_a_child_wakes_its_parent_and_the_last_exit_of_a_thread_does() {
     assert_eq!(wakeups(true), 1);
 }
 
-/// The CPU on which a process runs after it has waited for a child. It ran on CPU 0, where a loop runs
-/// since; the child exits on CPU 1.
+/// The CPU on which a process runs after it has waited for a child. The parent last ran on CPU 0,
+/// where a loop has run since; the child exits on CPU 1.
 fn parents_cpu(policy: &str) -> u64 {
     let workload = Script(|| {
         let child = bound("child", 1, [run_for(200)]);

@@ -34,7 +34,7 @@ pub const STREAMS: usize = 6;
 enum Word {
     /// The number of the open transaction.
     Open,
-    /// Its commit has been requested.
+    /// The transaction's commit has been requested.
     Requested,
     /// The thread waits for a request.
     Asleep,
@@ -134,7 +134,7 @@ const MOST: u64 = 1024 / 4;
 pub struct Handle {
     filesystem: u32,
     credits: u64,
-    /// It is counted in the open transaction.
+    /// The handle is counted in the open transaction.
     started: bool,
 }
 
@@ -205,7 +205,7 @@ pub fn stop(filesystem: u32, env: &mut Env) -> Option<Op> {
 pub struct Journal {
     of: Of,
     filesystems: u32,
-    /// The work for each block of a commit, ns.
+    /// The work per block of a commit, ns.
     block: u64,
     doing: Doing,
 }

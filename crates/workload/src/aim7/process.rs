@@ -69,11 +69,11 @@ enum Change {
     /// A child gets a copy. A file's mapping goes next to its parent's
     /// (`vma_interval_tree_insert_after()`), an anonymous one from the root down to its place.
     Copies,
-    /// It is mapped, from the root down to its place.
+    /// An area is mapped: the tree is searched from the root down to its place.
     Maps,
-    /// It is split: both parts go to their places (`vma_adjust()`, mm/mmap.c).
+    /// An area is split: both parts go to their places (`vma_adjust()`, mm/mmap.c).
     Splits,
-    /// It is unmapped, and removed from its place.
+    /// An area is unmapped, and removed from its place.
     Unmaps,
     /// A copy without later neighbours is unmapped.
     Drops,
@@ -105,8 +105,8 @@ impl Change {
 enum Image {
     /// AIM7's, with the memory that all users have inherited.
     Users,
-    /// The shell, or a program that it started. Its anonymous memory is its own: no other user
-    /// waits for the locks of that.
+    /// The shell, or a program that it started. The child's anonymous memory is its own, so no
+    /// other user waits for the memory's locks.
     Started,
 }
 
@@ -150,7 +150,7 @@ enum Then {
     /// A copy is added to a tree of anonymous memory that is the child's own (`anon_vma_fork()`,
     /// mm/rmap.c).
     Links(u32),
-    /// That tree is freed: if the lock is taken or waited for, after it has been held once more
+    /// The tree is freed. If a task has the lock or waits for it, the lock is first held once more
     /// (`anon_vma_free()`).
     Frees(u32),
 }
@@ -264,7 +264,7 @@ pub struct Child {
     work: u64,
     acts: &'static [Act],
     image: Image,
-    /// It has the program from its parent, and has not started another.
+    /// The process has its parent's program, and has not started another.
     copied: bool,
     areas: Option<Areas>,
     doing: Doing,
@@ -289,7 +289,7 @@ enum Doing {
 }
 
 impl Child {
-    /// A child of a user. All its work, with that of its children, is `work`.
+    /// A child of a user. The work of the process and its children is `work` in total.
     pub fn new(setup: &Arc<Setup>, work: u64, acts: &'static [Act]) -> Child {
         Child {
             setup: setup.clone(),
@@ -381,7 +381,7 @@ impl Program for Child {
 mod tests {
     use super::*;
 
-    /// How many times each of the files' locks is taken.
+    /// The number of times that each of the files' locks is taken.
     fn files(image: Image, of: Of) -> [usize; FILES as usize] {
         let mut areas = Areas::new(image, of);
         let mut times = [0; FILES as usize];

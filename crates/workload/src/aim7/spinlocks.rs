@@ -47,7 +47,7 @@ impl Lock {
     fn lines(self) -> u32 {
         match self {
             Directory | InodeHash => 1,
-            // The head and a neighbour; for labels and processes another list, too.
+            // The head of the list and a neighbour; labels and processes are in a second list, too.
             Inodes | Lru => 3,
             Labels | Tasks => 5,
         }
@@ -71,8 +71,8 @@ pub fn of(call: Call) -> &'static [Lock] {
 }
 
 /// The number of these locks, from the first on, that `call` takes under the directory's mutex when
-/// it creates a file. It takes the others afterwards. When it removes a file it takes all of them
-/// afterwards, because an inode is freed when its last user is gone.
+/// it creates a file. The call takes the other locks afterwards. A call that removes a file takes
+/// all of them afterwards, because an inode is freed when its last user is gone.
 pub fn inside(call: Call) -> usize {
     match call {
         Call::Entry | Call::Search | Call::Fifo => 5,

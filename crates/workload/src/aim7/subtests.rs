@@ -44,9 +44,9 @@ pub const MOST_CALLS: usize = 2;
 #[derive(Debug)]
 pub struct Subtest {
     pub name: &'static str,
-    /// Its time alone on a current machine, us.
+    /// The subtest's time alone on a current machine, us.
     alone_us: u64,
-    /// Its calls, with their numbers.
+    /// The subtest's system calls, with their numbers.
     pub calls: &'static [(Call, u32)],
 }
 

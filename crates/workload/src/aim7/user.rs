@@ -246,7 +246,7 @@ impl User {
         }
     }
 
-    /// Has the handle, and does what it is for.
+    /// The user has the handle, and does the work for which it took it.
     fn begun(&mut self, handle: Handle, then: Then, env: &mut Env) -> Op {
         self.doing = match then {
             Then::Changes(change, work) => {

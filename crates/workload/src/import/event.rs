@@ -7,7 +7,7 @@ pub struct Line<'a> {
     pub cpu: usize,
     /// ns since an arbitrary start.
     pub at: u64,
-    /// Whether the trace has the CPU's context (ftrace's flags) and it is an interrupt.
+    /// Whether the trace has the CPU's context (ftrace's flags) and the context is an interrupt.
     pub interrupt: bool,
     pub event: Event<'a>,
 }
@@ -72,8 +72,8 @@ pub enum Event<'a> {
 /// A call that wrote to a pipe or a socket, or read from it, when it returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// The kernel's identity of the stream: a pipe has one for both ends; for a socket it is that
-    /// of the reading end.
+    /// The kernel's identity of the stream: a pipe has one identity for both ends, and a socket's
+    /// is that of the reading end.
     pub object: u64,
     /// The number of bytes; 0 at the end of the data, negative for an error.
     pub bytes: i64,

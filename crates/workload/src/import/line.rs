@@ -5,9 +5,9 @@ use super::event::{DEFAULT_PRIO, Event, Line, Moved, Read, State, Task};
 /// Why a line cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
-    /// It has not the shape of an event. It may belong to the event before it.
+    /// The line does not have the form of an event. The line may belong to the event before it.
     Shape,
-    /// It has, but not the fields of its event.
+    /// The line has the form of an event, but not the event's fields.
     Fields,
 }
 

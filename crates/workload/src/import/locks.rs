@@ -270,8 +270,8 @@ fn began(steps: &[Entry], index: usize, since: u64) -> Option<usize> {
     Some(0)
 }
 
-/// Inserts taking and releasing `mutex` for `hold`. Any other wait meanwhile becomes a sleep: its
-/// waker might need the mutex first.
+/// Inserts taking and releasing `mutex` for `hold`. While a thread holds the mutex, any other wait
+/// becomes a sleep, because the waker might need the mutex first.
 fn place(steps: &mut Vec<Entry>, hold: &Hold, mutex: u32, woken: &HashMap<Place, u32>) {
     let lock = Entry::Step(Step::Lock(mutex));
     let unlock = Entry::Step(Step::Unlock(mutex));

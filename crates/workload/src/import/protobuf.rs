@@ -11,7 +11,8 @@ pub(super) trait Value: Default {
     /// The encoding of its values.
     const WIRE_TYPE: u8;
 
-    /// Reads the next value. It replaces, or is added to, a value that the message already has.
+    /// Reads the next value. The field replaces a value that the message already has, or is added
+    /// to it.
     fn read(&mut self, decoder: &mut Decoder<'_>) -> Result<(), Error>;
 
     /// As [`Value::read`], for a value that is encoded as `wire_type`.

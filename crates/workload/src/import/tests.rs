@@ -25,7 +25,7 @@ const IDLE: (&str, i32) = ("swapper/0", 0);
 const A: (&str, i32) = ("a", 10);
 const B: (&str, i32) = ("b", 11);
 
-/// A runs, wakes B meanwhile, and sleeps until a timer; B runs when A is gone.
+/// A runs, wakes B, and sleeps until a timer; B runs when A sleeps.
 pub(super) fn story() -> String {
     [
         switch(0, 100, IDLE, "R", A),
@@ -319,7 +319,7 @@ fn a_wakeup_before_the_sleep_belongs_to_its_call() {
     );
     assert_eq!(a[..2], [Run(5 * us), Step::Write(0, 4)]);
     assert!(!a.iter().any(|step| matches!(step, Wake(_))), "{a:?}");
-    // It waited from the time when it slept until it ran.
+    // The thread waited from the time when it went to sleep until it ran.
     assert_eq!(imported.summary.threads[0].latencies_ns, [20 * us - 1]);
 }
 

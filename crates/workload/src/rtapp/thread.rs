@@ -44,8 +44,8 @@ pub struct Thread {
     /// The time of its release: when its timer expired, or when it was woken from a wait, ns;
     /// `None` before its first release.
     released: Option<u64>,
-    /// Its deadline from a release by a wakeup, and its response time, ns; a thread with timers is
-    /// judged by these only.
+    /// The thread's deadline after a release by a wakeup, and its response time, ns. A thread with
+    /// timers is judged by its timers only.
     deadline: Option<u64>,
     response: u64,
     /// Its longest response, ns.
@@ -56,7 +56,7 @@ pub struct Thread {
     timers: Vec<u64>,
     plan: Arc<Plan>,
     task: usize,
-    /// Its number among the task's initial threads.
+    /// The thread's number among the task's initial threads.
     instance: usize,
     /// The index in `phases`; and the number of completed iterations over all of them.
     phase: usize,
@@ -244,7 +244,7 @@ impl Thread {
     /// A wait for `cond` that began at `since` has ended.
     #[inline(never)]
     fn woken(&mut self, env: &mut Env, cond: u32, since: u64) {
-        // If it has not been woken since then, it did not sleep.
+        // A thread that has not been woken since then did not sleep.
         let woken = env.woken_at.max(since);
         self.count_lost(env, woken);
         self.released = Some(woken);
@@ -279,7 +279,7 @@ impl Thread {
         }
     }
 
-    /// It has completed the work of its release.
+    /// The thread has completed the work of its release.
     fn respond(&mut self, env: &mut Env) {
         if let (Some(wakes), Some(released)) = (self.log.wakes, self.released) {
             self.response = env.now - released;

@@ -75,7 +75,8 @@ fn due_by_speed(tasks: &[Task], speeds: &[f64]) -> Vec<f64> {
     shares(&claims(&load(tasks)), speeds)
 }
 
-/// The first of `tasks` that got too little until `until`, with its share and what it was owed.
+/// The first of `tasks` that got too little until `until`, with the share that it got and the share
+/// that it was owed.
 fn first_starved(
     machine: &Machine,
     tasks: &[Task],
@@ -203,7 +204,7 @@ fn time_that_none_else_wanted_does_not_make_a_light_task_set_the_clock() {
 }
 
 /// The property test found this: loops of nice 0 with a CPU each kept the clock back, so that light tasks were at the
-/// bound of their lead on the CPU that was left. One of nice 19 had an eighth of its share.
+/// bound of their lead on the CPU that was left. A task of nice 19 had an eighth of its share.
 #[test]
 fn light_tasks_share_the_cpu_that_others_leave_by_weight() {
     let shares =
@@ -302,8 +303,8 @@ fn a_light_task_that_runs_alone_does_not_set_the_clock_of_the_cpu_that_others_ar
     }
 }
 
-/// The property test found this: heavy loops that took turns on two CPUs left what they owed the cluster to the light
-/// ones that are bound to one of the two, which got nothing for 2.7 s.
+/// The property test found this: heavy loops that took turns on two CPUs left their debts to the cluster to light
+/// loops that are bound to one of the two, which got nothing for 2.7 s.
 #[test]
 fn a_heavy_task_that_changes_cpus_leaves_no_debt_to_those_that_are_bound_there() {
     let only = |cpus, nice| Task { cpus, ..spin(nice) };
@@ -340,8 +341,8 @@ fn a_heavy_task_that_changes_cpus_leaves_no_debt_to_those_that_are_bound_there()
 }
 
 /// The property test found these: a heavy task stayed on the CPU to which a lighter one was bound, while other light
-/// tasks shared the rest. It woke up there each time, kept it in a loop, or kept it from a task that could have
-/// preempted a light loop next to it.
+/// tasks shared the rest. The task woke up there each time, was a loop that never left it, or kept it from a task
+/// that could have preempted a light loop next to it.
 #[test]
 fn a_heavy_task_does_not_keep_the_cpu_to_which_another_one_is_bound() {
     let only = |cpus, task| Task { cpus, ..task };
@@ -455,9 +456,9 @@ fn a_light_task_that_naps_gets_its_due_beside_a_heavy_one_that_does() {
     assert!(got[9] > 0.45, "{got:?}");
 }
 
-/// The property test found these: light tasks on slow CPUs took the slow cluster's clock along,
-/// which cancelled what the others there were owed. A loop stayed on a slow CPU, and one of nice
-/// -10 got no more than those of nice 0.
+/// The property test found these: light tasks on slow CPUs moved the slow cluster's clock, which
+/// cancelled the time that the other tasks there were owed. A loop stayed on a slow CPU, and a loop
+/// of nice -10 got no more than loops of nice 0.
 #[test]
 fn light_tasks_on_slow_cpus_do_not_move_the_clock_of_others() {
     let mut heavy_nap = nap(350_375, 935_794);
@@ -494,7 +495,8 @@ fn light_tasks_on_slow_cpus_do_not_move_the_clock_of_others() {
 }
 
 /// The property test found this: the clock of a phone's fastest CPU, which a loop of nice -10 keeps busy, is slow.
-/// Tasks that woke up there were forgiven what they had got elsewhere, and had twice the time of loops.
+/// Tasks that woke up there were not charged for the time that they had got elsewhere, and had twice the time of
+/// loops.
 #[test]
 fn a_slow_clock_does_not_forgive_what_a_task_got_elsewhere() {
     let period = |run, period| Task {

@@ -13,12 +13,12 @@ use workload::{ControlGroup, Env, GroupId, Op, SchedPolicy, Start, TaskSpec};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Does {
     Spin,
-    /// It runs and sleeps for these times.
+    /// The thread runs and sleeps for these times.
     Nap {
         run: u64,
         sleep: u64,
     },
-    /// It runs for this time in each period. All threads with a period wake up together.
+    /// The thread runs for this time in each period. All threads with a period wake up together.
     Period {
         run: u64,
         period: u64,
@@ -27,7 +27,7 @@ pub enum Does {
 }
 
 impl Does {
-    /// Its use of CPUs if it never waited, in CPUs.
+    /// The thread's use of CPUs if it never waited, in CPUs.
     pub fn demand(self) -> f64 {
         match self {
             Does::Spin => 1.0,
@@ -99,7 +99,7 @@ pub struct Got {
     pub missed: u64,
 }
 
-/// Of each thread: periods, and those missed.
+/// For each thread, the number of periods, and of missed periods.
 type Periods = Arc<Vec<[AtomicU64; 2]>>;
 
 /// The program of thread `index`, which ends after `until`, ns.
@@ -240,7 +240,7 @@ pub fn run_checked(
         check,
     )
     .map_err(|error| error.to_string())?;
-    // Threads that wait at the end, and those that run.
+    // The threads that wait at the end, and the threads that run.
     let open: Vec<String> = watch.waits_since.keys().cloned().collect();
     for name in open {
         watch.end_wait(until, &name);

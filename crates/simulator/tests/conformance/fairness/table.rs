@@ -41,7 +41,7 @@ fn with(case: &Case, change: impl FnOnce(&mut Case)) -> Case {
     changed
 }
 
-/// How much more or less one of the threads got `after` than `before`, as a part of what it got, beyond two turns.
+/// The largest change of a thread's time from `before` to `after`, beyond two turns, relative to its time.
 fn change(case: &Case, before: &[Got], after: &[Got]) -> f64 {
     let slack = 2.0 * slack(&case.machine);
     let of =
@@ -140,7 +140,8 @@ fn bound_to_one(case: &Case) -> Measured {
     Ok(shares.iter().map(apart).fold(0.0, f64::max))
 }
 
-/// One thread of twice the weight, or two: the others see no difference. (Three levels of nice are a factor of 1.95.)
+/// To the other threads, one thread of twice the weight is the same as two threads. (Three levels of nice are a
+/// factor of 1.95.)
 fn split(case: &Case) -> Measured {
     let groups = |load: &Load| in_groups(load, 0.4);
     let whole = with(case, |case| {
@@ -252,7 +253,7 @@ fn conserving(case: &Case) -> Measured {
     .map(|_| 0.0)
 }
 
-/// A row: what it says, the cases, how far from holding a case is, and the theory's bar for that.
+/// A row: the property, the cases, how far a case is from having the property, and the theory's bar for that.
 struct Row {
     name: &'static str,
     cases: BoxedStrategy<Case>,
@@ -328,7 +329,7 @@ table! {
     no_cpu_idles_beside_a_waiting_thread, bound(any_machine(), does(), all()), conserving, 0.0, 0, 0.0;
 }
 
-/// Measures `cases` of `row`; those of `runner`'s seed.
+/// Measures `cases` cases of `row`, by `runner`'s seed.
 fn measure(row: &Row, runner: &mut TestRunner, cases: u32) -> Vec<(Case, Measured)> {
     let one = |_| {
         let case = row.cases.new_tree(runner).unwrap().current();

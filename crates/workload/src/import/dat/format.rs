@@ -36,7 +36,7 @@ enum Kind {
     /// The fields that hold its object and its bytes, and its kind.
     Moved([Field; 2], Moved),
     Mark(Field),
-    /// Its number, and the field of its first arguments.
+    /// The number of the event, and the field of its first arguments.
     Call(Field, Field),
 }
 
