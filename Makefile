@@ -91,8 +91,9 @@ misbehave:
 	cargo test $(CARGO_FLAGS) --no-run --test command
 	tests/misbehave $(MISBEHAVE)
 
-# Reads thousands of files of others, which apt fetches, and compares with their sources: device trees of Linux,
-# topologies of hwloc, dumps of lscpu, loads of rt-app. `make test-corpus CORPUS=--record` accepts differences.
+# Reads thousands of files of other projects, which apt fetches, and compares the results with their sources:
+# device trees of Linux, topologies of hwloc, dumps of lscpu, loads of rt-app. `make test-corpus
+# CORPUS=--record` accepts differences.
 test-corpus:
 	cargo build $(CARGO_FLAGS)
 	tests/corpus/run $(CORPUS)

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const CPU_S: u64 = 10;
 const MORE_MEMORY: u64 = 1 << 30;
 
-/// The time after which it is ended by the clock.
+/// The wall time after which the process is ended.
 const WALL: Duration = Duration::from_secs(25);
 
 /// Why there is no answer.

@@ -1,4 +1,4 @@
-//! Files in places where others may have put something else.
+//! Files in folders to which other users may write.
 
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, renameat, unlinkat,

@@ -29,7 +29,8 @@ impl Folder {
         remove_left(parent);
         loop {
             let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
-            // Another process may have taken it for one that was left.
+            // Another process may have mistaken it for a folder that was left behind, and removed
+            // it.
             if let Some(lock) = lock(folder.path()) {
                 return Ok(Folder {
                     folder,

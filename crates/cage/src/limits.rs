@@ -14,7 +14,8 @@ const CPU_S: u64 = 12;
 /// Wall time of all passes for one file, which may wait for input that never comes.
 const WALL: Duration = Duration::from_secs(25);
 
-/// The time at which the compiler of a scheduler of so many `files` must be done, if it starts now.
+/// The time by which the compiler of a scheduler with this number of `files` must be done, if it
+/// starts now.
 pub fn deadline(files: usize) -> Instant {
     Instant::now() + WALL.saturating_mul(files.try_into().unwrap_or(u32::MAX))
 }

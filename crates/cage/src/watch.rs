@@ -186,7 +186,8 @@ mod tests {
 
     #[test]
     fn a_simulation_is_not_late() {
-        // Many calls, even if each sample meets one; and a simulation that makes none.
+        // A process that makes many calls, even if each sample meets one; and a simulation that
+        // makes none.
         assert_eq!(Sampled::of(&progress(true)).until_late(100, 20, true), 1000);
         assert_eq!(Sampled::of(&progress(false)).until_late(100, 0, true), 1000);
         // The process waits for the reader of the results.
@@ -211,7 +212,8 @@ mod tests {
 
     #[test]
     fn a_process_that_waits_is_late() {
-        // For something in a call, perhaps again and again; and outside of one, or so it says.
+        // The process waits in one call, in call after call, and (according to itself) outside of
+        // calls.
         for (inside, ms) in [(true, 0), (true, 1), (false, 0)] {
             let late = Sampled::of(&progress(inside)).until_late(ms, 0, true);
             assert!((MOST_LOOKS - 2..=MOST_LOOKS).contains(&late), "{late}");

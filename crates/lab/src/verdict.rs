@@ -80,7 +80,7 @@ pub struct Standing {
 pub enum Reason {
     /// Fewer threads stalled.
     Stalled,
-    /// The other one lacks this measure.
+    /// The other scheduler lacks this measure.
     Lacks(String),
     /// A smaller share of periods missed, or a smaller spread, in per cent: its own and the other's.
     Share {
@@ -111,7 +111,8 @@ pub enum Statement {
     /// No scheduler is better than the baseline. These are worst, and worse than the baseline, which is
     /// better than the first of them for this reason.
     Baseline(Option<(Vec<usize>, Reason)>),
-    /// This one is better than the baseline for this reason, and some other is better than it in turn.
+    /// This scheduler is better than the baseline for this reason, and another scheduler is better than
+    /// this one.
     Better(usize, Reason),
 }
 
@@ -328,7 +329,7 @@ impl GoalVerdict {
         if let Some(reason) = best.first().and_then(|&first| because(first, 0)) {
             return Statement::Best(best, reason);
         }
-        // Each is beaten by another: by one in its shares, by another in its times.
+        // Each scheduler is beaten by another: by one in its shares, by another in its times.
         let mut better: Vec<usize> = all.filter(|&one| self.is_better(one, 0)).collect();
         better.sort_by(|&a, &b| self.standings[a].order(&self.standings[b]));
         let first = better[0];

@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 
-/// The longest line that is shown. A program wrote a longer one, which would bury the message.
+/// The longest line that is shown. A longer line was written by a program, and would bury the
+/// message.
 const LONGEST_SHOWN: usize = 1000;
 
 /// An error in the user's input.

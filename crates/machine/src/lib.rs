@@ -163,9 +163,9 @@ pub struct Costs {
     pub refill_near_ns: u64,
     /// See `refill_near_ns`; across clusters.
     pub refill_far_ns: u64,
-    /// The part of `wakeup_ns` and `context_switch_ns` together that Linux's fair class spends, and what sched_ext
-    /// spends in its place, without the scheduler's callbacks. These costs count only for schedulers whose
-    /// callbacks take time ([`Machine::callbacks`]).
+    /// The part of the sum of `wakeup_ns` and `context_switch_ns` that Linux's fair class spends, and the time
+    /// that sched_ext spends instead, without the scheduler's callbacks. These costs count only for schedulers
+    /// whose callbacks take time ([`Machine::callbacks`]).
     pub fair_class_ns: u64,
     /// See `fair_class_ns`.
     pub ext_class_ns: u64,

@@ -96,8 +96,8 @@ pub fn check(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(), Error
     Ok(())
 }
 
-/// Names that the loader would look up in this process, in the C library. This includes weak ones,
-/// which are bound like others.
+/// Names that the loader would look up in this process, in the C library. This includes weak
+/// symbols, which are bound like others.
 fn foreign_symbols(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(), Error> {
     let undefined = file
         .dynamic_symbols()

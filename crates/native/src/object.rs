@@ -46,8 +46,8 @@ impl Object {
         Object::described(source, image, description)
     }
 
-    /// The shared object `image` with the `description` that another process has read. An error if it cannot be
-    /// `image`'s.
+    /// The shared object `image` with the `description` that another process has read. It is an error if the
+    /// description cannot be that of `image`.
     pub fn described(
         source: &str,
         image: Vec<u8>,
@@ -90,8 +90,8 @@ impl Object {
         &self.description.tracepoints
     }
 
-    /// Address of the function that does its loader's part, relative to where the object is loaded,
-    /// if there is one.
+    /// The address of the function with the loader's work, if any, relative to the address at which
+    /// the object is loaded.
     pub fn loader(&self) -> Option<u64> {
         self.description.loader
     }

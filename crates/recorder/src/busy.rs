@@ -36,7 +36,7 @@ struct Process {
     childrens_ticks: u64,
 }
 
-/// The load by others since a [`Watch`] began.
+/// The load by other processes since a [`Watch`] began.
 #[derive(Debug)]
 pub struct Others {
     /// The number of CPUs that they kept busy.

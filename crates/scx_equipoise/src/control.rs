@@ -89,7 +89,7 @@ impl Control {
         }
     }
 
-    /// Asks the scheduler to exit for good.
+    /// Asks the scheduler to exit without a successor.
     pub fn shut_down(&self) {
         self.shutdown.store(true, Ordering::Relaxed);
         self.tell();
@@ -110,7 +110,7 @@ impl Control {
         self.shutdown.load(Ordering::Relaxed)
     }
 
-    /// True if the scheduler must exit, for good or for another policy.
+    /// True if the scheduler must exit, without a successor or for another policy.
     pub fn wants_it_gone(&self) -> bool {
         let state = self.state();
         self.is_shut_down() || (state.asked.is_some() && !state.asks_for_tuning())

@@ -47,9 +47,9 @@ const THREAD: &str = "socket";
 /// A piece: what is read at a time, bytes. A request is usually shorter.
 const PIECE: usize = 1024;
 
-/// The most connections that are accepted at a time, and how many make the next ones wait for `PACE`: 1,600 a second are
-/// accepted at most. Others wait in the system's queue, which is short, or for a place in it, so that each of a thousand
-/// clients waits for less than a second.
+/// The maximum number of connections that are accepted at a time, and the number after which the next ones wait for
+/// `PACE`. At most 1,600 per second are accepted. Others wait in the system's queue, which is short, or for a place in
+/// it, so that each of a thousand clients waits for less than a second.
 const AT_ONCE: usize = 16;
 const MANY: usize = 4;
 const QUEUE: i32 = 128;
@@ -322,8 +322,8 @@ impl<S: Service> Server<S> {
         })
     }
 
-    /// Accepts the waiting connections and reads from them, but returns to the existing ones now and then. Returns
-    /// their number.
+    /// Accepts the waiting connections and reads from them, but returns to the existing connections now and then.
+    /// Returns their number.
     fn accept(&mut self) -> io::Result<usize> {
         for accepted in 0..AT_ONCE {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -366,7 +366,8 @@ impl<S: Service> Server<S> {
         Ok(AT_ONCE)
     }
 
-    /// Drops the client that is worth the least: one with a part of a line, or the most silent.
+    /// Drops the least valuable client: one with a part of a line or, if there is none, the one
+    /// that has been silent for longest.
     fn drop_least(&mut self, among: impl Fn(&Client<S::Memory>) -> bool) {
         let clients = self.clients.iter().enumerate();
         let of_them = clients.filter(|(_, client)| among(client));

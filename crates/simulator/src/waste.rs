@@ -3,8 +3,8 @@
 //!
 //! A CPU idles while it has no task, running or on its way: a task queued on a CPU that has been
 //! told to reschedule is on its way. The waste at a time is the number of waiting tasks that the
-//! idle CPUs could run, each where its affinity allows, if the CPUs that have tasks on their way
-//! took tasks first. Wasted time changes only when a CPU starts or stops idling, or while one
+//! idle CPUs could run, each task where its affinity allows. CPUs to which a task is on its way
+//! take tasks first. Wasted time changes only when a CPU starts or stops idling, or while one
 //! idles, so computing it as time passes costs nothing while all CPUs have tasks.
 
 use crate::kernel::Kernel;
@@ -52,7 +52,7 @@ struct Streak {
 
 /// Tasks by their affinity.
 struct Groups {
-    /// Every affinity that tasks have had. The first one, all CPUs, is not counted.
+    /// Every affinity that tasks have had. The first mask, that of all CPUs, is not counted.
     list: Vec<Group>,
     /// The number of runnable tasks in the groups after the first.
     bound: usize,

@@ -14,13 +14,13 @@
 //! write sleeps until the journal's thread has committed, and a change of a file system may have to wait
 //! for that ([`journal`]).
 //!
-//! A user has 100 jobs, drawn from the mix without replacement. As in AIM7's driver, the parent forks
-//! the users, hears from each that it is ready, and starts all by a signal; the time ends when the last of
-//! them has exited and the parent has waited for it. A user's first subtest that works in a directory gets a
-//! random file system, each other one the next, and keeps it (the driver overwrites `DISKS` in the
-//! subtest's argument). AIM7's runs take minutes: here a job may be a part of AIM7's, the same for all,
-//! and makes that part of its calls. The time between two calls is not shortened, because it decides how
-//! often a CPU idles; the time of a job without calls is.
+//! A user has 100 jobs, drawn from the mix without replacement. As in AIM7's driver, the parent forks the
+//! users, hears from each that it is ready, and starts all by a signal; the time ends when the last of them
+//! has exited and the parent has waited for it. A user's first subtest that works in a directory gets a
+//! random file system, and each further subtest gets the next one. A subtest keeps its file system (the
+//! driver overwrites `DISKS` in the subtest's argument). AIM7's runs take minutes: here a job may be a part
+//! of AIM7's, the same for all, and makes that part of its calls. The time between two calls is not
+//! shortened, because it decides how often a CPU idles; the time of a job without calls is.
 
 mod journal;
 mod mixes;
@@ -70,8 +70,9 @@ macro_rules! count {
 /// The time at the speed of the machine of AIM7's published figures, ns, that takes `ns` on the machine
 /// on which the subtests were timed.
 ///
-/// A core of Westmere-EX at 2.4 GHz is taken to need twice as long as one of a Xeon of 2024: the clock is
-/// 1.3 to 1.6 times as high there, and the rest is for the core. An assumption; it is fitted to no figure.
+/// A core of Westmere-EX at 2.4 GHz is assumed to take twice as long as a core of a Xeon of 2024: the
+/// Xeon's clock is 1.3 to 1.6 times as high, and the core accounts for the rest. An assumption; it is
+/// fitted to no figure.
 const fn at_speed(ns: u64) -> u64 {
     2 * ns
 }

@@ -5,7 +5,7 @@ use crate::{Rng, Workload};
 use machine::CpuMask;
 use std::fmt::Write;
 
-/// The most tasks that [`rt_app_json`] makes, besides the one that tasks fork.
+/// The maximum number of tasks that [`rt_app_json`] makes, besides the task that tasks fork.
 pub const MAX_TASKS: usize = 20;
 
 /// The workload of [`rt_app_json`].

@@ -127,9 +127,9 @@ pub struct Start {
     pub barriers: Vec<u32>,
     /// The streams.
     pub streams: Vec<Stream>,
-    /// Streams that are connections over the machine's network adapter, with their direction. Data
-    /// written to a transmitting one leaves it when the adapter has sent it; a receiving one is
-    /// filled by a sender that always has more.
+    /// Streams that are connections over the machine's network adapter, with their direction. Bytes
+    /// that are written to a transmitting stream leave it when the adapter has sent them. A
+    /// receiving stream is filled by a sender that always has more.
     pub connections: Vec<(StreamId, Direction)>,
     /// Initial values of the shared memory words ([`Env::shared`]).
     pub shared: Vec<u64>,

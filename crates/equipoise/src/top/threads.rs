@@ -538,7 +538,7 @@ mod tests {
         threads.taken = Box::new(|_| Duration::from_millis(500));
         let ran = threads.scan(then + Duration::from_secs(1));
         assert_eq!((ran[0].ran, ran[0].turns), (1.0, Some(2.0)));
-        // The next one is as late.
+        // The next sample is as late.
         has_run(proc.path(), 7, [2500, 0, 4]);
         let ran = threads.scan(then + Duration::from_secs(2));
         assert_eq!((ran[0].ran, ran[0].turns), (1.0, Some(1.0)));

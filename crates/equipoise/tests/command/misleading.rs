@@ -363,7 +363,7 @@ fn no_time_is_longer_than_its_window() {
     assert!(slow > 0);
 }
 
-/// The first lines of a page's tables, and the others.
+/// The first line of each of a page's tables, and the other lines.
 fn tables(said: &str) -> impl Iterator<Item = (&str, &str)> {
     said.split("\n\n")
         .filter_map(|table| table.split_once('\n'))

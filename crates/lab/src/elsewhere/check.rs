@@ -13,8 +13,8 @@ const LONGEST_TEXT: usize = 1 << 16;
 /// The most events of a trace: some GB of text.
 const MOST_EVENTS: u64 = 20_000_000;
 
-/// The ticks of CPUs that a trace may make beyond those that its events pay for. A trace's writer adds the ticks between two
-/// events, so that a few events far apart could make a long trace.
+/// The number of CPUs' ticks that a trace may have in addition to those that its events allow. A trace's writer adds
+/// the ticks between two events, so that a few events far apart could make a long trace.
 const FREE_TICKS: u64 = 2_000_000;
 
 /// The ticks of CPUs that an event pays for.

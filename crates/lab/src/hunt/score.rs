@@ -353,7 +353,7 @@ struct Thread {
     /// The longest wait, and when it began.
     longest_wait: u64,
     longest_from: u64,
-    /// Its last wait, if that did not end.
+    /// The thread's last wait, if it did not end.
     stalls: bool,
 }
 

@@ -27,7 +27,7 @@ static struct task_struct *prev[CPUS];
 static u64 ran[TASKS];
 static struct counters counted;
 
-/* Dispatch queues: for each CPU the eligible tasks, the others, the throttled ones. */
+/* The dispatch queues: for each CPU, those of the eligible, the other and the throttled tasks. */
 static struct queue { u32 nr; struct task_struct *task[TASKS]; } queues[3 * CPUS];
 
 static struct queue *queue_at(u64 id) { return &queues[id / MAX_CPUS * CPUS + id % MAX_CPUS]; }
@@ -548,7 +548,8 @@ proptest! {
         }
     }
 
-    /// Busy tasks on one CPU get what their weights and their groups' entitle them to.
+    /// Busy tasks on one CPU get the CPU time to which their weights and their groups' weights
+    /// entitle them.
     #[test]
     fn cpu_time_follows_the_tree(
         tree in trees(false),

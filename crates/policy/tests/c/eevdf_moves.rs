@@ -38,7 +38,7 @@ static struct equipoise_kernel kernel = {
 	.task_from_pid = from_pid, .lock_rqs = lock_rqs, .unlock_rqs = unlock_rqs,
 };
 
-/* Task 0 runs on CPU 0; @waiting others wait there, woken at those times (ns). CPU 1 is idle. */
+/* Task 0 runs on CPU 0; @waiting other tasks wait there, woken at those times (ns). CPU 1 is idle. */
 void start(u32 waiting, const u64 *woken)
 {
 	equipoise_kernel = &kernel;
@@ -89,7 +89,7 @@ static struct balance_env *env_of(enum balance_idle idle, u32 tasks_wanted)
 	return env;
 }
 
-/* CPU 1 requests this number of tasks. Returns a bit for each one it got. */
+/* CPU 1 requests this number of tasks. Returns a bit for each task that it got. */
 u32 pull(u32 idle, u32 wanted)
 {
 	u32 got = 0;
@@ -149,8 +149,8 @@ s64 nohz_due(bool idle)
 }
 
 /*
- * CPU 1 becomes newly idle @times times, @apart ns apart, and never finds anything. In how many of
- * 1024 cases does it search?
+ * CPU 1 becomes newly idle @times times, @apart ns apart, and never finds anything. The number of
+ * cases, of 1024, in which the CPU searches.
  */
 u64 newidle_ratio(u64 times, u64 apart)
 {

@@ -260,7 +260,7 @@ impl Cpus {
         unsafe { says(cpu) }
     }
 
-    /// The CPU that `what` finds, from `cpu` on, or -1.
+    /// The CPU that the search `what` finds from `cpu` on, or -1.
     fn finds(&self, what: &str, cpu: u32) -> i32 {
         let found: Symbol<unsafe extern "C" fn(u32) -> i32> =
             unsafe { self.0.get(what.as_bytes()) }.unwrap();
@@ -309,7 +309,7 @@ fn a_wakeup_preempts_by_deadline_and_policy() {
     }
 }
 
-/// The more recently a CPU was stopped, the more service a waking task must be ahead by: a heavy one soon is.
+/// The more recently a CPU was stopped, the further ahead a waking task must be; a heavy task soon is.
 #[test]
 fn a_stop_has_a_price() {
     for (nice, ago, ahead, expected) in [
@@ -515,7 +515,8 @@ fn shares_are_those_of_the_tree() {
     });
 }
 
-/// A group with cpu.idle has the weight of a SCHED_IDLE task, 3, and its own one again afterwards.
+/// A group with cpu.idle has the weight of a SCHED_IDLE task, 3, and without it its own weight
+/// again.
 #[test]
 fn an_idle_group_weighs_little_while_it_is_idle() {
     let shares = Shares::new(&[0, 0, 1, 1, 0, 0, 0, 0], &[100; GROUPS]);

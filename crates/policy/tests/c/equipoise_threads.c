@@ -176,7 +176,7 @@ static void test_claims(void)
 }
 
 /*
- * CPUs become idle and are claimed. After each round, the idle ones can be found, because their cluster says that
+ * CPUs become idle and are claimed. After each round, the idle CPUs can be found, because their cluster says that
  * it has some.
  */
 static void *idle_thread(void *argument)

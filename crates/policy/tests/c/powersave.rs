@@ -305,7 +305,7 @@ fn light_tasks_wake_up_on_the_core_of_the_running_task() {
     // If both have room, the fuller one is chosen, unless it is the waker's.
     scheduler.set(0, 1, 1024, 1_000_000);
     assert_eq!(wake_to(20), 4);
-    // A heavy one goes to the least loaded CPU of that core.
+    // A heavy task goes to the least loaded CPU of that core.
     assert_eq!(wake_to(600), 4);
 }
 

@@ -205,8 +205,8 @@ fn a_small_cpu_s_time_counts_less() {
 fn a_new_task_counts_half_of_what_is_left() {
     let scheduler = Scheduler::new();
     for (task, (cpu, load, expected)) in [
-        // There is no other task; then one that counts half; then the task is a light one among
-        // heavy ones.
+        // First there is no other task; then there is one that counts half; then the task is light
+        // among heavy tasks.
         (0, 0, 512),
         (0, 1024, 512 + 256),
         (0, 3 * 1024, 768 + 128),

@@ -42,7 +42,8 @@ pub struct DlServer {
 
 impl Default for DlServer {
     fn default() -> DlServer {
-        // The period that began at boot is over before a load begins: its first task begins a new one.
+        // The period that began at boot is over before a load begins, so the load's first task begins
+        // a new period.
         DlServer {
             entity: DlEntity {
                 dl_runtime: RUNTIME_NS,

@@ -327,8 +327,8 @@ mod tests {
             wait += hold + NEAR + NEAR * others / 2;
             assert_eq!(take(&memory, &mut lock, others as usize + 1, 1000, 0), wait);
         }
-        // In another node with nine waiters, one fetches it for all: from far away once the lock is
-        // in node 7.
+        // In another node with nine waiters, one waiter fetches the line for all, from far away if
+        // the lock is in node 7.
         wait += hold + FAR + NEAR / 2;
         assert_eq!(take(&memory, &mut lock, 70, 1000, 0), wait);
         for near in 1..5 {

@@ -26,7 +26,7 @@ pub struct Menu {
 }
 
 const INTERVALS: usize = 8;
-/// The weight of a new idle time is one in this.
+/// The weight of a new idle time is 1 / `DECAY`.
 const DECAY: u64 = 8;
 /// Longer idle times count as this: `MAX_INTERESTING`.
 const MOST_NS: u64 = 50_000_000;

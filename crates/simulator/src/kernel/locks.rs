@@ -221,8 +221,8 @@ impl Kernel<'_> {
     }
 
     /// Wakes the first waiter of a lock, under its `wait_lock`. A mutex whose first waiter has
-    /// already been woken is released without it: its count shows no waiter until that one has
-    /// tried and failed.
+    /// already been woken is released without waking it: the count shows no waiter until that
+    /// waiter has tried and failed.
     fn wake_first(&mut self, cpu: usize, mutex: u32, kind: KernelLock, first: TaskPtr) {
         if kind == KernelLock::Mutex && first.on_rq.get() {
             return;

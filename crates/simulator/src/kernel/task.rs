@@ -83,7 +83,7 @@ pub struct Task {
     pub own_time: Cell<bool>,
     /// Computes in the kernel, where it is not preempted.
     pub in_kernel: Cell<bool>,
-    /// The kernel lock that it keeps from one op to the next.
+    /// The kernel lock that the task keeps from one op to the next.
     pub keeps: Cell<Option<u32>>,
     pub reset_runnable_at: Cell<bool>,
     /// The task's owner: the kernel, or the scheduler.
@@ -102,7 +102,7 @@ pub struct Task {
     /// When the sleep is due, ns; see `workload::Env::due`.
     pub due: Cell<u64>,
     pub woken_at: Cell<u64>,
-    /// Number of its latest enqueueing; a dispatch of an older one is void.
+    /// The number of the task's latest enqueueing. A dispatch of an older enqueueing is void.
     pub qseq: Cell<u64>,
     /// The verdict of a direct dispatch that is not carried out yet.
     pub direct_dsq: Cell<u64>,

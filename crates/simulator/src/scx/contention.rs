@@ -5,9 +5,9 @@
 //! A dispatch queue is one line: lock, list, tree and count (`struct scx_dispatch_q`). An insertion changes the
 //! neighbour's list node under the lock, and with virtual times reads a tree as deep as the queue is long
 //! (`dispatch_enqueue()`). A removal changes the task and its successor's list node under the lock; an empty queue is
-//! read without the lock (`consume_dispatch_q()`). A mask of idle CPUs is one line, and that of idle cores another;
-//! a claim of a CPU writes both, and so does a CPU that idles or stops (kernel/sched/ext_idle.c). The task that
-//! last ran on a CPU, or was queued there, is taken for one that this CPU has written.
+//! read without the lock (`consume_dispatch_q()`). A mask of idle CPUs is one line, and that of idle cores another; a
+//! claim of a CPU writes both, and so does a CPU that idles or stops (kernel/sched/ext_idle.c). A CPU is assumed to
+//! have written the task that last ran there or was queued there.
 
 use crate::abi::layout as abi;
 use crate::abi::layout::Ops;

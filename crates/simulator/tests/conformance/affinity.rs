@@ -82,8 +82,8 @@ fn a_task_bound_to_a_fast_cpu_does_not_wait_for_one_that_never_comes() {
     assert!(got["bound"] > 0.6, "{got:?}");
 }
 
-/// Each tick read the queue of the tasks that are bound to one socket for each idle CPU of seven others that
-/// it tried: a sixth of the time on 10 CPUs with hundreds of waiting tasks.
+/// Each tick tried the idle CPUs of seven other sockets, and for each CPU read the queue of the tasks that
+/// are bound to one socket. This took a sixth of the time on 10 CPUs with hundreds of waiting tasks.
 #[test]
 fn idle_sockets_cost_tasks_that_are_bound_to_another_next_to_nothing() {
     const TASKS: u64 = 400;
@@ -274,8 +274,8 @@ fn equal_tasks_on_one_slow_cpu_get_equal_shares() {
     assert!(got["nap"].share > 0.4 && got["loop"].share > 0.4, "{got:?}");
 }
 
-/// If a fast CPU took over a loop from a slow one whenever the tasks that are bound to it sleep for an
-/// instant, these would wait for the next tick, when the loop makes room.
+/// If a fast CPU took over a loop from a slow CPU whenever the tasks that are bound to the fast one
+/// sleep for an instant, these tasks would have to wait until the loop makes room at the next tick.
 #[test]
 fn a_cpu_that_its_own_tasks_come_back_to_takes_over_no_other() {
     let got = run_load(

@@ -351,7 +351,8 @@ fn without_ops_tasks_share_the_global_queue() {
     assert_eq!(ran.outcome.simulated_ns, 200 * MS);
 }
 
-/// The cost of the first callback, us; each other one costs a microsecond more.
+/// The cost of the first callback, us. Each further callback costs a microsecond more than the one
+/// before.
 const FIRST_US: u64 = 10;
 
 fn cost(callback: &str) -> u64 {

@@ -23,7 +23,8 @@ fn scaling(cpus: usize) -> Machine {
     machine
 }
 
-/// Requests `perf` on CPU 0 (and nothing on the others) whenever a task runs, and notes the result.
+/// Requests `perf` on CPU 0 (and nothing on the others) whenever a task runs, and records the
+/// result.
 fn asking(perf: u32) -> native::Object {
     let text = format!(
         "{FIFO}

@@ -148,7 +148,7 @@ fn shares_on(machine: &Machine, seconds: u64, json: &str) -> HashMap<String, f64
         .collect()
 }
 
-/// The CPU time, ns, that the tasks of each name get in the `window` of a run of so many seconds.
+/// The CPU time, ns, that the tasks of each name get in the `window` of a run of this many seconds.
 fn cpu_time(
     machine: &Machine,
     seconds: u64,
@@ -249,8 +249,8 @@ fn the_charge_for_a_turn_is_kept() {
     }
 }
 
-/// A group gets its quota and no more, on one CPU or several, alone or alongside others; the others get
-/// the rest.
+/// A group gets exactly its quota, on one CPU or several, alone or beside other groups, which get the
+/// rest.
 #[test]
 fn a_quota_is_kept() {
     let max = |max: &str| format!(r#""taskgroups": {{ "/limited": {{ "cpu.max": "{max}" }} }}"#);
@@ -409,8 +409,8 @@ fn a_small_quota_stalls_no_task() {
     assert!(got["limited"] < 0.05, "{got:?}");
 }
 
-/// Linux's fair classes keep quotas, of one group and of nested ones, on several CPUs: 7.3's, which stops tasks, and
-/// 6.12's and 3.9's, which stop queues.
+/// Linux's fair classes enforce the quotas of single and of nested groups on several CPUs: 7.3's, which stops tasks,
+/// and 6.12's and 3.9's, which stop queues.
 #[test]
 fn linux_keeps_quotas() {
     for policy in ["eevdf", "eevdf-6.12", "cfs"] {

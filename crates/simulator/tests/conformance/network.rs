@@ -137,7 +137,7 @@ fn interrupts_hold_up_the_softirqs_that_they_come_into() {
 }
 
 /// For half a second, packets for a task of CPU 0 arrive every 10 us, or as soon as the interrupts
-/// of earlier ones are over. Meanwhile a task computes for 100 ms on the CPU of the interrupts,
+/// of earlier packets are over. Meanwhile a task computes for 100 ms on the CPU of the interrupts,
 /// where each packet takes `packet_ns` of softirq. Returns the time when the task ended, and the
 /// interrupts' time, ns.
 fn flooded(driver: Driver, packet_ns: u64) -> (u64, u64) {

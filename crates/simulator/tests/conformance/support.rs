@@ -153,7 +153,7 @@ static void write_line(const char *what, struct task_struct *p, s64 number)
 #define note(what, p, number) write_line(what, p, number)
 "#;
 
-/// The ops of a scheduler for tests of other things: one FIFO for all tasks.
+/// The ops of a scheduler for tests that do not test the scheduler: one FIFO for all tasks.
 pub const FIFO: &str = r#"
 #define SHARED 0
 s32 BPF_STRUCT_OPS_SLEEPABLE(fifo_init) { return scx_bpf_create_dsq(SHARED, -1); }

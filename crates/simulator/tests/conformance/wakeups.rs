@@ -1,4 +1,4 @@
-//! The flags of wakeups, and what schedulers make of them when the waker exits.
+//! The flags of wakeups, and how schedulers treat them when the waker exits.
 
 use crate::support::*;
 use machine::CpuMask;

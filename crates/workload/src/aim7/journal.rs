@@ -186,7 +186,7 @@ impl Handle {
     }
 }
 
-/// A writer's commit of its data: it requests one, then waits.
+/// A writer commits its data: it requests a commit, then waits.
 pub fn sync(filesystem: u32, env: &mut Env) -> (Option<Op>, Op) {
     let of = Of(filesystem);
     let (stream, waiters) = Of::committed(*of.word(Word::Open, env));

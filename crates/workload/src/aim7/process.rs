@@ -24,9 +24,9 @@ pub const LOCKS: u32 = FILES + 9;
 
 /// The locks of the areas of a user's memory, in address order, as RHEL 6 maps a program with two
 /// libraries: text and data; heap; for each library text, a gap, relocated data and data; libc's
-/// bss, two mappings of the loader; and the stack. An area of a file that the process has written
-/// to is under both locks, and neighbours of one file share the anonymous memory's
-/// (`find_mergeable_anon_vma()`).
+/// bss, two mappings of the loader; and the stack. An area of a file to which the process has
+/// written is under both locks, and neighbouring areas of a file share the lock of their anonymous
+/// memory (`find_mergeable_anon_vma()`).
 pub const AREAS: [u32; 25] = [
     PROGRAM, PROGRAM, 6, 7, 1, 1, 1, 8, 1, 8, 2, 2, 2, 9, 2, 9, 10, 11, 3, 12, 3, 13, 3, 13, 14,
 ];

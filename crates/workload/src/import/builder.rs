@@ -116,7 +116,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// The recorded machine has `cpus` CPUs. A machine with more of them is another one, too.
+    /// The recorded machine has `cpus` CPUs. A machine with more CPUs is an error, too.
     pub fn recorded_on(&self, cpus: usize) -> Result<(), String> {
         match self.machine {
             Some(machine) if machine.cpus.len() != cpus => Err(format!(
@@ -403,7 +403,7 @@ impl<'a> Builder<'a> {
     /// The thread of `cpu` has written or read.
     fn moved(&mut self, cpu: usize, now: u64, moved: Moved) {
         let Ok(bytes @ 1..) = u32::try_from(moved.bytes) else {
-            // A later stream at that address is another one.
+            // A later stream at that address is a different stream.
             if moved.bytes == 0 && !moved.write {
                 self.by_object.remove(&moved.object);
             }

@@ -277,7 +277,7 @@ fn switch(fields: &str) -> Option<Event<'_>> {
 /// `EXIT_DEAD`, `EXIT_ZOMBIE`, and `TASK_DEAD` of kernels before 4.14; in later ones threads of the kernel
 /// alone have the last bit, while they are parked.
 const DEAD_BITS: u64 = 0x10 | 0x20 | 0x40;
-/// The bits of a task that does not run. A preempted task has a higher one.
+/// The bits of a task that does not run. A preempted task has a higher state.
 const STATE_BITS: u64 = 0xff;
 
 /// The state in letters, such as `S` or `R+`, or in bits. `x` is `TASK_DEAD` of kernels before 4.14.
@@ -300,7 +300,7 @@ fn woken(fields: &str) -> Option<Task<'_>> {
     if !fields.starts_with("comm=") {
         return short(fields).map(|(task, _)| task);
     }
-    // A truncated one may have lost digits of a number.
+    // A truncated line may have lost digits of a number.
     fields.contains("target_cpu=").then_some(())?;
     Some(Task {
         comm: between(fields, "comm=", " pid=")?,

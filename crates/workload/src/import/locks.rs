@@ -128,8 +128,8 @@ pub fn weave(threads: &mut [Known], futexes: &Futexes, keeps: &[bool]) -> Woven 
     }
 }
 
-/// The places where threads that waited for a futex were woken by a call for the same one, with the
-/// number of the futex.
+/// The places where threads that waited for a futex were woken by a call for the same futex, with
+/// the number of the futex.
 fn woken(threads: &[Known]) -> HashMap<Place, u32> {
     let waited = |(thread, entry): Place| {
         let before = threads[thread as usize].steps[..entry as usize].iter();

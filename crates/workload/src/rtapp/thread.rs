@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// The work of `runtime` between two reads of the clock: 32 us of the calibrated CPU.
 const RUNTIME_CHUNK: u64 = 32_000;
 
-/// rt-app gives up when one task has been forked this many times; here the forking thread ends.
+/// rt-app fails when one task has been forked this many times; here the forking thread ends.
 const FORKS_LIMIT: u64 = 1024;
 
 /// `pthread_create`, ns at the reference speed. An assumption.

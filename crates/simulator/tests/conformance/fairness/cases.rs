@@ -43,7 +43,7 @@ impl Task {
         match self.does {
             Does::Nap { .. } if self.nice <= 0 => 0.25,
             Does::Nap { .. } => 0.05,
-            // A heavy task that may leave the CPU to which a light one is bound does so when it stops, which is rare.
+            // A heavy task leaves the CPU to which a light task is bound only when it stops, which is rare.
             _ if bound && self.nice > 0 => 0.25,
             _ if bound => 0.45,
             _ => 0.6,
@@ -525,8 +525,8 @@ fn a_slow_clock_does_not_forgive_what_a_task_got_elsewhere() {
     assert_eq!(starved(&machine, &tasks, 6753971564669806429), Ok(()));
 }
 
-/// The property test found this: a clock of its own for light tasks that are bound to a CPU followed
-/// one of nice 19, and took one of nice 5 along, past all heavier tasks.
+/// The property test found this: a separate clock for light tasks that are bound to a CPU followed a
+/// task of nice 19, and moved a task of nice 5 along, past all heavier tasks.
 #[test]
 fn a_light_task_with_an_affinity_is_not_placed_by_a_lighter_one() {
     let only = |cpus, task| Task { cpus, ..task };

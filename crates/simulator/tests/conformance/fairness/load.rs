@@ -1,4 +1,4 @@
-//! Loads whose fair shares are known, and what their threads get.
+//! Loads whose fair shares are known, and the time that their threads get.
 
 use crate::support::{self, MS, Script, speeds};
 use machine::{CpuMask, Machine};

@@ -205,8 +205,8 @@ fn monotone(case: &Case) -> Measured {
     Ok((before - after - 2.0 * slack(&case.machine)) / before.max(1e-9))
 }
 
-/// Threads that wake up at once beside a periodic one within its share: it misses no more than under `eevdf`,
-/// as a part of its periods.
+/// A periodic thread that stays within its share, beside threads that all wake up at once, misses no larger
+/// part of its periods than under `eevdf`.
 fn herd(case: &Case) -> Measured {
     let count = 4 + case.seed as usize % 40;
     let every = 50 + case.seed / 64 % 200;
@@ -261,7 +261,8 @@ struct Row {
     wanted: f64,
 }
 
-/// Defines a test for each row: of 200 cases at most so many miss the theory's bar, and none misses the last one.
+/// Defines a test for each row: of 200 cases, at most this number miss the theory's bar, and none misses the last
+/// bar.
 macro_rules! table {
     ($($name:ident, $cases:expr, $measure:expr, $wanted:expr, $misses:expr, $worst:expr;)*) => {
         $(#[test]
