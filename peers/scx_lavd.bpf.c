@@ -14,7 +14,7 @@ extern const volatile u16 lat_load_target_pct;
 extern const volatile u8 preempt_shift, nr_pco_states;
 extern const volatile bool is_smt_active, is_autopilot_on, bw_kick_builtin_idle;
 
-/* libbpf sets it from the kernel's configuration. */
+/* libbpf sets this variable from the kernel's configuration. */
 bool CONFIG_NO_HZ_IDLE = true;
 
 LOADER_ATTACH(lavd_sched_switch);
@@ -78,7 +78,7 @@ static u32 loader_sort(bool powersave)
 	return count;
 }
 
-/* State @state prefers the CPUs in the order of loader_order[], the first of them alone up to @bound. */
+/* In state @state, CPUs are preferred in the order of loader_order[]; up to @bound, the first CPU is used alone. */
 static void loader_set_state(u32 state, u32 bound, u32 count)
 {
 	loader_set(pco_bounds[state], bound);

@@ -18,9 +18,9 @@
 //! users, hears from each that it is ready, and starts all by a signal; the time ends when the last of them
 //! has exited and the parent has waited for it. A user's first subtest that works in a directory gets a
 //! random file system, and each further subtest gets the next one. A subtest keeps its file system (the
-//! driver overwrites `DISKS` in the subtest's argument). AIM7's runs take minutes: here a job may be a part
-//! of AIM7's, the same for all, and makes that part of its calls. The time between two calls is not
-//! shortened, because it decides how often a CPU idles; the time of a job without calls is.
+//! driver overwrites `DISKS` in the subtest's argument). AIM7's runs take minutes. Here a job may be a part
+//! of AIM7's job, the same part for all jobs, and makes that part of its calls. The time between two calls
+//! is not shortened, because it decides how often a CPU idles; the time of a job without calls is.
 
 mod journal;
 mod mixes;
@@ -71,8 +71,8 @@ macro_rules! count {
 /// on which the subtests were timed.
 ///
 /// A core of Westmere-EX at 2.4 GHz is assumed to take twice as long as a core of a Xeon of 2024: the
-/// Xeon's clock is 1.3 to 1.6 times as high, and the core accounts for the rest. An assumption; it is
-/// fitted to no figure.
+/// Xeon's clock is 1.3 to 1.6 times as high, and the core accounts for the rest. This is an assumption,
+/// which is fitted to no figure.
 const fn at_speed(ns: u64) -> u64 {
     2 * ns
 }
@@ -326,26 +326,26 @@ const SLEEP: u64 = 1_000_000_000;
 struct Parent {
     setup: Arc<Setup>,
     users: u64,
-    /// When it started the users, ns.
+    /// The time at which the parent started the users, ns.
     started: u64,
     doing: Doing,
 }
 
 /// The activity of the parent.
 enum Doing {
-    /// Has forked this many users.
+    /// The parent has forked this many users.
     Forks(u64),
-    /// Has heard of this many users that they are ready.
+    /// This many users have reported that they are ready.
     Hears(u64),
     Starts,
     Waits,
     Reports,
-    /// Has told this many journals that all jobs are done.
+    /// The parent has told this many journals that all jobs are done.
     Stops(u32),
 }
 
 impl Model for Arc<Setup> {
-    /// Evenly spaced numbers of users, with half a distance at each end.
+    /// The numbers of users are evenly spaced, with half a distance at each end.
     fn of_run(&self, run: u32, count: u32) -> Option<Box<dyn Model>> {
         let ((least, most), steps) = (self.users, 2 * u64::from(count));
         let users = least + (most - least) * (2 * u64::from(run) + 1) / steps;

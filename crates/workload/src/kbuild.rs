@@ -92,7 +92,7 @@ const SIZES: [u64; 32] = [
 
 /// The share of as in an object's work, in 1/1000; the rest is cc1's. An assumption.
 const AS_SHARE: u64 = 60;
-/// The buffer of stdio, the unit in which cc1 writes, and of a pipe, bytes.
+/// The size of a stdio buffer, in which cc1 writes, and of a pipe buffer, bytes.
 const PIPE_BUFFER: u64 = 4 << 10;
 const PIPE_CAPACITY: u64 = 64 << 10;
 /// cc1's work for a function, once it writes; ns. An assumption: some 130 KiB of assembly for an average

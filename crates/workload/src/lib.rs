@@ -89,7 +89,7 @@ pub trait Workload: Send + Sync {
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
-    /// The recording that it replays, if it does.
+    /// The recording to replay, if any.
     fn recording(&self) -> Option<&recording::Recording> {
         None
     }
@@ -153,7 +153,7 @@ pub struct Stream {
     pub capacity: u64,
 }
 
-/// The thing in Linux that a stream stands for.
+/// The object of Linux that a stream represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamKind {
     /// A pipe.

@@ -283,7 +283,8 @@ impl Program for Client {
 enum ServerStep {
     Receive,
     Work,
-    /// A commit's record is in the log: takes the log's lock, has it, has written, releases the lock.
+    /// A commit's record is in the log. The steps: take the log's lock, have it, have written,
+    /// release the lock.
     Commit,
     Locked,
     Written(u64),

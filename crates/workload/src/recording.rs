@@ -447,7 +447,7 @@ impl Running {
         };
         TaskSpec {
             policy,
-            // A recorded gap already includes it.
+            // A recorded gap already includes the timer slack.
             timer_slack_ns: Some(0),
             ..TaskSpec::new(of.name.as_str(), program)
         }
@@ -457,7 +457,7 @@ impl Running {
     fn record_latency(&self, env: &mut Env) {
         let since = match self.doing {
             Some(Step::Sleep(_) | Step::Until(_)) => env.due,
-            // This holds only if it slept.
+            // This holds only if the thread slept.
             Some(Step::Wait | Step::Read(..) | Step::Write(..) | Step::Lock(_))
                 if env.woken_at > self.since =>
             {
@@ -668,7 +668,7 @@ mod tests {
         assert_eq!(read.threads[2].steps, recording().threads[2].steps);
     }
 
-    /// Version 2 first wrote all bits for this.
+    /// The first version with affinities wrote all bits for "all CPUs".
     #[test]
     fn all_cpus_are_no_mask() {
         let step = |text: &str| serde_json::from_str::<Step>(text).unwrap();

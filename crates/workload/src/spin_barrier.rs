@@ -185,7 +185,7 @@ enum At {
     Compute,
     Arrive,
     Polled,
-    /// Holds the mutex, to sleep until the barrier is passed.
+    /// The thread holds the mutex, to sleep until the barrier is passed.
     Sleep,
     /// The thread was the last one, and holds the mutex to wake the sleeping threads.
     Wake,

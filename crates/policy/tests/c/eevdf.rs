@@ -59,7 +59,7 @@ void pass(u64 ns)
 	kernel.now += ns;
 }
 
-/* Makes task @i runnable, if it is not. */
+/* Makes task @i runnable, unless it is. */
 void wake(u32 i)
 {
 	struct fair_entity *se = &of_task[i];
@@ -166,7 +166,7 @@ const V6_12: &str = ".fork_preempts = 1";
 struct Cpu(MutexGuard<'static, Library>);
 
 impl Cpu {
-    /// All of its tasks sleep.
+    /// All tasks of the kernel sleep.
     fn start(nice: &[i32; TASKS]) -> Cpu {
         Cpu::with_slices(nice, &[0; TASKS])
     }
@@ -245,7 +245,7 @@ impl Cpu {
     }
 }
 
-/// V by its definition, over the queued tasks; rounded down.
+/// V by its definition over the queued tasks, rounded down.
 fn average(tasks: &[State]) -> Option<u64> {
     let queued = || tasks.iter().filter(|task| task.counts != 0);
     let weight: i128 = queued().map(|task| i128::from(task.weight)).sum();
@@ -478,7 +478,8 @@ fn lag_is_bounded() {
     assert!((longest as f64) < 3.0 * SLICE, "{longest}");
 }
 
-/// Nice 0, each with its own slice, ns: tasks 0 and 1 have run for a while, 1 sleeps, and 0 has begun a slice.
+/// Tasks of nice 0 with these slices, ns. Tasks 0 and 1 have run for a while; 1 sleeps, and 0 has begun a
+/// slice.
 fn beside_a_loop(slices: [u64; 2]) -> Cpu {
     let mut all = [0; TASKS];
     all[..2].copy_from_slice(&slices);

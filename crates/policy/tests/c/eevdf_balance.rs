@@ -161,7 +161,7 @@ impl Scheduler {
         scheduler
     }
 
-    /// Puts this number of tasks on each CPU, which use all of its time.
+    /// Puts this number of tasks on each CPU, and these use all of its time.
     fn busy(machine: &str, tasks: &[u32]) -> Scheduler {
         let scheduler = Scheduler::new(machine);
         let full = |cpu: u32| {
@@ -231,8 +231,8 @@ fn groups_are_of_the_kind_that_their_tasks_make_them() {
     );
 }
 
-/// More tasks than CPUs: they go where there is room, in units of utilization because caches
-/// differ.
+/// If there are more tasks than CPUs, they go where there is room, in units of utilization because
+/// caches differ.
 #[test]
 fn an_idle_cluster_takes_from_an_overloaded_one_what_fits() {
     let answer = Scheduler::busy("tc2", &[0, 0, 2, 1, 1]).ask(0, PKG, IDLE);
@@ -284,7 +284,8 @@ fn a_smaller_cpu_takes_only_what_waits() {
     );
 }
 
-/// If both are overloaded, load moves towards the average, provided that the busiest has 17 % more.
+/// If both groups are overloaded, load moves towards the average, provided that the busiest group
+/// has 17 % more.
 #[test]
 fn among_overloaded_groups_load_is_evened_out() {
     let tasks = |first: u32| [[first; 8], [4; 8]].concat();
@@ -373,7 +374,7 @@ fn alder_lake(busy: &[u32]) -> Scheduler {
     scheduler
 }
 
-/// A CPU of higher priority takes even a lone task, to the best core.
+/// A CPU of higher priority takes even a lone task, and the best core gets it.
 #[test]
 fn a_preferred_core_takes_what_runs_on_others() {
     for (cpu, busy, expected) in [

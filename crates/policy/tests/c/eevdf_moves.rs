@@ -20,7 +20,7 @@ static struct cpumask both, one_cpu;
 static struct task_struct tasks[TASKS];
 static struct fair_entity of_task[TASKS];
 static struct equipoise_map map;
-/* Queues by number, each in its order. */
+/* The queues by number, each in its order. */
 static struct queue { u32 nr; struct task_struct *task[TASKS]; } queues[4];
 
 static struct queue *queue_at(u64 id) { return &queues[(id >= MAX_CPUS ? 2 : 0) + id % MAX_CPUS]; }
@@ -255,8 +255,8 @@ fn a_cpu_that_becomes_idle_is_due_after_the_interval_of_idle_cpus() {
     assert_eq!(cpus.call("due_after_idling", 1, 0), 1);
 }
 
-/// NI_RANDOM and NI_RATE: unsuccessful searches become rarer by a quarter each; but if 512 take
-/// long, more do no harm.
+/// NI_RANDOM and NI_RATE: each unsuccessful search makes searches a quarter rarer. If 512 searches
+/// take long, more searches do no harm.
 #[test]
 fn looks_that_bring_nothing_become_rare_unless_they_are() {
     let cpus = Cpus::new(&[]);

@@ -167,14 +167,14 @@ const CPUS: &str = r#"
     void worth(u32 cluster, s64 weight) { clusters[cluster].worth = weight; }
     void runs_weight(u32 cpu, s64 weight) { clusters[0].running[cpu] = weight; }
     void forbid(u32 cpu) { allowed.bits[0] &= ~(1ULL << cpu); }
-    /* @cpu stopped for task 4 @ago. */
+    /* @cpu stopped for task 4, @ago ns before. */
     void stopped(u32 cpu, u64 ago)
     {
         note_stop(cpu, kernel.now - ago);
         cpu_states[cpu].asked = false;
     }
     void asked(u32 cpu) { cpu_states[cpu].asked = true; }
-    /* @count tasks wait: for @cpu, or in the cluster's queue if it is negative. */
+    /* @count tasks wait for @cpu or, if that is negative, in the cluster's queue. */
     void wait_in(s32 cpu, u32 count, s64 ahead)
     {
         u64 dsq = cpu < 0 ? cluster_dsq(0) : own_dsq(cpu);
@@ -223,8 +223,8 @@ const NORMAL: u32 = 0;
 const FIFO: u32 = 1;
 const BATCH: u32 = 3;
 
-/// The initial state of [`CPUS`]: each of tasks 0 to 3 runs on the CPU of its number, task 4 wakes
-/// up, all at the clock.
+/// The initial state of [`CPUS`]: tasks 0 to 3 run on the CPUs of the same number, and task 4 wakes
+/// up. All are at the clock.
 struct Cpus(Library);
 
 impl Cpus {

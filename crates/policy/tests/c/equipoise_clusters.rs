@@ -197,7 +197,8 @@ fn a_task_that_gives_way_waits_where_less_does() {
     }
 }
 
-/// A tick asks for a task that waits in another cluster as soon as its progress is less by the unfairness.
+/// A tick asks for a task that waits in another cluster as soon as that task's progress is behind by the
+/// unfairness.
 #[test]
 fn a_tick_takes_what_is_far_behind_elsewhere() {
     for (more, expected) in [(-4 * MS, None), (-6 * MS, Some((PULL, 1, 101)))] {
@@ -333,7 +334,8 @@ fn a_tick_calls_an_idle_cpu() {
 
 /// A CPU that becomes idle just as a task was queued for it takes that task, so it is not idle to others: a
 /// task sent to its local queue would wait there, while other CPUs idle (schbench on two CPUs of Linux 7.3:
-/// 1 % of the workers for a millisecond). A queued task that may not run there makes no difference.
+/// 1 % of the workers for a millisecond). A queued task that may not run on the idle CPU makes no
+/// difference.
 #[test]
 fn a_cpu_with_a_waiting_task_is_not_idle() {
     for (cpus, idle) in [(0b1111, false), (0b0010, true)] {

@@ -106,7 +106,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..200)
 }
 
-/// The sum of the weights of all entities is the clock's, and their lags sum to zero, whatever the entities do.
+/// The clock's weight is the sum of the weights of all entities, and their lags sum to zero, whatever the
+/// entities do.
 #[test]
 fn the_lags_of_a_queue_sum_to_zero() {
     let fair = Fair::new();
@@ -255,7 +256,8 @@ const LEVEL: &str = r#"
         return c->worth;
     }"#;
 
-/// The weight that a CPU is worth, with `weights` on `cpus` CPUs, from the heaviest: FAIRNESS by water-filling.
+/// The weight that is worth a CPU, with `weights` on `cpus` CPUs, by going from the heaviest down: FAIRNESS by
+/// water-filling.
 fn worth(mut weights: Vec<u64>, cpus: u64, running_least: u64) -> u64 {
     weights.sort_unstable_by(|a, b| b.cmp(a));
     let (mut rest, mut left) = (weights.iter().sum::<u64>(), cpus);

@@ -8,7 +8,7 @@
 int sched_yield(void);
 
 /*
- * Now and then lets another thread go first: between a CPU's observation and its reaction, and before a change.
+ * Sometimes lets another thread go first, between a CPU's observation and its reaction, and before a change.
  */
 static void let_others(void)
 {
@@ -116,8 +116,8 @@ static void switch_tasks(u32 cpu, bool drops)
 }
 
 /*
- * A CPU idles until it is kicked or sent a task, and then runs a task that it offers to idle CPUs. The thread that
- * claims it has to bring it a task or make it search. Meanwhile other threads ask it to pull.
+ * A CPU idles until it is kicked or sent a task, and then runs a task that it offers to idle CPUs. A thread that
+ * claims the CPU has to bring it a task or make it search. Meanwhile other threads ask it to pull.
  */
 static void *cpu_thread(void *argument)
 {
@@ -263,7 +263,7 @@ static void *spend_thread(void *argument)
 	return NULL;
 }
 
-/* Half as much again is spent as a period of 1 ms provides: no time is lost or provided twice. */
+/* The threads spend half as much again as a period of 1 ms provides. No time is lost or provided twice. */
 static void test_limits(void)
 {
 	u64 periods;

@@ -275,7 +275,7 @@ fn a_heavy_task_that_runs_on_is_fetched_by_an_idle_fast_cpu() {
         scheduler.balance(1);
         let called = call!(scheduler, called() -> i32);
         assert_eq!(is_fast(called), goes, "{ratio}");
-        // and a CPU that runs out of work pulls by itself. A slow one does not.
+        // and a CPU that runs out of work pulls by itself. A slow CPU does not.
         assert_eq!(scheduler.pull(2, 1), -1);
         assert_eq!(scheduler.pull(5, 1), if goes { 5 } else { -1 }, "{ratio}");
     }

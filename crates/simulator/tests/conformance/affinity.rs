@@ -48,8 +48,8 @@ fn shares(tasks: impl Fn() -> Vec<TaskSpec> + Send + Sync) -> HashMap<String, f6
         .collect()
 }
 
-/// The task of a fast CPU was ahead of one of theirs. The fast CPU stopped that task at each tick
-/// and never got it.
+/// The task of a fast CPU was ahead of a task of the slow CPUs. The fast CPU stopped the slow CPUs'
+/// task at each tick and never got it.
 #[test]
 fn equal_tasks_that_may_not_run_on_fast_cpus_get_equal_shares() {
     let got = shares(|| {
@@ -118,7 +118,7 @@ fn idle_sockets_cost_tasks_that_are_bound_to_another_next_to_nothing() {
     );
 }
 
-/// The result of a thread.
+/// The share and the longest wait of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 struct Got {
     /// The task's share of a CPU.

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 /// Integrates the trace's power.
 #[derive(Default)]
 struct Integral {
-    /// By part: the current power (mW), the time of its last change (ns), and the energy until then
-    /// (pJ).
+    /// For each part, the current power (mW), the time of its last change (ns), and the energy
+    /// until then (pJ).
     parts: BTreeMap<Part, (u32, u64, u128)>,
 }
 

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use workload::{Bandwidth, ControlGroup, Op, Start};
 
-/// Notes every op that is called for control groups.
+/// Records every op that is called for control groups.
 const GROUPS: &str = r#"
 #define SHARED 0
 s32 BPF_STRUCT_OPS_SLEEPABLE(all_init) { return scx_bpf_create_dsq(SHARED, -1); }
@@ -224,8 +224,8 @@ fn groups_get_their_shares_of_a_tree() {
     }
 }
 
-/// A task with little weight is charged for a turn more than it may otherwise be ahead, and yet for all of it, at any
-/// tick and if switches take time.
+/// A turn of a task with little weight costs more virtual time than a task may otherwise be ahead. The task is
+/// charged for all of it, with any tick, and if switches take time.
 #[test]
 fn the_charge_for_a_turn_is_kept() {
     let tasks = [
@@ -268,7 +268,7 @@ fn a_quota_is_kept() {
         assert_shares(&shares(cpus, 5, &json), &[("limited", expected)]);
         let others = loops("others", "/others", cpus as u32);
         let json = format!(r#"{}, "tasks": {{ {limited}, {others} }}"#, max(quota));
-        // By weight, a group gets half of all CPUs.
+        // By its weight, the group gets half of all CPUs.
         let limited = expected.min(cpus as f64 / 2.0);
         assert_shares(
             &shares(cpus, 5, &json),

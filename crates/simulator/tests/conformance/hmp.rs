@@ -121,7 +121,7 @@ impl Trace for Ups {
 /// "Idle A15 cores always pull some task from A7 core."
 #[test]
 fn fast_cpus_that_run_out_of_work_together_each_get_a_task() {
-    // This is too short for a tick to come in between.
+    // This time is too short for a tick.
     let workload = Script(|| Start {
         tasks: FAST
             .map(|cpu| bound("fast", cpu, [run_for(2)]))

@@ -91,7 +91,7 @@ pub fn tasks<const N: usize>(
     })
 }
 
-/// Does `ops`, then exits.
+/// A program that executes `ops`, then exits.
 pub fn play(ops: impl IntoIterator<Item = Op> + 'static) -> impl Program {
     let mut ops = ops.into_iter().collect::<Vec<_>>().into_iter();
     move |_: &mut Env| ops.next().unwrap_or(Op::Exit)
@@ -128,7 +128,7 @@ pub fn sleep_for(ms: u64) -> Op {
 }
 
 /// The start of each scheduler: `note(what, p, number)` writes a line that [`Ran::log`] returns.
-/// Only tasks of the workload are noted, not the shell that starts them.
+/// Only tasks of the workload are recorded, and not the shell that starts them.
 const PROLOGUE: &str = r#"
 #include <scx/common.bpf.h>
 char _license[] SEC("license") = "GPL";

@@ -5,7 +5,7 @@ use machine::CpuMask;
 use simulator::{WAKEUPS, Wakeup};
 use workload::{KernelLock, Op, Start, Stream, StreamKind, TaskSpec};
 
-/// Notes whether each wakeup of a task is synchronous.
+/// Records whether each wakeup of a task is synchronous.
 const FLAGS: &str = r#"
 s32 BPF_STRUCT_OPS(flags_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -134,7 +134,8 @@ fn each_kind_of_wakeup_has_the_flags_of_linux() {
         (Wakeup::Signal, 0),
         (Wakeup::Recorded, 0),
     ];
-    // The other row is of ksoftirqd, which may run on one CPU only: no scheduler is asked.
+    // The remaining row is that of ksoftirqd, which may run on one CPU only, so that no scheduler
+    // is asked.
     assert_eq!(expected.len() + 1, WAKEUPS.len());
     for (wakeup, sync) in expected {
         let ran = run(&machine(4), &Script(|| load(wakeup)), &scheduler);

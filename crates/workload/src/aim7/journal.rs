@@ -80,7 +80,7 @@ impl Of {
         FIRST + STREAMS as u32 * self.0 + stream as u32
     }
 
-    /// Waits for a byte.
+    /// The task waits for a byte.
     fn wait(self, stream: Stream) -> Op {
         Op::Read {
             stream: self.stream(stream),
@@ -121,9 +121,9 @@ pub mod credits {
     pub const CREATE: u64 = DATA + INDEX + 3;
     pub const LINK: u64 = DATA + INDEX;
     pub const UNLINK: u64 = DATA;
-    /// To free an inode, of a file without allocated blocks.
+    /// The blocks for freeing an inode, of a file without allocated blocks.
     pub const EVICT: u64 = DATA + 2 + 3;
-    /// To write an inode.
+    /// The blocks for writing an inode.
     pub const INODE: u64 = 2;
 }
 
@@ -211,15 +211,15 @@ pub struct Journal {
 }
 
 enum Doing {
-    /// Looks for a request.
+    /// The thread looks for a request.
     Looks,
-    /// Has closed the transaction.
+    /// The thread has closed the transaction.
     Locks,
-    /// Opens the next, and writes the blocks.
+    /// The thread opens the next transaction, and writes the blocks.
     Writes,
-    /// Has written the blocks of this transaction.
+    /// The thread has written the blocks of this transaction.
     Written(u64),
-    /// Wakes all tasks that wait for the transaction.
+    /// The thread wakes all tasks that wait for the transaction.
     Commits(u64),
 }
 

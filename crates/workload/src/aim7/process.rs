@@ -1,9 +1,9 @@
 //! Processes: the memory areas in fork, exec and exit, and children of users.
 //!
-//! A fork and exit take 0.88 to 1.02 us longer for each area that has anonymous memory than for one
-//! that has none, in a child with 0 to 1500 siblings on a Xeon of 2024 under Linux 6.18, and twice as long
-//! on the machine of AIM7's published figures (`at_speed()`). The time under locks is taken to be
-//! four fifths of it: two sections of `vma` and one of `spin`.
+//! A fork and exit take 0.88 to 1.02 us longer for each area that has anonymous memory than for one that
+//! has none, in a child with 0 to 1500 siblings on a Xeon of 2024 under Linux 6.18, and twice as long on
+//! the machine of AIM7's published figures (`at_speed()`). The time under locks is assumed to be four
+//! fifths of that: two sections of `vma` and one of `spin`.
 
 use super::spinlocks::{self, Lock};
 use super::subtests::Call;
@@ -85,7 +85,7 @@ impl Change {
     /// trees of 1100 to 2000 users' areas while 20 to 300 children come and go on 80 CPUs: a
     /// descent passes all equal nodes, 1.7 times the depth of a balanced tree, of which 10 to 13
     /// have changed since its CPU last saw them; a split meets 18 to 29, a removal 5 to 6. A file's
-    /// copy is a leaf: inserting it meets 2, removing it 1.
+    /// copy is a leaf: an insertion meets 2 such nodes, and a removal 1.
     fn nodes(self, lock: u32, users: u64) -> u32 {
         let each = AREAS.iter().filter(|&&other| other == lock).count() as u64;
         let depth = (users * each.max(1)).max(1).ilog2();
@@ -103,7 +103,7 @@ impl Change {
 /// The program that a process runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Image {
-    /// AIM7's, with the memory that all users have inherited.
+    /// AIM7's program, with the memory that all users have inherited.
     Users,
     /// The shell, or a program that it started. The child's anonymous memory is its own, so no
     /// other user waits for the memory's locks.
@@ -138,7 +138,7 @@ enum Of {
     Copied,
     /// A child that has copied them unmaps them.
     Dropped,
-    /// A program that starts maps them.
+    /// A starting program maps them.
     Started,
     /// The program that has mapped them exits.
     Ended,
@@ -272,19 +272,19 @@ pub struct Child {
 
 #[derive(Clone, Copy)]
 enum Doing {
-    /// Has to do the next act.
+    /// The process has to do the next act.
     Acts,
-    /// Unmaps the areas of its program, to start another.
+    /// The process unmaps the areas of its program, to start another.
     Releases,
-    /// Maps the areas of its program.
+    /// The process maps the areas of its program.
     Maps,
-    /// Copies the areas of its program for a child.
+    /// The process copies the areas of its program for a child.
     Copies(&'static [Act]),
     /// Has a child.
     Waits,
-    /// Takes the spinlocks of that child's fork and exit.
+    /// The process takes the spinlocks of that child's fork and exit.
     Lists(&'static [Lock]),
-    /// Unmaps the areas of its program, to exit.
+    /// The process unmaps the areas of its program, to exit.
     Exits,
 }
 

@@ -1,5 +1,5 @@
 //! The spinlocks of Linux 3.10 in a subtest's calls that users of different directories, or even
-//! file systems, share. Counted in its source, for files on ext4.
+//! file systems, share. The locks were counted in the kernel's source, for files on ext4.
 
 use super::subtests::Call;
 use super::{Setup, around, root};
@@ -29,7 +29,7 @@ pub enum Lock {
 /// The locks that exist only once.
 const SHARED: [Lock; 5] = [InodeHash, Inodes, Lru, Labels, Tasks];
 
-/// The number of locks besides the directories'.
+/// The number of locks apart from the directories'.
 const GLOBAL: u32 = SHARED.len() as u32;
 
 impl Lock {
@@ -42,8 +42,8 @@ impl Lock {
         }
     }
 
-    /// The number of cache lines that change under it: its own, and neighbours in the lists that it
-    /// protects.
+    /// The number of cache lines that change under the lock: the lock's own, and those of
+    /// neighbours in the lists that it protects.
     fn lines(self) -> u32 {
         match self {
             Directory | InodeHash => 1,

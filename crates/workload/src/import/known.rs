@@ -126,7 +126,7 @@ pub enum Is {
 pub struct Cpu {
     /// Its running thread, if known and not the idle one.
     pub runs: Option<u32>,
-    /// A switch of it has been seen.
+    /// A switch of the CPU has been seen.
     pub known: bool,
     /// The time up to which the work of its thread is counted, ns.
     pub since: u64,

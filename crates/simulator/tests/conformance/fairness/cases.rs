@@ -7,10 +7,10 @@ use crate::support::{MS, Script, equipoise_cpu_time, run_for, speeds, task};
 use machine::Machine;
 use workload::Start;
 
-/// Shares are measured from here to there, ns.
+/// The window in which shares are measured, ns.
 const FROM: u64 = 500 * MS;
 const UNTIL: u64 = 3000 * MS;
-/// For light tasks that got too little by then, shares are measured until here.
+/// The end of a longer window, for light tasks that got too little by the end of the first, ns.
 const LIGHT_UNTIL: u64 = 12_000 * MS;
 
 #[derive(Clone, Copy, Debug)]
@@ -36,9 +36,9 @@ impl Task {
         }
     }
 
-    /// The least part of its due that a task gets. A napping task waits at each wakeup, and so
-    /// demands less than it would alone; a light one waits for a turn of the running task. If
-    /// some tasks are `bound`, tasks on different CPUs need not have made equal progress.
+    /// The least part of its due share that a task gets. A napping task waits at each wakeup, and so
+    /// demands less than it would alone; a light one waits for a turn of the running task. If some tasks
+    /// are `bound`, tasks on different CPUs need not have made equal progress.
     fn least(self, bound: bool) -> f64 {
         match self.does {
             Does::Nap { .. } if self.nice <= 0 => 0.25,
@@ -412,8 +412,8 @@ fn a_task_that_naps_briefly_has_its_cpu_back_from_each_loop_that_comes() {
     assert!(got[3] > 0.2, "{got:?}");
 }
 
-/// The property test found this: a loop of nice 5 kept a fast CPU beside one of nice 0 on a slow CPU, because no task
-/// waited.
+/// The property test found this: a loop of nice 5 kept a fast CPU beside a loop of nice 0 on a slow CPU, because no
+/// task waited.
 #[test]
 fn a_light_task_gives_a_fast_cpu_to_a_heavier_one_on_a_slow_cpu() {
     let tasks = [spin(-10), spin(5), spin(0)];
@@ -555,7 +555,8 @@ fn a_light_task_with_an_affinity_is_not_placed_by_a_lighter_one() {
     );
 }
 
-/// With ticks of 10 ms, too. (A case of the property test: it got 0.39, as much as the others.)
+/// Also tried with ticks of 10 ms. (A case of the property test: it got 0.39, as much as the
+/// others.)
 #[test]
 fn a_heavy_loop_keeps_the_fastest_cpu() {
     let mut all = vec![spin(0); 12];
@@ -567,7 +568,7 @@ fn a_heavy_loop_keeps_the_fastest_cpu() {
 }
 
 /// The property test found these: whenever a short task stopped a loop, the clocks were kept back for 100 ms. The light
-/// tasks on the CPU that the loops leave were at the bounds of their lead, where one of nice 19 gets nothing.
+/// tasks on the CPU that the loops leave were at the bounds of their lead, where a task of nice 19 gets nothing.
 #[test]
 fn light_tasks_share_by_weight_although_short_tasks_stop_loops() {
     let nice = |nice, task| Task { nice, ..task };

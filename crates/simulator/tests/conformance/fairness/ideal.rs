@@ -14,7 +14,7 @@ pub struct Claim {
     pub cpus: u64,
 }
 
-/// A level at which every thread has all that it asks for.
+/// A level at which every thread gets its demand.
 fn enough(claims: &[Claim]) -> f64 {
     let least = claims
         .iter()
@@ -147,7 +147,7 @@ enum State {
 }
 
 impl State {
-    /// `does` has done its work at the time `now`, ns, or begins.
+    /// A thread that `does` this has done its work at the time `now`, ns, or begins.
     fn next(does: Does, now: f64) -> State {
         match does {
             Does::Spin => State::Runs { left: f64::MAX },

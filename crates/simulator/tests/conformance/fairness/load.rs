@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use workload::{ControlGroup, Env, GroupId, Op, SchedPolicy, Start, TaskSpec};
 
-/// The behaviour of a thread until the end. Times are ns of work on the fastest CPU, and ns.
+/// The behaviour of a thread until the end. Times of work are ns on the fastest CPU; other times
+/// are ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Does {
     Spin,
@@ -94,7 +95,7 @@ pub struct Got {
     pub share: f64,
     /// The longest time for which it was runnable and did not run, ns.
     pub longest_wait: u64,
-    /// Periods, and those at whose end its work was not done.
+    /// The number of periods, and of periods at whose end the work was not done.
     pub periods: u64,
     pub missed: u64,
 }

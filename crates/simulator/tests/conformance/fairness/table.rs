@@ -1,5 +1,5 @@
-//! Things that must not change, or must: properties of `equipoise` over random machines and loads. None needs a published
-//! figure: each compares two runs, or a run with the ideal.
+//! Properties of `equipoise` over random machines and loads: changes that must, or must not, change a thread's time.
+//! No property requires a published figure: each compares two runs, or a run with the ideal.
 //!
 //! A comparison allows for two turns, because a change of the load moves the times at which turns end.
 
@@ -54,7 +54,7 @@ fn slack(machine: &Machine) -> f64 {
     turn(machine) as f64 / (WINDOW.end - WINDOW.start) as f64
 }
 
-/// All nice levels higher by five: the same shares.
+/// If all nice levels are five higher, shares stay the same.
 fn scale(case: &Case) -> Measured {
     let heavier = with(case, |case| {
         case.load
@@ -65,7 +65,7 @@ fn scale(case: &Case) -> Measured {
     Ok(change(case, &got(case)?, &got(&heavier)?))
 }
 
-/// Groups of one thread each, whose weights have the ratio that the nice levels have.
+/// Groups of one thread each, whose weights have the same ratio as the nice levels.
 fn in_groups(load: &Load, times: f64) -> Load {
     let group = |(i, thread): (usize, &Thread)| ControlGroup {
         weight: (f64::from(weight_of(thread.nice)) * times).round() as u32,
@@ -197,7 +197,7 @@ fn bystander(case: &Case) -> Measured {
     Ok(change(case, &got(case)?, &got(&more)?))
 }
 
-/// More weight for one thread: it gets no less.
+/// A thread with more weight gets no less.
 fn monotone(case: &Case) -> Measured {
     let chosen = case.seed as usize % case.load.threads.len();
     let heavier = with(case, |case| case.load.threads[chosen].nice -= 5);
