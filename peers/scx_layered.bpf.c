@@ -207,7 +207,9 @@ static u32 loader_move(u32 core, u32 from, u32 to)
 	return moved;
 }
 
-/* Gives cores back (the last first) or takes cores (the first first) until @layer has @wanted CPUs of @node. Returns whether a core moved. */
+/* Gives cores back (the last first) or takes cores (the first first) until @layer has @wanted CPUs of @node. Returns
+ * whether a core moved.
+ */
 static bool loader_resize(u32 layer, u32 node, u32 wanted, bool shrink)
 {
 	u32 cores = loader_cores[node], has = loader_has(layer, node);

@@ -668,7 +668,7 @@ mod tests {
         assert_eq!(read.threads[2].steps, recording().threads[2].steps);
     }
 
-    /// The first version with affinities wrote all bits for "all CPUs".
+    /// Version 2 originally wrote all bits for "all CPUs".
     #[test]
     fn all_cpus_are_no_mask() {
         let step = |text: &str| serde_json::from_str::<Step>(text).unwrap();
