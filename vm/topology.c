@@ -9,8 +9,8 @@
  *	CPU CAPACITY THREADS CLUSTER CACHE
  *
  * CAPACITY is relative to 1024; the others are CPU lists: the threads of the CPU's core, the CPUs
- * of its cluster, and the CPUs that share its last-level cache. Afterwards the scheduling domains
- * are rebuilt. NUMA nodes are QEMU's.
+ * of its cluster, and the CPUs that share its last-level cache. Then the scheduling domains are
+ * rebuilt. NUMA nodes are QEMU's.
  *
  * This is part of the kernel and not a module, as it needs functions that are not exported.
  */
