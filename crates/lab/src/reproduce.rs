@@ -60,8 +60,8 @@ pub struct Cell<'a> {
     pub published: Option<f64>,
     /// Was a parameter of a machine or load fitted to it? Such a cell is no prediction.
     pub fitted: bool,
-    /// The largest distance from `published`, if the table gives only such a bound; 0 if it gives
-    /// the number.
+    /// If the table gives a bound instead of a number, the largest distance from `published`;
+    /// otherwise 0.
     pub margin: f64,
     /// The number from the simulation; `None` if no run measured anything.
     pub simulated: Option<f64>,

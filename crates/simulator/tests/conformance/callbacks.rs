@@ -458,7 +458,8 @@ fn sched_ext_takes_the_place_of_the_fair_class() {
         at("stopping") - at("running")
     };
     let workload = tasks(|| [bound("a", 1, [run_for(1), sleep_for(1), run_for(1)])]);
-    // Without costs of callbacks the scheduler represents the kernel's own.
+    // A scheduler without costs of callbacks stands for the kernel's fair class, and pays its
+    // costs.
     let as_measured = run(&measured, &workload, &scheduler(EVERYTHING, OPS));
     assert_eq!(until_done(as_measured), MS + 5000);
     assert_eq!(
