@@ -21,8 +21,8 @@ NEWEST := $(lastword $(KERNELS))
 run:
 	cargo run --locked --release -- compare --machine rk3588 --workload game
 
-# The inner loop, a minute after a change of one file: format, words, lints, unit tests, and the tests of the
-# schedulers' C. cargo and the cache of objects know what has changed.
+# The inner loop, which takes a minute after a change of one file: format, prose, lints, unit tests, and the
+# tests of the schedulers' C. cargo and the cache of objects rebuild only what has changed.
 quick: check-format check-prose lint
 	$(PART) "the unit tests and those of the schedulers' C" cargo test $(CARGO_FLAGS) --lib --bins --test c
 	@$(PART) --end
@@ -37,9 +37,9 @@ checks: check-format check-prose check-licenses lint
 	$(PART) "the tests of crates and of the command" cargo test $(CARGO_FLAGS) --test '*'
 	$(PART) "the examples in documentation" cargo test $(CARGO_FLAGS) --doc
 
-# What CI runs, in a clean clone. Dependencies are built once per machine, for all clones at this path (a
-# cargo before 1.91 builds them in target/). Clones at two paths must not share them, because cargo confuses
-# the two by their modification times.
+# The checks that CI runs, in a clean clone. Dependencies are built once per machine, for all clones at this
+# path (a cargo before 1.91 builds them in target/). Clones at two paths must not share them, because cargo
+# confuses the two by their modification times.
 test: export CARGO_BUILD_BUILD_DIR ?= $(HOME)/.cache/equipoise/build$(CURDIR)
 test: checks
 	$(PART) "the simulated kernel under a sanitizer" tests/sanitize
@@ -91,8 +91,9 @@ misbehave:
 	cargo test $(CARGO_FLAGS) --no-run --test command
 	tests/misbehave $(MISBEHAVE)
 
-# Reads thousands of files of others, which apt fetches, and compares with their sources: device trees of Linux,
-# topologies of hwloc, dumps of lscpu, loads of rt-app. `make test-corpus CORPUS=--record` accepts differences.
+# Reads thousands of files of other projects, which apt fetches, and compares the results with their sources:
+# device trees of Linux, topologies of hwloc, dumps of lscpu, loads of rt-app. `make test-corpus
+# CORPUS=--record` accepts differences.
 test-corpus:
 	cargo build $(CARGO_FLAGS)
 	tests/corpus/run $(CORPUS)

@@ -37,7 +37,7 @@ static inline s32 loader_arena_node(u32 (*of)(u32 cpu), u32 number)
 	return arena_topology_node_init(&node);
 }
 
-/* The most of @below, a level, in one of @of, the level above. */
+/* The maximum number of nodes of the level @below in one node of @of, the level above. */
 static inline u32 loader_most_children(u32 (*of)(u32 cpu), u32 (*below)(u32 cpu))
 {
 	u32 most = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The loader's part of scx_lavd 1.1.4 with default options (src/main.rs, src/cpu_order.rs), in a kernel without an
- * energy model. Its boost for holders of futexes is off: the simulated kernel has no hooks in futex system calls.
+ * energy model. The boost for holders of futexes is off, because the simulated kernel has no hooks in futex system
+ * calls.
  */
 #include "main.bpf.c"
 #include "scx_arena.h"
@@ -13,7 +14,7 @@ extern const volatile u16 lat_load_target_pct;
 extern const volatile u8 preempt_shift, nr_pco_states;
 extern const volatile bool is_smt_active, is_autopilot_on, bw_kick_builtin_idle;
 
-/* libbpf sets it from the kernel's configuration. */
+/* libbpf sets this variable from the kernel's configuration. */
 bool CONFIG_NO_HZ_IDLE = true;
 
 LOADER_ATTACH(lavd_sched_switch);
@@ -77,7 +78,7 @@ static u32 loader_sort(bool powersave)
 	return count;
 }
 
-/* State @state prefers the CPUs in the order of loader_order[], the first of them alone up to @bound. */
+/* In state @state, CPUs are preferred in the order of loader_order[]; up to @bound, the first CPU is used alone. */
 static void loader_set_state(u32 state, u32 bound, u32 count)
 {
 	loader_set(pco_bounds[state], bound);
@@ -109,7 +110,7 @@ static u32 loader_distance(struct cpdom_ctx *a, struct cpdom_ctx *b)
 	return distance + (a->llc_id != b->llc_id ? 2 : 0);
 }
 
-/* Gives @dom its neighbours at @distance as those of its @nth distance: the nearest by number first, in a circle.
+/* Makes @dom's neighbours at @distance those of its @nth distance, in a circle, the nearest number first.
  */
 static void loader_set_neighbors(struct cpdom_ctx *dom, u32 distance, u32 nth, u32 nr_domains)
 {

@@ -2,8 +2,8 @@
 /*
  * The loader's part of scx_layered 1.1.4 with --run-example and otherwise default options (src/main.rs, src/alloc.rs,
  * src/layer_core_growth.rs): four layers, among which the loader divides the cores every 100 ms by use. The demand of
- * tasks that are bound to one node is not told apart from that of others. Orders that the loader shuffles are those
- * of the numbers here, each from another place on.
+ * tasks that are bound to one node is not told apart from that of others. Orders that the loader shuffles are the
+ * order of the numbers here, each from another start.
  */
 #include "main.bpf.c"
 #include <equipoise/loader.h>
@@ -25,7 +25,7 @@ static const struct {
 	[NORMAL] = { .low_pct = 50, .high_pct = 60, .most = MAX_CPUS, .includes_open = true },
 };
 
-/* The layer that has each CPU, LAYERS if none, and the CPU's place. */
+/* The layer to which each CPU belongs (LAYERS if none), and the CPU's place in it. */
 static u8 loader_owner[MAX_CPUS];
 static u32 loader_node_of[MAX_CPUS], loader_core_of[MAX_CPUS];
 
@@ -125,8 +125,8 @@ static u32 loader_target(u32 layer)
 	return target < has ? has - (has - target + 1) / 2 : target;
 }
 
-/* water_fill() with equal weights: gives @pool to those with a @demand. An equal share goes to each, the first get one
- * more if it does not divide, and the rest of those that need less goes to the others.
+/* water_fill() with equal weights: divides @pool among the layers with a @demand. Each gets an equal share, and the
+ * first ones get one more if the number does not divide. The part that some do not need goes to the others.
  */
 static void loader_fill(u32 pool, const u32 demand[LAYERS], u32 share[LAYERS])
 {
@@ -207,7 +207,9 @@ static u32 loader_move(u32 core, u32 from, u32 to)
 	return moved;
 }
 
-/* Gives back, last core first, or takes, first core first, until @layer has @wanted CPUs of @node; true if any. */
+/* Gives cores back (the last first) or takes cores (the first first) until @layer has @wanted CPUs of @node. Returns
+ * whether a core moved.
+ */
 static bool loader_resize(u32 layer, u32 node, u32 wanted, bool shrink)
 {
 	u32 cores = loader_cores[node], has = loader_has(layer, node);
@@ -540,7 +542,7 @@ static void loader_set_layers(void)
 	loader_set(nr_gp_layers, 0);
 	loader_set(nr_gn_layers, 1);
 	loader_set(nr_excl_layers, 1);
-	/* The loader sets these two, which are in ns, to numbers of us. */
+	/* The loader sets these two variables, which are in ns, to numbers of us. */
 	loader_set(min_open_layer_disallow_open_after_ns, 2 * SCX_SLICE_DFL / NSEC_PER_USEC);
 	loader_set(min_open_layer_disallow_preempt_after_ns, 4 * SCX_SLICE_DFL / NSEC_PER_USEC);
 }

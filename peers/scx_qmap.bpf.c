@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The loader's part of scx_qmap of Linux 7.3 with default options (tools/sched_ext/scx_qmap.c). The scheduler learns
- * of an idle CPU when that becomes idle once more. In Linux kernel threads wake on each CPU within about a second of
- * the scheduler's start; the simulated kernel has none, so the CPUs that are idle at the start are set here.
+ * The loader's part of scx_qmap of Linux 7.3 with default options (tools/sched_ext/scx_qmap.c). The scheduler
+ * notices an idle CPU only when that CPU becomes idle again. In Linux kernel threads wake on each CPU within about a
+ * second of the scheduler's start; the simulated kernel has none, so the CPUs that are idle at the start are set
+ * here.
  */
 #include <scx_qmap.bpf.c>
 #include <equipoise/loader.h>

@@ -15,7 +15,7 @@
 static u64 loader_busy_before[MAX_CPUS];
 static u64 loader_tuned_at;
 
-/* The time that the CPUs of @dom, or all if it is -1, were busy since the last time, and the time that they had. */
+/* The busy time of the CPUs of @dom (of all if it is -1) since the last call, and the total time of these CPUs. */
 static void loader_utilization(u64 elapsed, s32 dom, u64 *busy, u64 *had)
 {
 	*busy = 0, *had = 0;

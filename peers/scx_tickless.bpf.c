@@ -3,7 +3,7 @@
 #include "main.bpf.c"
 #include "scx_smt.h"
 
-/* Its own timer can be started only after ops.init(). */
+/* The scheduler's own timer can be started only after ops.init(). */
 LOADER_TIMER(loader_scheduling)
 {
 	struct cpu_arg here = { .cpu_id = bpf_get_smp_processor_id() };

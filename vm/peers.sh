@@ -3,7 +3,7 @@
 
 peer_crates=(scx_bpfland@1.1.4 scx_cosmos@1.1.7 scx_flash@1.1.4 scx_beerland@1.1.4 scx_rusty@1.1.4 scx_lavd@1.1.4)
 
-# The names of those that PATH has
+# The names of the schedulers that are on PATH
 installed_peers() {
 	local peer
 	for peer in "${peer_crates[@]%@*}"; do

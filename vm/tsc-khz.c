@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Prints the frequency of this machine's time-stamp counter, which is also that of a guest under TCG, in
- * kHz. The guest's own calibration can be far off if the host is busy at that time.
+ * Prints the frequency of this machine's time-stamp counter in kHz, which a guest under TCG has, too.
+ * The guest's own calibration can be far off if the host is busy at that time.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-//! The messages of a run's process: as it sends them, but changed in places, or with events in any order, are refused or do
-//! no harm to those that read them: a trace's writers, and the observers of `explain` and of pages.
+//! The messages of a run's process, changed in places or with events in any order: they are refused, or do no harm to
+//! their readers, which are the writers of traces, and the observers of `explain` and of pages.
 #![no_main]
 
 use lab::Judge;

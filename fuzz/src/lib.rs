@@ -1,7 +1,7 @@
 //! The common part of the fuzz targets.
 
-/// `valid` with changes that `edits` describes, seven bytes each: a place, how much of it, and what is put there. So
-/// most of it remains what it was.
+/// `valid` with changes that `edits` describes, seven bytes each: a place, how much of it, and what is put there.
+/// Most of the input therefore stays unchanged.
 pub fn edited(valid: &[u8], edits: &[u8]) -> Vec<u8> {
     let mut bytes = valid.to_vec();
     for edit in edits.chunks_exact(7).take(64) {

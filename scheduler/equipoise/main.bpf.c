@@ -322,7 +322,6 @@ static __always_inline bool take_next(u32 cpu)
 /* Takes the task that @request names, because it has less progress than the tasks here. */
 static __always_inline bool pull_for_fairness(u32 cpu, u64 request)
 {
-	struct cpu_state *this = cpu_at(cpu);
 	u32 from = request_target(request);
 
 	if (find_first_of(from, READ_ONCE(cluster_at(from)->keeping), cpu) == NO_VTIME ||

@@ -125,7 +125,7 @@ for name, number, a, b, c in (
 # Bodies that replace the body of an op: (op, body). Their correct twins have the op's own.
 INSTEAD = {}
 
-# Bodies before that of ops.enqueue().
+# Code before the body of ops.enqueue().
 IN_ENQUEUE = {}
 
 # Calls of the C library. The code finds it from one of the few functions that it may call: it goes back to
@@ -247,7 +247,7 @@ IN_ENQUEUE |= {
     "state: waits again and again": 'u64 soon[2] = { 0, 10000000 }; for (;;) faulty_syscall(202, (long)faulty_array, 0, 0, (long)soon, 0, 0);',
     "state: yields": 'for (;;) faulty_call("sched_yield", 0, 0, 0, 0, 0, 0);',
     "state: signals itself": 'for (;;) faulty_syscall(234, faulty_syscall(39, 0, 0, 0, 0, 0, 0), faulty_syscall(186, 0, 0, 0, 0, 0, 0), 6, 0, 0, 0);',
-    # Messages: the length of each, and its kind, of which 0 is a list of events.
+    # Messages: the length and the kind of each; kind 0 is a list of events.
     "message: many of no events": 'static char none[6] = { 2 }; for (;;) faulty_call("write", 1, (long)none, 6, 0, 0, 0);',
     "message: longest": 'static u32 long_one = ~0U; for (;;) faulty_call("write", 1, (long)&long_one, 4, 0, 0, 0);',
     "message: begun": 'static u32 begun = 9; faulty_call("write", 1, (long)&begun, 4, 0, 0, 0); for (;;) sink++;',

@@ -15,7 +15,7 @@ class Case:
     name: str
     # Text or bytes.
     text: object
-    # The same scheduler without the misdeed.
+    # The correct twin: the scheduler without the misdeed.
     twin: str
     # The change of its object after it has been compiled, if any: a function from bytes to bytes.
     change: object = None

@@ -6,8 +6,8 @@ sched_ext=/sys/kernel/sched_ext
 loader=$(command -v scx_equipoise || echo target/debug/scx_equipoise)
 policies=$("$loader" --policy '?' 2>&1 | sed -n 's/.*help: expected \(.*\), or the path of.*/\1/p' | tr -d ,)
 loader_log=$(mktemp)
-# The time limit for an attachment, s. It is generous, because the host may be busy, and only ends a
-# hanging test. Where the guest counts instructions, busy CPUs take turns, so it grows with their number.
+# The time limit for an attachment, s. The limit is generous, because the host may be busy, and only ends a hanging
+# test. In a guest that counts instructions, busy CPUs take turns, so the limit grows with their number.
 attach_limit=$((300 * VM_CPUS))
 
 # load OPTION...: starts the loader and waits until its scheduler is attached. The loader starts

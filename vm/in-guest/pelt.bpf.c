@@ -22,7 +22,7 @@ char _license[] SEC("license") = "GPL";
  * value. */
 #define WARM_UP 1000000000ULL
 #define SCALE 1024
-/* The same fields as in the scheduler's structure. */
+/* The fields of the scheduler's structure. */
 #define MAX_CPUS 1024
 
 struct signal {
@@ -72,7 +72,7 @@ static __always_inline const struct rq *rq_of(u32 cpu)
 	return bpf_per_cpu_ptr(&runqueues, cpu);
 }
 
-/* The signal for the kernel's @avg. If there is none and @name is given, it is started now. */
+/* The signal for the kernel's @avg. If no record exists and @name is given, the record starts now. */
 static __always_inline struct signal *signal_of(const struct sched_avg *avg, const char *name, u64 now)
 {
 	u64 key = (u64)avg;
@@ -180,7 +180,7 @@ static __always_inline void compare_loaded(const struct sched_avg *avg, const st
 		count(result, pelt_util(&ours), avg->util_avg);
 }
 
-/* The tasks to track are those of the test, whose names begin with pelt. */
+/* The tasks to track are the test's, whose names begin with pelt. */
 static __always_inline bool tracked(const struct task_struct *p)
 {
 	return p->comm[0] == 'p' && p->comm[1] == 'e' && p->comm[2] == 'l' && p->comm[3] == 't';

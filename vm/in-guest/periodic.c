@@ -4,7 +4,7 @@
  * busy machine: TASKS tasks of nice 0 compute for WORK_US in each PERIOD_US, alongside HOGS endless loops of NICE.
  *
  * Prints the 99th percentile of the time from a task's timer until it runs, us, and the percentage of missed
- * periods, which are those that ended before the task had done the work of an earlier one.
+ * periods, which ended before the task had done the work of an earlier period.
  */
 #define _GNU_SOURCE
 #include <signal.h>

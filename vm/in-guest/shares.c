@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * shares SEED SECONDS: runs random tasks that spin, nap or run periodically, with random nice levels, and measures
- * the CPU time that each got after the first half second. The rules are those of
+ * the CPU time that each got after the first half second. The rules are the same as in
  * crates/simulator/tests/conformance/fairness/ideal.rs: a task is due its demand, or its share by weight if that is
  * less. Prints a line per task; fails if a task got less than its bound.
  */

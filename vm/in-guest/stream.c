@@ -1,5 +1,5 @@
-// stream - prints what one write(2) and one read(2) of a message of 100 bytes on a Unix stream socket take, ns: the
-// best of 100 rounds, in each of which a process writes 200 messages to itself, which the socket holds, and reads
+// stream - prints the times of one write(2) and one read(2) of a message of 100 bytes on a Unix stream socket, ns:
+// the best of 100 rounds. In each round a process writes 200 messages to itself, which the socket holds, and reads
 // them.
 #include <stdio.h>
 #include <stdlib.h>

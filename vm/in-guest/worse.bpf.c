@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A sched_ext scheduler that is worse than others in a known way (worse.c), so that the test `trial` knows what a
- * trial has to find.
+ * A sched_ext scheduler that is worse than others in a known way (worse.c), which the test `trial` expects a
+ * trial to find.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const CPU_S: u64 = 10;
 const MORE_MEMORY: u64 = 1 << 30;
 
-/// The time after which it is ended by the clock.
+/// The wall time after which the process is ended.
 const WALL: Duration = Duration::from_secs(25);
 
 /// Why there is no answer.
@@ -25,11 +25,11 @@ const WALL: Duration = Duration::from_secs(25);
 pub enum Ended {
     /// The process could not be started, or restricted.
     NotStarted(io::Error),
-    /// It used up its time.
+    /// The process used up its time.
     Late,
-    /// Its answer is too long.
+    /// The answer of the process is too long.
     TooLong,
-    /// It ended by a signal (positive), or with a status (negative), as after a panic.
+    /// The process ended by a signal (positive), or with a status (negative), as after a panic.
     Without(i32),
 }
 
@@ -69,7 +69,7 @@ fn within(cpu_s: u64, longest: usize, compute: impl FnOnce() -> Vec<u8>) -> Resu
             drop(writes);
             let child = Pid::from_raw(child).ok_or(Ended::Late)?;
             let answer = receive(reads, longest);
-            // It is over, or should be.
+            // The process has ended, or should have.
             if answer.is_err() {
                 let _ = kill_process(child, Signal::KILL);
             }

@@ -73,8 +73,8 @@ pub struct Files {
 }
 
 impl Files {
-    /// The files that `compiler` needs for `sources` with headers in the folders `include`. It
-    /// writes to the folder `work` only, and ends at `until` at the latest. An error if the kernel has no such rules.
+    /// The files that `compiler` needs for `sources` with headers in the folders `include`. The compiler writes to
+    /// the folder `work` only, and ends at `until` at the latest. An error if the kernel has no such rules.
     pub fn of(
         compiler: &OsStr,
         sources: &[&Path],
@@ -189,8 +189,8 @@ fn rules(
     Ok(rules)
 }
 
-/// The files of `compiler`, if it is not in a usual place: itself, and the folders of the prefix in which it is installed.
-/// A folder that has only a program called like a compiler stays closed: it may be a user's home.
+/// The files of a `compiler` outside the usual folders: the compiler itself, and the folders of the prefix in which it
+/// is installed. A folder that has only a program called like a compiler stays closed: it may be a user's home.
 fn of_prefix(compiler: &OsStr) -> Vec<PathBuf> {
     let found = match compiler.as_bytes().contains(&b'/') {
         true => Some(PathBuf::from(compiler)),

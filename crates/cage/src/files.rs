@@ -1,4 +1,4 @@
-//! Files in places where others may have put something else.
+//! Files in folders to which other users may write.
 
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, renameat, unlinkat,
@@ -33,14 +33,14 @@ fn is(found: &Stat, kind: FileType) -> bool {
 /// The rights of other users to change something.
 const OTHERS: Mode = Mode::WGRP.union(Mode::WOTH);
 
-/// A folder that belongs to this process's user, as do the folders above it from the user's on, and that no other user can
-/// change. Its content was put there by this user.
+/// A folder that belongs to this process's user, as do the folders above it from the user's on, and that no other user
+/// can change. This user wrote the content.
 #[derive(Debug)]
 pub struct Checked(OwnedFd);
 
 impl Checked {
-    /// The folder `below` (relative) in `base`, made if it is missing. Neither `base` nor a folder below it may belong to
-    /// another user, be writable by others, or be a link; if one does, an error.
+    /// The folder `below` (relative) in `base`, made if it is missing. It is an error if `base` or a folder below it
+    /// belongs to another user, is writable by others, or is a link.
     pub fn make(base: &Path, below: &Path) -> io::Result<Checked> {
         std::fs::create_dir_all(base)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -19,7 +19,8 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// A new folder, which only this user can read. Removes those that ended processes of this user have left.
+    /// A new folder, which only this user can read. Removes the folders that processes of this user have left
+    /// when they ended.
     pub fn new() -> io::Result<Folder> {
         Folder::new_in(&std::env::temp_dir())
     }
@@ -28,7 +29,8 @@ impl Folder {
         remove_left(parent);
         loop {
             let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
-            // Another process may have taken it for one that was left.
+            // Another process may have mistaken it for a folder that was left behind, and removed
+            // it.
             if let Some(lock) = lock(folder.path()) {
                 return Ok(Folder {
                     folder,

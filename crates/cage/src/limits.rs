@@ -15,7 +15,8 @@ const CPU_S: u64 = 12;
 /// 25 s in a virtual machine beside ten busy programs.
 const WALL: Duration = Duration::from_secs(45);
 
-/// The time at which the compiler of a scheduler of so many `files` must be done, if it starts now.
+/// The time by which the compiler of a scheduler with this number of `files` must be done, if it
+/// starts now.
 pub fn deadline(files: usize) -> Instant {
     Instant::now() + WALL.saturating_mul(files.try_into().unwrap_or(u32::MAX))
 }
@@ -42,7 +43,7 @@ pub fn set(command: &mut Command) {
         for (resource, most) in limits {
             let rlimit = Rlimit {
                 current: Some(most),
-                // A second after the signal that explains the limit, the one that kills follows.
+                // A second after the signal that explains the limit, the kernel sends SIGKILL.
                 maximum: Some(most + u64::from(resource == Resource::Cpu)),
             };
             setrlimit(resource, rlimit)?;

@@ -2,8 +2,8 @@
 //!
 //! A scheduler does not need the operating system, but it is native code, which can find the C library even if its
 //! symbols are checked, and which may run while the dynamic loader loads it, whatever a check of the object has found.
-//! It therefore gets a process of its own, which permanently drops its rights in three steps, each of them before
-//! the next thing that may be hostile:
+//! A stranger's code therefore gets a process of its own, which permanently drops its rights in three steps, each
+//! before it handles the next input that may be hostile:
 //!
 //! 1. [`prepare`], in a process that will read or load a stranger's object: no files, networks and other processes
 //!    (Landlock), no terminal, and limited resources.
@@ -109,7 +109,7 @@ pub fn prepare() -> io::Result<()> {
     prepare_within(|_| MOST_MEMORY)
 }
 
-/// As [`prepare`], with a limit of the address space that follows from what is mapped, bytes.
+/// As [`prepare`], with a limit of the address space, in bytes, that follows from the mapped memory.
 pub(crate) fn prepare_within(memory: impl FnOnce(u64) -> u64) -> io::Result<()> {
     let lacking = lacks();
     if !lacking.is_empty() && !is_uncaged() {
@@ -119,7 +119,7 @@ pub(crate) fn prepare_within(memory: impl FnOnce(u64) -> u64) -> io::Result<()> 
     let (code, mapped) = code()?;
     // Without it, unprivileged users can use neither.
     rustix::thread::set_no_new_privs(true)?;
-    // Fails for a process group leader, which is fine if the group is that of a session.
+    // Fails for a process group leader, which does no harm if the group is a session's.
     if let Err(error) = rustix::process::setsid()
         && rustix::process::getsid(None)? != rustix::process::getpid()
     {

@@ -26,7 +26,7 @@ fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
     let mut shown = String::with_capacity(text.len() + 16);
     for c in text.chars() {
         match acts(c) {
-            // escape_default() would leave those that are not ASCII unless they are escaped as numbers.
+            // escape_default() escapes characters that are not ASCII only as numbers.
             true if c.is_ascii() => shown.extend(c.escape_default()),
             true => shown.extend(c.escape_unicode()),
             false => shown.push(c),
@@ -76,8 +76,8 @@ pub fn markup(text: &str) -> String {
     shown
 }
 
-/// For a whole document in JSON, whose strings are the only place of what acts, but for line feeds and tabs: escapes what JSON
-/// leaves as it is.
+/// For a whole document in JSON: escapes the characters that act on a reader and that JSON does not escape. Apart from
+/// line feeds and tabs, they can only be in strings.
 pub fn json(document: String) -> String {
     let acts = |c: char| c >= '\u{7f}' && acts(c);
     if !document.contains(acts) {
@@ -97,7 +97,8 @@ pub fn json(document: String) -> String {
     shown
 }
 
-/// For a cell of a table that a spreadsheet may read: one that would be a formula begins with an apostrophe. Numbers stay.
+/// For a cell of a table that a spreadsheet may read: puts an apostrophe before a text that would be a formula. Numbers
+/// stay.
 pub fn cell(text: &str) -> Cow<'_, str> {
     let text = plain(text);
     // A number has digits, a unit perhaps, and no operands.

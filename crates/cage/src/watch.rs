@@ -20,8 +20,9 @@ const MOST_LOOKS: u32 = 150;
 /// The samples after the first warning in which the process may report where it is.
 const MOST_LOOKS_TO_REPORT: u32 = 25;
 
-/// The progress that a process shows: which call of a scheduler is being executed. The process writes it, and so can a
-/// hostile scheduler, which can thereby look like one that makes calls without end. The limit on CPU time remains.
+/// The progress that a process shows: which call of a scheduler is being executed. The process writes the progress. A
+/// hostile scheduler can write it, too, and so look like one that makes calls without end. The limit on CPU time
+/// remains.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// Not null during a call. The address is the process's own.
@@ -31,7 +32,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// In memory that this process shares with those that it will fork. It is never freed.
+    /// The memory is shared with the processes that this one will fork. It is never freed.
     pub fn shared() -> io::Result<&'static Progress> {
         let (data, kind) = (
             libc::PROT_READ | libc::PROT_WRITE,
@@ -68,7 +69,7 @@ pub enum Verdict {
     Fine,
     /// A call does not return; the process may now report where it is.
     Late,
-    /// It has not reported that.
+    /// The process has not reported it.
     Lost,
 }
 
@@ -87,7 +88,7 @@ pub struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Of a process that shows its `progress`.
+    /// The samples of a process that shows its `progress`.
     pub fn new(progress: &Progress) -> Watch<'_> {
         Watch {
             progress,
@@ -106,7 +107,7 @@ impl Watch<'_> {
         let inside = !self.progress.op.load(Relaxed).is_null();
         let made = calls.wrapping_sub(self.calls);
         let used = time.saturating_sub(self.time);
-        // So many calls were made, and one of them was met, which a call of microseconds rarely is.
+        // The number of calls that were made, one of which a sample met; a sample rarely meets a call of microseconds.
         let are_long =
             inside && LONG_CALL.saturating_mul(made.try_into().unwrap_or(u32::MAX)) < used;
         let goes_on = inside && made == 0 || used.is_zero();
@@ -185,10 +186,11 @@ mod tests {
 
     #[test]
     fn a_simulation_is_not_late() {
-        // Many calls, even if each sample meets one; and a simulation that makes none.
+        // A process that makes many calls, even if each sample meets one; and a simulation that
+        // makes none.
         assert_eq!(Sampled::of(&progress(true)).until_late(100, 20, true), 1000);
         assert_eq!(Sampled::of(&progress(false)).until_late(100, 0, true), 1000);
-        // It waits for the reader of the results.
+        // The process waits for the reader of the results.
         assert_eq!(Sampled::of(&progress(true)).until_late(0, 0, false), 1000);
         assert_eq!(Sampled::of(&progress(false)).until_late(0, 0, false), 1000);
     }
@@ -200,7 +202,7 @@ mod tests {
             let mut sampled = Sampled::of(&progress);
             let late = sampled.until_late(100, calls, false);
             assert!((49..=51).contains(&late), "{calls}: {late}");
-            // It does not report where it is.
+            // The process does not report where it is.
             let rest = (0..)
                 .take_while(|_| sampled.watch.sample(sampled.time, true) == Verdict::Late)
                 .count();
@@ -210,7 +212,8 @@ mod tests {
 
     #[test]
     fn a_process_that_waits_is_late() {
-        // For something in a call, perhaps again and again; and outside of one, or so it says.
+        // The process waits in one call, in call after call, and (according to itself) outside of
+        // calls.
         for (inside, ms) in [(true, 0), (true, 1), (false, 0)] {
             let late = Sampled::of(&progress(inside)).until_late(ms, 0, true);
             assert!((MOST_LOOKS - 2..=MOST_LOOKS).contains(&late), "{late}");

@@ -324,7 +324,7 @@ Examples:
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Print the manual page, or with --out write those of all subcommands
+    /// Print the manual page, or write the pages of all subcommands with --out
     #[command(after_help = "\
 Examples:
   # Read the manual page
@@ -339,10 +339,10 @@ Examples:
 #[derive(Args)]
 #[command(next_help_heading = "Output")]
 pub struct Output {
-    /// How to write results
+    /// Format of the results
     #[arg(long, global = true, value_enum, default_value = "table")]
     pub format: Format,
-    /// The same as `--format json`
+    /// Short for `--format json`
     #[arg(long, global = true, conflicts_with = "format")]
     pub json: bool,
     /// Write results to files in this folder, not to standard output

@@ -32,7 +32,7 @@ pub fn calibrate(args: &Calibrate, output: &Output) -> Result<(), Error> {
 }
 
 /// This computer with measured costs, `traced` while events are recorded. It is an error if other processes keep
-/// it busy, unless `force`.
+/// the computer busy, unless `force` is set.
 pub fn measured(traced: bool, force: bool) -> Result<Found, Error> {
     let mut found = this()?;
     let watch = Watch::begin().filter(|_| !force);

@@ -6,8 +6,8 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Prints a line on standard error, as `eprintln!` does, without what a terminal would execute: it may have names from
-/// outside.
+/// Prints a line on standard error, as `eprintln!` does, but escapes control sequences, because the line may have
+/// names from outside.
 #[macro_export]
 macro_rules! say {
     ($($words:tt)*) => {
@@ -15,7 +15,7 @@ macro_rules! say {
     };
 }
 
-/// Prints a line on standard error that may have colors; what it has from outside has been escaped.
+/// Prints a line on standard error that may have colours; text from outside must have been escaped.
 #[allow(clippy::print_stderr)]
 pub fn say_styled(line: &str) {
     eprintln!("{line}");
@@ -64,8 +64,8 @@ impl Error {
             }
             Error::Run(failure) => {
                 match failure.error {
-                    // The message names the scheduler. It omits the number of the run, which means
-                    // nothing to the user.
+                    // The message names the scheduler. The message omits the number of the run,
+                    // which means nothing to the user.
                     simulator::Error::Fault(ref message) => say!("error: {message}"),
                     _ => say!("error: {failure}"),
                 }

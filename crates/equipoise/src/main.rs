@@ -9,7 +9,7 @@
 //! equipoise compare --machine rk3588 --workload game --policy eevdf --policy equipoise
 //! ```
 
-// Text from outside reaches a terminal through `say!` and `output`, which escape what a terminal would execute.
+// Text from outside reaches a terminal through `say!` and `output`, which escape control sequences.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod catalog;

@@ -22,8 +22,7 @@ pub fn completions(shell: Shell) -> Result<(), Error> {
     output::print(&String::from_utf8_lossy(&text))
 }
 
-/// `command`, whose arguments take the built-in names as if there were no others; `shown` are those that
-/// `show` takes.
+/// `command`, whose arguments accept only the built-in names; `shown` are the names that `show` accepts.
 fn with_names(command: Command, shown: &[&'static str]) -> Command {
     let machines: Vec<&'static str> = Machine::names().collect();
     let loads: Vec<&'static str> = models::builtin().map(|(name, _)| name).collect();

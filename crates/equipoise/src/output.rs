@@ -200,7 +200,7 @@ fn width(term: &Term) -> Option<u16> {
         .or_else(|| term.size_checked().map(|(_, columns)| columns))
 }
 
-/// Finds, in tests, a writer that does not escape what comes from outside.
+/// Finds, in tests, a writer that does not escape text from outside.
 fn expect_escaped(text: &str) {
     debug_assert!(cage::text::is_safe(text), "not escaped: {text:?}");
 }

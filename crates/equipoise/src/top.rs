@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 /// The time between two samples of the waits of threads.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The time limit for the scheduler's answer without a screen. Its loader is a task like others: on one CPU that
-/// thirty others want it may need more than the 2 s that a screen waits.
+/// The time limit for the scheduler's answer without a screen. The loader is a task like others: on one CPU with
+/// thirty other runnable tasks, it may take longer to answer than the 2 s that a screen waits.
 const ONCE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Shows one interval after the other until the user ends it, or one interval alone.
@@ -58,8 +58,8 @@ pub fn run(args: Top, output: &Output) -> Result<(), Error> {
     }
 }
 
-/// Observes a single interval. Its first tenth shows which threads run, so that their waits can be
-/// sampled.
+/// Observes a single interval. The first tenth of the interval shows which threads run, so that
+/// their waits can be sampled.
 fn once(watch: &mut Watch, length: Duration) -> Result<Interval, Error> {
     let end = Instant::now() + length;
     thread::sleep(length / 10);

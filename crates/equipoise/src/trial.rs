@@ -43,7 +43,7 @@ pub fn run(mut args: Trial, output: &Output) -> Result<(), Error> {
     }
 }
 
-/// Runs the trial, and shows its results, also those of a trial that ended early.
+/// Runs the trial, and shows its results, even if it ended early.
 fn measure(args: &Trial, output: &Output) -> Result<(), Error> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -126,7 +126,8 @@ fn blocks(kernel: &mut Linux, plan: &Plan) -> Outcome {
     progress.watch(|watch| ::trial::run(kernel, plan, &mut |_| (watch.done)()))
 }
 
-/// Measures the policy `best` beside the one that it extends, as the trial of `plan` did, and adds the results to `page`.
+/// Measures the policy `best` beside the policy that it extends, as the trial of `plan` did, and adds the results to
+/// `page`.
 fn beside_defaults(
     page: &mut Page,
     args: &Trial,
@@ -239,7 +240,8 @@ fn load(args: &Trial, find: &dyn Fn(&str) -> Option<PathBuf>) -> Result<(Load, S
     Ok((Load::Command(command), words.join(" ")))
 }
 
-/// A warning if other processes keep this computer busy. What `watches` is about runs already.
+/// A warning if other processes keep this computer busy. The load that `watches` observes is
+/// already running.
 fn busy(watches: bool) -> Option<String> {
     let watch = Watch::begin().filter(|_| !watches)?;
     sleep(IDLE);

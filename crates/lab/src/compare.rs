@@ -22,8 +22,8 @@ pub struct Comparison {
     pub asked: u32,
     /// The runs of each scheduler.
     pub measured: Vec<Measured>,
-    /// If the CPUs' frequencies followed the load only under the first scheduler or only under the one that
-    /// differs most from it in energy: that difference without frequencies.
+    /// The difference in energy between the first scheduler and the one that differs most from it, without
+    /// frequencies; `None` unless the CPUs' frequencies followed the load under one of the two only.
     pub at_full_speed: Option<AtFullSpeed>,
     /// The compared measures.
     measures: Vec<Measure>,
@@ -48,7 +48,8 @@ pub struct AtFullSpeed {
 }
 
 impl Comparison {
-    /// Runs the comparison. If it is stopped, only the complete runs count ([`Comparison::asked`]).
+    /// Runs the comparison. If the comparison is stopped, only the complete runs count
+    /// ([`Comparison::asked`]).
     pub fn run(
         machine: Machine,
         workload: Box<dyn Workload>,

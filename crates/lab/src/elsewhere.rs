@@ -2,10 +2,10 @@
 //! privileges, which can only report results ([`work`]). This side requests runs, and accepts
 //! reports that are possible.
 //!
-//! A worker is a program of its own, without this one's environment, memory, terminal or files. It
-//! builds the machine and the workload from their descriptions ([`Recipe`]), drops the rights that
-//! it will not need, and forks a process for each run, which loads the scheduler, drops the
-//! remaining rights, and simulates. Messages are length-prefixed plain values (`wire`).
+//! A worker is a program of its own, without this one's environment, memory, terminal or files. A
+//! worker builds the machine and the workload from their descriptions ([`Recipe`]), drops the
+//! rights that it will not need, and forks a process for each run, which loads the scheduler, drops
+//! the remaining rights, and simulates. Messages are length-prefixed plain values (`wire`).
 
 mod check;
 mod judged;
@@ -97,7 +97,7 @@ impl Workers {
                 .map_err(|error| self.fault(&format!("its process cannot be started: {error}")))?,
         };
         let result = match worker.say(&wire::encode(&request)) {
-            // It ended before it was asked, and reports why.
+            // The worker ended before it was asked, and reports why.
             Err(_) => Err(Trouble::Ended(None)),
             Ok(()) => worker.listen(Expected::new(case, trace), stop),
         };
@@ -221,7 +221,7 @@ fn why(code: i32, said: &str) -> String {
 /// The reason why there is no result of a run.
 enum Trouble {
     Stopped,
-    /// Its process ended, or the worker did.
+    /// The process of the run ended, or the worker did.
     Ended(Option<u8>),
     Unbelievable(&'static str),
 }
@@ -308,7 +308,7 @@ impl Worker {
             // Unreadable data also ends the run.
             let read = self.replies.read(&mut buffer).unwrap_or(0);
             self.read.extend_from_slice(&buffer[..read]);
-            // Its output before its end comes first.
+            // The output before the end of the run comes first.
             return Ok(None);
         }
         if over.is_empty() {

@@ -1,4 +1,4 @@
-//! Experiments: published tables, and what has to be run to reproduce them (`experiments/*.toml`).
+//! Experiments: published tables, and the runs that reproduce them (`experiments/*.toml`).
 
 mod file;
 #[cfg(test)]
@@ -179,7 +179,7 @@ pub struct Block {
     pub average: Option<Average>,
     /// A remark on the results, for the reader.
     pub remark: Option<String>,
-    /// Where its figures were published, if not where the whole table was.
+    /// Where the block's figures were published, if not in the source of the whole table.
     pub source: Option<Source>,
 }
 

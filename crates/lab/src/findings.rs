@@ -18,7 +18,7 @@ pub struct Findings<'a> {
 pub struct Results<'a> {
     /// The schedulers' names; the first is the baseline.
     pub schedulers: Vec<&'a str>,
-    /// The runs of each scheduler: those of the same index are a pair.
+    /// The runs of each scheduler. Runs of the same index are a pair.
     pub measured: &'a [Measured],
     /// One for each measure.
     pub rows: Vec<Finding<'a>>,

@@ -224,8 +224,8 @@ impl Hunt<'_> {
     }
 }
 
-/// The shortest possible time of `load` on `machine`, s: that of its longest thread on the fastest
-/// CPU, or of all its work on all CPUs.
+/// The shortest possible time of `load` on `machine`, s: the time of its longest thread on the
+/// fastest CPU or, if that is longer, of all its work on all CPUs.
 fn shortest_s(machine: &Machine, load: &Load) -> f64 {
     let work_us: u64 = load.demands().map(|(work, _)| work).sum();
     let longest_us = load.demands().map(|(_, time)| time).max().unwrap_or(0);

@@ -1,5 +1,5 @@
-//! The measures of a comparison: a run's metrics, those of threads that do the same pooled, and the
-//! spread between such threads.
+//! The measures of a comparison: a run's metrics, pooled over threads that do the same work, and
+//! the spread between such threads.
 
 use crate::samples::Open;
 use crate::{Pooled, Run, metrics};
@@ -97,8 +97,8 @@ impl Measure {
         Pooled::counting(self.open(), samples)
     }
 
-    /// How it counts what was still open at the end of a run: a measure of throughput by the time
-    /// for which it was at work, and a latency by its age.
+    /// How the measure counts loops and responses that were open at the end of a run: throughput by
+    /// the time for which they were at work, and a latency by its age.
     fn open(&self) -> Open {
         let metric = &self.metric;
         match metric.role.goal() {
@@ -132,8 +132,8 @@ impl Measure {
         }
     }
 
-    /// The number of samples of each thread in `run`: of those that share the metric, or that have a
-    /// metric each.
+    /// The number of samples of each thread in `run`, whether the threads share the metric or have
+    /// one each.
     fn by_thread<'r>(&self, run: &'r Run) -> Cow<'r, [u64]> {
         match self.of[..] {
             [metric] => Cow::Borrowed(run.samples[metric].by_thread()),

@@ -101,8 +101,8 @@ fn has_slow_cpus(machine: &Machine) -> bool {
     speeds.any(|speed| Some(speed) != first)
 }
 
-/// The metrics that a row of an experiment can show: those of [`metrics`], and the counters of Equipoise's
-/// schedulers.
+/// The metrics that a row of an experiment can show: the [`metrics`] of a run, and the counters of
+/// Equipoise's schedulers.
 pub(crate) fn countable<'a>(workload: &'a dyn Workload, machine: &Machine) -> Vec<&'a Metric> {
     let mut metrics = metrics(workload, machine);
     metrics.extend(&NEWIDLE);

@@ -74,7 +74,7 @@ const VARIABLE: &str = "EQUIPOISE_SCHEDULERS";
 struct Entry {
     /// The folder with its files in C.
     folder: PathBuf,
-    /// Its main file, for a scheduler that needs no loader's part.
+    /// The scheduler's main file, if it requires no work of a loader.
     main: Option<PathBuf>,
     /// Its other files.
     #[serde(default)]

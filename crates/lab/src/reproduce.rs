@@ -58,10 +58,10 @@ pub struct Cell<'a> {
     pub better: Better,
     /// The number in the table; `None` if it has none here.
     pub published: Option<f64>,
-    /// Was a parameter of a machine or load fitted to it? Then it is no prediction.
+    /// Was a parameter of a machine or load fitted to it? Such a cell is no prediction.
     pub fitted: bool,
-    /// The largest distance from `published`, if the table gives only such a bound; 0 if it gives
-    /// the number.
+    /// If the table gives a bound instead of a number, the largest distance from `published`;
+    /// otherwise 0.
     pub margin: f64,
     /// The number from the simulation; `None` if no run measured anything.
     pub simulated: Option<f64>,
@@ -122,8 +122,8 @@ pub fn sign(baseline: f64, other: f64) -> i8 {
 }
 
 impl Reproduction {
-    /// Runs every cell of `experiment`, whether published or not. If it is stopped, only the
-    /// complete runs count.
+    /// Runs every cell of `experiment`, whether published or not. If the experiment is stopped,
+    /// only the complete runs count.
     pub fn run(
         experiment: Experiment,
         runs: Runs,

@@ -16,7 +16,7 @@ use workload::Workload;
 /// A wait that is still open at the end is a stall from this length on, ns: a tenth of a second is
 /// noticed by users, and is more than the slices of all schedulers here.
 pub const STALL_NS: u64 = 100_000_000;
-/// It also has to be this many times as long as the thread's longest wait before it, because threads
+/// A stall is also this many times as long as the thread's longest wait before it, because threads
 /// of little weight or with a small quota wait for long in turn.
 const STALL_WAITS: u64 = 4;
 
@@ -77,7 +77,8 @@ impl Runs {
 /// The kept results of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// For each of its metrics ([`metrics`](crate::metrics())), and then those of new-idle balancing.
+    /// The samples of each of its metrics ([`metrics`](crate::metrics())), and then of new-idle
+    /// balancing.
     pub samples: Vec<Samples>,
     /// Its energy, by part of the machine; `None` if power is not known.
     pub energy: Option<simulator::Energy>,
@@ -265,7 +266,7 @@ pub struct Failure {
 
 /// Runs every case `runs.count` times; the result is in the order of `cases`, and does not depend
 /// on `runs.jobs`. Seed by seed, so that stopped runs leave the same number of complete runs of
-/// every case. Of several failures, the first in the order of runs and cases is returned.
+/// every case. If several runs fail, the first failure in the order of runs and cases is returned.
 pub fn measure(
     cases: &[Case<'_>],
     runs: &Runs,

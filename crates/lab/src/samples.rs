@@ -5,15 +5,15 @@ use workload::{MetricId, Recorder};
 /// The maximum number of order statistics kept of one metric in one run.
 const MAX_POINTS: usize = 1024;
 
-/// How the measures of a metric count what was still open at the end of a run.
+/// How the measures of a metric count loops and responses that were open at the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Open {
     /// Not at all.
     Ignored,
-    /// Its time so far is a part of the time that the completed ones took: the mean is the time per
-    /// completed one.
+    /// The time of an open loop is added to that of the completed loops, so that the mean is the
+    /// time per completed loop.
     Time,
-    /// Its age is a sample.
+    /// The age of an open response is a sample.
     Sample,
 }
 
@@ -30,7 +30,7 @@ pub struct Samples {
     points: Vec<f64>,
     /// For each thread that shares the metric, the number of its samples.
     by_thread: Box<[u64]>,
-    /// The ages of those that were still open at the end.
+    /// The ages of the responses that were open at the end.
     open: Box<[f64]>,
 }
 
@@ -93,7 +93,7 @@ impl Samples {
 /// The samples of one metric over all runs, every sample of equal weight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pooled {
-    /// The number of samples: of what was completed.
+    /// The number of samples, one for each completed loop or response.
     pub n: u64,
     /// The number of those still open that count ([`Open`]).
     pub open: u64,
@@ -119,8 +119,8 @@ impl Pooled {
         Pooled::counting(Open::Ignored, runs)
     }
 
-    /// Statistics that include open samples. `None` if no run has a sample: what was never completed has
-    /// no number.
+    /// Statistics that include open samples. `None` if no run has a sample, because work that was never
+    /// completed has no number.
     pub fn counting<'a>(open: Open, runs: impl IntoIterator<Item = &'a Samples>) -> Option<Pooled> {
         let mut runs: Vec<&Samples> = runs.into_iter().collect();
         let ages: Vec<f64> = match open {

@@ -129,7 +129,7 @@ impl Scheduler {
         self.is_foreign() && self.object().variable(variable).is_some()
     }
 
-    /// The variables of a scheduler in C that can be set: those that are `const volatile`.
+    /// The variables of a scheduler in C that can be set, which are the `const volatile` ones.
     pub fn settable(&self) -> impl Iterator<Item = &str> {
         let object = self.is_foreign().then(|| self.object());
         object.into_iter().flat_map(|object| {
@@ -219,8 +219,8 @@ impl Scheduler {
         }
     }
 
-    /// The code that records its reasons, if there is such code. It makes the same decisions. Errors are as for
-    /// [`Scheduler::under`].
+    /// The code that records its reasons, if there is such code. Both schedulers make the same decisions.
+    /// Errors are as for [`Scheduler::under`].
     pub fn explaining_object(&self) -> Result<&Object, native::Error> {
         match &self.code {
             Code::Policy(policy, _) => policy.explaining_object_in(self.kernel),

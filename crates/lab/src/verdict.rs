@@ -1,16 +1,16 @@
 //! The best schedulers for each goal: the only place that decides whether one is better.
 //!
-//! A goal is judged by the measures that decide it ([`Measure::decides`](crate::Measure::decides)),
-//! in this order ([`Reason`]): threads that stalled; measures that a scheduler lacks; the shares among
+//! A goal is judged by the measures that decide it ([`Measure::decides`](crate::Measure::decides)), in
+//! this order ([`Reason`]): threads that stalled; measures that a scheduler lacks; the shares among
 //! them (periods missed, in points); the geometric mean of the others. A scheduler is better than
 //! another if the 95 % confidence interval of the paired difference excludes zero and the difference
-//! is large enough to matter. It is among the best for a goal if no other is better
+//! is large enough to matter. A scheduler is among the best for a goal if no other is better
 //! ([`GoalVerdict::best`]), so that no two statements contradict each other.
 //!
-//! Times say nothing about work that was not done. A throughput is judged by the time for each
-//! completed unit of work, in which the time of those that are still open counts; energy by the energy
-//! for the same work; and if a scheduler completed a tenth less, its periods that never came count as
-//! missed, and latencies are compared per response.
+//! Times say nothing about work that was not done. Throughput is judged by the time for each completed
+//! unit of work, which includes the time of open units; energy is judged for the same work. If a
+//! scheduler completed a tenth less, its periods that never came count as missed, and latencies are
+//! compared per response.
 
 mod entry;
 mod standing;
@@ -70,7 +70,7 @@ pub struct GoalVerdict {
 pub enum Reason {
     /// Fewer threads stalled.
     Stalled,
-    /// The other one lacks this measure.
+    /// The other scheduler lacks this measure.
     Lacks(String),
     /// A smaller share of periods missed, or a smaller spread, in per cent: its own and the other's.
     Share {
@@ -81,8 +81,8 @@ pub enum Reason {
         /// Do the periods that never came under one of the two count?
         counts_absent: bool,
     },
-    /// The geometric mean of the other measures: its change against the other one, and the change of
-    /// the work for which it stands, if that was judged.
+    /// The change of the geometric mean of the other measures against the other scheduler, and the
+    /// change of the work, if that was judged.
     Cost {
         /// The change.
         change: Change,
@@ -101,7 +101,8 @@ pub enum Statement {
     /// No scheduler is better than the baseline. These are worst, and worse than the baseline, which is
     /// better than the first of them for this reason.
     Baseline(Option<(Vec<usize>, Reason)>),
-    /// This one is better than the baseline for this reason, and some other is better than it in turn.
+    /// This scheduler is better than the baseline for this reason, and another scheduler is better than
+    /// this one.
     Better(usize, Reason),
 }
 
@@ -318,15 +319,15 @@ impl GoalVerdict {
         if let Some(reason) = best.first().and_then(|&first| because(first, 0)) {
             return Statement::Best(best, reason);
         }
-        // Each is beaten by another: by one in its shares, by another in its times.
+        // Each scheduler is beaten by another: by one in its shares, by another in its times.
         let mut better: Vec<usize> = all.filter(|&one| self.is_better(one, 0)).collect();
         better.sort_by(|&a, &b| self.standings[a].order(&self.standings[b]));
         let first = better[0];
         because(first, 0).map_or(Statement::Same, |reason| Statement::Better(first, reason))
     }
 
-    /// The schedulers that the statement calls best. If it says that no scheduler is better than the baseline, these
-    /// are the baseline, and every scheduler that beats the worst and is beaten by none.
+    /// The schedulers that the statement calls best. If the statement says that no scheduler is better than the
+    /// baseline, these are the baseline, and every scheduler that beats the worst and is beaten by none.
     fn called_best(&self) -> Vec<usize> {
         match self.statement() {
             Statement::Best(best, _) => best,
@@ -351,7 +352,7 @@ impl GoalVerdict {
     }
 }
 
-/// A difference between logarithms as a change in per cent. Its margin is the distance to the end of the
+/// A difference between logarithms as a change in per cent. The margin is the distance to the end of the
 /// confidence interval that is closer to zero, so that both exclude zero, or neither does.
 fn change(mean: f64, margin: Option<f64>, higher_is_better: bool) -> Change {
     let log = if higher_is_better { -mean } else { mean };

@@ -21,7 +21,7 @@ fn texts(folder: &str) -> Vec<String> {
     texts
 }
 
-/// One of the texts with a part replaced by a plausible mistake, or by malice.
+/// One of the texts, with a part replaced by a plausible or malicious mistake.
 fn damaged(folder: &str) -> impl Strategy<Value = String> + use<> {
     let slips = prop_oneof![
         Just(String::new()),

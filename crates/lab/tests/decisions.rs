@@ -52,8 +52,8 @@ struct Digested {
 
 impl Trace for Digested {
     fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
-        // The hardware's decision, which appears in the power and in what follows; facts about tasks
-        // that no decision changes; and reasons, which a test requests.
+        // The left-out events are the hardware's decisions, which appear in the power and in later
+        // events; facts about tasks that no decision changes; and reasons, which a test requests.
         if matches!(
             event,
             Event::Turbo { .. }

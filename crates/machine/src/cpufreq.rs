@@ -15,7 +15,7 @@ pub struct Cpufreq {
     pub rate_limit_ns: u64,
     /// The governor of the frequencies.
     pub governor: Governor,
-    /// How fast a processor that decides by itself changes a core's frequency; `None`: at once.
+    /// How fast a processor that decides by itself changes a core's frequency; `None` if at once.
     pub ramp: Option<Ramp>,
 }
 

@@ -162,7 +162,7 @@ struct NetworkFile {
     rx_packet_ns: Spanned<u64>,
 }
 
-/// The CPUs that form one cpufreq policy and run at one frequency: those of a unit, or lists.
+/// The CPUs that form one cpufreq policy and run at one frequency: the CPUs of a unit, or lists.
 #[derive(Deserialize)]
 #[serde(
     untagged,

@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 
-/// The longest line that is shown. A program wrote a longer one, which would bury the message.
+/// The longest line that is shown. A longer line was written by a program, and would bury the
+/// message.
 const LONGEST_SHOWN: usize = 1000;
 
 /// An error in the user's input.
@@ -37,7 +38,7 @@ struct Place {
 
 impl BadInput {
     /// An error in the bytes `at` of `text`, the content of `file`: `message` says what is wrong,
-    /// and `expected` what should be there.
+    /// and `expected` what was expected in its place.
     pub fn at(
         file: &str,
         text: &str,
@@ -336,9 +337,9 @@ fn of_each_line(text: &str, errors: Vec<toml::de::Error>) -> Vec<toml::de::Error
     errors
 }
 
-/// Adds to the `errors` those of keys and values in `left`, the text with each line that has a
-/// syntax error emptied. The line of each further error is emptied, and the rest is read again. A
-/// key that is then missing may be on one of those lines.
+/// Adds the errors of keys and values in `left` to `errors`; `left` is the text without the lines
+/// that have a syntax error. The line of each further error is emptied, and the rest is read again.
+/// A key that is then missing may be on one of those lines.
 fn unfit<T: DeserializeOwned>(
     left: &mut [u8],
     errors: Vec<toml::de::Error>,

@@ -50,8 +50,8 @@ pub struct Machine {
     pub hz: u32,
     /// The choice of a CPU's idle state.
     pub idle_governor: IdleGovernor,
-    /// Whether the time of interrupts counts as that of the task that they interrupt, as in a kernel
-    /// without CONFIG_IRQ_TIME_ACCOUNTING.
+    /// Whether the time of interrupts is charged to the task that they interrupt, as in a kernel without
+    /// CONFIG_IRQ_TIME_ACCOUNTING.
     pub irq_time_in_tasks: bool,
     /// The CPUs of a host that execute these in turn, if that is a virtual machine with more CPUs than those.
     pub host_cpus: Option<u32>,
@@ -176,9 +176,9 @@ pub struct Costs {
     pub refill_near_ns: u64,
     /// See `refill_near_ns`; across clusters.
     pub refill_far_ns: u64,
-    /// The part of `wakeup_ns` and `context_switch_ns` together that Linux's fair class spends, and what sched_ext
-    /// spends in its place, without the scheduler's callbacks. They count only for schedulers whose callbacks take
-    /// time ([`Machine::callbacks`]).
+    /// The part of the sum of `wakeup_ns` and `context_switch_ns` that Linux's fair class spends, and the time
+    /// that sched_ext spends instead, without the scheduler's callbacks. These costs count only for schedulers
+    /// whose callbacks take time ([`Machine::callbacks`]).
     pub fair_class_ns: u64,
     /// See `fair_class_ns`.
     pub ext_class_ns: u64,

@@ -6,8 +6,8 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Driver {
-    /// The link continues by itself. An interrupt starts a poll, and the next one comes only after
-    /// no packet waits any more (NAPI).
+    /// The link continues by itself. An interrupt starts a poll, and the next interrupt comes only
+    /// when no packet waits any more (NAPI).
     #[default]
     Napi,
     /// An adapter on USB, as driven by Linux's `drivers/net/usb/usbnet.c` behind

@@ -14,13 +14,13 @@
 //! write sleeps until the journal's thread has committed, and a change of a file system may have to wait
 //! for that ([`journal`]).
 //!
-//! A user has 100 jobs, drawn from the mix without replacement. As in AIM7's driver, the parent forks
-//! the users, hears from each that it is ready, and starts all by a signal; the time ends when the last of
-//! them has exited and the parent has waited for it. A user's first subtest that works in a directory gets a
-//! random file system, each other one the next, and keeps it (the driver overwrites `DISKS` in the
-//! subtest's argument). AIM7's runs take minutes: here a job may be a part of AIM7's, the same for all,
-//! and makes that part of its calls. The time between two calls is not shortened, because it decides how
-//! often a CPU idles; the time of a job without calls is.
+//! A user has 100 jobs, drawn from the mix without replacement. As in AIM7's driver, the parent forks the
+//! users, hears from each that it is ready, and starts all by a signal; the time ends when the last of them
+//! has exited and the parent has waited for it. A user's first subtest that works in a directory gets a
+//! random file system, and each further subtest gets the next one. A subtest keeps its file system (the
+//! driver overwrites `DISKS` in the subtest's argument). AIM7's runs take minutes. Here a job may be a part
+//! of AIM7's job, the same part for all jobs, and makes that part of its calls. The time between two calls
+//! is not shortened, because it decides how often a CPU idles; the time of a job without calls is.
 
 mod journal;
 mod mixes;
@@ -70,8 +70,9 @@ macro_rules! count {
 /// The time at the speed of the machine of AIM7's published figures, ns, that takes `ns` on the machine
 /// on which the subtests were timed.
 ///
-/// A core of Westmere-EX at 2.4 GHz is taken to need twice as long as one of a Xeon of 2024: the clock is
-/// 1.3 to 1.6 times as high there, and the rest is for the core. An assumption; it is fitted to no figure.
+/// A core of Westmere-EX at 2.4 GHz is assumed to take twice as long as a core of a Xeon of 2024: the
+/// Xeon's clock is 1.3 to 1.6 times as high, and the core accounts for the rest. This is an assumption,
+/// which is fitted to no figure.
 const fn at_speed(ns: u64) -> u64 {
     2 * ns
 }
@@ -183,8 +184,8 @@ pub(crate) static BENCHMARKS: [Benchmark; 9] = [
 
 /// `fork(2)` of a user before the clock runs, ns at the reference speed.
 const START_WORK: u64 = 20_000;
-/// The initial work of a user (its files and buffers), ns at the reference speed. It is long enough
-/// for users to spread over the machine as they are forked.
+/// The initial work of a user (its files and buffers), ns at the reference speed. The time is long
+/// enough for users to spread over the machine as they are forked.
 const SET_UP_WORK: u64 = 2_000_000;
 
 const JOBS: MetricId = 0;
@@ -314,7 +315,7 @@ fn compute(mean: u64, env: &mut Env) -> Op {
     }
 }
 
-/// The shared words: the number of users; then those of the journals.
+/// The shared words: the number of users, then the words of the journals.
 const USERS: usize = 0;
 const WORDS: usize = 1;
 
@@ -325,7 +326,7 @@ const SLEEP: u64 = 1_000_000_000;
 struct Parent {
     setup: Arc<Setup>,
     users: u64,
-    /// When it started the users, ns.
+    /// The time at which the parent started the users, ns.
     started: u64,
     state: ParentState,
 }
@@ -334,17 +335,17 @@ struct Parent {
 enum ParentState {
     /// Has forked this many users.
     Forks(u64),
-    /// Has heard of this many users that they are ready.
+    /// This many users have reported that they are ready.
     Hears(u64),
     Starts,
     Waits,
     Reports,
-    /// Has told this many journals that all jobs are done.
+    /// The parent has told this many journals that all jobs are done.
     Stops(u32),
 }
 
 impl Model for Arc<Setup> {
-    /// Evenly spaced numbers of users, with half a distance at each end.
+    /// The numbers of users are evenly spaced, with half a distance at each end.
     fn of_run(&self, run: u32, count: u32) -> Option<Box<dyn Model>> {
         let ((least, most), steps) = (self.users, 2 * u64::from(count));
         let users = least + (most - least) * (2 * u64::from(run) + 1) / steps;

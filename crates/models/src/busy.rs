@@ -46,8 +46,8 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
 /// Work between two reads of the clock, ns at the reference speed.
 const CHUNK: u64 = 100_000;
 
-/// Work in seconds of a CPU at the reference speed: the total (one sample per run), and that of
-/// each thread. Also the difference between the largest and the smallest work of a thread, relative
+/// Work in seconds of a CPU at the reference speed: the total (one sample per run) and the work of
+/// each thread; and the difference between the largest and the smallest work of a thread, relative
 /// to the mean.
 const WORK: MetricId = 0;
 const THREAD_WORK: MetricId = 1;

@@ -1,8 +1,8 @@
 //! iperf (2.0): one TCP connection that carries as much as it can, `iperf -c HOST -t 5`, one
 //! direction at a time.
 //!
-//! The client writes, or reads, 128 KiB at a time. The kernel's work on its behalf (copying, TCP)
-//! is its own time; that of the network adapter's interrupts is not.
+//! The client writes, or reads, 128 KiB at a time. The kernel's work on the thread's behalf
+//! (copying, TCP) is the thread's own time; the network adapter's interrupts are not.
 
 use crate::benchmark::{Benchmark, Model};
 use machine::Machine;

@@ -93,10 +93,11 @@ const SIZES: [u64; 32] = [
 
 /// The share of as in an object's work, in 1/1000; the rest is cc1's. An assumption.
 const AS_SHARE: u64 = 60;
-/// The buffer of stdio, the unit in which cc1 writes, and of a pipe, bytes.
+/// The size of a stdio buffer, in which cc1 writes, and of a pipe buffer, bytes.
 const PIPE_BUFFER: u64 = 4 << 10;
 const PIPE_CAPACITY: u64 = 64 << 10;
-/// cc1's work for one, once it writes; ns. An assumption: some 130 KiB of assembly for an average object.
+/// cc1's work for a function, once it writes; ns. An assumption: some 130 KiB of assembly for an average
+/// object.
 const BUFFER_WORK: u64 = 3_000_000;
 /// fixdep's work: it reads the object's headers, some hundred, for the settings that they use; ns. An
 /// assumption.
@@ -252,7 +253,7 @@ fn fork(name: &str, footprint: u64, program: impl Program + 'static) -> Op {
     }
 }
 
-/// A program that reads a file, computes, and writes one.
+/// A program that reads a file, computes, and writes a file.
 fn tool(io: u64, work: u64) -> Script {
     let disk = || (io > 0).then_some(Op::Sleep { ns: io });
     let ops = [Some(Op::Exec { work: EXEC_WORK }), disk()]

@@ -112,8 +112,9 @@ const REPLY: u64 = 200;
 
 const LOG: MutexId = 0;
 
-/// Shared words: the transactions so far; the commits whose records are in the log, and those of them
-/// that are on the disk; the clients that have not left; then for each client whether it has left.
+/// Shared words: the number of transactions so far; of commits whose records are in the log; of
+/// commits whose records are on the disk; and of clients that have not left; then, for each client,
+/// whether it has left.
 const DONE: usize = 0;
 const LOGGED: usize = 1;
 const FLUSHED: usize = 2;
@@ -286,7 +287,8 @@ impl Program for Client {
 enum ServerStep {
     Receive,
     Work,
-    /// A commit's record is in the log: takes the log's lock, has it, has written, releases the lock.
+    /// A commit's record is in the log. The steps: take the log's lock, have it, have written,
+    /// release the lock.
     Commit,
     Locked,
     Written(u64),

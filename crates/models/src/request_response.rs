@@ -229,13 +229,13 @@ struct Role {
 
 #[derive(Clone, Copy)]
 enum Step {
-    /// The client's steps: writes a request, reads the reply, has read it.
+    /// The client's steps: write a request, read the reply, have read it.
     Request,
     Receive,
     Received,
-    /// Has announced its end to its server.
+    /// The client has announced its end to its server.
     Left,
-    /// The server's steps: reads a request, has read it, writes the reply.
+    /// The server's steps: read a request, have read it, write the reply.
     Await,
     Reply,
 }

@@ -186,10 +186,10 @@ struct Setup {
 /// Latencies of all workers, ns: of wakeups, of requests.
 type Latencies = Arc<Mutex<[Vec<u64>; 2]>>;
 
-/// Shared words. Whether the time is over; for each messenger the first of its list (0: none, else
-/// the worker's number plus one), whether it has been posted, whether it sleeps until it is, and the
-/// number of its workers that have not left; for each worker the next in the list, and when its messenger
-/// began to wake its list.
+/// Shared words. Shared words. First, whether the time is over. For each messenger: the first worker of
+/// its list (0: none, otherwise the worker's number plus one), whether the messenger has been posted,
+/// whether it sleeps until it is, and the number of its workers that have not left. For each worker: the
+/// next one in the list, and when the messenger began to wake the list.
 #[derive(Clone, Copy)]
 struct Words {
     messengers: usize,
@@ -332,7 +332,7 @@ struct Messenger {
     created: usize,
     /// The rest of the list that it is waking.
     waking: u64,
-    /// When it began with that list.
+    /// The time at which the messenger began with that list.
     began: u64,
     at: AtMessenger,
     latencies: Latencies,
@@ -504,7 +504,7 @@ impl Program for Worker {
                     self.at = AtWorker::Locked;
                     return Op::SpinLock(self.locked as u32);
                 }
-                // It has moved meanwhile: the other CPU's lock.
+                // The worker has moved to another CPU, and takes that CPU's lock.
                 AtWorker::Locked if env.cpu != self.locked => {
                     self.at = AtWorker::Slept;
                     return Op::Unlock(self.locked as u32);

@@ -227,7 +227,7 @@ impl Program for Warehouse {
     }
 }
 
-/// The last thread that stops wakes the collectors. It holds the mutex.
+/// The last thread that stops wakes the collectors. The thread holds the mutex.
 fn begin_collection(env: &mut Env, setup: &Setup) -> Op {
     env.shared[COLLECTING] = setup.warehouses;
     env.shared[COLLECTIONS] += 1;

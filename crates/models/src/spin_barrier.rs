@@ -96,8 +96,9 @@ const FOREVER: u64 = 3_600_000_000_000;
 const STEPS: MetricId = 0;
 const STEP: MetricId = 1;
 
-/// Shared words: the number of barriers passed, the threads that are in this one, those that sleep, whether
-/// the last step is over; when the first step and this one began, ns, and the number of steps done.
+/// Shared words: the number of barriers passed, of threads at this barrier, and of threads that sleep
+/// there; whether the last step is over; when the first step and this step began, ns; and the number of
+/// steps done.
 const PASSED: usize = 0;
 const INSIDE: usize = 1;
 const SLEEPING: usize = 2;
@@ -185,9 +186,9 @@ enum At {
     Compute,
     Arrive,
     Polled,
-    /// Holds the mutex, to sleep until the barrier is passed.
+    /// The thread holds the mutex, to sleep until the barrier is passed.
     Sleep,
-    /// Was the last one, and holds the mutex to wake those that sleep.
+    /// The thread was the last one, and holds the mutex to wake the sleeping threads.
     Wake,
     Woke,
 }

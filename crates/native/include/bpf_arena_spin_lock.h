@@ -6,7 +6,7 @@
 #include <scx/common.bpf.h>
 #include <bpf_atomic.h>
 
-/* Its size is that of the kernel's lock. */
+/* The structure has the size of the kernel's lock. */
 struct __qspinlock {
 	u32 val;
 };

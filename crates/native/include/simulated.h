@@ -148,7 +148,7 @@ enum equipoise_cpuperf {
 /* With underscores: compile.rs may replace the spelling without, which schedulers use. */
 #define __always_inline inline __attribute__((__always_inline__))
 #endif
-/* It is not worth a copy at each call site. */
+/* The function is too long to be copied to each call site. */
 #define __equipoise_slow __attribute__((noinline, unused))
 
 #define __equipoise_export __attribute__((visibility("default"), used))

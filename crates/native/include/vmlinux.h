@@ -655,7 +655,7 @@ struct scx_bpf_dsq_insert_vtime_args {
 	u64 enq_flags;
 };
 
-/* The member order is that of Linux 7.3. [abi] */
+/* The members are in Linux 7.3's order. [abi] */
 struct sched_ext_ops {
 	s32 (*select_cpu)(struct task_struct *p, s32 prev_cpu, u64 wake_flags);
 	void (*enqueue)(struct task_struct *p, u64 enq_flags);

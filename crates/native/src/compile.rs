@@ -129,8 +129,9 @@ pub const FOREIGN_FLAGS: &[&str] = &[
 #[allow(dead_code)]
 pub const FOREIGN_FLAGS: &[&str] = &["-ftrivial-auto-var-init=zero", "-D__VMLINUX_H__"];
 
-/// Options that let some compilers compile what they refuse otherwise, each with a part of the message: clang before
-/// 16 starts variables as zeroes only on request, and gcc inlines no weak function, which scx's library asks for.
+/// Options with which some compilers accept code that they otherwise refuse, each with a part of the refusal's
+/// message: clang before 16 initializes variables with zeros only on request, and gcc does not inline weak
+/// functions, which scx's library asks for.
 #[allow(dead_code)]
 pub const REMEDIES: &[(&str, &str)] = &[
     (

@@ -91,8 +91,8 @@ pub fn maps(
     Ok(found)
 }
 
-/// The global variables that are `const`. Their section does not show that, because a compiler may
-/// put a variable that is also `volatile` into writable memory.
+/// The global variables that are `const`. The section of a variable does not show whether it is
+/// constant, because a compiler may put a variable that is also `volatile` into writable memory.
 pub fn constants(file: &object::File<'_>) -> Result<HashSet<String>, gimli::Error> {
     let mut found = HashSet::new();
     each_global(file, |_, unit, name, kind| {
@@ -153,7 +153,7 @@ fn is_constant(unit: &Unit<Slice<'_>>, mut offset: UnitOffset) -> Result<bool, g
     Err(ENDLESS)
 }
 
-/// The error for a type that refers to itself, or as good as.
+/// The error for a type that refers to itself, or is nested too deeply.
 const ENDLESS: gimli::Error = gimli::Error::TypeMismatch;
 
 /// Calls `what` with each global variable's name and type.

@@ -1,6 +1,6 @@
-//! The description of a compiled scheduler: its globals, its maps and its ops. It is read from the object apart,
-//! in a process that may do nothing else, and comes back as a message, which is checked: no
-//! parser of ELF or DWARF sees a stranger's object elsewhere.
+//! The description of a compiled scheduler: its globals, its maps and its ops. A process that may do nothing
+//! else reads the description from the object, and sends it as a message, which is checked: no parser of ELF or
+//! DWARF sees a stranger's object elsewhere.
 
 use crate::debug_info::{self, MapDefinition};
 use crate::{Error, loading};
@@ -81,7 +81,7 @@ const LOADER: &str = "equipoise_loader";
 /// copy.
 const MOST_MEMORY: u64 = 1 << 30;
 
-/// The longest description, bytes: that of the largest scheduler has 100 kB.
+/// The longest description, bytes. The largest scheduler's has 100 kB.
 const LONGEST: usize = 16 << 20;
 
 /// The size of a map variable's pointers to the map's type and to another parameter, bytes.
@@ -94,7 +94,7 @@ pub(crate) fn too_much_memory(source: &str) -> Error {
     ))
 }
 
-/// Symbols that a scheduler's parts have: what the loop over all symbols finds.
+/// The symbols of a scheduler's parts, which the loop over all symbols finds.
 #[derive(Default)]
 struct Found<'a> {
     variables: BTreeMap<String, Variable>,
@@ -108,7 +108,7 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// Adds `symbol` of `file`. The error says what is wrong with it.
+    /// Adds `symbol` of `file`. The error says what is wrong with the description.
     fn add(
         &mut self,
         file: &object::File<'a>,

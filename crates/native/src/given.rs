@@ -12,7 +12,8 @@ const LONGEST: u64 = 1 << 20;
 /// The most headers of a folder, which may be one of downloads, that are searched.
 const MOST: usize = 1000;
 
-/// Defines the functions of the headers for other files. [`DEFINITIONS`] follow for those that are macros there.
+/// Defines the functions of the headers for other files. The [`DEFINITIONS`] of those that are macros in the
+/// kernel follow.
 const KFUNCS: &str =
     "#define static\n#define inline\n#include <scx/common.bpf.h>\n#undef static\n#undef inline\n";
 
@@ -84,8 +85,8 @@ impl Given {
             text += KFUNCS;
             text += DEFINITIONS;
         }
-        // A declaration of any integer type reads the lower bytes. The kernel sets those that it knows
-        // when it loads the object; others are not set (`n`).
+        // A declaration of any integer type reads the lower bytes. When the kernel loads the object,
+        // it sets the options that it knows; others are not set (`n`).
         for name in &self.configs {
             text += &format!("unsigned long long {name};\n");
         }

@@ -1,8 +1,8 @@
 //! The kernels that can be simulated, and the features of sched_ext that each of them has.
 //!
 //! [`FEATURES`] is the only table. The header that a scheduler is compiled against ([`Kernel::header`]), the
-//! checks of its ops and flags, and the messages follow from it. Its sources are Linux 6.12.117, 7.2.13 and
-//! 7.3.4, and the versions given in tools/sched_ext/include/scx/compat.bpf.h of 7.3.4.
+//! checks of its ops and flags, and the messages follow from it. The table's sources are Linux 6.12.117,
+//! 7.2.13 and 7.3.4, and the versions given in tools/sched_ext/include/scx/compat.bpf.h of 7.3.4.
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
@@ -127,7 +127,7 @@ enum Until {
     Deprecated(Release, &'static str),
     /// Removed in this release; with the replacement.
     Removed(Release, &'static str),
-    /// Renamed in this release, and its new name.
+    /// This release renamed it, to this name.
     Renamed(Release, &'static str),
 }
 

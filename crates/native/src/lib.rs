@@ -354,8 +354,8 @@ mod tests {
         );
     }
 
-    /// As published schedulers do that include no header of scx, with a generated vmlinux.h beside them, whose
-    /// types are other ones.
+    /// As in published schedulers that include no header of scx, but have a generated vmlinux.h with other
+    /// types beside them.
     const DECLARES: &str = "#include \"vmlinux.h\"
         #include <bpf/bpf_helpers.h>
         #include <bpf/bpf_tracing.h>

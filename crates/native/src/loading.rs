@@ -1,6 +1,6 @@
 //! The side effects of loading a shared object: it can run functions, load libraries and bind
-//! names. A BPF program does none of this: it is code that the kernel calls, and it calls what the
-//! kernel offers.
+//! names. A BPF program does none of this, because it is code that the kernel calls, and that calls
+//! only the kernel's functions.
 //!
 //! The dynamic loader uses the object's segments, not its section names, and so does this check.
 
@@ -96,8 +96,8 @@ pub fn check(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(), Error
     Ok(())
 }
 
-/// Names that the loader would look up in this process, in the C library. This includes weak ones,
-/// which are bound like others.
+/// Names that the loader would look up in this process, in the C library. This includes weak
+/// symbols, which are bound like others.
 fn foreign_symbols(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(), Error> {
     let undefined = file
         .dynamic_symbols()

@@ -1,4 +1,4 @@
-//! A compiled scheduler: its bytes, and what is known of them.
+//! A compiled scheduler: its bytes, and their description.
 
 use crate::description::{Description, Map, Tracepoint, Variable, text};
 use crate::{Error, Kernel, debug_info};
@@ -47,8 +47,8 @@ impl Object {
         Object::described(source, image, description)
     }
 
-    /// The shared object `image` with the `description` that another process has read. An error if it cannot be
-    /// `image`'s.
+    /// The shared object `image` with the `description` that another process has read. It is an error if the
+    /// description cannot be that of `image`.
     pub fn described(
         source: &str,
         image: Vec<u8>,
@@ -91,8 +91,8 @@ impl Object {
         &self.description.tracepoints
     }
 
-    /// Address of the function that does its loader's part, relative to where the object is loaded,
-    /// if there is one.
+    /// The address of the function with the loader's work, if any, relative to the address at which
+    /// the object is loaded.
     pub fn loader(&self) -> Option<u64> {
         self.description.loader
     }
@@ -135,7 +135,7 @@ impl Object {
         self
     }
 
-    /// Does it stand for Linux's fair class? The simulated kernel then does for its tasks what Linux does for fair
+    /// Does it represent Linux's fair class? The simulated kernel then treats its tasks as Linux treats fair
     /// tasks, apart from scheduling them.
     pub fn is_fair_class(&self) -> bool {
         self.is_fair_class

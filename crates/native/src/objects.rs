@@ -31,7 +31,7 @@ impl Object {
     }
 
     /// The same scheduler, which makes the same decisions and records its reasons
-    /// (`scheduler/explain.bpf.h`). That costs real time, but no simulated time.
+    /// (`scheduler/explain.bpf.h`). Recording costs real time, but no simulated time.
     pub fn explaining_in(name: &str, kernel: Kernel) -> Result<&'static Object, Error> {
         find(name, kernel, true)
     }

@@ -65,8 +65,8 @@ impl Own {
 }
 
 /// GCC inserts the address of an array's element into each access to it (-ftree-forwprop), and then
-/// computes it anew after each branch: a tenth of the instructions of `eevdf`. Other compilers do
-/// not know the option.
+/// computes it again after each branch, which is a tenth of the instructions of `eevdf`. Other
+/// compilers do not know the option.
 const GCC_FLAG: &str = "-fno-tree-forwprop";
 
 /// Does the compiler accept [`GCC_FLAG`]? A process has one compiler.

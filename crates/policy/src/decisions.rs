@@ -24,21 +24,21 @@ pub struct Decision {
 pub enum About {
     /// The task, which wakes up or is new, goes to the CPU.
     Placed,
-    /// It waits for the CPU.
+    /// The task waits for the CPU.
     Queued,
-    /// It preempts the task that runs there.
+    /// The task preempts the task that runs there.
     Preempts,
     /// The task does not preempt.
     Waits,
-    /// It runs on the CPU, and continues.
+    /// The task runs on the CPU, and continues.
     Keeps,
-    /// It runs on the CPU, and yields to others.
+    /// The task runs on the CPU, and yields to others.
     Yields,
-    /// It waited elsewhere, and the CPU pulls it.
+    /// The task waited elsewhere, and the CPU pulls it.
     Pulled,
-    /// It runs elsewhere, and the CPU requests it.
+    /// The task runs elsewhere, and the CPU requests it.
     Asked,
-    /// It ran elsewhere, and is sent to the CPU.
+    /// The task ran elsewhere, and is sent to the CPU.
     Sent,
     /// The CPU has nothing to run, and finds nothing. There is no task.
     Idle,
@@ -266,7 +266,7 @@ impl Decided<'_> {
                 Number::Of1024 | Number::Count => value.to_string(),
             };
             if counts == Number::Count && value == 1 {
-                // Of several verbs, only "wait" follows.
+                // "wait" is the only verb that follows a number of tasks.
                 words = words
                     .replace(
                         &format!("{{{number}}} tasks already wait"),

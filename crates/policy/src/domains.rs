@@ -13,8 +13,8 @@ use std::fmt;
 pub enum Linux {
     /// 3.9
     V3_9,
-    /// 6.12 to 7.3. One flag differs, which the scheduler ignores if its policy is 6.12's
-    /// (`asym_prefer_sibling`).
+    /// 6.12 to 7.3. The one flag that differs (`asym_prefer_sibling`) is ignored by the scheduler
+    /// if its policy is 6.12's.
     V6_12,
     /// No kernel: 6.12's levels, with the capacity of each CPU from the machine's description,
     /// whatever Linux knows.

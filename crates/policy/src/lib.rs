@@ -57,8 +57,8 @@ impl Policy {
         Object::own_in(self.scheduler, kernel)
     }
 
-    /// The same scheduler, but recording the reasons for its decisions ([`Decision`]). That costs
-    /// real time, but no simulated time.
+    /// The same scheduler, but recording the reasons for its decisions ([`Decision`]). Recording
+    /// costs real time, but no simulated time.
     pub fn explaining_object_in(&self, kernel: Kernel) -> Result<&'static Object, native::Error> {
         Object::explaining_in(self.scheduler, kernel)
     }
@@ -75,7 +75,7 @@ impl Policy {
     }
 
     /// `machine` with the levels from which the policy's kernel makes domains. With the switch
-    /// `missing_domains`, there is none above a node once they have been rebuilt.
+    /// `missing_domains`, no domain above a node exists once the domains have been rebuilt.
     fn after_hotplug<'a>(&self, machine: &'a Machine) -> Cow<'a, Machine> {
         if !machine.rebuilt || self.settings.get("missing_domains") != Some(1) {
             return Cow::Borrowed(machine);
@@ -100,7 +100,8 @@ impl Policy {
         self.scheduler == other.scheduler && fixed(self) == fixed(other)
     }
 
-    /// Does it set frequencies (`scx_bpf_cpuperf_set()`)? They take effect only under schedutil.
+    /// Does it set frequencies (`scx_bpf_cpuperf_set()`)? Requests take effect only under
+    /// schedutil.
     pub fn sets_frequencies(&self) -> bool {
         self.settings.get("frequency") == Some(1)
     }

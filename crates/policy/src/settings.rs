@@ -1,5 +1,5 @@
-//! The settings of a policy: the tables `scheduler/settings.def` and those of the schedulers'
-//! folders in Rust.
+//! The settings of a policy: the table `scheduler/settings.def` and the tables of the schedulers'
+//! folders, in Rust.
 
 use std::ops::RangeInclusive;
 use std::sync::OnceLock;

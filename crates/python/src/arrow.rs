@@ -163,7 +163,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// Numbers, none of which is missing.
+    /// Numbers without missing ones.
     pub fn numbers(values: impl Into<Values>) -> Column {
         Column {
             data: Arc::new(Data::Numbers(values.into())),
@@ -352,7 +352,8 @@ pub struct Stream {
 const NULLABLE: i64 = 2;
 
 /// The memory to which a structure points. The structure's `release` drops it, together with the
-/// parts that the consumer has not taken over (those that it has no longer have a `release`).
+/// parts that the consumer has not taken over. A part that the consumer has taken over no longer
+/// has a `release`.
 struct Owned<T, Keep> {
     children: Vec<*mut T>,
     dictionary: *mut T,

@@ -47,8 +47,8 @@ pub fn bad(message: impl Into<String>, expected: impl Into<String>) -> PyErr {
 pub fn failed(failure: Box<lab::Failure>) -> PyErr {
     match failure.error {
         simulator::Error::Stopped => stopped(),
-        // The message names the scheduler. It omits the number of the run, which means nothing to
-        // the user.
+        // The message names the scheduler. The message omits the number of the run, which means
+        // nothing to the user.
         simulator::Error::Fault(message) => SimulationError::new_err(message),
         _ => SimulationError::new_err(failure.to_string()),
     }

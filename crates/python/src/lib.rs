@@ -65,7 +65,7 @@ fn assignments(values: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<String>> {
             Err(_) => value.str()?.to_string(),
         };
         let name = name.str()?.to_string();
-        // Their reader gets one list of all settings.
+        // The reader of policies gets one list of all settings.
         if name.contains(separates) || name.contains('=') || value.contains(separates) {
             return Err(error::bad(
                 format!("{name}={value:?}: not one value"),

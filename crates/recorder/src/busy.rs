@@ -36,12 +36,12 @@ struct Process {
     childrens_ticks: u64,
 }
 
-/// The load by others since a [`Watch`] began.
+/// The load by other processes since a [`Watch`] began.
 #[derive(Debug)]
 pub struct Others {
     /// The number of CPUs that they kept busy.
     pub cpus: f64,
-    /// Their share of the time of all CPUs, percent.
+    /// The share of these processes of the time of all CPUs, percent.
     pub pct: f64,
     /// The processes with the largest part, and how many CPUs each kept busy.
     names: Vec<(String, f64)>,
@@ -202,8 +202,8 @@ fn descendants(pid: i32, processes: &HashMap<i32, Process>) -> Vec<i32> {
 mod tests {
     use super::*;
 
-    /// A folder like /proc of two CPUs: the busy and the idle ticks of all CPUs, and of each
-    /// process its pid, name, parent, ticks and those of its ended children.
+    /// A folder like the /proc of two CPUs, with the busy and the idle ticks of all CPUs, and the
+    /// pid, name and parent of each process, its ticks, and the ticks of its ended children.
     fn write(proc: &Path, busy: u64, idle: u64, processes: &[(i32, &str, i32, u64, u64)]) {
         let stat = format!("cpu  {busy} 0 0 {idle} 0 0 0 0 0 0\ncpu0 0\ncpu1 0\nintr 1\n");
         fs::write(proc.join("stat"), stat).unwrap();
@@ -237,7 +237,7 @@ mod tests {
         ];
         write(proc, 1100, 9100, &later);
         let others = watch.without(1, Some(10)).unwrap();
-        // Of 100 busy ticks: 5 of this process, 10 + 20 + 15 of the load.
+        // Of 100 busy ticks, this process has 5, and the load has 10 + 20 + 15.
         assert!((others.pct - 25.0).abs() < 1e-9, "{others:?}");
         assert!((others.cpus - 0.5).abs() < 1e-9, "{others:?}");
         let words = "other processes kept 0.50 CPUs busy (cc (1) x 0.35)";

@@ -110,7 +110,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Stops, and takes what the buffers still have.
+    /// Stops, and reads the remaining events from the buffers.
     pub fn end(&mut self) -> io::Result<()> {
         self.instance.switch(false)?;
         self.drain(true)

@@ -1,6 +1,6 @@
-//! Probes of kernel functions (`Documentation/trace/kprobetrace.rst`): the functions that read and
-//! write pipes and Unix sockets, with the pipe or socket and the number of bytes, and the one that
-//! sets an affinity. The probed fields need Linux 6.9 or later.
+//! Probes of kernel functions (`Documentation/trace/kprobetrace.rst`): of the functions that read
+//! and write pipes and Unix sockets, with the pipe or socket and the number of bytes, and of the
+//! function that sets an affinity. The probed fields need Linux 6.9 or later.
 
 use btf_rs::{Btf, Type};
 use std::fs::{self, OpenOptions};
@@ -71,7 +71,7 @@ const ALL: [(&str, &[Function]); 3] = [
 const BATCHES: u64 = 65;
 const BATCH: u64 = 16;
 
-/// The probes of this process, which dropping removes. They record nothing until an instance
+/// The probes of this process, which dropping removes. Probes record nothing until an instance
 /// enables them.
 pub struct Probes {
     tracefs: PathBuf,
@@ -126,7 +126,7 @@ impl Probes {
             false => (*fetch).to_owned(),
         };
         let group = &self.group;
-        // Since 6.15 FIFOs have functions of their own, which call those of pipes.
+        // Since 6.15 FIFOs have functions of their own, which call the functions of pipes.
         let of_pipe = format!("anon_{name}");
         let symbols = match name.starts_with("pipe_") {
             true => vec![*name, &of_pipe],

@@ -266,8 +266,8 @@ fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The size of a page of a ring buffer, bytes: a page of memory, of which kernels have several
-/// sizes.
+/// The size of a page of a ring buffer, bytes: a page of memory, whose size differs between
+/// kernels.
 fn page_size(tracefs: &Path) -> io::Result<usize> {
     let path = tracefs.join("events/header_page");
     let header = String::from_utf8_lossy(&read_whole(&path)?).into_owned();

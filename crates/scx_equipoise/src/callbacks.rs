@@ -1,4 +1,4 @@
-//! `--costs`: what the callbacks of the loaded scheduler cost, of whichever project it is, as a section of a machine
+//! `--costs`: the costs of the loaded scheduler's callbacks, whichever project it is from, as a section of a machine
 //! file ([`machine::Callbacks`]).
 
 use crate::control::{self, Request};
@@ -17,7 +17,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 /// Measures the scheduler that `sched_ext` (`/sys/kernel/sched_ext`) says is loaded, until `time` has passed or
-/// `stop` is told to. Returns the section; `release` is the kernel's.
+/// `stop` receives a message. Returns the section. `release` is the kernel's release.
 pub fn measure(
     sched_ext: &Path,
     release: &str,
@@ -30,7 +30,7 @@ pub fn measure(
     let started = Instant::now();
     let measuring = Measuring::start()?;
     let before = programs();
-    // It ends with an error if the time is up.
+    // The wait ends with an error if the time is up.
     let _ = stop.recv_timeout(time);
     let costs = difference(&before, &programs());
     drop(measuring);
@@ -75,7 +75,8 @@ fn programs() -> BTreeMap<u32, (&'static str, Cost)> {
     costs
 }
 
-/// The name of the program's main function; that of the program itself is cut after 15 letters.
+/// The name of the program's main function, because the name of the program itself is cut after 15
+/// letters.
 fn function(info: &ProgramInfo) -> Option<String> {
     let id = info.func_info.first()?.type_id;
     let btf = Btf::from_prog_id(info.id).ok()?;

@@ -54,8 +54,9 @@ pub struct Opts {
     #[arg(long, value_name = "SECONDS", value_parser = interval)]
     pub monitor: Option<f64>,
 
-    /// Measure what the callbacks of the loaded scheduler cost, whichever sched_ext scheduler it is, for as many
-    /// seconds (10 by default) or until SIGINT, and print a section of a machine file. Scheduler is not launched
+    /// Measure the costs of the callbacks of the loaded sched_ext scheduler, whichever it is, for this many
+    /// seconds (10 by default) or until SIGINT, and print them as a section of a machine file. Scheduler is not
+    /// launched
     #[arg(long, value_name = "SECONDS", value_parser = interval, num_args = 0..=1, default_missing_value = "10")]
     pub costs: Option<f64>,
 

@@ -3,7 +3,7 @@
 //!
 //! The loader listens on a Unix socket; a client sends a line of JSON and reads one. A change of
 //! tunables takes effect at once. Any other change loads the scheduler again, as does a CPU that
-//! goes offline or comes online; meanwhile tasks run under Linux's own scheduler.
+//! goes offline or comes online. Until it is loaded, tasks run under Linux's own scheduler.
 
 use crate::error::Error;
 use crate::server::{self, Access, Answer, Service, Socket};
@@ -89,7 +89,7 @@ impl Control {
         }
     }
 
-    /// Asks the scheduler to exit for good.
+    /// Asks the scheduler to exit without a successor.
     pub fn shut_down(&self) {
         self.shutdown.store(true, Ordering::Relaxed);
         self.tell();
@@ -110,7 +110,7 @@ impl Control {
         self.shutdown.load(Ordering::Relaxed)
     }
 
-    /// True if the scheduler must exit, for good or for another policy.
+    /// True if the scheduler must exit, without a successor or for another policy.
     pub fn wants_it_gone(&self) -> bool {
         let state = self.state();
         self.is_shut_down() || (state.asked.is_some() && !state.asks_for_tuning())

@@ -8,7 +8,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-/// The number of task names that are remembered. Then all are looked up again, as pids are reused.
+/// The number of task names that are remembered. After that time all names are looked up again,
+/// because pids are reused.
 const MOST_NAMES: usize = 4096;
 
 /// Prints the content of `buffer` at each call (`RingBuffer::consume`): all, or only decisions

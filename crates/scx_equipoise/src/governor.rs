@@ -1,4 +1,4 @@
-//! Whether this machine's governors heed the frequencies that a policy sets.
+//! Whether this machine's governors follow the frequency requests of a policy.
 
 use detect::Decider;
 use policy::Policy;

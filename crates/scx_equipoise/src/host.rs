@@ -85,8 +85,8 @@ fn places() -> Result<Vec<Place>> {
     }
 }
 
-/// Makes one reading. If a CPU goes offline meanwhile, its files vanish and everything is read
-/// again.
+/// Makes one reading. If a CPU goes offline while its files are read, the files vanish, and
+/// everything is read again.
 fn read_places() -> Result<Vec<Place>> {
     loop {
         let found = detect::sysfs(Path::new(SYS)).map_err(anyhow::Error::msg)?;

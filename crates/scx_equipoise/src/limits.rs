@@ -71,8 +71,8 @@ fn bandwidth(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Groups with limits that are not enforced are named, on whichever level they are; others are
-    /// not.
+    /// Groups with limits that are not enforced are named, on whichever level they are, and other
+    /// groups are not.
     #[test]
     fn groups_with_limits_are_named() {
         let root = tempfile::tempdir().unwrap();

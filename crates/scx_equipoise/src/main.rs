@@ -76,7 +76,7 @@ fn run(opts: &Opts) -> Result<(), Error> {
         print!("{}", control::ask(&request)?);
         return Ok(());
     }
-    // Its folders and sockets have the modes that it gives them.
+    // The loader sets the modes of its folders and sockets itself.
     rustix::process::umask(rustix::fs::Mode::WGRP | rustix::fs::Mode::WOTH);
     start_logging(opts.verbose)?;
     if let Some(seconds) = opts.monitor {
@@ -174,7 +174,7 @@ fn start_logging(verbose: bool) -> Result<(), Error> {
         .set_location_level(LevelFilter::Off)
         .set_target_level(LevelFilter::Off)
         .set_thread_level(LevelFilter::Off)
-        // It would list features of newer kernels at every start.
+        // libbpf would list features of newer kernels at every start.
         .add_filter_ignore_str("scx_utils::compat")
         .build();
     let colors = if std::io::stderr().is_terminal() {

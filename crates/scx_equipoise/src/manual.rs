@@ -39,7 +39,7 @@ mod tests {
     fn the_page_is_of_section_8_and_describes_the_commands() {
         let text = text().unwrap();
         assert!(text.contains(".TH scx_equipoise 8"), "{text}");
-        // The page refers to no other page of the section, because there is none.
+        // The page refers to no other page of the section, because the section has no other.
         assert!(!text.contains("(8)"), "{text}");
         for command in Opts::command().get_subcommands() {
             let about = command.get_about().unwrap().to_string();

@@ -255,8 +255,8 @@ impl<'object> Scheduler<'object> {
     fn totals(&self) -> Result<Totals> {
         let bss = self.skeleton.maps.bss_data.as_ref();
         let counters = &bss.context("the scheduler has no variables")?.counters;
-        // SAFETY: these are plain integers in memory that the kernel keeps mapped. They may change
-        // meanwhile, one aligned word at a time.
+        // SAFETY: these are plain integers in memory that the kernel keeps mapped. The bytes may
+        // change while they are read, one aligned word at a time.
         let bytes = unsafe {
             std::slice::from_raw_parts(counters.as_ptr().cast::<u8>(), size_of_val(counters))
         };

@@ -15,7 +15,7 @@ include!(concat!(env!("OUT_DIR"), "/schedulers.rs"));
 /// The next step after a scheduler has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It was asked to exit, or the kernel removed it.
+    /// The scheduler was asked to exit, or the kernel removed it.
     Stop,
     /// The CPUs or the policy have changed.
     Restart,

@@ -1,10 +1,10 @@
 //! A server on a Unix socket: a client sends a line, reads a line, and may repeat that.
 //!
-//! Any user may connect to a socket of the loader, so one thread serves all clients, and each
-//! client is bounded: the length of a line, the time for it, the connections, the requests and the bytes of a
-//! user. A user with too many connections loses one that has sent a part of a line, or else the one that has been silent
-//! for longest. A new client is therefore never refused, and is read once, so that a whole line in one piece is answered
-//! whatever others send. Connections that come faster than they can be worth anything are served in batches.
+//! Any user may connect to a socket of the loader, so one thread serves all clients, and each client is bounded: the
+//! length of a line, the time for it, the connections, the requests and the bytes of a user. If a user has too many
+//! connections, the server closes one that has sent a part of a line or, if there is none, the one that has been silent
+//! for longest. A new client is therefore never refused, and is read once, so that a whole line in one piece is
+//! answered whatever others send. Connections that come faster than they can be worth anything are served in batches.
 //!
 //! A lock beside the socket belongs to the process that serves it, so that a second one neither removes nor replaces it.
 
@@ -30,15 +30,15 @@ pub const PATIENCE: Duration = Duration::from_secs(1);
 /// The longest line, bytes. A request to change every setting is shorter by far.
 const LONGEST: usize = 16 << 10;
 
-/// The limit of connections, of all users and of each. Each is an open file, of which a process
-/// often may have only 1,024, and each may hold a line.
+/// The limit of connections, of all users and of each. Each connection is an open file, of which a process may
+/// often have only 1,024, and may hold a line.
 const MOST: usize = 256;
 const MOST_OF_A_USER: usize = 64;
 
 /// The limit of a user's requests in a `SECOND`. Root may send more.
 const MOST_REQUESTS: u32 = 100;
 
-/// The limit of what a user sends in a `SECOND` beyond the first piece of each connection, in pieces of a line.
+/// The limit of the pieces that a user sends in a `SECOND`, beyond the first piece of each connection.
 const MOST_PIECES: u32 = 100;
 
 /// The name of a server's thread.
@@ -47,9 +47,9 @@ const THREAD: &str = "socket";
 /// A piece: what is read at a time, bytes. A request is usually shorter.
 const PIECE: usize = 1024;
 
-/// The most connections that are accepted at a time, and how many make the next ones wait for `PACE`: 1,600 a second are
-/// accepted at most. Others wait in the system's queue, which is short, or for a place in it, so that each of a thousand
-/// clients waits for less than a second.
+/// The maximum number of connections that are accepted at a time, and the number after which the next ones wait for
+/// `PACE`. At most 1,600 per second are accepted. Others wait in the system's queue, which is short, or for a place in
+/// it, so that each of a thousand clients waits for less than a second.
 const AT_ONCE: usize = 16;
 const MANY: usize = 4;
 const QUEUE: i32 = 128;
@@ -249,7 +249,8 @@ impl<S: Service> Server<S> {
         }
     }
 
-    /// Waits for clients and serves those that are ready. Returns the number of new ones, or `None` at the end.
+    /// Waits for clients, and serves the clients that are ready. Returns the number of new ones, or `None` at
+    /// the end.
     fn turn(&mut self) -> io::Result<Option<usize>> {
         let now = Instant::now();
         self.forget(now);
@@ -321,8 +322,8 @@ impl<S: Service> Server<S> {
         })
     }
 
-    /// Accepts the waiting connections and reads from them, but returns to the existing ones now and then. Returns
-    /// their number.
+    /// Accepts the waiting connections and reads from them, but returns to the existing connections now and then.
+    /// Returns their number.
     fn accept(&mut self) -> io::Result<usize> {
         for accepted in 0..AT_ONCE {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -341,7 +342,8 @@ impl<S: Service> Server<S> {
                 active: now,
                 memory: S::Memory::default(),
             });
-            // Its line is often there, and is answered before the user's other connections can push it out.
+            // The line of a new connection is often there already, and is answered before the user's other
+            // connections can displace it.
             let newest = self.clients.len() - 1;
             if self.may_send(&self.clients[newest]) {
                 self.read(newest);
@@ -364,7 +366,8 @@ impl<S: Service> Server<S> {
         Ok(AT_ONCE)
     }
 
-    /// Drops the client that is worth the least: one with a part of a line, or the most silent.
+    /// Drops the least valuable client: one with a part of a line or, if there is none, the one
+    /// that has been silent for longest.
     fn drop_least(&mut self, among: impl Fn(&Client<S::Memory>) -> bool) {
         let clients = self.clients.iter().enumerate();
         let of_them = clients.filter(|(_, client)| among(client));

@@ -1,10 +1,10 @@
-//! The simulator's work in machine instructions, for each context switch or message operation of
-//! hackbench. Unlike time, instructions do not depend on the machine's other load, nor (much) on the
+//! The simulator's work in machine instructions, for each context switch or message operation of hackbench.
+//! Unlike time, the number of instructions does not depend on the machine's other load, and hardly on the
 //! machine.
 //!
-//! Each load is run at two lengths under valgrind's callgrind. The difference is the switches' cost;
-//! the rest of the shorter run is the cost of starting up ("boot"). The bench also prints the best time
-//! of a few runs without callgrind, which does depend on the machine.
+//! Each load is run at two lengths under valgrind's callgrind. The difference is the cost of the switches.
+//! The rest of the shorter run is the cost of starting up ("boot"). The bench also prints the best time of
+//! a few runs without callgrind, which does depend on the machine.
 //!
 //! `cargo bench -p equipoise-simulator --bench instructions -- NAME...` measures only the loads whose names
 //! contain one of these.
@@ -51,7 +51,7 @@ struct Load {
     machine: Machine,
     kind: Kind,
     policy: &'static str,
-    /// Its tasks are in a control group.
+    /// The tasks of the load are in a control group.
     grouped: bool,
 }
 
@@ -65,7 +65,7 @@ impl Load {
             policy: "cfs",
             grouped: false,
         };
-        // The runqueues of another scheduler may have another shape.
+        // The runqueues of another scheduler may have another structure.
         let eevdf = |load: Load| Load {
             name: format!("{}, eevdf", load.name),
             policy: "eevdf",
@@ -292,7 +292,7 @@ fn instructions(profile: &str) -> Result<Instructions, String> {
     Ok(found)
 }
 
-/// The second column; the first is the line's number.
+/// The second column has the cost, and the first the number of the line.
 fn cost(line: &str) -> Result<u64, String> {
     let cost = line.split_whitespace().nth(1).unwrap_or("0");
     cost.parse()

@@ -23,7 +23,7 @@ struct Args {
     /// The time limit, h.
     #[arg(long, default_value_t = 1.0)]
     hours: f64,
-    /// The maximal number of cases.
+    /// The maximum number of cases.
     #[arg(long, default_value_t = u64::MAX)]
     cases: u64,
     /// The seed of the first case; each case has the next number.

@@ -1,10 +1,10 @@
 //! Invariants of a run, checked during the run if a caller asks for that ([`crate::run_checked`]).
 //!
-//! After every event: each runnable task is in exactly one place, where it may be; the counters
-//! agree with the queues; no CPU sleeps while its own queue has work; and no task waits longer than
-//! the watchdog allows. For every computation: the task got exactly its work, and a CPU's busy time
-//! is the computing of its tasks plus the kernel's overhead. At the end: wasted time is what a recount
-//! from interval to interval finds.
+//! After every event: each runnable task is in exactly one place, where it may be; the counters agree
+//! with the queues; no CPU sleeps while its own queue has work; and no task waits longer than the
+//! watchdog allows. For every computation: the task got exactly its work, and a CPU's busy time is the
+//! computing of its tasks plus the kernel's overhead. At the end: wasted time equals a recount from
+//! interval to interval.
 
 use crate::Error;
 use crate::kernel::Kernel;
@@ -25,8 +25,8 @@ impl Check {
         idle_limit_ns: None,
     };
 
-    /// Also a property that a scheduler may promise: no CPU is idle for longer than `max_ns` while
-    /// another has two or more runnable tasks, of which a waiting one may run on the idle CPU.
+    /// Also checks a property that a scheduler may promise: no CPU is idle for longer than `max_ns`
+    /// while another CPU has a waiting task that may run on the idle one.
     pub const fn work_conserving(max_ns: u64) -> Check {
         Check {
             idle_limit_ns: Some(max_ns),
@@ -43,7 +43,7 @@ pub struct Checker {
     work: Vec<Work>,
     /// For each CPU, the time at which it became idle while another had a task for it, ns.
     idle_since: Vec<Option<u64>>,
-    /// Wasted time, counted anew.
+    /// The recount of wasted time.
     pub waste: Recount,
     /// The first violation.
     found: Option<String>,

@@ -246,7 +246,7 @@ impl Done {
         Done(time.min(last) << CPU_BITS | cpu as u64)
     }
 
-    /// ns; that of [`NEVER`] is after all others.
+    /// ns; [`NEVER`] is after all other times.
     #[inline]
     fn time(self) -> u64 {
         self.0 >> CPU_BITS
@@ -258,8 +258,8 @@ impl Done {
     }
 }
 
-/// The completion time of each CPU, and the soonest of these, for equal times that of the lowest
-/// CPU: a tournament. The winner of matches `2 * i` and `2 * i + 1` is at `i`.
+/// The completion time of each CPU, and the soonest of these times (if several are equal, that of
+/// the lowest CPU), by a tournament. The winner of matches `2 * i` and `2 * i + 1` is at `i`.
 struct Soonest {
     /// There is room for the largest number of CPUs, so that a mask keeps an index in bounds.
     matches: Box<[Done; 2 * MAX_CPUS]>,

@@ -65,8 +65,9 @@ pub struct Config<'a> {
     pub workload: &'a dyn Workload,
     /// The scheduler.
     pub scheduler: &'a Object,
-    /// Its globals, set before it is loaded. A 4-byte global `nr_cpu_ids` is the number of the
-    /// machine's CPUs unless it is set here, as every loader of such schedulers sets it.
+    /// The values of the scheduler's globals, set before it is loaded. A 4-byte global `nr_cpu_ids`
+    /// is the number of the machine's CPUs unless it is set here, as every loader of such schedulers
+    /// sets it.
     pub globals: &'a [Global],
     /// Computes its globals for a machine with some CPUs offline, for the loader, which restarts a
     /// scheduler that exits because a CPU goes offline or comes online. `None`: such an exit ends the
@@ -121,7 +122,8 @@ pub struct TaskTotals {
     /// The longest time for which it was runnable and did not run until it ran, ns; 0 for a deadline
     /// task, which may be throttled.
     pub longest_wait_ns: u64,
-    /// If it is runnable and does not run at the end: since when, ns.
+    /// The time since when the task has been runnable without running, if it does not run at the
+    /// end, ns.
     pub waits_since_ns: Option<u64>,
 }
 
@@ -414,7 +416,7 @@ pub enum Error {
         /// The violated invariant.
         message: String,
     },
-    /// It was asked to stop ([`run_until`]).
+    /// The run was asked to stop ([`run_until`]).
     #[error("stopped on request")]
     Stopped,
     /// The process that ran it ended early. The message is complete.

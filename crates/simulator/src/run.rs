@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// assumed to cause them endlessly: many for each task of the largest workload.
 pub const MAX_INSTANT_EVENTS: u32 = 2_000_000;
 
-/// The number of events between checks whether the run has to stop; a power of two. They take about
-/// 1 ms.
+/// The number of events between checks whether the run has to stop; a power of two. This number of
+/// events takes about 1 ms.
 const EVENTS_BETWEEN_LOOKS: u64 = 1 << 13;
 
 /// Runs the event loop until all tasks have exited, the time of the workload or of the limit is up,

@@ -3,9 +3,9 @@
 //!
 //! A CPU idles while it has no task, running or on its way: a task queued on a CPU that has been
 //! told to reschedule is on its way. The waste at a time is the number of waiting tasks that the
-//! idle CPUs could run, each where its affinity allows, if the CPUs that have tasks on their way
-//! took tasks first. It changes only when a CPU starts or stops idling, or while one idles, so it
-//! is computed as time passes and costs nothing while all CPUs have tasks.
+//! idle CPUs could run, each task where its affinity allows. CPUs to which a task is on its way
+//! take tasks first. Wasted time changes only when a CPU starts or stops idling, or while one
+//! idles, so computing it as time passes costs nothing while all CPUs have tasks.
 
 use crate::kernel::Kernel;
 use crate::kernel::task::{Class, TaskPtr};
@@ -52,7 +52,7 @@ struct Streak {
 
 /// Tasks by their affinity.
 struct Groups {
-    /// Every affinity that tasks have had. The first one, all CPUs, is not counted.
+    /// Every affinity that tasks have had. The first mask, that of all CPUs, is not counted.
     list: Vec<Group>,
     /// The number of runnable tasks in the groups after the first.
     bound: usize,
@@ -349,8 +349,8 @@ impl Kernel<'_> {
             .filter(|&task| self.is_throttled(task))
     }
 
-    /// How many more of the runnable tasks of several affinities idle CPUs could run, and the
-    /// CPUs that could each run one.
+    /// The number of runnable tasks, of several affinities, that idle CPUs could run in addition,
+    /// and the CPUs that could each run one.
     fn match_waiting(&self) -> (usize, CpuMask) {
         let waste = &self.waste;
         let list = waste.groups.list.iter();
@@ -411,7 +411,8 @@ impl Kernel<'_> {
         self.waste.begin_load(cpu, now);
     }
 
-    /// The last task on the runqueue of `cpu` has left it. If it ran, the CPU is about to switch.
+    /// The last task on the runqueue of `cpu` has left it. If the task ran, the CPU is about to
+    /// switch.
     #[inline(never)]
     pub fn lost_last(&mut self, cpu: usize) {
         if self.cpus[cpu].curr.is_none() {
@@ -468,7 +469,7 @@ impl Kernel<'_> {
     }
 }
 
-/// Computes the same anew for each interval, task by task, to check the results above.
+/// Recomputes wasted time for each interval, task by task, to check the results above.
 #[derive(Default)]
 pub struct Recount {
     wasted_ns: u64,
@@ -521,7 +522,7 @@ impl Recount {
         }
     }
 
-    /// How `waste` differs from this count, if it does.
+    /// The difference between `waste` and this count, if any.
     pub fn differs(&self, waste: &Waste) -> Option<String> {
         let of = (waste.wasted_ns, waste.longest_ns);
         let (total, longest) = (self.wasted_ns, self.longest_ns);

@@ -28,7 +28,7 @@ pub(crate) fn metric(whose: Option<&str>, better: Better) -> Metric {
     }
 }
 
-/// Where the CPU time of a thread counts.
+/// The metrics to which the CPU time of a thread counts.
 #[derive(Clone, Default)]
 pub(crate) struct Account {
     /// The metric of the set that it belongs to.

@@ -414,7 +414,7 @@ impl Machinery {
         true
     }
 
-    /// It holds the mutex.
+    /// The task holds the mutex.
     fn hold(&mut self, task: usize, mutex: u32, work: u64, keeps: bool) -> bool {
         self.tasks[task].remaining = work;
         self.tasks[task].after = match keeps {
@@ -426,7 +426,11 @@ impl Machinery {
 
     fn unlock(&mut self, task: usize, mutex: u32) {
         let mutex = &mut self.mutexes[mutex as usize];
-        assert_eq!(mutex.owner, Some(task), "unlocks what it does not hold");
+        assert_eq!(
+            mutex.owner,
+            Some(task),
+            "unlocks a mutex that it does not hold"
+        );
         mutex.owner = mutex.waiting.pop_front();
         self.ready.extend(mutex.owner);
     }

@@ -88,7 +88,7 @@ pub trait Workload: Send + Sync {
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
-    /// The recording that it replays, if it does.
+    /// The recording to replay, if any.
     fn recording(&self) -> Option<&recording::Recording> {
         None
     }
@@ -126,9 +126,9 @@ pub struct Start {
     pub barriers: Vec<u32>,
     /// The streams.
     pub streams: Vec<Stream>,
-    /// Streams that are connections over the machine's network adapter, with their direction. Data
-    /// written to a transmitting one leaves it when the adapter has sent it; a receiving one is
-    /// filled by a sender that always has more.
+    /// Streams that are connections over the machine's network adapter, with their direction. Bytes
+    /// that are written to a transmitting stream leave it when the adapter has sent them. A
+    /// receiving stream is filled by a sender that always has more.
     pub connections: Vec<(StreamId, Direction)>,
     /// Initial values of the shared memory words ([`Env::shared`]).
     pub shared: Vec<u64>,
@@ -152,7 +152,7 @@ pub struct Stream {
     pub capacity: u64,
 }
 
-/// The thing in Linux that a stream stands for.
+/// The object of Linux that a stream represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamKind {
     /// A pipe.
@@ -165,7 +165,7 @@ pub enum StreamKind {
     WaitQueue,
     /// A word in shared memory, with `FUTEX_WAIT` and `FUTEX_WAKE`.
     Futex,
-    /// A signal, for which tasks `pause(2)`.
+    /// A signal, for which tasks wait with `pause(2)`.
     Signal,
     /// An event of a recording, which does not say what it is.
     Recorded,
@@ -208,9 +208,9 @@ pub struct TaskSpec {
     pub footprint: u64,
     /// The dynamic power of its computing; a busy loop has [`machine::BUSY_LOOP`].
     pub activity: u32,
-    /// Its session (`setsid(2)`), which is a group of its own where the kernel groups tasks by session
-    /// (autogroup). `None` is its parent's; the workload's first tasks begin in the one of the shell, which counts
-    /// as no session.
+    /// The thread's session (`setsid(2)`), which is a group if the kernel groups tasks by session (autogroup).
+    /// `None` is its parent's; the workload's first tasks begin in the one of the shell, which counts as no
+    /// session.
     pub session: Option<u32>,
     /// Its program.
     pub program: Box<dyn Program>,
@@ -292,7 +292,7 @@ pub trait Program: Send {
     /// [`Op::Exit`] it is not called again.
     fn next(&mut self, env: &mut Env) -> Op;
 
-    /// The run ends before the task exits: records what is still open ([`Recorder::record_open`]),
+    /// The run ends before the task exits. Records open measurements ([`Recorder::record_open`]),
     /// such as a response that is not complete.
     fn end(&mut self, _env: &mut Env) {}
 }
@@ -325,7 +325,7 @@ pub enum KernelLock {
     Spinlock,
 }
 
-/// A system call, or computing between two. The tag is separate from that of the policy, so that it
+/// A system call, or computing between two. The tag is separate from the policy's tag, so that it
 /// is quick to read.
 #[repr(u8)]
 pub enum Op {

@@ -1,7 +1,7 @@
 //! The noise of a real machine, for loads that have none of their own: without it all runs of such a load
 //! are one sequence of events, and an interval over their seeds says nothing.
 //!
-//! The sizes are those of the examples of Linux's own tracers of noise
+//! The sizes are from the examples of Linux's own tracers of noise
 //! (Documentation/trace/osnoise-tracer.rst and timerlat-tracer.rst):
 //!
 //! - The threads of a load start within a millisecond, because a shell or a library starts them one

@@ -57,11 +57,12 @@ pub struct Placement {
     cpu_time: Option<Better>,
 }
 
-/// A value that cannot be read: what was expected.
+/// The expected form of a value that cannot be read.
 type Expected = String;
 
 impl Placement {
-    /// Takes its parameters out of `params`, those of `workload`. Returns the others.
+    /// Takes the parameters of a placement out of `params`, the parameters of `workload`. Returns
+    /// the others.
     pub fn read(workload: &str, params: &str) -> Result<(Placement, String), Box<BadInput>> {
         let (mut placement, mut rest, mut seen) = (Placement::default(), Vec::new(), Vec::new());
         for item in params.split(',') {
@@ -99,7 +100,7 @@ impl Placement {
         Ok((placement, rest.join(",")))
     }
 
-    /// Is it the one that the threads have anyway?
+    /// Is it the placement that the threads have anyway?
     pub fn is_nothing(&self) -> bool {
         let Placement {
             group,
@@ -169,7 +170,7 @@ impl Placement {
         Ok(())
     }
 
-    /// The groups, from the root down, before those of the workload itself.
+    /// The groups, from the root down, before the workload's own groups.
     fn groups(&self) -> Vec<ControlGroup> {
         let mut groups: Vec<ControlGroup> = Vec::new();
         for name in &self.group {
@@ -204,8 +205,8 @@ impl Placement {
         }
     }
 
-    /// The CPUs of a thread that asks for `cpus`: those of both, or if there are none, those of the placement, as with
-    /// cpuset.cpus.
+    /// The CPUs of a thread that requests `cpus`: the CPUs that are in both masks or, if there are none, the CPUs of
+    /// the placement, as with cpuset.cpus.
     fn affinity(&self, cpus: CpuMask) -> CpuMask {
         match &self.cpus {
             Some(own) if own.intersects(&cpus) => own.and(&cpus),
@@ -398,7 +399,7 @@ impl Place {
 struct InPlace {
     program: Box<dyn Program>,
     place: Place,
-    /// It still has to enter its group.
+    /// The thread still has to enter its group.
     enters: bool,
 }
 

@@ -34,9 +34,9 @@ pub enum Goal {
 /// The role of a metric for a [`Goal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It decides which scheduler serves the goal best.
+    /// The metric decides which scheduler serves the goal best.
     Decides(Goal),
-    /// It is a part of what decides, worth showing alongside it.
+    /// The metric is part of one that decides, and is worth showing beside it.
     Explains(Goal),
     /// Additional information.
     Detail,
@@ -63,8 +63,8 @@ pub struct Metric {
     pub better: Better,
     /// Its role.
     pub role: Role,
-    /// The name under which it is pooled with those of threads that do the same, such as
-    /// `thread/wu_lat`.
+    /// The name under which the metric is pooled with the metrics of threads that do the same, such
+    /// as `thread/wu_lat`.
     pub pool: Option<Cow<'static, str>>,
     /// The number of equal threads that share the metric, if the samples of each are counted; else 0.
     pub sharers: u32,
@@ -154,7 +154,7 @@ impl Recorder {
         series.recorded += 1;
     }
 
-    /// Adds a sample of the thread with this number, of those that share `metric`.
+    /// Adds a sample of the thread with this number among the threads that share `metric`.
     #[inline]
     pub fn record_of(&mut self, metric: MetricId, thread: usize, value: f64) {
         if let Some(count) = self.series[self.base + metric].by_thread.get_mut(thread) {
@@ -216,7 +216,7 @@ impl Recorder {
         self.series[metric].recorded
     }
 
-    /// The ages of those of `metric` that were still open at the end.
+    /// The ages of the samples of `metric` that were open at the end.
     pub fn open(&self, metric: MetricId) -> &[f64] {
         &self.series[metric].open
     }

@@ -60,8 +60,8 @@ pub struct Thread {
 pub struct Period {
     /// Its length, ns.
     pub ns: u64,
-    /// The share of wakeups that came a period after the previous one, beyond chance, percent;
-    /// `None` if the user has set the period.
+    /// The percentage of wakeups that came a period after the previous one, less the percentage that
+    /// chance would give; `None` if the user has set the period.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<u8>,
     /// The periodic thread that wakes it once in each of its periods.
@@ -142,7 +142,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Checks consistency. The error says what is wrong.
+    /// Checks consistency. The error says what is wrong with the recording.
     pub fn check(&self) -> Result<(), String> {
         if !(FIRST_VERSION..=VERSION).contains(&self.recording) {
             return Err(format!(

@@ -21,7 +21,7 @@
 //! - `sync` signals and waits but does not lock; the file must.
 //! - Timers count from the first thread's start plus the task's `delay`, not from their first use.
 //! - A timer's `absolute` mode belongs to the timer, so one mention makes all its uses absolute.
-//! - `runtime` ends by the clock, not by CPU time: a preempted thread computes less. It reads the
+//! - `runtime` ends by the clock, not by CPU time: a preempted thread computes less. A `runtime` event reads the
 //!   clock every 32 us of work.
 //! - In a task without `phases`, `loop` counts its only phase. Without `loop`, both kinds of task
 //!   continue forever.
@@ -86,8 +86,8 @@ const MAX_LOGGED_INSTANCES: u32 = 8;
 /// The largest count of a semaphore (`SEM_VALUE_MAX`).
 const MOST_POSTS: u64 = i32::MAX as u64;
 
-/// The time from the first thread's start until the last one ended, s. It has no sample if the
-/// duration ended the run.
+/// The time from the first thread's start until the last one ended, s. The metric has no sample if
+/// the duration ended the run.
 const TIME: MetricId = 0;
 
 /// The indices of the shared words.
@@ -122,8 +122,8 @@ struct Plan {
     config: Config,
     /// For each task, the metrics of its threads: one entry per instance, or one for all.
     logs: Vec<Vec<Log>>,
-    /// For each task, the metric of its CPU time, if that decides; and for each control group, those of it and of the
-    /// groups above it.
+    /// The metric of each task's CPU time, if that decides; and for each control group, the metrics of the group and
+    /// of the groups above it.
     cpu_times: Vec<Option<MetricId>>,
     group_cpu_times: Arc<[Vec<MetricId>]>,
     /// For each task and phase, the actions of a loop.
@@ -155,7 +155,7 @@ struct Wakes {
     wakeup_latency: MetricId,
     /// The time from then until it sets its timer or waits again. rt-app has no such metric.
     response: MetricId,
-    /// If there is a period, its own or that of the timer at the head of its chain
+    /// For a thread with a period, its own or that of the timer at the head of its chain
     /// (`deadlines.rs`): 100 for each response that took longer than the period, 0 for the others;
     /// per cent. Not rt-app's.
     missed: Option<MetricId>,
@@ -365,7 +365,8 @@ impl Plan {
         self.group_cpu_times = of_groups.into();
     }
 
-    /// Where the CPU time of a thread of `task` counts that begins in `group`.
+    /// The metrics to which the CPU time of a thread counts that belongs to `task` and begins in
+    /// `group`.
     fn account(&self, task: usize, group: Option<GroupId>) -> Account {
         Account {
             own: self.cpu_times[task],

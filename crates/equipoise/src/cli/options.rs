@@ -209,8 +209,8 @@ pub struct Explain {
     /// A policy's name (see `policy list`), which may be followed by settings, or the path of a policy file
     #[arg(short, long, value_name = "POLICY", default_value = "equipoise")]
     pub policy: String,
-    /// Instead of a policy: a sched_ext scheduler in C, as for `compare`; separate several files
-    /// with commas. It reports no decisions; the trace shows which threads ran, which waited and
+    /// Instead of a policy: a sched_ext scheduler in C, as for `compare`; separate several files with
+    /// commas. Such a scheduler reports no decisions; the trace shows which threads ran, which waited and
     /// which CPUs idled
     #[arg(long, value_name = "FILE.bpf.c[,FILE...]", value_parser = files, conflicts_with = "policy")]
     pub scheduler: Option<Files>,
@@ -470,7 +470,7 @@ pub struct Trial {
     /// Keep the command line and the names of threads in the bundle
     #[arg(long, requires = "bundle")]
     pub names: bool,
-    /// How long a scheduler may take to load, s
+    /// Timeout for loading a scheduler, s
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = limit)]
     pub load_limit: Duration,
     /// The seed of the order in the blocks [default: from the clock]

@@ -10,10 +10,10 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table, Wrap};
 
-/// With fewer columns, the scheduler's activity takes turns with the threads.
+/// With fewer columns, the screen shows either the threads or the scheduler's activity.
 const WIDE: u16 = 130;
 
-/// The least number of columns for a CPU: number, bar, percentage, frequency, history.
+/// The minimum width of a CPU in columns: number, bar, percentage, frequency, history.
 const CPU_WIDTH: usize = 38;
 
 /// The column of [`OF_THREADS`] with a thread's CPU time, which has a colour as CPUs have, unless NO_COLOR is
@@ -222,7 +222,7 @@ fn cpu(id: usize, did: Cpu, state: &State, width: usize, has_khz: bool) -> Vec<S
     ]
 }
 
-/// One block per CPU, where there is no room for more.
+/// Draws one block per CPU, if there is no room for more.
 fn as_blocks(computer: &Computer, interval: &Interval, width: usize) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     for cluster in computer.machine.clusters() {

@@ -176,8 +176,8 @@ pub struct Rate {
     pub a_second: f64,
 }
 
-/// The scheduler's counters except times, if they are not 0: those of scx_equipoise, then the
-/// events that the kernel counts for any sched_ext scheduler.
+/// The scheduler's counters that are not times and not 0: first the counters of scx_equipoise, then
+/// the events that the kernel counts for any sched_ext scheduler.
 pub fn decisions(interval: &Interval) -> Vec<Rate> {
     let counted = interval.counted.iter().flat_map(|counted| {
         Counters::ALL.iter().filter_map(|counter| {

@@ -30,7 +30,7 @@ pub struct State {
     pub is_reversed: bool,
     /// Only threads whose name or process contains this are shown, in whatever case.
     pub filter: String,
-    /// Whether keys are a part of the filter.
+    /// Whether the user is typing the filter, so that keys are characters of it.
     pub types_filter: bool,
     /// Whether each process has one line.
     pub by_process: bool,
@@ -215,7 +215,7 @@ impl State {
 }
 
 /// Shows one interval after another until a key ends the program or an interval cannot be read. The
-/// inner result is that of reading.
+/// inner result is that of reading the samples.
 pub fn watch(watch: &mut Watch, refresh: Duration) -> io::Result<Result<(), Error>> {
     let mut terminal = ratatui::try_init()?;
     let watched = (|| {

@@ -65,7 +65,8 @@ pub struct Thread {
     pub migrations: Option<f64>,
 }
 
-/// Waits of a thread, oldest first: the time of the sample, the mean, ns, and the number.
+/// The waits of a thread, oldest first: for each sample its time, the mean wait (ns), and the
+/// number of waits.
 type Waits = VecDeque<(Instant, f64, u64)>;
 
 /// The threads of a computer over time.
@@ -73,8 +74,8 @@ pub struct Threads {
     proc: PathBuf,
     /// The ticks of `stat` per second.
     hz: f64,
-    /// The time that a scan has taken since it began. Files other than the kernel's do not change
-    /// meanwhile, so for them it is none.
+    /// The time that a scan has taken since it began. It is 0 for files that are not the kernel's,
+    /// which do not change in that time.
     taken: Box<dyn Fn(Instant) -> Duration>,
     before: BTreeMap<Id, Counted>,
     at: Option<Instant>,
@@ -276,8 +277,8 @@ impl Threads {
 }
 
 impl Thread {
-    /// Its name, after that of its process if it has another one: `make/cc1`. A process has the number of its
-    /// threads that ran.
+    /// The thread's name, after the name of its process if that is another one: `make/cc1`. A process has the
+    /// number of its threads that ran.
     pub fn label(&self) -> String {
         match (self.threads, self.name == self.process) {
             (1, true) => self.name.clone(),
@@ -288,7 +289,7 @@ impl Thread {
 }
 
 /// The processes of `threads`, each as one thread: the sums of times and rates, the mean of the waits, and
-/// the longest of their 99th percentiles. They are in the order of their first threads.
+/// the longest of their 99th percentiles. The processes are in the order of their first threads.
 pub fn by_process(threads: &[Thread]) -> Vec<Thread> {
     let mut places: BTreeMap<u32, usize> = BTreeMap::new();
     let mut processes: Vec<Thread> = Vec::new();
@@ -321,7 +322,7 @@ pub fn by_process(threads: &[Thread]) -> Vec<Thread> {
     processes
 }
 
-/// Adds the waits since `last`, which is `turns` from now on, and forgets those that are too old.
+/// Adds the waits since `last`, sets `last` to `turns`, and forgets waits that are too old.
 fn sample(last: &mut Turns, waits: &mut Waits, now: Instant, turns: Turns) {
     let number = turns.number.saturating_sub(last.number);
     if number > 0 {
@@ -537,7 +538,7 @@ mod tests {
         threads.taken = Box::new(|_| Duration::from_millis(500));
         let ran = threads.scan(then + Duration::from_secs(1));
         assert_eq!((ran[0].ran, ran[0].turns), (1.0, Some(2.0)));
-        // The next one is as late.
+        // The next sample is as late.
         has_run(proc.path(), 7, [2500, 0, 4]);
         let ran = threads.scan(then + Duration::from_secs(2));
         assert_eq!((ran[0].ran, ran[0].turns), (1.0, Some(1.0)));

@@ -118,7 +118,7 @@ impl Predictor {
     }
 }
 
-/// The simulated counterpart of a scheduler; `None`, with a note, if there is none.
+/// The simulated counterpart of a scheduler; if there is none, `None`, with a note.
 fn simulated(scheduler: &::trial::Scheduler) -> Option<Scheduler> {
     let (name, kernel) = (scheduler.simulated(), kernel());
     let found = match name.starts_with("scx_") {
@@ -152,8 +152,8 @@ pub fn kernel() -> Kernel {
     }
 }
 
-/// The ratios of each figure to the baseline's, for the schedulers `at` these places of the measurement; then
-/// those of each thread's latency.
+/// The ratio of each figure to the baseline's, for the schedulers `at` these indices of the measurement; then
+/// the ratios of each thread's latency.
 fn pairs(measured: &Results<'_>, simulation: &Comparison, at: &[usize]) -> [Vec<Pair>; 2] {
     let simulated = simulation.findings();
     let ratio = |results: &Results<'_>, name: &str, index: usize| {

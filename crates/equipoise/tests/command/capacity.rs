@@ -37,7 +37,7 @@ fn a_cpu_that_is_half_used_gets_half_the_tasks() {
         let metric = entry["metric"].as_str().unwrap();
         metric.starts_with("fair-") && metric.ends_with("/run")
     });
-    // One and a half CPUs for three tasks, each of which computes for a second.
+    // Three tasks that compute for a second each share one and a half CPUs.
     let means: Vec<f64> = runs.map(|entry| entry["mean"].as_f64().unwrap()).collect();
     assert_eq!(means.len(), 2 * 3);
     assert!(

@@ -365,7 +365,7 @@ fn a_group_of_little_weight_gets_little() {
     case.is("group", None, &words);
 }
 
-/// Of nested groups, the product of the weights decides.
+/// For nested groups, the product of the weights decides.
 #[test]
 fn a_heavy_group_in_a_light_one_gets_little() {
     let tasks = r#""light": { "instance": 2, "run": 1000, "loop": -1, "taskgroup": "/a/b" },
@@ -546,7 +546,7 @@ fn the_fast_cpus_are_busy() {
     );
 }
 
-/// Threads that poll at a barrier are in the way of the one that they wait for.
+/// Threads that poll at a barrier are in the way of the thread for which they wait.
 #[test]
 fn a_thread_that_only_polls_is_said_to_poll() {
     let case = Case::new("smp-2", "spin-barrier:threads=3", "eevdf", "thread");

@@ -128,8 +128,8 @@ fn a_wakee_s_first_work_is_slow_on_a_cold_core() {
     assert!(longest[2] <= longest[0] * 1.01, "{longest:?}");
 }
 
-/// Threads that poll at a barrier are in each other's way if there are twice as many as CPUs, and those
-/// that sleep are not.
+/// If there are twice as many threads as CPUs, threads that poll at a barrier are in each other's way,
+/// and threads that sleep at it are not.
 #[test]
 fn twice_as_many_threads_as_cpus_must_not_poll() {
     let rows = "8 threads, poll*";

@@ -76,8 +76,8 @@ fn fast_cores_with_hardware_threads_are_told_from_slow_ones() {
 }
 
 /// If there are more threads that wait for each other than CPUs, a fast CPU that runs out of work
-/// takes over a slower CPU's task if hardly any task waits. It leaves the task there if the next
-/// task will come by itself.
+/// takes over a slower CPU's task if hardly any task waits. The idle CPU leaves the task where it
+/// is if another task will soon come by itself.
 #[test]
 fn fast_cpus_take_over_unless_they_have_work_soon() {
     const NEVER: u64 = 1_000_000_000;

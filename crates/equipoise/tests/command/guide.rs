@@ -61,8 +61,8 @@ fn anchors(page: &str) -> Vec<String> {
     headings.map(anchor).collect()
 }
 
-/// Links lead to files and headings that exist, and those of the book stay in it: source files have no page there,
-/// so a page names them without a link.
+/// Links lead to files and headings that exist, and links of the book stay in the book: source files have no page
+/// there, so a page names them without a link.
 #[test]
 fn links_lead_somewhere() {
     let mut checked = 0;

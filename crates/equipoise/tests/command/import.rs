@@ -141,7 +141,7 @@ fn recorded(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// What `command` prints; it must succeed.
+/// The standard output of `command`, which must succeed.
 fn run_well(command: &mut Command) -> Output {
     let output = command.output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -149,7 +149,8 @@ fn run_well(command: &mut Command) -> Output {
     output
 }
 
-/// What `trace-cmd report` prints with `options` of `trace`, in ns; none if it is not installed.
+/// The output of `trace-cmd report` with `options` for `trace`, in ns; none if trace-cmd is not
+/// installed.
 fn report(trace: &Path, options: &[&str]) -> Option<Vec<u8>> {
     let mut report = Command::new("trace-cmd");
     let report = report.args(["report", "-t"]).args(options).arg(trace);
@@ -162,8 +163,8 @@ fn report(trace: &Path, options: &[&str]) -> Option<Vec<u8>> {
     }
 }
 
-/// Each form of a trace gives the same threads, run times and wakeups: those that the command writes, those into
-/// which trace-cmd converts its file, and the page and the JSON that contain the text.
+/// Each form of a trace gives the same threads, run times and wakeups: the forms that the command writes, the
+/// forms into which trace-cmd converts its file, and the page and the JSON that contain the text.
 #[test]
 fn every_form_of_a_trace_is_the_same() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
 //! Errors that Linux's verifier would refuse in a foreign scheduler, and faults that would end the
-//! command by a signal, give one message. `tests/misbehave` has hundreds of such schedulers.
+//! command by a signal, each give one message. `tests/misbehave` has hundreds of such schedulers.
 
 use crate::common::text;
 use crate::foreign::{LINE, Scheduler, compare, fifo, fifo_with};

@@ -123,7 +123,7 @@ fn a_mean_per_loop_does_not_reward_starvation() {
 fn energy_is_for_the_same_work() {
     let more = ["--policy", "eevdf", "--policy", "cfs", "--runs", "10"];
     let said = compare("odroid-xu3", "mixed:duration=1s", &more);
-    // The same policy without frequencies was run, and explains nothing.
+    // A run of the same policy without frequencies explains nothing.
     assert!(
         said.contains(
             "under eevdf:frequency=false, for the same work. So frequencies explain less than half"
@@ -157,7 +157,7 @@ fn energy_is_for_the_same_work() {
     assert!(for_work < less - 5.0, "{for_work} {less}");
 }
 
-/// One thread plays audio: under schedutil it takes more energy, and without frequencies it does not.
+/// One thread plays audio. It takes more energy under schedutil, and not without frequencies.
 #[test]
 fn a_reason_for_energy_is_tested_by_a_run_without_it() {
     let more = ["-p", "cfs", "-p", "schedutil", "--runs", "3"];
@@ -167,7 +167,7 @@ fn a_reason_for_energy_is_tested_by_a_run_without_it() {
         test.ends_with("So frequencies explain most of the difference."),
         "{said}"
     );
-    // Where both follow the load, nothing is tested.
+    // If the frequencies of both follow the load, nothing is tested.
     let more = ["-p", "eevdf", "-p", "schedutil", "--runs", "3"];
     assert!(!compare("snb-laptop", "audio:duration=1", &more).contains("frequency=false"));
 }
@@ -363,7 +363,7 @@ fn no_time_is_longer_than_its_window() {
     assert!(slow > 0);
 }
 
-/// The first lines of a page's tables, and the others.
+/// The first line of each of a page's tables, and the other lines.
 fn tables(said: &str) -> impl Iterator<Item = (&str, &str)> {
     said.split("\n\n")
         .filter_map(|table| table.split_once('\n'))
@@ -383,7 +383,7 @@ fn milliseconds(text: &str) -> Option<f64> {
     })
 }
 
-/// The worst miss was put down to a nice value, although a fast CPU idled for long enough.
+/// The worst miss was attributed to a nice value, although a fast CPU idled for long enough.
 #[test]
 fn a_cpu_that_idled_comes_before_a_nice_value() {
     let said = stdout(&[
@@ -509,8 +509,8 @@ fn runs_without_noise_are_no_certainty() {
     assert!(!noisy.contains(says) && noisy.contains(" ± "), "{noisy}");
 }
 
-/// Pools of spinners, of which exact runs are one sequence of events: with noise, no interval claims that
-/// they were several.
+/// Exact runs of pools of spinners are all the same sequence of events. With noise, no interval claims
+/// that they were independent.
 #[test]
 fn a_load_without_noise_of_its_own_has_that_of_a_machine() {
     let folder = tempfile::tempdir().unwrap();

@@ -100,7 +100,7 @@ fn the_page_works_in_a_browser() {
         assert_eq!(found["axe"], expected_axe(), "{found}");
         assert_eq!((&found["cdf"], &found["threads"]), (&1.into(), &5.into()));
         assert!(found["colours"].as_u64() > Some(20), "{found}");
-        // A thread has one colour in the whole page, also in each timeline.
+        // A thread has the same colour in the whole page, timelines included.
         let colours = found["colours_of"].as_object().unwrap();
         assert!(colours.len() >= 6, "{found}");
         assert!(colours.values().all(|colours| *colours == 1), "{found}");
@@ -191,7 +191,7 @@ fn an_explanation_has_the_timeline() {
     }
 }
 
-/// Columns of which no row has a figure are left out.
+/// A column without a figure in any row is left out.
 #[test]
 fn a_published_table_has_no_empty_columns() {
     let args = [

@@ -35,7 +35,8 @@ fn runs(scheduler: &str, machines: &[&str]) {
     }
 }
 
-/// One CPU per core and two, one cache and many, heterogeneous CPUs, two nodes.
+/// Machines with one and with two CPUs per core, one cache and many, heterogeneous CPUs, and two
+/// nodes.
 const MACHINES: [&str; 4] = ["tc2", "smp-8", "alder-lake", "epyc-2s"];
 
 /// A test for each published scheduler.
@@ -99,8 +100,8 @@ fn missing_sources_and_unknown_names_are_said() {
     assert!(with("scx_lavdd").contains("scx_lavd"), "{says}");
 }
 
-/// `scheduler` with `args`, with a program `cargo` that is a script, if there is one, and no other
-/// programs than a shell's; sources are in `folder`.
+/// Runs `scheduler` with `args`. The only programs on its PATH are a shell's and, if given, the
+/// script `cargo`; sources are in `folder`.
 fn scheduler(args: &[&str], cargo: Option<&str>, folder: &Path) -> Output {
     let programs = tempfile::tempdir().unwrap();
     if let Some(script) = cargo {

@@ -5,8 +5,9 @@ use crate::common::{command, json, stdout, text};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Periods of 60 and 90 Hz, audio's 10 ms, and a chain of two stages; and threads without a
-/// deadline: some pause after work that others delay, and one answers another.
+/// Threads with periods of 60 Hz, 90 Hz and 10 ms (audio), and a chain of two stages; and threads
+/// without a deadline, some of which pause after work that other threads delay, and one of which
+/// answers another.
 const FRAMES: &str = r#"{
     "tasks": {
         "game": {

@@ -1,10 +1,11 @@
-//! The commands, the printed output and the pictures of README and of every page of docs, which are those of
-//! the command. With EQUIPOISE_DOCS set (`make docs`), the tests write them into the pages instead.
+//! README and every page of docs have the output and the pictures that their commands produce. With
+//! EQUIPOISE_DOCS set (`make docs`), the tests write them into the pages instead.
 //!
 //! A fence `console` has commands after `$ `. Lines below a command are its output in a terminal of 100
-//! columns. Behind `console` may stand what of it is shown: `parts=2-3`, its second and third part (a blank
-//! line ends a part), and `lines=8`, its first eight lines. `…` stands for what is left out. A fence with
-//! `file=NAME` is a file of the page's folder, in which its commands run.
+//! columns. `console` may be followed by the part of the output that is shown: `parts=2-3`, its second and
+//! third part (a blank line ends a part), and `lines=8`, its first eight lines. `…` stands for lines that are
+//! left out. A block with `file=NAME` is written to this file, in the folder in which the page's commands
+//! run.
 //!
 //! A comment `<!-- picture: equipoise ... --format svg -->` above an image has the command that draws it. A
 //! comment `<!-- terminal` names commands, one a line, with the same options in front: the image is a picture
@@ -47,7 +48,7 @@ pub fn documented(path: &Path, made: &str) {
     );
 }
 
-/// Every page: those of the repository's top, and of docs and vm.
+/// Every page of the repository's top folder, of docs and of vm.
 pub fn pages() -> Vec<PathBuf> {
     let top = [
         "README.md",

@@ -138,8 +138,8 @@ fn reproduce_keeps_its_contract() {
             .contains("2013-03-25")
     );
     let cells = experiment["cells"].as_array().unwrap();
-    // There are two blocks of two rows, each with four statistics and the table's three columns,
-    // and cells that the table does not have.
+    // There are two blocks of two rows. Each row has four statistics and the table's three columns,
+    // some of whose cells are not in the table.
     let ours: Vec<_> = cells
         .iter()
         .filter(|cell| ["Linux 7.3", "equipoise"].contains(&cell["column"].as_str().unwrap()))

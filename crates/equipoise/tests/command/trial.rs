@@ -1,4 +1,5 @@
-//! `equipoise trial`: what it refuses, and how it shows bundles. Trials themselves run in a guest (vm/in-guest/trial).
+//! `equipoise trial`: the input that it refuses, and how it shows bundles. Trials themselves run in a guest
+//! (vm/in-guest/trial).
 
 use crate::common::{run, stdout, text};
 use ::trial::bundle::{Bundle, More};

@@ -1,5 +1,5 @@
-//! Causes on machines and under loads of which no rule was made: written down before `equipoise explain` was
-//! asked.
+//! Causes on machines and under loads that no rule was made for. The expected causes were written down
+//! before `equipoise explain` ran.
 
 use crate::cause::Case;
 

@@ -131,7 +131,7 @@ fn a_large_group_has_a_spread_and_no_row_for_each_thread() {
     let file = file.to_str().unwrap();
     let policies = ["linaro-mp", "equipoise"];
     let result = json(&args("tc2", file, &policies, &["--format", "json"]));
-    // Of each thread, the loops that it has done count.
+    // For each thread, the number of its completed loops counts.
     for policy in policies {
         let period = entry(&result, policy, "spin/period");
         let spread = entry(&result, policy, "spin/spread");
@@ -203,7 +203,7 @@ fn a_period_that_a_timer_gives_has_no_better() {
     assert_eq!(entry(&result, "hperf", "ui/period")["best"], false);
 }
 
-/// One thread, which needs more than a period for its work.
+/// One thread, whose work takes longer than its period.
 const LATE: &str = r#"{ "global": { "duration": 1 }, "tasks": { "late": { "cpus": [0],
     "run": 15000, "timer": { "ref": "unique", "period": 10000, "mode": "absolute" } } } }"#;
 

@@ -104,7 +104,7 @@ fn a_compiler_beside_the_source_opens_no_folder_to_it() {
     assert_eq!(code, Some(2), "{says}");
 }
 
-/// A name of a thread that would act on a terminal, end an element, a line and a cell, and turn around what follows.
+/// A thread's name that would act on a terminal, end an element, a line and a cell, and reverse the following text.
 const NAME: &str = "=x\\n evil-66 [000] .....     0.000000001: sched_switch: \\u001b]0;x\\u0007</script><b>\\u202e\\u2066";
 
 fn is_plain(shown: &str) -> bool {

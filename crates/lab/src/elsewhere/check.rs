@@ -1,6 +1,6 @@
-//! Checks a worker's reports: their CPUs exist, their times do not go back, their samples are of
-//! existing metrics and in the range of what a run can have measured, their names are safe for a terminal, and a trace
-//! has no more events and ticks than one may. Reports that pass are accepted.
+//! Checks a worker's reports: CPUs exist, times do not go back, samples belong to existing metrics and are in the
+//! range that a run can measure, names are safe for a terminal, and a trace does not exceed its limits of events and
+//! ticks. Reports that pass are accepted.
 
 use crate::runs::{Case, TIME_LIMIT_NS};
 use machine::CpuMask;
@@ -13,8 +13,8 @@ const LONGEST_TEXT: usize = 1 << 16;
 /// The most events of a trace: some GB of text.
 const MOST_EVENTS: u64 = 20_000_000;
 
-/// The ticks of CPUs that a trace may make beyond those that its events pay for. A trace's writer adds the ticks between two
-/// events, so that a few events far apart could make a long trace.
+/// The number of CPUs' ticks that a trace may have in addition to those that its events allow. A trace's writer adds
+/// the ticks between two events, so that a few events far apart could make a long trace.
 const FREE_TICKS: u64 = 2_000_000;
 
 /// The ticks of CPUs that an event pays for.
@@ -30,7 +30,7 @@ const MOST_KHZ: u32 = 100_000_000;
 /// The time after a run's end for which work that had begun may go on, ns.
 const BEYOND_NS: u64 = 1_000_000_000;
 
-/// The highest speed of a CPU, of that of the reference.
+/// The highest speed of a CPU, relative to the reference.
 const FASTEST: f64 = 16.0;
 
 /// The expectations for a run of a case, and the receiver of its events.
@@ -208,7 +208,7 @@ impl<'c, 't> Expected<'c, 't> {
             outcome.energy.is_some() == self.case.machine.power.is_some(),
             "energy",
         )?;
-        // A mW for a ns is a pJ.
+        // 1 mW for 1 ns is 1 pJ.
         let most = u128::from(MOST_POWER_MW) * u128::from(longest);
         for (part, pj) in outcome.energy.iter().flat_map(|energy| &energy.parts) {
             self.part(*part)?;

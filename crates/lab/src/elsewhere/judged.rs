@@ -146,7 +146,7 @@ impl Judge {
     }
 }
 
-/// Bytes that choose an event on a machine of so many CPUs.
+/// Bytes that choose an event on a machine with this number of CPUs.
 struct Choice<'a>(&'a [u8; 8], usize);
 
 impl Choice<'_> {

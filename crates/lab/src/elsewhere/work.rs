@@ -88,7 +88,7 @@ fn serve() -> io::Result<()> {
 }
 
 /// Waits for the end of a run's process, and ends it if it makes no `progress`: its status, in a shell's numbering, or
-/// [`LOST`]. If the client is gone, this process ends, and that one with it.
+/// [`LOST`]. If the client is gone, this process ends, and the process of the run with it.
 fn wait(child: libc::pid_t, control: &UnixStream, progress: &Progress) -> io::Result<u8> {
     let pid = Pid::from_raw(child).ok_or_else(|| io::Error::other("no child"))?;
     let ends = pidfd_open(pid, PidfdFlags::empty())?;

@@ -185,7 +185,7 @@ struct Shown {
 /// A column of the file, in this run.
 enum Read {
     Column(Box<Column>),
-    /// Its published scheduler cannot be run here, as this sentence says.
+    /// The sentence that says why the column's published scheduler cannot be run here.
     LeftOut(String),
     /// None of its rows will be run, so its published scheduler is not loaded.
     WithoutRows,
@@ -468,8 +468,8 @@ impl Reader<'_> {
         own.map(variant).collect()
     }
 
-    /// The workload of a row. Its name may be that of a load of the file, also as one of several that run
-    /// at once.
+    /// The workload of a row. The name may be that of a load in the file, or contain one among several
+    /// loads that run at once.
     fn described(
         &self,
         name: &Spanned<String>,

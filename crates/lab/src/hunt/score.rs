@@ -55,7 +55,7 @@ pub struct Question<'a> {
     pub by: By,
     /// May loads have real-time threads?
     pub realtime: bool,
-    /// The seed from which those of loads and runs derive.
+    /// The seed from which the seeds of loads and runs derive.
     pub seed: u64,
     /// See [`Runs::noise`].
     pub noise: bool,
@@ -81,7 +81,7 @@ pub struct Victim {
     pub thread: String,
     /// When its longest wait began, ns.
     pub since_ns: u64,
-    /// How long that was, ns.
+    /// The length of that wait, ns.
     pub wait_ns: u64,
     /// Did it never run again?
     pub stalls: bool,
@@ -134,8 +134,8 @@ impl Question<'_> {
         .filter(|factor| factor.is_finite()))
     }
 
-    /// The thread with the longest wait in the first run of `text`, a file at `place`, or, by share, the one
-    /// that loses most. `None` if no thread waits for a CPU, or the scheduler is stopped.
+    /// In the first run of `text`, a file at `place`: the thread with the longest wait or, by share, the
+    /// thread that loses most. `None` if no thread waits for a CPU, or the scheduler is stopped.
     pub fn victim(&self, machine: &Machine, text: &str) -> Result<Option<Victim>, Box<Failure>> {
         let Ok(workload) = workload::parse("load", "load.json", text, None) else {
             return Ok(None);
@@ -353,7 +353,7 @@ struct Thread {
     /// The longest wait, and when it began.
     longest_wait: u64,
     longest_from: u64,
-    /// Its last wait, if that did not end.
+    /// The thread's last wait, if it did not end.
     stalls: bool,
 }
 

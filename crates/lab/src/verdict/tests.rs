@@ -40,7 +40,7 @@ fn the_best_policy_is_significantly_and_noticeably_better() {
         best(&time, &[&[10.0, 10.1], &[10.02, 10.09], &[12.0, 12.1]]),
         [0, 1]
     );
-    // One run does not show the noise.
+    // A single run does not show the noise.
     assert_eq!(best(&time, &[&[10.0], &[1.0]]), NONE);
     let rate = measure("rate", Unit::Other("1/s"), Better::Higher, TIME);
     assert_eq!(best(&rate, &[&[10.0, 10.1], &[9.0, 9.1]]), [0]);

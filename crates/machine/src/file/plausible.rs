@@ -5,7 +5,7 @@ use super::{CoreFile, MachineFile};
 use crate::CoreType;
 use toml::Spanned;
 
-/// The usual values of CONFIG_HZ (kernel/Kconfig.hz, and those of Alpha, ARM and MIPS).
+/// The usual values of CONFIG_HZ (kernel/Kconfig.hz, and the values of Alpha, ARM and MIPS).
 const USUAL_HZ: [u32; 13] = [
     24, 48, 64, 100, 128, 200, 250, 256, 300, 500, 512, 1000, 1024,
 ];

@@ -10,7 +10,7 @@ use toml::Spanned;
 const MW: RangeInclusive<u32> = 0..=10_000_000;
 /// The limit on energies, 1 J, likewise.
 const ENTRY_UJ: RangeInclusive<u32> = 0..=1_000_000;
-/// The default, which is that of Sandy Bridge (machines/snb-ep-2s.toml).
+/// The default, measured on Sandy Bridge (machines/snb-ep-2s.toml).
 const SMT_DYNAMIC: f64 = 1.357;
 const PJ_PER_UJ: u64 = 1_000_000;
 

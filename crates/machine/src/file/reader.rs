@@ -143,8 +143,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// `value`, which must be in `range`. If it is not, that is an error, and the nearest value
-    /// inside is used from then on.
+    /// `value`, which must be in `range`. A value outside is an error, and the nearest value inside
+    /// is used from then on.
     pub(super) fn within(
         &self,
         value: &Spanned<u32>,
@@ -162,7 +162,7 @@ impl<'a> Reader<'a> {
         given.clamp(*range.start(), *range.end())
     }
 
-    /// `value`, given in units of `unit_ns`, as ns. One longer than a second is an error.
+    /// `value`, given in units of `unit_ns`, as ns. A time of more than a second is an error.
     pub(super) fn cost(&self, value: &Spanned<u64>, unit_ns: u64) -> u64 {
         let ns = value.get_ref().saturating_mul(unit_ns);
         if ns > MAX_COST_NS {

@@ -34,7 +34,7 @@ pub const STREAMS: usize = 6;
 enum Word {
     /// The number of the open transaction.
     Open,
-    /// Its commit has been requested.
+    /// The transaction's commit has been requested.
     Requested,
     /// The thread waits for a request.
     Asleep,
@@ -80,7 +80,7 @@ impl FileSystem {
         FIRST + STREAMS as u32 * self.0 + stream as u32
     }
 
-    /// Waits for a byte.
+    /// The task waits for a byte.
     fn wait(self, stream: Stream) -> Op {
         Op::Read {
             stream: self.stream(stream),
@@ -121,9 +121,9 @@ pub mod credits {
     pub const CREATE: u64 = DATA + INDEX + 3;
     pub const LINK: u64 = DATA + INDEX;
     pub const UNLINK: u64 = DATA;
-    /// To free an inode, of a file without allocated blocks.
+    /// The blocks for freeing an inode, of a file without allocated blocks.
     pub const EVICT: u64 = DATA + 2 + 3;
-    /// To write an inode.
+    /// The blocks for writing an inode.
     pub const INODE: u64 = 2;
 }
 
@@ -134,7 +134,7 @@ const MOST: u64 = 1024 / 4;
 pub struct Handle {
     filesystem: u32,
     credits: u64,
-    /// It is counted in the open transaction.
+    /// The handle is counted in the open transaction.
     started: bool,
 }
 
@@ -186,7 +186,7 @@ impl Handle {
     }
 }
 
-/// A writer's commit of its data: it requests one, then waits.
+/// A writer commits its data: it requests a commit, then waits.
 pub fn sync(filesystem: u32, env: &mut Env) -> (Option<Op>, Op) {
     let fs = FileSystem(filesystem);
     let (stream, waiters) = FileSystem::committed(*fs.word(Word::Open, env));
@@ -205,7 +205,7 @@ pub fn stop(filesystem: u32, env: &mut Env) -> Option<Op> {
 pub struct Journal {
     fs: FileSystem,
     filesystems: u32,
-    /// The work for each block of a commit, ns.
+    /// The work per block of a commit, ns.
     block: u64,
     state: JournalState,
 }
@@ -213,13 +213,13 @@ pub struct Journal {
 enum JournalState {
     /// Looks for a request.
     Looks,
-    /// Has closed the transaction.
+    /// The thread has closed the transaction.
     Locks,
-    /// Opens the next, and writes the blocks.
+    /// The thread opens the next transaction, and writes the blocks.
     Writes,
-    /// Has written the blocks of this transaction.
+    /// The thread has written the blocks of this transaction.
     Written(u64),
-    /// Wakes all tasks that wait for the transaction.
+    /// The thread wakes all tasks that wait for the transaction.
     Commits(u64),
 }
 

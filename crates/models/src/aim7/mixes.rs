@@ -1,7 +1,7 @@
 //! AIM7's mixes of subtests, as HP's kernel developers ran them (the repository davidlohr/areaim:
 //! `osdl-aim-7/data/workfile.*`, which give each subtest its weight in a mix).
 
-/// A mix: out of this many jobs (the weight), one is each of these subtests.
+/// A mix: its name, and its subtests with their weights.
 pub type Mix = (&'static str, &'static [(u32, &'static str)]);
 
 /// The mixes, by the names of their workfiles.

@@ -1,9 +1,9 @@
 //! Processes: the memory areas in fork, exec and exit, and children of users.
 //!
-//! A fork and exit take 0.88 to 1.02 us longer for each area that has anonymous memory than for one
-//! that has none, in a child with 0 to 1500 siblings on a Xeon of 2024 under Linux 6.18, and twice as long
-//! on the machine of AIM7's published figures (`at_speed()`). The time under locks is taken to be
-//! four fifths of it: two sections of `vma` and one of `spin`.
+//! A fork and exit take 0.88 to 1.02 us longer for each area that has anonymous memory than for one that
+//! has none, in a child with 0 to 1500 siblings on a Xeon of 2024 under Linux 6.18, and twice as long on
+//! the machine of AIM7's published figures (`at_speed()`). The time under locks is assumed to be four
+//! fifths of that: two sections of `vma` and one of `spin`.
 
 use super::spinlocks::{self, Lock};
 use super::subtests::Call;
@@ -24,9 +24,9 @@ pub const LOCKS: u32 = FILES + 9;
 
 /// The locks of the areas of a user's memory, in address order, as RHEL 6 maps a program with two
 /// libraries: text and data; heap; for each library text, a gap, relocated data and data; libc's
-/// bss, two mappings of the loader; and the stack. An area of a file that the process has written
-/// to is under both locks, and neighbours of one file share the anonymous memory's
-/// (`find_mergeable_anon_vma()`).
+/// bss, two mappings of the loader; and the stack. An area of a file to which the process has
+/// written is under both locks, and neighbouring areas of a file share the lock of their anonymous
+/// memory (`find_mergeable_anon_vma()`).
 pub const AREAS: [u32; 25] = [
     PROGRAM, PROGRAM, 6, 7, 1, 1, 1, 8, 1, 8, 2, 2, 2, 9, 2, 9, 10, 11, 3, 12, 3, 13, 3, 13, 14,
 ];
@@ -69,11 +69,11 @@ enum TreeChange {
     /// A child gets a copy. A file's mapping goes next to its parent's
     /// (`vma_interval_tree_insert_after()`), an anonymous one from the root down to its place.
     Copies,
-    /// It is mapped, from the root down to its place.
+    /// An area is mapped: the tree is searched from the root down to its place.
     Maps,
-    /// It is split: both parts go to their places (`vma_adjust()`, mm/mmap.c).
+    /// An area is split: both parts go to their places (`vma_adjust()`, mm/mmap.c).
     Splits,
-    /// It is unmapped, and removed from its place.
+    /// An area is unmapped, and removed from its place.
     Unmaps,
     /// A copy without later neighbours is unmapped.
     Drops,
@@ -85,7 +85,7 @@ impl TreeChange {
     /// trees of 1100 to 2000 users' areas while 20 to 300 children come and go on 80 CPUs: a
     /// descent passes all equal nodes, 1.7 times the depth of a balanced tree, of which 10 to 13
     /// have changed since its CPU last saw them; a split meets 18 to 29, a removal 5 to 6. A file's
-    /// copy is a leaf: inserting it meets 2, removing it 1.
+    /// copy is a leaf: an insertion meets 2 such nodes, and a removal 1.
     fn nodes(self, lock: u32, users: u64) -> u32 {
         let each = AREAS.iter().filter(|&&other| other == lock).count() as u64;
         let depth = (users * each.max(1)).max(1).ilog2();
@@ -103,10 +103,10 @@ impl TreeChange {
 /// The program that a process runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Image {
-    /// AIM7's, with the memory that all users have inherited.
+    /// AIM7's program, with the memory that all users have inherited.
     Users,
-    /// The shell, or a program that it started. Its anonymous memory is its own: no other user
-    /// waits for the locks of that.
+    /// The shell, or a program that it started. The child's anonymous memory is its own, so no
+    /// other user waits for the memory's locks.
     Started,
 }
 
@@ -138,7 +138,7 @@ enum Fate {
     Copied,
     /// A child that has copied them unmaps them.
     Dropped,
-    /// A program that starts maps them.
+    /// A starting program maps them.
     Started,
     /// The program that has mapped them exits.
     Ended,
@@ -150,7 +150,7 @@ enum Rest {
     /// A copy is added to a tree of anonymous memory that is the child's own (`anon_vma_fork()`,
     /// mm/rmap.c).
     Links(u32),
-    /// That tree is freed: if the lock is taken or waited for, after it has been held once more
+    /// The tree is freed. If a task has the lock or waits for it, the lock is first held once more
     /// (`anon_vma_free()`).
     Frees(u32),
 }
@@ -264,7 +264,7 @@ pub struct Child {
     work: u64,
     acts: &'static [Act],
     image: Image,
-    /// It has the program from its parent, and has not started another.
+    /// The process has its parent's program, and has not started another.
     copied: bool,
     areas: Option<Areas>,
     state: ChildState,
@@ -274,22 +274,22 @@ pub struct Child {
 enum ChildState {
     /// Has to do the next act.
     Acts,
-    /// Unmaps the areas of its program, to start another.
+    /// The process unmaps the areas of its program, to start another.
     Releases,
-    /// Maps the areas of its program.
+    /// The process maps the areas of its program.
     Maps,
-    /// Copies the areas of its program for a child.
+    /// The process copies the areas of its program for a child.
     Copies(&'static [Act]),
     /// Has a child.
     Waits,
-    /// Takes the spinlocks of that child's fork and exit.
+    /// The process takes the spinlocks of that child's fork and exit.
     Lists(&'static [Lock]),
-    /// Unmaps the areas of its program, to exit.
+    /// The process unmaps the areas of its program, to exit.
     Exits,
 }
 
 impl Child {
-    /// A child of a user. All its work, with that of its children, is `work`.
+    /// A child of a user. The work of the process and its children is `work` in total.
     pub fn new(setup: &Arc<Setup>, work: u64, acts: &'static [Act]) -> Child {
         Child {
             setup: setup.clone(),

@@ -1,5 +1,5 @@
 //! The spinlocks of Linux 3.10 in a subtest's calls that users of different directories, or even
-//! file systems, share. Counted in its source, for files on ext4.
+//! file systems, share. The locks were counted in the kernel's source, for files on ext4.
 
 use super::subtests::Call;
 use super::{Setup, around, root};
@@ -29,7 +29,7 @@ pub enum Lock {
 /// The locks that exist only once.
 const SHARED: [Lock; 5] = [InodeHash, Inodes, Lru, Labels, Tasks];
 
-/// The number of locks besides the directories'.
+/// The number of locks apart from the directories'.
 const GLOBAL: u32 = SHARED.len() as u32;
 
 impl Lock {
@@ -42,12 +42,12 @@ impl Lock {
         }
     }
 
-    /// The number of cache lines that change under it: its own, and neighbours in the lists that it
-    /// protects.
+    /// The number of cache lines that change under the lock: the lock's own, and those of
+    /// neighbours in the lists that it protects.
     fn lines(self) -> u32 {
         match self {
             Directory | InodeHash => 1,
-            // The head and a neighbour; for labels and processes another list, too.
+            // The head of the list and a neighbour; labels and processes are in a second list, too.
             Inodes | Lru => 3,
             Labels | Tasks => 5,
         }
@@ -71,8 +71,8 @@ pub fn of(call: Call) -> &'static [Lock] {
 }
 
 /// The number of these locks, from the first on, that `call` takes under the directory's mutex when
-/// it creates a file. It takes the others afterwards. When it removes a file it takes all of them
-/// afterwards, because an inode is freed when its last user is gone.
+/// it creates a file. The call takes the other locks afterwards. A call that removes a file takes
+/// all of them afterwards, because an inode is freed when its last user is gone.
 pub fn inside(call: Call) -> usize {
     match call {
         Call::Entry | Call::Search | Call::Fifo => 5,

@@ -7,7 +7,7 @@
 use super::at_speed;
 use Call::{Entry, Fifo, Fork, Link, List, Open, Script, Search, Sleep, Sync, System};
 
-/// An operation on something that users share, or wait for.
+/// An operation on an object that users share or wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// Creates or removes a file in the directory of a file system in which all of its users work.
@@ -44,9 +44,9 @@ pub const MOST_CALLS: usize = 2;
 #[derive(Debug)]
 pub struct Subtest {
     pub name: &'static str,
-    /// Its time alone on a current machine, us.
+    /// The subtest's time alone on a current machine, us.
     alone_us: u64,
-    /// Its calls, with their numbers.
+    /// The subtest's system calls, with their numbers.
     pub calls: &'static [(Call, u32)],
 }
 

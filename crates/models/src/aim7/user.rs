@@ -32,15 +32,15 @@ struct Job {
 
 enum UserState {
     SetsUp,
-    /// Tells the parent that it is ready.
+    /// The user tells the parent that it is ready.
     Tells,
-    /// Waits for the other users.
+    /// The user waits for the other users.
     Waits,
-    /// Is between two calls.
+    /// The user is between two calls.
     Works,
-    /// Has computed the work before a call.
+    /// The user has computed the work before a call.
     Calls(Call),
-    /// Copies the areas of its memory for a child.
+    /// The user copies the areas of its memory for a child.
     Forks(Areas, Call),
     Joins,
     /// Has a directory's mutex, and has this work to do, ns, in a handle of so many blocks.
@@ -55,7 +55,7 @@ enum UserState {
     Releases(DirectoryCall),
     /// Has written, and has to request a commit.
     Asks,
-    /// Has requested a commit, and has to wait for it.
+    /// The user has requested a commit, and has to wait for it.
     Syncs(Op),
 }
 
@@ -65,7 +65,7 @@ enum Purpose {
     Changes(DirectoryCall, u64),
     /// To write synchronously.
     Syncs,
-    /// To write an inode, or to free it.
+    /// Writing or freeing an inode.
     Works,
 }
 
@@ -172,7 +172,7 @@ impl User {
         loop {
             if let Some(call) = self.job.call(env) {
                 let work = match call {
-                    // A third of it is the parent's, as measured.
+                    // A third of the work is the parent's, as measured.
                     Call::Fork | Call::Script | Call::System => self.job.work / 3,
                     Call::Sleep => 0,
                     _ => self.job.work,
@@ -221,7 +221,7 @@ impl User {
             Call::Open => (None, Some(credits::INODE)),
             _ => (None, None),
         };
-        // An existing file is found in the cache; all else may read a block of the directory.
+        // An existing file is found in the cache; any other call may read a block of the directory.
         let keeps = call != Call::Open;
         let change = DirectoryCall {
             directory: mutex,

@@ -36,7 +36,7 @@ enum At {
     /// The last thread of the previous use has not yet left: polls for that, then takes the mutex.
     PollLeft,
     TakeToEnter,
-    /// It holds the mutex.
+    /// The thread holds the mutex.
     Arrive,
     PollArrived,
     TakeToLeave,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The loader's part of a scheduler: the work that user space does in Linux between opening the object and attaching
- * its ops. A file that includes this header and then defines LOADER() is compiled with the scheduler. It runs
- * before ops.init(), may write to constants and to the ops, may call the scheduler's SEC("syscall") programs, and
- * returns 0 or an errno.
+ * its ops. A file that includes this header and then defines LOADER() is compiled with the scheduler. The function
+ * runs before ops.init(), may write to constants and to the ops, may call the scheduler's SEC("syscall") programs,
+ * and returns 0 or an errno.
  */
 #ifndef __EQUIPOISE_LOADER_H
 #define __EQUIPOISE_LOADER_H
@@ -99,7 +99,7 @@ static inline u32 loader_count(u32 (*of)(u32 cpu))
 	return count;
 }
 
-/* The first online CPU for which @of is @number; -1 if there is none. */
+/* The first online CPU whose @of is @number; -1 if there is none. */
 static inline s32 loader_first(u32 (*of)(u32 cpu), u32 number)
 {
 	loader_for_each_cpu(cpu) if (of(cpu) == number) return cpu;

@@ -28,7 +28,7 @@
 #define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
 #define WRITE_ONCE(x, val) (*(volatile typeof(x) *)&(x) = (val))
 
-/* Programs and ops. Whether they are sleepable makes no difference, because nothing sleeps. */
+/* Programs and ops. A sleepable program is no different, because nothing sleeps. */
 #define BPF_STRUCT_OPS(name, args...) BPF_PROG(name, ##args)
 #define BPF_STRUCT_OPS_SLEEPABLE(name, args...) BPF_PROG(name, ##args)
 

@@ -57,8 +57,8 @@ static inline bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it, struct ta
 }
 
 /*
- * Linux 6.14's cached clock. It starts a minute before the simulation, as if the kernel had booted then: schedulers
- * initialize timestamps to 0 and expect that to be in the past.
+ * Linux 6.14's cached clock. The clock starts a minute before the simulation, as if the kernel had booted then:
+ * schedulers initialize timestamps to 0 and expect that to be in the past.
  */
 static __always_inline u64 scx_bpf_now(void)
 {
@@ -200,7 +200,7 @@ static inline struct task_struct *__COMPAT_scx_bpf_dsq_peek(u64 dsq_id)
 	return first;
 }
 
-/* A task's weight of 100 is that of nice 0. */
+/* A task of nice 0 has a weight of 100. */
 
 static inline u64 scale_by_task_weight(const struct task_struct *p, u64 value)
 {

@@ -8,7 +8,7 @@
 
 #include "common.bpf.h"
 
-/* The kernel's per-CPU sd_llc_id: the first CPU of those that share @cpu's last-level cache. */
+/* The kernel's per-CPU sd_llc_id: the first of the CPUs that share @cpu's last-level cache. */
 static inline int cpu_llc_id(s32 cpu)
 {
 	return __kcall(llc_id, cpu);

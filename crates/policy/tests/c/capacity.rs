@@ -43,7 +43,7 @@ impl Scheduler {
                     init_cpu_util(cpu, now);
                 }}
             }}
-            /* @class had @cpu for @ns. */
+            /* A task of @class had @cpu for @ns. */
             void run(u32 cpu, u32 class, u64 ns)
             {{
                 cpu_util_of(cpu)->running = class;
@@ -217,7 +217,7 @@ fn the_signals_are_quicker() {
         scheduler.run(0, RT, 100 * MS);
         scheduler.left(0)
     };
-    // y^100 is 0.115; the use was 100 of 600 ms.
+    // y^100 is 0.115, and the CPU was in use for 100 of 600 ms.
     assert!(left("RT_CAPACITY_PELT").abs_diff(117) < 16);
     assert!(left("RT_CAPACITY_AVG").abs_diff(853) < 2);
 }

@@ -20,7 +20,7 @@ static struct fair_entity of_task[TASKS];
 static struct equipoise_map map;
 static struct task_struct *prev;
 
-/* Dispatch queues: the eligible tasks, the others. */
+/* The dispatch queues: that of the eligible tasks, and that of the other tasks. */
 static struct queue { u32 nr; struct task_struct *task[TASKS]; } queues[2];
 
 static struct queue *queue_at(u64 id)
@@ -59,7 +59,7 @@ void pass(u64 ns)
 	kernel.now += ns;
 }
 
-/* Makes task @i runnable, if it is not. */
+/* Makes task @i runnable, unless it is. */
 void wake(u32 i)
 {
 	struct fair_entity *se = &of_task[i];
@@ -157,7 +157,7 @@ struct State {
     vlag: i64,
 }
 
-/// The settings of the policy under test: those of Linux 7.3, and of 6.12.
+/// The settings of the policies under test, Linux 7.3's and 6.12's.
 const V7_3: &str =
     ".max_slice_lag = 1, .min_slice_protection = 1, .delayed_keeps_lag = 1, .pick_buddy = 1";
 const V6_12: &str = ".fork_preempts = 1";
@@ -166,7 +166,7 @@ const V6_12: &str = ".fork_preempts = 1";
 struct Cpu(MutexGuard<'static, Library>);
 
 impl Cpu {
-    /// All of its tasks sleep.
+    /// All tasks of the kernel sleep.
     fn start(nice: &[i32; TASKS]) -> Cpu {
         Cpu::with_slices(nice, &[0; TASKS])
     }
@@ -245,7 +245,7 @@ impl Cpu {
     }
 }
 
-/// V by its definition, over the queued tasks; rounded down.
+/// V by its definition over the queued tasks, rounded down.
 fn average(tasks: &[State]) -> Option<u64> {
     let queued = || tasks.iter().filter(|task| task.counts != 0);
     let weight: i128 = queued().map(|task| i128::from(task.weight)).sum();
@@ -341,7 +341,7 @@ proptest! {
         } else if caught_up {
             prop_assert!(lag.abs() <= 1, "{lag}");
         } else {
-            // It owes no more than before.
+            // The task owes no more than before.
             prop_assert!(tasks[sleeper].vruntime <= vruntime && lag <= 0, "{lag}");
             prop_assert!(lag >= before - 2, "{before} {lag}");
         }
@@ -478,7 +478,8 @@ fn lag_is_bounded() {
     assert!((longest as f64) < 3.0 * SLICE, "{longest}");
 }
 
-/// Nice 0, each with its own slice, ns: tasks 0 and 1 have run for a while, 1 sleeps, and 0 has begun a slice.
+/// Tasks of nice 0 with these slices, ns. Tasks 0 and 1 have run for a while; 1 sleeps, and 0 has begun a
+/// slice.
 fn beside_a_loop(slices: [u64; 2]) -> Cpu {
     let mut all = [0; TASKS];
     all[..2].copy_from_slice(&slices);

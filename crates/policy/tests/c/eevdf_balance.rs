@@ -161,7 +161,7 @@ impl Scheduler {
         scheduler
     }
 
-    /// Puts this number of tasks on each CPU, which use all of its time.
+    /// Puts this number of tasks on each CPU, and these use all of its time.
     fn busy(machine: &str, tasks: &[u32]) -> Scheduler {
         let scheduler = Scheduler::new(machine);
         let full = |cpu: u32| {
@@ -231,8 +231,8 @@ fn groups_are_of_the_kind_that_their_tasks_make_them() {
     );
 }
 
-/// More tasks than CPUs: they go where there is room, in units of utilization because caches
-/// differ.
+/// If there are more tasks than CPUs, they go where there is room, in units of utilization because
+/// caches differ.
 #[test]
 fn an_idle_cluster_takes_from_an_overloaded_one_what_fits() {
     let answer = Scheduler::busy("tc2", &[0, 0, 2, 1, 1]).ask(0, PKG, IDLE);
@@ -284,7 +284,8 @@ fn a_smaller_cpu_takes_only_what_waits() {
     );
 }
 
-/// If both are overloaded, load moves towards the average, provided that the busiest has 17 % more.
+/// If both groups are overloaded, load moves towards the average, provided that the busiest group
+/// has 17 % more.
 #[test]
 fn among_overloaded_groups_load_is_evened_out() {
     let tasks = |first: u32| [[first; 8], [4; 8]].concat();
@@ -324,7 +325,8 @@ fn an_idle_core_takes_one_of_two_threads() {
 #[test]
 fn a_wakeup_goes_where_it_is_idle() {
     let smp = Scheduler::busy("smp-8", &[1, 1, 1, 0, 1, 0, 1, 1]);
-    // It takes the target, otherwise the last CPU, otherwise the next idle one after the target.
+    // The search takes the target, otherwise the last CPU, otherwise the next idle CPU after the
+    // target.
     assert_eq!(smp.call("near", [0, 3, 100]), 3);
     assert_eq!(smp.call("near", [5, 1, 100]), 5);
     assert_eq!(smp.call("near", [0, 4, 100]), 5);
@@ -345,7 +347,7 @@ fn a_heavy_task_does_not_wake_up_on_a_small_cpu() {
     assert_eq!(tc2.call("near", [2, 2, 100]), 2);
 }
 
-/// SIS_UTIL: the busier the cache's CPUs, the shorter the search; at 85 % there is none.
+/// SIS_UTIL: the busier the cache's CPUs, the shorter the search; at 85 % there is no search.
 #[test]
 fn the_search_for_an_idle_cpu_is_as_long_as_there_is_hope() {
     let smp = Scheduler::new("smp-8");
@@ -372,7 +374,7 @@ fn alder_lake(busy: &[u32]) -> Scheduler {
     scheduler
 }
 
-/// A CPU of higher priority takes even a lone task, to the best core.
+/// A CPU of higher priority takes even a lone task, and the best core gets it.
 #[test]
 fn a_preferred_core_takes_what_runs_on_others() {
     for (cpu, busy, expected) in [
@@ -382,7 +384,7 @@ fn a_preferred_core_takes_what_runs_on_others() {
         (16, &[20], -1),
         (0, &[8], -1),
         (16, &[0], -1),
-        // Its other thread is busy.
+        // The core's other thread is busy.
         (9, &[8, 16], -1),
     ] {
         let scheduler = alder_lake(busy);

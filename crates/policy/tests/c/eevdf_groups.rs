@@ -1,6 +1,6 @@
 //! `eevdf`'s task groups: the scheduler's own C, compiled and called, on two CPUs whose tasks wake up, run, sleep and
-//! move between CPUs and groups at random. After each step, weights and counts are those of their definition, computed
-//! here from the tree; and in the long run, CPU time is divided by them.
+//! move between CPUs and groups at random. After each step, weights and counts must equal their definition, computed
+//! here from the tree; and in the long run, CPU time must be divided by them.
 
 use crate::common;
 use libloading::{Library, Symbol};
@@ -27,7 +27,7 @@ static struct task_struct *prev[CPUS];
 static u64 ran[TASKS];
 static struct counters counted;
 
-/* Dispatch queues: for each CPU the eligible tasks, the others, the throttled ones. */
+/* The dispatch queues: for each CPU, those of the eligible, the other and the throttled tasks. */
 static struct queue { u32 nr; struct task_struct *task[TASKS]; } queues[3 * CPUS];
 
 static struct queue *queue_at(u64 id) { return &queues[id / MAX_CPUS * CPUS + id % MAX_CPUS]; }
@@ -158,7 +158,7 @@ void migrate(u32 i)
 	queue_task(&tasks[i], se, cpu, 0);
 }
 
-/* It moves to another group, as its CPU does with a running task: off the runqueue, and on again. */
+/* The task moves to another group in the way in which its CPU moves a running task: off the runqueue, and on again. */
 void enter(u32 i, u32 group)
 {
 	struct fair_entity *se = &of_task[i];
@@ -317,7 +317,7 @@ fn trees(idle: bool) -> impl Strategy<Value = Tree> {
 enum Rules {
     /// Linux 7.3: tasks compete, by their parts of the weights above.
     Concurrent,
-    /// The same, with the weights of groups that Linux had before.
+    /// As above, with the weights of groups in earlier versions of Linux.
     Smp,
     /// Linux 6.12: each group has a queue on each CPU.
     Queues,
@@ -529,7 +529,7 @@ fn rules() -> impl Strategy<Value = Rules> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// All weights and counts of groups are those of their definition, whatever tasks do.
+    /// All weights and counts of groups equal their definition, whatever tasks do.
     #[test]
     fn groups_are_consistent(tree in trees(true), steps in steps(), rules in rules()) {
         let kernel = Kernel::start(rules, &tree);
@@ -548,7 +548,8 @@ proptest! {
         }
     }
 
-    /// Busy tasks on one CPU get what their weights and their groups' entitle them to.
+    /// Busy tasks on one CPU get the CPU time to which their weights and their groups' weights
+    /// entitle them.
     #[test]
     fn cpu_time_follows_the_tree(
         tree in trees(false),

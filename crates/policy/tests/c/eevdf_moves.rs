@@ -20,7 +20,7 @@ static struct cpumask both, one_cpu;
 static struct task_struct tasks[TASKS];
 static struct fair_entity of_task[TASKS];
 static struct equipoise_map map;
-/* Queues by number, each in its order. */
+/* The queues by number, each in its order. */
 static struct queue { u32 nr; struct task_struct *task[TASKS]; } queues[4];
 
 static struct queue *queue_at(u64 id) { return &queues[(id >= MAX_CPUS ? 2 : 0) + id % MAX_CPUS]; }
@@ -38,7 +38,7 @@ static struct equipoise_kernel kernel = {
 	.task_from_pid = from_pid, .lock_rqs = lock_rqs, .unlock_rqs = unlock_rqs,
 };
 
-/* Task 0 runs on CPU 0; @waiting others wait there, woken at those times (ns). CPU 1 is idle. */
+/* Task 0 runs on CPU 0; @waiting other tasks wait there, woken at those times (ns). CPU 1 is idle. */
 void start(u32 waiting, const u64 *woken)
 {
 	equipoise_kernel = &kernel;
@@ -89,7 +89,7 @@ static struct balance_env *env_of(enum balance_idle idle, u32 tasks_wanted)
 	return env;
 }
 
-/* CPU 1 requests this number of tasks. Returns a bit for each one it got. */
+/* CPU 1 requests this number of tasks. Returns a bit for each task that it got. */
 u32 pull(u32 idle, u32 wanted)
 {
 	u32 got = 0;
@@ -132,8 +132,8 @@ u64 due_after_idling(u64 due)
 }
 
 /*
- * An idle CPU serves all idle CPUs, of which there are none if not @idle. Returns their due time,
- * jiffies from now.
+ * An idle CPU serves all idle CPUs; without @idle, there are none. Returns their due time, jiffies
+ * from now.
  */
 s64 nohz_due(bool idle)
 {
@@ -149,8 +149,8 @@ s64 nohz_due(bool idle)
 }
 
 /*
- * CPU 1 becomes newly idle @times times, @apart ns apart, and never finds anything. In how many of
- * 1024 cases does it search?
+ * CPU 1 becomes newly idle @times times, @apart ns apart, and never finds anything. The number of
+ * cases, of 1024, in which the CPU searches.
  */
 u64 newidle_ratio(u64 times, u64 apart)
 {
@@ -255,8 +255,8 @@ fn a_cpu_that_becomes_idle_is_due_after_the_interval_of_idle_cpus() {
     assert_eq!(cpus.call("due_after_idling", 1, 0), 1);
 }
 
-/// NI_RANDOM and NI_RATE: unsuccessful searches become rarer by a quarter each; but if 512 take
-/// long, more do no harm.
+/// NI_RANDOM and NI_RATE: each unsuccessful search makes searches a quarter rarer. If 512 searches
+/// take long, more searches do no harm.
 #[test]
 fn looks_that_bring_nothing_become_rare_unless_they_are() {
     let cpus = Cpus::new(&[]);

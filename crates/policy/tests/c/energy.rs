@@ -36,7 +36,7 @@ s32 ask(u64 util, u32 prev_cpu)
 	*(struct equipoise_map **)&entities = &map;
 	task.equipoise_storage[0] = &entity;
 	entity.avg.util_avg = entity.avg.runnable_avg = util;
-	/* While asleep, it still counts on its last CPU. */
+	/* A sleeping task still counts on its last CPU. */
 	rq_of(prev_cpu)->avg.util_avg += util;
 	found = find_energy_efficient_cpu(&task, prev_cpu);
 	rq_of(prev_cpu)->avg.util_avg -= util;
@@ -121,7 +121,7 @@ fn a_task_goes_where_there_is_most_room() {
         scheduler.set_util(cpu, 200 - 20 * u64::from(cpu));
     }
     assert_eq!(scheduler.ask(50, 4), 3);
-    // None of these CPUs has room for it.
+    // None of these CPUs has room for the task.
     for cpu in A7 {
         scheduler.set_util(cpu, 290);
     }

@@ -167,14 +167,14 @@ const CPUS: &str = r#"
     void worth(u32 cluster, s64 weight) { clusters[cluster].worth = weight; }
     void runs_weight(u32 cpu, s64 weight) { clusters[0].running[cpu] = weight; }
     void forbid(u32 cpu) { allowed.bits[0] &= ~(1ULL << cpu); }
-    /* @cpu stopped for task 4 @ago. */
+    /* @cpu stopped for task 4, @ago ns before. */
     void stopped(u32 cpu, u64 ago)
     {
         note_stop(cpu, kernel.now - ago);
         cpu_states[cpu].asked = false;
     }
     void asked(u32 cpu) { cpu_states[cpu].asked = true; }
-    /* @count tasks wait: for @cpu, or in the cluster's queue if it is negative. */
+    /* @count tasks wait for @cpu or, if that is negative, in the cluster's queue. */
     void wait_in(s32 cpu, u32 count, s64 ahead)
     {
         u64 dsq = cpu < 0 ? cluster_dsq(0) : own_dsq(cpu);
@@ -223,8 +223,8 @@ const NORMAL: u32 = 0;
 const FIFO: u32 = 1;
 const BATCH: u32 = 3;
 
-/// The initial state of [`CPUS`]: each of tasks 0 to 3 runs on the CPU of its number, task 4 wakes
-/// up, all at the clock.
+/// The initial state of [`CPUS`]: tasks 0 to 3 run on the CPUs of the same number, and task 4 wakes
+/// up. All are at the clock.
 struct Cpus(Library);
 
 impl Cpus {
@@ -260,7 +260,7 @@ impl Cpus {
         unsafe { says(cpu) }
     }
 
-    /// The CPU that `what` finds, from `cpu` on, or -1.
+    /// The CPU that the search `what` finds from `cpu` on, or -1.
     fn finds(&self, what: &str, cpu: u32) -> i32 {
         let found: Symbol<unsafe extern "C" fn(u32) -> i32> =
             unsafe { self.0.get(what.as_bytes()) }.unwrap();
@@ -309,7 +309,7 @@ fn a_wakeup_preempts_by_deadline_and_policy() {
     }
 }
 
-/// The more recently a CPU was stopped, the more service a waking task must be ahead by: a heavy one soon is.
+/// The more recently a CPU was stopped, the further ahead a waking task must be; a heavy task soon is.
 #[test]
 fn a_stop_has_a_price() {
     for (nice, ago, ahead, expected) in [
@@ -383,7 +383,7 @@ fn in_a_crowd_the_first_alone_preempts() {
 
 /// Control groups 1 to 7, each in one with a smaller number, and the runnable weight in each.
 const SHARES: &str = r#"#include <scx/common.bpf.h>
-    /* One thread simulates, so atomicity is not needed; ThreadSanitizer is not the point of this test. */
+    /* A single thread simulates, so atomicity is not needed; this test is not for ThreadSanitizer. */
     #undef __sync_fetch_and_add
     #define SCHEDULER_SETTINGS "equipoise/settings.def"
     #include "equipoise/share.bpf.h"
@@ -515,7 +515,8 @@ fn shares_are_those_of_the_tree() {
     });
 }
 
-/// A group with cpu.idle has the weight of a SCHED_IDLE task, 3, and its own one again afterwards.
+/// A group with cpu.idle has the weight of a SCHED_IDLE task, 3, and without it its own weight
+/// again.
 #[test]
 fn an_idle_group_weighs_little_while_it_is_idle() {
     let shares = Shares::new(&[0, 0, 1, 1, 0, 0, 0, 0], &[100; GROUPS]);

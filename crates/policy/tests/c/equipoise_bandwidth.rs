@@ -93,7 +93,7 @@ impl Model {
     }
 }
 
-/// However time passes and is spent, the remaining time is that of the definition, even after long pauses. A
+/// However time passes and is spent, the remaining time equals its definition, even after long pauses. A
 /// group that spends only while time remains gets no more than its quotas, its burst, and one overdraft.
 #[test]
 fn the_remaining_quota_belongs_to_each_period() {
@@ -168,7 +168,7 @@ fn a_debt_is_forgiven_after_ten_seconds() {
     assert_eq!(runs_again, Some(11));
 }
 
-/// One spender finds that no time is left; for the others that was already so.
+/// One spender finds that no time is left; the others found so before.
 #[test]
 fn it_runs_out_once() {
     let limit = Limit::new();

@@ -202,9 +202,9 @@ fn a_task_that_is_ahead_changes_places() {
     assert_eq!(clusters.request(3), Some((SWAP, 0, 4)));
 }
 
-/// A fast CPU without work takes over the task that is furthest behind on a slower one. It does not take a
-/// task that may run only there, and takes none if a task will soon wait for it anyway or if another thread
-/// of its core is busy.
+/// A fast CPU without work takes over the task that is furthest behind on a slower one. The CPU does not
+/// take a task that may run only elsewhere, and takes none if a task will soon wait for it anyway or if
+/// another thread of its core is busy.
 #[test]
 fn a_fast_cpu_takes_over_what_a_slow_one_runs() {
     let clusters = Clusters::new(1024, 512, false);
@@ -300,7 +300,7 @@ fn a_search_for_idle_cpus_that_finds_none_is_not_repeated_at_once() {
     assert!(clusters.says("offers_waiting", &[0]));
 }
 
-/// Its own cluster's tick wakes it, too, for a task that no wakeup has announced.
+/// The tick of its own cluster also wakes the CPU, for a task that no wakeup has announced.
 #[test]
 fn a_tick_calls_an_idle_cpu() {
     let clusters = Clusters::equal();
@@ -312,7 +312,8 @@ fn a_tick_calls_an_idle_cpu() {
 
 /// A CPU that becomes idle just as a task was queued for it takes that task, so it is not idle to others: a
 /// task sent to its local queue would wait there, while other CPUs idle (schbench on two CPUs of Linux 7.3:
-/// 1 % of the workers for a millisecond). A queued task that may not run there makes no difference.
+/// 1 % of the workers for a millisecond). A queued task that may not run on the idle CPU makes no
+/// difference.
 #[test]
 fn a_cpu_with_a_waiting_task_is_not_idle() {
     for (cpus, idle) in [(0b1111, false), (0b0010, true)] {
@@ -351,7 +352,7 @@ fn a_slice_ends_at_a_tick() {
 #[test]
 fn the_earliest_deadline_goes_on() {
     for (first, yields, worth, goes_on) in [
-        // It has had 3 ms, and asks for 4 more.
+        // The task has had 3 ms, and asks for 4 ms more.
         (7 * MS + 1, false, 1 << 20, true),
         (7 * MS, false, 1 << 20, false),
         (7 * MS, false, 1 << 19, true),
@@ -398,8 +399,9 @@ fn a_real_time_task_keeps_none_waiting() {
     );
 }
 
-/// A task stays with a waker that soon sleeps. It does not stay with one that usually continues, that exits,
-/// or whose CPU has bypassed waiting tasks for as long as a wakeup must wait to preempt.
+/// A task stays with a waker that soon sleeps. The woken task does not stay with a waker that usually
+/// continues, that exits, or whose CPU has bypassed waiting tasks for as long as a wakeup must wait to
+/// preempt.
 #[test]
 fn a_task_stays_with_a_waker_that_sleeps_soon() {
     let stays = |prepare: &dyn Fn(&Clusters)| {

@@ -107,7 +107,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..200)
 }
 
-/// The sum of the weights of all entities is the clock's, and their lags sum to zero, whatever the entities do.
+/// The clock's weight is the sum of the weights of all entities, and their lags sum to zero, whatever the
+/// entities do.
 #[test]
 fn the_lags_of_a_queue_sum_to_zero() {
     let fair = Fair::new();
@@ -149,7 +150,7 @@ fn what_a_task_is_given_the_others_lose() {
 }
 
 /// Two tasks that run in turn, each only while the other sleeps, and a loop that waits: the loop is owed half of
-/// what they do. Without the debts of the one that sleeps, it was owed nothing, and never ran.
+/// what they do. When the sleeper's debts did not count, the loop was owed nothing, and never ran.
 #[test]
 fn two_tasks_that_run_in_turn_owe_a_loop_its_share() {
     let fair = Fair::new();
@@ -227,7 +228,7 @@ fn no_task_comes_last() {
     }
 }
 
-/// One cluster, of which each CPU runs a task, and on some of which tasks are bound.
+/// One cluster, each of whose CPUs runs a task; some of the tasks are bound to their CPU.
 const LEVEL: &str = r#"
     volatile struct tunables tunables = { .slice = 3 * MS, .lag = 6 * MS };
     static u64 waiting;
@@ -255,7 +256,7 @@ const LEVEL: &str = r#"
                 cpu_states[cpu].bound.weight = cpu_states[cpu].own.weight < (s64)c->worth ?
                     cpu_states[cpu].own.weight : c->worth;
                 c->clock.weight += cpu_states[cpu].bound.weight;
-                /* One that has just begun to run still counts in full. */
+                /* A task that has just begun to run still counts in full. */
                 c->counted[cpu] = (i + cpu) % 3 && c->running[cpu] > c->worth ? c->worth : c->running[cpu];
                 c->clock.weight += c->counted[cpu];
             }
@@ -264,7 +265,8 @@ const LEVEL: &str = r#"
         return c->worth;
     }"#;
 
-/// The weight that a CPU is worth, with `weights` on `cpus` CPUs, from the heaviest: FAIRNESS by water-filling.
+/// The weight that is worth a CPU, with `weights` on `cpus` CPUs, by going from the heaviest down: FAIRNESS by
+/// water-filling.
 fn worth(mut weights: Vec<u64>, cpus: u64, running_least: u64) -> u64 {
     weights.sort_unstable_by(|a, b| b.cmp(a));
     let (mut rest, mut left) = (weights.iter().sum::<u64>(), cpus);
@@ -281,7 +283,7 @@ fn worth(mut weights: Vec<u64>, cpus: u64, running_least: u64) -> u64 {
     rest / left
 }
 
-/// The level of a cluster is that of the ideal, whatever the weights.
+/// The level of a cluster equals the ideal level, whatever the weights.
 #[test]
 fn feasible_weights_are_those_of_the_ideal() {
     let library = compile(&format!("{FOUR_CPUS}{LEVEL}"));
@@ -304,7 +306,7 @@ fn feasible_weights_are_those_of_the_ideal() {
                 weights.push(bound);
             }
         }
-        // Only running tasks can be worth a CPU, so those that wait are lighter.
+        // Only running tasks can be worth a CPU, so waiting tasks are lighter.
         let least = *weights.iter().min().unwrap();
         for part in waiting {
             let weight = ((part * least as f64) as u64).max(1);

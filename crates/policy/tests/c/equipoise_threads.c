@@ -8,7 +8,7 @@
 int sched_yield(void);
 
 /*
- * Now and then lets another thread go first: between a CPU's observation and its reaction, and before a change.
+ * Sometimes lets another thread go first, between a CPU's observation and its reaction, and before a change.
  */
 static void let_others(void)
 {
@@ -85,7 +85,7 @@ static u32 random_below(u32 *state, u32 bound)
 
 /* --- Idle CPUs and requests -------------------------------------------------------------------------- */
 
-/* How many times each CPU was kicked, and was sent a task. */
+/* The number of times that each CPU was kicked, and that it was sent a task. */
 static u64 kicks[CPUS], arrivals[CPUS];
 
 static void kick(void *kernel, s32 cpu, u64 flags)
@@ -116,8 +116,8 @@ static void switch_tasks(u32 cpu, bool drops)
 }
 
 /*
- * A CPU idles until it is kicked or sent a task, and then runs a task that it offers to idle CPUs. The thread that
- * claims it has to bring it a task or make it search. Meanwhile other threads ask it to pull.
+ * A CPU idles until it is kicked or sent a task, and then runs a task that it offers to idle CPUs. A thread that
+ * claims the CPU has to bring it a task or make it search. Meanwhile other threads ask it to pull.
  */
 static void *cpu_thread(void *argument)
 {
@@ -130,7 +130,7 @@ static void *cpu_thread(void *argument)
 
 		set_idle(cpu);
 		while (news_of(cpu) == news) {
-			/* It sometimes starts to run by itself, as for a task of another class. */
+			/* The CPU sometimes becomes busy by itself, as for a task of another class. */
 			if (++waited % 4 == 0 && clear_idle(cpu))
 				break;
 			if (waited > 200000)
@@ -176,7 +176,7 @@ static void test_claims(void)
 }
 
 /*
- * CPUs become idle and are claimed. After each round, the idle ones can be found, because their cluster says that
+ * CPUs become idle and are claimed. After each round, the idle CPUs can be found, because their cluster says that
  * it has some.
  */
 static void *idle_thread(void *argument)
@@ -208,8 +208,8 @@ static void test_hints(void)
 /* --- Shares and limits of control groups ---------------------------------------------------------------- */
 
 /*
- * Group 1 is the parent of 2 and 3, and 3 that of 4. Tasks come and go in each group, and groups are throttled and
- * released.
+ * Group 1 is the parent of groups 2 and 3, and group 3 the parent of 4. Tasks come and go in each group, and
+ * groups are throttled and released.
  */
 static void *share_thread(void *argument)
 {
@@ -263,7 +263,7 @@ static void *spend_thread(void *argument)
 	return NULL;
 }
 
-/* Half as much again is spent as a period of 1 ms provides: no time is lost or provided twice. */
+/* The threads spend half as much again as a period of 1 ms provides. No time is lost or provided twice. */
 static void test_limits(void)
 {
 	u64 periods;
@@ -310,7 +310,7 @@ static void *limit_thread(void *argument)
 	return NULL;
 }
 
-/* After the next tick, the ranks are those of the limits. */
+/* After the next tick, the ranks follow the limits. */
 static void test_ranks(void)
 {
 	for (u32 i = 0; i < 2; i++)

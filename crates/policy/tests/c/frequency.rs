@@ -44,7 +44,7 @@ impl Scheduler {
         void limit_rate(u64 ns) {{ tunables.frequency_rate_limit = ns; }}
         void idle(s32 cpu) {{ equipoise_update_idle(cpu, true); }}
         /*
-         * Lets time pass, of which interrupts take the second argument on CPU 0, ns. CPU 1 has a tick and
+         * Lets time pass, of which interrupts take the second argument on CPU 0, ns. The tick of CPU 1
          * updates CPU 0.
          */
         void pass(u64 ns, u64 irq)
@@ -128,7 +128,7 @@ impl Scheduler {
     }
 }
 
-/// The use of a CPU, of 1024.
+/// The utilization of a CPU, of 1024.
 #[derive(Clone, Debug, Default)]
 struct Used {
     /// The utilization by fair, real-time and deadline tasks, and by interrupts.

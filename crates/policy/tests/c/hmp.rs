@@ -170,7 +170,7 @@ fn a_task_that_wakes_up_above_the_up_threshold_goes_up() {
     assert_eq!(scheduler.select(1, 0, 1), 1);
     scheduler.task(1, 700, 0, 0);
     assert!(is_fast(scheduler.select(1, 0, 1)));
-    // It goes only to an idle CPU.
+    // The task goes only to an idle CPU.
     for cpu in 4..8 {
         scheduler.load(cpu, 1);
     }
@@ -219,8 +219,8 @@ fn small_tasks_are_packed_until_a_slow_cpu_is_full() {
     packing.load(0, 501);
     packing.task(1, 150, 0, 0);
     assert_eq!(packing.select(1, 4, 4), 1);
-    // A slow CPU's own task also moves when there are others. A heavy one goes to the CPU that has been idle
-    // for longest.
+    // A slow CPU's own task also moves when there are others. A heavy task goes to the CPU that has been
+    // idle for longest.
     packing.task(1, 150, 0, 0);
     assert_eq!(packing.select(1, 3, 3), 1);
     for cpu in 1..4 {
@@ -257,8 +257,8 @@ fn where_all_fast_cpus_are_busy_the_lightest_of_two_goes_down_if_it_starves() {
         scheduler.balance(4)
     };
     assert!((0..4).contains(&offload(2, 768, false, false)));
-    // It stays if it runs for more than three quarters of its runnable time, is alone, there is
-    // room here, or there is none on slow CPUs.
+    // The task stays if it runs for more than three quarters of its runnable time, if it is alone,
+    // if its CPU has room, or if slow CPUs have none.
     assert_eq!(offload(2, 780, false, false), -1);
     assert_eq!(offload(1, 500, false, false), -1);
     assert_eq!(offload(2, 500, true, false), -1);
@@ -275,7 +275,7 @@ fn a_heavy_task_that_runs_on_is_fetched_by_an_idle_fast_cpu() {
         scheduler.balance(1);
         let called = call!(scheduler, called() -> i32);
         assert_eq!(is_fast(called), goes, "{ratio}");
-        // and a CPU that runs out of work pulls by itself. A slow one does not.
+        // and a CPU that runs out of work pulls by itself. A slow CPU does not.
         assert_eq!(scheduler.pull(2, 1), -1);
         assert_eq!(scheduler.pull(5, 1), if goes { 5 } else { -1 }, "{ratio}");
     }

@@ -246,7 +246,7 @@ fn a_heavy_task_on_an_a7_is_a_misfit() {
     );
     let answer = Scheduler::new("capacity", tasks).ask(0, PKG, IDLE);
     assert_eq!((answer.busiest, answer.queue, answer.balance), (2, 2, 1));
-    // In the opposite direction, the loop is already where it belongs.
+    // In the opposite case, the loop is already where it belongs.
     assert_eq!(
         Scheduler::new("capacity", [1, 0, 0, 0, 0]).ask(2, PKG, IDLE),
         BALANCED
@@ -307,8 +307,8 @@ fn a_cpu_is_better_beyond_the_imbalance_pct() {
     }
 }
 
-/// move_tasks(): half a task's load may not exceed the imbalance, except for an idle CPU of the
-/// patches.
+/// move_tasks(): half of a task's load may not exceed the imbalance, unless the CPU is idle and has
+/// the patches.
 #[test]
 fn an_idle_cpu_takes_a_task_however_heavy() {
     for policy in ["cfs", "cfs-pelt", "capacity"] {

@@ -70,8 +70,8 @@ fn rare_times_and_no_limit_are_never_limited() {
     assert!(!limited(0, (0..200).map(|n| n * 1000)).contains(&true));
 }
 
-/// idle_balance() returns for a CPU that usually idles for less than a migration costs before the average is
-/// brought up to date: so such times do not count.
+/// If a CPU usually idles for less time than a migration costs, idle_balance() returns before it updates the
+/// average, so such times do not count.
 #[test]
 fn times_at_which_it_would_idle_too_shortly_do_not_count() {
     let library = scheduler(5 * MS);

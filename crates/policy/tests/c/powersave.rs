@@ -53,7 +53,7 @@ impl Scheduler {
                 rq->avg.period_sum = LOAD_AVG_MAX;
                 rq->avg.runnable_sum = LOAD_AVG_MAX * util / 1024;
             }
-            /* It has had a task for @ns, and none before that. */
+            /* The CPU has had a task for @ns, and none before that. */
             void keep_busy(u32 cpu, u64 ns)
             {
                 struct pelt *avg = &rq_of(cpu)->avg;
@@ -64,7 +64,7 @@ impl Scheduler {
                 update_pelt(avg, until, true, true);
             }
             void reset_avg(u32 cpu) { rq_of(cpu)->avg = (struct pelt){ 0 }; }
-            /* Real-time tasks have had it for half of the counted time. */
+            /* Real-time tasks have had the CPU for half of the counted time. */
             void set_rt(u32 cpu) { rt_avg_of(cpu)->sum = SCHED_AVG_PERIOD / 2; }
             u64 util(u32 cpu) { return max_rq_util(cpu, false); }
             s32 leader(u32 cpu, u32 level, u64 putil, bool wakeup)
@@ -172,11 +172,11 @@ impl Scheduler {
 
 #[test]
 fn a_task_goes_into_the_core_with_the_least_room() {
-    // One thread of core 1 is busy, and core 2 half busy.
+    // One thread of core 1 is busy, and core 2 is half busy.
     let scheduler = Scheduler::new([0, 1, 0, 0, 0, 0, 0, 0]);
     scheduler.set(2, 1, 512, 1_000_000);
     assert_eq!(scheduler.leader(0, MC, 1024, false), 1);
-    // With both threads busy it has no room, whatever its cpu_power is.
+    // A core with both threads busy has no room, whatever its cpu_power is.
     scheduler.set(5, 1, 1024, 1_000_000);
     scheduler.set(1, 1, 1024 + 1, 1_000_000);
     assert_eq!(scheduler.leader(0, MC, 1024, false), 2);
@@ -283,8 +283,8 @@ fn a_cpu_that_is_always_busy_is_full() {
     }
 }
 
-/// A task wakes up where four times its utilization is free: alongside its waker, otherwise on the
-/// CPU with the least sufficient room.
+/// A task wakes up where four times its utilization is free: beside its waker, otherwise on the CPU
+/// with the least room that suffices.
 #[test]
 fn light_tasks_wake_up_on_the_core_of_the_running_task() {
     let scheduler = Scheduler::new([1, 0, 0, 0, 0, 0, 0, 0]);
@@ -305,7 +305,7 @@ fn light_tasks_wake_up_on_the_core_of_the_running_task() {
     // If both have room, the fuller one is chosen, unless it is the waker's.
     scheduler.set(0, 1, 1024, 1_000_000);
     assert_eq!(wake_to(20), 4);
-    // A heavy one goes to the least loaded CPU of that core.
+    // A heavy task goes to the least loaded CPU of that core.
     assert_eq!(wake_to(600), 4);
 }
 
@@ -326,7 +326,7 @@ fn packing_does_not_prefer_siblings() {
 #[test]
 fn full_is_1024_for_each_cpu() {
     let scheduler = Scheduler::new([1, 1, 0, 0, 1, 0, 0, 0]);
-    // The core's two threads come to 2047, then to 2048.
+    // The utilization of the core's two threads is 2047, then 2048.
     scheduler.set(4, 1, 1023, 1_000_000);
     assert_eq!(scheduler.leader(0, MC, 0, false), 0);
     scheduler.set(4, 1, 1024, 1_000_000);
@@ -344,7 +344,7 @@ fn full_is_1024_for_each_cpu() {
     assert_eq!(scheduler.balance(6, MC, IDLE).power, 0);
 }
 
-/// After eight of the longest intervals (ms, and jiffies here) without a balance.
+/// Eight of the longest intervals (in ms, which are jiffies here) have passed without a balance.
 #[test]
 fn a_long_time_without_balance_is_forgotten() {
     let scheduler = Scheduler::new([1, 1, 0, 0, 0, 0, 0, 0]);
@@ -357,13 +357,13 @@ fn a_long_time_without_balance_is_forgotten() {
         scheduler.record(4, MC, u64::from(u32::MAX));
         assert_eq!(scheduler.balance(4, MC, IDLE).power, packs, "{jiffies}");
     }
-    // The record starts anew: the next balance for power need not wait.
+    // The history is forgotten, so the next balance for power need not wait.
     unsafe { later(1) };
     assert_eq!(scheduler.balance(4, MC, IDLE).power, 1);
 }
 
 /// All threads but one are busy, and that one for a quarter of its time, so a task of half a CPU
-/// fits. A new task does not: its utilization is unknown, although it has used nothing so far.
+/// fits. A new task does not fit: its utilization is unknown, although it has used nothing so far.
 #[test]
 fn a_new_task_counts_in_full() {
     let scheduler = Scheduler::new([1; 8]);
@@ -373,14 +373,14 @@ fn a_new_task_counts_in_full() {
     let fork_to = |util, new| unsafe { fork_to(0, MC, util, new) };
     assert_eq!((fork_to(0, false), fork_to(512, false)), (2, 2));
     assert_eq!((fork_to(0, true), fork_to(512, true)), (-1, -1));
-    // With a spare thread there is room for it.
+    // If a thread is free, there is room for the task.
     scheduler.set(6, 0, 0, 1_000_000);
     scheduler.set(2, 0, 0, 1_000_000);
     assert_eq!(fork_to(0, true), 2);
 }
 
-/// One CPU has two tasks. On another, a task runs for three tenths of the time and real-time tasks
-/// for half of it.
+/// One CPU has two tasks. On another CPU, a task runs for three tenths of the time, and real-time
+/// tasks for half of it.
 #[test]
 fn time_used_by_other_classes_is_not_available_to_fair_tasks() {
     let scheduler = Scheduler::new([2, 1, 0, 0, 0, 0, 0, 0]);

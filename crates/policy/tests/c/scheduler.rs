@@ -6,7 +6,7 @@ use libloading::{Library, Symbol};
 use machine::Machine;
 use policy::{Counters, Decision, Explained, Policy};
 
-/// The kernel's types and words used by a header alone.
+/// The kernel's types and macros that only a header uses.
 const PRELUDE: &str = r#"
 #include <linux/types.h>
 typedef __u8 u8; typedef __u16 u16; typedef __u32 u32; typedef __u64 u64; typedef __s32 s32; typedef __s64 s64;
@@ -54,7 +54,7 @@ fn decay_is_y_to_the_n() {
     for value in [1u64, 1000, 47742, 1 << 31] {
         for n in 0..200 {
             let expected = value as f64 * y().powi(n);
-            // Two roundings down: the shift, and the product.
+            // There are two roundings down: of the shift, and of the product.
             let got = unsafe { decay(value, n as u64) } as f64;
             assert!(
                 got <= expected && got > expected - 2.0,
@@ -151,13 +151,13 @@ fn a_clock_that_is_behind_changes_nothing() {
             ..before
         }
     );
-    // A rest of less than a us is kept for later.
+    // A remainder of less than 1 us is kept for later.
     assert!(!unsafe { update(&mut sa, (9 << 20) + 1000, true, true) });
     assert!(!unsafe { update(&mut sa, (9 << 20) + 2000, true, true) });
     assert_eq!(sa.running_sum, 101);
 }
 
-/// The decayed load of a task that wakes up on CPU 1, of half of 1024 when it went to sleep on CPU
+/// The decayed load of a task that wakes up on CPU 1. It was 512 when the task went to sleep on CPU
 /// 0, whose last event was this much later, ms.
 #[test]
 fn a_sleep_that_the_old_runqueue_does_not_know_of_does_not_count() {

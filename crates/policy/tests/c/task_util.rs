@@ -53,7 +53,7 @@ impl Scheduler {
                 for (u32 cpu = 0; cpu < 3; cpu++)
                     init_cpu_util(cpu, kernel.now);
             }
-            /* On each CPU one of its tasks, or none, runs for @ns. */
+            /* Each CPU runs one of its tasks, or none, for @ns. */
             void run(u32 a, u32 b, u32 c, u64 ns)
             {
                 const u32 on[] = { a, b, c };
@@ -178,8 +178,8 @@ fn a_task_takes_its_utilization_along() {
     assert!(scheduler.fair()[0] <= 1 && scheduler.fair()[1].abs_diff(used) <= 1);
     scheduler.run([NONE, 0, NONE], MS);
     assert!(scheduler.fair()[0] <= 1 && scheduler.fair()[1] > 1015);
-    // While it sleeps, the CPU keeps its decaying utilization until it wakes up elsewhere. This
-    // takes 32 periods of 1024 times 1024 ns.
+    // While the task sleeps, the CPU keeps its decaying utilization, until the task wakes up
+    // elsewhere. This takes 32 periods of 1024 times 1024 ns.
     scheduler.run([NONE; 3], 32 << 20);
     assert!(
         scheduler.fair()[1].abs_diff(512) < 8,
@@ -188,7 +188,7 @@ fn a_task_takes_its_utilization_along() {
     );
     scheduler.attach(0, 0);
     assert!(scheduler.fair()[0].abs_diff(512) < 8 && scheduler.fair()[1] <= 1);
-    // It changes its class, or ends.
+    // The task changes its class, or ends.
     scheduler.detach(0);
     assert!(scheduler.fair()[0] <= 1);
 }
@@ -205,8 +205,8 @@ fn a_small_cpu_s_time_counts_less() {
 fn a_new_task_counts_half_of_what_is_left() {
     let scheduler = Scheduler::new();
     for (task, (cpu, load, expected)) in [
-        // There is no other task; then one that counts half; then the task is a light one among
-        // heavy ones.
+        // First there is no other task; then there is one that counts half; then the task is light
+        // among heavy tasks.
         (0, 0, 512),
         (0, 1024, 512 + 256),
         (0, 3 * 1024, 768 + 128),
@@ -219,7 +219,7 @@ fn a_new_task_counts_half_of_what_is_left() {
         let used = scheduler.fair()[cpu as usize];
         assert!(used.abs_diff(expected) <= 3, "{task}: {used} {expected}");
     }
-    // It is in proportion to weight, if that is less.
+    // The utilization is in proportion to weight, if that is less.
     let scheduler = Scheduler::new();
     scheduler.attach(0, 0);
     scheduler.run([0, NONE, NONE], 10 * MS);
@@ -239,7 +239,7 @@ fn a_long_sleep_does_not_make_a_task_light() {
     scheduler.sleeps(0);
     scheduler.run([NONE; 3], 1000 * MS);
     assert_eq!((scheduler.cfs(0), scheduler.task(0)), (0, 0));
-    // The last activation decides if it was larger; otherwise a quarter of it enters the average.
+    // If the last activation was larger, it decides; otherwise a quarter of it enters the average.
     scheduler.wakes(0);
     assert_eq!(scheduler.cfs(0), used);
     scheduler.run([0, NONE, NONE], 2 * MS);
@@ -247,13 +247,13 @@ fn a_long_sleep_does_not_make_a_task_light() {
     scheduler.wakes(0);
     let average = used / 4;
     assert!(scheduler.cfs(0) < used && scheduler.cfs(0).abs_diff(average) <= average / 4);
-    // Less than a period is not conclusive.
+    // A window of less than a period shows nothing.
     let before = scheduler.cfs(0);
     scheduler.run([0, NONE, NONE], 500 * US);
     scheduler.sleeps(0);
     scheduler.wakes(0);
     assert_eq!(scheduler.cfs(0), before);
-    // It counts while it is runnable.
+    // The task counts while it is runnable.
     scheduler.sleeps(0);
     scheduler.run([NONE; 3], 1000 * MS);
     assert_eq!(scheduler.cfs(0), 0);

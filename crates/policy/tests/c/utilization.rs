@@ -1,4 +1,4 @@
-//! Which classes use a CPU's time, and when: the scheduler's own C, compiled and called.
+//! The use of a CPU's time by class: the scheduler's own C, compiled and called.
 
 use crate::common;
 use libloading::{Library, Symbol};

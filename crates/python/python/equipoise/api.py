@@ -138,7 +138,7 @@ class Comparison:
     html: str = field(repr=False)
     #: The command's JSON (schema 2).
     json: str = field(repr=False)
-    #: The same as a fragment of a page.
+    #: The text as a fragment of a page.
     fragment: str = field(repr=False)
 
     def _repr_html_(self) -> str:

@@ -77,7 +77,7 @@ def bad_input(message: str, expected: str, name: str | None = None, known: Itera
     return error
 
 
-#: The largest number of runs, threads and so on: that of 32 bits.
+#: The largest number of runs, threads and so on, which is the largest in 32 bits.
 MOST = 2**32 - 1
 
 

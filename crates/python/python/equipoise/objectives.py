@@ -1,4 +1,4 @@
-"""Objectives and constraints of `tune()`: goals and metrics, as ratios to those of the original policy."""
+"""Objectives and constraints of `tune()`: goals and metrics, as ratios to the original policy."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _log(old: dict[str, Any], new: dict[str, Any]) -> float:
 
 
 def levels_of(logs: list[list[dict[int, float]]]) -> list[float]:
-    """The mean of each objective over the loads, all of which have equal weight."""
+    """The mean of each objective over the loads, which have equal weights."""
     means = [[fmean(list(of_load.values())) for of_load in of_objective if of_load] for of_objective in logs]
     return [fmean(of_objective) if of_objective else 0.0 for of_objective in means]
 

@@ -234,7 +234,7 @@ def _varying(frame: pandas.DataFrame, by: str) -> str:
     own = {"point", "run", "seed", "metric", "unit", "judged", "better", "decides", "policy", "goal", "part"}
     design = ["machine", "workload", *(column for column in frame.columns if column not in own)]
     found = [str(name) for name in design if name in frame.columns and name != by and frame[name].nunique() > 1]
-    # Columns of results follow those of the design.
+    # The columns of results follow the columns of the design.
     return next((name for name in found if name not in _RESULTS), "machine")
 
 

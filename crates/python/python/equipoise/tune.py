@@ -20,8 +20,8 @@ from equipoise.sweep import Case, Chunk, work
 if TYPE_CHECKING:
     import optuna
 
-# The number of trials at a time. It is the same on every computer, because the next trials depend
-# on them.
+# The number of trials at a time. The number is the same on every computer, because the next trials
+# depend on the results of a batch.
 BATCH = 8
 # The number of best trials that are measured again with other seeds.
 FINALISTS = 5

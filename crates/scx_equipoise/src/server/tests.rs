@@ -134,7 +134,7 @@ fn a_user_may_send_so_often_a_second() {
     assert!(!server.may_send(&user) && server.may_send(&client(0, b"")));
     assert!(server.may_send(&client(1001, b"")));
     assert_eq!(server.next_deadline(), Some(began + SECOND));
-    // The server waits for the second to end, as no client may send.
+    // No client may send any more, so the server waits until the current second is over.
     assert_eq!(server.turn().unwrap(), Some(0));
     assert!(began.elapsed() >= SECOND);
     server.forget(Instant::now());

@@ -16,7 +16,8 @@ pub trait FromC {
 
     /// # Safety
     /// A pointer is null where this is an `Option`, and otherwise points to the declared type for
-    /// as long as the kfunc runs. No other code uses it meanwhile, except for data in cells.
+    /// as long as the kfunc runs. No other code uses the object during the call, except for data in
+    /// cells.
     unsafe fn from_c(c: Self::C) -> Self;
 }
 
@@ -149,13 +150,13 @@ impl FromC for Bytes {
 }
 
 impl Bytes {
-    /// It is a key. The map never gives C a pointer to one of its own keys.
+    /// The bytes are a key. The map never gives C a pointer to one of its own keys.
     pub fn key(&self, map: &Map) -> &[u8] {
         // SAFETY: by `FromC`, the value has the length of the map's keys.
         unsafe { slice::from_raw_parts(self.0, map.key_size as usize) }
     }
 
-    /// It is a value, which may be one in the map.
+    /// The bytes are a value, which may be in the map.
     pub fn value(&self, map: &Map) -> &[Cell<u8>] {
         // SAFETY: by `FromC`, the value has the length of the map's values.
         unsafe { slice::from_raw_parts(self.0.cast(), map.value_size as usize) }

@@ -1,4 +1,4 @@
-//! Control groups: the root, and those of the workload. They exist from boot on.
+//! Control groups: the root, and those of the workload. Groups exist from boot on.
 
 use crate::abi::layout::{
     Cgroup, CgroupInitArgs, Css, CssSet, KernfsNode, MAX_LEVELS, MAX_STORAGES, TaskGroup,
@@ -16,7 +16,8 @@ pub struct Groups(Vec<Group>);
 struct Group {
     parts: Shared<Parts>,
     settings: ControlGroup,
-    /// If it has a limit: the CPU time that it may still use, ns, and the end of the current period, ns.
+    /// For a group with a limit: the CPU time that it may still use, ns, and the end of the current
+    /// period, ns.
     left: Cell<i64>,
     period_end: Cell<u64>,
     /// When its time ran out in the current period, ns.
@@ -289,8 +290,8 @@ impl Groups {
         })
     }
 
-    /// The `cpu.weight` of the group with this css_set, and the product of that weight and those of its
-    /// ancestors, of 2^20 for the usual 100.
+    /// The `cpu.weight` of the group with this css_set, and the product of its weight and its
+    /// ancestors' weights, where 2^20 stands for the default weight of 100.
     pub fn weight(&self, set: *mut CssSet) -> (u32, u64) {
         // SAFETY: as above.
         let id = unsafe { (*(*self.of(set)).kn).id };

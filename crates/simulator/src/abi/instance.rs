@@ -80,7 +80,7 @@ unsafe fn read_ops(object: &Object, base: *const u8) -> Ops {
 
 impl Instance {
     /// Loads `object` with `globals` set, and sets a 4-byte global `nr_cpu_ids` if it has one that
-    /// is not among them. Its calls go to `table`.
+    /// is not among them. The scheduler's calls go to `table`.
     pub fn load<Kfuncs>(
         object: &Object,
         globals: &[Global],
@@ -238,13 +238,13 @@ impl Instance {
         Ok(())
     }
 
-    /// Where it is loaded.
+    /// The address at which the object is loaded.
     pub fn base(&self) -> usize {
         self.base.addr()
     }
 
-    /// A constant that it has written to since it was loaded, if any. They are not write-protected,
-    /// because a compiler may place `const volatile` data next to other data.
+    /// A constant that it has written to since it was loaded, if any. Constants are not
+    /// write-protected, because a compiler may place `const volatile` data next to other data.
     pub fn written(&self) -> Option<&str> {
         let mut constants = self.constants.iter();
         let written = constants.find(|constant| self.bytes(constant.variable) != constant.bytes)?;

@@ -28,13 +28,14 @@ macro_rules! kfuncs {
                 $(, $argument: <$type as FromC>::C)*
             ) $(-> $result)? {
                 // SAFETY: C calls this through the table, and only while it is being called:
-                // `kernel` is the pointer that `Kernel::lend()` stored for that call. The caller's
-                // own reference rests, so this is the only one in use. The arguments have the types
-                // that `native`'s headers declare: tasks, maps, masks and texts that the scheduler
-                // received or owns. They live until its call ends (`Maps::forget_removed()` keeps
-                // what the kernel frees meanwhile), and C, which waits for this to return, does not
-                // use them. A pointer that C may pass as NULL is an `Option` or is checked before
-                // it is followed. There is no verifier, so the scheduler itself must pass what it
+                // `kernel` is the pointer that `Kernel::lend()` stored for that call. The caller
+                // does not use its own reference during the call, so this is the only one in use.
+                // The arguments have the types that `native`'s headers declare: tasks, maps, masks
+                // and texts that the scheduler received or owns. The objects live until the
+                // scheduler's call ends (`Maps::forget_removed()` keeps those that the kernel frees
+                // during the call), and C, which waits for this function to return, does not use
+                // them. A pointer that C may pass as NULL is an `Option` or is checked before it is
+                // followed. There is no verifier, so the scheduler itself must pass what it
                 // declares: a wrong pointer has the effect that it has in any program
                 // (`host::fault`).
                 let ($kernel, ($($argument,)*)) = unsafe {

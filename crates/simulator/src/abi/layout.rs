@@ -114,7 +114,7 @@ pub struct TaskStruct {
     pub thread_node: [*const c_void; 2],
 }
 
-/// The session of a task: `struct signal_struct`, of which only that is known.
+/// The session of a task: `struct signal_struct`, of which only its existence is known.
 #[repr(C)]
 pub struct SignalStruct {
     pub thread_head: [*const c_void; 2],
@@ -171,7 +171,7 @@ pub struct DlRq {
 }
 
 /// The fields of a runqueue that a scheduler may read (`scx_bpf_cpu_rq()`). The first cache line
-/// has those that change often.
+/// has the members that change often.
 #[repr(C, align(64))]
 pub struct Rq {
     pub nr_running: u32,

@@ -212,8 +212,8 @@ impl Maps {
                 self.storages += 1;
                 array(0)?
             }
-            // Its pages, and the records of a ring buffer, are allocated like other objects of the
-            // scheduler.
+            // The pages of an arena, and the records of a ring buffer, are allocated like other
+            // objects of the scheduler.
             ARENA | RINGBUF | USER_RINGBUF => array(0)?,
             PERCPU_HASH => return Err("BPF_MAP_TYPE_PERCPU_HASH is not supported".into()),
             kind => return Err(format!("map type {kind} is not supported")),

@@ -33,9 +33,9 @@ impl<T: ?Sized> Deref for Shared<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: it lives as long as this. C, which may write to it, runs only while it is called;
-        // callers of C (`scx::call::call!`) and functions called by C (`abi::kfuncs`) keep no such
-        // reference meanwhile.
+        // SAFETY: it lives as long as this. C, which may write to it, runs only while it is called.
+        // During such a call, the callers of C (`scx::call::call!`) and the functions that C calls
+        // (`abi::kfuncs`) keep no such reference.
         unsafe { self.0.as_ref() }
     }
 }

@@ -4,9 +4,9 @@
 //! has the same rules and is in Linux 6.12, too. `kernel/sched/deadline.c` has a picture of its
 //! states.
 //!
-//! It is deferred: while the tasks get their time without it, and while the CPU idles, its budget
-//! is consumed and its period begins anew. It runs only when the rest of the period is as long as
-//! the budget. Its bandwidth is not part of frequency requests.
+//! The server is deferred: while the tasks get their time without it, and while the CPU idles, its
+//! budget is consumed and its period restarts. The server runs only when the rest of the period is as
+//! long as the budget. The bandwidth of the server is not part of frequency requests.
 //!
 //! In Linux 6.12 a CPU that idles does not begin a new period: the budget ends at 0, and a timer finds
 //! that the server has no task.
@@ -34,7 +34,7 @@ pub struct DlServer {
     running: bool,
     /// `dl_defer_idle`: an idle CPU consumed the budget.
     idle: bool,
-    /// It is on the runqueue: its tasks are picked like a deadline task.
+    /// The server is on the runqueue: its tasks are picked like a deadline task.
     queued: bool,
     /// The time until which idle time has been accounted, ns.
     idle_from: u64,
@@ -42,7 +42,8 @@ pub struct DlServer {
 
 impl Default for DlServer {
     fn default() -> DlServer {
-        // The period that began at boot is over before a load begins: its first task begins a new one.
+        // The period that began at boot is over before a load begins, so the load's first task begins
+        // a new period.
         DlServer {
             entity: DlEntity {
                 dl_runtime: RUNTIME_NS,
@@ -122,7 +123,7 @@ impl DlServer {
             .saturating_add_signed(-self.entity.runtime)
     }
 
-    /// Its deadline (ns), if it takes part in picking the next task.
+    /// The server's deadline (ns), if it takes part in picking the next task.
     pub fn deadline(&self) -> Option<u64> {
         self.queued.then_some(self.entity.deadline)
     }
@@ -365,8 +366,8 @@ mod tests {
         assert!(!server.running);
     }
 
-    /// Its tasks had no time: it runs, in a period that begins then, because the rest of the old
-    /// one is too short for its budget at its bandwidth (`dl_entity_overflow()`).
+    /// The server's tasks had no time, so it runs, in a new period, because the rest of the old one
+    /// is too short for its budget at its bandwidth (`dl_entity_overflow()`).
     #[test]
     fn at_its_zero_laxity_it_runs() {
         let mut server = DlServer::default();

@@ -2,7 +2,7 @@
 
 use crate::kernel::task::TaskPtr;
 
-/// A timer of a task's server. It is void once the server's generation has changed.
+/// A timer of a task's server. The timer is void once the server's generation has changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Timer {
     pub task: TaskPtr,
@@ -14,7 +14,7 @@ pub struct Timer {
 pub enum TimerKind {
     /// The task is throttled until its next period: the timer interrupt comes.
     Expiry,
-    /// Its handler replenishes the budget (`dl_task_timer()`).
+    /// The timer's handler replenishes the budget (`dl_task_timer()`).
     Replenish,
     /// The 0-lag time of a sleeping task (`inactive_task_timer()`).
     Inactive,

@@ -18,8 +18,8 @@ pub struct DlEntity {
     pub throttled: bool,
     /// The task has given up the rest of its budget (`sched_yield()`).
     pub yielded: bool,
-    /// Its bandwidth counts on its CPU (`running_bw`): while it is runnable, and afterwards for as
-    /// long as its budget would have lasted (the 0-lag time).
+    /// Whether the entity's bandwidth counts on its CPU (`running_bw`): while it is runnable, and
+    /// afterwards for as long as its budget would have lasted (the 0-lag time).
     pub active: bool,
     /// The generation of its timers; timers of other generations are void.
     pub generation: u32,
@@ -54,7 +54,7 @@ impl DlEntity {
             self.deadline += self.dl_period;
             self.runtime += self.dl_runtime as i64;
         }
-        // Far too late: starts anew.
+        // The deadline has long passed, so start a new period.
         if self.deadline < now {
             self.new_period(now);
         }

@@ -28,9 +28,9 @@ pub fn report_scheduler_faults(scheduler: &str, progress: &'static Progress) {
     #[cfg(target_arch = "x86_64")]
     super::division::prepare();
     for signal in [SIGFPE, SIGSEGV, SIGBUS, SIGILL, SIGSYS, SIGTRAP, SIGXCPU] {
-        // SAFETY: all zeroes is a sigaction. The handler is of the type that one with SA_SIGINFO has,
-        // and calls nothing that a signal handler may not. SA_ONSTACK: it runs on the alternate stack
-        // that the standard library gives each thread, because the thread's own stack may be full.
+        // SAFETY: all zeroes is a sigaction. The handler has the type of a handler with SA_SIGINFO, and calls only
+        // functions that a signal handler may call. SA_ONSTACK: it runs on the alternate stack that the standard
+        // library gives each thread, because the thread's own stack may be full.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = report as *const () as libc::sighandler_t;
@@ -98,7 +98,7 @@ static RECORD: AtomicPtr<CallRecord> = AtomicPtr::new(null_mut());
 /// 1 once there is a fault.
 static REPORTED: AtomicU32 = AtomicU32::new(0);
 
-/// How long to wait for that thread, which may wait for the allocator's lock, which the faulty thread may hold.
+/// How long to wait for that thread. It may wait for the allocator's lock, which the faulty thread may hold.
 const WAIT_FOR_LINE: Duration = Duration::from_secs(2);
 
 extern "C" fn report(signal: c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {

@@ -1,5 +1,5 @@
-//! Hardware threads: the speed of each, by its frequency and the number of busy siblings; and virtual CPUs, which
-//! take turns on the CPUs of a host.
+//! Hardware threads, whose speed depends on their frequency and the number of busy siblings; and virtual CPUs,
+//! which take turns on the CPUs of a host.
 
 use crate::abi::layout::CPUPERF_ONE;
 use machine::{Machine, time_for};
@@ -28,7 +28,7 @@ struct Thread {
     ramp: usize,
     /// The other hardware threads of its core.
     siblings: Box<[usize]>,
-    /// Its speed at the highest frequency, by the number of busy siblings.
+    /// The thread's speed at the highest frequency, by the number of busy siblings.
     speeds: Box<[u32]>,
 }
 

@@ -1,12 +1,12 @@
 //! cpufreq: the frequency of each policy's CPUs, and changes of it.
 //!
-//! The mechanics are those of Linux 6.12's schedutil under a sched_ext scheduler
+//! The mechanics follow Linux 6.12's schedutil under a sched_ext scheduler
 //! (`kernel/sched/cpufreq_schedutil.c`, `sugov_update_shared()`). The largest request of any CPU of
-//! the policy decides, and the slowest sufficient OPP is chosen. After a change, no decision is
-//! made for the length of the rate limit, unless a CPU's deadline tasks need more than at its last
-//! request. A thread makes the change, which takes the driver's transition latency, and a decision
-//! made meanwhile is carried out after it. Each CPU's request is the scheduler's, within the clamps of
-//! its runnable tasks ([`crate::kernel::uclamp`]): schedutil itself also adds the utilization of
+//! the policy decides, and the slowest sufficient OPP is chosen. After a change, no decision is made
+//! for the length of the rate limit, unless a CPU's deadline tasks need more than at its last request.
+//! A thread makes the change, which takes the driver's transition latency, and a decision made
+//! meanwhile is carried out after it. Each CPU's request is the scheduler's, within the clamps of its
+//! runnable tasks ([`crate::kernel::uclamp`]): schedutil itself also adds the utilization of
 //! real-time, deadline and interrupt time and a margin.
 //!
 //! Under any other governor requests have no effect, and CPUs stay at the highest frequency, below
@@ -44,7 +44,7 @@ struct Policy {
     cpus: CpuMask,
     /// The frequencies of its OPPs, rising.
     khz: Vec<u32>,
-    /// The current OPP, the one that the hardware is changing to, and the one decided on.
+    /// The current OPP, the OPP to which the hardware is changing, and the OPP that was decided on.
     current: usize,
     target: usize,
     next: usize,
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(cpufreq.pressure(5).1, 0);
     }
 
-    /// The same holds for a processor that decides by itself, and without a governor that follows
+    /// This also holds for a processor that decides by itself, and without a governor that follows
     /// requests.
     #[test]
     fn a_request_is_only_schedutil_s_to_answer() {

@@ -11,7 +11,7 @@ use machine::{BUSY_LOOP, CorePower, CoreType, CpuMask, Machine, PartIdle, PartPo
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A part of the machine that draws power.
+/// A part of the machine that consumes power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Part {
     /// A hardware thread, by CPU: the power of its tasks.
@@ -106,7 +106,7 @@ struct Thread {
     meter: Meter,
     /// 0 if it is idle; otherwise the activity of its task, of [`BUSY_LOOP`].
     activity: u32,
-    /// Its core, cluster and package: indices into [`Meters::groups`].
+    /// The core, cluster and package of the hardware thread, as indices into [`Meters::groups`].
     groups: [usize; 3],
 }
 
@@ -121,7 +121,7 @@ struct Group {
     busy: usize,
     changed_at: u64,
     busy_ns: u64,
-    /// How many idle states it has entered.
+    /// The number of idle states that the part has entered.
     entered: usize,
     /// The time at which the next idle state is traced, ns.
     told_at: u64,
@@ -233,7 +233,7 @@ pub struct Meters {
     opps: Vec<usize>,
     first_package: usize,
     rest_mw: u32,
-    /// Power is known. Otherwise it is 0 everywhere, and only busy times count.
+    /// Power is known. Without `[power]`, power is 0 everywhere, and only busy times count.
     known: bool,
 }
 
@@ -481,7 +481,7 @@ mod tests {
         let mut group = group();
         group.advance(1000);
         assert_eq!(group.meter.pj, 10 * 100 + 20 * 50 + 970 * 5 + 7 + 11);
-        // The same duration, divided into many small steps.
+        // As above, over the same duration divided into many small steps.
         let mut stepped = self::group();
         (0..=1000).for_each(|now| stepped.advance(now));
         assert_eq!(stepped.meter.pj, group.meter.pj);

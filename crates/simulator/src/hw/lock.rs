@@ -46,8 +46,8 @@ impl Lock {
         }
     }
 
-    /// The turn of `cpu`, which requests the lock at `asked`, given how long it then needs to get
-    /// it and how long it keeps it, ns, and the CPUs' nodes.
+    /// The turn of `cpu`, which requests the lock at `asked`, given the time that it then takes to
+    /// get the lock, the time for which it keeps it, ns, and the CPUs' nodes.
     #[inline]
     pub fn turn(
         &self,

@@ -12,8 +12,9 @@
 //! for a ticket lock ([`machine::Spinlock`]), the wait grows with the number of CPUs that poll that
 //! line.
 //!
-//! The time is spent by the CPU whose code is running. It is collected in the table, where C adds
-//! to it and where [`bpf_ktime_get_ns()`] reads it, until the CPU continues with its task or idles.
+//! The time is spent by the CPU whose code is running. The time is collected in the table, where C
+//! adds to it and where [`bpf_ktime_get_ns()`] reads it, until the CPU continues with its task or
+//! idles.
 
 use crate::abi::layout as abi;
 use crate::abi::shared::Shared;
@@ -50,7 +51,7 @@ fn together(ns: u64, lines: u64) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub struct Code {
     pub cpu: usize,
-    /// Its start time, and its time spent on shared memory so far, ns.
+    /// The start time of the call, and the time that it has spent on shared memory, ns.
     pub now: u64,
     pub spent: u64,
 }
@@ -59,7 +60,7 @@ impl Memory {
     /// The memory described by `memory`, for CPUs in these nodes.
     pub fn new(memory: &machine::Memory, node: Shared<[u16]>) -> Memory {
         let (cpus, nodes) = (node.len(), memory.line_ns.len());
-        // The kernel's lines, the scheduler's, then those of no CPU.
+        // The kernel's lines, then the scheduler's, then the lines of no CPU.
         let nr_lines = 2 * cpus + abi::GLOBAL_LINES;
         let line = |line| abi::Line {
             version: 1,
@@ -96,7 +97,7 @@ impl Memory {
         }
     }
 
-    /// C's view, which only changes what it points to. It lives as long as this.
+    /// C's view, which only changes what it points to. The view lives as long as this structure.
     pub fn table(&self) -> *mut abi::Memory {
         self.table.as_ptr()
     }
@@ -149,7 +150,7 @@ impl Memory {
     /// line again, one at a time, and the next holder has it after half of the others on average
     /// (Boyd-Wickizer, Kaashoek, Morris, Zeldovich: "Non-scalable locks are dangerous", OLS 2012).
     /// In other nodes, one waiter fetches the line for all, and its neighbours read it from its
-    /// cache. The waiters counted are those that the CPU found on arrival: on average a queue is as
+    /// cache. The count of waiters is that on the CPU's arrival, because on average a queue is as
     /// long at departure as at arrival. In a queued lock each waiter has a word of its own.
     #[inline]
     fn handover(&self, turn: &Turn, cpu: usize) -> u64 {
@@ -326,8 +327,8 @@ mod tests {
             wait += hold + NEAR + NEAR * others / 2;
             assert_eq!(take(&memory, &mut lock, others as usize + 1, 1000, 0), wait);
         }
-        // In another node with nine waiters, one fetches it for all: from far away once the lock is
-        // in node 7.
+        // In another node with nine waiters, one waiter fetches the line for all, from far away if
+        // the lock is in node 7.
         wait += hold + FAR + NEAR / 2;
         assert_eq!(take(&memory, &mut lock, 70, 1000, 0), wait);
         for near in 1..5 {
@@ -396,7 +397,7 @@ mod tests {
             now: 1000,
             spent,
         };
-        // It takes its own lock, and the neighbour's, which the neighbour held last.
+        // The CPU takes its own lock, and the neighbour's, which the neighbour held last.
         assert_eq!(memory.lock_rqs([0, 1], code(0, 0)), NEAR);
         memory.unlock_rqs(code(0, 5000));
         // Waits until the release, for the lock's line, and writes the runqueue's own.

@@ -26,15 +26,15 @@ pub struct Menu {
 }
 
 const INTERVALS: usize = 8;
-/// The weight of a new idle time is one in this.
+/// The weight of a new idle time is 1 / `DECAY`.
 const DECAY: u64 = 8;
 /// Longer idle times count as this: `MAX_INTERESTING`.
 const MOST_NS: u64 = 50_000_000;
-/// If the last idle times have a lower standard deviation, their mean is the prediction: the root
-/// of `STDDEV_THRESH`.
+/// The square root of `STDDEV_THRESH`. If the standard deviation of the last idle times is lower, their mean is
+/// the prediction.
 const REPEATS_NS: u64 = 20_000;
-/// How much a runnable task counts in the multiplier of the exit latencies: a load of 1024 is half of the fixed
-/// point's one, of which `get_loadavg()` makes five, which count twice.
+/// The weight of a runnable task in the multiplier of the exit latencies: a load of 1024 is 0.5 in fixed point,
+/// which `get_loadavg()` turns into 5, and the multiplier counts it twice.
 const LOAD: u64 = 10;
 
 impl Default for Menu {

@@ -1,12 +1,13 @@
 //! The network adapter, and the interrupts of its packets.
 //!
 //! A connection is a stream with a link at its other end. Packets pass the link one after another;
-//! then they wait for the adapter's interrupts. The hard interrupt, one for any number of waiting
-//! packets, raises the softirq, which continues (as NAPI does) until none waits, up to 64 at a
-//! time, and for as long as a softirq may ([`crate::kernel::softirq`]). On USB there is one
-//! interrupt for each packet, which reaches the softirq through tasklets ([`crate::hw::usb`]).
-//! Transmitted data leaves the stream when its softirq completes, and received data enters it then.
-//! The other end always keeps up, and sends as long as there is room. One CPU handles everything.
+//! then they wait for the adapter's interrupts. A single hard interrupt for all waiting packets
+//! raises the softirq. The softirq handles up to 64 packets at a time, and continues (as NAPI does)
+//! until no packet waits, or for as long as a softirq may ([`crate::kernel::softirq`]). On USB
+//! there is one interrupt for each packet, which reaches the softirq through tasklets
+//! ([`crate::hw::usb`]). Transmitted data leaves the stream when its softirq completes, and
+//! received data enters it then. The other end always keeps up, and sends as long as there is room.
+//! One CPU handles all interrupts and softirqs.
 
 use crate::clock::Jiffies;
 use crate::hw::usb::{Tasklets, Usb};
@@ -49,11 +50,11 @@ struct Connection {
     on_link: bool,
     /// Packets that have passed it, but have not entered or left the stream's buffer.
     passed: u64,
-    /// The number of those that wait for the softirq.
+    /// The number of packets that wait for the softirq.
     waiting: u64,
     /// Packets that the softirq is handling.
     handled: u64,
-    /// It is on a poll list, and raises no interrupt.
+    /// The adapter is on a poll list, and raises no interrupt.
     polling: bool,
 }
 
@@ -251,9 +252,8 @@ impl Network {
         self.usb.scheduled()
     }
 
-    /// `tasklet_action()`: completes the current part, and continues with those of the tasklets
-    /// that are `todo`. Returns the time of the next part, ns at the highest frequency, or `None`:
-    /// these are done.
+    /// `tasklet_action()`: completes the current part, and continues with the tasklets in `todo`.
+    /// Returns the time of the next part, ns at the highest frequency, or `None`: these are done.
     pub fn tasklet(&mut self, todo: &mut Tasklets) -> Option<u64> {
         if let Some(connection) = self.usb.finish() {
             self.netif_rx(connection);

@@ -15,9 +15,9 @@ pub struct Ramp {
 /// A core, whose hardware threads have one frequency.
 struct Core {
     cpus: CpuMask,
-    /// Its OPPs' frequencies, kHz.
+    /// The frequencies of the core's OPPs, kHz.
     khz: Vec<u32>,
-    /// How far up it was at the time `at`: of 1, the highest frequency.
+    /// The core's frequency at the time `at`, relative to the highest, 0 to 1.
     level: f64,
     at: u64,
     /// The CPUs that are busy.
@@ -86,7 +86,7 @@ pub struct Step {
     pub cpus: CpuMask,
     pub opp: usize,
     pub khz: u32,
-    /// When it may rise again, ns; `None` at the highest.
+    /// When the frequency may next rise, ns; `None` at the highest.
     pub next: Option<u64>,
 }
 

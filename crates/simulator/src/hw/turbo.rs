@@ -1,12 +1,13 @@
 //! Turbo: each package's control unit lets its cores run as fast as the number of active cores and
 //! the package's power allow.
 //!
-//! It checks once per interval. The average number of active cores decides the highest frequency.
-//! Power below the package's limit is a credit, at most a quarter of the limit (Intel's short term
-//! limit), to be used over the averaging window; power above it is a debt. The unit chooses the
-//! fastest OPP whose power, estimated from that of the last interval, is within limit and credit. In
-//! the long run the package draws its limit, between two OPPs. If there are several types of cores,
-//! each type has its own frequencies and may have its own count of active cores.
+//! The unit checks once per interval. The average number of active cores decides the highest
+//! frequency. Power below the package's limit is a credit, at most a quarter of the limit (Intel's
+//! short term limit), to be used over the averaging window; power above it is a debt. The unit
+//! chooses the fastest OPP whose power, estimated from that of the last interval, is within limit
+//! and credit. In the long run the package alternates between two OPPs, and consumes its limit. If
+//! there are several types of cores, each type has its own frequencies and may have its own count
+//! of active cores.
 
 use crate::hw::energy::Meters;
 use machine::{CoreType, CpuMask, Machine};
@@ -21,7 +22,7 @@ pub struct Turbo {
 struct Pcu {
     /// The package's cores of each type.
     kinds: Vec<Kind>,
-    /// It checks again at the end of an interval.
+    /// The unit checks again at the end of an interval.
     looking: bool,
     /// The last check: its time, ns; the package's energy, pJ.
     at: u64,
@@ -40,7 +41,7 @@ struct Kind {
     /// The fastest allowed OPP; and whether it has changed since the CPUs were notified.
     cap: usize,
     changed: bool,
-    /// Their total busy time at the last check, ns.
+    /// The total busy time of the CPUs at the last check, ns.
     busy_ns: u64,
 }
 

@@ -1,9 +1,9 @@
 //! A USB host controller, and the driver of a network adapter behind it.
 //!
 //! The controller (`drivers/usb/dwc2`, without descriptor DMA) has one transfer of an endpoint at a
-//! time: the interrupt handler at its end starts the next one. It schedules the tasklet that
-//! returns the transfer to its driver (`usb_giveback_urb_bh()`), and the driver schedules one of
-//! its own (`usbnet_bh()`) that passes the packet to the network's softirq. Both tasklets continue
+//! time: the interrupt handler at its end starts the next one. The interrupt schedules the tasklet
+//! that returns the transfer to its driver (`usb_giveback_urb_bh()`), and the driver schedules a
+//! tasklet (`usbnet_bh()`) that passes the packet to the network's softirq. Both tasklets continue
 //! until no work is left.
 
 use std::collections::VecDeque;
@@ -61,9 +61,9 @@ impl Usb {
         }
     }
 
-    /// Continues with those of the tasklets that are `todo`: returns the connection of the next
-    /// transfer, or `None`: these are done. In the order in which they were scheduled, because the
-    /// controller's schedules the driver's.
+    /// Continues with the tasklets in `todo`. Returns the connection of the next transfer, or
+    /// `None` if all are done. In the order in which they were scheduled, because the controller's
+    /// schedules the driver's.
     pub fn begin(&mut self, todo: &mut Tasklets) -> Option<u32> {
         self.begin_one(Tasklet::Usbnet, &mut todo.usbnet)
             .or_else(|| self.begin_one(Tasklet::Giveback, &mut todo.giveback))

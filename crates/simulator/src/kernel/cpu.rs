@@ -16,8 +16,8 @@ pub struct Cpu {
     pub curr: Option<TaskPtr>,
     /// Kernel time to be spent before the task continues, ns.
     pub debt: u64,
-    /// The remaining time of interrupts, as of `irq_since`. It is part of `debt`, and comes first;
-    /// on an idle CPU, which has no debt, it passes all the same.
+    /// The remaining time of interrupts, as of `irq_since`. This time is the first part of `debt`.
+    /// It also passes on an idle CPU, which has no debt.
     pub irq_debt: u64,
     pub irq_since: u64,
     /// When the task computes again, while `armed`.
@@ -25,7 +25,7 @@ pub struct Cpu {
     /// Per CPU, as in [`crate::Counters`].
     pub overhead_ns: u64,
     pub irq_ns: u64,
-    /// Its task computes, or is about to.
+    /// The CPU's task computes, or is about to.
     pub armed: bool,
     pub need_resched: bool,
     pub tick_queued: bool,
@@ -96,7 +96,7 @@ impl Cpu {
         })
     }
 
-    /// It runs a task, or searches for one to run.
+    /// The CPU runs a task, or searches for one to run.
     pub fn is_busy(&self) -> bool {
         self.curr.is_some() || self.idles_at.is_some()
     }

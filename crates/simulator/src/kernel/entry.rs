@@ -156,7 +156,7 @@ impl Kernel<'_> {
     }
 
     /// As [`Kernel::charge`], for a hard interrupt, whose time is not charged to the task with
-    /// `CONFIG_IRQ_TIME_ACCOUNTING`. It delays softirqs that it interrupts.
+    /// `CONFIG_IRQ_TIME_ACCOUNTING`. The interrupt delays softirqs that it interrupts.
     #[inline]
     pub fn charge_irq(&mut self, cpu: usize, ns: u64) {
         let ns = self.charge_softirq(cpu, ns);
@@ -195,8 +195,8 @@ impl Kernel<'_> {
         cpu.irq_debt = cpu.irq_debt.min(cpu.debt);
     }
 
-    /// Stops the computing on `cpu` now, and notes the rest. The completion time is set anew when
-    /// it continues, or cleared by [`Kernel::leave`].
+    /// Stops the computing on `cpu` now, and notes the rest. The completion time is set again when
+    /// the task continues, or cleared by [`Kernel::leave`].
     #[inline]
     pub fn pause(&mut self, id: usize) {
         let now = self.now();
@@ -230,8 +230,8 @@ impl Kernel<'_> {
         self.events.set_done(cpu, done);
     }
 
-    /// `cpu` has become busy or idle: the hardware threads of its core share the core anew, and virtual CPUs
-    /// those of their host.
+    /// `cpu` has become busy or idle, so the shares of its core's hardware threads change, and those of
+    /// virtual CPUs in their host.
     #[inline]
     pub fn share_core(&mut self, cpu: usize) {
         if !self.hw.cores.siblings(cpu).is_empty() {

@@ -172,7 +172,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Its tasks leave `cpu` (`balance_push()`).
+    /// The tasks of `cpu` leave it (`balance_push()`).
     fn vacate(&mut self, cpu: usize) {
         let prev = self.cpus[cpu].curr;
         if let Some(prev) = prev {
@@ -216,8 +216,8 @@ impl Kernel<'_> {
     }
 
     /// `select_fallback_rq()`: an online CPU for `task`, whose CPU would be `cpu`: on the same node,
-    /// if it may run on one. If none of its CPUs is online, it may run everywhere from here on, as in
-    /// a system whose cpuset controller is not in use (`cpuset_cpus_allowed_fallback()`).
+    /// if it may run on one. If none of the task's CPUs is online, it may run everywhere from then
+    /// on, as in a system without a cpuset controller in use (`cpuset_cpus_allowed_fallback()`).
     pub fn fallback_cpu(&mut self, task: TaskPtr, cpu: usize) -> usize {
         let usable = task.abi.cpus_mask.get().and(&self.hotplug.online);
         let mut nodes = self.machine.nodes().iter();

@@ -72,7 +72,8 @@ impl Kernel<'_> {
         owner.is_none_or(|owner| owner.in_kernel.get())
     }
 
-    /// `task` is about to leave `cpu`. If it keeps a kernel lock, no task may poll for that.
+    /// `task` is about to leave `cpu`. If the task keeps a kernel lock, no other task may poll for
+    /// that lock.
     pub fn goes(&mut self, cpu: usize, task: TaskPtr) {
         if let Some(mutex) = task.keeps.get() {
             task.in_kernel.set(false);
@@ -148,7 +149,7 @@ impl Kernel<'_> {
         self.compute(task, 0, false, Continuation::LockQueue(section))
     }
 
-    /// Has the `wait_lock`: takes the lock if it has been released meanwhile, or sleeps.
+    /// A task has the `wait_lock`: it takes the lock if that has been released by now, or sleeps.
     pub fn hold_or_sleep(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
         if section.kind == KernelLock::Rwsem {
             self.programs.mutexes.arrived(section.mutex);
@@ -220,8 +221,8 @@ impl Kernel<'_> {
     }
 
     /// Wakes the first waiter of a lock, under its `wait_lock`. A mutex whose first waiter has
-    /// already been woken is released without it: its count shows no waiter until that one has
-    /// tried and failed.
+    /// already been woken is released without waking it: the count shows no waiter until that
+    /// waiter has tried and failed.
     fn wake_first(&mut self, cpu: usize, mutex: u32, kind: KernelLock, first: TaskPtr) {
         if kind == KernelLock::Mutex && first.on_rq.get() {
             return;

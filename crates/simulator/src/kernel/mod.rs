@@ -50,7 +50,7 @@ pub struct Kernel<'a> {
     pub tasks: Tasks,
     /// Tasks that have not exited.
     pub alive: usize,
-    /// The number of those that never exit: kernel threads.
+    /// The number of tasks that never exit: kernel threads.
     pub daemons: usize,
     /// Does a duration end the run?
     pub has_end: bool,

@@ -1,13 +1,13 @@
 //! Softirqs: work that interrupts leave for later, and the daemon that does it when there is too
 //! much of it.
 //!
-//! `kernel/softirq.c` of Linux 4.17. The end of an interrupt handles pending softirqs, and those
-//! that arrive meanwhile, until 2 ms are over by the tick's clock, or ten rounds, or a task needs
-//! the CPU. Then `ksoftirqd` of the CPU is woken, a normal task, and as long as that is runnable,
-//! interrupts leave softirqs to it, including tasklets, which are handled at once since 4.18-rc6
-//! ("Mark HI and TASKLET softirq synchronous", 2018-07-17). In an interrupt the time is the
-//! interrupt's, and only further interrupts run; in the daemon it is the daemon's, which gives up
-//! the CPU between two rounds.
+//! `kernel/softirq.c` of Linux 4.17. The end of an interrupt handles pending softirqs, including
+//! new ones, until 2 ms by the tick's clock or ten rounds are over, or a task needs the CPU. It
+//! then wakes the CPU's `ksoftirqd`, a normal task. As long as that task is runnable, interrupts
+//! leave softirqs to it, including tasklets, which are handled at once since 4.18-rc6 ("Mark HI and
+//! TASKLET softirq synchronous", 2018-07-17). In an interrupt the time is the interrupt's, and only
+//! further interrupts run; in the daemon it is the daemon's, which gives up the CPU between two
+//! rounds.
 
 use crate::clock::Jiffies;
 use crate::hw::network::Network;
@@ -82,7 +82,7 @@ impl Softirqs {
         self.interrupted == Some(cpu)
     }
 
-    /// An interrupt of `cpu` takes `ns`.
+    /// An interrupt takes `ns` on `cpu`, which delays the softirqs that it interrupts.
     #[inline]
     pub fn hold_up(&mut self, cpu: usize, ns: u64) {
         if self.in_interrupt(cpu) {

@@ -79,7 +79,7 @@ impl Kernel<'_> {
     pub fn put_prev(&mut self, cpu: usize, prev: Option<TaskPtr>, next: Option<TaskPtr>) {
         match prev {
             None if std::mem::take(&mut self.cpus[cpu].knows_idle) => self.update_idle(cpu, false),
-            // It was still searching for a task to run, and has found this one.
+            // The CPU was still searching for a task to run, and has found this one.
             None => {}
             Some(task) => match task.class.get() {
                 Class::Dl => self.put_prev_dl(cpu, task),

@@ -64,8 +64,8 @@ impl Session {
     }
 }
 
-/// A task. It begins with the part that the scheduler sees, so that a pointer to one is a pointer
-/// to the other.
+/// A task. The structure begins with the part that the scheduler sees, so that a pointer to one is
+/// a pointer to the other.
 #[repr(C, align(64))]
 pub struct Task {
     pub abi: TaskStruct,
@@ -83,10 +83,10 @@ pub struct Task {
     pub own_time: Cell<bool>,
     /// Computes in the kernel, where it is not preempted.
     pub in_kernel: Cell<bool>,
-    /// The kernel lock that it keeps from one op to the next.
+    /// The kernel lock that the task keeps from one op to the next.
     pub keeps: Cell<Option<u32>>,
     pub reset_runnable_at: Cell<bool>,
-    /// Its owner: the kernel, or the scheduler.
+    /// The task's owner: the kernel, or the scheduler.
     pub ops_state: Cell<OpsState>,
     /// The dispatch queue that it is on.
     pub dsq: Cell<OnDsq>,
@@ -102,7 +102,7 @@ pub struct Task {
     /// When the sleep is due, ns; see `workload::Env::due`.
     pub due: Cell<u64>,
     pub woken_at: Cell<u64>,
-    /// Number of its latest enqueueing; a dispatch of an older one is void.
+    /// The number of the task's latest enqueueing. A dispatch of an older enqueueing is void.
     pub qseq: Cell<u64>,
     /// The verdict of a direct dispatch that is not carried out yet.
     pub direct_dsq: Cell<u64>,
@@ -111,7 +111,7 @@ pub struct Task {
     pub direct_given: Cell<Given>,
     /// The scheduler or one of its queues holds it (`SCX_TASK_IN_CUSTODY`).
     pub in_custody: Cell<bool>,
-    /// It was inserted with `SCX_ENQ_IMMED` (`SCX_TASK_IMMED`).
+    /// The task was inserted with `SCX_ENQ_IMMED` (`SCX_TASK_IMMED`).
     pub immed: Cell<bool>,
     /// The number of reenqueues since it last ran.
     pub reenq_count: Cell<u32>,
@@ -166,37 +166,38 @@ pub enum Class {
 pub enum Continuation {
     /// The next op of its program.
     NextOp,
-    /// It waited for bytes.
+    /// The task waited for bytes.
     Read { stream: u32, bytes: u64, work: u64 },
-    /// It polled a user space mutex.
+    /// The task polled a user space mutex.
     SpinLock { mutex: u32 },
-    /// It computed the cost of a fork.
+    /// The task computed the cost of a fork.
     Fork,
-    /// It waited for its threads to exit.
+    /// The task waited for its threads to exit.
     Join,
-    /// It waited for a child to exit.
+    /// The task waited for a child to exit.
     WaitChildren,
-    /// It slept until `due`.
+    /// The task slept until `due`.
     Sleep,
-    /// It polled a shared word.
+    /// The task polled a shared word.
     Poll,
-    /// It took the `wait_lock` of a kernel lock to wait for it.
+    /// The task took the `wait_lock` of a kernel lock, to wait for that lock.
     LockQueue(Section),
-    /// It slept for a kernel lock.
+    /// The task slept for a kernel lock.
     LockSleep(Section),
     /// Woken, it took the `wait_lock` of a kernel lock to try again.
     LockRetry(Section),
-    /// It polled for a kernel lock.
+    /// The task polled for a kernel lock.
     LockPoll(Section),
-    /// It has worked under a kernel lock.
+    /// The task has worked under a kernel lock.
     LockHeld { mutex: u32, keeps: bool },
-    /// It let other tasks run in the middle of a system call.
+    /// The task let other tasks run in the middle of a system call.
     CondResched,
-    /// It waited for a mutex, a condition variable or a barrier; then it locks the mutex, if any.
+    /// The task waited for a mutex, a condition variable or a barrier, and now locks the mutex, if
+    /// any.
     Wait { relock: Option<u32> },
     /// `ksoftirqd`: handles softirqs, or waits for some.
     Softirqs,
-    /// It has read its bytes and computed, and now notifies writers.
+    /// The task has read its bytes and computed, and now notifies writers.
     ReadDone { stream: u32 },
     /// There was no room for its bytes: it waits for room, and then notifies readers.
     WriteReady { stream: u32, bytes: u64 },

@@ -153,8 +153,9 @@ impl Kernel<'_> {
     }
 
     /// Takes the current task, which must be runnable, off its runqueue, changes it and puts it
-    /// back. It continues to run, unless the CPU is no longer allowed: then it is queued on an
-    /// allowed one. (`__do_set_cpus_allowed()`, `__sched_setscheduler()`, `migration_cpu_stop()`.)
+    /// back. The task continues to run, unless the CPU is no longer allowed. It is then queued on
+    /// an allowed one. (`__do_set_cpus_allowed()`, `__sched_setscheduler()`,
+    /// `migration_cpu_stop()`.)
     pub fn change(&mut self, cpu: usize, task: TaskPtr, change: impl FnOnce(&mut Self, TaskPtr)) {
         self.deactivate(task, abi::DEQ_SAVE);
         change(self, task);

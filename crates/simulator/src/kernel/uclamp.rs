@@ -1,12 +1,12 @@
 //! Utilization clamps (uclamp): bounds that a task sets, by `sched_setattr(2)`, for the frequency of
 //! the CPU on which it is runnable.
 //!
-//! The rules are those of `kernel/sched/core.c` of Linux 7.3. A CPU's bounds are the largest of its
+//! The rules are from `kernel/sched/core.c` of Linux 7.3. A CPU's bounds are the largest of its
 //! runnable tasks' (max aggregation), kept in buckets: a bucket's value falls only when its last
 //! task leaves, so a task may be boosted by an equal neighbour that has gone. The upper bound of a
 //! CPU that becomes idle stays, because otherwise the utilization that still decays there would
-//! raise the frequency. Nothing is counted before the first task sets a clamp
-//! (`sched_uclamp_used`); deadline tasks never count.
+//! raise the frequency. Nothing is counted before the first task sets a clamp (`sched_uclamp_used`);
+//! deadline tasks never count.
 
 use crate::kernel::Kernel;
 use crate::kernel::task::{Class, TaskPtr};
@@ -65,7 +65,7 @@ pub struct Uclamp {
 #[derive(Default)]
 struct CpuClamps {
     clamps: [Aggregate; 2],
-    /// Its last task has left (`UCLAMP_FLAG_IDLE`).
+    /// The last task has left the runqueue (`UCLAMP_FLAG_IDLE`).
     is_idle: bool,
 }
 
@@ -171,7 +171,7 @@ impl Uclamp {
     fn uncount(&mut self, task: TaskPtr) {
         let cpu = &mut self.cpus[task.cpu()];
         for which in BOTH {
-            // It may have become runnable before clamps were used.
+            // The task may have become runnable before clamps were used.
             let Some(value) = task.clamps.active[which].take() else {
                 continue;
             };

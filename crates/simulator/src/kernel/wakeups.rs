@@ -1,9 +1,9 @@
 //! The kinds of wakeups that the simulated kernel makes: the function of Linux that makes each, and its
 //! flags.
 //!
-//! Linux announces with `WF_SYNC` that the waker is about to sleep. Whether that counts when the
-//! waker exits is the scheduler's rule: `select_task_rq_fair()` of 3.9 and 3.10 looks at the flag
-//! alone; that of 6.12 and 7.3, and sched_ext's own selection, also at `PF_EXITING` of the waker.
+//! Linux announces with `WF_SYNC` that the waker is about to sleep. Whether that counts when the waker
+//! exits is the scheduler's rule: `select_task_rq_fair()` looks at the flag alone in 3.9 and 3.10, and
+//! also at the waker's `PF_EXITING` in 6.12 and 7.3, as does sched_ext's own selection.
 
 use crate::abi::layout as abi;
 use workload::StreamKind;

@@ -95,7 +95,7 @@ pub enum TryLock {
     Owned,
 }
 
-/// The kind of a lock, and its first waiter.
+/// A released lock: its kind, and its first waiter.
 pub type Released = (KernelLock, Option<TaskPtr>);
 
 /// A task unlocks a mutex that it does not own: an error of its program.
@@ -207,8 +207,8 @@ impl Mutexes {
     }
 
     /// Releases a kernel lock, and returns its kind and its first waiter to wake, which stays first
-    /// until it has the lock. No waiter of an rwsem is woken while a task arrives, because that
-    /// one takes it.
+    /// until it has the lock. No waiter of an rwsem is woken while a task arrives, because the
+    /// arriving task takes it.
     pub fn release(&mut self, task: TaskPtr, mutex: u32) -> Result<Released, NotOwner> {
         let state = self.owned(task, mutex)?;
         state.owner = None;

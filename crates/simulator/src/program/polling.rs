@@ -47,7 +47,7 @@ impl Pollers {
         self.0.len() < pollers
     }
 
-    /// Is `task` the first of those that poll for this?
+    /// Is `task` the first of the tasks that poll for this object?
     pub fn is_first(&self, task: TaskPtr, until: PollUntil) -> bool {
         self.first(until) == Some(task)
     }

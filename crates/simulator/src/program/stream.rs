@@ -110,8 +110,8 @@ impl Streams {
         state.used * 3 <= state.capacity * 2
     }
 
-    /// The network has put bytes into the stream, which has room for them. Its readers have to be
-    /// woken.
+    /// The network has put bytes into the stream, which has room for them. The stream's readers
+    /// have to be woken.
     pub fn received(&mut self, stream: u32, bytes: u64) {
         self.0[stream as usize].used += bytes;
     }

@@ -97,15 +97,15 @@ unlocked!(
     *mut *const Map
 );
 
-/// Calls a function of the scheduler that `$kernel` runs, and lends it the kernel meanwhile.
+/// Calls a function of the scheduler that `$kernel` runs, and lends it the kernel for the duration
+/// of the call.
 macro_rules! call {
     ($kernel:expr, $function:expr $(, $argument:expr)*) => {{
         $kernel.lend();
-        // SAFETY: a function of the loaded scheduler, with the type that it has in C (the layout of
-        // its ops is checked at loading; programs and callbacks have the type of their tracepoint
-        // or map), with tasks, CPUs and structures that are alive until it returns. Its calls
-        // return through the pointer that was just lent, and the caller's own reference rests
-        // meanwhile.
+        // SAFETY: a function of the loaded scheduler, with the type that it has in C (the layout of its ops
+        // is checked at loading; programs and callbacks have the type of their tracepoint or map), with
+        // tasks, CPUs and structures that are alive until it returns. Calls by the scheduler return through
+        // the pointer that was just lent; the caller does not use its own reference until the end.
         unsafe { $function($($argument),*) }
     }};
 }

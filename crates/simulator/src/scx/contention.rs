@@ -1,13 +1,13 @@
-//! What CPUs pay for the cache lines that sched_ext shares: dispatch queues and the masks of idle CPUs. Only on a
-//! machine that describes its memory ([`machine::Memory`]), and not for a policy that stands for the kernel's fair
-//! class, which has neither.
+//! The time that CPUs spend on the cache lines that sched_ext shares: dispatch queues and the masks of idle CPUs.
+//! Only on a machine that describes its memory ([`machine::Memory`]), and not for a policy that stands for the
+//! kernel's fair class, which has neither.
 //!
 //! A dispatch queue is one line: lock, list, tree and count (`struct scx_dispatch_q`). An insertion changes the
 //! neighbour's list node under the lock, and with virtual times reads a tree as deep as the queue is long
 //! (`dispatch_enqueue()`). A removal changes the task and its successor's list node under the lock; an empty queue is
-//! read without the lock (`consume_dispatch_q()`). A mask of idle CPUs is one line, and that of idle cores another;
-//! a claim of a CPU writes both, and so does a CPU that idles or stops (kernel/sched/ext_idle.c). The task that
-//! last ran on a CPU, or was queued there, is taken for one that this CPU has written.
+//! read without the lock (`consume_dispatch_q()`). A mask of idle CPUs is one line, and that of idle cores another; a
+//! claim of a CPU writes both, and so does a CPU that idles or stops (kernel/sched/ext_idle.c). A CPU is assumed to
+//! have written the task that last ran there or was queued there.
 
 use crate::abi::layout as abi;
 use crate::abi::layout::Ops;
@@ -104,7 +104,7 @@ impl Kernel<'_> {
         });
     }
 
-    /// The running code finds no task in `on`. It needs the lock unless the queue is empty.
+    /// The running code finds no task in `on`. The CPU needs the lock unless the queue is empty.
     #[inline]
     pub fn find_nothing(&mut self, on: OnDsq) {
         match self.shares_lines() && on.is_user() && self.scx.dsqs.get(on).is_empty() {

@@ -282,7 +282,7 @@ impl Kernel<'_> {
         true
     }
 
-    /// The same function for the global queue.
+    /// The same operation for the global queue.
     #[inline]
     pub fn consume_global(&mut self, cpu: usize) -> bool {
         !self.scx.dsqs.get(OnDsq::GLOBAL).is_empty() && self.consume_global_first(cpu)

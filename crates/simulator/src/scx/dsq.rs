@@ -116,7 +116,7 @@ impl Dsq {
         }
     }
 
-    /// Inserts by virtual time, behind those of the same time. Times wrap: the order is by signed
+    /// Inserts by virtual time, behind tasks of the same time. Times wrap: the order is by signed
     /// difference.
     #[inline]
     pub fn insert(&mut self, task: TaskPtr, vtime: u64) {

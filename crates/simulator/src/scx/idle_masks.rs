@@ -37,7 +37,7 @@ struct Masks {
 pub struct Waker {
     /// Its CPU.
     pub cpu: usize,
-    /// It is not about to exit.
+    /// The waker is not about to exit.
     pub stays: bool,
     /// The number of tasks in its CPU's local queue.
     pub queued: usize,
@@ -361,7 +361,8 @@ mod tests {
     fn the_default_is_the_previous_cpu_if_its_core_is_idle() {
         let (mut masks, all) = (masks(), CpuMask::first_n(8));
         assert_eq!(masks.select_cpu_dfl(&WAKER, &all, 4, 0), (4, true));
-        // Its core is no longer idle; another idle core is better than its other thread.
+        // The CPU's core is no longer idle; another idle core is better than the core's other
+        // thread.
         assert_eq!(masks.select_cpu_dfl(&WAKER, &all, 5, 0), (1, true));
         for cpu in 0..8 {
             masks.update(cpu, false);

@@ -21,7 +21,7 @@ fn c_string(text: &str) -> CString {
 
 /// In a short run, a task that ran before counts as stalled once it has waited for this long, ns.
 const LEAST_STALL_NS: u64 = 100_000_000;
-/// A CPU hardly works if it is busy for at most one part in this many.
+/// A CPU counts as hardly busy if it is busy for at most 1 / this of the time.
 const HARDLY_BUSY: u64 = 10;
 
 impl Kernel<'_> {
@@ -225,7 +225,7 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    /// Does the part of the scheduler's loader, if it has one here.
+    /// Does the work of the scheduler's loader, if its sources contain it.
     fn load_scheduler(&mut self, scheduler: &Object) {
         let Some(loader) = self.bpf.instance.loader else {
             return;

@@ -38,7 +38,8 @@ pub struct Scx {
     pub release: native::Kernel,
     /// The scheduler is a policy that stands for the kernel's fair class.
     pub is_fair_class: bool,
-    /// Its tasks have a deadline server: fair tasks in both kernels, those of sched_ext in Linux 7.3.
+    /// The scheduler's tasks have a deadline server: fair tasks in both kernels, tasks of sched_ext
+    /// in Linux 7.3.
     pub is_served: bool,
     /// The context of the current op.
     pub context: Context,
@@ -65,9 +66,9 @@ pub struct Scx {
 /// Notes of `balance_one()` about a runqueue (`SCX_RQ_*`).
 #[derive(Clone, Copy, Default)]
 pub struct RqFlags {
-    /// It is in progress.
+    /// `balance_one()` is in progress.
     pub in_balance: bool,
-    /// It decided that the current task continues.
+    /// `balance_one()` decided that the current task continues.
     pub bal_keep: bool,
     /// The number of IMMED tasks in its local queue.
     pub nr_immed: u32,

@@ -1,6 +1,6 @@
 //! Verdicts: the effects of `scx_bpf_dispatch()` on a task, until they are carried out. A verdict
 //! on the task for which `ops.select_cpu()` or `ops.enqueue()` is called stays with the task (a
-//! direct dispatch); those of `ops.dispatch()` are collected in a buffer.
+//! direct dispatch); the verdicts of `ops.dispatch()` are collected in a buffer.
 
 use crate::abi::layout::Ops;
 use crate::kernel::task::{OpsState, TaskPtr};
@@ -12,10 +12,10 @@ const DEFAULT_MAX_BATCH: usize = 32;
 /// at once (`direct_dispatch_task`).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum DirectTask {
-    /// Neither op is being called.
+    /// Neither of the two ops is being called.
     None,
     Task(TaskPtr),
-    /// It was dispatched; a second time is an error.
+    /// The task was dispatched; a second dispatch is an error.
     Done,
 }
 

@@ -48,8 +48,8 @@ fn shares(tasks: impl Fn() -> Vec<TaskSpec> + Send + Sync) -> HashMap<String, f6
         .collect()
 }
 
-/// The task of a fast CPU was ahead of one of theirs. The fast CPU stopped that task at each tick
-/// and never got it.
+/// The task of a fast CPU was ahead of a task of the slow CPUs. The fast CPU stopped the slow CPUs'
+/// task at each tick and never got it.
 #[test]
 fn equal_tasks_that_may_not_run_on_fast_cpus_get_equal_shares() {
     let got = shares(|| {
@@ -82,8 +82,8 @@ fn a_task_bound_to_a_fast_cpu_does_not_wait_for_one_that_never_comes() {
     assert!(got["bound"] > 0.6, "{got:?}");
 }
 
-/// Each tick read the queue of the tasks that are bound to one socket for each idle CPU of seven others that
-/// it tried: a sixth of the time on 10 CPUs with hundreds of waiting tasks.
+/// Each tick tried the idle CPUs of seven other sockets, and for each CPU read the queue of the tasks that
+/// are bound to one socket. This took a sixth of the time on 10 CPUs with hundreds of waiting tasks.
 #[test]
 fn idle_sockets_cost_tasks_that_are_bound_to_another_next_to_nothing() {
     const TASKS: u64 = 400;
@@ -118,12 +118,12 @@ fn idle_sockets_cost_tasks_that_are_bound_to_another_next_to_nothing() {
     );
 }
 
-/// The result of a thread.
+/// The share and the longest wait of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 struct Got {
-    /// Its share of a CPU.
+    /// The task's share of a CPU.
     share: f64,
-    /// Its longest wait for a CPU, ns.
+    /// The task's longest wait for a CPU, ns.
     wait: u64,
     /// The time when it began to run or to wait.
     running: Option<u64>,
@@ -250,12 +250,13 @@ fn a_light_task_keeps_the_lead_that_others_waited_for() {
         "nap": { "loop": -1, "run": 189, "sleep": 10 },
         "heavy": { "priority": -10, "loop": -1, "run": 1000 }"#,
     );
-    // It gets three quarters of the CPU that it shares with `light`, less the timers' slack.
+    // The task gets three quarters of the CPU that it shares with `light`, less the timers' slack.
     assert!(got["nap"].share > 0.5, "{got:?}");
 }
 
-/// While one of the two slept, the clock of the slow CPU followed other CPUs of its cluster. That
-/// took the sleeper along and left the other task behind, so that it ran for 28 ms at a time.
+/// While one of the two slept, the clock of the slow CPU followed other CPUs of its cluster. This
+/// moved the sleeper's clock along and left the other task behind, which then ran for 28 ms at a
+/// time.
 #[test]
 fn equal_tasks_on_one_slow_cpu_get_equal_shares() {
     let got = run_load(
@@ -273,8 +274,8 @@ fn equal_tasks_on_one_slow_cpu_get_equal_shares() {
     assert!(got["nap"].share > 0.4 && got["loop"].share > 0.4, "{got:?}");
 }
 
-/// If a fast CPU took over a loop from a slow one whenever the tasks that are bound to it sleep for an
-/// instant, these would wait for the next tick, when the loop makes room.
+/// If a fast CPU took over a loop from a slow CPU whenever the tasks that are bound to the fast one
+/// sleep for an instant, these tasks would have to wait until the loop makes room at the next tick.
 #[test]
 fn a_cpu_that_its_own_tasks_come_back_to_takes_over_no_other() {
     let got = run_load(

@@ -3,7 +3,8 @@
 use crate::support::*;
 use native::Global;
 
-/// Runs `checks` in ops.init(); `CHECK(condition)` that is false is an error with the condition.
+/// Runs `checks` in ops.init(). If the condition of a `CHECK(condition)` is false, the run ends
+/// with an error that has the condition.
 fn check(declarations: &str, checks: &str) {
     let text = format!(
         "#define CHECK(cond) ({{ if (!(cond)) {{ scx_bpf_error(\"not: %s\", #cond); return -EINVAL; }} }})

@@ -5,7 +5,7 @@ use machine::{CALLBACKS, Callbacks, CoreType, CpuMask, Machine};
 use simulator::{Check, Config};
 use workload::{Op, SchedPolicy, Start, TaskSpec, Workload};
 
-/// Notes every op that is called for a task.
+/// Records every op that is called for a task.
 const EVERYTHING: &str = r#"
 #define SHARED 0
 s32 BPF_STRUCT_OPS_SLEEPABLE(all_init) { note("init", NULL, 0); return scx_bpf_create_dsq(SHARED, -1); }
@@ -88,7 +88,7 @@ void BPF_STRUCT_OPS(context_tick, struct task_struct *p) { note("tick", p, conte
     let ops = ".init = (void *)context_init, .select_cpu = (void *)context_select_cpu,
 	.enqueue = (void *)context_enqueue, .dispatch = (void *)context_dispatch,
 	.running = (void *)context_running, .tick = (void *)context_tick";
-    // c's timer interrupts a or b.
+    // The timer of c interrupts a or b.
     let workload = tasks(|| {
         [
             task("a", [run_for(10)]),
@@ -148,7 +148,7 @@ fn a_task_is_born_runs_sleeps_wakes_and_dies() {
         [0x04, 0x08],
         "WF_FORK, then WF_TTWU"
     );
-    // SCX_ENQ_CPU_SELECTED; the second is a wakeup.
+    // The flag is SCX_ENQ_CPU_SELECTED; the second call is for a wakeup.
     assert_eq!(ran.numbers("runnable"), [0x400, 0x401]);
     assert_eq!(ran.numbers("enqueue"), [0x400, 0x401]);
     assert_eq!(ran.numbers("stopping"), [0, 0], "it left the CPU to sleep");
@@ -183,7 +183,7 @@ fn a_slice_ends_at_the_tick_after_it_and_the_task_is_queued_again() {
     let runs: Vec<_> = lines.iter().filter(|line| line.what == "running").collect();
     for (run, stop) in runs.iter().zip(&stops) {
         let ran = stop.at - run.at;
-        // 8 ms are over, and the next tick comes within 4 ms.
+        // The 8 ms are over, and the next tick comes within 4 ms.
         assert!(
             stop.number == 0 || (8 * MS..12 * MS).contains(&ran),
             "{ran}"
@@ -351,7 +351,8 @@ fn without_ops_tasks_share_the_global_queue() {
     assert_eq!(ran.outcome.simulated_ns, 200 * MS);
 }
 
-/// The cost of the first callback, us; each other one costs a microsecond more.
+/// The cost of the first callback, us. Each further callback costs a microsecond more than the one
+/// before.
 const FIRST_US: u64 = 10;
 
 fn cost(callback: &str) -> u64 {
@@ -457,7 +458,8 @@ fn sched_ext_takes_the_place_of_the_fair_class() {
         at("stopping") - at("running")
     };
     let workload = tasks(|| [bound("a", 1, [run_for(1), sleep_for(1), run_for(1)])]);
-    // Without costs of callbacks the scheduler represents the kernel's own.
+    // A scheduler without costs of callbacks stands for the kernel's fair class, and pays its
+    // costs.
     let as_measured = run(&measured, &workload, &scheduler(EVERYTHING, OPS));
     assert_eq!(until_done(as_measured), MS + 5000);
     assert_eq!(
@@ -472,7 +474,7 @@ fn the_time_in_callbacks_is_counted() {
     let ran = run_with_costs(&machine(2), &workload);
     let calls = |what: &str| ran.numbers(what).len() as u64;
     let noted: u64 = CALLBACKS.iter().map(|name| calls(name) * cost(name)).sum();
-    // The shell's callbacks and ops.dispatch() are not noted.
+    // The shell's callbacks and ops.dispatch() are not recorded.
     let counted = ran.outcome.counters.callbacks_ns;
     assert!(noted > 0 && counted > noted, "{counted} {noted}");
     assert_eq!(ran.outcome.counters.memory_ns, 0);

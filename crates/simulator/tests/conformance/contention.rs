@@ -74,7 +74,7 @@ fn pipes_are_faster_the_fewer_cpus_share_a_queue() {
     assert!(loops(None, 8) > loops(None, 1) * 9 / 10);
 }
 
-/// Where the machine says nothing of its memory, no line costs anything.
+/// If the machine has no `[memory]`, lines are free.
 #[test]
 fn lines_cost_time_on_machines_with_memory_alone() {
     let workload = models::load("pipe:pairs=8,time=0.002").unwrap();

@@ -235,7 +235,7 @@ fn the_default_choice_is_the_previous_cpu_then_an_idle_one() {
 
 #[test]
 fn a_cpu_woken_for_nothing_is_idle_again() {
-    // The pick claims CPU 1; after the kick it looks for work, and finds none.
+    // The pick claims CPU 1. After the kick, CPU 1 looks for work, and finds none.
     let text = format!(
         "{FIFO}
         s32 BPF_STRUCT_OPS(nothing_select, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -306,7 +306,7 @@ fn a_real_time_task_takes_the_cpu_and_gives_it_back() {
             bound("b", 0, [run_for(10)]),
         ]
     });
-    // Linux 7.3 defers it, and returns nothing.
+    // Linux 7.3 defers the operation, and returns nothing.
     for (kernel, at_once) in [(Kernel::V6_12, 2), (Kernel::V7_3, 0)] {
         let scheduler = scheduler_in(kernel, PREEMPTED, ops).unwrap();
         taken_and_given_back(&run(&machine(1), &workload, &scheduler), at_once);
@@ -326,7 +326,7 @@ fn taken_and_given_back(ran: &Ran, at_once: i64) {
         ("rt", 0, 2 * MS)
     );
     assert_eq!(at("acquire", releases.len() - 1), Some(5 * MS));
-    // `a` was running and `b` waiting. Both were handed back, and `a` comes first.
+    // `a` was running and `b` waiting. Both tasks were handed back, and `a` comes first.
     assert_eq!(*ran.numbers("reenqueued").last().unwrap(), at_once);
     let again = ran.tasks("again");
     assert_eq!(again[again.len() - 2..], ["a", "b"]);
@@ -393,7 +393,7 @@ fn all_done_ms(cpus_and_work: [(usize, u64); 2]) -> u64 {
         / MS
 }
 
-/// The CPUs of a guest take turns on those of its host.
+/// The CPUs of a guest take turns on its host's CPUs.
 #[test]
 fn virtual_cpus_share_those_of_the_host() {
     let done_us = |host_cpus, work: [u64; 3]| {

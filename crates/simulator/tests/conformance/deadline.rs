@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use workload::{Env, Op, Program, SchedPolicy, Start, TaskSpec};
 
-/// Runtime, deadline and period, us.
+/// The runtime, deadline and period of a task, us.
 type Times = (u64, u64, u64);
 
 static SCHEDULER: LazyLock<Object> = LazyLock::new(|| scheduler(FIFO, "FIFO_OPS"));
@@ -146,7 +146,7 @@ fn the_server_serves_a_task_that_has_been_moved_beside_a_real_time_hog() {
 
 #[test]
 fn an_overrun_is_throttled_to_its_bandwidth() {
-    // 20 ms of work with a budget of 2 ms in 10, alongside a task that takes the rest.
+    // A task has 20 ms of work and a budget of 2 ms in 10, beside a task that takes the rest.
     let workload = tasks(|| {
         [
             deadline("greedy", (2_000, 10_000, 10_000), play([run_for(20)])),
@@ -365,8 +365,8 @@ proptest! {
     #![proptest_config(config(64))]
 
     /// On m CPUs, earliest deadline first meets all deadlines as long as the densities' sum is at
-    /// most m - (m - 1) * the greatest (Goossens, Funk, Baruah 2003). A larger set is cut down to
-    /// that.
+    /// most m - (m - 1) * the greatest (Goossens, Funk, Baruah 2003). A larger set is reduced to
+    /// that sum.
     #[test]
     fn admitted_tasks_that_keep_to_their_budget_never_miss((cpus, set) in task_sets()) {
         let density = |((runtime, deadline, _), _): &(Times, u64)| *runtime as f64 / *deadline as f64;

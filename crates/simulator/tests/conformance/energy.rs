@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 /// Integrates the trace's power.
 #[derive(Default)]
 struct Integral {
-    /// By part: the current power (mW), the time of its last change (ns), and the energy until then
-    /// (pJ).
+    /// For each part, the current power (mW), the time of its last change (ns), and the energy
+    /// until then (pJ).
     parts: BTreeMap<Part, (u32, u64, u128)>,
 }
 
@@ -154,8 +154,8 @@ fn a_trace_of_sleep_that_is_never_deep_ends() {
     assert_eq!(integral.of(&energy, traced.simulated_ns), energy.parts);
 }
 
-/// The work that the first `loops` hardware threads of a package do in a second, relative to that
-/// of one core.
+/// The work that the first `loops` hardware threads of a package do in a second, relative to the
+/// work of one core.
 fn work_of(machine: &Machine, loops: u64) -> f64 {
     let workload = models::load(&format!("busy:threads={loops},duration=5")).unwrap();
     let outcome = run(machine, &*workload, "cfs", 1, None);
@@ -178,7 +178,7 @@ fn cores_are_as_fast_as_their_number_and_the_limit_allow() {
     close(work_of(&machine, 2), 2.0 * 3.2 / 3.3);
     close(work_of(&machine, 4), 4.0 * 3.0 / 3.3);
     close(work_of(&machine, 8), 4.0 * 1.25 * 3.0 / 3.3);
-    // A package limited to 40 W does less work, and draws no more.
+    // A package limited to 40 W does less work, and consumes no more power than that.
     machine.turbo.as_mut().unwrap().limit = Some(PowerLimit {
         mw: 40_000,
         ..limit

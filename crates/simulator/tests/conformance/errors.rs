@@ -9,7 +9,7 @@ fn one() -> impl workload::Workload {
     tasks(|| [task("a", [run_for(1)])])
 }
 
-/// ops.select_cpu() and ops.enqueue() are these.
+/// The functions for ops.select_cpu() and ops.enqueue().
 fn placing(select_cpu: &str, enqueue: &str) -> Object {
     let text = format!(
         "s32 BPF_STRUCT_OPS(place, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -534,7 +534,7 @@ fn iterations_of_queues_begin_and_end_once() {
         assert!(message.contains(what), "{body}: {message}");
         assert!(message.contains("verifier refuses"), "{message}");
     }
-    // A callback that fails ends like any other.
+    // A failing callback returns like any other.
     let twice = format!(
         "{new} {destroy} bpf_iter_scx_dsq_new(&other, 6, 0); bpf_iter_scx_dsq_destroy(&other); {new} {destroy}"
     );

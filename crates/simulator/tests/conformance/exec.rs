@@ -1,4 +1,4 @@
-//! `execve(2)`: a scheduler learns of it at its tracepoint, and ours places the task anew.
+//! `execve(2)`: a scheduler learns of it at a tracepoint, at which ours places the task again.
 
 use crate::support::{MS, Script, bound, machine, run_for, task};
 use machine::CpuMask;
@@ -69,7 +69,7 @@ fn a_task_that_starts_a_program_goes_to_the_idlest_cpu() {
         let with = moves(policy, true);
         let without = moves(policy, false);
         assert!(with.iter().any(|&(_, to)| to == 1), "{policy}: {with:?}");
-        // This is not load balancing, which would have come later, if at all.
+        // Load balancing cannot have moved it, because that would have come later, if at all.
         assert!(
             without.first().is_none_or(|first| with[0] < *first),
             "{policy}: {with:?}, {without:?}"

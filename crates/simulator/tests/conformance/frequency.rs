@@ -23,7 +23,8 @@ fn scaling(cpus: usize) -> Machine {
     machine
 }
 
-/// Requests `perf` on CPU 0 (and nothing on the others) whenever a task runs, and notes the result.
+/// Requests `perf` on CPU 0 (and nothing on the others) whenever a task runs, and records the
+/// result.
 fn asking(perf: u32) -> native::Object {
     let text = format!(
         "{FIFO}
@@ -49,7 +50,7 @@ fn work_takes_twice_as_long_at_half_the_frequency() {
         Some(&mut recording),
     )
     .unwrap();
-    // The first request is too early for the governor; the next one is at the wakeup.
+    // The first request comes too early for the governor; the next one comes with the wakeup.
     assert_eq!(ran.numbers("cur"), [1024, 1024]);
     assert_eq!(ran.outcome.counters.frequency_transitions, 1);
     assert!(
@@ -57,7 +58,7 @@ fn work_takes_twice_as_long_at_half_the_frequency() {
             .text
             .contains("5100000 1 CpuFrequency { khz: 500000 }")
     );
-    // 100 us at full speed until the change, the rest at half.
+    // The task runs at full speed for 100 us until the change, and then at half.
     let expected = 5 * MS + 100_000 + 2 * (10 * MS - 100_000);
     assert!(ran.outcome.simulated_ns.abs_diff(expected) <= 1);
 }
@@ -76,7 +77,7 @@ fn the_slowest_frequency_that_is_enough_is_taken_and_the_rate_limit_kept() {
     assert_eq!(half.outcome.counters.frequency_transitions, 1);
     let more = run(&scaling(2), &workload, &asking(513));
     assert_eq!(more.outcome.counters.frequency_transitions, 0);
-    // Up and down in turn, no sooner than 1 ms after the last.
+    // The frequency goes up and down in turn, each time at least 1 ms after the last change.
     let text = format!(
         "{FIFO}
         u32 turn;

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use workload::{Bandwidth, ControlGroup, Op, Start};
 
-/// Notes every op that is called for control groups.
+/// Records every op that is called for control groups.
 const GROUPS: &str = r#"
 #define SHARED 0
 s32 BPF_STRUCT_OPS_SLEEPABLE(all_init) { return scx_bpf_create_dsq(SHARED, -1); }
@@ -148,7 +148,7 @@ fn shares_on(machine: &Machine, seconds: u64, json: &str) -> HashMap<String, f64
         .collect()
 }
 
-/// The CPU time, ns, that the tasks of each name get in the `window` of a run of so many seconds.
+/// The CPU time, ns, that the tasks of each name get in the `window` of a run of this many seconds.
 fn cpu_time(
     machine: &Machine,
     seconds: u64,
@@ -158,7 +158,7 @@ fn cpu_time(
     cpu_time_of("equipoise", machine, seconds, json, window)
 }
 
-/// The same under `policy`.
+/// As above, under `policy`.
 fn cpu_time_of(
     policy: &str,
     machine: &Machine,
@@ -224,8 +224,8 @@ fn groups_get_their_shares_of_a_tree() {
     }
 }
 
-/// A task with little weight is charged for a turn more than it may otherwise be ahead, and yet for all of it, at any
-/// tick and if switches take time.
+/// A turn of a task with little weight costs more virtual time than a task may otherwise be ahead. The task is
+/// charged for all of it, with any tick, and if switches take time.
 #[test]
 fn the_charge_for_a_turn_is_kept() {
     let tasks = [
@@ -249,8 +249,8 @@ fn the_charge_for_a_turn_is_kept() {
     }
 }
 
-/// A group gets its quota and no more, on one CPU or several, alone or alongside others; the others get
-/// the rest.
+/// A group gets exactly its quota, on one CPU or several, alone or beside other groups, which get the
+/// rest.
 #[test]
 fn a_quota_is_kept() {
     let max = |max: &str| format!(r#""taskgroups": {{ "/limited": {{ "cpu.max": "{max}" }} }}"#);
@@ -268,7 +268,7 @@ fn a_quota_is_kept() {
         assert_shares(&shares(cpus, 5, &json), &[("limited", expected)]);
         let others = loops("others", "/others", cpus as u32);
         let json = format!(r#"{}, "tasks": {{ {limited}, {others} }}"#, max(quota));
-        // By weight, a group gets half of all CPUs.
+        // By its weight, the group gets half of all CPUs.
         let limited = expected.min(cpus as f64 / 2.0);
         assert_shares(
             &shares(cpus, 5, &json),
@@ -277,8 +277,8 @@ fn a_quota_is_kept() {
     }
 }
 
-/// When a group has used up its quota, its threads that wait for a CPU do not run, nor those that wake up: in
-/// each period the group uses at most a tick more than its quota.
+/// When a group has used up its quota, neither its waiting threads run nor threads that wake up, so in each
+/// period the group uses at most a tick more than its quota.
 #[test]
 fn a_quota_stops_all_threads() {
     let naps = r#""limited": { "instance": 3, "taskgroup": "/limited", "loop": -1, "run": 300, "sleep": 2000 }"#;
@@ -304,7 +304,7 @@ fn a_quota_holds_for_sleepers() {
     }
 }
 
-/// A limit holds within that of the parent group, and one child's unused time goes to its sibling.
+/// A limit holds within the parent group's limit, and one child's unused time goes to its sibling.
 #[test]
 fn quotas_are_nested() {
     let tasks = [
@@ -409,8 +409,8 @@ fn a_small_quota_stalls_no_task() {
     assert!(got["limited"] < 0.05, "{got:?}");
 }
 
-/// Linux's fair classes keep quotas, of one group and of nested ones, on several CPUs: 7.3's, which stops tasks, and
-/// 6.12's and 3.9's, which stop queues.
+/// Linux's fair classes enforce the quotas of single and of nested groups on several CPUs: 7.3's, which stops tasks,
+/// and 6.12's and 3.9's, which stop queues.
 #[test]
 fn linux_keeps_quotas() {
     for policy in ["eevdf", "eevdf-6.12", "cfs"] {
@@ -486,8 +486,8 @@ fn path(tree: &[Node], index: usize) -> String {
     }
 }
 
-/// The part of a CPU that the threads of group `index` get together, by definition: in each queue, an entity gets its
-/// weight relative to those of all, of which a thread has 100 of `cpu.weight`.
+/// The part of a CPU that the threads of group `index` get together, by definition: in each queue, an entity gets
+/// time in proportion to its weight, which for a thread equals a `cpu.weight` of 100.
 fn part(tree: &[Node], index: usize) -> f64 {
     let queue = |of: usize| -> f64 {
         let groups = tree.iter().filter(|node| node.parent == of);

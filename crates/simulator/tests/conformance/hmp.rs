@@ -1,5 +1,5 @@
-//! The promise of policy hperf for every moment: no fast CPU sleeps while a slow one has a task. Also the
-//! number of fast CPUs that get a task at once.
+//! The promise of policy hperf for every moment: no fast CPU sleeps while a slow one has a task. The
+//! number of fast CPUs that get a task at once is counted, too.
 
 use crate::support::{
     MS, Recording, Script, bound, play, run_for, simulate, sleep_for, task, two_caches,
@@ -121,7 +121,7 @@ impl Trace for Ups {
 /// "Idle A15 cores always pull some task from A7 core."
 #[test]
 fn fast_cpus_that_run_out_of_work_together_each_get_a_task() {
-    // This is too short for a tick to come in between.
+    // This time is too short for a tick.
     let workload = Script(|| Start {
         tasks: FAST
             .map(|cpu| bound("fast", cpu, [run_for(2)]))

@@ -81,8 +81,8 @@ fn a_scheduler_without_callbacks_and_loader_exits() {
     }
 }
 
-/// Where tasks run, and which ones have been allowed to run everywhere since their CPUs went
-/// offline.
+/// The CPU of each task, and the tasks that have been allowed to run everywhere since their CPUs
+/// went offline.
 #[derive(Default)]
 struct Places {
     /// The CPU of each task, at each switch to it: time, name, CPU.
@@ -106,7 +106,7 @@ impl Trace for Places {
     }
 }
 
-/// Runs it under `policy`, which each change restarts.
+/// Runs the load under `policy`, which each change restarts.
 fn run_policy(
     machine: &Machine,
     workload: &dyn Workload,
@@ -130,7 +130,7 @@ fn run_policy(
     simulator::run_checked(config, Check::INVARIANTS)
 }
 
-/// Bound tasks leave for a CPU that is online, and only if all their CPUs are offline.
+/// Bound tasks go to a CPU that is online, and only if all their CPUs are offline.
 #[test]
 fn affinity_is_broken_if_none_of_its_cpus_is_online() {
     let machine = machine(4);
@@ -237,7 +237,7 @@ impl Shares {
         }
     }
 
-    /// The run is over: running tasks have run until then.
+    /// At the end of the run, running tasks are charged until then.
     fn end(&mut self, now: u64) {
         for (task, since) in std::mem::take(&mut self.on).into_values() {
             self.add(task, since, now);

@@ -196,7 +196,7 @@ fn kfuncs_are_for_some_ops_alone() {
         let scheduler = in_kernel(kernel, &ran(call), ".running = (void *)ran");
         assert_eq!(exit_of(&machine(1), &one(), &scheduler).1, expected);
     }
-    // Linux 6.19 and later allow it everywhere.
+    // Linux 6.19 and later allow the call everywhere.
     let again = in_kernel(
         Kernel::V7_3,
         &ran("scx_bpf_reenqueue_local()"),
@@ -332,7 +332,7 @@ fn a_task_that_is_to_run_at_once_does_not_wait() {
     // Linux 6.12 lacks the flag.
     let ran = run(&machine(1), &two(), &in_kernel(Kernel::V6_12, text, ops));
     assert!(ran.tasks("back").is_empty());
-    // A scheduler that inserts it again and again is stopped.
+    // A scheduler that inserts such a task again and again is stopped.
     let insists = text.replace(
         "scx_bpf_dsq_insert(p, 0, SCX_SLICE_DFL, enq_flags);\n",
         "scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, SCX_ENQ_IMMED);\n",

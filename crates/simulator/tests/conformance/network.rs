@@ -118,7 +118,7 @@ fn a_transfer_waits_for_the_interrupt_of_the_last() {
     let cycle = MS + 10_000;
     assert!((100 * cycle..101 * cycle).contains(&time), "{time}");
     assert!(irq.abs_diff(100 * 100_000) <= 2 * 100_000, "{irq}");
-    // As with an adapter whose link goes on by itself, 92 follow.
+    // As with an adapter whose link continues by itself, 92 packets follow.
     let (time, _) = time_and_irq(&machine, Direction::Transmit);
     assert!((92 * cycle..93 * cycle).contains(&time), "{time}");
 }
@@ -137,7 +137,7 @@ fn interrupts_hold_up_the_softirqs_that_they_come_into() {
 }
 
 /// For half a second, packets for a task of CPU 0 arrive every 10 us, or as soon as the interrupts
-/// of earlier ones are over. Meanwhile a task computes for 100 ms on the CPU of the interrupts,
+/// of earlier packets are over. Meanwhile a task computes for 100 ms on the CPU of the interrupts,
 /// where each packet takes `packet_ns` of softirq. Returns the time when the task ended, and the
 /// interrupts' time, ns.
 fn flooded(driver: Driver, packet_ns: u64) -> (u64, u64) {
@@ -171,7 +171,7 @@ fn tasklets_are_left_to_the_daemon() {
     // consist of 10 for an interrupt, 30 for the daemon and 30 for the task; afterwards a packet takes 40 us.
     let (done, irq) = flooded(Driver::Usbnet, 30_000);
     let expected = 100 * MS * 70 / 30;
-    // They take turns of 20 ms.
+    // The tasks take turns of 20 ms.
     assert!(done.abs_diff(expected) < 25 * MS, "{done}");
     let expected = expected * 10 / 70 + (500 * MS - expected) * 10 / 40;
     assert!(irq.abs_diff(expected) < 8 * MS, "{irq}");

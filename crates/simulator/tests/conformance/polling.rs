@@ -7,7 +7,7 @@ use workload::{Env, KernelLock, Op, SchedPolicy, Start, StreamKind, TaskSpec, Wo
 
 type Times = Arc<Mutex<Vec<(&'static str, u64)>>>;
 
-/// Does `ops`, then notes the time.
+/// Executes `ops`, then records the time.
 fn noting(name: &'static str, cpu: usize, times: &Times, ops: Vec<Op>) -> TaskSpec {
     let (times, mut ops) = (times.clone(), ops.into_iter());
     let program = move |env: &mut Env| {
@@ -120,7 +120,7 @@ fn one_of_those_that_poll_for_a_mutex_has_it_at_a_time() {
 
 #[test]
 fn waiters_that_move_to_their_mutex_wake_one_another() {
-    // Each holds the mutex for 2 ms after it was woken.
+    // Each thread holds the mutex for 2 ms after its wakeup.
     let waiter = || {
         vec![
             Op::Lock(0),
@@ -161,7 +161,7 @@ fn hold(ms: u64) -> Op {
     }
 }
 
-/// The same program, but it polls first.
+/// The program above, but it polls first.
 fn spin(ms: u64) -> Op {
     Op::Hold {
         mutex: 0,
@@ -236,14 +236,14 @@ fn nodes_of_a_tree_come_from_the_previous_holders_of_its_lock() {
     };
     assert_eq!(third(1) - third(0), 580);
     assert_eq!(third(2) - third(0), 580 + 300);
-    // No other thread has held it.
+    // No other thread has held the mutex.
     assert_eq!(third(9), third(2));
 }
 
 #[test]
 fn tasks_that_queue_for_a_lock_wait_for_its_own_spinlock() {
-    // All arrive at once and sleep. The time of each on the spinlock grows with the number of those
-    // before it.
+    // All tasks arrive at once and sleep. The time of each task on the spinlock grows with the
+    // number of tasks before it.
     let spent = |waiters: usize| {
         let hp = Machine::find("hp-8s-80c").unwrap();
         let workload = script(|| {
@@ -324,7 +324,7 @@ fn a_task_that_finds_an_rwsem_taken_tries_again_before_it_sleeps() {
         });
         ran.outcome.counters.wakeups
     };
-    // All nine sleep, and are woken in turn, or one finds the rwsem released meanwhile.
+    // All nine tasks sleep and are woken in turn, or one finds the rwsem released before it sleeps.
     assert_eq!(wakeups(MS / 2) - wakeups(100), 1);
 }
 
@@ -494,7 +494,7 @@ fn the_holder_of_a_kernel_spinlock_is_not_preempted() {
 
 #[test]
 fn a_polling_waiter_gets_a_kernel_lock_before_a_sleeping_one() {
-    // Waking up takes a while here.
+    // A wakeup takes time in this test.
     let times = done(&Machine::find("hp-8s-80c").unwrap(), |times| {
         vec![
             noting("a", 0, times, vec![hold(10)]),

@@ -156,8 +156,8 @@ fn no_cpu_stays_idle_beside_two_tasks_that_may_run_on_it() {
         let machine = Machine::find(machine).unwrap();
         for (name, tasks) in Policy::names().flat_map(|name| loads.clone().map(move |n| (name, n)))
         {
-            // The cpu_power of TC2's two A15s is that of three tasks, so Linux 3.9's balancing
-            // leaves three there; only packing brings them there.
+            // The cpu_power of TC2's two A15s is enough for three tasks, so Linux 3.9's balancing
+            // leaves three tasks there; only packing brings them there.
             if name == "powersaving" && machine.name == "tc2" {
                 continue;
             }

@@ -67,7 +67,7 @@ fn the_utilization_of_a_burst_decays_where_only_a_deadline_task_runs() {
 
 #[test]
 fn the_utilization_of_a_burst_decays_where_a_fair_task_sleeps_through_every_tick() {
-    // A tenth of each tick of 4 ms.
+    // The task runs for a tenth of each tick of 4 ms.
     let workload = tasks(|| [burst(), bound("short", 0, jobs(500, MS / 10, 4))]);
     for policy in ["schedutil-cfs", "schedutil"] {
         assert!(last(policy, &workload) < 500_000, "{policy}");
@@ -105,7 +105,7 @@ fn a_fair_task_beside_a_real_time_one_keeps_the_frequency_if_all_classes_count()
         frequencies("schedutil-cfs", &workload),
         frequencies("schedutil", &workload),
     );
-    // After the first tenths of a second.
+    // The first tenths of a second are over.
     let after =
         |changes: &[(u64, u32)]| changes.iter().filter(|change| change.0 > 300 * MS).count();
     assert!(after(&some) > 40, "{some:?}");

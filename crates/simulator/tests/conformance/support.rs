@@ -91,7 +91,7 @@ pub fn tasks<const N: usize>(
     })
 }
 
-/// Does `ops`, then exits.
+/// A program that executes `ops`, then exits.
 pub fn play(ops: impl IntoIterator<Item = Op> + 'static) -> impl Program {
     let mut ops = ops.into_iter().collect::<Vec<_>>().into_iter();
     move |_: &mut Env| ops.next().unwrap_or(Op::Exit)
@@ -128,7 +128,7 @@ pub fn sleep_for(ms: u64) -> Op {
 }
 
 /// The start of each scheduler: `note(what, p, number)` writes a line that [`Ran::log`] returns.
-/// Only tasks of the workload are noted, not the shell that starts them.
+/// Only tasks of the workload are recorded, and not the shell that starts them.
 const PROLOGUE: &str = r#"
 #include <scx/common.bpf.h>
 char _license[] SEC("license") = "GPL";
@@ -153,7 +153,7 @@ static void write_line(const char *what, struct task_struct *p, s64 number)
 #define note(what, p, number) write_line(what, p, number)
 "#;
 
-/// The ops of a scheduler for tests of other things: one FIFO for all tasks.
+/// The ops of a scheduler for tests that do not test the scheduler: one FIFO for all tasks.
 pub const FIFO: &str = r#"
 #define SHARED 0
 s32 BPF_STRUCT_OPS_SLEEPABLE(fifo_init) { return scx_bpf_create_dsq(SHARED, -1); }
@@ -414,7 +414,7 @@ pub fn equipoise_cpu_time(
     cpu_time_under("equipoise", machine, workload, seed, time_limit_ns, window)
 }
 
-/// The same under `policy`.
+/// As above, under `policy`.
 pub fn cpu_time_under(
     policy: &str,
     machine: &Machine,

@@ -1,11 +1,11 @@
-//! The flags of wakeups, and what schedulers make of them when the waker exits.
+//! The flags of wakeups, and how schedulers treat them when the waker exits.
 
 use crate::support::*;
 use machine::CpuMask;
 use simulator::{WAKEUPS, Wakeup};
 use workload::{KernelLock, Op, Start, Stream, StreamKind, TaskSpec};
 
-/// Notes whether each wakeup of a task is synchronous.
+/// Records whether each wakeup of a task is synchronous.
 const FLAGS: &str = r#"
 s32 BPF_STRUCT_OPS(flags_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -134,7 +134,8 @@ fn each_kind_of_wakeup_has_the_flags_of_linux() {
         (Wakeup::Signal, 0),
         (Wakeup::Recorded, 0),
     ];
-    // The other row is of ksoftirqd, which may run on one CPU only: no scheduler is asked.
+    // The remaining row is that of ksoftirqd, which may run on one CPU only, so that no scheduler
+    // is asked.
     assert_eq!(expected.len() + 1, WAKEUPS.len());
     for (wakeup, sync) in expected {
         let ran = run(&machine(4), &Script(|| load(wakeup)), &scheduler);
@@ -163,8 +164,8 @@ fn each_exit_of_a_child_wakes_its_parent_and_the_last_exit_of_a_thread_does() {
     assert_eq!(wakeups(true), 1);
 }
 
-/// The CPU on which a process runs after it has waited for a child. It ran on CPU 0, where a loop runs
-/// since; the child exits on CPU 1.
+/// The CPU on which a process runs after it has waited for a child. The parent last ran on CPU 0,
+/// where a loop has run since; the child exits on CPU 1.
 fn parents_cpu(policy: &str) -> u64 {
     let workload = Script(|| {
         let child = bound("child", 1, [run_for(200)]);

@@ -31,7 +31,7 @@ pub struct Builder<'a> {
     pub last: u64,
     /// Whether the trace has events in the context of interrupts.
     pub flags: bool,
-    /// Whether it has sched_waking. Then sched_wakeup adds nothing, and lacks the waker.
+    /// Whether it has sched_waking. If so, sched_wakeup adds nothing, and lacks the waker.
     waking: bool,
     /// Whether it has wakeups, and how often a thread that had slept ran without one.
     wakes: bool,
@@ -121,7 +121,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// The recorded machine has `cpus` CPUs. A machine with more of them is another one, too.
+    /// The recorded machine has `cpus` CPUs. A machine with more CPUs is an error, too.
     pub fn recorded_on(&self, cpus: usize) -> Result<(), String> {
         match self.machine {
             Some(machine) if machine.cpus.len() != cpus => Err(format!(
@@ -263,13 +263,13 @@ impl<'a> Builder<'a> {
         }
         if prev.pid != 0 {
             let thread = self.thread(prev);
-            // It may have executed another program since it was last seen.
+            // The thread may have executed another program since it was last seen.
             let name = &mut self.threads[thread as usize].name;
             if name != prev.comm {
                 prev.comm.clone_into(name);
             }
             if !self.cpus[cpu].known {
-                // It has been running since the beginning.
+                // The thread has been running since the beginning.
                 let first = self.first.unwrap_or(now);
                 self.cpus[cpu].since = first;
                 self.cpus[cpu].runs = Some(thread);
@@ -311,7 +311,7 @@ impl<'a> Builder<'a> {
             let known = &mut self.threads[thread as usize];
             let latency = known.woken.map(|(at, _)| (now - at).max(wakeup) + switch);
             known.latencies.extend(latency);
-            // Its wakeup was not seen.
+            // The thread's wakeup was not seen.
             let asleep = matches!(self.threads[thread as usize].is, Is::Blocked(_));
             self.unwoken += u64::from(asleep);
             self.woken(thread, now, None, None);
@@ -385,7 +385,7 @@ impl<'a> Builder<'a> {
         }
         let thread = match self.by_pid.get(&task.pid) {
             Some(&known) => known,
-            // It has been asleep since the beginning.
+            // The thread has been asleep since the beginning.
             None => self.add(task, Is::Blocked(self.first.unwrap_or(now))),
         };
         let waker = self.cpus[line.cpu]
@@ -408,7 +408,7 @@ impl<'a> Builder<'a> {
     /// The thread of `cpu` has written or read.
     fn moved(&mut self, cpu: usize, now: u64, moved: Moved) {
         let Ok(bytes @ 1..) = u32::try_from(moved.bytes) else {
-            // A later stream at that address is another one.
+            // A later stream at that address is a different stream.
             if moved.bytes == 0 && !moved.write {
                 self.by_object.remove(&moved.object);
             }
@@ -517,7 +517,7 @@ impl<'a> Builder<'a> {
         let irq = match (waker, self.machine) {
             (None, Some(machine)) => {
                 let cpu = self.threads[thread as usize].cpu.unwrap_or(0);
-                // It remains a sleep, however short.
+                // The wait remains a sleep, however short.
                 let most = (now - since).saturating_sub(1);
                 costs(machine, cpu).timer_irq_ns.min(most)
             }

@@ -1,4 +1,4 @@
-//! Turns what is known at the end of a trace into a recording.
+//! Makes a recording of the threads that are known at the end of a trace.
 
 use super::Imported;
 use super::builder::{Builder, NICE_0};
@@ -36,7 +36,7 @@ const KERNEL_THREADS: [&str; 7] = [
 ];
 
 impl Builder<'_> {
-    /// The recording. The error says why there is none.
+    /// The recording. The error says why there is no recording.
     pub fn finish(mut self) -> Result<Imported, String> {
         for cpu in 0..self.cpus.len() {
             self.account(cpu, self.last);

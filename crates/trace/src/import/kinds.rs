@@ -1,4 +1,4 @@
-//! One load as the tools of others write it.
+//! One load in the formats of other projects' tools.
 
 use super::tests::{of, story};
 use super::*;
@@ -100,7 +100,8 @@ fn one_load_is_the_same_in_every_form() {
         assert_eq!(read.recording, expected.recording, "{form}");
         assert_eq!(read.summary.threads, expected.summary.threads, "{form}");
     }
-    // These have no flags, so the interrupt's wakeup looks like that of the thread that runs, here none.
+    // These formats have no flags, so the interrupt's wakeup looks like one by the running thread, which
+    // here is none.
     let doubted = of(&without_flags(&|_, fields| fields.to_owned()));
     assert_eq!(doubted.recording.threads, expected.recording.threads);
     for (form, text) in [

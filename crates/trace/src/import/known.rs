@@ -24,8 +24,8 @@ pub struct Known {
     pub cpu: Option<usize>,
     /// The last wakeup, if it has not run since: the time, ns, and whether an interrupt caused it.
     pub woken: Option<(u64, bool)>,
-    /// A wakeup that came before the task slept. It counts if the task runs again without another
-    /// wakeup.
+    /// A wakeup that came before the task slept. The wakeup counts if the task runs again without
+    /// another one.
     pub early: Option<Early>,
     /// Its waits for a CPU after each wakeup, ns.
     pub latencies: Vec<u64>,
@@ -43,7 +43,7 @@ pub type Waker = Option<(u32, usize)>;
 #[derive(Clone, Copy)]
 pub struct Early {
     pub waker: Waker,
-    /// Its reserved place in the waker's steps.
+    /// The wakeup's reserved place in the waker's steps.
     pub entry: u32,
     /// Its time, ns.
     pub at: u64,
@@ -126,7 +126,7 @@ pub enum Is {
 pub struct Cpu {
     /// Its running thread, if known and not the idle one.
     pub runs: Option<u32>,
-    /// A switch of it has been seen.
+    /// A switch of the CPU has been seen.
     pub known: bool,
     /// The time up to which the work of its thread is counted, ns.
     pub since: u64,

@@ -128,8 +128,8 @@ pub fn weave(threads: &mut [Known], futexes: &Futexes, keeps: &[bool]) -> Woven 
     }
 }
 
-/// The places where threads that waited for a futex were woken by a call for the same one, with the
-/// number of the futex.
+/// The places where threads that waited for a futex were woken by a call for the same futex, with
+/// the number of the futex.
 fn woken(threads: &[Known]) -> HashMap<Place, u32> {
     let waited = |(thread, entry): Place| {
         let before = threads[thread as usize].steps[..entry as usize].iter();
@@ -270,8 +270,8 @@ fn began(steps: &[Entry], index: usize, since: u64) -> Option<usize> {
     Some(0)
 }
 
-/// Inserts taking and releasing `mutex` for `hold`. Any other wait meanwhile becomes a sleep: its
-/// waker might need the mutex first.
+/// Inserts taking and releasing `mutex` for `hold`. While a thread holds the mutex, any other wait
+/// becomes a sleep, because the waker might need the mutex first.
 fn place(steps: &mut Vec<Entry>, hold: &Hold, mutex: u32, woken: &HashMap<Place, u32>) {
     let lock = Entry::Step(Step::Lock(mutex));
     let unlock = Entry::Step(Step::Unlock(mutex));

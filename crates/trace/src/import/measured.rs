@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub struct Did {
     /// Its last `comm`.
     pub name: String,
-    /// Its identity, which is the same in a trace and in that of its replay: the index of the
+    /// The thread's identity, which is the same in a trace and in its replay's: the index of the
     /// initial thread, then of its child, and so on.
     pub path: Vec<u32>,
     /// Its running time, ns of the machine's time.

@@ -1,5 +1,5 @@
-//! Periods in the wakeups of threads, from which deadlines follow: a periodic timer's, and those of
-//! threads that a periodic thread wakes, like the stages of a frame.
+//! Periods in the wakeups of threads, from which deadlines follow: the period of a timer, and the
+//! periods of threads that a periodic thread wakes, like the stages of a frame.
 
 use super::known::{Entry, Known};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -30,10 +30,10 @@ const BETTER: f64 = 0.05;
 const LATE_SLEEP: u64 = 8;
 /// With a larger standard error, a slope of 0 cannot be distinguished from one of 1.
 const SLOPE_ERROR: f64 = 0.15;
-/// Intervals whose standard deviation is less than this part of them count as those of a timer.
+/// Intervals count as a timer's if their standard deviation is less than this part of their mean.
 const REGULAR: f64 = 500.0;
-/// The number of standard errors by which a correlation of successive intervals must differ from
-/// that of a timer.
+/// The number of standard errors by which a correlation of successive intervals must differ from a
+/// timer's.
 const LAG_ERRORS: f64 = 3.0;
 /// ftrace's text has times in us.
 const RESOLUTION_NS: f64 = 1_000.0;
@@ -141,8 +141,8 @@ impl Open {
     }
 }
 
-/// Finds the periods of `open` threads that periodic ones wake, and of those that they wake in turn. Each thread is
-/// looked at again only when one of its wakers turns out to be periodic.
+/// Finds the periods of `open` threads that periodic threads wake, and of the threads that those wake in turn. Each
+/// thread is looked at again only when one of its wakers turns out to be periodic.
 fn follow(
     wakeups: &[Vec<Wakeup>],
     open: &mut BTreeMap<usize, Open>,
@@ -171,7 +171,7 @@ fn follow(
         let Some(it) = open.get_mut(&thread) else {
             continue;
         };
-        // It is asked once: the answer does not change.
+        // The question is asked once, because the answer does not change.
         let waker = it.usual.filter(|&waker| found[waker as usize].is_some());
         let chained = waker.and_then(|waker| {
             it.usual = None;
@@ -260,8 +260,8 @@ struct Fit {
     releases: Vec<usize>,
 }
 
-/// Goes from each wakeup to the one a period later. If there is none, that is a miss, unless the
-/// thread was late, in which case its next wakeup says nothing.
+/// Goes from each wakeup to the one a period later. Without such a wakeup the period is a miss,
+/// unless the thread was late, in which case its next wakeup says nothing.
 fn fit(wakeups: &[Wakeup], period: u64, part: &u64) -> Fit {
     let tolerance = period / part;
     let (mut hits, mut misses, mut releases) = (Vec::new(), 0, Vec::new());
@@ -497,7 +497,8 @@ mod tests {
     }
 
     proptest! {
-        // Of random wakeups some look like a timer's and the other way round, so the cases are the same in each run.
+        // Some random wakeups look like a timer's, and some wakeups by a timer look random, so the cases are the
+        // same in each run.
         #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(2026), ..ProptestConfig::with_cases(400) })]
 
         /// With any period, phase and CPU share, and with the jitter of timers and wakeups, the

@@ -25,7 +25,7 @@ const IDLE: (&str, i32) = ("swapper/0", 0);
 const A: (&str, i32) = ("a", 10);
 const B: (&str, i32) = ("b", 11);
 
-/// A runs, wakes B meanwhile, and sleeps until a timer; B runs when A is gone.
+/// A runs, wakes B, and sleeps until a timer; B runs when A sleeps.
 pub(super) fn story() -> String {
     [
         switch(0, 100, IDLE, "R", A),
@@ -163,7 +163,7 @@ fn a_file_that_is_no_trace_is_one_message_with_its_line() {
 fn without_flags_there_is_doubt() {
     let text = story().replace("d.h2.", ".....").replace("d..2.", ".....");
     let both = of(&text);
-    // A has slept while no other thread ran; B never has, and waits for A.
+    // A has slept while no other thread ran. B has never done so, and waits for A.
     assert_eq!(both.recording.threads[1].steps[0], Wait);
     assert!(
         both.summary.notes[0].contains("no interrupt flags: 0 wakeups"),
@@ -319,7 +319,7 @@ fn a_wakeup_before_the_sleep_belongs_to_its_call() {
     );
     assert_eq!(a[..2], [Run(5 * us), Step::Write(0, 4)]);
     assert!(!a.iter().any(|step| matches!(step, Wake(_))), "{a:?}");
-    // It waited from the time when it slept until it ran.
+    // The thread waited from the time when it went to sleep until it ran.
     assert_eq!(imported.summary.threads[0].latencies_ns, [20 * us - 1]);
 }
 
@@ -370,7 +370,7 @@ fn the_streams_of_others_are_not_counted() {
     assert!(!notes(c).contains("sockets"), "{}", notes(c));
 }
 
-/// The second writer sleeps for room, half done, until the reader has made some.
+/// The second writer has written a part, and sleeps until the reader has made room.
 #[test]
 fn a_full_pipe_holds_what_it_held() {
     let text = [

@@ -7,9 +7,9 @@ use crate::values::Fields;
 /// Why a line cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
-    /// It has not the shape of an event. It may belong to the event before it.
+    /// The line does not have the form of an event. The line may belong to the event before it.
     Shape,
-    /// It has, but not the fields of its event.
+    /// The line has the form of an event, but not the event's fields.
     Fields,
 }
 
@@ -317,7 +317,7 @@ fn short_wakeup(stage: Stage, fields: &str) -> Option<Tracepoint<'_>> {
 /// `EXIT_DEAD`, `EXIT_ZOMBIE`, and `TASK_DEAD` of kernels before 4.14; in later ones threads of the kernel
 /// alone have the last bit, while they are parked.
 const DEAD_BITS: u64 = 0x10 | 0x20 | 0x40;
-/// The bits of a task that does not run. A preempted task has a higher one.
+/// The bits of a task that does not run. A preempted task has a higher state.
 const STATE_BITS: u64 = 0xff;
 
 /// The state in letters, such as `S` or `R+`, or in bits. `x` is `TASK_DEAD` of kernels before 4.14.

@@ -62,7 +62,7 @@ pub fn each(
 
 /// The last event.
 enum Last {
-    /// There is none so far.
+    /// There is no event so far.
     Nothing,
     /// It has fields.
     Fields,

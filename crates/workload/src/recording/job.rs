@@ -68,7 +68,8 @@ mod tests {
             // The replay is behind the recording, so its next job is already waiting.
             assert_eq!(missed(by_timer, 113, Some(110)), (1, 1));
         }
-        // The jobs of two periods, the second of which was in time; or one late and one lost job.
+        // The jobs of two periods, of which the second was in time; or one late job and one lost
+        // job.
         assert_eq!(missed(true, 113, Some(120)), (1, 2));
         assert_eq!(missed(false, 113, Some(120)), (2, 2));
         assert_eq!(missed(true, 135, Some(140)), (3, 4));

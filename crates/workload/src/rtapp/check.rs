@@ -20,8 +20,8 @@ pub fn never_run(tasks: &[Task]) -> Vec<String> {
         .collect()
 }
 
-/// Checks that a thread only locks mutexes that it does not hold, and unlocks and waits with those
-/// that it holds; and that it holds none when it ends.
+/// Checks that a thread locks only mutexes that it does not hold, unlocks and waits with only
+/// mutexes that it holds, and holds none when it ends.
 pub fn mutexes(source: Source<'_>, tasks: &[Task], names: &Names) -> Check {
     tasks
         .iter()
@@ -135,7 +135,7 @@ pub fn barriers(
 ) -> Result<Vec<u32>, Box<BadInput>> {
     let forked = config::forked(tasks);
     let mut threads = vec![0; names.len()];
-    // For each barrier, those that a task meets directly after it.
+    // For each barrier, the barriers that a task meets directly after it.
     let mut after: Vec<Vec<(u32, &Range<usize>)>> = vec![Vec::new(); names.len()];
     for (index, task) in tasks.iter().enumerate() {
         let is_forked = task.instances == 0 && forked.contains(&index);

@@ -61,7 +61,7 @@ pub struct Task {
     pub group: Option<Option<GroupId>>,
     /// `cpu_time`: the direction in which the CPU time of its threads is better, if that decides.
     pub cpu_time: Option<Better>,
-    /// The phases, of which there is at least one.
+    /// The phases, at least one.
     pub phases: Vec<Phase>,
     /// The timers that are private to each thread.
     pub timers: Vec<TimerMode>,

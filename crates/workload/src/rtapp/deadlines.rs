@@ -40,8 +40,8 @@ pub fn deadlines(tasks: &[Task], condvars: usize) -> Vec<Option<u64>> {
     paces.iter().map(only).collect()
 }
 
-/// The pace at which `task` reaches a phase without a timer: that of its wakers, if it has no
-/// timers at all.
+/// The pace at which `task` reaches a phase without a timer, which is its wakers' pace if the task
+/// has no timers.
 fn own_paces(task: &Task, paces: &[BTreeSet<Option<u64>>]) -> BTreeSet<Option<u64>> {
     let waits: Vec<u32> = task
         .events()

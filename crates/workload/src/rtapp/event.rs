@@ -50,8 +50,8 @@ enum Kind {
     Take,
 }
 
-/// rt-app compares only the first letters of a key, so `run1` is a `run`. If one name is a prefix
-/// of another, the longer one comes first.
+/// rt-app compares only the first letters of a key, so `run1` is a `run`. If a name is a prefix of
+/// another, the longer name comes first.
 const KINDS: [(&str, Kind); 20] = [
     ("runtime", Kind::Runtime),
     ("run", Kind::Run),
@@ -178,8 +178,8 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Takes a `util_min` or `util_max` of `task`: 0 to 1024, or -1 for no limit. `clamps` are those
-    /// of the same object so far.
+    /// Takes a `util_min` or `util_max` of `task`: 0 to 1024, or -1 for no limit. `clamps` are the
+    /// clamps of the same object so far.
     pub fn clamped(
         &mut self,
         field: Field<'_>,

@@ -158,7 +158,7 @@ pub fn fields<'a>(source: Source<'a>, entries: &'a [Entry]) -> Vec<Field<'a>> {
         .collect()
 }
 
-/// Refuses a repeated key, except those that `may_repeat`.
+/// Refuses a repeated key, except keys that `may_repeat`.
 pub fn no_repeats(fields: &[Field<'_>], may_repeat: impl Fn(&str) -> bool) -> Read<()> {
     let mut seen = BTreeMap::new();
     for field in fields {

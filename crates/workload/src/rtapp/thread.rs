@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The work of `runtime` between two reads of the clock: 32 us of the calibrated CPU.
 const RUNTIME_CHUNK: u64 = 32_000;
 
-/// rt-app gives up when one task has been forked this many times; here the forking thread ends.
+/// rt-app fails when one task has been forked this many times; here the forking thread ends.
 const FORKS_LIMIT: u64 = 1024;
 
 /// `pthread_create`, ns at the reference speed. An assumption.
@@ -47,8 +47,8 @@ pub struct Thread {
     /// The time of its release: when its timer expired, or when it was woken from a wait, ns;
     /// `None` before its first release.
     released: Option<u64>,
-    /// Its deadline from a release by a wakeup, and its response time, ns; a thread with timers is
-    /// judged by these only.
+    /// The thread's deadline after a release by a wakeup, and its response time, ns. A thread with
+    /// timers is judged by its timers only.
     deadline: Option<u64>,
     response: u64,
     /// Its longest response, ns.
@@ -59,7 +59,7 @@ pub struct Thread {
     timers: Vec<u64>,
     plan: Arc<Plan>,
     task: usize,
-    /// Its number among the task's initial threads.
+    /// The thread's number among the task's initial threads.
     instance: usize,
     /// The index in `phases`; and the number of completed iterations over all of them.
     phase: usize,

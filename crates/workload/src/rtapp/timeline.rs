@@ -1,5 +1,5 @@
-//! The section `timeline`: changes of the machine while the threads run. rt-app has no such section. Its keys are
-//! those of sysfs, and its unit of time is rt-app's, us:
+//! The section `timeline`: changes of the machine while the threads run. rt-app has no such section. The keys are
+//! sysfs's, and the unit of time is rt-app's, us:
 //!
 //! ```text
 //! "timeline": [

@@ -9,10 +9,10 @@ use workload::Start;
 
 mod places;
 
-/// Shares are measured from here to there, ns.
+/// The window in which shares are measured, ns.
 const FROM: u64 = 500 * MS;
 const UNTIL: u64 = 3000 * MS;
-/// For light tasks that got too little by then, shares are measured until here.
+/// The end of a longer window, for light tasks that got too little by the end of the first, ns.
 const LIGHT_UNTIL: u64 = 12_000 * MS;
 
 #[derive(Clone, Copy, Debug)]
@@ -38,14 +38,14 @@ impl Task {
         }
     }
 
-    /// The least part of its due that a task gets. A napping task waits at each wakeup, and so
-    /// demands less than it would alone; a light one waits for a turn of the running task. If
-    /// some tasks are `bound`, tasks on different CPUs need not have made equal progress.
+    /// The least part of its due share that a task gets. A napping task waits at each wakeup, and so
+    /// demands less than it would alone; a light one waits for a turn of the running task. If some tasks
+    /// are `bound`, tasks on different CPUs need not have made equal progress.
     fn least(self, bound: bool) -> f64 {
         match self.does {
             Does::Nap { .. } if self.nice <= 0 => 0.25,
             Does::Nap { .. } => 0.05,
-            // A heavy task that may leave the CPU to which a light one is bound does so when it stops, which is rare.
+            // A heavy task leaves the CPU to which a light task is bound only when it stops, which is rare.
             _ if bound && self.nice > 0 => 0.25,
             _ if bound => 0.45,
             _ => 0.6,
@@ -77,7 +77,8 @@ fn due_by_speed(tasks: &[Task], speeds: &[f64]) -> Vec<f64> {
     shares(&claims(&load(tasks)), speeds)
 }
 
-/// The first of `tasks` that got too little until `until`, with its share and what it was owed.
+/// The first of `tasks` that got too little until `until`, with the share that it got and the share
+/// that it was owed.
 fn first_starved(
     machine: &Machine,
     tasks: &[Task],
@@ -179,7 +180,7 @@ fn time_that_none_else_wanted_does_not_make_a_light_task_set_the_clock() {
 }
 
 /// The property test found this: loops of nice 0 with a CPU each kept the clock back, so that light tasks were at the
-/// bound of their lead on the CPU that was left. One of nice 19 had an eighth of its share.
+/// bound of their lead on the CPU that was left. A task of nice 19 had an eighth of its share.
 #[test]
 fn light_tasks_share_the_cpu_that_others_leave_by_weight() {
     let shares =
@@ -278,8 +279,8 @@ fn a_light_task_that_runs_alone_does_not_set_the_clock_of_the_cpu_that_others_ar
     }
 }
 
-/// The property test found this: heavy loops that took turns on two CPUs left what they owed the cluster to the light
-/// ones that are bound to one of the two, which got nothing for 2.7 s.
+/// The property test found this: heavy loops that took turns on two CPUs left their debts to the cluster to light
+/// loops that are bound to one of the two, which got nothing for 2.7 s.
 #[test]
 fn a_heavy_task_that_changes_cpus_leaves_no_debt_to_those_that_are_bound_there() {
     let only = |cpus, nice| Task { cpus, ..spin(nice) };
@@ -316,8 +317,8 @@ fn a_heavy_task_that_changes_cpus_leaves_no_debt_to_those_that_are_bound_there()
 }
 
 /// The property test found these: a heavy task stayed on the CPU to which a lighter one was bound, while other light
-/// tasks shared the rest. It woke up there each time, kept it in a loop, or kept it from a task that could have
-/// preempted a light loop next to it.
+/// tasks shared the rest. The task woke up there each time, was a loop that never left it, or kept it from a task
+/// that could have preempted a light loop next to it.
 #[test]
 fn a_heavy_task_does_not_keep_the_cpu_to_which_another_one_is_bound() {
     let only = |cpus, task| Task { cpus, ..task };
@@ -409,9 +410,9 @@ fn a_light_task_that_naps_gets_its_due_beside_a_heavy_one_that_does() {
     assert!(got[9] > 0.45, "{got:?}");
 }
 
-/// The property test found these: light tasks on slow CPUs took the slow cluster's clock along,
-/// which cancelled what the others there were owed. A loop stayed on a slow CPU, and one of nice
-/// -10 got no more than those of nice 0.
+/// The property test found these: light tasks on slow CPUs moved the slow cluster's clock, which
+/// cancelled the time that the other tasks there were owed. A loop stayed on a slow CPU, and a loop
+/// of nice -10 got no more than loops of nice 0.
 #[test]
 fn light_tasks_on_slow_cpus_do_not_move_the_clock_of_others() {
     let mut heavy_nap = nap(350_375, 935_794);
@@ -448,7 +449,8 @@ fn light_tasks_on_slow_cpus_do_not_move_the_clock_of_others() {
 }
 
 /// The property test found this: the clock of a phone's fastest CPU, which a loop of nice -10 keeps busy, is slow.
-/// Tasks that woke up there were forgiven what they had got elsewhere, and had twice the time of loops.
+/// Tasks that woke up there were not charged for the time that they had got elsewhere, and had twice the time of
+/// loops.
 #[test]
 fn a_slow_clock_does_not_forgive_what_a_task_got_elsewhere() {
     let period = |run, period| Task {
@@ -477,8 +479,8 @@ fn a_slow_clock_does_not_forgive_what_a_task_got_elsewhere() {
     assert_eq!(starved(&machine, &tasks, 6753971564669806429), Ok(()));
 }
 
-/// The property test found this: a clock of its own for light tasks that are bound to a CPU followed
-/// one of nice 19, and took one of nice 5 along, past all heavier tasks.
+/// The property test found this: a separate clock for light tasks that are bound to a CPU followed a
+/// task of nice 19, and moved a task of nice 5 along, past all heavier tasks.
 #[test]
 fn a_light_task_with_an_affinity_is_not_placed_by_a_lighter_one() {
     let only = |cpus, task| Task { cpus, ..task };
@@ -508,7 +510,7 @@ fn a_light_task_with_an_affinity_is_not_placed_by_a_lighter_one() {
 }
 
 /// The property test found these: whenever a short task stopped a loop, the clocks were kept back for 100 ms. The light
-/// tasks on the CPU that the loops leave were at the bounds of their lead, where one of nice 19 gets nothing.
+/// tasks on the CPU that the loops leave were at the bounds of their lead, where a task of nice 19 gets nothing.
 #[test]
 fn light_tasks_share_by_weight_although_short_tasks_stop_loops() {
     let nice = |nice, task| Task { nice, ..task };

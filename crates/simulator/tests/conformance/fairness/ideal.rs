@@ -14,7 +14,7 @@ pub struct Claim {
     pub cpus: u64,
 }
 
-/// A level at which every thread has all that it asks for.
+/// A level at which every thread gets its demand.
 fn enough(claims: &[Claim]) -> f64 {
     let least = claims
         .iter()
@@ -122,7 +122,8 @@ pub fn due_by_speed(claims: &[Claim], speeds: &[f64]) -> Vec<f64> {
                 } = level;
             }
         }
-        // Threads with a share at least that large keep it; if none does, all have what they ask for.
+        // Threads whose demand is at least as large as their share keep the share; if there is no
+        // such thread, all get their demand.
         let least = if fits == most {
             0.0
         } else {
@@ -146,7 +147,7 @@ enum State {
 }
 
 impl State {
-    /// `does` has done its work at the time `now`, ns, or begins.
+    /// A thread that `does` this has done its work at the time `now`, ns, or begins.
     fn next(does: Does, now: f64) -> State {
         match does {
             Does::Spin => State::Runs { left: f64::MAX },
@@ -246,11 +247,12 @@ pub fn shares(claims: &[Claim], speeds: &[f64]) -> Vec<f64> {
     }
 }
 
-/// The fair share of each thread of `load` in the `window`, in CPUs of the fastest kind. Its groups have one thread each.
+/// The fair share of each thread of `load` in the `window`, in CPUs of the fastest kind. The groups of the ideal have
+/// one thread each.
 ///
-/// A thread that naps has two shares. At each instant it has its share while it runs, so it runs longer and naps less
-/// often; over all the time, it may use what it has not used while it slept. The result has the smaller of the two, and
-/// the other threads' shares follow from that.
+/// A thread that naps has two shares. At each instant, a thread has its share only while it runs, so it runs longer and
+/// naps less often; over the whole time, it may make up for the share that it did not use while it slept. The result
+/// has the smaller of the two, and the other threads' shares follow from that.
 pub fn ideal(load: &Load, speeds: &[f64], window: Range<u64>) -> Vec<f64> {
     let claims = claims(load);
     let over_all = shares(&claims, speeds);

@@ -1,4 +1,4 @@
-//! Loads whose fair shares are known, and what their threads get.
+//! Loads whose fair shares are known, and the time that their threads get.
 
 use crate::support::{self, MS, Script, speeds};
 use machine::{CpuMask, Machine};
@@ -9,16 +9,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use workload::{ControlGroup, Env, GroupId, Op, SchedPolicy, Start, TaskSpec};
 
-/// The behaviour of a thread until the end. Times are ns of work on the fastest CPU, and ns.
+/// The behaviour of a thread until the end. Times of work are ns on the fastest CPU; other times
+/// are ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Does {
     Spin,
-    /// It runs and sleeps for these times.
+    /// The thread runs and sleeps for these times.
     Nap {
         run: u64,
         sleep: u64,
     },
-    /// It runs for this time in each period. All threads with a period wake up together.
+    /// The thread runs for this time in each period. All threads with a period wake up together.
     Period {
         run: u64,
         period: u64,
@@ -27,7 +28,7 @@ pub enum Does {
 }
 
 impl Does {
-    /// Its use of CPUs if it never waited, in CPUs.
+    /// The thread's use of CPUs if it never waited, in CPUs.
     pub fn demand(self) -> f64 {
         match self {
             Does::Spin => 1.0,
@@ -94,12 +95,12 @@ pub struct Got {
     pub share: f64,
     /// The longest time for which it was runnable and did not run, ns.
     pub longest_wait: u64,
-    /// Periods, and those at whose end its work was not done.
+    /// The number of periods, and of periods at whose end the work was not done.
     pub periods: u64,
     pub missed: u64,
 }
 
-/// Of each thread: periods, and those missed.
+/// For each thread, the number of periods, and of missed periods.
 type Periods = Arc<Vec<[AtomicU64; 2]>>;
 
 /// The program of thread `index`, which ends after `until`, ns.
@@ -240,7 +241,7 @@ pub fn run_checked(
         check,
     )
     .map_err(|error| error.to_string())?;
-    // Threads that wait at the end, and those that run.
+    // The threads that wait at the end, and the threads that run.
     let open: Vec<String> = watch.waits_since.keys().cloned().collect();
     for name in open {
         watch.end_wait(until, &name);

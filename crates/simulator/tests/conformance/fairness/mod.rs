@@ -1,4 +1,5 @@
-//! `equipoise` is fair: what each thread of random and of known loads gets, against the exact ideal.
+//! `equipoise` is fair: compares the time that each thread of random and of known loads gets with
+//! the exact ideal.
 
 mod cases;
 mod ideal;

@@ -18,7 +18,7 @@ pub fn equal_cpus(cpus: usize, caches: usize, hz: u32) -> Machine {
     unlike_cpus(&vec![(cpus, 1 << 20); caches], hz)
 }
 
-/// Clusters of so many CPUs with these speeds, of 2^20.
+/// Clusters with these numbers of CPUs and these speeds, of 2^20.
 pub fn unlike_cpus(clusters: &[(usize, u32)], hz: u32) -> Machine {
     let mut made = Machine {
         hz,

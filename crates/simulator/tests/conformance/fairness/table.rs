@@ -1,5 +1,5 @@
-//! Things that must not change, or must: properties of `equipoise` over random machines and loads. None needs a published
-//! figure: each compares two runs, or a run with the ideal.
+//! Properties of `equipoise` over random machines and loads: changes that must, or must not, change a thread's time.
+//! No property requires a published figure: each compares two runs, or a run with the ideal.
 //!
 //! A comparison allows for two turns, because a change of the load moves the times at which turns end.
 
@@ -41,7 +41,7 @@ fn with(case: &Case, change: impl FnOnce(&mut Case)) -> Case {
     changed
 }
 
-/// How much more or less one of the threads got `after` than `before`, as a part of what it got, beyond two turns.
+/// The largest change of a thread's time from `before` to `after`, beyond two turns, relative to its time.
 fn change(case: &Case, before: &[Got], after: &[Got]) -> f64 {
     let slack = 2.0 * slack(&case.machine);
     let of =
@@ -54,7 +54,7 @@ fn slack(machine: &Machine) -> f64 {
     turn(machine) as f64 / (WINDOW.end - WINDOW.start) as f64
 }
 
-/// All nice levels higher by five: the same shares.
+/// If all nice levels are five higher, shares stay the same.
 fn scale(case: &Case) -> Measured {
     let heavier = with(case, |case| {
         case.load
@@ -65,7 +65,7 @@ fn scale(case: &Case) -> Measured {
     Ok(change(case, &got(case)?, &got(&heavier)?))
 }
 
-/// Groups of one thread each, whose weights have the ratio that the nice levels have.
+/// Groups of one thread each, whose weights have the same ratio as the nice levels.
 fn in_groups(load: &Load, times: f64) -> Load {
     let group = |(i, thread): (usize, &Thread)| ControlGroup {
         weight: (f64::from(weight_of(thread.nice)) * times).round() as u32,
@@ -140,7 +140,8 @@ fn bound_to_one(case: &Case) -> Measured {
     Ok(shares.iter().map(apart).fold(0.0, f64::max))
 }
 
-/// One thread of twice the weight, or two: the others see no difference. (Three levels of nice are a factor of 1.95.)
+/// To the other threads, one thread of twice the weight is the same as two threads. (Three levels of nice are a
+/// factor of 1.95.)
 fn split(case: &Case) -> Measured {
     let groups = |load: &Load| in_groups(load, 0.4);
     let whole = with(case, |case| {
@@ -196,7 +197,7 @@ fn bystander(case: &Case) -> Measured {
     Ok(change(case, &got(case)?, &got(&more)?))
 }
 
-/// More weight for one thread: it gets no less.
+/// A thread with more weight gets no less.
 fn monotone(case: &Case) -> Measured {
     let chosen = case.seed as usize % case.load.threads.len();
     let heavier = with(case, |case| case.load.threads[chosen].nice -= 5);
@@ -204,8 +205,8 @@ fn monotone(case: &Case) -> Measured {
     Ok((before - after - 2.0 * slack(&case.machine)) / before.max(1e-9))
 }
 
-/// Threads that wake up at once beside a periodic one within its share: it misses no more than under `eevdf`,
-/// as a part of its periods.
+/// A periodic thread that stays within its share, beside threads that all wake up at once, misses no larger
+/// part of its periods than under `eevdf`.
 fn herd(case: &Case) -> Measured {
     let count = 4 + case.seed as usize % 40;
     let every = 50 + case.seed / 64 % 200;
@@ -252,7 +253,7 @@ fn conserving(case: &Case) -> Measured {
     .map(|_| 0.0)
 }
 
-/// A row: what it says, the cases, how far from holding a case is, and the theory's bar for that.
+/// A row: the property, the cases, how far a case is from having the property, and the theory's bar for that.
 struct Row {
     name: &'static str,
     cases: BoxedStrategy<Case>,
@@ -260,7 +261,8 @@ struct Row {
     wanted: f64,
 }
 
-/// Defines a test for each row: of 200 cases at most so many miss the theory's bar, and none misses the last one.
+/// Defines a test for each row: of 200 cases, at most this number miss the theory's bar, and none misses the last
+/// bar.
 macro_rules! table {
     ($($name:ident, $cases:expr, $measure:expr, $wanted:expr, $misses:expr, $worst:expr;)*) => {
         $(#[test]
@@ -328,7 +330,7 @@ table! {
     no_cpu_idles_beside_a_waiting_thread, bound(any_machine(), does(), all()), conserving, 0.0, 0, 0.0;
 }
 
-/// Measures `cases` of `row`; those of `runner`'s seed.
+/// Measures `cases` cases of `row`, by `runner`'s seed.
 fn measure(row: &Row, runner: &mut TestRunner, cases: u32) -> Vec<(Case, Measured)> {
     let one = |_| {
         let case = row.cases.new_tree(runner).unwrap().current();

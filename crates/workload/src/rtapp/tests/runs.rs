@@ -334,7 +334,7 @@ fn sync_signals_and_then_waits() {
     );
     let kernel = Kernel::run(&workload, 2);
     assert!(kernel.left().is_empty(), "{:?}", kernel.left());
-    // Its sleep and timer slack, and the server's work.
+    // The thread's sleep and timer slack, and the server's work.
     assert_eq!(samples(&workload, &kernel, "client/period"), [4050.0; 2]);
 }
 
@@ -395,8 +395,8 @@ fn a_woken_thread_has_the_period_of_the_chain_s_first_thread() {
 
 #[test]
 fn a_wakeup_that_is_lost_is_a_period_missed() {
-    // It is woken at 1 ms, in the first period, and still works when it would be woken in the
-    // second and third.
+    // The thread is woken at 1 ms, in the first period, and is still at work when the wakeups of
+    // the second and third period come.
     let workload = tasks(
         r#" "head": { "loop": 6, "run": 1000, "resume": "last", "timer": { "ref": "t", "period": 10000 } },
             "last": { "loop": 1, "phases": {
@@ -438,7 +438,7 @@ fn a_chain_without_one_period_has_no_deadline() {
             "timer": { "ref": "y", "period": 1000 } } "#
     ));
     assert!(!has_deadline(&paced("a", 0)));
-    // Nor does the timer of another phase determine how often this phase runs.
+    // The timer of another phase does not determine how often this phase runs either.
     assert!(!has_deadline(
         r#" "e": { "loop": 1, "phases": { "rest": { "loop": 9, "timer": { "ref": "x", "period": 1000 } },
             "wake": { "resume": "woken" } } } "#
