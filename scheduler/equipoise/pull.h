@@ -288,31 +288,44 @@ __noinline s32 send_to_one_of(struct task_struct *p __arg_trusted, u32 cpu, u32 
 }
 
 /*
- * Called at a tick of a CPU whose task might run faster elsewhere. Sends the task to an idle core that serves it
- * better.
+ * Sends @p, which runs on @cpu, to an idle CPU of a cluster with at least @speed, faster ones first, then near
+ * ones; on a fully idle core if @cores. Returns that CPU, or -1 if there is none that @p may use.
  */
-__noinline bool offer_running(struct task_struct *p __arg_trusted, u32 cpu)
+__noinline s32 send_away(struct task_struct *p __arg_trusted, u32 cpu, u64 speed, bool cores)
 {
 	struct cluster *c = cluster_of(cpu);
 	int i;
 
-	if (!READ_ONCE(idle_clusters) || is_pinned(p))
-		return false;
+	if (is_pinned(p))
+		return -1;
 	bpf_for(i, 0, nr_clusters) {
 		u32 index = c->order[i & (MAX_CLUSTERS - 1)];
 		struct cluster *other = cluster_at(index);
-		s32 to;
+		s32 to = other->speed < speed
+				 ? -1
+				 : send_to_one_of(p, cpu, index,
+						  cores ? idle_of(other, true) : READ_ONCE(other->idle));
 
-		if (!is_faster(other, c))
-			break;
-		to = send_to_one_of(p, cpu, index, idle_of(other, true));
-		if (to < 0)
-			continue;
-		this_counters()->up_migrations++;
-		explain(faster_idles, p->pid, to, cpu, c->capacity, other->capacity);
-		return true;
+		if (to >= 0)
+			return to;
 	}
-	return false;
+	return -1;
+}
+
+/*
+ * Called at a tick of a CPU whose task might run faster elsewhere. Sends the task to an idle core that serves it
+ * better.
+ */
+static __always_inline bool offer_running(struct task_struct *p, u32 cpu)
+{
+	struct cluster *c = cluster_of(cpu);
+	s32 to = READ_ONCE(idle_clusters) ? send_away(p, cpu, c->speed * ALIKE_PCT / 100 + 1, true) : -1;
+
+	if (to < 0)
+		return false;
+	this_counters()->up_migrations++;
+	explain(faster_idles, p->pid, to, cpu, c->capacity, cluster_of(to)->capacity);
+	return true;
 }
 
 /*
@@ -320,30 +333,21 @@ __noinline bool offer_running(struct task_struct *p __arg_trusted, u32 cpu)
  * somewhere, even at another cache: moves one of the core's tasks. There the task would do half as
  * much work again, or hardly less on a slower core, and its sibling's task would gain, too.
  */
-__noinline bool offer_core(struct task_struct *p __arg_trusted, u32 cpu)
+static __always_inline bool offer_core(struct task_struct *p, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
 	u64 me = 1ULL << (this->slot & 63), busy = this->siblings & ~READ_ONCE(c->idle);
-	int i;
+	s32 to;
 
-	if (first_bit(busy) == me || is_pinned(p) || READ_ONCE(this->request))
+	if (first_bit(busy) == me || READ_ONCE(this->request))
 		return false;
-	bpf_for(i, 0, nr_clusters) {
-		u32 index = c->order[i & (MAX_CLUSTERS - 1)];
-		struct cluster *other = cluster_at(index);
-		s32 to;
-
-		if ((u64)c->shared_speed * 100 > (u64)other->speed * WORTH_A_MOVE_PCT)
-			continue;
-		to = send_to_one_of(p, cpu, index, idle_of(other, true));
-		if (to < 0)
-			continue;
-		this_counters()->active_balances++;
-		explain(core_idles, p->pid, to, cpu);
-		return true;
-	}
-	return false;
+	to = send_away(p, cpu, (c->shared_speed * 100 + WORTH_A_MOVE_PCT - 1) / WORTH_A_MOVE_PCT, true);
+	if (to < 0)
+		return false;
+	this_counters()->active_balances++;
+	explain(core_idles, p->pid, to, cpu);
+	return true;
 }
 
 /*
@@ -351,24 +355,18 @@ __noinline bool offer_core(struct task_struct *p __arg_trusted, u32 cpu)
  * makes room. By virtual time alone, tasks that are bound here would wait while other CPUs idle: a loop of nice -16
  * needs half a second to get 14 ms ahead.
  */
-__noinline bool leave_room(struct task_struct *p __arg_trusted, u32 cpu)
+static __always_inline bool leave_room(struct task_struct *p, u32 cpu)
 {
-	struct cluster *c = cluster_of(cpu);
-	int i;
+	s32 to;
 
 	if (is_pinned(p) || (find_first_queue(cpu) == NO_VTIME && !is_waited_for(cpu)))
 		return false;
-	bpf_for(i, 0, nr_clusters) {
-		u32 index = c->order[i & (MAX_CLUSTERS - 1)];
-		s32 to = send_to_one_of(p, cpu, index, READ_ONCE(cluster_at(index)->idle));
-
-		if (to < 0)
-			continue;
-		this_counters()->active_balances++;
-		explain(makes_room, p->pid, to, cpu);
-		return true;
-	}
-	return false;
+	to = send_away(p, cpu, 0, false);
+	if (to < 0)
+		return false;
+	this_counters()->active_balances++;
+	explain(makes_room, p->pid, to, cpu);
+	return true;
 }
 
 /*
