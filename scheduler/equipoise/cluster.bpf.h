@@ -122,6 +122,8 @@ struct cpu_state {
 	u64 charged_at;
 	u64 progress;
 	s32 progress_of;
+	/* That task has not been charged since it began to run. */
+	bool begins;
 	/* The slot to which it last sent a task that may wait anywhere in a cluster. */
 	u32 sent_to;
 	/* The family (crowd.h) whose tasks alone ran here, and since when, ns. */

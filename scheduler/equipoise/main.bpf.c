@@ -250,7 +250,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	/* A CPU may have become idle since ops.select_cpu() looked. */
 	if (!is_pinned(p) && READ_ONCE(idle_clusters))
 		idle = unlike ? claim_idle_cpu(p, cpu, false) : claim_in(p, this->cluster, cpu, false);
-	to = place(p, unlike ? (u32)least_loaded(p, cpu) : cpu);
+	to = place(p, cpu);
 	set_deadline(p, t, request_of(p, t));
 	queue_up(p, to, enq_flags);
 	if (idle >= 0)

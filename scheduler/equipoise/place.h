@@ -225,8 +225,9 @@ static __always_inline void set_deadline(struct task_struct *p, const struct tas
 
 /* The values that other CPUs see of @p, which runs on @this, or begins to. */
 static __always_inline void show_running(struct cpu_state *this, const struct task_struct *p,
-					 const struct task_state *t, u64 now)
+					 const struct task_state *t, u64 now, bool begins)
 {
+	WRITE_ONCE(this->begins, begins);
 	WRITE_ONCE(this->charged_at, now);
 	WRITE_ONCE(this->runs_bound, t->bound_to);
 	WRITE_ONCE(this->progress, progress_of(t, now));
@@ -263,7 +264,7 @@ __noinline bool begin_turn(struct task_struct *p __arg_trusted, u32 cpu)
 
 		p->scx.dsq_vtime = READ_ONCE(c->clock.now) + vtime_for(turn_ns(), READ_ONCE(c->worth));
 	}
-	show_running(this, p, t, bpf_ktime_get_ns());
+	show_running(this, p, t, bpf_ktime_get_ns(), true);
 	return true;
 }
 
@@ -303,7 +304,7 @@ __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, u32 cpu)
 		charge_bound(cpu, work);
 	weight = feasible_weight(t);
 	reweigh(clock_of(t), &t->fair, weight);
-	show_running(this, p, t, now);
+	show_running(this, p, t, now, false);
 	check_clock(clock_of(t), &t->fair);
 	t->fair.vtime += vtime_for(work, weight);
 	write_cluster(c);

@@ -181,9 +181,10 @@ static __always_inline const struct task_struct *may_move(u32 cpu, u32 to)
 
 /*
  * The running task of @cluster that may run on best->to and has the least progress, if it has less than
- * best->progress. Its progress is as of its CPU's last tick.
+ * best->progress. Its progress is as of its CPU's last tick. One that has just begun to run is left alone, unless
+ * an idle CPU takes it over (@begins).
  */
-__noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster)
+__noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster, bool begins)
 {
 	struct cluster *c = cluster_at(cluster);
 	int slot;
@@ -193,7 +194,8 @@ __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster
 		const struct cpu_state *other = cpu_at(cpu);
 		const struct task_struct *curr;
 
-		if (READ_ONCE(c->idle) >> (slot & 63) & 1 || READ_ONCE(other->request))
+		if (READ_ONCE(c->idle) >> (slot & 63) & 1 || READ_ONCE(other->request) ||
+		    (READ_ONCE(other->begins) && !begins))
 			continue;
 		curr = may_move(cpu, best->to);
 		if (!curr || READ_ONCE(other->progress) >= best->progress)
@@ -259,7 +261,7 @@ __noinline bool pull_running(u32 this_cpu)
 	best->progress = NO_PROGRESS;
 	bpf_for(i, 0, nr_clusters)
 		if (is_faster(c, cluster_at(i)))
-			most_behind(best, i);
+			most_behind(best, i, true);
 	if (!best->pid || !ask_for_running(best->cpu, make_request(REQUEST_SEND, this_cpu, best->pid, 0)))
 		return false;
 	this_counters()->up_migrations++;
@@ -475,7 +477,7 @@ __noinline u32 even_out(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
 	least_in(best, this->compared, cpu, now);
 	waiting = best->pid;
 	best->pid = 0;
-	if (!is_faster(c, other) || is_pinned(p) || !most_behind(best, this->compared))
+	if (!is_faster(c, other) || is_pinned(p) || !most_behind(best, this->compared, false))
 		return waiting && post_request(&this->request,
 					       make_request(REQUEST_PULL, this->compared, waiting, 0))
 			       ? EVEN_STOPS
