@@ -156,7 +156,7 @@ __noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, u32 cpu, boo
 		return cpu;
 	cpu = place(p, cpu);
 	at_once = !t->bound_to && is_worth_cpu(cluster_of(cpu), t->full_weight);
-	set_deadline(p, t, request_of(p, t));
+	set_deadline(p, request_of(p, t));
 	found = crowd && !at_once ? -1 : find_preemptible(p, cpu, at_once);
 	/* Comes last, because it reads queues. */
 	if (found >= 0 && !at_once && !is_next(p, t, cpu))
@@ -251,7 +251,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	if (!is_pinned(p) && READ_ONCE(idle_clusters))
 		idle = unlike ? claim_idle_cpu(p, cpu, false) : claim_in(p, this->cluster, cpu, false);
 	to = place(p, cpu);
-	set_deadline(p, t, request_of(p, t));
+	set_deadline(p, request_of(p, t));
 	queue_up(p, to, enq_flags);
 	if (idle >= 0)
 		kick_cpu(idle, SCX_KICK_IDLE);
@@ -272,7 +272,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	if (READ_ONCE(this->request) || !t)
 		return false;
 	charge(prev, t, cpu);
-	set_deadline(prev, t, request_of(prev, t));
+	set_deadline(prev, request_of(prev, t));
 	first = find_first_queue(cpu);
 	if (first == NO_VTIME) {
 		nothing_found(this->cluster);
@@ -541,7 +541,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	update_level(this->cluster, this->charged_at);
 	used = ran_of(p) % turn_of(p);
 	request = request_of(p, t);
-	set_deadline(p, t, request > used ? request - used : 0);
+	set_deadline(p, request > used ? request - used : 0);
 	over = turn_is_over(p, cpu);
 	if (!is_to_move(p, t, cpu)) {
 		u32 evened = evens_out(p, t, cpu);

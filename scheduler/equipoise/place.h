@@ -218,7 +218,8 @@ __noinline u64 deadline_of(struct task_struct *p __arg_trusted, u64 request)
 	return (s64)(deadline - now) > (s64)most ? now + most : deadline;
 }
 
-static __always_inline void set_deadline(struct task_struct *p, const struct task_state *t, u64 request)
+/* Sets the deadline by which queues order @p, with @request ns to go. */
+static __always_inline void set_deadline(struct task_struct *p, u64 request)
 {
 	p->scx.dsq_vtime = deadline_of(p, request);
 }
@@ -257,7 +258,7 @@ __noinline bool begin_turn(struct task_struct *p __arg_trusted, u32 cpu)
 		return false;
 	if (!t->fair.weight) {
 		enter_clock(p, cpu);
-		set_deadline(p, t, request_of(p, t));
+		set_deadline(p, request_of(p, t));
 	}
 	if (t->cluster != this->cluster) {
 		const struct cluster *c = cluster_at(this->cluster);

@@ -496,12 +496,11 @@ __noinline u32 even_out(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
  */
 __noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 request, u64 enq_flags)
 {
-	struct task_state *t = task_of(p);
 	u32 to = request_target(request);
 
 	if (!take_this_request(&cpu_at(cpu)->request, request))
 		return false;
-	if (!t || request_pid(request) != p->pid || is_pinned(p) || !task_allowed(p, to) || is_waited_for(to)) {
+	if (request_pid(request) != p->pid || is_pinned(p) || !task_allowed(p, to) || is_waited_for(to)) {
 		drop_request(request);
 		return false;
 	}

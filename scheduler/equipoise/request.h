@@ -12,7 +12,7 @@
 
 enum request_kind {
 	REQUEST_NONE,
-	/* Send the running task @pid to CPU @target, which was claimed for it. */
+	/* Send the running task @pid to CPU @target, which was claimed for it or sends its own task. */
 	REQUEST_SEND,
 	/* Do the same, and have the CPU @target send its task @peer here. */
 	REQUEST_SWAP,
