@@ -193,16 +193,21 @@ static __always_inline bool is_faster(const struct cluster *a, const struct clus
 	return (u64)a->capacity * 100 > (u64)b->capacity * ALIKE_PCT;
 }
 
-/* Is another hardware thread of @this, a CPU of @c, busy? */
-static __always_inline bool shares_core(const struct cpu_state *this, const struct cluster *c)
+/* The slots of the other hardware threads of @this, a CPU of @c, that are busy. */
+static __always_inline u64 busy_siblings(const struct cpu_state *this, const struct cluster *c)
 {
 	return this->siblings & ~READ_ONCE(c->idle) & ~(1ULL << (this->slot & 63));
 }
 
-/* The current speed of @this. Where all CPUs are alike, speed distinguishes nothing and is constant. */
+static __always_inline bool shares_core(const struct cpu_state *this, const struct cluster *c)
+{
+	return busy_siblings(this, c);
+}
+
+/* The current speed of @this. */
 static __always_inline u32 speed_of(const struct cpu_state *this, const struct cluster *c)
 {
-	return unlike && c->shared_speed < c->speed && shares_core(this, c) ? c->shared_speed : c->speed;
+	return c->shared_speed < c->speed && shares_core(this, c) ? c->shared_speed : c->speed;
 }
 
 /* The simulator counts each shared word as a cache line; a cluster's line belongs to its first CPU. */

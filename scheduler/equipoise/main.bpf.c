@@ -501,15 +501,13 @@ static __always_inline bool makes_room(struct task_struct *p, u32 cpu)
 /* @p shares its core while another core is fully idle. */
 static __always_inline bool core_is_free(struct task_struct *p, const struct task_state *t, u32 cpu)
 {
-	return READ_ONCE(idle_clusters) && tunables.prefer != PREFER_POWER && t->burst >= tunables.pull_burst &&
+	return READ_ONCE(idle_clusters) && tunables.prefer != PREFER_POWER && burst_of(t) >= tunables.pull_burst &&
 	       offer_core(p, cpu);
 }
 
-/* Compares @p with tasks of another cluster, or with tasks that wait for another CPU of this one. */
+/* Compares @p with tasks on slower CPUs, of another cluster, or that wait for another CPU of this one. */
 static __always_inline u32 evens_out(struct task_struct *p, const struct task_state *t, u32 cpu)
 {
-	if (nr_clusters <= 1 && !READ_ONCE(cluster_of(cpu)->keeping))
-		return EVEN;
 	/* It leaves the CPU by itself within its turn. */
 	if (t->burst_so_far < t->burst && t->burst < turn_of(p))
 		return EVEN;

@@ -114,7 +114,19 @@ static __always_inline void join_bound(struct task_state *t, u32 cpu, u64 weight
 	give(&this->own, &t->fair, lag - part_of_bound(this, weight));
 }
 
-/* Takes @p, which does not want to run any longer, off its clock. */
+/* The weight of @t, which runs, on its clock. */
+static __always_inline u64 feasible_weight(const struct task_state *t)
+{
+	u64 worth = READ_ONCE(cluster_at(t->cluster)->worth);
+
+	return t->bound_to || t->full_weight < worth ? t->full_weight : worth;
+}
+
+/*
+ * Takes @p, which does not want to run any longer, off its clock. A task that has had more than the others bound to
+ * its CPU becomes a debtor there; one with which these together have had too much, on the clock of the cluster. (It
+ * may wake up on another CPU, so a debt that it took along would last until it had slept there.)
+ */
 __noinline bool leave_clock(struct task_struct *p __arg_trusted)
 {
 	struct task_state *t = task_of(p);
@@ -122,13 +134,18 @@ __noinline bool leave_clock(struct task_struct *p __arg_trusted)
 	if (!t || !t->fair.weight)
 		return false;
 	write_cluster(cluster_at(t->cluster));
-	if (t->bound_to && lag_of(clock_of(t), &t->fair) >= 0) {
-		t->fair.left_with = take_along(p);
+	if (t->bound_to && lag_of(clock_of(t), &t->fair) < 0) {
+		leave(clock_of(t), &t->fair);
+		weigh_bound(t->bound_to - 1);
 		return true;
 	}
+	if (t->bound_to) {
+		s64 lag = take_along(p);
+
+		t->bound_to = 0;
+		join(clock_of(t), &t->fair, feasible_weight(t), lag);
+	}
 	leave(clock_of(t), &t->fair);
-	if (t->bound_to)
-		weigh_bound(t->bound_to - 1);
 	return true;
 }
 
@@ -187,7 +204,7 @@ static __always_inline u64 turn_of(const struct task_struct *p)
 /* The time that a task asks for, ns: as long as it usually runs, or longer if it already has, up to a turn. */
 static __always_inline u64 request_of(const struct task_struct *p, const struct task_state *t)
 {
-	u64 burst = t->burst > t->burst_so_far ? t->burst : t->burst_so_far, turn = turn_of(p);
+	u64 burst = burst_of(t), turn = turn_of(p);
 
 	return burst < turn ? burst : turn;
 }
@@ -235,14 +252,6 @@ static __always_inline void show_running(struct cpu_state *this, const struct ta
 	WRITE_ONCE(this->progress_of, p->pid);
 	note_running(this, cluster_at(this->cluster), t->bound_to ? 0 : t->full_weight,
 		     t->cluster == this->cluster ? t->fair.weight : 0);
-}
-
-/* The weight of @t, which runs, on its clock. */
-static __always_inline u64 feasible_weight(const struct task_state *t)
-{
-	u64 worth = READ_ONCE(cluster_at(t->cluster)->worth);
-
-	return t->bound_to || t->full_weight < worth ? t->full_weight : worth;
 }
 
 /*

@@ -180,12 +180,13 @@ static __always_inline const struct task_struct *may_move(u32 cpu, u32 to)
 }
 
 /*
- * The running task of @cluster that may run on best->to and has the least progress, if it has less than
- * best->progress. Its progress is as of its CPU's last tick. One that has just begun to run is left alone, unless
- * an idle CPU takes it over (@begins).
+ * The running task of @cluster that may run on best->to, which is faster now, and has the least progress, if it has
+ * less than best->progress. Its progress is as of its CPU's last tick. One that has just begun to run is left
+ * alone, unless an idle CPU takes it over (@begins).
  */
 __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster, bool begins)
 {
+	u32 speed = speed_of(cpu_at(best->to), cluster_of(best->to));
 	struct cluster *c = cluster_at(cluster);
 	int slot;
 
@@ -195,7 +196,7 @@ __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster
 		const struct task_struct *curr;
 
 		if (READ_ONCE(c->idle) >> (slot & 63) & 1 || READ_ONCE(other->request) ||
-		    (READ_ONCE(other->begins) && !begins))
+		    (READ_ONCE(other->begins) && !begins) || speed_of(other, c) >= speed)
 			continue;
 		curr = may_move(cpu, best->to);
 		if (!curr || READ_ONCE(other->progress) >= best->progress)
@@ -339,10 +340,13 @@ static __always_inline bool offer_core(struct task_struct *p, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
-	u64 me = 1ULL << (this->slot & 63), busy = this->siblings & ~READ_ONCE(c->idle);
+	u64 others = busy_siblings(this, c);
 	s32 to;
 
-	if (first_bit(busy) == me || READ_ONCE(this->request))
+	if (!others || READ_ONCE(this->request))
+		return false;
+	/* Another task of the core leaves already. */
+	if (READ_ONCE(cpu_at(nth_of_cluster(c, __builtin_ctzll(others)))->request))
 		return false;
 	to = send_away(p, cpu, (c->shared_speed * 100 + WORTH_A_MOVE_PCT - 1) / WORTH_A_MOVE_PCT, true);
 	if (to < 0)
@@ -371,16 +375,27 @@ static __always_inline bool leave_room(struct task_struct *p, u32 cpu)
 	return true;
 }
 
+/* May a CPU of @other be slower than @this now: always, or while it shares its core? */
+static __always_inline bool may_be_slower(const struct cluster *other, const struct cpu_state *this)
+{
+	return other->shared_speed < speed_of(this, cluster_at(this->cluster));
+}
+
+/* Do other CPUs of the cluster of @this keep tasks? */
+static __always_inline bool others_keep(const struct cpu_state *this)
+{
+	return READ_ONCE(cluster_at(this->cluster)->keeping) & ~(1ULL << (this->slot & 63));
+}
+
 /*
  * The next cluster to whose tasks @p, which runs on @this, may have to give way: one with waiting
- * tasks, a slower one, or its own if other CPUs there keep tasks. NULL if there is none. Each tick
+ * tasks, one with slower CPUs, or its own if other CPUs there keep tasks. NULL if there is none. Each tick
  * looks at one cluster, because reading queues beyond other caches takes microseconds (2 % of all time on 160 CPUs
  * of eight nodes when each tick read all of them). It is a random one: ticks come in the same order each time, so
  * where all looked at the clusters in turn, those that ticked first took all places.
  */
 static __always_inline struct cluster *next_to_compare(struct task_struct *p, struct cpu_state *this)
 {
-	const struct cluster *c = cluster_at(this->cluster);
 	u64 waiting = READ_ONCE(waiting_clusters);
 	int i;
 
@@ -391,12 +406,12 @@ static __always_inline struct cluster *next_to_compare(struct task_struct *p, st
 		this->compared = this->compared + 1 < nr_clusters ? this->compared + 1 : 0;
 		other = cluster_at(this->compared);
 		if (this->compared == this->cluster) {
-			if (READ_ONCE(c->keeping) & ~(1ULL << (this->slot & 63)))
+			if (others_keep(this))
 				return other;
-			continue;
+		} else if (waiting >> (this->compared & 63) & 1 || READ_ONCE(other->keeping)) {
+			return other;
 		}
-		if (waiting >> (this->compared & 63) & 1 || READ_ONCE(other->keeping) ||
-		    (is_faster(c, other) && !is_pinned(p)))
+		if (may_be_slower(other, this) && !is_pinned(p))
 			return other;
 	}
 	return NULL;
@@ -438,8 +453,12 @@ __noinline bool least_waiting(struct seen_running *best __arg_nonnull, u64 dsq, 
  */
 static __always_inline void least_in(struct seen_running *best, u32 index, u32 cpu, u64 now)
 {
-	u32 most = index == cpu_at(cpu)->cluster ? 1 : TASKS_COMPARED;
+	const struct cpu_state *this = cpu_at(cpu);
+	bool own = index == this->cluster;
+	u32 most = own ? 1 : TASKS_COMPARED;
 
+	if (own && !others_keep(this))
+		return;
 	if (find_first_of(index, READ_ONCE(cluster_at(index)->keeping), cpu) != NO_VTIME)
 		least_waiting(best, this_first()->dsq, most, now);
 }
@@ -461,7 +480,7 @@ __noinline u32 even_out(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
 {
 	struct seen_running *best = &seen_running[cpu & (MAX_CPUS - 1)];
 	struct cpu_state *this = cpu_at(cpu);
-	struct cluster *c = cluster_at(this->cluster), *other = next_to_compare(p, this);
+	struct cluster *other = next_to_compare(p, this);
 	const struct task_state *t = task_of(p);
 	u64 progress, apart;
 	s32 waiting;
@@ -477,7 +496,7 @@ __noinline u32 even_out(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
 	least_in(best, this->compared, cpu, now);
 	waiting = best->pid;
 	best->pid = 0;
-	if (!is_faster(c, other) || is_pinned(p) || !most_behind(best, this->compared, false))
+	if (!may_be_slower(other, this) || is_pinned(p) || !most_behind(best, this->compared, false))
 		return waiting && post_request(&this->request,
 					       make_request(REQUEST_PULL, this->compared, waiting, 0))
 			       ? EVEN_STOPS

@@ -126,6 +126,12 @@ static __always_inline void move_share(struct task_state *t, u32 share, u32 weig
 	count_runnable(t, counted);
 }
 
+/* How long @t runs before it sleeps, ns: as long as usual, or longer if it already has. */
+static __always_inline u64 burst_of(const struct task_state *t)
+{
+	return t->burst > t->burst_so_far ? t->burst : t->burst_so_far;
+}
+
 /* The task goes to sleep: moves the average by a quarter of the difference towards the last burst. */
 static __always_inline void end_burst(struct task_state *t)
 {

@@ -54,6 +54,51 @@ fn equal_tasks_make_equal_progress_on_unlike_cpus() {
     }
 }
 
+/// Threads that share a core change places with those that have one to themselves, also where all cores are alike.
+#[test]
+fn equal_tasks_make_equal_progress_on_hardware_threads() {
+    for (machine, threads) in [
+        ("smt-4", 5),
+        ("snb-laptop", 7),
+        ("raptor-lake-h", 15),
+        ("zen4-x3d", 18),
+    ] {
+        let workload = format!("busy:threads={threads},duration=2");
+        let spread = mean(&compare(machine, &workload, "equipoise"), "spread");
+        assert!(spread < 2.0, "{threads} threads on {machine}: {spread} %");
+    }
+}
+
+/// No loop shares a core for long while another core idles: not with a thread that may use no other core, and not if
+/// it has run only briefly until now.
+#[test]
+fn a_loop_leaves_a_shared_core_for_an_idle_one() {
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../tests/loads/loop-shares-a-core.json"
+    );
+    let mut args = vec!["compare", "--machine", "smt-4", "--workload", file];
+    args.extend(["--policy", "equipoise", "--runs", "8", "--format", "json"]);
+    let time = mean(&json(&args), "time");
+    assert!(time < 1.01, "{time} s");
+}
+
+/// A thread that had too much on one CPU and wakes up on another has paid for it while it slept. (It had to wait for
+/// four loops, as if it had just run.)
+#[test]
+fn a_bound_task_pays_its_debt_while_it_sleeps() {
+    let result = rt_app::run(
+        "tc2",
+        5,
+        r#""thread": { "cpus": [1, 2, 3], "loop": -1, "run": 500, "timer": { "ref": "unique", "period": 10000 } },
+           "loop": { "instance": 15, "loop": -1, "run": 1000 }"#,
+        "equipoise",
+        "5",
+    );
+    let missed = mean(&result, "thread/missed");
+    assert!(missed < 4.0, "{missed} %");
+}
+
 /// The fast cores of a hybrid have two hardware threads each, and Linux does not know their
 /// capacities. The scheduler treats such a core as fast while one thread works, and as no faster
 /// than a slow core while both work.

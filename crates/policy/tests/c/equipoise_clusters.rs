@@ -264,7 +264,15 @@ fn one_of_two_threads_leaves_its_core() {
     clusters.call("idles", &[2]);
     assert!(!clusters.says("offers_core", &[1]), "half a core idles");
     clusters.call("idles", &[3]);
-    assert!(!clusters.says("offers_core", &[0]), "the other one goes");
+    assert!(clusters.says("offers_core", &[0]));
+    assert_eq!(clusters.request(0), Some((SEND, 2, 1)));
+    assert!(!clusters.says("offers_core", &[1]), "the other one goes");
+
+    let clusters = Clusters::new(1024, 1024, true);
+    clusters.call("idles", &[2]);
+    clusters.call("idles", &[3]);
+    clusters.call("pin", &[0]);
+    assert!(!clusters.says("offers_core", &[0]), "it may run here only");
     assert!(clusters.says("offers_core", &[1]));
     assert_eq!(clusters.request(1), Some((SEND, 2, 2)));
 }
