@@ -143,8 +143,8 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 
 /*
  * @p, which wakes up, found no idle CPU: it waits near @cpu, or a CPU stops for it. Returns the CPU to which it
- * goes. A task that is worth a CPU gets one at once. Others go through the queue, so that the first of them gets
- * the CPU.
+ * goes. A task that is worth a CPU gets that of a task that is not, at once. Others go through the queue, so that
+ * the first of them gets the CPU.
  */
 __noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, u32 cpu, bool crowd, u64 enq_flags)
 {
@@ -157,7 +157,10 @@ __noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, u32 cpu, boo
 	cpu = place(p, cpu);
 	at_once = !t->bound_to && is_worth_cpu(cluster_of(cpu), t->full_weight);
 	set_deadline(p, request_of(p, t));
-	found = crowd && !at_once ? -1 : find_preemptible(p, cpu, at_once);
+	found = at_once ? find_preemptible(p, cpu, true) : -1;
+	at_once = found >= 0;
+	if (!at_once && !crowd)
+		found = find_preemptible(p, cpu, false);
 	/* Comes last, because it reads queues. */
 	if (found >= 0 && !at_once && !is_next(p, t, cpu))
 		found = -1;

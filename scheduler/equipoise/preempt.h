@@ -107,15 +107,18 @@ static __always_inline bool gets_cpu(const struct task_state *t, u32 cpu)
 	       !is_worth_cpu(c, READ_ONCE(c->running[this->slot & (CLUSTER_CPUS - 1)]));
 }
 
-/* Should @p, which wakes up near @place and found no idle CPU, get @cpu at once? */
+/*
+ * Should @p, which wakes up near @place and found no idle CPU, get @cpu? If it is worth a CPU (@at_once), it does
+ * from a task that is not, and from no other: each of these has a CPU of its own in the ideal.
+ */
 static __always_inline bool preempts(const struct task_struct *p, const struct task_state *t, u32 place, u32 cpu,
-				     const struct task_struct *curr, u64 now)
+				     const struct task_struct *curr, u64 now, bool at_once)
 {
 	if (!curr || curr->prio < MAX_RT_PRIO || p->policy == SCHED_BATCH)
 		return false;
 	if (sleeps_soon(cpu, now))
 		return false;
-	return gets_cpu(t, cpu) || earlier_by(p, t, place, cpu, curr) > price_of(cpu, now);
+	return at_once ? gets_cpu(t, cpu) : earlier_by(p, t, place, cpu, curr) > price_of(cpu, now);
 }
 
 /* Records why @p, which has been placed near @place, gets the CPU @found at once, or none does (-1). */
@@ -164,12 +167,11 @@ static __always_inline struct seen_running *this_seen_running(void)
 
 /*
  * Looks at the next CPU of @cluster, and notes it if @p, which has been placed near @place, may get it at once and
- * the deadline of its task is later than those seen so far. A task that is worth a CPU gets that of the task that
- * has the most progress. A CPU that has been asked to stop for another task is not asked again. In BPF this is a
- * function of its own that keeps its state in memory, because the verifier checks a loop's body anew for each state
- * in which it can begin.
+ * the deadline of its task is later than those seen so far or, if @at_once, its progress is more. A CPU that has
+ * been asked to stop for another task is not asked again. In BPF this is a function of its own that keeps its state
+ * in memory, because the verifier checks a loop's body anew for each state in which it can begin.
  */
-__noinline bool look_at_next(struct task_struct *p __arg_trusted, u32 place, u32 cluster, u64 now)
+__noinline bool look_at_next(struct task_struct *p __arg_trusted, u32 place, u32 cluster, u64 now, bool at_once)
 {
 	struct seen_running *best = this_seen_running();
 	const struct cluster *c = cluster_at(cluster);
@@ -184,9 +186,9 @@ __noinline bool look_at_next(struct task_struct *p __arg_trusted, u32 place, u32
 	if (!t || READ_ONCE(cpu_at(cpu)->asked) || !task_allowed(p, cpu))
 		return false;
 	curr = running_on(cpu);
-	if (!preempts(p, t, place, cpu, curr, now))
+	if (!preempts(p, t, place, cpu, curr, now, at_once))
 		return false;
-	ahead = gets_cpu(t, cpu) ? (s64)READ_ONCE(cpu_at(cpu)->progress) : earlier_by(p, t, place, cpu, curr);
+	ahead = at_once ? (s64)READ_ONCE(cpu_at(cpu)->progress) : earlier_by(p, t, place, cpu, curr);
 	if (best->pid && ahead <= best->ahead)
 		return false;
 	best->pid = p->pid;
@@ -196,8 +198,8 @@ __noinline bool look_at_next(struct task_struct *p __arg_trusted, u32 place, u32
 }
 
 /*
- * The CPU that @p, which has been placed near @cpu, may get at once: @cpu, another of its cluster or, if it is
- * worth a CPU (@at_once), of another cluster; -1: there is none.
+ * The CPU that @p, which has been placed near @cpu, may get: @cpu, another of its cluster or, if @at_once, of
+ * another cluster; -1: there is none.
  */
 __noinline s32 find_preemptible(struct task_struct *p __arg_trusted, u32 cpu, bool at_once)
 {
@@ -209,7 +211,7 @@ __noinline s32 find_preemptible(struct task_struct *p __arg_trusted, u32 cpu, bo
 
 	best->pid = 0;
 	best->slot = cpu_at(cpu)->slot;
-	if (!anywhere && look_at_next(p, cpu, cpu_at(cpu)->cluster, now))
+	if (!anywhere && look_at_next(p, cpu, cpu_at(cpu)->cluster, now, at_once))
 		return best->cpu;
 	bpf_for(i, 0, anywhere ? CLUSTERS_LOOKED_AT : 1) {
 		u32 cluster = anywhere ? from->order[i] : cpu_at(cpu)->cluster;
@@ -219,7 +221,7 @@ __noinline s32 find_preemptible(struct task_struct *p __arg_trusted, u32 cpu, bo
 		bpf_for(looked, 0, CPUS_LOOKED_AT) {
 			if (looked >= (int)cluster_at(cluster)->nr_cpus)
 				break;
-			look_at_next(p, cpu, cluster, now);
+			look_at_next(p, cpu, cluster, now, at_once);
 		}
 		if (unlike && best->pid)
 			break;

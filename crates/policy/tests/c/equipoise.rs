@@ -188,7 +188,8 @@ const CPUS: &str = r#"
     }
 
     /* Task 4 wakes up. */
-    bool preempts_on(u32 cpu) { return preempts(&task[4], &state[4], 0, cpu, running_on(cpu), kernel.now); }
+    bool preempts_on(u32 cpu) { return preempts(&task[4], &state[4], 0, cpu, running_on(cpu), kernel.now, false); }
+    bool gets_at_once(u32 cpu) { return preempts(&task[4], &state[4], 0, cpu, running_on(cpu), kernel.now, true); }
     bool comes_first(u32 cpu) { return is_next(&task[4], &state[4], cpu); }
     s32 found_from(u32 cpu) { return find_preemptible(&task[4], cpu, false); }
     /* Tasks 0 and 4 have the same parent, and task 0 usually runs for @burst. */
@@ -331,19 +332,20 @@ fn a_stop_has_a_price() {
     }
 }
 
-/// A task that is worth a CPU gets one from a task that is not, whatever their deadlines.
+/// A task that is worth a CPU gets one from a task that is not, and only from such a task, whatever their deadlines.
 #[test]
 fn a_task_that_is_worth_a_cpu_gets_one() {
-    for (worth, running, expected) in [
-        (9_000, 1024, true),
-        (10_000, 1024, false),
-        (9_000, 9_548, false),
+    for (worth, running, ahead, expected) in [
+        (9_000, 1024, -5 * MS, true),
+        (10_000, 1024, 5 * MS, false),
+        (9_000, 9_548, 5 * MS, false),
     ] {
         let cpus = Cpus::new();
-        cpus.set(4, -10, NORMAL, 5 * MS);
+        cpus.set(4, -10, NORMAL, 0);
+        cpus.set(1, 0, NORMAL, ahead);
         cpus.tell("worth", 0, worth << 10);
         cpus.tell("runs_weight", 1, running << 10);
-        assert_eq!(cpus.says("preempts_on", 1), expected, "{worth}, {running}");
+        assert_eq!(cpus.says("gets_at_once", 1), expected, "{worth}, {running}");
     }
 }
 
