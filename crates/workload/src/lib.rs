@@ -19,6 +19,7 @@
 
 use machine::input::BadInput;
 use machine::{BUSY_LOOP, CpuMask, Machine};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 pub use bound::bind;
@@ -234,6 +235,9 @@ impl TaskSpec {
         }
     }
 }
+
+/// The slices that a fair task may request, ns: the kernel's bounds (`__setparam_fair()`).
+pub const SLICES_NS: RangeInclusive<u64> = 100_000..=100_000_000;
 
 /// `sched_setattr(2)`'s policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

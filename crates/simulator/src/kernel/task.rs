@@ -12,7 +12,7 @@ use std::ops::Deref;
 use std::ptr::{NonNull, null};
 use std::rc::Rc;
 use std::sync::Arc;
-use workload::{KernelLock, Program, SchedPolicy, TaskSpec};
+use workload::{KernelLock, Program, SLICES_NS, SchedPolicy, TaskSpec};
 
 /// The pid of the first task.
 pub const FIRST_PID: i32 = 1000;
@@ -32,8 +32,6 @@ const PRIO_TO_WEIGHT: [u32; 40] = [
     70, 56, 45, 36, 29, 23, 18, 15,
 ];
 const WEIGHT_IDLEPRIO: u32 = 3;
-/// The smallest and the largest slice that a fair task may request, ns (`__setparam_fair()`).
-const SLICE: (u64, u64) = (100_000, 100_000_000);
 
 /// The weight of a fair task of priority `prio` (100 to 139; 120 is nice 0), 1024 for nice 0.
 pub fn weight_of(prio: i32) -> u32 {
@@ -326,7 +324,10 @@ impl Task {
         };
         if let SchedPolicy::Normal { slice_ns, .. } | SchedPolicy::Batch { slice_ns, .. } = policy {
             self.abi.se.custom_slice.set((slice_ns > 0).into());
-            self.abi.se.slice.set(slice_ns.clamp(SLICE.0, SLICE.1));
+            self.abi
+                .se
+                .slice
+                .set(slice_ns.clamp(*SLICES_NS.start(), *SLICES_NS.end()));
         }
         self.policy.set(policy);
         self.class.set(class);
