@@ -88,7 +88,7 @@ pub struct Run {
     pub balancing: Option<policy::Counters>,
     /// Simulated time, ns.
     pub simulated_ns: u64,
-    /// What the workload's control groups request and the scheduler cannot do.
+    /// The requests of the workload's control groups that the scheduler cannot keep.
     pub ignored: Vec<GroupRequest>,
     /// Its threads, by name.
     pub threads: Vec<Threads>,

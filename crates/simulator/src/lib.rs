@@ -113,8 +113,8 @@ pub struct Outcome {
     pub counters: Counters,
     /// The workload has control groups.
     pub has_groups: bool,
-    /// What the workload's control groups request and the scheduler cannot do, because it or the kernel lacks the
-    /// callback.
+    /// The requests of the workload's control groups that the scheduler cannot keep, because it or the kernel
+    /// lacks the callback.
     pub ignored: Vec<GroupRequest>,
     /// The workload's tasks, in the order of their creation.
     pub tasks: Vec<TaskTotals>,
