@@ -37,3 +37,20 @@ is_kernel() {
 	IFS=.- read -r major minor _ <<<"$(uname -r)"
 	((major > $1 || (major == $1 && minor >= $2)))
 }
+
+# uncommented FILE: an rt-app file as JSON
+uncommented() {
+	sed 's,^/\*.*\*/$,,' "$1"
+}
+
+# make_groups FILE [threaded]: its groups, parents first; threaded ones take single threads
+make_groups() {
+	local path key value
+	while read -r path; do
+		controls "$(dirname "$path")" && mkdir -p "$root$path" || return 1
+		[ -z "${2:-}" ] || echo "$2" >"$root$path/cgroup.type" || return 1
+	done < <(uncommented "$1" | jq -r '.taskgroups | keys_unsorted[]')
+	while read -r path key value; do
+		echo "$value" >"$root$path/$key" || return 1
+	done < <(uncommented "$1" | jq -r '.taskgroups | to_entries[] | .key as $path | .value | to_entries[] | "\($path) \(.key) \(.value)"')
+}

@@ -287,7 +287,7 @@ impl Row {
         Stat::ALL
             .into_iter()
             .filter(|stat| {
-                let named = matches!(stat, Stat::P95 | Stat::P999 | Stat::Change);
+                let named = matches!(stat, Stat::P95 | Stat::P99 | Stat::P999 | Stat::Change);
                 !named || self.published.contains_key(stat)
             })
             .collect()
@@ -306,6 +306,8 @@ pub enum Stat {
     Max,
     /// The 95th percentile of all samples of all runs.
     P95,
+    /// The 99th percentile of all samples of all runs.
+    P99,
     /// The 99.9th percentile of all samples of all runs.
     #[serde(rename = "p99.9")]
     P999,
@@ -316,22 +318,24 @@ pub enum Stat {
 
 impl Stat {
     /// All statistics.
-    pub const ALL: [Stat; 6] = [
+    pub const ALL: [Stat; 7] = [
         Stat::Avg,
         Stat::Min,
         Stat::Max,
         Stat::P95,
+        Stat::P99,
         Stat::P999,
         Stat::Change,
     ];
 
-    /// The name in files and output: `avg`, `min`, `max`, `p95`, `p99.9`, `change`.
+    /// The name in files and output: `avg`, `min`, `max`, `p95`, `p99`, `p99.9`, `change`.
     pub fn name(self) -> &'static str {
         match self {
             Stat::Avg => "avg",
             Stat::Min => "min",
             Stat::Max => "max",
             Stat::P95 => "p95",
+            Stat::P99 => "p99",
             Stat::P999 => "p99.9",
             Stat::Change => "change",
         }

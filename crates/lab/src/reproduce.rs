@@ -239,6 +239,7 @@ impl Reproduction {
                         Stat::Min => simulated.map(|pooled| pooled.min),
                         Stat::Max => simulated.map(|pooled| pooled.max),
                         Stat::P95 => simulated.map(|pooled| pooled.p95),
+                        Stat::P99 => simulated.map(|pooled| pooled.p99),
                         Stat::P999 => simulated.map(|pooled| pooled.p999),
                         Stat::Change => reproduced.changes[index].map(|change| change.mean_pct),
                     },

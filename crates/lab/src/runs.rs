@@ -5,7 +5,7 @@ use crate::stats::mean;
 use crate::{Samples, Scheduler, metrics};
 use machine::Machine;
 use native::{Global, Object};
-use simulator::{Config, Outcome, Trace};
+use simulator::{Config, GroupRequest, Outcome, Trace};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Mutex;
@@ -88,8 +88,8 @@ pub struct Run {
     pub balancing: Option<policy::Counters>,
     /// Simulated time, ns.
     pub simulated_ns: u64,
-    /// The workload has control groups, and the scheduler ignored them.
-    pub ignores_groups: bool,
+    /// The requests of the workload's control groups that the scheduler cannot keep.
+    pub ignored: Vec<GroupRequest>,
     /// Its threads, by name.
     pub threads: Vec<Threads>,
     /// The threads that were runnable and had stopped to run long before the end.
@@ -465,8 +465,10 @@ fn keep(case: &Case<'_>, outcome: Outcome) -> Run {
         balancing,
         counters: outcome.counters,
         simulated_ns: outcome.simulated_ns,
-        ignores_groups: outcome.ignores_groups
-            || (outcome.has_groups && case.scheduler.lacks_groups()),
+        ignored: match outcome.has_groups && case.scheduler.lacks_groups() {
+            true => vec![GroupRequest::Groups],
+            false => outcome.ignored,
+        },
         threads,
         stalled,
     }

@@ -45,6 +45,11 @@ impl Kernel {
         (major as u32) << 16 | (minor as u32) << 8
     }
 
+    /// Does it have the feature called `name`, which not all kernels have?
+    pub fn has(self, name: &str) -> bool {
+        find(name).is_none_or(|feature| feature.is_in(self))
+    }
+
     /// The kernel with this `LINUX_VERSION_CODE`.
     pub(crate) fn of_version_code(code: u32) -> Option<Kernel> {
         let mut all = Kernel::ALL.into_iter();
@@ -408,6 +413,8 @@ pub const FEATURES: &[Feature] = &[
     new("SCX_EV_SELECT_CPU_FALLBACK", Kind::Field, (6, 15)),
     new("exit_cpu", Kind::Field, (7, 2)),
     new("bw_period_us", Kind::Field, (6, 17)),
+    new("bw_quota_us", Kind::Field, (6, 17)),
+    new("bw_burst_us", Kind::Field, (6, 17)),
     new("sched_idle", Kind::Field, (7, 3)),
     new("scx_bpf_select_cpu_and_args", Kind::Type, (6, 19)),
     new("scx_bpf_dsq_insert_vtime_args", Kind::Type, (6, 19)),

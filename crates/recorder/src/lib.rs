@@ -125,7 +125,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Writes to the trace the role of a thread (`load`, `recorder`), and its affinity.
+    /// Writes to the trace the role of a thread (`load`, `recorder`), its affinity, and its slice.
     pub fn mark(&self, what: &str, thread: i32) -> io::Result<()> {
         let name = fs::read_to_string(format!("/proc/{thread}/comm")).unwrap_or_default();
         let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
@@ -144,6 +144,9 @@ impl Recorder {
                 self.instance
                     .mark(&format!("{MARK}cpus {thread} {mask:x}"))?;
             }
+        }
+        if let Some(ns) = process::slice(thread) {
+            self.instance.mark(&format!("{MARK}slice {thread} {ns}"))?;
         }
         self.instance
             .mark(&format!("{MARK}{what} {thread} {}", name.trim_end()))

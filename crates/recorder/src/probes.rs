@@ -1,6 +1,6 @@
 //! Probes of kernel functions (`Documentation/trace/kprobetrace.rst`): of the functions that read
 //! and write pipes and Unix sockets, with the pipe or socket and the number of bytes, and of the
-//! function that sets an affinity. The probed fields need Linux 6.9 or later.
+//! functions that set an affinity, and a policy with its slice. The probed fields need Linux 6.9 or later.
 
 use btf_rs::{Btf, Type};
 use std::fs::{self, OpenOptions};
@@ -26,7 +26,7 @@ struct Function {
 
 /// The recorded events and their functions. A writer's object is its peer, which reads the bytes. A
 /// call that only looks (`MSG_PEEK`) takes no bytes.
-const ALL: [(&str, &[Function]); 3] = [
+const ALL: [(&str, &[Function]); 4] = [
     (
         "pipes",
         &[
@@ -62,6 +62,14 @@ const ALL: [(&str, &[Function]); 3] = [
         &[Function {
             name: "sched_setaffinity",
             fetch: "task=pid:s32 cpus=+0(in_mask):x64 result=$retval:s64",
+            filter: "result == 0",
+        }],
+    ),
+    (
+        "requested slices",
+        &[Function {
+            name: "__sched_setscheduler",
+            fetch: "task=p->pid:s32 policy=attr->sched_policy:s32 runtime=attr->sched_runtime:u64 result=$retval:s64",
             filter: "result == 0",
         }],
     ),

@@ -1,7 +1,8 @@
-//! Processes to observe.
+//! Processes to observe, and their threads.
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fs;
+use std::mem;
 use std::os::fd::OwnedFd;
 
 /// A descriptor that becomes readable when process `pid` ends; `None` if there is no such process.
@@ -16,4 +17,21 @@ pub fn threads(pid: i32) -> Vec<i32> {
     names
         .filter_map(|name| name.to_str()?.parse().ok())
         .collect()
+}
+
+/// The slice that fair thread `thread` requests, ns; `None` if it has the default, or if this kernel does
+/// not tell: it has no slices before Linux 6.12, and the default is in debugfs.
+pub fn slice(thread: i32) -> Option<u64> {
+    let default = fs::read_to_string("/sys/kernel/debug/sched/base_slice_ns").ok()?;
+    // SAFETY: all bits of a sched_attr may be 0.
+    let mut attr: libc::sched_attr = unsafe { mem::zeroed() };
+    // SAFETY: the kernel writes at most the given size.
+    let failed = unsafe {
+        let size = size_of::<libc::sched_attr>();
+        libc::syscall(libc::SYS_sched_getattr, thread, &raw mut attr, size, 0)
+    };
+    let is_fair = [libc::SCHED_OTHER, libc::SCHED_BATCH].contains(&attr.sched_policy.cast_signed());
+    let slice = attr.sched_runtime;
+    let requested = slice != 0 && default.trim().parse() != Ok(slice);
+    (failed == 0 && is_fair && requested).then_some(slice)
 }

@@ -89,6 +89,19 @@ pub struct Config<'a> {
 /// The globals of a scheduler for a machine.
 pub type Globals<'a> = &'a dyn Fn(&Machine) -> Vec<Global>;
 
+/// A request of the workload's control groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum GroupRequest {
+    /// To be groups: without them a scheduler treats all tasks as members of one.
+    Groups,
+    /// `cpu.weight`.
+    Weight,
+    /// `cpu.max`.
+    Max,
+    /// `cpu.idle`.
+    Idle,
+}
+
 /// The outcome of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
@@ -100,9 +113,9 @@ pub struct Outcome {
     pub counters: Counters,
     /// The workload has control groups.
     pub has_groups: bool,
-    /// The workload has control groups, and the scheduler has no callback for them, so that it treats
-    /// all tasks as if they were in one.
-    pub ignores_groups: bool,
+    /// The requests of the workload's control groups that the scheduler cannot keep, because it or the kernel
+    /// lacks the callback.
+    pub ignored: Vec<GroupRequest>,
     /// The workload's tasks, in the order of their creation.
     pub tasks: Vec<TaskTotals>,
     /// The bytes of the globals in [`Config::read`], in that order; empty for a global that the

@@ -5,7 +5,7 @@ use crate::events::{Next, What};
 use crate::kernel::Kernel;
 use crate::kernel::syscalls::MUTEX;
 use crate::kernel::task::{Class, Continuation, TaskPtr};
-use crate::{Counters, Error, Outcome, TaskTotals};
+use crate::{Counters, Error, GroupRequest, Outcome, TaskTotals};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The limits on events at one time and on a CPU's reschedules, beyond which the scheduler is
@@ -94,6 +94,36 @@ fn happens(kernel: &mut Kernel<'_>) -> bool {
     true
 }
 
+/// The requests of the workload's groups for which the scheduler has no callback that this kernel would call.
+fn ignored(kernel: &Kernel<'_>) -> Vec<GroupRequest> {
+    let (scx, groups) = (&kernel.scx, &kernel.bpf.groups);
+    let (ops, is_any) = (&scx.ops, groups.len() > 1);
+    if is_any && ops.cgroup_init.is_none() && ops.cgroup_move.is_none() {
+        return vec![GroupRequest::Groups];
+    }
+    let called = |name| scx.is_fair_class || scx.release.has(name);
+    let max = ops.cgroup_set_bandwidth.is_some() && called("cgroup_set_bandwidth");
+    let idle = ops.cgroup_set_idle.is_some() && called("cgroup_set_idle");
+    let all = [
+        (
+            GroupRequest::Weight,
+            is_any,
+            ops.cgroup_set_weight.is_some(),
+        ),
+        (
+            GroupRequest::Max,
+            groups.any(|group| group.max.is_some()),
+            max,
+        ),
+        (GroupRequest::Idle, groups.any(|group| group.idle), idle),
+    ];
+    let lacks = |&(_, is_requested, is_known): &(_, bool, bool)| is_requested && !is_known;
+    all.into_iter()
+        .filter(lacks)
+        .map(|(request, ..)| request)
+        .collect()
+}
+
 /// The outcome, after [`run`].
 pub fn outcome(
     mut kernel: Kernel<'_>,
@@ -101,9 +131,8 @@ pub fn outcome(
     read: &[&str],
 ) -> Result<Outcome, Error> {
     let tasks = end_tasks(&mut kernel);
-    let ops = &kernel.scx.ops;
-    let knows_groups = ops.cgroup_init.is_some() || ops.cgroup_move.is_some();
     let has_groups = kernel.bpf.groups.len() > 1;
+    let ignored = ignored(&kernel);
     kernel.disable_scheduler();
     kernel.check_constants();
     // The scheduler has already exited: an error while it is disabled does not count, unless Linux
@@ -130,7 +159,7 @@ pub fn outcome(
         simulated_ns: kernel.now(),
         tasks,
         has_groups,
-        ignores_groups: has_groups && !knows_groups,
+        ignored,
         read: read
             .iter()
             .map(|symbol| kernel.bpf.instance.read(scheduler, symbol))

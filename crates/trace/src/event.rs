@@ -154,6 +154,15 @@ pub enum Tracepoint<'a> {
         /// Its new affinity, for the first 64 CPUs.
         cpus: u64,
     },
+    /// `__sched_setscheduler` (a probe of `equipoise record`).
+    Scheduled {
+        /// The task.
+        pid: i32,
+        /// Its new policy; negative if it keeps its own.
+        policy: i32,
+        /// `sched_attr::sched_runtime`: for fair tasks the slice that it requests, ns; 0 is the default.
+        runtime: u64,
+    },
     /// `sys_enter`: the running thread makes a system call.
     Call {
         /// Its number.

@@ -281,6 +281,11 @@ rows! {
         field("task", Type::Int, 0),
         field("cpus", Type::Ulonglong, 0),
     ];
+    Scheduled: PROBE, "__sched_setscheduler", 0, &[
+        field("task", Type::Int, 0),
+        field("policy", Type::Int, 0),
+        field("runtime", Type::Ulonglong, 0),
+    ];
 }
 
 impl Kind {

@@ -55,6 +55,7 @@ impl<'a> Tracepoint<'a> {
             }
             Tracepoint::Moved(_)
             | Tracepoint::Pinned { .. }
+            | Tracepoint::Scheduled { .. }
             | Tracepoint::Call { .. }
             | Tracepoint::Other => return None,
         })
@@ -130,6 +131,7 @@ impl<'a> Tracepoint<'a> {
                 .text(&format!("C|0|{part} {}|{value}", unit.name())),
             Tracepoint::Moved(_)
             | Tracepoint::Pinned { .. }
+            | Tracepoint::Scheduled { .. }
             | Tracepoint::Call { .. }
             | Tracepoint::Other => put,
         };
@@ -187,6 +189,11 @@ impl<'a> Tracepoint<'a> {
             Kind::Pinned => Some(Tracepoint::Pinned {
                 pid: int(fields, 0)?,
                 cpus: fields.int(1)?.cast_unsigned(),
+            }),
+            Kind::Scheduled => Some(Tracepoint::Scheduled {
+                pid: int(fields, 0)?,
+                policy: int(fields, 1)?,
+                runtime: fields.int(2)?.cast_unsigned(),
             }),
             Kind::Call => {
                 let arg = |index| Some(fields.int(index)?.cast_unsigned());

@@ -309,7 +309,7 @@ fn run(turn: &Turn, columns: &[Column]) -> Run {
         },
         balancing: None,
         simulated_ns: turn.elapsed_ns,
-        ignores_groups: false,
+        ignored: Vec::new(),
         threads: threads
             .map(|it| Threads {
                 name: it.name.clone(),

@@ -19,6 +19,7 @@
 
 use machine::input::BadInput;
 use machine::{BUSY_LOOP, CpuMask, Machine};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 pub use bound::bind;
@@ -234,6 +235,16 @@ impl TaskSpec {
         }
     }
 }
+
+/// `sched_prio_to_weight[]` of kernel/sched/core.c: each nice level is worth 1.25 of the next.
+pub const PRIO_TO_WEIGHT: [u32; 40] = [
+    88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904,
+    3906, 3121, 2501, 1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87,
+    70, 56, 45, 36, 29, 23, 18, 15,
+];
+
+/// The slices that a fair task may request, ns: the kernel's bounds (`__setparam_fair()`).
+pub const SLICES_NS: RangeInclusive<u64> = 100_000..=100_000_000;
 
 /// `sched_setattr(2)`'s policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,16 +18,12 @@ use crate::{
 };
 use machine::input::{self, BadInput};
 use machine::{CpuMask, Machine};
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// The names of these parameters.
 const NAMES: [&str; 9] = [
     "group", "weight", "quota", "cpus", "nice", "class", "slice", "session", "cpu_time",
 ];
-
-/// The bounds of a slice that a thread may request, ns: the kernel's (`__setparam_fair()`).
-const SLICE: RangeInclusive<u64> = 100_000..=100_000_000;
 
 /// The period of a quota, us: the default of `cpu.max`.
 const PERIOD_US: u64 = 100_000;
@@ -157,7 +153,7 @@ impl Placement {
                 });
             }
             "slice" => {
-                let slice = nanoseconds(value, 1e3).filter(|ns| SLICE.contains(ns));
+                let slice = nanoseconds(value, 1e3).filter(|ns| crate::SLICES_NS.contains(ns));
                 self.slice = Some(slice.ok_or("a time from 100us to 100ms")?);
             }
             "cpu_time" => {

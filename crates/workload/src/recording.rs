@@ -5,14 +5,15 @@
 mod job;
 mod replay;
 
+use crate::SLICES_NS;
 use machine::input::BadInput;
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub use replay::Replay;
 
 /// The version of the file's format.
-pub const VERSION: u32 = 4;
-/// The first version; it had no streams, the second no mutexes, and the third no periods.
+pub const VERSION: u32 = 5;
+/// The first version; it had no streams, the second no mutexes, the third no periods, and the fourth no slices.
 const FIRST_VERSION: u32 = 1;
 
 /// A recording.
@@ -99,6 +100,8 @@ pub enum Step {
     /// May run on these CPUs from now on, a bit for each of the first 64; `None` is all CPUs.
     /// Threads that it starts inherit this.
     Cpus(#[serde(deserialize_with = "cpus")] Option<u64>),
+    /// Requests slices of this length, 0.1 to 100 ms in ns, from now on; 0 is the default.
+    Slice(u64),
     /// The sleep or wait before it was the end of a period, and another one begins.
     Release,
     /// Starts this thread. A thread that no step starts exists from the beginning.
@@ -182,6 +185,14 @@ impl Recording {
                              {capacity}"
                         ));
                     }
+                }
+                if let Step::Slice(ns) = *step
+                    && ns != 0
+                    && !SLICES_NS.contains(&ns)
+                {
+                    return Err(format!(
+                        "thread {index} requests a slice of {ns} ns; expected 0, or 100000 to 100000000"
+                    ));
                 }
                 let (Step::Wake(other) | Step::Fork(other)) = *step else {
                     continue;

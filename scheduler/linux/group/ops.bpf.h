@@ -9,9 +9,9 @@
 /* These ops are not sleepable, because they set the callbacks of timers that iterate over a queue. */
 s32 BPF_STRUCT_OPS(equipoise_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
 {
-	s32 err = init_cgroup(cgrp, args->weight, bpf_core_field_exists(args->sched_idle) && args->sched_idle);
+	s32 err = init_cgroup(cgrp, args->weight, args->sched_idle);
 
-	if (!err && bpf_core_field_exists(args->bw_quota_us) && own_group(cgrp))
+	if (!err && own_group(cgrp))
 		set_cfs_bandwidth(own_group(cgrp), args->bw_period_us, args->bw_quota_us, args->bw_burst_us);
 	return err;
 }

@@ -72,6 +72,23 @@ fn threads_under_a_quota_stall_for_the_rest_of_its_period() {
     assert!(wait("Linux 3.9") > 10_000.0, "{}", wait("Linux 3.9"));
 }
 
+/// Work of low priority on all CPUs delays a service: that of nice 19 more than that of SCHED_IDLE. `equipoise` lets
+/// neither delay it.
+#[test]
+fn work_of_low_priority_delays_a_service() {
+    let rows =
+        ["alone", "beside SCHED_IDLE", "beside nice 19"].map(|row| format!("a service {row}"));
+    let cells = reproduce("groups", "a service *");
+    let times = |column: &str| {
+        rows.each_ref()
+            .map(|row| under(&cells, row, column, "p99").unwrap())
+    };
+    let [alone, idle, nice] = times("Linux");
+    assert!(1.25 * alone < idle && idle < nice, "{:?}", times("Linux"));
+    let [alone, idle, nice] = times("equipoise");
+    assert!(idle.max(nice) < 1.05 * alone, "{:?}", times("equipoise"));
+}
+
 /// A published scheduler is a column. One queue for 128 CPUs is a tenth as fast as the queues of Linux.
 #[test]
 fn the_scheduler_complained_about_is_a_column() {

@@ -303,6 +303,37 @@ fn ignored_groups_are_said() {
     }
 }
 
+/// A scheduler may know some settings of groups and not others, and sched_ext reports quotas since Linux 6.17.
+#[test]
+fn ignored_settings_of_groups_are_said() {
+    let weights = file("knows-weights.bpf.c");
+    let load = file("groups-quota-and-idle.json");
+    let said = compare("smp-2", &load, &["--scheduler", &weights, "--runs", "1"]);
+    for note in [
+        "cpu.max is ignored under weights, which keeps no quota",
+        "cpu.idle is ignored under weights",
+    ] {
+        assert!(said.contains(note), "{note}: {said}");
+    }
+    assert!(!said.contains("cpu.weight is ignored"), "{said}");
+    assert!(!said.contains("Control groups are ignored"), "{said}");
+    let both = [
+        "--policy",
+        "eevdf",
+        "--policy",
+        "equipoise",
+        "--runs",
+        "1",
+        "--kernel",
+    ];
+    let said = compare("smp-2", &load, &[&both[..], &["7.3"]].concat());
+    assert!(!said.contains("ignored under"), "{said}");
+    let said = compare("smp-2", &load, &[&both[..], &["6.12"]].concat());
+    let note = "cpu.max is ignored under equipoise, which keeps no quota";
+    assert!(said.contains(note), "{said}");
+    assert_eq!(said.matches("ignored under").count(), 2, "{said}");
+}
+
 /// A CPU that has found no task, and does not idle yet, takes those whose group may run again.
 #[test]
 fn the_end_of_a_period_reaches_a_cpu_that_is_about_to_idle() {

@@ -408,7 +408,7 @@ mod tests {
                 overhead_ns: vec![0; 2],
                 ..counters
             },
-            ignores_groups: false,
+            ignored: Vec::new(),
             has_groups: false,
             tasks: Vec::new(),
             read: Vec::new(),

@@ -46,7 +46,7 @@
 //! metric = "time"
 //! unit = "s"
 //! published.avg = [41.16, 41.15, "-"] # one for each column of the block; "-" is not published
-//!                                     # also min, max, p95, "p99.9", change
+//!                                     # also min, max, p95, p99, "p99.9", change
 //!
 //! [block.average]                     # a last row, the mean of the block's averages (optional)
 //! name = "avg"

@@ -118,6 +118,8 @@
 	(__equipoise_ends(text, "SCX_EV_SELECT_CPU_FALLBACK") && !((__KERNEL->version_code >= 0x60f00))) || \
 	(__equipoise_ends(text, "exit_cpu") && !((__KERNEL->version_code >= 0x70200))) || \
 	(__equipoise_ends(text, "bw_period_us") && !((__KERNEL->version_code >= 0x61100))) || \
+	(__equipoise_ends(text, "bw_quota_us") && !((__KERNEL->version_code >= 0x61100))) || \
+	(__equipoise_ends(text, "bw_burst_us") && !((__KERNEL->version_code >= 0x61100))) || \
 	(__equipoise_ends(text, "sched_idle") && !((__KERNEL->version_code >= 0x70300))) || \
 	false)
 #define __equipoise_lacks_type(text) ( \

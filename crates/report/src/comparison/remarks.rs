@@ -7,6 +7,7 @@ use crate::Chart;
 use crate::number::number;
 use crate::verdict::at_full_speed;
 use lab::{Comparison, Entry, Finding, Findings, GoalVerdict, Measured, Results, Runs};
+use simulator::GroupRequest;
 use workload::{Better, Unit};
 
 /// Is any bar longer than 0? A measure that is 0 under every scheduler is only in the table.
@@ -63,20 +64,34 @@ pub(super) fn folded(findings: &Results<'_>) -> Vec<String> {
         .collect()
 }
 
-/// The schedulers that ignore the workload's control groups.
-pub(super) fn ignored_groups(findings: &Results<'_>) -> Option<String> {
-    let ignores = |measured: &Measured| measured.runs.iter().any(|run| run.ignores_groups);
-    let schedulers = findings.schedulers.iter().zip(findings.measured);
-    let names: Vec<&str> = schedulers
-        .filter(|(_, measured)| ignores(measured))
-        .map(|(name, _)| *name)
-        .collect();
-    (!names.is_empty()).then(|| {
-        format!(
-            "Control groups are ignored under {}, which treats all threads as members of one group",
-            names.join(", ")
-        )
-    })
+/// For each request of the workload's control groups, the schedulers that cannot do it.
+pub(super) fn ignored_groups(findings: &Results<'_>) -> Vec<String> {
+    let requests = [
+        (
+            GroupRequest::Groups,
+            "Control groups are ignored under",
+            ", which treats all threads as members of one group",
+        ),
+        (GroupRequest::Weight, "cpu.weight is ignored under", ""),
+        (
+            GroupRequest::Max,
+            "cpu.max is ignored under",
+            ", which keeps no quota",
+        ),
+        (GroupRequest::Idle, "cpu.idle is ignored under", ""),
+    ];
+    let names = |request| {
+        let ignores = |it: &Measured| it.runs.iter().any(|run| run.ignored.contains(&request));
+        let schedulers = findings.schedulers.iter().zip(findings.measured);
+        let ignoring = schedulers.filter(|(_, measured)| ignores(measured));
+        ignoring.map(|(name, _)| *name).collect::<Vec<_>>()
+    };
+    let all = requests
+        .into_iter()
+        .map(|(request, what, effect)| (names(request), what, effect));
+    all.filter(|(names, ..)| !names.is_empty())
+        .map(|(names, what, effect)| format!("{what} {}{effect}", names.join(", ")))
+        .collect()
 }
 
 /// The measures that decide and that have two modes under a scheduler.

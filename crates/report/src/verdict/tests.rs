@@ -109,7 +109,7 @@ fn runs(table: &Table, stalled: &[usize]) -> Vec<Vec<Run>> {
         counters: simulator::Counters::default(),
         balancing: None,
         simulated_ns: 1_000_000_000,
-        ignores_groups: false,
+        ignored: Vec::new(),
         threads: Vec::new(),
         stalled: match stalled.contains(&policy) {
             true => vec![lab::Stalled {

@@ -313,6 +313,11 @@ impl Groups {
         }
     }
 
+    /// Is there a group, besides the root, of which `what` holds?
+    pub fn any(&self, what: impl Fn(&ControlGroup) -> bool) -> bool {
+        self.0.iter().skip(1).any(|group| what(&group.settings))
+    }
+
     /// A group and the arguments of `ops.cgroup_init()` for it.
     pub fn init(&self, index: usize) -> (*mut Cgroup, CgroupInitArgs) {
         let settings = &self.0[index].settings;

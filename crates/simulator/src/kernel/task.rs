@@ -12,7 +12,7 @@ use std::ops::Deref;
 use std::ptr::{NonNull, null};
 use std::rc::Rc;
 use std::sync::Arc;
-use workload::{KernelLock, Program, SchedPolicy, TaskSpec};
+use workload::{KernelLock, PRIO_TO_WEIGHT, Program, SLICES_NS, SchedPolicy, TaskSpec};
 
 /// The pid of the first task.
 pub const FIRST_PID: i32 = 1000;
@@ -25,15 +25,7 @@ const DEFAULT_TIMER_SLACK_NS: u64 = 50_000;
 /// Linux decays it only at wakeups, so a task's value depends on all its ancestors. Measured in
 /// Linux 6.12, just booted in a virtual machine: 14 for the shell, 8 to 37 for its children.
 const SHELLS_WAKEE_FLIPS: u32 = 14;
-/// `sched_prio_to_weight[]` of kernel/sched/core.c: each nice level is worth 1.25 of the next.
-const PRIO_TO_WEIGHT: [u32; 40] = [
-    88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904,
-    3906, 3121, 2501, 1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87,
-    70, 56, 45, 36, 29, 23, 18, 15,
-];
 const WEIGHT_IDLEPRIO: u32 = 3;
-/// The smallest and the largest slice that a fair task may request, ns (`__setparam_fair()`).
-const SLICE: (u64, u64) = (100_000, 100_000_000);
 
 /// The weight of a fair task of priority `prio` (100 to 139; 120 is nice 0), 1024 for nice 0.
 pub fn weight_of(prio: i32) -> u32 {
@@ -326,7 +318,10 @@ impl Task {
         };
         if let SchedPolicy::Normal { slice_ns, .. } | SchedPolicy::Batch { slice_ns, .. } = policy {
             self.abi.se.custom_slice.set((slice_ns > 0).into());
-            self.abi.se.slice.set(slice_ns.clamp(SLICE.0, SLICE.1));
+            self.abi
+                .se
+                .slice
+                .set(slice_ns.clamp(*SLICES_NS.start(), *SLICES_NS.end()));
         }
         self.policy.set(policy);
         self.class.set(class);

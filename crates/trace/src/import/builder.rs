@@ -7,12 +7,14 @@ use super::periods::Set;
 use crate::event::{Line, Moved, Stage, State, Task, Tracepoint};
 use machine::{CACHE_LINE, Costs, Machine, work_in};
 use std::collections::HashMap;
-use workload::DEFAULT_FOOTPRINT;
 use workload::recording::Step;
+use workload::{DEFAULT_FOOTPRINT, SLICES_NS};
 
 /// The kernel's prio of nice 0.
 pub const NICE_0: i32 = 120;
 const NS_PER_S: u64 = 1_000_000_000;
+/// `SCHED_NORMAL` and `SCHED_BATCH`, whose tasks may request a slice.
+const FAIR: [i32; 2] = [0, 3];
 
 /// Builds a recording.
 pub struct Builder<'a> {
@@ -25,8 +27,8 @@ pub struct Builder<'a> {
     /// Streams whose end was not read, by the kernel's identity.
     by_object: HashMap<u64, u32>,
     pub futexes: Futexes,
-    /// The affinity of a thread that is marked next, by pid.
-    first_cpus: HashMap<i32, u64>,
+    /// The affinity and the slice of a thread that is marked next, by pid.
+    first_steps: HashMap<i32, Vec<Step>>,
     pub first: Option<u64>,
     pub last: u64,
     /// Whether the trace has events in the context of interrupts.
@@ -54,7 +56,7 @@ impl<'a> Builder<'a> {
             streams: Vec::new(),
             by_object: HashMap::new(),
             futexes: Futexes::default(),
-            first_cpus: HashMap::new(),
+            first_steps: HashMap::new(),
             first: None,
             last: 0,
             flags: false,
@@ -113,7 +115,14 @@ impl<'a> Builder<'a> {
                     0 => self.cpus[line.cpu].runs,
                     _ => self.by_pid.get(&pid).copied(),
                 };
-                self.pinned(thread, now, cpus);
+                self.set(thread, now, Step::Cpus(Some(cpus)));
+            }
+            Tracepoint::Scheduled {
+                pid,
+                policy,
+                runtime,
+            } if policy < 0 || FAIR.contains(&policy) => {
+                self.set(self.by_pid.get(&pid).copied(), now, Step::Slice(runtime));
             }
             Tracepoint::Mark(text) => self.mark(now, text),
             _ => {}
@@ -352,6 +361,7 @@ impl<'a> Builder<'a> {
             ran_ns: 0,
             cpu: None,
             owed: 0,
+            slice_ns: 0,
             woken: None,
             early: None,
             latencies: Vec::new(),
@@ -436,16 +446,23 @@ impl<'a> Builder<'a> {
         });
     }
 
-    /// From now on a thread may run on these CPUs.
-    fn pinned(&mut self, thread: Option<u32>, now: u64, cpus: u64) {
+    /// From now on a thread may run on other CPUs, or requests another slice.
+    fn set(&mut self, thread: Option<u32>, now: u64, mut step: Step) {
         let Some(thread) = thread else { return };
+        if let Step::Slice(ns) = &mut step {
+            if *ns != 0 {
+                *ns = (*ns).clamp(*SLICES_NS.start(), *SLICES_NS.end());
+            }
+            if std::mem::replace(&mut self.threads[thread as usize].slice_ns, *ns) == *ns {
+                return;
+            }
+        }
         let runs = self.cpus.iter().position(|cpu| cpu.runs == Some(thread));
         if let Some(cpu) = runs {
             self.account(cpu, now);
         }
         self.flush(thread);
-        let steps = &mut self.threads[thread as usize].steps;
-        steps.push(Entry::Step(Step::Cpus(Some(cpus))));
+        self.threads[thread as usize].steps.push(Entry::Step(step));
     }
 
     /// The recorder's mark on a thread.
@@ -463,11 +480,13 @@ impl<'a> Builder<'a> {
             }
             Some("load") => Mark::Load,
             Some("recorder") => Mark::Recorder,
-            Some("cpus") => {
-                let cpus = words.next().and_then(|it| u64::from_str_radix(it, 16).ok());
-                if let Some(cpus) = cpus {
-                    self.first_cpus.insert(pid, cpus);
-                }
+            Some(what @ ("cpus" | "slice")) => {
+                let value = words.next().unwrap_or_default();
+                let step = match what {
+                    "cpus" => u64::from_str_radix(value, 16).map(|cpus| Step::Cpus(Some(cpus))),
+                    _ => value.parse().map(Step::Slice),
+                };
+                self.first_steps.entry(pid).or_default().extend(step);
                 return;
             }
             _ => return,
@@ -484,8 +503,8 @@ impl<'a> Builder<'a> {
             }
         };
         self.threads[thread as usize].marked = Some(mark);
-        if let Some(cpus) = self.first_cpus.remove(&pid) {
-            self.pinned(Some(thread), now, cpus);
+        for step in self.first_steps.remove(&pid).unwrap_or_default() {
+            self.set(Some(thread), now, step);
         }
     }
 
@@ -559,6 +578,8 @@ impl<'a> Builder<'a> {
         self.threads[parent as usize]
             .steps
             .push(Entry::Step(Step::Fork(index as usize)));
+        let inherited = Step::Slice(self.threads[parent as usize].slice_ns);
+        self.set(Some(index), self.last, inherited);
         index
     }
 

@@ -20,6 +20,8 @@ pub struct Known {
     pub ran_ns: u64,
     /// The time that the kernel spent for it outside of its turns, by the machine file, ns.
     pub owed: u64,
+    /// The slice that it requests, ns; 0 is the default.
+    pub slice_ns: u64,
     /// The CPU on which it last ran.
     pub cpu: Option<usize>,
     /// The last wakeup, if it has not run since: the time, ns, and whether an interrupt caused it.
@@ -59,7 +61,7 @@ pub enum Mark {
 }
 
 /// The prefix of the texts that `equipoise record` writes to `trace_marker`; `load` or `recorder`,
-/// a pid and a name follow, or `futex` and that system call's number.
+/// a pid and a name follow, `cpus`, a pid and a mask, `slice`, a pid and ns, or `futex` and that system call's number.
 pub const MARK: &str = "equipoise record: ";
 
 /// A step, or a candidate for one.

@@ -560,3 +560,45 @@ fn affinities_are_steps() {
     assert_eq!(cpus("a"), Some(Step::Cpus(Some(1))));
     assert_eq!(cpus("b"), Some(Step::Cpus(None)));
 }
+
+/// Only fair policies have slices, the kernel bounds them, children inherit them, and a request for the
+/// same slice is no step.
+#[test]
+fn requested_slices_are_steps() {
+    let set = |us: u64, pid: i32, policy: i32, ns: u64| {
+        format!(
+            "a-10 [000] ..... 0.{us:06}: __sched_setscheduler: (x <- y) task={pid} policy={policy} runtime={ns} result=0\n"
+        )
+    };
+    let requests = [
+        set(350, 10, 0, 200_000),
+        set(351, 10, -1, 200_000),
+        set(352, 10, 6, 1_000_000),
+        set(353, 11, 3, 10),
+        "a-10 [000] ..... 0.000354: sched_process_fork: comm=a pid=10 child_comm=a child_pid=12\n"
+            .to_owned(),
+        set(355, 12, 0, 200_000),
+        set(356, 12, 0, 0),
+        switch(1, 390, IDLE, "R", ("c", 12)),
+        switch(1, 395, ("c", 12), "X", IDLE),
+        switch(0, 400, A, "S", B),
+    ];
+    let text = story().replace(&switch(0, 400, A, "S", B), &requests.concat());
+    // Without the mark, a thread that starts another at once would count as a shell.
+    let mark = |what: &str| format!("r-9 [000] ..... 0.000090: tracing_mark_write: {MARK}{what}\n");
+    let text = mark("load 10 a") + &mark("load 11 b") + &text;
+    let slices = |text: &str, name: &str| {
+        let threads = of(text).recording.threads;
+        let thread = threads.iter().find(|thread| thread.name == name).unwrap();
+        let slice = |step: &Step| match *step {
+            Step::Slice(ns) => Some(ns),
+            _ => None,
+        };
+        thread.steps.iter().filter_map(slice).collect::<Vec<_>>()
+    };
+    assert_eq!(slices(&text, "a"), [200_000]);
+    assert_eq!(slices(&text, "b"), [100_000]);
+    assert_eq!(slices(&text, "c"), [200_000, 0]);
+    let marked = mark("slice 10 3000000") + &text;
+    assert_eq!(slices(&marked, "a"), [3_000_000, 200_000]);
+}

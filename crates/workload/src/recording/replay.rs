@@ -184,6 +184,20 @@ impl Workload for Replay {
     }
 }
 
+impl Plan {
+    /// The policy of `thread` while it requests this slice.
+    fn policy(&self, thread: usize, slice_ns: u64) -> SchedPolicy {
+        let of = &self.recording.threads[thread];
+        match of.fifo {
+            Some(priority) => SchedPolicy::Fifo { priority },
+            None => SchedPolicy::Normal {
+                nice: of.nice,
+                slice_ns,
+            },
+        }
+    }
+}
+
 /// A replayed thread.
 struct Running {
     plan: Arc<Plan>,
@@ -201,13 +215,6 @@ struct Running {
 impl Running {
     fn spec(plan: &Arc<Plan>, thread: usize, cpus: usize) -> TaskSpec {
         let of = &plan.recording.threads[thread];
-        let policy = match of.fifo {
-            Some(priority) => SchedPolicy::Fifo { priority },
-            None => SchedPolicy::Normal {
-                nice: of.nice,
-                slice_ns: 0,
-            },
-        };
         let program = Running {
             plan: Arc::clone(plan),
             thread,
@@ -218,7 +225,7 @@ impl Running {
             cpus,
         };
         TaskSpec {
-            policy,
+            policy: plan.policy(thread, 0),
             // A recorded gap already includes it.
             timer_slack_ns: Some(0),
             ..TaskSpec::new(of.name.as_str(), program)
@@ -355,6 +362,7 @@ impl Program for Running {
                 let some = some.filter(|some| !some.is_empty());
                 Op::SetAffinity(Box::new(some.unwrap_or(all)))
             }
+            Some(Step::Slice(ns)) => Op::SetPolicy(plan.policy(self.thread, ns)),
             Some(Step::Fork(child)) => Op::Fork {
                 child: Box::new(Running::spec(plan, child, self.cpus)),
                 work: 0,

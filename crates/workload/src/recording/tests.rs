@@ -1,7 +1,7 @@
 use super::replay::{BY_NAME, MAKESPAN};
 use super::*;
-use crate::Workload;
 use crate::fake::Kernel;
+use crate::{SchedPolicy, Workload};
 
 const MS: u64 = 1_000_000;
 
@@ -167,7 +167,7 @@ fn a_mutex_is_had_by_one() {
 fn errors_are_reported() {
     let good = serde_json::to_string_pretty(&recording()).unwrap();
     for (from, to, says) in [
-        ("\"recording\": 4", "\"recording\": 5", "r.json: version 5"),
+        ("\"recording\": 5", "\"recording\": 6", "r.json: version 6"),
         ("\"fork\": 1", "\"fork\": 7", "names thread 7"),
         ("\"fork\": 1", "\"spoon\": 1", "r.json:12: "),
         (
@@ -187,4 +187,27 @@ fn errors_are_reported() {
             .starts_with("r.json:")
     );
     assert!(!is_recording("{ \"tasks\" : {} }"));
+}
+
+#[test]
+fn slices_are_requested() {
+    use Step::{Run, Slice};
+    let mut recording = recording();
+    recording.threads = vec![thread(
+        "main",
+        &[Slice(200_000), Run(MS), Slice(0), Run(MS)],
+    )];
+    recording.threads[0].nice = 3;
+    let kernel = Kernel::run(&Replay::new("r", recording.clone()), 4);
+    let policy = |slice_ns| {
+        let policy = SchedPolicy::Normal { nice: 3, slice_ns };
+        ("main".to_owned(), policy)
+    };
+    assert_eq!(kernel.policies, [policy(200_000), policy(0)]);
+    recording.threads[0].steps.push(Slice(1));
+    let wrong = recording.check().unwrap_err();
+    assert!(
+        wrong.contains("thread 0 requests a slice of 1 ns"),
+        "{wrong}"
+    );
 }

@@ -9,6 +9,7 @@
 
 use super::field::{Field, no_repeats};
 use crate::Better;
+use crate::PRIO_TO_WEIGHT;
 use crate::cpu_time;
 use crate::group::{Bandwidth, ControlGroup, GroupId};
 use machine::input::{BadInput, listed};
@@ -108,6 +109,11 @@ impl Groups {
     }
 }
 
+/// The `cpu.weight` that the kernel reports for this `cpu.weight.nice` (`sched_weight_to_cgroup()`).
+fn weight_of(nice: i64) -> u32 {
+    (PRIO_TO_WEIGHT[(nice + 20) as usize] * 100 + 512) / 1024
+}
+
 /// `cpu_time` of a group or a task.
 pub fn cpu_time(field: Field<'_>) -> Read<Better> {
     let text = field.string(cpu_time::EXPECTED)?;
@@ -122,6 +128,10 @@ fn set(group: &mut ControlGroup, section: Field<'_>) -> Read<Option<Better>> {
     for field in fields {
         match field.key() {
             "cpu.weight" => group.weight = field.integer(WEIGHT, "a weight")? as u32,
+            "cpu.weight.nice" => {
+                let nice = field.integer(-20..=19, "a nice value")?;
+                group.weight = weight_of(nice);
+            }
             "cpu.idle" => group.idle = field.integer(0..=1, "whether the group is idle")? == 1,
             "cpu.max" => group.max = bandwidth(field)?,
             "cpu.max.burst" => burst = Some((field, field.integer(0..=*QUOTA.end() as i64, "us")?)),
@@ -131,7 +141,7 @@ fn set(group: &mut ControlGroup, section: Field<'_>) -> Read<Option<Better>> {
                     format!("unknown key `{key}` in control group `{}`", section.key()),
                     listed(
                         key,
-                        "expected cpu.weight, cpu.max, cpu.max.burst, cpu.idle or cpu_time",
+                        "expected cpu.weight, cpu.weight.nice, cpu.max, cpu.max.burst, cpu.idle or cpu_time",
                     ),
                 ));
             }
