@@ -137,7 +137,7 @@ def run(command: Path, machine: str, load: Load, runs: int, limit: float | None,
 
 
 def verdict(cell: Json, missed: bool) -> str:
-    return "same" if cell["energy"] and missed else cell["verdict"]
+    return "same" if cell["energy"] and missed else str(cell["verdict"])
 
 
 def judged(cells: list[Json]) -> Iterator[tuple[list[Json], list[str]]]:
@@ -152,7 +152,8 @@ def judged(cells: list[Json]) -> Iterator[tuple[list[Json], list[str]]]:
 
 
 def lines(cells: list[Json]) -> Iterator[str]:
-    counts, worse = {"better": 0, "same": 0, "mixed": 0, "worse": 0}, []
+    counts = {"better": 0, "same": 0, "mixed": 0, "worse": 0}
+    worse: list[Json] = []
     for of, said in judged(cells):
         kinds = set(said) - {"same"}
         counts["mixed" if len(kinds) > 1 else min(kinds, default="same")] += 1
