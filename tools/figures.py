@@ -43,19 +43,21 @@ def apart(xs: Sequence[float], ys: Sequence[float]) -> bool:
 
 
 def fit(value: Callable[[float], float], target: float, low: float, high: float, within: float = 0.005,
-        steps: int = 8) -> tuple[float, float]:
+        steps: int = 10) -> tuple[float, float]:
     """Searches the positive argument at which a nearly linear, rising function has the value `target`, by secants
-    from `low` and `high`. Returns the best one that was tried, and the relative error of its value, which is more than
-    `within` if the search has not converged in that many steps."""
+    from `low` and `high`, and by steps of ten where the function does not rise. Returns the best argument that was
+    tried, and the relative error of its value, which is `within` or more if the search has not converged."""
     at_low = value(low)
     tried = []
     for _ in range(steps):
         at_high = value(high)
         error = at_high / target - 1
         tried.append((abs(error), high, error))
-        if abs(error) < within or at_high == at_low:
+        if abs(error) < within:
             break
-        low, at_low, high = high, at_high, round(max(low + (target - at_low) * (high - low) / (at_high - at_low), low / 10), 6)
+        rises = (at_high - at_low) * (high - low) > 0
+        better = low + (target - at_low) * (high - low) / (at_high - at_low) if rises else 10 * high
+        low, at_low, high = high, at_high, round(max(better, low / 10), 6)
     _, best, error = min(tried)
     return best, error
 

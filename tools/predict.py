@@ -22,7 +22,7 @@ from pathlib import Path
 
 from tools import guest
 from tools.bench import add_peers, measure
-from tools.command import Json, Workload, compare, equipoise, run_main
+from tools.command import Failed, Json, Workload, compare, equipoise, run_main
 from tools.figures import Cell, columns, fit, rank_correlation
 
 #: The callbacks for which a machine file has costs.
@@ -90,11 +90,11 @@ def machine_file(calibrated: str, bench: Json, schedulers: Iterable[str], cpus: 
 
 
 def simulated(command: Path, machine: Path, model: Model, work: float, policies: list[str], schedulers: Iterable[str] = ()
-              ) -> dict[str, tuple[float, float]]:
-    """By scheduler: the result of the load, in the measured unit, and the p99 of wakeup latencies."""
+              ) -> dict[str, tuple[float, float | None]]:
+    """By scheduler: the result of the load, in the measured unit, and the p99 of wakeup latencies, if the load has it."""
     result = compare(command, machine, model.load(work), policies, "--all", "--runs", "3", schedulers=schedulers)
     means = {(of["policy"], of["metric"]): of["mean"] for of in result["results"]}
-    return {policy: (model.per / value if model.per else value, means[policy, "wakeup_p99"])
+    return {policy: (model.per / value if model.per else value, means.get((policy, "wakeup_p99")))
             for (policy, metric), value in means.items() if metric == model.metric}
 
 
@@ -108,15 +108,19 @@ def ratios(command: Path, machine: Path, bench: Json, all_models: dict[str, Mode
     foreign = [name for name in schedulers if not name.startswith("equipoise:")]
     for benchmark, model in all_models.items():
         target = measured[benchmark, "eevdf"]
-        work, error = fit(lambda work: simulated(command, machine, model, work, ["eevdf"])["eevdf"][0], target, model.low,
-                          model.high)
+        try:
+            work, error = fit(lambda work: simulated(command, machine, model, work, ["eevdf"])["eevdf"][0], target, model.low,
+                              model.high)
+        except Failed as failed:
+            raise Failed(f"{benchmark}: no work for the measured {target:g}: {failed}") from None
         if abs(error) >= 0.005:
             unfitted.append(f"{benchmark}: the search for its work has not converged: with {work:g} us simulated EEVDF is "
                             f"{100 * error:+.1f} % off the measured {target:g}; its ratios are those at this work")
         predicted = simulated(command, machine, model, work, policies, foreign)
-        for column, name in enumerate(["schbench-request", "schbench-wakeup-p99"] if benchmark == "schbench-request" else [benchmark]):
-            found += [(name, scheduler, measured[name, scheduler] / measured[name, "eevdf"],
-                       predicted[short(scheduler)][column] / predicted["eevdf"][column]) for scheduler in schedulers]
+        for name, values in (benchmark, 0), ("schbench-wakeup-p99", 1):
+            if benchmark in (name, "schbench-request"):
+                found += [(name, scheduler, measured[name, scheduler] / measured[name, "eevdf"],
+                           (predicted[short(scheduler)][values] or 0) / (predicted["eevdf"][values] or 1)) for scheduler in schedulers]
     return found, unfitted
 
 

@@ -21,6 +21,11 @@ class Figures(unittest.TestCase):
             self.assertLess(abs(error), 0.005)
             self.assertLess(abs(20 + 3 * found + 0.001 * found * found - target), 0.005 * target)
 
+    def test_fit_leaves_where_the_function_is_flat(self) -> None:
+        found, error = figures.fit(lambda x: max(20, x), 500, 0.001, 0.003)
+        self.assertLess(abs(error), 0.005)
+        self.assertAlmostEqual(found, 500, delta=2.5)
+
     def test_fit_says_that_it_has_not_converged(self) -> None:
         _, error = figures.fit(lambda x: 20 if x < 50 else 40, 30, 1, 100)
         self.assertAlmostEqual(abs(error), 1 / 3)
