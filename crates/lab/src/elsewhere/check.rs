@@ -226,20 +226,7 @@ impl<'c, 't> Expected<'c, 't> {
 
 /// The numbers of events and the times of all CPUs are possible in `longest` ns, `of_all` of all CPUs.
 fn counts(counters: &Counters, longest: u64, of_all: u64) -> Checked {
-    let known = [
-        counters.context_switches,
-        counters.migrations,
-        counters.wakeups,
-        counters.ticks,
-        counters.forks,
-        counters.frequency_transitions,
-        counters.dl_throttled,
-        counters.memory_ns,
-        counters.callbacks_ns,
-        counters.wasted_ns,
-        counters.slow_wakeups,
-    ];
-    let known = known.iter().all(|&count| count <= of_all);
+    let known = counters.totals().all(|count| count <= of_all);
     expect(known && counters.longest_waste_ns <= longest, "counters")
 }
 
