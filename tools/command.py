@@ -37,7 +37,9 @@ def run_main(main: Callable[[], int | None]) -> None:
 
 def parser(description: str | None) -> argparse.ArgumentParser:
     """A parser of options whose help is the module's docstring."""
-    return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    of = sys.modules["__main__"].__spec__
+    return argparse.ArgumentParser(prog=f"python3 -m {of.name}" if of else None, description=description,
+                                   formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
 def positive(text: str) -> int:

@@ -4,31 +4,32 @@ import contextlib
 import io
 import json
 import os
+import re
 import sys
 import tempfile
 import unittest
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
 
 from tools import bench, order, periods, predict, replay, rt_app
-from tools.command import Json
+from tools.command import Json, Workload
 
-#: A command whose simulated times are 2 s and 1 ms for each us of work, 25 % more under `equipoise`. With FLAT they do not
-#: depend on the work.
-COMMAND = f"""#!{sys.executable}
-import json, os, re, sys
-words = sys.argv[1:]
-load = words[words.index("--workload") + 1]
-text = open(load).read() if os.path.exists(load) else load
-work = float(re.search(r'(?:read_work=|work=|compile=|"run": )([0-9.]+)', text)[1])
-time = 2 + (0 if os.environ.get("FLAT") else work / 1000)
-results = []
-for policy, factor in (("eevdf", 1), ("equipoise", 1.25)):
-    for metric, mean in (("time", time * factor), ("throughput", 1e6 / time / factor), ("requests", 1e6 / time / factor),
-                         ("wakeup_p99", 10 * factor)):
-        results.append(dict(policy=policy, metric=metric, mean=mean))
-print(json.dumps(dict(results=results)))
-"""
+
+def simulated(flat: bool) -> Callable[..., Json]:
+    """A comparison whose times are 2 s and 1 ms for each us of work, 25 % more under `equipoise`. `flat` ones do not
+    depend on the work."""
+
+    def compare(command: Path, machine: Path, load: Workload, *_: object, schedulers: list[str]) -> Json:
+        work = re.search(r"(?:read_work=|work=|compile=|'run': )([0-9.]+)", str(load))
+        assert work, load
+        time = 2 + (0 if flat else float(work[1]) / 1000)
+        means = {"time": time, "throughput": 1e6 / time, "requests": 1e6 / time, "wakeup_p99": 10.0}
+        more = {"time": 1.25, "throughput": 0.8, "requests": 0.8, "wakeup_p99": 1.25}
+        return {"results": [{"policy": policy, "metric": metric, "mean": mean * (more[metric] if policy == "equipoise" else 1)}
+                            for policy in ("eevdf", "equipoise") for metric, mean in means.items()]}
+
+    return compare
 
 
 def sample(round_: int, scheduler: str, benchmark: str, value: float) -> Json:
@@ -51,12 +52,10 @@ class Bench(unittest.TestCase):
 
 
 class Predict(unittest.TestCase):
-    def judged(self, **environment: str) -> tuple[int, str, str, list[Json]]:
+    def judged(self, flat: bool) -> tuple[int, str, str, list[Json]]:
         """The status, both outputs and the JSON for a kept folder in which EEVDF takes 4 and `equipoise` 5."""
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            (folder / "equipoise").write_text(COMMAND)
-            (folder / "equipoise").chmod(0o755)
             (folder / "machine.toml").write_text("hz = 250\nrefill_far_ns = 9\n")
             (folder / "stream").write_text("1.5 0.5\n")
             names = ["hackbench", "hackbench-g8", "pipe", "schbench-request", "schbench-wakeup-p99", "mutex", "compile"]
@@ -66,14 +65,15 @@ class Predict(unittest.TestCase):
             (folder / "bench.json").write_text(json.dumps({"results": medians, "callbacks": callbacks}))
             words = ["predict", "--judge", name, "--json", f"{name}/out.json", "equipoise:equipoise"]
             said, wrong = io.StringIO(), io.StringIO()
-            with patch.dict(os.environ, {"EQUIPOISE": f"{name}/equipoise", **environment}), patch.object(sys, "argv", words), \
+            with patch.dict(os.environ, {"EQUIPOISE": sys.executable}), patch.object(sys, "argv", words), \
+                    patch.object(predict, "compare", simulated(flat)), \
                     contextlib.redirect_stdout(said), contextlib.redirect_stderr(wrong):
                 status = predict.main()
             self.machine = (folder / "predicted.toml").read_text()
             return status, said.getvalue(), wrong.getvalue(), json.loads((folder / "out.json").read_text())
 
     def test_kept_folder(self) -> None:
-        status, said, wrong, figures = self.judged()
+        status, said, wrong, figures = self.judged(flat=False)
         self.assertEqual((status, wrong), (0, ""))
         self.assertEqual(figures[0], {"benchmark": "hackbench", "scheduler": "equipoise:equipoise", "measured": 1.25,
                                       "predicted": 1.25})
@@ -82,7 +82,7 @@ class Predict(unittest.TestCase):
         self.assertTrue(self.machine.endswith('[callbacks.equipoise]\nsource = "tools.bench --callbacks"\nenqueue = 448\n'))
 
     def test_says_which_load_has_no_fit(self) -> None:
-        status, _, wrong, _ = self.judged(FLAT="1")
+        status, _, wrong, _ = self.judged(flat=True)
         self.assertEqual(status, 1)
         self.assertEqual(wrong.count("has not converged"), 6)
         self.assertIn("mutex: the search for its work has not converged: with 100 us simulated EEVDF is -50.0 % off the measured 4",

@@ -13,7 +13,7 @@ type Own = (
     fn(&Measured<'_>) -> f64,
 );
 
-/// What a run has measured.
+/// The results of a run.
 struct Measured<'a> {
     outcome: &'a Outcome,
     counters: &'a Counters,
