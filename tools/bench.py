@@ -134,9 +134,9 @@ def main() -> None:
     options.add_argument("--callbacks", action="store_true", help="measure what callbacks cost, and nothing else")
     options.add_argument("--json", metavar="FILE", type=Path, help="write the result to FILE")
     options.add_argument("schedulers", nargs="*", metavar="SCHEDULER",
-                         help="eevdf, equipoise:POLICY (which may have settings), scx_simple, or the command of another sched_ext "
-                         "scheduler (default: eevdf, all policies of Equipoise, scx_simple, and those of vm/peers.sh that are "
-                         "installed). One that does not load is left out")
+                         help="eevdf, equipoise:POLICY (which may have settings), scx_simple, or the command of another "
+                         "sched_ext scheduler (default: eevdf, all policies of Equipoise, scx_simple, and those of "
+                         "vm/peers.sh that are installed). One that does not load is left out")
     args = options.parse_args()
     if args.peers:
         add_peers(guest.script("./install-peers"))

@@ -4,7 +4,6 @@ writes docs/field.md.
 A cell that takes too long is left out. Cells that the file of --cells has already are not run again. If $EQUIPOISE names
 the command, it is not built."""
 
-import json
 import os
 import re
 import statistics

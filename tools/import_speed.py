@@ -15,8 +15,8 @@ from tools.figures import Cell, columns
 SECONDS, MEGABYTES = 5, 500
 
 
-def line(us: int, comm: str, pid: int, event: str) -> str:
-    return f"{comm}-{pid} [000] ..... {us // 1000000}.{us % 1000000:06}: {event}\n"
+def event(us: int, comm: str, pid: int, text: str) -> str:
+    return f"{comm}-{pid} [000] ..... {us // 1000000}.{us % 1000000:06}: {text}\n"
 
 
 def switch(prev: tuple[str, int], next_: tuple[str, int]) -> str:
@@ -33,27 +33,27 @@ def pipes() -> Iterator[str]:
     for loop in range(200000):
         pair, at = loop % 50, loop * 20
         a, b, after = (("t", 100 + 2 * pair), ("t", 101 + 2 * pair), ("t", 100 + 2 * ((pair + 1) % 50)))
-        yield line(at, *a, waking(b))
-        yield line(at + 2, *a, f"pipe_write: (vfs_write+0x1/0x2 <- pipe_write) object=0x{1000 + pair} bytes=4")
-        yield line(at + 5, *a, switch(a, b))
-        yield line(at + 9, *b, f"pipe_read: (vfs_read+0x1/0x2 <- pipe_read) object=0x{1000 + pair} bytes=4")
-        yield line(at + 15, *b, switch(b, after))
+        yield event(at, *a, waking(b))
+        yield event(at + 2, *a, f"pipe_write: (vfs_write+0x1/0x2 <- pipe_write) object=0x{1000 + pair} bytes=4")
+        yield event(at + 5, *a, switch(a, b))
+        yield event(at + 9, *b, f"pipe_read: (vfs_read+0x1/0x2 <- pipe_read) object=0x{1000 + pair} bytes=4")
+        yield event(at + 15, *b, switch(b, after))
 
 
 def threads() -> Iterator[str]:
     """Each of 100,000 threads wakes the next one and ends."""
     for n in range(1000, 101000):
         own, after = (f"t{n}", n), (f"t{n + 1}", n + 1)
-        yield line(n * 10, *own, waking(after))
-        yield line(n * 10, *own, switch(own, after))
+        yield event(n * 10, *own, waking(after))
+        yield event(n * 10, *own, switch(own, after))
 
 
 def measure(command: Path, trace: Path, folder: Path) -> tuple[int, float, float]:
     """The number of events, and the seconds and megabytes that their import takes."""
     began = time.monotonic()
     with (folder / "said").open("w") as said:
-        importing = subprocess.Popen([command, "workload", "import", "--machine", "odroid-xu3", "--out", folder / "imported", trace],
-                                     stdout=subprocess.DEVNULL, stderr=said)
+        line: list[str | Path] = [command, "workload", "import", "--machine", "odroid-xu3", "--out", folder / "imported", trace]
+        importing = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=said)
         _, importing.returncode, used = os.wait4(importing.pid, 0)
     seconds = time.monotonic() - began
     text = (folder / "said").read_text()

@@ -84,8 +84,11 @@ def rows(command: Path, out: Path, load: str) -> list[list[Cell]]:
         if name not in found:
             judged.append([load, name, period, None, f"{missed:.1f}", None, "FAIL: no period"])
             continue
-        verdict = "FAIL: period" if abs(found[name] / period - 1) > 0.02 else "FAIL: missed" if abs(replayed[name] - missed) > 3 \
-            else "PASS"
+        verdict = "PASS"
+        if abs(found[name] / period - 1) > 0.02:
+            verdict = "FAIL: period"
+        elif abs(replayed[name] - missed) > 3:
+            verdict = "FAIL: missed"
         judged.append([load, name, period, f"{found[name]:.3f}", f"{missed:.1f}", f"{replayed[name]:.1f}", verdict])
     return judged
 
@@ -106,8 +109,8 @@ def main() -> None:
     guest.keep_options(options)
     options.add_argument("--in-guest", metavar="DIR", type=Path, help=argparse.SUPPRESS)
     options.add_argument("loads", nargs="*", metavar="LOAD:NS", type=load_name,
-                         help="a file of workloads/ or of rt-app's examples, and rt-app's calibration: the more ns, the lighter is "
-                         f"the load (default: {' '.join(LOADS)})")
+                         help="a file of workloads/ or of rt-app's examples, and rt-app's calibration: the more ns, the "
+                         f"lighter is the load (default: {' '.join(LOADS)})")
     args = options.parse_args()
     loads = args.loads or LOADS
     command = equipoise()
@@ -117,8 +120,9 @@ def main() -> None:
     with guest.kept(args) as out:
         if not args.judge:
             guest.script("./install-tools", "rt-app")
-            for line in guest.boot("env", f"EQUIPOISE={command}", "PYTHONDONTWRITEBYTECODE=1", sys.executable, "-m", "tools.periods",
-                                   "--in-guest", "/out", *loads, kernel=args.kernel, cpus=1, clock="icount=2", out=out, seconds=3000):
+            inside = ["env", f"EQUIPOISE={command}", "PYTHONDONTWRITEBYTECODE=1", sys.executable, "-m", "tools.periods"]
+            for line in guest.boot(*inside, "--in-guest", "/out", *loads, kernel=args.kernel, cpus=1, clock="icount=2",
+                                   out=out, seconds=3000):
                 print(line, end="")
         head: list[Cell] = ["load", "thread", "period, ms", "found, ms", "missed, %", "replayed, %", "verdict"]
         print(columns([head, *(row for load in loads for row in rows(command, out, load))]))

@@ -117,10 +117,13 @@ def ratios(command: Path, machine: Path, bench: Json, all_models: dict[str, Mode
             unfitted.append(f"{benchmark}: the search for its work has not converged: with {work:g} us simulated EEVDF is "
                             f"{100 * error:+.1f} % off the measured {target:g}; its ratios are those at this work")
         predicted = simulated(command, machine, model, work, policies, foreign)
-        for name, values in (benchmark, 0), ("schbench-wakeup-p99", 1):
-            if benchmark in (name, "schbench-request"):
-                found += [(name, scheduler, measured[name, scheduler] / measured[name, "eevdf"],
-                           (predicted[short(scheduler)][values] or 0) / (predicted["eevdf"][values] or 1)) for scheduler in schedulers]
+        for name, index in (benchmark, 0), ("schbench-wakeup-p99", 1):
+            if benchmark not in (name, "schbench-request"):
+                continue
+            for scheduler in schedulers:
+                own, base = predicted[short(scheduler)][index], predicted["eevdf"][index]
+                assert own is not None and base is not None, f"no p99 of wakeups with {benchmark}"
+                found.append((name, scheduler, measured[name, scheduler] / measured[name, "eevdf"], own / base))
     return found, unfitted
 
 
@@ -161,9 +164,10 @@ def main() -> int:
     with guest.kept(args) as out:
         if not args.judge:
             # As in tools.bench: one CPU of the host executes the guest's CPUs in turn.
-            for line in guest.boot("sh", "-c", "cc -O2 -o /tmp/stream vm/in-guest/stream.c && /tmp/stream >/out/stream && cd /tmp && "
-                                   f"'{command}' machine calibrate --force >/out/machine.toml", kernel=args.kernel, cpus=args.cpus,
-                                   clock="icount=1", turn=20, out=out):
+            calibrate = ("cc -O2 -o /tmp/stream vm/in-guest/stream.c && /tmp/stream >/out/stream && "
+                         f"cd /tmp && '{command}' machine calibrate --force >/out/machine.toml")
+            for line in guest.boot("sh", "-c", calibrate, kernel=args.kernel, cpus=args.cpus, clock="icount=1", turn=20,
+                                   out=out):
                 print(line, end="", file=sys.stderr)
             bench = measure(["eevdf", *schedulers], kernel=args.kernel, cpus=args.cpus, rounds=args.rounds,
                             only="hackbench,hackbench-g8,pipe,schbench,mutex,compile")

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -48,7 +47,8 @@ def schbench(load: str) -> list[str]:
 LOADS: dict[str, Callable[[str], list[str]]] = {
     "hackbench": lambda load: ["hackbench", "-g", "2", "-l", "50"],
     "sysbench-cpu": lambda load: "sysbench cpu --threads=4 --time=0 --events=200 --cpu-max-prime=5000 run".split(),
-    "sysbench-mutex": lambda load: "sysbench mutex --threads=4 --mutex-num=2 --mutex-locks=500 --mutex-loops=1000 run".split(),
+    "sysbench-mutex": lambda load:
+        "sysbench mutex --threads=4 --mutex-num=2 --mutex-locks=500 --mutex-loops=1000 run".split(),
     "browser-short": an_rt_app,
     "mp3-short": an_rt_app,
     "compile": compile_files,

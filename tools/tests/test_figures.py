@@ -35,8 +35,8 @@ class Figures(unittest.TestCase):
 
     def test_columns_of_numbers_are_on_the_right(self) -> None:
         shown = figures.columns([["load", "ms", "of"], ["pipe", 1.25, "x"], ["hackbench", None, "yy"], ["a", 1234567.0, "z"]])
-        self.assertEqual(shown.splitlines(), ["load                ms  of", "pipe              1.25  x", "hackbench            -  yy",
-                                              "a          1.23457e+06  z"])
+        self.assertEqual(shown.splitlines(), ["load                ms  of", "pipe              1.25  x",
+                                              "hackbench            -  yy", "a          1.23457e+06  z"])
 
     def test_a_page_has_a_rule_below_the_head(self) -> None:
         self.assertEqual(list(figures.markdown([["a", "b"], ["1", "2"]])), ["| a | b |", "| --- | --- |", "| 1 | 2 |"])

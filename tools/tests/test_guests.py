@@ -85,14 +85,15 @@ class Predict(unittest.TestCase):
         status, _, wrong, _ = self.judged(flat=True)
         self.assertEqual(status, 1)
         self.assertEqual(wrong.count("has not converged"), 6)
-        self.assertIn("mutex: the search for its work has not converged: with 100 us simulated EEVDF is -50.0 % off the measured 4",
-                      wrong)
+        self.assertIn("mutex: the search for its work has not converged: with 100 us simulated EEVDF is -50.0 % off the "
+                      "measured 4", wrong)
 
 
 class Recordings(unittest.TestCase):
     def test_replay_judges_medians(self) -> None:
         table, count = replay.table({("pipe", "makespan, ms"): [(10, 11), (12, 40), (11, 12)],
-                                     ("pipe", "wakeup latency p99, us"): [(10, 13)], ("pipe", "wakeup latency p50, us"): [(0, 0)]})
+                                     ("pipe", "wakeup latency p99, us"): [(10, 13)],
+                                     ("pipe", "wakeup latency p50, us"): [(0, 0)]})
         self.assertIn("11 (10 to 12)  12 (11 to 40)   +9.1  15 %, met", table)
         self.assertEqual(count, "1 of 2 bars met")
 
@@ -106,7 +107,8 @@ class Recordings(unittest.TestCase):
     def test_order(self) -> None:
         low, high = [(1.0 + i / 10, 1.0) for i in range(5)], [(2.0 + i / 10, 3.0) for i in range(5)]
         said = order.tables({("pipe", "makespan, ms"): {"eevdf": low, "equipoise": high, "simple": low}})
-        self.assertRegex(said[2], "(?s)eevdf < equipoise +as measured.*eevdf > simple +within noise.*equipoise > simple +as measured")
+        self.assertRegex(said[2], "(?s)eevdf < equipoise +as measured.*eevdf > simple +within noise.*"
+                                  "equipoise > simple +as measured")
         self.assertEqual(said[-1], "2 of 2 orders are as measured; 1 more are within noise")
 
 
