@@ -10,17 +10,17 @@ use workload::{Better, Goal, Metric, Role, Unit, Workload};
 type Own = (
     Metric,
     fn(&dyn Workload, &Machine) -> bool,
-    fn(&Measured<'_>) -> f64,
+    fn(&Facts<'_>) -> f64,
 );
 
 /// The results of a run.
-struct Measured<'a> {
+struct Facts<'a> {
     outcome: &'a Outcome,
     counters: &'a Counters,
     threads: &'a [Threads],
 }
 
-impl Measured<'_> {
+impl Facts<'_> {
     /// Energy of the whole run, J.
     fn joules(&self) -> f64 {
         self.outcome.energy.as_ref().map_or(0.0, Energy::total_j)
@@ -203,7 +203,7 @@ pub(crate) fn samples(
     outcome: &Outcome,
     threads: &[Threads],
 ) -> Vec<[f64; 1]> {
-    let run = Measured {
+    let run = Facts {
         outcome,
         counters: &outcome.counters,
         threads,
@@ -218,6 +218,22 @@ mod tests {
     use crate::{Case, Runs, Scheduler, Watch, measure};
     use std::path::Path;
 
+    /// One run.
+    fn run(workload: &dyn Workload, machine: &Machine, scheduler: &Scheduler) -> crate::Measured {
+        let case = Case {
+            machine,
+            workload,
+            scheduler,
+        };
+        let runs = Runs {
+            count: 1,
+            seed: 1,
+            jobs: 1,
+            noise: false,
+        };
+        measure(&[case], &runs, Watch::none()).unwrap().remove(0)
+    }
+
     #[test]
     fn new_idle_balancing_is_measured_of_schedulers_that_count_it() {
         let workload = models::load("hackbench:groups=1,loops=10").unwrap();
@@ -228,23 +244,12 @@ mod tests {
             (Scheduler::foreign(&[&foreign], &[]).unwrap(), false),
         ];
         for (scheduler, counts) in &schedulers {
-            let case = Case {
-                machine: &machine,
-                workload: workload.as_ref(),
-                scheduler,
-            };
-            let runs = Runs {
-                count: 1,
-                seed: 1,
-                jobs: 1,
-                noise: false,
-            };
-            let measured = measure(&[case], &runs, Watch::none()).unwrap();
+            let measured = run(workload.as_ref(), &machine, scheduler);
             let first = metrics(workload.as_ref(), &machine).len();
-            let attempts = measured[0].means(first);
+            let attempts = measured.means(first);
             assert_eq!(attempts.is_some(), *counts);
             assert!(attempts.is_none_or(|attempts| attempts[0] > 0.0));
-            let time = measured[0].means(first + 1);
+            let time = measured.means(first + 1);
             assert!(time.is_none_or(|time| time[0] > 0.0 && time[0] < 100.0));
         }
     }
@@ -263,19 +268,8 @@ mod tests {
             let first = first.expect("the load has a quota");
             for policy in ["eevdf", "equipoise"] {
                 let scheduler = Scheduler::policy(policy).unwrap();
-                let case = Case {
-                    machine: &machine,
-                    workload: workload.as_ref(),
-                    scheduler: &scheduler,
-                };
-                let runs = Runs {
-                    count: 1,
-                    seed: 1,
-                    jobs: 1,
-                    noise: false,
-                };
-                let measured = measure(&[case], &runs, Watch::none()).unwrap();
-                let mean = |metric| measured[0].means(metric).unwrap()[0];
+                let measured = run(workload.as_ref(), &machine, &scheduler);
+                let mean = |metric| measured.means(metric).unwrap()[0];
                 let (periods, ms) = (mean(first), mean(first + 1));
                 assert!((periods - share).abs() < 10.0, "{policy}: {periods} %");
                 assert!((ms - time).abs() < 8.0, "{policy}: {ms} ms");
@@ -296,28 +290,15 @@ mod tests {
         let machine = Machine::find("smp-2").unwrap();
         let load = "busy:threads=2,group=/a,weight=300,cpu_time=more+busy:threads=2,group=/b,cpu_time=less";
         let workload = models::load(load).unwrap();
-        let (scheduler, runs) = (
-            Scheduler::policy("eevdf").unwrap(),
-            Runs {
-                count: 1,
-                seed: 1,
-                jobs: 1,
-                noise: false,
-            },
-        );
-        let case = Case {
-            machine: &machine,
-            workload: workload.as_ref(),
-            scheduler: &scheduler,
-        };
-        let measured = measure(&[case], &runs, Watch::none()).unwrap();
+        let scheduler = Scheduler::policy("eevdf").unwrap();
+        let measured = run(workload.as_ref(), &machine, &scheduler);
         let found = metrics(workload.as_ref(), &machine);
         let of = |part: &str| {
             let is_it =
                 |metric: &&Metric| metric.name.ends_with("cpu_time") && metric.name.contains(part);
             let index = found.iter().position(is_it).unwrap();
             assert_eq!(found[index].role, Role::Decides(Goal::Throughput));
-            measured[0].means(index).unwrap()[0]
+            measured.means(index).unwrap()[0]
         };
         let (a, b) = (of("group=/a"), of("group=/b"));
         assert!(
@@ -330,27 +311,16 @@ mod tests {
     fn memory_takes_time_only_where_a_machine_describes_it() {
         let workload = models::load("hackbench:groups=1,loops=10").unwrap();
         let scheduler = Scheduler::policy("powersaving").unwrap();
-        let runs = Runs {
-            count: 1,
-            seed: 1,
-            jobs: 1,
-            noise: false,
-        };
         for (name, shares) in [("snb-ep-2s", true), ("snb-laptop", false)] {
             let machine = Machine::find(name).unwrap();
             let found = metrics(workload.as_ref(), &machine);
             let metric = found.iter().position(|metric| metric.name == "memory_time");
             assert_eq!(metric.is_some(), shares);
-            let case = Case {
-                machine: &machine,
-                workload: workload.as_ref(),
-                scheduler: &scheduler,
-            };
-            let measured = measure(&[case], &runs, Watch::none()).unwrap();
+            let measured = run(workload.as_ref(), &machine, &scheduler);
             let countable = countable(workload.as_ref(), &machine);
-            assert_eq!(measured[0].runs[0].samples.len(), countable.len());
+            assert_eq!(measured.runs[0].samples.len(), countable.len());
             if let Some(metric) = metric {
-                let share = measured[0].means(metric).unwrap()[0];
+                let share = measured.means(metric).unwrap()[0];
                 assert!(share > 0.1 && share < 100.0, "{share}");
             }
         }

@@ -177,7 +177,7 @@ fn has_script(script: &str, args: &[&str]) {
 
 /// Fails unless the module of `tools/` exists, and it or those that it uses mention all options of `args`.
 fn has_tool(module: &str, args: &[&str]) {
-    let own = read(&format!("{}.py", module.replace('.', "/")));
+    let own = read(format!("{}.py", module.replace('.', "/")));
     mentions(
         &[own, read("tools/guest.py"), read("tools/mutants.py")].concat(),
         args,
