@@ -19,7 +19,7 @@ from tools.command import PROJECT, Failed, equipoise, run_main
 from tools.figures import Cell, apart, columns, spread
 from tools.replay import validated
 
-SCHEDULERS = ["eevdf", "equipoise", "simple"]
+SCHEDULERS = ("eevdf", "equipoise", "simple")
 FIGURES = ["makespan, ms", "wakeup latency p95, us"]
 Samples = dict[tuple[str, str], dict[str, list[tuple[float, float]]]]
 
@@ -66,20 +66,20 @@ def main() -> int:
     with guest.kept(args) as out:
         if not args.judge:
             loader = os.environ.get("SCX_EQUIPOISE") or guest.script("./build-loader")
-            guest.record(out, args, command, SCHEDULERS, loader=loader, seconds=600 + 900 * args.rounds)
+            guest.record(out, args, command, [*SCHEDULERS], loader=loader, seconds=600 + 900 * args.rounds)
         for load in args.loads:
             for first in sorted(out.glob(f"{load}-*-eevdf.dat")):
                 trace = str(first).removesuffix("eevdf.dat")
                 try:
                     pages = validated(command, out / "machine.toml", first, f"equipoise={trace}equipoise.dat",
-                                      f"{simple}={trace}simple.dat")
+                                      f"{simple}={trace}simple.dat", schedulers=SCHEDULERS, kernel="6.12")
                 except Failed as error:
                     print(error, file=sys.stderr)
                     status = 1
                     continue
-                for name, figures in zip(SCHEDULERS, pages):
-                    for figure in FIGURES:
-                        samples[load, figure][name].append(figures[figure])
+                for figure in FIGURES:
+                    for name in SCHEDULERS:
+                        samples[load, figure][name].append(pages[name][figure])
     print(*tables(samples), sep="\n")
     return status
 

@@ -18,22 +18,24 @@ from tools.figures import Cell, columns, spread
 #: The bars, %; None for a figure that is only printed.
 BARS = {"makespan, ms": 15, "switches to its threads": 20, "migrations of its threads": 20,
         "wakeup latency p50, us": None, "wakeup latency p95, us": None, "wakeup latency p99, us": 20}
+BUSY = "run time, ms"
 Figures = dict[str, tuple[float, float]]
 
 
-def validated(command: Path, machine: Path, *recordings: str | Path) -> list[Figures]:
-    """The measured and the simulated value of each figure, by recording. `validate` ends with status 4 where a bound
-    of its own is missed."""
-    page = ask(command, "validate", "--machine", machine, *recordings, accepted=(0, 4))
-    return [{row[0]: (float(row[1]), float(row[2])) for row in table["rows"] if row[0] in BARS or row[0] == "run time, ms"}
-            for table in page["tables"][:len(recordings)]]
+def validated(command: Path, machine: Path, *recordings: str | Path, schedulers: tuple[str, ...] = ("eevdf",),
+              kernel: str = "7.3") -> dict[str, Figures]:
+    """The measured and the simulated value of each figure, by scheduler. Schedulers in C are compiled for that kernel.
+    `validate` ends with status 4 where a bound of its own is missed."""
+    page = ask(command, "validate", "--machine", machine, "--kernel", kernel, *recordings, accepted=(0, 4))
+    return {table["title"]: {row[0]: (float(row[1]), float(row[2])) for row in table["rows"] if row[0] in {*BARS, BUSY}}
+            for table in page["tables"] if table["title"] in schedulers}
 
 
 def shared(machine: Path, figures: Figures) -> str:
     """The machine file for a guest whose CPUs share one CPU, so that the time of kernel code is multiplied by the number
     of busy CPUs. The costs were calibrated with one busy CPU, so they are multiplied by the recording's average number
     of busy CPUs."""
-    busy = max(1, figures["run time, ms"][0] / figures["makespan, ms"][0])
+    busy = max(1, figures[BUSY][0] / figures["makespan, ms"][0])
     return re.sub(r"(?<=_ns = )[\d.]+", lambda cost: str(int(float(cost[0]) * busy)), machine.read_text())
 
 
@@ -74,10 +76,10 @@ def main() -> int:
                 machine = out / "machine.toml"
                 try:
                     if args.turn:
-                        (of,) = validated(command, machine, recording)
+                        of = validated(command, machine, recording)["eevdf"]
                         machine = out / "shared.toml"
                         machine.write_text(shared(out / "machine.toml", of))
-                    (of,) = validated(command, machine, recording)
+                    of = validated(command, machine, recording)["eevdf"]
                 except Failed as error:
                     print(f"{recording}: could not be replayed: {error}", file=sys.stderr)
                     status = 1

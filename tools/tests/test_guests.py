@@ -97,6 +97,12 @@ class Recordings(unittest.TestCase):
         self.assertIn("11 (10 to 12)  12 (11 to 40)   +9.1  15 %, met", table)
         self.assertEqual(count, "1 of 2 bars met")
 
+    def test_tables_of_schedulers_are_taken(self) -> None:
+        page = {"tables": [{"title": "eevdf", "rows": [["makespan, ms", "151.0", "150.0", "-0.7"], ["other", "-", "-", "-"]]},
+                           {"title": "Order", "rows": [["makespan, ms", "eevdf < simple", "simple < eevdf"]]}]}
+        with patch.object(replay, "ask", lambda *_, **__: page):
+            self.assertEqual(replay.validated(Path(), Path()), {"eevdf": {"makespan, ms": (151, 150)}})
+
     def test_replay_multiplies_costs_by_the_busy_cpus(self) -> None:
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
             file.write('name = "x"\nswitch_ns = 100\n')
