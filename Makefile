@@ -16,14 +16,14 @@ VM_TESTS := capacity starvation hotplug mixed-load cgroups affinity fairness cli
 KERNELS := 6.16.12 6.17.13 6.18.15 6.19.14 7.0.13 7.2.13 7.3.4
 NEWEST := $(lastword $(KERNELS))
 
-.PHONY: ablate properties run quick check checks test test-all properties test-python test-package pristine fuzz test-corpus misbehave soak soak-vm objects record-decisions docs book install matrix field mutants sensitivity bench bench-import vm-kernel test-vm test-kernels bench-vm predict format check-format check-prose check-licenses lint tools
+.PHONY: ablate properties run quick check checks test test-all properties test-python test-package pristine fuzz test-corpus misbehave soak soak-vm objects record-decisions docs book install matrix field mutants sensitivity bench bench-import vm-kernel test-vm test-kernels bench-vm predict format check-format check-prose check-licenses check-tools lint tools
 
 run:
 	cargo run --locked --release -- compare --machine rk3588 --workload game
 
 # The inner loop, which takes a minute after a change of one file: format, prose, lints, unit tests, and the
 # tests of the schedulers' C. cargo and the cache of objects rebuild only what has changed.
-quick: check-format check-prose lint
+quick: check-format check-prose lint check-tools
 	$(PART) "the unit tests and those of the schedulers' C" cargo test $(CARGO_FLAGS) --lib --bins --test c
 	@$(PART) --end
 
@@ -31,7 +31,7 @@ quick: check-format check-prose lint
 check: checks
 	@$(PART) --end
 
-checks: check-format check-prose check-licenses lint
+checks: check-format check-prose check-licenses lint check-tools
 	$(PART) "building the tests" cargo test $(CARGO_FLAGS) --no-run
 	$(PART) "the unit tests" cargo test $(CARGO_FLAGS) --lib --bins
 	$(PART) "the tests of crates and of the command" cargo test $(CARGO_FLAGS) --test '*'
@@ -119,12 +119,12 @@ record-decisions:
 # Compares `equipoise` with `eevdf` for all machines and loads, and prints the measures that are worse; `make
 # matrix MATRIX="--machine smp-8"` does less.
 matrix:
-	tests/matrix $(MATRIX)
+	python3 -m tools.matrix $(MATRIX)
 
 # Compares `eevdf`, `equipoise` and the published schedulers on six machines under eight loads, and writes
 # docs/field.md; `make field FIELD="--machine smp-8 --out FILE"` does less.
 field:
-	tests/field $(FIELD)
+	python3 -m tools.field $(FIELD)
 
 # The properties of a fair scheduler (crates/simulator/tests/conformance/fairness/table.rs) on CASES random machines and
 # loads each, of which `make test` tries 200: `make properties SEED=7`, `PROPERTY=naps` for some rows, with their cases.
@@ -136,17 +136,17 @@ properties:
 # Makes small changes to the meaning of scheduler/equipoise and reports which tests notice; `make mutants
 # MUTANTS="vtime.h"` does less.
 mutants:
-	tests/mutants $(MUTANTS)
+	python3 -m tools.mutants $(MUTANTS)
 
 # Removes the rules of scheduler/equipoise, one at a time, and prints what gets worse; `make ablate ABLATE="level.h"` does
 # less.
 ablate:
-	tests/ablate $(ABLATE)
+	python3 -m tools.ablate $(ABLATE)
 
 # Halves and doubles the thresholds of scheduler/equipoise and prints what that changes; `make sensitivity
 # SENSITIVITY="slice lag"` does less.
 sensitivity:
-	tests/sensitivity $(SENSITIVITY)
+	python3 -m tools.sensitivity $(SENSITIVITY)
 
 # Measures instructions, which requires valgrind; time, within 1 GB of address space (given in KiB), which is
 # the limit for 20,480 tasks on 1024 CPUs; and the cost of a separate process for a scheduler in C.
@@ -159,8 +159,7 @@ bench:
 
 # Measures the time and memory for importing a million recorded events.
 bench-import:
-	cargo build --locked --release -p equipoise
-	tests/import-speed
+	python3 -m tools.import_speed
 
 # Builds a sched_ext kernel for QEMU once (see vm/README.md), builds the loader, and runs the tests
 # that boot the kernel.
@@ -177,12 +176,11 @@ test-kernels:
 
 # Compares schedulers with EEVDF, one after another in one boot.
 bench-vm:
-	vm/bench --json target/bench-vm.json
+	python3 -m tools.bench --json target/bench-vm.json
 
 # Compares the simulator's predictions about schedulers with measurements in a guest.
 predict:
-	cargo build --release
-	vm/predict
+	python3 -m tools.predict
 
 # Tools that the tests use beyond Rust and a C compiler.
 tools:
@@ -216,5 +214,13 @@ lint:
 		env CUSTOM_LIBFUZZER_PATH=/libfuzzer.a cargo clippy $(CARGO_FLAGS) --manifest-path fuzz/Cargo.toml \
 		--target-dir target -- -D warnings
 	$(CC) -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter -Werror -fsyntax-only -I crates/native/include $(shell find scheduler -name main.bpf.c)
-	$(PART) "whether the mutations and thresholds fit the scheduler, which requires Python" --if 'python3 --version' \
-		sh -c 'tests/mutants --list && tests/sensitivity --list && tests/ablate --list' >/dev/null
+
+# The developers' tools in Python: their types (with mypy), their tests, and whether the mutations, thresholds and rules
+# fit the scheduler.
+check-tools: tools
+	$(PART) "the types of the tools, which require mypy" --if 'mypy --version' mypy --strict --cache-dir target/mypy -p tools
+	$(PART) "the tests of the tools, which require Python 3.11" --if 'python3 -c "import tomllib"' \
+		python3 -m unittest discover -q -s tools/tests -t .
+	$(PART) "whether the mutations and thresholds fit the scheduler, which requires Python 3.11" \
+		--if 'python3 -c "import tomllib"' \
+		sh -c 'for of in mutants sensitivity ablate; do python3 -m tools.$$of --list || exit; done' >/dev/null

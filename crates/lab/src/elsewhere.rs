@@ -1,5 +1,5 @@
 //! A foreign scheduler is native code, so its simulations run elsewhere: in processes without
-//! privileges, which can only report results ([`work`]). This side requests runs, and accepts
+//! privileges, which can only report results ([`crate::work`]). This side requests runs, and accepts
 //! reports that are possible.
 //!
 //! A worker is a program of its own, without this one's environment, memory, terminal or files. A
@@ -9,15 +9,13 @@
 
 mod check;
 mod judged;
-mod wire;
-mod work;
+pub(crate) mod wire;
 
 pub use judged::Judge;
 pub use wire::{Described, Recipe};
-pub use work::work;
 
-use crate::runs::Case;
 use check::Expected;
+use machine::Machine;
 use native::{Global, Object};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use simulator::{Error, FAULT_STATUS, Outcome, Trace};
@@ -28,16 +26,19 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-pub(crate) use wire::Request;
-use wire::{Job, Reply, send};
+use wire::{Job, Reply, Request, send};
+use workload::Workload;
 
 /// The polling interval for a request to stop, ns.
 const LOOK_EVERY_NS: i64 = 50_000_000;
 
+/// The status that is reported for a process that made no progress and was ended.
+pub(crate) const LOST: u8 = 125;
+
 /// The number of bytes of a worker's standard error that are kept.
 const MOST_SAID: usize = 1 << 14;
 
-/// The command that starts a worker: a program that calls [`work`].
+/// The command that starts a worker: a program that calls [`crate::work`].
 pub type Start = Arc<dyn Fn() -> Command + Send + Sync>;
 
 /// The workers of a scheduler, as many as there are concurrent runs.
@@ -80,10 +81,11 @@ impl Workers {
         }
     }
 
-    /// Runs `case`, which the recipe describes.
+    /// Runs `workload` on `machine`, which the recipe describes.
     pub fn run(
         &self,
-        case: &Case<'_>,
+        machine: &Machine,
+        workload: &dyn Workload,
         request: Request,
         trace: Option<&mut dyn Trace>,
         stop: &AtomicBool,
@@ -99,7 +101,7 @@ impl Workers {
         let result = match worker.say(&wire::encode(&request)) {
             // The worker ended before it was asked, and reports why.
             Err(_) => Err(Trouble::Ended(None)),
-            Ok(()) => worker.listen(Expected::new(case, trace), stop),
+            Ok(()) => worker.listen(Expected::new(machine, workload, trace), stop),
         };
         match result {
             Ok(result) => {
@@ -203,7 +205,7 @@ fn why(code: i32, said: &str) -> String {
         Some(signal) if (1..64).contains(&signal) => {
             format!("was ended by signal {signal}; expected a scheduler that writes only to its own memory")
         }
-        _ if code == i32::from(work::LOST) => {
+        _ if code == i32::from(LOST) => {
             "did not return from a call, or from being loaded, which the kernel's verifier refuses; expected loops with an \
              end"
                 .to_owned()

@@ -35,9 +35,10 @@ mod scheduler;
 mod select;
 mod stats;
 mod verdict;
+mod worker;
 
 pub use compare::{AtFullSpeed, Comparison};
-pub use elsewhere::{Described, Judge, Recipe, Start, work};
+pub use elsewhere::{Described, Judge, Recipe, Start};
 pub use experiment::{Average, Block, Column, Experiment, Load, Published, Row, Source, Stat};
 pub use findings::{Entry, Finding, Findings, Results};
 pub use hunt::{Against, Budget, By, Prey, Question, STOPPED, Victim, hunt};
@@ -55,3 +56,4 @@ pub use scheduler::Scheduler;
 pub use select::select;
 pub use stats::{Change, mean_interval, modes, paired_change, pairs_for};
 pub use verdict::{GoalVerdict, Judgement, Reason, Standing, Statement, Verdict, counted_work};
+pub use worker::work;

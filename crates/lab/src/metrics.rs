@@ -3,63 +3,152 @@
 
 use crate::Threads;
 use machine::Machine;
-use simulator::Outcome;
+use simulator::{Counters, Energy, Outcome};
 use workload::{Better, Goal, Metric, Role, Unit, Workload};
 
-/// Wasted time, which every scheduler has: the CPU time for which CPUs had no task while tasks that
-/// they may run waited on others, and the longest such time of a CPU.
-static WASTED: [Metric; 2] = [
-    Metric::detail("wasted", Unit::Ms),
-    Metric::detail("longest_waste", Unit::Ms),
-];
+/// A metric of the machine: where there is one, and its value for a run.
+type Own = (
+    Metric,
+    fn(&dyn Workload, &Machine) -> bool,
+    fn(&Facts<'_>) -> f64,
+);
 
-/// The share of wakeups after which the task was on a CPU while a faster one idled that it may use.
-static SLOW_WAKEUPS: Metric = Metric::detail("slow_wakeups", Unit::Percent);
+/// The results of a run.
+struct Facts<'a> {
+    outcome: &'a Outcome,
+    counters: &'a Counters,
+    threads: &'a [Threads],
+}
 
-/// The longest time for which a thread was runnable and did not run, even if it never did again.
-static LONGEST_WAIT: Metric = Metric::detail("longest_wait", Unit::Ms);
+impl Facts<'_> {
+    /// Energy of the whole run, J.
+    fn joules(&self) -> f64 {
+        self.outcome.energy.as_ref().map_or(0.0, Energy::total_j)
+    }
 
-/// The periods of control groups with a `cpu.max` in which the group used up its time, and how long it had none left in
-/// such a period.
-static THROTTLED: [Metric; 2] = [
-    Metric::detail("throttled_periods", Unit::Percent),
-    Metric::detail("throttled_time", Unit::Ms),
-];
+    /// `ns` of all CPUs' busy time, per cent.
+    fn of_busy(&self, ns: u64) -> f64 {
+        let busy: u64 = self.counters.busy_ns.iter().sum();
+        100.0 * ns as f64 / busy as f64
+    }
+}
 
 /// The names of the metrics of wasted time.
 pub const WASTE: [&str; 3] = ["wasted", "longest_waste", "slow_wakeups"];
 
-/// For the whole run: energy, average power, and the number of such runs per megajoule.
-static POWER: [Metric; 3] = [
-    Metric::new(
-        "energy",
-        Unit::Other("J"),
-        Better::Lower,
-        Role::Decides(Goal::Energy),
+/// The metrics of the machine, in the order of their columns.
+static OWN: [Own; 12] = [
+    // Wasted time: the CPU time for which CPUs had no task while tasks that they may run waited on others, and the
+    // longest such time of a CPU.
+    (Metric::detail("wasted", Unit::Ms), always, |run| {
+        ms(run.counters.wasted_ns)
+    }),
+    (Metric::detail("longest_waste", Unit::Ms), always, |run| {
+        ms(run.counters.longest_waste_ns)
+    }),
+    // The longest time for which a thread was runnable and did not run, even if it never did again.
+    (Metric::detail("longest_wait", Unit::Ms), always, |run| {
+        let waits = run.threads.iter().map(|threads| threads.longest_wait_ns);
+        ms(waits.max().unwrap_or(0))
+    }),
+    // The periods of control groups with a `cpu.max` in which the group used up its time, and how long it had none left
+    // in such a period.
+    (
+        Metric::detail("throttled_periods", Unit::Percent),
+        |workload, _| workload.limits_groups(),
+        |run| {
+            share(
+                run.counters.throttled.throttled,
+                run.counters.throttled.periods,
+            )
+        },
     ),
-    Metric::new(
-        "power",
-        Unit::Other("W"),
-        Better::Lower,
-        Role::Explains(Goal::Energy),
+    (
+        Metric::detail("throttled_time", Unit::Ms),
+        |workload, _| workload.limits_groups(),
+        |run| {
+            let throttled = run.counters.throttled;
+            ms(throttled.ns / throttled.throttled.max(1))
+        },
     ),
-    Metric::new(
-        "runs_per_energy",
-        Unit::Other("1/MJ"),
-        Better::Higher,
-        Role::Detail,
+    // The share of wakeups after which the task was on a CPU while a faster one idled that it may use.
+    (
+        Metric::detail("slow_wakeups", Unit::Percent),
+        |_, machine| has_slow_cpus(machine),
+        |run| share(run.counters.slow_wakeups, run.counters.wakeups),
+    ),
+    // For the whole run: energy, average power, and the number of such runs per megajoule.
+    (
+        Metric::new(
+            "energy",
+            Unit::Other("J"),
+            Better::Lower,
+            Role::Decides(Goal::Energy),
+        ),
+        has_power,
+        |run| run.joules(),
+    ),
+    (
+        Metric::new(
+            "power",
+            Unit::Other("W"),
+            Better::Lower,
+            Role::Explains(Goal::Energy),
+        ),
+        has_power,
+        |run| run.joules() / (run.outcome.simulated_ns as f64 / 1e9),
+    ),
+    (
+        Metric::new(
+            "runs_per_energy",
+            Unit::Other("1/MJ"),
+            Better::Higher,
+            Role::Detail,
+        ),
+        has_power,
+        |run| 1e6 / run.joules(),
+    ),
+    // Changes of frequency, over all cpufreq policies (`stats/total_trans`).
+    (
+        Metric::detail("frequency_transitions", Unit::Count),
+        |_, machine| machine.cpufreq.is_some(),
+        |run| run.counters.frequency_transitions as f64,
+    ),
+    // The time that CPUs spend on fetching each other's cache lines and on waiting for locks, relative to their busy time.
+    (
+        Metric::detail("memory_time", Unit::Percent),
+        |_, machine| machine.numa.memory.is_some(),
+        |run| run.of_busy(run.counters.memory_ns),
+    ),
+    // The time in the scheduler's callbacks, relative to all CPUs' busy time.
+    (
+        Metric::detail("callback_time", Unit::Percent),
+        |_, machine| !machine.callbacks.is_empty(),
+        |run| run.of_busy(run.counters.callbacks_ns),
     ),
 ];
 
-/// Changes of frequency, over all cpufreq policies (`stats/total_trans`).
-static FREQUENCY: Metric = Metric::detail("frequency_transitions", Unit::Count);
+fn always(_: &dyn Workload, _: &Machine) -> bool {
+    true
+}
 
-/// The time that CPUs spend on fetching each other's cache lines and on waiting for locks, relative
-/// to their busy time.
-static MEMORY: Metric = Metric::detail("memory_time", Unit::Percent);
+fn has_power(_: &dyn Workload, machine: &Machine) -> bool {
+    machine.power.is_some()
+}
 
-/// The time in the scheduler's callbacks, relative to all CPUs' busy time.
-static CALLBACKS: Metric = Metric::detail("callback_time", Unit::Percent);
+fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+/// `part` of `all`, per cent; 0 if there are none.
+fn share(part: u64, all: u64) -> f64 {
+    100.0 * part as f64 / all.max(1) as f64
+}
+
+fn applicable(workload: &dyn Workload, machine: &Machine) -> impl Iterator<Item = &'static Own> {
+    OWN.iter()
+        .filter(|(_, applies, _)| applies(workload, machine))
+}
 
 /// New-idle balancing: how often a CPU that ran out of work searched for some, and the share of all CPUs'
 /// time that this took. Only Equipoise's own schedulers count these. A comparison, which may include any
@@ -71,26 +160,8 @@ static NEWIDLE: [Metric; 2] = [
 
 /// The metrics of `workload` on `machine`, the workload's own first.
 pub fn metrics<'a>(workload: &'a dyn Workload, machine: &Machine) -> Vec<&'a Metric> {
-    let power: &[Metric] = if machine.power.is_some() { &POWER } else { &[] };
-    let frequency = machine.cpufreq.as_ref().map(|_| &FREQUENCY);
-    let memory = machine.numa.memory.as_ref().map(|_| &MEMORY);
-    let throttled: &[Metric] = if workload.limits_groups() {
-        &THROTTLED
-    } else {
-        &[]
-    };
-    workload
-        .metrics()
-        .iter()
-        .chain(&WASTED)
-        .chain([&LONGEST_WAIT])
-        .chain(throttled)
-        .chain(has_slow_cpus(machine).then_some(&SLOW_WAKEUPS))
-        .chain(power)
-        .chain(frequency)
-        .chain(memory)
-        .chain((!machine.callbacks.is_empty()).then_some(&CALLBACKS))
-        .collect()
+    let own = applicable(workload, machine).map(|(metric, ..)| metric);
+    workload.metrics().iter().chain(own).collect()
 }
 
 /// Does `machine` have CPUs of several speeds?
@@ -132,40 +203,13 @@ pub(crate) fn samples(
     outcome: &Outcome,
     threads: &[Threads],
 ) -> Vec<[f64; 1]> {
-    let counters = &outcome.counters;
-    let ms = |ns: u64| [ns as f64 / 1e6];
-    let waits = threads.iter().map(|threads| threads.longest_wait_ns);
-    let mut samples = vec![
-        ms(counters.wasted_ns),
-        ms(counters.longest_waste_ns),
-        ms(waits.max().unwrap_or(0)),
-    ];
-    if workload.limits_groups() {
-        let throttled = counters.throttled;
-        let share = throttled.throttled as f64 / throttled.periods.max(1) as f64;
-        let mean_ns = throttled.ns / throttled.throttled.max(1);
-        samples.extend([[100.0 * share], ms(mean_ns)]);
-    }
-    if has_slow_cpus(machine) {
-        let (slow, all) = (counters.slow_wakeups, counters.wakeups.max(1));
-        samples.push([100.0 * slow as f64 / all as f64]);
-    }
-    if let Some(energy) = &outcome.energy {
-        let (joules, seconds) = (energy.total_j(), outcome.simulated_ns as f64 / 1e9);
-        samples.extend([[joules], [joules / seconds], [1e6 / joules]]);
-    }
-    if machine.cpufreq.is_some() {
-        samples.push([outcome.counters.frequency_transitions as f64]);
-    }
-    let busy: u64 = counters.busy_ns.iter().sum();
-    let of_busy = |ns: u64| [100.0 * ns as f64 / busy as f64];
-    if machine.numa.memory.is_some() {
-        samples.push(of_busy(counters.memory_ns));
-    }
-    if !machine.callbacks.is_empty() {
-        samples.push(of_busy(counters.callbacks_ns));
-    }
-    samples
+    let run = Facts {
+        outcome,
+        counters: &outcome.counters,
+        threads,
+    };
+    let values = applicable(workload, machine).map(|(.., value)| [value(&run)]);
+    values.collect()
 }
 
 #[cfg(test)]
@@ -173,6 +217,22 @@ mod tests {
     use super::*;
     use crate::{Case, Runs, Scheduler, Watch, measure};
     use std::path::Path;
+
+    /// One run.
+    fn run(workload: &dyn Workload, machine: &Machine, scheduler: &Scheduler) -> crate::Measured {
+        let case = Case {
+            machine,
+            workload,
+            scheduler,
+        };
+        let runs = Runs {
+            count: 1,
+            seed: 1,
+            jobs: 1,
+            noise: false,
+        };
+        measure(&[case], &runs, Watch::none()).unwrap().remove(0)
+    }
 
     #[test]
     fn new_idle_balancing_is_measured_of_schedulers_that_count_it() {
@@ -184,23 +244,12 @@ mod tests {
             (Scheduler::foreign(&[&foreign], &[]).unwrap(), false),
         ];
         for (scheduler, counts) in &schedulers {
-            let case = Case {
-                machine: &machine,
-                workload: workload.as_ref(),
-                scheduler,
-            };
-            let runs = Runs {
-                count: 1,
-                seed: 1,
-                jobs: 1,
-                noise: false,
-            };
-            let measured = measure(&[case], &runs, Watch::none()).unwrap();
+            let measured = run(workload.as_ref(), &machine, scheduler);
             let first = metrics(workload.as_ref(), &machine).len();
-            let attempts = measured[0].means(first);
+            let attempts = measured.means(first);
             assert_eq!(attempts.is_some(), *counts);
             assert!(attempts.is_none_or(|attempts| attempts[0] > 0.0));
-            let time = measured[0].means(first + 1);
+            let time = measured.means(first + 1);
             assert!(time.is_none_or(|time| time[0] > 0.0 && time[0] < 100.0));
         }
     }
@@ -219,19 +268,8 @@ mod tests {
             let first = first.expect("the load has a quota");
             for policy in ["eevdf", "equipoise"] {
                 let scheduler = Scheduler::policy(policy).unwrap();
-                let case = Case {
-                    machine: &machine,
-                    workload: workload.as_ref(),
-                    scheduler: &scheduler,
-                };
-                let runs = Runs {
-                    count: 1,
-                    seed: 1,
-                    jobs: 1,
-                    noise: false,
-                };
-                let measured = measure(&[case], &runs, Watch::none()).unwrap();
-                let mean = |metric| measured[0].means(metric).unwrap()[0];
+                let measured = run(workload.as_ref(), &machine, &scheduler);
+                let mean = |metric| measured.means(metric).unwrap()[0];
                 let (periods, ms) = (mean(first), mean(first + 1));
                 assert!((periods - share).abs() < 10.0, "{policy}: {periods} %");
                 assert!((ms - time).abs() < 8.0, "{policy}: {ms} ms");
@@ -252,28 +290,15 @@ mod tests {
         let machine = Machine::find("smp-2").unwrap();
         let load = "busy:threads=2,group=/a,weight=300,cpu_time=more+busy:threads=2,group=/b,cpu_time=less";
         let workload = models::load(load).unwrap();
-        let (scheduler, runs) = (
-            Scheduler::policy("eevdf").unwrap(),
-            Runs {
-                count: 1,
-                seed: 1,
-                jobs: 1,
-                noise: false,
-            },
-        );
-        let case = Case {
-            machine: &machine,
-            workload: workload.as_ref(),
-            scheduler: &scheduler,
-        };
-        let measured = measure(&[case], &runs, Watch::none()).unwrap();
+        let scheduler = Scheduler::policy("eevdf").unwrap();
+        let measured = run(workload.as_ref(), &machine, &scheduler);
         let found = metrics(workload.as_ref(), &machine);
         let of = |part: &str| {
             let is_it =
                 |metric: &&Metric| metric.name.ends_with("cpu_time") && metric.name.contains(part);
             let index = found.iter().position(is_it).unwrap();
             assert_eq!(found[index].role, Role::Decides(Goal::Throughput));
-            measured[0].means(index).unwrap()[0]
+            measured.means(index).unwrap()[0]
         };
         let (a, b) = (of("group=/a"), of("group=/b"));
         assert!(
@@ -286,27 +311,16 @@ mod tests {
     fn memory_takes_time_only_where_a_machine_describes_it() {
         let workload = models::load("hackbench:groups=1,loops=10").unwrap();
         let scheduler = Scheduler::policy("powersaving").unwrap();
-        let runs = Runs {
-            count: 1,
-            seed: 1,
-            jobs: 1,
-            noise: false,
-        };
         for (name, shares) in [("snb-ep-2s", true), ("snb-laptop", false)] {
             let machine = Machine::find(name).unwrap();
             let found = metrics(workload.as_ref(), &machine);
             let metric = found.iter().position(|metric| metric.name == "memory_time");
             assert_eq!(metric.is_some(), shares);
-            let case = Case {
-                machine: &machine,
-                workload: workload.as_ref(),
-                scheduler: &scheduler,
-            };
-            let measured = measure(&[case], &runs, Watch::none()).unwrap();
+            let measured = run(workload.as_ref(), &machine, &scheduler);
             let countable = countable(workload.as_ref(), &machine);
-            assert_eq!(measured[0].runs[0].samples.len(), countable.len());
+            assert_eq!(measured.runs[0].samples.len(), countable.len());
             if let Some(metric) = metric {
-                let share = measured[0].means(metric).unwrap()[0];
+                let share = measured.means(metric).unwrap()[0];
                 assert!(share > 0.1 && share < 100.0, "{share}");
             }
         }

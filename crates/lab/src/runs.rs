@@ -1,6 +1,6 @@
 //! Repeated runs over seeds, in parallel.
 
-use crate::elsewhere::Request;
+use crate::elsewhere::wire::{Request, TIME_LIMIT_NS};
 use crate::stats::mean;
 use crate::{Samples, Scheduler, metrics};
 use machine::Machine;
@@ -19,9 +19,6 @@ pub const STALL_NS: u64 = 100_000_000;
 /// A stall is also this many times as long as the thread's longest wait before it, because threads
 /// of little weight or with a small quota wait for long in turn.
 const STALL_WAITS: u64 = 4;
-
-/// A run that simulates a whole day is stuck.
-pub(crate) const TIME_LIMIT_NS: u64 = 24 * 3600 * 1_000_000_000;
 
 /// A workload on a machine under a scheduler.
 #[derive(Clone, Copy)]
@@ -401,7 +398,7 @@ fn simulate(
     stop: &AtomicBool,
 ) -> Result<Outcome, simulator::Error> {
     match case.scheduler.workers() {
-        Some(workers) => workers.run(case, *request, trace, stop),
+        Some(workers) => workers.run(case.machine, case.workload, *request, trace, stop),
         None => simulate_object(case, object, globals, request, trace, stop),
     }
 }

@@ -1,18 +1,11 @@
 //! A page as self-contained HTML: nothing is fetched. If there are figures, a script draws them
 //! with uPlot (third_party/uplot), which is included in the page.
 
-mod figures;
-mod first_run;
-
-pub(crate) use figures::kinds;
-pub use figures::{Figures, Shown as ShownRun};
-pub use first_run::{FirstRun, Recorder};
-
 use crate::chart::figures;
+use crate::figures::{Energy, Figures, MachineFigure, PolicyFigure};
 use crate::timeline;
 use crate::{Cell, Page, Table, Tone};
 use cage::text::markup as escape;
-use figures::{Energy, MachineFigure, PolicyFigure};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("html/page.css");

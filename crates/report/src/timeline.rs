@@ -2,8 +2,9 @@
 //! due and done.
 
 use cage::text::markup as escape;
+use machine::Machine;
 use policy::time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// The width of a picture, px: that of a page of text.
@@ -263,6 +264,22 @@ fn step(ns: f64) -> u64 {
     let steps = [1.0, 2.0, 5.0, 10.0].map(|times| times * power);
     let found = steps.into_iter().find(|step| *step >= ns);
     found.unwrap_or(10.0 * power) as u64
+}
+
+/// For each CPU `fast`, `slow` or, of three kinds or more, `middle`, by its speed; empty if all are alike.
+pub(crate) fn kinds(machine: &Machine) -> Vec<&'static str> {
+    let speed = |cpu: usize| machine.core_types[machine.cpus[cpu].core_type].speed;
+    let speeds: BTreeSet<u32> = (0..machine.cpus.len()).map(speed).collect();
+    let (slowest, fastest) = (speeds.first(), speeds.last());
+    if speeds.len() < 2 {
+        return Vec::new();
+    }
+    let kind = |cpu: usize| match Some(&speed(cpu)) {
+        speed if speed == fastest => "fast",
+        speed if speed == slowest => "slow",
+        _ => "middle",
+    };
+    (0..machine.cpus.len()).map(kind).collect()
 }
 
 #[cfg(test)]

@@ -140,43 +140,63 @@ pub struct TaskTotals {
     pub waits_since_ns: Option<u64>,
 }
 
-/// The kernel's counters over a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counters {
-    /// Switches from one task (or idle) to another.
-    pub context_switches: u64,
-    /// Times that a task ran on another CPU than before.
-    pub migrations: u64,
-    /// Wakeups of sleeping tasks.
-    pub wakeups: u64,
-    /// Timer ticks taken.
-    pub ticks: u64,
-    /// Tasks created.
-    pub forks: u64,
-    /// Changes of a cpufreq policy's frequency (the sum of `stats/total_trans`).
-    pub frequency_transitions: u64,
-    /// Times that a deadline task used up its budget.
-    pub dl_throttled: u64,
+/// Declares [`Counters`]: the totals, and other fields.
+macro_rules! counters {
+    ({ $($(#[$doc:meta])* $total:ident,)* } $($other:tt)*) => {
+        /// The kernel's counters over a run.
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct Counters {
+            $($(#[$doc])* pub $total: u64,)*
+            $($other)*
+        }
+
+        impl Counters {
+            /// Each number of events and each time of all CPUs, ns. An event takes a nanosecond or more, so that
+            /// none of them exceeds the time of all CPUs.
+            pub fn totals(&self) -> impl Iterator<Item = u64> {
+                [$(self.$total),*].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
+    {
+        /// Switches from one task (or idle) to another.
+        context_switches,
+        /// Times that a task ran on another CPU than before.
+        migrations,
+        /// Wakeups of sleeping tasks.
+        wakeups,
+        /// Timer ticks taken.
+        ticks,
+        /// Tasks created.
+        forks,
+        /// Changes of a cpufreq policy's frequency (the sum of `stats/total_trans`).
+        frequency_transitions,
+        /// Times that a deadline task used up its budget.
+        dl_throttled,
+        /// Over all CPUs: ns spent on shared memory, including waits for locks, if the machine
+        /// describes it.
+        memory_ns,
+        /// Time in the scheduler's callbacks, of all CPUs, ns ([`Config::callbacks`]).
+        callbacks_ns,
+        /// Over all CPUs: ns for which a CPU had no task while tasks that it may run waited on other
+        /// CPUs.
+        wasted_ns,
+        /// Wakeups after which the task was on a CPU although a faster CPU that it may use was idle.
+        slow_wakeups,
+    }
     /// Per CPU: ns spent in interrupts, part of `overhead_ns` where the CPU was busy.
     pub irq_ns: Vec<u64>,
     /// Per CPU: ns spent running tasks (kernel overhead on their behalf included).
     pub busy_ns: Vec<u64>,
     /// Per CPU: ns of that spent on switches, wakeups, interrupts and ticks.
     pub overhead_ns: Vec<u64>,
-    /// Over all CPUs: ns spent on shared memory, including waits for locks, if the machine
-    /// describes it.
-    pub memory_ns: u64,
-    /// Time in the scheduler's callbacks, of all CPUs, ns ([`Config::callbacks`]).
-    pub callbacks_ns: u64,
-    /// Over all CPUs: ns for which a CPU had no task while tasks that it may run waited on other
-    /// CPUs.
-    pub wasted_ns: u64,
-    /// The longest such time of a CPU, ns.
+    /// The longest time for which a CPU had no task while tasks that it may run waited on other CPUs, ns.
     pub longest_waste_ns: u64,
     /// The periods of control groups with a `cpu.max`.
     pub throttled: Throttled,
-    /// Wakeups after which the task was on a CPU although a faster CPU that it may use was idle.
-    pub slow_wakeups: u64,
 }
 
 /// Receives scheduling events, in time order.

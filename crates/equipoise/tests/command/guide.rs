@@ -172,10 +172,26 @@ fn has_script(script: &str, args: &[&str]) {
     if script.contains(['*', '{']) || root().join(script).is_dir() {
         return;
     }
-    let script = read(script);
-    for option in args.iter().filter(|arg| arg.starts_with("--")) {
+    mentions(&read(script), args);
+}
+
+/// Fails unless the module of `tools/` exists, and it or those that it uses mention all options of `args`.
+fn has_tool(module: &str, args: &[&str]) {
+    let own = read(format!("{}.py", module.replace('.', "/")));
+    mentions(
+        &[own, read("tools/guest.py"), read("tools/mutants.py")].concat(),
+        args,
+    );
+}
+
+/// Fails unless the text mentions all options of `args`.
+fn mentions(text: &str, args: &[&str]) {
+    for option in args
+        .iter()
+        .filter(|arg| arg.starts_with("--") && **arg != "--help")
+    {
         let option = option.split('=').next().unwrap();
-        assert!(script.contains(option), "no {option}");
+        assert!(text.contains(option), "no {option}");
     }
 }
 
@@ -244,6 +260,11 @@ fn commands_that_a_page_mentions_exist() {
                     if script.starts_with("vm/") || script.starts_with("tests/") =>
                 {
                     has_script(script, args);
+                }
+                ["python3", "-m", module, ref args @ ..] | [module, ref args @ ..]
+                    if module.starts_with("tools.") && module != "tools.NAME" =>
+                {
+                    has_tool(module, args);
                 }
                 _ => continue,
             }

@@ -3,7 +3,7 @@
 use crate::common::{json, root, stdout};
 use serde_json::Value;
 
-/// A scheduler in tests/misleading, or a load of `tests/matrix`.
+/// A scheduler in tests/misleading, or a load of `tools.matrix`.
 fn file(name: &str) -> String {
     let folder = match name.ends_with(".json") {
         true => "tests/loads",

@@ -2,10 +2,10 @@
 //! range that a run can measure, names are safe for a terminal, and a trace does not exceed its limits of events and
 //! ticks. Reports that pass are accepted.
 
-use crate::runs::{Case, TIME_LIMIT_NS};
-use machine::CpuMask;
+use super::wire::TIME_LIMIT_NS;
+use machine::{CpuMask, Machine};
 use simulator::{Counters, Event, Outcome, Part, Trace};
-use workload::{MAX_SAMPLES, Metric, Recorder};
+use workload::{MAX_SAMPLES, Metric, Recorder, Workload};
 
 /// The longest text of an event, bytes: `bpf_trace_printk()`'s.
 const LONGEST_TEXT: usize = 1 << 16;
@@ -33,9 +33,10 @@ const BEYOND_NS: u64 = 1_000_000_000;
 /// The highest speed of a CPU, relative to the reference.
 const FASTEST: f64 = 16.0;
 
-/// The expectations for a run of a case, and the receiver of its events.
+/// The expectations for a run, and the receiver of its events.
 pub struct Expected<'c, 't> {
-    case: &'c Case<'c>,
+    machine: &'c Machine,
+    workload: &'c dyn Workload,
     trace: Option<&'t mut dyn Trace>,
     now: u64,
     /// The number of events so far.
@@ -49,9 +50,14 @@ fn expect(truth: bool, what: &'static str) -> Checked {
 }
 
 impl<'c, 't> Expected<'c, 't> {
-    pub fn new(case: &'c Case<'c>, trace: Option<&'t mut dyn Trace>) -> Self {
+    pub fn new(
+        machine: &'c Machine,
+        workload: &'c dyn Workload,
+        trace: Option<&'t mut dyn Trace>,
+    ) -> Self {
         Expected {
-            case,
+            machine,
+            workload,
             trace,
             now: 0,
             count: 0,
@@ -66,8 +72,8 @@ impl<'c, 't> Expected<'c, 't> {
         // With the totals of tasks.
         const OTHER: usize = 16 << 20;
         // As many samples, and as many that are still open.
-        let samples = 2 * self.case.workload.metrics().len() * MAX_SAMPLES * SAMPLE;
-        samples + self.case.machine.cpus.len() * OF_A_CPU + OTHER
+        let samples = 2 * self.workload.metrics().len() * MAX_SAMPLES * SAMPLE;
+        samples + self.machine.cpus.len() * OF_A_CPU + OTHER
     }
 
     /// The receiver to which events are passed on.
@@ -97,13 +103,13 @@ impl<'c, 't> Expected<'c, 't> {
 
     /// The ticks of all CPUs until now.
     fn ticks(&self) -> u64 {
-        let machine = self.case.machine;
+        let machine = self.machine;
         let of_a_cpu = self.now / (1_000_000_000 / u64::from(machine.hz.max(1))).max(1);
         of_a_cpu.saturating_mul(machine.cpus.len() as u64)
     }
 
     fn cpu(&self, cpu: usize) -> Checked {
-        expect(cpu < self.case.machine.cpus.len(), "a CPU")
+        expect(cpu < self.machine.cpus.len(), "a CPU")
     }
 
     fn event(&self, event: &Event<'_>) -> Checked {
@@ -168,7 +174,7 @@ impl<'c, 't> Expected<'c, 't> {
     }
 
     fn part(&self, part: Part) -> Checked {
-        let machine = self.case.machine;
+        let machine = self.machine;
         let number = match part {
             Part::Cpu(number) | Part::Core(number) => return self.cpu(number),
             Part::Cluster(number) => expect(number < machine.clusters().len(), "a cluster"),
@@ -181,8 +187,8 @@ impl<'c, 't> Expected<'c, 't> {
 
     /// Checks its outcome.
     pub fn outcome(&self, outcome: &Outcome) -> Checked {
-        let cpus = self.case.machine.cpus.len();
-        let metrics = self.case.workload.metrics();
+        let cpus = self.machine.cpus.len();
+        let metrics = self.workload.metrics();
         let counters = &outcome.counters;
         expect(outcome.simulated_ns <= TIME_LIMIT_NS, "a time")?;
         expect(outcome.recorder.is_of(metrics), "samples")?;
@@ -205,7 +211,7 @@ impl<'c, 't> Expected<'c, 't> {
             expect(bounded, "times of tasks")?;
         }
         expect(
-            outcome.energy.is_some() == self.case.machine.power.is_some(),
+            outcome.energy.is_some() == self.machine.power.is_some(),
             "energy",
         )?;
         // 1 mW for 1 ns is 1 pJ.
@@ -220,20 +226,7 @@ impl<'c, 't> Expected<'c, 't> {
 
 /// The numbers of events and the times of all CPUs are possible in `longest` ns, `of_all` of all CPUs.
 fn counts(counters: &Counters, longest: u64, of_all: u64) -> Checked {
-    let known = [
-        counters.context_switches,
-        counters.migrations,
-        counters.wakeups,
-        counters.ticks,
-        counters.forks,
-        counters.frequency_transitions,
-        counters.dl_throttled,
-        counters.memory_ns,
-        counters.callbacks_ns,
-        counters.wasted_ns,
-        counters.slow_wakeups,
-    ];
-    let known = known.iter().all(|&count| count <= of_all);
+    let known = counters.totals().all(|count| count <= of_all);
     expect(known && counters.longest_waste_ns <= longest, "counters")
 }
 
@@ -274,9 +267,7 @@ fn text(text: &str) -> Checked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Scheduler;
     use crate::elsewhere::wire::{Reply, decode, encode};
-    use machine::Machine;
     use proptest::prelude::*;
 
     /// Counts events.
@@ -297,14 +288,8 @@ mod tests {
     fn checked(bytes: &[u8]) -> Result<usize, &'static str> {
         let machine = Machine::find("smp-2").unwrap();
         let workload = models::load("busy:duration=1ms").unwrap();
-        let scheduler = Scheduler::policy("cfs").unwrap();
-        let case = Case {
-            machine: &machine,
-            workload: &*workload,
-            scheduler: &scheduler,
-        };
         let mut count = Count(0);
-        Expected::new(&case, Some(&mut count)).events(bytes)?;
+        Expected::new(&machine, &*workload, Some(&mut count)).events(bytes)?;
         Ok(count.0)
     }
 
@@ -391,14 +376,8 @@ mod tests {
     fn samples_and_counters_are_what_a_run_can_have_made() {
         let machine = Machine::find("smp-2").unwrap();
         let workload = models::load("busy:duration=1s").unwrap();
-        let scheduler = Scheduler::policy("cfs").unwrap();
-        let case = Case {
-            machine: &machine,
-            workload: &*workload,
-            scheduler: &scheduler,
-        };
         let metrics = workload.metrics();
-        let expected = Expected::new(&case, None);
+        let expected = Expected::new(&machine, &*workload, None);
         let outcome = |recorder, counters| Outcome {
             simulated_ns: 1_000_000_000,
             recorder,

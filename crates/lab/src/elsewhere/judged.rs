@@ -2,35 +2,23 @@
 
 use super::check::Expected;
 use super::wire::{Reply, decode, encode};
-use crate::runs::Case;
-use crate::scheduler::Scheduler;
 use machine::Machine;
 use simulator::{Counters, Event, Outcome, TaskTotals, Trace};
 use workload::{Recorder, Workload};
 
-/// A machine, a load and a scheduler whose runs could send the messages.
+/// A machine and a load whose runs could send the messages.
 pub struct Judge {
     machine: Machine,
     workload: Box<dyn Workload>,
-    scheduler: Scheduler,
 }
 
 impl Judge {
     /// For a small machine with a load that has metrics of several kinds.
     pub fn new() -> Judge {
-        let known = "the machine, the load and the policy are built in";
+        let known = "the machine and the load are built in";
         Judge {
             machine: Machine::find("tc2").expect(known),
             workload: models::load("busy:duration=10ms").expect(known),
-            scheduler: Scheduler::policy("cfs").expect(known),
-        }
-    }
-
-    fn case(&self) -> Case<'_> {
-        Case {
-            machine: &self.machine,
-            workload: &*self.workload,
-            scheduler: &self.scheduler,
         }
     }
 
@@ -130,8 +118,7 @@ impl Judge {
 
     /// Judges `message`; accepted events go to `trace`.
     pub fn judge(&self, message: &[u8], trace: &mut dyn Trace) -> Result<(), &'static str> {
-        let case = self.case();
-        let mut expected = Expected::new(&case, Some(trace));
+        let mut expected = Expected::new(&self.machine, &*self.workload, Some(trace));
         match decode::<Reply<'_>>(message).ok_or("no message")? {
             Reply::Events(events) => expected.events(events),
             Reply::Done(outcome) => expected.outcome(&outcome),

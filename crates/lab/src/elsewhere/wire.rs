@@ -147,6 +147,9 @@ impl Job {
     }
 }
 
+/// A run that simulates a whole day is stuck.
+pub const TIME_LIMIT_NS: u64 = 24 * 3600 * 1_000_000_000;
+
 /// A request for a run.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct Request {

@@ -1,9 +1,9 @@
 //! Missed periods: those that the page explains, and the part of the time that it opens with.
 
-use super::super::first_run::{FirstRun, base};
 use super::lanes::{UNIT_NS, leb128};
 use super::{MissFigure, Pooled, Shown, ms, round};
 use crate::explain::MissedPeriod;
+use crate::first_run::{FirstRun, base};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use lab::Comparison;

@@ -6,9 +6,10 @@ mod lanes;
 mod latencies;
 mod misses;
 
-use super::first_run::{FirstRun, Thread};
 use crate::explain::MissedPeriod;
+use crate::first_run::{FirstRun, Thread};
 use crate::number::number;
+use crate::timeline::kinds;
 use crate::{Cell, Table, Tone};
 use energy::energy;
 use lab::{Case, Comparison, Scheduler, judged_threads};
@@ -19,7 +20,7 @@ use misses::{
     PERIODS_BYTES, Periodic, miss_figure, near_the_latest, opened, periodic_threads, periods, view,
 };
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The limit for the slices of all runs of a page, bytes, before base64 adds a third. A page has at most 3 MB.
@@ -269,22 +270,6 @@ impl Figures {
             latencies: latency_table,
         }
     }
-}
-
-/// For each CPU `fast`, `slow` or, of three kinds or more, `middle`, by its speed; empty if all are alike.
-pub(crate) fn kinds(machine: &Machine) -> Vec<&'static str> {
-    let speed = |cpu: usize| machine.core_types[machine.cpus[cpu].core_type].speed;
-    let speeds: BTreeSet<u32> = (0..machine.cpus.len()).map(speed).collect();
-    let (slowest, fastest) = (speeds.first(), speeds.last());
-    if speeds.len() < 2 {
-        return Vec::new();
-    }
-    let kind = |cpu: usize| match Some(&speed(cpu)) {
-        speed if speed == fastest => "fast",
-        speed if speed == slowest => "slow",
-        _ => "middle",
-    };
-    (0..machine.cpus.len()).map(kind).collect()
 }
 
 impl Figures {

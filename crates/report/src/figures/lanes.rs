@@ -1,7 +1,7 @@
 //! The lanes of each CPU over time: slices of threads, busy time, frequencies, power.
 
-use super::super::first_run::FirstRun;
 use super::{Lane, MOST_CPU_LANES, round};
+use crate::first_run::FirstRun;
 use crate::number::number;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

@@ -1,7 +1,7 @@
 //! The distributions of threads' wakeup latencies.
 
-use super::super::first_run::Thread;
 use super::round;
+use crate::first_run::Thread;
 use crate::number::number;
 use crate::{Cell, Table, Tone};
 use serde::Serialize;

@@ -1,7 +1,8 @@
 //! A worker: requests arrive on standard input, a socket, on which it also reports how the process
 //! of each run ended; that process's reports go to standard output.
 
-use super::wire::{Job, Reply, Request, decode, encode, receive, send};
+use crate::elsewhere::LOST;
+use crate::elsewhere::wire::{Job, Reply, Request, decode, encode, receive, send};
 use crate::runs::{self, Case};
 use crate::scheduler::Scheduler;
 use cage::{Progress, Verdict, Watch};
@@ -17,9 +18,6 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, FromRawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-
-/// The status that is reported for a process that made no progress and was ended.
-pub(super) const LOST: u8 = 125;
 
 /// The amount of a trace sent at a time, bytes.
 const TOLD_AT_ONCE: usize = 1 << 16;

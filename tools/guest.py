@@ -1,0 +1,89 @@
+"""Guests of vm/run, and recordings of loads that are made in them or kept from earlier."""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tools.command import PROJECT, parser, positive
+
+
+def options(description: str | None, kernel: str, rounds: int | None) -> argparse.ArgumentParser:
+    """A parser with the options of all tools that boot a guest: without rounds it has one CPU."""
+    options = parser(description)
+    options.add_argument("--kernel", metavar="VERSION", default=kernel, help="which kernel, as of vm/run (default: %(default)s)")
+    if rounds:
+        options.add_argument("--rounds", type=positive, default=rounds, help="how often (default: %(default)s)")
+        options.add_argument("--cpus", type=positive, default=2, help="virtual CPUs (default: %(default)s)")
+    return options
+
+
+def clock_options(options: argparse.ArgumentParser) -> None:
+    """Options for the guest's clock, `clock`: an option of vm/run without its dashes."""
+    for accelerator in ("tcg", "kvm"):
+        options.add_argument(f"--{accelerator}", dest="clock", action="store_const", const=accelerator,
+                             default="icount=1", help="the clock, as of vm/run")
+    options.add_argument("--icount", dest="clock", metavar="NS", nargs="?", const="8", default="icount=1",
+                         type=lambda ns: ns if "=" in ns else f"icount={ns}",
+                         help="the clock, as of vm/run (default: --icount=1, to which a busy host makes no difference, and "
+                         "the nearest to the speed of a real CPU)")
+
+
+def keep_options(options: argparse.ArgumentParser) -> None:
+    """Options for the folder of what a guest leaves."""
+    options.add_argument("--keep", metavar="DIR", type=Path, help="leave what was measured in DIR")
+    options.add_argument("--judge", metavar="DIR", type=Path, help="boot nothing, take what --keep has left in DIR")
+
+
+@contextmanager
+def kept(args: argparse.Namespace) -> Iterator[Path]:
+    """The folder of --keep or --judge, or one that is removed at the end."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = (args.keep or args.judge or Path(folder)).resolve()
+        out.mkdir(parents=True, exist_ok=True)
+        yield out
+
+
+def boot(*command: str | Path, kernel: str, cpus: int, clock: str, turn: int | None = None, out: Path | None = None,
+         seconds: int = 600, noise: bool = False) -> Iterator[str]:
+    """Boots a guest and runs a command there; yields the lines of its output. `out` is the guest's /out; unless `noise`,
+    the kernel charges interrupts to the tasks that they interrupt, as the simulated one does."""
+    line: list[str | Path] = [PROJECT / "vm/run", "--kernel", kernel, "--cpus", str(cpus), f"--{clock}", "--timeout",
+                              str(seconds)]
+    if turn:
+        line += ["--turn", str(turn)]
+    if out:
+        line += ["--out", out]
+    if not noise:
+        line += ["--append", "tsc=noirqtime"]
+    with subprocess.Popen([*line, *command], cwd=PROJECT, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout
+        yield from running.stdout
+    if running.returncode:
+        raise subprocess.CalledProcessError(running.returncode, "vm/run")
+
+
+def script(*command: str | Path) -> str:
+    """The output of a script of vm/, without the last newline."""
+    return subprocess.run(command, cwd=PROJECT / "vm", stdout=subprocess.PIPE, text=True, check=True).stdout.rstrip("\n")
+
+
+def installed_peers() -> list[str]:
+    """The published schedulers that are on PATH."""
+    return script("bash", "-c", ". ./peers.sh && installed_peers").split()
+
+
+def record(out: Path, args: argparse.Namespace, command: Path, schedulers: list[str], *, clock: str | None = None,
+           turn: int | None = None, here: bool = False, loader: str = "", more: tuple[str, ...] = (), seconds: int) -> None:
+    """Has tools.recorder record the loads `args.loads` below `out`, in a guest or here."""
+    recorder = [sys.executable, "-m", "tools.recorder", "--rounds", str(args.rounds), "--schedulers", *schedulers, *more]
+    if here:
+        subprocess.run([*recorder, "--", command, out, *args.loads], cwd=PROJECT, check=True)
+        return
+    environment = ("env", f"SCX_EQUIPOISE={loader}", "PYTHONDONTWRITEBYTECODE=1")
+    for line in boot(*environment, *recorder, "--", command, "/out", *args.loads, kernel=args.kernel, cpus=args.cpus,
+                     clock=clock or args.clock, turn=turn, out=out, seconds=seconds):
+        print(line, end="")
