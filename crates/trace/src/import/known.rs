@@ -62,6 +62,9 @@ pub enum Mark {
 /// a pid and a name follow, or `futex` and that system call's number.
 pub const MARK: &str = "equipoise record: ";
 
+/// The text with which a window of a recording begins, if it has gaps between its windows.
+pub const WINDOW: &str = "equipoise record: window";
+
 /// A step, or a candidate for one.
 #[derive(Clone, Copy)]
 pub enum Entry {

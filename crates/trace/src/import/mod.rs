@@ -12,11 +12,11 @@ mod measured;
 mod periods;
 mod streams;
 
-pub use known::MARK;
+pub use known::{MARK, WINDOW};
 pub use measured::{Did, Other};
 pub use periods::Set;
 
-use crate::event::Read;
+use crate::event::{Read, Tracepoint};
 use crate::read::each;
 use builder::Builder;
 use machine::Machine;
@@ -88,6 +88,28 @@ pub fn import_with(
     let mut builder = Builder::new(machine);
     builder.periods = periods.to_vec();
     build(file, trace, builder)
+}
+
+/// The load in each window of `trace`, the content of `file`: a recording that was interrupted, so that a
+/// thread's state at the end of a window says nothing about the next one. A window begins with the mark
+/// [`WINDOW`]. Windows without a load are left out.
+pub fn windows(file: &str, trace: impl BufRead) -> Result<Vec<Imported>, Box<BadInput>> {
+    let mut builders = Vec::new();
+    each(file, trace, &mut |read| match (read, builders.last_mut()) {
+        (Read::Event(event), _) if matches!(event.event, Tracepoint::Mark(text) if text.contains(WINDOW)) =>
+        {
+            builders.push(Builder::new(None));
+            Ok(())
+        }
+        (Read::Event(event), Some(builder)) => builder.event(&event),
+        (Read::Lost(lost), Some(builder)) => {
+            builder.summary.lost += lost;
+            Ok(())
+        }
+        _ => Ok(()),
+    })?;
+    let built = builders.into_iter().map(Builder::finish);
+    Ok(built.filter_map(Result::ok).collect())
 }
 
 /// The measurements of the threads in `trace`, which a simulation on `machine` wrote. In a

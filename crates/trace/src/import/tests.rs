@@ -370,6 +370,44 @@ fn the_streams_of_others_are_not_counted() {
     assert!(!notes(c).contains("sockets"), "{}", notes(c));
 }
 
+/// Between two windows a thread slept and was woken, and another one took over the CPU, unseen: neither a latency nor
+/// a run spans the gap.
+#[test]
+fn nothing_spans_the_gap_between_two_windows() {
+    let mark = |us: u64, text: &str| {
+        format!("record-13 [001] ..... 0.{us:06}: tracing_mark_write: equipoise record: {text}\n")
+    };
+    let text = [
+        mark(50, "window"),
+        mark(60, "load 10"),
+        mark(61, "load 11"),
+        switch(0, 100, IDLE, "R", A),
+        waking(0, 300, A, "d..2.", B),
+        mark(500_000, "window"),
+        mark(500_010, "load 10"),
+        mark(500_011, "load 11"),
+        switch(0, 500_100, A, "S", B),
+        waking(0, 500_200, B, "d..2.", A),
+        switch(0, 500_230, B, "S", A),
+        mark(900_000, "window"),
+    ]
+    .concat();
+    let found = windows("t.txt", text.as_bytes()).unwrap();
+    let of = |it: &Imported| {
+        let threads = it.summary.threads.iter();
+        threads
+            .map(|it| (it.name.clone(), it.ran_ns / 1000, it.latencies_ns.clone()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(found.len(), 2, "the third window is empty");
+    assert_eq!(of(&found[0]), [("a".to_owned(), 200, vec![])]);
+    let second = [
+        ("a".to_owned(), 89, vec![30_000]),
+        ("b".to_owned(), 130, vec![]),
+    ];
+    assert_eq!(of(&found[1]), second);
+}
+
 /// The second writer has written a part, and sleeps until the reader has made room.
 #[test]
 fn a_full_pipe_holds_what_it_held() {
