@@ -402,7 +402,7 @@ fn nothing_spans_the_gap_between_two_windows() {
     assert_eq!(found.len(), 2, "the third window is empty");
     assert_eq!(of(&found[0]), [("a".to_owned(), 200, vec![])]);
     let second = [
-        ("a".to_owned(), 89, vec![30_000]),
+        ("a".to_owned(), 90, vec![30_000]),
         ("b".to_owned(), 130, vec![]),
     ];
     assert_eq!(of(&found[1]), second);
