@@ -33,7 +33,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use trace::import::{MARK, WINDOW};
 use tracefs::Buffer;
 
@@ -119,7 +119,8 @@ impl Recorder {
     }
 
     /// Begins a window, in which `load` are the threads of the load. This process and `others` are not part of it.
-    pub fn open(&self, load: &[i32], others: &[i32]) -> io::Result<()> {
+    /// Returns the time at which it began.
+    pub fn open(&self, load: &[i32], others: &[i32]) -> io::Result<Instant> {
         self.instance.mark(WINDOW)?;
         let own = threads(std::process::id() as i32);
         for thread in own.iter().chain(others) {
@@ -128,7 +129,9 @@ impl Recorder {
         for thread in load {
             self.instance.mark(&format!("{MARK}load {thread}"))?;
         }
-        self.instance.switch_events(true)
+        let began = Instant::now();
+        self.instance.switch_events(true)?;
+        Ok(began)
     }
 
     /// Ends a window.

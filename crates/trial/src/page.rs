@@ -125,7 +125,7 @@ fn cost(about: &About) -> Option<String> {
         false => String::new(),
     };
     Some(format!(
-        "recording: {share}its events took about {:.0} ns each, and with the trial's own work at most {:.2} % of the load's CPU time in \
+        "recording: {share}its events took about {:.0} ns each, and with the recorder's own work at most {:.2} % of the load's CPU time in \
          a turn.",
         cost.event_ns, cost.most_pct
     ))

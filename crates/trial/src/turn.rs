@@ -46,7 +46,7 @@ pub struct Recorded {
     /// The time that was recorded, ns; 0 if all of the turn was.
     #[serde(default)]
     pub window_ns: u64,
-    /// The CPU time that the trial itself took during the turn, ns.
+    /// The CPU time that the recorder took from the load during the turn, ns.
     #[serde(default)]
     pub own_ns: u64,
 }

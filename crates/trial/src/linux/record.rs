@@ -211,7 +211,7 @@ pub struct TurnRecorder {
     opened_ns: u64,
     /// The time in closed windows, ns.
     covered_ns: u64,
-    /// The CPU time of this process during the turn, ns.
+    /// The CPU time that windows and full buffers took from the load, ns.
     own_ns: u64,
 }
 
@@ -242,7 +242,6 @@ impl TurnRecorder {
             }
         }
         self.began = Instant::now();
-        self.own_ns = own_ns();
         Ok(())
     }
 
@@ -261,21 +260,24 @@ impl TurnRecorder {
             return Ok(Duration::MAX);
         };
         let now = self.began.elapsed().as_nanos() as u64;
+        let before = own_ns();
         if self.is_open && now >= self.current.end {
             self.recorder.close()?;
             self.is_open = false;
-            self.covered_ns += now - self.opened_ns;
+            let closed = self.began.elapsed().as_nanos() as u64;
+            self.covered_ns += closed - self.opened_ns;
             self.current = windows.next().unwrap_or_default();
         } else if !self.is_open && now >= self.current.start {
             let [load, others] = threads();
-            self.recorder.open(&load, &others)?;
+            let opened = self.recorder.open(&load, &others)?;
             self.is_open = true;
-            self.opened_ns = self.began.elapsed().as_nanos() as u64;
+            self.opened_ns = (opened - self.began).as_nanos() as u64;
         }
         let next = match self.is_open {
             true => self.current.end,
             false => self.current.start,
         };
+        self.own_ns += own_ns() - before;
         let now = self.began.elapsed().as_nanos() as u64;
         Ok(Duration::from_nanos(next.saturating_sub(now)))
     }
@@ -284,7 +286,9 @@ impl TurnRecorder {
     pub fn wait(&mut self, exit: Option<&OwnedFd>, time: Duration) -> io::Result<bool> {
         let seen = self.recorder.wait(exit, time)?;
         if seen.half_full {
+            let before = own_ns();
             self.recorder.drain(false)?;
+            self.own_ns += own_ns() - before;
         }
         Ok(seen.ended)
     }
@@ -295,14 +299,13 @@ impl TurnRecorder {
             self.is_open = false;
             self.covered_ns += self.began.elapsed().as_nanos() as u64 - self.opened_ns;
         }
-        self.own_ns = own_ns() - self.own_ns;
         self.recorder.end()
     }
 }
 
-/// The CPU time of this process, ns.
+/// The CPU time of this thread, ns.
 fn own_ns() -> u64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
+    let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
