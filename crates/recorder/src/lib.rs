@@ -34,7 +34,7 @@ use std::io::{self, BufWriter, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use trace::import::{MARK, WINDOW};
+use trace::import::{GAP, MARK, WINDOW};
 use tracefs::Buffer;
 
 /// The events to record, and the place for them.
@@ -112,7 +112,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Prepares a recording in windows: between them the kernel has no events to write, which would cost time.
+    /// Prepares a recording in windows: between them the kernel writes no frequent events, which cost time.
     pub fn begin_windows(&self) -> io::Result<()> {
         self.instance.switch_events(false)?;
         self.instance.switch(true)
@@ -136,7 +136,8 @@ impl Recorder {
 
     /// Ends a window.
     pub fn close(&self) -> io::Result<()> {
-        self.instance.switch_events(false)
+        self.instance.switch_events(false)?;
+        self.instance.mark(GAP)
     }
 
     /// Stops, and reads the remaining events from the buffers.

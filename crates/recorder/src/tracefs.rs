@@ -182,10 +182,11 @@ impl Instance {
         self.write("tracing_on", if on { "1" } else { "0" })
     }
 
-    /// Enables or disables the events, which otherwise cost the kernel time even while nothing is recorded.
+    /// Enables or disables the frequent events, which cost the kernel time even while it records nothing. For each
+    /// change the kernel modifies its code and interrupts all CPUs, so the rare events stay enabled.
     pub fn switch_events(&self, on: bool) -> io::Result<()> {
         let value = if on { "1" } else { "0" };
-        let mut events = self.events.iter();
+        let mut events = NEEDED.iter();
         events.try_for_each(|event| self.write(&format!("events/{event}/enable"), value))
     }
 

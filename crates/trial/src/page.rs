@@ -111,11 +111,15 @@ fn repetitions(repeated: &[String]) -> Option<String> {
 fn cost(about: &About) -> Option<String> {
     let cost = about.cost.as_ref()?;
     if cost.is_too_much {
-        return Some(
-            "recording: this computer is too noisy to measure the cost of an event, so that only the first block was recorded, \
-             and there are no latencies. --record always records every block."
-                .to_owned(),
-        );
+        let why = match cost.event_ns > 0.0 {
+            true => {
+                "even a short window of such short turns would cost more than 1 % of the load's CPU time"
+            }
+            false => "this computer is too noisy to measure the cost of an event",
+        };
+        return Some(format!(
+            "recording: {why}, so that at least one block was not recorded, and has no latencies. --record always records every block."
+        ));
     }
     let share = match cost.share_pct < 100.0 {
         true => format!(

@@ -12,7 +12,7 @@ mod measured;
 mod periods;
 mod streams;
 
-pub use known::{MARK, WINDOW};
+pub use known::{GAP, MARK, WINDOW};
 pub use measured::{Did, Other};
 pub use periods::Set;
 
@@ -92,21 +92,28 @@ pub fn import_with(
 
 /// The load in each window of `trace`, the content of `file`: a recording that was interrupted, so that a
 /// thread's state at the end of a window says nothing about the next one. A window begins with the mark
-/// [`WINDOW`]. Windows without a load are left out.
+/// [`WINDOW`] and ends with [`GAP`]. Windows without a load are left out.
 pub fn windows(file: &str, trace: impl BufRead) -> Result<Vec<Imported>, Box<BadInput>> {
-    let mut builders = Vec::new();
-    each(file, trace, &mut |read| match (read, builders.last_mut()) {
-        (Read::Event(event), _) if matches!(event.event, Tracepoint::Mark(text) if text.contains(WINDOW)) =>
+    let (mut builders, mut is_open) = (Vec::new(), false);
+    each(file, trace, &mut |read| {
+        if let Read::Event(event) = &read
+            && let Tracepoint::Mark(text) = event.event
+            && (text.contains(WINDOW) || text.contains(GAP))
         {
-            builders.push(Builder::new(None));
-            Ok(())
+            is_open = text.contains(WINDOW);
+            if is_open {
+                builders.push(Builder::new(None));
+            }
+            return Ok(());
         }
-        (Read::Event(event), Some(builder)) => builder.event(&event),
-        (Read::Lost(lost), Some(builder)) => {
-            builder.summary.lost += lost;
-            Ok(())
+        match (read, builders.last_mut().filter(|_| is_open)) {
+            (Read::Event(event), Some(builder)) => builder.event(&event),
+            (Read::Lost(lost), Some(builder)) => {
+                builder.summary.lost += lost;
+                Ok(())
+            }
+            _ => Ok(()),
         }
-        _ => Ok(()),
     })?;
     let built = builders.into_iter().map(Builder::finish);
     Ok(built.filter_map(Result::ok).collect())

@@ -383,12 +383,15 @@ fn nothing_spans_the_gap_between_two_windows() {
         mark(61, "load 11"),
         switch(0, 100, IDLE, "R", A),
         waking(0, 300, A, "d..2.", B),
+        mark(310, "gap"),
+        switch(0, 400_000, A, "S", B),
         mark(500_000, "window"),
         mark(500_010, "load 10"),
         mark(500_011, "load 11"),
         switch(0, 500_100, A, "S", B),
         waking(0, 500_200, B, "d..2.", A),
         switch(0, 500_230, B, "S", A),
+        mark(500_300, "gap"),
         mark(900_000, "window"),
     ]
     .concat();

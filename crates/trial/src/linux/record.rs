@@ -23,6 +23,8 @@ const BUFFER_KIB: u32 = 8 << 10;
 /// The measurement of an event's cost: round trips of a byte between two threads, and repetitions.
 const TRIPS: u32 = 200;
 const REPEATS: usize = 25;
+/// The number of measurements of a window's cost.
+const WINDOWS: usize = 3;
 
 /// Whether to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,11 +44,25 @@ pub struct Cost {
     pub event_ns: f64,
     /// The largest cost of a turn in the blocks that count, in per cent of the load's CPU time.
     pub most_pct: f64,
+    /// The CPU time that a window takes, in which a part of a turn is recorded, ns: measured on this computer.
+    #[serde(default)]
+    pub window_ns: u64,
     /// Are the blocks that count without a recording because of it?
     pub is_too_much: bool,
     /// The share of the turns that was recorded last, per cent.
     #[serde(default = "all_pct")]
     pub share_pct: f64,
+}
+
+/// The cost of recording in a block, in per cent of the load's CPU time.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    /// The largest cost that the events of a whole turn would have.
+    events_pct: f64,
+    /// The largest cost of a turn's windows.
+    windows_pct: f64,
+    /// The shortest turn, ns.
+    turn_ns: u64,
 }
 
 fn all_pct() -> f64 {
@@ -57,9 +73,8 @@ fn all_pct() -> f64 {
 pub struct Recording {
     record: Record,
     cost: Option<Cost>,
-    /// In the current block: the largest cost that recording a whole turn would have, in per cent of the load's CPU
-    /// time, and the shortest turn, ns.
-    block: Option<(f64, u64)>,
+    /// The turns of the current block.
+    block: Option<Block>,
     /// The share of a turn to record, and the expected time of the turn, ns; `None` in the first block, of which all is
     /// recorded.
     sampled: Option<(f64, u64)>,
@@ -77,9 +92,8 @@ impl Recording {
         let cost = match record {
             Record::Never => None,
             Record::Auto | Record::Always => Some(Cost {
-                event_ns: event_ns()?,
                 share_pct: all_pct(),
-                ..Cost::default()
+                ..on_one_cpu(measured)?
             }),
         };
         Ok(Recording {
@@ -130,29 +144,48 @@ impl Recording {
             return;
         };
         let busy = turn.cpu_ns.unwrap_or_else(|| turn.busy_ns.values().sum());
-        let cost_ns = recorded.events as f64 * cost.event_ns + recorded.own_ns as f64;
-        let pct = 100.0 * cost_ns / busy.max(1) as f64;
+        let pct = |ns: f64| 100.0 * ns / busy.max(1) as f64;
+        let events_pct = pct(recorded.events as f64 * cost.event_ns);
+        let own_pct = pct(recorded.own_ns as f64);
+        // The recorder's work is for the windows, or for the buffers that the events fill.
+        let (events_pct, windows_pct) = match recorded.window_ns {
+            0 => {
+                let windows = Windows::count(turn.elapsed_ns) * cost.window_ns;
+                (events_pct + own_pct, pct(windows as f64))
+            }
+            _ => (events_pct * recorded.scale(turn), own_pct),
+        };
         if self.sampled.is_some() {
-            cost.most_pct = cost.most_pct.max(pct);
+            cost.most_pct = cost
+                .most_pct
+                .max(pct(cost.event_ns * recorded.events as f64) + own_pct);
         }
-        let (most, shortest) = self.block.unwrap_or((0.0, u64::MAX));
-        let whole_pct = pct * recorded.scale(turn);
-        self.block = Some((most.max(whole_pct), shortest.min(turn.elapsed_ns)));
+        let block = self.block.get_or_insert(Block {
+            events_pct: 0.0,
+            windows_pct: 0.0,
+            turn_ns: u64::MAX,
+        });
+        block.events_pct = block.events_pct.max(events_pct);
+        block.windows_pct = block.windows_pct.max(windows_pct);
+        block.turn_ns = block.turn_ns.min(turn.elapsed_ns);
     }
 
     /// A block is over: how much of the turns of the next one is to be recorded?
     pub fn decide(&mut self) {
         let Some(cost) = &mut self.cost else { return };
-        if let Some((whole_pct, turn_ns)) = self.block.take() {
-            let share = match self.record {
-                Record::Auto => (AIM_PCT / whole_pct.max(f64::MIN_POSITIVE)).min(1.0),
-                Record::Always | Record::Never => 1.0,
-            };
-            cost.share_pct = 100.0 * share;
-            self.sampled = Some((share, turn_ns));
-        }
-        // Without the cost of an event, nothing is known about the cost of recording.
-        cost.is_too_much = self.record == Record::Auto && cost.event_ns <= 0.0;
+        let Some(block) = self.block.take() else {
+            return;
+        };
+        let share = match self.record {
+            Record::Always | Record::Never => 1.0,
+            // Without the cost of an event, nothing is known about the cost of recording.
+            Record::Auto if cost.event_ns <= 0.0 => 0.0,
+            Record::Auto if block.events_pct <= AIM_PCT => 1.0,
+            Record::Auto => ((AIM_PCT - block.windows_pct) / block.events_pct).max(0.0),
+        };
+        cost.share_pct = 100.0 * share;
+        cost.is_too_much = share <= 0.0;
+        self.sampled = Some((share, block.turn_ns));
     }
 
     /// Adds to the `turn` what was recorded, if it has a load, and charges its cost.
@@ -361,19 +394,20 @@ fn periods(thread: &recording::Thread) -> (u64, u64) {
     (all, missed)
 }
 
-/// The time that an event takes, ns: the difference of the fastest round trips with and without the recorder, for
-/// each event of them; 0 if noise hides it. Both threads are on one CPU, so that no CPU's wakeup from idle is in it.
-fn event_ns() -> io::Result<f64> {
+/// Calls `measured` on one CPU, so that no CPU's wakeup from idle is in a measured time.
+fn on_one_cpu<T>(measured: impl Fn() -> io::Result<T>) -> io::Result<T> {
     let everywhere = sched_getaffinity(None)?;
     let mut here = CpuSet::new();
     here.set(sched_getcpu());
     sched_setaffinity(None, &here)?;
-    let measured = measured_event_ns();
+    let measured = measured();
     sched_setaffinity(None, &everywhere)?;
     measured
 }
 
-fn measured_event_ns() -> io::Result<f64> {
+/// The cost of an event: the difference of the fastest round trips with and without the recorder, for each event of
+/// them, or 0 if noise hides it; and the cost of a window.
+fn measured() -> io::Result<Cost> {
     let mut without = Vec::new();
     for _ in 0..REPEATS {
         without.push(trips()?);
@@ -391,7 +425,19 @@ fn measured_event_ns() -> io::Result<f64> {
     let fastest = |times: Vec<Duration>| times.into_iter().min().unwrap_or_default();
     let more = fastest(with).saturating_sub(fastest(without));
     let events_each = events as f64 / REPEATS as f64;
-    Ok(more.as_nanos() as f64 / events_each.max(1.0))
+    recorder.begin_windows()?;
+    let mut windows = Vec::new();
+    for _ in 0..WINDOWS {
+        let before = own_ns();
+        recorder.open(&[], &[])?;
+        recorder.close()?;
+        windows.push(own_ns() - before);
+    }
+    Ok(Cost {
+        event_ns: more.as_nanos() as f64 / events_each.max(1.0),
+        window_ns: windows.into_iter().max().unwrap_or(0),
+        ..Cost::default()
+    })
 }
 
 /// The time of some round trips of a byte between two threads.
@@ -471,34 +517,21 @@ mod tests {
             events,
             ..Recorded::default()
         };
-        let share = |record, recorded| share_after(record, 100.0, recorded);
+        let share = |record, recorded| share_after(record, 100.0, recorded).map(f64::round);
         assert_eq!(share(Record::Auto, events(10)), Some(100.0));
         assert_eq!(share(Record::Auto, events(600)), Some(10.0));
         assert_eq!(share(Record::Always, events(600)), Some(100.0));
-        // This process's own time counts, too.
-        let own_ns = 60_000;
-        assert_eq!(
-            share(
-                Record::Auto,
-                Recorded {
-                    own_ns,
-                    ..events(0)
-                }
-            ),
-            Some(10.0)
-        );
-        // A tenth of the turn was recorded.
-        let window_ns = 100_000;
-        assert_eq!(
-            share(
-                Record::Auto,
-                Recorded {
-                    window_ns,
-                    ..events(60)
-                }
-            ),
-            Some(10.0)
-        );
+        // Emptying buffers counts, too.
+        let of = |own_ns, window_ns, count| Recorded {
+            own_ns,
+            window_ns,
+            ..events(count)
+        };
+        assert_eq!(share(Record::Auto, of(60_000, 0, 0)), Some(10.0));
+        // A tenth of the turn was recorded; its window took half of the allowed time, or all.
+        assert_eq!(share(Record::Auto, of(0, 100_000, 60)), Some(10.0));
+        assert_eq!(share(Record::Auto, of(3_000, 100_000, 60)), Some(5.0));
+        assert_eq!(share(Record::Auto, of(6_000, 100_000, 60)), None);
         // Noise hides the cost of an event.
         assert_eq!(share_after(Record::Auto, 0.0, events(1)), None);
     }

@@ -19,14 +19,18 @@ pub struct Windows {
 impl Windows {
     /// Windows with this `share` of the time, for a turn that takes about `turn_ns`.
     pub fn new(share: f64, turn_ns: u64, rng: Rng) -> Windows {
-        let stretches = turn_ns.div_ceil(LONGEST_STRETCH_NS).max(1);
-        let stretch_ns = (turn_ns / stretches).max(1);
+        let stretch_ns = (turn_ns / Windows::count(turn_ns)).max(1);
         Windows {
             stretch_ns,
             window_ns: ((stretch_ns as f64 * share) as u64).clamp(1, stretch_ns),
             number: 0,
             rng,
         }
+    }
+
+    /// The number of windows in a turn of this time.
+    pub fn count(turn_ns: u64) -> u64 {
+        turn_ns.div_ceil(LONGEST_STRETCH_NS).max(1)
     }
 }
 
@@ -44,8 +48,10 @@ impl Iterator for Windows {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::Windows;
     use proptest::prelude::*;
+    use std::ops::Range;
+    use workload::Rng;
 
     proptest! {
         #[test]
