@@ -11,12 +11,14 @@ mod locks;
 mod measured;
 mod periods;
 mod streams;
+mod windows;
 
 pub use known::{GAP, MARK, WINDOW};
 pub use measured::{Did, Other};
 pub use periods::Set;
+pub use windows::windows;
 
-use crate::event::{Read, Tracepoint};
+use crate::event::Read;
 use crate::read::each;
 use builder::Builder;
 use machine::Machine;
@@ -88,35 +90,6 @@ pub fn import_with(
     let mut builder = Builder::new(machine);
     builder.periods = periods.to_vec();
     build(file, trace, builder)
-}
-
-/// The load in each window of `trace`, the content of `file`: a recording that was interrupted, so that a
-/// thread's state at the end of a window says nothing about the next one. A window begins with the mark
-/// [`WINDOW`] and ends with [`GAP`]. Windows without a load are left out.
-pub fn windows(file: &str, trace: impl BufRead) -> Result<Vec<Imported>, Box<BadInput>> {
-    let (mut builders, mut is_open) = (Vec::new(), false);
-    each(file, trace, &mut |read| {
-        if let Read::Event(event) = &read
-            && let Tracepoint::Mark(text) = event.event
-            && (text.contains(WINDOW) || text.contains(GAP))
-        {
-            is_open = text.contains(WINDOW);
-            if is_open {
-                builders.push(Builder::new(None));
-            }
-            return Ok(());
-        }
-        match (read, builders.last_mut().filter(|_| is_open)) {
-            (Read::Event(event), Some(builder)) => builder.event(&event),
-            (Read::Lost(lost), Some(builder)) => {
-                builder.summary.lost += lost;
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    })?;
-    let built = builders.into_iter().map(Builder::finish);
-    Ok(built.filter_map(Result::ok).collect())
 }
 
 /// The measurements of the threads in `trace`, which a simulation on `machine` wrote. In a

@@ -6,7 +6,13 @@ pub(super) fn of(lines: &str) -> Imported {
     import("t.txt", lines.as_bytes(), None).unwrap_or_else(|error| panic!("{}", error.message()))
 }
 
-fn switch(cpu: usize, us: u64, prev: (&str, i32), state: &str, next: (&str, i32)) -> String {
+pub(super) fn switch(
+    cpu: usize,
+    us: u64,
+    prev: (&str, i32),
+    state: &str,
+    next: (&str, i32),
+) -> String {
     format!(
         "{}-{} [00{cpu}] d..2. 0.{us:06}: sched_switch: prev_comm={} prev_pid={} prev_prio=120 prev_state={state} ==> \
          next_comm={} next_pid={} next_prio=120\n",
@@ -14,16 +20,22 @@ fn switch(cpu: usize, us: u64, prev: (&str, i32), state: &str, next: (&str, i32)
     )
 }
 
-fn waking(cpu: usize, us: u64, by: (&str, i32), flags: &str, task: (&str, i32)) -> String {
+pub(super) fn waking(
+    cpu: usize,
+    us: u64,
+    by: (&str, i32),
+    flags: &str,
+    task: (&str, i32),
+) -> String {
     format!(
         "{}-{} [00{cpu}] {flags} 0.{us:06}: sched_waking: comm={} pid={} prio=120 target_cpu=000\n",
         by.0, by.1, task.0, task.1
     )
 }
 
-const IDLE: (&str, i32) = ("swapper/0", 0);
-const A: (&str, i32) = ("a", 10);
-const B: (&str, i32) = ("b", 11);
+pub(super) const IDLE: (&str, i32) = ("swapper/0", 0);
+pub(super) const A: (&str, i32) = ("a", 10);
+pub(super) const B: (&str, i32) = ("b", 11);
 
 /// A runs, wakes B, and sleeps until a timer; B runs when A sleeps.
 pub(super) fn story() -> String {
@@ -368,47 +380,6 @@ fn the_streams_of_others_are_not_counted() {
         notes(A)
     );
     assert!(!notes(c).contains("sockets"), "{}", notes(c));
-}
-
-/// Between two windows a thread slept and was woken, and another one took over the CPU, unseen: neither a latency nor
-/// a run spans the gap.
-#[test]
-fn nothing_spans_the_gap_between_two_windows() {
-    let mark = |us: u64, text: &str| {
-        format!("record-13 [001] ..... 0.{us:06}: tracing_mark_write: equipoise record: {text}\n")
-    };
-    let text = [
-        mark(50, "window"),
-        mark(60, "load 10"),
-        mark(61, "load 11"),
-        switch(0, 100, IDLE, "R", A),
-        waking(0, 300, A, "d..2.", B),
-        mark(310, "gap"),
-        switch(0, 400_000, A, "S", B),
-        mark(500_000, "window"),
-        mark(500_010, "load 10"),
-        mark(500_011, "load 11"),
-        switch(0, 500_100, A, "S", B),
-        waking(0, 500_200, B, "d..2.", A),
-        switch(0, 500_230, B, "S", A),
-        mark(500_300, "gap"),
-        mark(900_000, "window"),
-    ]
-    .concat();
-    let found = windows("t.txt", text.as_bytes()).unwrap();
-    let of = |it: &Imported| {
-        let threads = it.summary.threads.iter();
-        threads
-            .map(|it| (it.name.clone(), it.ran_ns / 1000, it.latencies_ns.clone()))
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(found.len(), 2, "the third window is empty");
-    assert_eq!(of(&found[0]), [("a".to_owned(), 200, vec![])]);
-    let second = [
-        ("a".to_owned(), 90, vec![30_000]),
-        ("b".to_owned(), 130, vec![]),
-    ];
-    assert_eq!(of(&found[1]), second);
 }
 
 /// The second writer has written a part, and sleeps until the reader has made room.
