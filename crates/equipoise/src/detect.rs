@@ -7,8 +7,8 @@ use crate::say;
 use detect::Found;
 use machine::Machine;
 use machine::input::{self, BadInput};
-use recorder::Instance;
 use recorder::busy::Watch;
+use recorder::{Events, Instance};
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
@@ -40,7 +40,9 @@ pub fn measured(traced: bool, force: bool) -> Result<Found, Error> {
         sleep(IDLE);
         refuse_others(watch)?;
     }
-    let instance = traced.then(|| Instance::new(TRACED_KB, false)).transpose();
+    let instance = traced
+        .then(|| Instance::new(TRACED_KB, Events::All, false))
+        .transpose();
     let instance = instance.map_err(|error| Error::Write(format!("cannot trace: {error}")))?;
     let cannot = |error| Error::Write(format!("cannot calibrate: {error}"));
     if let Some(instance) = &instance {

@@ -10,7 +10,7 @@ use crate::say;
 use machine::Machine;
 use machine::input::BadInput;
 use recorder::busy::{self, Watch};
-use recorder::{Instance, Options, Recorder, exit_of, threads};
+use recorder::{Events, Instance, Options, Recorder, exit_of, threads};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::fs;
@@ -41,6 +41,7 @@ pub fn run(args: &Record) -> Result<(), Error> {
     let folder = args.output.parent().filter(|it| *it != Path::new(""));
     let options = Options {
         buffer_kib: args.buffer.saturating_mul(1024),
+        events: Events::All,
         pipes: args.pipes,
         futexes: args.futexes,
         folder: folder.unwrap_or(Path::new(".")),

@@ -117,6 +117,7 @@ fn options(args: &Trial, load: Load) -> Options {
         load,
         frames: args.frames.clone(),
         record: args.record.into(),
+        keeps: args.predict || args.tune || args.bundle.is_some(),
         load_limit: args.load_limit,
     }
 }

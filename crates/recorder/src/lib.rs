@@ -7,10 +7,10 @@
 //! - [`busy`] has the busy time of all CPUs, of which the time of other processes follows.
 //!
 //! ```no_run
-//! use recorder::{Options, Recorder, wait};
+//! use recorder::{Events, Options, Recorder, wait};
 //!
 //! let folder = std::env::temp_dir();
-//! let options = Options { buffer_kib: 4096, pipes: false, futexes: false, folder: &folder };
+//! let options = Options { buffer_kib: 4096, events: Events::All, pipes: false, futexes: false, folder: &folder };
 //! let mut recorder = Recorder::new(&options)?;
 //! recorder.begin()?;
 //! wait(None, std::time::Duration::from_secs(1))?;
@@ -26,15 +26,15 @@ mod tracefs;
 
 pub use probes::Calls;
 pub use process::{exit_of, threads};
-pub use tracefs::{Instance, sweep};
+pub use tracefs::{Events, Instance, sweep};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::time::Duration;
-use trace::import::MARK;
+use std::time::{Duration, Instant};
+use trace::import::{GAP, MARK, WINDOW};
 use tracefs::Buffer;
 
 /// The events to record, and the place for them.
@@ -42,6 +42,8 @@ use tracefs::Buffer;
 pub struct Options<'a> {
     /// The size of the kernel's buffer for each CPU, KiB.
     pub buffer_kib: u32,
+    /// The events of the kernel's scheduler.
+    pub events: Events,
     /// Also record pipes, sockets and affinities, with kernel probes.
     pub pipes: bool,
     /// Also record calls of futex(2).
@@ -78,7 +80,7 @@ impl Recorder {
     /// Makes the instance, which does not record yet. It is an error if tracefs is not mounted or not
     /// writable.
     pub fn new(options: &Options<'_>) -> io::Result<Recorder> {
-        let mut instance = Instance::new(options.buffer_kib, options.pipes)?;
+        let mut instance = Instance::new(options.buffer_kib, options.events, options.pipes)?;
         if options.futexes {
             instance.enable_futexes()?;
         }
@@ -108,6 +110,34 @@ impl Recorder {
             self.mark("recorder", thread)?;
         }
         Ok(())
+    }
+
+    /// Prepares a recording in windows: between them the kernel writes no frequent events, which cost time.
+    pub fn begin_windows(&self) -> io::Result<()> {
+        self.instance.switch_events(false)?;
+        self.instance.switch(true)
+    }
+
+    /// Begins a window, in which `load` are the threads of the load. This process and `others` are not part of it.
+    /// Returns the time at which it began.
+    pub fn open(&self, load: &[i32], others: &[i32]) -> io::Result<Instant> {
+        self.instance.mark(WINDOW)?;
+        let own = threads(std::process::id() as i32);
+        for thread in own.iter().chain(others) {
+            self.instance.mark(&format!("{MARK}recorder {thread}"))?;
+        }
+        for thread in load {
+            self.instance.mark(&format!("{MARK}load {thread}"))?;
+        }
+        let began = Instant::now();
+        self.instance.switch_events(true)?;
+        Ok(began)
+    }
+
+    /// Ends a window.
+    pub fn close(&self) -> io::Result<()> {
+        self.instance.switch_events(false)?;
+        self.instance.mark(GAP)
     }
 
     /// Stops, and reads the remaining events from the buffers.

@@ -11,19 +11,27 @@ use trace::write::dat_head::Head;
 /// The name of the instance, which the recorder's pid follows.
 const INSTANCE: &str = "equipoise-";
 
-/// The recorded events, in the folder `events`. A kernel that lacks the second kind can be recorded
-/// as well.
-const NEEDED: [&str; 2] = ["sched/sched_switch", "sched/sched_waking"];
-const WANTED: [&str; 8] = [
+/// The recorded events, in the folder `events`. A kernel that lacks other kinds than the first can be recorded
+/// as well. The first two kinds are the events of [`Events::Waits`].
+const NEEDED: [&str; 2] = ["sched/sched_waking", "sched/sched_switch"];
+const STARTS: [&str; 2] = ["sched/sched_process_fork", "sched/sched_wakeup_new"];
+const WANTED: [&str; 6] = [
     "sched/sched_wakeup",
-    "sched/sched_wakeup_new",
-    "sched/sched_process_fork",
     "sched/sched_process_exec",
     "sched/sched_process_exit",
     "sched/sched_migrate_task",
     "power/cpu_frequency",
     "power/cpu_idle",
 ];
+
+/// The events to record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Events {
+    /// All of which the simulator's replay of a load makes use.
+    All,
+    /// The starts of threads, and the switches and wakeups from which their waits follow.
+    Waits,
+}
 
 /// Where tracefs is mounted.
 fn mounted() -> io::Result<PathBuf> {
@@ -73,6 +81,7 @@ pub struct Instance {
     folder: PathBuf,
     events: Vec<String>,
     probes: Option<Probes>,
+    marker: Option<File>,
     /// The size of a page of the buffers, bytes.
     pub page: usize,
 }
@@ -80,7 +89,7 @@ pub struct Instance {
 impl Instance {
     /// Makes an instance that is ready to record into a buffer of `buffer_kb` KiB for each CPU,
     /// with probes if `probes`. Removes instances that killed recorders have left.
-    pub fn new(buffer_kb: u32, probes: bool) -> io::Result<Instance> {
+    pub fn new(buffer_kb: u32, events: Events, probes: bool) -> io::Result<Instance> {
         let tracefs = mounted()?;
         let instances = tracefs.join("instances");
         sweep_in(&instances)?;
@@ -92,6 +101,7 @@ impl Instance {
             folder,
             events: Vec::new(),
             probes: None,
+            marker: None,
             page,
         };
         instance.write("tracing_on", "0")?;
@@ -103,9 +113,16 @@ impl Instance {
         for event in NEEDED {
             instance.enable(event)?;
         }
-        for event in WANTED {
+        let wanted: &[&str] = match events {
+            Events::All => &WANTED,
+            Events::Waits => &[],
+        };
+        for event in STARTS.iter().chain(wanted) {
             let _ = instance.enable(event);
         }
+        let marker = instance.folder.join("trace_marker");
+        let opened = OpenOptions::new().write(true).open(&marker);
+        instance.marker = Some(opened.map_err(|it| named(&marker, &it))?);
         if probes {
             instance.probes = Some(instance.probe()?);
         }
@@ -165,9 +182,20 @@ impl Instance {
         self.write("tracing_on", if on { "1" } else { "0" })
     }
 
+    /// Enables or disables the frequent events, which cost the kernel time even while it records nothing. For each
+    /// change the kernel modifies its code and interrupts all CPUs, so the rare events stay enabled.
+    pub fn switch_events(&self, on: bool) -> io::Result<()> {
+        let value = if on { "1" } else { "0" };
+        let mut events = NEEDED.iter();
+        events.try_for_each(|event| self.write(&format!("events/{event}/enable"), value))
+    }
+
     /// Writes `text` among the events.
     pub fn mark(&self, text: &str) -> io::Result<()> {
-        self.write("trace_marker", text)
+        let mut marker = self.marker.as_ref();
+        marker
+            .as_mut()
+            .map_or(Ok(()), |it| it.write_all(text.as_bytes()))
     }
 
     /// The buffers of the CPUs, by number.
@@ -244,6 +272,8 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
+        // An instance with an open file cannot be removed.
+        self.marker = None;
         remove(&self.folder);
     }
 }

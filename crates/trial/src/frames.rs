@@ -17,18 +17,24 @@ const LONGEST_MS: f64 = 10_000.0;
 
 /// The frame times in `text`, the content of `file`, ms. MangoHud writes two lines about the computer before
 /// the columns' names; comments begin with `//`. It is an error if no line names a column of frame times, or a
-/// value is no positive number.
-pub fn read(file: &str, text: impl Read) -> Result<Vec<f64>, Box<BadInput>> {
+/// value is no positive number. A last line without an end is left out, because the game is at work on it: half of a
+/// number is a number, too.
+pub fn read(file: &str, mut text: impl Read) -> Result<Vec<f64>, Box<BadInput>> {
     let expected = "expected a log of MangoHud (output_folder, log_duration), or a CSV with a column frametime or MsBetweenPresents, ms";
     let bad = |line: Option<u64>, message: String| {
         let place = line.map_or(file.to_owned(), |line| format!("{file}:{line}"));
         Box::new(BadInput::whole(format!("{place}: {message}"), expected))
     };
+    let mut bytes = Vec::new();
+    text.read_to_end(&mut bytes)
+        .map_err(|error| bad(None, error.to_string()))?;
+    let end = bytes.iter().rposition(|&byte| byte == b'\n');
+    let whole = end.map_or(0, |it| it + 1);
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)
         .flexible(true)
         .trim(csv::Trim::All)
-        .from_reader(text);
+        .from_reader(&bytes[..whole]);
     let mut column = None;
     let mut frames = Vec::new();
     for record in reader.records() {
@@ -39,10 +45,7 @@ pub fn read(file: &str, text: impl Read) -> Result<Vec<f64>, Box<BadInput>> {
             column = record.iter().position(named);
             continue;
         };
-        let Some(value) = record.get(index) else {
-            // The last line may be incomplete, because the game is at work on it.
-            continue;
-        };
+        let value = record.get(index).unwrap_or_default();
         match value.parse::<f64>() {
             Ok(ms) if ms.is_finite() && ms > 0.0 => frames.push(ms),
             _ => return Err(bad(line, format!("`{value}` is no time of a frame"))),
@@ -114,10 +117,10 @@ mod tests {
 
     #[test]
     fn an_incomplete_last_line_is_left_out() {
-        assert_eq!(
-            read("m.csv", "fps,frametime\n60,16\n60".as_bytes()).unwrap(),
-            [16.0]
-        );
+        for last in ["60", "60,", "60,1"] {
+            let log = format!("fps,frametime\n60,16\n{last}");
+            assert_eq!(read("m.csv", log.as_bytes()).unwrap(), [16.0], "{last}");
+        }
     }
 
     #[test]

@@ -145,6 +145,11 @@ impl Part {
         number(&text, line, key)
     }
 
+    /// The threads in it and in the groups below.
+    pub fn threads(&self) -> Vec<i32> {
+        threads(&self.folder)
+    }
+
     /// Kills what still runs in it, and waits for its end.
     pub fn kill(&self) -> io::Result<()> {
         kill(&self.folder)
@@ -163,6 +168,15 @@ fn number(text: &str, line: &str, key: &str) -> Option<u64> {
     let rest = &line[line.find(key)? + key.len()..];
     let digits = rest.trim_start_matches([' ', '=']).split(' ').next()?;
     digits.parse().ok()
+}
+
+fn threads(group: &Path) -> Vec<i32> {
+    let own = fs::read_to_string(group.join("cgroup.threads")).unwrap_or_default();
+    let below = fs::read_dir(group).into_iter().flatten().flatten();
+    let below = below.filter(|it| it.file_type().is_ok_and(|it| it.is_dir()));
+    let own = own.lines().filter_map(|line| line.parse().ok());
+    own.chain(below.flat_map(|it| threads(&it.path())))
+        .collect()
 }
 
 /// The folder of this process's control group.

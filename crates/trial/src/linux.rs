@@ -4,6 +4,7 @@ mod load;
 pub(crate) mod loader;
 mod record;
 mod said;
+mod windows;
 
 pub use load::{Frames, Load};
 pub use record::{Cost, Record};
@@ -15,8 +16,7 @@ use crate::{Fault, Kernel, Scheduler, Turn};
 use load::Running;
 use loader::Loader;
 use machine::input::BadInput;
-use record::Recording;
-use recorder::Recorder;
+use record::{Recording, TurnRecorder};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,6 +37,8 @@ pub struct Options {
     pub frames: Option<PathBuf>,
     /// Whether to record.
     pub record: Record,
+    /// Is a recording to be kept that can be replayed?
+    pub keeps: bool,
     /// How long a scheduler may take to load.
     pub load_limit: Duration,
 }
@@ -72,7 +74,8 @@ impl Linux {
             Box::new(BadInput::whole(format!("cannot {what}: {error}"), expected))
         };
         let guard = Guard::new(loads).map_err(|it| cannot("make a control group", it))?;
-        let recording = Recording::new(options.record).map_err(|it| cannot("record", it))?;
+        let recording =
+            Recording::new(options.record, options.keeps).map_err(|it| cannot("record", it))?;
         let sys = Path::new("/sys");
         Ok(Linux {
             loader: None,
@@ -122,7 +125,7 @@ impl Linux {
     fn wait(
         &mut self,
         running: &mut Running,
-        recorder: &mut Option<Recorder>,
+        recorder: &mut Option<TurnRecorder>,
     ) -> Result<(), Fault> {
         let failed = |error: io::Error| Fault::System(format!("cannot wait for the load: {error}"));
         let began = Instant::now();
@@ -132,27 +135,33 @@ impl Linux {
                 return Ok(());
             }
             let time = left.map_or(LOOK, |it| it.min(LOOK));
-            let seen = match recorder {
-                Some(recorder) => recorder.wait(running.exit.as_ref(), time),
-                None => recorder::wait(running.exit.as_ref(), time),
+            let exit = running.exit.as_ref();
+            let ended = match recorder {
+                Some(recorder) => recorder
+                    .step(|| [running.threads(), self.others()])
+                    .and_then(|next| recorder.wait(exit, time.min(next))),
+                None => recorder::wait(exit, time).map(|seen| seen.ended),
             };
-            let seen = seen.map_err(failed)?;
-            if seen.half_full
-                && let Some(recorder) = recorder
-            {
-                recorder.drain(false).map_err(failed)?;
-            }
-            if seen.ended {
+            if ended.map_err(failed)? {
                 return Ok(());
             }
             self.check()?;
         }
     }
 
+    /// The loader's threads: they are not the load, also where everything is watched.
+    fn others(&self) -> Vec<i32> {
+        let loader = self.loader.iter();
+        loader.flat_map(|it| recorder::threads(it.pid())).collect()
+    }
+
     fn measure(&mut self) -> Result<Turn, Fault> {
         let system = |error: io::Error| Fault::System(error.to_string());
         let sys = Path::new("/sys");
-        let mut recorder = self.recording.recorder().map_err(system)?;
+        let mut recorder = self
+            .recording
+            .recorder(self.loader.is_none())
+            .map_err(system)?;
         if let Some(frames) = &mut self.frames {
             frames.begin();
         }
@@ -161,16 +170,8 @@ impl Linux {
                 .busy_ns(&fs::read_to_string("/proc/stat").unwrap_or_default())
         };
         let (busy_before, energy_before) = (busy(), Reading::now(sys));
-        if let Some(recorder) = &recorder {
-            recorder.begin().map_err(system)?;
-            // The loader is not the load, also where everything is watched.
-            for thread in self
-                .loader
-                .iter()
-                .flat_map(|it| recorder::threads(it.pid()))
-            {
-                recorder.mark("recorder", thread).map_err(system)?;
-            }
+        if let Some(recorder) = &mut recorder {
+            recorder.begin(&self.others()).map_err(system)?;
         }
         let mut running = self.options.load.start(&self.guard, recorder.as_ref())?;
         let waited = self.wait(&mut running, &mut recorder);
@@ -194,10 +195,8 @@ impl Linux {
         if let Some(frames) = &mut self.frames {
             turn.frames_ms = frames.end().map_err(|it| Fault::Command(it.to_string()))?;
         }
-        if let Some(recorder) = &mut recorder {
-            let is_own = self.loader.is_none();
-            turn.recorded = self.recording.read(recorder, is_own).map_err(system)?;
-            self.recording.charge(&turn);
+        if let Some(recorder) = recorder {
+            self.recording.read(recorder, &mut turn).map_err(system)?;
         }
         Ok(turn)
     }
@@ -257,6 +256,7 @@ impl Kernel for Linux {
 
     fn disturbance(&mut self) -> Option<String> {
         let now = Conditions::now(Path::new("/sys"));
+        self.recording.decide();
         let why = now.disturbed_since(&self.conditions);
         self.conditions = now;
         why

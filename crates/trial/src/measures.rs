@@ -1,6 +1,6 @@
 //! The measures of a trial, in the form of a comparison's.
 
-use crate::{Outcome, Recorded, Turn};
+use crate::{Outcome, Recorded, Thread, Turn};
 use lab::{Judged, Measure, Run, Samples, Threads, nearest_rank};
 use std::collections::HashMap;
 use workload::{Better, Goal, Metric, Role, Unit};
@@ -95,26 +95,13 @@ static FIGURES: [Figure; 20] = [
         latency_us(it, 99.9)
     }),
     lower("run_time", Unit::S, Role::Detail, |it| {
-        Some(
-            it.recorded
-                .as_ref()?
-                .threads
-                .iter()
-                .map(|it| it.ran_ns)
-                .sum::<u64>() as f64
-                / 1e9,
-        )
+        total(it, |it| it.ran_ns).map(|ns| ns / 1e9)
     }),
-    lower("wait_time", Unit::S, Role::Detail, wait_s),
+    lower("wait_time", Unit::S, Role::Detail, |it| {
+        total(it, |it| it.latencies_ns.iter().sum()).map(|ns| ns / 1e9)
+    }),
     lower("migrations", Unit::Count, Role::Detail, |it| {
-        Some(
-            it.recorded
-                .as_ref()?
-                .threads
-                .iter()
-                .map(|it| it.migrations)
-                .sum::<u64>() as f64,
-        )
+        total(it, |it| it.migrations)
     }),
     lower(
         "power",
@@ -160,8 +147,11 @@ fn mean_latency_us(turn: &Turn) -> Option<f64> {
     lab::mean_interval(&latencies_us(turn)?).map(|(mean, _)| mean)
 }
 
-fn wait_s(turn: &Turn) -> Option<f64> {
-    Some(latencies_us(turn)?.iter().sum::<f64>() / 1e6)
+/// The sum over all threads, estimated for all of the turn if only a part of it was recorded.
+fn total(turn: &Turn, of: fn(&Thread) -> u64) -> Option<f64> {
+    let recorded = turn.recorded.as_ref()?;
+    let sum: u64 = recorded.threads.iter().map(of).sum();
+    Some(sum as f64 * recorded.scale(turn))
 }
 
 /// `None` if no thread has a period.
@@ -287,12 +277,8 @@ fn run(turn: &Turn, columns: &[Column]) -> Run {
         None => Samples::new(&[]),
     };
     let threads = turn.recorded.iter().flat_map(|it| &it.threads);
-    let (wakeups, migrations) = threads.clone().fold((0, 0), |(wakeups, migrations), it| {
-        (
-            wakeups + it.latencies_ns.len() as u64,
-            migrations + it.migrations,
-        )
-    });
+    let scale = turn.recorded.as_ref().map_or(1.0, |it| it.scale(turn));
+    let total_of = |of| total(turn, of).unwrap_or(0.0) as u64;
     Run {
         samples: columns.iter().map(sample).collect(),
         energy: None,
@@ -300,9 +286,11 @@ fn run(turn: &Turn, columns: &[Column]) -> Run {
             context_switches: turn
                 .recorded
                 .as_ref()
-                .map_or(turn.switches.unwrap_or(0), |it| it.switches),
-            migrations,
-            wakeups,
+                .map_or(turn.switches.unwrap_or(0), |it| {
+                    (it.switches as f64 * scale) as u64
+                }),
+            migrations: total_of(|it| it.migrations),
+            wakeups: total_of(|it| it.latencies_ns.len() as u64),
             // The CPUs' time, and the part of it for which they were busy.
             busy_ns: turn.busy_ns.values().copied().collect(),
             ..simulator::Counters::default()
@@ -313,7 +301,7 @@ fn run(turn: &Turn, columns: &[Column]) -> Run {
         threads: threads
             .map(|it| Threads {
                 name: it.name.clone(),
-                cpu_ns: it.ran_ns,
+                cpu_ns: (it.ran_ns as f64 * scale) as u64,
                 longest_wait_ns: it.latencies_ns.iter().copied().max().unwrap_or(0),
             })
             .collect(),
@@ -324,7 +312,6 @@ fn run(turn: &Turn, columns: &[Column]) -> Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Thread;
     use lab::{Results, Statement};
 
     fn turn(seconds: f64, latency_us: u64) -> Turn {
@@ -404,6 +391,20 @@ mod tests {
         let measured = Measured::new(&trial);
         let results = Results::new(vec!["eevdf", "x"], &measured.measures, &measured.runs);
         assert!(!results.verdict.of(Goal::Latency).unwrap().tells_apart());
+    }
+
+    /// Half of a turn was recorded, so there was about twice as much of what is summed.
+    #[test]
+    fn sums_are_of_all_of_a_turn_and_percentiles_of_what_was_recorded() {
+        let mut half = turn(2.0, 10);
+        half.recorded.as_mut().unwrap().window_ns = 1_000_000_000;
+        let value = |name: &str| {
+            let figure = figures().iter().find(|it| it.name == name).unwrap();
+            (figure.of)(&half).unwrap()
+        };
+        assert_eq!(value("run_time"), 2.0);
+        assert_eq!(value("wait_time"), 2.0 * 200.0 * 10e-6);
+        assert_eq!(value("wakeup_latency_p99"), 10.0);
     }
 
     #[test]

@@ -110,21 +110,29 @@ fn repetitions(repeated: &[String]) -> Option<String> {
 /// The cost of recording in words.
 fn cost(about: &About) -> Option<String> {
     let cost = about.cost.as_ref()?;
-    let measured = match cost.event_ns > 0.0 {
+    if cost.is_too_much {
+        let why = match cost.event_ns > 0.0 {
+            true => {
+                "even a short window in each turn would cost more than 1 % of the little CPU time that the load takes"
+            }
+            false => "this computer is too noisy to measure the cost of an event",
+        };
+        return Some(format!(
+            "recording: {why}, so that at least one block was not recorded, and has no latencies. --record always records every block."
+        ));
+    }
+    let share = match cost.share_pct < 100.0 {
         true => format!(
-            "about {:.0} ns for each event, up to {:.1} % of the load's CPU time in a turn",
-            cost.event_ns, cost.most_pct
+            "{:.2} % of each turn was recorded, in windows at random times, and sums are estimates; ",
+            cost.share_pct
         ),
-        false => "an unknown time for each event, because this computer is too noisy to measure it"
-            .to_owned(),
+        false => String::new(),
     };
-    Some(match cost.is_too_much {
-        false => format!("recording: its events take {measured}."),
-        true => format!(
-            "recording: its events would take {measured}, so that only the first block was recorded, and there are no latencies. \
-             --record always records every block."
-        ),
-    })
+    Some(format!(
+        "recording: {share}its events took about {:.0} ns each, and with the recorder's own work at most {:.2} % of the load's CPU time in \
+         a turn.",
+        cost.event_ns, cost.most_pct
+    ))
 }
 
 /// The number of blocks that differences need, by the scheduler that varies most.

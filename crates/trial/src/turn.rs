@@ -43,6 +43,22 @@ pub struct Recorded {
     pub switches: u64,
     /// Its threads, by name.
     pub threads: Vec<Thread>,
+    /// The time that was recorded, ns; 0 if all of the turn was.
+    #[serde(default)]
+    pub window_ns: u64,
+    /// The CPU time that the recorder took from the load during the turn, ns.
+    #[serde(default)]
+    pub own_ns: u64,
+}
+
+impl Recorded {
+    /// The factor from what was recorded to all of the `turn`.
+    pub fn scale(&self, turn: &Turn) -> f64 {
+        match self.window_ns {
+            0 => 1.0,
+            ns => turn.elapsed_ns as f64 / ns as f64,
+        }
+    }
 }
 
 /// The threads of one name in a recording.

@@ -451,8 +451,8 @@ pub struct Trial {
     /// Read the times of frames from this log of MangoHud, or from the newest one in this folder
     #[arg(long, value_name = "FILE|DIR")]
     pub frames: Option<PathBuf>,
-    /// Record the kernel's scheduler for latencies and periods: every block, no block, or (auto) the first block,
-    /// and the others if that costs at most 1 % of the load's CPU time
+    /// Record the kernel's scheduler for latencies and periods: all of every turn, nothing, or (auto) so much of every
+    /// turn as costs at most 1 % of the load's CPU time
     #[arg(long, value_enum, default_value = "auto")]
     pub record: RecordTurns,
     /// Simulate the recorded load under the same schedulers, on this machine with its measured costs, and show the
@@ -506,7 +506,7 @@ pub enum TrialAction {
 /// Which turns are recorded.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RecordTurns {
-    /// As long as it is cheap
+    /// As much as is cheap
     Auto,
     /// All of them
     Always,

@@ -248,7 +248,7 @@ fn show(page: &mut Page, pairs: &[Pair]) {
     }
     let mean = pairs.iter().map(|pair| pair.error_pct().abs()).sum::<f64>() / pairs.len() as f64;
     page.remarks.push(format!(
-        "prediction: ratios to the kernel's own scheduler. The first recorded turn under it was simulated on this machine, with \
+        "prediction: ratios to the kernel's own scheduler. A recorded turn under it was simulated on this machine, with \
          costs measured beforehand; the mean error is {mean:.1} %."
     ));
     page.tables.push(Table {

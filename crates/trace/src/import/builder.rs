@@ -271,12 +271,7 @@ impl<'a> Builder<'a> {
             None => self.account(cpu, now),
         }
         if prev.pid != 0 {
-            let thread = self.thread(prev);
-            // The thread may have executed another program since it was last seen.
-            let name = &mut self.threads[thread as usize].name;
-            if name != prev.comm {
-                prev.comm.clone_into(name);
-            }
+            let thread = self.named(prev);
             if !self.cpus[cpu].known {
                 // The thread has been running since the beginning.
                 let first = self.first.unwrap_or(now);
@@ -310,7 +305,7 @@ impl<'a> Builder<'a> {
             }
         }
         self.cpus[cpu].known = true;
-        self.cpus[cpu].runs = (next.pid != 0).then(|| self.thread(next));
+        self.cpus[cpu].runs = (next.pid != 0).then(|| self.named(next));
         if let Some(thread) = self.cpus[cpu].runs {
             let early = self.threads[thread as usize].early.take();
             if early.is_some() {
@@ -336,6 +331,16 @@ impl<'a> Builder<'a> {
                 self.threads[waker as usize].ran_ns += self.cpus[cpu].waker_s;
             }
         }
+    }
+
+    /// As [`Builder::thread`], with its current name: it may have executed another program since it was last seen.
+    fn named(&mut self, task: Task) -> u32 {
+        let thread = self.thread(task);
+        let name = &mut self.threads[thread as usize].name;
+        if name != task.comm {
+            task.comm.clone_into(name);
+        }
+        thread
     }
 
     /// The thread of `task`; a new one existed from the beginning.

@@ -64,6 +64,12 @@ pub enum Mark {
 /// a pid and a name follow, `cpus`, a pid and a mask, `slice`, a pid and ns, or `futex` and that system call's number.
 pub const MARK: &str = "equipoise record: ";
 
+/// The text with which a window of a recording begins, if it has gaps between its windows.
+pub const WINDOW: &str = "equipoise record: window";
+
+/// The text with which it ends; events up to the next window are incomplete.
+pub const GAP: &str = "equipoise record: gap";
+
 /// A step, or a candidate for one.
 #[derive(Clone, Copy)]
 pub enum Entry {

@@ -11,10 +11,12 @@ mod locks;
 mod measured;
 mod periods;
 mod streams;
+mod windows;
 
-pub use known::MARK;
+pub use known::{GAP, MARK, WINDOW};
 pub use measured::{Did, Other};
 pub use periods::Set;
+pub use windows::windows;
 
 use crate::event::Read;
 use crate::read::each;

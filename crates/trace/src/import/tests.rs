@@ -6,7 +6,13 @@ pub(super) fn of(lines: &str) -> Imported {
     import("t.txt", lines.as_bytes(), None).unwrap_or_else(|error| panic!("{}", error.message()))
 }
 
-fn switch(cpu: usize, us: u64, prev: (&str, i32), state: &str, next: (&str, i32)) -> String {
+pub(super) fn switch(
+    cpu: usize,
+    us: u64,
+    prev: (&str, i32),
+    state: &str,
+    next: (&str, i32),
+) -> String {
     format!(
         "{}-{} [00{cpu}] d..2. 0.{us:06}: sched_switch: prev_comm={} prev_pid={} prev_prio=120 prev_state={state} ==> \
          next_comm={} next_pid={} next_prio=120\n",
@@ -14,16 +20,22 @@ fn switch(cpu: usize, us: u64, prev: (&str, i32), state: &str, next: (&str, i32)
     )
 }
 
-fn waking(cpu: usize, us: u64, by: (&str, i32), flags: &str, task: (&str, i32)) -> String {
+pub(super) fn waking(
+    cpu: usize,
+    us: u64,
+    by: (&str, i32),
+    flags: &str,
+    task: (&str, i32),
+) -> String {
     format!(
         "{}-{} [00{cpu}] {flags} 0.{us:06}: sched_waking: comm={} pid={} prio=120 target_cpu=000\n",
         by.0, by.1, task.0, task.1
     )
 }
 
-const IDLE: (&str, i32) = ("swapper/0", 0);
-const A: (&str, i32) = ("a", 10);
-const B: (&str, i32) = ("b", 11);
+pub(super) const IDLE: (&str, i32) = ("swapper/0", 0);
+pub(super) const A: (&str, i32) = ("a", 10);
+pub(super) const B: (&str, i32) = ("b", 11);
 
 /// A runs, wakes B, and sleeps until a timer; B runs when A sleeps.
 pub(super) fn story() -> String {

@@ -1,10 +1,12 @@
 //! The load of a turn: a command, or what the computer does anyway.
 
+use super::record::TurnRecorder;
 use super::said::{Said, with};
 use crate::guard::{Guard, Part};
 use crate::{Fault, Turn, frames};
 use machine::input::BadInput;
-use recorder::{Recorder, exit_of};
+
+use recorder::exit_of;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
@@ -37,7 +39,7 @@ pub struct Running {
 
 impl Load {
     /// Starts the load; the command is the load of the recording.
-    pub fn start(&self, guard: &Guard, recorder: Option<&Recorder>) -> Result<Running, Fault> {
+    pub fn start(&self, guard: &Guard, recorder: Option<&TurnRecorder>) -> Result<Running, Fault> {
         let words = match self {
             Load::Watch(time) => {
                 return Ok(Running {
@@ -65,7 +67,7 @@ impl Load {
             child.map_err(|error| Fault::Command(format!("{}: {error}", program.display())))?;
         let pid = child.id() as i32;
         if let Some(recorder) = recorder {
-            recorder.mark("load", pid).map_err(system)?;
+            recorder.mark_load(pid).map_err(system)?;
         }
         Ok(Running {
             exit: exit_of(pid),
@@ -78,6 +80,12 @@ impl Load {
 }
 
 impl Running {
+    /// The threads of the command and of all that it started.
+    pub fn threads(&self) -> Vec<i32> {
+        let part = self.command.as_ref().map(|(_, part, _)| part);
+        part.map_or_else(Vec::new, Part::threads)
+    }
+
     /// Ends the load, and what its command left running. If it `has_ended` by itself, the command must have
     /// succeeded.
     pub fn end(self, has_ended: bool) -> Result<Turn, Fault> {

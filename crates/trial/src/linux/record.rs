@@ -1,27 +1,35 @@
 //! Recording during turns, and what it costs.
 
+use super::windows::Windows;
 use crate::{Recorded, Thread, Turn};
-use recorder::{Options, Recorder};
+use recorder::{Events, Options, Recorder};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
+use std::ops::Range;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use trace::import::{Imported, import};
+use trace::import::{self, Imported, Summary, import};
+use workload::Rng;
 use workload::recording::{self, Step};
 
-/// The largest cost of recording, in per cent of the load's CPU time, with which it goes on by itself.
-const MOST_PCT: f64 = 1.0;
+/// The cost at which the recorded share of a turn aims, in per cent of the load's CPU time: less than the 1 % that is
+/// promised, because the cost of an event is an estimate.
+const AIM_PCT: f64 = 0.6;
 const BUFFER_KIB: u32 = 8 << 10;
 /// The measurement of an event's cost: round trips of a byte between two threads, and repetitions.
 const TRIPS: u32 = 200;
 const REPEATS: usize = 25;
+/// The number of measurements of a window's cost.
+const WINDOWS: usize = 3;
 
 /// Whether to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// The first block; the others if that costs at most 1 % of the load's CPU time.
+    /// The first block, and so much of the others as costs at most 1 % of the load's CPU time.
     Auto,
     /// Every block.
     Always,
@@ -34,35 +42,76 @@ pub enum Record {
 pub struct Cost {
     /// The time that an event takes, ns: measured on this computer; 0 if it was too noisy for that.
     pub event_ns: f64,
-    /// The largest share of the load's CPU time of any turn, per cent.
+    /// The largest cost of a turn in the blocks that count, in per cent of the load's CPU time.
     pub most_pct: f64,
+    /// The CPU time that a window takes, in which a part of a turn is recorded, ns: measured on this computer.
+    #[serde(default)]
+    pub window_ns: u64,
     /// Are the blocks that count without a recording because of it?
     pub is_too_much: bool,
+    /// The share of the turns that was recorded last, per cent.
+    #[serde(default = "all_pct")]
+    pub share_pct: f64,
+}
+
+/// The cost of recording in a block, in per cent of the load's CPU time.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    /// The largest cost that the events of a whole turn would have.
+    events_pct: f64,
+    /// The largest cost of a turn's windows.
+    windows_pct: f64,
+    /// The shortest turn, ns.
+    turn_ns: u64,
+}
+
+fn all_pct() -> f64 {
+    100.0
 }
 
 /// The recordings of a trial.
 pub struct Recording {
     record: Record,
     cost: Option<Cost>,
-    /// A `trace.dat` of a turn under the kernel's own scheduler.
+    /// The turns of the current block.
+    block: Option<Block>,
+    /// The share of a turn to record, and the expected time of the turn, ns; `None` in the first block, of which all is
+    /// recorded.
+    sampled: Option<(f64, u64)>,
+    rng: Rng,
+    /// Is a turn to be kept?
+    keeps: bool,
+    /// A `trace.dat` of a turn in the first block, under the kernel's own scheduler, which can be replayed.
     pub kept: Option<Vec<u8>>,
 }
 
 impl Recording {
-    /// Measures the cost of an event, unless nothing is recorded. It is an error if tracefs is not writable.
-    pub fn new(record: Record) -> io::Result<Recording> {
+    /// Measures the cost of an event, unless nothing is recorded. If it `keeps` a turn, that one can be replayed. It is
+    /// an error if tracefs is not writable.
+    pub fn new(record: Record, keeps: bool) -> io::Result<Recording> {
         let cost = match record {
             Record::Never => None,
             Record::Auto | Record::Always => Some(Cost {
-                event_ns: event_ns()?,
-                ..Cost::default()
+                share_pct: all_pct(),
+                ..on_one_cpu(measured)?
             }),
         };
         Ok(Recording {
+            keeps,
+            ..Recording::with(record, cost)
+        })
+    }
+
+    fn with(record: Record, cost: Option<Cost>) -> Recording {
+        Recording {
             record,
             cost,
+            block: None,
+            sampled: None,
+            rng: Rng::new(1),
+            keeps: false,
             kept: None,
-        })
+        }
     }
 
     /// The cost so far.
@@ -70,59 +119,233 @@ impl Recording {
         self.cost.as_ref()
     }
 
-    /// A recorder for the next turn; `None` if it is not to be recorded.
-    pub fn recorder(&self) -> io::Result<Option<Recorder>> {
-        let records = self.cost.as_ref().is_some_and(|it| !it.is_too_much);
-        records.then(recorder).transpose()
-    }
-
-    /// Adds the turn's cost. Without a command, its CPU time is that of all CPUs.
-    pub fn charge(&mut self, turn: &Turn) {
-        if let (Some(cost), Some(recorded)) = (&mut self.cost, &turn.recorded) {
-            let busy = turn.cpu_ns.unwrap_or_else(|| turn.busy_ns.values().sum());
-            let pct = 100.0 * recorded.events as f64 * cost.event_ns / busy.max(1) as f64;
-            cost.most_pct = cost.most_pct.max(pct);
+    /// A recorder for the next turn, under the kernel's `own` scheduler or another one; `None` if it is not to be
+    /// recorded.
+    pub fn recorder(&mut self, own: bool) -> io::Result<Option<TurnRecorder>> {
+        if self.cost.as_ref().is_none_or(|it| it.is_too_much) {
+            return Ok(None);
         }
+        let keeps = self.keeps && own && self.kept.is_none() && self.sampled.is_none();
+        let events = match keeps {
+            true => Events::All,
+            false => Events::Waits,
+        };
+        let windows = self.sampled.filter(|(share, _)| *share < 1.0);
+        let windows = windows.map(|(share, ns)| {
+            let seed = self.rng.bits();
+            Windows::new(share, ns, Rng::new(seed))
+        });
+        Ok(Some(TurnRecorder::new(recorder(events)?, windows, keeps)))
     }
 
-    /// The first block is over: is its cost too much?
+    /// Adds the turn's cost, unless it is the kept one. Without a command, its CPU time is that of all CPUs.
+    fn charge(&mut self, turn: &Turn) {
+        let (Some(cost), Some(recorded)) = (&mut self.cost, &turn.recorded) else {
+            return;
+        };
+        let busy = turn.cpu_ns.unwrap_or_else(|| turn.busy_ns.values().sum());
+        let pct = |ns: f64| 100.0 * ns / busy.max(1) as f64;
+        let events_pct = pct(recorded.events as f64 * cost.event_ns);
+        let own_pct = pct(recorded.own_ns as f64);
+        // The recorder's work is for the windows, or for the buffers that the events fill.
+        let (events_pct, windows_pct) = match recorded.window_ns {
+            0 => {
+                let windows = Windows::count(turn.elapsed_ns) * cost.window_ns;
+                (events_pct + own_pct, pct(windows as f64))
+            }
+            _ => (events_pct * recorded.scale(turn), own_pct),
+        };
+        if self.sampled.is_some() {
+            cost.most_pct = cost
+                .most_pct
+                .max(pct(cost.event_ns * recorded.events as f64) + own_pct);
+        }
+        let block = self.block.get_or_insert(Block {
+            events_pct: 0.0,
+            windows_pct: 0.0,
+            turn_ns: u64::MAX,
+        });
+        block.events_pct = block.events_pct.max(events_pct);
+        block.windows_pct = block.windows_pct.max(windows_pct);
+        block.turn_ns = block.turn_ns.min(turn.elapsed_ns);
+    }
+
+    /// A block is over: how much of the turns of the next one is to be recorded?
     pub fn decide(&mut self) {
-        if let Some(cost) = &mut self.cost {
-            let is_cheap = cost.event_ns > 0.0 && cost.most_pct <= MOST_PCT;
-            cost.is_too_much = self.record == Record::Auto && !is_cheap;
-        }
+        let Some(cost) = &mut self.cost else { return };
+        let Some(block) = self.block.take() else {
+            return;
+        };
+        let share = match self.record {
+            Record::Always | Record::Never => 1.0,
+            // Without the cost of an event, nothing is known about the cost of recording.
+            Record::Auto if cost.event_ns <= 0.0 => 0.0,
+            Record::Auto if block.events_pct <= AIM_PCT => 1.0,
+            Record::Auto => ((AIM_PCT - block.windows_pct) / block.events_pct).max(0.0),
+        };
+        cost.share_pct = 100.0 * share;
+        cost.is_too_much = share <= 0.0;
+        self.sampled = Some((share, block.turn_ns));
     }
 
-    /// The measurements from the recording of a turn; `None` if it has no load. That of the kernel's `own` scheduler is
-    /// kept.
-    pub fn read(&mut self, recorder: &mut Recorder, own: bool) -> io::Result<Option<Recorded>> {
+    /// Adds to the `turn` what was recorded, if it has a load, and charges its cost.
+    pub fn read(&mut self, by: TurnRecorder, turn: &mut Turn) -> io::Result<()> {
+        let keeps = by.keeps;
+        turn.recorded = self.recorded(by)?;
+        if !keeps {
+            self.charge(turn);
+        }
+        Ok(())
+    }
+
+    fn recorded(&mut self, turn: TurnRecorder) -> io::Result<Option<Recorded>> {
+        let TurnRecorder { mut recorder, .. } = turn;
         let mut trace = Vec::new();
         recorder.write(&mut trace)?;
         let lost = recorder.instance.lost();
-        let found = import("the recording", &trace[..], None).ok();
-        if own && self.kept.is_none() && found.is_some() {
+        let name = "the recording";
+        let found = match turn.windows {
+            Some(_) => import::windows(name, &trace[..]).unwrap_or_default(),
+            None => import(name, &trace[..], None).into_iter().collect(),
+        };
+        let is_found = !found.is_empty();
+        if turn.keeps && is_found {
             self.kept = Some(trace);
         }
-        Ok(found.map(|found| Recorded {
+        Ok(is_found.then(|| Recorded {
             lost,
+            window_ns: turn.windows.as_ref().map_or(0, |_| turn.covered_ns),
+            own_ns: turn.own_ns,
             ..recorded(&found)
         }))
     }
 }
 
-fn recorder() -> io::Result<Recorder> {
+fn recorder(events: Events) -> io::Result<Recorder> {
     Recorder::new(&Options {
         buffer_kib: BUFFER_KIB,
-        pipes: false,
-        futexes: false,
+        events,
+        pipes: events == Events::All,
+        futexes: events == Events::All,
         folder: Path::new("/var/tmp"),
     })
 }
 
-/// The measurements of a recording, by the threads' names.
-pub fn recorded(found: &Imported) -> Recorded {
+/// The recorder of a turn.
+pub struct TurnRecorder {
+    recorder: Recorder,
+    /// `None` if all of the turn is recorded.
+    windows: Option<Windows>,
+    /// Is the recording kept?
+    keeps: bool,
+    current: Range<u64>,
+    is_open: bool,
+    began: Instant,
+    opened_ns: u64,
+    /// The time in closed windows, ns.
+    covered_ns: u64,
+    /// The CPU time that windows and full buffers took from the load, ns.
+    own_ns: u64,
+}
+
+impl TurnRecorder {
+    fn new(recorder: Recorder, mut windows: Option<Windows>, keeps: bool) -> TurnRecorder {
+        TurnRecorder {
+            current: windows.iter_mut().flatten().next().unwrap_or_default(),
+            recorder,
+            windows,
+            keeps,
+            is_open: false,
+            began: Instant::now(),
+            opened_ns: 0,
+            covered_ns: 0,
+            own_ns: 0,
+        }
+    }
+
+    /// A turn begins; `others` are threads outside the load.
+    pub fn begin(&mut self, others: &[i32]) -> io::Result<()> {
+        match self.windows {
+            Some(_) => self.recorder.begin_windows()?,
+            None => {
+                self.recorder.begin()?;
+                for thread in others {
+                    self.recorder.mark("recorder", *thread)?;
+                }
+            }
+        }
+        self.began = Instant::now();
+        Ok(())
+    }
+
+    /// Process `pid` is the load.
+    pub fn mark_load(&self, pid: i32) -> io::Result<()> {
+        match self.windows {
+            Some(_) => Ok(()),
+            None => self.recorder.mark("load", pid),
+        }
+    }
+
+    /// Opens or closes a window if it is time; returns the time until the next change. `threads` has the threads of
+    /// the load, and others that are not part of it.
+    pub fn step(&mut self, threads: impl Fn() -> [Vec<i32>; 2]) -> io::Result<Duration> {
+        let Some(windows) = &mut self.windows else {
+            return Ok(Duration::MAX);
+        };
+        let now = self.began.elapsed().as_nanos() as u64;
+        let before = own_ns();
+        if self.is_open && now >= self.current.end {
+            self.recorder.close()?;
+            self.is_open = false;
+            let closed = self.began.elapsed().as_nanos() as u64;
+            self.covered_ns += closed - self.opened_ns;
+            self.current = windows.next().unwrap_or_default();
+        } else if !self.is_open && now >= self.current.start {
+            let [load, others] = threads();
+            let opened = self.recorder.open(&load, &others)?;
+            self.is_open = true;
+            self.opened_ns = (opened - self.began).as_nanos() as u64;
+        }
+        let next = match self.is_open {
+            true => self.current.end,
+            false => self.current.start,
+        };
+        self.own_ns += own_ns() - before;
+        let now = self.began.elapsed().as_nanos() as u64;
+        Ok(Duration::from_nanos(next.saturating_sub(now)))
+    }
+
+    /// Waits for the end of the process of `exit`, for at most `time`; empties buffers that are half full.
+    pub fn wait(&mut self, exit: Option<&OwnedFd>, time: Duration) -> io::Result<bool> {
+        let seen = self.recorder.wait(exit, time)?;
+        if seen.half_full {
+            let before = own_ns();
+            self.recorder.drain(false)?;
+            self.own_ns += own_ns() - before;
+        }
+        Ok(seen.ended)
+    }
+
+    /// The load has ended.
+    pub fn end(&mut self) -> io::Result<()> {
+        if self.is_open {
+            self.is_open = false;
+            self.covered_ns += self.began.elapsed().as_nanos() as u64 - self.opened_ns;
+        }
+        self.recorder.end()
+    }
+}
+
+/// The CPU time of this thread, ns.
+fn own_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The measurements of the windows of a recording, by the threads' names.
+fn recorded(windows: &[Imported]) -> Recorded {
     let mut threads: BTreeMap<&str, Thread> = BTreeMap::new();
-    for did in &found.summary.threads {
+    for did in windows.iter().flat_map(|it| &it.summary.threads) {
         let thread = threads.entry(&did.name).or_default();
         thread.name.clone_from(&did.name);
         thread.ran_ns += did.ran_ns;
@@ -130,18 +353,20 @@ pub fn recorded(found: &Imported) -> Recorded {
         thread.migrations += did.migrations;
         thread.latencies_ns.extend(&did.latencies_ns);
     }
-    for periodic in &found.recording.threads {
+    for periodic in windows.iter().flat_map(|it| &it.recording.threads) {
         if let Some(thread) = threads.get_mut(&*periodic.name) {
             let (periods, missed) = periods(periodic);
             thread.periods += periods;
             thread.missed += missed;
         }
     }
+    let sum = |of: fn(&Summary) -> u64| windows.iter().map(|it| of(&it.summary)).sum();
     Recorded {
-        events: found.summary.events,
-        lost: found.summary.lost,
-        switches: found.summary.switches,
+        events: sum(|it| it.events),
+        lost: sum(|it| it.lost),
+        switches: sum(|it| it.switches),
         threads: threads.into_values().collect(),
+        ..Recorded::default()
     }
 }
 
@@ -169,24 +394,25 @@ fn periods(thread: &recording::Thread) -> (u64, u64) {
     (all, missed)
 }
 
-/// The time that an event takes, ns: the difference of the fastest round trips with and without the recorder, for
-/// each event of them; 0 if noise hides it. Both threads are on one CPU, so that no CPU's wakeup from idle is in it.
-fn event_ns() -> io::Result<f64> {
+/// Calls `measured` on one CPU, so that no CPU's wakeup from idle is in a measured time.
+fn on_one_cpu<T>(measured: impl Fn() -> io::Result<T>) -> io::Result<T> {
     let everywhere = sched_getaffinity(None)?;
     let mut here = CpuSet::new();
     here.set(sched_getcpu());
     sched_setaffinity(None, &here)?;
-    let measured = measured_event_ns();
+    let measured = measured();
     sched_setaffinity(None, &everywhere)?;
     measured
 }
 
-fn measured_event_ns() -> io::Result<f64> {
+/// The cost of an event: the difference of the fastest round trips with and without the recorder, for each event of
+/// them, or 0 if noise hides it; and the cost of a window.
+fn measured() -> io::Result<Cost> {
     let mut without = Vec::new();
     for _ in 0..REPEATS {
         without.push(trips()?);
     }
-    let mut recorder = recorder()?;
+    let mut recorder = recorder(Events::Waits)?;
     recorder.begin()?;
     let mut with = Vec::new();
     for _ in 0..REPEATS {
@@ -199,7 +425,19 @@ fn measured_event_ns() -> io::Result<f64> {
     let fastest = |times: Vec<Duration>| times.into_iter().min().unwrap_or_default();
     let more = fastest(with).saturating_sub(fastest(without));
     let events_each = events as f64 / REPEATS as f64;
-    Ok(more.as_nanos() as f64 / events_each.max(1.0))
+    recorder.begin_windows()?;
+    let mut windows = Vec::new();
+    for _ in 0..WINDOWS {
+        let before = own_ns();
+        recorder.open(&[], &[])?;
+        recorder.close()?;
+        windows.push(own_ns() - before);
+    }
+    Ok(Cost {
+        event_ns: more.as_nanos() as f64 / events_each.max(1.0),
+        window_ns: windows.into_iter().max().unwrap_or(0),
+        ..Cost::default()
+    })
 }
 
 /// The time of some round trips of a byte between two threads.
@@ -255,32 +493,46 @@ mod tests {
         assert_eq!(periods(&without), (0, 0));
     }
 
-    #[test]
-    fn a_cost_above_one_per_cent_ends_recording() {
-        let decided_at = |event_ns, record, events| {
-            let mut recording = Recording {
-                record,
-                cost: Some(Cost {
-                    event_ns,
-                    ..Cost::default()
-                }),
-                kept: None,
-            };
-            recording.charge(&Turn {
-                cpu_ns: Some(1_000_000),
-                recorded: Some(Recorded {
-                    events,
-                    ..Recorded::default()
-                }),
-                ..Turn::default()
-            });
-            recording.decide();
-            recording.cost().unwrap().is_too_much
+    /// The share of the next block's turns that is recorded, per cent, after a block with a turn of 1 ms CPU time.
+    fn share_after(record: Record, event_ns: f64, recorded: Recorded) -> Option<f64> {
+        let cost = Cost {
+            event_ns,
+            ..Cost::default()
         };
-        let decided = |record, events| decided_at(100.0, record, events);
-        assert!(decided_at(0.0, Record::Auto, 1));
-        assert!(!decided(Record::Auto, 100));
-        assert!(decided(Record::Auto, 101));
-        assert!(!decided(Record::Always, 1000));
+        let mut recording = Recording::with(record, Some(cost));
+        recording.charge(&Turn {
+            elapsed_ns: 1_000_000,
+            cpu_ns: Some(1_000_000),
+            recorded: Some(recorded),
+            ..Turn::default()
+        });
+        recording.decide();
+        let cost = recording.cost().unwrap();
+        (!cost.is_too_much).then_some(cost.share_pct)
+    }
+
+    #[test]
+    fn the_recorded_share_of_a_turn_depends_on_the_cost_of_all_of_it() {
+        let events = |events| Recorded {
+            events,
+            ..Recorded::default()
+        };
+        let share = |record, recorded| share_after(record, 100.0, recorded).map(f64::round);
+        assert_eq!(share(Record::Auto, events(10)), Some(100.0));
+        assert_eq!(share(Record::Auto, events(600)), Some(10.0));
+        assert_eq!(share(Record::Always, events(600)), Some(100.0));
+        // Emptying buffers counts, too.
+        let of = |own_ns, window_ns, count| Recorded {
+            own_ns,
+            window_ns,
+            ..events(count)
+        };
+        assert_eq!(share(Record::Auto, of(60_000, 0, 0)), Some(10.0));
+        // A tenth of the turn was recorded; its window took half of the allowed time, or all.
+        assert_eq!(share(Record::Auto, of(0, 100_000, 60)), Some(10.0));
+        assert_eq!(share(Record::Auto, of(3_000, 100_000, 60)), Some(5.0));
+        assert_eq!(share(Record::Auto, of(6_000, 100_000, 60)), None);
+        // Noise hides the cost of an event.
+        assert_eq!(share_after(Record::Auto, 0.0, events(1)), None);
     }
 }
