@@ -62,9 +62,9 @@
  * ---------------------------------------------------
  *
  * A CPU without work takes a waiting task of another cluster. A faster CPU takes over the running task of a slower
- * one, unless a task is likely to come by itself first. Tasks of different clusters whose recent work, by weight,
- * is 5 ms apart change places. Requests from CPU to CPU are one word each, which only a compare-and-swap writes, so
- * that none is lost.
+ * one, unless a task is likely to come by itself first. Tasks whose recent work, by weight, is 5 ms apart change
+ * places if one of them has a faster CPU now, or a core to itself. Requests from CPU to CPU are one word each,
+ * which only a compare-and-swap writes, so that none is lost.
  *
  * 7. Power and frequency (pack.h, follow.bpf.h)
  * ---------------------------------------------

@@ -192,10 +192,10 @@ impl Instance {
 
     /// Writes `text` among the events.
     pub fn mark(&self, text: &str) -> io::Result<()> {
-        let mut marker = self.marker.as_ref();
-        marker
-            .as_mut()
-            .map_or(Ok(()), |it| it.write_all(text.as_bytes()))
+        match &self.marker {
+            Some(marker) => (&*marker).write_all(text.as_bytes()),
+            None => Ok(()),
+        }
     }
 
     /// The buffers of the CPUs, by number.
