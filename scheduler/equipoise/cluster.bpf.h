@@ -105,12 +105,8 @@ struct cpu_state {
 	u64 ran_past;
 	/* The running task called sched_yield(). */
 	bool yields;
-	/* The running task has woken others with SCX_WAKE_SYNC since it started to run. */
-	bool woke_sync;
-	/* Whether it has been asked to stop for a waking task, and the time at which the next request is due, ns.
-	 */
+	/* It has been asked to stop for a waking task. */
 	bool asked;
-	u64 next_stop_at;
 	/* Its request for the next switch; see request.h. */
 	u64 request;
 	/* The clock of the tasks that are bound to it, and all of them on its cluster's clock. */
@@ -134,11 +130,6 @@ struct cpu_state {
 	u32 compared;
 	/* The cluster whose limit of the frequency its tick read last. */
 	u32 limit_read;
-	/* The slot of the idle CPU that its tick offered waiting tasks to last; when it may do so again, and its
-	 * pause before that, ns. */
-	u32 offered;
-	u64 offer_at;
-	u64 offer_pause;
 	/* The time when it last ran a task that others wait for, ns. */
 	u64 hurried_at;
 	/*

@@ -22,30 +22,16 @@
 #define HURRY_NS (32 * NSEC_PER_MSEC)
 
 /*
- * Do tasks wait for @cpu? Then it has no time to spare, although only a part of what they need counts as
- * utilization yet. schedutil uses the average of runnable tasks for that ("sched/fair, cpufreq: Introduce 'runnable
- * boosting'", Linux 6.5).
- */
-static __always_inline bool is_waited_on(u32 cpu)
-{
-	struct cpu_state *this = cpu_at(cpu);
-
-	return may_wait(this->cluster) || may_keep_tasks(this, cluster_at(this->cluster));
-}
-
-/*
- * Utilization of a CPU's fair tasks; 100 % if tasks wait for the CPU, or if it recently ran a task that another
- * task had woken or created. Such tasks are links of a chain: the tasks that wait for them idle meanwhile,
- * so all of them look light, the lighter the slower they run. A lower frequency makes the threads
- * of streamcluster, which wait for each other at barriers, look lighter, and these lower the
- * frequency further. The kernel has such a rule for tasks that wait for a disk (schedutil's iowait
- * boost). A task that is woken by a timer or a device has time until the next event, and its
+ * Utilization of a CPU's fair tasks; 100 % if it recently ran a task that another task had woken or created. Such
+ * tasks are links of a chain: the tasks that wait for them idle meanwhile, so all of them look light, the lighter
+ * the slower they run. A lower frequency makes the threads of streamcluster, which wait for each other at barriers,
+ * look lighter, and these lower the frequency further. The kernel has such a rule for tasks that wait for a disk
+ * (schedutil's iowait boost). A task that is woken by a timer or a device has time until the next event, and its
  * utilization describes it.
  */
 static __always_inline u64 util_in_hurry(u32 cpu)
 {
-	if (tunables.prefer != PREFER_POWER &&
-	    (is_waited_on(cpu) || time_before(bpf_ktime_get_ns(), cpu_at(cpu)->hurried_at + HURRY_NS)))
+	if (tunables.prefer != PREFER_POWER && time_before(bpf_ktime_get_ns(), cpu_at(cpu)->hurried_at + HURRY_NS))
 		return cpu_scale(cpu);
 	return cpu_util_cfs(cpu);
 }
@@ -72,14 +58,10 @@ static __always_inline void begin_used(struct task_state *t, u32 cpu)
  * @p, which @cpu ran until @now, stops. On a slow CPU its time passes slowly
  * (update_rq_clock_pelt()): utilization depends on the work done, not on the time that it took.
  */
-static __always_inline void note_used(struct task_struct *p, u32 cpu, u64 now)
+static __always_inline void note_used(const struct task_struct *p, struct task_state *t, u32 cpu, u64 now)
 {
-	struct task_state *t = task_of(p);
-	u64 ran, began;
+	u64 ran = p->se.sum_exec_runtime - t->used_seen, began;
 
-	if (!t)
-		return;
-	ran = p->se.sum_exec_runtime - t->used_seen;
 	t->used_seen += ran;
 	began = now - ran;
 	ran = ran * scx_bpf_cpuperf_cur(cpu) / SCHED_POWER_SCALE * cpu_scale(cpu) / SCHED_POWER_SCALE;
@@ -101,23 +83,21 @@ static __always_inline u64 estimated_util(const struct task_state *t)
 /* @t runs on @cpu: do other tasks wait for it? */
 static __always_inline void note_hurry(const struct task_state *t, u32 cpu, u64 now)
 {
-	if (t && t->awaited)
+	if (t->awaited)
 		cpu_at(cpu)->hurried_at = now;
 }
 
 /*
- * The tick of @cpu, which runs @p. The utilization of @p so far counts at once, by the work done.
- * The CPU's own average multiplies running time by the frequency: from a quarter of the highest
- * frequency it took three times as long to rise. Since Linux 5.1 the kernel scales time instead
+ * The tick of @cpu, which runs @p, of state @t, or a task of a higher class (NULL). The utilization of @p so far
+ * counts at once, by the work done. The CPU's own average multiplies running time by the frequency: from a quarter
+ * of the highest frequency it took three times as long to rise. Since Linux 5.1 the kernel scales time instead
  * ("sched/fair: Update scale invariance of PELT").
  */
-static __always_inline void follow(struct task_struct *p, u32 cpu, u64 now)
+static __always_inline void follow(const struct task_struct *p, struct task_state *t, u32 cpu, u64 now)
 {
-	struct task_state *t = p ? task_of(p) : NULL;
-
 	if (t) {
 		note_hurry(t, cpu, now);
-		note_used(p, cpu, now);
+		note_used(p, t, cpu, now);
 		cpu_util_of(cpu)->estimated = estimated_util(t);
 	}
 	update_cpu_util(cpu, now);
@@ -156,7 +136,7 @@ static int run_util_tick(void *timers, int *key, struct scheduler_timer *timer)
 
 	if (!outranks_fair(cpu_util_of(cpu)->running))
 		return 0;
-	follow(NULL, cpu, now);
+	follow(NULL, NULL, cpu, now);
 	see_to_idle_cpus(cpu, now);
 	bpf_timer_start(&timer->timer, machine.tick_ns, BPF_F_TIMER_CPU_PIN);
 	return 0;
@@ -168,13 +148,13 @@ static int run_util_tick(void *timers, int *key, struct scheduler_timer *timer)
  */
 static __always_inline void follow_switch(u32 cpu, struct task_struct *prev, struct task_struct *next)
 {
+	struct task_state *was = prev->pid ? task_of(prev) : NULL, *t = next->pid ? task_of(next) : NULL;
 	u64 now = bpf_ktime_get_ns();
-	struct task_state *t;
 
-	if (prev->pid)
-		note_used(prev, cpu, now);
-	t = next->pid ? task_of(next) : NULL;
-	note_hurry(t, cpu, now);
+	if (was)
+		note_used(prev, was, cpu, now);
+	if (t)
+		note_hurry(t, cpu, now);
 	cpu_util_of(cpu)->estimated = t ? estimated_util(t) : 0;
 	switch_cpu_util(cpu, next);
 	if (outranks_fair(cpu_util_of(cpu)->running))
@@ -188,13 +168,11 @@ static __always_inline void follow_switch(u32 cpu, struct task_struct *prev, str
 }
 
 /*
- * In an op of @cpu, which is about to switch to @next, or to idle: requests the frequency for it
+ * In an op of @cpu, which is about to switch to @t, or to idle (NULL): requests the frequency for it
  * (asking_locks).
  */
-static __always_inline void ask_before_switch(u32 cpu, struct task_struct *next)
+static __always_inline void ask_before_switch(u32 cpu, const struct task_state *t)
 {
-	struct task_state *t = next ? task_of(next) : NULL;
-
 	cpu_util_of(cpu)->estimated = t ? estimated_util(t) : 0;
 	update_frequency(cpu, bpf_ktime_get_ns());
 }

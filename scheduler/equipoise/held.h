@@ -55,11 +55,12 @@ static __always_inline u32 held_by(const struct task_struct *p, const struct tas
  * Holds back @p for the group @share, in ops.enqueue(). The kernel inserts it only afterwards. If the group becomes
  * runnable in between, the release finds an empty queue, so the CPU checks again (check_held()).
  */
-static __always_inline void hold_back(struct task_struct *p, u32 share, u32 cpu, u64 enq_flags)
+static __always_inline void hold_back(struct task_struct *p, struct task_state *t, u32 share, u32 cpu,
+				      u64 enq_flags)
 {
 	explain(held_back, p->pid, cpu);
 	this_counters()->queue_waits++;
-	leave_clock(p);
+	leave_clock(t);
 	scx_bpf_dsq_insert_vtime(p, held_dsq(share), SLICE_MAX, p->scx.dsq_vtime, enq_flags);
 	WRITE_ONCE(cpu_at(cpu)->held, share);
 	kick_cpu(cpu, 0);
@@ -90,7 +91,7 @@ __noinline bool hold_first(u64 dsq)
 		if (!share || !t)
 			break;
 		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, held_dsq(share), 0)) {
-			leave_clock(p);
+			leave_clock(t);
 			last = share;
 		}
 	}
@@ -128,17 +129,17 @@ __noinline bool take_this(u64 dsq, s32 pid, u32 cpu)
 }
 
 /* @p waits for @cpu, or near it: wake an idle one. */
-__noinline bool call_for(struct task_struct *p __arg_trusted, u32 cpu, bool bound)
+__noinline bool call_for(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	s32 idle;
 
-	if (bound) {
+	if (t->bound_to) {
 		keeps_tasks(cpu, this, cluster_at(this->cluster));
 		return true;
 	}
 	somebody_waits(this->cluster);
-	idle = claim_idle_cpu(p, cpu, false);
+	idle = claim_idle_cpu(p, t, cpu, false);
 	if (idle >= 0)
 		kick_cpu(idle, SCX_KICK_IDLE);
 	return idle >= 0;
@@ -158,11 +159,11 @@ __noinline bool release_held(u32 share)
 			scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, held_dsq(by), 0);
 		if (by || !t)
 			continue;
-		cpu = place(p, scx_bpf_task_cpu(p));
+		cpu = place(p, t, scx_bpf_task_cpu(p));
 		dsq = t->bound_to ? own_dsq(cpu) : cluster_dsq(cpu_at(cpu)->cluster);
-		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, deadline_of(p, request_of(p, t)));
+		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, deadline_of(t, request_of(p, t)));
 		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq, 0))
-			call_for(p, cpu, t->bound_to);
+			call_for(p, t, cpu);
 	}
 	return true;
 }

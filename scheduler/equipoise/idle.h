@@ -39,17 +39,16 @@ static __always_inline u64 idle_of(const struct cluster *c, bool cores)
  * Claims one of @idle, the idle CPUs of @cluster, for @p: @prev_cpu if it is among them. Returns -1
  * if another CPU claims it first.
  */
-static __always_inline s32 claim_of(struct task_struct *p, u32 cluster, u32 prev_cpu, u64 idle)
+static __always_inline s32 claim_of(struct task_struct *p, const struct task_state *t, u32 cluster, u32 prev_cpu,
+				    u64 idle)
 {
 	struct cluster *c = cluster_at(cluster);
 	struct cpu_state *prev = cpu_at(prev_cpu);
-	const struct task_state *t;
 	u32 slot;
 
 	if (!idle)
 		return -1;
-	t = task_of(p);
-	if (!t || is_bound_in(p, t, cluster)) {
+	if (is_bound_in(p, t, cluster)) {
 		if (prev->cluster == cluster && idle >> (prev->slot & 63) & 1 && task_allowed(p, prev_cpu) &&
 		    clear_idle(prev_cpu)) {
 			explain(idle, p->pid, prev_cpu, prev_cpu, c->capacity);
@@ -67,16 +66,18 @@ static __always_inline s32 claim_of(struct task_struct *p, u32 cluster, u32 prev
 	return slot;
 }
 
-static __always_inline s32 claim_in(struct task_struct *p, u32 cluster, u32 prev_cpu, bool cores)
+static __always_inline s32 claim_in(struct task_struct *p, const struct task_state *t, u32 cluster, u32 prev_cpu,
+				    bool cores)
 {
 	const struct cluster *c = cluster_at(cluster);
 
 	read_cluster(c);
-	return claim_of(p, cluster, prev_cpu, idle_of(c, cores));
+	return claim_of(p, t, cluster, prev_cpu, idle_of(c, cores));
 }
 
 /* An idle core of @cluster, otherwise an idle thread. */
-static __always_inline s32 claim_beside(struct task_struct *p, u32 cluster, u32 prev_cpu)
+static __always_inline s32 claim_beside(struct task_struct *p, const struct task_state *t, u32 cluster,
+					u32 prev_cpu)
 {
 	const struct cluster *c = cluster_at(cluster);
 	u64 idle;
@@ -86,12 +87,13 @@ static __always_inline s32 claim_beside(struct task_struct *p, u32 cluster, u32 
 	idle = idle_of(c, false);
 	if (!idle)
 		return -1;
-	cpu = claim_of(p, cluster, prev_cpu, idle & READ_ONCE(c->idle_cores));
-	return cpu >= 0 ? cpu : claim_of(p, cluster, prev_cpu, idle);
+	cpu = claim_of(p, t, cluster, prev_cpu, idle & READ_ONCE(c->idle_cores));
+	return cpu >= 0 ? cpu : claim_of(p, t, cluster, prev_cpu, idle);
 }
 
 /* Searches all clusters in the same way, faster ones first, then nearer ones. */
-__noinline s32 claim_anywhere(struct task_struct *p __arg_trusted, u32 prev_cpu, bool cores)
+__noinline s32 claim_anywhere(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull,
+			      u32 prev_cpu, bool cores)
 {
 	forget_origin(prev_cpu);
 	forget_origin(cores);
@@ -104,7 +106,7 @@ __noinline s32 claim_anywhere(struct task_struct *p __arg_trusted, u32 prev_cpu,
 
 		if (!(READ_ONCE(idle_clusters) >> (cluster & 63) & 1))
 			continue;
-		cpu = claim_in(p, cluster, prev_cpu, cores);
+		cpu = claim_in(p, t, cluster, prev_cpu, cores);
 		if (cpu >= 0)
 			break;
 	}
@@ -151,25 +153,26 @@ static __always_inline bool spreads(const struct cluster *c)
  * On heterogeneous CPUs, speed comes first: an idle core anywhere before an idle thread of a faster
  * core, whose sibling would be halved.
  */
-static __always_inline s32 claim_idle_cpu(struct task_struct *p, u32 prev_cpu, bool is_new)
+static __always_inline s32 claim_idle_cpu(struct task_struct *p, const struct task_state *t, u32 prev_cpu,
+					  bool is_new)
 {
 	u32 cluster = cpu_at(prev_cpu)->cluster;
 	s32 cpu;
 
 	if (!unlike && !is_new) {
-		cpu = claim_beside(p, cluster, prev_cpu);
+		cpu = claim_beside(p, t, cluster, prev_cpu);
 		if (cpu >= 0 || nr_clusters == 1)
 			return cpu;
 	}
 	if (!READ_ONCE(idle_clusters))
 		return -1;
 	if (!unlike && is_new && nr_clusters > 1 && spreads(cluster_at(cluster))) {
-		cpu = claim_in(p, roomiest(prev_cpu), prev_cpu, true);
+		cpu = claim_in(p, t, roomiest(prev_cpu), prev_cpu, true);
 		if (cpu >= 0)
 			return cpu;
 	}
-	cpu = claim_anywhere(p, prev_cpu, true);
-	return cpu >= 0 ? cpu : claim_anywhere(p, prev_cpu, false);
+	cpu = claim_anywhere(p, t, prev_cpu, true);
+	return cpu >= 0 ? cpu : claim_anywhere(p, t, prev_cpu, false);
 }
 
 /*
@@ -212,11 +215,11 @@ __noinline s32 any_allowed(struct task_struct *p __arg_trusted, u32 cluster)
  * The CPU to wait for when none is idle, for a new task or where some CPUs are faster than others: @prev_cpu, or a
  * CPU of a cluster with clearly less load relative to its capacity (hperf's rule).
  */
-__noinline s32 least_loaded(struct task_struct *p __arg_trusted, u32 prev_cpu)
+__noinline s32 least_loaded(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull,
+			    u32 prev_cpu)
 {
 	u32 prev = cpu_at(prev_cpu)->cluster;
-	const struct task_state *t = task_of(p);
-	u64 weight = t ? (u64)t->weight << SHARE_SHIFT : 0;
+	u64 weight = (u64)t->weight << SHARE_SHIFT;
 	u64 least = load_of(cluster_at(prev), weight) * 100 / WORTH_A_MOVE_PCT;
 	s32 found = prev_cpu;
 	int i;

@@ -53,10 +53,9 @@
  * 5. Preemption (preempt.h, crowd.h)
  * ----------------------------------
  *
- * A waking task preempts another whose deadline is later. Each stop of a CPU has a price, which falls to zero
- * within a millisecond. A task whose slice is over stops only if another task waits; the last task continues
- * without a switch. In a crowd of senders and receivers no wakeup preempts, so that each receiver finds many
- * messages.
+ * A waking task preempts another whose deadline is later. A task whose slice is over stops only if another task
+ * waits; the last task continues without a switch. In a crowd of senders and receivers no wakeup preempts, so that
+ *each receiver finds many messages.
  *
  * 6. Between clusters (progress.h, pull.h, request.h)
  * ---------------------------------------------------
@@ -107,16 +106,13 @@
 char _license[] SEC("license") = "GPL";
 
 /*
- * Does a task wait for @p, which wakes up? A timer's or a device's interrupt has not come from the task that it
+ * Does a task wait for @t, which wakes up? A timer's or a device's interrupt has not come from the task that it
  * interrupts, and may leave its work to kernel threads. A softirq may do the work of a task, which sends something
  * to another one.
  */
-static __always_inline void note_waker(struct task_struct *p, const struct task_struct *waker)
+static __always_inline void note_waker(struct task_state *t, const struct task_struct *waker)
 {
-	struct task_state *t = task_of(p);
-
-	if (t)
-		t->awaited = waker->pid && !(waker->flags & PF_KTHREAD) && !bpf_in_hardirq();
+	t->awaited = waker->pid && !(waker->flags & PF_KTHREAD) && !bpf_in_hardirq();
 }
 
 /* The waker is about to sleep, so the woken task finds its data in this CPU's cache. */
@@ -130,7 +126,7 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 	if (waker->flags & PF_EXITING || !waker->pid)
 		return false;
 	/* A task that bypasses the queue may run only for a time too short to be worth a preemption. */
-	if (this->ran_past >= tunables.preempt_after && (may_wait(this->cluster) || may_keep_tasks(this, c)))
+	if (this->ran_past >= tunables.sync_bypass && (may_wait(this->cluster) || may_keep_tasks(this, c)))
 		return false;
 	t = task_of(waker);
 	if (!t || t->burst >= tunables.sync_burst || !task_allowed(p, this_cpu))
@@ -146,36 +142,31 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
  * goes. A task that is worth a CPU gets that of a task that is not, at once. Others go through the queue, so that
  * the first of them gets the CPU.
  */
-__noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, u32 cpu, bool crowd, u64 enq_flags)
+__noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu,
+			       bool crowd, u64 enq_flags)
 {
-	struct task_state *t = task_of(p);
 	bool at_once;
 	s32 found;
 
-	if (!t)
-		return cpu;
-	cpu = place(p, cpu);
+	cpu = place(p, t, cpu);
 	at_once = !t->bound_to && is_worth_cpu(cluster_of(cpu), t->full_weight);
-	set_deadline(p, request_of(p, t));
-	found = at_once ? find_preemptible(p, cpu, true) : -1;
+	set_deadline(p, t, request_of(p, t));
+	found = at_once ? find_preemptible(p, t, cpu, true) : -1;
 	at_once = found >= 0;
 	if (!at_once && !crowd)
-		found = find_preemptible(p, cpu, false);
-	/* Comes last, because it reads queues. */
-	if (found >= 0 && !at_once && !is_next(p, t, cpu))
-		found = -1;
+		found = find_preemptible(p, t, cpu, false);
 	explain_preemption(p, t, cpu, found);
 	if (found < 0) {
-		queue_up(p, cpu, enq_flags);
+		queue_up(p, t, cpu, enq_flags);
 		return cpu;
 	}
-	note_stop(found, bpf_ktime_get_ns());
+	WRITE_ONCE(cpu_at(found)->asked, true);
 	this_counters()->wakeup_preemptions++;
 	if (at_once) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | found, SLICE_MAX, enq_flags | SCX_ENQ_PREEMPT);
 		return found;
 	}
-	queue_up(p, cpu, enq_flags);
+	queue_up(p, t, cpu, enq_flags);
 	kick_cpu(found, SCX_KICK_PREEMPT);
 	return cpu;
 }
@@ -186,36 +177,36 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 	struct task_state *t = task_of(p);
 	bool crowd;
 
+	if (!t)
+		return prev_cpu;
 	if (follows())
-		note_waker(p, bpf_get_current_task_btf());
-	if (wake_flags & SCX_WAKE_SYNC)
-		WRITE_ONCE(cpu_at(cpu)->woke_sync, true);
+		note_waker(t, bpf_get_current_task_btf());
 	/* ops.enqueue() puts it into a queue. */
-	if (!t || held_by(p, t))
+	if (held_by(p, t))
 		return prev_cpu;
 	if (wake_flags & SCX_WAKE_SYNC && stays_with_waker(p, cpu)) {
 		this_counters()->waker_hits++;
 	} else {
-		cpu = claim_idle_cpu(p, prev_cpu, wake_flags & SCX_WAKE_FORK);
+		cpu = claim_idle_cpu(p, t, prev_cpu, wake_flags & SCX_WAKE_FORK);
 		this_counters()->idle_hits += cpu >= 0;
 	}
 	if (cpu >= 0) {
 		s32 idle = cpu;
 
 		if (unlike && !(wake_flags & (SCX_WAKE_FORK | SCX_WAKE_SYNC)))
-			cpu = place_of_ahead(p, idle);
+			cpu = place_of_ahead(p, t, idle);
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, SLICE_MAX, cpu == idle ? 0 : SCX_ENQ_PREEMPT);
 		return cpu;
 	}
 	crowd = wake_flags & SCX_WAKE_SYNC && is_in_crowd(p, bpf_get_current_task_btf(), prev_cpu);
 	/* A new task has no data in any cache, so it waits where its turn comes soonest. */
 	if (unlike || wake_flags & SCX_WAKE_FORK)
-		prev_cpu = least_loaded(p, prev_cpu);
+		prev_cpu = least_loaded(p, t, prev_cpu);
 	else
 		explain(none_idle, p->pid, prev_cpu);
 	if (!task_allowed(p, prev_cpu))
 		return prev_cpu;
-	return wait_or_preempt(p, prev_cpu, crowd, 0);
+	return wait_or_preempt(p, t, prev_cpu, crowd, 0);
 }
 
 void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
@@ -235,7 +226,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	if (share) {
 		if (asks_for_task(request))
 			drop_request(take_request(&this->request));
-		hold_back(p, share, cpu, enq_flags);
+		hold_back(p, t, share, cpu, enq_flags);
 		return;
 	}
 	/* The task ran here until another CPU asked for it. */
@@ -247,15 +238,15 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	if (wakes) {
-		wait_or_preempt(p, cpu, false, enq_flags);
+		wait_or_preempt(p, t, cpu, false, enq_flags);
 		return;
 	}
 	/* A CPU may have become idle since ops.select_cpu() looked. */
 	if (!is_pinned(p) && READ_ONCE(idle_clusters))
-		idle = unlike ? claim_idle_cpu(p, cpu, false) : claim_in(p, this->cluster, cpu, false);
-	to = place(p, cpu);
-	set_deadline(p, request_of(p, t));
-	queue_up(p, to, enq_flags);
+		idle = unlike ? claim_idle_cpu(p, t, cpu, false) : claim_in(p, t, this->cluster, cpu, false);
+	to = place(p, t, cpu);
+	set_deadline(p, t, request_of(p, t));
+	queue_up(p, t, to, enq_flags);
 	if (idle >= 0)
 		kick_cpu(idle, SCX_KICK_IDLE);
 	else if (enq_flags & SCX_ENQ_LAST)
@@ -263,19 +254,18 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /* The running task has used its slice: may it continue? If so, it gets a new slice. */
-__noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
+__noinline bool goes_on(struct task_struct *prev __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
-	struct task_state *t = task_of(prev);
 	bool yields = this->yields;
 	u64 deadline, first;
 
 	this->yields = false;
-	if (READ_ONCE(this->request) || !t)
+	if (READ_ONCE(this->request))
 		return false;
 	charge(prev, t, cpu);
-	set_deadline(prev, request_of(prev, t));
+	set_deadline(prev, t, request_of(prev, t));
 	first = find_first_queue(cpu);
 	if (first == NO_VTIME) {
 		nothing_found(this->cluster);
@@ -297,7 +287,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	}
 	explain(most_behind, prev->pid, cpu, first - deadline);
 	prev->scx.slice = SLICE_MAX;
-	this->asked = this->woke_sync = false;
+	this->asked = false;
 	return true;
 }
 
@@ -366,15 +356,15 @@ static __always_inline void become_idle(u32 cpu)
 void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct cpu_state *this = cpu_at(cpu);
-	bool runs = prev && prev->scx.flags & SCX_TASK_QUEUED;
+	struct task_state *runs = prev && prev->scx.flags & SCX_TASK_QUEUED ? task_of(prev) : NULL;
 	u64 request;
 
 	clear_taken(this);
 	check_held(this);
 	/* The task stops and is held back. */
-	if (runs && stopped_by(prev, task_of(prev)))
-		runs = false;
-	if (runs && goes_on(prev, cpu))
+	if (runs && stopped_by(prev, runs))
+		runs = NULL;
+	if (runs && goes_on(prev, runs, cpu))
 		return;
 	request = READ_ONCE(this->request);
 	if (request_kind(request) == REQUEST_PULL && take_this_request(&this->request, request) &&
@@ -407,10 +397,13 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 void BPF_STRUCT_OPS(equipoise_running, struct task_struct *p)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
+	struct task_state *t = task_of(p);
 
+	if (!t)
+		return;
 	if (asking_locks && follows())
-		ask_before_switch(cpu, p);
-	begin_turn(p, cpu);
+		ask_before_switch(cpu, t);
+	begin_turn(p, t, cpu);
 }
 
 void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
@@ -419,7 +412,7 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 	struct cpu_state *this = cpu_at(cpu);
 	struct task_state *t = task_of(p);
 
-	this->asked = this->woke_sync = this->yields = false;
+	this->asked = this->yields = false;
 	clear_taken(this);
 	if (!t)
 		return;
@@ -427,7 +420,7 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 	note_family(this, p, this->charged_at);
 	if (runnable)
 		return;
-	leave_clock(p);
+	leave_clock(t);
 	count_runnable(t, false);
 	end_burst(t);
 	if (asks_for_task(READ_ONCE(this->request)))
@@ -456,7 +449,7 @@ static __always_inline void follow_limits(struct cpu_state *this)
 	follow_ranks();
 }
 
-static __always_inline void follow_tick(struct task_struct *p, u32 cpu)
+static __always_inline void follow_tick(struct task_struct *p, struct task_state *t, u32 cpu)
 {
 	u64 now;
 
@@ -464,7 +457,7 @@ static __always_inline void follow_tick(struct task_struct *p, u32 cpu)
 	if (!follows())
 		return;
 	now = bpf_ktime_get_ns();
-	follow(p, cpu, now);
+	follow(p, t, cpu, now);
 	see_to_idle_cpus(cpu, now);
 }
 
@@ -494,34 +487,23 @@ static __always_inline bool turn_is_over(struct task_struct *p, u32 cpu)
 static __always_inline bool makes_room(struct task_struct *p, u32 cpu)
 {
 	const struct cpu_state *this = cpu_at(cpu);
-	bool waiting = has_waiting(this, cluster_at(this->cluster));
 
-	if (!READ_ONCE(idle_clusters) || (!waiting && !is_waited_for(cpu)))
+	if (!has_waiting(this, cluster_at(this->cluster)) && !is_waited_for(cpu))
 		return false;
-	return !(waiting && offer_waiting(cpu)) && leave_room(p, cpu);
-}
-
-/* @p shares its core while another core is fully idle. */
-static __always_inline bool core_is_free(struct task_struct *p, const struct task_state *t, u32 cpu)
-{
-	return READ_ONCE(idle_clusters) && tunables.prefer != PREFER_POWER && burst_of(t) >= tunables.pull_burst &&
-	       offer_core(p, cpu);
+	return !call_idle(cpu) && leave_room(p, cpu);
 }
 
 /* Compares @p with tasks on slower CPUs, of another cluster, or that wait for another CPU of this one. */
 static __always_inline u32 evens_out(struct task_struct *p, const struct task_state *t, u32 cpu)
 {
-	/* It leaves the CPU by itself within its turn. */
-	if (t->burst_so_far < t->burst && t->burst < turn_of(p))
-		return EVEN;
-	return time_before(t->recent_at, cpu_at(cpu)->look_at) ? EVEN : even_out(p, cpu, t->recent_at);
+	return time_before(t->recent_at, cpu_at(cpu)->look_at) ? EVEN : even_out(p, t, cpu, t->recent_at);
 }
 
 /* Does @p have to stop at this tick, or is it asked to go elsewhere? */
 static __always_inline bool is_to_move(struct task_struct *p, const struct task_state *t, u32 cpu)
 {
-	return makes_room(p, cpu) || pack_running(p, t, cpu) || core_is_free(p, t, cpu) ||
-	       (unlike && offer_running(p, cpu));
+	return pack_running(p, t, cpu) ||
+	       (READ_ONCE(idle_clusters) && (makes_room(p, cpu) || offer_running(p, cpu)));
 }
 
 void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
@@ -536,13 +518,13 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	if (!t)
 		return;
 	find_forgotten(cpu, this, c);
-	follow_tick(p, cpu);
+	follow_tick(p, t, cpu);
 	note_boost(c, cpu);
 	charge(p, t, cpu);
 	update_level(this->cluster, this->charged_at);
 	used = ran_of(p) % turn_of(p);
 	request = request_of(p, t);
-	set_deadline(p, request > used ? request - used : 0);
+	set_deadline(p, t, request > used ? request - used : 0);
 	over = turn_is_over(p, cpu);
 	if (!is_to_move(p, t, cpu)) {
 		u32 evened = evens_out(p, t, cpu);
@@ -638,7 +620,7 @@ void BPF_STRUCT_OPS(equipoise_disable, struct task_struct *p)
 	u32 cpu = scx_bpf_task_cpu(p);
 
 	if (t) {
-		leave_clock(p);
+		leave_clock(t);
 		count_runnable(t, false);
 	}
 	if (scx_bpf_task_running(p))

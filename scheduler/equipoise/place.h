@@ -80,19 +80,15 @@ static __always_inline s64 end_lag(struct task_state *t)
 }
 
 /*
- * Takes @p off its clock. Returns its lag. A bound task takes along its part of what the tasks of its CPU are owed
+ * Takes @t off its clock. Returns its lag. A bound task takes along its part of what the tasks of its CPU are owed
  * together, besides what these owe it.
  */
-__noinline s64 take_along(struct task_struct *p __arg_trusted)
+__noinline s64 take_along(struct task_state *t __arg_nonnull)
 {
-	struct task_state *t = task_of(p);
+	u64 weight = t->fair.weight ?: READ_ONCE(t->fair.left_at);
 	struct cpu_state *this;
-	u64 weight;
 	s64 lag;
 
-	if (!t)
-		return 0;
-	weight = t->fair.weight ?: READ_ONCE(t->fair.left_at);
 	if (!t->bound_to || !weight)
 		return end_lag(t);
 	this = cpu_at(t->bound_to - 1);
@@ -123,15 +119,13 @@ static __always_inline u64 feasible_weight(const struct task_state *t)
 }
 
 /*
- * Takes @p, which does not want to run any longer, off its clock. A task that has had more than the others bound to
+ * Takes @t, which does not want to run any longer, off its clock. A task that has had more than the others bound to
  * its CPU becomes a debtor there; one with which these together have had too much, on the clock of the cluster. (It
  * may wake up on another CPU, so a debt that it took along would last until it had slept there.)
  */
-__noinline bool leave_clock(struct task_struct *p __arg_trusted)
+__noinline bool leave_clock(struct task_state *t __arg_nonnull)
 {
-	struct task_state *t = task_of(p);
-
-	if (!t || !t->fair.weight)
+	if (!t->fair.weight)
 		return false;
 	write_cluster(cluster_at(t->cluster));
 	if (t->bound_to && lag_of(clock_of(t), &t->fair) < 0) {
@@ -140,7 +134,7 @@ __noinline bool leave_clock(struct task_struct *p __arg_trusted)
 		return true;
 	}
 	if (t->bound_to) {
-		s64 lag = take_along(p);
+		s64 lag = take_along(t);
 
 		t->bound_to = 0;
 		join(clock_of(t), &t->fair, feasible_weight(t), lag);
@@ -153,21 +147,16 @@ __noinline bool leave_clock(struct task_struct *p __arg_trusted)
  * Puts @p, which waits for @cpu or runs there, on the clock of its cluster or, if it is bound to some CPUs there,
  * of @cpu. It brings its lag along.
  */
-__noinline bool enter_clock(struct task_struct *p __arg_trusted, u32 cpu)
+__noinline bool enter_clock(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu)
 {
-	u32 cluster = cpu_at(cpu)->cluster, bound_to;
-	struct task_state *t = task_of(p);
-	bool arrives;
+	u32 cluster = cpu_at(cpu)->cluster, bound_to = is_bound_in(p, t, cluster) ? cpu + 1 : 0;
+	bool arrives = !t->fair.weight;
 	u64 weight;
 	s64 lag;
 
-	if (!t)
-		return false;
-	bound_to = is_bound_in(p, t, cluster) ? cpu + 1 : 0;
-	arrives = !t->fair.weight;
 	if (!arrives && t->cluster == cluster && t->bound_to == bound_to)
 		return false;
-	lag = take_along(p);
+	lag = take_along(t);
 	count_runnable(t, true);
 	weight = find_weight(t);
 	if (arrives)
@@ -210,23 +199,17 @@ static __always_inline u64 request_of(const struct task_struct *p, const struct 
 }
 
 /*
- * The deadline of @p in its clock's time, with @request ns to go: when it would have them at its fair rate. Short
+ * The deadline of @t in its clock's time, with @request ns to go: when it would have them at its fair rate. Short
  * requests come first, although all get the same (I. Stoica, H. Abdel-Wahab, "Earliest Eligible Virtual Deadline
  * First", 1995). A herd of tasks that run for long does not come before one that runs briefly.
  */
-__noinline u64 deadline_of(struct task_struct *p __arg_trusted, u64 request)
+__noinline u64 deadline_of(const struct task_state *t __arg_nonnull, u64 request)
 {
-	const struct task_state *t = task_of(p);
-	const struct clock *clock;
-	u64 deadline, now, most;
-	s64 weight;
+	const struct clock *clock = clock_of(t);
+	u64 deadline = t->fair.vtime + vtime_for(request, t->fair.weight ?: 1);
+	u64 now = READ_ONCE(clock->now), most;
+	s64 weight = READ_ONCE(clock->weight);
 
-	if (!t)
-		return 0;
-	clock = clock_of(t);
-	now = READ_ONCE(clock->now);
-	deadline = t->fair.vtime + vtime_for(request, t->fair.weight ?: 1);
-	weight = READ_ONCE(clock->weight);
 	if ((s64)(deadline - now) <= (s64)HARDLY_AHEAD || weight <= 0)
 		return deadline;
 	most = (LONGEST_WAIT << WEIGHT_SHIFT) / (u64)weight;
@@ -236,9 +219,9 @@ __noinline u64 deadline_of(struct task_struct *p __arg_trusted, u64 request)
 }
 
 /* Sets the deadline by which queues order @p, with @request ns to go. */
-static __always_inline void set_deadline(struct task_struct *p, u64 request)
+static __always_inline void set_deadline(struct task_struct *p, struct task_state *t, u64 request)
 {
-	p->scx.dsq_vtime = deadline_of(p, request);
+	p->scx.dsq_vtime = deadline_of(t, request);
 }
 
 /* The values that other CPUs see of @p, which runs on @this, or begins to. */
@@ -258,16 +241,13 @@ static __always_inline void show_running(struct cpu_state *this, const struct ta
  * @p gets @cpu. A task that has slept comes to the clock here. One that waited in another cluster does so when it
  * is charged first; until then it counts as if it had a turn before it.
  */
-__noinline bool begin_turn(struct task_struct *p __arg_trusted, u32 cpu)
+static __always_inline void begin_turn(struct task_struct *p, struct task_state *t, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
-	struct task_state *t = task_of(p);
 
-	if (!t)
-		return false;
 	if (!t->fair.weight) {
-		enter_clock(p, cpu);
-		set_deadline(p, request_of(p, t));
+		enter_clock(p, t, cpu);
+		set_deadline(p, t, request_of(p, t));
 	}
 	if (t->cluster != this->cluster) {
 		const struct cluster *c = cluster_at(this->cluster);
@@ -275,7 +255,6 @@ __noinline bool begin_turn(struct task_struct *p __arg_trusted, u32 cpu)
 		p->scx.dsq_vtime = READ_ONCE(c->clock.now) + vtime_for(turn_ns(), READ_ONCE(c->worth));
 	}
 	show_running(this, p, t, bpf_ktime_get_ns(), true);
-	return true;
 }
 
 /* Charges the tasks that are bound to @cpu for @work, on both clocks. */
@@ -294,20 +273,16 @@ static __always_inline void charge_bound(u32 cpu, u64 work)
 
 /* Charges @p, which runs on @cpu, in virtual time for its running time since the last charge. Returns that time,
  * ns. */
-__noinline u64 charge_vtime(struct task_struct *p __arg_trusted, u32 cpu)
+__noinline u64 charge_vtime(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
-	struct task_state *t = task_of(p);
-	u64 now = bpf_ktime_get_ns(), ran, work, weight;
+	u64 now = bpf_ktime_get_ns(), ran = p->se.sum_exec_runtime - t->seen;
+	u64 work = ran * speed_of(this, c) / SCHED_POWER_SCALE, weight;
 
-	if (!t)
-		return 0;
-	ran = p->se.sum_exec_runtime - t->seen;
-	work = ran * speed_of(this, c) / SCHED_POWER_SCALE;
 	t->seen += ran;
 	t->burst_so_far += ran;
-	enter_clock(p, cpu);
+	enter_clock(p, t, cpu);
 	find_weight(t);
 	note_work(t, work, now);
 	if (t->bound_to)
@@ -325,9 +300,9 @@ __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, u32 cpu)
 
 /* Charges @p, which is @t and runs on @cpu, also against the limits of its groups. (BPF calls are at most 8 deep.)
  */
-static __always_inline u64 charge(struct task_struct *p, const struct task_state *t, u32 cpu)
+static __always_inline u64 charge(struct task_struct *p, struct task_state *t, u32 cpu)
 {
-	u64 ran = charge_vtime(p, cpu);
+	u64 ran = charge_vtime(p, t, cpu);
 
 	if (READ_ONCE(nr_limits) && t->share)
 		charge_limits(t->share, ran);

@@ -50,53 +50,6 @@ static __always_inline s64 earlier_by(const struct task_struct *p, const struct 
 			   (bound ? READ_ONCE(cpu_at(place)->bound.weight) : t->fair.weight) ?: 1);
 }
 
-/*
- * The service by which the deadline of a waking task must be earlier, ns: an interrupt and two switches cost some
- * tens of us, so the more recently @cpu was stopped, the more it takes. It is a price and no limit: a thread of
- * short runs and naps that gets too little is soon owed more. Where its requests were refused until the next tick,
- * it got a twentieth of its due.
- */
-static __always_inline s64 price_of(u32 cpu, u64 now)
-{
-	s64 price = READ_ONCE(cpu_at(cpu)->next_stop_at) - now;
-
-	return price > 0 ? price : 0;
-}
-
-/* @cpu is asked to stop at @now. */
-static __always_inline void note_stop(u32 cpu, u64 now)
-{
-	struct cpu_state *this = cpu_at(cpu);
-
-	WRITE_ONCE(this->asked, true);
-	WRITE_ONCE(this->next_stop_at, now + tunables.preempt_after);
-}
-
-/*
- * Would @cpu choose @p, which has been placed there, of all tasks that wait for it? If fewer tasks wait than there
- * are CPUs, each may have one at once. In a crowd, stopping a CPU for any task but the first helps only the first:
- * hackbench's 400 tasks on five CPUs took 37 % longer.
- */
-static __always_inline bool is_next(const struct task_struct *p, const struct task_state *t, u32 cpu)
-{
-	u32 cluster = cpu_at(cpu)->cluster;
-	u64 deadline = t->bound_to ? in_cluster_time(cpu_at(cpu), p->scx.dsq_vtime) : p->scx.dsq_vtime;
-
-	return scx_bpf_dsq_nr_queued(cluster_dsq(cluster)) + nr_kept(cpu) < cluster_at(cluster)->nr_cpus ||
-	       is_before(deadline, find_first_queue(cpu));
-}
-
-/*
- * Has the task that runs on @cpu announced that it is about to sleep? It has if it has woken others with
- * SCX_WAKE_SYNC in this turn and has not used up its slice. (EEVDF protects every task from wakeups for a slice:
- * protect_slice() of Linux 7.3.) Senders of messages are such tasks: the longer one runs, the more messages each
- * receiver finds when its turn comes.
- */
-static __always_inline bool sleeps_soon(u32 cpu, u64 now)
-{
-	return READ_ONCE(cpu_at(cpu)->woke_sync) && uncharged(cpu, now) < tunables.slice;
-}
-
 /* Is @t worth a CPU of the cluster of @cpu, whose task is not? */
 static __always_inline bool gets_cpu(const struct task_state *t, u32 cpu)
 {
@@ -112,13 +65,11 @@ static __always_inline bool gets_cpu(const struct task_state *t, u32 cpu)
  * from a task that is not, and from no other: each of these has a CPU of its own in the ideal.
  */
 static __always_inline bool preempts(const struct task_struct *p, const struct task_state *t, u32 place, u32 cpu,
-				     const struct task_struct *curr, u64 now, bool at_once)
+				     const struct task_struct *curr, bool at_once)
 {
 	if (!curr || curr->prio < MAX_RT_PRIO || p->policy == SCHED_BATCH)
 		return false;
-	if (sleeps_soon(cpu, now))
-		return false;
-	return at_once ? gets_cpu(t, cpu) : earlier_by(p, t, place, cpu, curr) > price_of(cpu, now);
+	return at_once ? gets_cpu(t, cpu) : earlier_by(p, t, place, cpu, curr) > 0;
 }
 
 /* Records why @p, which has been placed near @place, gets the CPU @found at once, or none does (-1). */
@@ -130,17 +81,17 @@ static __always_inline void explain_preemption(const struct task_struct *p, cons
 	u64 now = bpf_ktime_get_ns();
 
 	if (curr && found >= 0)
-		explain(preempts, p->pid, cpu, curr->pid, uncharged(cpu, now), earlier_by(p, t, place, cpu, curr),
-			price_of(cpu, now));
+		explain(preempts, p->pid, cpu, curr->pid, uncharged(cpu, now), earlier_by(p, t, place, cpu, curr));
 	else if (curr)
-		explain(too_early, p->pid, cpu, curr->pid, uncharged(cpu, now), earlier_by(p, t, place, cpu, curr),
-			price_of(cpu, now));
+		explain(too_early, p->pid, cpu, curr->pid, uncharged(cpu, now), earlier_by(p, t, place, cpu, curr));
 }
 
 /* A running task, as seen from another CPU. */
 struct seen_running {
 	s32 pid;
 	u32 cpu;
+	/* The cluster that is searched. */
+	u32 cluster;
 	union {
 		u64 progress;
 		s64 ahead;
@@ -166,16 +117,16 @@ static __always_inline struct seen_running *this_seen_running(void)
 }
 
 /*
- * Looks at the next CPU of @cluster, and notes it if @p, which has been placed near @place, may get it at once and
- * the deadline of its task is later than those seen so far or, if @at_once, its progress is more. A CPU that has
- * been asked to stop for another task is not asked again. In BPF this is a function of its own that keeps its state
- * in memory, because the verifier checks a loop's body anew for each state in which it can begin.
+ * Looks at the next CPU of best->cluster, and notes it if @p, which has been placed near @place, may get it at once
+ * and the deadline of its task is later than those seen so far or, if @at_once, its progress is more. A CPU that
+ * has been asked to stop for another task is not asked again. In BPF this is a function of its own that keeps its
+ * state in memory, because the verifier checks a loop's body anew for each state in which it can begin.
  */
-__noinline bool look_at_next(struct task_struct *p __arg_trusted, u32 place, u32 cluster, u64 now, bool at_once)
+__noinline bool look_at_next(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull,
+			     u32 place, bool at_once)
 {
 	struct seen_running *best = this_seen_running();
-	const struct cluster *c = cluster_at(cluster);
-	const struct task_state *t = task_of(p);
+	const struct cluster *c = cluster_at(best->cluster);
 	const struct task_struct *curr;
 	s64 ahead;
 	u32 cpu;
@@ -183,10 +134,10 @@ __noinline bool look_at_next(struct task_struct *p __arg_trusted, u32 place, u32
 	if (best->slot >= c->nr_cpus)
 		best->slot = 0;
 	cpu = nth_of_cluster(c, best->slot++);
-	if (!t || READ_ONCE(cpu_at(cpu)->asked) || !task_allowed(p, cpu))
+	if (READ_ONCE(cpu_at(cpu)->asked) || !task_allowed(p, cpu))
 		return false;
 	curr = running_on(cpu);
-	if (!preempts(p, t, place, cpu, curr, now, at_once))
+	if (!preempts(p, t, place, cpu, curr, at_once))
 		return false;
 	ahead = at_once ? (s64)READ_ONCE(cpu_at(cpu)->progress) : earlier_by(p, t, place, cpu, curr);
 	if (best->pid && ahead <= best->ahead)
@@ -201,27 +152,28 @@ __noinline bool look_at_next(struct task_struct *p __arg_trusted, u32 place, u32
  * The CPU that @p, which has been placed near @cpu, may get: @cpu, another of its cluster or, if @at_once, of
  * another cluster; -1: there is none.
  */
-__noinline s32 find_preemptible(struct task_struct *p __arg_trusted, u32 cpu, bool at_once)
+__noinline s32 find_preemptible(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull,
+				u32 cpu, bool at_once)
 {
 	struct seen_running *best = this_seen_running();
 	struct cluster *from = cluster_of(cpu);
-	u64 now = bpf_ktime_get_ns();
 	bool anywhere = at_once && nr_clusters > 1;
 	int i, looked;
 
 	best->pid = 0;
 	best->slot = cpu_at(cpu)->slot;
-	if (!anywhere && look_at_next(p, cpu, cpu_at(cpu)->cluster, now, at_once))
+	best->cluster = cpu_at(cpu)->cluster;
+	if (!anywhere && look_at_next(p, t, cpu, at_once))
 		return best->cpu;
 	bpf_for(i, 0, anywhere ? CLUSTERS_LOOKED_AT : 1) {
-		u32 cluster = anywhere ? from->order[i] : cpu_at(cpu)->cluster;
-
 		if (i >= (int)nr_clusters)
 			break;
+		if (anywhere)
+			best->cluster = from->order[i];
 		bpf_for(looked, 0, CPUS_LOOKED_AT) {
-			if (looked >= (int)cluster_at(cluster)->nr_cpus)
+			if (looked >= (int)cluster_at(best->cluster)->nr_cpus)
 				break;
-			look_at_next(p, cpu, cluster, now, at_once);
+			look_at_next(p, t, cpu, at_once);
 		}
 		if (unlike && best->pid)
 			break;

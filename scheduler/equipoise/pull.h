@@ -78,90 +78,26 @@ static __always_inline bool pull_waiting(u32 cluster)
 	return found;
 }
 
-/* Does a task wait in the queues of @cluster and its CPUs that may run on @to? */
-__noinline bool has_for(u32 cluster, u32 to)
+/*
+ * At a tick of @cpu, in whose cluster's queue a task waits: wakes an idle CPU that may take it. The kernel inserts
+ * a task after ops.enqueue(), so a CPU that became idle in between has seen neither the task nor a kick.
+ */
+__noinline bool call_idle(u32 cpu)
 {
+	u32 cluster = cpu_at(cpu)->cluster;
 	struct cluster *c = cluster_at(cluster);
-	u64 keeping = READ_ONCE(c->keeping);
-	int slot;
-
-	if (first_vtime(cluster_dsq(cluster), to) != NO_VTIME)
-		return true;
-	if (!keeping)
-		return false;
-	bpf_for(slot, 0, c->nr_cpus) {
-		if (keeping >> (slot & 63) & 1 && find_first_at(nth_of_cluster(c, slot), to) != NO_VTIME)
-			return true;
-	}
-	return false;
-}
-
-/*
- * How many idle CPUs of a cluster one tick tries for the waiting tasks; the next tick continues from there. Usually
- * the first one will do. For tasks that are bound to busy CPUs there is none, and a search at each tick of 64 CPUs
- * is not free.
- */
-#define IDLE_TRIED 4
-
-/* An idle CPU of @other that may run a task waiting in @cluster; -1 if @cpu finds none among those that it tries.
- */
-__noinline s32 idle_taker(u32 cpu, u32 cluster, u32 other)
-{
-	struct cpu_state *this = cpu_at(cpu);
-	struct cluster *c = cluster_at(other);
-	int tried;
-
-	bpf_for(tried, 0, IDLE_TRIED) {
-		u64 idle = READ_ONCE(c->idle), later = idle & ~((2ULL << (this->offered & 63)) - 1);
-		u32 to;
-
-		if (!idle)
-			break;
-		this->offered = __builtin_ctzll(later ?: idle);
-		to = nth_of_cluster(c, this->offered);
-		if (has_for(cluster, to))
-			return to;
-	}
-	return -1;
-}
-
-/*
- * After a search without result, all waiting tasks are probably bound to busy CPUs, as with numactl. A CPU then
- * pauses its searches, twice as long each time, up to this long: one reads up to TASKS_LOOKED_AT tasks for each
- * idle CPU that it tries. (Linux does the same with LBF_ALL_PINNED, up to 512 ms.)
- */
-#define MAX_OFFER_PAUSE_NS (32 * NSEC_PER_MSEC)
-
-/*
- * At a tick of @cpu, in whose cluster tasks wait: makes an idle CPU, possibly of another cluster, take one of them.
- * A CPU that no waiting task may use is not woken up.
- */
-__noinline bool offer_waiting(u32 cpu)
-{
-	struct cpu_state *this = cpu_at(cpu);
-	u32 cluster = this->cluster;
-	struct cluster *c = cluster_at(cluster);
-	u64 now = bpf_ktime_get_ns();
 	int i;
 
-	if (time_before(now, this->offer_at))
-		return false;
 	bpf_for(i, 0, nr_clusters) {
-		u32 index = c->order[i & (MAX_CLUSTERS - 1)];
-		s32 to = idle_taker(cpu, cluster, index);
+		struct cluster *other = cluster_at(c->order[i & (MAX_CLUSTERS - 1)]);
+		u64 idle = READ_ONCE(other->idle);
+		u32 to = nth_of_cluster(other, idle ? __builtin_ctzll(idle) : 0);
 
-		if (to < 0)
-			continue;
-		if (index != cluster)
-			post_request(&cpu_at(to)->request, make_request(REQUEST_PULL, cluster, 0, 0));
-		kick_cpu(to, SCX_KICK_IDLE);
-		this->offer_pause = 0;
-		return true;
+		if (idle && first_waiting(cluster, to) != NO_VTIME) {
+			kick_cpu(to, SCX_KICK_IDLE);
+			return true;
+		}
 	}
-	this->offer_pause = this->offer_pause ? 2 * this->offer_pause : NSEC_PER_MSEC;
-	if (this->offer_pause > MAX_OFFER_PAUSE_NS)
-		this->offer_pause = MAX_OFFER_PAUSE_NS;
-	this->offer_at = now + this->offer_pause;
 	return false;
 }
 
@@ -316,43 +252,36 @@ __noinline s32 send_away(struct task_struct *p __arg_trusted, u32 cpu, u64 speed
 }
 
 /*
- * Called at a tick of a CPU whose task might run faster elsewhere. Sends the task to an idle core that serves it
- * better.
+ * The least speed of an idle core that serves a running task of @this clearly better. Where two tasks share a core,
+ * one that is somewhat slower will do: there the task does half as much work again, and the other one gains, too.
  */
-static __always_inline bool offer_running(struct task_struct *p, u32 cpu)
+static __always_inline u32 better_speed(const struct cpu_state *this, const struct cluster *c)
 {
-	struct cluster *c = cluster_of(cpu);
-	s32 to = READ_ONCE(idle_clusters) ? send_away(p, cpu, c->speed * ALIKE_PCT / 100 + 1, true) : -1;
-
-	if (to < 0)
-		return false;
-	this_counters()->up_migrations++;
-	explain(faster_idles, p->pid, to, cpu, c->capacity, cluster_of(to)->capacity);
-	return true;
+	return shares_core(this, c) ? c->shared_speed * 100 / WORTH_A_MOVE_PCT : c->speed * ALIKE_PCT / 100 + 1;
 }
 
-/*
- * At a tick of a CPU that shares its core with another busy CPU, while a whole core is idle
- * somewhere, even at another cache: moves one of the core's tasks. There the task would do half as
- * much work again, or hardly less on a slower core, and its sibling's task would gain, too.
- */
-static __always_inline bool offer_core(struct task_struct *p, u32 cpu)
+/* Does another task of the core of @this leave it already? */
+static __always_inline bool sibling_leaves(const struct cpu_state *this, const struct cluster *c)
+{
+	u64 others = busy_siblings(this, c);
+
+	return others && READ_ONCE(cpu_at(nth_of_cluster(c, __builtin_ctzll(others)))->request);
+}
+
+/* At a tick of @cpu while others idle: sends its task, @p, to an idle core that serves it clearly better. */
+static __always_inline bool offer_running(struct task_struct *p, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
-	u64 others = busy_siblings(this, c);
 	s32 to;
 
-	if (!others || READ_ONCE(this->request))
+	if (shares_core(this, c) ? tunables.prefer == PREFER_POWER || sibling_leaves(this, c) : !unlike)
 		return false;
-	/* Another task of the core leaves already. */
-	if (READ_ONCE(cpu_at(nth_of_cluster(c, __builtin_ctzll(others)))->request))
-		return false;
-	to = send_away(p, cpu, (c->shared_speed * 100 + WORTH_A_MOVE_PCT - 1) / WORTH_A_MOVE_PCT, true);
+	to = send_away(p, cpu, better_speed(this, c), true);
 	if (to < 0)
 		return false;
-	this_counters()->active_balances++;
-	explain(core_idles, p->pid, to, cpu);
+	this_counters()->up_migrations++;
+	explain(better_idles, p->pid, to, cpu, speed_of(this, c), cluster_of(to)->speed);
 	return true;
 }
 
@@ -391,15 +320,13 @@ static __always_inline bool others_keep(const struct cpu_state *this)
  * The next cluster to whose tasks @p, which runs on @this, may have to give way: one with waiting
  * tasks, one with slower CPUs, or its own if other CPUs there keep tasks. NULL if there is none. Each tick
  * looks at one cluster, because reading queues beyond other caches takes microseconds (2 % of all time on 160 CPUs
- * of eight nodes when each tick read all of them). It is a random one: ticks come in the same order each time, so
- * where all looked at the clusters in turn, those that ticked first took all places.
+ * of eight nodes when each tick read all of them).
  */
 static __always_inline struct cluster *next_to_compare(struct task_struct *p, struct cpu_state *this)
 {
 	u64 waiting = READ_ONCE(waiting_clusters);
 	int i;
 
-	this->compared = bpf_get_prandom_u32() % nr_clusters;
 	bpf_for(i, 0, nr_clusters) {
 		struct cluster *other;
 
@@ -476,17 +403,17 @@ enum evened {
  * At a tick of a CPU whose task, @p, may be ahead of tasks elsewhere: if a running task on a slower CPU is behind,
  * the two swap; if a waiting task is behind, this CPU takes it.
  */
-__noinline u32 even_out(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
+__noinline u32 even_out(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull, u32 cpu,
+			u64 now)
 {
 	struct seen_running *best = &seen_running[cpu & (MAX_CPUS - 1)];
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *other = next_to_compare(p, this);
-	const struct task_state *t = task_of(p);
 	u64 progress, apart;
 	s32 waiting;
 
 	this->look_at = now + tunables.unfairness;
-	if (!other || !t)
+	if (!other)
 		return EVEN;
 	progress = progress_of(t, now);
 	apart = vtime_for(tunables.unfairness, t->full_weight ?: 1);
@@ -569,15 +496,14 @@ __noinline bool most_ahead(struct seen_running *best __arg_nonnull, struct task_
  * than its share of the machine keeps its CPU from those that only slept: a heavy thread is as fast among light
  * ones as alone. Returns the CPU that @p gets.
  */
-__noinline s32 place_of_ahead(struct task_struct *p __arg_trusted, u32 idle)
+__noinline s32 place_of_ahead(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 idle)
 {
 	struct seen_running *best = this_seen_running();
 	const struct cluster *c = cluster_of(idle);
-	struct task_state *t = task_of(p);
 	u64 now = bpf_ktime_get_ns(), progress;
 	int i;
 
-	if (!t || is_pinned(p))
+	if (is_pinned(p))
 		return idle;
 	find_weight(t);
 	progress = vtime_for(work_at_wakeup(t, now) + behind_at_wakeup(), t->full_weight ?: 1);
@@ -591,7 +517,7 @@ __noinline s32 place_of_ahead(struct task_struct *p __arg_trusted, u32 idle)
 	    !post_request(&cpu_at(best->cpu)->request, make_request(REQUEST_SEND, idle, best->pid, 0)))
 		return idle;
 	this_counters()->wakeup_preemptions++;
-	note_stop(best->cpu, now);
+	WRITE_ONCE(cpu_at(best->cpu)->asked, true);
 	explain(takes_place, p->pid, best->cpu, best->pid, best->progress - progress, idle);
 	return best->cpu;
 }

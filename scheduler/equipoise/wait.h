@@ -11,15 +11,14 @@
  * The CPU among those that @p may use of the cluster of @cpu whose other bound tasks weigh least; not @cpu if
  * another is as good, so that three tasks of two CPUs take turns. @cpu if it may use none.
  */
-__noinline u32 least_bound(struct task_struct *p __arg_trusted, u32 cpu)
+__noinline u32 least_bound(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull, u32 cpu)
 {
 	struct cluster *c = cluster_of(cpu);
-	const struct task_state *t = task_of(p);
 	u64 least = ~0ULL;
 	u32 found = cpu;
 	int slot;
 
-	if (!t || is_pinned(p))
+	if (is_pinned(p))
 		return cpu;
 	bpf_for(slot, 0, c->nr_cpus) {
 		u32 other = nth_of_cluster(c, slot);
@@ -63,26 +62,21 @@ static __always_inline void wait_in_cluster(struct task_struct *p, u32 cpu, u64 
  * CPUs of the cluster, the one that has least to do for such tasks. A waiting task is worth less than a CPU, and
  * counts in full.
  */
-__noinline u32 place(struct task_struct *p __arg_trusted, u32 cpu)
+__noinline u32 place(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu)
 {
-	struct task_state *t = task_of(p);
-
-	if (!t)
-		return cpu;
 	if (is_bound_in(p, t, cpu_at(cpu)->cluster))
-		cpu = least_bound(p, cpu);
-	enter_clock(p, cpu);
+		cpu = least_bound(p, t, cpu);
+	enter_clock(p, t, cpu);
 	reweigh(clock_of(t), &t->fair, find_weight(t));
 	return cpu;
 }
 
 /* Queues @p, which has been placed on @cpu and does not get one at once. */
-__noinline bool queue_up(struct task_struct *p __arg_trusted, u32 cpu, u64 enq_flags)
+__noinline bool queue_up(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull, u32 cpu,
+			 u64 enq_flags)
 {
-	const struct task_state *t = task_of(p);
-
 	this_counters()->queue_waits++;
-	if (t && !t->bound_to) {
+	if (!t->bound_to) {
 		wait_in_cluster(p, cpu, enq_flags);
 		return false;
 	}

@@ -121,7 +121,7 @@ fn no_request_is_lost_or_taken_twice() {
 /// The whole scheduler on four equal CPUs of one cluster, each of which runs a task. Only the first
 /// task of each queue exists.
 const CPUS: &str = r#"
-    volatile struct tunables tunables = { .slice = 3 * MS, .lag = 6 * MS, .preempt_after = MS, .unfairness = 5 * MS,
+    volatile struct tunables tunables = { .slice = 3 * MS, .lag = 6 * MS, .sync_bypass = MS, .unfairness = 5 * MS,
         .sync_burst = MS / 20 };
     /* The tasks that run on the CPUs, and the waking task. */
     static struct task_struct task[6];
@@ -167,31 +167,11 @@ const CPUS: &str = r#"
     void worth(u32 cluster, s64 weight) { clusters[cluster].worth = weight; }
     void runs_weight(u32 cpu, s64 weight) { clusters[0].running[cpu] = weight; }
     void forbid(u32 cpu) { allowed.bits[0] &= ~(1ULL << cpu); }
-    /* @cpu stopped for task 4, @ago ns before. */
-    void stopped(u32 cpu, u64 ago)
-    {
-        note_stop(cpu, kernel.now - ago);
-        cpu_states[cpu].asked = false;
-    }
     void asked(u32 cpu) { cpu_states[cpu].asked = true; }
-    /* @count tasks wait for @cpu or, if that is negative, in the cluster's queue. */
-    void wait_in(s32 cpu, u32 count, s64 ahead)
-    {
-        u64 dsq = cpu < 0 ? cluster_dsq(0) : own_dsq(cpu);
-
-        queued[dsq] = count;
-        first[dsq].scx.dsq_vtime = CLOCK + ahead;
-        if (cpu < 0)
-            somebody_waits(0);
-        else
-            clusters[0].keeping |= 1 << cpu;
-    }
-
     /* Task 4 wakes up. */
-    bool preempts_on(u32 cpu) { return preempts(&task[4], &state[4], 0, cpu, running_on(cpu), kernel.now, false); }
-    bool gets_at_once(u32 cpu) { return preempts(&task[4], &state[4], 0, cpu, running_on(cpu), kernel.now, true); }
-    bool comes_first(u32 cpu) { return is_next(&task[4], &state[4], cpu); }
-    s32 found_from(u32 cpu) { return find_preemptible(&task[4], cpu, false); }
+    bool preempts_on(u32 cpu) { return preempts(&task[4], &state[4], 0, cpu, running_on(cpu), false); }
+    bool gets_at_once(u32 cpu) { return preempts(&task[4], &state[4], 0, cpu, running_on(cpu), true); }
+    s32 found_from(u32 cpu) { return find_preemptible(&task[4], &state[4], cpu, false); }
     /* Tasks 0 and 4 have the same parent, and task 0 usually runs for @burst. */
     void related(u32 cpu, s64 burst)
     {
@@ -249,12 +229,6 @@ impl Cpus {
         unsafe { tell(cpu, number) };
     }
 
-    fn wait_in(&self, cpu: i32, count: u32, ahead: i64) {
-        let wait_in: Symbol<unsafe extern "C" fn(i32, u32, i64)> =
-            unsafe { self.0.get(b"wait_in") }.unwrap();
-        unsafe { wait_in(cpu, count, ahead) };
-    }
-
     fn says(&self, what: &str, cpu: u32) -> bool {
         let says: Symbol<unsafe extern "C" fn(u32) -> bool> =
             unsafe { self.0.get(what.as_bytes()) }.unwrap();
@@ -310,28 +284,6 @@ fn a_wakeup_preempts_by_deadline_and_policy() {
     }
 }
 
-/// The more recently a CPU was stopped, the further ahead a waking task must be; a heavy task soon is.
-#[test]
-fn a_stop_has_a_price() {
-    for (nice, ago, ahead, expected) in [
-        (0, MS / 4, MS / 2, false),
-        (0, MS / 4, MS, true),
-        (0, MS, MS / 2, true),
-        (-10, MS / 4, MS / 2, true),
-        (5, MS / 4, MS, false),
-    ] {
-        let cpus = Cpus::new();
-        cpus.set(4, nice, NORMAL, 0);
-        cpus.set(1, 0, NORMAL, ahead);
-        cpus.tell("stopped", 1, ago);
-        assert_eq!(
-            cpus.says("preempts_on", 1),
-            expected,
-            "nice {nice}, {ago} ns ago, {ahead} ns ahead"
-        );
-    }
-}
-
 /// A task that is worth a CPU gets one from a task that is not, and only from such a task, whatever their deadlines.
 #[test]
 fn a_task_that_is_worth_a_cpu_gets_one() {
@@ -364,23 +316,6 @@ fn the_task_most_ahead_is_preempted() {
     assert_eq!(cpus.finds("found_from", 3), 0);
     cpus.tell("forbid", 0, 0);
     assert_eq!(cpus.finds("found_from", 3), -1);
-}
-
-/// If fewer tasks wait than there are CPUs, each may get a CPU at once; in a crowd only the first
-/// one may.
-#[test]
-fn in_a_crowd_the_first_alone_preempts() {
-    let cpus = Cpus::new();
-    cpus.set(4, 0, NORMAL, -MS);
-    cpus.wait_in(-1, 3, -2 * MS);
-    assert!(cpus.says("comes_first", 1));
-    cpus.wait_in(-1, 4, -2 * MS);
-    assert!(!cpus.says("comes_first", 1));
-    cpus.wait_in(-1, 4, 0);
-    assert!(cpus.says("comes_first", 1));
-    cpus.wait_in(1, 1, -2 * MS);
-    assert!(!cpus.says("comes_first", 1));
-    assert!(cpus.says("comes_first", 2));
 }
 
 /// Control groups 1 to 7, each in one with a smaller number, and the runnable weight in each.

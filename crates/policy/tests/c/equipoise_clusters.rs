@@ -8,8 +8,8 @@ use libloading::{Library, Symbol};
 /// CPUs 0 and 1 are cluster 0, 2 and 3 cluster 1. Each CPU runs the task of its number; task 4 wakes up or is
 /// new. Only the first task of each queue exists.
 const CLUSTERS: &str = r#"
-    volatile struct tunables tunables = { .slice = 3 * MS, .lag = 6 * MS, .preempt_after = MS, .unfairness = 5 * MS,
-        .sync_burst = MS / 20, .pull_interval = MS / 5, .pull_burst = 2 * MS, .prefer = PREFER_BALANCED };
+    volatile struct tunables tunables = { .slice = 3 * MS, .lag = 6 * MS, .sync_bypass = MS, .unfairness = 5 * MS,
+        .sync_burst = MS / 20, .pull_interval = MS / 5, .prefer = PREFER_BALANCED };
     static struct task_struct task[5];
     static struct task_state state[5], waiting;
     static cpumask_t of_first;
@@ -91,7 +91,6 @@ const CLUSTERS: &str = r#"
     void bursts(u32 i, u64 ns) { state[i].burst = ns; }
     void exits(u32 i) { task[i].flags |= PF_EXITING; }
     void ran_past(u32 cpu, u64 ns) { cpu_at(cpu)->ran_past = ns; }
-    void passes(u64 ns) { kernel.now += ns; }
     void yields_on(u32 cpu) { cpu_at(cpu)->yields = true; }
     void ask(u32 cpu, u32 kind, u32 target, s32 pid) { cpu_at(cpu)->request = make_request(kind, target, pid, 0); }
 
@@ -105,18 +104,17 @@ const CLUSTERS: &str = r#"
     u64 slice(u32 i) { return task[i].scx.slice; }
     void is_worth(u32 cluster, u64 weight) { clusters[cluster].worth = weight; }
 
-    u32 is_evened_out(u32 cpu) { return even_out(&task[cpu], cpu, kernel.now); }
+    u32 is_evened_out(u32 cpu) { return even_out(&task[cpu], &state[cpu], cpu, kernel.now); }
     u32 pulls_running(u32 cpu) { return pull_running(cpu); }
     u32 offers_running(u32 cpu) { return offer_running(&task[cpu], cpu); }
-    u32 offers_core(u32 cpu) { return offer_core(&task[cpu], cpu); }
-    u32 offers_waiting(u32 cluster) { return offer_waiting(clusters[cluster].first_cpu); }
+    u32 calls_idle(u32 cluster) { return call_idle(clusters[cluster].first_cpu); }
     u32 with_waker(u32 cpu)
     {
         kernel.cpu = cpu;
         kernel.current = &task[cpu];
         return stays_with_waker(&task[4], cpu);
     }
-    u32 goes_on_at(u32 cpu) { return goes_on(&task[cpu], cpu); }
+    u32 goes_on_at(u32 cpu) { return goes_on(&task[cpu], &state[cpu], cpu); }
     void ticks(u32 cpu)
     {
         kernel.cpu = cpu;
@@ -262,18 +260,21 @@ fn a_slow_cpu_sends_its_task_to_a_fast_one() {
 fn one_of_two_threads_leaves_its_core() {
     let clusters = Clusters::new(1024, 1024, true);
     clusters.call("idles", &[2]);
-    assert!(!clusters.says("offers_core", &[1]), "half a core idles");
+    assert!(!clusters.says("offers_running", &[1]), "half a core idles");
     clusters.call("idles", &[3]);
-    assert!(clusters.says("offers_core", &[0]));
+    assert!(clusters.says("offers_running", &[0]));
     assert_eq!(clusters.request(0), Some((SEND, 2, 1)));
-    assert!(!clusters.says("offers_core", &[1]), "the other one goes");
+    assert!(!clusters.says("offers_running", &[1]), "the other one goes");
 
     let clusters = Clusters::new(1024, 1024, true);
     clusters.call("idles", &[2]);
     clusters.call("idles", &[3]);
     clusters.call("pin", &[0]);
-    assert!(!clusters.says("offers_core", &[0]), "it may run here only");
-    assert!(clusters.says("offers_core", &[1]));
+    assert!(
+        !clusters.says("offers_running", &[0]),
+        "it may run here only"
+    );
+    assert!(clusters.says("offers_running", &[1]));
     assert_eq!(clusters.request(1), Some((SEND, 2, 2)));
 }
 
@@ -285,27 +286,9 @@ fn an_idle_cpu_is_called_for_what_it_may_run() {
         clusters.call("waits", &[0, 1, 0]);
         clusters.call("first_may_run_on", &[cpus]);
         clusters.call("idles", &[2]);
-        assert_eq!(clusters.says("offers_waiting", &[0]), called);
-        assert_eq!(clusters.request(2), called.then_some((PULL, 0, 0)));
+        assert_eq!(clusters.says("calls_idle", &[0]), called);
         assert_eq!(clusters.says("kicked", &[2]), called);
     }
-}
-
-/// If no waiting task may run on the idle CPUs, a CPU looks for such tasks less and less often.
-#[test]
-fn a_search_for_idle_cpus_that_finds_none_is_not_repeated_at_once() {
-    let clusters = Clusters::equal();
-    clusters.call("waits", &[0, 1, 0]);
-    clusters.call("idles", &[2]);
-    for pause in [1, 2, 4, 8, 16, 32, 32] {
-        clusters.call("first_may_run_on", &[0b0011]);
-        assert!(!clusters.says("offers_waiting", &[0]));
-        clusters.call("first_may_run_on", &[0b1111]);
-        clusters.call("passes", &[pause * MS - 1]);
-        assert!(!clusters.says("offers_waiting", &[0]), "{pause} ms");
-        clusters.call("passes", &[1]);
-    }
-    assert!(clusters.says("offers_waiting", &[0]));
 }
 
 /// The tick of its own cluster also wakes the CPU, for a task that no wakeup has announced.
@@ -408,8 +391,7 @@ fn a_real_time_task_keeps_none_waiting() {
 }
 
 /// A task stays with a waker that soon sleeps. The woken task does not stay with a waker that usually
-/// continues, that exits, or whose CPU has bypassed waiting tasks for as long as a wakeup must wait to
-/// preempt.
+/// continues, that exits, or whose CPU has bypassed waiting tasks for `sync_bypass`.
 #[test]
 fn a_task_stays_with_a_waker_that_sleeps_soon() {
     let stays = |prepare: &dyn Fn(&Clusters)| {

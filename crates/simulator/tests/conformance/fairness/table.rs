@@ -318,14 +318,14 @@ table! {
     slower_time, free(any_machine(), does(), all()), time, 0.02, 110, 1.0;
     a_sleeping_bystander, free(any_machine(), spin(), all()), bystander, 0.02, 40, 0.9;
     more_weight, free(any_machine(), does(), nice(-15..=19)), monotone, 0.0, 6, 0.2;
-    a_herd, free(any_machine(), spin(), nice(0..=0)), herd, 0.005, 6, 0.05;
+    a_herd, free(any_machine(), spin(), nice(0..=0)), herd, 0.005, 6, 0.06;
     loops_on_one_cache, free(one_cache(), spin(), all()), ideal, 0.05, 0, 0.05;
     loops_on_equal_cpus, free(alike(), spin(), all()), ideal, 0.05, 16, 0.2;
     loops_on_unlike_cpus, free(unlike(), spin(), all()), ideal, 0.05, 30, 0.4;
     loops_with_affinities, bound(few(), spin(), all()), ideal, 0.05, 30, 0.95;
     naps_on_one_cache, free(one_cache(), does(), all()), ideal, 0.05, 14, 0.4;
     naps_on_equal_cpus, free(alike(), does(), all()), ideal, 0.05, 16, 0.3;
-    naps_on_unlike_cpus, free(unlike(), does(), all()), ideal, 0.05, 105, 0.6;
+    naps_on_unlike_cpus, free(unlike(), does(), all()), ideal, 0.05, 105, 0.65;
     naps_with_affinities, bound(few(), does(), all()), ideal, 0.05, 55, 0.9;
     no_cpu_idles_beside_a_waiting_thread, bound(any_machine(), does(), all()), conserving, 0.0, 0, 0.0;
 }
