@@ -195,7 +195,7 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 
 		if (unlike && !(wake_flags & (SCX_WAKE_FORK | SCX_WAKE_SYNC)))
 			cpu = place_of_ahead(p, t, idle);
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, SLICE_MAX, cpu == idle ? 0 : SCX_ENQ_PREEMPT);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, cpu == idle ? 0 : SCX_ENQ_PREEMPT);
 		return cpu;
 	}
 	crowd = wake_flags & SCX_WAKE_SYNC && is_in_crowd(p, bpf_get_current_task_btf(), prev_cpu);

@@ -145,9 +145,10 @@ __noinline bool leave_clock(struct task_state *t __arg_nonnull)
 
 /*
  * Puts @p, which waits for @cpu or runs there, on the clock of its cluster or, if it is bound to some CPUs there,
- * of @cpu. It brings its lag along.
+ * of @cpu, at the time @now. It brings its lag along.
  */
-__noinline bool enter_clock(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu)
+__noinline bool enter_clock(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu,
+			    u64 now)
 {
 	u32 cluster = cpu_at(cpu)->cluster, bound_to = is_bound_in(p, t, cluster) ? cpu + 1 : 0;
 	bool arrives = !t->fair.weight;
@@ -160,7 +161,7 @@ __noinline bool enter_clock(struct task_struct *p __arg_trusted, struct task_sta
 	count_runnable(t, true);
 	weight = find_weight(t);
 	if (arrives)
-		begin_work(t, bpf_ktime_get_ns());
+		begin_work(t, now);
 	t->cluster = cluster;
 	t->bound_to = bound_to;
 	write_cluster(cluster_at(cluster));
@@ -244,9 +245,10 @@ static __always_inline void show_running(struct cpu_state *this, const struct ta
 static __always_inline void begin_turn(struct task_struct *p, struct task_state *t, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
+	u64 now = bpf_ktime_get_ns();
 
 	if (!t->fair.weight) {
-		enter_clock(p, t, cpu);
+		enter_clock(p, t, cpu, now);
 		set_deadline(p, t, request_of(p, t));
 	}
 	if (t->cluster != this->cluster) {
@@ -254,7 +256,7 @@ static __always_inline void begin_turn(struct task_struct *p, struct task_state 
 
 		p->scx.dsq_vtime = READ_ONCE(c->clock.now) + vtime_for(turn_ns(), READ_ONCE(c->worth));
 	}
-	show_running(this, p, t, bpf_ktime_get_ns(), true);
+	show_running(this, p, t, now, true);
 }
 
 /* Charges the tasks that are bound to @cpu for @work, on both clocks. */
@@ -282,7 +284,7 @@ __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, struct task_sta
 
 	t->seen += ran;
 	t->burst_so_far += ran;
-	enter_clock(p, t, cpu);
+	enter_clock(p, t, cpu, now);
 	find_weight(t);
 	note_work(t, work, now);
 	if (t->bound_to)

@@ -66,7 +66,7 @@ __noinline u32 place(struct task_struct *p __arg_trusted, struct task_state *t _
 {
 	if (is_bound_in(p, t, cpu_at(cpu)->cluster))
 		cpu = least_bound(p, t, cpu);
-	enter_clock(p, t, cpu);
+	enter_clock(p, t, cpu, bpf_ktime_get_ns());
 	reweigh(clock_of(t), &t->fair, find_weight(t));
 	return cpu;
 }
