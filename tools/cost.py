@@ -2,7 +2,7 @@
 
 Boots a guest of each kernel with a plugin of QEMU (vm/cost), and runs each load under each scheduler. The plugin counts
 instructions by chain of calls; this tool adds them up by part of the scheduler, and divides by the number of switches.
-What the plugin has left in --keep DIR can be judged again with --judge DIR, without a guest."""
+--judge DIR judges again what the plugin has left in --keep DIR, without a guest."""
 
 import json
 import os
@@ -144,6 +144,10 @@ class Measurement:
                 sums[node.kfunc] += node.instructions
         return {name: count / self.switches for name, count in sums.most_common()}
 
+    def total(self) -> int:
+        """The instructions of all parts that are shown."""
+        return sum(node.instructions for node in self.nodes if node.part in SHOWN_PARTS)
+
     def locks(self) -> float:
         """The instructions a switch of locks in all parts but "outside"."""
         return sum(node.instructions for node in self.nodes
@@ -170,6 +174,7 @@ def parts_table(of: list[Measurement]) -> list[list[str]]:
     rows = [["part", *(f"`{measurement.scheduler}`" for measurement in of)]]
     rows += [[name, *(shown(sum_.get(part)) for sum_ in sums)] for part, name in SHOWN_PARTS.items()]
     rows.append(["**together**", *(f"**{shown(sum(sum_.get(part, 0) for part in SHOWN_PARTS))}**" for sum_ in sums)])
+    rows.append(["together, million in all", *(f"{measurement.total() / 1e6:.1f}" for measurement in of)])
     rows.append(["of these, locks", *(shown(measurement.locks()) for measurement in of)])
     rows.append(["switches", *(f"{measurement.switches:,}" for measurement in of)])
     return rows
@@ -198,13 +203,16 @@ def functions_table(of: dict[str, Measurement], part: str) -> list[list[str]]:
 
 
 def page(by_kernel: dict[str, list[Measurement]], cpus: int) -> Iterator[str]:
-    yield "# What a switch costs"
+    yield "# The cost of a switch"
     yield ""
     yield prose("Instructions of the kernel for each context switch, by part of the scheduler. `make cost` writes this page: "
                 "`vm/cost` boots a guest of each kernel, and a plugin of QEMU counts every instruction by its chain of calls "
                 "([guests](design/guests.md#counting-instructions)). A switch is one execution of `__switch_to_asm()`, also to the "
                 f"idle task. The guest has {cpus} CPUs. All figures are counts: the load of the host makes no difference to them, and "
                 "misses of caches and the cost of a division do not appear.")
+    yield ""
+    yield prose("Under EEVDF, tasks of a pair run on two CPUs that idle in turn, so it switches more often for the same work, and "
+                "the instructions of the whole load are the ones to compare. Under hackbench a switch has several wakeups.")
     yield ""
     yield prose("A callback's instructions include the kernel's functions that it calls. Trampolines are the code that calls a BPF "
                 "program. The core is what all classes share, such as `__schedule()`, `try_to_wake_up()` and the accounting of "

@@ -58,7 +58,7 @@ struct block {
 	/* Where the symbol begins in which the block is, in this measurement. */
 	uint64_t function;
 	int measurement;
-	/* What a direct call calls. */
+	/* The function that a direct call calls. */
 	uint64_t callee;
 	unsigned int instructions;
 	enum ending ending;
@@ -71,7 +71,7 @@ struct node {
 	uint64_t instructions;
 };
 
-/* The node of a function that is called in the parent; node 0 is nobody's child. */
+/* The node of a function that is called in the parent; node 0, which has no parent, marks an unused entry. */
 struct edge {
 	uint64_t address;
 	uint32_t parent;
