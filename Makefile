@@ -3,7 +3,7 @@
 
 # Searched for when it is used, because `tools` may only just have installed it.
 CLANG_FORMAT = $(shell command -v clang-format-19 || echo clang-format)
-C_FILES := $(shell find scheduler -name '*.[ch]') $(wildcard crates/native/include/*.h crates/native/include/*/*.h crates/lab/tests/decisions/*.c crates/policy/tests/c/*.[ch] vm/in-guest/*.c)
+C_FILES := $(shell find scheduler -name '*.[ch]') $(wildcard crates/native/include/*.h crates/native/include/*/*.h crates/lab/tests/decisions/*.c crates/policy/tests/c/*.[ch] vm/in-guest/*.c) vm/calls.c
 CARGO_FLAGS := --locked
 # Runs the parts that this machine supports, and notes how long each took.
 PART := tests/part
@@ -16,7 +16,7 @@ VM_TESTS := capacity starvation hotplug mixed-load cgroups affinity fairness cli
 KERNELS := 6.16.12 6.17.13 6.18.15 6.19.14 7.0.13 7.2.13 7.3.4
 NEWEST := $(lastword $(KERNELS))
 
-.PHONY: ablate properties run quick check checks test test-all properties test-python test-package pristine fuzz test-corpus misbehave soak soak-vm objects record-decisions docs book install matrix field mutants sensitivity bench bench-import vm-kernel test-vm test-kernels bench-vm predict format check-format check-prose check-licenses check-tools lint tools
+.PHONY: ablate properties run quick check checks test test-all properties test-python test-package pristine fuzz test-corpus misbehave soak soak-vm objects record-decisions docs book install matrix field cost mutants sensitivity bench bench-import vm-kernel test-vm test-kernels bench-vm predict format check-format check-prose check-licenses check-tools lint tools
 
 run:
 	cargo run --locked --release -- compare --machine rk3588 --workload game
@@ -132,6 +132,11 @@ CASES := 10000
 SEED := 1
 properties:
 	PROPTEST_CASES=$(CASES) PROPTEST_RNG_SEED=$(SEED) PROPERTY=$(PROPERTY) cargo test $(CARGO_FLAGS) --release -p equipoise-simulator --test conformance -- --ignored --nocapture fairness
+
+# Counts the instructions of a switch in guests, by function, and writes docs/costs.md; `make cost COST="--peers
+# --kernel 7.3.4 eevdf equipoise:equipoise scx_flash"` measures others.
+cost:
+	python3 -m tools.cost $(COST)
 
 # Makes small changes to the meaning of scheduler/equipoise and reports which tests notice; `make mutants
 # MUTANTS="vtime.h"` does less.
