@@ -78,7 +78,8 @@ def short(scheduler: str) -> str:
 def machine_file(calibrated: str, bench: Json, schedulers: Iterable[str], cpus: int) -> str:
     """The machine file of the guest, whose CPUs take turns on one of the host, with the costs of the callbacks. These
     were measured under hackbench, with which all CPUs are busy and take turns."""
-    text = re.sub(r"^hz = .*$", r"\g<0>\nhost_cpus = 1", calibrated, flags=re.M)
+    # Kept calibrations of earlier versions do not have the number of the host's CPUs.
+    text = calibrated if "\nhost_cpus = " in calibrated else re.sub(r"^hz = .*$", r"\g<0>\nhost_cpus = 1", calibrated, flags=re.M)
     text = re.sub(r"^refill_far_ns.*$", rf"\g<0>\n{CLASSES}", text, flags=re.M)
     for scheduler in schedulers:
         text += f'\n[callbacks.{short(scheduler)}]\nsource = "tools.bench --callbacks"\n'

@@ -24,6 +24,8 @@ void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_fl
 /* Its name in Linux 6.12. */
 void scx_bpf_dispatch(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags) __ksym __weak;
 
+bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *cpumask) __ksym __weak;
+
 static int until(u32 index, void *deadline)
 {
 	return bpf_ktime_get_ns() >= *(u64 *)deadline;
@@ -50,7 +52,8 @@ int BPF_PROG(worse_enqueue, struct task_struct *p, u64 enq_flags)
 		return 0;
 	if (delay_ns && (enq_flags & SCX_ENQ_WAKEUP))
 		bpf_loop(1 << 20, until, &deadline, 0);
-	if (crowds && p->nr_cpus_allowed > 1)
+	/* Also those that may run nowhere else: the global queue would wait until CPU 0 has no other task. */
+	if (crowds && bpf_cpumask_test_cpu(0, p->cpus_ptr))
 		queue = SCX_DSQ_LOCAL_ON | 0;
 	if (bpf_ksym_exists(scx_bpf_dsq_insert))
 		scx_bpf_dsq_insert(p, queue, SCX_SLICE_DFL, enq_flags);

@@ -2,6 +2,8 @@
 //! computer, measured with small programs. Each figure is the median of many measurements; other
 //! load on the computer makes them worthless.
 
+mod host;
+
 use crate::found::{Found, Measured};
 use rustix::io::{read, write};
 use rustix::pipe::pipe;
@@ -48,8 +50,16 @@ pub fn calibrate(found: &mut Found) -> io::Result<()> {
         });
         same.for_each(|cpu| cpu.costs = Some(costs));
     }
+    found.host_cpus = host::cpus(found)?;
     // Back to the original affinity.
     pin(&numbers)
+}
+
+/// The time of a wakeup with its switch on CPU `cpu`, ns: half of a round trip of a byte through two pipes, without
+/// the time of the pipes. It does not depend on what the kernel accounts to which of the two.
+pub fn wakeup_and_switch(cpu: usize) -> io::Result<u64> {
+    pin(&[cpu])?;
+    Ok(ping_pong(cpu, cpu)?.saturating_sub(transfer()?))
 }
 
 /// The costs of CPU `cpu`.

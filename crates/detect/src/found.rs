@@ -16,6 +16,8 @@ pub struct Found {
     pub hz: Option<u32>,
     /// `CONFIG_IRQ_TIME_ACCOUNTING`, if that is known.
     pub irq_time_accounting: Option<bool>,
+    /// The number of the host's CPUs that execute those of a virtual machine, if they are measured to be fewer.
+    pub host_cpus: Option<u32>,
     /// The CPUs that are online, by number.
     pub cpus: BTreeMap<usize, Cpu>,
     /// The CPUs about which nothing but the number is known.

@@ -31,7 +31,7 @@ mod preferred;
 mod sysfs;
 mod text;
 
-pub use calibrate::calibrate;
+pub use calibrate::{calibrate, wakeup_and_switch};
 pub use device_tree::device_tree;
 pub use energy::{Counter as EnergyCounter, rapl};
 pub use found::Measure;

@@ -96,6 +96,9 @@ impl Found {
             Some(hz) => writeln!(out, "hz = {hz}")?,
             None => writeln!(out, "# hz is unknown: 250, the kernel's default.")?,
         }
+        if let Some(cpus) = self.host_cpus {
+            writeln!(out, "host_cpus = {cpus}")?;
+        }
         if let Some(accounted) = self.irq_time_accounting {
             writeln!(out, "irq_time_accounting = {accounted}")?;
         }

@@ -41,7 +41,7 @@ pub fn measured(traced: bool, force: bool) -> Result<Found, Error> {
         refuse_others(watch)?;
     }
     let instance = traced
-        .then(|| Instance::new(TRACED_KB, Events::All, false))
+        .then(|| Instance::new(TRACED_KB, Events::All, false, false))
         .transpose();
     let instance = instance.map_err(|error| Error::Write(format!("cannot trace: {error}")))?;
     let cannot = |error| Error::Write(format!("cannot calibrate: {error}"));

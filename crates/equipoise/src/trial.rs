@@ -65,6 +65,9 @@ fn measure(args: &Trial, output: &Output) -> Result<(), Error> {
     let predictor = (args.predict || args.tune)
         .then(|| predict::Predictor::new(&plan))
         .transpose()?;
+    if let (Some(predictor), Some(program)) = (&predictor, find("scx_equipoise")) {
+        kernel.measure_costs(program, predictor.host_cpus);
+    }
     let outcome = blocks(&mut kernel, &plan);
     let about = About {
         load: name,
@@ -73,6 +76,7 @@ fn measure(args: &Trial, output: &Output) -> Result<(), Error> {
         cost: kernel.cost().cloned(),
     };
     let trace = kernel.trace().map(<[u8]>::to_vec);
+    let costs = kernel.scheduler_costs();
     // From here on the machine is as it was.
     drop(kernel);
     let measured = Measured::new(&outcome);
@@ -81,13 +85,13 @@ fn measure(args: &Trial, output: &Output) -> Result<(), Error> {
         all: args.all,
     };
     let mut page = ::trial::page(&about, &plan, &outcome, &measured, shown);
-    if let Some(predictor) = predictor.filter(|_| !outcome.blocks.is_empty()) {
+    if let Some(predictor) = predictor.as_ref().filter(|_| !outcome.blocks.is_empty()) {
         if args.predict {
             let results = Results::new(names(&plan, &outcome), &measured.measures, &measured.runs);
-            predictor.add(&mut page, trace.as_deref(), &results, &outcome)?;
+            predictor.add(&mut page, trace.as_deref(), &results, &outcome, &costs)?;
         }
         if let Some(trace) = trace.as_deref().filter(|_| args.tune) {
-            let tuned = tune::tune(&predictor, trace, watches)?;
+            let tuned = tune::tune(predictor, trace, watches)?;
             page.tables
                 .extend((!tuned.table.rows.is_empty()).then_some(tuned.table));
             page.remarks.push(OTHER_SETTINGS.to_owned());
@@ -100,7 +104,13 @@ fn measure(args: &Trial, output: &Output) -> Result<(), Error> {
     let staged = match &args.bundle {
         Some(file) => {
             let bundle = Bundle::new(&about, &plan, &outcome, args.names);
-            show::stage(file, &bundle, trace.as_deref(), args.names)?
+            show::stage(
+                file,
+                &bundle,
+                trace.as_deref(),
+                predictor.as_ref(),
+                args.names,
+            )?
         }
         None => Staged::default(),
     };

@@ -80,10 +80,14 @@ impl Recorder {
     /// Makes the instance, which does not record yet. It is an error if tracefs is not mounted or not
     /// writable.
     pub fn new(options: &Options<'_>) -> io::Result<Recorder> {
-        let mut instance = Instance::new(options.buffer_kib, options.events, options.pipes)?;
-        if options.futexes {
-            instance.enable_futexes()?;
-        }
+        let Options {
+            buffer_kib,
+            events,
+            pipes,
+            futexes,
+            ..
+        } = *options;
+        let instance = Instance::new(buffer_kib, events, futexes, pipes)?;
         let spooled = |buffer| {
             Ok(Spooled {
                 buffer,
@@ -105,6 +109,10 @@ impl Recorder {
         if self.futexes {
             let call = format!("{MARK}futex {}", libc::SYS_futex);
             self.instance.mark(&call)?;
+        }
+        if let Some((calls, _)) = self.instance.calls() {
+            self.instance
+                .mark(&format!("{MARK}probe {}", calls.cost_ns))?;
         }
         for thread in threads(std::process::id() as i32) {
             self.mark("recorder", thread)?;

@@ -88,8 +88,14 @@ pub struct Instance {
 
 impl Instance {
     /// Makes an instance that is ready to record into a buffer of `buffer_kb` KiB for each CPU,
-    /// with probes if `probes`. Removes instances that killed recorders have left.
-    pub fn new(buffer_kb: u32, events: Events, probes: bool) -> io::Result<Instance> {
+    /// with calls of futex(2) if `futexes`, and with probes if `probes`. Removes instances that killed recorders
+    /// have left.
+    pub fn new(
+        buffer_kb: u32,
+        events: Events,
+        futexes: bool,
+        probes: bool,
+    ) -> io::Result<Instance> {
         let tracefs = mounted()?;
         let instances = tracefs.join("instances");
         sweep_in(&instances)?;
@@ -123,8 +129,12 @@ impl Instance {
         let marker = instance.folder.join("trace_marker");
         let opened = OpenOptions::new().write(true).open(&marker);
         instance.marker = Some(opened.map_err(|it| named(&marker, &it))?);
-        if probes {
-            instance.probes = Some(instance.probe()?);
+        let without = probes.then(probes::call_ns).transpose()?;
+        if futexes {
+            instance.enable_futexes()?;
+        }
+        if let Some(without) = without {
+            instance.probes = Some(instance.probe(without)?);
         }
         Ok(instance)
     }
@@ -135,17 +145,17 @@ impl Instance {
         Ok(())
     }
 
-    /// Also records calls of futex(2).
-    pub fn enable_futexes(&mut self) -> io::Result<()> {
+    /// Also records calls of futex(2), which slows down all system calls.
+    fn enable_futexes(&mut self) -> io::Result<()> {
         let event = "raw_syscalls/sys_enter";
         let filter = format!("id == {}", libc::SYS_futex);
         self.write(&format!("events/{event}/filter"), &filter)?;
         self.enable(event)
     }
 
-    fn probe(&mut self) -> io::Result<Probes> {
+    /// Probes calls, which take `without` ns otherwise.
+    fn probe(&mut self, without: u64) -> io::Result<Probes> {
         let mut probes = Probes::new(&self.tracefs);
-        let without = probes::call_ns()?;
         for (event, filter) in probes.events() {
             let filtered = self.write(&format!("events/{event}/filter"), filter);
             if let Err(error) = filtered.and_then(|()| self.enable(&event)) {

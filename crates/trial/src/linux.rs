@@ -1,11 +1,13 @@
 //! The real machine: Linux with sched_ext, its loaders, and the load.
 
+mod callbacks;
 mod load;
 pub(crate) mod loader;
 mod record;
 mod said;
 mod windows;
 
+pub use callbacks::{SchedulerCosts, wakeup_and_switch};
 pub use load::{Frames, Load};
 pub use record::{Cost, Record};
 
@@ -13,10 +15,12 @@ use crate::guard::Guard;
 use crate::host::{self, Conditions, Kinds};
 use crate::power::Reading;
 use crate::{Fault, Kernel, Scheduler, Turn};
+use callbacks::Meter;
 use load::Running;
 use loader::Loader;
 use machine::input::BadInput;
 use record::{Recording, TurnRecorder};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -51,6 +55,8 @@ pub struct Linux {
     options: Options,
     frames: Option<Frames>,
     recording: Recording,
+    meter: Option<Meter>,
+    is_warm: bool,
     conditions: Conditions,
     kinds: Kinds,
     stop: &'static AtomicBool,
@@ -81,6 +87,8 @@ impl Linux {
             loader: None,
             scheduler: String::new(),
             frames: options.frames.clone().map(Frames::new),
+            meter: None,
+            is_warm: false,
             options,
             recording,
             conditions: Conditions::now(sys),
@@ -103,6 +111,34 @@ impl Linux {
     /// The `trace.dat` of a turn under the kernel's own scheduler, if one was recorded.
     pub fn trace(&self) -> Option<&[u8]> {
         self.recording.kept.as_deref()
+    }
+
+    /// Has `program`, which is scx_equipoise, measure the schedulers' costs in the first block. `host_cpus` is the
+    /// number of the host's CPUs that execute those of a virtual machine, if they are fewer.
+    pub fn measure_costs(&mut self, program: PathBuf, host_cpus: Option<u32>) {
+        self.meter = Some(Meter::new(program, host_cpus));
+    }
+
+    /// The costs of the schedulers, by name; empty if they were not measured.
+    pub fn scheduler_costs(&self) -> BTreeMap<String, SchedulerCosts> {
+        self.meter.iter().flat_map(|it| it.found.clone()).collect()
+    }
+
+    /// In the first block, measures the loaded scheduler's costs: first without a load, then until `ended` has the turn
+    /// of the load. A scheduler whose costs cannot be measured has none.
+    fn meter(&mut self, ended: Option<&Turn>) {
+        let Some(meter) = self.meter.as_mut().filter(|_| !self.is_warm) else {
+            return;
+        };
+        let measured = match ended {
+            None => meter.loaded(&self.guard),
+            Some(turn) => {
+                let busy: u64 = turn.busy_ns.values().sum();
+                let busy = busy as f64 / turn.elapsed_ns.max(1) as f64;
+                meter.ended(&self.scheduler, busy)
+            }
+        };
+        let _ = measured;
     }
 
     /// An error if the turn has to end.
@@ -235,14 +271,22 @@ impl Kernel for Linux {
             }
         }
         sleep(SETTLE);
+        if self.loader.is_some() {
+            self.meter(None);
+        }
         Ok(())
     }
 
     fn turn(&mut self) -> Result<Turn, Fault> {
-        self.measure()
+        let turn = self.measure()?;
+        self.meter(Some(&turn));
+        Ok(turn)
     }
 
     fn unload(&mut self) -> Result<(), Fault> {
+        if let Some(meter) = &mut self.meter {
+            meter.unloads();
+        }
         match self.loader.take() {
             Some(loader) => loader.end(),
             None => Ok(()),
@@ -250,6 +294,7 @@ impl Kernel for Linux {
     }
 
     fn is_warm(&mut self) {
+        self.is_warm = true;
         self.recording.decide();
         self.conditions = Conditions::now(Path::new("/sys"));
     }

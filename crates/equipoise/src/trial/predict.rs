@@ -5,17 +5,23 @@ use crate::error::Error;
 use crate::foreign;
 use crate::interrupt::STOP;
 use crate::say;
+use ::trial::linux::SchedulerCosts;
 use ::trial::{Outcome, Plan};
 use lab::{Comparison, Described, Recipe, Results, Runs, Scheduler, Watch};
 use machine::Machine;
 use native::Kernel;
 use report::{Cell, Page, Table, Tone};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use workload::Workload;
-use workload::recording::Replay;
+use workload::recording::{Recording, Replay};
 
-/// The figures of a trial, and the metrics of a replay that predict them.
-const FIGURES: [(&str, &str); 2] = [("time", "makespan"), ("wakeup_latency_p99", "latency")];
+/// The figures of a trial, the metrics of a replay that predict them, and the factor by which the replay may miss a figure
+/// under the kernel's own scheduler: beyond it, the replay is another load. `validate` allows this factor for latencies.
+const FIGURES: [(&str, &str, f64); 2] = [("time", "makespan", 1.15), (LATENCY, "latency", 1.5)];
+const LATENCY: &str = "wakeup_latency_p99";
+/// A turn of which less is recorded has no latencies to compare with, per cent.
+const LEAST_RECORDED_PCT: f64 = 50.0;
 /// From this error on, the thread that differs most is named, per cent.
 const NAMED_PCT: f64 = 12.0;
 /// A difference larger than this should be predicted in its direction, per cent.
@@ -23,8 +29,14 @@ const LARGE_PCT: f64 = 10.0;
 
 /// The simulated counterpart of this computer.
 pub struct Predictor {
-    machine: Machine,
+    /// With the costs while events are recorded, which are in the recording.
+    traced: Machine,
+    /// With the costs while nothing is recorded.
     text: String,
+    /// The number of the host's CPUs that execute this computer's, if they are fewer.
+    pub host_cpus: Option<u32>,
+    /// A wakeup with its switch under the kernel's own scheduler, ns.
+    wakeup_ns: u64,
     /// For each scheduler of the plan; `None` if it cannot be simulated.
     schedulers: Vec<Option<Scheduler>>,
 }
@@ -35,87 +47,168 @@ struct Pair {
     figure: String,
     measured: f64,
     predicted: f64,
+    /// The figure under the kernel's own scheduler, measured and replayed.
+    own: [f64; 2],
+    /// The factor by which these may differ.
+    bound: f64,
 }
 
 impl Predictor {
     /// Measures the costs of this computer under the kernel's own scheduler, and finds the schedulers.
     pub fn new(plan: &Plan) -> Result<Predictor, Error> {
-        let found = crate::detect::measured(true, true)?;
-        let text = found.machine_file("detected").text;
+        let text = |traced| -> Result<String, Error> {
+            Ok(crate::detect::measured(traced, true)?
+                .machine_file(NAME)
+                .text)
+        };
+        let traced = machine(&text(true)?)?;
+        let text = text(false)?;
+        let cannot = |error| Error::Write(format!("cannot calibrate: {error}"));
         Ok(Predictor {
-            machine: Machine::parse("detected.toml", &text)?,
+            host_cpus: machine(&text)?.host_cpus,
+            traced,
             text,
+            wakeup_ns: ::trial::linux::wakeup_and_switch().map_err(cannot)?,
             schedulers: plan.schedulers.iter().map(simulated).collect(),
         })
     }
 
-    /// Simulates the load of `trace`, and adds the predictions to the page of `measured`.
+    /// The machine file of this computer.
+    pub fn machine_file(&self) -> &str {
+        &self.text
+    }
+
+    /// The load of `trace`, as it is while nothing is recorded.
+    pub fn load(&self, trace: &[u8]) -> Result<Recording, Error> {
+        let imported = trace::import::unprobed("the recording", trace, Some(&self.traced))?;
+        Ok(imported.recording)
+    }
+
+    /// Simulates the load of `trace`, and adds the predictions to the page of `measured`. `costs` are those of the
+    /// schedulers by name.
     pub fn add(
         &self,
         page: &mut Page,
         trace: Option<&[u8]>,
         measured: &Results<'_>,
         outcome: &Outcome,
+        costs: &BTreeMap<String, SchedulerCosts>,
     ) -> Result<(), Error> {
         let Some(trace) = trace else {
             page.remarks
                 .push("prediction: none, because no turn was recorded.".to_owned());
             return Ok(());
         };
-        let (at, schedulers): (Vec<usize>, Vec<Scheduler>) = outcome
-            .schedulers
-            .iter()
-            .enumerate()
-            .filter_map(|(at, &index)| Some((at, self.schedulers[index].clone()?)))
-            .unzip();
-        let simulation = self.simulate(trace, schedulers)?;
-        if simulation.runs.count > 0 {
-            let [pairs, threads] = pairs(measured, &simulation, &at);
-            show(page, &pairs);
-            page.remarks.extend(culprits(&pairs, &threads));
+        let recording = self.load(trace)?;
+        let mut all = [Vec::new(), Vec::new()];
+        let Some(own) = &self.schedulers[0] else {
+            return Ok(());
+        };
+        for (at, &index) in outcome.schedulers.iter().enumerate().skip(1) {
+            let Some(scheduler) = &self.schedulers[index] else {
+                continue;
+            };
+            let name = measured.schedulers[at];
+            let text = match costs.get(name) {
+                Some(costs) => self.with_costs(scheduler.name(), costs),
+                None => {
+                    page.remarks.push(format!(
+                        "prediction: the decisions of {name} take no time, because the costs of its callbacks could not be measured."
+                    ));
+                    self.text.clone()
+                }
+            };
+            let both = vec![own.clone(), scheduler.clone()];
+            let simulation = simulate(&text, &recording, both)?;
+            if simulation.runs.count > 0 {
+                for (all, own) in all.iter_mut().zip(pairs(measured, &simulation, at)) {
+                    all.extend(own);
+                }
+            }
         }
+        let [mut figures, threads] = all;
+        if let Some(pct) = sampled_pct(outcome) {
+            figures.retain(|pair| pair.figure != LATENCY);
+            page.remarks.push(format!(
+                "prediction: none of {LATENCY}, because {pct:.0} % of a turn was recorded, and waits longer than a window \
+                 are not in the measurement. --record always records all."
+            ));
+        }
+        show(page, &figures);
+        page.remarks.extend(culprits(&figures, &threads));
         Ok(())
     }
 
-    /// Simulates the load of `trace` under each of `schedulers`.
-    pub fn simulate(
-        &self,
-        trace: &[u8],
-        mut schedulers: Vec<Scheduler>,
-    ) -> Result<Comparison, Error> {
-        let imported = trace::import::import("the recording", trace, Some(&self.machine))?;
-        let replay = Replay::new("recorded", imported.recording.clone());
-        let recipe = Recipe {
-            machine: Described::Text {
-                name: "detected".to_owned(),
-                file: "detected.toml".to_owned(),
-                text: self.text.clone(),
-                params: None,
-            },
-            workload: Described::Text {
-                name: "recorded".to_owned(),
-                file: "recorded".to_owned(),
-                text: crate::import::text(&imported.recording)?,
-                params: None,
-            },
-            nodes: None,
-        };
-        foreign::send_elsewhere(&mut schedulers, &recipe);
-        let runs = Runs {
-            count: 1,
-            seed: 1,
-            jobs: 0,
-            // The recording has the noise of its machine.
-            noise: false,
-        };
-        let watch = Watch {
-            done: &|| (),
-            stop: &STOP,
-        };
-        let machine = Machine::parse("detected.toml", &self.text)?;
-        let workload: Box<dyn Workload> = Box::new(replay);
-        Ok(Comparison::run(machine, workload, schedulers, runs, watch)?)
+    /// Simulates the load of `trace` under each of `schedulers`, whose decisions take no time.
+    pub fn simulate(&self, trace: &[u8], schedulers: Vec<Scheduler>) -> Result<Comparison, Error> {
+        simulate(&self.text, &self.load(trace)?, schedulers)
     }
+
+    /// The machine file with the costs of the scheduler that the simulator calls `name`. A wakeup's time outside of
+    /// its callbacks is sched_ext's, in place of the fair class's: their difference is what remains.
+    fn with_costs(&self, name: &str, costs: &SchedulerCosts) -> String {
+        let outside = costs.wakeup_ns.saturating_sub(costs.callbacks_ns);
+        let [ext, fair] = [
+            outside.saturating_sub(self.wakeup_ns),
+            self.wakeup_ns.saturating_sub(outside),
+        ];
+        let classes = format!("ext_class_ns = {ext}\nfair_class_ns = {fair}\nwakeup_ns");
+        let mut text = self.text.replace("wakeup_ns", &classes);
+        let quoted = name.replace('\\', "\\\\").replace('"', "\\\"");
+        text += &format!("\n[callbacks.\"{quoted}\"]\nsource = \"measured by the trial\"\n");
+        for (callback, ns) in &costs.callbacks {
+            text += &format!("{callback} = {ns}\n");
+        }
+        text
+    }
+}
+
+/// The name of the machine.
+const NAME: &str = "detected";
+
+fn machine(text: &str) -> Result<Machine, Error> {
+    Ok(Machine::parse(&format!("{NAME}.toml"), text)?)
+}
+
+/// Simulates `recording` under each of `schedulers`, on the machine of the file `text`.
+fn simulate(
+    text: &str,
+    recording: &Recording,
+    mut schedulers: Vec<Scheduler>,
+) -> Result<Comparison, Error> {
+    let replay = Replay::new("recorded", recording.clone());
+    let described = |name: &str, file: String, text: String| Described::Text {
+        name: name.to_owned(),
+        file,
+        text,
+        params: None,
+    };
+    let load = crate::import::text(recording)?;
+    let recipe = Recipe {
+        machine: described(NAME, format!("{NAME}.toml"), text.to_owned()),
+        workload: described("recorded", "recorded".to_owned(), load),
+        nodes: None,
+    };
+    foreign::send_elsewhere(&mut schedulers, &recipe);
+    let runs = Runs {
+        count: 1,
+        seed: 1,
+        jobs: 0,
+        // The recording has the noise of its machine.
+        noise: false,
+    };
+    let watch = Watch {
+        done: &|| (),
+        stop: &STOP,
+    };
+    let workload: Box<dyn Workload> = Box::new(replay);
+    Ok(Comparison::run(
+        machine(text)?,
+        workload,
+        schedulers,
+        runs,
+        watch,
+    )?)
 }
 
 /// The simulated counterpart of a scheduler; if there is none, `None`, with a note.
@@ -130,9 +223,13 @@ fn simulated(scheduler: &::trial::Scheduler) -> Option<Scheduler> {
             .map(|mut loaded| loaded.remove(0)),
         false => Scheduler::policy_in(name, kernel).map_err(Error::from),
     };
-    if found.is_err() {
+    if let Err(error) = &found {
+        let why = match error {
+            Error::Input(bad) => format!(": {}", bad.message()),
+            _ => String::new(),
+        };
         say!(
-            "note: {} cannot be simulated, so it has no prediction",
+            "note: {} cannot be simulated, so it has no prediction{why}",
             scheduler.name
         );
     }
@@ -152,47 +249,49 @@ pub fn kernel() -> Kernel {
     }
 }
 
-/// The ratio of each figure to the baseline's, for the schedulers `at` these indices of the measurement; then
-/// the ratios of each thread's latency.
-fn pairs(measured: &Results<'_>, simulation: &Comparison, at: &[usize]) -> [Vec<Pair>; 2] {
+/// The least part of a turn that was recorded, per cent, if it is too small.
+fn sampled_pct(outcome: &Outcome) -> Option<f64> {
+    let turns = outcome.blocks.iter().flatten();
+    let parts = turns.filter_map(|turn| Some(100.0 / turn.recorded.as_ref()?.scale(turn)));
+    let least = parts.min_by(f64::total_cmp)?;
+    (least < LEAST_RECORDED_PCT).then_some(least)
+}
+
+/// The ratio of each figure to the baseline's, for the scheduler `at` this index of the measurement, which is the second
+/// of the simulation; then the ratios of each thread's latency.
+fn pairs(measured: &Results<'_>, simulation: &Comparison, at: usize) -> [Vec<Pair>; 2] {
     let simulated = simulation.findings();
-    let ratio = |results: &Results<'_>, name: &str, index: usize| {
+    let value = |results: &Results<'_>, name: &str, index: usize| {
         let row = results
             .rows
             .iter()
             .find(|row| row.measure.metric.name == name)?;
-        let value = |index: usize| {
-            let judged = row.entries[index].judged()?;
-            lab::mean_interval(&judged).map(|(mean, _)| mean)
-        };
-        Some(value(index)? / value(0)?).filter(|it| it.is_finite())
-    };
-    let pair = |(simulated_at, &measured_at): (usize, &usize), own: &str, other: &str| {
-        Some(Pair {
-            scheduler: measured.schedulers[measured_at].to_owned(),
-            figure: own.to_owned(),
-            measured: ratio(measured, own, measured_at)?,
-            predicted: ratio(&simulated, other, simulated_at)?,
-        })
+        let judged = row.entries[index].judged()?;
+        lab::mean_interval(&judged).map(|(mean, _)| mean)
     };
     // Both ratios are to the kernel's own scheduler.
-    let of = |own: &str, other: &str| -> Vec<Pair> {
-        let others = at.iter().enumerate().filter(|(_, place)| **place > 0);
-        others.filter_map(|it| pair(it, own, other)).collect()
+    let pair = |own: &str, other: &str, bound: f64| {
+        let [real, replayed] = [value(measured, own, 0)?, value(&simulated, other, 0)?];
+        let pair = Pair {
+            scheduler: measured.schedulers[at].to_owned(),
+            figure: own.to_owned(),
+            measured: value(measured, own, at)? / real,
+            predicted: value(&simulated, other, 1)? / replayed,
+            own: [real, replayed],
+            bound,
+        };
+        (pair.measured.is_finite() && pair.predicted.is_finite()).then_some(pair)
     };
     let threads = measured.rows.iter().filter_map(|row| {
         let name = &row.measure.metric.name;
         let thread = name.strip_suffix("/wakeup_latency_p99")?;
-        Some(of(name, &format!("{thread}/latency")))
+        pair(name, &format!("{thread}/latency"), f64::MAX)
     });
-    let threads = threads.flatten().collect();
-    [
-        FIGURES
-            .iter()
-            .flat_map(|(own, other)| of(own, other))
-            .collect(),
-        threads,
-    ]
+    let threads = threads.collect();
+    let figures = FIGURES
+        .iter()
+        .filter_map(|&(own, other, bound)| pair(own, other, bound));
+    [figures.collect(), threads]
 }
 
 impl Pair {
@@ -200,12 +299,19 @@ impl Pair {
     fn error_pct(&self) -> f64 {
         100.0 * (self.predicted / self.measured - 1.0)
     }
+
+    /// Is the replay under the kernel's own scheduler like the load itself, so that it says something about others?
+    fn is_like_load(&self) -> bool {
+        let [real, replayed] = self.own;
+        replayed <= self.bound * real && real <= self.bound * replayed
+    }
 }
 
 /// The thread whose latency is predicted worst, for each scheduler with a wrong prediction.
 fn culprits(pairs: &[Pair], threads: &[Pair]) -> Vec<String> {
     let mut names: Vec<&str> = Vec::new();
-    for pair in pairs.iter().filter(|it| it.error_pct().abs() > NAMED_PCT) {
+    let wrong = |it: &&Pair| it.is_like_load() && it.error_pct().abs() > NAMED_PCT;
+    for pair in pairs.iter().filter(wrong) {
         if !names.contains(&&*pair.scheduler) {
             names.push(&pair.scheduler);
         }
@@ -227,30 +333,48 @@ fn culprits(pairs: &[Pair], threads: &[Pair]) -> Vec<String> {
 /// Adds a table of predictions, and their mean error.
 fn show(page: &mut Page, pairs: &[Pair]) {
     let row = |pair: &Pair| -> Vec<Cell> {
+        let mut cells = vec![
+            pair.figure.clone().into(),
+            pair.scheduler.clone().into(),
+            format!("{:.3}", pair.measured).into(),
+        ];
+        if !pair.is_like_load() {
+            cells.extend(["-", "-"].map(|it| Cell::new(it, Tone::Dim)));
+            return cells;
+        }
         let change = 100.0 * (pair.measured - 1.0);
         let is_other_way = change.abs() > LARGE_PCT && change * (pair.predicted - 1.0) < 0.0;
         let tone = match is_other_way {
             true => Tone::Worse,
             false => Tone::Plain,
         };
-        vec![
-            pair.figure.clone().into(),
-            pair.scheduler.clone().into(),
-            format!("{:.3}", pair.measured).into(),
-            Cell::new(format!("{:.3}", pair.predicted), tone),
-            format!("{:+.1} %", pair.error_pct()).into(),
-        ]
+        cells.push(Cell::new(format!("{:.3}", pair.predicted), tone));
+        cells.push(format!("{:+.1} %", pair.error_pct()).into());
+        cells
     };
     if pairs.is_empty() {
         page.remarks
             .push("prediction: no scheduler has one.".to_owned());
         return;
     }
-    let mean = pairs.iter().map(|pair| pair.error_pct().abs()).sum::<f64>() / pairs.len() as f64;
-    page.remarks.push(format!(
+    for (figure, ..) in FIGURES {
+        let mut of = pairs.iter().filter(|it| it.figure == figure);
+        if let Some(pair) = of.find(|it| !it.is_like_load()) {
+            let [real, replayed] = pair.own;
+            page.remarks.push(format!(
+                "prediction: none of {figure}. Under the kernel's own scheduler it is {replayed:.3} in the replay and {real:.3} \
+                 in the trial, so the recording does not show all that the load depends on, or the load differs from turn to turn."
+            ));
+        }
+    }
+    let like = || pairs.iter().filter(|it| it.is_like_load());
+    let mean = like().map(|it| it.error_pct().abs()).sum::<f64>() / like().count() as f64;
+    if mean.is_finite() {
+        page.remarks.push(format!(
         "prediction: ratios to the kernel's own scheduler. A recorded turn under it was simulated on this machine, with \
-         costs measured beforehand; the mean error is {mean:.1} %."
-    ));
+         costs measured before the first turn that counts; the mean error is {mean:.1} %."
+        ));
+    }
     page.tables.push(Table {
         title: "Prediction".to_owned(),
         header: ["measure", "policy", "measured", "predicted", "error"]
@@ -272,6 +396,8 @@ mod tests {
             figure: figure.to_owned(),
             measured,
             predicted,
+            own: [1.0, 1.0],
+            bound: 1.15,
         }
     }
 
@@ -287,6 +413,20 @@ mod tests {
             says[0].contains("thread io differs most: 2.00 times"),
             "{says:?}"
         );
+    }
+
+    #[test]
+    fn a_replay_unlike_the_load_predicts_nothing_and_says_why() {
+        let mut page = Page::default();
+        let other = Pair {
+            own: [0.3, 0.5],
+            ..pair("time", 1.0, 1.5)
+        };
+        show(&mut page, &[other, pair("wakeup_latency_p99", 1.0, 1.1)]);
+        let rows = &page.tables[0].rows;
+        assert_eq!([&*rows[0][3].text, &*rows[1][3].text], ["-", "1.100"]);
+        assert!(page.remarks[0].contains("it is 0.500 in the replay and 0.300 in the trial"));
+        assert!(page.remarks[1].contains("the mean error is 10.0 %"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Bundles of trials: written to a file, and shown.
 
+use super::predict::Predictor;
 use crate::cli::Output;
 use crate::error::Error;
 use crate::output::{self, Staged};
@@ -22,15 +23,24 @@ pub fn check_bundle(file: &Path) -> Result<(), Error> {
     }
 }
 
-/// The bundle as a file that does not have its name yet; `trace` is a recorded turn.
+/// The bundle as a file that does not have its name yet; `trace` is a recorded turn. A `predictor` has measured the
+/// machine's costs.
 pub fn stage(
     file: &Path,
     bundle: &Bundle,
     trace: Option<&[u8]>,
+    predictor: Option<&Predictor>,
     names: bool,
 ) -> Result<Staged, Error> {
-    let found = crate::detect::this()?.machine_file("detected");
-    let recording = trace.and_then(|trace| import("the recording", trace, None).ok());
+    let (machine, recording) = match predictor {
+        Some(it) => (it.machine_file().to_owned(), trace.map(|of| it.load(of))),
+        None => {
+            let found = crate::detect::this()?.machine_file("detected");
+            let load = |of| Ok(import("the recording", of, None)?.recording);
+            (found.text, trace.map(load))
+        }
+    };
+    let recording = recording.and_then(Result::ok);
     let measured = Measured::new(&bundle.outcome);
     let shown = Shown {
         goal: None,
@@ -44,8 +54,8 @@ pub fn stage(
         shown,
     );
     let more = More {
-        machine: Some(found.text),
-        recording: recording.as_ref().map(|it| &it.recording),
+        machine: Some(machine),
+        recording: recording.as_ref(),
         page: report::html("trial", &[page]),
     };
     let bytes = bundle.write(&more, names);

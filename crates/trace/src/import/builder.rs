@@ -12,7 +12,6 @@ use workload::{DEFAULT_FOOTPRINT, SLICES_NS};
 
 /// The kernel's prio of nice 0.
 pub const NICE_0: i32 = 120;
-const NS_PER_S: u64 = 1_000_000_000;
 /// `SCHED_NORMAL` and `SCHED_BATCH`, whose tasks may request a slice.
 const FAIR: [i32; 2] = [0, 3];
 
@@ -41,6 +40,10 @@ pub struct Builder<'a> {
     /// Whether it comes from a simulation, where the cost of a wakeup follows the switch that it
     /// caused and is not charged to the thread then running.
     pub simulated: bool,
+    /// Whether the load is to be as without the recorder's probes.
+    pub unprobed: bool,
+    /// The time that a probed call takes longer, ns.
+    pub probe_ns: u64,
     /// The periods that the user has set.
     pub periods: Vec<Set>,
     pub summary: Summary,
@@ -64,6 +67,8 @@ impl<'a> Builder<'a> {
             wakes: false,
             unwoken: 0,
             simulated: false,
+            unprobed: false,
+            probe_ns: 0,
             periods: Vec::new(),
             summary: Summary::default(),
         }
@@ -161,62 +166,6 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Accounts for the activity of `cpu`'s thread up to `now`.
-    pub fn account(&mut self, cpu: usize, now: u64) {
-        let ns = now.saturating_sub(self.cpus[cpu].since);
-        self.cpus[cpu].since = now;
-        let Some(thread) = self.cpus[cpu].runs else {
-            return;
-        };
-        let kernel = ns.min(self.cpus[cpu].owed);
-        self.cpus[cpu].owed -= kernel;
-        let ticks = self.machine.map_or(0, |machine| {
-            let tick_ns = self.kernel_ns(cpu, costs(machine, cpu).tick_ns);
-            (ns - kernel) * (u64::from(machine.hz) * tick_ns).min(NS_PER_S) / NS_PER_S
-        });
-        let work = work_in(ns - kernel - ticks, self.speed(cpu));
-        let waker_s = ns.min(self.cpus[cpu].waker_s);
-        self.cpus[cpu].waker_s -= waker_s;
-        let thread = &mut self.threads[thread as usize];
-        thread.ran_ns += ns - waker_s;
-        thread.work += work;
-    }
-
-    /// The current speed of `cpu`, in 1/2^20 of the fastest core: by its siblings and its
-    /// frequency.
-    fn speed(&self, cpu: usize) -> u32 {
-        let Some(machine) = self.machine else {
-            return 1 << 20;
-        };
-        let siblings = machine.siblings(cpu);
-        let busy = siblings
-            .iter()
-            .filter(|&it| self.cpus[it].runs.is_some())
-            .count();
-        let full = machine.thread_speed(cpu, busy.max(1));
-        let highest = machine.core_types[machine.cpus[cpu].core_type].opps.last();
-        match (self.cpus[cpu].khz, highest) {
-            (Some(khz), Some(highest)) => {
-                (u64::from(full) * u64::from(khz.min(highest.khz)) / u64::from(highest.khz)) as u32
-            }
-            _ => full,
-        }
-    }
-
-    /// The current duration on `cpu` of kernel code that takes `ns` at its highest frequency.
-    fn kernel_ns(&self, cpu: usize, ns: u64) -> u64 {
-        let highest = self.machine.and_then(|machine| {
-            let core = &machine.core_types[machine.cpus[cpu].core_type];
-            core.opps.last().map(|opp| opp.khz)
-        });
-        match (self.cpus[cpu].khz, highest) {
-            (Some(khz), Some(highest)) if khz > 0 => {
-                ns * u64::from(highest) / u64::from(khz.min(highest))
-            }
-            _ => ns,
-        }
-    }
-
     /// `thread` begins to run on `cpu`: the kernel's cost of the switch, by the machine file.
     fn owe_switch(&mut self, cpu: usize, now: u64, thread: u32, woken: Option<(u64, bool)>) {
         let known = &mut self.threads[thread as usize];
@@ -243,11 +192,11 @@ impl<'a> Builder<'a> {
             };
             ns += DEFAULT_FOOTPRINT / CACHE_LINE * line_ns;
         }
-        ns += std::mem::take(&mut self.threads[thread as usize].owed);
         if self.simulated {
             self.cpus[cpu].waker_s = late;
         }
-        self.cpus[cpu].owed = self.kernel_ns(cpu, ns);
+        let before = std::mem::take(&mut self.threads[thread as usize].owed);
+        self.cpus[cpu].owed = before + self.kernel_ns(cpu, ns);
     }
 
     /// The time that a simulation's wakeup and switch take after their events. In a real kernel,
@@ -264,10 +213,16 @@ impl<'a> Builder<'a> {
 
     fn switch(&mut self, cpu: usize, now: u64, prev: Task, state: State, next: Task) {
         self.summary.switches += 1;
-        // A new running thread changes the speed of the siblings, so first account for all time up
-        // to here at the old speed.
-        match self.machine.map(|machine| machine.siblings(cpu)) {
-            Some(siblings) => siblings.iter().for_each(|cpu| self.account(cpu, now)),
+        // A new running thread changes the speed of the siblings, and of all CPUs of a virtual machine, so
+        // first account for all time up to here at the old speed.
+        match self.machine {
+            Some(it) if it.host_cpus.is_some() => {
+                (0..self.cpus.len()).for_each(|cpu| self.account(cpu, now));
+            }
+            Some(it) => it
+                .siblings(cpu)
+                .iter()
+                .for_each(|cpu| self.account(cpu, now)),
             None => self.account(cpu, now),
         }
         if prev.pid != 0 {
@@ -442,6 +397,7 @@ impl<'a> Builder<'a> {
             return;
         };
         self.account(cpu, now);
+        self.leave_out_probe(cpu, thread);
         self.flush(thread);
         self.threads[thread as usize].steps.push(Entry::Moved {
             stream,
@@ -481,6 +437,10 @@ impl<'a> Builder<'a> {
         let mark = match what {
             Some("futex") => {
                 self.futexes.call = Some(pid.into());
+                return;
+            }
+            Some("probe") => {
+                self.probe_ns = if self.unprobed { pid as u64 } else { 0 };
                 return;
             }
             Some("load") => Mark::Load,
@@ -606,6 +566,6 @@ impl<'a> Builder<'a> {
     }
 }
 
-fn costs(machine: &Machine, cpu: usize) -> &Costs {
+pub fn costs(machine: &Machine, cpu: usize) -> &Costs {
     &machine.core_types[machine.cpus[cpu].core_type].costs
 }

@@ -61,7 +61,8 @@ pub enum Mark {
 }
 
 /// The prefix of the texts that `equipoise record` writes to `trace_marker`; `load` or `recorder`,
-/// a pid and a name follow, `cpus`, a pid and a mask, `slice`, a pid and ns, or `futex` and that system call's number.
+/// a pid and a name follow, `cpus`, a pid and a mask, `slice`, a pid and ns, `futex` and that system call's number, or
+/// `probe` and the time by which a probed call is longer, ns.
 pub const MARK: &str = "equipoise record: ";
 
 /// The text with which a window of a recording begins, if it has gaps between its windows.

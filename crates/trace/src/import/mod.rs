@@ -10,6 +10,7 @@ mod known;
 mod locks;
 mod measured;
 mod periods;
+mod speed;
 mod streams;
 mod windows;
 
@@ -89,6 +90,18 @@ pub fn import_with(
 ) -> Result<Imported, Box<BadInput>> {
     let mut builder = Builder::new(machine);
     builder.periods = periods.to_vec();
+    build(file, trace, builder)
+}
+
+/// As [`import`], without the time of the recorder's probes: the load as it is while nothing records it. The cost
+/// of the other events is part of the costs of `machine`.
+pub fn unprobed(
+    file: &str,
+    trace: impl BufRead,
+    machine: Option<&Machine>,
+) -> Result<Imported, Box<BadInput>> {
+    let mut builder = Builder::new(machine);
+    builder.unprobed = true;
     build(file, trace, builder)
 }
 
