@@ -1,6 +1,6 @@
 //! Bad input: one message with file, line and what was expected; exit status 2; nothing written.
 
-use crate::common::{command, files, objects, root, text};
+use crate::common::{command, files, objects, root, run_badly, text, words};
 
 /// Runs the command in a folder where `name` has `content`; it must fail with status 2, print
 /// nothing on standard output and write no file. Returns the message.
@@ -192,17 +192,9 @@ fn a_wrong_command_line_is_explained() {
 
 #[test]
 fn a_scheduler_that_does_not_compile_is_the_compilers_to_explain() {
-    let args = [
-        "compare",
-        "--machine",
-        "tc2",
-        "--workload",
-        "busy",
-        "--scheduler",
-        "s.bpf.c",
-    ];
+    let args = words("compare --machine tc2 --workload busy --scheduler s.bpf.c");
     let complaint = complaint("s.bpf.c", "int x = ;\n", &args);
-    assert!(complaint.contains("s.bpf.c:1"), "{complaint}");
+    has!(complaint, "s.bpf.c:1");
 }
 
 #[test]
@@ -210,7 +202,7 @@ fn a_node_that_the_machine_does_not_have_is_refused() {
     let mut args = vec!["compare", "--machine", "smp-2x8", "--workload", "busy"];
     args.extend(["--policy", "cfs", "--cpunodebind", "2"]);
     let stderr = complaint("some.file", "", &args);
-    assert!(stderr.contains("nodes from 0 to 1"), "{stderr}");
+    has!(stderr, "nodes from 0 to 1");
 }
 
 /// `cpus` of a file for a machine with CPUs 0 to 4.
@@ -226,16 +218,13 @@ fn loads_that_do_not_suit_the_machine_or_never_end_are_errors_with_a_line() {
     let mut args = vec!["compare", "--machine", "tc2", "--policy", "cfs"];
     args.extend(["--workload", "w.json"]);
     let bound = complaint("w.json", &BOUND.replace("CPUS", "2, 7"), &args);
-    assert!(bound.contains("w.json:3: bound to CPUs 2,7"), "{bound}");
+    has!(bound, "w.json:3: bound to CPUs 2,7");
     let empty = complaint("w.json", &BOUND.replace("CPUS", ""), &args);
-    assert!(
-        empty.contains("w.json:3: `cpus` is an empty array"),
-        "{empty}"
-    );
+    has!(empty, "w.json:3: `cpus` is an empty array");
     let long = r#"{ "global": {
         "duration": 1000000000 }, "tasks": { "t": { "loop": -1, "run": 10 } } }"#;
     let long = complaint("w.json", long, &args);
-    assert!(long.contains("w.json:2: `duration`"), "{long}");
+    has!(long, "w.json:2: `duration`");
 }
 
 /// Tasks that loop forever have a default duration, which does not hide their deadlock.
@@ -281,10 +270,8 @@ fn a_file_that_is_not_utf_8_is_named_with_the_line() {
     ] {
         let path = folder.path().join(name);
         std::fs::write(&path, b"\n\n\xff = 1").unwrap();
-        let output = command(&args).arg(&path).output().unwrap();
-        let stderr = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{stderr}");
-        assert!(stderr.contains(&format!("{name}:3: not UTF-8")), "{stderr}");
+        let message = run_badly(&[args[0], args[1], path.to_str().unwrap()]);
+        has!(message, &format!("{name}:3: not UTF-8"));
     }
 }
 
@@ -320,7 +307,7 @@ fn output_that_goes_nowhere_is_an_error() {
     let output = output.unwrap();
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
-    assert!(stderr.contains("/proc/self"), "{stderr}");
+    has!(stderr, "/proc/self");
 }
 
 #[test]
@@ -409,18 +396,15 @@ fn gaps_of_a_machine_file_are_warnings_and_errors_if_strict() {
     let output = check(&["machine", "check", "m.toml"]);
     let said = text(&output.stderr);
     assert!(output.status.success(), "{said}");
-    assert!(
-        said.contains("warning: m.toml: big has no idle states"),
-        "{said}"
-    );
+    has!(said, "warning: m.toml: big has no idle states");
     let output = check(&["machine", "check", "--strict", "m.toml"]);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("2 warnings"), "{said}");
+    has!(said, "2 warnings");
     // A mistyped file is not a mistyped name.
     let output = check(&["machine", "show", "m.tml"]);
     let said = text(&output.stderr);
-    assert!(said.contains("m.tml: No such file"), "{said}");
+    has!(said, "m.tml: No such file");
 }
 
 /// A file of another kind is said to be that.
@@ -445,10 +429,8 @@ fn a_file_of_another_kind_is_named() {
         ),
     ] {
         let file = root.join(file);
-        let output = crate::common::run(&[kind, "check", file.to_str().unwrap()]);
-        let stderr = crate::common::text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{stderr}");
-        assert!(stderr.contains(says), "{stderr}");
+        let message = run_badly(&[kind, "check", file.to_str().unwrap()]);
+        has!(message, says);
     }
 }
 

@@ -1,7 +1,7 @@
 //! A foreign scheduler runs in a process without rights; `tests/misbehave` has schedulers that try
 //! to use them.
 
-use crate::common::{command, text};
+use crate::common::{command, text, words};
 use crate::foreign::{Scheduler, compare, fifo, switches};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -136,14 +136,7 @@ fn lacking(call: libc::c_long, more: &[&str]) -> std::process::Output {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.bpf.c");
     fs::write(&file, fifo("fifo", "GPL", "")).unwrap();
-    let args = [
-        "compare",
-        "--machine",
-        "tc2-smp",
-        "--runs",
-        "1",
-        "--workload",
-    ];
+    let args = words("compare --machine tc2-smp --runs 1 --workload");
     let mut command = command(&args);
     command
         .args(["busy:duration=10ms", "--scheduler"])
@@ -199,11 +192,8 @@ fn missing_protection_is_reported_once_and_requires_uncaged() {
         let output = lacking(call, &[]);
         let says = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{says}");
-        assert!(
-            says.contains(&format!("this kernel lacks {name}")),
-            "{says}"
-        );
-        assert!(says.contains("--uncaged"), "{says}");
+        has!(says, &format!("this kernel lacks {name}"));
+        has!(says, "--uncaged");
         let output = lacking(call, &["--uncaged"]);
         let says = text(&output.stderr);
         assert!(output.status.success(), "{says}");
@@ -228,7 +218,7 @@ fn the_compiler_reads_headers_and_nothing_else() {
         );
         let says = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{way}: {says}");
-        assert!(says.contains("a.bpf.c"), "{says}");
+        has!(says, "a.bpf.c");
         assert!(!says.contains("swordfish"), "{says}");
     }
     // The compiler can read the files that it is given.
@@ -275,7 +265,7 @@ fn the_compiler_changes_no_modes() {
         .unwrap();
     let says = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{says}");
-    assert!(says.contains("tried"), "{says}");
+    has!(says, "tried");
     let mode = fs::metadata(&victim).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o644, "{says}");
 }
@@ -307,7 +297,7 @@ fn a_compiler_that_reaches_a_limit_is_the_last_one() {
     program("cc", "echo CPU time limit exceeded >&2; exit 1");
     let (code, says) = run();
     assert_eq!(code, Some(2), "{says}");
-    assert!(says.contains("s of CPU time; expected less"), "{says}");
+    has!(says, "s of CPU time; expected less");
     program("cc", "echo error: not for me >&2; exit 1");
     let (code, says) = run();
     assert_eq!(code, Some(0), "{says}");

@@ -17,21 +17,10 @@ fn a_cpu_that_is_half_used_gets_half_the_tasks() {
         }
     }"#;
     std::fs::write(&file, tasks).unwrap();
-    let result = json(&[
-        "compare",
-        "--machine",
-        "smp-2",
-        "--workload",
-        file.to_str().unwrap(),
-        "--policy",
-        "cfs",
-        "--policy",
-        "schedutil",
-        "--runs",
-        "3",
-        "--format",
-        "json",
-    ]);
+    let result = json(&format!(
+        "compare --machine smp-2 --workload {} --policy cfs --policy schedutil --runs 3 --format json",
+        file.display()
+    ));
     let results = result["results"].as_array().unwrap();
     let runs = results.iter().filter(|entry| {
         let metric = entry["metric"].as_str().unwrap();
@@ -57,19 +46,9 @@ fn a_cpu_that_is_half_used_gets_half_the_tasks() {
 /// task is no reason to kick idle CPUs at each tick.
 #[test]
 fn a_busy_thread_among_equals_kicks_nobody() {
-    let result = json(&[
-        "compare",
-        "--machine",
-        "smt-4",
-        "--workload",
-        "busy:threads=1,duration=2s",
-        "--policy",
-        "capacity",
-        "--runs",
-        "1",
-        "--format",
-        "json",
-    ]);
+    let result = json(
+        "compare --machine smt-4 --workload busy:threads=1,duration=2s --policy capacity --runs 1 --format json",
+    );
     let kicks = &result["counters"][0]["balancing"]["nohz_kicks"];
     assert!(kicks.as_f64().unwrap() < 10.0, "{kicks}");
 }

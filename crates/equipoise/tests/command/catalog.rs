@@ -1,6 +1,6 @@
 //! `machine|workload|policy list|show|check`, and the output options of every command.
 
-use crate::common::{command, files, json, root, run, stdout, text};
+use crate::common::{command, files, json, root, run, run_badly, stdout, text, words};
 use std::io::Read;
 use std::process::Stdio;
 
@@ -36,12 +36,7 @@ fn the_list_of_policies_begins_with_linux_and_our_own() {
     };
     let tables = list["tables"].as_array().unwrap();
     assert_eq!(tables.len(), 2);
-    let usual = [
-        "eevdf",
-        "equipoise",
-        "equipoise-performance",
-        "equipoise-power",
-    ];
+    let usual = words("eevdf equipoise equipoise-performance equipoise-power");
     assert_eq!(names(&tables[0]), usual);
     assert_eq!(tables[1]["title"], "Published designs and their kernels");
     assert!(names(&tables[1]).contains(&"hperf".to_owned()));
@@ -51,11 +46,8 @@ fn the_list_of_policies_begins_with_linux_and_our_own() {
 /// A list has no chart to draw.
 #[test]
 fn a_list_is_no_picture() {
-    let output = run(&["machine", "list", "--format", "svg"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(output.stdout.is_empty());
-    let message = text(&output.stderr);
-    assert!(message.contains("this result has no chart"), "{message}");
+    let message = run_badly(&["machine", "list", "--format", "svg"]);
+    has!(message, "this result has no chart");
 }
 
 #[test]
@@ -171,7 +163,7 @@ fn help_names_every_command() {
         "--format",
         "--out",
     ] {
-        assert!(help.contains(command), "{command}");
+        has!(help, command);
     }
     let help = stdout(&["compare", "--help"]);
     for option in [
@@ -185,7 +177,7 @@ fn help_names_every_command() {
         "--jobs",
         "--trace",
     ] {
-        assert!(help.contains(option), "{option}");
+        has!(help, option);
     }
 }
 
@@ -196,9 +188,7 @@ fn a_workload_is_found_by_what_it_is() {
         ("phone", "did you mean `mixed`?"),
         ("hackbenhc", "did you mean `hackbench`?"),
     ] {
-        let output = run(&["compare", "--machine", "tc2", "--workload", name]);
-        assert_eq!(output.status.code(), Some(2));
-        let said = text(&output.stderr);
-        assert!(said.contains(meant), "{said}");
+        let said = run_badly(&["compare", "--machine", "tc2", "--workload", name]);
+        has!(said, meant);
     }
 }

@@ -1,6 +1,6 @@
 //! Explanations of waits, through the command.
 
-use crate::common::{json, run, stdout, text};
+use crate::common::{json, run_badly, stdout, words};
 use serde_json::Value;
 
 fn args<'a>(machine: &'a str, workload: &'a str, more: &[&'a str]) -> Vec<&'a str> {
@@ -105,9 +105,7 @@ fn a_thread_that_is_behind_takes_the_cpu_and_the_numbers_say_so() {
 
 #[test]
 fn a_time_finds_the_wait_and_nothing_is_up_to_chance() {
-    let more = [
-        "--policy", "cfs", "--task", "ui", "--worst", "1", "--format", "json",
-    ];
+    let more = words("--policy cfs --task ui --worst 1 --format json");
     let longest = json(&args("tc2", "mixed:duration=2", &more));
     let wait = &waits(&longest)[0];
     let middle = format!(
@@ -128,11 +126,8 @@ fn a_time_finds_the_wait_and_nothing_is_up_to_chance() {
         "mixed:duration=2",
         &["--policy", "cfs", "--task", "ui", "--at", "0"],
     ));
-    assert!(
-        early.contains("None of these threads waited at 0.000000 s"),
-        "{early}"
-    );
-    assert!(early.contains("ui runs"), "{early}");
+    has!(early, "None of these threads waited at 0.000000 s");
+    has!(early, "ui runs");
 }
 
 #[test]
@@ -158,7 +153,7 @@ fn the_answer_is_in_words() {
     );
     for (format, words) in [("csv", "wakes up"), ("html", "waited")] {
         let said = stdout(&args("smp-2", "busy:duration=10ms", &["--format", format]));
-        assert!(said.contains(words), "{format}");
+        has!(said, words);
     }
 }
 
@@ -207,20 +202,13 @@ fn a_trace_has_the_same_decisions() {
 
 #[test]
 fn an_unknown_thread_is_answered_with_the_one_that_was_meant() {
-    let output = run(&args("tc2", "mixed:duration=1", &["--task", "rendr"]));
-    assert_eq!(output.status.code(), Some(2));
-    let said = text(&output.stderr);
+    let said = run_badly(&args("tc2", "mixed:duration=1", &["--task", "rendr"]));
     assert!(
         said.contains("rendr") && said.contains("did you mean `render`?"),
         "{said}"
     );
-    let output = run(&args("tc2", "mixed", &["--at", "soon"]));
-    assert_eq!(output.status.code(), Some(2));
-    assert!(
-        text(&output.stderr).contains("1204ms"),
-        "{}",
-        text(&output.stderr)
-    );
+    let said = run_badly(&args("tc2", "mixed", &["--at", "soon"]));
+    has!(said, "1204ms");
 }
 
 /// One queue serves tasks in the order of their arrival, in turns of 100 ms. The last task waits,
@@ -389,8 +377,8 @@ fn lines_that_a_scheduler_in_c_prints_about_a_thread_are_shown() {
     ];
     let args = args("smp-2", "mixed:duration=1", &more);
     let said = stdout(&args);
-    assert!(said.contains("the scheduler says "), "{said}");
-    assert!(said.contains("background-3 takes turns of 20 ms"), "{said}");
+    has!(said, "the scheduler says ");
+    has!(said, "background-3 takes turns of 20 ms");
     // Many other tasks were enqueued in the meantime.
     assert!(!said.contains("ui takes turns"), "{said}");
     let result = json(&[&args[..], &["--format", "json"]].concat());
@@ -408,14 +396,7 @@ fn went(side: &Value) -> (u64, u64) {
 
 #[test]
 fn a_period_stands_beside_the_same_one_under_another_policy() {
-    let more = [
-        "--policy",
-        "eevdf",
-        "--diff",
-        "equipoise",
-        "--task",
-        "decoder",
-    ];
+    let more = words("--policy eevdf --diff equipoise --task decoder");
     let load = args("tc2", "mixed:duration=5", &more);
     let both = json(&[&load[..], &["--format", "json"]].concat());
     let [first, second] = both["sides"].as_array().unwrap().as_slice() else {
@@ -439,7 +420,7 @@ fn a_period_stands_beside_the_same_one_under_another_policy() {
 
     let shown = stdout(&load);
     let thread = both["thread"].as_str().unwrap();
-    assert!(shown.contains(&format!("\n{thread} took ")), "{shown}");
+    has!(shown, &format!("\n{thread} took "));
     for expected in [
         "Under eevdf: ",
         "Under equipoise: ",
@@ -463,9 +444,7 @@ fn a_period_beside_itself_is_the_same() {
 
 #[test]
 fn a_period_beside_a_policy_that_is_unknown_is_one_line() {
-    let output = run(&args("tc2", "mixed", &["--diff", "eevfd"]));
-    assert_eq!(output.status.code(), Some(2));
-    let error = text(&output.stderr);
+    let error = run_badly(&args("tc2", "mixed", &["--diff", "eevfd"]));
     assert!(
         error.contains("eevfd") && error.contains("eevdf"),
         "{error}"

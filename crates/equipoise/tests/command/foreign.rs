@@ -1,6 +1,6 @@
 //! Foreign schedulers: the command names their faults, and they cannot harm anything else.
 
-use crate::common::{command, run, text};
+use crate::common::{command, run, text, words};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
@@ -296,12 +296,7 @@ fn a_scheduler_has_several_files_and_folders_of_headers() {
         ("part.bpf.c", part),
         ("include/part.h", "u64 part(void);\n"),
     ];
-    let args = [
-        "--scheduler",
-        "main.bpf.c,part.bpf.c",
-        "--include",
-        "include",
-    ];
+    let args = words("--scheduler main.bpf.c,part.bpf.c --include include");
     let found = switches(&compare(&files, &args));
     assert_eq!(found[0].0, "parts");
     let missing = compare(
@@ -309,10 +304,7 @@ fn a_scheduler_has_several_files_and_folders_of_headers() {
         &["--scheduler", "main.bpf.c", "--include", "include"],
     );
     let says = text(&missing.stderr);
-    assert!(
-        says.contains("part() is declared, but not defined"),
-        "{says}"
-    );
+    has!(says, "part() is declared, but not defined");
 }
 
 #[test]
@@ -322,15 +314,7 @@ fn the_compiler_may_be_several_words() {
     let file = folder.path().join("words.bpf.c");
     std::fs::write(&file, source).unwrap();
     let with = |compiler: &str| {
-        let args = [
-            "compare",
-            "--machine",
-            "tc2",
-            "--workload",
-            "busy:duration=1ms",
-            "--runs",
-            "1",
-        ];
+        let args = words("compare --machine tc2 --workload busy:duration=1ms --runs 1");
         let mut command = command(&args);
         command.arg("--scheduler").arg(&file).env("CC", compiler);
         command.output().unwrap()
@@ -338,7 +322,7 @@ fn the_compiler_may_be_several_words() {
     let output = with("cc -DWORD -O1");
     assert!(output.status.success(), "{}", text(&output.stderr));
     let says = text(&with("cc  -O1").stderr);
-    assert!(says.contains("no word"), "{says}");
+    has!(says, "no word");
 }
 
 /// The scheduler runs the shell, whose name begins with `s`, and forgets all other tasks.

@@ -103,18 +103,8 @@ fn waiting_for_a_straggler_is_what_hperf_saves() {
 
 #[test]
 fn the_published_table_can_be_run_in_part() {
-    let result = json(&[
-        "reproduce",
-        "hperf-hmp",
-        "--rows",
-        "blackscholes_[189]t",
-        "--scale",
-        "4",
-        "--runs",
-        "1",
-        "--format",
-        "json",
-    ]);
+    let result =
+        json("reproduce hperf-hmp --rows blackscholes_[189]t --scale 4 --runs 1 --format json");
     let cells = result["experiments"][0]["cells"].as_array().unwrap();
     let of_the_table =
         |cell: &&Value| ["linaro-mp", "hperf"].contains(&cell["policy"].as_str().unwrap());

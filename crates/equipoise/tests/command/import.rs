@@ -1,6 +1,6 @@
 //! `workload import`: a replayed recording is the same as the recorded load.
 
-use crate::common::{command, run, stdout, text};
+use crate::common::{command, recorded, run, run_badly, stdout, text};
 use machine::Machine;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -13,20 +13,10 @@ use workload::recording::Step;
 /// The trace of `workload` under `policy` on `machine`, in `folder`.
 fn traced(folder: &Path, name: &str, [machine, workload, policy]: [&str; 3]) -> PathBuf {
     let trace = folder.join(name);
-    stdout(&[
-        "compare",
-        "--machine",
-        machine,
-        "--workload",
-        workload,
-        "--policy",
-        policy,
-        "--runs",
-        "1",
-        "--exact",
-        "--trace",
-        trace.to_str().unwrap(),
-    ]);
+    stdout(&format!(
+        "compare --machine {machine} --workload {workload} --policy {policy} --runs 1 --exact --trace {}",
+        trace.display()
+    ));
     trace
 }
 
@@ -134,13 +124,6 @@ fn imported(trace: &Path) -> Value {
     recording["threads"].take()
 }
 
-/// A file of `tests/recorded`.
-fn recorded(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/recorded")
-        .join(name)
-}
-
 /// The standard output of `command`, which must succeed.
 fn run_well(command: &mut Command) -> Output {
     let output = command.output().unwrap();
@@ -238,14 +221,11 @@ fn both_reports_of_a_real_trace_are_the_same() {
 #[test]
 fn a_real_trace_is_replayed() {
     let [machine, trace] = ["machine.toml", "sysbench-mutex.dat"].map(recorded);
-    let shown = stdout(&[
-        "validate",
-        "--machine",
-        machine.to_str().unwrap(),
-        trace.to_str().unwrap(),
-        "--format",
-        "csv",
-    ]);
+    let shown = stdout(&format!(
+        "validate --machine {} {} --format csv",
+        machine.display(),
+        trace.display()
+    ));
     let off = |name: &str| -> f64 {
         let line = shown.lines().find(|line| line.contains(name));
         let cell = line.and_then(|line| line.rsplit(',').nth(2));
@@ -279,89 +259,6 @@ fn the_simulated_shell_does_not_count() {
     assert!(line.is_some_and(|line| line.contains("PASS")), "{said}");
 }
 
-/// The recorded load waited for a thread outside it. The replay, without that thread, takes a
-/// hundredth of the time, so the first line and the exit status say that the load is not the same.
-#[test]
-fn a_replay_unlike_its_recording_fails() {
-    let folder = tempfile::tempdir().unwrap();
-    let trace = folder.path().join("crowded.txt");
-    let mut lines = vec![
-        "equipoise-9 [001] ..... 0.000050: tracing_mark_write: equipoise record: load 10 work"
-            .to_owned(),
-    ];
-    let switch = |ms: u64, [(prev, prev_pid), (next, next_pid)]: [(&str, u32); 2]| {
-        format!(
-            "{prev}-{prev_pid} [000] d..2. {}.{:03}100: sched_switch: prev_comm={prev} prev_pid={prev_pid} \
-             prev_prio=120 prev_state=R ==> next_comm={next} next_pid={next_pid} next_prio=120",
-            ms / 1000,
-            ms % 1000
-        )
-    };
-    lines.push(
-        "hog-20 [000] d..2. 0.000090: sched_wakeup: comm=work pid=10 prio=120 target_cpu=000"
-            .to_owned(),
-    );
-    for round in 0..10 {
-        let (hog, work) = (("hog", 20), ("work", 10));
-        lines.push(switch(100 * round, [hog, work]));
-        lines.push(switch(100 * round + 1, [work, hog]));
-    }
-    std::fs::write(&trace, lines.join("\n") + "\n").unwrap();
-    let trace = trace.to_str().unwrap();
-    let args = ["validate", "--machine", "smp-2", trace];
-    let output = run(&args);
-    let shown = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(4), "{shown}");
-    let first = shown.lines().next().unwrap();
-    let says = "FAIL: crowded on smp-2: 3 of 6 bounds are missed: makespan -98.9 % (bound: 10 %); switches";
-    assert!(first.starts_with(says), "{first}");
-    assert!(shown.contains("hog 891.0 ms"), "{shown}");
-    // A reader of JSON finds the line on standard error.
-    let output = run(&[&args[..], &["--format", "json"]].concat());
-    assert_eq!(output.status.code(), Some(4));
-    assert_eq!(text(&output.stderr).trim_end(), first);
-}
-
-/// A trace that was recorded under a scheduler in C is shown alongside its simulation, under the
-/// scheduler's name.
-#[test]
-fn a_trace_may_be_of_a_scheduler_in_c() {
-    let [machine, trace] = ["machine.toml", "sysbench-mutex.dat"].map(recorded);
-    let trace = trace.to_str().unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let show = |enqueue: &str| {
-        let source = folder.path().join("queue.bpf.c");
-        let text = format!(
-            r#"#include <scx/common.bpf.h>
-char _license[] SEC("license") = "GPL";
-void BPF_STRUCT_OPS(queue_enqueue, struct task_struct *p, u64 enq_flags) {{
-    {enqueue}
-}}
-SCX_OPS_DEFINE(queue_ops, .enqueue = (void *)queue_enqueue, .name = "queue");
-"#
-        );
-        std::fs::write(&source, text).unwrap();
-        let second = format!("{}={trace}", source.display());
-        let machine = machine.to_str().unwrap();
-        run(&["validate", "--machine", machine, trace, &second])
-    };
-    let output = show("scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);");
-    let shown = text(&output.stdout);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    for part in [
-        "queue\n",
-        "queue: run time by thread",
-        "Order",
-        "eevdf < queue",
-    ] {
-        assert!(shown.contains(part), "{part} is not in {shown}");
-    }
-    // The scheduler in C is simulated.
-    let output = show("scx_bpf_error(\"of the second\");");
-    assert!(!output.status.success());
-    assert!(text(&output.stderr).contains("of the second"));
-}
-
 #[test]
 fn a_trace_that_is_cut_off_is_one_message_with_its_byte() {
     let folder = tempfile::tempdir().unwrap();
@@ -376,15 +273,7 @@ fn a_trace_that_is_cut_off_is_one_message_with_its_byte() {
     let old = [&b"\x17\x08\x44tracing7\0"[..], &whole[12..]].concat();
     std::fs::write(&cut, old).unwrap();
     let output = run_badly(&["workload", "import", cut.to_str().unwrap()]);
-    assert!(output.contains("version 7"), "{output}");
-}
-
-/// The message of a command that fails because of its input.
-fn run_badly(args: &[&str]) -> String {
-    let output = command(args).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(output.stdout.is_empty());
-    text(&output.stderr).to_owned()
+    has!(output, "version 7");
 }
 
 #[test]
@@ -407,32 +296,19 @@ fn impossible_recordings_are_refused() {
 fn a_recording_runs_on_another_machine() {
     let folder = tempfile::tempdir().unwrap();
     let trace = traced(folder.path(), "t.txt", ["tc2", "mixed:duration=1", "cfs"]);
-    let recorded = run(&[
-        "workload",
-        "import",
-        "--machine",
-        "tc2",
-        trace.to_str().unwrap(),
-    ]);
+    let recorded = run(&format!(
+        "workload import --machine tc2 {}",
+        trace.display()
+    ));
     let file = folder.path().join("recorded.json");
     std::fs::write(&file, &recorded.stdout).unwrap();
     let file = file.to_str().unwrap();
     assert!(stdout(&["workload", "check", file]).contains("recorded"));
     assert!(stdout(&["workload", "show", file]).contains("makespan"));
-    let compared = stdout(&[
-        "compare",
-        "--machine",
-        "smp-8",
-        "--workload",
-        file,
-        "--policy",
-        "cfs",
-        "--policy",
-        "eevdf",
-        "--runs",
-        "2",
-    ]);
-    assert!(compared.contains("makespan"), "{compared}");
+    let compared = stdout(&format!(
+        "compare --machine smp-8 --workload {file} --policy cfs --policy eevdf --runs 2"
+    ));
+    has!(compared, "makespan");
 }
 
 #[test]
@@ -451,14 +327,8 @@ fn bad_input_is_one_message() {
             "cray-1",
         ),
     ] {
-        let output = command(&["workload", "import"])
-            .args(&args)
-            .output()
-            .unwrap();
-        let stderr = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{stderr}");
-        assert!(stderr.contains(says), "{stderr}");
-        assert!(output.stdout.is_empty());
+        let message = run_badly(&[&["workload", "import"], &args[..]].concat());
+        has!(message, says);
     }
 }
 

@@ -46,10 +46,7 @@ fn complete_runs_are_shown() {
     );
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{stderr}");
-    assert!(
-        stderr.contains("stopping; the complete results follow"),
-        "{stderr}"
-    );
+    has!(stderr, "stopping; the complete results follow");
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let runs = result["runs"].as_u64().unwrap();
     assert!((1..100_000).contains(&runs), "{runs}");
@@ -114,5 +111,5 @@ fn a_hunt_writes_the_worst_load_so_far() {
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
     assert_eq!(files(folder.path()), ["worst.json"]);
     let load = std::fs::read_to_string(file).unwrap();
-    assert!(load.contains("under cfs"), "{load}");
+    has!(load, "under cfs");
 }

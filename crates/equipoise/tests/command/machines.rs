@@ -1,25 +1,15 @@
 //! All machines that come with Equipoise can be simulated; `machine detect`.
 
-use crate::common::{command, run, stdout, text};
+use crate::common::{run, run_badly, stdout, text};
 use machine::Machine;
 use std::process::Command;
 
 #[test]
 fn every_machine_takes_a_mixed_load() {
     for name in Machine::names() {
-        let compared = stdout(&[
-            "compare",
-            "--machine",
-            name,
-            "--workload",
-            "mixed",
-            "--policy",
-            "equipoise",
-            "--policy",
-            "eevdf",
-            "--runs",
-            "1",
-        ]);
+        let compared = stdout(&format!(
+            "compare --machine {name} --workload mixed --policy equipoise --policy eevdf --runs 1"
+        ));
         assert!(compared.contains("eevdf"), "{name}: {compared}");
     }
 }
@@ -51,7 +41,7 @@ fn a_busy_computer_is_not_calibrated() {
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(output.stdout.is_empty());
     for part in ["this computer is busy: other processes kept ", "--force"] {
-        assert!(said.contains(part), "{said}");
+        has!(said, part);
     }
 }
 
@@ -61,9 +51,9 @@ fn detected_machines_can_be_shown_and_compared_on() {
     let (sysfs, folder) = (tree.path().to_str().unwrap(), out.path().to_str().unwrap());
     let printed = stdout(&["machine", "detect", "--sysfs", sysfs, "--name", "mine"]);
     assert_eq!(
-        stdout(&[
-            "machine", "detect", "--sysfs", sysfs, "--name", "mine", "--out", folder
-        ]),
+        stdout(&format!(
+            "machine detect --sysfs {sysfs} --name mine --out {folder}"
+        )),
         ""
     );
     let file = out.path().join("mine.toml");
@@ -75,18 +65,10 @@ fn detected_machines_can_be_shown_and_compared_on() {
         "{shown}"
     );
     // The costs are not measured.
-    assert!(shown.contains("costs with *"), "{shown}");
-    stdout(&[
-        "compare",
-        "--machine",
-        file,
-        "--workload",
-        "busy",
-        "--policy",
-        "cfs",
-        "--runs",
-        "1",
-    ]);
+    has!(shown, "costs with *");
+    stdout(&format!(
+        "compare --machine {file} --workload busy --policy cfs --runs 1"
+    ));
 }
 
 #[test]
@@ -111,14 +93,7 @@ fn a_copy_of_a_sysfs_may_have_anything_in_a_file_s_place() {
     for put in [&pipe as Put<'_>, &zeroes] {
         let tree = sysfs();
         let cpus = tree.path().join("devices/system/cpu");
-        let detect = || {
-            run(&[
-                "machine",
-                "detect",
-                "--sysfs",
-                tree.path().to_str().unwrap(),
-            ])
-        };
+        let detect = || run(&format!("machine detect --sysfs {}", tree.path().display()));
         std::fs::create_dir(cpus.join("cpu0/topology")).unwrap();
         put(&cpus.join("cpu0/topology/core_id"));
         assert!(detect().status.success());
@@ -142,14 +117,8 @@ fn each_error_is_one_message() {
         (vec!["--name", "no name"], "cannot be a machine's name"),
         (vec!["--hwloc", file, "--dtb", file], "cannot be used with"),
     ] {
-        let output = command(&["machine", "detect"])
-            .args(&args)
-            .output()
-            .unwrap();
-        let stderr = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
-        assert!(stderr.contains(says), "{args:?}: {stderr}");
-        assert!(output.stdout.is_empty(), "{args:?}");
+        let message = run_badly(&[&["machine", "detect"], &args[..]].concat());
+        assert!(message.contains(says), "{args:?}: {message}");
     }
 }
 
@@ -161,20 +130,10 @@ fn callbacks_take_the_time_that_the_machine_file_gives() {
     let compare = |costs: &str| {
         let machine = "name = \"mine\"\n[core.c]\n[[package]]\n[[package.cluster]]\ncore = \"c\"\ncpus = \"0-1\"\n";
         std::fs::write(&path, format!("{machine}{costs}")).unwrap();
-        stdout(&[
-            "compare",
-            "--machine",
-            path.to_str().unwrap(),
-            "--workload",
-            "hackbench:groups=2,loops=20",
-            "--policy",
-            "eevdf",
-            "--policy",
-            "equipoise",
-            "--runs",
-            "2",
-            "--all",
-        ])
+        stdout(&format!(
+            "compare --machine {} --workload hackbench:groups=2,loops=20 --policy eevdf --policy equipoise --runs 2 --all",
+            path.display()
+        ))
     };
     let free = compare("");
     assert!(!free.contains("callback"), "{free}");
@@ -182,10 +141,10 @@ fn callbacks_take_the_time_that_the_machine_file_gives() {
         "[callbacks.equipoise]\nsource = \"made up\"\nselect_cpu = 5_000\ndispatch = 5_000\n",
     );
     let said = "callbacks: those of equipoise take the time that the machine file gives, and those of eevdf none.";
-    assert!(paid.contains(said), "{paid}");
+    has!(paid, said);
     let times = paid.lines().find(|line| line.contains("callback_time"));
     assert!(times.is_some(), "{paid}");
     let other = compare("[callbacks.simple]\nsource = \"made up\"\ndispatch = 5_000\n");
     let said = "callbacks: the machine file has no costs for the callbacks of these schedulers.";
-    assert!(other.contains(said), "{other}");
+    has!(other, said);
 }

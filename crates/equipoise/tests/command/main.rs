@@ -1,5 +1,6 @@
 //! The command, as a user calls it.
 
+#[macro_use]
 #[path = "../common/mod.rs"]
 mod common;
 
@@ -42,6 +43,7 @@ mod top;
 mod traces;
 mod trial;
 mod unseen_causes;
+mod validate;
 mod verdict;
 mod walls;
 mod wasted_cores;

@@ -1,6 +1,6 @@
 //! Habits that users expect of a command today.
 
-use crate::common::{command, files, root, run, stdout, text};
+use crate::common::{command, files, root, run, run_badly, stdout, text, words};
 use std::io::Write;
 use std::process::Stdio;
 
@@ -88,7 +88,7 @@ fn completions_and_manual_pages_know_every_option() {
     }
     let nested = std::fs::read_to_string(folder.path().join("equipoise-policy-check.1")).unwrap();
     for argument in ["FILE", "strict"] {
-        assert!(nested.contains(argument), "{nested}");
+        has!(nested, argument);
     }
     let page = std::fs::read_to_string(folder.path().join("equipoise-compare.1")).unwrap();
     assert!(
@@ -109,9 +109,7 @@ fn similar_names_are_suggested() {
             "--policy",
             policy,
         ];
-        let output = run(&args);
-        assert_eq!(output.status.code(), Some(2));
-        text(&output.stderr)
+        run_badly(&args)
     };
     for (says, meant) in [
         (compare("tc3", "mixed", "cfs"), "tc2"),
@@ -125,7 +123,7 @@ fn similar_names_are_suggested() {
             "mixed-capacity",
         ),
     ] {
-        assert!(says.contains(&format!("did you mean `{meant}`?")), "{says}");
+        has!(says, &format!("did you mean `{meant}`?"));
     }
 }
 
@@ -138,11 +136,6 @@ fn similar_names_are_suggested_in_files_and_options() {
         std::fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
     };
-    let said = |args: &[&str]| {
-        let output = run(args);
-        assert_eq!(output.status.code(), Some(2), "{args:?}");
-        text(&output.stderr)
-    };
     let machine = std::fs::read_to_string(root().join("machines/sm8250.toml")).unwrap();
     let governed = std::fs::read_to_string(root().join("machines/alder-lake.toml")).unwrap();
     let governor = governed.replace("governor = \"hwp\"", "governor = \"schedutl\"");
@@ -152,8 +145,8 @@ fn similar_names_are_suggested_in_files_and_options() {
         (machine.replacen("capacity =", "capacty =", 1), "capacity"),
         (governor, "schedutil"),
     ] {
-        let says = said(&["machine", "check", &file("m.toml", &wrong)]);
-        assert!(says.contains(&format!("did you mean `{meant}`?")), "{says}");
+        let says = run_badly(&["machine", "check", &file("m.toml", &wrong)]);
+        has!(says, &format!("did you mean `{meant}`?"));
     }
     for (wrong, meant) in [
         (r#"{ "taks": {} }"#, "tasks"),
@@ -186,8 +179,8 @@ fn similar_names_are_suggested_in_files_and_options() {
             "cpu.weight",
         ),
     ] {
-        let says = said(&["workload", "check", &file("l.json", wrong)]);
-        assert!(says.contains(&format!("did you mean `{meant}`?")), "{says}");
+        let says = run_badly(&["workload", "check", &file("l.json", wrong)]);
+        has!(says, &format!("did you mean `{meant}`?"));
     }
     let source = |call: &str| {
         format!(
@@ -242,16 +235,7 @@ fn with_input(args: &[&str], input: &str) -> std::process::Output {
 #[test]
 fn a_dash_is_standard_input() {
     let load = r#"{ "tasks": { "piped": { "loop": 3, "run": 1000, "sleep": 1000 } } }"#;
-    let args = [
-        "compare",
-        "--machine",
-        "tc2",
-        "--workload",
-        "-",
-        "--policy",
-        "cfs",
-        "--all",
-    ];
+    let args = words("compare --machine tc2 --workload - --policy cfs --all");
     let output = with_input(&args, load);
     let table = text(&output.stdout);
     assert!(
@@ -279,34 +263,17 @@ fn a_dash_is_standard_input() {
         text(&output.stderr)
     );
 
-    let args = [
-        "compare",
-        "--machine",
-        "-",
-        "--workload",
-        "-",
-        "--policy",
-        "cfs",
-    ];
+    let args = words("compare --machine - --workload - --policy cfs");
     let output = with_input(&args, &machine);
     assert_eq!(output.status.code(), Some(2));
     let says = text(&output.stderr);
-    assert!(
-        says.contains("standard input has already been read"),
-        "{says}"
-    );
+    has!(says, "standard input has already been read");
 }
 
 /// The options of every comparison have one letter.
 #[test]
 fn short_options_mean_the_same() {
-    let long = [
-        "compare",
-        "--machine",
-        "smp-2",
-        "--workload",
-        "busy:duration=10ms",
-    ];
+    let long = words("compare --machine smp-2 --workload busy:duration=10ms");
     let long = stdout(
         &[
             &long[..],
@@ -314,18 +281,7 @@ fn short_options_mean_the_same() {
         ]
         .concat(),
     );
-    let short = [
-        "compare",
-        "-m",
-        "smp-2",
-        "-w",
-        "busy:duration=10ms",
-        "-p",
-        "cfs",
-        "--runs",
-        "2",
-        "--json",
-    ];
+    let short = words("compare -m smp-2 -w busy:duration=10ms -p cfs --runs 2 --json");
     assert_eq!(stdout(&short), long);
     let output = run(&["machine", "list", "--json", "--format", "csv"]);
     assert_eq!(output.status.code(), Some(2));

@@ -75,7 +75,7 @@ fn constants_cannot_be_changed() {
         let output = compare(&[("a.bpf.c", &source)], &["--scheduler", "a.bpf.c"]);
         let says = text(&output.stderr);
         assert_eq!(output.status.code(), Some(3), "{says}");
-        assert!(says.contains(&format!("wrote to `{variable}`")), "{says}");
+        has!(says, &format!("wrote to `{variable}`"));
     }
     for body in [
         "p->pid = 1;",

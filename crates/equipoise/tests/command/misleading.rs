@@ -1,6 +1,6 @@
 //! Results that once misled users. Each test runs the command, and checks the sentence that it now prints.
 
-use crate::common::{json, root, stdout};
+use crate::common::{json, root, stdout, words};
 use serde_json::Value;
 
 /// A scheduler in tests/misleading, or a load of `tools.matrix`.
@@ -37,11 +37,8 @@ fn threads_that_do_not_run_come_first() {
     );
     assert!(first.contains("background-4") && first.ends_with("were runnable and did not run."));
     let throughput = line(&said, "Throughput: ");
-    assert!(throughput.contains("drop is worst: "), "{said}");
-    assert!(
-        throughput.contains(" times the time under eevdf (at least "),
-        "{said}"
-    );
+    has!(throughput, "drop is worst: ");
+    has!(throughput, " times the time under eevdf (at least ");
     assert!(
         line(&said, "Best for every goal").ends_with(": eevdf."),
         "{said}"
@@ -96,9 +93,9 @@ fn an_open_wait_is_explained() {
     let said = stdout(&[&args[..], &["--task", "background", "--at", "3s"]].concat());
     assert!(!said.contains("None of these threads waited"), "{said}");
     let first = line(&said, "background-");
-    assert!(
-        first.contains("and did not run until the end of the run because the scheduler did not dispatch it while CPU"),
-        "{first}"
+    has!(
+        first,
+        "and did not run until the end of the run because the scheduler did not dispatch it while CPU"
     );
 }
 
@@ -109,13 +106,13 @@ fn a_mean_per_loop_does_not_reward_starvation() {
     let load = file("eight-bound-to-one-cpu.json");
     let more = ["--policy", "eevdf", "--scheduler", &lifo, "--runs", "5"];
     let said = compare("tc2", &load, &more);
-    assert!(said.contains("\nUnder lifo, bound-"), "{said}");
+    has!(said, "\nUnder lifo, bound-");
     for goal in ["Throughput: ", "Fairness: "] {
         assert!(line(&said, goal).contains("lifo is worst"), "{said}");
     }
     // The loops of each are in the table of all threads.
     let all = compare("tc2", &load, &[&more[..], &["--all"]].concat());
-    assert!(all.contains("did not run from ms on"), "{all}");
+    has!(all, "did not run from ms on");
 }
 
 /// Energy is for the work done, and no reason is given that no run has tested.
@@ -139,13 +136,7 @@ fn energy_is_for_the_same_work() {
         energy.contains("for the same work (") && energy.contains(" less was done)"),
         "{said}"
     );
-    let args = [
-        "compare",
-        "--machine",
-        "odroid-xu3",
-        "--workload",
-        "mixed:duration=1s",
-    ];
+    let args = words("compare --machine odroid-xu3 --workload mixed:duration=1s");
     let result = json(&[&args[..], &more, &["--format", "json"]].concat());
     let mut goals = result["verdict"].as_array().unwrap().iter();
     let energy = goals.find(|goal| goal["goal"] == "energy").unwrap();
@@ -194,16 +185,7 @@ fn joules_are_by_loop() {
 /// A policy that is worse than the baseline for one goal is not best for every goal.
 #[test]
 fn the_best_for_every_goal_is_worse_for_none() {
-    let policies = [
-        "--policy",
-        "eevdf",
-        "--policy",
-        "cfs",
-        "--policy",
-        "equipoise",
-        "--policy",
-        "hperf",
-    ];
+    let policies = words("--policy eevdf --policy cfs --policy equipoise --policy hperf");
     let more = [&policies[..], &["--runs", "5"]].concat();
     for (machine, load) in [
         ("odroid-xu3", "game+kbuild:jobs=4"),
@@ -255,16 +237,7 @@ fn a_price_is_a_difference() {
 /// A policy under which every run is the same as under another one has no row of its own.
 #[test]
 fn the_same_runs_are_shown_once() {
-    let policies = [
-        "--policy",
-        "eevdf",
-        "--policy",
-        "equipoise",
-        "--policy",
-        "equipoise-power",
-        "--runs",
-        "2",
-    ];
+    let policies = words("--policy eevdf --policy equipoise --policy equipoise-power --runs 2");
     let said = compare("lunar-lake", "mixed:duration=1", &policies);
     line(&said, "equipoise-power: as equipoise, in every run");
     let rows = |name: &str| {
@@ -289,7 +262,7 @@ fn ignored_groups_are_said() {
     let said = compare("smp-2", &load, &more);
     let note =
         "Control groups are ignored under lifo, which treats all threads as members of one group";
-    assert!(said.contains(note), "{said}");
+    has!(said, note);
     for (policy, ignores) in [
         ("equipoise", false),
         ("eevdf", false),
@@ -317,20 +290,12 @@ fn ignored_settings_of_groups_are_said() {
     }
     assert!(!said.contains("cpu.weight is ignored"), "{said}");
     assert!(!said.contains("Control groups are ignored"), "{said}");
-    let both = [
-        "--policy",
-        "eevdf",
-        "--policy",
-        "equipoise",
-        "--runs",
-        "1",
-        "--kernel",
-    ];
+    let both = words("--policy eevdf --policy equipoise --runs 1 --kernel");
     let said = compare("smp-2", &load, &[&both[..], &["7.3"]].concat());
     assert!(!said.contains("ignored under"), "{said}");
     let said = compare("smp-2", &load, &[&both[..], &["6.12"]].concat());
     let note = "cpu.max is ignored under equipoise, which keeps no quota";
-    assert!(said.contains(note), "{said}");
+    has!(said, note);
     assert_eq!(said.matches("ignored under").count(), 2, "{said}");
 }
 
@@ -417,19 +382,10 @@ fn milliseconds(text: &str) -> Option<f64> {
 /// The worst miss was attributed to a nice value, although a fast CPU idled for long enough.
 #[test]
 fn a_cpu_that_idled_comes_before_a_nice_value() {
-    let said = stdout(&[
-        "explain",
-        "--machine",
-        "tc2",
-        "--workload",
-        "mixed",
-        "--policy",
-        "eevdf",
-        "--exact",
-    ]);
+    let said = stdout("explain --machine tc2 --workload mixed --policy eevdf --exact");
     let first = said.split("\n\n").nth(1).unwrap().lines().next().unwrap();
     assert!(!first.contains("nice value"), "{first}");
-    assert!(first.contains("missed its deadline"), "{first}");
+    has!(first, "missed its deadline");
     assert!(
         first.contains("because CPU ") && first.contains(" idled for "),
         "{first}"
@@ -449,77 +405,7 @@ fn busy_cpus_are_not_the_reason_that_nothing_differs() {
     }
     let idle = compare("smp-8", "busy:threads=2,duration=1", &more);
     let line = line(&idle, "This comparison cannot tell");
-    assert!(
-        line.contains("a load that keeps more CPUs busy than"),
-        "{idle}"
-    );
-}
-
-/// A recording of switches alone does not show how long threads waited.
-#[test]
-fn a_recording_without_wakeups_is_not_judged() {
-    let folder = tempfile::tempdir().unwrap();
-    let trace = folder.path().join("switches.txt");
-    let switch = |at: &str, prev: &str, state: &str, next: &str| {
-        format!(
-            "a-10 [000] d..2 {at}: sched_switch: prev_comm={prev} prev_prio=120 prev_state={state} ==> \
-             next_comm={next} next_prio=120\n"
-        )
-    };
-    let (idle, a) = ("swapper/0 prev_pid=0", "a prev_pid=10");
-    let (to_idle, to_a) = ("swapper/0 next_pid=0", "a next_pid=10");
-    let text = [
-        switch("1.000000", idle, "R", to_a),
-        switch("1.002000", a, "S", to_idle),
-        switch("1.004000", idle, "R", to_a),
-        switch("1.006000", a, "S", to_idle),
-    ];
-    std::fs::write(&trace, text.concat()).unwrap();
-    let measured = format!("eevdf={}", trace.display());
-    let output = crate::common::run(&["validate", "--machine", "smp-2", &measured]);
-    let stderr = crate::common::text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(
-        stderr.contains("threads sleep, and the trace has no wakeups"),
-        "{stderr}"
-    );
-    assert!(output.stdout.is_empty());
-}
-
-/// A recording of a machine with another number of CPUs, of more or of fewer.
-#[test]
-fn a_recording_of_another_machine_is_not_judged() {
-    let folder = tempfile::tempdir().unwrap();
-    for name in ["t.txt", "t.dat"] {
-        let trace = folder.path().join(name);
-        let trace = trace.to_str().unwrap();
-        let args = [
-            "compare",
-            "-m",
-            "smp-8",
-            "-w",
-            "mixed:duration=1",
-            "-p",
-            "eevdf",
-            "--runs",
-            "1",
-        ];
-        stdout(&[&args[..], &["--exact", "--trace", trace]].concat());
-        for (machine, cpus) in [("smp-2", 2), ("smp-2x8", 16)] {
-            let output = crate::common::run(&["validate", "-m", machine, trace]);
-            let stderr = crate::common::text(&output.stderr);
-            assert_eq!(output.status.code(), Some(2), "{stderr}");
-            assert!(
-                stderr.contains("recorded on 8 CPUs") && stderr.contains(&format!("has {cpus}")),
-                "{stderr}"
-            );
-        }
-        let output = crate::common::run(&["validate", "-m", "smp-8", trace]);
-        assert!(
-            crate::common::text(&output.stdout).contains("bounds"),
-            "{name}"
-        );
-    }
+    has!(line, "a load that keeps more CPUs busy than");
 }
 
 /// Runs that do not differ have no interval, and a note says why.

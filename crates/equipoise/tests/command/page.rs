@@ -1,7 +1,7 @@
 //! The HTML page in a browser: Chromium without a window, at the widths of a phone and a desktop,
 //! light and dark. Without Chromium the tests are skipped, with a message.
 
-use crate::common::stdout;
+use crate::common::{run_badly, stdout, words};
 use serde_json::Value;
 use std::process::Command;
 
@@ -152,17 +152,7 @@ fn expected_axe() -> Value {
 /// The explanation's page shows the run that it explains, and its title says what it is about.
 #[test]
 fn an_explanation_has_the_timeline() {
-    let args = [
-        "explain",
-        "-m",
-        "tc2",
-        "-w",
-        "mixed:duration=2",
-        "-p",
-        "eevdf",
-        "--format",
-        "html",
-    ];
+    let args = words("explain -m tc2 -w mixed:duration=2 -p eevdf --format html");
     let page = stdout(&args);
     let title = page
         .split("<title>")
@@ -172,7 +162,7 @@ fn an_explanation_has_the_timeline() {
         .next()
         .unwrap();
     for word in ["mixed:duration=2", "tc2", "eevdf", " missed its deadline "] {
-        assert!(title.contains(word), "{title}");
+        has!(title, word);
     }
     assert!(
         page.contains("data-part=\"timeline\"")
@@ -194,27 +184,9 @@ fn an_explanation_has_the_timeline() {
 /// A column without a figure in any row is left out.
 #[test]
 fn a_published_table_has_no_empty_columns() {
-    let args = [
-        "reproduce",
-        "many-caches",
-        "--rows",
-        "nothing-*",
-        "--runs",
-        "1",
-        "--format",
-        "html",
-    ];
-    assert_eq!(crate::common::run(&args).status.code(), Some(2));
-    let args = [
-        "reproduce",
-        "mixed-capacity",
-        "--rows",
-        "cyclictest",
-        "--runs",
-        "1",
-        "--format",
-        "html",
-    ];
+    let args = words("reproduce many-caches --rows nothing-* --runs 1 --format html");
+    run_badly(&args);
+    let args = words("reproduce mixed-capacity --rows cyclictest --runs 1 --format html");
     let page = stdout(&args);
     let mut checked = 0;
     for table in page.split("<table>").skip(1) {

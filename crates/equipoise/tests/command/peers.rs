@@ -74,10 +74,7 @@ fn a_refusing_loader_says_why() {
         eprintln!("skipped: no sources of scx_pair; run `equipoise scheduler fetch`");
         return;
     }
-    assert!(
-        stderr.contains("the machine has 5, expected an even number"),
-        "{stderr}"
-    );
+    has!(stderr, "the machine has 5, expected an even number");
 }
 
 #[test]
@@ -164,7 +161,7 @@ fn sources_that_cannot_be_fetched_are_an_error_and_leave_nothing() {
         let output = scheduler(&["fetch", "scx_lavd"], cargo, folder.path());
         let stderr = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{stderr}");
-        assert!(stderr.contains(says), "{stderr}");
+        has!(stderr, says);
         assert_eq!(text(&output.stdout), "");
         assert!(files(&folder.path().join("sources")).is_empty());
     }
@@ -181,9 +178,9 @@ fn the_kernels_examples_require_debians_tools() {
     let output = scheduler(&["fetch", "scx_simple"], None, folder.path());
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
-    assert!(
-        stderr.contains("expected Debian's apt and a network, or tools/sched_ext of Linux 7.3 in"),
-        "{stderr}"
+    has!(
+        stderr,
+        "expected Debian's apt and a network, or tools/sched_ext of Linux 7.3 in"
     );
     assert!(files(&folder.path().join("sources")).is_empty());
 }

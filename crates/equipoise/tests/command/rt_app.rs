@@ -83,7 +83,7 @@ fn a_load_that_a_duration_cuts_short_is_named() {
     };
     let cut = said("kbuild");
     let words = "kbuild/time: missing in 4 of 4 runs, which the duration of 1.000 s cut short";
-    assert!(cut.contains(words), "{cut}");
+    has!(cut, words);
     // The call never returns by itself.
     assert!(!cut.contains("call/time: not"), "{cut}");
     let done = said("kbuild:objects=2,serial=1ms");
@@ -117,10 +117,7 @@ fn clamps_of_utilization_decide_the_frequency() {
     std::fs::write(&file, load).unwrap();
     let file = file.to_str().unwrap();
     let said = stdout(&["workload", "show", file]);
-    assert!(
-        said.contains("util_min and util_max (uclamp) of ui"),
-        "{said}"
-    );
+    has!(said, "util_min and util_max (uclamp) of ui");
 }
 
 /// A task with a shorter slice than others (`sched_attr::sched_runtime`, rt-app's `dl-runtime`) gets the CPU sooner,

@@ -4,16 +4,9 @@ use crate::common::json;
 
 /// The simulated cells of `row` and `stat`, column by column.
 fn cells(row: &str, stat: &str) -> Vec<f64> {
-    let result = json(&[
-        "reproduce",
-        "utilization-tracking",
-        "--rows",
-        row,
-        "--runs",
-        "2",
-        "--format",
-        "json",
-    ]);
+    let result = json(&format!(
+        "reproduce utilization-tracking --rows {row} --runs 2 --format json"
+    ));
     let cells = result["experiments"][0]["cells"].as_array().unwrap();
     let of_stat = cells.iter().filter(|cell| cell["stat"] == stat);
     of_stat

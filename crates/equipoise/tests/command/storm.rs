@@ -9,19 +9,9 @@ fn switches(policy: &str, work: &str) -> f64 {
     let workload = format!("hackbench:groups=2,loops=100,{work}");
     let workload: &'static str = workload.leak();
     let policy: &'static str = policy.to_owned().leak();
-    let result = json(&[
-        "compare",
-        "--machine",
-        "smp-2",
-        "--workload",
-        workload,
-        "--policy",
-        policy,
-        "--runs",
-        "3",
-        "--format",
-        "json",
-    ]);
+    let result = json(&format!(
+        "compare --machine smp-2 --workload {workload} --policy {policy} --runs 3 --format json"
+    ));
     result["counters"][0]["context_switches"].as_f64().unwrap() / 1e3
 }
 

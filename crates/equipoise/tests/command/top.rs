@@ -1,7 +1,7 @@
 //! `equipoise top` on a computer that consists of files; a thread of the test plays its
 //! scx_equipoise.
 
-use crate::common::{command, json, run, stdout, text};
+use crate::common::{json, run_badly, stdout};
 use serde_json::json;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -73,10 +73,7 @@ fn without_a_scheduler_of_ours_there_are_the_cpus() {
         shown.contains("2000") && !shown.contains("callback"),
         "{shown}"
     );
-    assert!(
-        shown.contains("decisions: this kernel has no sched_ext"),
-        "{shown}"
-    );
+    has!(shown, "decisions: this kernel has no sched_ext");
 }
 
 #[test]
@@ -124,19 +121,8 @@ fn a_running_scheduler_says_what_it_does_and_costs() {
 #[test]
 fn a_missing_terminal_is_one_message() {
     let root = computer();
-    let output = command(&["top", "--root", root.path().to_str().unwrap()])
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(
-        text(&output.stderr).contains("--once"),
-        "{}",
-        text(&output.stderr)
-    );
-    let nowhere = run(&["top", "--once", "--root", "/nowhere"]);
-    assert_eq!(nowhere.status.code(), Some(2));
-    assert_eq!(
-        run(&["top", "--once", "--interval", "0"]).status.code(),
-        Some(2)
-    );
+    let message = run_badly(&["top", "--root", root.path().to_str().unwrap()]);
+    has!(message, "--once");
+    run_badly(&["top", "--once", "--root", "/nowhere"]);
+    run_badly(&["top", "--once", "--interval", "0"]);
 }

@@ -226,10 +226,7 @@ fn where_traces_of_several_schedulers_are_is_said() {
     for name in ["t.cfs.txt", "t.eevdf.txt"] {
         let path = folder.path().join(name);
         assert!(path.is_file());
-        assert!(
-            said.contains(&format!("written: {}\n", path.display())),
-            "{said}"
-        );
+        has!(said, &format!("written: {}\n", path.display()));
     }
     // A file with the name that the user gave needs no message.
     let output = run(&args[..args.len() - 2]);

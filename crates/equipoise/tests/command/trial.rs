@@ -1,23 +1,15 @@
 //! `equipoise trial`: the input that it refuses, and how it shows bundles. Trials themselves run in a guest
 //! (vm/in-guest/trial).
 
-use crate::common::{run, stdout, text};
+use crate::common::{run_badly, stdout};
 use ::trial::bundle::{Bundle, More};
 use ::trial::{About, Outcome, Plan, Scheduler, Turn};
 use std::path::Path;
 
-/// The message of a trial that is refused.
-fn refused(args: &[&str]) -> String {
-    let output = run(&[&["trial"], args].concat());
-    let message = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
-    assert_eq!(text(&output.stdout), "", "{args:?}");
-    message
-}
-
 #[test]
 fn a_wrong_trial_is_refused_with_one_message() {
     let own = ["--scheduler", "eevdf"];
+    let refused = |args: &[&str]| run_badly(&[&["trial"], args].concat());
     let with = |args: &[&str]| refused(&[&own[..], args].concat());
     assert!(with(&["--", "no-such-program"]).contains("no program `no-such-program`"));
     assert!(with(&["--workload", "/nowhere.json"]).contains("/nowhere.json"));
@@ -26,12 +18,9 @@ fn a_wrong_trial_is_refused_with_one_message() {
     assert!(with(&["--bundle", "x.zip", "--", "true"]).contains("ends in .tar.zst"));
     assert!(with(&[]).contains("COMMAND"));
     let unknown = refused(&["--scheduler", "scx_nothing", "--", "true"]);
-    assert!(
-        unknown.contains("--scheduler scx_nothing: no program `scx_nothing`"),
-        "{unknown}"
-    );
+    has!(unknown, "--scheduler scx_nothing: no program `scx_nothing`");
     let setting = refused(&["--scheduler", "equipoise:nothing=1", "--", "true"]);
-    assert!(setting.contains("nothing"), "{setting}");
+    has!(setting, "nothing");
     assert!(refused(&["show", "/nowhere.tar.zst"]).contains("/nowhere.tar.zst: No such file"));
     assert!(refused(&["show"]).contains("FILE.tar.zst"));
 }
@@ -82,10 +71,7 @@ fn bundles_are_shown_as_a_trial_and_as_one_table() {
     bundle(Path::new(&there), "server", 100);
     let one = stdout(&["trial", "show", &here]);
     assert!(one.starts_with("a load on laptop\n"), "{one}");
-    assert!(
-        one.contains("Throughput: scx_fast -s 5 is best: 20.0"),
-        "{one}"
-    );
+    has!(one, "Throughput: scx_fast -s 5 is best: 20.0");
     let both = stdout(&["trial", "show", &here, &there, "--format", "csv"]);
     let lines: Vec<&str> = both.lines().collect();
     assert!(

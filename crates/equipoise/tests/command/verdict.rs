@@ -47,7 +47,7 @@ fn each_goal_has_a_winner_and_its_price() {
         .collect();
     assert!((3..=4).contains(&verdict.len()), "{text}");
     for goal in ["Latency", "Throughput", "Fairness"] {
-        assert!(verdict.contains(&line(&text, goal)), "{text}");
+        assert!(verdict.contains(&line(&text, goal)), "{verdict:?}");
     }
     // On such a machine, Linux 3.9 cannot give busy loops equal shares of the CPUs' time.
     let busy = ["cfs", "hperf"];
@@ -76,10 +76,7 @@ fn each_goal_has_a_winner_and_its_price() {
         &busy,
         &["--goal", "latency"],
     ));
-    assert!(
-        none.contains("Latency: this workload has no measure for this goal."),
-        "{none}"
-    );
+    has!(none, "Latency: this workload has no measure for this goal.");
 }
 
 #[test]
@@ -96,7 +93,7 @@ fn nothing_is_marked_where_nothing_differs() {
         );
     }
     let same = "This comparison cannot tell the policies apart";
-    assert!(text.contains(same), "{text}");
+    has!(text, same);
     let policies = ["cfs", "hperf"];
     let others = stdout(&args(
         "odroid-xu3",
@@ -115,9 +112,9 @@ fn one_run_is_no_verdict() {
         &["cfs", "hperf"],
         &["--runs", "1"],
     ));
-    assert!(
-        text.contains("No verdict: one run cannot show which differences are significant."),
-        "{text}"
+    has!(
+        text,
+        "No verdict: one run cannot show which differences are significant."
     );
 }
 
@@ -156,7 +153,7 @@ fn a_large_group_has_a_spread_and_no_row_for_each_thread() {
         "{linaro} and {equipoise}"
     );
     let text = stdout(&args("tc2", file, &policies, &[]));
-    assert!(text.contains("Fairness: equipoise is best"), "{text}");
+    has!(text, "Fairness: equipoise is best");
     assert!(
         text.contains(" spread\n") && !text.contains("spin-"),
         "{text}"
@@ -309,16 +306,7 @@ fn comma_separated_values_have_every_run() {
     assert!(
         lines[1].starts_with("tc2,busy:duration=10ms,cfs,work,s,higher,throughput,true,false,0,0x")
     );
-    let table = stdout(&[
-        "reproduce",
-        "mixed-capacity",
-        "--rows",
-        "sysbench_1t",
-        "--runs",
-        "1",
-        "--format",
-        "csv",
-    ]);
+    let table = stdout("reproduce mixed-capacity --rows sysbench_1t --runs 1 --format csv");
     assert!(
         table.starts_with("experiment,block,row,column,stat,unit,better,published,"),
         "{table}"

@@ -1,6 +1,6 @@
 //! A stranger's file does not reach other files, processes, and the readers of results.
 
-use crate::common::{command, text};
+use crate::common::{command, text, words};
 use crate::foreign::fifo;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -34,14 +34,7 @@ fn eventually(what: &str, holds: impl Fn() -> bool) {
 }
 
 fn compare(file: &Path, temporary: &Path) -> std::process::Command {
-    let mut command = command(&[
-        "compare",
-        "--machine",
-        "tc2-smp",
-        "--runs",
-        "1",
-        "--workload",
-    ]);
+    let mut command = command("compare --machine tc2-smp --runs 1 --workload");
     command
         .args(["busy:duration=10ms", "--scheduler"])
         .arg(file);
@@ -121,15 +114,7 @@ fn a_thread_s_name_acts_on_no_reader() {
         format!("{{\"tasks\": {{\"{NAME}\": {task}}}, \"global\": {{\"duration\": 1}}}}");
     fs::write(&load, load_text).unwrap();
     let run = |more: &[&str]| -> Output {
-        let args = [
-            "compare",
-            "--machine",
-            "tc2",
-            "--runs",
-            "1",
-            "--policy",
-            "eevdf",
-        ];
+        let args = words("compare --machine tc2 --runs 1 --policy eevdf");
         let mut command = command(&args);
         command.arg("--workload").arg(&load).args(more);
         command.output().unwrap()

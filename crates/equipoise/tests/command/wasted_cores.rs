@@ -20,14 +20,7 @@ fn cells<'a>(result: &'a Value, block: &str, row: &str) -> Vec<(&'a str, f64)> {
 /// they do not.
 #[test]
 fn only_the_scheduler_with_the_bugs_wastes_cores() {
-    let result = json(&[
-        "reproduce",
-        "wasted-cores",
-        "--runs",
-        "1",
-        "--format",
-        "json",
-    ]);
+    let result = json("reproduce wasted-cores --runs 1 --format json");
     let result = &result["experiments"][0];
     for (block, with_bug) in [
         ("Missing domains", true),

@@ -42,7 +42,7 @@ fn every_experiment_fits_the_terminal() {
     assert_eq!(files(&root().join("experiments")), named);
     for (name, rows) in rows {
         let shown = fits(80, &["reproduce", name, "--rows", rows, "--runs", "1"]);
-        assert!(shown.contains("simulated"), "{shown}");
+        has!(shown, "simulated");
     }
 }
 
@@ -54,7 +54,7 @@ fn a_comparison_fits_the_terminal() {
         for columns in [80, 100] {
             let args = [&["compare"], &LOAD[..], more].concat();
             let shown = fits(columns, &args);
-            assert!(shown.contains("equipoise-performance"), "{shown}");
+            has!(shown, "equipoise-performance");
         }
     }
 }
@@ -64,9 +64,9 @@ fn an_explanation_fits_the_terminal() {
     for columns in [80, 100] {
         let args = [&["explain"], &LOAD[..], &["--policy", "eevdf"]].concat();
         let shown = fits(columns, &args);
-        assert!(shown.contains("waited"), "{shown}");
+        has!(shown, "waited");
         let shown = fits(columns, &[&args[..], &["--diff", "equipoise"]].concat());
-        assert!(shown.contains("Under equipoise: "), "{shown}");
+        has!(shown, "Under equipoise: ");
     }
 }
 

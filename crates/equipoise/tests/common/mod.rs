@@ -6,10 +6,58 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
+/// `$text` contains `$part`.
+macro_rules! has {
+    ($text:expr, $part:expr) => {{
+        let (text, part) = (&$text, $part);
+        assert!(text.contains(part), "{part} is not in {text}");
+    }};
+}
+
+/// Arguments of the command: a list, or a text in which spaces separate them.
+pub trait Args {
+    fn words(&self) -> Vec<&str>;
+}
+
+impl Args for str {
+    fn words(&self) -> Vec<&str> {
+        self.split(' ').collect()
+    }
+}
+
+impl Args for String {
+    fn words(&self) -> Vec<&str> {
+        self.as_str().words()
+    }
+}
+
+impl Args for [&str] {
+    fn words(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl<const N: usize> Args for [&str; N] {
+    fn words(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl Args for Vec<&str> {
+    fn words(&self) -> Vec<&str> {
+        self.clone()
+    }
+}
+
+/// The arguments in `text`, which spaces separate.
+pub fn words(text: &str) -> Vec<&str> {
+    text.words()
+}
+
 /// The command with `args`, not yet started.
-pub fn command(args: &[&str]) -> Command {
+pub fn command(args: &(impl Args + ?Sized)) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_equipoise"));
-    command.args(args).env_remove("CLICOLOR_FORCE");
+    command.args(args.words()).env_remove("CLICOLOR_FORCE");
     command.env("EQUIPOISE_OBJECTS", objects());
     command
 }
@@ -28,20 +76,34 @@ pub fn objects() -> &'static Path {
     })
 }
 
-pub fn run(args: &[&str]) -> Output {
+pub fn run(args: &(impl Args + ?Sized)) -> Output {
     command(args).output().unwrap()
 }
 
 /// The command's standard output; it must succeed and print nothing on standard error.
-pub fn stdout(args: &[&str]) -> String {
+pub fn stdout(args: &(impl Args + ?Sized)) -> String {
     let output = run(args);
     let stderr = text(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {stderr}");
-    assert_eq!(stderr, "", "{args:?}");
+    assert!(output.status.success(), "{:?}: {stderr}", args.words());
+    assert_eq!(stderr, "", "{:?}", args.words());
     text(&output.stdout)
 }
 
-pub fn json(args: &[&str]) -> Value {
+/// The message of a command that fails because of its input.
+pub fn run_badly(args: &(impl Args + ?Sized)) -> String {
+    let output = run(args);
+    let message = text(&output.stderr);
+    assert_eq!(
+        output.status.code(),
+        Some(2),
+        "{:?}: {message}",
+        args.words()
+    );
+    assert!(output.stdout.is_empty(), "{:?}", args.words());
+    message
+}
+
+pub fn json(args: &(impl Args + ?Sized)) -> Value {
     serde_json::from_str(&stdout(args)).unwrap()
 }
 
@@ -62,4 +124,11 @@ pub fn files(folder: &Path) -> Vec<String> {
 /// The root of the source tree.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A file of `tests/recorded`.
+pub fn recorded(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/recorded")
+        .join(name)
 }

@@ -137,6 +137,4 @@ fn build(
 }
 
 #[cfg(test)]
-mod kinds;
-#[cfg(test)]
 mod tests;

@@ -2,207 +2,83 @@
 
 use super::*;
 
-/// The mistakes in a file whose line 2 is `line`, inside `tasks`.
+/// As [`all_refused`], with lines inside `tasks`.
 #[track_caller]
-fn refused(line: &str, message: &str, expected: &str) {
-    let text = format!("{{ \"tasks\": {{\n{line}\n}} }}");
-    let error = match parse(&text) {
-        Ok(_) => panic!("accepted: {line}"),
-        Err(error) => error,
-    };
-    let wanted = format!("t.json:2: {message}");
-    assert!(error.message().starts_with(&wanted), "{}", error.message());
-    assert!(error.expected().contains(expected), "{}", error.expected());
+fn refused(table: &str) {
+    all_refused(
+        |line| parse(&format!("{{ \"tasks\": {{\n{line}\n}} }}")),
+        table,
+    );
 }
 
 #[test]
 fn refuses_what_it_does_not_know() {
     refused(
-        r#" "a": { "rum": 1 } "#,
-        "unknown key `rum` in task `a`",
-        "run, sleep",
-    );
-    refused(
-        r#" "a": { "run": 1, "loops": 1 } "#,
-        "unknown key `loops`",
-        "loop",
-    );
-    refused(
-        r#" "a": { "phases": { "p": { "delay": 1, "run": 1 } } } "#,
-        "unknown key `delay` in phase `p`",
-        "loop",
-    );
-    refused(
-        r#" "a": { "run": 1, "util_mean": 1 } "#,
-        "unknown key `util_mean`",
-        "priority",
-    );
-    refused(
-        r#" "a": { "memrun": {} } "#,
-        "`memrun` lacks `type`",
-        "an object with `type`",
-    );
-    refused(
-        r#" "a": { "timer": { "ref": "x", "period": 1, "unit": 1 } } "#,
-        "unknown key `unit`",
-        "ref, period, mode",
+        r#"
+        "a": { "rum": 1 }                                        | unknown key `rum` in task `a` | run, sleep
+        "a": { "run": 1, "loops": 1 }                            | unknown key `loops` | loop
+        "a": { "phases": { "p": { "delay": 1, "run": 1 } } }     | unknown key `delay` in phase `p` | loop
+        "a": { "run": 1, "util_mean": 1 }                        | unknown key `util_mean` | priority
+        "a": { "memrun": {} }                                    | `memrun` lacks `type` | an object with `type`
+        "a": { "timer": { "ref": "x", "period": 1, "unit": 1 } } | unknown key `unit` | ref, period, mode
+        "#,
     );
 }
 
 #[test]
 fn refuses_wrong_types_and_ranges() {
     refused(
-        r#" "a": { "run": "1" } "#,
-        "`run` is \"1\"",
-        "work in us, an integer from 0",
+        r#"
+        "a": { "run": "1" }                                          | `run` is "1" | work in us, an integer from 0
+        "a": { "run": 1.5 }                                          | `run` is 1.5 | integer
+        "a": { "sleep": -1 }                                         | `sleep` is -1 | from 0
+        "a": { "run": 99999999999 }                                  | `run` is 99999999999 | to 2147483647
+        "a": { "delay": -5, "run": 1 }                               | `delay` is -5 | in us
+        "a": { "run" }                                               | `run` has no value | work in us
+        "a": { "loop": 0, "run": 1 }                                 | `loop` is 0 | -1 for no limit
+        "a": { "loop": -2, "run": 1 }                                | `loop` is -2 | -1 for no limit
+        "a": { "instance": -1, "run": 1 }                            | `instance` is -1 | from 0
+        "a": { "lock": 3, "unlock": 3 }                              | `lock` is 3 | mutex's name, a string
+        "a": { "timer": 5 }                                          | `timer` is 5 | { ref, period, mode }
+        "a": { "timer": { "ref": "x" } }                             | `timer` lacks `period` | period
+        "a": { "timer": { "period": 1 } }                            | `timer` lacks `ref` | ref
+        "a": { "timer": { "ref": "x", "period": 1, "mode": "abs" } } | `mode` is "abs" | "absolute"
+        "a": { "wait": { "ref": "c" } }                              | `wait` lacks `mutex` | mutex
+        "a": { "cpus": 0, "run": 1 }                                 | `cpus` is 0 | array of CPU numbers
+        "a": { "cpus": [], "run": 1 }                                | `cpus` is an empty array | [0, 2]
+        "a": { "cpus": [0, -1], "run": 1 }                           | `cpus` has -1 | array of CPU numbers
+        "a": { "cpus": [4096], "run": 1 }                            | `cpus` has 4096 | below 1024
+        "a": { "taskgroup": "x", "run": 1 }                          | `taskgroup` is "x" | begins with `/`
+        "a": { "cpu_time": "most", "run": 1 }                        | `cpu_time` is "most" | `more` or `less`
+        "a": 5                                                       | `a` is 5 | a task, an object
+        "a": { "phases": {} }                                        | `phases` is an empty object | at least one phase
+        "a": { "phases": { "p": {} } }                               | `p` has no events | run
+        "a": { "loop": 1 }                                           | `a` has no events | run
+        "#,
     );
-    refused(r#" "a": { "run": 1.5 } "#, "`run` is 1.5", "integer");
-    refused(r#" "a": { "sleep": -1 } "#, "`sleep` is -1", "from 0");
-    refused(
-        r#" "a": { "run": 99999999999 } "#,
-        "`run` is 99999999999",
-        "to 2147483647",
-    );
-    refused(
-        r#" "a": { "delay": -5, "run": 1 } "#,
-        "`delay` is -5",
-        "in us",
-    );
-    refused(r#" "a": { "run" } "#, "`run` has no value", "work in us");
-    refused(
-        r#" "a": { "loop": 0, "run": 1 } "#,
-        "`loop` is 0",
-        "-1 for no limit",
-    );
-    refused(
-        r#" "a": { "loop": -2, "run": 1 } "#,
-        "`loop` is -2",
-        "-1 for no limit",
-    );
-    refused(
-        r#" "a": { "instance": -1, "run": 1 } "#,
-        "`instance` is -1",
-        "from 0",
-    );
-    refused(
-        r#" "a": { "lock": 3, "unlock": 3 } "#,
-        "`lock` is 3",
-        "mutex's name, a string",
-    );
-    refused(
-        r#" "a": { "timer": 5 } "#,
-        "`timer` is 5",
-        "{ ref, period, mode }",
-    );
-    refused(
-        r#" "a": { "timer": { "ref": "x" } } "#,
-        "`timer` lacks `period`",
-        "period",
-    );
-    refused(
-        r#" "a": { "timer": { "period": 1 } } "#,
-        "`timer` lacks `ref`",
-        "ref",
-    );
-    refused(
-        r#" "a": { "timer": { "ref": "x", "period": 1, "mode": "abs" } } "#,
-        "`mode` is \"abs\"",
-        "\"absolute\"",
-    );
-    refused(
-        r#" "a": { "wait": { "ref": "c" } } "#,
-        "`wait` lacks `mutex`",
-        "mutex",
-    );
-    refused(
-        r#" "a": { "cpus": 0, "run": 1 } "#,
-        "`cpus` is 0",
-        "array of CPU numbers",
-    );
-    refused(
-        r#" "a": { "cpus": [], "run": 1 } "#,
-        "`cpus` is an empty array",
-        "[0, 2]",
-    );
-    refused(
-        r#" "a": { "cpus": [0, -1], "run": 1 } "#,
-        "`cpus` has -1",
-        "array of CPU numbers",
-    );
-    refused(
-        r#" "a": { "cpus": [4096], "run": 1 } "#,
-        "`cpus` has 4096",
-        "below 1024",
-    );
-    refused(
-        r#" "a": { "taskgroup": "x", "run": 1 } "#,
-        "`taskgroup` is \"x\"",
-        "begins with `/`",
-    );
-    refused(
-        r#" "a": { "cpu_time": "most", "run": 1 } "#,
-        "`cpu_time` is \"most\"",
-        "`more` or `less`",
-    );
-    refused(r#" "a": 5 "#, "`a` is 5", "a task, an object");
-    refused(
-        r#" "a": { "phases": {} } "#,
-        "`phases` is an empty object",
-        "at least one phase",
-    );
-    refused(
-        r#" "a": { "phases": { "p": {} } } "#,
-        "`p` has no events",
-        "run",
-    );
-    refused(r#" "a": { "loop": 1 } "#, "`a` has no events", "run");
 }
 
 #[test]
 fn refuses_bad_scheduling_settings() {
     refused(
-        r#" "a": { "policy": "SCHED_NORMAL", "run": 1 } "#,
-        "`policy` is \"SCHED_NORMAL\"",
-        "SCHED_OTHER",
-    );
-    refused(
-        r#" "a": { "priority": 20, "run": 1 } "#,
-        "`priority` is 20",
-        "from -20 to 19",
-    );
-    refused(
-        r#" "a": { "policy": "SCHED_RR", "priority": 0, "run": 1 } "#,
-        "`priority` is 0",
-        "from 1 to 99",
-    );
-    refused(
-        r#" "a": { "policy": "SCHED_FIFO", "phases": { "p": { "priority": -3, "run": 1 } } } "#,
-        "`priority` is -3",
-        "from 1 to 99",
-    );
-    refused(
-        r#" "a": { "policy": "SCHED_DEADLINE", "run": 1 } "#,
-        "SCHED_DEADLINE with a runtime of 0",
-        "dl-runtime",
-    );
-    refused(
-        r#" "a": { "policy": "SCHED_DEADLINE", "dl-runtime": 9, "dl-period": 5, "run": 1 } "#,
-        "SCHED_DEADLINE with a runtime of 9",
-        "<= dl-period",
+        r#"
+        "a": { "policy": "SCHED_NORMAL", "run": 1 }                      | `policy` is "SCHED_NORMAL" | SCHED_OTHER
+        "a": { "priority": 20, "run": 1 }                                | `priority` is 20 | from -20 to 19
+        "a": { "policy": "SCHED_RR", "priority": 0, "run": 1 }           | `priority` is 0 | from 1 to 99
+        "a": { "policy": "SCHED_FIFO", "phases": { "p": { "priority": -3, "run": 1 } } } | `priority` is -3 | from 1 to 99
+        "a": { "policy": "SCHED_DEADLINE", "run": 1 }                    | SCHED_DEADLINE with a runtime of 0 | dl-runtime
+        "a": { "policy": "SCHED_DEADLINE", "dl-runtime": 9, "dl-period": 5, "run": 1 } | SCHED_DEADLINE with a runtime of 9 | <= dl-period
+        "#,
     );
 }
 
 #[test]
 fn refuses_keys_that_stand_twice() {
     refused(
-        r#" "a": { "loop": 1, "loop": 2, "run": 1 } "#,
-        "`loop` occurs twice",
-        "once",
-    );
-    refused(
-        r#" "a": { "run": 1 }, "a": { "run": 1 } "#,
-        "`a` occurs twice",
-        "once",
+        r#"
+        "a": { "loop": 1, "loop": 2, "run": 1 } | `loop` occurs twice | once
+        "a": { "run": 1 }, "a": { "run": 1 }    | `a` occurs twice | once
+        "#,
     );
     let twice = parse("{ \"tasks\": { \"a\": { \"run\": 1 } },\n\"tasks\": {} }");
     assert!(
@@ -217,49 +93,17 @@ fn refuses_keys_that_stand_twice() {
 #[test]
 fn refuses_what_could_never_run_or_go_on() {
     refused(
-        r#" "a": { "fork": "b" } "#,
-        "`fork` is \"b\"",
-        "one of the tasks a",
-    );
-    refused(
-        r#" "a": { "suspend": "b" } "#,
-        "nothing ever wakes the waiters for `b`",
-        "resume",
-    );
-    refused(
-        r#" "a": { "sem_wait": "b" } "#,
-        "nothing ever wakes the waiters for `semaphore b`",
-        "sem_post",
-    );
-    refused(
-        r#" "a": { "memrun": { "type": "copy", "size": 1, "count": 1 } } "#,
-        "`type` is \"copy\"",
-        "\"chase\"",
-    );
-    refused(
-        r#" "a": { "run": 1, "phases": { "p": { "run": 1 } } } "#,
-        "event `run` next to `phases`",
-        "inside a phase",
-    );
-    refused(
-        r#" "a": { "unlock": "m" } "#,
-        "`m` is unlocked but not held",
-        "`lock` before",
-    );
-    refused(
-        r#" "a": { "lock": "m" } "#,
-        "`m` is locked by the task that holds it",
-        "`unlock`",
-    );
-    refused(
-        r#" "a": { "loop": 1, "lock": "m" } "#,
-        "task `a` never unlocks `m`",
-        "`unlock`",
-    );
-    refused(
-        r#" "a": { "wait": { "ref": "c", "mutex": "m" } } "#,
-        "a wait with mutex `m`, which is not held",
-        "`lock`",
+        r#"
+        "a": { "fork": "b" }                                         | `fork` is "b" | one of the tasks a
+        "a": { "suspend": "b" }                                      | nothing ever wakes the waiters for `b` | resume
+        "a": { "sem_wait": "b" }                                     | nothing ever wakes the waiters for `semaphore b` | sem_post
+        "a": { "memrun": { "type": "copy", "size": 1, "count": 1 } } | `type` is "copy" | "chase"
+        "a": { "run": 1, "phases": { "p": { "run": 1 } } }           | event `run` next to `phases` | inside a phase
+        "a": { "unlock": "m" }                                       | `m` is unlocked but not held | `lock` before
+        "a": { "lock": "m" }                                         | `m` is locked by the task that holds it | `unlock`
+        "a": { "loop": 1, "lock": "m" }                              | task `a` never unlocks `m` | `unlock`
+        "a": { "wait": { "ref": "c", "mutex": "m" } }                | a wait with mutex `m`, which is not held | `lock`
+        "#,
     );
 }
 
@@ -272,14 +116,10 @@ fn refuses_barriers_that_can_never_be_passed() {
     let error = parse(text).err().unwrap();
     assert_eq!(error.message(), "t.json:5: barrier `x` can never be passed");
     refused(
-        r#" "a": { "barrier": "x", "barrier": "x" } "#,
-        "barrier `x` occurs twice",
-        "a different name",
-    );
-    refused(
-        r#" "a": { "instance": 0, "barrier": "x" }, "b": { "fork": "a" } "#,
-        "barrier `x` in task `a`, which is forked",
-        "instance",
+        r#"
+        "a": { "barrier": "x", "barrier": "x" }                      | barrier `x` occurs twice | a different name
+        "a": { "instance": 0, "barrier": "x" }, "b": { "fork": "a" } | barrier `x` in task `a`, which is forked | instance
+        "#,
     );
 }
 

@@ -41,76 +41,24 @@ fn changes_are_in_order_of_time() {
 
 #[test]
 fn mistakes_are_refused_on_their_line() {
-    for (timeline, message, expected) in [
-        ("1", "`timeline` has 1", "an array of changes"),
-        (
-            r#"{ "cpus": [0], "online": false }"#,
-            "`at` is missing",
-            "`at`, `cpus`",
-        ),
-        (
-            r#"{ "at": 1, "online": false }"#,
-            "`cpus` is missing",
-            "`at`, `cpus`",
-        ),
-        (
-            r#"{ "at": 1, "cpus": [0] }"#,
-            "`online` is missing",
-            "scaling_max_freq",
-        ),
-        (
-            r#"{ "at": 1, "cpus": [], "online": true }"#,
-            "`cpus` is",
-            "an array of CPU numbers",
-        ),
-        (
-            r#"{ "at": -1, "cpus": [0], "online": true }"#,
-            "`at` is -1",
-            "from 0",
-        ),
-        (
-            r#"{ "at": 1, "cpus": [0], "online": 0 }"#,
-            "`online` is 0",
-            "true or false",
-        ),
-        (
-            r#"{ "at": 1, "cpu": 0, "online": true }"#,
-            "unknown key `cpu`",
-            "at, cpus, online",
-        ),
-        (
-            r#"{ "at": 1, "at": 1, "cpus": [0] }"#,
-            "`at` occurs twice",
-            "once",
-        ),
-        (
-            r#"{ "at": 1, "cpus": [0], "online": true, "scaling_max_freq": 1 }"#,
-            "one change has both `online` and `scaling_max_freq`",
-            "one of them",
-        ),
-        (
-            r#"{ "at": 1, "cpus": [0], "scaling_max_freq": 0 }"#,
-            "`scaling_max_freq` is 0",
-            "kHz",
-        ),
-        (
-            r#"{ "at": 1, "cpus": [0], "scaling_max_freq": "0%" }"#,
-            "`scaling_max_freq` is",
-            "40%",
-        ),
-        (
-            r#"{ "at": 1, "cpus": [0], "scaling_max_freq": "40" }"#,
-            "`scaling_max_freq` is",
-            "40%",
-        ),
-    ] {
-        let error = file(timeline)
-            .err()
-            .unwrap_or_else(|| panic!("accepted {timeline}"));
-        let start = format!("t.json:2: {message}");
-        assert!(error.message().starts_with(&start), "{error}");
-        assert!(error.expected().contains(expected), "{error}");
-    }
+    all_refused(
+        file,
+        r#"
+        1                                                               | `timeline` has 1 | an array of changes
+        { "cpus": [0], "online": false }                                | `at` is missing | `at`, `cpus`
+        { "at": 1, "online": false }                                    | `cpus` is missing | `at`, `cpus`
+        { "at": 1, "cpus": [0] }                                        | `online` is missing | scaling_max_freq
+        { "at": 1, "cpus": [], "online": true }                         | `cpus` is | an array of CPU numbers
+        { "at": -1, "cpus": [0], "online": true }                       | `at` is -1 | from 0
+        { "at": 1, "cpus": [0], "online": 0 }                           | `online` is 0 | true or false
+        { "at": 1, "cpu": 0, "online": true }                           | unknown key `cpu` | at, cpus, online
+        { "at": 1, "at": 1, "cpus": [0] }                               | `at` occurs twice | once
+        { "at": 1, "cpus": [0], "online": true, "scaling_max_freq": 1 } | one change has both `online` and `scaling_max_freq` | one of them
+        { "at": 1, "cpus": [0], "scaling_max_freq": 0 }                 | `scaling_max_freq` is 0 | kHz
+        { "at": 1, "cpus": [0], "scaling_max_freq": "0%" }              | `scaling_max_freq` is | 40%
+        { "at": 1, "cpus": [0], "scaling_max_freq": "40" }              | `scaling_max_freq` is | 40%
+        "#,
+    );
     let error = parse("{ \"tasks\": { \"a\": { \"run\": 1 } },\n\"timeline\": {} }")
         .err()
         .unwrap();

@@ -1,8 +1,6 @@
 //! One load in the formats of other projects' tools.
 
-use super::tests::{of, story};
 use super::*;
-use workload::recording::Step::{Run, Sleep, Wait, Wake};
 
 fn error(text: &str) -> String {
     let error = import("t.txt", text.as_bytes(), None).err().unwrap();
