@@ -22,7 +22,7 @@ LOADS = PROJECT / "tests/loads"
 #: The least number of runs of these loads, because some have two outcomes.
 LOAD_RUNS = 20
 #: The settings that --settings tries; scheduler/equipoise/settings.def has the defaults.
-SETTINGS = ["slice_ns=1500000", "lag_ns=0", "unfairness_ns=1000000", "unfairness_ns=50000000",
+SETTINGS = ["slice_ns=1500000", "lag_ns=0", "preempt_after_ns=0", "unfairness_ns=1000000", "unfairness_ns=50000000",
             "sync_burst_ns=0", "prefer=performance", "prefer=power"]
 
 

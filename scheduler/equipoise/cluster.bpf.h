@@ -105,8 +105,10 @@ struct cpu_state {
 	u64 ran_past;
 	/* The running task called sched_yield(). */
 	bool yields;
-	/* It has been asked to stop for a waking task. */
+	/* Whether it has been asked to stop for a waking task, and the time at which the next request is due, ns.
+	 */
 	bool asked;
+	u64 next_stop_at;
 	/* Its request for the next switch; see request.h. */
 	u64 request;
 	/* The clock of the tasks that are bound to it, and all of them on its cluster's clock. */

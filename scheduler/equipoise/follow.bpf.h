@@ -22,16 +22,30 @@
 #define HURRY_NS (32 * NSEC_PER_MSEC)
 
 /*
- * Utilization of a CPU's fair tasks; 100 % if it recently ran a task that another task had woken or created. Such
- * tasks are links of a chain: the tasks that wait for them idle meanwhile, so all of them look light, the lighter
- * the slower they run. A lower frequency makes the threads of streamcluster, which wait for each other at barriers,
- * look lighter, and these lower the frequency further. The kernel has such a rule for tasks that wait for a disk
- * (schedutil's iowait boost). A task that is woken by a timer or a device has time until the next event, and its
+ * Do tasks wait for @cpu? Then it has no time to spare, although only a part of what they need counts as
+ * utilization yet. schedutil uses the average of runnable tasks for that ("sched/fair, cpufreq: Introduce 'runnable
+ * boosting'", Linux 6.5).
+ */
+static __always_inline bool is_waited_on(u32 cpu)
+{
+	struct cpu_state *this = cpu_at(cpu);
+
+	return may_wait(this->cluster) || may_keep_tasks(this, cluster_at(this->cluster));
+}
+
+/*
+ * Utilization of a CPU's fair tasks; 100 % if tasks wait for the CPU, or if it recently ran a task that another
+ * task had woken or created. Such tasks are links of a chain: the tasks that wait for them idle meanwhile,
+ * so all of them look light, the lighter the slower they run. A lower frequency makes the threads
+ * of streamcluster, which wait for each other at barriers, look lighter, and these lower the
+ * frequency further. The kernel has such a rule for tasks that wait for a disk (schedutil's iowait
+ * boost). A task that is woken by a timer or a device has time until the next event, and its
  * utilization describes it.
  */
 static __always_inline u64 util_in_hurry(u32 cpu)
 {
-	if (tunables.prefer != PREFER_POWER && time_before(bpf_ktime_get_ns(), cpu_at(cpu)->hurried_at + HURRY_NS))
+	if (tunables.prefer != PREFER_POWER &&
+	    (is_waited_on(cpu) || time_before(bpf_ktime_get_ns(), cpu_at(cpu)->hurried_at + HURRY_NS)))
 		return cpu_scale(cpu);
 	return cpu_util_cfs(cpu);
 }

@@ -53,8 +53,9 @@
  * 5. Preemption (preempt.h, crowd.h)
  * ----------------------------------
  *
- * A waking task preempts another whose deadline is later. A task whose slice is over stops only if another task
- * waits; the last task continues without a switch. In a crowd of senders and receivers no wakeup preempts, so that
+ * A waking task preempts another whose deadline is later. Each stop of a CPU has a price, which falls to zero
+ * within a millisecond. A task whose slice is over stops only if another task waits; the last task continues
+ * without a switch. In a crowd of senders and receivers no wakeup preempts, so that
  *each receiver finds many messages.
  *
  * 6. Between clusters (progress.h, pull.h, request.h)
@@ -126,7 +127,7 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 	if (waker->flags & PF_EXITING || !waker->pid)
 		return false;
 	/* A task that bypasses the queue may run only for a time too short to be worth a preemption. */
-	if (this->ran_past >= tunables.sync_bypass && (may_wait(this->cluster) || may_keep_tasks(this, c)))
+	if (this->ran_past >= tunables.preempt_after && (may_wait(this->cluster) || may_keep_tasks(this, c)))
 		return false;
 	t = task_of(waker);
 	if (!t || t->burst >= tunables.sync_burst || !task_allowed(p, this_cpu))
@@ -160,7 +161,7 @@ __noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, struct task_
 		queue_up(p, t, cpu, enq_flags);
 		return cpu;
 	}
-	WRITE_ONCE(cpu_at(found)->asked, true);
+	note_stop(found, bpf_ktime_get_ns());
 	this_counters()->wakeup_preemptions++;
 	if (at_once) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | found, SLICE_MAX, enq_flags | SCX_ENQ_PREEMPT);

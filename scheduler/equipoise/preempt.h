@@ -50,6 +50,28 @@ static __always_inline s64 earlier_by(const struct task_struct *p, const struct 
 			   (bound ? READ_ONCE(cpu_at(place)->bound.weight) : t->fair.weight) ?: 1);
 }
 
+/*
+ * The service by which the deadline of a waking task must be earlier, ns: an interrupt and two switches cost some
+ * tens of us, so the more recently @cpu was stopped, the more it takes. It is a price and no limit: a thread of
+ * short runs and naps that gets too little is soon owed more. Where its requests were refused until the next tick,
+ * it got a twentieth of its due.
+ */
+static __always_inline s64 price_of(u32 cpu, u64 now)
+{
+	s64 price = READ_ONCE(cpu_at(cpu)->next_stop_at) - now;
+
+	return price > 0 ? price : 0;
+}
+
+/* @cpu is asked to stop at @now. */
+static __always_inline void note_stop(u32 cpu, u64 now)
+{
+	struct cpu_state *this = cpu_at(cpu);
+
+	WRITE_ONCE(this->asked, true);
+	WRITE_ONCE(this->next_stop_at, now + tunables.preempt_after);
+}
+
 /* Is @t worth a CPU of the cluster of @cpu, whose task is not? */
 static __always_inline bool gets_cpu(const struct task_state *t, u32 cpu)
 {
@@ -65,11 +87,11 @@ static __always_inline bool gets_cpu(const struct task_state *t, u32 cpu)
  * from a task that is not, and from no other: each of these has a CPU of its own in the ideal.
  */
 static __always_inline bool preempts(const struct task_struct *p, const struct task_state *t, u32 place, u32 cpu,
-				     const struct task_struct *curr, bool at_once)
+				     const struct task_struct *curr, u64 now, bool at_once)
 {
 	if (!curr || curr->prio < MAX_RT_PRIO || p->policy == SCHED_BATCH)
 		return false;
-	return at_once ? gets_cpu(t, cpu) : earlier_by(p, t, place, cpu, curr) > 0;
+	return at_once ? gets_cpu(t, cpu) : earlier_by(p, t, place, cpu, curr) > price_of(cpu, now);
 }
 
 /* Records why @p, which has been placed near @place, gets the CPU @found at once, or none does (-1). */
@@ -81,9 +103,11 @@ static __always_inline void explain_preemption(const struct task_struct *p, cons
 	u64 now = bpf_ktime_get_ns();
 
 	if (curr && found >= 0)
-		explain(preempts, p->pid, cpu, curr->pid, uncharged(cpu, now), earlier_by(p, t, place, cpu, curr));
+		explain(preempts, p->pid, cpu, curr->pid, uncharged(cpu, now), earlier_by(p, t, place, cpu, curr),
+			price_of(cpu, now));
 	else if (curr)
-		explain(too_early, p->pid, cpu, curr->pid, uncharged(cpu, now), earlier_by(p, t, place, cpu, curr));
+		explain(too_early, p->pid, cpu, curr->pid, uncharged(cpu, now), earlier_by(p, t, place, cpu, curr),
+			price_of(cpu, now));
 }
 
 /* A running task, as seen from another CPU. */
@@ -123,7 +147,7 @@ static __always_inline struct seen_running *this_seen_running(void)
  * state in memory, because the verifier checks a loop's body anew for each state in which it can begin.
  */
 __noinline bool look_at_next(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull,
-			     u32 place, bool at_once)
+			     u32 place, u64 now, bool at_once)
 {
 	struct seen_running *best = this_seen_running();
 	const struct cluster *c = cluster_at(best->cluster);
@@ -137,7 +161,7 @@ __noinline bool look_at_next(struct task_struct *p __arg_trusted, const struct t
 	if (READ_ONCE(cpu_at(cpu)->asked) || !task_allowed(p, cpu))
 		return false;
 	curr = running_on(cpu);
-	if (!preempts(p, t, place, cpu, curr, at_once))
+	if (!preempts(p, t, place, cpu, curr, now, at_once))
 		return false;
 	ahead = at_once ? (s64)READ_ONCE(cpu_at(cpu)->progress) : earlier_by(p, t, place, cpu, curr);
 	if (best->pid && ahead <= best->ahead)
@@ -157,13 +181,14 @@ __noinline s32 find_preemptible(struct task_struct *p __arg_trusted, const struc
 {
 	struct seen_running *best = this_seen_running();
 	struct cluster *from = cluster_of(cpu);
+	u64 now = bpf_ktime_get_ns();
 	bool anywhere = at_once && nr_clusters > 1;
 	int i, looked;
 
 	best->pid = 0;
 	best->slot = cpu_at(cpu)->slot;
 	best->cluster = cpu_at(cpu)->cluster;
-	if (!anywhere && look_at_next(p, t, cpu, at_once))
+	if (!anywhere && look_at_next(p, t, cpu, now, at_once))
 		return best->cpu;
 	bpf_for(i, 0, anywhere ? CLUSTERS_LOOKED_AT : 1) {
 		if (i >= (int)nr_clusters)
@@ -173,7 +198,7 @@ __noinline s32 find_preemptible(struct task_struct *p __arg_trusted, const struc
 		bpf_for(looked, 0, CPUS_LOOKED_AT) {
 			if (looked >= (int)cluster_at(best->cluster)->nr_cpus)
 				break;
-			look_at_next(p, t, cpu, at_once);
+			look_at_next(p, t, cpu, now, at_once);
 		}
 		if (unlike && best->pid)
 			break;

@@ -517,7 +517,7 @@ __noinline s32 place_of_ahead(struct task_struct *p __arg_trusted, struct task_s
 	    !post_request(&cpu_at(best->cpu)->request, make_request(REQUEST_SEND, idle, best->pid, 0)))
 		return idle;
 	this_counters()->wakeup_preemptions++;
-	WRITE_ONCE(cpu_at(best->cpu)->asked, true);
+	note_stop(best->cpu, now);
 	explain(takes_place, p->pid, best->cpu, best->pid, best->progress - progress, idle);
 	return best->cpu;
 }

@@ -121,7 +121,7 @@ fn no_request_is_lost_or_taken_twice() {
 /// The whole scheduler on four equal CPUs of one cluster, each of which runs a task. Only the first
 /// task of each queue exists.
 const CPUS: &str = r#"
-    volatile struct tunables tunables = { .slice = 3 * MS, .lag = 6 * MS, .sync_bypass = MS, .unfairness = 5 * MS,
+    volatile struct tunables tunables = { .slice = 3 * MS, .lag = 6 * MS, .preempt_after = MS, .unfairness = 5 * MS,
         .sync_burst = MS / 20 };
     /* The tasks that run on the CPUs, and the waking task. */
     static struct task_struct task[6];
@@ -167,10 +167,16 @@ const CPUS: &str = r#"
     void worth(u32 cluster, s64 weight) { clusters[cluster].worth = weight; }
     void runs_weight(u32 cpu, s64 weight) { clusters[0].running[cpu] = weight; }
     void forbid(u32 cpu) { allowed.bits[0] &= ~(1ULL << cpu); }
+    /* @cpu stopped for task 4, @ago ns before. */
+    void stopped(u32 cpu, u64 ago)
+    {
+        note_stop(cpu, kernel.now - ago);
+        cpu_states[cpu].asked = false;
+    }
     void asked(u32 cpu) { cpu_states[cpu].asked = true; }
     /* Task 4 wakes up. */
-    bool preempts_on(u32 cpu) { return preempts(&task[4], &state[4], 0, cpu, running_on(cpu), false); }
-    bool gets_at_once(u32 cpu) { return preempts(&task[4], &state[4], 0, cpu, running_on(cpu), true); }
+    bool preempts_on(u32 cpu) { return preempts(&task[4], &state[4], 0, cpu, running_on(cpu), kernel.now, false); }
+    bool gets_at_once(u32 cpu) { return preempts(&task[4], &state[4], 0, cpu, running_on(cpu), kernel.now, true); }
     s32 found_from(u32 cpu) { return find_preemptible(&task[4], &state[4], cpu, false); }
     /* Tasks 0 and 4 have the same parent, and task 0 usually runs for @burst. */
     void related(u32 cpu, s64 burst)
@@ -280,6 +286,28 @@ fn a_wakeup_preempts_by_deadline_and_policy() {
             cpus.says("preempts_on", 1),
             expected,
             "policy {policy}, against {running}, {ahead} ns ahead"
+        );
+    }
+}
+
+/// The more recently a CPU was stopped, the further ahead a waking task must be; a heavy task soon is.
+#[test]
+fn a_stop_has_a_price() {
+    for (nice, ago, ahead, expected) in [
+        (0, MS / 4, MS / 2, false),
+        (0, MS / 4, MS, true),
+        (0, MS, MS / 2, true),
+        (-10, MS / 4, MS / 2, true),
+        (5, MS / 4, MS, false),
+    ] {
+        let cpus = Cpus::new();
+        cpus.set(4, nice, NORMAL, 0);
+        cpus.set(1, 0, NORMAL, ahead);
+        cpus.tell("stopped", 1, ago);
+        assert_eq!(
+            cpus.says("preempts_on", 1),
+            expected,
+            "nice {nice}, {ago} ns ago, {ahead} ns ahead"
         );
     }
 }

@@ -8,7 +8,7 @@ use libloading::{Library, Symbol};
 /// CPUs 0 and 1 are cluster 0, 2 and 3 cluster 1. Each CPU runs the task of its number; task 4 wakes up or is
 /// new. Only the first task of each queue exists.
 const CLUSTERS: &str = r#"
-    volatile struct tunables tunables = { .slice = 3 * MS, .lag = 6 * MS, .sync_bypass = MS, .unfairness = 5 * MS,
+    volatile struct tunables tunables = { .slice = 3 * MS, .lag = 6 * MS, .preempt_after = MS, .unfairness = 5 * MS,
         .sync_burst = MS / 20, .pull_interval = MS / 5, .prefer = PREFER_BALANCED };
     static struct task_struct task[5];
     static struct task_state state[5], waiting;
@@ -391,7 +391,8 @@ fn a_real_time_task_keeps_none_waiting() {
 }
 
 /// A task stays with a waker that soon sleeps. The woken task does not stay with a waker that usually
-/// continues, that exits, or whose CPU has bypassed waiting tasks for `sync_bypass`.
+/// continues, that exits, or whose CPU has bypassed waiting tasks for as long as a wakeup must wait to
+/// preempt.
 #[test]
 fn a_task_stays_with_a_waker_that_sleeps_soon() {
     let stays = |prepare: &dyn Fn(&Clusters)| {

@@ -325,7 +325,7 @@ table! {
     loops_with_affinities, bound(few(), spin(), all()), ideal, 0.05, 30, 0.95;
     naps_on_one_cache, free(one_cache(), does(), all()), ideal, 0.05, 14, 0.4;
     naps_on_equal_cpus, free(alike(), does(), all()), ideal, 0.05, 16, 0.3;
-    naps_on_unlike_cpus, free(unlike(), does(), all()), ideal, 0.05, 105, 0.65;
+    naps_on_unlike_cpus, free(unlike(), does(), all()), ideal, 0.05, 105, 0.6;
     naps_with_affinities, bound(few(), does(), all()), ideal, 0.05, 55, 0.9;
     no_cpu_idles_beside_a_waiting_thread, bound(any_machine(), does(), all()), conserving, 0.0, 0, 0.0;
 }
