@@ -318,7 +318,7 @@ table! {
     slower_time, free(any_machine(), does(), all()), time, 0.02, 110, 1.0;
     a_sleeping_bystander, free(any_machine(), spin(), all()), bystander, 0.02, 40, 0.9;
     more_weight, free(any_machine(), does(), nice(-15..=19)), monotone, 0.0, 6, 0.2;
-    a_herd, free(any_machine(), spin(), nice(0..=0)), herd, 0.005, 6, 0.06;
+    a_herd, free(any_machine(), spin(), nice(0..=0)), herd, 0.005, 8, 0.06;
     loops_on_one_cache, free(one_cache(), spin(), all()), ideal, 0.05, 0, 0.05;
     loops_on_equal_cpus, free(alike(), spin(), all()), ideal, 0.05, 16, 0.2;
     loops_on_unlike_cpus, free(unlike(), spin(), all()), ideal, 0.05, 30, 0.4;
