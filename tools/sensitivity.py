@@ -23,13 +23,15 @@ DEFINES = ["ALIKE_PCT", "LIMIT_STEP", "ALONE_FOR", "HURRY_NS", "WORTH_A_MOVE_PCT
 #: Percentages whose part beyond 100 is the threshold.
 PERCENT = {"ALIKE_PCT", "WORTH_A_MOVE_PCT"}
 #: Loads that have more tasks than CPUs, or that judge latency, on machines with equal CPUs, with two sockets, with two
-#: kinds of CPUs, and with three; a crowd, and short threads beside loops on heterogeneous CPUs.
+#: kinds of CPUs, and with three; a crowd, short threads beside loops on heterogeneous CPUs, and a periodic thread beside
+#: tasks that wake up together, on CPUs with frequencies and with hardware threads.
 CELLS = [("smp-2", "mixed"), ("smp-2", "hackbench:groups=1,fds=10,loops=200"), ("smp-8", "heavy-and-light"),
          ("smp-8", "netperf:pairs=8+busy:threads=8"), ("smp-8", "streamcluster:threads=9,scale=10"),
          ("smp-8", "thread-among-8n"), ("smp-8", "many-naps"), ("smp-2x8", "one-nice-19-among-6n"),
          ("snb-ep-2s", "kbuild:jobs=64,objects=100"), ("snb-ep-2s", "3n-spinners"), ("alder-lake", "tbench:pairs=24"),
          ("alder-lake", "bodytrack:threads=24,scale=10"), ("odroid-xu3", "mixed"), ("sm8250", "ramp"), ("sm8250", "audio"),
-         ("tc2-smp", "hackbench:groups=10,fds=20,loops=100"), ("rk3588", "game+busy:threads=4")]
+         ("tc2-smp", "hackbench:groups=10,fds=20,loops=100"), ("rk3588", "game+busy:threads=4"),
+         ("snb-laptop", "herd-of-16-new-threads"), ("smt-4", "boss-wakes-16-workers-often")]
 #: Differences below these are not printed: of measures in per cent, and of others.
 LEAST_POINTS, LEAST_PCT = 0.5, 2.0
 ROW = re.compile(r"^(\w+): (\d+) of \d+ miss", re.M)
