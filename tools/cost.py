@@ -9,7 +9,6 @@ import os
 import re
 import subprocess
 import sys
-import textwrap
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from typing import NamedTuple
 
 from tools import guest
 from tools.command import PROJECT, Json, parser, positive, run_main
-from tools.figures import markdown
+from tools.figures import markdown, prose
 
 KERNELS = ["ours-6.12", "7.3.4"]
 LOADS = {"pipe": "`perf bench sched pipe`: two tasks that answer each other",
@@ -152,10 +151,6 @@ class Measurement:
         """The instructions a switch of locks in all parts but "outside"."""
         return sum(node.instructions for node in self.nodes
                    if node.part != "outside" and LOCK.fullmatch(node.name)) / self.switches
-
-
-def prose(text: str) -> str:
-    return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
 
 
 def shown(value: float | None) -> str:

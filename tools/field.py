@@ -9,7 +9,6 @@ import re
 import statistics
 import subprocess
 import sys
-import textwrap
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import NamedTuple
 
 from tools import command as tool
 from tools.command import PROJECT, Failed, Json, cpus_of, measured, parser, positive, run_main
-from tools.figures import markdown
+from tools.figures import markdown, prose
 
 MACHINES = ["tc2", "sm8250", "smp-8", "alder-lake", "zen4-x3d", "snb-ep-2s"]
 POLICIES = ["eevdf", "equipoise"]
@@ -120,10 +119,6 @@ def shown(cell: Json, scheduler: str) -> str:
     if (cell["missed"][scheduler] or 0) >= SHOWN_MISSED:
         text += f" ({cell['missed'][scheduler]:.1f} %)"
     return f"**{text}**" if scheduler in cell["best"] else text
-
-
-def prose(text: str, indent: str = "") -> str:
-    return textwrap.fill(text, 100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def median(cells: list[Json], scheduler: str) -> str:

@@ -1,6 +1,7 @@
 """Statistics of measured figures, and the tables that show them. The verdicts on simulated runs are the command's."""
 
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from statistics import correlation, median
@@ -77,3 +78,8 @@ def markdown(rows: Iterable[Sequence[str]]) -> Iterable[str]:
     """The lines of a table in a page, the first row being the head."""
     head, *rest = rows
     return ("| " + " | ".join(row) + " |" if row else "|" + " --- |" * len(head) for row in chain([head, []], rest))
+
+
+def prose(text: str, indent: str = "") -> str:
+    """A paragraph of docs, in lines of 100 characters."""
+    return textwrap.fill(text, 100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

@@ -18,8 +18,7 @@ from tools.command import PROJECT, Failed, cargo, cpus_of, positive, run_main
 FOLDER = PROJECT / "scheduler/equipoise"
 #: Thresholds of behaviour; sizes of tables and bounds that only prevent an overflow or the watchdog are not among them.
 DEFINES = ["ALIKE_PCT", "LIMIT_STEP", "ALONE_FOR", "HURRY_NS", "WORTH_A_MOVE_PCT", "HARDLY_AHEAD", "CPUS_LOOKED_AT",
-           "CLUSTERS_LOOKED_AT", "TASKS_LOOKED_AT", "LEVEL_SHIFT",
-           "PROGRESS_SHIFT"]
+           "CLUSTERS_LOOKED_AT", "TASKS_LOOKED_AT", "LEVEL_SHIFT", "PROGRESS_SHIFT"]
 #: Percentages whose part beyond 100 is the threshold.
 PERCENT = {"ALIKE_PCT", "WORTH_A_MOVE_PCT"}
 #: Loads that have more tasks than CPUs, or that judge latency, on machines with equal CPUs, with two sockets, with two

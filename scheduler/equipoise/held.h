@@ -115,7 +115,7 @@ __noinline bool take_this(u64 dsq, s32 pid, u32 cpu)
 	struct task_struct *p;
 	u32 looked = 0;
 
-	if (!pid || READ_ONCE(nr_throttled))
+	if (READ_ONCE(nr_throttled))
 		return false;
 	forget_origin(looked);
 	bpf_for_each(scx_dsq, p, dsq, 0) {

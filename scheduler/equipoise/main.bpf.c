@@ -55,8 +55,8 @@
  *
  * A waking task preempts another whose deadline is later. Each stop of a CPU has a price, which falls to zero
  * within a millisecond. A task whose slice is over stops only if another task waits; the last task continues
- * without a switch. In a crowd of senders and receivers no wakeup preempts, so that
- *each receiver finds many messages.
+ * without a switch. In a crowd of senders and receivers no wakeup preempts, so that each receiver finds many
+ * messages.
  *
  * 6. Between clusters (progress.h, pull.h, request.h)
  * ---------------------------------------------------

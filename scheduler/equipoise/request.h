@@ -16,8 +16,7 @@ enum request_kind {
 	REQUEST_SEND,
 	/* Do the same, and have the CPU @target send its task @peer here. */
 	REQUEST_SWAP,
-	/* Take the task @pid that waits in cluster @target or, if it waits no longer or is 0, the first one there.
-	 */
+	/* Take the task @pid that waits in cluster @target or, if it waits no longer, the first one there. */
 	REQUEST_PULL,
 };
 

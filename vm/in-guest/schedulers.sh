@@ -35,7 +35,7 @@ under() {
 	within 60 started "$pid"
 	[ "$(state)" != enabled ] || "$@"
 	if [ "$(state)" != enabled ]; then
-		echo "bench: $scheduler does not run:" >&2
+		echo "${0##*/}: $scheduler does not run:" >&2
 		cat /run/scheduler.log >&2
 		exit 1
 	fi
