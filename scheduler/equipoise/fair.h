@@ -225,13 +225,15 @@ static __always_inline void move_debtors(struct clock *clock, u64 vtime, u64 wei
  * thread of short runs and naps would get a third of its due. A debt has no bound but this: where it is larger than
  * those of the others, the task waits. With a bound, each swing of the clock forgave a part of it.
  */
-static __always_inline void leave(struct clock *clock, struct entity *e)
+static __always_inline void leave(struct clock *clock, struct entity *e, s64 most)
 {
 	s64 lag = lag_of(clock, e), sum;
 	u64 weight, debtors;
 
 	if (lag >= 0) {
-		e->left_with = take_off(clock, e);
+		set_weight(clock, e, 0);
+		owe(clock, lag);
+		e->left_with = lag < most ? lag : most;
 		return;
 	}
 	weight = __sync_lock_test_and_set(&e->weight, 0);
