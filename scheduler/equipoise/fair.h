@@ -69,11 +69,16 @@ static __always_inline bool is_before(u64 a, u64 b)
 	return b == NO_VTIME ? a != NO_VTIME : a != NO_VTIME && (s64)(a - b) < 0;
 }
 
-/* The virtual time for @work ns at @weight. BPF has no division of signed numbers. */
+/*
+ * The virtual time for @work ns at @weight. BPF has no division of signed numbers, and each branch here would
+ * double the paths that the verifier follows.
+ */
 static __always_inline s64 vtime_for(s64 work, u64 weight)
 {
-	return work < 0 ? -(s64)((-(u64)work << WEIGHT_SHIFT) / weight)
-			: (s64)(((u64)work << WEIGHT_SHIFT) / weight);
+	s64 sign = work >> 63;
+	s64 vtime = ((u64)((work ^ sign) - sign) << WEIGHT_SHIFT) / weight;
+
+	return (vtime ^ sign) - sign;
 }
 
 /* The service that @vtime of virtual time is worth at @weight, ns, to MOST_SERVICE. */
