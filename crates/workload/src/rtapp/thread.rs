@@ -458,20 +458,6 @@ impl Thread {
                 self.doing = Doing::Run { since: env.now };
                 Op::Run { work }
             }
-            Action::Lock(mutex) => Op::Lock(mutex),
-            Action::Unlock(mutex) => Op::Unlock(mutex),
-            Action::Signal(cond) => Op::Signal(cond),
-            _ => self.act_otherwise(env, action),
-        }
-    }
-
-    /// Actions that need more than their own numbers.
-    #[inline(never)]
-    fn act_otherwise(&mut self, env: &mut Env, action: Action) -> Op {
-        match action {
-            Action::Run(_) | Action::Lock(_) | Action::Unlock(_) | Action::Signal(_) => {
-                unreachable!("act() has done it")
-            }
             Action::Runtime(ns) => {
                 self.doing = Doing::Runtime {
                     since: env.now,
@@ -484,6 +470,8 @@ impl Thread {
             Action::Copy(work) => Op::Run { work },
             Action::Sleep(ns) => Op::Sleep { ns },
             Action::Timer { timer, period } => self.sleep(env, timer, period),
+            Action::Lock(mutex) => Op::Lock(mutex),
+            Action::Unlock(mutex) => Op::Unlock(mutex),
             Action::Wait { cond, mutex } => {
                 self.respond(env);
                 self.doing = Doing::Wait {
@@ -492,6 +480,7 @@ impl Thread {
                 };
                 Op::Wait { cond, mutex }
             }
+            Action::Signal(cond) => Op::Signal(cond),
             Action::Broadcast(cond) => Op::Broadcast(cond),
             Action::Post(semaphore) => Op::Write {
                 stream: semaphore.stream,
