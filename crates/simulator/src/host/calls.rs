@@ -23,6 +23,10 @@ pub struct CallRecord {
     _own: Arc<Progress>,
 }
 
+// SAFETY: the progress consists of atomics, and lives as long as this does.
+unsafe impl Send for CallRecord {}
+unsafe impl Sync for CallRecord {}
+
 /// The progress that another process watches, if any.
 static WATCHED: OnceLock<&'static Progress> = OnceLock::new();
 
