@@ -330,9 +330,11 @@ pub fn time_for(work: u64, speed: u32) -> u64 {
 /// Outlined from the fast path of CPUs at full speed.
 #[inline(never)]
 fn divided(work: u64, speed: u32) -> u64 {
-    match work.checked_shl(20).filter(|shifted| shifted >> 20 == work) {
-        Some(shifted) => shifted.div_ceil(speed.into()),
-        None => (u128::from(work) << 20).div_ceil(speed.into()) as u64,
+    let speed = u64::from(speed);
+    match work >> 44 {
+        // The shift does not overflow.
+        0 => (work << 20).div_ceil(speed),
+        _ => (u128::from(work) << 20).div_ceil(speed.into()) as u64,
     }
 }
 

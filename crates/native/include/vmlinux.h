@@ -846,8 +846,6 @@ struct bpf_iter_css {
 struct bpf_iter_scx_dsq {
 	u64 dsq_id;
 	u64 flags;
-	u32 queue;
-	u32 iteration;
 	u64 end;
 	u64 slice;
 	u64 vtime;

@@ -145,17 +145,17 @@ impl Events {
             let Some(children) = rest.first_chunk::<CHILDREN>() else {
                 break;
             };
-            let (mut soonest, mut child) = (children[0], first);
-            for (other, index) in children[1..].iter().zip(first + 1..) {
-                if other.key < soonest.key {
-                    (soonest, child) = (*other, index);
-                }
-            }
-            if entry.key < soonest.key {
+            // Two matches and a final, without branches that a processor would guess.
+            let wins = |a: usize, b: usize| match children[b].key < children[a].key {
+                true => b,
+                false => a,
+            };
+            let child = wins(wins(0, 1), wins(2, 3));
+            if entry.key < children[child].key {
                 break;
             }
-            heap[place] = soonest;
-            place = child;
+            heap[place] = children[child];
+            place = first + child;
         }
         heap[place] = entry;
     }

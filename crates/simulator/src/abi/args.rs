@@ -52,9 +52,14 @@ pub type ForEach = unsafe extern "C" fn(*mut *const Map, *mut u8, *mut u8, *mut 
 #[inline]
 fn expect_one<T>(c: *const T) {
     if c.is_null() || !c.is_aligned() {
-        // SAFETY: the signal is handled (crate::host::fault).
-        unsafe { libc::raise(libc::SIGBUS) };
+        none();
     }
+}
+
+#[cold]
+fn none() {
+    // SAFETY: the signal is handled (crate::host::fault).
+    unsafe { libc::raise(libc::SIGBUS) };
 }
 
 impl<T> FromC for &mut T {

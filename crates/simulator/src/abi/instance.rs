@@ -79,6 +79,20 @@ unsafe fn read_ops(object: &Object, base: *const u8) -> Ops {
 }
 
 impl Instance {
+    /// Did calls remove values or drop objects that they may still have used?
+    #[inline]
+    pub fn has_garbage(&self) -> bool {
+        self.maps.removed.len() | self.objects.dropped.len() != 0
+    }
+
+    /// No call into the scheduler that may use these is left.
+    #[cold]
+    #[inline(never)]
+    pub fn collect_garbage(&mut self) {
+        self.maps.forget_removed();
+        self.objects.forget_dropped();
+    }
+
     /// Loads `object` with `globals` set, and sets a 4-byte global `nr_cpu_ids` if it has one that
     /// is not among them. The scheduler's calls go to `table`.
     pub fn load<Kfuncs>(

@@ -6,7 +6,6 @@ mod enums;
 
 pub use enums::*;
 
-use crate::scx::dsq::OnDsq;
 use machine::CpuMask;
 use std::cell::Cell;
 use std::ffi::{c_char, c_void};
@@ -318,13 +317,12 @@ pub struct BpfTimer {
     pub reserved: u64,
 }
 
+#[derive(Default)]
 #[repr(C)]
 pub struct IterDsq {
     pub dsq_id: u64,
     pub flags: u64,
-    /// The queue, and the number of the iteration over it.
-    pub queue: OnDsq,
-    pub iteration: u32,
+    /// The number of the latest insertion when it began.
     pub end: u64,
     pub slice: u64,
     pub vtime: u64,

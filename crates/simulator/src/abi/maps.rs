@@ -45,7 +45,7 @@ pub struct Maps {
     /// The size of all maps, bytes.
     bytes: u64,
     /// Values removed from hashes: C may hold pointers to them until its call ends.
-    removed: Vec<Shared<[u64]>>,
+    pub removed: Vec<Shared<[u64]>>,
 }
 
 /// A key and where its value is.
@@ -340,16 +340,7 @@ impl Maps {
     }
 
     /// No call into the scheduler that may use a removed value is left.
-    #[inline]
     pub fn forget_removed(&mut self) {
-        if !self.removed.is_empty() {
-            self.clear_removed();
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn clear_removed(&mut self) {
         self.removed.clear();
     }
 

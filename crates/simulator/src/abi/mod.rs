@@ -4,7 +4,6 @@
 pub mod args;
 pub mod cgroup;
 pub mod instance;
-pub mod iterations;
 pub mod kfuncs;
 pub mod layout;
 pub mod maps;
@@ -18,7 +17,6 @@ use crate::Config;
 use crate::hw::memory::Memory;
 use crate::per_cpu;
 use instance::Instance;
-use iterations::Iterations;
 use kfuncs::{KFUNCS, Kfuncs};
 use layout::{Held, Rq, TaskStruct};
 use machine::MAX_CPUS;
@@ -43,7 +41,6 @@ pub struct Bpf {
     pub cpufreq_pressure: Shared<[u64]>,
     pub groups: cgroup::Groups,
     pub timers: Timers,
-    pub iterations: Iterations,
     /// Last: the other fields hold addresses in it.
     pub instance: Instance,
 }
@@ -95,7 +92,6 @@ impl Bpf {
             cpufreq_pressure,
             groups: cgroup::Groups::new(groups),
             timers: Timers::default(),
-            iterations: Iterations::default(),
         })
     }
 
@@ -109,7 +105,6 @@ impl Bpf {
     /// Forgets the state of a scheduler that has exited; its programs no longer run.
     pub fn forget_scheduler(&mut self) {
         self.timers.forget();
-        self.iterations = Iterations::default();
         self.groups.release_storage();
     }
 

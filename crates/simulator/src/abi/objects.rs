@@ -47,7 +47,7 @@ pub struct Objects {
     owned: BTreeMap<*mut c_void, (u32, usize)>,
     bytes: usize,
     /// Objects that were dropped in the current call, which may still read them.
-    dropped: Vec<*mut c_void>,
+    pub dropped: Vec<*mut c_void>,
 }
 
 impl Objects {
@@ -90,16 +90,7 @@ impl Objects {
     }
 
     /// The call is over.
-    #[inline]
     pub fn forget_dropped(&mut self) {
-        if !self.dropped.is_empty() {
-            self.release_dropped();
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn release_dropped(&mut self) {
         while let Some(object) = self.dropped.pop() {
             release(object);
         }

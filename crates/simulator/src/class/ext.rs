@@ -17,6 +17,7 @@ const MAX_DISPATCH_LOOPS: u32 = 32;
 
 impl Kernel<'_> {
     /// `select_task_rq_scx()`.
+    #[inline(always)]
     pub fn select_cpu_ext(&mut self, task: TaskPtr, prev: usize, wake_flags: u64) -> usize {
         let Some(select_cpu) = self.scx.ops.select_cpu else {
             let (cpu, found) = self.select_cpu_dfl(task, prev, wake_flags);
@@ -93,12 +94,13 @@ impl Kernel<'_> {
     }
 
     /// `enqueue_task_scx()`.
+    #[inline(always)]
     pub fn enqueue_ext(&mut self, task: TaskPtr, flags: u64) {
         self.becomes_runnable(task, flags);
         self.do_enqueue(task, flags);
     }
 
-    #[inline]
+    #[inline(always)]
     fn becomes_runnable(&mut self, task: TaskPtr, flags: u64) {
         let cpu = task.cpu();
         self.uclamp.add(task);
@@ -141,6 +143,7 @@ impl Kernel<'_> {
         self.do_enqueue(task, 0);
     }
 
+    #[inline(always)]
     fn set_runnable(&mut self, task: TaskPtr) {
         if task.reset_runnable_at.get() {
             task.runnable_at.set(self.now());
@@ -223,7 +226,7 @@ impl Kernel<'_> {
         task.direct_flags.set(0);
     }
 
-    #[inline]
+    #[inline(always)]
     fn ops_dequeue(&mut self, task: TaskPtr, flags: u64) {
         if self.scx.is_7_3() {
             task.ops_state.set(OpsState::None);
@@ -327,6 +330,7 @@ impl Kernel<'_> {
     }
 
     /// `put_prev_task_scx()`.
+    #[inline(always)]
     pub fn put_prev_ext(&mut self, cpu: usize, task: TaskPtr, next: Option<TaskPtr>) {
         let ext_next = next.is_some_and(|task| task.class.get() == Class::Ext);
         if task.abi.scx.flags.get() & abi::TASK_QUEUED != 0 {
@@ -353,6 +357,7 @@ impl Kernel<'_> {
     }
 
     /// `set_next_task_scx()`.
+    #[inline(always)]
     pub fn set_next_ext(&mut self, _cpu: usize, task: TaskPtr) {
         self.ops_dequeue(task, 0);
         self.remove(task);

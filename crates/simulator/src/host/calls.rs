@@ -5,7 +5,7 @@ use cage::Progress;
 use native::Object;
 use std::cell::Cell;
 use std::ops::Range;
-use std::ptr::null_mut;
+use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 
@@ -17,26 +17,15 @@ type OpName = *mut ();
 pub struct CallRecord {
     scheduler: String,
     code: Code,
-    /// The progress that others see.
-    progress: Shown,
+    /// The progress that others see: in memory that another process watches, or `_own`. A pointer, because each call
+    /// follows it twice.
+    progress: NonNull<Progress>,
+    _own: Arc<Progress>,
 }
 
-/// The progress of a simulation: in memory that another process watches, or in this one's own.
-#[derive(Debug)]
-enum Shown {
-    Watched(&'static Progress),
-    Alone(Progress),
-}
-
-impl Shown {
-    #[inline]
-    fn get(&self) -> &Progress {
-        match self {
-            Shown::Watched(progress) => progress,
-            Shown::Alone(progress) => progress,
-        }
-    }
-}
+// SAFETY: the progress consists of atomics, and lives as long as this does.
+unsafe impl Send for CallRecord {}
+unsafe impl Sync for CallRecord {}
 
 /// The progress that another process watches, if any.
 static WATCHED: OnceLock<&'static Progress> = OnceLock::new();
@@ -117,22 +106,27 @@ impl CallRecord {
     /// For the simulation of `scheduler` that starts on this thread, and stays on it. The source of
     /// `code` must live as long.
     pub fn start(scheduler: String, code: Code) -> Arc<CallRecord> {
+        let own = Arc::<Progress>::default();
         let record = Arc::new(CallRecord {
             scheduler,
             code,
-            progress: match WATCHED.get() {
-                Some(progress) => Shown::Watched(progress),
-                None => Shown::Alone(Progress::default()),
-            },
+            progress: NonNull::from(WATCHED.get().map_or(&*own, |&watched| watched)),
+            _own: own,
         });
         HERE.set(Arc::as_ptr(&record));
         record
     }
 
+    #[inline]
+    fn progress(&self) -> &Progress {
+        // SAFETY: it is `_own`, which lives as long as this, or memory that is never freed.
+        unsafe { self.progress.as_ref() }
+    }
+
     /// The op `name` is called; pass the result to [`CallRecord::end`].
     #[inline]
     pub fn begin(&self, op: &'static &'static str) -> OpName {
-        let progress = self.progress.get();
+        let progress = self.progress();
         let outer = progress.op.load(Relaxed);
         progress.op.store(name(op), Relaxed);
         let calls = progress.calls.load(Relaxed);
@@ -140,16 +134,20 @@ impl CallRecord {
         outer
     }
 
-    /// The op returned. True if it was the outermost one.
+    /// The op returned.
     #[inline]
-    pub fn end(&self, outer: OpName) -> bool {
-        self.progress.get().op.store(outer, Relaxed);
-        outer.is_null()
+    pub fn end(&self, outer: OpName) {
+        self.progress().op.store(outer, Relaxed);
+    }
+
+    /// Is no op being called?
+    pub fn is_over(&self) -> bool {
+        self.progress().op.load(Relaxed).is_null()
     }
 
     /// The current call, if any.
     pub fn call(&self) -> Option<Call<'_>> {
-        let op: *const &'static str = self.progress.get().op.load(Relaxed).cast();
+        let op: *const &'static str = self.progress().op.load(Relaxed).cast();
         // SAFETY: the pointer is null or the one that begin() got.
         let op = unsafe { op.as_ref() }?;
         Some(Call {
@@ -189,10 +187,12 @@ mod tests {
         let outer = simulation.begin(&"dispatch");
         let inner = simulation.begin(&"enqueue");
         assert_eq!(op(), Some("enqueue"));
-        assert!(!simulation.end(inner));
+        simulation.end(inner);
+        assert!(!simulation.is_over());
         assert_eq!(record(), Arc::as_ptr(&simulation));
         assert_eq!(op(), Some("dispatch"));
-        assert!(simulation.end(outer));
+        simulation.end(outer);
+        assert!(simulation.is_over());
         assert_eq!(op(), None);
     }
 }

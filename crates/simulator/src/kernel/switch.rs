@@ -76,6 +76,7 @@ impl Kernel<'_> {
         self.pick_ext(cpu, prev)
     }
 
+    #[inline(always)]
     pub fn put_prev(&mut self, cpu: usize, prev: Option<TaskPtr>, next: Option<TaskPtr>) {
         match prev {
             None if std::mem::take(&mut self.cpus[cpu].knows_idle) => self.update_idle(cpu, false),
@@ -255,7 +256,7 @@ impl Kernel<'_> {
 
     /// Accounts the running task's time: `update_curr_common()`. Returns the time since the last
     /// call, ns, without interrupts.
-    #[inline]
+    #[inline(always)]
     pub fn update_curr(&mut self, cpu: usize, task: TaskPtr) -> u64 {
         let clock_task = self.update_rq_clock(cpu);
         let entity = &task.abi.se;

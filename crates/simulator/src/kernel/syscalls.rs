@@ -68,8 +68,27 @@ impl Kernel<'_> {
     }
 
     /// The rest of an op that took time.
-    #[inline(never)]
+    #[inline(always)]
     fn go_on(&mut self, cpu: usize, task: TaskPtr) -> Step {
+        match task.continuation.get() {
+            Continuation::ReadDone { stream } => {
+                task.continuation.set(Continuation::NextOp);
+                if self.programs.streams.is_writable(stream) {
+                    self.wake_writers(stream);
+                }
+                Step::Go
+            }
+            Continuation::WriteReady { stream, bytes } => {
+                task.continuation.set(Continuation::NextOp);
+                self.write(cpu, task, stream, bytes)
+            }
+            _ => self.go_on_otherwise(cpu, task),
+        }
+    }
+
+    /// The rest of other ops than the most frequent ones.
+    #[inline(never)]
+    fn go_on_otherwise(&mut self, cpu: usize, task: TaskPtr) -> Step {
         match task.continuation.replace(Continuation::NextOp) {
             Continuation::NextOp | Continuation::Sleep | Continuation::Join => Step::Go,
             Continuation::WaitChildren => self.wait_children(cpu, task),
@@ -110,13 +129,9 @@ impl Kernel<'_> {
             }
             Continuation::LockHeld { mutex, .. } => self.release(cpu, task, mutex),
             Continuation::Softirqs => self.run_ksoftirqd(cpu, task),
-            Continuation::ReadDone { stream } => {
-                if self.programs.streams.is_writable(stream) {
-                    self.wake_writers(stream);
-                }
-                Step::Go
+            Continuation::ReadDone { .. } | Continuation::WriteReady { .. } => {
+                unreachable!("go_on() has done it")
             }
-            Continuation::WriteReady { stream, bytes } => self.write(cpu, task, stream, bytes),
         }
     }
 

@@ -67,6 +67,7 @@ impl Kernel<'_> {
     }
 
     /// The CPU for a waking task, and the enqueue flag that tells whether its class was asked.
+    #[inline]
     pub fn select_task_rq(&mut self, task: TaskPtr, prev: usize, wake_flags: u64) -> (usize, u64) {
         let first_allowed = || task.abi.cpus_mask.get().first().unwrap_or(prev);
         if task.abi.nr_cpus_allowed.get() == 1 {
@@ -157,6 +158,7 @@ impl Kernel<'_> {
     }
 
     /// `wakeup_preempt()`: a task of a higher class preempts the running task on its CPU.
+    #[inline]
     pub fn check_preempt(&mut self, task: TaskPtr) {
         let cpu = task.cpu();
         if task.class.get() != Class::Ext {

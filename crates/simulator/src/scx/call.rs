@@ -128,9 +128,9 @@ macro_rules! call_op {
         if $kernel.bpf.give_back(outer_held) {
             $kernel.verifier_error("returns without releasing its references or locks");
         }
-        if $kernel.calls.end(outer_op) {
-            $kernel.bpf.instance.maps.forget_removed();
-            $kernel.bpf.instance.objects.forget_dropped();
+        $kernel.calls.end(outer_op);
+        if $kernel.bpf.instance.has_garbage() && $kernel.calls.is_over() {
+            $kernel.bpf.instance.collect_garbage();
         }
         $kernel.scx.context = outer;
         if let Some(index) = const { crate::scx::callbacks::index(stringify!($function)) }

@@ -25,10 +25,10 @@ impl Kernel<'_> {
         if !self.scx.dsqs.get(on).accepts(order) {
             self.orders_mixed(on, order);
         }
-        let dsq = self.scx.dsqs.get_mut(on);
+        let dsqs = &mut self.scx.dsqs;
         match order {
-            Order::Vtime => dsq.insert(task, task.abi.scx.dsq_vtime.get()),
-            Order::Fifo => dsq.push(task, flags & (abi::ENQ_HEAD | abi::ENQ_PREEMPT) != 0),
+            Order::Vtime => dsqs.insert(on, task, task.abi.scx.dsq_vtime.get()),
+            Order::Fifo => dsqs.push(on, task, flags & (abi::ENQ_HEAD | abi::ENQ_PREEMPT) != 0),
         }
         if let Some(cpu) = on.cpu() {
             self.rq(cpu).scx.local_dsq.nr += 1;
@@ -46,7 +46,7 @@ impl Kernel<'_> {
     }
 
     /// `task_leave_custody()`: Linux 7.3 calls `ops.dequeue()` for every task that leaves the scheduler's custody.
-    #[inline]
+    #[inline(always)]
     pub fn leave_custody(&mut self, task: TaskPtr, flags: u64) {
         if task.in_custody.take()
             && let Some(dequeue) = self.scx.ops.dequeue
@@ -105,12 +105,13 @@ impl Kernel<'_> {
         }
     }
 
+    #[inline(always)]
     fn remove_from(&mut self, on: OnDsq, task: TaskPtr) {
         task.dsq.set(OnDsq::NONE);
         let position = self.scx.dsqs.get(on).position(task);
         let index = position.expect("a task is on the queue that it says it is on");
         self.lock_to_remove(on, index);
-        self.scx.dsqs.get_mut(on).remove_at(index);
+        self.scx.dsqs.remove_at(on, index);
         if let Some(cpu) = on.cpu() {
             self.rq(cpu).scx.local_dsq.nr -= 1;
             self.scx.rqs[cpu].nr_immed -= u32::from(task.immed.get());
@@ -119,6 +120,7 @@ impl Kernel<'_> {
 
     /// Inserts `task`, which is on no queue, into `dsq`; if that is another CPU's local queue,
     /// moves it there (`dispatch_to_local_dsq()`).
+    #[inline]
     fn move_to(&mut self, dsq: OnDsq, task: TaskPtr, flags: u64) {
         match dsq.cpu() {
             Some(cpu) if cpu != task.cpu() => {
@@ -213,6 +215,7 @@ impl Kernel<'_> {
     }
 
     /// `direct_dispatch()`: carries out the verdict stored in `task`.
+    #[inline(always)]
     pub fn direct_dispatch(&mut self, task: TaskPtr, flags: u64) {
         let dsq_id = task.direct_dsq.replace(abi::DSQ_INVALID);
         let flags = flags | task.direct_flags.take();
@@ -266,14 +269,14 @@ impl Kernel<'_> {
             return false;
         };
         self.lock_to_remove(on, index);
-        self.scx.dsqs.get_mut(on).remove_at(index);
+        self.scx.dsqs.remove_at(on, index);
         if task.cpu() != cpu {
             self.migrate(task, cpu);
         }
         let local = OnDsq::local(cpu);
         task.dsq.set(local);
         let head = flags & (abi::ENQ_HEAD | abi::ENQ_PREEMPT) != 0;
-        self.scx.dsqs.get_mut(local).push(task, head);
+        self.scx.dsqs.push(local, task, head);
         self.rq(cpu).scx.local_dsq.nr += 1;
         if flags & abi::ENQ_IMMED != 0 {
             self.immed_inserted(cpu, task, flags);

@@ -1,8 +1,9 @@
 //! Dispatch queues: FIFO, or ordered by virtual time.
 
-use crate::abi::layout as abi;
+use crate::abi::layout::{self as abi, IterDsq};
 use crate::hw::lock::Lock;
 use crate::kernel::task::TaskPtr;
+use crate::scx::iterations::Iterations;
 use machine::{CpuMask, MAX_CPUS};
 use std::collections::{HashMap, VecDeque};
 
@@ -36,18 +37,6 @@ pub struct Dsq {
     pub lock: Lock,
     /// The CPUs that have read its line since it was last changed, on such a machine.
     pub readers: CpuMask,
-    /// Current iterations; the innermost is last.
-    cursors: Vec<Cursor>,
-}
-
-/// The position of an iteration: the next task is at `gap`, or before it in reverse. Tasks come and
-/// go around it.
-#[derive(Clone, Copy, Debug)]
-struct Cursor {
-    gap: usize,
-    reverse: bool,
-    /// Number of the latest insertion when the iteration began.
-    end: u64,
 }
 
 impl Dsq {
@@ -60,7 +49,6 @@ impl Dsq {
             sequence: 0,
             lock: Lock::default(),
             readers: CpuMask::EMPTY,
-            cursors: Vec::new(),
         }
     }
 
@@ -79,11 +67,6 @@ impl Dsq {
         self.tasks.is_empty()
     }
 
-    /// Number of the latest insertion.
-    pub fn sequence(&self) -> u64 {
-        self.sequence
-    }
-
     pub fn get(&self, index: usize) -> Option<Queued> {
         self.tasks.get(index).copied()
     }
@@ -100,7 +83,7 @@ impl Dsq {
 
     /// Inserts at the tail, or at the head.
     #[inline]
-    pub fn push(&mut self, task: TaskPtr, head: bool) {
+    fn push(&mut self, task: TaskPtr, head: bool) {
         self.order = Order::Fifo;
         self.sequence += 1;
         let queued = Queued {
@@ -108,18 +91,16 @@ impl Dsq {
             sequence: self.sequence,
             task,
         };
-        if head {
-            self.tasks.push_front(queued);
-            self.inserted(0);
-        } else {
-            self.tasks.push_back(queued);
+        match head {
+            true => self.tasks.push_front(queued),
+            false => self.tasks.push_back(queued),
         }
     }
 
     /// Inserts by virtual time, behind tasks of the same time. Times wrap: the order is by signed
-    /// difference.
+    /// difference. Returns the index of the task.
     #[inline]
-    pub fn insert(&mut self, task: TaskPtr, vtime: u64) {
+    fn insert(&mut self, task: TaskPtr, vtime: u64) -> usize {
         self.order = Order::Vtime;
         self.sequence += 1;
         let queued = Queued {
@@ -129,7 +110,8 @@ impl Dsq {
         };
         let later = |other: &Queued| (other.vtime.wrapping_sub(vtime) as i64) > 0;
         if !self.tasks.back().is_some_and(later) {
-            return self.tasks.push_back(queued);
+            self.tasks.push_back(queued);
+            return self.tasks.len() - 1;
         }
         let index = match self.tasks.front().is_some_and(later) {
             true => 0,
@@ -139,15 +121,7 @@ impl Dsq {
             0 => self.tasks.push_front(queued),
             _ => self.tasks.insert(index, queued),
         }
-        self.inserted(index);
-    }
-
-    /// Keeps iterations between the same tasks.
-    #[inline]
-    fn inserted(&mut self, index: usize) {
-        for cursor in &mut self.cursors {
-            cursor.gap += usize::from(index < cursor.gap);
-        }
+        index
     }
 
     /// The index of `task`; usually it is the first.
@@ -155,61 +129,24 @@ impl Dsq {
     pub fn position(&self, task: TaskPtr) -> Option<usize> {
         match self.tasks.front() {
             Some(first) if first.task == task => Some(0),
-            _ => self.tasks.iter().position(|queued| queued.task == task),
+            _ => self.position_within(task),
         }
     }
 
-    /// Takes the task at `index` off the queue.
-    #[inline]
-    pub fn remove_at(&mut self, index: usize) {
-        match index {
-            0 => self.tasks.pop_front(),
-            _ => self.tasks.remove(index),
-        };
-        for cursor in &mut self.cursors {
-            cursor.gap -= usize::from(index < cursor.gap);
-        }
+    #[inline(never)]
+    fn position_within(&self, task: TaskPtr) -> Option<usize> {
+        self.tasks.iter().position(|queued| queued.task == task)
+    }
+
+    #[inline(never)]
+    fn remove_within(&mut self, index: usize) {
+        self.tasks.remove(index);
     }
 
     /// The first task.
     #[inline]
     pub fn first(&self) -> Option<TaskPtr> {
         self.tasks.front().map(|queued| queued.task)
-    }
-
-    /// Begins an iteration over the tasks that are queued now; returns its number.
-    #[inline]
-    pub fn open(&mut self, reverse: bool) -> usize {
-        self.cursors.push(Cursor {
-            gap: if reverse { self.tasks.len() } else { 0 },
-            reverse,
-            end: self.sequence,
-        });
-        self.cursors.len() - 1
-    }
-
-    /// The next task of an iteration.
-    #[inline]
-    pub fn next(&mut self, iteration: usize) -> Option<TaskPtr> {
-        let cursor = self.cursors.get_mut(iteration)?;
-        loop {
-            let index = if cursor.reverse {
-                cursor.gap.checked_sub(1)?
-            } else {
-                cursor.gap
-            };
-            let queued = self.tasks.get(index)?;
-            cursor.gap = if cursor.reverse { index } else { index + 1 };
-            if queued.sequence <= cursor.end {
-                return Some(queued.task);
-            }
-        }
-    }
-
-    /// Ends an iteration, and those begun within it.
-    #[inline]
-    pub fn close(&mut self, iteration: usize) {
-        self.cursors.truncate(iteration);
     }
 }
 
@@ -242,6 +179,9 @@ impl OnDsq {
     }
 }
 
+/// The scheduler has not begun this iteration.
+pub struct NotBegun;
+
 /// All dispatch queues: each CPU's local one, the global one and the scheduler's own, its user
 /// queues.
 pub struct Dsqs {
@@ -250,6 +190,7 @@ pub struct Dsqs {
     all: Vec<Dsq>,
     nr_cpus: usize,
     ids: Ids,
+    pub iterations: Iterations,
 }
 
 impl Dsqs {
@@ -260,6 +201,7 @@ impl Dsqs {
             all: local.chain([Dsq::new(abi::DSQ_GLOBAL)]).collect(),
             nr_cpus,
             ids: Ids::default(),
+            iterations: Iterations::default(),
         }
     }
 
@@ -312,10 +254,65 @@ impl Dsqs {
         &mut self.all[on.0 as usize]
     }
 
-    /// As [`Dsqs::get`], for the queue of a scheduler's iteration; `None` if the iteration has not begun.
+    /// Inserts `task` into `on` at the tail, or at the head.
     #[inline]
-    pub fn iterated(&mut self, on: OnDsq) -> Option<&mut Dsq> {
-        self.all.get_mut(on.0 as usize)
+    pub fn push(&mut self, on: OnDsq, task: TaskPtr, head: bool) {
+        self.get_mut(on).push(task, head);
+        if head {
+            self.iterations.inserted(on, 0);
+        }
+    }
+
+    /// Inserts `task` into `on` by virtual time.
+    #[inline]
+    pub fn insert(&mut self, on: OnDsq, task: TaskPtr, vtime: u64) {
+        let index = self.get_mut(on).insert(task, vtime);
+        self.iterations.inserted(on, index);
+    }
+
+    /// Takes the task at `index` off `on`.
+    #[inline(always)]
+    pub fn remove_at(&mut self, on: OnDsq, index: usize) {
+        let dsq = self.get_mut(on);
+        match index {
+            0 => drop(dsq.tasks.pop_front()),
+            _ => dsq.remove_within(index),
+        }
+        self.iterations.removed(on, index);
+    }
+
+    /// Begins an iteration over the tasks that `on` has now, if that is a queue. False if one at this address has begun
+    /// already.
+    #[inline]
+    pub fn iterate(&mut self, it: &mut IterDsq, on: OnDsq, reverse: bool) -> bool {
+        let mut gap = 0;
+        if let Some(dsq) = self.all.get(on.0 as usize) {
+            it.end = dsq.sequence;
+            gap = if reverse { dsq.tasks.len() } else { 0 };
+        }
+        self.iterations.begin(it, on, reverse, gap)
+    }
+
+    /// The next task of an iteration.
+    #[inline]
+    pub fn next(&mut self, iteration: &IterDsq) -> Result<Option<TaskPtr>, NotBegun> {
+        let iteration = self.iterations.get(iteration).ok_or(NotBegun)?;
+        let Some(dsq) = self.all.get(iteration.on.0 as usize) else {
+            return Ok(None);
+        };
+        loop {
+            let index = match iteration.reverse {
+                true => iteration.gap.wrapping_sub(1),
+                false => iteration.gap,
+            };
+            let Some(queued) = dsq.tasks.get(index) else {
+                return Ok(None);
+            };
+            iteration.gap = index + usize::from(!iteration.reverse);
+            if queued.sequence <= iteration.end {
+                return Ok(Some(queued.task));
+            }
+        }
     }
 
     /// All of them, including destroyed ones.
@@ -400,18 +397,20 @@ mod tests {
     #[test]
     fn an_iteration_keeps_its_place_and_does_not_see_later_arrivals() {
         for (reverse, expected) in [(false, [2, 3]), (true, [2, 1])] {
-            let mut dsq = Dsq::new(0);
+            let (mut dsqs, on) = (Dsqs::new(1), OnDsq::GLOBAL);
             for number in 1..=3 {
-                dsq.push(task(number), false);
+                dsqs.push(on, task(number), false);
             }
-            let iteration = dsq.open(reverse);
-            let first = dsq.next(iteration).unwrap();
-            dsq.remove_at(dsq.position(first).unwrap());
-            dsq.push(task(4), true);
-            dsq.push(task(5), false);
-            let rest: Vec<_> = std::iter::from_fn(|| dsq.next(iteration)).collect();
+            let mut it = IterDsq::default();
+            assert!(dsqs.next(&it).is_err() && dsqs.iterate(&mut it, on, reverse));
+            let next = |dsqs: &mut Dsqs| dsqs.next(&it).ok().flatten();
+            let first = next(&mut dsqs).unwrap();
+            dsqs.remove_at(on, dsqs.get(on).position(first).unwrap());
+            dsqs.push(on, task(4), true);
+            dsqs.push(on, task(5), false);
+            let rest: Vec<_> = std::iter::from_fn(|| next(&mut dsqs)).collect();
             assert_eq!(rest, expected.map(task));
-            dsq.close(iteration);
+            assert!(dsqs.iterations.end(&it) && !dsqs.iterations.end(&it));
         }
     }
 
@@ -424,7 +423,7 @@ mod tests {
             let on = dsqs.find(id).unwrap();
             dsqs.get_mut(on).push(task(1), false);
             assert_eq!(dsqs.destroy(id), Err(1));
-            dsqs.get_mut(on).remove_at(0);
+            dsqs.remove_at(on, 0);
             assert_eq!(dsqs.destroy(id), Ok(()));
             assert!(dsqs.find(id).is_none());
         }

@@ -9,6 +9,7 @@ pub mod dispatch;
 pub mod dsq;
 pub mod exit;
 pub mod idle_masks;
+pub mod iterations;
 pub mod kicks;
 pub mod lifecycle;
 pub mod reenqueue;

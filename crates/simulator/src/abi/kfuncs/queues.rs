@@ -9,7 +9,7 @@ use crate::abi::layout::{self as abi, IterDsq, TaskStruct};
 use crate::kernel::Kernel;
 use crate::kernel::task::TaskPtr;
 use crate::scx::call::kf;
-use crate::scx::dsq::{Dsq, OnDsq};
+use crate::scx::dsq::{Dsq, NotBegun, OnDsq};
 use crate::scx::verdict::Given;
 use machine::CpuMask;
 use std::ffi::c_void;
@@ -162,7 +162,7 @@ kfuncs! {
         dsq_id: u64,
         flags: u64
     ) -> bool {
-        if !kernel.bpf.iterations.has(it) {
+        if !kernel.scx.dsqs.iterations.has(it) {
             kernel.verifier_error("moves a task in an iteration of a dispatch queue that it has not begun");
             return false;
         }
@@ -262,58 +262,46 @@ kfuncs! {
     }
 
     fn iter_dsq_new(kernel, it: &mut MaybeUninit<IterDsq>, dsq_id: u64, flags: u64) -> i32 {
-        let it = it.write(IterDsq {
-            dsq_id: abi::DSQ_INVALID,
-            flags: 0,
-            queue: OnDsq::NONE,
-            iteration: 0,
-            end: 0,
-            slice: 0,
-            vtime: 0,
-        });
-        // A failed iteration must be ended, too.
-        if !kernel.bpf.iterations.begin(it) {
-            kernel.verifier_error("begins an iteration of a dispatch queue that it has not ended");
-        }
-        kernel.bpf.table_mut().held.references += 1;
+        let (reverse, is_valid) = (flags & abi::ITER_REV != 0, flags & !abi::ITER_REV == 0);
         let found = kernel.scx.dsqs.find(dsq_id);
         if let Some(on) = found {
             kernel.lock_dsq(on);
         }
-        if flags & !abi::ITER_REV != 0 {
-            return -abi::EINVAL;
+        let queue = found.filter(|_| is_valid);
+        let it = it.write(IterDsq {
+            dsq_id: if queue.is_some() { dsq_id } else { abi::DSQ_INVALID },
+            ..IterDsq::default()
+        });
+        // A failed iteration must be ended, too.
+        if !kernel.scx.dsqs.iterate(it, queue.unwrap_or(OnDsq::NONE), reverse) {
+            kernel.verifier_error("begins an iteration of a dispatch queue that it has not ended");
         }
-        let Some(queue) = found else {
-            return -abi::ENOENT;
-        };
-        let dsq = kernel.scx.dsqs.get_mut(queue);
-        it.dsq_id = dsq_id;
-        it.queue = queue;
-        it.iteration = dsq.open(flags & abi::ITER_REV != 0) as u32;
-        it.end = dsq.sequence();
-        0
+        kernel.bpf.table_mut().held.references += 1;
+        match (queue, is_valid) {
+            (Some(_), _) => 0,
+            (None, true) => -abi::ENOENT,
+            (None, false) => -abi::EINVAL,
+        }
     }
 
     fn iter_dsq_next(kernel, it: &mut IterDsq) -> *mut TaskStruct {
-        if !kernel.bpf.iterations.has(it) {
-            kernel.verifier_error("continues an iteration of a dispatch queue that it has not begun");
-            return null_mut();
+        match kernel.scx.dsqs.next(it) {
+            Ok(Some(task)) => {
+                kernel.read_task(task);
+                task.abi()
+            }
+            Ok(None) => null_mut(),
+            Err(NotBegun) => {
+                kernel.verifier_error("continues an iteration of a dispatch queue that it has not begun");
+                null_mut()
+            }
         }
-        let dsq = kernel.scx.dsqs.iterated(it.queue);
-        let Some(task) = dsq.and_then(|dsq| dsq.next(it.iteration as usize)) else {
-            return null_mut();
-        };
-        kernel.read_task(task);
-        task.abi()
     }
 
     fn iter_dsq_destroy(kernel, it: &mut IterDsq) {
-        if !kernel.bpf.iterations.end(it) {
-            return kernel.verifier_error("ends an iteration of a dispatch queue that it has not begun");
-        }
-        kernel.bpf.table_mut().held.references -= 1;
-        if let Some(dsq) = kernel.scx.dsqs.iterated(it.queue) {
-            dsq.close(it.iteration as usize);
+        match kernel.scx.dsqs.iterations.end(it) {
+            true => kernel.bpf.table_mut().held.references -= 1,
+            false => kernel.verifier_error("ends an iteration of a dispatch queue that it has not begun"),
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::program::stream::Transfer;
 
 impl Kernel<'_> {
     /// Puts bytes into the stream, or waits for room.
+    #[inline(always)]
     pub(super) fn write(&mut self, cpu: usize, task: TaskPtr, stream: u32, bytes: u64) -> Step {
         match self.programs.streams.put(task, stream, bytes) {
             Transfer::Done => {
@@ -21,16 +22,22 @@ impl Kernel<'_> {
                 self.sleep(cpu, task, "room in a stream")
             }
             Transfer::TooLarge { capacity } => {
-                self.task_error(
-                    task,
-                    format_args!("writes {bytes} bytes at once to a stream that holds {capacity}"),
-                );
+                self.too_large(task, ("writes", "to"), bytes, capacity);
                 Step::Go
             }
         }
     }
 
+    #[cold]
+    fn too_large(&mut self, task: TaskPtr, (does, to): (&str, &str), bytes: u64, capacity: u64) {
+        self.task_error(
+            task,
+            format_args!("{does} {bytes} bytes at once {to} a stream that holds {capacity}"),
+        );
+    }
+
     /// Takes bytes from the stream, which costs `work`, or waits for them.
+    #[inline]
     pub(super) fn read(
         &mut self,
         cpu: usize,
@@ -50,26 +57,27 @@ impl Kernel<'_> {
                 self.goes(cpu, task);
                 return self.sleep(cpu, task, "bytes in a stream");
             }
-            Transfer::TooLarge { capacity } => self.task_error(
-                task,
-                format_args!("reads {bytes} bytes at once from a stream that holds {capacity}"),
-            ),
+            Transfer::TooLarge { capacity } => {
+                self.too_large(task, ("reads", "from"), bytes, capacity)
+            }
         }
         self.compute(task, work, false, Continuation::ReadDone { stream })
     }
 
     /// Bytes have arrived in the stream: wakes all readers.
+    #[inline]
     fn wake_readers(&mut self, stream: u32) {
-        let wakeup = Wakeup::of_reader(self.programs.streams.kind(stream));
         while let Some(reader) = self.programs.streams.next_reader(stream) {
+            let wakeup = Wakeup::of_reader(self.programs.streams.kind(stream));
             self.wake(reader, wakeup);
         }
     }
 
     /// The stream has room: wakes all writers.
+    #[inline]
     pub(super) fn wake_writers(&mut self, stream: u32) {
-        let wakeup = Wakeup::of_writer(self.programs.streams.kind(stream));
         while let Some(writer) = self.programs.streams.next_writer(stream) {
+            let wakeup = Wakeup::of_writer(self.programs.streams.kind(stream));
             self.wake(writer, wakeup);
         }
     }

@@ -1,0 +1,104 @@
+//! The iterations of dispatch queues (`bpf_iter_scx_dsq`) that have begun and not ended, by their
+//! addresses in C. The kernel's verifier tracks them; here they are checked when they are used.
+
+use crate::abi::layout::IterDsq;
+use crate::scx::dsq::OnDsq;
+
+/// The iterations of all ops in progress, the innermost last; they are few.
+#[derive(Default)]
+pub struct Iterations(Vec<Iteration>);
+
+/// An iteration and its position: the next task is at `gap`, or before it in reverse. Tasks come
+/// and go around it.
+pub struct Iteration {
+    /// Its address in C.
+    place: usize,
+    /// The queue; [`OnDsq::NONE`] if the iteration could not begin.
+    pub on: OnDsq,
+    pub reverse: bool,
+    pub gap: usize,
+    /// Number of the latest insertion when it began.
+    pub end: u64,
+}
+
+#[inline]
+fn place(iteration: &IterDsq) -> usize {
+    std::ptr::from_ref(iteration).addr()
+}
+
+impl Iterations {
+    /// Begins an iteration over `on`, at `gap`. False if one at this address has begun already.
+    #[inline]
+    pub fn begin(&mut self, iteration: &IterDsq, on: OnDsq, reverse: bool, gap: usize) -> bool {
+        let new = self.0.is_empty() || !self.has(iteration);
+        self.0.push(Iteration {
+            place: place(iteration),
+            on,
+            reverse,
+            gap,
+            end: iteration.end,
+        });
+        new
+    }
+
+    /// The iteration, if it has begun. Usually it is the innermost.
+    #[inline]
+    pub fn get(&mut self, iteration: &IterDsq) -> Option<&mut Iteration> {
+        let place = place(iteration);
+        match self.0.last() {
+            Some(last) if last.place == place => self.0.last_mut(),
+            _ => self.0.iter_mut().rev().find(|other| other.place == place),
+        }
+    }
+
+    #[inline(never)]
+    pub fn has(&mut self, iteration: &IterDsq) -> bool {
+        self.get(iteration).is_some()
+    }
+
+    /// Ends an iteration. False if it has not begun.
+    #[inline]
+    pub fn end(&mut self, iteration: &IterDsq) -> bool {
+        let place = place(iteration);
+        if self.0.pop_if(|last| last.place == place).is_some() {
+            return true;
+        }
+        self.end_outer(place)
+    }
+
+    #[cold]
+    fn end_outer(&mut self, place: usize) -> bool {
+        let found = self.0.iter().rposition(|other| other.place == place);
+        found.map(|index| self.0.remove(index)).is_some()
+    }
+
+    /// A task has come to `on` at `index`: iterations stay between the same tasks.
+    #[inline(always)]
+    pub fn inserted(&mut self, on: OnDsq, index: usize) {
+        if !self.0.is_empty() {
+            self.shift_for(on, index);
+        }
+    }
+
+    #[inline(never)]
+    fn shift_for(&mut self, on: OnDsq, index: usize) {
+        for iteration in self.0.iter_mut().filter(|iteration| iteration.on == on) {
+            iteration.gap += usize::from(index < iteration.gap);
+        }
+    }
+
+    /// The task at `index` has left `on`.
+    #[inline(always)]
+    pub fn removed(&mut self, on: OnDsq, index: usize) {
+        if !self.0.is_empty() {
+            self.close_up(on, index);
+        }
+    }
+
+    #[inline(never)]
+    fn close_up(&mut self, on: OnDsq, index: usize) {
+        for iteration in self.0.iter_mut().filter(|iteration| iteration.on == on) {
+            iteration.gap -= usize::from(index < iteration.gap);
+        }
+    }
+}
