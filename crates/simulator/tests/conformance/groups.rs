@@ -1,5 +1,6 @@
 //! Control groups: the ops of a scheduler for them, and how `equipoise` keeps their `cpu.weight`, `cpu.idle` and `cpu.max`.
 
+use crate::case::config;
 use crate::support::*;
 use machine::Machine;
 use proptest::prelude::*;
@@ -507,7 +508,7 @@ fn part(tree: &[Node], index: usize) -> f64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(config(200))]
 
     /// The CFS of Linux 3.9 divides a CPU in any tree of groups by their weights.
     #[test]
