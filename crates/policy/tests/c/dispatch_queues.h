@@ -35,7 +35,7 @@ static struct task_struct *next(void *k, struct bpf_iter_scx_dsq *it)
 {
 	struct queue *queue = queue_at(it->dsq_id);
 
-	return it->iteration < queue->nr ? queue->task[it->iteration++] : NULL;
+	return it->end < queue->nr ? queue->task[it->end++] : NULL;
 }
 
 static void ends(void *k, struct bpf_iter_scx_dsq *it)
@@ -44,7 +44,7 @@ static void ends(void *k, struct bpf_iter_scx_dsq *it)
 
 static bool move(void *k, struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 id, u64 flags)
 {
-	take(queue_at(it->dsq_id), --it->iteration);
+	take(queue_at(it->dsq_id), --it->end);
 	if (id == SCX_DSQ_LOCAL)
 		local = p;
 	else

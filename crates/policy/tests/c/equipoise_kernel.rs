@@ -23,7 +23,7 @@ pub const FOUR_CPUS: &str = r#"#include <scx/common.bpf.h>
     }
     static struct task_struct *next(void *k, struct bpf_iter_scx_dsq *it)
     {
-        return it->iteration++ || !queued[it->dsq_id] ? NULL : &first[it->dsq_id];
+        return it->end++ || !queued[it->dsq_id] ? NULL : &first[it->dsq_id];
     }
     static void ends(void *k, struct bpf_iter_scx_dsq *it) { }
     static u32 perf(void *k, s32 cpu, u32 what) { return 1024; }
