@@ -37,10 +37,17 @@ static __always_inline struct bandwidth *limit_at(u32 share)
 /* The throttled group that @share is, or the nearest one above it; 0: none is. */
 __noinline u32 throttled_by(u32 share)
 {
+	int level;
+
 	forget_origin(share);
-	while (share && !READ_ONCE(share_at(share)->held) && can_loop)
+	for (level = 0; level < MAX_SHARE_LEVELS; level++) {
+		if (!share)
+			break;
+		if (READ_ONCE(share_at(share)->held))
+			return share;
 		share = share_at(share)->parent;
-	return share;
+	}
+	return 0;
 }
 
 /* Starts the timer of @share, to expire in @delay ns. */
@@ -87,11 +94,14 @@ __noinline bool throttle(u32 share, u64 now)
 __noinline int charge_limits(u32 share, u64 ran)
 {
 	u64 now = bpf_ktime_get_ns();
+	int level;
 
 	forget_origin(share);
-	while (share && can_loop) {
+	for (level = 0; level < MAX_SHARE_LEVELS; level++) {
 		struct bandwidth *b = limit_at(share);
 
+		if (!share)
+			break;
 		if (is_limited(b)) {
 			refill_bandwidth(b, now);
 			if (spend_bandwidth(b, ran))
@@ -99,7 +109,7 @@ __noinline int charge_limits(u32 share, u64 ran)
 		}
 		share = share_at(share)->parent;
 	}
-	return share;
+	return level;
 }
 
 /*
