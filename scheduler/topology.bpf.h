@@ -90,9 +90,9 @@ static __always_inline struct group *group_at(u32 index)
  */
 static __always_inline u32 nth_group(const struct domain *sd, u32 local, u32 i)
 {
-	u32 n = local - sd->first_group + i;
+	u32 n = local + i;
 
-	return sd->first_group + (n >= sd->nr_groups ? n - sd->nr_groups : n);
+	return n < sd->first_group + sd->nr_groups ? n : n - sd->nr_groups;
 }
 
 /* The @i-th CPU of @sg. */

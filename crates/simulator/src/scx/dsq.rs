@@ -259,7 +259,7 @@ impl Dsqs {
     pub fn push(&mut self, on: OnDsq, task: TaskPtr, head: bool) {
         self.get_mut(on).push(task, head);
         if head {
-            self.iterations.inserted(on, 0);
+            self.iterations.shift(on, 0, 1);
         }
     }
 
@@ -267,7 +267,7 @@ impl Dsqs {
     #[inline]
     pub fn insert(&mut self, on: OnDsq, task: TaskPtr, vtime: u64) {
         let index = self.get_mut(on).insert(task, vtime);
-        self.iterations.inserted(on, index);
+        self.iterations.shift(on, index, 1);
     }
 
     /// Takes the task at `index` off `on`.
@@ -278,7 +278,7 @@ impl Dsqs {
             0 => drop(dsq.tasks.pop_front()),
             _ => dsq.remove_within(index),
         }
-        self.iterations.removed(on, index);
+        self.iterations.shift(on, index, -1);
     }
 
     /// Begins an iteration over the tasks that `on` has now, if that is a queue. False if one at this address has begun

@@ -72,33 +72,20 @@ impl Iterations {
         found.map(|index| self.0.remove(index)).is_some()
     }
 
-    /// A task has come to `on` at `index`: iterations stay between the same tasks.
+    /// A task has come to `on` at `index` (`by` is 1), or left it (-1): iterations stay between the same tasks.
     #[inline(always)]
-    pub fn inserted(&mut self, on: OnDsq, index: usize) {
+    pub fn shift(&mut self, on: OnDsq, index: usize, by: isize) {
         if !self.0.is_empty() {
-            self.shift_for(on, index);
+            self.shift_those_over(on, index, by);
         }
     }
 
     #[inline(never)]
-    fn shift_for(&mut self, on: OnDsq, index: usize) {
-        for iteration in self.0.iter_mut().filter(|iteration| iteration.on == on) {
-            iteration.gap += usize::from(index < iteration.gap);
-        }
-    }
-
-    /// The task at `index` has left `on`.
-    #[inline(always)]
-    pub fn removed(&mut self, on: OnDsq, index: usize) {
-        if !self.0.is_empty() {
-            self.close_up(on, index);
-        }
-    }
-
-    #[inline(never)]
-    fn close_up(&mut self, on: OnDsq, index: usize) {
-        for iteration in self.0.iter_mut().filter(|iteration| iteration.on == on) {
-            iteration.gap -= usize::from(index < iteration.gap);
+    fn shift_those_over(&mut self, on: OnDsq, index: usize, by: isize) {
+        for iteration in &mut self.0 {
+            if iteration.on == on && index < iteration.gap {
+                iteration.gap = iteration.gap.checked_add_signed(by).unwrap();
+            }
         }
     }
 }

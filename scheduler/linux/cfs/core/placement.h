@@ -116,19 +116,17 @@ __noinline s32 idle_group_cpu(struct task_struct *p __arg_trusted, u32 group, u3
 __noinline s32 idle_cpu_at(struct task_struct *p __arg_trusted, u32 target, u32 level)
 {
 	struct domain *sd = domain_of(target, level);
-	u32 group = local_group_of(target, level), end = sd->first_group + sd->nr_groups;
+	u32 local = local_group_of(target, level);
 	s32 found = -1;
 	int i;
 
-	/* In the order of nth_group(). */
 	bpf_for(i, 0, sd->nr_groups) {
-		u32 this = group, first = nth_cpu(group_at(this), 0);
+		u32 group = nth_group(sd, local, i), first = nth_cpu(group_at(group), 0);
 
-		group = this + 1 < end ? this + 1 : sd->first_group;
 		/* In most groups the first CPU is busy. */
 		if (first == target || !idle_cpu(first))
 			continue;
-		found = idle_group_cpu(p, this, first, target);
+		found = idle_group_cpu(p, group, first, target);
 		if (found >= 0)
 			break;
 	}
