@@ -141,6 +141,8 @@ struct cpu_levels {
 	/* The numbers of the cache's CPUs are llc_list[llc_first .. llc_first + llc_weight). */
 	__u32 llc_first;
 	__u32 llc_weight;
+	/* The CPU is online. */
+	__u32 online;
 	/* The CPU is in machine::fast_group. */
 	__u32 fast;
 	/* The firmware's ranking of CPUs: tasks prefer a higher one. */

@@ -56,6 +56,12 @@ static __always_inline bool sched_asym_prefer(u32 a, u32 b)
 	return levels_of(a)->priority > levels_of(b)->priority;
 }
 
+/* A scheduler is loaded anew when a CPU comes or goes. */
+static __always_inline bool is_online(u32 cpu)
+{
+	return levels_of(cpu)->online;
+}
+
 static __always_inline bool is_fast(u32 cpu)
 {
 	return levels_of(cpu)->fast;

@@ -569,7 +569,8 @@ static __always_inline s32 init_clusters(void)
 	int i;
 
 	bpf_for(i, 0, nr_cpus())
-		join_cluster(i);
+		if (is_online(i))
+			join_cluster(i);
 	bpf_for(i, 0, nr_cpus())
 		find_siblings(i);
 	rank_clusters();
@@ -582,8 +583,7 @@ static __always_inline s32 init_clusters(void)
 		err = scx_bpf_create_dsq(own_dsq(i), -1);
 		if (err)
 			return err;
-		/* A CPU without domains may be offline; if it is online, it reports so itself. */
-		if (levels_of(i)->nr_levels)
+		if (is_online(i))
 			set_idle(i);
 	}
 	return err;

@@ -182,6 +182,9 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 		return prev_cpu;
 	if (follows())
 		note_waker(t, bpf_get_current_task_btf());
+	/* The CPU on which it slept may have gone. */
+	if (!is_online(prev_cpu))
+		prev_cpu = bpf_get_smp_processor_id();
 	/* ops.enqueue() puts it into a queue. */
 	if (held_by(p, t))
 		return prev_cpu;

@@ -96,7 +96,7 @@ __noinline bool note_affinity(struct task_struct *p __arg_trusted, const struct 
 		return false;
 	t->whole = ~0ULL;
 	bpf_for(cpu, 0, nr_cpus())
-		if (!bpf_cpumask_test_cpu(cpu, mask))
+		if (is_online(cpu) && !bpf_cpumask_test_cpu(cpu, mask))
 			t->whole &= ~(1ULL << (cpu_at(cpu)->cluster & 63));
 	return true;
 }

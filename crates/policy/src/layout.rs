@@ -93,6 +93,7 @@ struct CpuLevelsC {
     llc_id: u32,
     llc_first: u32,
     llc_weight: u32,
+    online: u32,
     fast: u32,
     priority: u32,
     thread_speed: u32,
@@ -303,6 +304,7 @@ impl Tables {
             let mut row = CpuLevelsC {
                 power: cpu_power(machine, cpu, linux),
                 power_orig: cpu_power(machine, cpu, linux),
+                online: (!machine.offline.contains(cpu)).into(),
                 fast: fast.contains(cpu).into(),
                 priority: machine.priorities.get(cpu).copied().unwrap_or(0),
                 thread_speed: thread_speed(machine, cpu),
