@@ -101,6 +101,17 @@ struct cpu_state {
 	u32 cluster;
 	u32 slot;
 	u64 siblings;
+	/* Its task: how long it usually runs (task_state::burst) and its progress (progress.h), ns, as of the last
+	 * charge. */
+	s32 pid;
+	/* The task is bound to the CPU. */
+	bool runs_bound;
+	/* It has not been charged since it began to run. */
+	bool begins;
+	u64 burst;
+	u64 progress;
+	/* The time when it was last charged, or the task before it stopped, ns. */
+	u64 charged_at;
 	/* How long it has run tasks that bypassed the queue since it last took a waiting one, ns. */
 	u64 ran_past;
 	/* The running task called sched_yield(). */
@@ -114,14 +125,6 @@ struct cpu_state {
 	/* The clock of the tasks that are bound to it, and all of them on its cluster's clock. */
 	struct clock own;
 	struct entity bound;
-	/* Its task is one of them. */
-	bool runs_bound;
-	/* The time when its task was last charged, or started, ns; and the progress of that task (progress.h). */
-	u64 charged_at;
-	u64 progress;
-	s32 progress_of;
-	/* That task has not been charged since it began to run. */
-	bool begins;
 	/* The slot to which it last sent a task that may wait anywhere in a cluster. */
 	u32 sent_to;
 	/* The family (crowd.h) whose tasks alone ran here, and since when, ns. */

@@ -34,27 +34,31 @@ static __always_inline void note_family(struct cpu_state *this, const struct tas
 	WRITE_ONCE(this->family, family);
 }
 
+/* Does @waker, which runs on this CPU, usually sleep soon? */
+static __always_inline bool sleeps_soon(const struct cpu_state *this, const struct task_struct *waker)
+{
+	return this->pid == waker->pid && this->burst < tunables.sync_burst;
+}
+
 /*
- * Is @p, which @waker wakes up with SCX_WAKE_SYNC and which would wait on @cpu, one of a crowd? Its waker
- * continues (a waker that goes to sleep instead is one half of a pair, each of which waits for the other),
- * and only their family ran on @cpu lately.
+ * Is @p, which the current task wakes up with SCX_WAKE_SYNC at @now and which would wait on @cpu, one of a crowd?
+ * Its waker continues (a waker that goes to sleep instead is one half of a pair, each of which waits for the
+ * other), and only their family ran on @cpu lately.
  *
  * A member of a crowd keeps the lag with which it went to sleep, as every task does under EEVDF, and gets no
  * credit for having slept: the later its turn comes, the more messages it finds. Its share is the same.
  * (hackbench's switches on two CPUs, -g 8: 9,000 instead of 16,000.) Among tasks of other families it must
  * not wait for its turn: a thread that draws what another one sends it would be late.
  */
-static __always_inline bool is_in_crowd(const struct task_struct *p, struct task_struct *waker, u32 cpu)
+static __always_inline bool is_in_crowd(const struct task_struct *p, u32 cpu, u64 now)
 {
-	const struct cpu_state *this = cpu_at(cpu);
-	const struct task_state *t;
+	const struct task_struct *waker = bpf_get_current_task_btf();
+	const struct cpu_state *near = cpu_at(cpu);
 	s32 family = family_of(p);
 
-	if (family != READ_ONCE(this->family) || (family != family_of(waker) && family != waker->tgid) ||
-	    (s64)(bpf_ktime_get_ns() - READ_ONCE(this->family_since)) <= (s64)ALONE_FOR)
-		return false;
-	t = task_of(waker);
-	return t && t->burst >= tunables.sync_burst;
+	return !sleeps_soon(cpu_at(bpf_get_smp_processor_id()), waker) && family == READ_ONCE(near->family) &&
+	       (family == family_of(waker) || family == waker->tgid) &&
+	       (s64)(now - READ_ONCE(near->family_since)) > (s64)ALONE_FOR;
 }
 
 #endif /* __EQUIPOISE_CROWD_H */

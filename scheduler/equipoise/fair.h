@@ -69,11 +69,16 @@ static __always_inline bool is_before(u64 a, u64 b)
 	return b == NO_VTIME ? a != NO_VTIME : a != NO_VTIME && (s64)(a - b) < 0;
 }
 
-/* The virtual time for @work ns at @weight. BPF has no division of signed numbers. */
+/*
+ * The virtual time for @work ns at @weight. BPF has no division of signed numbers, and each branch here would
+ * double the paths that the verifier follows.
+ */
 static __always_inline s64 vtime_for(s64 work, u64 weight)
 {
-	return work < 0 ? -(s64)((-(u64)work << WEIGHT_SHIFT) / weight)
-			: (s64)(((u64)work << WEIGHT_SHIFT) / weight);
+	s64 sign = work >> 63;
+	s64 vtime = ((u64)((work ^ sign) - sign) << WEIGHT_SHIFT) / weight;
+
+	return (vtime ^ sign) - sign;
 }
 
 /* The service that @vtime of virtual time is worth at @weight, ns, to MOST_SERVICE. */
@@ -225,13 +230,15 @@ static __always_inline void move_debtors(struct clock *clock, u64 vtime, u64 wei
  * thread of short runs and naps would get a third of its due. A debt has no bound but this: where it is larger than
  * those of the others, the task waits. With a bound, each swing of the clock forgave a part of it.
  */
-static __always_inline void leave(struct clock *clock, struct entity *e)
+static __always_inline void leave(struct clock *clock, struct entity *e, s64 most)
 {
 	s64 lag = lag_of(clock, e), sum;
 	u64 weight, debtors;
 
 	if (lag >= 0) {
-		e->left_with = take_off(clock, e);
+		set_weight(clock, e, 0);
+		owe(clock, lag);
+		e->left_with = lag < most ? lag : most;
 		return;
 	}
 	weight = __sync_lock_test_and_set(&e->weight, 0);

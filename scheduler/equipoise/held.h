@@ -159,7 +159,7 @@ __noinline bool release_held(u32 share)
 			scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, held_dsq(by), 0);
 		if (by || !t)
 			continue;
-		cpu = place(p, t, scx_bpf_task_cpu(p));
+		cpu = place(p, t, scx_bpf_task_cpu(p), bpf_ktime_get_ns());
 		dsq = t->bound_to ? own_dsq(cpu) : cluster_dsq(cpu_at(cpu)->cluster);
 		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, deadline_of(t, request_of(p, t)));
 		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq, 0))

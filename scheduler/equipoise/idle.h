@@ -39,9 +39,12 @@ static __always_inline u64 idle_of(const struct cluster *c, bool cores)
  * Claims one of @idle, the idle CPUs of @cluster, for @p: @prev_cpu if it is among them. Returns -1
  * if another CPU claims it first.
  */
-static __always_inline s32 claim_of(struct task_struct *p, const struct task_state *t, u32 cluster, u32 prev_cpu,
-				    u64 idle)
+__noinline s32 claim_of(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull, u32 cluster,
+			u32 prev_cpu, u64 idle)
 {
+	forget_origin(cluster);
+	forget_origin(prev_cpu);
+	forget_origin(idle);
 	struct cluster *c = cluster_at(cluster);
 	struct cpu_state *prev = cpu_at(prev_cpu);
 	u32 slot;

@@ -119,22 +119,18 @@ static __always_inline void note_waker(struct task_state *t, const struct task_s
 /* The waker is about to sleep, so the woken task finds its data in this CPU's cache. */
 static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu)
 {
-	struct task_struct *waker = bpf_get_current_task_btf();
+	const struct task_struct *waker = bpf_get_current_task_btf();
 	struct cpu_state *this = cpu_at(this_cpu);
 	struct cluster *c = cluster_at(this->cluster);
-	struct task_state *t;
 
 	if (waker->flags & PF_EXITING || !waker->pid)
 		return false;
 	/* A task that bypasses the queue may run only for a time too short to be worth a preemption. */
 	if (this->ran_past >= tunables.preempt_after && (may_wait(this->cluster) || may_keep_tasks(this, c)))
 		return false;
-	t = task_of(waker);
-	if (!t || t->burst >= tunables.sync_burst || !task_allowed(p, this_cpu))
+	if (!sleeps_soon(this, waker) || !task_allowed(p, this_cpu) || is_waited_for(this_cpu))
 		return false;
-	if (is_waited_for(this_cpu))
-		return false;
-	explain(with_waker, p->pid, this_cpu, t->burst, tunables.sync_burst);
+	explain(with_waker, p->pid, this_cpu, this->burst, tunables.sync_burst);
 	return true;
 }
 
@@ -144,39 +140,38 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
  * the first of them gets the CPU.
  */
 __noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu,
-			       bool crowd, u64 enq_flags)
+			       bool sync, u64 enq_flags)
 {
+	u64 now = bpf_ktime_get_ns();
 	bool at_once;
 	s32 found;
 
-	cpu = place(p, t, cpu);
+	cpu = place(p, t, cpu, now);
 	at_once = !t->bound_to && is_worth_cpu(cluster_of(cpu), t->full_weight);
 	set_deadline(p, t, request_of(p, t));
-	found = at_once ? find_preemptible(p, t, cpu, true) : -1;
+	found = at_once ? find_preemptible(p, t, cpu, now, true) : -1;
 	at_once = found >= 0;
-	if (!at_once && !crowd)
-		found = find_preemptible(p, t, cpu, false);
-	explain_preemption(p, t, cpu, found);
-	if (found < 0) {
-		queue_up(p, t, cpu, enq_flags);
-		return cpu;
+	if (!at_once && !(sync && is_in_crowd(p, cpu, now)))
+		found = find_preemptible(p, t, cpu, now, false);
+	explain_preemption(p, t, cpu, now, found);
+	if (found >= 0) {
+		note_stop(found, now);
+		this_counters()->wakeup_preemptions++;
 	}
-	note_stop(found, bpf_ktime_get_ns());
-	this_counters()->wakeup_preemptions++;
 	if (at_once) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | found, SLICE_MAX, enq_flags | SCX_ENQ_PREEMPT);
 		return found;
 	}
 	queue_up(p, t, cpu, enq_flags);
-	kick_cpu(found, SCX_KICK_PREEMPT);
+	if (found >= 0)
+		kick_cpu(found, SCX_KICK_PREEMPT);
 	return cpu;
 }
 
 s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	s32 cpu = bpf_get_smp_processor_id();
+	s32 this_cpu = bpf_get_smp_processor_id(), cpu;
 	struct task_state *t = task_of(p);
-	bool crowd;
 
 	if (!t)
 		return prev_cpu;
@@ -188,7 +183,8 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 	/* ops.enqueue() puts it into a queue. */
 	if (held_by(p, t))
 		return prev_cpu;
-	if (wake_flags & SCX_WAKE_SYNC && stays_with_waker(p, cpu)) {
+	if (wake_flags & SCX_WAKE_SYNC && stays_with_waker(p, this_cpu)) {
+		cpu = this_cpu;
 		this_counters()->waker_hits++;
 	} else {
 		cpu = claim_idle_cpu(p, t, prev_cpu, wake_flags & SCX_WAKE_FORK);
@@ -202,7 +198,6 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, cpu == idle ? 0 : SCX_ENQ_PREEMPT);
 		return cpu;
 	}
-	crowd = wake_flags & SCX_WAKE_SYNC && is_in_crowd(p, bpf_get_current_task_btf(), prev_cpu);
 	/* A new task has no data in any cache, so it waits where its turn comes soonest. */
 	if (unlike || wake_flags & SCX_WAKE_FORK)
 		prev_cpu = least_loaded(p, t, prev_cpu);
@@ -210,7 +205,7 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 		explain(none_idle, p->pid, prev_cpu);
 	if (!task_allowed(p, prev_cpu))
 		return prev_cpu;
-	return wait_or_preempt(p, t, prev_cpu, crowd, 0);
+	return wait_or_preempt(p, t, prev_cpu, wake_flags & SCX_WAKE_SYNC, 0);
 }
 
 void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
@@ -248,7 +243,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	/* A CPU may have become idle since ops.select_cpu() looked. */
 	if (!is_pinned(p) && READ_ONCE(idle_clusters))
 		idle = unlike ? claim_idle_cpu(p, t, cpu, false) : claim_in(p, t, this->cluster, cpu, false);
-	to = place(p, t, cpu);
+	to = place(p, t, cpu, bpf_ktime_get_ns());
 	set_deadline(p, t, request_of(p, t));
 	queue_up(p, t, to, enq_flags);
 	if (idle >= 0)
@@ -268,7 +263,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, struct task_stat
 	this->yields = false;
 	if (READ_ONCE(this->request))
 		return false;
-	charge(prev, t, cpu);
+	charge_running(prev, t, cpu);
 	set_deadline(prev, t, request_of(prev, t));
 	first = find_first_queue(cpu);
 	if (first == NO_VTIME) {
@@ -524,7 +519,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	find_forgotten(cpu, this, c);
 	follow_tick(p, t, cpu);
 	note_boost(c, cpu);
-	charge(p, t, cpu);
+	charge_running(p, t, cpu);
 	update_level(this->cluster, this->charged_at);
 	used = ran_of(p) % turn_of(p);
 	request = request_of(p, t);
@@ -555,6 +550,7 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	if (!idle) {
 		clear_idle(cpu);
 		this->ran_past = 0;
+		WRITE_ONCE(this->charged_at, bpf_ktime_get_ns());
 		return;
 	}
 	note_running(this, c, 0, 0);
@@ -574,12 +570,21 @@ void BPF_STRUCT_OPS(equipoise_cpu_release, s32 cpu, struct scx_cpu_release_args 
 	scx_bpf_reenqueue_local();
 }
 
+/* @p has another weight. If it runs, it is compared with those that wait at once, as in the fair class. */
+static __always_inline void compare_anew(struct task_struct *p)
+{
+	if (scx_bpf_task_running(p))
+		kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);
+}
+
 void BPF_STRUCT_OPS(equipoise_set_weight, struct task_struct *p, u32 weight)
 {
 	struct task_state *t = task_of(p);
 
-	if (t)
-		set_task_weight(p, t);
+	if (!t)
+		return;
+	set_task_weight(p, t);
+	compare_anew(p);
 }
 
 void BPF_STRUCT_OPS(equipoise_set_cpumask, struct task_struct *p, const struct cpumask *cpumask)
@@ -669,8 +674,10 @@ void BPF_STRUCT_OPS(equipoise_cgroup_move, struct task_struct *p, struct cgroup 
 {
 	struct task_state *t = task_of(p);
 
-	if (t)
-		move_share(t, share_of(to), t->weight);
+	if (!t)
+		return;
+	move_share(t, share_of(to), t->weight);
+	compare_anew(p);
 }
 
 /*

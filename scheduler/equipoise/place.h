@@ -61,7 +61,7 @@ __noinline bool weigh_bound(u32 cpu)
 	else if (weight)
 		join(clock, &this->bound, weight, come_back(clock, &this->bound));
 	else if (READ_ONCE(this->bound.weight))
-		leave(clock, &this->bound);
+		leave(clock, &this->bound, MOST_SERVICE);
 	return weight;
 }
 
@@ -80,16 +80,16 @@ static __always_inline s64 end_lag(struct task_state *t)
 }
 
 /*
- * Takes @t off its clock. Returns its lag. A bound task takes along its part of what the tasks of its CPU are owed
+ * Takes @t, which is bound, off its clock. Returns its lag, with its part of what the tasks of its CPU are owed
  * together, besides what these owe it.
  */
-__noinline s64 take_along(struct task_state *t __arg_nonnull)
+__noinline s64 take_bound_along(struct task_state *t __arg_nonnull)
 {
 	u64 weight = t->fair.weight ?: READ_ONCE(t->fair.left_at);
 	struct cpu_state *this;
 	s64 lag;
 
-	if (!t->bound_to || !weight)
+	if (!weight || !t->bound_to)
 		return end_lag(t);
 	this = cpu_at(t->bound_to - 1);
 	lag = part_of_bound(this, weight);
@@ -129,35 +129,38 @@ __noinline bool leave_clock(struct task_state *t __arg_nonnull)
 		return false;
 	write_cluster(cluster_at(t->cluster));
 	if (t->bound_to && lag_of(clock_of(t), &t->fair) < 0) {
-		leave(clock_of(t), &t->fair);
+		leave(clock_of(t), &t->fair, 0);
 		weigh_bound(t->bound_to - 1);
 		return true;
 	}
 	if (t->bound_to) {
-		s64 lag = take_along(t);
+		s64 lag = take_bound_along(t);
 
 		t->bound_to = 0;
 		join(clock_of(t), &t->fair, feasible_weight(t), lag);
 	}
-	leave(clock_of(t), &t->fair);
+	leave(clock_of(t), &t->fair, most_owed());
 	return true;
+}
+
+/* The CPU on whose clock @p is when it waits for @cpu or runs there, plus 1; 0: it is on its cluster's. */
+static __always_inline u32 bound_to_at(const struct task_struct *p, const struct task_state *t, u32 cpu)
+{
+	return is_bound_in(p, t, cpu_at(cpu)->cluster) ? cpu + 1 : 0;
 }
 
 /*
  * Puts @p, which waits for @cpu or runs there, on the clock of its cluster or, if it is bound to some CPUs there,
  * of @cpu, at the time @now. It brings its lag along.
  */
-__noinline bool enter_clock(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu,
-			    u64 now)
+__noinline bool move_to_clock(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu,
+			      u64 now)
 {
-	u32 cluster = cpu_at(cpu)->cluster, bound_to = is_bound_in(p, t, cluster) ? cpu + 1 : 0;
+	u32 cluster = cpu_at(cpu)->cluster, bound_to = bound_to_at(p, t, cpu);
 	bool arrives = !t->fair.weight;
+	s64 lag = t->bound_to ? take_bound_along(t) : end_lag(t);
 	u64 weight;
-	s64 lag;
 
-	if (!arrives && t->cluster == cluster && t->bound_to == bound_to)
-		return false;
-	lag = take_along(t);
 	count_runnable(t, true);
 	weight = find_weight(t);
 	if (arrives)
@@ -170,6 +173,13 @@ __noinline bool enter_clock(struct task_struct *p __arg_trusted, struct task_sta
 	else
 		join(clock_of(t), &t->fair, weight, lag);
 	return true;
+}
+
+/* The same, if it is not there yet. */
+static __always_inline void enter_clock(struct task_struct *p, struct task_state *t, u32 cpu, u64 now)
+{
+	if (!t->fair.weight || t->cluster != cpu_at(cpu)->cluster || t->bound_to != bound_to_at(p, t, cpu))
+		move_to_clock(p, t, cpu, now);
 }
 
 /* How long a turn takes beside others, ns: it ends at a tick. */
@@ -227,13 +237,13 @@ static __always_inline void set_deadline(struct task_struct *p, struct task_stat
 
 /* The values that other CPUs see of @p, which runs on @this, or begins to. */
 static __always_inline void show_running(struct cpu_state *this, const struct task_struct *p,
-					 const struct task_state *t, u64 now, bool begins)
+					 const struct task_state *t, bool begins)
 {
+	WRITE_ONCE(this->pid, p->pid);
+	WRITE_ONCE(this->burst, t->burst);
 	WRITE_ONCE(this->begins, begins);
-	WRITE_ONCE(this->charged_at, now);
 	WRITE_ONCE(this->runs_bound, t->bound_to);
-	WRITE_ONCE(this->progress, progress_of(t, now));
-	WRITE_ONCE(this->progress_of, p->pid);
+	WRITE_ONCE(this->progress, progress_of(t, this->charged_at));
 	note_running(this, cluster_at(this->cluster), t->bound_to ? 0 : t->full_weight,
 		     t->cluster == this->cluster ? t->fair.weight : 0);
 }
@@ -245,10 +255,9 @@ static __always_inline void show_running(struct cpu_state *this, const struct ta
 static __always_inline void begin_turn(struct task_struct *p, struct task_state *t, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
-	u64 now = bpf_ktime_get_ns();
 
 	if (!t->fair.weight) {
-		enter_clock(p, t, cpu, now);
+		move_to_clock(p, t, cpu, this->charged_at);
 		set_deadline(p, t, request_of(p, t));
 	}
 	if (t->cluster != this->cluster) {
@@ -256,7 +265,7 @@ static __always_inline void begin_turn(struct task_struct *p, struct task_state 
 
 		p->scx.dsq_vtime = READ_ONCE(c->clock.now) + vtime_for(turn_ns(), READ_ONCE(c->worth));
 	}
-	show_running(this, p, t, now, true);
+	show_running(this, p, t, true);
 }
 
 /* Charges the tasks that are bound to @cpu for @work, on both clocks. */
@@ -282,6 +291,7 @@ __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, struct task_sta
 	u64 now = bpf_ktime_get_ns(), ran = p->se.sum_exec_runtime - t->seen;
 	u64 work = ran * speed_of(this, c) / SCHED_POWER_SCALE, weight;
 
+	WRITE_ONCE(this->charged_at, now);
 	t->seen += ran;
 	t->burst_so_far += ran;
 	enter_clock(p, t, cpu, now);
@@ -291,12 +301,10 @@ __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, struct task_sta
 		charge_bound(cpu, work);
 	weight = feasible_weight(t);
 	reweigh(clock_of(t), &t->fair, weight);
-	show_running(this, p, t, now, false);
 	check_clock(clock_of(t), &t->fair);
 	t->fair.vtime += vtime_for(work, weight);
 	write_cluster(c);
 	advance(&c->clock, work);
-	bound_lag(clock_of(t), &t->fair, most_owed());
 	return ran;
 }
 
@@ -309,6 +317,14 @@ static __always_inline u64 charge(struct task_struct *p, struct task_state *t, u
 	if (READ_ONCE(nr_limits) && t->share)
 		charge_limits(t->share, ran);
 	return ran;
+}
+
+/* Charges @p, which has run on @cpu and does not sleep yet. */
+static __always_inline void charge_running(struct task_struct *p, struct task_state *t, u32 cpu)
+{
+	charge(p, t, cpu);
+	bound_lag(clock_of(t), &t->fair, most_owed());
+	show_running(cpu_at(cpu), p, t, false);
 }
 
 #endif /* __EQUIPOISE_PLACE_H */

@@ -94,13 +94,12 @@ static __always_inline bool preempts(const struct task_struct *p, const struct t
 	return at_once ? gets_cpu(t, cpu) : earlier_by(p, t, place, cpu, curr) > price_of(cpu, now);
 }
 
-/* Records why @p, which has been placed near @place, gets the CPU @found at once, or none does (-1). */
+/* Records why @p, which has been placed near @place, gets the CPU @found at @now, or none does (-1). */
 static __always_inline void explain_preemption(const struct task_struct *p, const struct task_state *t, u32 place,
-					       s32 found)
+					       u64 now, s32 found)
 {
 	u32 cpu = found >= 0 ? (u32)found : place;
 	const struct task_struct *curr = running_on(cpu);
-	u64 now = bpf_ktime_get_ns();
 
 	if (curr && found >= 0)
 		explain(preempts, p->pid, cpu, curr->pid, uncharged(cpu, now), earlier_by(p, t, place, cpu, curr),
@@ -177,11 +176,10 @@ __noinline bool look_at_next(struct task_struct *p __arg_trusted, const struct t
  * another cluster; -1: there is none.
  */
 __noinline s32 find_preemptible(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull,
-				u32 cpu, bool at_once)
+				u32 cpu, u64 now, bool at_once)
 {
 	struct seen_running *best = this_seen_running();
 	struct cluster *from = cluster_of(cpu);
-	u64 now = bpf_ktime_get_ns();
 	bool anywhere = at_once && nr_clusters > 1;
 	int i, looked;
 

@@ -20,9 +20,12 @@
 /* The work of @t within about the last second before @now, ns. */
 static __always_inline u64 recent_work(const struct task_state *t, u64 now)
 {
-	u64 age = now - t->recent_at;
+	s64 age = now - t->recent_at;
 
-	return age >= PROGRESS_NS ? 0 : t->recent - (t->recent * age >> PROGRESS_SHIFT);
+	/* A CPU begins its turns at the time of the last stop there, when the task may still have run elsewhere. */
+	if (age < 0)
+		age = 0;
+	return age >= (s64)PROGRESS_NS ? 0 : t->recent - (t->recent * age >> PROGRESS_SHIFT);
 }
 
 static __always_inline u64 progress_of(const struct task_state *t, u64 now)

@@ -109,8 +109,8 @@ static __always_inline const struct task_struct *may_move(u32 cpu, u32 to)
 {
 	const struct task_struct *curr = running_on(cpu);
 
-	return curr && curr->prio >= MAX_RT_PRIO && curr->nr_cpus_allowed != 1 &&
-			       curr->pid == cpu_at(cpu)->progress_of && running_allowed(curr, to)
+	return curr && curr->prio >= MAX_RT_PRIO && curr->nr_cpus_allowed != 1 && curr->pid == cpu_at(cpu)->pid &&
+			       running_allowed(curr, to)
 		       ? curr
 		       : NULL;
 }
@@ -401,7 +401,8 @@ enum evened {
 
 /*
  * At a tick of a CPU whose task, @p, may be ahead of tasks elsewhere: if a running task on a slower CPU is behind,
- * the two swap; if a waiting task is behind, this CPU takes it.
+ * the two swap; if a waiting task is behind, this CPU takes it. A task that has had no more than its fair share of
+ * the machine stops for none that waits elsewhere: those that had more do.
  */
 __noinline u32 even_out(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull, u32 cpu,
 			u64 now)
@@ -424,8 +425,9 @@ __noinline u32 even_out(struct task_struct *p __arg_trusted, const struct task_s
 	waiting = best->pid;
 	best->pid = 0;
 	if (!may_be_slower(other, this) || is_pinned(p) || !most_behind(best, this->compared, false))
-		return waiting && post_request(&this->request,
-					       make_request(REQUEST_PULL, this->compared, waiting, 0))
+		return waiting && progress > READ_ONCE(machine_progress) &&
+				       post_request(&this->request,
+						    make_request(REQUEST_PULL, this->compared, waiting, 0))
 			       ? EVEN_STOPS
 			       : EVEN;
 	if (READ_ONCE(this->request) || is_waited_for(cpu) || !task_allowed(p, best->cpu) ||

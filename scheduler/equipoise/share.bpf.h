@@ -86,7 +86,7 @@ __noinline s64 settle_share(u32 index)
 	int i;
 
 	/* The last caller sees the final state; two callers in turn need two rounds. */
-	for (i = 0; i < 4; i++) {
+	for (i = 0; i < 4 && can_loop; i++) {
 		weight = counts(s) ? READ_ONCE(s->weight) : 0;
 		change += weight - __sync_lock_test_and_set(&s->counted, weight);
 		if (counts(s) == (weight > 0))
@@ -98,22 +98,17 @@ __noinline s64 settle_share(u32 index)
 /* The runnable weight of the group @index grows by @weight. */
 __noinline int add_runnable(u32 index, s64 weight)
 {
-	int level;
-
 	forget_origin(index);
-	for (level = 0; level < MAX_SHARE_LEVELS; level++) {
+	while (index && weight && can_loop) {
 		struct share *s = share_at(index);
-		s64 before;
+		s64 before = __sync_fetch_and_add(&s->runnable, weight);
 
-		if (!index || !weight)
-			break;
-		before = __sync_fetch_and_add(&s->runnable, weight);
 		if ((before > 0) == (before + weight > 0))
 			break;
 		weight = settle_share(index);
 		index = s->parent;
 	}
-	return level;
+	return index;
 }
 
 /*
@@ -123,16 +118,13 @@ __noinline int add_runnable(u32 index, s64 weight)
 __noinline u64 shared_weight(u32 index, u32 weight)
 {
 	u64 shared = (u64)weight << SHARE_SHIFT;
-	int level;
 
-	for (level = 0; level < MAX_SHARE_LEVELS; level++) {
+	forget_origin(index);
+	while (index && can_loop) {
 		struct share *s = share_at(index);
-		s64 runnable;
+		s64 runnable = READ_ONCE(s->runnable);
 
-		if (!index)
-			break;
 		/* The task may not have been counted yet. */
-		runnable = READ_ONCE(s->runnable);
 		if (runnable < (s64)weight)
 			runnable = weight;
 		weight = READ_ONCE(s->weight);

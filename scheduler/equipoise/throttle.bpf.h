@@ -37,17 +37,10 @@ static __always_inline struct bandwidth *limit_at(u32 share)
 /* The throttled group that @share is, or the nearest one above it; 0: none is. */
 __noinline u32 throttled_by(u32 share)
 {
-	int level;
-
 	forget_origin(share);
-	for (level = 0; level < MAX_SHARE_LEVELS; level++) {
-		if (!share)
-			break;
-		if (READ_ONCE(share_at(share)->held))
-			return share;
+	while (share && !READ_ONCE(share_at(share)->held) && can_loop)
 		share = share_at(share)->parent;
-	}
-	return 0;
+	return share;
 }
 
 /* Starts the timer of @share, to expire in @delay ns. */
@@ -94,14 +87,11 @@ __noinline bool throttle(u32 share, u64 now)
 __noinline int charge_limits(u32 share, u64 ran)
 {
 	u64 now = bpf_ktime_get_ns();
-	int level;
 
 	forget_origin(share);
-	for (level = 0; level < MAX_SHARE_LEVELS; level++) {
+	while (share && can_loop) {
 		struct bandwidth *b = limit_at(share);
 
-		if (!share)
-			break;
 		if (is_limited(b)) {
 			refill_bandwidth(b, now);
 			if (spend_bandwidth(b, ran))
@@ -109,7 +99,7 @@ __noinline int charge_limits(u32 share, u64 ran)
 		}
 		share = share_at(share)->parent;
 	}
-	return level;
+	return share;
 }
 
 /*

@@ -39,6 +39,7 @@ static __always_inline void wait_for(struct task_struct *p, u32 cpu, u64 enq_fla
 {
 	struct cpu_state *this = cpu_at(cpu);
 
+	explain(bound, p->pid, cpu, nr_kept(cpu));
 	this->waits++;
 	scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, p->scx.dsq_vtime, enq_flags);
 	keeps_tasks(cpu, this, cluster_at(this->cluster));
@@ -58,31 +59,27 @@ static __always_inline void wait_in_cluster(struct task_struct *p, u32 cpu, u64 
 }
 
 /*
- * Puts @p, which is about to wait, on a clock near @cpu. Returns the CPU for which it waits: if it is bound to some
- * CPUs of the cluster, the one that has least to do for such tasks. A waiting task is worth less than a CPU, and
- * counts in full.
+ * Puts @p, which is about to wait, on a clock near @cpu, at the time @now. Returns the CPU for which it waits: if
+ * it is bound to some CPUs of the cluster, the one that has least to do for such tasks. A waiting task is worth
+ * less than a CPU, and counts in full.
  */
-__noinline u32 place(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu)
+__noinline u32 place(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu, u64 now)
 {
 	if (is_bound_in(p, t, cpu_at(cpu)->cluster))
 		cpu = least_bound(p, t, cpu);
-	enter_clock(p, t, cpu, bpf_ktime_get_ns());
+	enter_clock(p, t, cpu, now);
 	reweigh(clock_of(t), &t->fair, find_weight(t));
 	return cpu;
 }
 
 /* Queues @p, which has been placed on @cpu and does not get one at once. */
-__noinline bool queue_up(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull, u32 cpu,
-			 u64 enq_flags)
+static __always_inline void queue_up(struct task_struct *p, const struct task_state *t, u32 cpu, u64 enq_flags)
 {
 	this_counters()->queue_waits++;
-	if (!t->bound_to) {
+	if (t->bound_to)
+		wait_for(p, cpu, enq_flags);
+	else
 		wait_in_cluster(p, cpu, enq_flags);
-		return false;
-	}
-	explain(bound, p->pid, cpu, nr_kept(cpu));
-	wait_for(p, cpu, enq_flags);
-	return true;
 }
 
 #endif /* __EQUIPOISE_WAIT_H */

@@ -149,7 +149,8 @@ const CPUS: &str = r#"
         }
         for (u32 cpu = 0; cpu < 4; cpu++) {
             clusters[0].cpu[cpu] = cpu;
-            cpu_states[cpu] = (struct cpu_state){ .slot = cpu, .siblings = 1 << cpu, .charged_at = kernel.now };
+            cpu_states[cpu] = (struct cpu_state){ .slot = cpu, .siblings = 1 << cpu, .charged_at = kernel.now,
+                                                .pid = cpu + 1 };
             cores[cpu] = (struct rq){ .cpu = cpu, .curr = &task[cpu] };
         }
     }
@@ -177,13 +178,13 @@ const CPUS: &str = r#"
     /* Task 4 wakes up. */
     bool preempts_on(u32 cpu) { return preempts(&task[4], &state[4], 0, cpu, running_on(cpu), kernel.now, false); }
     bool gets_at_once(u32 cpu) { return preempts(&task[4], &state[4], 0, cpu, running_on(cpu), kernel.now, true); }
-    s32 found_from(u32 cpu) { return find_preemptible(&task[4], &state[4], cpu, false); }
+    s32 found_from(u32 cpu) { return find_preemptible(&task[4], &state[4], cpu, kernel.now, false); }
     /* Tasks 0 and 4 have the same parent, and task 0 usually runs for @burst. */
     void related(u32 cpu, s64 burst)
     {
         task[5].tgid = 1000;
         task[0].real_parent = task[4].real_parent = &task[5];
-        state[0].burst = burst;
+        cpu_states[0].burst = burst;
     }
     /* Task 1, a stranger, and task 0 stopped on @cpu, task 0 @ago. */
     void stranger_ran(u32 cpu, s64 ago)
@@ -201,8 +202,15 @@ const CPUS: &str = r#"
         task[5].real_parent = &task[1];
         note_family(&cpu_states[cpu], &task[5], kernel.now - ago);
     }
-    bool in_crowd(u32 cpu) { return is_in_crowd(&task[4], &task[0], cpu); }
-    bool in_crowd_of_stranger(u32 cpu) { return is_in_crowd(&task[4], &task[1], cpu); }
+    /* Task 4 wakes up on behalf of the task on CPU @waker. */
+    bool is_woken_by(u32 waker, u32 cpu)
+    {
+        kernel.cpu = waker;
+        kernel.current = &task[waker];
+        return is_in_crowd(&task[4], cpu, kernel.now);
+    }
+    bool in_crowd(u32 cpu) { return is_woken_by(0, cpu); }
+    bool in_crowd_of_stranger(u32 cpu) { return is_woken_by(1, cpu); }
 "#;
 
 const MS: i64 = 1_000_000;

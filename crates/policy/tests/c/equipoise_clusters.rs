@@ -46,7 +46,7 @@ const CLUSTERS: &str = r#"
         for (u32 cpu = 0; cpu < 4; cpu++) {
             cpu_states[cpu] = (struct cpu_state){ .cluster = cpu / 2, .slot = cpu % 2,
                 .siblings = threads ? 3 : 1 << cpu % 2, .charged_at = kernel.now,
-                .progress = 500 * MS, .progress_of = cpu + 1 };
+                .progress = 500 * MS, .pid = cpu + 1 };
             cores[cpu] = (struct rq){ .cpu = cpu, .curr = &task[cpu] };
         }
     }
@@ -58,6 +58,7 @@ const CLUSTERS: &str = r#"
             cpu_states[i].progress += more;
         (i < 4 ? &state[i] : &waiting)->recent += more;
     }
+    void is_fair(u64 progress) { machine_progress = progress; }
     void pin(u32 i) { task[i].nr_cpus_allowed = 1; }
     void idles(u32 cpu)
     {
@@ -88,7 +89,11 @@ const CLUSTERS: &str = r#"
         task[i].se.sum_exec_runtime += ns;
         task[i].scx.slice -= ns;
     }
-    void bursts(u32 i, u64 ns) { state[i].burst = ns; }
+    void bursts(u32 i, u64 ns)
+    {
+        state[i].burst = ns;
+        cpu_states[i & 3].burst = ns;
+    }
     void exits(u32 i) { task[i].flags |= PF_EXITING; }
     void ran_past(u32 cpu, u64 ns) { cpu_at(cpu)->ran_past = ns; }
     void yields_on(u32 cpu) { cpu_at(cpu)->yields = true; }
@@ -120,6 +125,7 @@ const CLUSTERS: &str = r#"
         kernel.cpu = cpu;
         equipoise_tick(&task[cpu]);
     }
+    void weighs(u32 i) { equipoise_set_weight(&task[i], 100); }
     void stops(u32 cpu, u32 runnable) { equipoise_stopping(&task[cpu], runnable); }
     void goes_idle(u32 cpu) { equipoise_update_idle(cpu, true); }
     u32 is_idle(u32 cpu) { return cluster_of(cpu)->idle >> cpu_at(cpu)->slot & 1; }
@@ -187,6 +193,18 @@ fn a_tick_takes_what_is_far_behind_elsewhere() {
         clusters.call("worked", &[4, more]);
         assert_eq!(clusters.says("is_evened_out", &[0]), expected.is_some());
         assert_eq!(clusters.request(0), expected, "{more}");
+    }
+}
+
+/// A task that has had no more than its fair share of the machine does not stop for one that waits elsewhere.
+#[test]
+fn a_tick_takes_nothing_from_one_that_is_behind() {
+    for (fair, expected) in [(499 * MS, true), (500 * MS, false)] {
+        let clusters = Clusters::equal();
+        clusters.call("waits", &[1, 1, 0]);
+        clusters.call("worked", &[4, -6 * MS]);
+        clusters.call("is_fair", &[fair]);
+        assert_eq!(clusters.says("is_evened_out", &[0]), expected, "{fair}");
     }
 }
 
@@ -412,6 +430,15 @@ fn a_task_stays_with_a_waker_that_sleeps_soon() {
     assert!(!stays(&|clusters| {
         clusters.call("ran_past", &[0, MS]);
     }));
+}
+
+/// A running task that gets another weight is compared with those that wait at once.
+#[test]
+fn a_new_weight_counts_at_once() {
+    let clusters = Clusters::equal();
+    clusters.call("weighs", &[0]);
+    clusters.call("weighs", &[4]);
+    assert_eq!([0, 1].map(|cpu| clusters.number("kicked", &[cpu])), [1, 0]);
 }
 
 /// A task's usual burst is an average, to which the last one adds a quarter.

@@ -30,7 +30,7 @@ const FAIR: &str = r#"#include <scx/common.bpf.h>
     void sleeps(u32 i)
     {
         if (!asleep[i])
-            leave(&clock_, &entity[i]);
+            leave(&clock_, &entity[i], MOST_SERVICE);
         asleep[i] = true;
     }
     void works(u32 i, u64 work)

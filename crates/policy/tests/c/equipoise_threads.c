@@ -347,8 +347,7 @@ static void *clock_thread(void *argument)
 		__sync_fetch_and_add(&e->vtime, vtime_for(work, weight));
 		advance(&clock_of_all, work);
 		reweigh(&clock_of_all, e, weight + 1024);
-		bound_lag(&clock_of_all, e, 10000000);
-		leave(&clock_of_all, e);
+		leave(&clock_of_all, e, 10000000);
 		if (!random_below(&random, 64))
 			dismiss_debtors(&clock_of_all);
 	}

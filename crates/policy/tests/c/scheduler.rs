@@ -254,6 +254,7 @@ fn tables_mean_the_same_to_c() {
             case 7: return c->group[1];
             case 8: return c->fast;
             case 9: return c->thread_speed;
+            case 10: return c->online;
             default: return c->power_orig;
             }
         }
@@ -312,9 +313,9 @@ fn tables_mean_the_same_to_c() {
         [group(5), group(6)],
         [[5, 2, 2882, 2882, 0], [7, 3, 1818, 1818, 0]]
     );
-    let cpu = |index| row("cpu_field", "cpu_levels", index, 72, 11);
-    assert_eq!(cpu(1), [1441, 2, 1, 0, 0, 2, 1, 5, 1, 1024, 1441]);
-    assert_eq!(cpu(4), [606, 2, 1, 2, 1, 2, 4, 6, 0, 1024, 606]);
+    let cpu = |index| row("cpu_field", "cpu_levels", index, 76, 12);
+    assert_eq!(cpu(1), [1441, 2, 1, 0, 0, 2, 1, 5, 1, 1024, 1, 1441]);
+    assert_eq!(cpu(4), [606, 2, 1, 2, 1, 2, 4, 6, 0, 1024, 1, 606]);
     assert_eq!(
         bytes("cpu_list")[..20]
             .chunks(2)

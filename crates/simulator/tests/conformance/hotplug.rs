@@ -176,6 +176,34 @@ fn affinity_is_broken_if_none_of_its_cpus_is_online() {
     }
 }
 
+/// A new task waits for no CPU that is offline: beside eight loops on three CPUs, it runs within ten turns.
+#[test]
+fn a_new_task_gets_its_turn_after_a_cpu_has_gone() {
+    let machine = machine(4);
+    let workload = Script(move || {
+        let mut tasks: Vec<TaskSpec> = (0..8)
+            .map(|i| task(&format!("loop{i}"), [run_for(600)]))
+            .collect();
+        let child = || Op::Fork {
+            child: Box::new(task("new", [run_for(5)])),
+            work: 0,
+        };
+        tasks.push(task("maker", [Op::Sleep { ns: 300 * MS }, child()]));
+        Start {
+            tasks,
+            timeline: vec![at(20 * MS, 1, false)],
+            ..Start::default()
+        }
+    });
+    for policy in ["equipoise", "eevdf", "cfs"] {
+        let mut places = Places::default();
+        run_policy(&machine, &workload, policy, &mut places).unwrap();
+        let first = places.runs.iter().find(|(_, name, _)| name == "new");
+        let at = first.map(|&(at, ..)| at);
+        assert!(at.is_some_and(|at| at < 340 * MS), "{policy}: {at:?}");
+    }
+}
+
 #[test]
 fn a_change_that_the_kernel_refuses_ends_the_run() {
     let machine = machine(2);
