@@ -34,7 +34,7 @@ static __always_inline void note_family(struct cpu_state *this, const struct tas
 	WRITE_ONCE(this->family, family);
 }
 
-/* Does @waker, which runs on this CPU, usually sleep soon? */
+/* Does @waker, which runs on this CPU, usually sleep soon? (The idle task has no turn, so it does not.) */
 static __always_inline bool sleeps_soon(const struct cpu_state *this, const struct task_struct *waker)
 {
 	return this->pid == waker->pid && this->burst < tunables.sync_burst;

@@ -69,14 +69,20 @@ static __always_inline bool is_before(u64 a, u64 b)
 	return b == NO_VTIME ? a != NO_VTIME : a != NO_VTIME && (s64)(a - b) < 0;
 }
 
-/*
- * The virtual time for @work ns at @weight. BPF has no division of signed numbers, and each branch here would
- * double the paths that the verifier follows.
- */
-static __always_inline s64 vtime_for(s64 work, u64 weight)
+/* The virtual time for @work ns at @weight. */
+static __always_inline u64 vtime_for(u64 work, u64 weight)
 {
-	s64 sign = work >> 63;
-	s64 vtime = ((u64)((work ^ sign) - sign) << WEIGHT_SHIFT) / weight;
+	return (work << WEIGHT_SHIFT) / weight;
+}
+
+/*
+ * The same for service that is owed, or due if it is negative. BPF has no division of signed numbers, and each
+ * branch here would double the paths that the verifier follows.
+ */
+static __always_inline s64 vtime_of_lag(s64 lag, u64 weight)
+{
+	s64 sign = lag >> 63;
+	s64 vtime = vtime_for((lag ^ sign) - sign, weight);
 
 	return (vtime ^ sign) - sign;
 }
@@ -111,7 +117,7 @@ static __always_inline void owe(struct clock *clock, s64 service)
 	s64 weight = READ_ONCE(clock->weight);
 
 	if (service && weight > 0)
-		__sync_fetch_and_add(&clock->now, (u64)vtime_for(service, weight));
+		__sync_fetch_and_add(&clock->now, vtime_of_lag(service, weight));
 }
 
 static __always_inline s64 weight_of_debtors(const struct clock *clock)
@@ -158,7 +164,7 @@ static __always_inline u64 set_weight(struct clock *clock, struct entity *e, u64
 
 static __always_inline void set_lag(const struct clock *clock, struct entity *e, s64 lag, u64 weight)
 {
-	WRITE_ONCE(e->vtime, READ_ONCE(clock->now) - vtime_for(lag, weight));
+	WRITE_ONCE(e->vtime, READ_ONCE(clock->now) - vtime_of_lag(lag, weight));
 }
 
 /* Puts @e, which is owed @lag, on @clock with @weight. On an empty clock it is owed nothing. */
@@ -179,9 +185,9 @@ static __always_inline void give(struct clock *clock, struct entity *e, s64 lag)
 
 	if (!lag || !weight || others <= 0)
 		return;
-	step = vtime_for(lag, others);
+	step = vtime_of_lag(lag, others);
 	__sync_fetch_and_add(&clock->now, -(u64)step);
-	__sync_fetch_and_add(&e->vtime, -(u64)(step + vtime_for(lag, weight)));
+	__sync_fetch_and_add(&e->vtime, -(u64)(step + vtime_of_lag(lag, weight)));
 }
 
 /* Forgets what @e is owed, or owes. The others get what it was owed. */

@@ -123,7 +123,7 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 	struct cpu_state *this = cpu_at(this_cpu);
 	struct cluster *c = cluster_at(this->cluster);
 
-	if (waker->flags & PF_EXITING || !waker->pid)
+	if (waker->flags & PF_EXITING)
 		return false;
 	/* A task that bypasses the queue may run only for a time too short to be worth a preemption. */
 	if (this->ran_past >= tunables.preempt_after && (may_wait(this->cluster) || may_keep_tasks(this, c)))
@@ -177,9 +177,6 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 		return prev_cpu;
 	if (follows())
 		note_waker(t, bpf_get_current_task_btf());
-	/* The CPU on which it slept may have gone. */
-	if (!is_online(prev_cpu))
-		prev_cpu = bpf_get_smp_processor_id();
 	/* ops.enqueue() puts it into a queue. */
 	if (held_by(p, t))
 		return prev_cpu;
@@ -187,6 +184,9 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 		cpu = this_cpu;
 		this_counters()->waker_hits++;
 	} else {
+		/* The CPU on which it slept may have gone. */
+		if (!is_online(prev_cpu))
+			prev_cpu = this_cpu;
 		cpu = claim_idle_cpu(p, t, prev_cpu, wake_flags & SCX_WAKE_FORK);
 		this_counters()->idle_hits += cpu >= 0;
 	}

@@ -70,7 +70,7 @@ static __always_inline s64 part_of_bound(const struct cpu_state *this, u64 weigh
 {
 	s64 lag = lag_of(&cluster_at(this->cluster)->clock, &this->bound), sum = READ_ONCE(this->own.weight);
 
-	return sum > (s64)weight ? service_for(vtime_for(lag, sum), weight) : lag;
+	return sum > (s64)weight ? service_for(vtime_of_lag(lag, sum), weight) : lag;
 }
 
 /* The lag of @t on the clock that it leaves for another: it runs or waits there, or sleeps. */

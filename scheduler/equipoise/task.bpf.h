@@ -135,7 +135,7 @@ static __always_inline u64 burst_of(const struct task_state *t)
 /* The task goes to sleep: moves the average by a quarter of the difference towards the last burst. */
 static __always_inline void end_burst(struct task_state *t)
 {
-	t->burst += (s64)(t->burst_so_far - t->burst) / 4;
+	t->burst += (s64)(t->burst_so_far - t->burst) >> 2;
 	t->burst_so_far = 0;
 }
 
