@@ -217,6 +217,12 @@ static __always_inline void write_cluster(const struct cluster *c)
 	simulated_write(c->first_cpu);
 }
 
+/* The speed of @c for the tasks here, who do not have the CPUs that a higher class has taken. */
+static __always_inline u64 open_speed(const struct cluster *c)
+{
+	return (c->nr_cpus - __builtin_popcountll(READ_ONCE(c->taken))) * c->shared_speed;
+}
+
 static __always_inline u64 first_bit(u64 word)
 {
 	return word & -word;
@@ -285,6 +291,11 @@ static __always_inline void set_taken(u32 cpu)
 	struct cpu_state *this = cpu_at(cpu);
 
 	set_bit_once(&cluster_at(this->cluster)->taken, this->slot);
+}
+
+static __always_inline bool is_taken(u32 cpu)
+{
+	return READ_ONCE(cluster_of(cpu)->taken) >> (cpu_at(cpu)->slot & 63) & 1;
 }
 
 static __always_inline void clear_taken(const struct cpu_state *this)

@@ -190,7 +190,7 @@ static __always_inline u64 load_of(const struct cluster *c, u64 more)
 {
 	s64 weight = READ_ONCE(c->clock.weight) + more;
 
-	return (weight > 0 ? weight : 0) / (c->nr_cpus * c->shared_speed + 1);
+	return (weight > 0 ? weight : 0) / (open_speed(c) + 1);
 }
 
 /*

@@ -181,7 +181,7 @@ __noinline bool find_machine_worth(u64 now)
 		s64 sum = READ_ONCE(c->clock.weight);
 
 		machine_weight += sum > 0 ? sum : 0;
-		machine_speed += c->nr_cpus * c->shared_speed;
+		machine_speed += open_speed(c);
 	}
 	WRITE_ONCE(machine_worth, machine_weight * SCHED_POWER_SCALE / (machine_speed ?: 1) ?: 1);
 	advance_machine(now);

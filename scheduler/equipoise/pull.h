@@ -448,7 +448,8 @@ __noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 request, 
 
 	if (!take_this_request(&cpu_at(cpu)->request, request))
 		return false;
-	if (request_pid(request) != p->pid || is_pinned(p) || !task_allowed(p, to) || is_waited_for(to)) {
+	if (request_pid(request) != p->pid || is_pinned(p) || !task_allowed(p, to) || is_waited_for(to) ||
+	    is_taken(to)) {
 		drop_request(request);
 		return false;
 	}

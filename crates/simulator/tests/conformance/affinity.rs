@@ -210,6 +210,20 @@ fn a_task_leaves_a_cpu_that_others_need_for_an_idle_one() {
     assert!(got["bound"].wait < 10 * MS, "{got:?}");
 }
 
+/// Tasks waited for the one fast CPU for as long as a real-time thread had it: those elsewhere had less than
+/// their share of the whole machine, so that they left it to others to take them.
+#[test]
+fn no_task_waits_for_a_cpu_that_a_real_time_thread_has() {
+    let got = run_load(
+        "sm8250",
+        r#""rt": { "policy": "SCHED_FIFO", "priority": 50, "cpus": [7], "delay": 100000, "loop": -1, "run": 1000000 },
+        "loop": { "instance": 12, "loop": -1, "run": 1000000 },
+        "nap": { "instance": 6, "loop": -1, "run": 3000, "sleep": 4000 }"#,
+    );
+    let waited = got.iter().filter(|(_, got)| got.wait > 250 * MS);
+    assert_eq!(waited.count(), 0, "{got:?}");
+}
+
 /// A waking task went to a CPU to which another CPU was about to send a task, and waited there for
 /// 400 ms next to idle CPUs while other tasks changed places and bypassed it.
 #[test]
