@@ -217,7 +217,7 @@ static __always_inline void write_cluster(const struct cluster *c)
 	simulated_write(c->first_cpu);
 }
 
-/* The speed of @c for the tasks here, who do not have the CPUs that a higher class has taken. */
+/* The speed of @c for the tasks of this scheduler: without the CPUs that a higher class has taken. */
 static __always_inline u64 open_speed(const struct cluster *c)
 {
 	return (c->nr_cpus - __builtin_popcountll(READ_ONCE(c->taken))) * c->shared_speed;
