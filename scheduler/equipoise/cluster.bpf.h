@@ -206,6 +206,12 @@ static __always_inline u32 speed_of(const struct cpu_state *this, const struct c
 	return c->shared_speed < c->speed && shares_core(this, c) ? c->shared_speed : c->speed;
 }
 
+/* The speed of @c for the tasks of this scheduler: without the CPUs that a higher class has taken. */
+static __always_inline u64 open_speed(const struct cluster *c)
+{
+	return (c->nr_cpus - __builtin_popcountll(READ_ONCE(c->taken))) * c->shared_speed;
+}
+
 /* The simulator counts each shared word as a cache line; a cluster's line belongs to its first CPU. */
 static __always_inline void read_cluster(const struct cluster *c)
 {
@@ -215,12 +221,6 @@ static __always_inline void read_cluster(const struct cluster *c)
 static __always_inline void write_cluster(const struct cluster *c)
 {
 	simulated_write(c->first_cpu);
-}
-
-/* The speed of @c for the tasks of this scheduler: without the CPUs that a higher class has taken. */
-static __always_inline u64 open_speed(const struct cluster *c)
-{
-	return (c->nr_cpus - __builtin_popcountll(READ_ONCE(c->taken))) * c->shared_speed;
 }
 
 static __always_inline u64 first_bit(u64 word)

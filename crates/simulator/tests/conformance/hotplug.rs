@@ -184,11 +184,11 @@ fn a_new_task_gets_its_turn_after_a_cpu_has_gone() {
         let mut tasks: Vec<TaskSpec> = (0..8)
             .map(|i| task(&format!("loop{i}"), [run_for(600)]))
             .collect();
-        let child = || Op::Fork {
+        let fork = Op::Fork {
             child: Box::new(task("new", [run_for(5)])),
             work: 0,
         };
-        tasks.push(task("maker", [Op::Sleep { ns: 300 * MS }, child()]));
+        tasks.push(task("maker", [Op::Sleep { ns: 300 * MS }, fork]));
         Start {
             tasks,
             timeline: vec![at(20 * MS, 1, false)],
