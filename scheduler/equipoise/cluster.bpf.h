@@ -39,6 +39,34 @@
 /* The worth of a CPU before the first tick: more than any task. */
 #define NOT_LEVELLED (1ULL << 40)
 
+/* The word with @nr alone. */
+static __always_inline u64 bit(u32 nr)
+{
+	return 1ULL << (nr & 63);
+}
+
+static __always_inline bool has_bit(u64 word, u32 nr)
+{
+	return word >> (nr & 63) & 1;
+}
+
+static __always_inline u64 first_bit(u64 word)
+{
+	return word & -word;
+}
+
+static __always_inline void set_bit_once(u64 *word, u32 nr)
+{
+	if (!has_bit(READ_ONCE(*word), nr))
+		__sync_fetch_and_or(word, bit(nr));
+}
+
+static __always_inline void clear_bit_once(u64 *word, u32 nr)
+{
+	if (has_bit(READ_ONCE(*word), nr))
+		__sync_fetch_and_and(word, ~bit(nr));
+}
+
 struct cluster {
 	/* Mutable: its idle CPUs, and those of them on fully idle cores, by their slots. */
 	u64 idle;
@@ -192,7 +220,7 @@ static __always_inline bool is_faster(const struct cluster *a, const struct clus
 /* The slots of the other hardware threads of @this, a CPU of @c, that are busy. */
 static __always_inline u64 busy_siblings(const struct cpu_state *this, const struct cluster *c)
 {
-	return this->siblings & ~READ_ONCE(c->idle) & ~(1ULL << (this->slot & 63));
+	return this->siblings & ~READ_ONCE(c->idle) & ~bit(this->slot);
 }
 
 static __always_inline bool shares_core(const struct cpu_state *this, const struct cluster *c)
@@ -223,23 +251,6 @@ static __always_inline void write_cluster(const struct cluster *c)
 	simulated_write(c->first_cpu);
 }
 
-static __always_inline u64 first_bit(u64 word)
-{
-	return word & -word;
-}
-
-static __always_inline void set_bit_once(u64 *word, u32 bit)
-{
-	if (!(READ_ONCE(*word) >> (bit & 63) & 1))
-		__sync_fetch_and_or(word, 1ULL << (bit & 63));
-}
-
-static __always_inline void clear_bit_once(u64 *word, u32 bit)
-{
-	if (READ_ONCE(*word) >> (bit & 63) & 1)
-		__sync_fetch_and_and(word, ~(1ULL << (bit & 63)));
-}
-
 /*
  * A task waits in @cluster's queue, or will soon: the kernel inserts a task after ops.enqueue(). A
  * CPU that looks before that clears the bit; the next tick of a CPU of @cluster sets it again, and
@@ -252,7 +263,7 @@ static __always_inline void somebody_waits(u32 cluster)
 
 static __always_inline bool may_wait(u32 cluster)
 {
-	return READ_ONCE(waiting_clusters) >> (cluster & 63) & 1;
+	return has_bit(READ_ONCE(waiting_clusters), cluster);
 }
 
 /*
@@ -276,13 +287,13 @@ static __always_inline void nothing_found(u32 cluster)
 static __always_inline void keeps_tasks(u32 cpu, const struct cpu_state *this, struct cluster *c)
 {
 	set_bit_once(&c->keeping, this->slot);
-	if (READ_ONCE(c->idle) >> (this->slot & 63) & 1)
+	if (has_bit(READ_ONCE(c->idle), this->slot))
 		kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
 static __always_inline bool may_keep_tasks(const struct cpu_state *this, const struct cluster *c)
 {
-	return READ_ONCE(c->keeping) >> (this->slot & 63) & 1;
+	return has_bit(READ_ONCE(c->keeping), this->slot);
 }
 
 /* A higher scheduling class has @cpu until it runs, or looks for, a task of this scheduler again. */
@@ -295,7 +306,7 @@ static __always_inline void set_taken(u32 cpu)
 
 static __always_inline bool is_taken(u32 cpu)
 {
-	return READ_ONCE(cluster_of(cpu)->taken) >> (cpu_at(cpu)->slot & 63) & 1;
+	return has_bit(READ_ONCE(cluster_of(cpu)->taken), cpu_at(cpu)->slot);
 }
 
 static __always_inline void clear_taken(const struct cpu_state *this)
@@ -327,7 +338,7 @@ static __always_inline void settle_idle_hint(const struct cluster *c, u32 cluste
 	for (int i = 0; i < 4; i++) {
 		bool idle = READ_ONCE(c->idle);
 
-		if (idle == (READ_ONCE(idle_clusters) >> (cluster & 63) & 1))
+		if (idle == has_bit(READ_ONCE(idle_clusters), cluster))
 			return;
 		if (idle)
 			set_bit_once(&idle_clusters, cluster);
@@ -341,10 +352,10 @@ __noinline bool set_idle(u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
-	u64 bit = 1ULL << (this->slot & 63), idle;
+	u64 me = bit(this->slot), idle;
 
 	write_cluster(c);
-	idle = __sync_fetch_and_or(&c->idle, bit) | bit;
+	idle = __sync_fetch_and_or(&c->idle, me) | me;
 	if ((idle & this->siblings) == this->siblings)
 		__sync_fetch_and_or(&c->idle_cores, this->siblings);
 	settle_idle_hint(c, this->cluster);
@@ -356,16 +367,16 @@ static __always_inline bool clear_idle(u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
-	u64 bit = 1ULL << (this->slot & 63), idle;
+	u64 me = bit(this->slot), idle;
 
-	if (!(READ_ONCE(c->idle) & bit) && !(READ_ONCE(c->idle_cores) & this->siblings))
+	if (!(READ_ONCE(c->idle) & me) && !(READ_ONCE(c->idle_cores) & this->siblings))
 		return false;
 	write_cluster(c);
-	idle = __sync_fetch_and_and(&c->idle, ~bit);
+	idle = __sync_fetch_and_and(&c->idle, ~me);
 	__sync_fetch_and_and(&c->idle_cores, ~this->siblings);
-	if (!(idle & ~bit))
+	if (!(idle & ~me))
 		settle_idle_hint(c, this->cluster);
-	return idle & bit;
+	return idle & me;
 }
 
 /*
@@ -431,7 +442,7 @@ static __always_inline void join_cluster(u32 cpu)
 	}
 	this->cluster = index;
 	this->slot = c->nr_cpus;
-	this->siblings = 1ULL << (this->slot & 63);
+	this->siblings = bit(this->slot);
 	c->cpu[c->nr_cpus & (CLUSTER_CPUS - 1)] = cpu;
 	c->cpus |= this->siblings;
 	c->nr_cpus++;
@@ -451,7 +462,7 @@ __noinline bool find_siblings(u32 cpu)
 		u32 other = cpu_list[(core->first + i) & (MAX_DOMAINS * MAX_LEVELS - 1)];
 
 		if (cpu_at(other)->cluster == this->cluster)
-			this->siblings |= 1ULL << (cpu_at(other)->slot & 63);
+			this->siblings |= bit(cpu_at(other)->slot);
 	}
 	return true;
 }

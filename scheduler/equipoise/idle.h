@@ -19,7 +19,7 @@ __noinline s32 claim_allowed(struct task_struct *p __arg_trusted, u32 cluster, u
 	bpf_for(slot, 0, c->nr_cpus) {
 		u32 cpu = nth_of_cluster(c, slot);
 
-		if (idle >> (slot & 63) & 1 && task_allowed(p, cpu) && clear_idle(cpu)) {
+		if (has_bit(idle, slot) && task_allowed(p, cpu) && clear_idle(cpu)) {
 			explain(idle, p->pid, cpu, scx_bpf_task_cpu(p), c->capacity);
 			return cpu;
 		}
@@ -52,7 +52,7 @@ __noinline s32 claim_of(struct task_struct *p __arg_trusted, const struct task_s
 	if (!idle)
 		return -1;
 	if (is_bound_in(p, t, cluster)) {
-		if (prev->cluster == cluster && idle >> (prev->slot & 63) & 1 && task_allowed(p, prev_cpu) &&
+		if (prev->cluster == cluster && has_bit(idle, prev->slot) && task_allowed(p, prev_cpu) &&
 		    clear_idle(prev_cpu)) {
 			explain(idle, p->pid, prev_cpu, prev_cpu, c->capacity);
 			return prev_cpu;
@@ -60,7 +60,7 @@ __noinline s32 claim_of(struct task_struct *p __arg_trusted, const struct task_s
 		return claim_allowed(p, cluster, idle);
 	}
 	slot = __builtin_ctzll(idle);
-	if (prev->cluster == cluster && idle >> (prev->slot & 63) & 1)
+	if (prev->cluster == cluster && has_bit(idle, prev->slot))
 		slot = prev->slot;
 	slot = nth_of_cluster(c, slot);
 	if (!clear_idle(slot))
@@ -107,7 +107,7 @@ __noinline s32 claim_anywhere(struct task_struct *p __arg_trusted, const struct 
 	bpf_for(i, 0, nr_clusters) {
 		u32 cluster = c->order[i & (MAX_CLUSTERS - 1)];
 
-		if (!(READ_ONCE(idle_clusters) >> (cluster & 63) & 1))
+		if (!has_bit(READ_ONCE(idle_clusters), cluster))
 			continue;
 		cpu = claim_in(p, t, cluster, prev_cpu, cores);
 		if (cpu >= 0)

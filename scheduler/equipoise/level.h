@@ -102,9 +102,9 @@ static __always_inline void add_to_level(struct level *l, const struct cluster *
 /* Gives a CPU to @weight, which is in the set @worth_one of slots from then on, if it is worth one. */
 static __always_inline void give_cpu(struct level *l, u64 *worth_one, u64 weight, u32 slot)
 {
-	if (!weight || *worth_one >> (slot & 63) & 1 || l->cpus < 1 || (s64)weight * l->cpus <= l->weight)
+	if (!weight || has_bit(*worth_one, slot) || l->cpus < 1 || (s64)weight * l->cpus <= l->weight)
 		return;
-	*worth_one |= 1ULL << (slot & 63);
+	*worth_one |= bit(slot);
 	l->weight -= weight;
 	l->cpus--;
 }
@@ -183,7 +183,7 @@ __noinline bool find_machine_worth(u64 now)
 		machine_weight += sum > 0 ? sum : 0;
 		machine_speed += open_speed(c);
 	}
-	WRITE_ONCE(machine_worth, machine_weight * SCHED_POWER_SCALE / (machine_speed ?: 1) ?: 1);
+	WRITE_ONCE(machine_worth, machine_weight * SCHED_POWER_SCALE / machine_speed ?: 1);
 	advance_machine(now);
 	return true;
 }

@@ -20,7 +20,7 @@ __noinline s32 find_packed(u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
-	u64 me = 1ULL << (this->slot & 63), others = this->siblings & ~me;
+	u64 me = bit(this->slot), others = this->siblings & ~me;
 	u64 idle = READ_ONCE(c->idle), half = idle & ~READ_ONCE(c->idle_cores);
 	u32 busy = c->nr_cpus - __builtin_popcountll(idle);
 	int i;

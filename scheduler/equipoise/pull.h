@@ -28,7 +28,7 @@ __noinline bool pull_kept(u32 cluster)
 	bpf_for(slot, 0, c->nr_cpus) {
 		u32 cpu = nth_of_cluster(c, slot);
 
-		if (!(keeping >> (slot & 63) & 1))
+		if (!has_bit(keeping, slot))
 			continue;
 		if (take_first(own_dsq(cpu))) {
 			this_counters()->pulled++;
@@ -131,7 +131,7 @@ __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster
 		const struct cpu_state *other = cpu_at(cpu);
 		const struct task_struct *curr;
 
-		if (READ_ONCE(c->idle) >> (slot & 63) & 1 || READ_ONCE(other->request) ||
+		if (has_bit(READ_ONCE(c->idle), slot) || READ_ONCE(other->request) ||
 		    (READ_ONCE(other->begins) && !begins) || speed_of(other, c) >= speed)
 			continue;
 		curr = may_move(cpu, best->to);
@@ -220,7 +220,7 @@ __noinline s32 send_to_one_of(struct task_struct *p __arg_trusted, u32 cpu, u32 
 	bpf_for(slot, 0, c->nr_cpus) {
 		u32 to = nth_of_cluster(c, slot);
 
-		if (idle >> (slot & 63) & 1 && task_allowed(p, to) && send_to_idle(cpu_at(cpu), p->pid, to))
+		if (has_bit(idle, slot) && task_allowed(p, to) && send_to_idle(cpu_at(cpu), p->pid, to))
 			return to;
 	}
 	return -1;
@@ -313,7 +313,7 @@ static __always_inline bool may_be_slower(const struct cluster *other, const str
 /* Do other CPUs of the cluster of @this keep tasks? */
 static __always_inline bool others_keep(const struct cpu_state *this)
 {
-	return READ_ONCE(cluster_at(this->cluster)->keeping) & ~(1ULL << (this->slot & 63));
+	return READ_ONCE(cluster_at(this->cluster)->keeping) & ~bit(this->slot);
 }
 
 /*
@@ -335,7 +335,7 @@ static __always_inline struct cluster *next_to_compare(struct task_struct *p, st
 		if (this->compared == this->cluster) {
 			if (others_keep(this))
 				return other;
-		} else if (waiting >> (this->compared & 63) & 1 || READ_ONCE(other->keeping)) {
+		} else if (has_bit(waiting, this->compared) || READ_ONCE(other->keeping)) {
 			return other;
 		}
 		if (may_be_slower(other, this) && !is_pinned(p))
@@ -481,7 +481,7 @@ __noinline bool most_ahead(struct seen_running *best __arg_nonnull, struct task_
 		const struct cpu_state *other = cpu_at(cpu);
 		const struct task_struct *curr;
 
-		if (READ_ONCE(c->idle) >> (slot & 63) & 1 || READ_ONCE(other->request) || READ_ONCE(other->asked))
+		if (has_bit(READ_ONCE(c->idle), slot) || READ_ONCE(other->request) || READ_ONCE(other->asked))
 			continue;
 		curr = may_move(cpu, best->to);
 		if (!curr || READ_ONCE(other->progress) <= best->progress || !task_allowed(p, cpu))

@@ -125,7 +125,7 @@ __noinline s32 first_kept(u32 cluster, u64 slots, u32 cpu)
 		u32 other = nth_of_cluster(c, slot);
 		u64 vtime;
 
-		if (!(slots >> (slot & 63) & 1))
+		if (!has_bit(slots, slot))
 			continue;
 		vtime = find_first_at(other, cpu);
 		if (!is_before(vtime, first))
@@ -157,8 +157,7 @@ static __always_inline u64 find_first_queue(u32 cpu)
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
 
-	return find_first_of(this->cluster, (READ_ONCE(c->keeping) & 1ULL << (this->slot & 63)) | stranded_in(c),
-			     cpu);
+	return find_first_of(this->cluster, (READ_ONCE(c->keeping) & bit(this->slot)) | stranded_in(c), cpu);
 }
 
 #endif /* __EQUIPOISE_QUEUE_H */

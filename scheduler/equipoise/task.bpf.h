@@ -71,7 +71,7 @@ static __always_inline bool running_allowed(const struct task_struct *curr, u32 
 	u64 word = 0;
 
 	bpf_probe_read_kernel(&word, sizeof(word), &mask->bits[cpu % MAX_CPUS / 64]);
-	return word >> (cpu & 63) & 1;
+	return has_bit(word, cpu);
 }
 
 /* May it run on one CPU only? */
@@ -83,7 +83,7 @@ static __always_inline bool is_pinned(const struct task_struct *p)
 /* Is it bound to some of the CPUs of @cluster? */
 static __always_inline bool is_bound_in(const struct task_struct *p, const struct task_state *t, u32 cluster)
 {
-	return !(t->whole >> (cluster & 63) & 1) || is_migration_disabled(p);
+	return !has_bit(t->whole, cluster) || is_migration_disabled(p);
 }
 
 /* Notes the clusters that @mask, the new affinity of @t, has as a whole. */
@@ -97,7 +97,7 @@ __noinline bool note_affinity(struct task_struct *p __arg_trusted, const struct 
 	t->whole = ~0ULL;
 	bpf_for(cpu, 0, nr_cpus())
 		if (is_online(cpu) && !bpf_cpumask_test_cpu(cpu, mask))
-			t->whole &= ~(1ULL << (cpu_at(cpu)->cluster & 63));
+			t->whole &= ~bit(cpu_at(cpu)->cluster);
 	return true;
 }
 
