@@ -13,7 +13,7 @@ PART := tests/part
 KERNELS := 6.16.12 6.17.13 6.18.15 6.19.14 7.0.13 7.2.13 7.3.4
 # The tests in a guest that any change may break, long ones first; test-vm runs all of them, in full.
 # mixed-load loads every policy.
-VM_TESTS := capacity starvation hotplug mixed-load cage cgroups verifier@$(lastword $(KERNELS)) affinity fairness clients record smoke scx-simple
+VM_TESTS := capacity hotplug mixed-load starvation verifier@$(lastword $(KERNELS)) cgroups fairness record cage affinity clients smoke scx-simple
 
 .PHONY: ablate properties run quick check checks test test-all properties test-python test-package pristine fuzz test-corpus misbehave soak soak-vm objects record-decisions docs book install matrix field cost mutants sensitivity bench bench-import vm-kernel test-vm test-kernels bench-vm predict format check-format check-prose check-licenses check-tools lint tools
 

@@ -217,6 +217,8 @@ fn said_of(name: &str, victim: &Victim) -> String {
         true => {
             format!("Under {name}, {thread} was runnable and did not run from {since:.2} s on.")
         }
+        // It would be printed as 0.
+        false if *wait_ns < 50_000 => format!("Under {name}, {thread} hardly waits for a CPU."),
         false => format!(
             "Under {name}, {thread} waited for {:.1} ms from {since:.3} s on.",
             *wait_ns as f64 / 1e6

@@ -27,7 +27,7 @@ fn compared(machine: &str, workload: &str) -> Value {
         "--workload",
         &workload,
         "--runs",
-        "20",
+        "8",
         "--format",
         "json",
     ];

@@ -111,7 +111,7 @@ fn a_hunts_file_is_explained_from_its_victim() {
     let file = folder.path().join("found.json");
     let file = file.to_str().unwrap();
     let hunt = words("hunt -m smp-2 -p cfs --by wait --no-realtime");
-    let output = run(&[&hunt[..], &["--seconds", "15", "--file", file]].concat());
+    let output = run(&[&hunt[..], &["--seconds", "6", "--file", file]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     let load = std::fs::read_to_string(file).unwrap();
     let why = load.split("To see why: ").nth(1).expect(&load);

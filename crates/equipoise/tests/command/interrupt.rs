@@ -107,7 +107,7 @@ fn a_hunt_writes_the_worst_load_so_far() {
         "--file",
         file.to_str().unwrap(),
     ];
-    let output = stopped(&hunt, Duration::from_secs(20));
+    let output = stopped(&hunt, Duration::from_secs(6));
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
     assert_eq!(files(folder.path()), ["worst.json"]);
     let load = std::fs::read_to_string(file).unwrap();

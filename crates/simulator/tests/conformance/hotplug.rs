@@ -227,8 +227,6 @@ fn a_change_that_the_kernel_refuses_ends_the_run() {
     assert_eq!(message, expected);
 }
 
-/// The number of events for each policy.
-const EVENTS: usize = 1000;
 /// CPU time is compared over this time: after boot, and after the last event.
 const WINDOW: u64 = 4000 * MS;
 /// Tasks that sleep most of the time.
@@ -273,11 +271,12 @@ impl Shares {
     }
 }
 
-/// `EVENTS` random events, none of which takes the last CPU offline; all are online in the end.
-fn random_events(rng: &mut Rng, cpus: usize, from: u64) -> (Vec<Timed>, u64) {
+/// `count` random events from `from` on, none of which takes the last CPU offline, and the time after them; all are
+/// online in the end.
+fn random_events(rng: &mut Rng, count: usize, cpus: usize, from: u64) -> (Vec<Timed>, u64) {
     let mut online = CpuMask::first_n(cpus);
     let (mut events, mut now) = (Vec::new(), from);
-    while events.len() < EVENTS {
+    while events.len() < count {
         let cpu = rng.below(cpus as u64) as usize;
         let goes = online.contains(cpu);
         if goes && online.count() == 1 {
@@ -301,15 +300,16 @@ fn endless(name: &str) -> TaskSpec {
     TaskSpec::new(name, |_: &mut Env| run_for(1))
 }
 
-/// After `EVENTS` random events each busy task gets the CPU time that it got after boot, the load's
+/// After hundreds of random events each busy task gets the CPU time that it got after boot, the load's
 /// sleeping tasks are alive, and all CPUs are used.
 #[test]
 fn balancing_after_hotplug_reaches_what_it_reached_after_boot() {
     let machine = Machine::find("odroid-xu3").unwrap();
     let cpus = machine.cpus.len();
+    let events = config(250).cases as usize;
     for policy in Policy::names() {
         let mut rng = Rng::new(7);
-        let (timeline, last) = random_events(&mut rng, cpus, 1000 * MS + WINDOW);
+        let (timeline, last) = random_events(&mut rng, events, cpus, 1000 * MS + WINDOW);
         let end = last + 1000 * MS + WINDOW;
         let workload = Script(move || Start {
             tasks: (0..cpus)

@@ -366,11 +366,11 @@ pub fn run_policy(
         seed,
         time_limit_ns,
         trace,
-        Check::INVARIANTS,
+        Some(Check::INVARIANTS),
     )
 }
 
-/// Like [`run_policy`], with another check. `equipoise` also checks its own invariants.
+/// Like [`run_policy`], with another check or none. `equipoise` always checks its own invariants.
 pub fn run_checked(
     name: &str,
     machine: &Machine,
@@ -378,7 +378,7 @@ pub fn run_checked(
     seed: u64,
     time_limit_ns: u64,
     trace: Option<&mut dyn Trace>,
-    check: Check,
+    check: Option<Check>,
 ) -> Result<Outcome, Error> {
     let policy = Policy::find(name).unwrap();
     let mut globals = policy.globals(machine);
@@ -400,7 +400,10 @@ pub fn run_checked(
         time_limit_ns,
         trace: trace.map(|trace| trace as &mut dyn Trace),
     };
-    simulator::run_checked(config, check)
+    match check {
+        Some(check) => simulator::run_checked(config, check),
+        None => simulator::run(config),
+    }
 }
 
 /// The CPU time that each task gets under `equipoise` in the `window`, ns. Invariants are checked.

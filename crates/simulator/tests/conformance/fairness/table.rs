@@ -283,7 +283,7 @@ fn conserving(case: &Case) -> Measured {
         &case.load,
         case.seed,
         WINDOW,
-        check,
+        Some(check),
     )
     .map(|_| 0.0)
 }
