@@ -145,10 +145,15 @@ __noinline bool call_for(struct task_struct *p __arg_trusted, struct task_state 
 	return idle >= 0;
 }
 
-/* Releases the tasks that @share has held back and that need not wait any longer. */
+/*
+ * Releases the tasks that @share has held back and that need not wait any longer. They would have run meanwhile, so
+ * their utilization is what it was, as in Linux ("sched: Maintain runnable averages across throttled
+ * periods", Linux 3.8).
+ */
 __noinline bool release_held(u32 share)
 {
 	struct task_struct *p;
+	u64 now = bpf_ktime_get_ns();
 
 	bpf_for_each(scx_dsq, p, held_dsq(share), 0) {
 		struct task_state *t = task_of(p);
@@ -159,7 +164,8 @@ __noinline bool release_held(u32 share)
 			scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, held_dsq(by), 0);
 		if (by || !t)
 			continue;
-		cpu = place(p, t, scx_bpf_task_cpu(p), bpf_ktime_get_ns());
+		t->used.last_update_time = now;
+		cpu = place(p, t, scx_bpf_task_cpu(p), now);
 		dsq = t->bound_to ? own_dsq(cpu) : cluster_dsq(cpu_at(cpu)->cluster);
 		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, deadline_of(t, request_of(p, t)));
 		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq, 0))

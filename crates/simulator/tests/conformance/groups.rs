@@ -6,7 +6,7 @@ use machine::Machine;
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::ops::Range;
-use workload::{Bandwidth, ControlGroup, Op, Start};
+use workload::{Bandwidth, ControlGroup, Op, Start, Workload};
 
 /// Records every op that is called for control groups.
 const GROUPS: &str = r#"
@@ -149,6 +149,12 @@ fn shares_on(machine: &Machine, seconds: u64, json: &str) -> HashMap<String, f64
         .collect()
 }
 
+/// The workload of `json`, an rt-app file without its braces, for this many seconds.
+fn rt_app(seconds: u64, json: &str) -> Box<dyn Workload> {
+    let json = format!("{{ \"global\": {{ \"duration\": {seconds} }}, {json} }}");
+    workload::parse("groups", "groups.json", &json, None).unwrap()
+}
+
 /// The CPU time, ns, that the tasks of each name get in the `window` of a run of this many seconds.
 fn cpu_time(
     machine: &Machine,
@@ -167,8 +173,7 @@ fn cpu_time_of(
     json: &str,
     window: Range<u64>,
 ) -> HashMap<String, u64> {
-    let json = format!("{{ \"global\": {{ \"duration\": {seconds} }}, {json} }}");
-    let workload = workload::parse("groups", "groups.json", &json, None).unwrap();
+    let workload = rt_app(seconds, json);
     let got = cpu_time_under(policy, machine, &*workload, 1, 1_000_000 * MS, window).unwrap();
     let mut time = HashMap::new();
     for (task, ns) in got {
@@ -276,6 +281,19 @@ fn a_quota_is_kept() {
             &[("limited", limited), ("others", cpus as f64 - limited)],
         );
     }
+}
+
+/// A loop that may run for a quarter of the time does so at the highest frequency: its quota makes it wait, and it
+/// needs no less of a CPU for that. (A thread that a timer wakes up has no higher frequency for other reasons.)
+#[test]
+fn a_quota_does_not_lower_the_frequency() {
+    let json = r#""taskgroups": { "/limited": { "cpu.max": "25000 100000" } },
+        "tasks": { "limited": { "taskgroup": "/limited", "loop": 1, "sleep": 1000, "run": 500000 } }"#;
+    let mut recording = Recording::default();
+    let machine = Machine::find("grace").unwrap();
+    simulate(&machine, "equipoise", &*rt_app(5, json), 1, &mut recording);
+    let end = recording.ends()[0].1;
+    assert!(end < 2000 * MS, "{end} ns");
 }
 
 /// When a group has used up its quota, neither its waiting threads run nor threads that wake up, so in each
