@@ -152,39 +152,60 @@ __noinline bool find_level(u32 cluster)
 	return true;
 }
 
-/* The sums of find_machine_worth(), in memory for the verifier. */
-u64 machine_weight, machine_speed;
 /* The progress (progress.h) of a task that always had its fair share of the machine, and its time, ns. */
 u64 machine_progress, machine_progress_at;
 
-/* Lets the fair progress grow until @now, and forgets it as that of each task is forgotten. */
-static __always_inline void advance_machine(u64 now)
+/*
+ * Lets the fair progress grow until @now, and forgets it as that of each task is forgotten. No task can have made
+ * more than one of the weight @least that always had a CPU.
+ */
+static __always_inline void advance_machine(u64 now, u64 least)
 {
-	u64 past = now - READ_ONCE(machine_progress_at), progress = READ_ONCE(machine_progress);
+	u64 progress = READ_ONCE(machine_progress), most = vtime_for(PROGRESS_NS, least);
+	s64 past = now - READ_ONCE(machine_progress_at);
 
-	if (past > PROGRESS_NS)
+	/* A tick that began earlier may come here later. */
+	if (past <= 0)
+		return;
+	if (past > (s64)PROGRESS_NS)
 		past = PROGRESS_NS;
-	progress -= progress / PROGRESS_NS * past + (progress % PROGRESS_NS * past >> PROGRESS_SHIFT);
+	if (progress > most)
+		progress = most;
+	progress -= progress / PROGRESS_NS * past + (progress % PROGRESS_NS * (u64)past >> PROGRESS_SHIFT);
 	WRITE_ONCE(machine_progress, progress + vtime_for(past, READ_ONCE(machine_worth)));
 	WRITE_ONCE(machine_progress_at, now);
 }
 
-/* Context: a tick of any CPU. If two tick at once, one of both results is lost, which the next tick makes good. */
-__noinline bool find_machine_worth(u64 now)
+/*
+ * The machine's level, as find_level() finds a cluster's: the sum of all clusters, but no less than the least of
+ * their levels. A machine that idles would otherwise let a task be due a thousand CPUs, and for seconds afterwards
+ * none would have had more than its share.
+ *
+ * Context: update_level(), which has @cluster's search for itself.
+ */
+__noinline bool find_machine_worth(u32 cluster, u64 now)
 {
+	struct level *l = &levels[cluster & (MAX_CLUSTERS - 1)];
+	u64 found;
 	int i;
 
-	machine_weight = 0;
-	machine_speed = 1;
+	*l = (struct level){ .cpus = 1, .least = NOT_LEVELLED };
 	bpf_for(i, 0, nr_clusters) {
 		const struct cluster *c = cluster_at(i);
 		s64 sum = READ_ONCE(c->clock.weight);
+		u64 worth = READ_ONCE(c->worth);
 
-		machine_weight += sum > 0 ? sum : 0;
-		machine_speed += open_speed(c);
+		/* In 1024ths of a CPU. */
+		l->cpus += open_speed(c);
+		if (sum <= 0)
+			continue;
+		l->weight += sum;
+		if (worth < l->least)
+			l->least = worth;
 	}
-	WRITE_ONCE(machine_worth, machine_weight * SCHED_POWER_SCALE / machine_speed ?: 1);
-	advance_machine(now);
+	found = l->weight * SCHED_POWER_SCALE / (u64)l->cpus;
+	WRITE_ONCE(machine_worth, found > l->least ? found : l->least);
+	advance_machine(now, l->least);
 	return true;
 }
 
@@ -198,7 +219,7 @@ static __always_inline void update_level(u32 cluster, u64 now)
 		return;
 	find_level(cluster);
 	if (nr_clusters > 1)
-		find_machine_worth(now);
+		find_machine_worth(cluster, now);
 }
 
 #endif /* __EQUIPOISE_LEVEL_H */
