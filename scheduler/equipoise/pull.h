@@ -400,9 +400,19 @@ enum evened {
 };
 
 /*
+ * Does a running task of @own with @progress stop for one that is behind it and waits in @other? If it has had no
+ * more than its fair share of the machine, those do that had more. If less load waits there, the one that is behind
+ * will catch up: progress follows load only later, so the CPUs of a cluster would all take tasks until theirs had
+ * the largest load.
+ */
+static __always_inline bool gives_way(u64 progress, const struct cluster *own, const struct cluster *other)
+{
+	return progress > READ_ONCE(machine_progress) && (other == own || load_of(other, 0) > load_of(own, 0));
+}
+
+/*
  * At a tick of a CPU whose task, @p, may be ahead of tasks elsewhere: if a running task on a slower CPU is behind,
- * the two swap; if a waiting task is behind, this CPU takes it. A task that has had no more than its fair share of
- * the machine stops for none that waits elsewhere: those that had more do.
+ * the two swap; if a waiting task is behind, this CPU takes it.
  */
 __noinline u32 even_out(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull, u32 cpu,
 			u64 now)
@@ -425,7 +435,7 @@ __noinline u32 even_out(struct task_struct *p __arg_trusted, const struct task_s
 	waiting = best->pid;
 	best->pid = 0;
 	if (!may_be_slower(other, this) || is_pinned(p) || !most_behind(best, this->compared, false))
-		return waiting && progress > READ_ONCE(machine_progress) &&
+		return waiting && gives_way(progress, cluster_of(cpu), other) &&
 				       post_request(&this->request,
 						    make_request(REQUEST_PULL, this->compared, waiting, 0))
 			       ? EVEN_STOPS

@@ -208,6 +208,18 @@ fn a_tick_takes_nothing_from_one_that_is_behind() {
     }
 }
 
+/// Nor does one stop for a task that waits where fewer tasks do: that one will catch up.
+#[test]
+fn a_tick_takes_nothing_from_a_smaller_load() {
+    for (own, expected) in [(0, true), (1, false), (2, false)] {
+        let clusters = Clusters::equal();
+        clusters.call("waits", &[0, own, 0]);
+        clusters.call("waits", &[1, 1, 0]);
+        clusters.call("worked", &[4, -6 * MS]);
+        assert_eq!(clusters.says("is_evened_out", &[0]), expected, "{own}");
+    }
+}
+
 /// A fast CPU whose task is ahead changes places with the task on a slow one that is furthest behind.
 #[test]
 fn a_task_that_is_ahead_changes_places() {
