@@ -177,9 +177,9 @@ static __always_inline void advance_machine(u64 now, u64 least)
 }
 
 /*
- * The machine's level, as find_level() finds a cluster's: the sum of all clusters, but no less than the least of
- * their levels. A machine that idles would otherwise let a task be due a thousand CPUs, and for seconds afterwards
- * none would have had more than its share.
+ * The machine's level: that of the sum of all clusters, but no less than the least of theirs, which for an idle
+ * cluster is its last one: the tasks that sleep may be as light. Without that limit a machine that idles would let
+ * a task be due a thousand CPUs, and for seconds afterwards none would have had more than its share.
  *
  * Context: update_level(), which has @cluster's search for itself.
  */
@@ -195,11 +195,9 @@ __noinline bool find_machine_worth(u32 cluster, u64 now)
 		s64 sum = READ_ONCE(c->clock.weight);
 		u64 worth = READ_ONCE(c->worth);
 
+		l->weight += sum > 0 ? sum : 0;
 		/* In 1024ths of a CPU. */
 		l->cpus += open_speed(c);
-		if (sum <= 0)
-			continue;
-		l->weight += sum;
 		if (worth < l->least)
 			l->least = worth;
 	}
