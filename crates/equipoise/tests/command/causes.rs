@@ -204,7 +204,7 @@ fn remote_node() {
     assert!(cause["better_cpu"].as_u64().unwrap() >= 8, "{cause:#}");
 }
 
-/// TC2 whose A7s are described as A15s. Later the decoder waits longer than it loses on an A7.
+/// TC2 whose A7s are described as A15s.
 #[test]
 fn wrong_capacities() {
     let mut case = Case::new("", "busy:threads=3,duration=0.3", "equipoise", "busy-0").exact();
