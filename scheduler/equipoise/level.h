@@ -213,8 +213,7 @@ static __always_inline void update_level(u32 cluster, u64 now)
 	struct cluster *c = cluster_at(cluster);
 	u64 last = READ_ONCE(c->levelled_at);
 
-	if ((s64)(now - last) < (s64)(machine.tick_ns / 2) ||
-	    __sync_val_compare_and_swap(&c->levelled_at, last, now) != last)
+	if (now - last < machine.tick_ns / 2 || __sync_val_compare_and_swap(&c->levelled_at, last, now) != last)
 		return;
 	find_level(cluster);
 	if (nr_clusters > 1)
