@@ -596,8 +596,8 @@ fn loops_that_start_on_an_idle_machine_share_it() {
     assert!(100 * most <= 106 * least, "{least} to {most} ms");
 }
 
-/// Where one of many caches has many loops, the CPUs of the others, each with a loop of its own, take them. Ticks of different
-/// CPUs come at nearly the same time there, and one that began earlier may be later.
+/// Where one of many caches has many loops, the CPUs of the others, each with a loop of its own, take them. Ticks of
+/// different CPUs come at nearly the same time there, and one that began earlier may be later.
 #[test]
 fn loops_leave_a_crowded_cache() {
     let machine = Machine::find("epyc-2s").unwrap();
