@@ -26,7 +26,9 @@
 /* The level is an average over 8 ticks, because each tick sees only some of the tasks that nap. */
 #define LEVEL_SHIFT 3
 
-/* The search for a cluster's level. It is in memory because the verifier checks loops for each value of a variable.
+/*
+ * A CPU's search for a cluster's level, or the machine's. It is in memory because the verifier checks loops for
+ * each value of a variable.
  */
 struct level {
 	/* The weight of those that are not worth a CPU, and the number of CPUs for them. */
@@ -39,7 +41,12 @@ struct level {
 	u64 least;
 } __attribute__((aligned(64)));
 
-struct level levels[MAX_CLUSTERS];
+struct level levels[MAX_CPUS];
+
+static __always_inline struct level *this_level(void)
+{
+	return &levels[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
+}
 
 static __always_inline void write_if_other(u32 *to, u32 value)
 {
@@ -112,7 +119,7 @@ static __always_inline void give_cpu(struct level *l, u64 *worth_one, u64 weight
 __noinline bool give_cpus(u32 cluster)
 {
 	const struct cluster *c = cluster_at(cluster);
-	struct level *l = &levels[cluster & (MAX_CLUSTERS - 1)];
+	struct level *l = this_level();
 	s64 before = l->cpus;
 	int slot;
 
@@ -127,13 +134,13 @@ __noinline bool give_cpus(u32 cluster)
  * Sets what a CPU of @cluster is worth. If all tasks have a CPU, it is the least weight of them: at that level all
  * are charged alike.
  *
- * Context: update_level(). Two CPUs of the cluster may search at once; the next search makes a wrong result good.
+ * Context: update_level(), with interrupts off.
  */
 __noinline bool find_level(u32 cluster)
 {
 	struct cluster *c = cluster_at(cluster);
-	struct level *l = &levels[cluster & (MAX_CLUSTERS - 1)];
-	s64 found;
+	struct level *l = this_level();
+	s64 worth = READ_ONCE(c->worth), found;
 	int i;
 
 	*l = (struct level){ .weight = READ_ONCE(c->clock.weight), .cpus = c->nr_cpus, .least = ~0ULL };
@@ -146,8 +153,8 @@ __noinline bool find_level(u32 cluster)
 	if (l->least == ~0ULL)
 		return false;
 	found = l->cpus > 0 && l->weight > 0 ? (u64)l->weight / (u64)l->cpus : l->least;
-	if (c->worth < NOT_LEVELLED)
-		found = (s64)c->worth + ((found - (s64)c->worth) >> LEVEL_SHIFT);
+	if (worth < (s64)NOT_LEVELLED)
+		found = worth + ((found - worth) >> LEVEL_SHIFT);
 	WRITE_ONCE(c->worth, found > 0 ? found : 1);
 	return true;
 }
@@ -162,10 +169,11 @@ u64 machine_progress, machine_progress_at;
 static __always_inline void advance_machine(u64 now, u64 least)
 {
 	u64 progress = READ_ONCE(machine_progress), most = vtime_for(PROGRESS_NS, least);
-	s64 past = now - READ_ONCE(machine_progress_at);
+	u64 last = READ_ONCE(machine_progress_at);
+	s64 past = now - last;
 
-	/* A tick that began earlier may come here later. */
-	if (past <= 0)
+	/* A tick that began earlier may come here later, and ticks of two clusters at once. */
+	if (past <= 0 || __sync_val_compare_and_swap(&machine_progress_at, last, now) != last)
 		return;
 	if (past > (s64)PROGRESS_NS)
 		past = PROGRESS_NS;
@@ -173,7 +181,6 @@ static __always_inline void advance_machine(u64 now, u64 least)
 		progress = most;
 	progress -= progress / PROGRESS_NS * past + (progress % PROGRESS_NS * (u64)past >> PROGRESS_SHIFT);
 	WRITE_ONCE(machine_progress, progress + vtime_for(past, READ_ONCE(machine_worth)));
-	WRITE_ONCE(machine_progress_at, now);
 }
 
 /*
@@ -181,12 +188,11 @@ static __always_inline void advance_machine(u64 now, u64 least)
  * cluster is its last one: the tasks that sleep may be as light. Without that limit a machine that idles would let
  * a task be due a thousand CPUs, and for seconds afterwards none would have had more than its share.
  *
- * Context: as find_level(), with whose sums of the same cluster it shares memory. CPUs of other clusters have their
- * own.
+ * Context: as find_level().
  */
-__noinline bool find_machine_worth(u32 cluster, u64 now)
+__noinline bool find_machine_worth(u64 now)
 {
-	struct level *l = &levels[cluster & (MAX_CLUSTERS - 1)];
+	struct level *l = this_level();
 	u64 found;
 	int i;
 
@@ -209,21 +215,20 @@ __noinline bool find_machine_worth(u32 cluster, u64 now)
 }
 
 /*
- * At a tick @now of a CPU of @cluster: the first CPU in each tick finds the levels, and so does one whose tick
- * began before the last search: the difference is unsigned. With one search a tick, levels follow the load too
- * slowly: in a guest of four CPUs with 16 loops, a thread's 99th percentile of wakeup latency was 11.8 ms instead
- * of 2.4.
+ * At a tick @now of a CPU of @cluster: finds the levels, unless another CPU there did so in this tick. A tick that
+ * began earlier may come here later, so the difference is signed.
  */
 static __always_inline void update_level(u32 cluster, u64 now)
 {
 	struct cluster *c = cluster_at(cluster);
 	u64 last = READ_ONCE(c->levelled_at);
 
-	if (now - last < machine.tick_ns / 2 || __sync_val_compare_and_swap(&c->levelled_at, last, now) != last)
+	if ((s64)(now - last) < (s64)machine.tick_ns / 2 ||
+	    __sync_val_compare_and_swap(&c->levelled_at, last, now) != last)
 		return;
 	find_level(cluster);
 	if (nr_clusters > 1)
-		find_machine_worth(cluster, now);
+		find_machine_worth(now);
 }
 
 #endif /* __EQUIPOISE_LEVEL_H */

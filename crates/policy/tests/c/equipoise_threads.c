@@ -34,8 +34,12 @@ static void let_others(void)
 	})
 #define WRITE_ONCE(x, value) (let_others(), __atomic_store_n(&(x), value, __ATOMIC_RELAXED))
 
+/* The CPU that this thread is. */
+static __thread u32 this_cpu;
+#define bpf_get_smp_processor_id() this_cpu
+
 #define SCHEDULER_SETTINGS "equipoise/settings.def"
-#include "equipoise/cluster.bpf.h"
+#include "equipoise/level.h"
 #include "equipoise/throttle.bpf.h"
 
 /* Declarations of the C library, whose headers conflict with the kernel's. */
@@ -366,6 +370,34 @@ static void test_clock(void)
 		fail("weight is left on the clock", clock_of_all.weight);
 }
 
+/* --- Levels ---------------------------------------------------------------------------------------------- */
+
+static void *level_thread(void *argument)
+{
+	this_cpu = (long)argument;
+	for (int i = 0; i < ROUNDS; i++)
+		find_level(0);
+	return NULL;
+}
+
+/* CPUs that search for the level of their cluster at once all find what one does. */
+static void test_levels(void)
+{
+	struct cluster *c = &clusters[0];
+
+	c->nr_cpus = CPUS;
+	for (u32 slot = 0; slot < CPUS; slot++) {
+		c->cpu[slot] = slot;
+		c->running[slot] = c->counted[slot] = slot ? 1024 : 1 << 20;
+	}
+	/* One CPU is for the heavy task, and three for 15 light ones. */
+	c->clock.weight = (1 << 20) + 15 * 1024;
+	c->worth = 5 * 1024;
+	run_threads(CPUS, level_thread);
+	if (c->worth != 5 * 1024)
+		fail("the level is not that of one search", c->worth);
+}
+
 int main(void)
 {
 	test_claims();
@@ -375,5 +407,6 @@ int main(void)
 	test_shares();
 	test_limits();
 	test_sums();
+	test_levels();
 	return 0;
 }
