@@ -161,6 +161,8 @@ struct cpu_state {
 	/* The time of the next comparison with another cluster, ns, and the cluster compared last. */
 	u64 look_at;
 	u32 compared;
+	/* The slot of the CPU there whose tasks were compared last. */
+	u32 compared_slot;
 	/* The cluster whose limit of the frequency its tick read last. */
 	u32 limit_read;
 	/* The time when it last ran a task that others wait for, ns. */

@@ -390,6 +390,64 @@ static __always_inline void least_in(struct seen_running *best, u32 index, u32 c
 		least_waiting(best, this_first()->dsq, most, now);
 }
 
+/* Is the task that runs on @cpu, or the tasks that are bound there, worth a CPU? */
+static __always_inline bool runs_worth_cpu(u32 cpu)
+{
+	const struct cpu_state *this = cpu_at(cpu);
+	const struct cluster *c = cluster_at(this->cluster);
+
+	return READ_ONCE(this->runs_bound)
+		       ? bound_are_worth_cpu(this)
+		       : is_worth_cpu(c, READ_ONCE(c->running[this->slot & (CLUSTER_CPUS - 1)]));
+}
+
+/* The next CPU of cluster @index to compare with @this: one that keeps tasks, or any if none does; -1: there is
+ * none.
+ */
+static __always_inline s32 next_of_compared(struct cpu_state *this, u32 index)
+{
+	const struct cluster *c = cluster_at(index);
+	bool own = index == this->cluster;
+	u64 slots = READ_ONCE(c->keeping) & (own ? ~bit(this->slot) : ~0ULL), later;
+
+	if (!slots && !own)
+		slots = ~0ULL >> (CLUSTER_CPUS - c->nr_cpus);
+	if (!slots)
+		return -1;
+	later = slots & ~((2ULL << (this->compared_slot & (CLUSTER_CPUS - 1))) - 1);
+	this->compared_slot = __builtin_ctzll(later ?: slots);
+	return nth_of_cluster(c, this->compared_slot);
+}
+
+/*
+ * A task that is worth a CPU has one wherever it runs, but a task that waits for that CPU may be bound to it: a
+ * loop of nice 0, bound to one of the two CPUs of a loop of nice -19, got 0.02 of a CPU where it was due 0.44. If a
+ * task that waits in cluster @index has less progress than best->progress, asks the task on its CPU to come to
+ * @cpu. Looks at one CPU of the cluster, in turn.
+ */
+__noinline bool ask_for_room(struct seen_running *best __arg_nonnull, u32 index, u32 cpu, u64 now)
+{
+	s32 keeper = next_of_compared(cpu_at(cpu), index);
+	const struct task_struct *curr = keeper >= 0 ? may_move(keeper, cpu) : NULL;
+	u64 dsq = own_dsq(keeper);
+	u32 most = 1;
+
+	if (!curr || !runs_worth_cpu(keeper))
+		return false;
+	if (index != cpu_at(cpu)->cluster) {
+		find_first_of(index, bit(cpu_at(keeper)->slot), keeper);
+		dsq = this_first()->dsq;
+		most = TASKS_COMPARED;
+	}
+	best->pid = 0;
+	best->to = keeper;
+	if (!least_waiting(best, dsq, most, now) ||
+	    !ask_for_running(keeper, make_request(REQUEST_SEND, cpu, curr->pid, 0)))
+		return false;
+	explain(makes_room, curr->pid, cpu, keeper);
+	return true;
+}
+
 enum evened {
 	/* Nothing changes. */
 	EVEN,
@@ -434,12 +492,17 @@ __noinline u32 even_out(struct task_struct *p __arg_trusted, const struct task_s
 	least_in(best, this->compared, cpu, now);
 	waiting = best->pid;
 	best->pid = 0;
-	if (!may_be_slower(other, this) || is_pinned(p) || !most_behind(best, this->compared, false))
-		return waiting && gives_way(progress, cluster_of(cpu), other) &&
+	if (!may_be_slower(other, this) || is_pinned(p) || !most_behind(best, this->compared, false)) {
+		if (!waiting) {
+			ask_for_room(best, this->compared, cpu, now);
+			return EVEN;
+		}
+		return gives_way(progress, cluster_of(cpu), other) &&
 				       post_request(&this->request,
 						    make_request(REQUEST_PULL, this->compared, waiting, 0))
 			       ? EVEN_STOPS
 			       : EVEN;
+	}
 	if (READ_ONCE(this->request) || is_waited_for(cpu) || !task_allowed(p, best->cpu) ||
 	    !ask_for_running(best->cpu, make_request(REQUEST_SWAP, cpu, best->pid, p->pid)))
 		return EVEN;

@@ -650,3 +650,23 @@ fn a_thread_that_naps_briefly_leaves_a_slow_cpu() {
         assert!(got[5] > 0.8 * due[5], "{got:?}, due {due:?}");
     }
 }
+
+/// A heavy loop that may use two CPUs, to each of which a light one is bound, changes between them, so that both get
+/// their due.
+#[test]
+fn a_heavy_task_shares_its_cpus_among_those_that_are_bound_there() {
+    let of = |nice, cpus| Task {
+        does: Does::Spin,
+        nice,
+        cpus,
+    };
+    let tasks = [of(-1, 0b100), of(-19, 0b1100), of(0, 0b1000), of(16, 0b100)];
+    for caches in [1, 2] {
+        let machine = equal_cpus(4 / caches, caches, 250);
+        let due = due(&tasks, 4);
+        let got = run(&machine, &tasks, 1, UNTIL).unwrap();
+        for light in [0, 2] {
+            assert!(got[light] > 0.7 * due[light], "{got:?}, due {due:?}");
+        }
+    }
+}
