@@ -17,21 +17,15 @@
 /* No task: more than any progress. */
 #define NO_PROGRESS ~0ULL
 
-/* How long @t has done no work until @now, up to a second, ns. */
-static __always_inline u64 rest_of(const struct task_state *t, u64 now)
-{
-	s64 rest = now - t->recent_at;
-
-	/* A CPU begins its turns at the time of the last stop there, when the task may still have run elsewhere. */
-	if (rest < 0)
-		return 0;
-	return rest < (s64)PROGRESS_NS ? (u64)rest : PROGRESS_NS;
-}
-
 /* The work of @t within about the last second before @now, ns. */
 static __always_inline u64 recent_work(const struct task_state *t, u64 now)
 {
-	return t->recent - (t->recent * rest_of(t, now) >> PROGRESS_SHIFT);
+	s64 age = now - t->recent_at;
+
+	/* A CPU begins its turns at the time of the last stop there, when the task may still have run elsewhere. */
+	if (age < 0)
+		age = 0;
+	return age >= (s64)PROGRESS_NS ? 0 : t->recent - (t->recent * age >> PROGRESS_SHIFT);
 }
 
 static __always_inline u64 progress_of(const struct task_state *t, u64 now)
@@ -53,25 +47,21 @@ static __always_inline u64 usual_work(const struct task_state *t)
 }
 
 /*
- * How far a task that slept for long is behind one that always has its share of the machine, ns of work: by no more
- * than twice the difference at which tasks change places. It gets a fast CPU soon, and does not keep it.
+ * How far a task that slept is behind one that always has its share of the machine, ns of work: by no more than
+ * twice the difference at which tasks change places. It gets a fast CPU soon, and does not keep it.
  */
 static __always_inline u64 behind_at_wakeup(void)
 {
 	return 2 * tunables.unfairness;
 }
 
-/*
- * The recent work of @t, which wakes up at @now or is new. The time for which it slept counts as if it had had its
- * share, or a little less. It keeps the deficit of the time when it was awake: if each nap made up for all, a
- * thread of short naps would stay on a slow CPU.
- */
+/* The recent work of @t, which wakes up at @now or is new. */
 static __always_inline u64 work_at_wakeup(const struct task_state *t, u64 now)
 {
-	u64 usual = usual_work(t), behind = behind_at_wakeup();
+	u64 recent = recent_work(t, now), usual = usual_work(t), behind = behind_at_wakeup();
 
 	usual -= usual < behind ? usual : behind;
-	return recent_work(t, now) + (usual * rest_of(t, now) >> PROGRESS_SHIFT);
+	return recent > usual ? recent : usual;
 }
 
 static __always_inline void begin_work(struct task_state *t, u64 now)

@@ -623,34 +623,6 @@ fn loops_leave_a_crowded_cache() {
     assert!(least >= Some(60 * MS), "{least:?} ns");
 }
 
-/// A thread of short naps on a slow CPU changes places with loops that had more, although none of its runs lasts until
-/// a tick.
-#[test]
-fn a_thread_that_naps_briefly_leaves_a_slow_cpu() {
-    let machine = heterogeneous("rk3588", 250);
-    let of = |does, nice| Task {
-        does,
-        nice,
-        cpus: ALL,
-    };
-    for (run_ns, sleep_ns) in [
-        (1_700_000, 700_000),
-        (700_000, 1_000_000),
-        (500_000, 100_000),
-    ] {
-        let nap = Does::Nap {
-            run: run_ns,
-            sleep: sleep_ns,
-        };
-        let mut tasks = vec![of(Does::Spin, 0); 5];
-        tasks.extend([of(nap, 0), of(Does::Spin, 10), of(Does::Spin, 10)]);
-        let due = due_by_speed(&tasks, &speeds(&machine));
-        let got = run(&machine, &tasks, 1, UNTIL).unwrap();
-        println!("{:?} {:?}", got, due);
-        assert!(got[5] > 0.8 * due[5], "{got:?}, due {due:?}");
-    }
-}
-
 /// A heavy loop that may use two CPUs, to each of which a light one is bound, changes between them, so that both get
 /// their due.
 #[test]

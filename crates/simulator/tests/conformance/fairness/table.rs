@@ -350,7 +350,7 @@ fn all() -> impl Strategy<Value = i8> {
 
 table! {
     scale_of_nice, free(any_machine(), spin(), nice(-15..=5)), scale, 0.02, 24, 0.6;
-    scale_of_weights, free(any_machine(), spin(), nice(-10..=10)), scale_of_groups, 0.02, 20, 0.4;
+    scale_of_weights, free(any_machine(), spin(), nice(-10..=10)), scale_of_groups, 0.02, 18, 0.4;
     a_group_is_as_nice, free(any_machine(), spin(), nice(-10..=10)), group_is_nice, 0.02, 24, 0.4;
     order_of_threads, free(any_machine(), spin(), all()), permutation, 0.02, 14, 0.5;
     a_mask_that_excludes_little, free(pairs(), spin(), all()), mask, 0.02, 13, 0.3;
@@ -367,7 +367,7 @@ table! {
     loops_with_affinities, bound(few(), spin(), all()), ideal, 0.05, 17, 0.95;
     naps_on_one_cache, free(one_cache(), does(), all()), ideal, 0.05, 7, 0.2;
     naps_on_equal_cpus, free(alike(), does(), all()), ideal, 0.05, 11, 0.25;
-    naps_on_unlike_cpus, free(unlike(), does(), all()), ideal, 0.05, 68, 0.65;
+    naps_on_unlike_cpus, free(unlike(), does(), all()), ideal, 0.05, 80, 0.65;
     naps_with_affinities, bound(few(), does(), all()), ideal, 0.05, 40, 0.7;
     no_cpu_idles_beside_a_waiting_thread, bound(any_machine(), does(), all()), conserving, 0.0, 0, 0.0;
 }
