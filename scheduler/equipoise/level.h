@@ -78,6 +78,12 @@ static __always_inline bool is_worth_cpu(const struct cluster *c, u64 weight)
 	return nr_clusters > 1 && weight > READ_ONCE(machine_worth);
 }
 
+/* The weight of the task that runs on the CPU of @slot, if it is not bound; 0: there is none. */
+static __always_inline u64 running_weight(const struct cluster *c, u32 slot)
+{
+	return READ_ONCE(c->running[slot & (CLUSTER_CPUS - 1)]);
+}
+
 static __always_inline u64 bound_weight(u32 cpu)
 {
 	s64 weight = READ_ONCE(cpu_at(cpu)->own.weight);
@@ -95,7 +101,7 @@ static __always_inline bool bound_are_worth_cpu(const struct cpu_state *this)
 static __always_inline void add_to_level(struct level *l, const struct cluster *c, u32 slot)
 {
 	u32 cpu = nth_of_cluster(c, slot);
-	u64 running = READ_ONCE(c->running[slot & (CLUSTER_CPUS - 1)]), bound = bound_weight(cpu);
+	u64 running = running_weight(c, slot), bound = bound_weight(cpu);
 
 	if (running)
 		l->weight += (s64)running - READ_ONCE(c->counted[slot & (CLUSTER_CPUS - 1)]);
@@ -124,7 +130,7 @@ __noinline bool give_cpus(u32 cluster)
 	int slot;
 
 	bpf_for(slot, 0, c->nr_cpus) {
-		give_cpu(l, &l->running, READ_ONCE(c->running[slot & (CLUSTER_CPUS - 1)]), slot);
+		give_cpu(l, &l->running, running_weight(c, slot), slot);
 		give_cpu(l, &l->bound, bound_weight(nth_of_cluster(c, slot)), slot);
 	}
 	return l->cpus != before;
@@ -223,7 +229,7 @@ static __always_inline void update_level(u32 cluster, u64 now)
 	struct cluster *c = cluster_at(cluster);
 	u64 last = READ_ONCE(c->levelled_at);
 
-	if ((s64)(now - last) < (s64)machine.tick_ns / 2 ||
+	if ((s64)(now - last) < (s64)(machine.tick_ns / 2) ||
 	    __sync_val_compare_and_swap(&c->levelled_at, last, now) != last)
 		return;
 	find_level(cluster);

@@ -79,7 +79,7 @@ static __always_inline bool gets_cpu(const struct task_state *t, u32 cpu)
 	const struct cluster *c = cluster_at(this->cluster);
 
 	return !t->bound_to && !READ_ONCE(this->runs_bound) && is_worth_cpu(c, t->full_weight) &&
-	       !is_worth_cpu(c, READ_ONCE(c->running[this->slot & (CLUSTER_CPUS - 1)]));
+	       !is_worth_cpu(c, running_weight(c, this->slot));
 }
 
 /*

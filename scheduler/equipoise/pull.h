@@ -310,8 +310,8 @@ static __always_inline bool may_be_slower(const struct cluster *other, const str
 	return other->shared_speed < speed_of(this, cluster_at(this->cluster));
 }
 
-/* Do other CPUs of the cluster of @this keep tasks? */
-static __always_inline bool others_keep(const struct cpu_state *this)
+/* The slots of the other CPUs of the cluster of @this that keep tasks. */
+static __always_inline u64 others_keep(const struct cpu_state *this)
 {
 	return READ_ONCE(cluster_at(this->cluster)->keeping) & ~bit(this->slot);
 }
@@ -396,19 +396,19 @@ static __always_inline bool runs_worth_cpu(u32 cpu)
 	const struct cpu_state *this = cpu_at(cpu);
 	const struct cluster *c = cluster_at(this->cluster);
 
-	return READ_ONCE(this->runs_bound)
-		       ? bound_are_worth_cpu(this)
-		       : is_worth_cpu(c, READ_ONCE(c->running[this->slot & (CLUSTER_CPUS - 1)]));
+	return READ_ONCE(this->runs_bound) ? bound_are_worth_cpu(this)
+					   : is_worth_cpu(c, running_weight(c, this->slot));
 }
 
-/* The next CPU of cluster @index to compare with @this: one that keeps tasks, or any if none does; -1: there is
- * none.
+/*
+ * The next CPU of cluster @index to compare with @this: one that keeps tasks or, in another cluster, any if none
+ * does; -1: there is none.
  */
 static __always_inline s32 next_of_compared(struct cpu_state *this, u32 index)
 {
 	const struct cluster *c = cluster_at(index);
 	bool own = index == this->cluster;
-	u64 slots = READ_ONCE(c->keeping) & (own ? ~bit(this->slot) : ~0ULL), later;
+	u64 slots = own ? others_keep(this) : READ_ONCE(c->keeping), later;
 
 	if (!slots && !own)
 		slots = ~0ULL >> (CLUSTER_CPUS - c->nr_cpus);
@@ -439,7 +439,6 @@ __noinline bool ask_for_room(struct seen_running *best __arg_nonnull, u32 index,
 		dsq = this_first()->dsq;
 		most = TASKS_COMPARED;
 	}
-	best->pid = 0;
 	best->to = keeper;
 	if (!least_waiting(best, dsq, most, now) ||
 	    !ask_for_running(keeper, make_request(REQUEST_SEND, cpu, curr->pid, 0)))
