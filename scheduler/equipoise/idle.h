@@ -184,13 +184,16 @@ static __always_inline s32 claim_idle_cpu(struct task_struct *p, const struct ta
  */
 #define WORTH_A_MOVE_PCT 120
 
-/* The load of @c with @more weight, by its speed: 1024 if each CPU is of the fastest kind and has a task of nice 0.
+/*
+ * The load of @c with a task of weight @more, by its speed: 1024 if each CPU is of the fastest kind and has a task
+ * of nice 0. A task uses no more than one CPU, however little the others there weigh.
  */
 static __always_inline u64 load_of(const struct cluster *c, u64 more)
 {
 	s64 weight = READ_ONCE(c->clock.weight) + more;
+	u64 load = (weight > 0 ? weight : 0) / (open_speed(c) + 1), alone = more / (c->shared_speed + 1);
 
-	return (weight > 0 ? weight : 0) / (open_speed(c) + 1);
+	return load > alone ? load : alone;
 }
 
 /*

@@ -233,8 +233,7 @@ static __always_inline void update_level(u32 cluster, u64 now)
 	    __sync_val_compare_and_swap(&c->levelled_at, last, now) != last)
 		return;
 	find_level(cluster);
-	if (nr_clusters > 1)
-		find_machine_worth(now);
+	find_machine_worth(now);
 }
 
 #endif /* __EQUIPOISE_LEVEL_H */

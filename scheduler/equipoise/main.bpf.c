@@ -612,6 +612,8 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 	/* Until its behaviour is known, assume that it runs for long. */
 	t->burst = tunables.slice;
 	t->seen = t->used_seen = p->se.sum_exec_runtime;
+	/* It is as if it had slept until now. */
+	t->recent_at = bpf_ktime_get_ns() - PROGRESS_NS;
 	if (args->fork && follows())
 		begin_used(t, scx_bpf_task_cpu(p));
 	t->share = share_of(args->cgroup);

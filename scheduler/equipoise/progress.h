@@ -17,56 +17,87 @@
 /* No task: more than any progress. */
 #define NO_PROGRESS ~0ULL
 
-/* The work of @t within about the last second before @now, ns. */
-static __always_inline u64 recent_work(const struct task_state *t, u64 now)
+/* How long ago the averages of @t were taken, ns: at most as long as they last. */
+static __always_inline u64 age_at(const struct task_state *t, u64 now)
 {
 	s64 age = now - t->recent_at;
 
 	/* A CPU begins its turns at the time of the last stop there, when the task may still have run elsewhere. */
 	if (age < 0)
-		age = 0;
-	return age >= (s64)PROGRESS_NS ? 0 : t->recent - (t->recent * age >> PROGRESS_SHIFT);
+		return 0;
+	return age < (s64)PROGRESS_NS ? age : PROGRESS_NS;
+}
+
+/* The rest of an average that was @value, @age ns later. */
+static __always_inline u64 kept(u64 value, u64 age)
+{
+	return value - (value * age >> PROGRESS_SHIFT);
 }
 
 static __always_inline u64 progress_of(const struct task_state *t, u64 now)
 {
-	return vtime_for(recent_work(t, now), t->full_weight ?: 1);
+	return vtime_for(kept(t->recent, age_at(t, now)), t->full_weight ?: 1);
 }
 
 /* @t did @work ns until @now. */
 static __always_inline void note_work(struct task_state *t, u64 work, u64 now)
 {
-	t->recent = recent_work(t, now) + work;
+	u64 age = age_at(t, now);
+
+	t->recent = kept(t->recent, age) + work;
+	t->did = kept(t->did, age) + work;
+	t->slept = kept(t->slept, age);
 	t->recent_at = now;
 }
 
-/* The recent work of a task like @t that always had its fair share of the machine, ns. */
-static __always_inline u64 usual_work(const struct task_state *t)
+/* The work of a task like @t that always had its fair share of the machine, ns: no more than one CPU can do. */
+static __always_inline u64 fair_work(const struct task_state *t)
 {
-	return service_for(READ_ONCE(machine_progress), t->full_weight ?: 1);
+	u64 work = service_for(READ_ONCE(machine_progress), t->full_weight ?: 1);
+
+	return work < PROGRESS_NS ? work : PROGRESS_NS;
+}
+
+/* The work that a task which @did work and @slept, ns, would have done if it had always had the fastest CPU. */
+static __always_inline u64 demanded_work(u64 did, u64 slept)
+{
+	return (did << (PROGRESS_SHIFT - 10)) / (((did + slept) >> 10) + 1);
 }
 
 /*
- * How far a task that slept is behind one that always has its share of the machine, ns of work: by no more than
- * twice the difference at which tasks change places. It gets a fast CPU soon, and does not keep it.
+ * How far a task that slept is at least behind one that always has its share of the machine, ns of work: twice
+ * the difference at which tasks change places. It gets a fast CPU soon, and does not keep it.
  */
 static __always_inline u64 behind_at_wakeup(void)
 {
 	return 2 * tunables.unfairness;
 }
 
-/* The recent work of @t, which wakes up at @now or is new. */
-static __always_inline u64 work_at_wakeup(const struct task_state *t, u64 now)
+/*
+ * The recent work that counts of @t, which wakes up at @now or is new: its fair share, without the work that it
+ * lacks. It lacks the part that it did not do of its fair share or, if that is less, of its demand.
+ */
+__noinline u64 work_at_wakeup(const struct task_state *t __arg_nonnull, u64 now)
 {
-	u64 recent = recent_work(t, now), usual = usual_work(t), behind = behind_at_wakeup();
+	u64 age = age_at(t, now), did = kept(t->did, age), due = demanded_work(did, kept(t->slept, age) + age);
+	u64 fair = fair_work(t), lacks = behind_at_wakeup();
 
-	usual -= usual < behind ? usual : behind;
-	return recent > usual ? recent : usual;
+	if (did > fair)
+		return did;
+	if (due > fair)
+		due = fair;
+	if (due > did + lacks)
+		lacks = due - did;
+	return fair > lacks ? fair - lacks : 0;
 }
 
 static __always_inline void begin_work(struct task_state *t, u64 now)
 {
+	u64 age = age_at(t, now);
+
 	t->recent = work_at_wakeup(t, now);
+	t->did = kept(t->did, age);
+	t->slept = kept(t->slept, age) + age;
 	t->recent_at = now;
 }
 

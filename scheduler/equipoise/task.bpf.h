@@ -22,8 +22,13 @@ struct task_state {
 	u64 full_weight;
 	/* The clusters whose CPUs it may all use. */
 	u64 whole;
-	/* Its recent work (progress.h), ns, at the time @recent_at. */
+	/*
+	 * Averages of about the last second (progress.h), ns, at the time @recent_at: its work that counts, the
+	 * work that it did, and its sleep.
+	 */
 	u64 recent;
+	u64 did;
+	u64 slept;
 	u64 recent_at;
 	u32 weight;
 	/* The share of its control group, and whether it counts there as runnable. */

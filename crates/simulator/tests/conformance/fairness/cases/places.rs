@@ -50,6 +50,30 @@ fn a_heavy_task_that_naps_gets_a_fast_cpu_from_a_lighter_loop() {
     assert!(got[4] > 0.75, "{got:?}");
 }
 
+/// Time asleep is no lack of work, but work that was not done for want of a fast CPU is one, also after a sleep: a
+/// thread that napped got 0.36 of a CPU where it was due 0.57, while a loop of the same weight got 0.88.
+#[test]
+fn a_task_that_naps_has_its_share_of_the_fast_cpus() {
+    let nices = [-9, -16, -2, 0, 3, 19];
+    let mut tasks = nices.map(spin).to_vec();
+    tasks.push(nap(1_717_961, 394_164));
+    for hz in [100, 250, 1000] {
+        let got = run(&heterogeneous("rk3588", hz), &tasks, 1, UNTIL).unwrap();
+        assert!(got[6] > 0.8 * 0.5743, "{hz} Hz: {got:?}");
+    }
+}
+
+/// Loops of nice 19 are little load for the slow CPUs, but a task cannot use more than one of these.
+#[test]
+fn little_load_on_slow_cpus_is_no_gain() {
+    let nices = [0, 0, 0, 19, 19, 19, 19];
+    let mut tasks = nices.map(spin).to_vec();
+    tasks.push(nap(2 * MS, MS));
+    let machine = unlike_cpus(&[(2, 1 << 20), (4, 1 << 18)], 250);
+    let got = run(&machine, &tasks, 1, UNTIL).unwrap();
+    assert!(got[7] > 0.4, "{got:?}");
+}
+
 /// With ticks of 10 ms, too. (A case of the property test: it got 0.39, as much as the others.)
 #[test]
 fn a_heavy_loop_keeps_the_fastest_cpu() {
