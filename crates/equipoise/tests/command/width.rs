@@ -22,7 +22,7 @@ fn fits(columns: usize, args: &[&str]) -> String {
 #[test]
 fn every_experiment_fits_the_terminal() {
     let rows = [
-        ("aim7-rates", "*1500 users"),
+        ("aim7-rates", "disk on XFS*"),
         ("groups", "a loop of nice 19"),
         ("hperf-hmp", "blackscholes_8t"),
         ("hybrid", "a frame"),
@@ -30,7 +30,7 @@ fn every_experiment_fits_the_terminal() {
         ("idle-balance-limit", "short"),
         ("many-caches", "loops, one pair"),
         ("mixed-capacity", "sysbench_1*"),
-        ("newidle-history", "hackbench: attempts"),
+        ("newidle-history", "fserver: attempts"),
         ("power-aware", "x = 1"),
         ("quiet", "power at 5 %"),
         ("small", "longest waste"),
