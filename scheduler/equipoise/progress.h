@@ -25,7 +25,7 @@ static __always_inline u64 age_at(const struct task_state *t, u64 now)
 	/* A CPU begins its turns at the time of the last stop there, when the task may still have run elsewhere. */
 	if (age < 0)
 		return 0;
-	return age < (s64)PROGRESS_NS ? age : PROGRESS_NS;
+	return age < (s64)PROGRESS_NS ? (u64)age : PROGRESS_NS;
 }
 
 /* The rest of an average that was @value, @age ns later. */
