@@ -93,12 +93,11 @@ __noinline u64 work_at_wakeup(const struct task_state *t __arg_nonnull, u64 now)
 
 static __always_inline void begin_work(struct task_state *t, u64 now)
 {
-	u64 age = age_at(t, now);
+	u64 slept = age_at(t, now), counts = work_at_wakeup(t, now);
 
-	t->recent = work_at_wakeup(t, now);
-	t->did = kept(t->did, age);
-	t->slept = kept(t->slept, age) + age;
-	t->recent_at = now;
+	note_work(t, 0, now);
+	t->slept += slept;
+	t->recent = counts;
 }
 
 #endif /* __EQUIPOISE_PROGRESS_H */

@@ -367,7 +367,7 @@ table! {
     loops_with_affinities, bound(few(), spin(), all()), ideal, 0.05, 17, 0.95;
     naps_on_one_cache, free(one_cache(), does(), all()), ideal, 0.05, 7, 0.2;
     naps_on_equal_cpus, free(alike(), does(), all()), ideal, 0.05, 11, 0.25;
-    naps_on_unlike_cpus, free(unlike(), does(), all()), ideal, 0.05, 76, 0.5;
+    naps_on_unlike_cpus, free(unlike(), does(), all()), ideal, 0.05, 73, 0.4;
     naps_with_affinities, bound(few(), does(), all()), ideal, 0.05, 40, 0.7;
     no_cpu_idles_beside_a_waiting_thread, bound(any_machine(), does(), all()), conserving, 0.0, 0, 0.0;
 }
