@@ -144,6 +144,8 @@ struct cpu_state {
 	u64 ran_past;
 	/* The running task called sched_yield(). */
 	bool yields;
+	/* A timer ends the turn of the running task. */
+	bool turn_ends;
 	/* Whether it has been asked to stop for a waking task, and the time at which the next request is due, ns.
 	 */
 	bool asked;
@@ -155,9 +157,13 @@ struct cpu_state {
 	struct entity bound;
 	/* The slot to which it last sent a task that may wait anywhere in a cluster. */
 	u32 sent_to;
-	/* The family (crowd.h) whose tasks alone ran here, and since when, ns. */
+	/*
+	 * The family whose tasks alone ran here, and since when; and the time when one of a crowd last came to wait
+	 * here (crowd.h), ns.
+	 */
 	s32 family;
 	u64 family_since;
+	u64 crowd_at;
 	/* The time of the next comparison with another cluster, ns, and the cluster compared last. */
 	u64 look_at;
 	u32 compared;

@@ -34,6 +34,12 @@ static __always_inline void note_family(struct cpu_state *this, const struct tas
 	WRITE_ONCE(this->family, family);
 }
 
+/* Has one of a crowd come to wait for @this shortly before @now? */
+static __always_inline bool is_crowded(const struct cpu_state *this, u64 now)
+{
+	return (s64)(now - READ_ONCE(this->crowd_at)) < (s64)ALONE_FOR;
+}
+
 /* Does @waker, which runs on this CPU, usually sleep soon? (The idle task has no turn, so it does not.) */
 static __always_inline bool sleeps_soon(const struct cpu_state *this, const struct task_struct *waker)
 {

@@ -190,6 +190,21 @@ static __always_inline void give(struct clock *clock, struct entity *e, s64 lag)
 	__sync_fetch_and_add(&e->vtime, -(u64)(step + vtime_of_lag(lag, weight)));
 }
 
+/*
+ * A part of @e that joins it brings @lag along; one that leaves it takes -@lag. @e has its weight without that
+ * part. The clock moves to the mean, as for an entity that joins or leaves: a part that goes to another entity of
+ * @clock changes what these two are owed, and no more.
+ */
+static __always_inline void bring(struct clock *clock, struct entity *e, s64 lag)
+{
+	u64 weight = READ_ONCE(e->weight);
+
+	if (!lag || !weight)
+		return;
+	owe(clock, -lag);
+	__sync_fetch_and_add(&e->vtime, -(u64)vtime_of_lag(lag, weight));
+}
+
 /* Forgets what @e is owed, or owes. The others get what it was owed. */
 static __always_inline void forget_lag(struct clock *clock, struct entity *e)
 {

@@ -89,7 +89,7 @@
  *	kept		bound, and waiting for one CPU, not in the cluster's queue
  *	held		throttled by cpu.max (held.h)
  *	progress	recent work by weight: compared between clusters only
- *	turn		how long a task runs beside others: a slice, up to the next tick
+ *	turn		how long a task runs beside others: a slice
  *
  * docs/design/equipoise.md has the reason for each rule, and the loads at which `equipoise` gives something up.
  */
@@ -102,6 +102,7 @@
 #include "idle.h"
 #include "pack.h"
 #include "pull.h"
+#include "turn.bpf.h"
 #include "wait.h"
 
 char _license[] SEC("license") = "GPL";
@@ -151,7 +152,9 @@ __noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, struct task_
 	set_deadline(p, t, request_of(p, t));
 	found = at_once ? find_preemptible(p, t, cpu, now, true) : -1;
 	at_once = found >= 0;
-	if (!at_once && !(sync && is_in_crowd(p, cpu, now)))
+	if (!at_once && sync && is_in_crowd(p, cpu, now))
+		WRITE_ONCE(cpu_at(cpu)->crowd_at, now);
+	else if (!at_once)
 		found = find_preemptible(p, t, cpu, now, false);
 	explain_preemption(p, t, cpu, now, found);
 	if (found >= 0) {
@@ -287,6 +290,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, struct task_stat
 	explain(most_behind, prev->pid, cpu, first - deadline);
 	prev->scx.slice = SLICE_MAX;
 	this->asked = false;
+	turn_is_over(prev, cpu);
 	return true;
 }
 
@@ -403,6 +407,8 @@ void BPF_STRUCT_OPS(equipoise_running, struct task_struct *p)
 	if (asking_locks && follows())
 		ask_before_switch(cpu, t);
 	begin_turn(p, t, cpu);
+	if (burst_of(t) >= slice_of(p))
+		turn_is_over(p, cpu);
 }
 
 void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
@@ -411,7 +417,7 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 	struct cpu_state *this = cpu_at(cpu);
 	struct task_state *t = task_of(p);
 
-	this->asked = this->yields = false;
+	this->asked = this->yields = this->turn_ends = false;
 	clear_taken(this);
 	if (!t)
 		return;
@@ -460,36 +466,13 @@ static __always_inline void follow_tick(struct task_struct *p, struct task_state
 	see_to_idle_cpus(cpu, now);
 }
 
-/* Does a task wait that @this may take? */
-static __always_inline bool has_waiting(const struct cpu_state *this, const struct cluster *c)
-{
-	return may_wait(this->cluster) || may_keep_tasks(this, c) || stranded_in(c);
-}
-
-/* @p has run for a slice while other tasks wait, in a queue or on the CPU to which they were sent. */
-static __always_inline bool turn_is_over(struct task_struct *p, u32 cpu)
-{
-	struct cpu_state *this = cpu_at(cpu);
-
-	if (ran_of(p) < slice_of(p) || (!has_waiting(this, cluster_at(this->cluster)) && !is_waited_for(cpu)))
-		return false;
-	if (p->scx.slice)
-		explain(turn_over, p->pid, cpu, ran_of(p), slice_of(p),
-			scx_bpf_dsq_nr_queued(cluster_dsq(this->cluster)));
-	return true;
-}
-
 /*
  * Tasks wait here although CPUs are idle: no CPU was notified of a task that was queued just as a CPU became idle,
  * or that waited alone. If no idle CPU may run any of them, @p itself moves to an idle CPU.
  */
 static __always_inline bool makes_room(struct task_struct *p, u32 cpu)
 {
-	const struct cpu_state *this = cpu_at(cpu);
-
-	if (!has_waiting(this, cluster_at(this->cluster)) && !is_waited_for(cpu))
-		return false;
-	return !call_idle(cpu) && leave_room(p, cpu);
+	return others_wait(cpu) && !call_idle(cpu) && leave_room(p, cpu);
 }
 
 /* Compares @p with tasks on slower CPUs, of another cluster, or that wait for another CPU of this one. */
@@ -521,7 +504,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	note_boost(c, cpu);
 	charge_running(p, t, cpu);
 	update_level(this->cluster, this->charged_at);
-	used = ran_of(p) % turn_of(p);
+	used = ran_of(p) % slice_of(p);
 	request = request_of(p, t);
 	set_deadline(p, t, request > used ? request - used : 0);
 	over = turn_is_over(p, cpu);
@@ -704,7 +687,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(equipoise_init)
 			err = scx_bpf_create_dsq(held_dsq(i), -1);
 	bpf_for(cpu, 0, nr_cpus())
 		if (!err)
-			err = init_follow(cpu);
+			err = init_turn(cpu) ?: init_follow(cpu);
 	return err;
 }
 

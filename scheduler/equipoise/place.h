@@ -26,12 +26,6 @@
 /* ns. With a deadline that is no further ahead, 1000 tasks for each CPU amount to LONGEST_WAIT. */
 #define HARDLY_AHEAD (10 * NSEC_PER_MSEC)
 
-/* The most that a task is owed, ns of work: a tick may be late by as much as it is long. */
-static __always_inline s64 most_owed(void)
-{
-	return tunables.lag + machine.tick_ns;
-}
-
 static __always_inline u64 find_weight(struct task_state *t)
 {
 	t->full_weight = t->share ? shared_weight(t->share, t->weight) : (u64)t->weight << SHARE_SHIFT;
@@ -80,22 +74,41 @@ static __always_inline s64 end_lag(struct task_state *t)
 }
 
 /*
+ * A task that joined the tasks that are bound to @cpu, or left them (@leaves), brought @lag along, or took -@lag:
+ * they are owed that much more on their cluster's clock. An only one has the lag of all of them.
+ */
+__noinline bool bring_to_bound(u32 cpu, s64 lag, bool leaves)
+{
+	struct cpu_state *this = cpu_at(cpu);
+	struct clock *clock = &cluster_at(this->cluster)->clock;
+	bool only = leaves ? !bound_weight(cpu) : !READ_ONCE(this->bound.weight);
+
+	if (only && leaves)
+		give(clock, &this->bound, lag);
+	else if (!only && !leaves)
+		bring(clock, &this->bound, lag);
+	weigh_bound(cpu);
+	if (only && !leaves)
+		give(clock, &this->bound, lag);
+	else if (!only && leaves)
+		bring(clock, &this->bound, lag);
+	return only;
+}
+
+/*
  * Takes @t, which is bound, off its clock. Returns its lag, with its part of what the tasks of its CPU are owed
  * together, besides what these owe it.
  */
 __noinline s64 take_bound_along(struct task_state *t __arg_nonnull)
 {
 	u64 weight = t->fair.weight ?: READ_ONCE(t->fair.left_at);
-	struct cpu_state *this;
 	s64 lag;
 
 	if (!weight || !t->bound_to)
 		return end_lag(t);
-	this = cpu_at(t->bound_to - 1);
-	lag = part_of_bound(this, weight);
+	lag = part_of_bound(cpu_at(t->bound_to - 1), weight);
 	lag += end_lag(t);
-	give(&cluster_at(this->cluster)->clock, &this->bound, -lag);
-	weigh_bound(t->bound_to - 1);
+	bring_to_bound(t->bound_to - 1, -lag, true);
 	return lag;
 }
 
@@ -105,8 +118,7 @@ static __always_inline void join_bound(struct task_state *t, u32 cpu, u64 weight
 	struct cpu_state *this = cpu_at(cpu);
 
 	join(&this->own, &t->fair, weight, 0);
-	weigh_bound(cpu);
-	give(&cluster_at(this->cluster)->clock, &this->bound, lag);
+	bring_to_bound(cpu, lag, false);
 	give(&this->own, &t->fair, lag - part_of_bound(this, weight));
 }
 
@@ -139,7 +151,7 @@ __noinline bool leave_clock(struct task_state *t __arg_nonnull)
 		t->bound_to = 0;
 		join(clock_of(t), &t->fair, feasible_weight(t), lag);
 	}
-	leave(clock_of(t), &t->fair, most_owed());
+	leave(clock_of(t), &t->fair, tunables.lag);
 	return true;
 }
 
@@ -182,31 +194,18 @@ static __always_inline void enter_clock(struct task_struct *p, struct task_state
 		move_to_clock(p, t, cpu, now);
 }
 
-/* How long a turn takes beside others, ns: it ends at a tick. */
-static __always_inline u64 turn_ns(void)
-{
-	return tunables.slice > machine.tick_ns ? tunables.slice : machine.tick_ns;
-}
-
-/* The slice after which @p makes room for others, ns: the one that it requests (sched_attr::sched_runtime), if any.
- */
+/* How long a turn of @p takes beside others, ns: the slice that it requests (sched_attr::sched_runtime), if any. */
 static __always_inline u64 slice_of(const struct task_struct *p)
 {
 	return p->se.custom_slice ? p->se.slice : tunables.slice;
 }
 
-/* The longest time that @p asks for at once, ns. */
-static __always_inline u64 turn_of(const struct task_struct *p)
-{
-	return p->se.custom_slice ? p->se.slice : turn_ns();
-}
-
 /* The time that a task asks for, ns: as long as it usually runs, or longer if it already has, up to a turn. */
 static __always_inline u64 request_of(const struct task_struct *p, const struct task_state *t)
 {
-	u64 burst = burst_of(t), turn = turn_of(p);
+	u64 burst = burst_of(t), slice = slice_of(p);
 
-	return burst < turn ? burst : turn;
+	return burst < slice ? burst : slice;
 }
 
 /*
@@ -263,7 +262,7 @@ static __always_inline void begin_turn(struct task_struct *p, struct task_state 
 	if (t->cluster != this->cluster) {
 		const struct cluster *c = cluster_at(this->cluster);
 
-		p->scx.dsq_vtime = READ_ONCE(c->clock.now) + vtime_for(turn_ns(), READ_ONCE(c->worth));
+		p->scx.dsq_vtime = READ_ONCE(c->clock.now) + vtime_for(tunables.slice, READ_ONCE(c->worth));
 	}
 	show_running(this, p, t, true);
 }
@@ -323,7 +322,7 @@ static __always_inline u64 charge(struct task_struct *p, struct task_state *t, u
 static __always_inline void charge_running(struct task_struct *p, struct task_state *t, u32 cpu)
 {
 	charge(p, t, cpu);
-	bound_lag(clock_of(t), &t->fair, most_owed());
+	bound_lag(clock_of(t), &t->fair, tunables.lag);
 	show_running(cpu_at(cpu), p, t, false);
 }
 

@@ -130,7 +130,7 @@ const CPUS: &str = r#"
     void begin(void)
     {
         equipoise_kernel = &kernel;
-        *(struct equipoise_map **)&tasks = &map;
+        begin_maps();
         kernel.now = 50 * NSEC_PER_SEC;
         allowed.bits[0] = 15;
         clusters[0] = (struct cluster){ .clock = { .now = CLOCK, .weight = 5 << 20 }, .worth = 4 << 20, .cpus = 15, .nr_cpus = 4, .capacity = 1024, .speed = 1024,

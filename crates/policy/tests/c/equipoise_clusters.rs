@@ -20,7 +20,7 @@ const CLUSTERS: &str = r#"
         u32 capacity[] = { capacity0, capacity1 };
 
         equipoise_kernel = &kernel;
-        *(struct equipoise_map **)&tasks = &map;
+        begin_maps();
         kernel.now = 50 * NSEC_PER_SEC;
         allowed.bits[0] = of_first.bits[0] = 15;
         nr_clusters = 2;
@@ -102,6 +102,13 @@ const CLUSTERS: &str = r#"
     u32 kind(u32 cpu) { return request_kind(cpu_at(cpu)->request); }
     u32 target(u32 cpu) { return request_target(cpu_at(cpu)->request); }
     s32 pid(u32 cpu) { return request_pid(cpu_at(cpu)->request); }
+    void is_crowded_since(u32 cpu, u64 ns) { cpu_at(cpu)->crowd_at = kernel.now - ns; }
+    u64 timer(u32 cpu) { return timer_ns[cpu]; }
+    void timer_fires(u32 cpu)
+    {
+        kernel.cpu = cpu;
+        end_turn(NULL, NULL, &timers[cpu]);
+    }
     u32 kicked(u32 cpu) { return kicks[cpu]; }
     s64 clock_ahead(u32 cluster) { return clusters[cluster].clock.now - CLOCK; }
     s64 ahead(u32 i) { return state[i].fair.vtime - CLOCK; }
@@ -125,6 +132,7 @@ const CLUSTERS: &str = r#"
         kernel.cpu = cpu;
         equipoise_tick(&task[cpu]);
     }
+    void gets_cpu_now(u32 i) { equipoise_running(&task[i]); }
     void weighs(u32 i) { equipoise_set_weight(&task[i], 100); }
     void stops(u32 cpu, u32 runnable) { equipoise_stopping(&task[cpu], runnable); }
     void goes_idle(u32 cpu) { equipoise_update_idle(cpu, true); }
@@ -347,13 +355,14 @@ fn a_cpu_with_a_waiting_task_is_not_idle() {
     }
 }
 
-/// A task's slice ends at a tick after 3 ms, if others wait.
+/// A task's slice of 3 ms ends if others wait: at a tick, if it is over by then, or by a timer.
 #[test]
-fn a_slice_ends_at_a_tick() {
-    for (ran, waits, ends) in [
-        (2 * MS, true, false),
-        (4 * MS, true, true),
-        (90 * MS, false, false),
+fn a_slice_ends_if_others_wait() {
+    for (ran, waits, ends, timer) in [
+        (MS, true, false, 2 * MS),
+        (4 * MS, true, true, 0),
+        (MS, false, false, 0),
+        (90 * MS, false, false, 0),
     ] {
         let clusters = Clusters::equal();
         if waits {
@@ -361,11 +370,43 @@ fn a_slice_ends_at_a_tick() {
         }
         clusters.call("ran", &[0, ran]);
         clusters.call("ticks", &[0]);
-        assert_eq!(
-            clusters.call("slice", &[0]) == 0,
-            ends,
-            "{ran} ns, waits: {waits}"
-        );
+        let case = format!("{ran} ns, waits: {waits}");
+        assert_eq!(clusters.call("slice", &[0]) == 0, ends, "{case}");
+        assert_eq!(clusters.call("timer", &[0]), timer, "{case}");
+    }
+}
+
+/// A timer is set when a task that runs for long gets the CPU while others wait. It stops that task, not the next one.
+#[test]
+fn a_timer_ends_the_turn_of_a_task_that_runs_for_long() {
+    for (burst, sleeps, timer, stops) in [
+        (9 * MS, false, 3 * MS, true),
+        (9 * MS, true, 3 * MS, false),
+        (MS, false, 0, false),
+    ] {
+        let clusters = Clusters::equal();
+        clusters.call("waits", &[0, 1, 0]);
+        clusters.call("bursts", &[0, burst]);
+        clusters.call("gets_cpu_now", &[0]);
+        assert_eq!(clusters.call("timer", &[0]), timer);
+        if sleeps {
+            clusters.call("stops", &[0, 0]);
+        }
+        clusters.call("timer_fires", &[0]);
+        assert_eq!(clusters.says("kicked", &[0]), stops);
+    }
+}
+
+/// In a crowd, and for 32 ms after one, turns end at ticks.
+#[test]
+fn a_timer_ends_no_turn_in_a_crowd() {
+    for (since, timer) in [(31 * MS, 0), (33 * MS, 3 * MS)] {
+        let clusters = Clusters::equal();
+        clusters.call("waits", &[0, 1, 0]);
+        clusters.call("bursts", &[0, 9 * MS]);
+        clusters.call("is_crowded_since", &[0, since]);
+        clusters.call("gets_cpu_now", &[0]);
+        assert_eq!(clusters.call("timer", &[0]), timer);
     }
 }
 
@@ -373,11 +414,11 @@ fn a_slice_ends_at_a_tick() {
 #[test]
 fn the_earliest_deadline_goes_on() {
     for (first, yields, worth, goes_on) in [
-        // The task has had 3 ms, and asks for 4 ms more.
-        (7 * MS + 1, false, 1 << 20, true),
-        (7 * MS, false, 1 << 20, false),
-        (7 * MS, false, 1 << 19, true),
-        (8 * MS, true, 1 << 20, false),
+        // The task has had 3 ms, and asks for 3 ms more.
+        (6 * MS + 1, false, 1 << 20, true),
+        (6 * MS, false, 1 << 20, false),
+        (6 * MS, false, 1 << 19, true),
+        (7 * MS, true, 1 << 20, false),
     ] {
         let clusters = Clusters::equal();
         clusters.call("waits", &[0, 1, first]);

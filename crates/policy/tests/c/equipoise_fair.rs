@@ -42,6 +42,7 @@ const FAIR: &str = r#"#include <scx/common.bpf.h>
     }
     void weighs(u32 i, u64 weight) { if (!asleep[i]) reweigh(&clock_, &entity[i], weight); }
     void gives(u32 i, s64 lag) { if (!asleep[i]) give(&clock_, &entity[i], lag); }
+    void brings(u32 i, s64 lag) { if (!asleep[i]) bring(&clock_, &entity[i], lag); }
     void bounds(u32 i, s64 most) { if (!asleep[i]) bound_lag(&clock_, &entity[i], most); }
     s64 lag(u32 i) { return asleep[i] ? 0 : lag_of(&clock_, &entity[i]); }
     s64 owed(u32 i) { return asleep[i] ? come_back(&clock_, &entity[i]) : lag(i); }
@@ -90,6 +91,7 @@ enum Step {
     Works(i64, i64),
     Weighs(i64, i64),
     Gives(i64, i64),
+    Brings(i64, i64),
     Bounds(i64, i64),
 }
 
@@ -102,6 +104,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         (0i64..8, 0i64..MS).prop_map(|(i, work)| Step::Works(i, work)),
         (0i64..8, weight()).prop_map(|(i, weight)| Step::Weighs(i, weight)),
         (0i64..8, -MS..MS).prop_map(|(i, lag)| Step::Gives(i, lag)),
+        (0i64..8, -MS..MS).prop_map(|(i, lag)| Step::Brings(i, lag)),
         (0i64..8, 0i64..MS).prop_map(|(i, most)| Step::Bounds(i, most)),
     ];
     proptest::collection::vec(step, 1..200)
@@ -122,6 +125,7 @@ fn the_lags_of_a_queue_sum_to_zero() {
                 Step::Works(i, work) => fair.call("works", &[i, work]),
                 Step::Weighs(i, weight) => fair.call("weighs", &[i, weight]),
                 Step::Gives(i, lag) => fair.call("gives", &[i, lag]),
+                Step::Brings(i, lag) => fair.call("brings", &[i, lag]),
                 Step::Bounds(i, most) => fair.call("bounds", &[i, most]),
             };
             prop_assert_eq!(fair.call("weight", &[]), fair.call("weights", &[]));
@@ -131,6 +135,21 @@ fn the_lags_of_a_queue_sum_to_zero() {
             prop_assert!(owed.abs() <= off, "{} ns after {:?}, {} ns at most", owed, step, off);
         }
     });
+}
+
+/// A part of one entity that goes to another one takes its lag there, and what others are owed does not change.
+#[test]
+fn a_part_that_moves_takes_its_lag_along() {
+    let fair = Fair::new();
+    for (i, weight) in [NICE_0, NICE_0, NICE_0 / 2].into_iter().enumerate() {
+        fair.call("wakes", &[i as i64, weight]);
+    }
+    fair.call("brings", &[0, -2 * MS]);
+    fair.call("brings", &[1, 2 * MS]);
+    let owed: Vec<i64> = (0..3).map(|i| fair.call("lag", &[i])).collect();
+    for (owed, expected) in owed.iter().zip([-2 * MS, 2 * MS, 0]) {
+        assert!((owed - expected).abs() < 10, "{owed:?}");
+    }
 }
 
 /// A task that is given a lag is owed that much more, and the others that much less.

@@ -10,10 +10,14 @@ pub const FOUR_CPUS: &str = r#"#include <scx/common.bpf.h>
     static struct rq cores[4];
     static cpumask_t allowed;
     static struct equipoise_map map;
+    static struct scheduler_timer timers[4];
+    static struct equipoise_map timer_map = { .type = BPF_MAP_TYPE_ARRAY, .max_entries = 4, .stride = sizeof(timers[0]),
+        .values = (void *)timers };
     #define QUEUES (MAX_CLUSTERS + 2 * MAX_CPUS + HELD_QUEUES)
     static struct task_struct first[QUEUES];
     static s32 queued[QUEUES];
     static u32 kicks[4];
+    static u64 timer_ns[4];
 
     static s32 nr_queued(void *k, u64 dsq) { return queued[dsq]; }
     static s32 iterate(void *k, struct bpf_iter_scx_dsq *it, u64 dsq, u64 flags)
@@ -28,11 +32,22 @@ pub const FOUR_CPUS: &str = r#"#include <scx/common.bpf.h>
     static void ends(void *k, struct bpf_iter_scx_dsq *it) { }
     static u32 perf(void *k, s32 cpu, u32 what) { return 1024; }
     static void kick(void *k, s32 cpu, u64 flags) { kicks[cpu]++; }
+    static s64 start(void *k, struct bpf_timer *timer, u64 ns, u64 flags)
+    {
+        timer_ns[(struct scheduler_timer *)timer - timers] = ns;
+        return 0;
+    }
     static u32 reenqueue(void *k) { return 0; }
     static u32 random(void *k) { return 0; }
     static struct equipoise_kernel kernel = { .nr_cpu_ids = 4, .rqs = cores, .dsq_nr_queued = nr_queued,
         .iter_dsq_new = iterate, .iter_dsq_next = next, .iter_dsq_destroy = ends, .cpuperf = perf, .kick_cpu = kick,
-        .reenqueue_local = reenqueue, .random = random };
+        .reenqueue_local = reenqueue, .random = random, .timer_start = start };
+
+    static void begin_maps(void)
+    {
+        *(struct equipoise_map **)&tasks = &map;
+        *(struct equipoise_map **)&turn_timers = &timer_map;
+    }
 
     static void begin_task(struct task_struct *p, s32 pid, cpumask_t *mask)
     {

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The end of a turn: a task that has run for a slice stops if others wait. A timer ends the turns of tasks that run
+ * for long, as HRTICK does for Linux 7.3's EEVDF: the next tick may come a whole turn later, in which a light task
+ * gets what it is due for seconds. A task that sleeps before its slice is over costs no timer; should it run on, a
+ * tick sets one, or ends its turn. In a crowd (crowd.h) only ticks end turns: the longer a sender's turn, the more
+ * messages its receivers find.
+ */
+#ifndef __EQUIPOISE_TURN_H
+#define __EQUIPOISE_TURN_H
+
+#include "../kick.bpf.h"
+#include "../timers.bpf.h"
+#include "crowd.h"
+#include "idle.h"
+#include "queue.h"
+
+CPU_TIMERS(turn_timers);
+
+/* Does a task wait that @cpu may take, or one that was sent to it? */
+static __always_inline bool others_wait(u32 cpu)
+{
+	const struct cpu_state *this = cpu_at(cpu);
+	const struct cluster *c = cluster_at(this->cluster);
+
+	return may_wait(this->cluster) || may_keep_tasks(this, c) || stranded_in(c) || is_waited_for(cpu);
+}
+
+/*
+ * Is the turn of @p over, which runs on this CPU, @cpu? Not before others wait; if they do already, a timer is set
+ * for its end.
+ */
+static __always_inline bool turn_is_over(struct task_struct *p, u32 cpu)
+{
+	struct cpu_state *this = cpu_at(cpu);
+	u64 ran = ran_of(p), slice = slice_of(p);
+
+	if (!others_wait(cpu))
+		return false;
+	if (ran >= slice) {
+		if (p->scx.slice)
+			explain(turn_over, p->pid, cpu, ran, slice,
+				scx_bpf_dsq_nr_queued(cluster_dsq(this->cluster)));
+		return true;
+	}
+	if (!is_crowded(this, bpf_ktime_get_ns())) {
+		this->turn_ends = true;
+		start_timer(&turn_timers, cpu, slice - ran);
+	}
+	return false;
+}
+
+/* The timer of a CPU. If its task has not begun another turn, it stops. */
+static int end_turn(void *timers, int *key, struct scheduler_timer *timer)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+
+	if (cpu_at(cpu)->turn_ends)
+		kick_cpu(cpu, SCX_KICK_PREEMPT);
+	return 0;
+}
+
+static __always_inline s32 init_turn(u32 cpu)
+{
+	s32 err = init_timer(&turn_timers, cpu);
+
+	if (!err)
+		set_timer(&turn_timers, cpu, end_turn);
+	return err;
+}
+
+#endif /* __EQUIPOISE_TURN_H */
