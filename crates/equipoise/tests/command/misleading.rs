@@ -392,6 +392,26 @@ fn a_cpu_that_idled_comes_before_a_nice_value() {
     );
 }
 
+/// A thread that waited for a herd was told that the other CPU had idled for 4 ms: while it ran itself, before the herd
+/// came and after it.
+#[test]
+fn a_cpu_that_idled_while_the_thread_ran_is_no_cause() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = folder.path().join("herd.json");
+    let tasks = r#"{"ui": {"loop": -1, "run": 4000, "priority": 10,
+                           "timer": {"ref": "t", "period": 16000, "mode": "absolute"}},
+                    "herd": {"instance": 6, "delay": 2000, "loop": -1, "run": 7000,
+                             "timer": {"ref": "unique", "period": 160000}}}"#;
+    let text = format!(r#"{{"tasks": {tasks}, "global": {{"duration": 1}}}}"#);
+    std::fs::write(&load, text).unwrap();
+    let load = load.to_str().unwrap();
+    let args = "explain --machine smp-2 --policy equipoise --task ui --worst 6 --workload";
+    let said = stdout(&args.split(' ').chain([load]).collect::<Vec<_>>());
+    let missed = line(&said, "ui missed its deadline");
+    has!(missed, "it waited 21");
+    assert!(!missed.contains("idled for"), "{missed}");
+}
+
 /// If the CPUs are busy, a load that keeps more of them busy tells nothing more.
 #[test]
 fn busy_cpus_are_not_the_reason_that_nothing_differs() {

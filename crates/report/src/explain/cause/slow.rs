@@ -140,11 +140,23 @@ fn kind(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
 
 /// The cause of what `response` lost, if a CPU that it may use and that is no slower than those on which it
 /// ran idled for long enough to do all of its work, and would have saved half of the loss; `chain` has the
-/// events of that time.
+/// events of that time. While it ran on as fast a CPU, an idle one was of no use to it.
 pub fn left(machine: &Machine, response: &Response, chain: &Chain, reports: bool) -> Option<Cause> {
     let facts = Facts::new(machine, chain, reports);
     let fastest = response.ran.keys().map(|&cpu| facts.speed(cpu)).max()?;
-    let does = |idled: &Idled| idled.ns * u64::from(facts.speed(idled.cpu)) / 1024;
+    let ran_as_fast = |than: usize| -> u64 {
+        let as_fast = |&(&cpu, _): &(&usize, &Ran)| facts.speed(cpu) >= facts.speed(than);
+        response
+            .ran
+            .iter()
+            .filter(as_fast)
+            .map(|(_, ran)| ran.ns)
+            .sum()
+    };
+    let does = |idled: &Idled| {
+        let of_use = idled.ns.saturating_sub(ran_as_fast(idled.cpu));
+        of_use * u64::from(facts.speed(idled.cpu)) / 1024
+    };
     let may = |cpu: usize| facts.allowed.contains(cpu) && facts.speed(cpu) >= fastest;
     // On a CPU of the same kind it would have run as slowly; a low frequency is no matter of the CPU.
     let saves = |idled: &Idled| {
