@@ -290,7 +290,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, struct task_stat
 	explain(most_behind, prev->pid, cpu, first - deadline);
 	prev->scx.slice = SLICE_MAX;
 	this->asked = false;
-	turn_is_over(prev, cpu);
+	time_turn(prev, cpu);
 	return true;
 }
 
@@ -407,8 +407,8 @@ void BPF_STRUCT_OPS(equipoise_running, struct task_struct *p)
 	if (asking_locks && follows())
 		ask_before_switch(cpu, t);
 	begin_turn(p, t, cpu);
-	if (burst_of(t) >= slice_of(p))
-		turn_is_over(p, cpu);
+	if (burst_of(t) >= slice_of(p) && others_wait(cpu))
+		time_turn(p, cpu);
 }
 
 void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
@@ -495,7 +495,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	struct cluster *c = cluster_at(this->cluster);
 	struct task_state *t = task_of(p);
 	u64 request, used;
-	bool over;
+	bool waits, over;
 
 	if (!t)
 		return;
@@ -507,7 +507,10 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	used = ran_of(p) % slice_of(p);
 	request = request_of(p, t);
 	set_deadline(p, t, request > used ? request - used : 0);
-	over = turn_is_over(p, cpu);
+	waits = others_wait(cpu);
+	over = waits && turn_is_over(p, cpu);
+	if (waits && !over)
+		time_turn(p, cpu);
 	if (!is_to_move(p, t, cpu)) {
 		u32 evened = evens_out(p, t, cpu);
 

@@ -12,8 +12,7 @@
 #include "../kick.bpf.h"
 #include "../timers.bpf.h"
 #include "crowd.h"
-#include "idle.h"
-#include "queue.h"
+#include "pull.h"
 
 CPU_TIMERS(turn_timers);
 
@@ -26,28 +25,26 @@ static __always_inline bool others_wait(u32 cpu)
 	return may_wait(this->cluster) || may_keep_tasks(this, c) || stranded_in(c) || is_waited_for(cpu);
 }
 
-/*
- * Is the turn of @p over, which runs on this CPU, @cpu? Not before others wait; if they do already, a timer is set
- * for its end.
- */
+/* Has @p, which runs on this CPU, @cpu, while others wait, run for a slice? */
 static __always_inline bool turn_is_over(struct task_struct *p, u32 cpu)
 {
-	struct cpu_state *this = cpu_at(cpu);
-	u64 ran = ran_of(p), slice = slice_of(p);
-
-	if (!others_wait(cpu))
+	if (ran_of(p) < slice_of(p))
 		return false;
-	if (ran >= slice) {
-		if (p->scx.slice)
-			explain(turn_over, p->pid, cpu, ran, slice,
-				scx_bpf_dsq_nr_queued(cluster_dsq(this->cluster)));
-		return true;
-	}
-	if (!is_crowded(this, bpf_ktime_get_ns())) {
-		this->turn_ends = true;
-		start_timer(&turn_timers, cpu, slice - ran);
-	}
-	return false;
+	if (p->scx.slice)
+		explain(turn_over, p->pid, cpu, ran_of(p), slice_of(p),
+			scx_bpf_dsq_nr_queued(cluster_dsq(cpu_at(cpu)->cluster)));
+	return true;
+}
+
+/* Sets the timer of this CPU, @cpu, for the end of the turn of @p, which runs there while others wait. */
+static __always_inline void time_turn(const struct task_struct *p, u32 cpu)
+{
+	struct cpu_state *this = cpu_at(cpu);
+
+	if (is_crowded(this, bpf_ktime_get_ns()))
+		return;
+	this->turn_ends = true;
+	start_timer(&turn_timers, cpu, slice_of(p) - ran_of(p));
 }
 
 /* The timer of a CPU. If its task has not begun another turn, it stops. */

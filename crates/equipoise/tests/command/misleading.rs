@@ -1,6 +1,7 @@
 //! Results that once misled users. Each test runs the command, and checks the sentence that it now prints.
 
 use crate::common::{json, root, stdout, words};
+use crate::rt_app;
 use serde_json::Value;
 
 /// A scheduler in tests/misleading, or a load of `tools.matrix`.
@@ -166,12 +167,9 @@ fn a_reason_for_energy_is_tested_by_a_run_without_it() {
 /// Energy of one kind of work is given for each unit of it.
 #[test]
 fn joules_are_by_loop() {
-    let folder = tempfile::tempdir().unwrap();
-    let load = folder.path().join("loop.json");
-    let text = r#"{ "tasks": { "loop": { "run": 1000, "sleep": 500, "loop": -1 } }, "global": { "duration": 1 } }"#;
-    std::fs::write(&load, text).unwrap();
+    let load = rt_app::file(1, r#""loop": { "run": 1000, "sleep": 500, "loop": -1 }"#);
     let args = ["-p", "eevdf", "-p", "cfs", "--runs", "2"];
-    let said = compare("odroid-xu3", load.to_str().unwrap(), &args);
+    let said = compare("odroid-xu3", load.path().to_str().unwrap(), &args);
     let table = said
         .split("\n\n")
         .find(|table| table.starts_with("Energy\n"))
@@ -396,17 +394,18 @@ fn a_cpu_that_idled_comes_before_a_nice_value() {
 /// came and after it.
 #[test]
 fn a_cpu_that_idled_while_the_thread_ran_is_no_cause() {
-    let folder = tempfile::tempdir().unwrap();
-    let load = folder.path().join("herd.json");
-    let tasks = r#"{"ui": {"loop": -1, "run": 4000, "priority": 10,
-                           "timer": {"ref": "t", "period": 16000, "mode": "absolute"}},
-                    "herd": {"instance": 6, "delay": 2000, "loop": -1, "run": 7000,
-                             "timer": {"ref": "unique", "period": 160000}}}"#;
-    let text = format!(r#"{{"tasks": {tasks}, "global": {{"duration": 1}}}}"#);
-    std::fs::write(&load, text).unwrap();
-    let load = load.to_str().unwrap();
+    let tasks = r#""ui": {"loop": -1, "run": 4000, "priority": 10,
+                          "timer": {"ref": "t", "period": 16000, "mode": "absolute"}},
+                   "herd": {"instance": 6, "delay": 2000, "loop": -1, "run": 7000,
+                            "timer": {"ref": "unique", "period": 160000}}"#;
+    let load = rt_app::file(1, tasks);
     let args = "explain --machine smp-2 --policy equipoise --task ui --worst 6 --workload";
-    let said = stdout(&args.split(' ').chain([load]).collect::<Vec<_>>());
+    let said = stdout(
+        &args
+            .split(' ')
+            .chain(load.path().to_str())
+            .collect::<Vec<_>>(),
+    );
     let missed = line(&said, "ui missed its deadline");
     has!(missed, "it waited 21");
     assert!(!missed.contains("idled for"), "{missed}");
@@ -450,8 +449,6 @@ fn runs_without_noise_are_no_certainty() {
 /// that they were independent.
 #[test]
 fn a_load_without_noise_of_its_own_has_that_of_a_machine() {
-    let folder = tempfile::tempdir().unwrap();
-    let load = folder.path().join("pools.json");
     let pool = |nr: u32| {
         format!(
             r#""p{nr}": {{ "instance": 2, "run": {}, "loop": -1 }}"#,
@@ -459,17 +456,13 @@ fn a_load_without_noise_of_its_own_has_that_of_a_machine() {
         )
     };
     let pools: Vec<String> = (0..4).map(pool).collect();
-    let text = format!(
-        r#"{{ "tasks": {{ {} }}, "global": {{ "duration": 2 }} }}"#,
-        pools.join(", ")
-    );
-    std::fs::write(&load, text).unwrap();
+    let load = rt_app::file(2, &pools.join(", "));
     let args = [
         "compare",
         "-m",
         "smp-2",
         "-w",
-        load.to_str().unwrap(),
+        load.path().to_str().unwrap(),
         "--json",
     ];
     let of = |more: &[&str]| {

@@ -3,6 +3,7 @@
 use crate::common::{json, stdout};
 use serde_json::Value;
 use std::fmt::Write as _;
+use tempfile::NamedTempFile;
 
 /// Loops of these nice levels on one CPU, and their weights (sched_prio_to_weight in kernel/sched/core.c).
 const LEVELS: [(i32, f64); 5] = [
@@ -24,14 +25,19 @@ pub fn mean(result: &Value, metric: &str) -> f64 {
     entry(result, metric)["mean"].as_f64().unwrap()
 }
 
-/// `runs` runs of an rt-app file of `tasks` under `policy`.
-pub fn run(machine: &str, duration: u32, tasks: &str, policy: &str, runs: &str) -> Value {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("load.json");
+/// An rt-app file of `tasks` for `duration` s.
+pub fn file(duration: u32, tasks: &str) -> NamedTempFile {
+    let file = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
     let text = format!(r#"{{ "global": {{ "duration": {duration} }}, "tasks": {{ {tasks} }} }}"#);
     std::fs::write(&file, text).unwrap();
+    file
+}
+
+/// `runs` runs of an rt-app file of `tasks` under `policy`.
+pub fn run(machine: &str, duration: u32, tasks: &str, policy: &str, runs: &str) -> Value {
+    let file = file(duration, tasks);
     let mut args = vec!["compare", "--machine", machine, "--policy", policy];
-    args.extend(["--workload", file.to_str().unwrap()]);
+    args.extend(["--workload", file.path().to_str().unwrap()]);
     args.extend(["--runs", runs, "--format", "json"]);
     json(&args)
 }
