@@ -10,15 +10,16 @@
 #define __EQUIPOISE_INTF_H
 
 /* Static limits. MAX_CPUS is a power of two, so that an index can be masked. */
-#define MAX_CPUS 1024
+#define MAX_CPU_BITS 12
+#define MAX_CPUS (1 << MAX_CPU_BITS)
 /* Domain levels above one CPU. */
 #define MAX_LEVELS 8
 /*
- * Domains of at least two CPUs that grow from level to level: at most 512 + 256 + ... Groups
- * partition domains: at most 1024 + 512 + ...
+ * Domains of at least two CPUs that grow from level to level: at most 1/2 + 1/4 + ... of the CPUs.
+ * Groups partition domains: at most 1 + 1/2 + ...
  */
-#define MAX_DOMAINS 1024
-#define MAX_GROUPS 2048
+#define MAX_DOMAINS MAX_CPUS
+#define MAX_GROUPS (2 * MAX_CPUS)
 
 /* The machine as a whole. */
 struct machine {

@@ -14,7 +14,7 @@
 #include "../explain.bpf.h"
 #include "../kick.bpf.h"
 #include "../memory.h"
-#include "../signals/pressure.h"
+#include "../topology.bpf.h"
 #include "fair.h"
 #include "request.h"
 
@@ -30,12 +30,6 @@
  * faster than its other large cores.
  */
 #define ALIKE_PCT 110
-/*
- * In 1024ths of a CPU's capacity: a frequency limit that changes by less than this does not rank the clusters
- * anew. It is the difference from which the kernel's fair class treats two capacities as different
- * (capacity_greater(), 5 %).
- */
-#define LIMIT_STEP 52
 /* The worth of a CPU before the first tick: more than any task. */
 #define NOT_LEVELLED (1ULL << 40)
 
@@ -95,6 +89,8 @@ struct cluster {
 	/* Immutable. */
 	u64 cpus __attribute__((aligned(64)));
 	u32 nr_cpus;
+	/* The number of all threads of its cores; some have not joined yet. */
+	u32 promised;
 	/* The capacity at the highest frequency; the part of it that a limit of the frequency leaves, of 1024. */
 	u32 full_capacity;
 	u32 limit;
@@ -218,6 +214,11 @@ static __always_inline u64 own_dsq(u32 cpu)
 static __always_inline u32 nth_of_cluster(const struct cluster *c, u32 slot)
 {
 	return c->cpu[slot & (CLUSTER_CPUS - 1)];
+}
+
+static __always_inline bool alike(u32 a, u32 b)
+{
+	return (u64)a * 100 <= (u64)b * ALIKE_PCT && (u64)b * 100 <= (u64)a * ALIKE_PCT;
 }
 
 static __always_inline bool is_faster(const struct cluster *a, const struct cluster *b)
@@ -406,220 +407,6 @@ static __always_inline void drop_request(u64 request)
 {
 	if (asks_for_task(request))
 		kick_cpu(request_target(request), SCX_KICK_IDLE);
-}
-
-/* --- Building the clusters, once --------------------------------------------------------------------- */
-
-static __always_inline bool alike(u32 a, u32 b)
-{
-	return (u64)a * 100 <= (u64)b * ALIKE_PCT && (u64)b * 100 <= (u64)a * ALIKE_PCT;
-}
-
-/* The cluster for @cpu: one with its cache and kind, otherwise a new one, otherwise any of its kind. */
-__noinline u32 find_cluster(u32 cpu)
-{
-	u32 capacity = power_orig_of(cpu), last = 0;
-	int i;
-
-	bpf_for(i, 0, MAX_CLUSTERS) {
-		struct cluster *c = cluster_at(i);
-
-		if (i >= (int)nr_clusters)
-			break;
-		if (c->nr_cpus >= CLUSTER_CPUS || !alike(c->full_capacity, capacity))
-			continue;
-		if (cpus_share_cache(c->first_cpu, cpu))
-			return i;
-		last = i;
-	}
-	return nr_clusters < MAX_CLUSTERS ? nr_clusters : last;
-}
-
-static __always_inline void join_cluster(u32 cpu)
-{
-	u32 index = find_cluster(cpu);
-	struct cluster *c = cluster_at(index);
-	struct cpu_state *this = cpu_at(cpu);
-
-	if (index == nr_clusters) {
-		nr_clusters++;
-		c->full_capacity = power_orig_of(cpu);
-		c->limit = SCHED_POWER_SCALE;
-		c->first_cpu = cpu;
-		c->worth = NOT_LEVELLED;
-	}
-	this->cluster = index;
-	this->slot = c->nr_cpus;
-	this->siblings = bit(this->slot);
-	c->cpu[c->nr_cpus & (CLUSTER_CPUS - 1)] = cpu;
-	c->cpus |= this->siblings;
-	c->nr_cpus++;
-}
-
-/* Sets the slots of @cpu's hardware threads, once all CPUs have joined. */
-__noinline bool find_siblings(u32 cpu)
-{
-	struct cpu_state *this = cpu_at(cpu);
-	const struct domain *core;
-	int i;
-
-	if (!levels_of(cpu)->nr_levels || !(domain_of(cpu, 0)->flags & SD_SHARE_CPUPOWER))
-		return false;
-	core = domain_of(cpu, 0);
-	bpf_for(i, 0, core->weight) {
-		u32 other = cpu_list[(core->first + i) & (MAX_DOMAINS * MAX_LEVELS - 1)];
-
-		if (cpu_at(other)->cluster == this->cluster)
-			this->siblings |= bit(cpu_at(other)->slot);
-	}
-	return true;
-}
-
-/* The number of levels up to the domain that has both @a and @b. */
-__noinline u32 cpu_distance(u32 a, u32 b)
-{
-	u32 nr_levels = levels_of(a)->nr_levels;
-	int level;
-
-	bpf_for(level, 0, nr_levels)
-		if (same_domain(a, b, level))
-			return level;
-	return MAX_LEVELS;
-}
-
-/* Sorts the clusters for @from: faster ones first, then nearer ones, then by number. */
-static __always_inline u64 order_key(u32 from, u32 to)
-{
-	struct cluster *a = cluster_at(from), *b = cluster_at(to);
-	u64 distance = from == to ? 0 : 1 + cpu_distance(a->first_cpu, b->first_cpu);
-
-	return (u64)b->slowness << 32 | distance << 16 | to;
-}
-
-/* Sets the order in which cluster @index searches the others. */
-__noinline bool order_clusters(u32 index)
-{
-	struct cluster *c = cluster_at(index);
-	u64 last = 0;
-	int i, k;
-
-	bpf_for(i, 0, nr_clusters) {
-		u64 least = ~0ULL;
-
-		bpf_for(k, 0, nr_clusters) {
-			u64 key = order_key(index, k) + 1;
-
-			if (key > last && key < least)
-				least = key;
-		}
-		c->order[i & (MAX_CLUSTERS - 1)] = (least - 1) & 0xffff;
-		last = least;
-	}
-	return true;
-}
-
-/* The speed of cluster @index, where the fastest has capacity @fastest, and the number of faster clusters. */
-__noinline bool rank_cluster(u32 index, u32 fastest)
-{
-	struct cluster *c = cluster_at(index);
-	u32 speed = SCHED_POWER_SCALE * c->capacity / (fastest ?: 1), slowness = 0;
-	u32 thread_speed = levels_of(c->first_cpu)->thread_speed;
-	int i;
-
-	bpf_for(i, 0, nr_clusters)
-		slowness += is_faster(cluster_at(i), c);
-	c->slowness = slowness;
-	c->speed = speed ?: 1;
-	c->shared_speed = speed * thread_speed / SCHED_POWER_SCALE ?: 1;
-	return !alike(c->capacity, fastest);
-}
-
-/* Ranks the clusters by the capacities that limits of the frequencies leave. */
-__noinline bool rank_clusters(void)
-{
-	u32 fastest = 1;
-	bool differ = false;
-	int i;
-
-	bpf_for(i, 0, nr_clusters) {
-		struct cluster *c = cluster_at(i);
-
-		c->capacity = (u64)c->full_capacity * READ_ONCE(c->limit) / SCHED_POWER_SCALE ?: 1;
-		if (c->capacity > fastest)
-			fastest = c->capacity;
-	}
-	bpf_for(i, 0, nr_clusters)
-		differ |= rank_cluster(i, fastest);
-	bpf_for(i, 0, nr_clusters)
-		order_clusters(i);
-	WRITE_ONCE(unlike, differ);
-	return differ;
-}
-
-/*
- * How many times a limit has changed, the number up to which the clusters are ranked, and whether a CPU is ranking
- * them.
- */
-u32 limits_changed, limits_ranked, ranking;
-
-/*
- * Ranks the clusters if a limit has changed since they were ranked.
- *
- * Context: a tick of any CPU; one at a time. A change that another one makes meanwhile waits for the next tick.
- */
-__noinline bool follow_ranks(void)
-{
-	u32 changed = READ_ONCE(limits_changed);
-
-	if (changed == READ_ONCE(limits_ranked) || __sync_val_compare_and_swap(&ranking, 0, 1))
-		return false;
-	rank_clusters();
-	WRITE_ONCE(limits_ranked, changed);
-	__sync_fetch_and_add(&ranking, -1);
-	return true;
-}
-
-/*
- * Reads the limit of cluster @index: that of its first CPU, though on some processors each CPU has a limit of its
- * own.
- */
-static __always_inline void follow_limit(u32 index)
-{
-	struct cluster *c = cluster_at(index);
-	u64 full = scx_bpf_cpuperf_cap(c->first_cpu), limit, change;
-
-	limit = full ? actual_cpu_capacity(c->first_cpu, full) * SCHED_POWER_SCALE / full : SCHED_POWER_SCALE;
-	change = limit > c->limit ? limit - c->limit : c->limit - limit;
-	if (!change || (change < LIMIT_STEP && limit != SCHED_POWER_SCALE))
-		return;
-	WRITE_ONCE(c->limit, limit);
-	__sync_fetch_and_add(&limits_changed, 1);
-}
-
-static __always_inline s32 init_clusters(void)
-{
-	s32 err = 0;
-	int i;
-
-	bpf_for(i, 0, nr_cpus())
-		if (is_online(i))
-			join_cluster(i);
-	bpf_for(i, 0, nr_cpus())
-		find_siblings(i);
-	rank_clusters();
-	bpf_for(i, 0, nr_clusters) {
-		err = scx_bpf_create_dsq(cluster_dsq(i), -1);
-		if (err)
-			return err;
-	}
-	bpf_for(i, 0, nr_cpus()) {
-		err = scx_bpf_create_dsq(own_dsq(i), -1);
-		if (err)
-			return err;
-		if (is_online(i))
-			set_idle(i);
-	}
-	return err;
 }
 
 #endif /* __EQUIPOISE_CLUSTER_H */

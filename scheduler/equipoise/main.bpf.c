@@ -50,8 +50,8 @@
  * Queues are ordered by deadline: virtual time plus the time that the task usually runs for, up to a turn. A task
  * that is bound to some CPUs of a cluster waits for one of them.
  *
- * 5. Preemption (preempt.h, crowd.h)
- * ----------------------------------
+ * 5. Preemption (preempt.h, crowd.h, next.h, turn.bpf.h)
+ * -----------------------------------------------------
  *
  * A waking task preempts another whose deadline is later. Each stop of a CPU has a price, which falls to zero
  * within a millisecond. A task whose slice is over stops only if another task waits; the last task continues
@@ -100,9 +100,9 @@
 #include "crowd.h"
 #include "follow.bpf.h"
 #include "idle.h"
-#include "pack.h"
-#include "pull.h"
-#include "turn.bpf.h"
+#include "next.h"
+#include "ranks.bpf.h"
+#include "tick.h"
 #include "wait.h"
 
 char _license[] SEC("license") = "GPL";
@@ -255,107 +255,6 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		kick_cpu(cpu, 0);
 }
 
-/* The running task has used its slice: may it continue? If so, it gets a new slice. */
-__noinline bool goes_on(struct task_struct *prev __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu)
-{
-	struct cpu_state *this = cpu_at(cpu);
-	struct cluster *c = cluster_at(this->cluster);
-	bool yields = this->yields;
-	u64 deadline, first;
-
-	this->yields = false;
-	if (READ_ONCE(this->request))
-		return false;
-	charge_running(prev, t, cpu);
-	set_deadline(prev, t, request_of(prev, t));
-	first = find_first_queue(cpu);
-	if (first == NO_VTIME) {
-		nothing_found(this->cluster);
-		none_kept(cpu, this, c);
-		/* No task waits. The next one to arrive does not wait for a whole slice. */
-		prev->scx.slice = (SLICE_MAX - slice_of(prev)) ?: 1;
-		return true;
-	}
-	deadline = t->bound_to ? in_cluster_time(this, prev->scx.dsq_vtime) : prev->scx.dsq_vtime;
-	/*
-	 * This includes the case that both are equal. A task that is worth a CPU keeps it from those that other
-	 * CPUs take, but not from those that wait here.
-	 */
-	if (yields || (!is_before(deadline, first) &&
-		       (t->bound_to || c->nr_cpus == 1 || this_first()->dsq != cluster_dsq(this->cluster) ||
-			!is_worth_cpu(c, t->full_weight)))) {
-		explain(ahead, prev->pid, cpu, first - deadline);
-		return false;
-	}
-	explain(most_behind, prev->pid, cpu, first - deadline);
-	prev->scx.slice = SLICE_MAX;
-	this->asked = false;
-	time_turn(prev, cpu);
-	return true;
-}
-
-/* Takes the next task that waits for this CPU or its cluster. */
-static __always_inline bool take_next(u32 cpu)
-{
-	struct cpu_state *this = cpu_at(cpu);
-	struct cluster *c = cluster_at(this->cluster);
-	u64 dsq = cluster_dsq(this->cluster);
-
-	this->ran_past = 0;
-	/* Reading a task takes as long as moving it, so compare tasks only where there is a choice. */
-	if ((may_keep_tasks(this, c) || stranded_in(c)) && find_first_queue(cpu) != NO_VTIME)
-		dsq = this_first()->dsq;
-	if (take_first(dsq))
-		return true;
-	if (may_keep_tasks(this, c))
-		none_kept(cpu, this, c);
-	if (dsq != cluster_dsq(this->cluster) && take_first(cluster_dsq(this->cluster)))
-		return true;
-	/* A CPU may find its queue empty before the kernel inserts the task, and clear the bit. */
-	return take_first(own_dsq(cpu));
-}
-
-/* Takes the task that @request names, because it has less progress than the tasks here. */
-static __always_inline bool pull_for_fairness(u32 cpu, u64 request)
-{
-	u32 from = request_target(request);
-
-	if (find_first_of(from, READ_ONCE(cluster_at(from)->keeping), cpu) == NO_VTIME ||
-	    (!take_this(this_first()->dsq, request_pid(request), cpu) && !take_first(this_first()->dsq) &&
-	     !pull_kept(from)))
-		return false;
-	this_counters()->pulled++;
-	explain(takes_for_fairness, 0, cpu, cluster_at(from)->first_cpu);
-	return true;
-}
-
-/* Does a task wait in the queues of @cpu or its cluster that it may run? Corrects the hints. */
-static __always_inline bool still_waits(u32 cpu)
-{
-	const struct cpu_state *this = cpu_at(cpu);
-	struct cluster *c = cluster_at(this->cluster);
-
-	if (may_keep_tasks(this, c))
-		none_kept(cpu, this, c);
-	if (may_wait(this->cluster))
-		nothing_found(this->cluster);
-	return (may_keep_tasks(this, c) || may_wait(this->cluster)) && find_first_queue(cpu) != NO_VTIME;
-}
-
-/*
- * @cpu has nothing to run, and may be claimed from now on. A task that was queued after the CPU had looked did not
- * see it idle, so it looks again.
- */
-static __always_inline void become_idle(u32 cpu)
-{
-	if (!still_waits(cpu)) {
-		set_idle(cpu);
-		if (!still_waits(cpu) || !clear_idle(cpu))
-			return;
-	}
-	kick_cpu(cpu, SCX_KICK_IDLE);
-}
-
 void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct cpu_state *this = cpu_at(cpu);
@@ -430,62 +329,6 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 	end_burst(t);
 	if (asks_for_task(READ_ONCE(this->request)))
 		drop_request(take_request(&this->request));
-}
-
-/* --- Ticks ------------------------------------------------------------------------------------------- */
-
-/* A CPU may find a queue empty before the kernel inserts the task, and clear its bit: set it again here. */
-static __always_inline void find_forgotten(u32 cpu, struct cpu_state *this, struct cluster *c)
-{
-	if (scx_bpf_dsq_nr_queued(cluster_dsq(this->cluster)))
-		somebody_waits(this->cluster);
-	if (nr_kept(cpu))
-		set_bit_once(&c->keeping, this->slot);
-}
-
-/* Looks at the limits of the tick's CPU and of one other cluster, in turn, whose CPUs may be idle. */
-static __always_inline void follow_limits(struct cpu_state *this)
-{
-	if (!policy.cpufreq_pressure || nr_clusters == 1)
-		return;
-	follow_limit(this->cluster);
-	this->limit_read = this->limit_read + 1 < nr_clusters ? this->limit_read + 1 : 0;
-	follow_limit(this->limit_read);
-	follow_ranks();
-}
-
-static __always_inline void follow_tick(struct task_struct *p, struct task_state *t, u32 cpu)
-{
-	u64 now;
-
-	follow_limits(cpu_at(cpu));
-	if (!follows())
-		return;
-	now = bpf_ktime_get_ns();
-	follow(p, t, cpu, now);
-	see_to_idle_cpus(cpu, now);
-}
-
-/*
- * Tasks wait here although CPUs are idle: no CPU was notified of a task that was queued just as a CPU became idle,
- * or that waited alone. If no idle CPU may run any of them, @p itself moves to an idle CPU.
- */
-static __always_inline bool makes_room(struct task_struct *p, u32 cpu)
-{
-	return others_wait(cpu) && !call_idle(cpu) && leave_room(p, cpu);
-}
-
-/* Compares @p with tasks on slower CPUs, of another cluster, or that wait for another CPU of this one. */
-static __always_inline u32 evens_out(struct task_struct *p, const struct task_state *t, u32 cpu)
-{
-	return time_before(t->recent_at, cpu_at(cpu)->look_at) ? EVEN : even_out(p, t, cpu, t->recent_at);
-}
-
-/* Does @p have to stop at this tick, or is it asked to go elsewhere? */
-static __always_inline bool is_to_move(struct task_struct *p, const struct task_state *t, u32 cpu)
-{
-	return pack_running(p, t, cpu) ||
-	       (READ_ONCE(idle_clusters) && (makes_room(p, cpu) || offer_running(p, cpu)));
 }
 
 void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)

@@ -23,7 +23,7 @@ char _license[] SEC("license") = "GPL";
 #define WARM_UP 1000000000ULL
 #define SCALE 1024
 /* The fields of the scheduler's structure. */
-#define MAX_CPUS 1024
+#define MAX_CPUS 4096
 
 struct signal {
 	struct pelt avg;

@@ -111,7 +111,7 @@ mod tests {
         );
         assert_eq!(hex_mask("0x1,,0x1").unwrap().to_string(), "0,64");
         assert_eq!(hex_mask("0x0").unwrap(), CpuMask::EMPTY);
-        assert_eq!(hex_mask("0xf...f,0x7").unwrap().to_string(), "0-2,32-1023");
+        assert_eq!(hex_mask("0xf...f,0x7").unwrap().to_string(), "0-2,32-4095");
         assert_eq!(hex_mask("100000000f").unwrap().to_string(), "0-3,36");
         for wrong in ["xyz", "", "1,123456789", "1,g"] {
             assert_eq!(hex_mask(wrong), None, "{wrong}");

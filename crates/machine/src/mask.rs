@@ -4,16 +4,22 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The largest number of CPUs of a machine; the static capacity of every table in the project.
-pub const MAX_CPUS: usize = 1024;
+pub const MAX_CPUS: usize = 4096;
 
 const WORDS: usize = MAX_CPUS / 64;
 
 /// A set of CPU numbers, laid out as the kernel's `struct cpumask` for `NR_CPUS` = [`MAX_CPUS`]:
 /// an array of 64-bit words, lowest CPU in the lowest bit.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct CpuMask {
     bits: [u64; WORDS],
+}
+
+impl Default for CpuMask {
+    fn default() -> Self {
+        Self::EMPTY
+    }
 }
 
 impl CpuMask {
@@ -225,21 +231,21 @@ mod tests {
 
     #[test]
     fn list_format_round_trips() {
-        for list in ["0", "0-3,8", "5,7,9-63,64-1023"] {
+        for list in ["0", "0-3,8", "5,7,9-63,64-4095"] {
             let mask: CpuMask = list.parse().unwrap();
             assert_eq!(mask, mask.to_string().parse().unwrap());
         }
         assert!("3-1".parse::<CpuMask>().is_err());
-        assert!("1024".parse::<CpuMask>().is_err());
+        assert!(MAX_CPUS.to_string().parse::<CpuMask>().is_err());
         assert!("x".parse::<CpuMask>().is_err());
     }
 
     #[test]
     fn walks_across_words() {
-        let mask: CpuMask = [3, 64, 1023].into_iter().collect();
-        assert_eq!(mask.iter().collect::<Vec<_>>(), [3, 64, 1023]);
+        let mask: CpuMask = [3, 64, MAX_CPUS - 1].into_iter().collect();
+        assert_eq!(mask.iter().collect::<Vec<_>>(), [3, 64, MAX_CPUS - 1]);
         assert_eq!(mask.first_from(4), Some(64));
-        assert_eq!(mask.first_from(1024), None);
+        assert_eq!(mask.first_from(MAX_CPUS), None);
         assert_eq!(mask.count(), 3);
     }
 }

@@ -74,7 +74,7 @@ enum { false = 0, true = 1 };
 #endif
 
 /* The largest number of CPUs of any machine; machine::MAX_CPUS. */
-#define EQUIPOISE_MAX_CPUS 1024
+#define EQUIPOISE_MAX_CPUS 4096
 /* The largest number of task-storage and cgroup-storage maps of one scheduler. */
 #define EQUIPOISE_MAX_STORAGES 8
 /* The largest number of levels of control groups, including the root's. */

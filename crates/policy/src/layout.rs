@@ -6,8 +6,8 @@ use machine::{CorePower, CoreType, CpuMask, MAX_CPUS, Machine};
 use native::Global;
 
 const MAX_LEVELS: usize = 8;
-const MAX_DOMAINS: usize = 1024;
-const MAX_GROUPS: usize = 2048;
+const MAX_DOMAINS: usize = MAX_CPUS;
+const MAX_GROUPS: usize = 2 * MAX_CPUS;
 const MAX_ENERGY_DOMAINS: usize = 64;
 const MAX_ENERGY_STATES: usize = 1024;
 

@@ -239,7 +239,7 @@ const NEVER: Done = Done(u64::MAX);
 const CPU_BITS: u32 = MAX_CPUS.trailing_zeros();
 
 impl Done {
-    /// A time beyond the word's range, 208 days, becomes its largest time.
+    /// A time beyond the word's range, 52 days, becomes its largest time.
     #[inline]
     fn new(time: u64, cpu: usize) -> Done {
         let last = (u64::MAX >> CPU_BITS) - 1;

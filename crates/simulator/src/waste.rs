@@ -39,13 +39,28 @@ struct CpuState {
     is_stuck: bool,
 }
 
+/// The CPUs that could take a waiting task, idle or not. Usually the waiting tasks are of one group, and then no mask is
+/// copied or compared.
+#[derive(PartialEq)]
+enum Wanted {
+    Group(usize),
+    Cpus(Box<CpuMask>),
+}
+
+impl Wanted {
+    fn cpus<'a>(&'a self, groups: &'a Groups) -> &'a CpuMask {
+        match self {
+            Wanted::Group(group) => &groups.list[*group].allowed,
+            Wanted::Cpus(cpus) => cpus,
+        }
+    }
+}
+
 /// An uninterrupted time in which there were tasks for idle CPUs.
-#[derive(Default)]
 struct Streak {
     from: u64,
     until: u64,
-    /// The CPUs that could have taken a task, idle or not.
-    wanted: CpuMask,
+    wanted: Wanted,
     /// The one of these that has been idle for longest, if known.
     oldest: Option<usize>,
 }
@@ -87,7 +102,12 @@ impl Waste {
                 }],
                 bound: 0,
             },
-            streak: Streak::default(),
+            streak: Streak {
+                from: 0,
+                until: 0,
+                wanted: Wanted::Group(0),
+                oldest: None,
+            },
             speeds: Speeds::new(machine),
             wasted_ns: 0,
             longest_ns: 0,
@@ -172,20 +192,21 @@ impl Waste {
         self.groups.bound -= 1;
     }
 
-    /// From `from` to `until`, idle CPUs could have run `count` more tasks; `wanted` are the CPUs
-    /// that could each have run one.
-    fn lose(&mut self, from: u64, until: u64, count: usize, wanted: &CpuMask) {
+    /// From `from` to `until`, idle CPUs could have run `count` more tasks.
+    fn lose(&mut self, from: u64, until: u64, count: usize, wanted: Wanted) {
         self.wasted_ns += count as u64 * (until - from);
         let streak = &mut self.streak;
+        let groups = &self.groups;
         if streak.until != from {
             streak.from = from;
-            streak.wanted = *wanted;
+            streak.wanted = wanted;
             streak.oldest = None;
-        } else if streak.wanted != *wanted {
-            for cpu in wanted.without(&streak.wanted).iter() {
+        } else if streak.wanted != wanted {
+            let new = wanted.cpus(groups).without(streak.wanted.cpus(groups));
+            for cpu in new.iter() {
                 self.cpus[cpu].wanted_since = from;
             }
-            streak.wanted = *wanted;
+            streak.wanted = wanted;
             streak.oldest = None;
         }
         streak.until = until;
@@ -201,7 +222,7 @@ impl Waste {
         let oldest = match streak.oldest {
             Some(cpu) => Some(cpu),
             None => {
-                let idle = self.idle.and(wanted);
+                let idle = self.idle.and(streak.wanted.cpus(groups));
                 idle.iter().min_by_key(|&cpu| since(cpu))
             }
         };
@@ -326,17 +347,19 @@ impl Kernel<'_> {
         };
         let (count, wanted) = match only {
             Some(group) => {
-                let allowed = groups.list[group].allowed;
                 let idle = match group {
                     0 => waste.nr_idle,
-                    _ => waste.idle.and(&allowed).count(),
+                    _ => waste.idle.and(&groups.list[group].allowed).count(),
                 };
-                (waiting.min(idle), allowed)
+                (waiting.min(idle), Wanted::Group(group))
             }
-            None => self.match_waiting(),
+            None => {
+                let (count, wanted) = self.match_waiting();
+                (count, Wanted::Cpus(Box::new(wanted)))
+            }
         };
         if count > 0 {
-            self.waste.lose(now, until, count, &wanted);
+            self.waste.lose(now, until, count, wanted);
         }
     }
 

@@ -40,6 +40,7 @@ static __thread u32 this_cpu;
 
 #define SCHEDULER_SETTINGS "equipoise/settings.def"
 #include "equipoise/level.h"
+#include "equipoise/ranks.bpf.h"
 #include "equipoise/throttle.bpf.h"
 
 /* Declarations of the C library, whose headers conflict with the kernel's. */

@@ -2,8 +2,8 @@
 
 use machine::{CpuMask, Level, Machine};
 
-/// The sizes, from 8 to 1024 CPUs: packages, and cores in each.
-pub const SIZES: [(usize, usize); 4] = [(1, 4), (2, 8), (8, 10), (16, 32)];
+/// The sizes, from 8 to 4096 CPUs: packages, and cores in each.
+pub const SIZES: [(usize, usize); 5] = [(1, 4), (2, 8), (8, 10), (16, 32), (32, 64)];
 
 /// `smt-4` with the given numbers of packages, and of cores in each.
 pub fn large(packages: usize, cores: usize) -> Machine {

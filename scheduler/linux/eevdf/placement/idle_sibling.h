@@ -25,7 +25,7 @@ __noinline u32 llc_position(u32 cpu)
 	u32 low = 0, high = levels->llc_weight;
 	int i;
 
-	bpf_for(i, 0, 10) {
+	bpf_for(i, 0, MAX_CPU_BITS) {
 		u32 middle = (low + high) / 2;
 
 		if (high - low <= 1)

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What a CPU runs next: the task that ran before, one that waits, or none. */
+#ifndef __EQUIPOISE_NEXT_H
+#define __EQUIPOISE_NEXT_H
+
+#include "pull.h"
+#include "turn.bpf.h"
+#include "wait.h"
+
+/* The running task has used its slice: may it continue? If so, it gets a new slice. */
+__noinline bool goes_on(struct task_struct *prev __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu)
+{
+	struct cpu_state *this = cpu_at(cpu);
+	struct cluster *c = cluster_at(this->cluster);
+	bool yields = this->yields;
+	u64 deadline, first;
+
+	this->yields = false;
+	if (READ_ONCE(this->request))
+		return false;
+	charge_running(prev, t, cpu);
+	set_deadline(prev, t, request_of(prev, t));
+	first = find_first_queue(cpu);
+	if (first == NO_VTIME) {
+		nothing_found(this->cluster);
+		none_kept(cpu, this, c);
+		/* No task waits. The next one to arrive does not wait for a whole slice. */
+		prev->scx.slice = (SLICE_MAX - slice_of(prev)) ?: 1;
+		return true;
+	}
+	deadline = t->bound_to ? in_cluster_time(this, prev->scx.dsq_vtime) : prev->scx.dsq_vtime;
+	/*
+	 * This includes the case that both are equal. A task that is worth a CPU keeps it from those that other
+	 * CPUs take, but not from those that wait here.
+	 */
+	if (yields || (!is_before(deadline, first) &&
+		       (t->bound_to || c->nr_cpus == 1 || this_first()->dsq != cluster_dsq(this->cluster) ||
+			!is_worth_cpu(c, t->full_weight)))) {
+		explain(ahead, prev->pid, cpu, first - deadline);
+		return false;
+	}
+	explain(most_behind, prev->pid, cpu, first - deadline);
+	prev->scx.slice = SLICE_MAX;
+	this->asked = false;
+	time_turn(prev, cpu);
+	return true;
+}
+
+/* Takes the next task that waits for this CPU or its cluster. */
+static __always_inline bool take_next(u32 cpu)
+{
+	struct cpu_state *this = cpu_at(cpu);
+	struct cluster *c = cluster_at(this->cluster);
+	u64 dsq = cluster_dsq(this->cluster);
+
+	this->ran_past = 0;
+	/* Reading a task takes as long as moving it, so compare tasks only where there is a choice. */
+	if ((may_keep_tasks(this, c) || stranded_in(c)) && find_first_queue(cpu) != NO_VTIME)
+		dsq = this_first()->dsq;
+	if (take_first(dsq))
+		return true;
+	if (may_keep_tasks(this, c))
+		none_kept(cpu, this, c);
+	if (dsq != cluster_dsq(this->cluster) && take_first(cluster_dsq(this->cluster)))
+		return true;
+	/* A CPU may find its queue empty before the kernel inserts the task, and clear the bit. */
+	return take_first(own_dsq(cpu));
+}
+
+/* Takes the task that @request names, because it has less progress than the tasks here. */
+static __always_inline bool pull_for_fairness(u32 cpu, u64 request)
+{
+	u32 from = request_target(request);
+
+	if (find_first_of(from, READ_ONCE(cluster_at(from)->keeping), cpu) == NO_VTIME ||
+	    (!take_this(this_first()->dsq, request_pid(request), cpu) && !take_first(this_first()->dsq) &&
+	     !pull_kept(from)))
+		return false;
+	this_counters()->pulled++;
+	explain(takes_for_fairness, 0, cpu, cluster_at(from)->first_cpu);
+	return true;
+}
+
+/* Does a task wait in the queues of @cpu or its cluster that it may run? Corrects the hints. */
+static __always_inline bool still_waits(u32 cpu)
+{
+	const struct cpu_state *this = cpu_at(cpu);
+	struct cluster *c = cluster_at(this->cluster);
+
+	if (may_keep_tasks(this, c))
+		none_kept(cpu, this, c);
+	if (may_wait(this->cluster))
+		nothing_found(this->cluster);
+	return (may_keep_tasks(this, c) || may_wait(this->cluster)) && find_first_queue(cpu) != NO_VTIME;
+}
+
+/*
+ * @cpu has nothing to run, and may be claimed from now on. A task that was queued after the CPU had looked did not
+ * see it idle, so it looks again.
+ */
+static __always_inline void become_idle(u32 cpu)
+{
+	if (!still_waits(cpu)) {
+		set_idle(cpu);
+		if (!still_waits(cpu) || !clear_idle(cpu))
+			return;
+	}
+	kick_cpu(cpu, SCX_KICK_IDLE);
+}
+
+#endif /* __EQUIPOISE_NEXT_H */

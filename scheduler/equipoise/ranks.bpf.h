@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The clusters are built once, and ranked by speed: at first, and when a limit of the frequency changes. */
+#ifndef __EQUIPOISE_RANKS_H
+#define __EQUIPOISE_RANKS_H
+
+#include "../signals/pressure.h"
+#include "cluster.bpf.h"
+
+/*
+ * In 1024ths of a CPU's capacity: a frequency limit that changes by less than this does not rank the clusters
+ * anew. It is the difference from which the kernel's fair class treats two capacities as different
+ * (capacity_greater(), 5 %).
+ */
+#define LIMIT_STEP 52
+
+/* The hardware threads of @cpu's core, or NULL if it has only one. */
+static __always_inline const struct domain *core_of(u32 cpu)
+{
+	const struct domain *lowest = domain_of(cpu, 0);
+
+	return levels_of(cpu)->nr_levels && lowest->flags & SD_SHARE_CPUPOWER ? lowest : NULL;
+}
+
+static __always_inline u32 thread_of(const struct domain *core, u32 i)
+{
+	return cpu_list[(core->first + i) & (MAX_DOMAINS * MAX_LEVELS - 1)];
+}
+
+/*
+ * The cluster for the @threads of @cpu's core: one with its cache and kind, otherwise a new one, otherwise
+ * any of its kind, otherwise any; MAX_CLUSTERS if none has room.
+ */
+__noinline u32 find_cluster(u32 cpu, u32 threads)
+{
+	u32 capacity = power_orig_of(cpu), of_kind = MAX_CLUSTERS, any = MAX_CLUSTERS;
+	int i;
+
+	bpf_for(i, 0, MAX_CLUSTERS) {
+		struct cluster *c = cluster_at(i);
+
+		if (i >= (int)nr_clusters)
+			break;
+		if (c->promised + threads > CLUSTER_CPUS)
+			continue;
+		any = i;
+		if (!alike(c->full_capacity, capacity))
+			continue;
+		if (cpus_share_cache(c->first_cpu, cpu))
+			return i;
+		of_kind = i;
+	}
+	if (nr_clusters < MAX_CLUSTERS)
+		return nr_clusters;
+	return of_kind < MAX_CLUSTERS ? of_kind : any;
+}
+
+/* Adds @cpu to the cluster of its core, because the threads of a core know each other only within a cluster. */
+static __always_inline bool join_cluster(u32 cpu)
+{
+	const struct domain *core = core_of(cpu);
+	u32 first = core ? thread_of(core, 0) : cpu, threads = core ? core->weight : 1;
+	u32 index = first < cpu ? cpu_at(first)->cluster : find_cluster(cpu, threads);
+	struct cluster *c = cluster_at(index);
+	struct cpu_state *this = cpu_at(cpu);
+
+	if (index == MAX_CLUSTERS)
+		return false;
+	if (index == nr_clusters) {
+		nr_clusters++;
+		c->full_capacity = power_orig_of(cpu);
+		c->limit = SCHED_POWER_SCALE;
+		c->first_cpu = cpu;
+		c->worth = NOT_LEVELLED;
+	}
+	if (first == cpu)
+		c->promised += threads;
+	this->cluster = index;
+	this->slot = c->nr_cpus;
+	this->siblings = bit(this->slot);
+	c->cpu[c->nr_cpus & (CLUSTER_CPUS - 1)] = cpu;
+	c->cpus |= this->siblings;
+	c->nr_cpus++;
+	return true;
+}
+
+/* Sets the slots of @cpu's hardware threads, once all CPUs have joined. */
+__noinline bool find_siblings(u32 cpu)
+{
+	struct cpu_state *this = cpu_at(cpu);
+	const struct domain *core = core_of(cpu);
+	int i;
+
+	if (!core)
+		return false;
+	bpf_for(i, 0, core->weight)
+		this->siblings |= bit(cpu_at(thread_of(core, i))->slot);
+	return true;
+}
+
+/* The number of levels up to the domain that has both @a and @b. */
+__noinline u32 cpu_distance(u32 a, u32 b)
+{
+	u32 nr_levels = levels_of(a)->nr_levels;
+	int level;
+
+	bpf_for(level, 0, nr_levels)
+		if (same_domain(a, b, level))
+			return level;
+	return MAX_LEVELS;
+}
+
+/* Sorts the clusters for @from: faster ones first, then nearer ones, then by number. */
+static __always_inline u64 order_key(u32 from, u32 to)
+{
+	struct cluster *a = cluster_at(from), *b = cluster_at(to);
+	u64 distance = from == to ? 0 : 1 + cpu_distance(a->first_cpu, b->first_cpu);
+
+	return (u64)b->slowness << 32 | distance << 16 | to;
+}
+
+/* Sets the order in which cluster @index searches the others. */
+__noinline bool order_clusters(u32 index)
+{
+	struct cluster *c = cluster_at(index);
+	u64 last = 0;
+	int i, k;
+
+	bpf_for(i, 0, nr_clusters) {
+		u64 least = ~0ULL;
+
+		bpf_for(k, 0, nr_clusters) {
+			u64 key = order_key(index, k) + 1;
+
+			if (key > last && key < least)
+				least = key;
+		}
+		c->order[i & (MAX_CLUSTERS - 1)] = (least - 1) & 0xffff;
+		last = least;
+	}
+	return true;
+}
+
+/* The speed of cluster @index, where the fastest has capacity @fastest, and the number of faster clusters. */
+__noinline bool rank_cluster(u32 index, u32 fastest)
+{
+	struct cluster *c = cluster_at(index);
+	u32 speed = SCHED_POWER_SCALE * c->capacity / (fastest ?: 1), slowness = 0;
+	u32 thread_speed = levels_of(c->first_cpu)->thread_speed;
+	int i;
+
+	bpf_for(i, 0, nr_clusters)
+		slowness += is_faster(cluster_at(i), c);
+	c->slowness = slowness;
+	c->speed = speed ?: 1;
+	c->shared_speed = speed * thread_speed / SCHED_POWER_SCALE ?: 1;
+	return !alike(c->capacity, fastest);
+}
+
+/* Ranks the clusters by the capacities that limits of the frequencies leave. */
+__noinline bool rank_clusters(void)
+{
+	u32 fastest = 1;
+	bool differ = false;
+	int i;
+
+	bpf_for(i, 0, nr_clusters) {
+		struct cluster *c = cluster_at(i);
+
+		c->capacity = (u64)c->full_capacity * READ_ONCE(c->limit) / SCHED_POWER_SCALE ?: 1;
+		if (c->capacity > fastest)
+			fastest = c->capacity;
+	}
+	bpf_for(i, 0, nr_clusters)
+		differ |= rank_cluster(i, fastest);
+	bpf_for(i, 0, nr_clusters)
+		order_clusters(i);
+	WRITE_ONCE(unlike, differ);
+	return differ;
+}
+
+/*
+ * How many times a limit has changed, the number up to which the clusters are ranked, and whether a CPU is ranking
+ * them.
+ */
+u32 limits_changed, limits_ranked, ranking;
+
+/*
+ * Ranks the clusters if a limit has changed since they were ranked.
+ *
+ * Context: a tick of any CPU; one at a time. A change that another one makes meanwhile waits for the next tick.
+ */
+__noinline bool follow_ranks(void)
+{
+	u32 changed = READ_ONCE(limits_changed);
+
+	if (changed == READ_ONCE(limits_ranked) || __sync_val_compare_and_swap(&ranking, 0, 1))
+		return false;
+	rank_clusters();
+	WRITE_ONCE(limits_ranked, changed);
+	__sync_fetch_and_add(&ranking, -1);
+	return true;
+}
+
+/*
+ * Reads the limit of cluster @index: that of its first CPU, though on some processors each CPU has a limit of its
+ * own.
+ */
+static __always_inline void follow_limit(u32 index)
+{
+	struct cluster *c = cluster_at(index);
+	u64 full = scx_bpf_cpuperf_cap(c->first_cpu), limit, change;
+
+	limit = full ? actual_cpu_capacity(c->first_cpu, full) * SCHED_POWER_SCALE / full : SCHED_POWER_SCALE;
+	change = limit > c->limit ? limit - c->limit : c->limit - limit;
+	if (!change || (change < LIMIT_STEP && limit != SCHED_POWER_SCALE))
+		return;
+	WRITE_ONCE(c->limit, limit);
+	__sync_fetch_and_add(&limits_changed, 1);
+}
+
+static __always_inline s32 init_clusters(void)
+{
+	s32 err = 0;
+	int i;
+
+	bpf_for(i, 0, nr_cpus())
+		if (is_online(i) && !join_cluster(i)) {
+			scx_bpf_error("no cluster has room for CPU %d", i);
+			return -ENOMEM;
+		}
+	bpf_for(i, 0, nr_cpus())
+		find_siblings(i);
+	rank_clusters();
+	bpf_for(i, 0, nr_clusters) {
+		err = scx_bpf_create_dsq(cluster_dsq(i), -1);
+		if (err)
+			return err;
+	}
+	bpf_for(i, 0, nr_cpus()) {
+		err = scx_bpf_create_dsq(own_dsq(i), -1);
+		if (err)
+			return err;
+		if (is_online(i))
+			set_idle(i);
+	}
+	return err;
+}
+
+#endif /* __EQUIPOISE_RANKS_H */

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What a tick looks at, besides the running task's turn: limits, the frequency, and where tasks run. */
+#ifndef __EQUIPOISE_TICK_H
+#define __EQUIPOISE_TICK_H
+
+#include "follow.bpf.h"
+#include "pack.h"
+#include "pull.h"
+#include "ranks.bpf.h"
+#include "turn.bpf.h"
+
+/* A CPU may find a queue empty before the kernel inserts the task, and clear its bit: set it again here. */
+static __always_inline void find_forgotten(u32 cpu, struct cpu_state *this, struct cluster *c)
+{
+	if (scx_bpf_dsq_nr_queued(cluster_dsq(this->cluster)))
+		somebody_waits(this->cluster);
+	if (nr_kept(cpu))
+		set_bit_once(&c->keeping, this->slot);
+}
+
+/* Looks at the limits of the tick's CPU and of one other cluster, in turn, whose CPUs may be idle. */
+static __always_inline void follow_limits(struct cpu_state *this)
+{
+	if (!policy.cpufreq_pressure || nr_clusters == 1)
+		return;
+	follow_limit(this->cluster);
+	this->limit_read = this->limit_read + 1 < nr_clusters ? this->limit_read + 1 : 0;
+	follow_limit(this->limit_read);
+	follow_ranks();
+}
+
+static __always_inline void follow_tick(struct task_struct *p, struct task_state *t, u32 cpu)
+{
+	u64 now;
+
+	follow_limits(cpu_at(cpu));
+	if (!follows())
+		return;
+	now = bpf_ktime_get_ns();
+	follow(p, t, cpu, now);
+	see_to_idle_cpus(cpu, now);
+}
+
+/*
+ * Tasks wait here although CPUs are idle: no CPU was notified of a task that was queued just as a CPU became idle,
+ * or that waited alone. If no idle CPU may run any of them, @p itself moves to an idle CPU.
+ */
+static __always_inline bool makes_room(struct task_struct *p, u32 cpu)
+{
+	return others_wait(cpu) && !call_idle(cpu) && leave_room(p, cpu);
+}
+
+/* Compares @p with tasks on slower CPUs, of another cluster, or that wait for another CPU of this one. */
+static __always_inline u32 evens_out(struct task_struct *p, const struct task_state *t, u32 cpu)
+{
+	return time_before(t->recent_at, cpu_at(cpu)->look_at) ? EVEN : even_out(p, t, cpu, t->recent_at);
+}
+
+/* Does @p have to stop at this tick, or is it asked to go elsewhere? */
+static __always_inline bool is_to_move(struct task_struct *p, const struct task_state *t, u32 cpu)
+{
+	return pack_running(p, t, cpu) ||
+	       (READ_ONCE(idle_clusters) && (makes_room(p, cpu) || offer_running(p, cpu)));
+}
+
+#endif /* __EQUIPOISE_TICK_H */
