@@ -74,16 +74,17 @@ static __always_inline u64 behind_at_wakeup(void)
 }
 
 /*
- * The recent work that counts of @t, which wakes up at @now or is new: its fair share, without the work that it
- * lacks. It lacks the part that it did not do of its fair share or, if that is less, of its demand.
+ * The recent work that counts of @t, which @did work and @slept, ns, and wakes up or is new: its fair share,
+ * without the work that it lacks. It lacks the part that it did not do of its fair share or, if that is less, of
+ * its demand.
  */
-__noinline u64 work_at_wakeup(const struct task_state *t __arg_nonnull, u64 now)
+__noinline u64 work_at_wakeup(const struct task_state *t __arg_nonnull, u64 did, u64 slept)
 {
-	u64 age = age_at(t, now), did = kept(t->did, age), due = demanded_work(did, kept(t->slept, age) + age);
-	u64 fair = fair_work(t), lacks = behind_at_wakeup();
+	u64 fair = fair_work(t), lacks = behind_at_wakeup(), due;
 
 	if (did > fair)
 		return did;
+	due = demanded_work(did, slept);
 	if (due > fair)
 		due = fair;
 	if (due > did + lacks)
@@ -91,13 +92,22 @@ __noinline u64 work_at_wakeup(const struct task_state *t __arg_nonnull, u64 now)
 	return fair > lacks ? fair - lacks : 0;
 }
 
+/* What @t, which has slept, will have done recently if it wakes up at @now, by weight. */
+static __always_inline u64 progress_at_wakeup(const struct task_state *t, u64 now)
+{
+	u64 age = age_at(t, now);
+
+	return vtime_for(work_at_wakeup(t, kept(t->did, age), kept(t->slept, age) + age), t->full_weight ?: 1);
+}
+
 static __always_inline void begin_work(struct task_state *t, u64 now)
 {
-	u64 slept = age_at(t, now), counts = work_at_wakeup(t, now);
+	u64 age = age_at(t, now);
 
-	note_work(t, 0, now);
-	t->slept += slept;
-	t->recent = counts;
+	t->did = kept(t->did, age);
+	t->slept = kept(t->slept, age) + age;
+	t->recent = work_at_wakeup(t, t->did, t->slept);
+	t->recent_at = now;
 }
 
 #endif /* __EQUIPOISE_PROGRESS_H */
