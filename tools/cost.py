@@ -197,10 +197,11 @@ def functions_table(of: dict[str, Measurement], part: str) -> list[list[str]]:
             *([f"`{name}`", *(shown(sum_.get(name)) for sum_ in sums)] for name in names)]
 
 
-def page(by_kernel: dict[str, list[Measurement]], cpus: int) -> Iterator[str]:
-    yield "# The cost of a switch"
+def page(by_kernel: dict[str, list[Measurement]], cpus: int, peers: bool) -> Iterator[str]:
+    yield "# The cost of a switch" + (" under published schedulers" if peers else "")
     yield ""
-    yield prose("Instructions of the kernel for each context switch, by part of the scheduler. `make cost` writes this page: "
+    command = "`make cost COST=--peers`" if peers else "`make cost`"
+    yield prose(f"Instructions of the kernel for each context switch, by part of the scheduler. {command} writes this page: "
                 "`vm/cost` boots a guest of each kernel, and a plugin of QEMU counts every instruction by its chain of calls "
                 "([guests](design/guests.md#counting-instructions)). A switch is one execution of `__switch_to_asm()`, also to the "
                 f"idle task. The guest has {cpus} CPUs. All figures are counts: the load of the host makes no difference to them, and "
@@ -256,25 +257,30 @@ def read(folder: Path) -> list[Measurement]:
 
 def main() -> None:
     options = parser(__doc__)
-    options.add_argument("--kernel", metavar="VERSION", action="append", help=f"as of vm/run (default: {', '.join(KERNELS)})")
+    options.add_argument("--kernel", metavar="VERSION", action="append",
+                         help=f"as of vm/run (default: {', '.join(KERNELS)}; with --peers the last of them)")
     options.add_argument("--cpus", type=positive, default=2, help="virtual CPUs (default: %(default)s)")
     options.add_argument("--load", action="append", choices=list(LOADS), help="(default: pipe and hackbench)")
-    options.add_argument("--peers", action="store_true", help="install published schedulers first (vm/install-peers)")
-    options.add_argument("--out", metavar="FILE", type=Path, default=PROJECT / "docs/costs.md", help="(default: docs/costs.md)")
+    options.add_argument("--peers", action="store_true", help="install published schedulers (vm/install-peers), and measure them, too")
+    options.add_argument("--out", metavar="FILE", type=Path, help="(default: docs/costs.md; with --peers docs/costs-of-peers.md)")
     options.add_argument("schedulers", nargs="*", metavar="SCHEDULER", default=["eevdf", "equipoise:equipoise"],
                          help="as of tools.bench (default: eevdf and equipoise:equipoise)")
     guest.keep_options(options)
     args = options.parse_args()
+    schedulers, kernels, out_file = args.schedulers, args.kernel or KERNELS, args.out or PROJECT / "docs/costs.md"
     if args.peers:
-        os.environ["PATH"] = f"{guest.script('./install-peers')}:{os.environ['PATH']}"
+        installed = guest.script("./install-peers")
+        os.environ["PATH"] = f"{installed}:{os.environ['PATH']}"
+        schedulers = schedulers + sorted(peer.name for peer in Path(installed).glob("scx_*"))
+        kernels, out_file = args.kernel or KERNELS[-1:], args.out or PROJECT / "docs/costs-of-peers.md"
     by_kernel = {}
     with guest.kept(args) as out:
-        for kernel in args.kernel or KERNELS:
+        for kernel in kernels:
             if not args.judge:
                 subprocess.run([PROJECT / "vm/cost", out / kernel, kernel, str(args.cpus), ",".join(args.load or ["pipe", "hackbench"]),
-                                *args.schedulers], stdout=sys.stderr, check=True)
+                                *schedulers], stdout=sys.stderr, check=True)
             by_kernel[kernel] = read(out / kernel)
-    args.out.write_text("\n".join(page(by_kernel, args.cpus)) + "\n")
+    out_file.write_text("\n".join(page(by_kernel, args.cpus, args.peers)) + "\n")
 
 
 if __name__ == "__main__":

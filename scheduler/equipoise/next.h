@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What a CPU runs next: the task that ran before, one that waits, or none. */
+/* Chooses the task that a CPU runs next: the one that ran before, one that waits, or none. */
 #ifndef __EQUIPOISE_NEXT_H
 #define __EQUIPOISE_NEXT_H
 

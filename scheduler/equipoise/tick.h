@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What a tick looks at, besides the running task's turn: limits, the frequency, and where tasks run. */
+/* A tick looks at limits, the frequency and where tasks run, besides the running task's turn. */
 #ifndef __EQUIPOISE_TICK_H
 #define __EQUIPOISE_TICK_H
 

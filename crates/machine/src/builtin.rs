@@ -19,6 +19,7 @@ macro_rules! builtin {
 const BUILTIN: &[(&str, &str, &str)] = builtin![
     "alder-lake",
     "apple-m1",
+    "emr-2s",
     "epyc-2s",
     "exynos5433",
     "grace",

@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(bytes[offset..offset + 8], [1, 2, 3, 4, 5, 6, 7, 8]);
         assert_eq!(later.len(), 1);
         assert!(object.image(&[global("absent", &[])]).is_err());
-        assert!(object.image(&[global("counter", &[0])]).is_err());
+        assert!(object.image(&[global("counter", &[0; 5])]).is_err());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub struct Global {
     /// The C variable's name.
     pub symbol: String,
-    /// Its bytes; must be as long as the variable.
+    /// Its first bytes, at most as many as it has. The others keep their value, which is zero for most tables.
     pub bytes: Vec<u8>,
 }
 
@@ -210,9 +210,9 @@ impl Object {
             let variable = self
                 .variable(symbol)
                 .ok_or_else(|| Error(format!("the scheduler has no global variable `{symbol}`")))?;
-            if bytes.len() as u64 != variable.size {
+            if bytes.len() as u64 > variable.size {
                 return Err(Error(format!(
-                    "global variable `{symbol}` has {} bytes, not {}",
+                    "global variable `{symbol}` has {} bytes, fewer than {}",
                     variable.size,
                     bytes.len()
                 )));

@@ -2,12 +2,10 @@
 
 use crate::{Domain, Domains, Flags, Kind, Linux, Setting, Settings};
 use bytemuck::{Pod, Zeroable};
-use machine::{CorePower, CoreType, CpuMask, MAX_CPUS, Machine};
+use machine::{CorePower, CoreType, CpuMask, Machine};
 use native::Global;
 
 const MAX_LEVELS: usize = 8;
-const MAX_DOMAINS: usize = MAX_CPUS;
-const MAX_GROUPS: usize = 2 * MAX_CPUS;
 const MAX_ENERGY_DOMAINS: usize = 64;
 const MAX_ENERGY_STATES: usize = 1024;
 
@@ -332,16 +330,6 @@ impl Tables {
         if linux == Linux::V6_12 && tables.hmp_groups.is_some() {
             tables.add_energy_model(machine);
         }
-        tables.domains.resize(MAX_DOMAINS, Zeroable::zeroed());
-        tables.groups.resize(MAX_GROUPS, Zeroable::zeroed());
-        tables.cpu_list.resize(MAX_DOMAINS * MAX_LEVELS, 0);
-        tables.cpu_levels.resize(MAX_CPUS, Zeroable::zeroed());
-        tables
-            .energy_domains
-            .resize(MAX_ENERGY_DOMAINS, Zeroable::zeroed());
-        tables
-            .energy_states
-            .resize(MAX_ENERGY_STATES, Zeroable::zeroed());
         tables
     }
 
@@ -402,7 +390,6 @@ impl Tables {
             (row.llc_first, row.llc_weight) = (first, weight);
         }
         self.llc_list = by_llc;
-        self.llc_list.resize(MAX_CPUS, 0);
     }
 
     /// Adds a group and returns its number.

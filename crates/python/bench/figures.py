@@ -1,8 +1,8 @@
-"""Measures what the Python package costs and how far it reaches: `python bench/figures.py sweep|ray|events|tune`.
+"""Measures what the Python package costs and how far it reaches: `python bench/figures.py sweep|ray|cluster|events|tune`.
 
 Run it with the published build (`maturin build --release`) installed with `equipoise[all,ray]`; `sweep` compares with the
 command, `--command target/release/equipoise`, else with the library that it is made of. Times are wall time and CPU
-time (user and system, over all CPUs), which other load on the computer disturbs less; `ray` takes psutil to count all processes of the
+time (user and system, over all CPUs), which other load on the computer disturbs less; `ray` and `cluster` take psutil to count all processes of the
 cluster. Prints one figure per line.
 """
 
@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import resource
 import subprocess
+import sys
 import tempfile
 import time
 from contextlib import contextmanager, suppress
@@ -109,11 +110,21 @@ def of_tree():
     return total
 
 
+def start_cluster(nodes):
+    """A local cluster of a head without CPUs and of `nodes` with one CPU each, to which this process connects."""
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    for _ in range(nodes):
+        cluster.add_node(num_cpus=1)
+    cluster.connect()
+    cluster.wait_for_nodes()
+    return cluster
+
+
 def ray(arguments, figures):
     """The same on a local cluster of three nodes, one of which is killed in the middle. The cluster's start is
     counted separately, and results are compared byte by byte."""
-    from ray.cluster_utils import Cluster
-
     import ray as library
 
     with tempfile.TemporaryDirectory() as folder:
@@ -122,11 +133,7 @@ def ray(arguments, figures):
         with timed("local", figures):
             equipoise.sweep(**grid(arguments.scale), chunk=arguments.chunk, out=local, jobs=2)
         with timed("start of the cluster", figures, of_tree):
-            cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-            cluster.add_node(num_cpus=1)
-            cluster.add_node(num_cpus=1)
-            cluster.connect()
-            cluster.wait_for_nodes()
+            cluster = start_cluster(2)
             # Workers have started.
             equipoise.sweep("tc2", "busy:duration=1ms", "eevdf", runs=4, chunk=1, out=Path(folder) / "w", engine="ray")
         spare = []
@@ -147,9 +154,7 @@ def ray(arguments, figures):
             # The spare node has a worker, too, which is busy when the node is killed.
             equipoise.sweep("tc2", "mixed", "eevdf", runs=40, chunk=1, engine="ray")
             lost = Path(folder) / "lost"
-            killer = Counted(
-                after=result.chunks // 3, then=lambda: cluster.remove_node(spare.pop(), allow_graceful=False)
-            )
+            killer = Counted({result.chunks // 3: lambda: cluster.remove_node(spare.pop(), allow_graceful=False)})
             with timed("ray, a node lost", figures):
                 equipoise.sweep(**grid(arguments.scale), chunk=arguments.chunk, out=lost, engine=killer)
             figures["chunks"] = result.chunks
@@ -162,16 +167,69 @@ def ray(arguments, figures):
             cluster.shutdown()
 
 
-class Counted:
-    """The Ray engine, with an action after a given number of tasks."""
+def parts_of(out):
+    """The results of a sweep: the bytes of each chunk by its name."""
+    return {file.name: file.read_bytes() for file in (out / "runs").glob("*.parquet")}
 
-    def __init__(self, after=None, then=None):
-        self.engine, self.after, self.then = equipoise.Ray(), after, then
+
+def memory_of_head(most):
+    """Raises `most` to the memory of the cluster's head (its control store and its daemon) and of this process, MB."""
+    import psutil
+
+    for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+        with suppress(psutil.Error):
+            name = "caller" if process.pid == os.getpid() else process.name()
+            most[name] = max(most.get(name, 0), process.memory_info().rss >> 20)
+
+
+def cluster(arguments, figures):
+    """A sweep on a cluster of many nodes, and again with the caller and the cluster's head killed after a third of the
+    chunks: a second call on a new cluster computes the rest."""
+    import ray as library
+
+    what = grid(1) | {"runs": arguments.runs, "chunk": arguments.chunk}
+    with tempfile.TemporaryDirectory() as folder:
+        local, remote, lost = (Path(folder) / name for name in ("local", "remote", "lost"))
+        equipoise.sweep("smp-2", "busy:duration=1ms", "eevdf", runs=1, out=Path(folder) / "imports")
+        with timed("local", figures):
+            result = equipoise.sweep(**what, out=local, jobs=multiprocessing.cpu_count())
+        figures["simulations"], figures["chunks"] = len(result.cases) * arguments.runs, result.chunks
+        expected = parts_of(local)
+        figures["Parquet MB"] = round(sum(map(len, expected.values())) / 1e6, 1)
+        most = {}
+        nodes = start_cluster(arguments.nodes)
+        with timed("cluster", figures, of_tree):
+            engine = Counted(at={place: lambda: memory_of_head(most) for place in range(0, result.chunks, 10)})
+            equipoise.sweep(**what, out=remote, engine=engine)
+        figures["same bytes"] = expected == parts_of(remote)
+        figures["efficiency %, CPU"] = round(100 * figures["local CPU s"] / figures["cluster CPU s"], 1)
+        figures["most memory MB"] = {name: most.get(name) for name in ("gcs_server", "raylet", "caller")}
+        caller = subprocess.Popen([sys.executable, __file__, "caller", nodes.address, str(lost), json.dumps(what)])
+        while len(list((lost / "runs").glob("*.parquet"))) < result.chunks // 3:
+            time.sleep(0.05)
+        caller.kill()
+        caller.wait()
+        library.shutdown()
+        nodes.remove_node(nodes.head_node, allow_graceful=False)
+        nodes.shutdown()
+        figures["chunks when caller and head were killed"] = len(parts_of(lost))
+        nodes = start_cluster(arguments.nodes)
+        with timed("rest on a new cluster", figures, of_tree):
+            equipoise.sweep(**what, out=lost, engine="ray")
+        figures["same bytes after the loss"] = expected == parts_of(lost)
+        library.shutdown()
+        nodes.shutdown()
+
+
+class Counted:
+    """The Ray engine, with actions after given numbers of tasks."""
+
+    def __init__(self, at=None):
+        self.engine, self.at = equipoise.Ray(), at or {}
 
     def run(self, work, tasks):
         for place, done in enumerate(self.engine.run(work, tasks)):
-            if place == self.after:
-                self.then()
+            self.at.get(place, lambda: None)()
             yield done
 
 
@@ -218,13 +276,19 @@ def tune(arguments, figures):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["sweep", "ray", "events", "tune"])
+    parser.add_argument("what", choices=["sweep", "ray", "cluster", "events", "tune"])
     parser.add_argument("--command", help="the command to compare with, of the same build")
     parser.add_argument("--scale", type=int, default=1, help="divide the number of loads by this")
     parser.add_argument("--chunk", type=int, default=20, help="simulations of a task")
     parser.add_argument("--loops", type=int, default=1000, help="hackbench's messages from each sender to each receiver")
     parser.add_argument("--utilization", action="store_true", help="with load tracking")
     parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--runs", type=int, default=200, help="of each combination, on a cluster")
+    parser.add_argument("--nodes", type=int, default=8, help="of one CPU each, of the cluster")
+    if sys.argv[1:2] == ["caller"]:
+        address, out, what = sys.argv[2:]
+        equipoise.sweep(**json.loads(what), out=out, engine=equipoise.Ray(address))
+        return
     arguments = parser.parse_args()
     figures = {"build": equipoise._native.BUILD, "CPUs": multiprocessing.cpu_count()}
     globals()[arguments.what](arguments, figures)

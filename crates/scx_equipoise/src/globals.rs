@@ -25,9 +25,9 @@ pub fn set(object: &mut OpenObject, globals: &[Global]) -> Result<()> {
         let Some((section, range)) = variables.get(symbol) else {
             bail!("the scheduler has no variable `{symbol}`");
         };
-        if range.len() != bytes.len() {
+        if range.len() < bytes.len() {
             bail!(
-                "the scheduler's `{symbol}` has {} bytes, not {}",
+                "the scheduler's `{symbol}` has {} bytes, fewer than {}",
                 range.len(),
                 bytes.len()
             );
@@ -38,7 +38,7 @@ pub fn set(object: &mut OpenObject, globals: &[Global]) -> Result<()> {
             .find(|map| map.name().to_string_lossy().ends_with(section.as_str()))
             .with_context(|| format!("the scheduler has no section {section}"))?;
         map.initial_value_mut()
-            .and_then(|value| value.get_mut(range.clone()))
+            .and_then(|value| value.get_mut(range.start..range.start + bytes.len()))
             .with_context(|| format!("`{symbol}` is not within {section}"))?
             .copy_from_slice(bytes);
     }

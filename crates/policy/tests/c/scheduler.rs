@@ -196,9 +196,8 @@ fn tables_mean_the_same_to_c() {
         r#"#include <scx/common.bpf.h>
         #include "linux/cfs/main.bpf.c"
         const u32 sizes[] = {
-            sizeof(struct policy), sizeof(struct tunables), sizeof(struct machine), sizeof(struct domain) * MAX_DOMAINS,
-            sizeof(struct group) * MAX_GROUPS, sizeof(u16) * MAX_DOMAINS * MAX_LEVELS,
-            sizeof(struct cpu_levels) * MAX_CPUS, sizeof(struct counters) * MAX_CPUS,
+            sizeof(struct policy), sizeof(struct tunables), sizeof(struct machine), sizeof(struct domain),
+            sizeof(struct group), sizeof(u16), sizeof(struct cpu_levels), sizeof(struct counters) * MAX_CPUS,
         };
         u64 policy_field(const struct policy *p, int i)
         {
@@ -273,17 +272,19 @@ fn tables_mean_the_same_to_c() {
 
     let sizes: Symbol<*const [u32; 8]> = unsafe { library.get(b"sizes") }.unwrap();
     let sizes = unsafe { **sizes };
-    let ours = [
-        "policy",
-        "tunables",
-        "machine",
-        "domains",
-        "groups",
-        "cpu_list",
-        "cpu_levels",
-    ]
-    .map(|name| bytes(name).len() as u32);
-    assert_eq!(ours, sizes[..7]);
+    // tc2 has three domains, and two groups of fast and slow CPUs besides those of the domains.
+    let lengths = [
+        ("policy", 1),
+        ("tunables", 1),
+        ("machine", 1),
+        ("domains", 3),
+        ("groups", 9),
+        ("cpu_list", 15),
+        ("cpu_levels", 5),
+    ];
+    for ((name, length), size) in lengths.into_iter().zip(sizes) {
+        assert_eq!(bytes(name).len(), length * size as usize, "{name}");
+    }
 
     type Field = unsafe extern "C" fn(*const u8, i32) -> u64;
     let row =
@@ -346,18 +347,14 @@ fn tables_mean_the_same_to_c() {
     assert_eq!(Counters::from_bytes(&counters[8..]), None);
 }
 
-/// Every variable exists in the compiled scheduler with this size.
+/// Every variable exists in the compiled scheduler, and has room for its value.
 #[test]
 fn the_scheduler_has_every_variable() {
     let policy = Policy::find("cfs").unwrap();
     let object = policy.object().unwrap();
     for global in policy.globals(&Machine::find("smp-8").unwrap()) {
-        assert_eq!(
-            object.global_size(&global.symbol),
-            Some(global.bytes.len()),
-            "{}",
-            global.symbol
-        );
+        let room = object.global_size(&global.symbol);
+        assert!(room >= Some(global.bytes.len()), "{}", global.symbol);
     }
     assert!(
         Counters::from_bytes(&vec![0; object.global_size(Counters::SYMBOL).unwrap()]).is_some()

@@ -4,7 +4,7 @@ use crate::abi::layout::{self as abi, IterDsq};
 use crate::hw::lock::Lock;
 use crate::kernel::task::TaskPtr;
 use crate::scx::iterations::Iterations;
-use machine::{CpuMask, MAX_CPUS};
+use machine::CpuMask;
 use std::collections::{HashMap, VecDeque};
 
 /// A queued task.
@@ -158,24 +158,33 @@ pub struct OnDsq(u32);
 
 impl OnDsq {
     pub const NONE: OnDsq = OnDsq(u32::MAX);
-    pub const GLOBAL: OnDsq = OnDsq(MAX_CPUS as u32);
+    pub const GLOBAL: OnDsq = OnDsq(0);
+    /// The bit of a user queue. Without it, the number is a place in [`Dsqs::all`].
+    const USER: u32 = 1 << 31;
 
     /// The local queue of `cpu`.
     #[inline]
     pub fn local(cpu: usize) -> OnDsq {
-        debug_assert!(cpu < MAX_CPUS, "no such CPU");
-        OnDsq(cpu as u32)
+        OnDsq(1 + cpu as u32)
     }
 
     /// The CPU of a local queue.
     #[inline]
     pub fn cpu(self) -> Option<usize> {
-        (self.0 < OnDsq::GLOBAL.0).then_some(self.0 as usize)
+        match self.0 {
+            0 | OnDsq::USER.. => None,
+            local => Some(local as usize - 1),
+        }
     }
 
     #[inline]
     pub fn is_user(self) -> bool {
-        self.0 > OnDsq::GLOBAL.0 && self != OnDsq::NONE
+        self.0 & OnDsq::USER != 0 && self != OnDsq::NONE
+    }
+
+    #[inline]
+    fn place(self) -> usize {
+        (self.0 & !OnDsq::USER) as usize
     }
 }
 
@@ -185,8 +194,8 @@ pub struct NotBegun;
 /// All dispatch queues: each CPU's local one, the global one and the scheduler's own, its user
 /// queues.
 pub struct Dsqs {
-    /// By [`OnDsq`]. There is room for the local queues of the largest machine. A destroyed user
-    /// queue keeps its place, empty and without an id.
+    /// The global queue, the local ones by CPU, and the user queues, of which a destroyed one keeps its place, empty and
+    /// without an id.
     all: Vec<Dsq>,
     nr_cpus: usize,
     ids: Ids,
@@ -196,9 +205,11 @@ pub struct Dsqs {
 impl Dsqs {
     /// The initial queues of a machine of `nr_cpus`, empty.
     pub fn new(nr_cpus: usize) -> Dsqs {
-        let local = (0..MAX_CPUS).map(|_| Dsq::new(abi::DSQ_LOCAL));
+        let local = (0..nr_cpus).map(|_| Dsq::new(abi::DSQ_LOCAL));
         Dsqs {
-            all: local.chain([Dsq::new(abi::DSQ_GLOBAL)]).collect(),
+            all: std::iter::once(Dsq::new(abi::DSQ_GLOBAL))
+                .chain(local)
+                .collect(),
             nr_cpus,
             ids: Ids::default(),
             iterations: Iterations::default(),
@@ -216,7 +227,8 @@ impl Dsqs {
         if self.ids.find(id).is_some() {
             return false;
         }
-        self.ids.insert(id, OnDsq(self.all.len() as u32));
+        self.ids
+            .insert(id, OnDsq(OnDsq::USER | self.all.len() as u32));
         self.all.push(Dsq::new(id));
         true
     }
@@ -245,13 +257,13 @@ impl Dsqs {
     /// The queue `on`, which is not [`OnDsq::NONE`].
     #[inline]
     pub fn get(&self, on: OnDsq) -> &Dsq {
-        &self.all[on.0 as usize]
+        &self.all[on.place()]
     }
 
     /// As [`Dsqs::get`].
     #[inline]
     pub fn get_mut(&mut self, on: OnDsq) -> &mut Dsq {
-        &mut self.all[on.0 as usize]
+        &mut self.all[on.place()]
     }
 
     /// Inserts `task` into `on` at the tail, or at the head.
@@ -286,7 +298,7 @@ impl Dsqs {
     #[inline]
     pub fn iterate(&mut self, it: &mut IterDsq, on: OnDsq, reverse: bool) -> bool {
         let mut gap = 0;
-        if let Some(dsq) = self.all.get(on.0 as usize) {
+        if let Some(dsq) = self.all.get(on.place()) {
             it.end = dsq.sequence;
             gap = if reverse { dsq.tasks.len() } else { 0 };
         }
@@ -297,7 +309,7 @@ impl Dsqs {
     #[inline]
     pub fn next(&mut self, iteration: &IterDsq) -> Result<Option<TaskPtr>, NotBegun> {
         let iteration = self.iterations.get(iteration).ok_or(NotBegun)?;
-        let Some(dsq) = self.all.get(iteration.on.0 as usize) else {
+        let Some(dsq) = self.all.get(iteration.on.place()) else {
             return Ok(None);
         };
         loop {
@@ -317,9 +329,12 @@ impl Dsqs {
 
     /// All of them, including destroyed ones.
     pub fn iter(&self) -> impl Iterator<Item = (OnDsq, &Dsq)> {
-        let local = (0..).map(OnDsq).zip(&self.all[..self.nr_cpus]);
-        let others = (OnDsq::GLOBAL.0..).map(OnDsq).zip(&self.all[MAX_CPUS..]);
-        local.chain(others)
+        let (own, user) = self.all.split_at(1 + self.nr_cpus);
+        let local = (0..).map(OnDsq::local).zip(&own[1..]);
+        let first_user = OnDsq::USER | own.len() as u32;
+        local
+            .chain([(OnDsq::GLOBAL, &own[0])])
+            .chain((first_user..).map(OnDsq).zip(user))
     }
 }
 
