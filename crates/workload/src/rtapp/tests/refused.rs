@@ -47,7 +47,7 @@ fn refuses_wrong_types_and_ranges() {
         "a": { "cpus": 0, "run": 1 }                                 | `cpus` is 0 | array of CPU numbers
         "a": { "cpus": [], "run": 1 }                                | `cpus` is an empty array | [0, 2]
         "a": { "cpus": [0, -1], "run": 1 }                           | `cpus` has -1 | array of CPU numbers
-        "a": { "cpus": [4096], "run": 1 }                            | `cpus` has 4096 | below 1024
+        "a": { "cpus": [4096], "run": 1 }                            | `cpus` has 4096 | below 4096
         "a": { "taskgroup": "x", "run": 1 }                          | `taskgroup` is "x" | begins with `/`
         "a": { "cpu_time": "most", "run": 1 }                        | `cpu_time` is "most" | `more` or `less`
         "a": 5                                                       | `a` is 5 | a task, an object
