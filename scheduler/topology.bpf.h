@@ -101,6 +101,20 @@ static __always_inline u32 nth_group(const struct domain *sd, u32 local, u32 i)
 	return n < sd->first_group + sd->nr_groups ? n : n - sd->nr_groups;
 }
 
+/* The domain of @cpu's core, or NULL if it has one thread. */
+static __always_inline const struct domain *smt_domain(u32 cpu)
+{
+	const struct domain *sd = domain_of(cpu, 0);
+
+	return levels_of(cpu)->nr_levels && sd->flags & SD_SHARE_CPUPOWER ? sd : NULL;
+}
+
+/* The @i-th CPU of @sd. */
+static __always_inline u32 domain_cpu(const struct domain *sd, u32 i)
+{
+	return cpu_list[(sd->first + i) & (MAX_DOMAINS * MAX_LEVELS - 1)];
+}
+
 /* The @i-th CPU of @sg. */
 static __always_inline u32 nth_cpu(const struct group *sg, u32 i)
 {

@@ -13,19 +13,6 @@
  */
 #define LIMIT_STEP 52
 
-/* The hardware threads of @cpu's core, or NULL if it has only one. */
-static __always_inline const struct domain *core_of(u32 cpu)
-{
-	const struct domain *lowest = domain_of(cpu, 0);
-
-	return levels_of(cpu)->nr_levels && lowest->flags & SD_SHARE_CPUPOWER ? lowest : NULL;
-}
-
-static __always_inline u32 thread_of(const struct domain *core, u32 i)
-{
-	return cpu_list[(core->first + i) & (MAX_DOMAINS * MAX_LEVELS - 1)];
-}
-
 /*
  * The cluster for the @threads of @cpu's core: one with its cache and kind, otherwise a new one, otherwise
  * any of its kind, otherwise any; MAX_CLUSTERS if none has room.
@@ -57,8 +44,8 @@ __noinline u32 find_cluster(u32 cpu, u32 threads)
 /* Adds @cpu to the cluster of its core, because the threads of a core know each other only within a cluster. */
 static __always_inline bool join_cluster(u32 cpu)
 {
-	const struct domain *core = core_of(cpu);
-	u32 first = core ? thread_of(core, 0) : cpu, threads = core ? core->weight : 1;
+	const struct domain *core = smt_domain(cpu);
+	u32 first = core ? domain_cpu(core, 0) : cpu, threads = core ? core->weight : 1;
 	u32 index = first < cpu ? cpu_at(first)->cluster : find_cluster(cpu, threads);
 	struct cluster *c = cluster_at(index);
 	struct cpu_state *this = cpu_at(cpu);
@@ -87,13 +74,13 @@ static __always_inline bool join_cluster(u32 cpu)
 __noinline bool find_siblings(u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
-	const struct domain *core = core_of(cpu);
+	const struct domain *core = smt_domain(cpu);
 	int i;
 
 	if (!core)
 		return false;
 	bpf_for(i, 0, core->weight)
-		this->siblings |= bit(cpu_at(thread_of(core, i))->slot);
+		this->siblings |= bit(cpu_at(domain_cpu(core, i))->slot);
 	return true;
 }
 

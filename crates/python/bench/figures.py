@@ -98,16 +98,28 @@ def sweep(arguments, figures):
         figures["overhead %, wall"] = round(100 * (figures["local wall s"] / figures["command wall s"] - 1), 1)
 
 
+def tree():
+    """This process, and the processes that it started and that still run."""
+    import psutil
+
+    return [psutil.Process(), *psutil.Process().children(recursive=True)]
+
+
 def of_tree():
-    """CPU time of this process and of the processes that it started and that still run, s."""
+    """CPU time of the tree, s."""
     import psutil
 
     total = 0.0
-    for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+    for process in tree():
         with suppress(psutil.Error):
             times = process.cpu_times()
             total += times.user + times.system
     return total
+
+
+def parts_of(out):
+    """The results of a sweep: the bytes of each chunk by its name."""
+    return {file.name: file.read_bytes() for file in (out / "runs").glob("*.parquet")}
 
 
 def start_cluster(nodes):
@@ -145,10 +157,8 @@ def ray(arguments, figures):
                 figures[f"overhead over local %, {of}"] = round(
                     100 * (figures[f"ray {of} s"] / figures[f"local {of} s"] - 1), 1
                 )
-            same = [(one.name, one.read_bytes()) for one in sorted((local / "runs").iterdir())]
-            figures["same bytes"] = same == [
-                (one.name, one.read_bytes()) for one in sorted((remote / "runs").iterdir())
-            ]
+            expected = parts_of(local)
+            figures["same bytes"] = expected == parts_of(remote)
             spare.append(cluster.add_node(num_cpus=1))
             cluster.wait_for_nodes()
             # The spare node has a worker, too, which is busy when the node is killed.
@@ -158,25 +168,18 @@ def ray(arguments, figures):
             with timed("ray, a node lost", figures):
                 equipoise.sweep(**grid(arguments.scale), chunk=arguments.chunk, out=lost, engine=killer)
             figures["chunks"] = result.chunks
-            figures["same bytes, a node lost"] = same == [
-                (one.name, one.read_bytes()) for one in sorted((lost / "runs").iterdir())
-            ]
+            figures["same bytes, a node lost"] = expected == parts_of(lost)
             figures["tasks given out again"] = killer.engine.repeated
         finally:
             library.shutdown()
             cluster.shutdown()
 
 
-def parts_of(out):
-    """The results of a sweep: the bytes of each chunk by its name."""
-    return {file.name: file.read_bytes() for file in (out / "runs").glob("*.parquet")}
-
-
 def memory_of_head(most):
     """Raises `most` to the memory of the cluster's head (its control store and its daemon) and of this process, MB."""
     import psutil
 
-    for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+    for process in tree():
         with suppress(psutil.Error):
             name = "caller" if process.pid == os.getpid() else process.name()
             most[name] = max(most.get(name, 0), process.memory_info().rss >> 20)

@@ -1,8 +1,8 @@
 //! All machines that come with Equipoise can be simulated; `machine detect`.
 
-use crate::common::{root, run, run_badly, stdout, text};
+use crate::common::{json, root, run, run_badly, stdout, text};
+use crate::rt_app;
 use machine::{MAX_CPUS, Machine};
-use serde_json::Value;
 use std::process::Command;
 
 #[test]
@@ -30,16 +30,13 @@ fn threads_have_cores_of_their_own_on_the_largest_machine() {
     });
     let machine = folder.path().join("largest.toml");
     std::fs::write(&machine, core.to_owned() + &packages.collect::<String>()).unwrap();
-    let load = r#"{"global": {"duration": 1}, "tasks": {"busy":
-        {"instance": 100, "loop": -1, "run": 4000, "timer": {"ref": "unique", "period": 10000}}}}"#;
-    let workload = folder.path().join("load.json");
-    std::fs::write(&workload, load).unwrap();
+    let load = r#""busy": {"instance": 100, "loop": -1, "run": 4000, "timer": {"ref": "unique", "period": 10000}}"#;
+    let workload = rt_app::file(1, load);
     let policies = "--policy equipoise --policy eevdf --policy cfs";
-    let (machine, workload) = (machine.display(), workload.display());
-    let compared = stdout(&format!(
+    let (machine, workload) = (machine.display(), workload.path().display());
+    let compared = json(&format!(
         "compare --machine {machine} --workload {workload} --runs 1 --json {policies}"
     ));
-    let compared: Value = serde_json::from_str(&compared).unwrap();
     let results = compared["results"].as_array().unwrap();
     // 4 ms of work, and 1 ms for its wakeup: beside another thread it takes 6.4 ms.
     let p99s = results
