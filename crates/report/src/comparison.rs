@@ -7,7 +7,7 @@ mod remarks;
 use crate::number::number;
 use crate::verdict::verdict;
 use crate::{Bar, Cell, Chart, Colour, Page, Table, Tone};
-use goal::{change, column, distinct, judged, limit, of_goal};
+use goal::{Deciding, change, column, distinct, judged, limit, of_goal};
 use lab::{Entry, Finding, Findings, GoalVerdict, Judged, Measured, Results, mean_interval};
 pub(crate) use remarks::number_of_runs;
 use remarks::{cut_short, folded, ignored_groups, remarks, same_runs, says_something, two_modes};
@@ -85,21 +85,19 @@ pub fn results(findings: &Results<'_>, shown: Shown, told: Told<'_>) -> Page {
         .iter()
         .filter(|verdict| shown.goal.is_none_or(|goal| verdict.goal == goal))
         .collect();
-    let deciding = |row: &&&Finding<'_>| {
-        let goal = row.measure.decides();
-        goals.iter().any(|verdict| goal == Some(verdict.goal))
-    };
-    let mut tables: Vec<Table> = goals
+    let deciding: Vec<Deciding<'_>> = goals
         .iter()
-        .map(|verdict| of_goal(findings, verdict, &rows))
+        .map(|verdict| Deciding::new(verdict, &rows))
         .collect();
+    let decide = || deciding.iter().flat_map(|of| of.rows.iter().copied());
+    let mut tables: Vec<Table> = deciding.iter().map(|of| of_goal(findings, of)).collect();
     tables.extend(wasted(findings, &rows));
     if shown.all || tables.is_empty() {
         tables.push(distributions(&rows));
         tables.push(threads(findings));
         tables.push(counters(findings, told.time));
     }
-    let hidden = rows.len() - rows.iter().filter(deciding).count();
+    let hidden = rows.len() - decide().count();
     let against = match findings.schedulers.as_slice() {
         [first, _, ..] => Some(format!(
             "change: against {first}, with the 95 % confidence interval over {}; the geometric mean \
@@ -110,7 +108,7 @@ pub fn results(findings: &Results<'_>, shown: Shown, told: Told<'_>) -> Page {
     };
     let more = (hidden > 0 && !shown.all).then(|| format!("--all shows {hidden} more measures."));
     Page {
-        notes: two_modes(findings, &rows, &goals),
+        notes: two_modes(findings, decide()),
         verdict: verdict(findings, shown.goal),
         tables,
         remarks: against
@@ -118,12 +116,7 @@ pub fn results(findings: &Results<'_>, shown: Shown, told: Told<'_>) -> Page {
             .chain(told.remarks)
             .chain(more)
             .collect(),
-        charts: rows
-            .iter()
-            .filter(deciding)
-            .map(|row| chart(row))
-            .filter(says_something)
-            .collect(),
+        charts: decide().map(chart).filter(says_something).collect(),
         ..Page::default()
     }
 }

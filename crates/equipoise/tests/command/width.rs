@@ -1,6 +1,7 @@
 //! Results fit the terminal.
 
 use crate::common::{command, files, root, text};
+use crate::rt_app;
 
 /// Runs the command in a terminal of `columns` and returns its standard output, in which no line
 /// may be longer.
@@ -57,6 +58,35 @@ fn a_comparison_fits_the_terminal() {
             has!(shown, "equipoise-performance");
         }
     }
+}
+
+/// A recorded load has many threads, most of which do equally well under every policy.
+#[test]
+fn a_table_of_many_threads_has_those_that_differ() {
+    let threads: Vec<String> = (0..40)
+        .map(|index| {
+            let cpus = match index {
+                17 => "0",
+                _ => "1, 2, 3, 4, 5, 6, 7",
+            };
+            let period = 10_000 + 100 * index;
+            format!(
+                r#""thread{index}": {{"loop": -1, "cpus": [{cpus}], "run": 300,
+                    "timer": {{"ref": "unique", "period": {period}}}}}"#
+            )
+        })
+        .collect();
+    let tasks = format!(
+        r#"{}, "loops": {{"instance": 3, "loop": -1, "cpus": [0], "run": 1000}}"#,
+        threads.join(", ")
+    );
+    let file = rt_app::file(1, &tasks);
+    let load = file.path().to_str().unwrap();
+    let args = ["--machine", "smp-8", "--workload", load, "--runs", "3"];
+    let policies = ["--policy", "cfs", "--policy", "equipoise"];
+    let shown = fits(100, &[&["compare"], &args[..], &policies].concat());
+    has!(shown, "Latency: the 12 of 80 measures that differ most");
+    has!(shown, "thread17");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::{SHORTEST_LATENCY_NS, WORTH_LOG, WORTH_MISSED, WORTH_SPREAD, change};
 use crate::stats::{mean, paired_difference};
-use crate::{Change, Entry};
+use crate::{Change, Entry, Finding};
 use workload::{Better, Goal, Unit};
 
 /// The verdict on one measure under one scheduler against another one.
@@ -14,6 +14,21 @@ pub struct Judgement {
     pub worse: f64,
     /// The distance from there to the end of the 95 % confidence interval that is closer to 0.
     pub margin: Option<f64>,
+}
+
+impl Finding<'_> {
+    /// How far apart the schedulers are: whether one is better than another, significantly and by enough to
+    /// matter; and the difference between the best and the worst, as a multiple of the least one that matters.
+    pub fn apart(&self) -> (bool, f64) {
+        let means = self.entries.iter().filter_map(|it| mean(&it.costs()?));
+        let (least, most) = means.fold((f64::MAX, f64::MIN), |(least, most), it| {
+            (least.min(it), most.max(it))
+        });
+        let any = |test: &dyn Fn(&Entry<'_>) -> bool| self.entries.iter().any(test);
+        let differ = any(&|one| any(&|other| one.is_better(other)));
+        let worth = self.entries.first().map_or(1.0, Entry::worth);
+        (differ, (most - least) / worth)
+    }
 }
 
 /// Is `one` less than `other`, significantly and by at least `worth`?

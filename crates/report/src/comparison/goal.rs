@@ -9,20 +9,51 @@ use crate::{Cell, Table, Tone};
 use lab::{Change, Entry, Finding, GoalVerdict, Measure, Results};
 use workload::Goal;
 
-/// The measures that decide one goal: a row for each scheduler, a column for each measure.
-pub(super) fn of_goal(
-    findings: &Results<'_>,
-    verdict: &GoalVerdict,
-    rows: &[&Finding<'_>],
-) -> Table {
+/// The most columns of measures. A recorded load may have hundreds of threads.
+const MOST_MEASURES: usize = 12;
+
+/// The measures that decide one goal.
+pub(super) struct Deciding<'a> {
+    verdict: &'a GoalVerdict,
+    /// Those that are shown: if there are many, those in which the schedulers differ most.
+    pub(super) rows: Vec<&'a Finding<'a>>,
+    all: usize,
+}
+
+impl<'a> Deciding<'a> {
+    pub(super) fn new(verdict: &'a GoalVerdict, rows: &[&'a Finding<'a>]) -> Deciding<'a> {
+        let decide = |row: &&&Finding<'_>| row.measure.decides() == Some(verdict.goal);
+        let all: Vec<&Finding<'_>> = rows.iter().filter(decide).copied().collect();
+        Deciding {
+            verdict,
+            all: all.len(),
+            rows: most_apart(all),
+        }
+    }
+}
+
+/// At most [`MOST_MEASURES`] of `rows`, in their order.
+fn most_apart<'a>(rows: Vec<&'a Finding<'a>>) -> Vec<&'a Finding<'a>> {
+    if rows.len() <= MOST_MEASURES {
+        return rows;
+    }
+    let mut order: Vec<_> = rows.iter().map(|row| row.apart()).enumerate().collect();
+    order.sort_by(|(_, (differ, by)), (_, (others_differ, others_by))| {
+        others_differ.cmp(differ).then(others_by.total_cmp(by))
+    });
+    let mut first: Vec<usize> = order.into_iter().map(|(index, _)| index).collect();
+    first.truncate(MOST_MEASURES);
+    first.sort_unstable();
+    first.into_iter().map(|index| rows[index]).collect()
+}
+
+/// The table of a goal: a row for each scheduler, a column for each measure that decides.
+pub(super) fn of_goal(findings: &Results<'_>, deciding: &Deciding<'_>) -> Table {
+    let Deciding { verdict, rows, all } = deciding;
     let count = findings.schedulers.len();
-    let rows: Vec<&&Finding<'_>> = rows
-        .iter()
-        .filter(|row| row.measure.decides() == Some(verdict.goal))
-        .collect();
     let has_change = (1..count).any(|index| verdict.change(0, index).is_some());
     let mut header = vec!["policy".to_owned()];
-    let columns = |row: &&Finding<'_>| {
+    let columns = |row: &Finding<'_>| {
         let done = differs_in_work(row).then(|| done_column(row.measure));
         std::iter::once(column(row.measure))
             .chain(done)
@@ -49,7 +80,7 @@ pub(super) fn of_goal(
     }
     let line = |index: usize| {
         let mut line: Vec<Cell> = vec![findings.schedulers[index].into()];
-        for row in &rows {
+        for row in rows {
             line.push(judged(row, index));
             line.extend(differs_in_work(row).then(|| done(row, index)));
         }
@@ -75,7 +106,14 @@ pub(super) fn of_goal(
     };
     let (shown, folded) = by_goal(distinct(findings).collect(), verdict);
     Table {
-        title: title(verdict.goal).to_owned(),
+        title: match *all > rows.len() {
+            true => format!(
+                "{}: the {} of {all} measures that differ most",
+                title(verdict.goal),
+                rows.len()
+            ),
+            false => title(verdict.goal).to_owned(),
+        },
         header,
         text_columns: 1,
         folded: folded.len(),

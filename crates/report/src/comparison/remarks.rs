@@ -6,7 +6,7 @@ use super::goal::distinct;
 use crate::Chart;
 use crate::number::number;
 use crate::verdict::at_full_speed;
-use lab::{Comparison, Entry, Finding, Findings, GoalVerdict, Measured, Results, Runs};
+use lab::{Comparison, Entry, Finding, Findings, Measured, Results, Runs};
 use simulator::GroupRequest;
 use workload::{Better, Unit};
 
@@ -94,18 +94,12 @@ pub(super) fn ignored_groups(findings: &Results<'_>) -> Vec<String> {
         .collect()
 }
 
-/// The measures that decide and that have two modes under a scheduler.
-pub(super) fn two_modes(
+/// The measures of `rows` that have two modes under a scheduler.
+pub(super) fn two_modes<'a>(
     findings: &Results<'_>,
-    rows: &[&Finding<'_>],
-    goals: &[&GoalVerdict],
+    rows: impl Iterator<Item = &'a Finding<'a>>,
 ) -> Vec<String> {
-    let decides = |row: &&&Finding<'_>| {
-        let goal = row.measure.decides();
-        goals.iter().any(|verdict| goal == Some(verdict.goal))
-    };
     let shown: Vec<usize> = distinct(findings).collect();
-    let rows = rows.iter().filter(decides);
     rows.flat_map(|row| shown.iter().map(|&index| &row.entries[index]))
         .filter_map(|entry| {
             // A share of few periods has few values.
