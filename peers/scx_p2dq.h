@@ -14,6 +14,26 @@ static inline u32 p2dq_llc_cpus(void)
 	return loader_most_children(loader_llc, loader_itself);
 }
 
+static inline void p2dq_set_cpus(u32 nr_llcs)
+{
+	loader_set(topo_config.nr_cpus, __KERNEL->nr_cpu_ids);
+	loader_set(topo_config.nr_llcs, nr_llcs);
+	loader_set(topo_config.nr_nodes, loader_count(loader_node));
+	loader_set(topo_config.smt_enabled, loader_smt());
+	loader_set(topo_config.has_little_cores, loader_least_capacity() < loader_most_capacity());
+	loader_for_each_cpu(cpu)
+	{
+		big_core_ids[cpu] = loader_capacity(cpu) == loader_most_capacity();
+		cpu_core_ids[cpu] = loader_core(cpu);
+		cpu_llc_ids[cpu] = loader_llc(cpu);
+		cpu_node_ids[cpu] = loader_node(cpu);
+		cpu_capacity[cpu] = loader_capacity(cpu);
+		cpu_energy_cost[cpu] = 100;
+	}
+	for (u32 llc = 0; llc < nr_llcs; llc++)
+		llc_ids[llc] = llc;
+}
+
 static inline s32 p2dq_loader(struct sched_ext_ops *ops, u64 task_size)
 {
 	static const u64 slices_us[] = { 500, 2500, 5000 };
@@ -21,13 +41,9 @@ static inline s32 p2dq_loader(struct sched_ext_ops *ops, u64 task_size)
 	u32 nr_llcs = loader_count(loader_llc), shards = p2dq_llc_cpus() / 4;
 	bool one_llc = nr_llcs == 1;
 
+	p2dq_set_cpus(nr_llcs);
 	for (u32 i = 0; i < queues; i++)
 		dsq_time_slices[i] = slices_us[i] * 1000;
-	loader_set(topo_config.nr_cpus, __KERNEL->nr_cpu_ids);
-	loader_set(topo_config.nr_llcs, nr_llcs);
-	loader_set(topo_config.nr_nodes, loader_count(loader_node));
-	loader_set(topo_config.smt_enabled, loader_smt());
-	loader_set(topo_config.has_little_cores, loader_least_capacity() < loader_most_capacity());
 
 	loader_set(timeline_config.min_slice_us, 100);
 	loader_set(timeline_config.max_exec_ns, 2 * dsq_time_slices[queues - 1]);
@@ -72,17 +88,6 @@ static inline s32 p2dq_loader(struct sched_ext_ops *ops, u64 task_size)
 	loader_set(latency_config.wakeup_preemption_enabled, false);
 	loader_set(debug, 0);
 
-	loader_for_each_cpu(cpu)
-	{
-		big_core_ids[cpu] = loader_capacity(cpu) == loader_most_capacity();
-		cpu_core_ids[cpu] = loader_core(cpu);
-		cpu_llc_ids[cpu] = loader_llc(cpu);
-		cpu_node_ids[cpu] = loader_node(cpu);
-		cpu_capacity[cpu] = loader_capacity(cpu);
-		cpu_energy_cost[cpu] = 100;
-	}
-	for (u32 llc = 0; llc < nr_llcs; llc++)
-		llc_ids[llc] = llc;
 	ops->flags |= SCX_OPS_KEEP_BUILTIN_IDLE;
 	return loader_arena(task_size, 0);
 }

@@ -53,6 +53,7 @@ const PARTS: &[(&str, &str)] = &[
         "scx_pandemonium.bpf.c",
         include_str!("../peers/scx_pandemonium.bpf.c"),
     ),
+    ("scx_layered.h", include_str!("../peers/scx_layered.h")),
     ("scx_p2dq.bpf.c", include_str!("../peers/scx_p2dq.bpf.c")),
     ("scx_p2dq.h", include_str!("../peers/scx_p2dq.h")),
     ("scx_pair.bpf.c", include_str!("../peers/scx_pair.bpf.c")),

@@ -38,6 +38,7 @@ pub const HEADERS: &[(&str, &str)] = &[
         "scx/compat.bpf.h",
         include_str!("../include/scx/compat.bpf.h"),
     ),
+    ("scx/time.bpf.h", include_str!("../include/scx/time.bpf.h")),
     (
         "scx/cpumask.bpf.h",
         include_str!("../include/scx/cpumask.bpf.h"),

@@ -559,46 +559,6 @@ static inline u64 scx_clock_irq(u32 cpu)
 	return 0;
 }
 
-/* Times that may wrap around: include/linux/jiffies.h. */
-
-static inline bool time_after(u64 a, u64 b)
-{
-	return (s64)(b - a) < 0;
-}
-
-/* The time from @before to @after; 0 if @after is earlier. */
-static inline s64 time_delta(u64 after, u64 before)
-{
-	s64 delta = after - before;
-
-	return delta > 0 ? delta : 0;
-}
-
-static inline bool time_before(u64 a, u64 b)
-{
-	return time_after(b, a);
-}
-
-static inline bool time_after_eq(u64 a, u64 b)
-{
-	return (s64)(a - b) >= 0;
-}
-
-static inline bool time_before_eq(u64 a, u64 b)
-{
-	return time_after_eq(b, a);
-}
-
-static inline bool time_in_range(u64 a, u64 from, u64 to)
-{
-	return time_after_eq(a, from) && time_before_eq(a, to);
-}
-
-static inline bool time_in_range_open(u64 a, u64 from, u64 before)
-{
-	return time_after_eq(a, from) && time_before(a, before);
-}
-
 static inline u64 get_prandom_u64(void)
 {
 	return (u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
@@ -608,6 +568,7 @@ static inline u64 get_prandom_u64(void)
 #include "object.bpf.h"
 #include "bpf_arena_common.bpf.h"
 #include "cid.bpf.h"
+#include "time.bpf.h"
 #include "compat.bpf.h"
 
 #endif /* __SCX_COMMON_BPF_H */

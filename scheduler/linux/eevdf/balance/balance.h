@@ -271,13 +271,9 @@ __noinline bool should_we_balance(const struct balance_env *env __arg_nonnull)
 	return idle == (s32)env->dst_cpu;
 }
 
-static __always_inline u32 balance_domain(u32 dst_cpu, u32 level, enum balance_idle idle, bool *balance)
+static __always_inline struct balance_env *begin_balance(u32 dst_cpu, u32 level, enum balance_idle idle)
 {
-	struct domain_state *ds = domain_state_of(dst_cpu, level);
 	struct balance_env *env = this_balance_env();
-	s32 group, src;
-	u32 moved = 0;
-	int redo;
 
 	env->cpu = dst_cpu;
 	env->dst_cpu = dst_cpu;
@@ -289,6 +285,17 @@ static __always_inline u32 balance_domain(u32 dst_cpu, u32 level, enum balance_i
 	env->now = bpf_ktime_get_ns();
 	env->any_excluded = false;
 	forget_refused(&env->refused);
+	return env;
+}
+
+static __always_inline u32 balance_domain(u32 dst_cpu, u32 level, enum balance_idle idle, bool *balance)
+{
+	struct domain_state *ds = domain_state_of(dst_cpu, level);
+	struct balance_env *env = begin_balance(dst_cpu, level, idle);
+	s32 group, src;
+	u32 moved = 0;
+	int redo;
+
 	this_counters()->balance_calls++;
 
 	/* Each iteration but the last excludes a CPU whose tasks are all pinned. */
