@@ -15,7 +15,7 @@ const MOST_MEASURES: usize = 12;
 /// The measures that decide one goal.
 pub(super) struct Deciding<'a> {
     verdict: &'a GoalVerdict,
-    /// Those that are shown: if there are many, those in which the schedulers differ most.
+    /// The measures that are shown: of many, those in which the schedulers differ most.
     pub(super) rows: Vec<&'a Finding<'a>>,
     all: usize,
 }
