@@ -155,6 +155,23 @@ __noinline bool leave_clock(struct task_state *t __arg_nonnull)
 	return true;
 }
 
+/*
+ * What @t, which goes to another cluster, takes along: what it is owed, but no debt. That stays on the clock, for those
+ * at whose cost it was made. If debts travelled, two heavy loops that take turns on a fast and a slow CPU would lose
+ * theirs on the slow one, where nothing else waits, and those that wait for the fast one would never run.
+ */
+static __always_inline s64 take_credit_along(struct task_state *t)
+{
+	s64 lag;
+
+	if (t->fair.weight)
+		leave(clock_of(t), &t->fair, MOST_SERVICE);
+	lag = t->fair.left_with;
+	t->fair.left_with = 0;
+	t->fair.left_at = 0;
+	return lag;
+}
+
 /* The CPU on whose clock @p is when it waits for @cpu or runs there, plus 1; 0: it is on its cluster's. */
 static __always_inline u32 bound_to_at(const struct task_struct *p, const struct task_state *t, u32 cpu)
 {
@@ -163,14 +180,14 @@ static __always_inline u32 bound_to_at(const struct task_struct *p, const struct
 
 /*
  * Puts @p, which waits for @cpu or runs there, on the clock of its cluster or, if it is bound to some CPUs there,
- * of @cpu, at the time @now. It brings its lag along.
+ * of @cpu, at the time @now. It brings along what it is owed.
  */
 __noinline bool move_to_clock(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu,
 			      u64 now)
 {
 	u32 cluster = cpu_at(cpu)->cluster, bound_to = bound_to_at(p, t, cpu);
 	bool arrives = !t->fair.weight;
-	s64 lag = t->bound_to ? take_bound_along(t) : end_lag(t);
+	s64 lag = t->bound_to ? take_bound_along(t) : t->cluster == cluster ? end_lag(t) : take_credit_along(t);
 	u64 weight;
 
 	count_runnable(t, true);
@@ -200,12 +217,19 @@ static __always_inline u64 slice_of(const struct task_struct *p)
 	return p->se.custom_slice ? p->se.slice : tunables.slice;
 }
 
-/* The time that a task asks for, ns: as long as it usually runs, or longer if it already has, up to a turn. */
+/*
+ * The time that a task asks for, in ns: as long as it usually runs, or longer if it already has, up to a turn. When it
+ * wakes up, it asks for up to two turns, what a running task may be owed: if a herd of threads that run for longer
+ * asked for one, it would come before a thread that wakes up later and draws a frame. (With more than two, loops beside
+ * it are late for good.) A slice that the task requests is the most in any case.
+ */
 static __always_inline u64 request_of(const struct task_struct *p, const struct task_state *t)
 {
-	u64 burst = burst_of(t), slice = slice_of(p);
+	u64 burst = burst_of(t), most = slice_of(p);
 
-	return burst < slice ? burst : slice;
+	if (!t->burst_so_far && !p->se.custom_slice)
+		most *= 2;
+	return burst < most ? burst : most;
 }
 
 /*

@@ -61,6 +61,8 @@ static __always_inline s32 init_turn(u32 cpu)
 {
 	s32 err = init_timer(&turn_timers, cpu);
 
+	/* No crowd has come, also if the clock has just begun. */
+	cpu_at(cpu)->crowd_at = bpf_ktime_get_ns() - ALONE_FOR;
 	if (!err)
 		set_timer(&turn_timers, cpu, end_turn);
 	return err;
