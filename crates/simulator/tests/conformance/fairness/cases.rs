@@ -572,3 +572,14 @@ fn a_heavy_task_shares_its_cpus_among_those_that_are_bound_there() {
         }
     }
 }
+
+/// Two heavy loops took turns on the fast and the slow CPU. Each had run ahead of the light loops that wait for the
+/// fast one, took that debt along, and lost it where it was alone.
+#[test]
+fn heavy_loops_that_take_turns_on_two_cpus_do_not_lose_what_they_owe() {
+    let machine = unlike_cpus(&[(1, 1 << 20), (1, 3 << 17)], 1000);
+    let nice = [0, 0, -19, -18, 0, 3, 4, 0, 0, 9, 0, -7, 0, 0, -5, 0, 0];
+    for seed in 1..=3 {
+        assert_eq!(starved(&machine, &nice.map(spin), seed), Ok(()));
+    }
+}
