@@ -3,10 +3,9 @@
  * Records the reasons for decisions: the code that decides calls explain(decision, pid, cpu,
  * numbers...) with a row of decisions.def.
  *
- * It costs nothing when disabled. The simulated kernel has two objects of each scheduler, one of
- * them without records. In Linux it depends on a constant, so that the verifier removes the code;
- * the records go to a ring buffer, whose reader is not woken up for them: that would be another
- * decision.
+ * Recording costs nothing when disabled. For the simulated kernel, each scheduler is compiled to two objects, one
+ * of them without records. In Linux, recording depends on a constant, so that the verifier removes the code. The
+ * records go to a ring buffer, whose reader is not woken up for them, because that would cause another decision.
  */
 #ifndef __EQUIPOISE_EXPLAIN_H
 #define __EQUIPOISE_EXPLAIN_H
@@ -19,7 +18,7 @@ enum decision {
 };
 #undef DECISION
 
-/* The count of numbers of each decision. */
+/* The number of values of each decision. */
 #define NS(name) 0
 #define LEAD(name) 0
 #define CPU(name) 0
@@ -50,7 +49,7 @@ struct {
 	__uint(max_entries, 4096);
 } explanations SEC(".maps");
 
-/* Records that did not fit into the buffer. */
+/* The number of records that did not fit into the buffer. */
 u64 explanations_lost;
 
 #endif
@@ -59,7 +58,7 @@ u64 explanations_lost;
 
 _Static_assert(EXPLAINED_NUMBERS == EQUIPOISE_EXPLAINED_NUMBERS, "the simulated kernel takes as many");
 
-/* Reading the numbers costs the scheduler no time, so it decides the same. */
+/* Reading the numbers costs no simulated time, so the scheduler makes the same decisions. */
 #define explaining true
 #define ___explain(number, about, on, values...)                                       \
 	do {                                                                           \
@@ -83,7 +82,7 @@ _Static_assert(EXPLAINED_NUMBERS == EQUIPOISE_EXPLAINED_NUMBERS, "the simulated 
 
 #else
 
-/* Room for a record; NULL if there is none. */
+/* Reserves room for a record; NULL if there is none. */
 static __always_inline struct explained *begin_record(void)
 {
 	struct explained *e = bpf_ringbuf_reserve(&explanations, sizeof(*e), 0);

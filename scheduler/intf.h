@@ -1,52 +1,53 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The interface to user space: the topology, which user space fills in before it loads the
- * scheduler, like the policy (policy.bpf.h), and the counters, which it reads. crates/policy
- * mirrors the structures of the topology; a test there compares sizes and offsets.
+ * The interface to user space: the topology, which user space fills in before it loads the scheduler, as it does
+ * with the policy (policy.bpf.h), and the counters, which it reads. crates/policy mirrors the structures of the
+ * topology; a test there compares sizes and offsets.
  *
- * Fixed-width types only; __u32 and __u64 come from vmlinux.h or <linux/types.h>.
+ * All types have a fixed width; __u32 and __u64 come from vmlinux.h or <linux/types.h>.
  */
 #ifndef __EQUIPOISE_INTF_H
 #define __EQUIPOISE_INTF_H
 
-/* Static limits. MAX_CPUS is a power of two, so that an index can be masked. */
+/* The static limits. MAX_CPUS is a power of two, so that an index can be masked. */
 #define MAX_CPU_BITS 12
 #define MAX_CPUS (1 << MAX_CPU_BITS)
-/* Domain levels above one CPU. */
+/* The number of domain levels above one CPU. */
 #define MAX_LEVELS 8
 /*
- * Domains of at least two CPUs that grow from level to level: at most 1/2 + 1/4 + ... of the CPUs.
- * Groups partition domains: at most 1 + 1/2 + ...
+ * Domains have at least two CPUs and grow from level to level, so there are at most 1/2 + 1/4 + ... times as many
+ * as CPUs. Groups partition domains, so there are at most 1 + 1/2 + ... times as many.
  */
 #define MAX_DOMAINS MAX_CPUS
 #define MAX_GROUPS (2 * MAX_CPUS)
 
 /* The machine as a whole. */
 struct machine {
-	/* Time between ticks, ns. */
+	/* Time between ticks, in ns. */
 	__u64 tick_ns;
 	/* CPUs are numbered 0..nr_cpus. */
 	__u32 nr_cpus;
-	/* Linux's schedutil adds the utilization of other classes and of interrupts, and a margin, to a request. */
+	/* Whether Linux's schedutil adds a margin, and the utilization by other classes and interrupts, to a
+	 * request. */
 	__u32 governor_adds;
 	/*
-	 * Do CPUs differ in capacity? Then there are two groups outside any domain: the CPUs of the
-	 * highest capacity, and the rest.
+	 * Whether CPUs differ in capacity. If so, there are two groups outside any domain: the CPUs with the
+	 * highest capacity, and the others.
 	 */
 	__u32 asymmetric;
 	__u32 fast_group;
 	__u32 slow_group;
-	/* The largest cpu_power of a CPU, undiminished. */
+	/* The largest cpu_power of a CPU, before other classes and interrupts reduce it. */
 	__u32 max_power;
-	/* The number of energy_domains[]: 0 if all CPUs are alike, or their power is not known. */
+	/* The number of energy_domains[]: 0 if all CPUs are alike, or their power is unknown. */
 	__u32 nr_energy_domains;
-	/* Does the frequency of some CPU follow requests? */
+	/* Whether the frequency of any CPU follows requests. */
 	__u32 scales;
 };
 
 /*
- * struct domain::flags, named as in include/linux/sched.h of Linux 3.9; flags that it lacks are
- * named as in later versions.
+ * struct domain::flags, named as in include/linux/sched.h of Linux 3.9; flags that 3.9 lacks are named as in later
+ * versions.
  */
 #define SD_LOAD_BALANCE 0x0001
 #define SD_BALANCE_NEWIDLE 0x0002
@@ -59,9 +60,9 @@ struct machine {
 #define SD_ASYM_PACKING 0x0800
 #define SD_PREFER_SIBLING 0x1000
 #define SD_NUMA 0x4000
-/* Ours: has both fast and slow CPUs. */
+/* Our own flag: the domain has both fast and slow CPUs. */
 #define SD_HMP 0x10000
-/* CPUs differ in capacity; and the domain has all capacities of the machine. */
+/* The domain's CPUs differ in capacity; the domain has all capacities of the machine. */
 #define SD_ASYM_CPUCAPACITY 0x20000
 #define SD_ASYM_CPUCAPACITY_FULL 0x40000
 
@@ -75,9 +76,9 @@ struct domain {
 	__u32 first_group;
 	__u32 nr_groups;
 	__u32 flags;
-	/* Percent of the local load that the busiest must exceed. */
+	/* The percentage of the local load that the busiest group or CPU must exceed. */
 	__u32 imbalance_pct;
-	/* The number of failed attempts for which cache-hot tasks stay. */
+	/* The number of failed attempts to balance up to which cache-hot tasks stay. */
 	__u32 cache_nice_tries;
 	/* The index into cpu_load[] for each reason to balance. */
 	__u32 busy_idx;
@@ -85,9 +86,9 @@ struct domain {
 	__u32 newidle_idx;
 	__u32 wake_idx;
 	__u32 forkexec_idx;
-	/* A busy CPU balances this many times less often. */
+	/* The factor by which the balance interval of a busy CPU is longer. */
 	__u32 busy_factor;
-	/* Bounds of the balance interval, ms. */
+	/* The bounds of the balance interval, in ms. */
 	__u32 min_interval;
 	__u32 max_interval;
 	/* The number of tasks that may be on one node before the other nodes' idle CPUs count. */
@@ -98,10 +99,11 @@ struct domain {
 struct group {
 	__u32 first;
 	__u32 weight;
-	/* The sum of its CPUs' capacities, as last computed, and undiminished. */
+	/* The sum of the capacities of the group's CPUs: as last computed, and before other classes and interrupts
+	 * reduce it. */
 	__u32 power;
 	__u32 power_orig;
-	/* A CPU that runs out of work computes it anew from this time on, jiffies. */
+	/* The time in jiffies from which a CPU that runs out of work computes the capacity anew. */
 	__u64 next_update;
 };
 
@@ -120,8 +122,7 @@ struct energy_domain {
 };
 
 /*
- * The capacity of one CPU at a frequency, relative to 1024 of the largest, and the cost of a unit
- * of it: 0.1 uW.
+ * The capacity of one CPU at a frequency, where the largest CPU has 1024, and the cost of a unit of it, in 0.1 uW.
  */
 struct energy_state {
 	__u64 performance;
@@ -135,22 +136,23 @@ struct cpu_levels {
 	__u32 power_orig;
 	/* The number of domains that span the CPU. */
 	__u32 nr_levels;
-	/* The number of these, from the bottom, that share a last-level cache. */
+	/* The number of these domains, from the bottom, whose CPUs share a last-level cache. */
 	__u32 nr_llc_levels;
-	/* The first CPU that shares the last-level cache: equal ids share. */
+	/* The first CPU that shares the last-level cache. CPUs with equal ids share one. */
 	__u32 llc_id;
 	/* The numbers of the cache's CPUs are llc_list[llc_first .. llc_first + llc_weight). */
 	__u32 llc_first;
 	__u32 llc_weight;
-	/* The CPU is online. */
+	/* Whether the CPU is online. */
 	__u32 online;
-	/* The CPU is in machine::fast_group. */
+	/* Whether the CPU is in machine::fast_group. */
 	__u32 fast;
-	/* The firmware's ranking of CPUs: tasks prefer a higher one. */
+	/* The CPU's place in the firmware's ranking; tasks prefer CPUs with a higher value. */
 	__u32 priority;
-	/* Its part of its core's speed while all hardware threads of the core are busy, of 1024. */
+	/* The speed of the hardware thread while all threads of its core are busy, where 1024 is the speed of a
+	 * thread alone. */
 	__u32 thread_speed;
-	/* The domain at each level, smallest span first, and the group of it that has the CPU. */
+	/* The domain at each level, smallest span first, and the group of that domain that has the CPU. */
 	__u16 domain[MAX_LEVELS];
 	__u16 group[MAX_LEVELS];
 };
@@ -162,17 +164,17 @@ struct counters {
 #undef COUNTER
 };
 
-/* No row of decisions.def has more numbers. */
+/* The maximum number of values of a row of decisions.def. */
 #define EXPLAINED_NUMBERS 4
 
 /* A decision as recorded in Linux, a record of the ring buffer (explain.bpf.h). */
 struct explained {
-	/* The time, ns of CLOCK_MONOTONIC. */
+	/* The time of CLOCK_MONOTONIC, in ns. */
 	__u64 at;
 	/* The row of decisions.def, and the CPU that decided. */
 	__u32 decision;
 	__u32 by;
-	/* The task and the CPU that it is about; 0: no task. */
+	/* The task and the CPU that the decision is about; a pid of 0: no task. */
 	__s32 pid;
 	__s32 cpu;
 	__s64 numbers[EXPLAINED_NUMBERS];

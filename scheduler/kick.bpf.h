@@ -18,11 +18,11 @@ static __always_inline bool goes_offline(void)
 }
 
 /*
- * Kicks @cpu, like scx_bpf_kick_cpu(), but not from a CPU that is going offline. The kernel kicks with an
- * irq_work of the requesting CPU. If it is queued after that CPU has run its irq_work for the last time
- * (smpcfd_dying_cpu()), it stays queued. When the CPU comes back, it is still first in the list, so no
- * irq_work of this CPU ever runs again, and no scheduler is notified that CPUs come and go (Linux 6.12).
- * Nothing is lost by not kicking: the hotplug event unloads the scheduler, and all tasks are enqueued anew.
+ * Kicks @cpu, like scx_bpf_kick_cpu(), but not from a CPU that is going offline. The kernel kicks with an irq_work
+ * of the requesting CPU. An irq_work that is queued after that CPU has run its list for the last time
+ * (smpcfd_dying_cpu()) stays queued. When the CPU comes back, the list is not empty, so no irq_work of this CPU
+ * ever runs again, and no scheduler is notified that CPUs come and go (Linux 6.12). Nothing is lost without the
+ * kick: the hotplug event unloads the scheduler, and all tasks are enqueued anew.
  */
 static __always_inline void kick_cpu(s32 cpu, u64 flags)
 {

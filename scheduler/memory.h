@@ -13,13 +13,13 @@
 #define simulated_write_global(line)
 #define simulated_lock_rqs(a, b)
 #define simulated_unlock_rqs()
-/* An error for a limit of ours, which Linux does not have; there, a scheduler that is loaded had better go on. */
+/* Stops the simulation at a limit that only this scheduler has. In Linux, a loaded scheduler continues instead. */
 #define simulated_error(...)
 #else
 #define simulated_error(...) scx_bpf_error(__VA_ARGS__)
 #endif
 
-/* Lines that all CPUs share: struct nohz, and the load of all CPUs in the root's task group. */
+/* The cache lines that all CPUs share: struct nohz, and the load of all CPUs in the root's task group. */
 enum global_line {
 	LINE_NOHZ,
 	LINE_TG_LOAD,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The policy: switches and numbers for the same code. User space sets them before it loads the
- * scheduler, and the tunables among them later, too. A preset in policies/ is a set of values. All
- * are 64 bits wide, so that the table alone determines the layout.
+ * The policy: switches and numbers for the same code. User space sets these before it loads the scheduler, and may
+ * change the tunables among them later. A preset in policies/ is a set of values. All are 64 bits wide, so that the
+ * table alone determines the layout.
  */
 #ifndef __EQUIPOISE_POLICY_H
 #define __EQUIPOISE_POLICY_H
@@ -18,7 +18,7 @@
 #define CHOICE(name, ...) __u64 name;
 #define LIVE_CHOICE(...)
 #define OPTION(...)
-/* User space checks what a setting requires. */
+/* REQUIRES() has no effect here, because user space checks the requirements. */
 #define REQUIRES(...)
 struct policy {
 #include "settings.def"
@@ -65,11 +65,11 @@ enum policy_option {
 #undef OPTION
 #undef REQUIRES
 
-/* The scheduler's structure: code that a switch excludes is not even verified. */
+/* The switches and choices are constant, so the verifier drops the code that they exclude. */
 const volatile struct policy policy;
 /*
- * Values that may change while it runs, one word at a time. They have cache lines of their own,
- * which nothing else writes.
+ * The values that may change while the scheduler runs, one word at a time. No other variable is in their cache
+ * lines.
  */
 volatile struct tunables tunables __attribute__((aligned(64)));
 

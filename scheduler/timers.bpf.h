@@ -20,7 +20,7 @@ struct scheduler_timer {
 
 typedef int (*scheduler_timer_fn)(void *timers, int *cpu, struct scheduler_timer *timer);
 
-/* The timers @timers, one of the maps below. */
+/* Initializes the timer of @cpu in @timers, a map that CPU_TIMERS() defines. */
 static __always_inline s32 init_timer(void *timers, u32 cpu)
 {
 	struct scheduler_timer *timer = bpf_map_lookup_elem(timers, &cpu);
@@ -29,10 +29,10 @@ static __always_inline s32 init_timer(void *timers, u32 cpu)
 }
 
 /*
- * The timer of @cpu calls @function. Since Linux 7.2 a callback has the permissions of the program
- * that sets the timer (scx_kfunc_context_filter()). A callback that moves tasks between queues is
- * therefore set in ops.init_task(), which may do so, does not sleep, and so may iterate over a
- * queue, and which sched_ext calls for each task before any runs.
+ * The timer of @cpu calls @function. Since Linux 7.2 a callback has the permissions of the program that sets the
+ * timer (scx_kfunc_context_filter()). A callback that moves tasks between queues is therefore set in
+ * ops.init_task(): that op may move tasks, may iterate over a queue because it does not sleep, and is called for
+ * each task before any task runs.
  */
 static __always_inline void set_timer(void *timers, u32 cpu, scheduler_timer_fn function)
 {
@@ -42,7 +42,7 @@ static __always_inline void set_timer(void *timers, u32 cpu, scheduler_timer_fn 
 		bpf_timer_set_callback(&timer->timer, function);
 }
 
-/* The timer of this CPU, @cpu, calls back in @delay ns. */
+/* Starts the timer of this CPU, @cpu, to expire in @delay ns. */
 static __always_inline void start_timer(void *timers, u32 cpu, u64 delay)
 {
 	struct scheduler_timer *timer = bpf_map_lookup_elem(timers, &cpu);

@@ -3,8 +3,8 @@
  * The machine: sched domains, their groups, and the place of each CPU. User space builds the tables
  * (crates/policy) and drops redundant levels, as build_sched_domains() does.
  *
- * Every index is masked or bounded here, once, so that the rest of the scheduler can use the
- * kernel's words and still pass the verifier.
+ * Every index is masked or bounded only here, so that the rest of the scheduler can use the kernel's terms and
+ * still pass the verifier.
  */
 #ifndef __EQUIPOISE_TOPOLOGY_H
 #define __EQUIPOISE_TOPOLOGY_H
@@ -39,7 +39,8 @@ static __always_inline struct cpu_levels *levels_of(u32 cpu)
 	return &cpu_levels[cpu & (MAX_CPUS - 1)];
 }
 
-/* The capacity of @cpu for fair tasks, and its undiminished capacity; see capacity.h. */
+/* The capacity of @cpu for fair tasks, which other classes and interrupts reduce (capacity.h), and its full
+ * capacity. */
 static __always_inline u32 power_of(u32 cpu)
 {
 	return levels_of(cpu)->power;
@@ -56,7 +57,7 @@ static __always_inline bool sched_asym_prefer(u32 a, u32 b)
 	return levels_of(a)->priority > levels_of(b)->priority;
 }
 
-/* A scheduler is loaded anew when a CPU comes or goes. */
+/* Is @cpu online? The answer is constant, because a scheduler is loaded anew when a CPU comes or goes. */
 static __always_inline bool is_online(u32 cpu)
 {
 	return levels_of(cpu)->online;
@@ -122,8 +123,8 @@ static __always_inline u32 nth_cpu(const struct group *sg, u32 i)
 }
 
 /*
- * Compares CPUs whose levels have different numbers: a level that one of the CPUs lacks shifts the
- * levels above it. The number of a domain is the same for all of its CPUs.
+ * Is @other in @cpu's domain at @level, although the level has another number for @other? A level that one of the
+ * CPUs lacks shifts the levels above it. The number of a domain is the same for all of its CPUs.
  */
 __noinline bool same_domain_moved(u32 cpu, u32 other, u32 level)
 {
@@ -135,7 +136,7 @@ __noinline bool same_domain_moved(u32 cpu, u32 other, u32 level)
 	return false;
 }
 
-/* Is @other in @cpu's domain at @level, which it has? */
+/* Is @other in the domain at @level of @cpu, which has one there? */
 static __always_inline bool same_domain(u32 cpu, u32 other, u32 level)
 {
 	struct cpu_levels *a = levels_of(cpu), *b = levels_of(other);
@@ -160,9 +161,9 @@ static __always_inline u64 capacity_of_power(u64 power)
 }
 
 /*
- * Each CPU of a group of SMT siblings has less than half the power of a full CPU, but the group can
- * run a task: its capacity is 1 as long as other classes have not taken a tenth of it
- * (fix_small_capacity()). @power: of @sg, or of a CPU of it.
+ * Each CPU of a group of SMT siblings has less than half the power of a full CPU, but the group can run a task, so
+ * its capacity is 1 as long as other classes have not taken a tenth of it (fix_small_capacity()). @power is that of
+ * @sg or of one of its CPUs.
  */
 static __always_inline u64 group_capacity(const struct domain *sd, const struct group *sg, u64 power)
 {
@@ -188,7 +189,7 @@ static __always_inline u64 msecs_to_jiffies(u64 ms)
 	return (ms * NSEC_PER_MSEC + machine.tick_ns - 1) / machine.tick_ns;
 }
 
-/* Ticks a second (HZ). */
+/* The number of ticks per second (HZ). */
 static __always_inline u64 jiffies_per_sec(void)
 {
 	return NSEC_PER_SEC / machine.tick_ns;

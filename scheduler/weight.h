@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Weights of nice levels, and time at a task's own pace. */
+/* Weights of nice levels, and virtual time. */
 #ifndef __EQUIPOISE_WEIGHT_H
 #define __EQUIPOISE_WEIGHT_H
 
 #include "topology.bpf.h"
 
-/* include/uapi/linux/sched.h; macros are not in a kernel's vmlinux.h. */
+/* From include/uapi/linux/sched.h, because a kernel's vmlinux.h has no macros. */
 #ifndef SCHED_BATCH
 #define SCHED_BATCH 3
 #define SCHED_IDLE 5
 #endif
 
 /*
- * The weight of a nice level; each is worth about 10 % of CPU time against its neighbour
- * (sched_prio_to_weight in kernel/sched/core.c).
+ * The weights of the nice levels. Of two tasks at neighbouring levels, one gets about 10 % more of the CPU than the
+ * other (sched_prio_to_weight in kernel/sched/core.c).
  */
 static const u32 prio_to_weight[40] = {
 	88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904,
@@ -21,7 +21,7 @@ static const u32 prio_to_weight[40] = {
 	172,   137,   110,   87,    70,	   56,	  45,	 36,	29,    23,    18,   15,
 };
 #define WEIGHT_IDLEPRIO 3
-/* static_prio of nice 0: DEFAULT_PRIO. */
+/* The static_prio of nice 0 (DEFAULT_PRIO). */
 #define NICE_0_PRIO 120
 
 static __always_inline u32 task_weight(const struct task_struct *p)
@@ -41,7 +41,7 @@ static __always_inline u64 srr(u64 x, u32 shift)
 	return (x + (1ULL << (shift - 1))) >> shift;
 }
 
-/* @delta * @weight / w, for @inv_weight = 2^32 / w. Good for hours of @delta. */
+/* @delta * @weight / w, for @inv_weight = 2^32 / w. Valid for a @delta of hours. */
 static __always_inline u64 calc_delta(u64 delta, u32 weight, u32 inv_weight)
 {
 	u64 tmp = delta * weight;
@@ -51,7 +51,7 @@ static __always_inline u64 calc_delta(u64 delta, u32 weight, u32 inv_weight)
 	return srr(tmp * inv_weight, WMULT_SHIFT);
 }
 
-/* Time at the task's own pace: the vruntime of a heavier task advances more slowly. */
+/* The virtual time for @delta: the vruntime of a heavier task advances more slowly. */
 static __always_inline u64 calc_delta_fair(u64 delta, u32 weight, u32 inv_weight)
 {
 	return weight == NICE_0_LOAD ? delta : calc_delta(delta, NICE_0_LOAD, inv_weight);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The CPU time that a control group may use: cpu.max and cpu.max.burst (Documentation/scheduler/sched-bwc.rst).
- *Each period adds the quota; the rest at the end of a period is kept up to the burst. A CPU notices only at a tick
- *or a switch that nothing is left, so a group may overdraw its quota. Later periods pay the overdraft back, so that
- *over many periods the group gets exactly its quota.
+ * Each period adds the quota; the time that is left at the end of a period is kept, up to the burst. A CPU notices
+ * only at a tick or a switch that no time is left, so a group may overdraw its quota. Later periods pay the
+ * overdraft back, so that over many periods the group gets exactly its quota.
  *
  *	left
  *	quota + burst ----------------------------------  a refill adds no more than up to here
@@ -24,20 +24,20 @@
 #include "../intf.h"
 
 /*
- * A group's overdraft keeps it throttled for no longer than this, ns: sched_ext ends a scheduler under which
- * a task waits for 30 s (scx_watchdog_timeout). A group on 64 CPUs with a quota of 1 ms a second can overdraw by
- * 256 ms before its CPUs have a tick of 4 ms.
+ * The longest time for which an overdraft keeps a group throttled, in ns: sched_ext ends a scheduler under which a
+ * task waits for 30 s (scx_watchdog_timeout). A group on 64 CPUs with a quota of 1 ms a second can overdraw by 256
+ * ms before its CPUs have a tick of 4 ms.
  */
 #define LONGEST_DEBT (10ULL * 1000 * 1000 * 1000)
 
 struct bandwidth {
-	/* ns; a period of 0: there is no limit. */
+	/* In ns; if the period is 0, there is no limit. */
 	u64 period;
 	u64 quota;
 	u64 burst;
-	/* CPU time that may still be used, ns. */
+	/* CPU time that may still be used, in ns. */
 	s64 left;
-	/* When the current period ends, ns. */
+	/* The end of the current period, in ns. */
 	u64 period_end;
 } __attribute__((aligned(64)));
 
@@ -77,7 +77,7 @@ static __always_inline s64 refill_of(const struct bandwidth *b, u64 period, s64 
 {
 	u64 quota = READ_ONCE(b->quota);
 	s64 most = quota + READ_ONCE(b->burst), least = -(s64)(LONGEST_DEBT / period * quota), refilled;
-	/* After this many periods the account is full, because the kernel bounds the burst by the quota. */
+	/* After this many periods the account is surely full, because the kernel bounds the burst by the quota. */
 	u64 enough = LONGEST_DEBT / period + 2;
 
 	refilled = left > least ? left : least;
@@ -97,7 +97,7 @@ static __always_inline void refill_bandwidth(struct bandwidth *b, u64 now)
 		__sync_fetch_and_add(&b->left, refill_of(b, period, READ_ONCE(b->left), periods));
 }
 
-/* Charges @ran of running time. Returns true to the one caller that used up the rest. */
+/* Charges @ran of running time. Returns true only to the caller that used up the last of the group's time. */
 static __always_inline bool spend_bandwidth(struct bandwidth *b, u64 ran)
 {
 	s64 left = __sync_fetch_and_add(&b->left, -(s64)ran);

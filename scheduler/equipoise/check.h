@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Invariants of the scheduler, which tests and `scx_equipoise --check` have it check. */
+/* Invariants that the scheduler checks in tests and under `scx_equipoise --check`. */
 #ifndef __EQUIPOISE_CHECK_H
 #define __EQUIPOISE_CHECK_H
 
@@ -15,7 +15,7 @@ const volatile bool checks;
 			scx_bpf_error("invariant: %s", #condition); \
 	} while (0)
 
-/* @e runs on @clock: it counts there, and the debtors are a part of all that do. */
+/* @e runs on @clock: the clock counts its weight, and the weight of the debtors is a part of the clock's. */
 static __always_inline void check_clock(const struct clock *clock, const struct entity *e)
 {
 	check(e->weight > 0);

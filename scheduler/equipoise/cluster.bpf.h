@@ -19,21 +19,21 @@
 #include "request.h"
 
 /*
- * CPUs are bits of a word, and so are clusters: a larger cache is split, and a cluster that finds
- * no room joins one of the same kind.
+ * CPUs are bits of a word, and so are clusters. The CPUs of a larger cache are split into several clusters; when
+ * MAX_CLUSTERS exist, further CPUs join one of the same kind.
  */
 #define CLUSTER_CPUS 64
 #define MAX_CLUSTERS 64
 /*
- * Percent: CPUs whose capacities differ by less than this are alike. Turbo bins, 5.8 and 5.5 GHz,
- * differ by 5 %; the two dies of a Ryzen 9 7950X3D by 9 %; a Snapdragon 865's prime core is 17 %
- * faster than its other large cores.
+ * CPUs whose capacities differ by less than this factor, in percent, are alike. Turbo bins, 5.8 and 5.5 GHz, differ
+ * by 5 %; the two dies of a Ryzen 9 7950X3D by 9 %; a Snapdragon 865's prime core is 17 % faster than its other
+ * large cores.
  */
 #define ALIKE_PCT 110
-/* The worth of a CPU before the first tick: more than any task. */
+/* The worth of a CPU before the first tick: more than the weight of any task. */
 #define NOT_LEVELLED (1ULL << 40)
 
-/* The word with @nr alone. */
+/* The word in which only bit @nr is set. */
 static __always_inline u64 bit(u32 nr)
 {
 	return 1ULL << (nr & 63);
@@ -62,43 +62,47 @@ static __always_inline void clear_bit_once(u64 *word, u32 nr)
 }
 
 struct cluster {
-	/* Mutable: its idle CPUs, and those of them on fully idle cores, by their slots. */
+	/* Mutable: the idle CPUs, and the idle CPUs on fully idle cores, by their slots. */
 	u64 idle;
 	u64 idle_cores;
-	/* Of its tasks, and of those that are bound to one of its CPUs, as one entity a CPU. */
+	/* The clock of the cluster's tasks. The tasks that are bound to one of its CPUs are one entity per CPU. */
 	struct clock clock;
-	/* The number of times that a task came to wait for any of its CPUs. */
+	/* The number of times that a task came to wait for any of the cluster's CPUs. */
 	u64 waits;
-	/* Its CPUs for which alone tasks may wait, by their slots. */
+	/* The CPUs that may keep tasks, which wait for that CPU only, by their slots. */
 	u64 keeping;
-	/* Its CPUs that a higher scheduling class has, by their slots. */
+	/* The CPUs that a higher scheduling class has, by their slots. */
 	u64 taken;
 	/*
-	 * Its CPUs run clearly slower together than one of them would alone, because they share a
-	 * limit on frequency or power.
+	 * The CPUs run clearly slower together than one of them would alone, because they share a limit on
+	 * frequency or power.
 	 */
 	bool held_back;
-	/* The weight that one CPU is worth (level.h), and the time of the last update, ns. */
+	/* The weight that one CPU is worth (level.h), and the time of the last update, in ns. */
 	u64 worth __attribute__((aligned(64)));
 	u64 levelled_at;
-	/* The weights of its running tasks that are not bound, by their slots; as of the last tick or stop there.
+	/* The weights of the running tasks that are not bound, by their CPUs' slots, as of the last tick or switch
+	 * there.
 	 */
 	u32 running[CLUSTER_CPUS];
-	/* The part of each that the cluster's clock counts. */
+	/* The part of each of these weights that the cluster's clock counts. */
 	u32 counted[CLUSTER_CPUS];
 	/* Immutable. */
 	u64 cpus __attribute__((aligned(64)));
 	u32 nr_cpus;
-	/* The number of all threads of its cores; some have not joined yet. */
+	/* The number of hardware threads of the cluster's cores, including those that have not joined yet. */
 	u32 promised;
-	/* The capacity at the highest frequency; the part of it that a limit of the frequency leaves, of 1024. */
+	/* The capacity at the highest frequency, and the part of it that a limit of the frequency leaves, in
+	 * 1024ths. */
 	u32 full_capacity;
 	u32 limit;
-	/* The rest changes when a limit of any cluster's frequency does. The capacity that the limit leaves. */
+	/* The fields from here on change when a limit of any cluster's frequency does. This one is the capacity
+	 * that the limit leaves. */
 	u32 capacity;
 	/* The number of clusters that are faster. */
 	u32 slowness;
-	/* Work done in a given time, of 1024 on the fastest: by a core's only task, and by a thread that shares it.
+	/* The work done in a given time, 1024 on the fastest CPU: by the only task of a core, and by each of two
+	 * that share it.
 	 */
 	u32 speed;
 	u32 shared_speed;
@@ -113,7 +117,7 @@ struct cluster {
 
 struct cluster clusters[MAX_CLUSTERS];
 u32 nr_clusters;
-/* Some are faster than others, now. */
+/* Some clusters are faster than others at present. */
 bool unlike;
 /* The clusters with idle CPUs, and those with waiting tasks. Both are hints, which may lag. */
 u64 idle_clusters __attribute__((aligned(64)));
@@ -121,62 +125,67 @@ u64 waiting_clusters __attribute__((aligned(64)));
 
 /* The state of a CPU. */
 struct cpu_state {
-	/* Immutable: its place, and the slots of its hardware threads. */
+	/* Immutable: the CPU's cluster, its slot there, and the slots of its core's hardware threads. */
 	u32 cluster;
 	u32 slot;
 	u64 siblings;
-	/* Its task: how long it usually runs (task_state::burst) and its progress (progress.h), ns, as of the last
-	 * charge. */
+	/* The running task, its usual running time (task_state::burst) and its progress (progress.h), in ns, as of
+	 * the last charge. */
 	s32 pid;
-	/* The task is bound to the CPU. */
+	/* The running task is bound to the CPU. */
 	bool runs_bound;
-	/* It has not been charged since it began to run. */
+	/* The running task has not been charged since it began to run. */
 	bool begins;
 	u64 burst;
 	u64 progress;
-	/* The time when it was last charged, or the task before it stopped, ns. */
+	/* The time, in ns, when the running task was last charged or, if it has not been, the task before it
+	 * stopped. */
 	u64 charged_at;
-	/* How long it has run tasks that bypassed the queue since it last took a waiting one, ns. */
+	/* The time, in ns, for which the CPU has run tasks that bypassed the queue since it last took a waiting
+	 * one. */
 	u64 ran_past;
 	/* The running task called sched_yield(). */
 	bool yields;
 	/* A timer ends the turn of the running task. */
 	bool turn_ends;
-	/* Whether it has been asked to stop for a waking task, and the time at which the next request is due, ns.
+	/* Whether the CPU has been asked to stop for a waking task, and the time at which a stop is next free of
+	 * charge, in ns.
 	 */
 	bool asked;
 	u64 next_stop_at;
-	/* Its request for the next switch; see request.h. */
+	/* The request for the CPU's next switch; see request.h. */
 	u64 request;
-	/* The clock of the tasks that are bound to it, and all of them on its cluster's clock. */
+	/* The clock of the tasks that are bound to the CPU, and the entity that stands for them all on the
+	 * cluster's clock. */
 	struct clock own;
 	struct entity bound;
-	/* The slot to which it last sent a task that may wait anywhere in a cluster. */
+	/* The slot to which the CPU last sent a task that may wait anywhere in a cluster. */
 	u32 sent_to;
 	/*
-	 * The family whose tasks alone ran here, and since when; and the time when one of a crowd last came to wait
-	 * here (crowd.h), ns.
+	 * The family whose tasks alone ran here lately, the time since which they do, and the time when a member of
+	 * a crowd last came to wait here (crowd.h), in ns.
 	 */
 	s32 family;
 	u64 family_since;
 	u64 crowd_at;
-	/* The time of the next comparison with another cluster, ns, and the cluster compared last. */
+	/* The time of the next comparison with another cluster, in ns, and the cluster compared last. */
 	u64 look_at;
 	u32 compared;
 	/* The slot of the CPU there whose tasks were compared last. */
 	u32 compared_slot;
-	/* The cluster whose limit of the frequency its tick read last. */
+	/* The cluster whose frequency limit this CPU's tick read last. */
 	u32 limit_read;
-	/* The time when it last ran a task that others wait for, ns. */
+	/* The time, in ns, when the CPU last ran a task that others wait for. */
 	u64 hurried_at;
 	/*
-	 * How many times a task has started to wait for this CPU alone; the same count for this CPU, its equals and
-	 * slower CPUs when it last ran out of work; and the time of that, ns.
+	 * The number of times that a task has started to wait for this CPU alone; that number for this CPU, its
+	 * equals and slower CPUs when this CPU last ran out of work; and the time of that, in ns.
 	 */
 	u64 waits;
 	u64 waits_seen;
 	u64 waits_seen_at;
-	/* The share of the task that it held back last (held.h), until it has checked that share again; 0: none. */
+	/* The share for which the CPU last held back a task (held.h), until the CPU has checked that share again;
+	 * 0: none. */
 	u32 held;
 } __attribute__((aligned(64)));
 
@@ -198,8 +207,8 @@ static __always_inline struct cluster *cluster_of(u32 cpu)
 }
 
 /*
- * Dispatch queues: one per cluster, ordered by its time; one per CPU for tasks that are bound to it, or to some
- * CPUs of its cluster, ordered by the CPU's time.
+ * Dispatch queues: one per cluster, ordered by the cluster's clock; and one per CPU, for tasks that are bound to it
+ * or to some CPUs of its cluster, ordered by the CPU's clock.
  */
 static __always_inline u64 cluster_dsq(u32 cluster)
 {
@@ -243,13 +252,14 @@ static __always_inline u32 speed_of(const struct cpu_state *this, const struct c
 	return c->shared_speed < c->speed && shares_core(this, c) ? c->shared_speed : c->speed;
 }
 
-/* The speed of @c for the tasks of this scheduler: without the CPUs that a higher class has taken. */
+/* The sum of the speeds of the CPUs of @c, without those that a higher class has taken. */
 static __always_inline u64 open_speed(const struct cluster *c)
 {
 	return (c->nr_cpus - __builtin_popcountll(READ_ONCE(c->taken))) * c->shared_speed;
 }
 
-/* The simulator counts each shared word as a cache line; a cluster's line belongs to its first CPU. */
+/* Tells the simulator, which charges for shared cache lines, of an access to @c; the line belongs to the cluster's
+ * first CPU. */
 static __always_inline void read_cluster(const struct cluster *c)
 {
 	simulated_read(c->first_cpu);
@@ -289,9 +299,9 @@ static __always_inline void nothing_found(u32 cluster)
 }
 
 /*
- * A task waits in @cpu's own queue, or will soon. The CPU may have become idle meanwhile. An idling
- * CPU first sets its idle bit and then checks whether it keeps tasks; here the order is reversed,
- * so that one of the two sees the other.
+ * A task waits in @cpu's own queue, or will soon. The CPU may have become idle meanwhile. A CPU that becomes idle
+ * first sets its idle bit and then checks whether it keeps tasks. The order here is the reverse, so that at least
+ * one of the two sees what the other did.
  */
 static __always_inline void keeps_tasks(u32 cpu, const struct cpu_state *this, struct cluster *c)
 {
@@ -328,7 +338,7 @@ static __always_inline u32 nr_kept(u32 cpu)
 	return scx_bpf_dsq_nr_queued(own_dsq(cpu));
 }
 
-/* No task that waits for @cpu alone may run on the CPU that looked. */
+/* No task that waits for @cpu alone may run on the CPU that searched its queue. */
 static __always_inline void none_kept(u32 cpu, const struct cpu_state *this, struct cluster *c)
 {
 	if (nr_kept(cpu))
@@ -340,7 +350,7 @@ static __always_inline void none_kept(u32 cpu, const struct cpu_state *this, str
 
 /*
  * Updates the hint that tells whether @c, which is @cluster, has idle CPUs. Another CPU may change c->idle
- * meanwhile, so a CPU that has changed the hint looks again: the last of them is right.
+ * meanwhile, so a CPU that has changed the hint checks it again: the last change is then correct.
  */
 static __always_inline void settle_idle_hint(const struct cluster *c, u32 cluster)
 {
@@ -389,8 +399,7 @@ static __always_inline bool clear_idle(u32 cpu)
 }
 
 /*
- * Makes @this send its task @pid to @to, if @to is still idle. @to is claimed, so that no other
- * task is sent there.
+ * Makes @this send its task @pid to @to, if @to is still idle. Claims @to, so that no other task is sent there.
  */
 static __always_inline bool send_to_idle(struct cpu_state *this, s32 pid, u32 to)
 {
@@ -402,7 +411,7 @@ static __always_inline bool send_to_idle(struct cpu_state *this, s32 pid, u32 to
 	return false;
 }
 
-/* The task of @request does not come: the CPU that was claimed for it looks for another. */
+/* The task of @request does not come, so the CPU that was claimed for it looks for another task. */
 static __always_inline void drop_request(u64 request)
 {
 	if (asks_for_task(request))

@@ -9,8 +9,8 @@
 #include "task.bpf.h"
 
 /*
- * ns. If only tasks of one family ran on a CPU for this long, hardly any other task waits there: eight tasks
- * take turns within it, at a tick of 4 ms.
+ * If only tasks of one family ran on a CPU for this time, in ns, hardly any other task waits there: at a tick of 4
+ * ms, eight tasks take turns within that time.
  */
 #define ALONE_FOR (32 * NSEC_PER_MSEC)
 
@@ -22,7 +22,7 @@ static __always_inline s32 family_of(const struct task_struct *p)
 
 /*
  * Notes which family ran on @this until @now. The parent of a family belongs to it. Kernel threads run for short
- * times and on behalf of any task, so that they are no family.
+ * times and on behalf of any task, so they do not count as a family.
  */
 static __always_inline void note_family(struct cpu_state *this, const struct task_struct *p, u64 now)
 {
@@ -34,27 +34,27 @@ static __always_inline void note_family(struct cpu_state *this, const struct tas
 	WRITE_ONCE(this->family, family);
 }
 
-/* Has one of a crowd come to wait for @this shortly before @now? */
+/* Has a member of a crowd come to wait for @this shortly before @now? */
 static __always_inline bool is_crowded(const struct cpu_state *this, u64 now)
 {
 	return (s64)(now - READ_ONCE(this->crowd_at)) < (s64)ALONE_FOR;
 }
 
-/* Does @waker, which runs on this CPU, usually sleep soon? (The idle task has no turn, so it does not.) */
+/* Does @waker, which runs on this CPU, usually sleep soon? (False for the idle task, which has no turns.) */
 static __always_inline bool sleeps_soon(const struct cpu_state *this, const struct task_struct *waker)
 {
 	return this->pid == waker->pid && this->burst < tunables.sync_burst;
 }
 
 /*
- * Is @p, which the current task wakes up with SCX_WAKE_SYNC at @now and which would wait on @cpu, one of a crowd?
- * Its waker continues (a waker that goes to sleep instead is one half of a pair, each of which waits for the
- * other), and only their family ran on @cpu lately.
+ * Is @p, which the current task wakes up with SCX_WAKE_SYNC at @now and which would wait on @cpu, a member of a
+ * crowd? In a crowd the waker continues (a waker that goes to sleep instead is one half of a pair, each of which
+ * waits for the other), and only tasks of the family of both ran on @cpu lately.
  *
- * A member of a crowd keeps the lag with which it went to sleep, as every task does under EEVDF, and gets no
- * credit for having slept: the later its turn comes, the more messages it finds. Its share is the same.
- * (hackbench's switches on two CPUs, -g 8: 9,000 instead of 16,000.) Among tasks of other families it must
- * not wait for its turn: a thread that draws what another one sends it would be late.
+ * A member of a crowd keeps the lag with which it went to sleep, as every task does under EEVDF, and gets no credit
+ * for having slept: the later its turn comes, the more messages it finds. Its share stays the same. (On two CPUs,
+ * hackbench -g 8 makes 9,000 switches instead of 16,000.) Among tasks of other families a task gets the credit: a
+ * thread that draws what another one sends would be late otherwise.
  */
 static __always_inline bool is_in_crowd(const struct task_struct *p, u32 cpu, u64 now)
 {

@@ -9,18 +9,18 @@
  *
  *	lag = w * (clock - vtime)		ns of work on the fastest CPU,
  *
- * is the service that it is owed; negative: that it has had too much. The lags of a queue sum to zero. An entity
- * that leaves with a lag leaves the opposite to the others, so the clock moves to their mean; it takes the lag with
- * it, and brings it along when it joins a queue, this one or another.
+ * is the service that it is owed; a negative lag is a debt. The lags of a queue sum to zero. An entity that leaves
+ * with a lag leaves the opposite to the others, so the clock moves to their mean; the entity keeps its lag, and
+ * brings it along when it joins this queue again or another one.
  *
- * The weights are feasible ones: an entity that is worth more than a CPU counts as much as one CPU is worth there
- * (A. Chandra et al., "Surplus Fair Scheduling", OSDI 2000; level.h). All entities of a queue can then advance at
- * the rate of its clock.
+ * The weights are feasible: an entity that is worth more than one CPU counts only as much as one CPU of its queue
+ * is worth (A. Chandra et al., "Surplus Fair Scheduling", OSDI 2000; level.h). All entities of a queue can then
+ * advance at the rate of its clock.
  *
  * Context: any CPU may change a clock; each change is one atomic addition, so none is lost. A CPU that reads the
- * clock between two changes that belong together sees it off by no more than these. A task's entity is changed by
- * the CPU that runs it or holds its lock. This file uses no kfuncs, so that the tests can run it natively, with
- * threads.
+ * clock between two changes that belong together sees an error of no more than these changes. A task's entity is
+ * changed by the CPU that runs it or holds its lock. This file uses no kfuncs, so that the tests can run it
+ * natively, with threads.
  */
 #ifndef __EQUIPOISE_FAIR_H
 #define __EQUIPOISE_FAIR_H
@@ -32,22 +32,22 @@
  * virtual time passes as fast as time.
  */
 #define WEIGHT_SHIFT 20
-/* More service than anything is ever owed, ns; keeps products within 64 bits. */
+/* More service than anything is ever owed, in ns; keeps products within 64 bits. */
 #define MOST_SERVICE NSEC_PER_SEC
-/* No task: more than any virtual time. */
+/* Stands for no task: larger than any virtual time. */
 #define NO_VTIME ~0ULL
 
-/* A sum of weights has fewer bits: 2^17 tasks of nice -20. */
+/* A sum of weights has at most this many bits, which is enough for 2^17 tasks of nice -20. */
 #define DEBTORS_SHIFT 44
 #define DEBTORS_MASK ((1ULL << DEBTORS_SHIFT) - 1)
 
 struct clock {
 	u64 now;
-	/* The sum of the weights on it, with those of the debtors. */
+	/* The sum of the weights on this clock, including those of the debtors. */
 	s64 weight;
 	/*
-	 * The debtors, as one entity: the sum of their weights, below how many times they have left together
-	 * (DEBTORS_SHIFT), and the mean of their virtual times.
+	 * The debtors, as one entity: the sum of their weights in the lower DEBTORS_SHIFT bits, the number of times
+	 * that they have left together above these, and the mean of their virtual times.
 	 */
 	u64 debtors;
 	u64 debtors_vtime;
@@ -55,10 +55,10 @@ struct clock {
 
 struct entity {
 	u64 vtime;
-	/* 0: it is on no clock, or one of the debtors. */
+	/* 0: the entity is on no clock, or is one of the debtors. */
 	u64 weight;
-	/* Its weight when it left, until it comes back; the service that it was owed, ns of work; or the debtors'
-	 * round. */
+	/* For a debtor that left, until it comes back: its weight, and the debtors' round. For another entity: the
+	 * service that it was owed when it left, in ns of work. */
 	u64 left_at;
 	s64 left_with;
 	u32 round;
@@ -76,8 +76,8 @@ static __always_inline u64 vtime_for(u64 work, u64 weight)
 }
 
 /*
- * The same for service that is owed, or due if it is negative. BPF has no division of signed numbers, and each
- * branch here would double the paths that the verifier follows.
+ * The virtual time for @lag of service at @weight; negative if the service is a debt. BPF has no division of signed
+ * numbers, and each branch here would double the paths that the verifier follows.
  */
 static __always_inline s64 vtime_of_lag(s64 lag, u64 weight)
 {
@@ -87,7 +87,7 @@ static __always_inline s64 vtime_of_lag(s64 lag, u64 weight)
 	return (vtime ^ sign) - sign;
 }
 
-/* The service that @vtime of virtual time is worth at @weight, ns, to MOST_SERVICE. */
+/* The service that @vtime of virtual time is worth at @weight, in ns, up to MOST_SERVICE. */
 static __always_inline s64 service_for(s64 vtime, u64 weight)
 {
 	s64 most = vtime_for(MOST_SERVICE, weight);
@@ -125,7 +125,7 @@ static __always_inline s64 weight_of_debtors(const struct clock *clock)
 	return READ_ONCE(clock->debtors) & DEBTORS_MASK;
 }
 
-/* The debtors have paid: they leave @clock together. The others get the excess. */
+/* The debtors have paid, so they leave @clock together. The others get what the debtors paid in excess. */
 static __always_inline void dismiss_debtors(struct clock *clock)
 {
 	u64 vtime = READ_ONCE(clock->debtors_vtime), debtors = READ_ONCE(clock->debtors);
@@ -139,7 +139,7 @@ static __always_inline void dismiss_debtors(struct clock *clock)
 		owe(clock, lag_at(clock, vtime, weight));
 }
 
-/* Advances @clock for @work ns that its entities did. The addend is rounded, so that the clock keeps up with them.
+/* Advances @clock for @work ns of its entities' work. The addend is rounded, so that the clock keeps up with them.
  */
 static __always_inline void advance(struct clock *clock, u64 work)
 {
@@ -152,7 +152,7 @@ static __always_inline void advance(struct clock *clock, u64 work)
 		dismiss_debtors(clock);
 }
 
-/* Changes the weight of @e alone. If several CPUs do so at once, the sum agrees with the last of them. */
+/* Changes the weight of @e, but not its lag. If several CPUs do so at once, the sum agrees with the last change. */
 static __always_inline u64 set_weight(struct clock *clock, struct entity *e, u64 weight)
 {
 	u64 before = __sync_lock_test_and_set(&e->weight, weight);
@@ -167,7 +167,7 @@ static __always_inline void set_lag(const struct clock *clock, struct entity *e,
 	WRITE_ONCE(e->vtime, READ_ONCE(clock->now) - vtime_of_lag(lag, weight));
 }
 
-/* Puts @e, which is owed @lag, on @clock with @weight. On an empty clock it is owed nothing. */
+/* Puts @e, which is owed @lag, on @clock with @weight. On an empty clock no entity is owed anything. */
 static __always_inline void join(struct clock *clock, struct entity *e, u64 weight, s64 lag)
 {
 	if (READ_ONCE(clock->weight) <= 0)
@@ -177,7 +177,7 @@ static __always_inline void join(struct clock *clock, struct entity *e, u64 weig
 	set_weight(clock, e, weight);
 }
 
-/* @e, which is on @clock, is owed @lag more, by the others there. */
+/* @e, which is on @clock, is owed @lag more by the other entities there. */
 static __always_inline void give(struct clock *clock, struct entity *e, s64 lag)
 {
 	u64 weight = READ_ONCE(e->weight);
@@ -191,9 +191,9 @@ static __always_inline void give(struct clock *clock, struct entity *e, s64 lag)
 }
 
 /*
- * A part of @e that joins it brings @lag along; one that leaves it takes -@lag. @e has its weight without that
- * part. The clock moves to the mean, as for an entity that joins or leaves: a part that goes to another entity of
- * @clock changes what these two are owed, and no more.
+ * A part (a task of a CPU's bound tasks) joins @e and brings @lag along, or leaves @e and takes -@lag along. @e has
+ * its weight without that part. The clock moves to the mean, as for an entity that joins or leaves: a part that
+ * goes to another entity of @clock changes what these two are owed, and no more.
  */
 static __always_inline void bring(struct clock *clock, struct entity *e, s64 lag)
 {
@@ -205,15 +205,15 @@ static __always_inline void bring(struct clock *clock, struct entity *e, s64 lag
 	__sync_fetch_and_add(&e->vtime, -(u64)vtime_of_lag(lag, weight));
 }
 
-/* Forgets what @e is owed, or owes. The others get what it was owed. */
+/* Forgets the lag of @e. The other entities get what @e was owed. */
 static __always_inline void forget_lag(struct clock *clock, struct entity *e)
 {
 	give(clock, e, -lag_of(clock, e));
 }
 
 /*
- * @e, which runs, is owed @most at most: the others get what is beyond. Without a bound, one that is worth a CPU
- * only at times would be owed more and more for the times when it has one.
+ * Bounds what @e, which runs, is owed to @most: the others get the excess. Without a bound, an entity that is worth
+ * a CPU only at times would be owed more and more for the times when it has one.
  */
 static __always_inline void bound_lag(struct clock *clock, struct entity *e, s64 most)
 {
@@ -245,11 +245,11 @@ static __always_inline void move_debtors(struct clock *clock, u64 vtime, u64 wei
 }
 
 /*
- * @e goes to sleep. It keeps what it is owed, up to @most. If it had too much, it becomes one of the debtors, which
- * stay on the clock as if they competed, until the others have caught up (EEVDF's delayed dequeue). If it left at
- * once, the others would lose what it owes them: two tasks that run in turn would keep a loop from running, and a
- * thread of short runs and naps would get a third of its due. A debt has no bound but this: where it is larger than
- * those of the others, the task waits. With a bound, each swing of the clock forgave a part of it.
+ * @e goes to sleep. It keeps what it is owed, up to @most. If it owes service, it becomes one of the debtors, which
+ * stay on the clock as if they competed, until the others have caught up (EEVDF's delayed dequeue). If a debtor
+ * left at once, the others would lose what it owes them: two tasks that run in turn would keep a loop from running,
+ * and a thread of short runs and naps would get a third of its due. A debt has no bound: if each debt had one, each
+ * swing of the clock would forgive a part of it.
  */
 static __always_inline void leave(struct clock *clock, struct entity *e, s64 most)
 {
@@ -279,7 +279,7 @@ static __always_inline void leave(struct clock *clock, struct entity *e, s64 mos
 /* Takes @weight from the debtors of @round. False: they have left @clock. */
 static __always_inline bool leave_debtors(struct clock *clock, u32 round, u64 weight, s64 *sum)
 {
-	/* If four others change the debtors meanwhile, it stays one of them until they leave. */
+	/* If other CPUs change the debtors four times meanwhile, the entity stays one of them until they leave. */
 	for (int i = 0; i < 4; i++) {
 		u64 debtors = READ_ONCE(clock->debtors);
 
@@ -292,10 +292,10 @@ static __always_inline bool leave_debtors(struct clock *clock, u32 round, u64 we
 	return false;
 }
 
-/* @e, which slept, comes back. Returns what it is owed. It is on no clock then. */
+/* @e, which slept, comes back. Takes it off the clock, and returns what it is owed. */
 static __always_inline s64 come_back(struct clock *clock, struct entity *e)
 {
-	/* Of two CPUs that bring back the entity of a CPU at once, one finds its weight. */
+	/* If two CPUs bring back the entity of a CPU's bound tasks at once, only one finds its weight. */
 	u64 weight = __sync_lock_test_and_set(&e->left_at, 0);
 	s64 lag, sum = 0;
 

@@ -16,15 +16,15 @@
 #include "task.bpf.h"
 
 /*
- * How long a CPU is in a hurry after it last ran a task that others wait for: a half-life of
+ * The time, in ns, for which a CPU is in a hurry after it last ran a task that others wait for: a half-life of
  * utilization.
  */
 #define HURRY_NS (32 * NSEC_PER_MSEC)
 
 /*
- * Do tasks wait for @cpu? Then it has no time to spare, although only a part of what they need counts as
- * utilization yet. schedutil uses the average of runnable tasks for that ("sched/fair, cpufreq: Introduce 'runnable
- * boosting'", Linux 6.5).
+ * Do tasks wait for @cpu? Then the CPU has no time to spare, although only a part of what these tasks need counts
+ * as utilization yet. schedutil uses the average of runnable tasks for that ("sched/fair, cpufreq: Introduce
+ * 'runnable boosting'", Linux 6.5).
  */
 static __always_inline bool is_waited_on(u32 cpu)
 {
@@ -35,12 +35,11 @@ static __always_inline bool is_waited_on(u32 cpu)
 
 /*
  * Utilization of a CPU's fair tasks; 100 % if tasks wait for the CPU, or if it recently ran a task that another
- * task had woken or created. Such tasks are links of a chain: the tasks that wait for them idle meanwhile,
- * so all of them look light, the lighter the slower they run. A lower frequency makes the threads
- * of streamcluster, which wait for each other at barriers, look lighter, and these lower the
- * frequency further. The kernel has such a rule for tasks that wait for a disk (schedutil's iowait
- * boost). A task that is woken by a timer or a device has time until the next event, and its
- * utilization describes it.
+ * task had woken or created. Such tasks are links of a chain: while one runs, the tasks that wait for it sleep, so
+ * all of them look light, and the lighter the slower they run. The threads of streamcluster wait for each other at
+ * barriers: a lower frequency makes them look lighter, which lowers the frequency further. The kernel has such a
+ * rule for tasks that wait for a disk (schedutil's iowait boost). A task that is woken by a timer or a device has
+ * time until the next event, and its utilization describes it.
  */
 static __always_inline u64 util_in_hurry(u32 cpu)
 {
@@ -103,9 +102,9 @@ static __always_inline void note_hurry(const struct task_state *t, u32 cpu, u64 
 
 /*
  * The tick of @cpu, which runs @p, of state @t, or a task of a higher class (NULL). The utilization of @p so far
- * counts at once, by the work done. The CPU's own average multiplies running time by the frequency: from a quarter
- * of the highest frequency it took three times as long to rise. Since Linux 5.1 the kernel scales time instead
- * ("sched/fair: Update scale invariance of PELT").
+ * counts at once, by the work done. The CPU's own average multiplies running time by the frequency, so from a
+ * quarter of the highest frequency that average would take three times as long to rise. Since Linux 5.1 the kernel
+ * scales time instead ("sched/fair: Update scale invariance of PELT").
  */
 static __always_inline void follow(const struct task_struct *p, struct task_state *t, u32 cpu, u64 now)
 {
@@ -140,7 +139,7 @@ static __always_inline void note_boost(struct cluster *c, u32 cpu)
 		WRITE_ONCE(c->held_back, held_back);
 }
 
-/* While a task of a higher class has the CPU, sched_ext reports no ticks. */
+/* Timers replace ticks, which sched_ext does not report while a task of a higher class has the CPU. */
 CPU_TIMERS(util_timers);
 
 static int run_util_tick(void *timers, int *key, struct scheduler_timer *timer)
@@ -157,8 +156,8 @@ static int run_util_tick(void *timers, int *key, struct scheduler_timer *timer)
 }
 
 /*
- * The CPU switches from @prev to @next, of any class. The history of @next says more about its
- * demand than the recent use of this CPU: it may come from another CPU, or have slept.
+ * The CPU switches from @prev to @next, of any class. The history of @next says more about its demand than the
+ * recent use of this CPU: that task may come from another CPU, or have slept.
  */
 static __always_inline void follow_switch(u32 cpu, struct task_struct *prev, struct task_struct *next)
 {
@@ -182,7 +181,7 @@ static __always_inline void follow_switch(u32 cpu, struct task_struct *prev, str
 }
 
 /*
- * In an op of @cpu, which is about to switch to @t, or to idle (NULL): requests the frequency for it
+ * In an op of @cpu, which is about to switch to @t, or to idle (NULL): requests the frequency for that
  * (asking_locks).
  */
 static __always_inline void ask_before_switch(u32 cpu, const struct task_state *t)

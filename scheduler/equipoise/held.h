@@ -2,8 +2,8 @@
 /*
  * Tasks of throttled groups (throttle.bpf.h) wait in queues that no CPU takes from until the group may run again.
  *
- * A task that is running when its group is throttled moves there when it stops, at the next tick. A waiting task
- * moves there when it becomes the first of its queue, before a CPU takes it.
+ * A task that is running when its group is throttled moves to such a queue when it stops, at the next tick. A
+ * waiting task moves when it becomes the first of its queue, before a CPU takes it.
  */
 #ifndef __EQUIPOISE_HELD_H
 #define __EQUIPOISE_HELD_H
@@ -11,19 +11,19 @@
 #include "idle.h"
 #include "wait.h"
 
-/* The number of these queues; a power of two. A queue has the tasks of few groups, so a release does not grow with
- * others. */
+/* The number of these queues; a power of two. Each queue has the tasks of few groups, so the cost of a release
+ * hardly depends on other throttled groups. */
 #define HELD_QUEUES 256
 
-/* Where the tasks wait that the group @share holds back. */
+/* The queue for the tasks that the group @share holds back. */
 static __always_inline u64 held_dsq(u32 share)
 {
 	return MAX_CLUSTERS + MAX_CPUS + (share & (HELD_QUEUES - 1));
 }
 
 /*
- * A task that has waited for this long runs in spite of the limit, ns: sched_ext ends a scheduler under which a
- * task waits for 30 s, and many tasks that share a small quota would.
+ * A task that has waited for this time, in ns, runs in spite of the limit: sched_ext ends a scheduler under which a
+ * task waits for 30 s, as would happen if many tasks shared a small quota.
  */
 #define LONGEST_HELD LONGEST_WAIT
 
@@ -43,7 +43,7 @@ static __always_inline u32 stopped_by(const struct task_struct *p, const struct 
 	return throttled_by(t->share);
 }
 
-/* The same for @p, which waits or is about to wait. */
+/* The group that holds back @p, which waits or is about to wait; 0: none does. */
 static __always_inline u32 held_by(const struct task_struct *p, const struct task_state *t)
 {
 	u32 share = stopped_by(p, t);
@@ -52,8 +52,9 @@ static __always_inline u32 held_by(const struct task_struct *p, const struct tas
 }
 
 /*
- * Holds back @p for the group @share, in ops.enqueue(). The kernel inserts it only afterwards. If the group becomes
- * runnable in between, the release finds an empty queue, so the CPU checks again (check_held()).
+ * Holds back @p for the group @share, in ops.enqueue(). The kernel inserts the task only afterwards. If the group
+ * becomes runnable in between, the release finds an empty queue, so this CPU later checks the group again
+ * (check_held()).
  */
 static __always_inline void hold_back(struct task_struct *p, struct task_state *t, u32 share, u32 cpu,
 				      u64 enq_flags)
@@ -66,7 +67,7 @@ static __always_inline void hold_back(struct task_struct *p, struct task_state *
 	kick_cpu(cpu, 0);
 }
 
-/* Releases the task that @this has held back last, if it may run by now. */
+/* Releases the tasks of the group for which @this last held back a task, if that group may run by now. */
 static __always_inline void check_held(struct cpu_state *this)
 {
 	u32 share = READ_ONCE(this->held);
@@ -128,7 +129,7 @@ __noinline bool take_this(u64 dsq, s32 pid, u32 cpu)
 	return false;
 }
 
-/* @p waits for @cpu, or near it: wake an idle one. */
+/* @p waits for @cpu, or near it: wakes an idle CPU for it. Returns false if it may use none. */
 __noinline bool call_for(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
@@ -146,9 +147,9 @@ __noinline bool call_for(struct task_struct *p __arg_trusted, struct task_state 
 }
 
 /*
- * Releases the tasks that @share has held back and that need not wait any longer. They would have run meanwhile, so
- * their utilization is what it was, as in Linux ("sched: Maintain runnable averages across throttled
- * periods", Linux 3.8).
+ * Releases the tasks that @share has held back, unless another group still holds them back. Without the throttling
+ * they would have run, so their utilization does not decay, as in Linux ("sched: Maintain runnable averages across
+ * throttled periods", Linux 3.8).
  */
 __noinline bool release_held(u32 share)
 {

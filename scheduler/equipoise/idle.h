@@ -8,7 +8,8 @@
 #include "level.h"
 #include "task.bpf.h"
 
-/* One of @idle, the idle CPUs of @c, that @p may use if its affinity is restricted; -1 if there is none. */
+/* Claims one of @idle, the idle CPUs of @cluster, for @p, whose affinity is restricted. Returns -1 if @p may use
+ * none. */
 __noinline s32 claim_allowed(struct task_struct *p __arg_trusted, u32 cluster, u64 idle)
 {
 	forget_origin(cluster);
@@ -78,7 +79,7 @@ static __always_inline s32 claim_in(struct task_struct *p, const struct task_sta
 	return claim_of(p, t, cluster, prev_cpu, idle_of(c, cores));
 }
 
-/* An idle core of @cluster, otherwise an idle thread. */
+/* Claims an idle core of @cluster, otherwise an idle thread. */
 static __always_inline s32 claim_beside(struct task_struct *p, const struct task_state *t, u32 cluster,
 					u32 prev_cpu)
 {
@@ -94,7 +95,7 @@ static __always_inline s32 claim_beside(struct task_struct *p, const struct task
 	return cpu >= 0 ? cpu : claim_of(p, t, cluster, prev_cpu, idle);
 }
 
-/* Searches all clusters in the same way, faster ones first, then nearer ones. */
+/* Searches all clusters for an idle CPU, faster clusters first, then nearer ones. */
 __noinline s32 claim_anywhere(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull,
 			      u32 prev_cpu, bool cores)
 {
@@ -137,9 +138,9 @@ __noinline u32 roomiest(u32 prev_cpu)
 }
 
 /*
- * On a machine with equal CPUs, does a new task leave @c? Yes, if time comes first, or if work per
- * energy comes first and the CPUs of @c slow each other down: for kbuild -j4 on two sockets of
- * Sandy Bridge, four cores of one run at 3.2 GHz, two of each at 3.5 GHz.
+ * On a machine with equal CPUs, does a new task leave @c? Yes, if time comes first, or if work per energy comes
+ * first and the CPUs of @c slow each other down: in kbuild -j4 on two sockets of Sandy Bridge, four cores run at
+ * 3.2 GHz if they share a socket, and at 3.5 GHz if each socket has two.
  */
 static __always_inline bool spreads(const struct cluster *c)
 {
@@ -179,14 +180,13 @@ static __always_inline s32 claim_idle_cpu(struct task_struct *p, const struct ta
 }
 
 /*
- * Percent: a smaller difference is not worth a move between caches (imbalance_pct, 117 to 125 in
- * the kernel).
+ * In percent: a smaller difference is not worth a move between caches (imbalance_pct, 117 to 125 in the kernel).
  */
 #define WORTH_A_MOVE_PCT 120
 
 /*
- * The load of @c with a task of weight @more, by its speed: 1024 if each CPU is of the fastest kind and has a task
- * of nice 0. A task uses no more than one CPU, however little the others there weigh.
+ * The load of @c and a further task of weight @more, relative to the speed of @c: 1024 if each CPU is of the
+ * fastest kind and has one task of nice 0. A task uses no more than one CPU, however little the others there weigh.
  */
 static __always_inline u64 load_of(const struct cluster *c, u64 more)
 {
@@ -197,8 +197,8 @@ static __always_inline u64 load_of(const struct cluster *c, u64 more)
 }
 
 /*
- * A CPU of @cluster that @p may use; -1: there is none. In a cluster of which it may use all, it waits for any CPU,
- * and the one that is returned, whose lock is taken, is each time another.
+ * A CPU of @cluster that @p may use; -1: there is none. If @p may use all CPUs of the cluster, it waits for any of
+ * them; each call then returns another CPU, so that the calls take different locks.
  */
 __noinline s32 any_allowed(struct task_struct *p __arg_trusted, u32 cluster)
 {

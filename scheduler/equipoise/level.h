@@ -2,10 +2,11 @@
 /*
  * Feasible weights: how much weight one CPU of a cluster is worth.
  *
- * A task cannot use more than one CPU, and tasks that are bound to a CPU no more than that one, however heavy they
- * are. The fair rate of each is min(1, f * weight) CPUs, where f is such that the rates add up to the CPUs. A task
- * or a CPU's bound tasks that are worth a CPU therefore count as 1 / f. Their virtual time then passes at the rate
- * of the cluster's clock: they are owed nothing, and no task waits for them to catch up.
+ * A task cannot use more than one CPU, and all tasks that are bound to one CPU no more than that CPU, however heavy
+ * they are. The fair rate of each task or bound set is min(1, f * weight) CPUs, where f is such that the rates add
+ * up to the CPUs. A task or a CPU's bound tasks that are worth a CPU therefore count as 1 / f. Their virtual time
+ * then passes at the rate of the cluster's clock: such a task or set is owed nothing, and no task waits for it to
+ * catch up.
  *
  * Weights on four CPUs:
  *
@@ -20,24 +21,24 @@
 
 #include "cluster.bpf.h"
 
-/* ns: 2^30, a second, after which progress is forgotten (progress.h). */
+/* 2^30 ns, about a second: the time after which progress is forgotten (progress.h). */
 #define PROGRESS_SHIFT 30
 #define PROGRESS_NS (1ULL << PROGRESS_SHIFT)
 /* The level is an average over 8 ticks, because each tick sees only some of the tasks that nap. */
 #define LEVEL_SHIFT 3
 
 /*
- * A CPU's search for a cluster's level, or the machine's. It is in memory because the verifier checks loops for
- * each value of a variable.
+ * A CPU's search for a cluster's level, or the machine's. Its state is in memory because the verifier checks loops
+ * for each value of a variable.
  */
 struct level {
-	/* The weight of those that are not worth a CPU, and the number of CPUs for them. */
+	/* The weight of the tasks that are not worth a CPU, and the number of CPUs for them. */
 	s64 weight;
 	s64 cpus;
-	/* The slots of running tasks and of CPUs whose bound tasks are. */
+	/* The slots of CPUs whose running task is worth a CPU, and of those whose bound tasks are. */
 	u64 running;
 	u64 bound;
-	/* The least weight that runs. */
+	/* The least weight of a running task, or of a CPU's bound tasks. */
 	u64 least;
 } __attribute__((aligned(64)));
 
@@ -54,7 +55,8 @@ static __always_inline void write_if_other(u32 *to, u32 value)
 		WRITE_ONCE(*to, value);
 }
 
-/* @this runs a task of @weight that is not bound, of which the clock counts @counted; 0: it does not. */
+/* @this runs a task of @weight that is not bound, of which the cluster's clock counts @counted; a @weight of 0: it
+ * runs no such task. */
 static __always_inline void note_running(const struct cpu_state *this, struct cluster *c, u32 weight, u32 counted)
 {
 	u32 slot = this->slot & (CLUSTER_CPUS - 1);
@@ -63,13 +65,13 @@ static __always_inline void note_running(const struct cpu_state *this, struct cl
 	write_if_other(&c->counted[slot], counted);
 }
 
-/* The weight that a CPU of the fastest kind is worth, if all of the machine were one cluster. */
+/* The weight that a CPU of the fastest kind would be worth if the whole machine were one cluster. */
 u64 machine_worth = 1;
 
 /*
  * Is @weight, of a task that is not bound, worth a CPU of @c? In the ideal such a task never waits: it gets a CPU
- * at once from one that is not. A single CPU is worth all that is there, so a task that is worth it belongs on
- * another.
+ * at once from one that is not. A cluster's only CPU is worth the weight of all tasks there, so a task is compared
+ * with the machine's level instead.
  */
 static __always_inline bool is_worth_cpu(const struct cluster *c, u64 weight)
 {
@@ -152,7 +154,7 @@ __noinline bool find_level(u32 cluster)
 	*l = (struct level){ .weight = READ_ONCE(c->clock.weight), .cpus = c->nr_cpus, .least = ~0ULL };
 	bpf_for(i, 0, c->nr_cpus)
 		add_to_level(l, c, i);
-	/* Each round but the last finds one at least. */
+	/* Each round except the last gives away at least one CPU. */
 	bpf_for(i, 0, c->nr_cpus)
 		if (!give_cpus(cluster))
 			break;
@@ -165,7 +167,7 @@ __noinline bool find_level(u32 cluster)
 	return true;
 }
 
-/* The progress (progress.h) of a task that always had its fair share of the machine, and its time, ns. */
+/* The progress (progress.h) of a task that always had its fair share of the machine, and its time, in ns. */
 u64 machine_progress, machine_progress_at;
 
 /*

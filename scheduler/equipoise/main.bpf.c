@@ -40,15 +40,15 @@
  *
  * Each queue has a clock, which is the mean virtual time of its tasks. A task's lag is the service that it is owed:
  * its weight times its distance behind the clock. The lags of a queue sum to zero. A task that changes queues or
- * sleeps takes its lag along. A task that is worth more than a CPU is charged as a CPU is worth, so that no task
- * waits for it to catch up. Tasks that are bound to a CPU have a clock of their own.
+ * sleeps takes its lag along. A task whose weight exceeds what one CPU is worth is charged as if it weighed only
+ * that, so that no task waits for it to catch up. Tasks that are bound to a CPU have a clock of their own.
  *
  * 4. Waiting (wait.h, queue.h)
  * ----------------------------
  *
- * A task that finds no idle CPU waits in its cluster's queue, a new one in that of the cluster with the least load.
- * Queues are ordered by deadline: virtual time plus the time that the task usually runs for, up to a turn. A task
- * that is bound to some CPUs of a cluster waits for one of them.
+ * A task that finds no idle CPU waits in its cluster's queue, and a new task in the queue of the cluster with the
+ * least load. Queues are ordered by deadline: virtual time plus the time that the task usually runs for, up to a
+ * turn. A task that is bound to some CPUs of a cluster waits for one of them.
  *
  * 5. Preemption (preempt.h, crowd.h, next.h, turn.bpf.h)
  * -----------------------------------------------------
@@ -70,14 +70,14 @@
  * ---------------------------------------------
  *
  * The setting `prefer` chooses what comes first: time, work per energy, or power. Under `power`, long-running tasks
- * are packed into few cores and caches. CPUs ask for the frequency that their utilization needs, and for the
- * highest if another task waits for the one that runs.
+ * are packed into few cores and caches. Each CPU requests the frequency that its utilization needs, or the highest
+ * one if another task waits for the running one.
  *
  * 8. Control groups and higher classes (share.bpf.h, throttle.bpf.h, ../release.bpf.h)
  * --------------------------------------------------------------------
  *
- * `cpu.weight` multiplies a task's weight, level by level. When a real-time task takes a CPU, the cluster's other
- * CPUs take the tasks that wait there.
+ * Each group's `cpu.weight` scales the weights of the tasks in it, level by level. When a real-time task takes a
+ * CPU, the cluster's other CPUs take the tasks that wait there.
  *
  * Words
  * =====
@@ -108,9 +108,9 @@
 char _license[] SEC("license") = "GPL";
 
 /*
- * Does a task wait for @t, which wakes up? A timer's or a device's interrupt has not come from the task that it
- * interrupts, and may leave its work to kernel threads. A softirq may do the work of a task, which sends something
- * to another one.
+ * Does a task wait for @t, which wakes up? If a timer or a device wakes it, no task does: such an interrupt has
+ * nothing to do with the task that it interrupts, and may leave its work to kernel threads. A softirq may do the
+ * work of a task, which sends something to another one.
  */
 static __always_inline void note_waker(struct task_state *t, const struct task_struct *waker)
 {
@@ -137,8 +137,8 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 
 /*
  * @p, which wakes up, found no idle CPU: it waits near @cpu, or a CPU stops for it. Returns the CPU to which it
- * goes. A task that is worth a CPU gets that of a task that is not, at once. Others go through the queue, so that
- * the first of them gets the CPU.
+ * goes. If @p is worth a CPU, it gets that of a task that is not, at once. Any other task goes through the queue,
+ * so that the first waiting task gets the CPU.
  */
 __noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu,
 			       bool sync, u64 enq_flags)
@@ -180,14 +180,14 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 		return prev_cpu;
 	if (follows())
 		note_waker(t, bpf_get_current_task_btf());
-	/* ops.enqueue() puts it into a queue. */
+	/* ops.enqueue() then holds the task back. */
 	if (held_by(p, t))
 		return prev_cpu;
 	if (wake_flags & SCX_WAKE_SYNC && stays_with_waker(p, this_cpu)) {
 		cpu = this_cpu;
 		this_counters()->waker_hits++;
 	} else {
-		/* The CPU on which it slept may have gone. */
+		/* The CPU on which the task slept may be offline now. */
 		if (!is_online(prev_cpu))
 			prev_cpu = this_cpu;
 		cpu = claim_idle_cpu(p, t, prev_cpu, wake_flags & SCX_WAKE_FORK);
@@ -385,7 +385,8 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	note_running(this, c, 0, 0);
 	if (asking_locks && follows())
 		ask_before_switch(cpu, NULL);
-	/* Where a task that was queued meanwhile waits, no waking task may be sent: no other CPU could take it. */
+	/* Where a task that was queued meanwhile waits, no waking task may be sent, because no other CPU could take
+	 * it. */
 	become_idle(cpu);
 }
 
@@ -399,7 +400,7 @@ void BPF_STRUCT_OPS(equipoise_cpu_release, s32 cpu, struct scx_cpu_release_args 
 	scx_bpf_reenqueue_local();
 }
 
-/* @p has another weight. If it runs, it is compared with those that wait at once, as in the fair class. */
+/* The weight of @p has changed. If @p runs, it is compared with the waiting tasks at once, as in the fair class. */
 static __always_inline void compare_anew(struct task_struct *p)
 {
 	if (scx_bpf_task_running(p))
@@ -441,7 +442,7 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 	/* Until its behaviour is known, assume that it runs for long. */
 	t->burst = tunables.slice;
 	t->seen = t->used_seen = p->se.sum_exec_runtime;
-	/* It is as if it had slept until now. */
+	/* The task starts as if it had slept until now. */
 	t->recent_at = bpf_ktime_get_ns() - PROGRESS_NS;
 	if (args->fork && follows())
 		begin_used(t, scx_bpf_task_cpu(p));

@@ -24,14 +24,15 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, struct task_stat
 	if (first == NO_VTIME) {
 		nothing_found(this->cluster);
 		none_kept(cpu, this, c);
-		/* No task waits. The next one to arrive does not wait for a whole slice. */
+		/* No task waits. The new slice appears used up, so that the next task to arrive need not wait for a
+		 * whole slice. */
 		prev->scx.slice = (SLICE_MAX - slice_of(prev)) ?: 1;
 		return true;
 	}
 	deadline = t->bound_to ? in_cluster_time(this, prev->scx.dsq_vtime) : prev->scx.dsq_vtime;
 	/*
-	 * This includes the case that both are equal. A task that is worth a CPU keeps it from those that other
-	 * CPUs take, but not from those that wait here.
+	 * The task also stops if the deadlines are equal. A task that is worth a CPU keeps it from tasks that other
+	 * CPUs can take, but not from those that wait for this CPU alone.
 	 */
 	if (yields || (!is_before(deadline, first) &&
 		       (t->bound_to || c->nr_cpus == 1 || this_first()->dsq != cluster_dsq(this->cluster) ||
@@ -81,7 +82,7 @@ static __always_inline bool pull_for_fairness(u32 cpu, u64 request)
 	return true;
 }
 
-/* Does a task wait in the queues of @cpu or its cluster that it may run? Corrects the hints. */
+/* Does a task that @cpu may run wait in its queue or its cluster's? Corrects the hints. */
 static __always_inline bool still_waits(u32 cpu)
 {
 	const struct cpu_state *this = cpu_at(cpu);
@@ -96,7 +97,7 @@ static __always_inline bool still_waits(u32 cpu)
 
 /*
  * @cpu has nothing to run, and may be claimed from now on. A task that was queued after the CPU had looked did not
- * see it idle, so it looks again.
+ * see the CPU idle, so the CPU looks again.
  */
 static __always_inline void become_idle(u32 cpu)
 {

@@ -15,7 +15,7 @@
 
 #include "task.bpf.h"
 
-/* An idle CPU whose core or cache is already in use, so that @cpu's can sleep, or -1. */
+/* Returns an idle CPU whose core or cache is already in use, so that those of @cpu can sleep, or -1. */
 __noinline s32 find_packed(u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);

@@ -7,8 +7,9 @@
  *							      |		       |
  *	a CPU's clock:				       task  task	     task
  *
- * A task that may use all CPUs of a cluster is on the cluster's clock. Tasks that are bound to some of them are on
- * the clock of one CPU, where they share by weight what that CPU gives them, whatever runs elsewhere.
+ * A task that may use all CPUs of a cluster is on the cluster's clock. Tasks that are bound to some of the
+ * cluster's CPUs are on the clock of one CPU, where they share by weight what that CPU gives them, whatever runs
+ * elsewhere.
  */
 #ifndef __EQUIPOISE_PLACE_H
 #define __EQUIPOISE_PLACE_H
@@ -23,7 +24,8 @@
  * beside a waiting one overtake its deadline within a third of that.
  */
 #define LONGEST_WAIT (10 * NSEC_PER_SEC)
-/* ns. With a deadline that is no further ahead, 1000 tasks for each CPU amount to LONGEST_WAIT. */
+/* In ns of virtual time: no bound is needed for deadlines that are no further ahead, with which even 1000 tasks per
+ * CPU wait no longer than LONGEST_WAIT. */
 #define HARDLY_AHEAD (10 * NSEC_PER_MSEC)
 
 static __always_inline u64 find_weight(struct task_state *t)
@@ -59,7 +61,8 @@ __noinline bool weigh_bound(u32 cpu)
 	return weight;
 }
 
-/* The part of @weight in what the tasks that are bound to @this are owed together, ns of work. */
+/* The part that a task of @weight has in what the tasks that are bound to @this are owed together, in ns of
+ * work. */
 static __always_inline s64 part_of_bound(const struct cpu_state *this, u64 weight)
 {
 	s64 lag = lag_of(&cluster_at(this->cluster)->clock, &this->bound), sum = READ_ONCE(this->own.weight);
@@ -67,15 +70,15 @@ static __always_inline s64 part_of_bound(const struct cpu_state *this, u64 weigh
 	return sum > (s64)weight ? service_for(vtime_of_lag(lag, sum), weight) : lag;
 }
 
-/* The lag of @t on the clock that it leaves for another: it runs or waits there, or sleeps. */
+/* Takes @t off the clock on which it runs or waits, or has slept. Returns its lag. */
 static __always_inline s64 end_lag(struct task_state *t)
 {
 	return t->fair.weight ? take_off(clock_of(t), &t->fair) : come_back(clock_of(t), &t->fair);
 }
 
 /*
- * A task that joined the tasks that are bound to @cpu, or left them (@leaves), brought @lag along, or took -@lag:
- * they are owed that much more on their cluster's clock. An only one has the lag of all of them.
+ * A task that joined the tasks that are bound to @cpu, or left them (@leaves), brought @lag along, or took -@lag
+ * along: the set is owed @lag more on its cluster's clock. If the task is the only one, its lag is that of the set.
  */
 __noinline bool bring_to_bound(u32 cpu, s64 lag, bool leaves)
 {
@@ -96,8 +99,8 @@ __noinline bool bring_to_bound(u32 cpu, s64 lag, bool leaves)
 }
 
 /*
- * Takes @t, which is bound, off its clock. Returns its lag, with its part of what the tasks of its CPU are owed
- * together, besides what these owe it.
+ * Takes @t, which is bound, off its clock. Returns the sum of its lag on the CPU's clock and its part of what the
+ * CPU's bound tasks are owed together.
  */
 __noinline s64 take_bound_along(struct task_state *t __arg_nonnull)
 {
@@ -122,7 +125,7 @@ static __always_inline void join_bound(struct task_state *t, u32 cpu, u64 weight
 	give(&this->own, &t->fair, lag - part_of_bound(this, weight));
 }
 
-/* The weight of @t, which runs, on its clock. */
+/* The weight with which @t, which runs, counts on its clock. */
 static __always_inline u64 feasible_weight(const struct task_state *t)
 {
 	u64 worth = READ_ONCE(cluster_at(t->cluster)->worth);
@@ -131,9 +134,10 @@ static __always_inline u64 feasible_weight(const struct task_state *t)
 }
 
 /*
- * Takes @t, which does not want to run any longer, off its clock. A task that has had more than the others bound to
- * its CPU becomes a debtor there; one with which these together have had too much, on the clock of the cluster. (It
- * may wake up on another CPU, so a debt that it took along would last until it had slept there.)
+ * Takes @t, which does not want to run any longer, off its clock. A bound task that has had more than the others
+ * bound to its CPU becomes a debtor on the CPU's clock. If only the set has had too much, the task becomes a debtor
+ * on the cluster's clock: it may wake up on another CPU, where a debt that it took along would last until its next
+ * sleep.
  */
 __noinline bool leave_clock(struct task_state *t __arg_nonnull)
 {
@@ -172,7 +176,7 @@ static __always_inline s64 take_credit_along(struct task_state *t)
 	return lag;
 }
 
-/* The CPU on whose clock @p is when it waits for @cpu or runs there, plus 1; 0: it is on its cluster's. */
+/* The CPU on whose clock @p is when it waits for @cpu or runs there, plus 1; 0: @p is on the cluster's clock. */
 static __always_inline u32 bound_to_at(const struct task_struct *p, const struct task_state *t, u32 cpu)
 {
 	return is_bound_in(p, t, cpu_at(cpu)->cluster) ? cpu + 1 : 0;
@@ -180,7 +184,7 @@ static __always_inline u32 bound_to_at(const struct task_struct *p, const struct
 
 /*
  * Puts @p, which waits for @cpu or runs there, on the clock of its cluster or, if it is bound to some CPUs there,
- * of @cpu, at the time @now. It brings along what it is owed.
+ * of @cpu, at the time @now. The task brings along what it is owed.
  */
 __noinline bool move_to_clock(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu,
 			      u64 now)
@@ -204,14 +208,15 @@ __noinline bool move_to_clock(struct task_struct *p __arg_trusted, struct task_s
 	return true;
 }
 
-/* The same, if it is not there yet. */
+/* Moves @p to that clock if it is not there yet. */
 static __always_inline void enter_clock(struct task_struct *p, struct task_state *t, u32 cpu, u64 now)
 {
 	if (!t->fair.weight || t->cluster != cpu_at(cpu)->cluster || t->bound_to != bound_to_at(p, t, cpu))
 		move_to_clock(p, t, cpu, now);
 }
 
-/* How long a turn of @p takes beside others, ns: the slice that it requests (sched_attr::sched_runtime), if any. */
+/* The length of a turn of @p beside others, in ns: the slice that it requests (sched_attr::sched_runtime), or the
+ * default one. */
 static __always_inline u64 slice_of(const struct task_struct *p)
 {
 	return p->se.custom_slice ? p->se.slice : tunables.slice;
@@ -233,9 +238,10 @@ static __always_inline u64 request_of(const struct task_struct *p, const struct 
 }
 
 /*
- * The deadline of @t in its clock's time, with @request ns to go: when it would have them at its fair rate. Short
- * requests come first, although all get the same (I. Stoica, H. Abdel-Wahab, "Earliest Eligible Virtual Deadline
- * First", 1995). A herd of tasks that run for long does not come before one that runs briefly.
+ * The deadline of @t in its clock's time, with @request ns to go: the time at which it would have received @request
+ * at its fair rate. Short requests come first, although all tasks receive the same service (I. Stoica, H.
+ * Abdel-Wahab, "Earliest Eligible Virtual Deadline First", 1995). A task that runs briefly therefore runs before a
+ * herd of tasks that run for long.
  */
 __noinline u64 deadline_of(const struct task_state *t __arg_nonnull, u64 request)
 {
@@ -258,7 +264,7 @@ static __always_inline void set_deadline(struct task_struct *p, struct task_stat
 	p->scx.dsq_vtime = deadline_of(t, request);
 }
 
-/* The values that other CPUs see of @p, which runs on @this, or begins to. */
+/* Publishes the values of @p, which runs on @this or begins to (@begins), for other CPUs. */
 static __always_inline void show_running(struct cpu_state *this, const struct task_struct *p,
 					 const struct task_state *t, bool begins)
 {
@@ -272,8 +278,8 @@ static __always_inline void show_running(struct cpu_state *this, const struct ta
 }
 
 /*
- * @p gets @cpu. A task that has slept comes to the clock here. One that waited in another cluster does so when it
- * is charged first; until then it counts as if it had a turn before it.
+ * @p gets @cpu. A task that has slept joins the clock here. A task that waited in another cluster joins when it is
+ * first charged; until then its deadline is a turn ahead of the clock.
  */
 static __always_inline void begin_turn(struct task_struct *p, struct task_state *t, u32 cpu)
 {
@@ -305,7 +311,7 @@ static __always_inline void charge_bound(u32 cpu, u64 work)
 		forget_lag(clock, &this->bound);
 }
 
-/* Charges @p, which runs on @cpu, in virtual time for its running time since the last charge. Returns that time,
+/* Charges @p, which runs on @cpu, in virtual time for its running time since the last charge. Returns that time, in
  * ns. */
 __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which CPU a waking task may preempt: one whose task has received clearly more.
+ * Chooses the CPU that a waking task may preempt: one whose task has received clearly more service.
  */
 #ifndef __EQUIPOISE_PREEMPT_H
 #define __EQUIPOISE_PREEMPT_H
@@ -18,7 +18,7 @@ static __always_inline const struct task_struct *running_on(u32 cpu)
 	return curr && curr->pid ? curr : NULL;
 }
 
-/* How long the task on @cpu has run at @now since it was last charged, or started, ns. */
+/* The time, in ns, for which the task on @cpu has run at @now since it was last charged or started. */
 static __always_inline u64 uncharged(u32 cpu, u64 now)
 {
 	s64 ran = now - READ_ONCE(cpu_at(cpu)->charged_at);
@@ -26,7 +26,8 @@ static __always_inline u64 uncharged(u32 cpu, u64 now)
 	return ran > 0 ? ran : 0;
 }
 
-/* How far a deadline @at in the time of @cpu's bound tasks, or of its cluster, is ahead of the cluster's clock. */
+/* The distance of a deadline ahead of the cluster's clock. @at is in the time of @cpu's bound tasks if @bound,
+ * otherwise in the cluster's. */
 static __always_inline s64 distance(u32 cpu, u64 at, bool bound)
 {
 	const struct cpu_state *this = cpu_at(cpu);
@@ -35,8 +36,8 @@ static __always_inline s64 distance(u32 cpu, u64 at, bool bound)
 }
 
 /*
- * How much earlier the deadline of @p, which has been placed near @place, is than that of @curr, which runs on
- * @cpu, in service of @p, ns.
+ * The difference by which the deadline of @p, which has been placed near @place, is earlier than that of @curr,
+ * which runs on @cpu; in ns of service of @p.
  */
 static __always_inline s64 earlier_by(const struct task_struct *p, const struct task_state *t, u32 place, u32 cpu,
 				      const struct task_struct *curr)
@@ -51,10 +52,10 @@ static __always_inline s64 earlier_by(const struct task_struct *p, const struct 
 }
 
 /*
- * The service by which the deadline of a waking task must be earlier, ns: an interrupt and two switches cost some
- * tens of us, so the more recently @cpu was stopped, the more it takes. It is a price and no limit: a thread of
- * short runs and naps that gets too little is soon owed more. Where its requests were refused until the next tick,
- * it got a twentieth of its due.
+ * The service, in ns, by which the deadline of a waking task must be earlier. An interrupt and two switches cost
+ * some tens of us, so the price is higher the more recently @cpu was stopped. A price is better than a limit: a
+ * thread of short runs and naps that gets too little is soon owed enough to pay. When its requests were refused
+ * until the next tick, it got a twentieth of its due.
  */
 static __always_inline s64 price_of(u32 cpu, u64 now)
 {
@@ -83,8 +84,8 @@ static __always_inline bool gets_cpu(const struct task_state *t, u32 cpu)
 }
 
 /*
- * Should @p, which wakes up near @place and found no idle CPU, get @cpu? If it is worth a CPU (@at_once), it does
- * from a task that is not, and from no other: each of these has a CPU of its own in the ideal.
+ * Should @p, which wakes up near @place and found no idle CPU, get @cpu? If @p is worth a CPU (@at_once), it gets
+ * that of a task that is not, but no other: any other task has a CPU of its own in the ideal, too.
  */
 static __always_inline bool preempts(const struct task_struct *p, const struct task_state *t, u32 place, u32 cpu,
 				     const struct task_struct *curr, u64 now, bool at_once)
@@ -94,7 +95,7 @@ static __always_inline bool preempts(const struct task_struct *p, const struct t
 	return at_once ? gets_cpu(t, cpu) : earlier_by(p, t, place, cpu, curr) > price_of(cpu, now);
 }
 
-/* Records why @p, which has been placed near @place, gets the CPU @found at @now, or none does (-1). */
+/* Records why @p, which has been placed near @place, gets the CPU @found at @now, or no CPU (-1). */
 static __always_inline void explain_preemption(const struct task_struct *p, const struct task_state *t, u32 place,
 					       u64 now, s32 found)
 {
@@ -122,16 +123,16 @@ struct seen_running {
 	union {
 		/* The next CPU of its cluster to look at. */
 		u32 slot;
-		/* The CPU that asks for it. */
+		/* The CPU that asks for the task. */
 		u32 to;
 	};
 };
 
 struct seen_running seen_running[MAX_CPUS];
 
-/* How many CPUs of a cluster a waking task looks at, from its own on: one reads a line of each. */
+/* The number of CPUs of a cluster that a waking task looks at, from its own on; a cache line of each is read. */
 #define CPUS_LOOKED_AT 16
-/* How many clusters a task that is worth a CPU looks at, faster ones first, then near ones. */
+/* The number of clusters that a task which is worth a CPU looks at, faster ones first, then near ones. */
 #define CLUSTERS_LOOKED_AT 4
 
 static __always_inline struct seen_running *this_seen_running(void)
@@ -141,9 +142,10 @@ static __always_inline struct seen_running *this_seen_running(void)
 
 /*
  * Looks at the next CPU of best->cluster, and notes it if @p, which has been placed near @place, may get it at once
- * and the deadline of its task is later than those seen so far or, if @at_once, its progress is more. A CPU that
- * has been asked to stop for another task is not asked again. In BPF this is a function of its own that keeps its
- * state in memory, because the verifier checks a loop's body anew for each state in which it can begin.
+ * and the deadline of the CPU's task is later than those seen so far or, if @at_once, that task's progress is
+ * larger. A CPU that has been asked to stop for another task is not asked again. In BPF this is a function of its
+ * own that keeps its state in memory, because the verifier checks a loop's body anew for each state in which it can
+ * begin.
  */
 __noinline bool look_at_next(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull,
 			     u32 place, u64 now, bool at_once)

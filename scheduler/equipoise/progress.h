@@ -14,10 +14,10 @@
 #include "level.h"
 #include "task.bpf.h"
 
-/* No task: more than any progress. */
+/* Stands for no task: larger than any progress. */
 #define NO_PROGRESS ~0ULL
 
-/* How long ago the averages of @t were taken, ns: at most as long as they last. */
+/* The age of the averages of @t, in ns, up to the time after which they are forgotten. */
 static __always_inline u64 age_at(const struct task_state *t, u64 now)
 {
 	s64 age = now - t->recent_at;
@@ -28,7 +28,7 @@ static __always_inline u64 age_at(const struct task_state *t, u64 now)
 	return age < (s64)PROGRESS_NS ? (u64)age : PROGRESS_NS;
 }
 
-/* The rest of an average that was @value, @age ns later. */
+/* The rest of an average that was @value, after @age ns. */
 static __always_inline u64 kept(u64 value, u64 age)
 {
 	return value - (value * age >> PROGRESS_SHIFT);
@@ -50,7 +50,7 @@ static __always_inline void note_work(struct task_state *t, u64 work, u64 now)
 	t->recent_at = now;
 }
 
-/* The work of a task like @t that always had its fair share of the machine, ns: no more than one CPU can do. */
+/* The work of a task like @t that always had its fair share of the machine, in ns: at most what one CPU can do. */
 static __always_inline u64 fair_work(const struct task_state *t)
 {
 	u64 work = service_for(READ_ONCE(machine_progress), t->full_weight ?: 1);
@@ -58,15 +58,16 @@ static __always_inline u64 fair_work(const struct task_state *t)
 	return work < PROGRESS_NS ? work : PROGRESS_NS;
 }
 
-/* The work that a task which @did work and @slept, ns, would have done if it had always had the fastest CPU. */
+/* The work that a task which @did and @slept so many ns would have done if it had always had the fastest CPU. */
 static __always_inline u64 demanded_work(u64 did, u64 slept)
 {
 	return (did << (PROGRESS_SHIFT - 10)) / (((did + slept) >> 10) + 1);
 }
 
 /*
- * How far a task that slept is at least behind one that always has its share of the machine, ns of work: twice
- * the difference at which tasks change places. It gets a fast CPU soon, and does not keep it.
+ * The distance, in ns of work, by which a task that slept is at least behind one that always has its share of the
+ * machine: twice the difference at which tasks change places. So a waking task soon gets a fast CPU, but does not
+ * keep it.
  */
 static __always_inline u64 behind_at_wakeup(void)
 {
@@ -74,9 +75,9 @@ static __always_inline u64 behind_at_wakeup(void)
 }
 
 /*
- * The recent work that counts of @t, which @did work and @slept, ns, and wakes up or is new: its fair share,
- * without the work that it lacks. It lacks the part that it did not do of its fair share or, if that is less, of
- * its demand.
+ * The recent work that counts for @t, which @did and @slept so many ns, and wakes up or is new: its fair share less
+ * the work that it lacks, which is the part of its fair share, or of its demand if that is less, that it did not
+ * do. A task that did more than its fair share has what it did.
  */
 __noinline u64 work_at_wakeup(const struct task_state *t __arg_nonnull, u64 did, u64 slept)
 {
@@ -92,7 +93,7 @@ __noinline u64 work_at_wakeup(const struct task_state *t __arg_nonnull, u64 did,
 	return fair > lacks ? fair - lacks : 0;
 }
 
-/* What @t, which has slept, will have done recently if it wakes up at @now, by weight. */
+/* The progress of @t, which has slept, if it wakes up at @now. */
 static __always_inline u64 progress_at_wakeup(const struct task_state *t, u64 now)
 {
 	u64 age = age_at(t, now);

@@ -8,7 +8,7 @@
 #include "held.h"
 #include "wait.h"
 
-/* Was a waiting task sent to @cpu's local queue? If others always bypassed it, it would never run. */
+/* Was a waiting task sent to @cpu's local queue? If other tasks always bypassed it, it would never run. */
 static __always_inline bool is_waited_for(u32 cpu)
 {
 	const struct rq *rq = cpu_rq(cpu);
@@ -65,7 +65,7 @@ __noinline bool take_waiting(u32 cluster)
 	return false;
 }
 
-/* The same, counted: a CPU of @cluster has run out of work. */
+/* A CPU of @cluster has run out of work: takes a waiting task, and counts that. */
 static __always_inline bool pull_waiting(u32 cluster)
 {
 	struct counters *counters = this_counters();
@@ -117,8 +117,8 @@ static __always_inline const struct task_struct *may_move(u32 cpu, u32 to)
 
 /*
  * The running task of @cluster that may run on best->to, which is faster now, and has the least progress, if it has
- * less than best->progress. Its progress is as of its CPU's last tick. One that has just begun to run is left
- * alone, unless an idle CPU takes it over (@begins).
+ * less than best->progress. Progress is as of the last tick of the task's CPU. A task that has just begun to run is
+ * left alone, unless an idle CPU takes it over (@begins).
  */
 __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster, bool begins)
 {
@@ -155,7 +155,7 @@ static __always_inline bool ask_for_running(u32 cpu, u64 request)
 	return true;
 }
 
-/* How many times a task has started to wait in @c and in slower clusters. */
+/* The number of times that a task has started to wait in @c and in slower clusters. */
 static __always_inline u64 waits_below(const struct cluster *c)
 {
 	u64 waits = c->waits;
@@ -179,10 +179,10 @@ static __always_inline bool is_awaited(struct cpu_state *this, const struct clus
 }
 
 /*
- * @this_cpu is idle and may take no waiting task: if slower CPUs are busy, it takes over the
- * running task that is most behind there (hperf: no fast CPU idles while a slow one works;
- * mixed-capacity: nor while a task is too heavy for its CPU). It does not if it will soon have a
- * task anyway, or if it would slow down the busy sibling thread of its core.
+ * @this_cpu is idle and may take no waiting task: if slower CPUs are busy, it takes over the running task that is
+ * most behind there (hperf: no fast CPU idles while a slow one works; mixed-capacity: nor while a task is too heavy
+ * for its CPU). It takes over none if it will soon have a task anyway, or would slow down the busy sibling thread
+ * of its core.
  */
 __noinline bool pull_running(u32 this_cpu)
 {
@@ -253,7 +253,7 @@ __noinline s32 send_away(struct task_struct *p __arg_trusted, u32 cpu, u64 speed
 
 /*
  * The least speed of an idle core that serves a running task of @this clearly better. Where two tasks share a core,
- * one that is somewhat slower will do: there the task does half as much work again, and the other one gains, too.
+ * a somewhat slower idle core will do: the task does 1.5 times as much work there, and the other task gains, too.
  */
 static __always_inline u32 better_speed(const struct cpu_state *this, const struct cluster *c)
 {
@@ -345,8 +345,8 @@ static __always_inline struct cluster *next_to_compare(struct task_struct *p, st
 }
 
 /*
- * How many tasks of a queue one tick compares: it reads a line of each. With 16, a periodic thread whose deadline
- * is the first waited more often for a herd's.
+ * The number of tasks of a queue that one tick compares, reading a cache line of each. With 16, a periodic thread
+ * with the earliest deadline waited for tasks of a herd more often.
  */
 #define TASKS_COMPARED 4
 
@@ -374,9 +374,9 @@ __noinline bool least_waiting(struct seen_running *best __arg_nonnull, u64 dsq, 
 }
 
 /*
- * The same of the tasks that wait in cluster @index, in its queue or for one of its CPUs. Tasks that come and go
- * between clusters with what they are owed may keep one at the end of a queue from running. In its own cluster, the
- * CPU compares the first task only.
+ * As least_waiting(), for the tasks in the queue of cluster @index or of one of its CPUs. Looking only at the first
+ * task is not enough: tasks that move between clusters with their lag may keep the last one of a queue from
+ * running. In its own cluster, the CPU compares the first task only.
  */
 static __always_inline void least_in(struct seen_running *best, u32 index, u32 cpu, u64 now)
 {
@@ -401,8 +401,8 @@ static __always_inline bool runs_worth_cpu(u32 cpu)
 }
 
 /*
- * The next CPU of cluster @index to compare with @this: one that keeps tasks or, in another cluster, any if none
- * does; -1: there is none.
+ * The next CPU of cluster @index to compare with @this: one that keeps tasks or, in another cluster, any CPU if
+ * none keeps tasks; -1: there is none.
  */
 static __always_inline s32 next_of_compared(struct cpu_state *this, u32 index)
 {
@@ -423,7 +423,7 @@ static __always_inline s32 next_of_compared(struct cpu_state *this, u32 index)
  * A task that is worth a CPU has one wherever it runs, but a task that waits for that CPU may be bound to it: a
  * loop of nice 0, bound to one of the two CPUs of a loop of nice -19, got 0.02 of a CPU where it was due 0.44. If a
  * task that waits in cluster @index has less progress than best->progress, asks the task on its CPU to come to
- * @cpu. Looks at one CPU of the cluster, in turn.
+ * @cpu. Each call looks at the next CPU of the cluster.
  */
 __noinline bool ask_for_room(struct seen_running *best __arg_nonnull, u32 index, u32 cpu, u64 now)
 {
@@ -457,10 +457,10 @@ enum evened {
 };
 
 /*
- * Does a running task of @own with @progress stop for one that is behind it and waits in @other? If it has had no
- * more than its fair share of the machine, those do that had more. If less load waits there, the one that is behind
- * will catch up: progress follows load only later, so the CPUs of a cluster would all take tasks until theirs had
- * the largest load.
+ * Does a running task of @own with @progress stop for one that is behind it and waits in @other? It continues if it
+ * has had no more than its fair share of the machine: tasks that had more stop instead. It also continues if @other
+ * has less load, because the waiting task will catch up there: progress lags behind load, so all CPUs of @own would
+ * take tasks until @own had the largest load.
  */
 static __always_inline bool gives_way(u64 progress, const struct cluster *own, const struct cluster *other)
 {
@@ -539,8 +539,8 @@ __noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 request, 
 }
 
 /*
- * The running task of @cluster that is furthest ahead, if it has more than best->progress, may run on best->to, and
- * @p may have its CPU.
+ * The running task of @cluster that is furthest ahead, if its progress exceeds best->progress, it may run on
+ * best->to, and @p may run on its CPU.
  */
 __noinline bool most_ahead(struct seen_running *best __arg_nonnull, struct task_struct *p __arg_trusted,
 			   u32 cluster)
@@ -566,10 +566,10 @@ __noinline bool most_ahead(struct seen_running *best __arg_nonnull, struct task_
 }
 
 /*
- * @p wakes up and may have @idle, which was claimed for it. If a task on a faster CPU is ahead of it, the two
- * change places: a task that naps is seldom running at a tick, when others do (even_out()). A task that has no more
- * than its share of the machine keeps its CPU from those that only slept: a heavy thread is as fast among light
- * ones as alone. Returns the CPU that @p gets.
+ * @p wakes up and may have @idle, which was claimed for it. If a task on a faster CPU is ahead of @p, the two
+ * change places here, because a task that naps seldom runs at a tick, where even_out() compares tasks. A task that
+ * has had no more than its share of the machine keeps its CPU from tasks that only slept, so a heavy thread is as
+ * fast among light ones as alone. Returns the CPU that @p gets.
  */
 __noinline s32 place_of_ahead(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 idle)
 {

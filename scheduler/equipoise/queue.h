@@ -8,7 +8,7 @@
 #include "../verifier.h"
 
 /*
- * How many tasks of a queue a CPU reads before it assumes that all of them are bound to other CPUs.
+ * The number of tasks of a queue that a CPU reads before it assumes that all of them are bound to other CPUs.
  */
 #define TASKS_LOOKED_AT 256
 
@@ -50,8 +50,8 @@ __noinline u64 first_vtime(u64 dsq, u32 cpu)
 }
 
 /*
- * The virtual time of the first task of @cluster's queue. The hint usually tells that the queue is empty, so it
- * need not be read.
+ * The virtual time of the first task of @cluster's queue. Usually the hint shows that the queue is empty, so the
+ * queue need not be read.
  */
 static __always_inline u64 first_waiting(u32 cluster, u32 cpu)
 {
@@ -66,12 +66,12 @@ static __always_inline u64 stranded_in(const struct cluster *c)
 	return taken ? taken & READ_ONCE(c->keeping) : 0;
 }
 
-/* More virtual time than any deadline is from its clock. */
+/* A larger distance than that of any deadline from its clock, in virtual time. */
 #define LONG_BEFORE (1ULL << 45)
 
 /*
- * A virtual time of @this, of tasks that are bound to it, in the cluster's time. If these are worth the CPU, they
- * come before all others there: they can use no other one.
+ * Converts @vtime, on the clock of the tasks that are bound to @this, to the cluster's time. If these tasks are
+ * worth the CPU, they come before all others there, because they can use no other CPU.
  */
 static __always_inline u64 in_cluster_time(const struct cpu_state *this, u64 vtime)
 {
@@ -97,8 +97,8 @@ static __always_inline struct first_queue *this_first(void)
 }
 
 /*
- * Finds the first of the tasks that are bound to @keeper that may run on @cpu, for this_first(). Returns its
- * virtual time in the cluster's time.
+ * Finds the first task in the own queue of @keeper that may run on @cpu, for this_first(). Returns its virtual time
+ * in the cluster's time.
  */
 __noinline u64 find_first_at(u32 keeper, u32 cpu)
 {
@@ -112,7 +112,8 @@ __noinline u64 find_first_at(u32 keeper, u32 cpu)
 }
 
 /*
- * Among the CPUs @slots of @cluster, the one that keeps the first task that may run on @cpu; -1: there is none.
+ * Among the CPUs @slots of @cluster, the one whose own queue has the first task that may run on @cpu; -1: there is
+ * none.
  */
 __noinline s32 first_kept(u32 cluster, u64 slots, u32 cpu)
 {
@@ -137,9 +138,9 @@ __noinline s32 first_kept(u32 cluster, u64 slots, u32 cpu)
 }
 
 /*
- * Finds the queue with the first task of @cluster that @cpu may take, in the cluster's queue or those of its CPUs
- * @slots, for this_first(). Returns the virtual time of that task. Changes nothing: ops.enqueue() also calls it,
- * before the kernel has put its task into the queue.
+ * Finds the queue with the first task of @cluster that @cpu may take, in the cluster's queue or the own queues of
+ * its CPUs @slots, for this_first(). Returns the virtual time of that task. Changes no queue: ops.enqueue() also
+ * calls it, before the kernel has put its task into the queue.
  */
 __noinline u64 find_first_of(u32 cluster, u64 slots, u32 cpu)
 {
@@ -151,7 +152,8 @@ __noinline u64 find_first_of(u32 cluster, u64 slots, u32 cpu)
 	return this_first()->vtime;
 }
 
-/* The same of its own cluster: its queue, the CPU's own queues, and those of CPUs that cannot run their tasks. */
+/* As find_first_of(), for the cluster of @cpu: the cluster's queue, the CPU's own queue, and the own queues of CPUs
+ * that cannot run their tasks. */
 static __always_inline u64 find_first_queue(u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);

@@ -7,15 +7,15 @@
 #include "cluster.bpf.h"
 
 /*
- * In 1024ths of a CPU's capacity: a frequency limit that changes by less than this does not rank the clusters
- * anew. It is the difference from which the kernel's fair class treats two capacities as different
- * (capacity_greater(), 5 %).
+ * If a frequency limit changes by less than this, in 1024ths of a CPU's capacity, the clusters are not ranked anew.
+ * It is the difference from which the kernel's fair class treats two capacities as different (capacity_greater(), 5
+ * %).
  */
 #define LIMIT_STEP 52
 
 /*
- * The cluster for the @threads of @cpu's core: one with its cache and kind, otherwise a new one, otherwise
- * any of its kind, otherwise any; MAX_CLUSTERS if none has room.
+ * The cluster for the @threads of @cpu's core: a cluster with its cache and kind, otherwise a new one, otherwise
+ * any cluster of its kind, otherwise any; MAX_CLUSTERS if no cluster has room.
  */
 __noinline u32 find_cluster(u32 cpu, u32 threads)
 {
@@ -84,7 +84,7 @@ __noinline bool find_siblings(u32 cpu)
 	return true;
 }
 
-/* The number of levels up to the domain that has both @a and @b. */
+/* The number of domain levels up to the lowest one that has both @a and @b. */
 __noinline u32 cpu_distance(u32 a, u32 b)
 {
 	u32 nr_levels = levels_of(a)->nr_levels;
@@ -96,7 +96,7 @@ __noinline u32 cpu_distance(u32 a, u32 b)
 	return MAX_LEVELS;
 }
 
-/* Sorts the clusters for @from: faster ones first, then nearer ones, then by number. */
+/* The key by which cluster @from sorts the others: faster ones first, then nearer ones, then by number. */
 static __always_inline u64 order_key(u32 from, u32 to)
 {
 	struct cluster *a = cluster_at(from), *b = cluster_at(to);
@@ -127,7 +127,7 @@ __noinline bool order_clusters(u32 index)
 	return true;
 }
 
-/* The speed of cluster @index, where the fastest has capacity @fastest, and the number of faster clusters. */
+/* Sets the speed of cluster @index, where the fastest has capacity @fastest, and the number of faster clusters. */
 __noinline bool rank_cluster(u32 index, u32 fastest)
 {
 	struct cluster *c = cluster_at(index);
@@ -166,15 +166,15 @@ __noinline bool rank_clusters(void)
 }
 
 /*
- * How many times a limit has changed, the number up to which the clusters are ranked, and whether a CPU is ranking
- * them.
+ * The number of changes of limits, the number of those that the current ranks include, and whether a CPU is ranking
+ * now.
  */
 u32 limits_changed, limits_ranked, ranking;
 
 /*
  * Ranks the clusters if a limit has changed since they were ranked.
  *
- * Context: a tick of any CPU; one at a time. A change that another one makes meanwhile waits for the next tick.
+ * Context: a tick of any CPU; one CPU at a time. A change that another CPU makes meanwhile waits for the next tick.
  */
 __noinline bool follow_ranks(void)
 {
@@ -189,8 +189,7 @@ __noinline bool follow_ranks(void)
 }
 
 /*
- * Reads the limit of cluster @index: that of its first CPU, though on some processors each CPU has a limit of its
- * own.
+ * Reads the limit of cluster @index from its first CPU. On some processors each CPU has a limit of its own.
  */
 static __always_inline void follow_limit(u32 index)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A request to a CPU for its next switch. Other CPUs make requests as well as its own tick, so a
- * request is one word: posted by compare-and-swap if none is pending, and taken by exchange. No
- * request overwrites another unseen. This file uses no kfuncs, so that the tests can run it
- * natively, with threads.
+ * A request to a CPU for its next switch. Other CPUs and the CPU's own tick make requests, so a request is one
+ * word, which is posted by compare-and-swap if none is pending, and taken by exchange. No request overwrites
+ * another unseen. This file uses no kfuncs, so that the tests can run it natively, with threads.
  */
 #ifndef __EQUIPOISE_REQUEST_H
 #define __EQUIPOISE_REQUEST_H
@@ -12,9 +11,9 @@
 
 enum request_kind {
 	REQUEST_NONE,
-	/* Send the running task @pid to CPU @target, which was claimed for it or sends its own task. */
+	/* Send the running task @pid to CPU @target, which was claimed for the task or sends its own task. */
 	REQUEST_SEND,
-	/* Do the same, and have the CPU @target send its task @peer here. */
+	/* Send the task like this, and have the CPU @target send its task @peer here. */
 	REQUEST_SWAP,
 	/* Take the task @pid that waits in cluster @target or, if it waits no longer, the first one there. */
 	REQUEST_PULL,
@@ -61,7 +60,7 @@ static __always_inline bool asks_for_task(u64 request)
 	return request && request_kind(request) != REQUEST_PULL;
 }
 
-/* False: another request is pending, and stays. */
+/* Returns false if another request is pending; that one stays. */
 static __always_inline bool post_request(u64 *word, u64 request)
 {
 	return !READ_ONCE(*word) && !__sync_val_compare_and_swap(word, 0ULL, request);

@@ -3,10 +3,10 @@
  * Shares of control groups: cpu.weight and cpu.idle, as a tree. The weight of a group is divided among its runnable
  * tasks and child groups by their weights, as in the kernel's fair class.
  *
- * The tree is flattened, as in scx_flatcg: a task's weight is multiplied, for each group above it,
- * by that group's weight divided by the sum of the runnable weights there. The sums are exact and
- * machine-wide, updated at wakeups and sleeps; so no CPU has a part of a group, and there is
- * nothing to balance. If the root is the only group, this code does nothing.
+ * The tree is flattened, as in scx_flatcg: a task's weight is multiplied, for each group above it, by that group's
+ * weight divided by the sum of the runnable weights in that group. The sums are exact and machine-wide, updated at
+ * wakeups and sleeps; so a group is not divided among CPUs, and its parts need no balancing. If the root is the
+ * only group, this code does nothing.
  */
 #ifndef __EQUIPOISE_SHARE_H
 #define __EQUIPOISE_SHARE_H
@@ -26,25 +26,25 @@
 #define CGROUP_WEIGHT_DFL 100
 /* The weight of a group with cpu.idle, as of a task with SCHED_IDLE (WEIGHT_IDLEPRIO). */
 #define IDLE_GROUP_WEIGHT 3
-/* Fractions of a weight, of 1024. */
+/* The number of fractional bits of a weight: weights are in 1024ths. */
 #define SHARE_SHIFT 10
 
 struct share {
-	/* The sum of its runnable weights. */
+	/* The sum of the runnable weights in the group. */
 	s64 runnable;
-	/* How much of its own weight counts in the group above. */
+	/* The part of the group's own weight that counts in the group above. */
 	s64 counted;
 	u32 parent;
 	u32 level;
-	/* The weight, in the unit of a task's weight (1024 by default); 0 if there is no such group. */
+	/* The group's weight, in the unit of a task's weight (1024 by default); 0 if there is no such group. */
 	u32 weight;
 	/* The weight without cpu.idle. */
 	u32 given;
-	/* It is throttled (throttle.bpf.h), so its tasks do not count. */
+	/* The group is throttled (throttle.bpf.h), so its tasks do not count. */
 	u32 held;
 } __attribute__((aligned(64)));
 
-/* The first is the root's, which divides nothing. */
+/* The first share is the root's, which divides nothing. */
 struct share shares[MAX_SHARES];
 u32 nr_shares;
 /* The share that was allocated last: a task that has just ended may still point to a freed one. */
@@ -52,7 +52,7 @@ u32 last_share;
 
 struct share_of_cgroup {
 	u32 index;
-	/* It has a share of its own. */
+	/* The group has a share of its own. */
 	bool own;
 };
 
@@ -75,8 +75,8 @@ static __always_inline bool counts(const struct share *s)
 }
 
 /*
- * Makes the contribution of group @index to its parent agree with whether the group has runnable tasks. Returns the
- * change.
+ * Makes group @index count in its parent if, and only if, it has runnable tasks and is not throttled. Returns the
+ * change of the parent's sum.
  */
 __noinline s64 settle_share(u32 index)
 {
@@ -85,7 +85,7 @@ __noinline s64 settle_share(u32 index)
 	s64 change = 0, weight;
 	int i;
 
-	/* The last caller sees the final state; two callers in turn need two rounds. */
+	/* The last caller sees the final state; if two callers interleave, they need two rounds. */
 	for (i = 0; i < 4 && can_loop; i++) {
 		weight = counts(s) ? READ_ONCE(s->weight) : 0;
 		change += weight - __sync_lock_test_and_set(&s->counted, weight);
@@ -112,8 +112,7 @@ __noinline int add_runnable(u32 index, s64 weight)
 }
 
 /*
- * The machine-wide weight of a task of @weight in the group @index, in 1024ths of a weight; at
- * least one.
+ * The machine-wide weight of a task of @weight in the group @index, in 1024ths of a weight; at least 1.
  */
 __noinline u64 shared_weight(u32 index, u32 weight)
 {

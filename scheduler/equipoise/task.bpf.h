@@ -9,35 +9,36 @@
 #include "throttle.bpf.h"
 
 struct task_state {
-	/* The running time that has been charged, ns. */
+	/* The running time that has been charged, in ns. */
 	u64 seen;
-	/* How long it runs between a wakeup and the next sleep, ns: on average, and so far. */
+	/* The task's running time between a wakeup and the next sleep, in ns: on average, and so far. */
 	u64 burst;
 	u64 burst_so_far;
 	/* Its place on the clock of @cluster or, if @bound_to is not 0, of the CPU @bound_to - 1. */
 	struct entity fair;
 	u32 cluster;
 	u32 bound_to;
-	/* Its weight, with those of its groups, when it was last placed or charged; in fair.h's unit. */
+	/* The task's weight, scaled by those of its groups, when it was last placed or charged; in fair.h's
+	 * unit. */
 	u64 full_weight;
-	/* The clusters whose CPUs it may all use. */
+	/* The clusters of which the task may use all CPUs. */
 	u64 whole;
 	/*
-	 * Averages of about the last second (progress.h), ns, at the time @recent_at: its work that counts, the
-	 * work that it did, and its sleep.
+	 * Averages of about the last second (progress.h), in ns, at the time @recent_at: the task's work that
+	 * counts, the work that it did, and its sleep time.
 	 */
 	u64 recent;
 	u64 did;
 	u64 slept;
 	u64 recent_at;
 	u32 weight;
-	/* The share of its control group, and whether it counts there as runnable. */
+	/* The share of the task's control group, and whether the task counts there as runnable. */
 	u32 share;
 	bool counted;
-	/* Another task woke or created it. */
+	/* Another task woke or created this task. */
 	bool awaited;
 	/*
-	 * Its utilization; the running time included in it, ns; and the estimate of its future
+	 * The task's utilization; the running time that this includes, in ns; and the estimate of the future
 	 * utilization.
 	 */
 	struct pelt used;
@@ -69,7 +70,7 @@ static __always_inline bool task_allowed(const struct task_struct *p, u32 cpu)
 	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 }
 
-/* The same function for a task that runs on another CPU, whose affinity no kfunc may read. */
+/* task_allowed() for a task that runs on another CPU, whose affinity no kfunc may read. */
 static __always_inline bool running_allowed(const struct task_struct *curr, u32 cpu)
 {
 	const struct cpumask *mask = curr->cpus_ptr;
@@ -79,13 +80,13 @@ static __always_inline bool running_allowed(const struct task_struct *curr, u32 
 	return has_bit(word, cpu);
 }
 
-/* May it run on one CPU only? */
+/* May @p run on one CPU only? */
 static __always_inline bool is_pinned(const struct task_struct *p)
 {
 	return p->nr_cpus_allowed == 1 || is_migration_disabled(p);
 }
 
-/* Is it bound to some of the CPUs of @cluster? */
+/* Is @p bound to some of the CPUs of @cluster? */
 static __always_inline bool is_bound_in(const struct task_struct *p, const struct task_state *t, u32 cluster)
 {
 	return !has_bit(t->whole, cluster) || is_migration_disabled(p);
@@ -131,13 +132,13 @@ static __always_inline void move_share(struct task_state *t, u32 share, u32 weig
 	count_runnable(t, counted);
 }
 
-/* How long @t runs before it sleeps, ns: as long as usual, or longer if it already has. */
+/* The running time of @t before it sleeps, in ns: its average burst or, if longer, the current one. */
 static __always_inline u64 burst_of(const struct task_state *t)
 {
 	return t->burst > t->burst_so_far ? t->burst : t->burst_so_far;
 }
 
-/* The task goes to sleep: moves the average by a quarter of the difference towards the last burst. */
+/* The task goes to sleep: moves its average burst towards the last one, by a quarter of the difference. */
 static __always_inline void end_burst(struct task_state *t)
 {
 	t->burst += (s64)(t->burst_so_far - t->burst) >> 2;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Control groups that may use CPU time up to a limit (cpu.max), each within those above it. A group that has used
- * up its time is throttled until a new period begins: its tasks are held back (held.h), and it does not count in
- * its parent group. Each group's time is counted for all CPUs together and exactly, as its share is (share.bpf.h).
+ * Limits of the CPU time of control groups (cpu.max); a group is also within the limits of those above it. A group
+ * that has used up its time is throttled until a new period begins: its tasks are held back (held.h), and it does
+ * not count in its parent group. Each group's time is counted for all CPUs together and exactly, as its share is
+ * (share.bpf.h).
  *
  * The start of a period is noticed when the group's time is read, so a group that stays within its limit needs no
  * timer; only a throttled group has one. If no group has a limit, all of this costs one read of nr_limits.
@@ -34,7 +35,7 @@ static __always_inline struct bandwidth *limit_at(u32 share)
 	return &limits[share & (MAX_SHARES - 1)];
 }
 
-/* The throttled group that @share is, or the nearest one above it; 0: none is. */
+/* The nearest throttled group, from @share upwards; 0: none is throttled. */
 __noinline u32 throttled_by(u32 share)
 {
 	forget_origin(share);
@@ -52,7 +53,7 @@ static __always_inline void start_refill(u32 share, u64 delay)
 		bpf_timer_start(&timer->timer, delay, 0);
 }
 
-/* The time until the next period of @b begins, ns. */
+/* The time until the next period of @b begins, in ns. */
 static __always_inline u64 until_refill(const struct bandwidth *b, u64 now)
 {
 	s64 delay = READ_ONCE(b->period_end) - now;
@@ -83,7 +84,7 @@ __noinline bool throttle(u32 share, u64 now)
 	return true;
 }
 
-/* Charges @ran of running time of a task in the group @share to all limits that apply to it. */
+/* Charges @ran ns of running time of a task in the group @share to all limits that apply to it. */
 __noinline int charge_limits(u32 share, u64 ran)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -104,7 +105,8 @@ __noinline int charge_limits(u32 share, u64 ran)
 
 /*
  * The timer of the throttled group @share: the group may run again if the new period gives it time, or if it no
- * longer has a limit. A CPU that uses up that time in the meantime still finds the group throttled.
+ * longer has a limit. Check again afterwards: if another CPU uses up the new time before the group is released, its
+ * throttle() finds the group still throttled and does nothing.
  */
 static __always_inline void refill_share(u32 share)
 {

@@ -18,7 +18,8 @@ static __always_inline void find_forgotten(u32 cpu, struct cpu_state *this, stru
 		set_bit_once(&c->keeping, this->slot);
 }
 
-/* Looks at the limits of the tick's CPU and of one other cluster, in turn, whose CPUs may be idle. */
+/* Reads the frequency limits of this CPU's cluster and of one other, in turn: the CPUs of the others may be
+ * idle. */
 static __always_inline void follow_limits(struct cpu_state *this)
 {
 	if (!policy.cpufreq_pressure || nr_clusters == 1)
@@ -42,8 +43,8 @@ static __always_inline void follow_tick(struct task_struct *p, struct task_state
 }
 
 /*
- * Tasks wait here although CPUs are idle: no CPU was notified of a task that was queued just as a CPU became idle,
- * or that waited alone. If no idle CPU may run any of them, @p itself moves to an idle CPU.
+ * Tasks wait here although CPUs are idle: no CPU is notified of a task that is queued just as a CPU becomes idle,
+ * or that waits for one CPU alone. If no idle CPU may run any of them, @p itself moves to an idle CPU.
  */
 static __always_inline bool makes_room(struct task_struct *p, u32 cpu)
 {

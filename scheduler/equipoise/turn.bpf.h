@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The end of a turn: a task that has run for a slice stops if others wait. A timer ends the turns of tasks that run
- * for long, as HRTICK does for Linux 7.3's EEVDF: the next tick may come a whole turn later, in which a light task
- * gets what it is due for seconds. A task that sleeps before its slice is over costs no timer; should it run on, a
- * tick sets one, or ends its turn. In a crowd (crowd.h) only ticks end turns: the longer a sender's turn, the more
- * messages its receivers find.
+ * for long, as HRTICK does for Linux 7.3's EEVDF: the next tick may come a whole turn later, and in one turn a
+ * light task gets as much as it is due for several seconds. A task that sleeps before its slice is over needs no
+ * timer; if it continues to run, a tick sets one, or ends its turn. In a crowd (crowd.h) only ticks end turns: the
+ * longer a sender's turn, the more messages its receivers find.
  */
 #ifndef __EQUIPOISE_TURN_H
 #define __EQUIPOISE_TURN_H
@@ -47,7 +47,7 @@ static __always_inline void time_turn(const struct task_struct *p, u32 cpu)
 	start_timer(&turn_timers, cpu, slice_of(p) - ran_of(p));
 }
 
-/* The timer of a CPU. If its task has not begun another turn, it stops. */
+/* The callback of a CPU's timer. The task stops, unless it has begun another turn. */
 static int end_turn(void *timers, int *key, struct scheduler_timer *timer)
 {
 	u32 cpu = bpf_get_smp_processor_id();

@@ -8,8 +8,8 @@
 #include "preempt.h"
 
 /*
- * The CPU among those that @p may use of the cluster of @cpu whose other bound tasks weigh least; not @cpu if
- * another is as good, so that three tasks of two CPUs take turns. @cpu if it may use none.
+ * Of the CPUs in the cluster of @cpu that @p may use, the one whose other bound tasks weigh least; if several are
+ * equal, not @cpu, so that three tasks on two CPUs take turns. Returns @cpu if @p may use none.
  */
 __noinline u32 least_bound(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull, u32 cpu)
 {
@@ -60,8 +60,8 @@ static __always_inline void wait_in_cluster(struct task_struct *p, u32 cpu, u64 
 
 /*
  * Puts @p, which is about to wait, on a clock near @cpu, at the time @now. Returns the CPU for which it waits: if
- * it is bound to some CPUs of the cluster, the one that has least to do for such tasks. A waiting task is worth
- * less than a CPU, and counts in full.
+ * it is bound to some CPUs of the cluster, the one whose bound tasks weigh least. A waiting task is worth less than
+ * a CPU, so its weight counts in full.
  */
 __noinline u32 place(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu, u64 now)
 {
@@ -72,7 +72,7 @@ __noinline u32 place(struct task_struct *p __arg_trusted, struct task_state *t _
 	return cpu;
 }
 
-/* Queues @p, which has been placed on @cpu and does not get one at once. */
+/* Queues @p, which has been placed on @cpu and does not get a CPU at once. */
 static __always_inline void queue_up(struct task_struct *p, const struct task_state *t, u32 cpu, u64 enq_flags)
 {
 	this_counters()->queue_waits++;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Why an idle CPU pulled nothing in one of its domains: explain() for Linux's load balancing of any
+ * Records why an idle CPU pulled no task in one of its domains, with explain(), for Linux's load balancing of any
  * version. Include it after struct balance_env and env_domain().
  */
 #ifndef __EQUIPOISE_BALANCE_EXPLAIN_H
@@ -32,7 +32,7 @@ static __always_inline void explain_failed(const struct balance_env *env)
 		explain(only_running, 0, env->cpu, env->src_cpu, env_domain(env)->weight);
 }
 
-/* There is no group to pull from, or env->cpu does not balance for its own (@balance). */
+/* There is no group to pull from, or env->cpu is not the CPU that balances for its group (!@balance). */
 static __always_inline void explain_balanced(const struct balance_env *env, bool balance)
 {
 	if (!explaining || env->idle == LB_NOT_IDLE)

@@ -2,7 +2,7 @@
 #ifndef __EQUIPOISE_BALANCE_IDLE_H
 #define __EQUIPOISE_BALANCE_IDLE_H
 
-/* Why a CPU balances: the kernel's CPU_NOT_IDLE, CPU_IDLE, CPU_NEWLY_IDLE. */
+/* The reason why a CPU balances: the kernel's CPU_NOT_IDLE, CPU_IDLE, CPU_NEWLY_IDLE. */
 enum balance_idle {
 	LB_NOT_IDLE,
 	LB_IDLE,

@@ -13,7 +13,7 @@ struct nohz {
 	/* CPUs with tick_stopped. */
 	u64 idle_cpus_mask[MAX_CPUS / 64];
 	u32 nr_cpus;
-	/* The time of their next balancing, jiffies. */
+	/* The time of the next balancing for these CPUs, in jiffies. */
 	u64 next_balance;
 };
 
@@ -43,7 +43,7 @@ static __always_inline bool nohz_stop_tick(u32 cpu)
 	return true;
 }
 
-/* A tick of @cpu. True if it is the first since it was idle. */
+/* A tick of @cpu. Returns true if it is the first one since the CPU was idle. */
 static __always_inline bool nohz_start_tick(u32 cpu)
 {
 	struct fair_rq *rq = rq_of(cpu);

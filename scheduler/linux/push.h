@@ -57,8 +57,8 @@ static __always_inline bool push_running_task(u32 cpu, struct task_struct *prev,
 }
 
 /*
- * In ops.dispatch(): @prev, which starts another program, goes to the chosen CPU (sched_exec()). A
- * task that is still in the tracepoint that chose the CPU stays; the tick then asks again.
+ * In ops.dispatch(): @prev, which starts another program, goes to the chosen CPU (sched_exec()). A task that is
+ * still in the tracepoint at which the CPU was chosen stays, and the next tick tries again.
  */
 static __always_inline bool exec_balance(u32 cpu, struct task_struct *prev, u64 now)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The capacity left for fair tasks (cpu_power, cpu_capacity), on which balancing and placement
- * rely: a CPU's own capacity, less the recent use by other classes and interrupts.
- * policy.scale_rt_capacity selects the measure:
+ * The capacity that is left for fair tasks (cpu_power, cpu_capacity), on which balancing and placement rely: a
+ * CPU's full capacity, less the recent use by other classes and interrupts. policy.scale_rt_capacity selects the
+ * measure:
  *
  *	rt_avg, in steps of half a second, until Linux 4.18
  *	the utilization of these classes, after
  *		[PATCH 09/11] sched: use pelt for scale_rt_capacity(), Vincent Guittot, 2018-06-28
  *
- * Groups sum it over their CPUs, one level each time that it is balanced (update_group_power()).
+ * A group has the sum over its CPUs, which is updated each time that its level is balanced (update_group_power()).
  */
 #ifndef __EQUIPOISE_CAPACITY_H
 #define __EQUIPOISE_CAPACITY_H
@@ -16,15 +16,14 @@
 #include "pressure.h"
 
 /*
- * The part of @cpu's capacity that other classes and interrupts leave, relative to 1024.
- * Utilization is relative to the largest CPU, and tasks' time to the time without interrupts. For a
- * CPU of @max:
+ * The part of @cpu's capacity that other classes and interrupts leave, relative to 1024. Utilization is relative to
+ * the largest CPU, and that of tasks is relative to the time without interrupts. So fair tasks have
  *
  *	max - irq
  *	--------- (max - rt - dl)
  *	   max
  *
- * where max is what a limit of its frequency leaves.
+ * where max is the capacity that a limit of the CPU's frequency leaves.
  */
 static __always_inline u64 scale_rt_capacity(u32 cpu)
 {
@@ -46,7 +45,7 @@ static __always_inline void update_cpu_power(u32 cpu, u64 now)
 
 	update_cpu_util(cpu, now);
 	power = levels->power_orig * scale_rt_capacity(cpu) / SCHED_POWER_SCALE;
-	/* It is a divisor. */
+	/* The power must not be 0, because it is a divisor. */
 	levels->power = power ? power : 1;
 }
 
@@ -58,7 +57,7 @@ static __always_inline void update_group_power(u32 cpu, u32 level, u32 balance_i
 	struct domain *child;
 	int i;
 
-	/* max_load_balance_interval: a tenth of a second per CPU. */
+	/* max_load_balance_interval: a tenth of a second for each CPU. */
 	longest = jiffies_per_sec() * nr_cpus() / 10;
 	if (interval > longest)
 		interval = longest;

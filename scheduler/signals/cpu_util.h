@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The record of a CPU's use; see utilization.bpf.h. This file is separate for readers outside the
- * scheduler.
+ * The record of a CPU's use; see utilization.bpf.h. The file is separate, because programs outside the scheduler
+ * read the record, too.
  */
 #ifndef __EQUIPOISE_CPU_UTIL_H
 #define __EQUIPOISE_CPU_UTIL_H
 
 #include "pelt.h"
 
-/* The class whose time it is. */
+/* The class that uses the time. */
 enum util_class {
 	UTIL_FAIR,
 	UTIL_RT,
 	UTIL_DL,
 	NR_UTIL_CLASSES,
-	/* No class: the CPU is idle. */
+	/* No class has the CPU, which is idle. */
 	UTIL_NONE = NR_UTIL_CLASSES,
-	/* The stop class, which no signal of the kernel counts either. */
+	/* The stop class, which the kernel's signals do not count either. */
 	UTIL_STOP,
 };
 
@@ -24,28 +24,28 @@ struct cpu_util {
 	struct pelt avg[NR_UTIL_CLASSES];
 	struct pelt irq;
 	/*
-	 * Utilization of fair tasks that arrived, less that of tasks that left, not yet in the
-	 * average: signed.
+	 * Utilization of fair tasks that arrived, less that of tasks that left, which is not in the average yet. It
+	 * is a signed number.
 	 */
 	u64 attached;
-	/* The last estimate of the runnable fair tasks' utilization (util_est). */
+	/* The estimated utilization of the runnable fair tasks (util_est). */
 	u64 estimated;
-	/* The interrupt time counted so far, ns. */
+	/* The interrupt time counted so far, in ns. */
 	u64 irq_time;
 	/* The time of the last update, ns of the runqueue's clock. */
 	u64 updated_at;
-	/* The last value of the runqueue's clock, and the time when it was first seen. ns */
+	/* The last value of the runqueue's clock, and the time when it was first seen, in ns. */
 	u64 clock;
 	u64 clock_seen_at;
 	/*
-	 * The time of the last frequency request, ns, and the bandwidth of deadline tasks in it, of
-	 * 1024.
+	 * The time of the last frequency request, in ns, and the bandwidth of deadline tasks in that request, where
+	 * 1024 is the largest CPU.
 	 */
 	u64 asked_at;
 	u64 asked_bw_dl;
-	/* The class that has had the CPU since: enum util_class. */
+	/* The class that has had the CPU since the last update: enum util_class. */
 	u32 running;
-	/* Some utilization still decays. */
+	/* Whether some utilization of the idle CPU still decays. */
 	bool blocked;
 } __attribute__((aligned(64)));
 

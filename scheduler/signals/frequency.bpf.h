@@ -5,10 +5,10 @@
  *
  *	[PATCH 00/11] track CPU utilization, Vincent Guittot, 2018-06-28
  *
- * It follows the utilization of all classes on the CPU. That of fair tasks is not enough: the CPU
- * time of other classes appears as time in which fair tasks did not run. The windows are equal, so
- * the two can be added. The policy selects the classes; Linux 4.17 counted SCHED_FAIR's time and
- * the bandwidth of deadline tasks.
+ * The frequency follows the utilization of all classes on the CPU. The utilization of fair tasks is not enough,
+ * because the CPU time of other classes appears as time in which fair tasks did not run. All averages have equal
+ * windows, so they can be added. The policy selects the classes; Linux 4.17 counted SCHED_FAIR's time and the
+ * bandwidth of deadline tasks.
  */
 #ifndef __EQUIPOISE_FREQUENCY_H
 #define __EQUIPOISE_FREQUENCY_H
@@ -18,32 +18,32 @@
 #include "utilization.bpf.h"
 
 /*
- * Set by the loader: since Linux 6.17 scx_bpf_cpuperf_set() locks the CPU's runqueue, unless
- * sched_ext knows that it is locked. Requests are then possible in two places only: in an op, for
- * the CPU whose runqueue is locked (for another CPU it is an error), and in a timer, for any CPU.
- * At the tracepoint sched_switch the runqueue is locked and sched_ext does not know: the CPU would
- * deadlock with itself. The simulated kernel accepts requests anywhere, at no cost.
+ * Set by the loader: since Linux 6.17 scx_bpf_cpuperf_set() locks the CPU's runqueue, unless sched_ext knows that
+ * it is locked. Requests are then possible in two places only: in an op, for the CPU whose runqueue is locked (for
+ * another CPU it is an error), and in a timer, for any CPU. At the tracepoint sched_switch the runqueue is locked
+ * without sched_ext knowing it, so the CPU would deadlock with itself. The simulated kernel accepts requests
+ * anywhere, at no cost.
  */
 const volatile bool asking_locks;
 
-/* The fair tasks' utilization of a CPU. A scheduler with averages of its own defines it. */
+/* The utilization of a CPU by fair tasks. A scheduler with averages of its own defines this macro. */
 #ifndef FREQUENCY_UTIL_FAIR
 #define FREQUENCY_UTIL_FAIR cpu_util_cfs
 #endif
 
-/* A margin above the utilization: the frequency rises before the CPU is fully busy. */
+/* Adds a margin to the utilization, so that the frequency rises before the CPU is fully busy. */
 static __always_inline u64 map_util_perf(u64 util)
 {
 	return util + (util >> 2);
 }
 
 /*
- * The utilization that the frequency of @cpu has to serve: relative to 1024 of the largest CPU, and
- * at most this CPU's capacity, @max.
+ * The utilization that the frequency of @cpu has to serve: where the largest CPU has 1024. It is at most this CPU's
+ * capacity, max.
  *
- * Deadline tasks count with the bandwidth that they were promised, which meets their deadlines;
- * their running time only decides whether the CPU has idle time left. Interrupts' time is not in
- * the tasks' clock, so tasks' utilization is relative to the rest:
+ * Deadline tasks count with the bandwidth that they were promised, which meets their deadlines; their running time
+ * only decides whether the CPU has idle time left. Tasks' clocks exclude the time of interrupts, so the utilization
+ * U of tasks is relative to the rest of the time:
  *
  *	           max - irq
  *	U' = irq + --------- U + bw_dl
@@ -104,7 +104,7 @@ __noinline bool update_frequency(u32 cpu, u64 now)
 	return true;
 }
 
-/* The time of the next update of idle CPUs' utilization, ns. */
+/* The time of the next update of idle CPUs' utilization, in ns. */
 u64 next_blocked_update;
 
 /*
@@ -127,7 +127,7 @@ __noinline bool update_idle_cpus(u64 now)
 	return true;
 }
 
-/* update_idle_cpus() as a timer, which may request other CPUs' frequencies. */
+/* Timers that call update_idle_cpus(), because a timer may request other CPUs' frequencies. */
 CPU_TIMERS(idle_cpus_timers);
 
 static int run_update_idle_cpus(void *timers, int *key, struct scheduler_timer *timer)
@@ -151,7 +151,7 @@ static __always_inline s32 init_frequency(u32 cpu)
 
 	if (!policy.frequency)
 		return 0;
-	/* Until it has something to run: sched_ext begins with the highest frequency. */
+	/* sched_ext begins with the highest frequency, so request the lowest one until the CPU has a task. */
 	scx_bpf_cpuperf_set(cpu, 0);
 	err = init_timer(&idle_cpus_timers, cpu);
 	if (!err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Interrupts' time, which is not charged to tasks. It is the difference between the runqueue's two
- * clocks; in a kernel that does not account it, they do not diverge.
+ * The time of interrupts, which is not charged to tasks. It is the difference between the runqueue's two clocks. In
+ * a kernel that does not account interrupts' time, the clocks do not diverge.
  */
 #ifndef __EQUIPOISE_IRQ_TIME_H
 #define __EQUIPOISE_IRQ_TIME_H
@@ -9,8 +9,8 @@
 #include "../rq.bpf.h"
 
 /*
- * The time of interrupts on the CPU of @core, ns since an arbitrary start; 0 in a kernel that does
- * not account it.
+ * The time of interrupts on the CPU of @core, in ns since an arbitrary time; 0 in a kernel that does not account
+ * interrupts' time.
  */
 static __always_inline u64 irq_time_of(const struct rq *core)
 {
@@ -18,8 +18,8 @@ static __always_inline u64 irq_time_of(const struct rq *core)
 }
 
 /*
- * The interrupt time of @cpu. That need not be the current CPU: changing a running task's class,
- * nice level or affinity takes the task from its CPU and puts it back, from the CPU of the caller.
+ * The interrupt time of @cpu. @cpu need not be the current CPU: when the class, nice level or affinity of a running
+ * task changes, the task is taken off its CPU and put back there by code on the caller's CPU.
  */
 static __always_inline u64 irq_time(u32 cpu)
 {

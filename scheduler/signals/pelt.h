@@ -21,7 +21,7 @@
  *
  *	sum' = (sum + d1) y^p + 1024 (y + ... + y^(p-1)) + d3
  *
- * As the series to infinity, 1024 (1 + y + y^2 + ...), is LOAD_AVG_MAX,
+ * Because the infinite series, 1024 (1 + y + y^2 + ...), is LOAD_AVG_MAX,
  *
  *	1024 (y + ... + y^(p-1)) = LOAD_AVG_MAX - LOAD_AVG_MAX y^p - 1024
  */
@@ -34,15 +34,15 @@
 
 /* The activity of an entity (task, runqueue), as three sums over the same periods. */
 struct pelt {
-	/* The time of the last update, ns. */
+	/* The time of the last update, in ns. */
 	u64 last_update_time;
-	/* us into the current period, 0..1023. */
+	/* The elapsed part of the current period, 0..1023 us. */
 	u32 period_contrib;
 	/* All time since the entity was created. */
 	u32 period_sum;
-	/* Time runnable: waiting or running. */
+	/* The time for which the entity was runnable: waiting or running. */
 	u32 runnable_sum;
-	/* Time running. */
+	/* The time for which the entity was running. */
 	u32 running_sum;
 };
 
@@ -63,16 +63,16 @@ static __always_inline u64 decay_load(u64 val, u64 n)
 	return val * pelt_y_inv[n & (LOAD_AVG_PERIOD - 1)] >> 32;
 }
 
-/* The value of the time that has passed over @periods boundaries, with @d1 and @d3 as above. */
+/* The amount that the time which has passed over @periods boundaries adds to the sum, with @d1 and @d3 as above. */
 static __always_inline u32 pelt_contrib(u64 periods, u32 d1, u32 d3)
 {
 	return decay_load(d1, periods) + LOAD_AVG_MAX - decay_load(LOAD_AVG_MAX, periods) - 1024 + d3;
 }
 
 /*
- * Updates @sa to @now. Since the last update the entity was runnable or not, and running or not, on
- * a CPU whose time counts @scale of 1024 (its frequency, relative to the highest). Returns true if
- * a period boundary was crossed, so that an average should be recomputed.
+ * Updates @sa to @now. Since the last update the entity was runnable or not, and running or not, on a CPU whose
+ * time counts @scale / 1024 (its frequency, relative to the highest). Returns true if a period boundary was
+ * crossed, so that an average should be recomputed.
  */
 static __always_inline bool update_pelt_scaled(struct pelt *sa, u64 now, bool runnable, bool running, u32 scale)
 {
@@ -116,8 +116,8 @@ static __always_inline bool update_pelt(struct pelt *sa, u64 now, bool runnable,
 }
 
 /*
- * As update_pelt(), for an entity that had the last @ran ns of the time, and whose work counts @scale:
- * interrupts, whose exact times are not known (update_irq_load_avg()).
+ * As update_pelt(), for interrupts, whose exact times are unknown: they are assumed to have had the last @ran ns,
+ * and their time counts @scale / 1024 (update_irq_load_avg()).
  */
 static __always_inline void update_pelt_last(struct pelt *sa, u64 now, u64 ran, u32 scale)
 {
@@ -131,15 +131,15 @@ static __always_inline u32 pelt_divider(const struct pelt *sa)
 	return LOAD_AVG_MAX - 1024 + sa->period_contrib;
 }
 
-/* The sum that corresponds to @util, of 1024, which may be negative. */
+/* The sum that corresponds to a utilization of @util / 1024, which may be negative. */
 static __always_inline s64 pelt_sum(const struct pelt *sa, s64 util)
 {
 	return (s64)pelt_divider(sa) * util >> 10;
 }
 
 /*
- * The utilization, of 1024: as if the entity had not run before it was created, and without the
- * step at the end of each period.
+ * The utilization, where 1024 is all the time. The entity counts as not running before it was created, and the
+ * value has no step at the end of a period.
  */
 static __always_inline u64 pelt_util(const struct pelt *sa)
 {
@@ -148,7 +148,7 @@ static __always_inline u64 pelt_util(const struct pelt *sa)
 	return util < 1024 ? util : 1024;
 }
 
-/* @scale times the share of time in @sum: a runnable average, a utilization. */
+/* @scale times the share of time in @sum, such as a runnable average or a utilization. */
 static __always_inline u64 pelt_avg(const struct pelt *sa, u32 sum, u64 scale)
 {
 	return (u64)sum * scale / (sa->period_sum + 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The capacity that a limit of the frequency leaves, scaling_max_freq or the kernel's thermal cooling
+ * The capacity that a limit of the frequency leaves: scaling_max_freq, or the kernel's thermal cooling
  * (get_actual_cpu_capacity(), kernel/sched/fair.c of Linux 6.12). Pressure from firmware (hw_load_avg()) is left
  * out, because sched_ext does not expose it.
  */
@@ -11,7 +11,7 @@
 
 extern const unsigned long cpufreq_pressure __ksym __weak;
 
-/* cpufreq_get_pressure(): the lost capacity of @cpu, relative to 1024 of the largest. */
+/* cpufreq_get_pressure(): the lost capacity of @cpu, where the largest CPU has 1024. */
 static __always_inline u64 cpufreq_get_pressure(u32 cpu)
 {
 	/* NULL if the kernel was built without CONFIG_CPU_FREQ. */

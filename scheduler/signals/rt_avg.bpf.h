@@ -11,13 +11,13 @@
 
 /* sched_avg_period(): half of sysctl_sched_time_avg, which is one second. */
 #define SCHED_AVG_PERIOD (500 * NSEC_PER_MSEC)
-/* After this many halvings nothing is left. */
+/* The number of halvings after which nothing is left of the sum. */
 #define RT_AVG_PERIODS 32
 
 struct rt_avg {
-	/* ns */
+	/* The sum of the time of other classes and interrupts, in ns. */
 	u64 sum;
-	/* When the sum was last halved, ns. */
+	/* The time at which the sum was last halved, in ns. */
 	u64 age_stamp;
 };
 
@@ -29,9 +29,8 @@ static __always_inline struct rt_avg *rt_avg_of(u32 cpu)
 }
 
 /*
- * Updates @avg to @now: since the last update other classes had the CPU for its last @used ns,
- * which count @scale of 1024. The kernel adds such time from tick to tick; here it counts in the
- * period in which it passed.
+ * Updates @avg to @now: since the last update, other classes had the CPU for the last @used ns, which count @scale
+ * / 1024. The kernel adds such time from tick to tick; here it counts in the period in which it passed.
  */
 static __always_inline void update_rt_avg(struct rt_avg *avg, u64 now, u64 used, u32 scale)
 {
@@ -62,8 +61,8 @@ static __always_inline void update_rt_avg(struct rt_avg *avg, u64 now, u64 used,
 }
 
 /*
- * The rest at @now, of 1024: scale_rt_power() of Linux 3.9. The current period counts for its
- * elapsed part.
+ * The part of the time, in 1024ths, that other classes leave at @now: scale_rt_power() of Linux 3.9. The current
+ * period counts for its elapsed part.
  */
 static __always_inline u64 rt_avg_leaves(const struct rt_avg *avg, u64 now)
 {

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The utilization of one fair task, relative to 1024 of the largest CPU at its highest frequency,
- * and the CPU whose utilization includes it. A CPU's utilization is the sum over its tasks, also
- * sleeping ones, and follows tasks that change CPUs. As in Linux 4.17's kernel/sched/fair.c, but
- * the root's sum has no control groups in between.
+ * The utilization of one fair task, relative to 1024 of the largest CPU at its highest frequency, and the CPU whose
+ * utilization includes it. A CPU's utilization is the sum over its tasks, including sleeping ones, and moves with
+ * tasks that change CPUs. This is as in Linux 4.17's kernel/sched/fair.c, except that the root's sum has no control
+ * groups in between.
  *
- * A task that slept for a long time has used little recently but will use as much as before. Its
- * utilization at the end of the last activation, and an average of these (util_est), estimate that;
- * a CPU's estimate is the sum over its runnable tasks.
+ * A task that slept for a long time has used little recently but will use as much as before. The utilization at the
+ * end of the last activation, and an average of such values (util_est), estimate that use; a CPU's estimate is the
+ * sum over its runnable tasks.
  */
 #ifndef __EQUIPOISE_TASK_UTIL_H
 #define __EQUIPOISE_TASK_UTIL_H
 
 #include "utilization.bpf.h"
 
-/* UTIL_EST_WEIGHT_SHIFT: the last activation weighs a quarter. */
+/* UTIL_EST_WEIGHT_SHIFT: the last activation has a weight of a quarter. */
 #define UTIL_EST_WEIGHT_SHIFT 2
 /* A difference of less than one per cent is ignored. */
 #define UTIL_EST_MARGIN (SCHED_POWER_SCALE / 100)
 
 struct task_util {
 	struct pelt avg;
-	/* The CPU whose utilization includes it, if any. */
+	/* The CPU whose utilization includes that of the task, if any. */
 	u32 cpu;
 	bool attached;
-	/* No period has ended since the last estimate (UTIL_AVG_UNCHANGED). */
+	/* Whether no period has ended since the last estimate (UTIL_AVG_UNCHANGED). */
 	bool unchanged;
-	/* The value at the end of the last activation, and the average. */
+	/* The utilization at the end of the last activation, and the average of such values. */
 	u16 enqueued;
 	u16 ewma;
 };
@@ -37,7 +37,8 @@ static __always_inline bool tracks_task_util(void)
 	return policy.frequency;
 }
 
-/* Updates it to @clock. Since the last update the task ran, or did not, on a CPU whose time counts @scale. */
+/* Updates @tu to @clock. Since the last update the task ran, or did not, on a CPU whose time counts @scale /
+ * 1024. */
 static __always_inline void age_task_util(struct task_util *tu, u64 clock, bool running, u32 scale)
 {
 	if (update_pelt_scaled(&tu->avg, clock, true, running, scale))
@@ -55,8 +56,8 @@ static __always_inline void update_task_util(struct task_util *tu, u32 cpu, bool
 }
 
 /*
- * detach_entity_load_avg(), remove_entity_load_avg(): removes it from its CPU. A sleeper has
- * decayed to the time of that CPU's average.
+ * detach_entity_load_avg(), remove_entity_load_avg(): removes the task's utilization from its CPU. The utilization
+ * of a sleeping task is first decayed to the time of that CPU's average.
  */
 static __always_inline void detach_task_util(struct task_util *tu)
 {
@@ -80,7 +81,8 @@ static __always_inline void prepare_attach(u32 cpu)
 		update_cpu_util(cpu, bpf_ktime_get_ns());
 }
 
-/* attach_entity_load_avg(): includes it in @cpu, and no other. From then on the two decay in step. */
+/* attach_entity_load_avg(): includes the task's utilization in that of @cpu, and of no other CPU. From then on the
+ * two decay in step. */
 static __always_inline void attach_task_util(struct task_util *tu, u32 cpu)
 {
 	struct cpu_util *util = cpu_util_of(cpu);
@@ -92,7 +94,7 @@ static __always_inline void attach_task_util(struct task_util *tu, u32 cpu)
 	if (tu->attached)
 		detach_task_util(tu);
 	else
-		/* The task was in another class. */
+		/* If the task was in another class, its utilization has decayed since. */
 		age_task_util(tu, avg->last_update_time, false, 0);
 	used = pelt_util(&tu->avg);
 	tu->avg.last_update_time = avg->last_update_time;
@@ -104,10 +106,10 @@ static __always_inline void attach_task_util(struct task_util *tu, u32 cpu)
 }
 
 /*
- * post_init_entity_util_avg(): the initial utilization of a new task on @cpu, of @weight: that of
- * the other tasks there in proportion to weight; at most half of the spare capacity, and exactly
- * that if there are none. @load: the sum of runnable averages times weights; unlike Linux's it
- * excludes sleeping tasks.
+ * post_init_entity_util_avg(): the initial utilization of a new task on @cpu, of @weight. It is that of the other
+ * tasks there, in proportion to weight, but at most half of the spare capacity; if there are no other tasks, it is
+ * exactly that half. @load is the sum of runnable averages times weights; in contrast to Linux's it excludes
+ * sleeping tasks.
  */
 static __always_inline void init_task_util(struct task_util *tu, u32 cpu, u32 weight, u64 load)
 {
@@ -132,7 +134,7 @@ static __always_inline u64 task_util_est(const struct task_util *tu)
 	return tu->ewma > tu->enqueued ? tu->ewma : tu->enqueued;
 }
 
-/* It becomes runnable on @cpu, or stops being so. */
+/* The task becomes runnable on @cpu: adds its estimate to that of @cpu. */
 static __always_inline void util_est_enqueue(const struct task_util *tu, u32 cpu)
 {
 	if (tracks_task_util())
@@ -145,7 +147,7 @@ static __always_inline void util_est_dequeue(const struct task_util *tu, u32 cpu
 		__sync_fetch_and_add(&cpu_util_of(cpu)->estimated, -task_util_est(tu));
 }
 
-/* util_est_update(): it goes to sleep. An activation within one period is not conclusive. */
+/* util_est_update(): the task goes to sleep. An activation within one period does not change the estimate. */
 static __always_inline void util_est_update(struct task_util *tu)
 {
 	s64 diff;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The expected utilization of a task, relative to 1024 of the largest CPU, from its utilization
- * before it slept (util_est, as of Linux 6.8). A task that slept for a long time has used little
- * recently but will use as much as before.
+ * The expected utilization of a task, where the largest CPU has 1024, from the task's utilization before it slept
+ * (util_est, as of Linux 6.8). A task that slept for a long time has used little recently but will use as much as
+ * before.
  */
 #ifndef __EQUIPOISE_UTIL_EST_H
 #define __EQUIPOISE_UTIL_EST_H
@@ -13,8 +13,8 @@
 #define UTIL_EST_MARGIN (SCHED_POWER_SCALE / 100)
 
 /*
- * The estimate after @est, for a task that goes to sleep with @util: it rises to @util at once, and
- * falls by a quarter of the difference (util_est_update()).
+ * The estimate that follows @est for a task that goes to sleep with @util. It rises to @util at once, and falls by
+ * a quarter of the difference (util_est_update()).
  */
 static __always_inline u32 next_util_est(u32 est, u32 util)
 {

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The use of a CPU: the running time of each class of tasks and of interrupts, by equal sums over
- * equal windows, so that they can be compared and added (avg_rt, avg_dl and avg_irq of
+ * The use of a CPU: the running time of each class of tasks and of interrupts, as sums over equal windows, so that
+ * they can be compared and added (avg_rt, avg_dl and avg_irq of
  *
  *	[PATCH 00/11] track CPU utilization, Vincent Guittot, 2018-06-28
  *
- * and the utilization of the CPU's fair tasks, which arrives and leaves with them: task_util.h).
+ * and the utilization of the CPU's fair tasks, which arrives and leaves with the tasks: task_util.h).
  *
  * Tasks' time excludes interrupts (rq->clock_task); interrupts' time is counted in the CPU's own
  * time (rq->clock). A slow CPU's time counts less: 1024 is all the time of the largest CPU at its
  * highest frequency.
  *
- * The sched_switch tracepoint reports switches of all classes; the time of interrupts is the
- * difference between the runqueue's two clocks. As in the kernel, these clocks define the time of a
- * switch, because the program runs later: picking the next task takes time, and a virtual CPU may
- * be preempted on its host.
+ * The sched_switch tracepoint reports switches of all classes; the time of interrupts is the difference between the
+ * runqueue's two clocks. As in the kernel, these clocks define the time of a switch. The program itself runs later,
+ * because picking the next task takes time, and a virtual CPU may be preempted on its host.
  */
 #ifndef __EQUIPOISE_UTILIZATION_H
 #define __EQUIPOISE_UTILIZATION_H
@@ -48,7 +47,7 @@ static __always_inline enum util_class util_class_of(u32 cpu, const struct task_
 
 	if (!p->pid)
 		return UTIL_NONE;
-	/* By its priority it could be a real-time task. */
+	/* By its priority, the stop task could be a real-time task. */
 	if (core && core->stop == p)
 		return UTIL_STOP;
 	if (p->prio < MAX_DL_PRIO)
@@ -71,7 +70,7 @@ static __always_inline u64 cpu_util_fair(u32 cpu)
 }
 
 /*
- * cpu_util_cfs(): the same, or the estimated utilization of the runnable ones if that is larger
+ * cpu_util_cfs(): that utilization or, if it is larger, the estimated utilization of the runnable fair tasks
  * (util_est, since Linux 4.17).
  */
 static __always_inline u64 cpu_util_cfs(u32 cpu)
@@ -82,8 +81,7 @@ static __always_inline u64 cpu_util_cfs(u32 cpu)
 }
 
 /*
- * arch_scale_cpu_capacity(): the capacity of @cpu at its highest frequency, relative to 1024 of the
- * largest.
+ * arch_scale_cpu_capacity(): the capacity of @cpu at its highest frequency, where the largest CPU has 1024.
  */
 static __always_inline u64 cpu_scale(u32 cpu)
 {
@@ -110,7 +108,7 @@ static __always_inline bool rt_rq_is_runnable(u32 cpu)
 	return core && core->rt.rt_nr_running;
 }
 
-/* Adds arrivals and departures to the average, which is as of the last update. */
+/* Adds the utilization of tasks that arrived or left to the average, which is as of the last update. */
 static __always_inline void take_attached(struct cpu_util *util)
 {
 	struct pelt *avg = &util->avg[UTIL_FAIR];
@@ -142,8 +140,8 @@ static __always_inline bool outranks_fair(u32 class)
 }
 
 /*
- * The time of the runqueue @core at the time @now. Its clock moves when the kernel accounts
- * something there, and so not while the CPU is idle: then the elapsed time is added.
+ * The time of the runqueue @core at the time @now. The runqueue's clock moves only when the kernel accounts
+ * something there, and so not while the CPU is idle; in that case, the elapsed time is added.
  */
 static __always_inline u64 rq_clock(struct cpu_util *util, const struct rq *core, u64 now)
 {
@@ -170,7 +168,7 @@ __noinline bool update_cpu_util(u32 cpu, u64 now)
 	if ((s64)passed < 0)
 		return false;
 	irq = irq_time_of(core) - util->irq_time;
-	/* For another CPU the two clocks are read separately, and may be between two updates. */
+	/* The two clocks of another CPU are not read at the same time, and may be updated in between. */
 	if ((s64)irq < 0)
 		irq = 0;
 	/* Interrupt time in excess of the elapsed time is counted at the next update. */
@@ -203,8 +201,8 @@ static __always_inline void init_cpu_util(u32 cpu, u64 now)
 }
 
 /*
- * @cpu switches to @next. A switch between fair tasks counts nothing unless averages are used. When
- * the CPU becomes idle, this update records that its clock stops.
+ * @cpu switches to @next. A switch between fair tasks needs no update unless averages are used. When the CPU
+ * becomes idle, this update records that its clock stops.
  */
 static __always_inline void switch_cpu_util(u32 cpu, const struct task_struct *next)
 {

@@ -55,7 +55,7 @@ fn assemble(
                 capacity: core_types[core_type].0,
             };
         }
-        // Cores whose threads gain by sharing are assumed to have two.
+        // A core whose throughput grows with SMT is assumed to have two threads.
         let gains = core_types[core_type].1.smt_throughput > 1 << 20;
         let threads = if gains && size % 2 == 0 { 2 } else { 1 };
         let span = span.without(&offline);
@@ -74,7 +74,7 @@ fn assemble(
         .into_iter()
         .map(|(_, core_type)| core_type)
         .collect();
-    // The fastest is the reference.
+    // The fastest core type is the reference.
     core_types[0].speed = 1 << 20;
     let cpufreq = core_types
         .iter()
@@ -170,7 +170,7 @@ fn power() -> Power {
     }
 }
 
-/// No state, or up to five.
+/// Up to five OPPs, or none.
 fn opps() -> impl Strategy<Value = Vec<Opp>> {
     vec(100_000..800_000u32, 0..=5).prop_map(|steps| {
         let mut khz = 0;

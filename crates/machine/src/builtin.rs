@@ -1,4 +1,4 @@
-//! The machines that come with Equipoise (`machines/` in the source tree), and finding one by name.
+//! The machines that come with Equipoise (`machines/` in the source tree), and how to find one by name.
 
 use crate::Machine;
 use crate::input::{self, BadInput};
@@ -52,14 +52,14 @@ impl Machine {
         BUILTIN.iter().map(|&(name, ..)| name)
     }
 
-    /// The built-in machine with this name, otherwise the one in this file. A name with a slash or
-    /// a dot is always a file, and `-` is standard input.
+    /// The built-in machine with this name, otherwise the machine in the file with this path. A name with a slash or a
+    /// dot is always a file, and `-` is standard input.
     pub fn find(name_or_path: &str) -> Result<Machine, Box<BadInput>> {
         let (file, text) = Machine::source(name_or_path)?;
         Machine::parse(&file, &text)
     }
 
-    /// The name in messages of the file that [`Machine::find`] reads, and its text.
+    /// The text that [`Machine::find`] reads, and the name that messages give to its source.
     pub fn source(
         name_or_path: &str,
     ) -> Result<(Cow<'static, str>, Cow<'static, str>), Box<BadInput>> {
@@ -113,7 +113,7 @@ mod tests {
         let capacities: Vec<_> = tc2.cpus.iter().map(|cpu| cpu.capacity).collect();
         assert_eq!(capacities, [1441, 1441, 606, 606, 606]);
         assert_eq!(tc2.time_for(16_470_000_000, 0), 16_470_000_000);
-        // The result is in fixed point, within one part in 2^19 of the measured time.
+        // The time is calculated in fixed point, and within one part in 2^19 of the measured one.
         let little = tc2.time_for(16_470_000_000, 4);
         assert!(
             little.abs_diff(33_500_000_000) < 33_500_000_000 >> 18,

@@ -1,7 +1,7 @@
 //! The time that a scheduler's callbacks take.
 
-/// The callbacks of a running scheduler, by their names in `struct sched_ext_ops`; the last is its program at the
-/// tracepoint of that name.
+/// The callbacks of a running scheduler, by their names in `struct sched_ext_ops`; the last name stands for the
+/// scheduler's program at the tracepoint of that name.
 pub const CALLBACKS: [&str; 17] = [
     "select_cpu",
     "enqueue",

@@ -1,21 +1,21 @@
-//! The frequencies of CPUs, and the CPUs that share one.
+//! The frequencies of CPUs, and the CPUs that share a frequency.
 
 use crate::{CoreType, CpuMask, Machine};
 
 /// How the machine changes frequencies: its cpufreq policies and the costs of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cpufreq {
-    /// The CPUs of each policy, which run at one frequency and have the same frequencies; disjoint,
-    /// together all CPUs. Sorted by first CPU, as in `/sys/devices/system/cpu/cpufreq/policy*`.
+    /// The CPUs of each policy, which run at one frequency and have the same OPPs. Each CPU is in exactly one policy.
+    /// Sorted by first CPU, as in `/sys/devices/system/cpu/cpufreq/policy*`.
     pub policies: Vec<CpuMask>,
-    /// The time from a request for another frequency until the hardware runs at it
-    /// (`cpuinfo_transition_latency`), ns.
+    /// The time from a request for another frequency until the hardware runs at it (`cpuinfo_transition_latency`), in
+    /// ns.
     pub transition_latency_ns: u64,
-    /// schedutil's minimum interval between changes (`rate_limit_us`), ns.
+    /// schedutil's minimum interval between changes (`rate_limit_us`), in ns.
     pub rate_limit_ns: u64,
     /// The governor of the frequencies.
     pub governor: Governor,
-    /// How fast a processor that decides by itself changes a core's frequency; `None` if at once.
+    /// The ramp with which a processor that sets the frequencies changes them; `None` if it does so at once.
     pub ramp: Option<Ramp>,
 }
 
@@ -23,9 +23,9 @@ pub struct Cpufreq {
 /// busy, and back while they idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ramp {
-    /// From the lowest frequency to the highest, ns.
+    /// The time from the lowest frequency to the highest, in ns.
     pub up_ns: u64,
-    /// From the highest to the lowest, ns.
+    /// The time from the highest frequency to the lowest, in ns.
     pub down_ns: u64,
 }
 
@@ -33,14 +33,14 @@ pub struct Ramp {
 /// (`scx_bpf_cpuperf_set()`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Governor {
-    /// Linux decides, by the utilization that the scheduler reports.
+    /// Linux sets the frequency, by the utilization that the scheduler reports.
     #[default]
     Schedutil,
-    /// There is none: the frequency is always the highest.
+    /// No governor changes the frequency, which is always the highest.
     Performance,
-    /// The processor decides, by Intel's hardware-managed P-states (intel_pstate's active mode).
+    /// The processor sets the frequency, by Intel's hardware-managed P-states (intel_pstate's active mode).
     Hwp(Preference),
-    /// The processor decides, by AMD's CPPC (amd-pstate's active mode).
+    /// The processor sets the frequency, by AMD's CPPC (amd-pstate's active mode).
     AmdPstate(Preference),
 }
 
@@ -81,7 +81,7 @@ impl Governor {
         }
     }
 
-    /// The aim of a processor that decides by itself.
+    /// The preference of a processor that sets the frequency; `None` for another governor.
     pub fn preference(self) -> Option<Preference> {
         match self {
             Governor::Schedutil | Governor::Performance => None,
@@ -102,9 +102,9 @@ impl std::fmt::Display for Governor {
 }
 
 impl Cpufreq {
-    /// Linux 6.12's default of schedutil's `rate_limit_us` if the driver has none
-    /// (`cpufreq_policy_transition_delay_us()` in drivers/cpufreq/cpufreq.c): one and a half times
-    /// the transition latency, or 1 ms if that is less than 1 us; ns.
+    /// Linux 6.12's default of schedutil's `rate_limit_us`, in ns, if the driver has none
+    /// (`cpufreq_policy_transition_delay_us()` in drivers/cpufreq/cpufreq.c): 1.5 times the transition latency, or 1 ms
+    /// if that product is less than 1 us.
     pub fn default_rate_limit_ns(transition_latency_ns: u64) -> u64 {
         match transition_latency_ns / 1000 {
             0 => 1_000_000,
@@ -116,20 +116,20 @@ impl Cpufreq {
 /// An operating performance point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opp {
-    /// Frequency, kHz.
+    /// Frequency, in kHz.
     pub khz: u32,
-    /// Supply voltage, uV; `None` if unknown.
+    /// Supply voltage, in uV; `None` if unknown.
     pub microvolt: Option<u32>,
 }
 
 impl CoreType {
-    /// The number of its speeds: the number of its OPPs, or one.
+    /// The number of the core type's speeds: the number of its OPPs, or one if it has none.
     pub fn nr_opps(&self) -> usize {
         self.opps.len().max(1)
     }
 
-    /// The value at OPP `opp` of `full`, which is proportional to the frequency (speed, capacity).
-    /// Work is assumed to be proportional to the frequency.
+    /// The speed or capacity at OPP `opp`, where `full` is that at the highest frequency. Both are assumed to be
+    /// proportional to the frequency.
     pub fn at_opp(&self, full: u32, opp: usize) -> u32 {
         match (self.opps.get(opp), self.opps.last()) {
             (Some(opp), Some(highest)) => {
@@ -141,14 +141,14 @@ impl CoreType {
 }
 
 impl Machine {
-    /// Does a frequency follow the scheduler's requests?
+    /// Do frequencies follow the scheduler's requests?
     pub fn follows_requests(&self) -> bool {
         let governor = self.cpufreq.as_ref().map(|cpufreq| cpufreq.governor);
         governor == Some(Governor::Schedutil)
     }
 
-    /// The cpufreq policies: the CPUs that share a frequency. Each CPU is in one; if frequencies
-    /// never change, each CPU has one of its own.
+    /// The cpufreq policies: the CPUs that share a frequency. Each CPU is in exactly one policy; if frequencies never
+    /// change, each CPU has a policy of its own.
     pub fn policies(&self) -> Vec<CpuMask> {
         match &self.cpufreq {
             Some(cpufreq) => cpufreq.policies.clone(),

@@ -35,7 +35,7 @@ struct MachineFile {
     idle_governor: IdleGovernor,
     /// Default: true.
     irq_time_accounting: Option<bool>,
-    /// Default: none, each CPU is one of its own.
+    /// Default: none; the machine is not virtual.
     host_cpus: Option<Spanned<u32>>,
     /// CPUs that have a number but do not exist or are off.
     offline: Option<Spanned<String>>,
@@ -48,7 +48,7 @@ struct MachineFile {
     package: Spanned<Vec<PackageFile>>,
     numa_distances: Option<Spanned<Vec<Spanned<Vec<u32>>>>>,
     memory: Option<MemoryFile>,
-    /// By the scheduler's name.
+    /// The costs of callbacks, by the scheduler's name.
     #[serde(default)]
     callbacks: BTreeMap<String, CallbacksFile>,
 }
@@ -95,11 +95,11 @@ struct MemoryFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table [core.NAME]")]
 struct CoreFile {
-    /// Default: the speed relative to 1024 for the fastest.
+    /// Default: in proportion to the speed, where the fastest core type has 1024.
     capacity: Option<Spanned<u32>>,
     /// Default: proportional to the capacities.
     speed: Option<Spanned<SpeedFile>>,
-    /// Throughput of all hardware threads of a core together, relative to one alone. Default: 1.
+    /// Throughput of all hardware threads of a core together, relative to one thread alone. Default: 1.
     smt_throughput: Option<Spanned<f64>>,
     costs: Option<CostsFile>,
     #[serde(default)]
@@ -125,8 +125,7 @@ struct CpufreqFile {
     _source: String,
     shared_by: Spanned<SharedBy>,
     transition_latency_us: Spanned<u64>,
-    /// schedutil's tunable of this name. Default: Linux 6.12's, see
-    /// `Cpufreq::default_rate_limit_ns`.
+    /// schedutil's tunable of this name. Default: that of Linux 6.12; see `Cpufreq::default_rate_limit_ns`.
     rate_limit_us: Option<Spanned<u64>>,
     governor: Option<Spanned<GovernorFile>>,
     energy_performance_preference: Option<Spanned<String>>,
@@ -227,9 +226,9 @@ struct IdleFile {
     name: String,
     min_residency_us: Spanned<u64>,
     exit_latency_us: Spanned<u64>,
-    /// A core's power in it; required if the machine has power.
+    /// A core's power in this state; required if the machine has power data.
     power_mw: Option<Spanned<u32>>,
-    /// Energy for entering and leaving it.
+    /// The energy for entering and leaving this state.
     entry_uj: Option<Spanned<u32>>,
 }
 
@@ -289,7 +288,7 @@ struct TurboFile {
     khz: Spanned<TurboKhz>,
     interval_us: Spanned<u64>,
     limit_mw: Option<Spanned<u32>>,
-    /// Required with a limit.
+    /// Required if `limit_mw` is given.
     window_ms: Option<Spanned<u64>>,
 }
 
@@ -344,8 +343,8 @@ struct ClusterFile {
     /// the second half, in the same order, their second ones, as Linux numbers them on most
     /// machines.
     threads: Option<Spanned<usize>>,
-    /// The hardware threads of each core, if Linux numbers them differently. CPUs that are not
-    /// listed are cores with one thread.
+    /// The hardware threads of each core, if Linux numbers them differently. Each CPU that is not listed is a core with
+    /// one thread.
     siblings: Option<Spanned<Vec<Spanned<String>>>>,
 }
 

@@ -13,8 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 
-/// The longest line that is shown. A longer line was written by a program, and would bury the
-/// message.
+/// The longest line that is shown. A longer line was probably written by a program, and would bury the message.
 const LONGEST_SHOWN: usize = 1000;
 
 /// An error in the user's input.
@@ -24,7 +23,7 @@ pub struct BadInput {
     message: String,
     expected: String,
     place: Option<Place>,
-    /// Further errors of the same file, in its order.
+    /// Further errors of the same file, in the order of their places.
     more: Vec<BadInput>,
 }
 
@@ -46,7 +45,7 @@ impl BadInput {
         message: impl Into<String>,
         expected: impl Into<String>,
     ) -> BadInput {
-        // At the end of the text there is no character to point at, so the last one is marked.
+        // At the end of the text there is no character to mark, so mark the last one.
         let last = text.char_indices().next_back().map_or(0, |(last, _)| last);
         let start = at.start.min(last);
         let line = text.as_bytes()[..start]
@@ -99,7 +98,7 @@ impl BadInput {
         &self.message
     }
 
-    /// The expectation.
+    /// The expected input.
     pub fn expected(&self) -> &str {
         &self.expected
     }
@@ -121,7 +120,7 @@ impl BadInput {
         let file = self.place.as_ref().map_or("", |place| &place.file);
         let file = plain(file);
         let report = match &self.place {
-            // The mark would be in the wrong place beside escapes.
+            // In a line with escapes the mark would be in the wrong place, so show the line only if it needs none.
             Some(place) if matches!(lines(&place.text), Cow::Borrowed(_)) => {
                 let wrong = AnnotationKind::Primary
                     .span(place.bytes.clone())
@@ -141,7 +140,7 @@ pub fn one_of<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Strin
     one_of_described(name, known.into_iter().map(|known| (known, "")))
 }
 
-/// As [`one_of`], for a text that lists the known names between other words.
+/// As [`one_of`], for a text in which the known names stand between other words.
 pub fn listed(name: &str, expected: &str) -> String {
     let is_part = |c: char| c.is_alphanumeric() || "_-.".contains(c);
     let words: Vec<&str> = expected.split(|c: char| !is_part(c)).collect();
@@ -245,7 +244,7 @@ pub fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>, Box<BadInput>> {
     Ok(bytes)
 }
 
-/// The largest file that is read, bytes. No machine or load is that long, but a device never ends.
+/// The size limit of files in bytes. No machine or load is that large, but a device such as `/dev/zero` never ends.
 const MOST_BYTES: u64 = 256 << 20;
 
 fn to_end(from: impl Read) -> io::Result<Vec<u8>> {
@@ -276,7 +275,7 @@ fn files() -> MutexGuard<'static, Files> {
     FILES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The files read so far, for another process that has to read the same ([`give`]).
+/// The files read so far, for another process that has to read the same contents ([`give`]).
 pub fn kept() -> Vec<(PathBuf, Vec<u8>)> {
     files().kept.clone()
 }
@@ -297,8 +296,8 @@ pub fn unreadable(path: &Path, what: &str, error: &std::io::Error) -> Box<BadInp
 /// The number of errors of a file that are shown.
 const MOST_ERRORS: usize = 20;
 
-/// `text`, the content of `file`, as TOML. The errors point at the bytes that do not fit: all
-/// syntax errors, and all unknown keys and values of the wrong type on other lines.
+/// Parses `text`, the content of `file`, as TOML. Reports, each with its place in `text`, all syntax errors and, on the
+/// other lines, all unknown keys and all values of the wrong type.
 pub fn from_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Box<BadInput>> {
     let first = match toml::from_str(text) {
         Ok(value) => return Ok(value),
@@ -321,7 +320,7 @@ pub fn from_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Box<B
     Err(Box::new(all.expect("there is at least one error")))
 }
 
-/// The first error of each line: others follow from it.
+/// The first error of each line, from which the others follow.
 fn of_each_line(text: &str, errors: Vec<toml::de::Error>) -> Vec<toml::de::Error> {
     let line = |error: &toml::de::Error| {
         let at = error.span().map_or(0, |span| span.start.min(text.len()));
@@ -337,9 +336,9 @@ fn of_each_line(text: &str, errors: Vec<toml::de::Error>) -> Vec<toml::de::Error
     errors
 }
 
-/// Adds the errors of keys and values in `left` to `errors`; `left` is the text without the lines
-/// that have a syntax error. The line of each further error is emptied, and the rest is read again.
-/// A key that is then missing may be on one of those lines.
+/// Adds the errors of keys and values in `left` to `errors`; `left` is the text without the lines that have a syntax
+/// error. The line of each error is emptied, and the text is read again. Missing keys are not reported, because they
+/// may be on an emptied line.
 fn unfit<T: DeserializeOwned>(
     left: &mut [u8],
     errors: Vec<toml::de::Error>,
@@ -566,7 +565,7 @@ mod tests {
         assert_eq!(lines(unfit), ["1", "2", "7"]);
         let syntax = "hz = = 1\n[[core]]\nspeed = 1\n[[core]\nspeed 2\n";
         assert_eq!(lines(syntax), ["1", "4", "5"]);
-        // Keys and values on other lines, unless a table's head is wrong, as above.
+        // Keys and values on other lines, are reported unless a table's head is wrong, as in `syntax`.
         let both = "hz = = 1\ncolour = 1\n[[core]]\nspeed = 1\ncolour 2\n[[core]]\nspeed = \"x\"\n";
         assert_eq!(lines(both), ["1", "2", "5", "7"]);
         // Only the first line of this list is wrong by itself.

@@ -53,7 +53,8 @@ pub struct Machine {
     /// Whether the time of interrupts is charged to the task that they interrupt, as in a kernel without
     /// CONFIG_IRQ_TIME_ACCOUNTING.
     pub irq_time_in_tasks: bool,
-    /// The CPUs of a host that execute these in turn, if that is a virtual machine with more CPUs than those.
+    /// If the machine is virtual, and has more CPUs than its host: the number of the host's CPUs, which execute these
+    /// in turn.
     pub host_cpus: Option<u32>,
     /// The CPUs, in CPU-number order; at least one, at most [`MAX_CPUS`].
     pub cpus: Vec<Cpu>,
@@ -69,18 +70,17 @@ pub struct Machine {
     /// cache or cluster), PKG. Redundant levels are included; building the sched domains removes
     /// them.
     pub levels: Vec<Level>,
-    /// The clusters: CPUs of one core type that share a cache, and may share a clock. Empty if they
-    /// equal the last-level caches.
+    /// The clusters: CPUs of one core type that share a cache, and may share a clock. Empty if the clusters equal the
+    /// last-level caches.
     pub clusters: Vec<CpuMask>,
-    /// The caches in the file, by level, then by first CPU.
+    /// The caches in the machine file, sorted by level, then by first CPU.
     pub caches: Vec<Cache>,
     /// How frequencies are changed; `None` if every CPU has one speed.
     pub cpufreq: Option<Cpufreq>,
     /// Its network adapter, if any.
     pub network: Option<Network>,
-    /// Whether the kernel's cpufreq governor adds the utilization of real-time, deadline and
-    /// interrupt time, and a margin, to a scheduler's request, as Linux 6.12's schedutil does. The
-    /// simulated kernel's governor does not.
+    /// Whether the kernel's cpufreq governor adds a margin, and the utilization by real-time tasks, deadline tasks and
+    /// interrupts, to a scheduler's request, as Linux 6.12's schedutil does. The simulated kernel's governor does not.
     pub governor_adds: bool,
     /// The distances between its packages, each of which is a NUMA node.
     pub numa: Numa,
@@ -91,8 +91,8 @@ pub struct Machine {
     /// The firmware's preference for each CPU, as Linux on x86 uses it (ITMT, AMD's preferred
     /// cores); empty if it has none. See [`Machine::linux_capacity`].
     pub priorities: Vec<u32>,
-    /// The costs of schedulers' callbacks, by the scheduler's name. The callbacks of other schedulers take no
-    /// time.
+    /// The costs of schedulers' callbacks, by the scheduler's name. The callbacks of schedulers that are not listed
+    /// take no time.
     pub callbacks: BTreeMap<String, Callbacks>,
     /// Oddities of the description that are not errors: one line each, with file and line.
     pub warnings: Vec<String>,
@@ -102,10 +102,10 @@ pub struct Machine {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IdleGovernor {
-    /// The deepest whose `min_residency_ns` the idle period exceeds, as if its end were known.
+    /// The deepest state whose `min_residency_ns` the idle period exceeds, as if the end of the period were known.
     #[default]
     Exact,
-    /// Linux 3.10's menu, which predicts the end (drivers/cpuidle/governors/menu.c).
+    /// Linux 3.10's menu, which predicts the end of the idle period (drivers/cpuidle/governors/menu.c).
     Menu,
 }
 
@@ -114,8 +114,8 @@ pub enum IdleGovernor {
 pub struct Cpu {
     /// Index into [`Machine::core_types`].
     pub core_type: usize,
-    /// The scheduler's view of its compute capacity (`cpu_power`, `cpu_capacity`) at its highest
-    /// frequency, 1024 = nominal.
+    /// The scheduler's view of the CPU's compute capacity (`cpu_power`, `cpu_capacity`) at its highest frequency, where
+    /// 1024 is nominal.
     pub capacity: u32,
 }
 
@@ -126,7 +126,7 @@ pub struct Cache {
     pub level: u32,
     /// The CPUs that share it.
     pub cpus: CpuMask,
-    /// KiB, if known.
+    /// The size in KiB, if known.
     pub size_kib: Option<u32>,
 }
 
@@ -138,10 +138,10 @@ pub struct CoreType {
     /// Work per nanosecond at the highest frequency, relative to the machine's fastest core type,
     /// in units of 1/2^20: `1 << 20` is full speed. See [`Machine::time_for`].
     pub speed: u32,
-    /// Throughput of all hardware threads of a core when all are busy, relative to one alone, in
-    /// units of 1/2^20: `1 << 20` is no gain. See [`Machine::thread_speed`].
+    /// Throughput of all hardware threads of a core when all are busy, relative to one thread alone, in units of
+    /// 1/2^20: `1 << 20` is no gain. See [`Machine::thread_speed`].
     pub smt_throughput: u32,
-    /// The costs of kernel operations on it, at the highest frequency.
+    /// The costs of kernel operations on such a core, at the highest frequency.
     pub costs: Costs,
     /// The keys of `costs` that the file omits: see [`Costs::usual`].
     pub usual_costs: Vec<&'static str>,
@@ -154,7 +154,7 @@ pub struct CoreType {
     pub power: Option<CorePower>,
 }
 
-/// Costs of kernel operations on one kind of core, ns of that core's own time.
+/// Costs of kernel operations on one kind of core, in ns of that core's own time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     /// The time from the decision to switch until the next task's first instruction.
@@ -174,7 +174,7 @@ pub struct Costs {
     /// The cost of cold caches: fetching a line of [`CACHE_LINE`] bytes after a migration within a
     /// cluster. A migrated task pays it for each line of its footprint.
     pub refill_near_ns: u64,
-    /// See `refill_near_ns`; across clusters.
+    /// As `refill_near_ns`, after a migration across clusters.
     pub refill_far_ns: u64,
     /// The part of the sum of `wakeup_ns` and `context_switch_ns` that Linux's fair class spends, and the time
     /// that sched_ext spends instead, without the scheduler's callbacks. These costs count only for schedulers
@@ -185,9 +185,9 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// The costs if a machine file omits them: round numbers in the range that perf bench sched and
-    /// cyclictest show on x86 servers and desktops of the last decade. Costs of the core's own work
-    /// grow with `reference`: 1 for a fast core at 3 GHz, 2 for half its speed.
+    /// The costs if a machine file omits them: round numbers in the range that perf bench sched and cyclictest show on
+    /// x86 servers and desktops of the last decade. Costs of the core's own work grow with `reference`, which is 1 for
+    /// a fast core at 3 GHz, and 2 for a core of half that speed.
     pub fn usual(reference: f64) -> Costs {
         let core = |ns: f64| (ns * reference / 100.0).round() as u64 * 100;
         Costs {
@@ -216,13 +216,13 @@ pub const MAX_IDLE_STATES: usize = 10;
 pub struct IdleState {
     /// As in `/sys/devices/system/cpu/cpu*/cpuidle/state*/name`, such as `WFI`.
     pub name: String,
-    /// The shortest idle period that enters it, ns.
+    /// The shortest idle period for which a CPU enters the state, in ns.
     pub min_residency_ns: u64,
-    /// Time to leave it, ns.
+    /// The time to leave the state, in ns.
     pub exit_latency_ns: u64,
-    /// A core's power in it, mW; 0 if unknown.
+    /// A core's power in the state, in mW; 0 if unknown.
     pub power_mw: u32,
-    /// Energy for entering and leaving it, pJ.
+    /// The energy for entering and leaving the state, in pJ.
     pub entry_pj: u64,
 }
 
@@ -231,7 +231,7 @@ pub struct IdleState {
 pub struct Level {
     /// `SMT`, `CLS`, `MC`, `PKG` or `NUMA`, as in `/sys/kernel/debug/sched/domains`.
     pub name: &'static str,
-    /// The spans at this level; disjoint, together all CPUs.
+    /// The spans at this level; each CPU is in exactly one.
     pub spans: Vec<CpuMask>,
 }
 
@@ -241,8 +241,8 @@ impl Machine {
         CpuMask::first_n(self.cpus.len()).without(&self.offline)
     }
 
-    /// The same machine after a hotplug event, with the `offline` CPUs offline, too. A part without remaining
-    /// CPUs keeps its index and is empty.
+    /// This machine after a hotplug event in which the `offline` CPUs, too, have gone offline. A part whose CPUs are
+    /// all offline keeps its index and is empty.
     pub fn without(&self, offline: &CpuMask) -> Machine {
         let mut machine = self.clone();
         machine.offline = self.offline.or(offline);
@@ -260,7 +260,7 @@ impl Machine {
         machine
     }
 
-    /// The clusters; each CPU is in one.
+    /// The clusters; each CPU is in exactly one.
     pub fn clusters(&self) -> &[CpuMask] {
         match self.clusters.is_empty() {
             true => self.last_level_caches(),
@@ -268,7 +268,7 @@ impl Machine {
         }
     }
 
-    /// The CPUs of each last-level cache; each CPU is in one.
+    /// The CPUs of each last-level cache; each CPU is in exactly one.
     pub fn last_level_caches(&self) -> &[CpuMask] {
         let mc = self.levels.iter().find(|level| level.name == "MC");
         mc.or(self.levels.first()).map_or(&[], |level| &level.spans)
@@ -285,9 +285,8 @@ impl Machine {
     }
 
     /// Linux 6.12's capacity of `cpu` at its highest frequency, relative to 1024 for the fastest
-    /// (`arch_scale_cpu_capacity()`). Ranked CPUs all have the same: Linux has either ranks or
-    /// capacities for a hybrid x86 processor (`hybrid_init_cpu_capacity_scaling()` of
-    /// drivers/cpufreq/intel_pstate.c).
+    /// (`arch_scale_cpu_capacity()`). CPUs that firmware ranks all have the same capacity: Linux uses either ranks or
+    /// capacities for a hybrid x86 processor (`hybrid_init_cpu_capacity_scaling()` of drivers/cpufreq/intel_pstate.c).
     pub fn linux_capacity(&self, cpu: usize) -> u32 {
         const FULL: u64 = 1024;
         if !self.priorities.is_empty() {
@@ -297,9 +296,9 @@ impl Machine {
         (u64::from(self.cpus[cpu].capacity) * FULL / u64::from(largest)).max(1) as u32
     }
 
-    /// The speed of `cpu` while `busy` of its core's hardware threads are busy, including itself
-    /// (1/2^20 of the reference). The core's throughput grows in equal steps from one busy thread
-    /// to all, and is shared equally.
+    /// The speed of `cpu` while `busy` of its core's hardware threads are busy, including itself (1/2^20 of the
+    /// reference). The core's throughput grows in equal steps from one busy thread to all, and the busy threads share
+    /// it equally.
     pub fn thread_speed(&self, cpu: usize, busy: usize) -> u32 {
         let core = &self.core_types[self.cpus[cpu].core_type];
         let threads = self.siblings(cpu).count() as u64;
@@ -311,8 +310,7 @@ impl Machine {
         ((u64::from(core.speed) * throughput / busy as u64) >> 20) as u32
     }
 
-    /// The time of `work` on `cpu`, ns. Work is counted in nanoseconds of the machine's fastest
-    /// core type.
+    /// The time that `work` takes on `cpu`, in ns. Work is counted in nanoseconds of the machine's fastest core type.
     pub fn time_for(&self, work: u64, cpu: usize) -> u64 {
         time_for(work, self.core_types[self.cpus[cpu].core_type].speed)
     }
@@ -327,7 +325,7 @@ pub fn time_for(work: u64, speed: u32) -> u64 {
     }
 }
 
-/// Outlined from the fast path of CPUs at full speed.
+/// Kept out of line, off the fast path of CPUs at full speed.
 #[inline(never)]
 fn divided(work: u64, speed: u32) -> u64 {
     let speed = u64::from(speed);

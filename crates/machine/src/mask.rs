@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The largest number of CPUs of a machine; the static capacity of every table in the project.
+/// The largest number of CPUs of a machine; every static table of CPUs in the project has this capacity.
 pub const MAX_CPUS: usize = 4096;
 
 const WORDS: usize = MAX_CPUS / 64;

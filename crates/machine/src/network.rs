@@ -6,15 +6,14 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Driver {
-    /// The link continues by itself. An interrupt starts a poll, and the next interrupt comes only
+    /// The adapter sends and receives without the CPU. An interrupt starts a poll, and the next interrupt comes only
     /// when no packet waits any more (NAPI).
     #[default]
     Napi,
-    /// An adapter on USB, as driven by Linux's `drivers/net/usb/usbnet.c` behind
-    /// `drivers/usb/dwc2`: each packet is a transfer of its own with its own interrupt, whose
-    /// handler starts the next one. The remaining work is done in two tasklets, the host
-    /// controller's and the driver's, and then in the network's softirq. Each is assumed to take a
-    /// third of a packet's softirq time.
+    /// An adapter on USB, as driven by Linux's `drivers/net/usb/usbnet.c` behind `drivers/usb/dwc2`: each packet is a
+    /// transfer of its own with its own interrupt, whose handler starts the next transfer. The remaining work is done
+    /// in two tasklets, those of the host controller and of the driver, and then in the network's softirq. Each of the
+    /// three is assumed to take a third of a packet's softirq time.
     Usbnet,
 }
 
@@ -23,23 +22,23 @@ pub enum Driver {
 pub struct Network {
     /// The path of its packets to their CPU.
     pub driver: Driver,
-    /// The capacity of the link in one direction, kbit of payload per second.
+    /// The capacity of the link in one direction, in kbit of payload per second.
     pub link_kbit: u64,
-    /// Payload of a packet, bytes.
+    /// The payload of a packet, in bytes.
     pub packet_bytes: u64,
     /// The CPU that handles its interrupts.
     pub irq_cpu: usize,
-    /// A hard interrupt, ns at the CPU's highest frequency.
+    /// The time of a hard interrupt, in ns at the CPU's highest frequency.
     pub irq_ns: u64,
-    /// Softirq time of a sent packet (its completion, and its part of an acknowledgement), and of a
-    /// received one, ns at the CPU's highest frequency.
+    /// Softirq time of a sent packet (its completion, and its part of an acknowledgement), in ns at the CPU's highest
+    /// frequency.
     pub tx_packet_ns: u64,
-    /// See `tx_packet_ns`.
+    /// Softirq time of a received packet, in ns at the CPU's highest frequency.
     pub rx_packet_ns: u64,
 }
 
 impl Network {
-    /// The time of a packet on the link, ns.
+    /// The time of a packet on the link, in ns.
     pub fn packet_ns(&self) -> u64 {
         self.packet_bytes * 8 * 1_000_000 / self.link_kbit
     }

@@ -22,12 +22,11 @@ pub struct Numa {
 /// The costs of memory shared between CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Reading another CPU's line that has not changed since it was last read, ns.
+    /// The time to read another CPU's line that has not changed since this CPU last read it, in ns.
     pub cached_ns: u32,
-    /// Fetching a line that another CPU wrote, or taking it from its readers, by the two CPUs'
-    /// nodes, ns.
+    /// The time, by the two CPUs' nodes, to fetch a line that another CPU wrote, or to take it from its readers, in ns.
     pub line_ns: Vec<Vec<u32>>,
-    /// The duration of a hold of a runqueue's or dispatch queue's lock for one operation, ns.
+    /// The time for which one operation holds the lock of a run queue or a dispatch queue, in ns.
     pub lock_ns: u32,
     /// The type of the kernel's spinlocks.
     pub spinlock: Spinlock,
@@ -113,8 +112,7 @@ impl Numa {
             .unwrap_or(unknown)
     }
 
-    /// The distances that occur between `nodes` nodes, each once, rising; the first is
-    /// [`LOCAL_DISTANCE`].
+    /// The distances that occur between `nodes` nodes, each once, in rising order; the first is [`LOCAL_DISTANCE`].
     pub fn levels(&self, nodes: usize) -> Vec<u32> {
         let pairs = (0..nodes).flat_map(|a| (0..nodes).map(move |b| (a, b)));
         let mut levels: Vec<u32> = pairs.map(|(a, b)| self.distance(a, b)).collect();
@@ -123,7 +121,7 @@ impl Numa {
         levels
     }
 
-    /// The nodes in groups that are at most `distance` apart; `None` if that is not a partition.
+    /// The nodes in groups that are at most `distance` apart; `None` if these groups overlap.
     pub fn partition(&self, nodes: usize, distance: u32) -> Option<Vec<Vec<usize>>> {
         let near = |a: usize| -> Vec<usize> {
             (0..nodes)

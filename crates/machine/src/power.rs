@@ -21,68 +21,67 @@ pub struct Power {
 /// The power of a core, cluster or package besides its parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartPower {
-    /// Its power while any of its CPUs is busy, and until it enters an idle state, mW.
+    /// The power while any of the part's CPUs is busy, and until the part enters an idle state, in mW.
     pub active_mw: u32,
-    /// Its idle states, from the shallowest to the deepest.
+    /// The part's idle states, from the shallowest to the deepest.
     pub idle: Vec<PartIdle>,
 }
 
 /// An idle state of a core, cluster or package.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartIdle {
-    /// The time for which all of the part's CPUs must have been idle before the part enters this
-    /// state, ns.
+    /// The time for which all of the part's CPUs must have been idle before the part enters this state, in ns.
     pub residency_ns: u64,
-    /// mW.
+    /// The power in this state, in mW.
     pub power_mw: u32,
-    /// Energy for entering and leaving it, pJ.
+    /// The energy for entering and leaving this state, in pJ.
     pub entry_pj: u64,
 }
 
 /// The power of a core of one type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CorePower {
-    /// The power while one hardware thread runs a busy loop at the highest OPP, mW. At another OPP
-    /// it scales with frequency times voltage squared.
+    /// The power while one hardware thread runs a busy loop at the highest OPP, in mW. At another OPP this power scales
+    /// with frequency times voltage squared.
     pub dynamic_mw: u32,
-    /// The dynamic power of all its hardware threads together, relative to one, in units of 1/2^20.
+    /// The dynamic power of all its hardware threads together, relative to that of one thread, in units of 1/2^20.
     pub smt_dynamic: u32,
-    /// The power while it is not in an idle state, busy or not, at the highest OPP, mW. At another
-    /// OPP it scales with voltage squared.
+    /// The power of a core that is not in an idle state, busy or not, at the highest OPP, in mW. At another OPP this
+    /// power scales with voltage squared.
     pub static_mw: u32,
 }
 
 /// The hardware's limits of the speed of a package's cores, below the requested frequency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turbo {
-    /// By core type: the highest frequency by the number of active cores, the first value for one,
-    /// the last also for more; kHz, never rising.
+    /// For each core type, the highest frequencies in kHz: the first value is for one active core, the second for two,
+    /// and the last also for more. No value exceeds the previous one.
     pub khz: Vec<Vec<u32>>,
     /// Whether only active cores of the same type count.
     pub by_core: bool,
-    /// The period of the package's control unit, ns.
+    /// The interval at which the package's control unit adjusts frequencies, in ns.
     pub interval_ns: u64,
-    /// The limit on the package's average power; `None` if the package never reaches it, or if it
-    /// is unknown.
+    /// The limit on the package's average power; `None` if the package never reaches the limit, or if the limit is
+    /// unknown.
     pub limit: Option<PowerLimit>,
 }
 
 /// The limit on a package's average power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerLimit {
-    /// Cores, clusters and uncore together, mW.
+    /// The limit for cores, clusters and uncore together, in mW.
     pub mw: u32,
-    /// The window of that (exponential) average, ns.
+    /// The window of the (exponential) average, in ns.
     pub window_ns: u64,
 }
 
-/// The activity of a task with the power of a busy loop.
+/// The activity of a task that draws as much power as a busy loop.
 pub const BUSY_LOOP: u32 = 1024;
 
 impl CorePower {
-    /// The power of one of `busy` busy threads of `threads`, mW, in a busy loop on a core of `core`
-    /// at OPP `opp`. The threads' power grows in equal steps from one to all, and is shared
-    /// equally.
+    /// The power in mW of one of `busy` threads that run a busy loop on a core of type `core` with `threads` threads,
+    /// at OPP `opp`. The threads' power grows in equal steps from one busy thread to all, and is divided equally among
+    /// them.
     pub fn thread_mw(&self, core: &CoreType, opp: usize, busy: usize, threads: usize) -> u32 {
         let (khz, voltage) = opp_ratios(core, opp);
         let mut mw = f64::from(self.dynamic_mw) * khz * voltage * voltage;
@@ -93,7 +92,7 @@ impl CorePower {
         (mw / busy as f64).round() as u32
     }
 
-    /// The additional power of the core outside idle states, mW, at OPP `opp` of `core`.
+    /// The additional power of the core outside idle states, in mW, at OPP `opp` of `core`.
     pub fn static_mw(&self, core: &CoreType, opp: usize) -> u32 {
         let (_, voltage) = opp_ratios(core, opp);
         (f64::from(self.static_mw) * voltage * voltage).round() as u32
@@ -114,7 +113,7 @@ pub fn opp_ratios(core: &CoreType, opp: usize) -> (f64, f64) {
 }
 
 impl Turbo {
-    /// The highest frequency of a core type with this number of active cores, kHz.
+    /// The highest frequency in kHz of a core type while this number of cores is active.
     pub fn khz_for(&self, core_type: usize, active: usize) -> u32 {
         let khz = &self.khz[core_type];
         khz[active.clamp(1, khz.len()) - 1]
@@ -122,7 +121,7 @@ impl Turbo {
 }
 
 impl Machine {
-    /// The packages, or sockets; each CPU is in one.
+    /// The packages, or sockets; each CPU is in exactly one.
     pub fn packages(&self) -> &[CpuMask] {
         let pkg = self.levels.iter().find(|level| level.name == "PKG");
         pkg.map_or(self.clusters(), |level| &level.spans)

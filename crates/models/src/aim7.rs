@@ -1,26 +1,24 @@
 //! AIM7, the AIM Multiuser Benchmark, Suite VII: many users, each of which does one job after
 //! another. A job is a subtest drawn from a mix. The result is the number of jobs per minute.
 //!
-//! The mixes are AIM7's ([`mixes`]), and so are the operations of a subtest ([`subtests`]): how
-//! long it computes, and which of its system calls take a lock that users share or wait for an
-//! event. The locks are Linux 3.10's: a directory's mutex (`i_mutex`) when its entries are listed
-//! or change; and on fork, exec and exit, those of each area of memory ([`process`]), of the files
-//! that all processes map (`i_mmap_mutex`) and of the memory that a child shares with its parent
-//! (`anon_vma`), because all users are children of one process. Users poll for the mutexes while
-//! the holder has a CPU, sleep for `anon_vma`, and are not preempted while they hold one, except where
-//! a block of a directory may have to be read.
-//! There are also spinlocks that all users share, whatever their directory ([`spinlocks`]). The
-//! file systems are ext4 on RAM disks, as HP's scripts make them: writing is computing, a synchronous
-//! write sleeps until the journal's thread has committed, and a change of a file system may have to wait
-//! for that ([`journal`]).
+//! The mixes are AIM7's ([`mixes`]), and so are the operations of a subtest ([`subtests`]): its computing time, and
+//! those of its system calls that take a lock which users share, or wait for an event. The locks are Linux 3.10's: a
+//! directory's mutex (`i_mutex`) when its entries are listed or change; and on fork, exec and exit, those of each area
+//! of memory ([`process`]), of the files that all processes map (`i_mmap_mutex`) and of the memory that a child shares
+//! with its parent (`anon_vma`), because all users are children of one process. Users poll for the mutexes while the
+//! holder has a CPU, sleep for `anon_vma`, and are not preempted while they hold one of these locks, except where a
+//! block of a directory may have to be read. There are also spinlocks that all users share, whatever their directory
+//! ([`spinlocks`]). The file systems are ext4 on RAM disks, as HP's scripts make them: writing is computing, a
+//! synchronous write sleeps until the journal's thread has committed, and a change of a file system may have to wait
+//! for the commit ([`journal`]).
 //!
-//! A user has 100 jobs, drawn from the mix without replacement. As in AIM7's driver, the parent forks the
-//! users, hears from each that it is ready, and starts all by a signal; the time ends when the last of them
-//! has exited and the parent has waited for it. A user's first subtest that works in a directory gets a
-//! random file system, and each further subtest gets the next one. A subtest keeps its file system (the
-//! driver overwrites `DISKS` in the subtest's argument). AIM7's runs take minutes. Here a job may be a part
-//! of AIM7's job, the same part for all jobs, and makes that part of its calls. The time between two calls
-//! is not shortened, because it decides how often a CPU idles; the time of a job without calls is.
+//! A user has 100 jobs, drawn from the mix without replacement. As in AIM7's driver, the parent forks the users, reads
+//! from a pipe that each is ready, and starts all by a signal; the time ends when the last user has exited and the
+//! parent has waited for it. A user's first subtest that works in a directory gets a random file system, and each
+//! further subtest gets the next one. A subtest keeps its file system (the driver overwrites `DISKS` in the subtest's
+//! argument). AIM7's runs take minutes. Here a job may be a part of AIM7's job, which is the same for all jobs, and
+//! makes only that part of its calls. The time between two calls is not shortened, because it decides how often a CPU
+//! idles. A job without calls is shortened to that part.
 
 mod journal;
 mod mixes;
@@ -67,8 +65,8 @@ macro_rules! count {
     };
 }
 
-/// The time at the speed of the machine of AIM7's published figures, ns, that takes `ns` on the machine
-/// on which the subtests were timed.
+/// The time, in ns, that work of `ns` on the machine on which the subtests were timed takes on the machine of AIM7's
+/// published figures.
 ///
 /// A core of Westmere-EX at 2.4 GHz is assumed to take twice as long as a core of a Xeon of 2024: the
 /// Xeon's clock is 1.3 to 1.6 times as high, and the core accounts for the rest. This is an assumption,
@@ -169,7 +167,7 @@ macro_rules! benchmark {
     };
 }
 
-/// One for each of [`MIXES`].
+/// One benchmark for each of [`MIXES`].
 pub(crate) static BENCHMARKS: [Benchmark; 9] = [
     benchmark!(0, "aim7-alltests", "alltests"),
     benchmark!(1, "aim7-compute", "compute"),
@@ -184,8 +182,8 @@ pub(crate) static BENCHMARKS: [Benchmark; 9] = [
 
 /// `fork(2)` of a user before the clock runs, ns at the reference speed.
 const START_WORK: u64 = 20_000;
-/// The initial work of a user (its files and buffers), ns at the reference speed. The time is long
-/// enough for users to spread over the machine as they are forked.
+/// The initial work of a user (its files and buffers), in ns at the reference speed. It is long enough for users to
+/// spread over the machine as they are forked.
 const SET_UP_WORK: u64 = 2_000_000;
 
 const JOBS: MetricId = 0;
@@ -193,7 +191,7 @@ const JOBS: MetricId = 0;
 /// State shared by all tasks.
 #[derive(Clone)]
 struct Setup {
-    /// Subtests, and the number of a user's jobs for each.
+    /// The subtests, and the number of a user's jobs for each.
     subtests: Vec<(&'static Subtest, u32)>,
     users: (u64, u64),
     filesystems: u32,
@@ -212,7 +210,7 @@ impl Setup {
     fn new(mix: usize, args: &Args) -> Setup {
         let (mix, jobs) = (MIXES[mix].1, args.get("jobs"));
         let all: u64 = mix.iter().map(|&(weight, _)| u64::from(weight)).sum();
-        // Rounded to the nearest number, but at least one, as in AIM7.
+        // As in AIM7, round to the nearest number, but use at least one.
         let jobs_of = |weight: u32| (2 * u64::from(weight) * jobs + all) / (2 * all);
         let users = args.get("users");
         Setup {
@@ -237,17 +235,17 @@ impl Setup {
         }
     }
 
-    /// Jobs of a user.
+    /// The number of a user's jobs.
     fn jobs(&self) -> u64 {
         self.subtests.iter().map(|&(_, jobs)| u64::from(jobs)).sum()
     }
 
-    /// The time for which `call` holds its locks, ns.
+    /// The time for which `call` holds its locks, in ns.
     fn locked(&self, call: Call) -> u64 {
         self.hold(call) + self.spin * spinlocks::of(call).len() as u64
     }
 
-    /// The time for which `call` holds the locks for which a task may sleep, ns.
+    /// The time for which `call` holds the locks for which a task may sleep, in ns.
     fn hold(&self, call: Call) -> u64 {
         match call {
             Call::Entry | Call::Search | Call::Fifo => self.entry,
@@ -262,10 +260,10 @@ impl Setup {
     }
 }
 
-/// How many cache lines `call` changes under its lock, including the lock's: for a directory that
-/// gets or loses an entry its inode, its block and that block's buffer and journal heads, and for a
-/// new or removed file those of its group of inodes (bitmap, descriptor, counters); and for a
-/// directory that is read its inode. Counted in Linux 3.10.
+/// The number of cache lines that `call` changes under its lock, including the lock's. For a directory that gets or
+/// loses an entry, these are its inode, its block and that block's buffer and journal heads; for a new or removed file,
+/// also the lines of its group of inodes (bitmap, descriptor, counters). For a directory that is read, it is the
+/// inode's line. They were counted in Linux 3.10.
 fn lines(call: Call) -> u32 {
     match call {
         Call::Entry | Call::Search | Call::Fifo => 8,
@@ -315,25 +313,25 @@ fn compute(mean: u64, env: &mut Env) -> Op {
     }
 }
 
-/// The shared words: the number of users, then the words of the journals.
+/// The shared words are the number of users, then the words of the journals.
 const USERS: usize = 0;
 const WORDS: usize = 1;
 
-/// The parent's sleep before it starts the users (`SLEEP`), ns.
+/// The parent's sleep before it starts the users (`SLEEP`), in ns.
 const SLEEP: u64 = 1_000_000_000;
 
 /// Starts the users, and measures the time from the signal to the last exit.
 struct Parent {
     setup: Arc<Setup>,
     users: u64,
-    /// The time at which the parent started the users, ns.
+    /// The time at which the parent started the users, in ns.
     started: u64,
     state: ParentState,
 }
 
 /// The current step of the parent.
 enum ParentState {
-    /// Has forked this many users.
+    /// The parent has forked this many users.
     Forks(u64),
     /// This many users have reported that they are ready.
     Hears(u64),
@@ -491,7 +489,7 @@ mod tests {
         let high_systime = MIXES.iter().position(|mix| mix.0 == "high_systime");
         let setup = Setup::new(high_systime.unwrap(), &args);
         let jobs = |name: &str| setup.subtests.iter().find(|(test, _)| test.name == name);
-        // These subtests have 30, 10 and 20 of the mix's 260 hits.
+        // These subtests have 30, 10 and 20 of the mix's total weight of 260.
         assert_eq!(jobs("pipe_cpy").unwrap().1, 12);
         assert_eq!(jobs("tcp_test").unwrap().1, 4);
         assert_eq!(jobs("link_test").unwrap().1, 8);
@@ -518,7 +516,7 @@ mod tests {
         let kernel = run("custom", 50, "", 4);
         let jobs = 50 * Setup::new(2, &Args::read("aim7", PARAMS, None).unwrap()).jobs();
         let ns = jobs as f64 / 5.0 / rate(&kernel) * 60e9;
-        // Work before the signal: fifty forks, and fifty times the initial work on four CPUs.
+        // The work before the signal is fifty forks, and fifty times the initial work on four CPUs.
         let before = SLEEP + 50 * START_WORK.max(SET_UP_WORK / 4);
         let all = kernel.now as f64;
         assert!(ns < all - SLEEP as f64, "{ns} of {all}");
@@ -527,8 +525,7 @@ mod tests {
 
     #[test]
     fn a_lock_bounds_what_needs_it() {
-        // Each subtest once; the files that they create and remove in one directory take a
-        // millisecond each.
+        // Each subtest runs once, and each file that is created or removed in a directory takes a millisecond.
         let params = ",filesystems=1,part=1,jobs=20,entry=1ms,block=0";
         let rate = rate(&run("disk", 20, params, 16));
         let of = |name: &str, call: Call| -> u32 {

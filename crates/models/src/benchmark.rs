@@ -4,7 +4,7 @@ use machine::Machine;
 use machine::input::BadInput;
 use workload::{Args, CpuBound, Metric, Param, Start, Workload};
 
-/// `pthread_create`, ns at the reference speed. An assumption; it happens once per thread.
+/// The work of `pthread_create`, in ns at the reference speed. It is an assumption, and is done once per thread.
 pub(crate) const CREATE_WORK: u64 = 30_000;
 
 /// A benchmark program.
@@ -46,7 +46,7 @@ struct Modelled {
 }
 
 impl Benchmark {
-    /// The workload `name`, with the parameters of `params` (`threads=5,time=8s`).
+    /// The workload `name`, with the parameters in `params` (`threads=5,time=8s`).
     pub(crate) fn load(
         &'static self,
         name: &str,

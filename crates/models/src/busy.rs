@@ -1,5 +1,4 @@
-//! Threads that only compute for some time, which shows the throughput of a machine and its
-//! fairness.
+//! Threads that only compute for some time, which shows throughput and fairness.
 
 use crate::benchmark::{Benchmark, Model};
 use machine::Machine;
@@ -46,15 +45,14 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
 /// Work between two reads of the clock, ns at the reference speed.
 const CHUNK: u64 = 100_000;
 
-/// Work in seconds of a CPU at the reference speed: the total (one sample per run) and the work of
-/// each thread; and the difference between the largest and the smallest work of a thread, relative
-/// to the mean.
+/// The work in seconds of a CPU at the reference speed: the total (one sample per run) and that of each thread. Then
+/// the difference between the largest and the smallest work of a thread, relative to the mean.
 const WORK: MetricId = 0;
 const THREAD_WORK: MetricId = 1;
 const SPREAD: MetricId = 2;
 
-/// Shared words: threads still computing; for those that have ended, the sum, maximum and minimum
-/// of their chunks.
+/// The shared words: the number of threads that still compute; and the sum, maximum and minimum of the chunks of those
+/// that have ended.
 const LEFT: usize = 0;
 const CHUNKS: usize = 1;
 const MOST: usize = 2;

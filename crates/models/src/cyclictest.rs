@@ -1,11 +1,10 @@
 //! `cyclictest -a -n`: threads, each pinned to a CPU, sleep until times at a fixed interval and
 //! measure how late they wake.
 //!
-//! After rt-tests' `cyclictest.c`. Thread i is pinned to CPU i modulo the number of CPUs; its
-//! interval is the base interval plus i times the distance. Without a priority the threads are
-//! `SCHED_OTHER`, so timer slack is part of the latency. The first thread that finds the duration
-//! over ends all. The main thread prints the statistics every 10 ms, as without `-q`. Latencies are
-//! fractions of a microsecond; cyclictest rounds down.
+//! The model follows rt-tests' `cyclictest.c`. Thread i is pinned to CPU i modulo the number of CPUs; its interval is
+//! the base interval plus i times the distance. Without a priority the threads are `SCHED_OTHER`, so timer slack is
+//! part of the latency. The first thread that finds the duration over ends the run. The main thread prints the
+//! statistics every 10 ms, as without `-q`. Latencies are fractions of a microsecond; cyclictest rounds down.
 
 use crate::benchmark::{Benchmark, CREATE_WORK, Model};
 use machine::{CpuMask, Machine};
@@ -82,18 +81,19 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
 
 /// The main thread's interval between outputs, ns (`usleep(10000)` in cyclictest.c).
 const REFRESH: u64 = 10_000_000;
-/// Printing a thread's line, ns at the reference speed. An assumption: a `write(2)` to a terminal.
+/// The work of printing a thread's line, in ns at the reference speed. It is an assumption for a `write(2)` to a
+/// terminal.
 const PRINT_WORK: u64 = 20_000;
 
-/// `latency` has every wakeup; the others have one sample per run, over all threads.
+/// `latency` has a sample for every wakeup; the other metrics have one per run, over all threads.
 const LATENCY: MetricId = 0;
 const MIN: MetricId = 1;
 const AVG: MetricId = 2;
 const MAX: MetricId = 3;
 
-/// Shared words: has a thread found the duration over?
+/// The shared word that tells whether a thread has found the duration over.
 const SHUTDOWN: usize = 0;
-/// The number, sum, least and greatest of all latencies, ns.
+/// The number of all latencies, their sum, their minimum and their maximum, in ns.
 const CYCLES: usize = 1;
 const SUM: usize = 2;
 const LEAST: usize = 3;
@@ -157,7 +157,7 @@ enum MainStep {
 }
 
 struct Main {
-    /// The last one comes first.
+    /// The threads to create, of which the last one comes first.
     to_create: Vec<Thread>,
     printers: u64,
     step: MainStep,
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn each_thread_wakes_at_its_interval() {
         let kernel = run("duration=300ms");
-        // 1000 us and 1500 us for 300 ms.
+        // Two threads with intervals of 1000 us and 1500 us run for 300 ms.
         let cycles = kernel.recorder.samples(LATENCY).len();
         assert!((498..=501).contains(&cycles), "{cycles}");
         for metric in [MIN, AVG, MAX] {

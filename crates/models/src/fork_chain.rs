@@ -1,9 +1,9 @@
-//! A shell that runs one command after the other, as in `configure` and in the sequential parts of
-//! `make`: each is a chain of processes that fork, load a program and wait for each other.
+//! A shell that runs one command after the other, as in `configure` and in the sequential parts of `make`: each command
+//! is a chain of processes that fork, load a program and wait for each other.
 //!
-//! The chain is that of a compiler's driver: the shell forks the driver and waits; the driver forks
-//! the compiler, waits, and does the next part itself. So one or two processes are runnable at a
-//! time, each briefly, and a child begins just before its parent waits.
+//! The chain is that of a compiler's driver: the shell forks the driver and waits; the driver forks the compiler,
+//! waits, and does the next part itself. So one or two processes are runnable at a time, each for a short time, and a
+//! child begins just before its parent waits.
 
 use crate::benchmark::{Benchmark, Model};
 use machine::Machine;
@@ -84,12 +84,12 @@ const TIME: MetricId = 0;
 const CPUS: MetricId = 1;
 const WINDOW: u64 = 300_000_000;
 
-/// fork(2) of a shell and execve(2), ns at the reference speed. Assumptions.
+/// The work of a shell's fork(2), then that of execve(2), in ns at the reference speed. Both are assumptions.
 const FORK_WORK: u64 = 100_000;
 const EXEC_WORK: u64 = 300_000;
 
-/// Shared words: when the window began; the number of CPUs; then for each CPU whether a process has begun
-/// on it in the window.
+/// The shared words: the time at which the window began; the number of CPUs; then for each CPU whether a process has
+/// begun on it in the window.
 const SINCE: usize = 0;
 const NR_CPUS: usize = 1;
 const SEEN: usize = 2;
@@ -185,14 +185,14 @@ enum At {
 /// A process of a command.
 struct Process {
     setup: Setup,
-    /// From 1.
+    /// The process's place in the chain, from 1.
     depth: u64,
     at: At,
     work: u64,
 }
 
 impl Process {
-    /// Counts the CPU on which it began.
+    /// Counts the CPU on which the process began.
     fn count(&self, env: &mut Env) {
         if env.now - env.shared[SINCE] >= WINDOW {
             let mut seen = 0;
@@ -239,7 +239,7 @@ mod tests {
         let kernel = run_named("fork-chain:commands=10,depth=3,least=2ms,most=2ms", 4);
         assert!(kernel.left().is_empty());
         let time = kernel.recorder.samples(TIME)[0];
-        // Half a millisecond of the shell, and of each process 2 ms, a fork and an exec.
+        // The shell takes half a millisecond, and each process 2 ms, a fork and an exec.
         let best = 10.0 * (0.5 + 3.0 * (2.0 + 0.1 + 0.3)) / 1e3;
         assert!((best..best * 1.05).contains(&time), "{time} {best}");
     }

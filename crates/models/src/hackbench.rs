@@ -1,11 +1,11 @@
 //! hackbench: groups of processes, in which every sender writes to every receiver over a Unix stream
 //! socket.
 //!
-//! After rt-tests' `hackbench.c` in its default mode (processes, socket pairs). The parent creates
-//! the groups, receivers first; a child reports by one byte that it is ready, and waits to be woken.
-//! When all are ready the clock starts and the parent wakes all. A sender writes a message to each
-//! receiver of its group in turn, `loops` times; the senders of a group share the sending end of a
-//! receiver's socket. The clock stops when all children have been reaped.
+//! The model follows rt-tests' `hackbench.c` in its default mode (processes, socket pairs). The parent creates the
+//! groups, receivers first; a child reports by one byte that it is ready, and waits to be woken. When all are ready,
+//! the clock starts and the parent wakes them. A sender writes a message to each receiver of its group in turn, `loops`
+//! times; the senders of a group share the sending end of a receiver's socket. The clock stops when all children have
+//! been reaped.
 
 use crate::benchmark::{Benchmark, Model};
 use machine::Machine;
@@ -13,8 +13,8 @@ use workload::{
     Args, Env, Metric, MetricId, Op, Param, Program, Start, StreamId, StreamKind, TaskSpec, Unit,
 };
 
-/// The memory that a child uses between two switches, bytes: its buffer and stack, and in the
-/// kernel its stack, a socket and a message. An assumption.
+/// The memory that a child uses between two switches, in bytes: its buffer and stack, and in the kernel its stack, a
+/// socket and a message. The size is an assumption.
 const FOOTPRINT: u64 = 4 << 10;
 
 const PARAMS: &[Param] = &[
@@ -88,7 +88,8 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     make: |args| Box::new(Setup::new(args)),
 };
 
-/// `fork(2)` of a small process, ns at the reference speed. An assumption; the clock starts later.
+/// The work of `fork(2)` of a small process, in ns at the reference speed. It is an assumption, without effect on the
+/// result, because the clock starts later.
 const FORK_WORK: u64 = 100_000;
 
 const TIME: MetricId = 0;
@@ -172,7 +173,7 @@ struct Parent {
 }
 
 impl Parent {
-    /// The child with the number `created`: in each group first the receivers, then the senders.
+    /// The next child, whose number is `created`. In each group the receivers come first, then the senders.
     fn child(&self) -> TaskSpec {
         let setup = self.setup;
         let (group, member) = (
@@ -329,7 +330,8 @@ mod tests {
     #[test]
     fn every_message_is_sent_and_received() {
         let kernel = run("groups=2,fds=3,loops=5");
-        // 2 groups x 3 senders x 3 receivers x 5, and the ready and wake bytes of 12 children.
+        // There are 2 groups x 3 senders x 3 receivers x 5 messages, and the ready bytes of 12 children and one write
+        // that wakes them.
         assert_eq!(kernel.writes, 2 * 3 * 3 * 5 + 12 + 1);
         assert_eq!(kernel.reads, 2 * 3 * 3 * 5 + 12 + 12);
         assert_eq!(kernel.recorder.samples(TIME).len(), 1);

@@ -1,5 +1,4 @@
-//! iperf (2.0): one TCP connection that carries as much as it can, `iperf -c HOST -t 5`, one
-//! direction at a time.
+//! iperf (2.0): one TCP connection that carries as much as it can in one direction, as by `iperf -c HOST -t 5`.
 //!
 //! The client writes, or reads, 128 KiB at a time. The kernel's work on the thread's behalf
 //! (copying, TCP) is the thread's own time; the network adapter's interrupts are not.
@@ -47,10 +46,9 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     make: |args| Box::new(Iperf::new(args)),
 };
 
-/// iperf's buffer (`-l`), bytes.
+/// iperf's buffer (`-l`), in bytes.
 const BUFFER: u64 = 128 << 10;
-/// The socket's buffer, bytes: about the result of Linux's autotuning on a local network. An
-/// assumption.
+/// The socket's buffer, in bytes: about the result of Linux's autotuning on a local network. The size is an assumption.
 const SOCKET: u64 = 512 << 10;
 
 const THROUGHPUT: MetricId = 0;
@@ -108,7 +106,7 @@ struct Client {
     end: u64,
     direction: Direction,
     work: u64,
-    /// Written or requested.
+    /// The number of buffers that were written or requested.
     buffers: u64,
 }
 

@@ -1,11 +1,10 @@
 //! A kernel build: `make -j N vmlinux`.
 //!
-//! make reads its files, then starts compilers while it has tokens: its own and those in the
-//! jobserver's pipe, to which an object's shell returns one when it is done. Each object takes the
-//! processes that kbuild runs for it (scripts/Kbuild.include, rule_cc_o_c of
-//! scripts/Makefile.build, and -pipe of arch/x86/Makefile, in Linux 3.9): a shell, which starts the
-//! gcc driver, which runs cc1 and as at once with a pipe between them, then fixdep, rm and mv,
-//! which keep the dependencies. When the objects are complete, ld links them, alone.
+//! make reads its files, then starts compilers while it has tokens: its own and those in the jobserver's pipe, to which
+//! an object's shell returns one when it is done. For each object run the processes that kbuild runs
+//! (scripts/Kbuild.include, rule_cc_o_c of scripts/Makefile.build, and -pipe of arch/x86/Makefile, in Linux 3.9): a
+//! shell, which starts the gcc driver, which runs cc1 and as at the same time with a pipe between them. Then the shell
+//! starts fixdep, rm and mv, which record the dependencies. When the objects are complete, ld links them, alone.
 
 use crate::benchmark::{Benchmark, Model};
 use machine::Machine;
@@ -82,30 +81,31 @@ const TIME: MetricId = 0;
 /// The jobserver's pipe; a byte is a token.
 const JOBSERVER: StreamId = 0;
 
-/// The work of compiling an object, relative to the average, in 1/1000: the middles of 32 equal
-/// parts of a log-normal distribution with a sigma of 0.8, as build logs show: half of the objects
-/// take less than 0.72 of the average, one in twenty 2.7 times that. In a build of Linux 7.3 (830
-/// compilers, CPU time) sigma was 0.82, and these were 0.79 and 2.5.
+/// The work of compiling an object, relative to the average, in 1/1000: the middles of 32 equal parts of a log-normal
+/// distribution with a sigma of 0.8, as build logs show. Half of the objects take less than 0.72 times the average, and
+/// one in twenty takes more than 2.7 times. In a build of Linux 7.3 (by the CPU time of 830 compilers), sigma was 0.82,
+/// and these factors were 0.79 and 2.5.
 const SIZES: [u64; 32] = [
     132, 193, 238, 276, 312, 347, 381, 414, 448, 483, 518, 554, 592, 632, 673, 717, 763, 813, 866,
     923, 986, 1056, 1133, 1220, 1320, 1437, 1577, 1751, 1978, 2299, 2826, 4142,
 ];
 
-/// The share of as in an object's work, in 1/1000; the rest is cc1's. An assumption.
+/// The share of as in an object's work, in 1/1000; the rest is cc1's. It is an assumption.
 const AS_SHARE: u64 = 60;
-/// The size of a stdio buffer, in which cc1 writes, and of a pipe buffer, bytes.
+/// The size of a stdio buffer, in which cc1 writes, and of a pipe buffer, in bytes.
 const PIPE_BUFFER: u64 = 4 << 10;
 const PIPE_CAPACITY: u64 = 64 << 10;
-/// cc1's work for a function, once it writes; ns. An assumption: some 130 KiB of assembly for an average
-/// object.
+/// cc1's work between two writes of its output, in ns. It is an assumption, by which an average object has some 130 KiB
+/// of assembly.
 const BUFFER_WORK: u64 = 3_000_000;
-/// fixdep's work: it reads the object's headers, some hundred, for the settings that they use; ns. An
+/// fixdep's work, in ns, of reading the object's headers, about a hundred, for the settings that they use. It is an
 /// assumption.
 const FIXDEP_WORK: u64 = 3_000_000;
-/// fork and exec in the parent, and the start of a program, dynamic linker included; ns. Assumptions.
+/// The work of fork and exec in the parent, and that of a program's start, including the dynamic linker; in ns. Both
+/// are assumptions.
 const FORK_WORK: u64 = 150_000;
 const EXEC_WORK: u64 = 600_000;
-/// The work of make for an object: its rules, its saved commands; ns. An assumption.
+/// The work of make for an object's rules and saved commands, in ns. It is an assumption.
 const MAKE_WORK: u64 = 500_000;
 
 #[derive(Clone, Copy)]
@@ -115,7 +115,7 @@ struct Setup {
     compile: u64,
     serial: u64,
     io: u64,
-    /// Bytes.
+    /// The footprint in bytes.
     footprint: u64,
 }
 
@@ -146,7 +146,7 @@ impl Model for Setup {
                 .chain((0..self.jobs).map(|_| PIPE_CAPACITY))
                 .map(|capacity| StreamKind::Pipe.holding(capacity))
                 .collect(),
-            // The pipes, which are the streams after the jobserver's.
+            // The free pipes, which are the streams after the jobserver's.
             shared: std::iter::once(self.jobs).chain(1..=self.jobs).collect(),
             ..Start::default()
         }
@@ -175,7 +175,7 @@ struct Make {
     setup: Setup,
     /// The number of objects started.
     started: u64,
-    /// The tokens left before it has to wait for one from the pipe.
+    /// The number of tokens that are left before make has to wait for one from the pipe.
     tokens: u64,
 }
 
@@ -271,7 +271,7 @@ struct Object {
     footprint: u64,
     /// The pipe from cc1 to as.
     pipe: StreamId,
-    /// The amount of data that passes through it, in [`PIPE_BUFFER`]s.
+    /// The amount of data that passes through the pipe, in [`PIPE_BUFFER`]s.
     buffers: u64,
 }
 
@@ -318,7 +318,7 @@ impl Object {
         }
     }
 
-    /// The driver, which runs both at the same time.
+    /// The driver, which runs cc1 and as at the same time.
     fn gcc(self) -> Script {
         let ops = vec![
             Op::Exec { work: EXEC_WORK },
@@ -329,7 +329,7 @@ impl Object {
         Script(ops.into_iter())
     }
 
-    /// Parses and optimizes, then writes one function after another.
+    /// cc1, which parses and optimizes, then writes one function after another.
     fn compiler(self) -> Script {
         let work = (self.cc1 - self.cc1 / 2) / self.buffers;
         let write = |_| Op::Write {
@@ -346,7 +346,7 @@ impl Object {
         Script(ops.into_iter())
     }
 
-    /// Reads and assembles the input as it arrives, then writes the object.
+    /// as, which reads and assembles its input as it arrives, then writes the object.
     fn assembler(self) -> Script {
         let read = |_| Op::Read {
             stream: self.pipe,
@@ -362,7 +362,7 @@ impl Object {
     }
 }
 
-/// The free pipes: their number, then their indices.
+/// Takes a free pipe. The shared words are the number of free pipes, then their indices.
 fn take_pipe(env: &mut Env) -> StreamId {
     env.shared[0] -= 1;
     env.shared[1 + env.shared[0] as usize] as StreamId
@@ -409,7 +409,7 @@ mod tests {
             );
             kernel.recorder.samples(TIME)[0]
         };
-        // 20 ms, fixdep's 3 ms and seven times exec and fork per object.
+        // Each object takes 20 ms, fixdep's 3 ms, and seven times exec and fork.
         for jobs in [1, 2, 4] {
             let best = 1.0 + 400.0 * 0.0282 / jobs as f64;
             let time = time(jobs);

@@ -1,9 +1,9 @@
 //! Models of benchmarks and other programs as workloads, and the catalog that finds a workload by name.
 //!
-//! A model is a [`workload::Workload`] whose tasks do what the program's threads do: the same
-//! computing, waiting and waking, with parameters that have their source beside them. [`builtin`]
-//! lists the names, [`parameters`] those of one workload, and [`load`] makes a workload of a name,
-//! of a name with parameters, or of the path of an rt-app file or a recording:
+//! A model is a [`workload::Workload`] whose tasks do what the program's threads do: the same computing, waiting and
+//! waking, with parameters that have their source beside them. [`builtin`] lists the names and [`parameters`] the
+//! parameters of one workload. [`load`] makes a workload from a name, with or without parameters, or from the path of
+//! an rt-app file or a recording:
 //!
 //! ```
 //! let workload = models::load("sysbench-cpu:threads=2,time=1s+busy:threads=1,nice=5")?;
@@ -12,8 +12,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! To add a benchmark, write a file with a `Benchmark` (its parameters and metrics) and a `Model`
-//! (what it starts), and add a line to the table of `catalog.rs`.
+//! To add a benchmark, write a file with a `Benchmark` (its parameters and metrics) and a `Model` (the tasks that it
+//! starts), and add a line to the table in `catalog.rs`.
 
 pub use catalog::{builtin, load, parameters};
 
@@ -40,7 +40,7 @@ mod sysbench;
 mod fake {
     pub use workload::fake::Kernel;
 
-    /// Runs the workload that [`crate::load`] finds on `cpus` CPUs.
+    /// Runs, on `cpus` CPUs, the workload that [`crate::load`] finds.
     pub fn run_named(workload: &str, cpus: usize) -> Kernel {
         Kernel::run(&*crate::load(workload).unwrap(), cpus)
     }

@@ -1,10 +1,10 @@
 //! Clients of a database, as in sysbench's `oltp_read_only` and `oltp_read_write`.
 //!
-//! A transaction is a sequence of statements (`oltp_common.lua`, with its defaults): `BEGIN`, ten
-//! selects of a row, four of 100 rows, two updates, a delete and an insert, `COMMIT`. For each
-//! statement the client sends a request to its connection's thread in the database and waits for the
-//! reply. A transaction that has written is over when the log is on the disk. The log has a lock; its
-//! holder also writes the records of the commits that wait for it (group commit).
+//! A transaction is a sequence of statements (`oltp_common.lua`, with its defaults): `BEGIN`, ten selects of a row,
+//! four of 100 rows, two updates, a delete and an insert, `COMMIT`. For each statement the client sends a request to
+//! its connection's thread in the database and waits for the reply. A transaction that has written is over when the log
+//! is on the disk. The log has a lock, whose holder also writes the records of the commits that wait for the lock
+//! (group commit).
 //!
 //! Not modelled: locks of rows, reads from the disk, and network hardware, because both programs run
 //! on one machine.
@@ -105,16 +105,15 @@ pub(crate) const READ_WRITE: Benchmark = Benchmark {
 const TRANSACTIONS: MetricId = 0;
 const LATENCY: MetricId = 1;
 
-/// The capacity of a connection in each direction, and the size of a request and of a reply, bytes.
+/// The capacity of a connection in each direction, and the size of a request and of a reply, in bytes.
 const SOCKET: u64 = 64 << 10;
 const REQUEST: u64 = 60;
 const REPLY: u64 = 200;
 
 const LOG: MutexId = 0;
 
-/// Shared words: the number of transactions so far; of commits whose records are in the log; of
-/// commits whose records are on the disk; and of clients that have not left; then, for each client,
-/// whether it has left.
+/// The shared words: the numbers of transactions so far, of commits whose records are in the log, of commits whose
+/// records are on the disk, and of clients that have not left; then, for each client, whether it has left.
 const DONE: usize = 0;
 const LOGGED: usize = 1;
 const FLUSHED: usize = 2;
@@ -224,7 +223,7 @@ struct Client {
     nr: usize,
     /// The next statement of the transaction.
     statement: u64,
-    /// When the transaction began, ns.
+    /// The time at which the transaction began, in ns.
     began: u64,
     step: ClientStep,
 }
@@ -287,8 +286,8 @@ impl Program for Client {
 enum ServerStep {
     Receive,
     Work,
-    /// A commit's record is in the log. The steps: take the log's lock, have it, have written,
-    /// release the lock.
+    /// The first of the steps after a commit's record is in the log: the thread takes the log's lock, has it, has
+    /// written the log, and releases the lock.
     Commit,
     Locked,
     Written(u64),
@@ -301,7 +300,7 @@ struct Server {
     nr: usize,
     /// The next statement of the transaction.
     statement: u64,
-    /// The number of its last commit in the log.
+    /// The number of the connection's last commit in the log.
     logged: u64,
     step: ServerStep,
 }
@@ -374,7 +373,7 @@ mod tests {
     use super::*;
     use crate::fake::run_named;
 
-    /// The transactions per second, and the latency of each, us.
+    /// The transactions per second, and the latency of each, in us.
     fn run(workload: &str, cpus: usize) -> (f64, Vec<f64>) {
         let kernel = run_named(workload, cpus);
         assert!(kernel.left().is_empty(), "{:?}", kernel.left());
@@ -383,7 +382,8 @@ mod tests {
         (transactions[0], kernel.recorder.samples(LATENCY).to_vec())
     }
 
-    /// 16 statements: 12 of 50 us and four of 150 us for the database, 15 us each for the client.
+    /// A transaction has 16 statements: 12 of 50 us and four of 150 us for the database, and of 15 us each for the
+    /// client.
     #[test]
     fn a_client_alone_waits_for_each_statement() {
         let (transactions, latencies) = run("oltp-read-only:threads=1,time=1", 2);
@@ -399,7 +399,7 @@ mod tests {
         );
     }
 
-    /// Four statements of 80 us and the log's write are added.
+    /// A transaction that writes has four more statements of 80 us, and the write of the log.
     #[test]
     fn writes_add_their_work_and_the_wait_for_the_log() {
         let of = |workload: &str| {
@@ -412,8 +412,8 @@ mod tests {
         assert!((expected - 10.0..expected + 60.0).contains(&more), "{more}");
     }
 
-    /// A write of the log covers all commits that wait for it: 32 clients commit more often than one write
-    /// of the log after another allows.
+    /// A write of the log covers all commits that wait for it: 32 clients commit more often than if each commit needed
+    /// a write of its own.
     #[test]
     fn a_write_of_the_log_is_for_all_commits_that_wait() {
         let (transactions, _) = run("oltp-read-write:threads=32,flush=10000,time=2", 64);

@@ -1,6 +1,6 @@
-//! Models of three programs of PARSEC 3.0 in their pthreads versions with the input `simlarge`,
-//! after their public sources: the computations of each thread, and their dependencies. The
-//! duration of the computations is calibrated; see each program's parameters.
+//! Models of the pthreads versions of three programs of PARSEC 3.0 with the input `simlarge`, after their public
+//! sources: the computations of each thread, and their dependencies. The duration of the computations is calibrated;
+//! see each program's parameters.
 
 mod barrier;
 pub(crate) mod blackscholes;
@@ -32,8 +32,8 @@ const SCALE: Param = Param {
 
 const METRICS: &[Metric] = &[Metric::makespan("time")];
 
-/// The limit of a program's time: `work` shared by `threads`, and `serial`, scaled by `scale` (ns
-/// at the reference speed).
+/// The limit of a program's time: `work` is shared by `threads`, and `serial` is not; both are in units of `scale` ns
+/// at the reference speed.
 fn bound(work: u64, serial: u64, threads: u64, scale: u64) -> CpuBound {
     CpuBound {
         work: work * scale,
@@ -64,7 +64,8 @@ enum Step {
 }
 
 impl Main {
-    /// Computes `before` (work at the reference speed, ns), then `threads` threads do, then `after`.
+    /// A main thread that computes `before` (in ns at the reference speed), runs `threads` threads, and then computes
+    /// `after`.
     fn new(
         before: u64,
         after: u64,

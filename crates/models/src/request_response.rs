@@ -1,10 +1,10 @@
 //! Clients and servers in pairs, one request and its reply at a time: netperf's TCP_RR and tbench over
 //! loopback TCP, and UnixBench's and perf's pipes.
 //!
-//! A client writes a request, its server reads it and writes a reply, the client reads that and
-//! begins again, for a given time; the result is the total of requests per second. As in netperf
-//! 2.4's `nettest_bsd.c` (`send_tcp_rr()`), whose server is a process of its own for each client,
-//! and as in tbench 4's `sockio.c` and `tbench_srv.c`, which forks one for each.
+//! A client writes a request, its server reads it and writes a reply, the client reads that and begins again, for a
+//! given time; the result is the total of requests per second. The model follows netperf 2.4's `nettest_bsd.c`
+//! (`send_tcp_rr()`), and tbench 4's `sockio.c` and `tbench_srv.c`. In both, each client has a server process of its
+//! own.
 
 use crate::benchmark::{Benchmark, Model};
 use machine::Machine;
@@ -116,17 +116,17 @@ pub(crate) const PIPE: Benchmark = Benchmark {
     make: |args| Box::new(Setup::new(args, StreamKind::Pipe)),
 };
 
-/// The socket's buffer, bytes (net.ipv4.tcp_wmem's default is 16 KiB, and grows).
+/// The size of the socket's buffer, in bytes. (It is 16 KiB at first by net.ipv4.tcp_wmem, and grows.)
 const SOCKET: u64 = 64 << 10;
-/// The memory that each process uses between two switches, bytes: like hackbench's, packet buffers
-/// and little else. An assumption.
+/// The memory that each process uses between two switches, in bytes: as in hackbench, packet buffers and little else.
+/// The size is an assumption.
 const FOOTPRINT: u64 = 4 << 10;
-/// fork(2) and the start of a process, ns at the reference speed, as in hackbench. An assumption.
+/// The work of fork(2) and of a process's start, in ns at the reference speed, as in hackbench. It is an assumption.
 const FORK_WORK: u64 = 100_000;
 
 const THROUGHPUT: MetricId = 0;
-/// Shared words: the replies so far; whether the time is over; then for each pair whether its
-/// client has left.
+/// The shared words: the number of replies so far; whether the time is over; then, for each pair, whether its client
+/// has left.
 const REPLIES: usize = 0;
 const ENOUGH: usize = 1;
 const GONE: usize = 2;
@@ -172,11 +172,11 @@ impl Model for Setup {
     }
 }
 
-/// Starts them all, and counts.
+/// Starts all processes, and counts replies.
 struct Parent {
     setup: Setup,
     created: u64,
-    /// The time when all had started, ns, and the number of replies at that time.
+    /// The time, in ns, at which all processes had started, and the number of replies at that time.
     began: Option<(u64, u64)>,
 }
 
@@ -229,13 +229,13 @@ struct Role {
 
 #[derive(Clone, Copy)]
 enum Step {
-    /// The client's steps: write a request, read the reply, have read it.
+    /// The first of the client's steps: it writes a request, reads the reply, and has read it.
     Request,
     Receive,
     Received,
     /// The client has announced its end to its server.
     Left,
-    /// The server's steps: read a request, have read it, write the reply.
+    /// The first of the server's steps: it reads a request, has read it, and writes the reply.
     Await,
     Reply,
 }
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_pair_takes_turns() {
-        // 10 us of the client and 30 us of the server, one after the other.
+        // A request takes 10 us of the client and 30 us of the server, one after the other.
         let one = "pairs=1,client_work=10,server_work=30,time=1";
         for name in ["netperf", "tbench", "pipe"] {
             let rate = rate(&format!("{name}:{one}"), 8);

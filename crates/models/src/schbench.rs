@@ -1,12 +1,12 @@
-//! schbench: messengers that wake workers in bursts, and how long each worker takes to run.
+//! schbench: messengers wake workers in bursts, and the time until each worker runs is measured.
 //!
-//! After github.com/masoncl/schbench. A worker puts itself into its messenger's list, wakes the
-//! messenger and waits; the messenger takes the list and wakes every worker in it. The wakeup
-//! latency counts from the time when the messenger began to wake the list, as in the program, so it
-//! grows with the place in the list. The two loads of the program's history:
+//! The model follows github.com/masoncl/schbench. A worker puts itself into its messenger's list, wakes the messenger
+//! and waits; the messenger takes the list and wakes every worker in it. The wakeup latency counts from the time when
+//! the messenger began to wake the list, as in the program, so it grows with the place in the list. The two loads of
+//! the program's history:
 //!
-//! - Since 2023 a worker then sleeps for a while, takes the lock of the CPU on which it is, by
-//!   polling, and multiplies matrices under it. The time for that is the request latency.
+//! - Since 2023 a worker then sleeps for a while, takes the lock of the CPU on which it is, by polling, and multiplies
+//!   matrices under it. The time for all of this is the request latency.
 //! - Before, a messenger slept before it woke its list, and a worker computed until the clock had
 //!   advanced by a given time.
 
@@ -130,7 +130,7 @@ pub(crate) const BENCHMARK_2016: Benchmark = Benchmark {
     },
 };
 
-/// The percentiles that some version prints.
+/// The percentiles that any version prints.
 const PERCENTILES: [f64; 8] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 100.0];
 
 const fn latency(name: &'static str) -> Metric {
@@ -183,13 +183,13 @@ struct Setup {
     kind: Kind,
 }
 
-/// Latencies of all workers, ns: of wakeups, of requests.
+/// The latencies of all workers, in ns: those of wakeups, then those of requests.
 type Latencies = Arc<Mutex<[Vec<u64>; 2]>>;
 
-/// Shared words. Shared words. First, whether the time is over. For each messenger: the first worker of
-/// its list (0: none, otherwise the worker's number plus one), whether the messenger has been posted,
-/// whether it sleeps until it is, and the number of its workers that have not left. For each worker: the
-/// next one in the list, and when the messenger began to wake the list.
+/// The shared words. First, whether the time is over. For each messenger: the first worker of its list (0: none,
+/// otherwise the worker's number plus one), whether the messenger has been posted, whether it sleeps until then, and
+/// the number of its workers that have not left. For each worker: the next one in the list, and the time at which the
+/// messenger began to wake the list.
 #[derive(Clone, Copy)]
 struct Words {
     messengers: usize,
@@ -250,9 +250,9 @@ impl Model for Setup {
         };
         Start {
             tasks: vec![TaskSpec::new("schbench", main)],
-            // A futex each.
+            // Each thread has a futex.
             streams: vec![StreamKind::Futex.holding(1); messengers + workers],
-            // A lock for each CPU.
+            // Each CPU has a lock.
             mutexes: machine.cpus.len(),
             shared,
             ..Start::default()
@@ -260,7 +260,7 @@ impl Model for Setup {
     }
 }
 
-/// Starts the messengers and at last reports.
+/// Starts the messengers, and reports at the end.
 struct Main {
     setup: Setup,
     each: usize,
@@ -330,7 +330,7 @@ struct Messenger {
     number: usize,
     each: usize,
     created: usize,
-    /// The rest of the list that it is waking.
+    /// The rest of the list that the messenger is waking.
     waking: u64,
     /// The time at which the messenger began with that list.
     began: u64,
@@ -396,7 +396,7 @@ impl Program for Messenger {
                 }
                 AtMessenger::Sleep => {
                     self.at = AtMessenger::Take;
-                    // The futex is taken: the next worker posts it again.
+                    // The messenger has taken the post, so the next worker posts again.
                     env.shared[words.posted(self.number)] = 0;
                     if let Kind::Spins { sleep, .. } = self.setup.kind
                         && sleep > 0
@@ -426,9 +426,9 @@ struct Worker {
     setup: Setup,
     messenger: usize,
     number: usize,
-    /// When its request or its spinning began, ns.
+    /// The time at which the worker's request or spinning began, in ns.
     began: u64,
-    /// The CPU whose lock it takes.
+    /// The CPU whose lock the worker takes.
     locked: usize,
     at: AtWorker,
     latencies: Latencies,
@@ -439,7 +439,7 @@ impl Worker {
         self.latencies.lock().expect("no program panics")[kind].push(ns);
     }
 
-    /// Posts its messenger's futex, and wakes it if it waits.
+    /// Posts the futex of the worker's messenger, and wakes the messenger if it waits.
     fn post(&self, words: Words, env: &mut Env) -> Option<Op> {
         let posted = &mut env.shared[words.posted(self.messenger)];
         if std::mem::replace(posted, 1) == 1 {
@@ -550,7 +550,7 @@ mod tests {
         let kernel = run_named("schbench:workers=3,time=1", 4);
         assert!(kernel.left().is_empty(), "{:?}", kernel.left());
         let value = |name| samples(&kernel, name, METRICS);
-        // 100 us of sleep with 50 us of slack, and 2950 us of work.
+        // A request is 100 us of sleep with 50 us of slack, and 2950 us of work.
         assert!((3_050.0..3_110.0).contains(&value("request_p50")));
         assert!(value("wakeup_p99") < 100.0);
         let requests = value("requests");

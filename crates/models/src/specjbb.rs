@@ -66,16 +66,16 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
 
 const THROUGHPUT: MetricId = 0;
 
-/// Transactions between two checks of the heap (a thread's allocation buffer).
+/// The number of transactions between two checks of the heap (a thread's allocation buffer).
 const BATCH: u64 = 20;
 
 const HEAP: MutexId = 0;
 const COLLECT: CondId = 0;
 const RESUME: CondId = 1;
 
-/// Shared words: transactions since the last collection and in total; threads that make
-/// transactions, and the stopped ones among them; whether the heap is full; active collectors;
-/// collections begun and completed.
+/// The shared words: the numbers of transactions since the last collection and in total; the number of threads that
+/// make transactions, and of the stopped ones among them; whether the heap is full; the number of active collectors;
+/// and the numbers of collections begun and completed.
 const ALLOCATED: usize = 0;
 const DONE: usize = 1;
 const RUNNING: usize = 2;
@@ -247,7 +247,7 @@ enum CollectorStep {
 struct Collector {
     step: CollectorStep,
     setup: Setup,
-    /// Collections in which it took part.
+    /// The number of collections in which the collector took part.
     seen: u64,
 }
 

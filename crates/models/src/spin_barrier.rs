@@ -1,10 +1,10 @@
 //! Threads that share each step's work equally, and meet at barriers: inference with a language model
 //! on CPUs, as llama.cpp does it.
 //!
-//! After ggml's `ggml_barrier()`: a thread that arrives polls the number of the barrier until the last one
-//! has raised it. With a limit on the polling, it then sleeps until it is woken, as in glibc's and
-//! OpenMP's barriers. Each operation of the model's graph ends with a barrier, and each of its threads
-//! gets an equal part of it.
+//! The model follows ggml's `ggml_barrier()`: a thread that arrives polls the number of the barrier until the last one
+//! has raised it. With a limit on the polling, it then sleeps until it is woken, as in glibc's and OpenMP's barriers.
+//! Each operation of the language model's graph ends with a barrier, and each thread gets an equal part of the
+//! operation.
 
 use crate::benchmark::{Benchmark, CREATE_WORK, Model};
 use machine::Machine;
@@ -89,16 +89,16 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     make: |args| Box::new(Setup::new(args)),
 };
 
-/// An hour.
+/// An hour, in ns.
 const FOREVER: u64 = 3_600_000_000_000;
 
-/// Steps per second, and the time of each.
+/// The number of steps per second, and the time of each step.
 const STEPS: MetricId = 0;
 const STEP: MetricId = 1;
 
-/// Shared words: the number of barriers passed, of threads at this barrier, and of threads that sleep
-/// there; whether the last step is over; when the first step and this step began, ns; and the number of
-/// steps done.
+/// The shared words: the numbers of barriers passed, of threads at this barrier, and of threads that sleep there;
+/// whether the last step is over; the times at which the first step and this step began, in ns; and the number of steps
+/// done.
 const PASSED: usize = 0;
 const INSIDE: usize = 1;
 const SLEEPING: usize = 2;
@@ -146,7 +146,7 @@ impl Setup {
         TaskSpec::new("thread", thread)
     }
 
-    /// The last thread has arrived at a barrier.
+    /// The last thread has arrived at a barrier: lets all pass.
     fn pass(&self, env: &mut Env) {
         env.shared[INSIDE] = 0;
         env.shared[PASSED] += 1;
@@ -196,7 +196,7 @@ enum At {
 struct Thread {
     setup: Setup,
     others: u64,
-    /// The barriers that were passed when it arrived.
+    /// The number of barriers that were passed when the thread arrived.
     passed: u64,
     at: At,
 }

@@ -1,10 +1,10 @@
 //! sysbench's cpu test: threads take requests from one shared counter until none are left; a request
 //! computes primes.
 //!
-//! After sysbench 0.4.12, `sb_cpu.c` and `sysbench.c`: the main thread creates the threads while it
-//! holds a mutex that each of them takes first, starts the clock, releases the mutex, and joins
-//! them. A thread checks for remaining requests without the counter's mutex and then takes the
-//! mutex to count its request, so up to threads - 1 additional requests may be done.
+//! The model follows sysbench 0.4.12 (`sb_cpu.c` and `sysbench.c`). The main thread creates the threads while it holds
+//! a mutex that each of them takes first; then it starts the clock, releases the mutex, and joins them. A thread checks
+//! for remaining requests without the counter's mutex and then takes the mutex to count its request, so up to threads -
+//! 1 additional requests may be done.
 
 use crate::benchmark::{Benchmark, CREATE_WORK, Model};
 use machine::input::BadInput;
@@ -73,28 +73,28 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     make: |args| Box::new(Sysbench::new(args)),
 };
 
-/// The metric that decides if the time is given.
+/// The metrics if the time is given, of which one decides.
 const TIMED_METRICS: &[Metric] = &[
     Metric::detail("time", Unit::S),
     Metric::detail("request_latency", Unit::Ms),
     Metric::throughput("events", ""),
 ];
 
-/// Reading options and preparing the test, ns at the reference speed. An assumption: it runs before
-/// the clock starts and only affects how long the main thread has run when it forks.
+/// The work of reading options and preparing the test, in ns at the reference speed. It is an assumption. The main
+/// thread does this work before the clock starts, so it affects only how long that thread has run when it forks.
 const START_UP_WORK: u64 = 2_000_000;
 
 const TIME: MetricId = 0;
 const LATENCY: MetricId = 1;
 const EVENTS: MetricId = 2;
 
-/// Held by the main thread until all threads exist.
+/// The mutex that the main thread holds until all threads exist.
 const START_MUTEX: MutexId = 0;
-/// Guards the counter.
+/// The mutex that guards the counter.
 const REQUEST_MUTEX: MutexId = 1;
 /// The shared word that counts requests.
 const PERFORMED: usize = 0;
-/// The shared word with the end of the time, ns.
+/// The shared word with the end of the time, in ns.
 const STOP_AT: usize = 1;
 
 struct Sysbench {
@@ -299,7 +299,7 @@ mod tests {
         run_named(&format!("sysbench-cpu:threads={threads}"), cpus)
     }
 
-    /// Published on two Cortex-A15: 16.47 s for one thread, 16.47 s (at best) for two.
+    /// The published times on two Cortex-A15 are 16.47 s for one thread, and at best 16.47 s for two.
     #[test]
     fn threads_share_the_requests() {
         for threads in [1, 2] {

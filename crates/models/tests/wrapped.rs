@@ -1,4 +1,4 @@
-//! Joined, bound and noisy workloads, tried on models.
+//! Tests of joined, bound and noisy workloads on models.
 
 use machine::Machine;
 use models::load;
@@ -92,7 +92,7 @@ fn runs_differ_by_the_seed_only_and_by_little() {
         );
         for (seed, &ns) in noisy.iter().enumerate() {
             assert_eq!(ns, end(name, Some(seed as u64)));
-            // A start up to 1 ms late, and an interruption of at most 202 us beyond the mean.
+            // The start is up to 1 ms late, and an interruption is at most 202 us longer than the mean.
             let most = exact + 1_000_000 + exact / 50 + 202_000;
             assert!(ns > exact && ns < most, "{name}: {ns}, exactly {exact}");
         }

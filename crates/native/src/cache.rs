@@ -1,9 +1,9 @@
 //! Compiled objects in the user's cache, so that nothing is compiled twice.
 //!
-//! The key of an object is everything that determines it: the compiler, the flags and the
-//! preprocessed source, with all that it includes. The preprocessor therefore runs each time, which
-//! is quick, and the compiler only for new input. If an entry is broken, if the cache cannot be
-//! written, or if another user could have written to it, the compiler runs, without a message.
+//! The key of an object is everything that determines it: the compiler, the flags and the preprocessed source, with all
+//! that it includes. The preprocessor therefore runs each time, which is quick, but the compiler runs only for new
+//! input. If an entry is broken, or the cache cannot be written, or another user could have written to the cache, the
+//! compiler runs, without a message.
 
 use crate::compile::Call;
 use cage::Checked;
@@ -15,23 +15,23 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// The number of objects to keep, the most recently used ones.
+/// The number of objects to keep, which are the most recently used ones.
 const MOST: usize = 500;
 
-/// The length of the digest at the end of an entry, bytes.
+/// The length of the digest at the end of an entry, in bytes.
 const DIGEST: usize = 32;
 
-/// The longest entry, bytes: the longest file that a compiler may write, and the digest.
+/// The longest entry, in bytes: the longest file that a compiler may write, and the digest.
 const LONGEST: u64 = (256 << 20) + DIGEST as u64;
 
 /// A folder of compiled objects.
 pub(crate) struct Cache {
-    /// `None` keeps no objects.
+    /// `None` if no objects are kept.
     folder: Option<Checked>,
 }
 
 impl Cache {
-    /// `equipoise/objects` in `$XDG_CACHE_HOME`, else in `~/.cache`.
+    /// The cache in `equipoise/objects` of `$XDG_CACHE_HOME`, otherwise of `~/.cache`.
     pub fn of_user() -> Cache {
         let cache = std::env::var_os("XDG_CACHE_HOME")
             .map(PathBuf::from)
@@ -52,7 +52,8 @@ impl Cache {
         Ok(self.folder.as_ref().zip(key))
     }
 
-    /// The shared object that `call` produced before, if the cache has it. The error says why not.
+    /// The shared object that `call` produced before, if the cache has it. The error says why the cache does not have
+    /// it.
     pub fn find(&self, call: Call, work: &Path) -> Result<Vec<u8>, String> {
         let entry = self.entry(call, work)?;
         let object = entry.and_then(|(folder, name)| read(folder, &name));
@@ -124,7 +125,7 @@ fn identity(compiler: &OsStr) -> Option<(PathBuf, Vec<u8>)> {
     Some((path, version.into_bytes()))
 }
 
-/// The object in the entry `name`, if it exists and is complete. This counts as a use.
+/// The object in the entry `name`, if it exists and is complete. The read counts as a use of the entry.
 fn read(folder: &Checked, name: &str) -> Option<Vec<u8>> {
     let (mut object, file) = folder.read(name, LONGEST).ok()?;
     let digest = object.split_off(object.len().checked_sub(DIGEST)?);
@@ -209,7 +210,7 @@ mod tests {
         }
     }
 
-    /// Content for the cache that no compiler would produce.
+    /// A content of the cache that no compiler would produce.
     const MARK: &[u8] = b"from the cache";
 
     fn marked() -> Setup {
@@ -223,7 +224,7 @@ mod tests {
     fn the_same_bytes_are_compiled_once() {
         let setup = marked();
         assert_eq!(setup.compile(), MARK);
-        // Text that the preprocessor drops makes no difference.
+        // Text that the preprocessor drops does not change the key.
         fs::write(setup.path("a.h"), "/* one */\n#define A 1\n").unwrap();
         assert_eq!(setup.compile(), MARK);
         assert_eq!(setup.entries().len(), 1);
@@ -282,7 +283,7 @@ mod tests {
         assert!(setup.compile().starts_with(b"\x7fELF"));
         mode(&setup.path(OBJECTS), 0o700);
         assert_eq!(setup.compile(), MARK);
-        // Another user's, which only root can make.
+        // A cache of another user, which only root can make.
         let owned = |path: &Path, by| std::os::unix::fs::chown(path, Some(by), None).is_ok();
         if owned(&setup.path(OBJECTS), 65534) {
             assert!(setup.compile().starts_with(b"\x7fELF"));
@@ -290,7 +291,7 @@ mod tests {
             assert!(setup.compile().starts_with(b"\x7fELF"));
             write(&setup.folder(), &setup.names()[0], MARK).unwrap();
         }
-        // Reading a pipe would never end, and a link leads anywhere.
+        // A pipe could block a reader forever, and a link may lead to any file.
         let entry = &setup.entries()[0];
         let moved = setup.path("moved");
         fs::rename(entry, &moved).unwrap();

@@ -1,4 +1,4 @@
-//! The compiler call. Shared with this crate's build script, so it needs the standard library only.
+//! The compiler call. This crate's build script includes this file, too, so the file uses only the standard library.
 
 use std::env;
 use std::ffi::OsString;
@@ -6,8 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Declares the kernel's features. The file in `include/` determines them at run time; compiling
-/// for one kernel replaces it with [`crate::Kernel::header`].
+/// The header that declares the kernel's features. The file in `include/` determines the features at run time; when a
+/// scheduler is compiled for one kernel, [`crate::Kernel::header`] replaces the file.
 pub const KERNEL_HEADER: &str = "scx/kernel.h";
 
 /// The headers for compiling a scheduler, each with its path and text.
@@ -85,12 +85,11 @@ pub const HEADERS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The flags for every scheduler. `-g`: maps and globals are found by their debugging information.
-/// `-fno-semantic-interposition` and hidden symbols: calls within the scheduler are direct, and
-/// instances do not interfere. `-fstack-clash-protection`: an endless recursion hits the guard page
-/// below the stack and does not step over it. `-fno-tree-slp-vectorize`: to gather a few numbers
-/// into a vector takes longer than to store each. `-nostartfiles`: the C library's code for loading is
-/// left out, so that constructors can be detected.
+/// The flags for every scheduler. With `-g`, maps and globals are found by their debugging information. With
+/// `-fno-semantic-interposition` and hidden symbols, calls within the scheduler are direct, and instances do not
+/// interfere. With `-fstack-clash-protection`, an endless recursion hits the guard page below the stack and does not
+/// step over it. `-fno-tree-slp-vectorize` is there because gathering a few numbers into a vector takes longer than
+/// storing each. `-nostartfiles` leaves out the C library's code for loading, so that constructors can be detected.
 pub const FLAGS: &[&str] = &[
     "-std=gnu11",
     "-O2",
@@ -115,10 +114,10 @@ pub const FLAGS: &[&str] = &[
     "-Wno-address",
 ];
 
-/// Additional flags for foreign schedulers: BPF has no floating point, and using it is an error
-/// with a line. Local variables start as zeroes: a scheduler may leave a `__kptr` in one that it
-/// gives bpf_map_update_elem(), which does not copy it. A generated vmlinux.h beside the scheduler is
-/// empty with its guard.
+/// Additional flags for foreign schedulers: BPF has no floating point, and using it is an error with a line. Local
+/// variables start as zeroes: a scheduler may leave a `__kptr` uninitialized in a variable that it passes to
+/// bpf_map_update_elem(), because in BPF the call does not copy such fields. With its guard defined, a generated
+/// vmlinux.h beside the scheduler is empty.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[allow(dead_code)]
 pub const FOREIGN_FLAGS: &[&str] = &[
@@ -130,9 +129,9 @@ pub const FOREIGN_FLAGS: &[&str] = &[
 #[allow(dead_code)]
 pub const FOREIGN_FLAGS: &[&str] = &["-ftrivial-auto-var-init=zero", "-D__VMLINUX_H__"];
 
-/// Options with which some compilers accept code that they otherwise refuse, each with a part of the refusal's
-/// message: clang before 16 initializes variables with zeros only on request, and gcc does not inline weak
-/// functions, which scx's library asks for.
+/// Options with which some compilers accept code that they otherwise refuse, each with a part of the refusal's message:
+/// clang before 16 initializes variables with zeros only if this option enables it, and gcc does not inline weak
+/// functions, as scx's library requires.
 #[allow(dead_code)]
 pub const REMEDIES: &[(&str, &str)] = &[
     (
@@ -161,11 +160,11 @@ pub struct Call<'a> {
     pub flags: &'a [&'a str],
     /// The folders to search for headers.
     pub include: &'a [&'a Path],
-    /// Prepares each process before its program runs.
+    /// The function that prepares each process before its program runs.
     pub confine: &'a dyn Fn(&mut Command),
-    /// Runs a process to its end.
+    /// The function that runs a process to its end.
     pub finish: Finish,
-    /// The files in C; only the first has the definitions that must be unique.
+    /// The files in C; only the first one gets the definitions that must be unique.
     pub sources: &'a [&'a Path],
 }
 
@@ -182,7 +181,7 @@ impl Call<'_> {
         command
     }
 
-    /// The call for source number `index`, without the kind of output.
+    /// The call for source number `index`, without an option for the kind of output.
     pub fn of_source(&self, index: usize) -> Command {
         let mut command = self.command();
         if index > 0 {
@@ -195,8 +194,8 @@ impl Call<'_> {
         command
     }
 
-    /// Compiles to the shared object `output`; errors as of [`run`]. Several files leave objects
-    /// next to it.
+    /// Compiles to the shared object `output`; the errors are those of [`Call::run`]. If there are several files, their
+    /// objects stay next to it.
     pub fn compile(&self, output: &Path) -> Result<(), String> {
         if let [_] = self.sources {
             return self.run(self.of_source(0).arg("-o").arg(output));
@@ -210,7 +209,8 @@ impl Call<'_> {
         self.run(link.arg("-o").arg(output))
     }
 
-    /// The error is the message of the compiler or linker, or the reason why they could not be run.
+    /// Runs a command of this call. The error is the message of the compiler or linker, or the reason why it could not
+    /// be run.
     pub fn run(&self, command: &mut Command) -> Result<(), String> {
         let run = (self.finish)(command).map_err(|error| {
             format!(
@@ -229,7 +229,7 @@ impl Call<'_> {
     }
 }
 
-/// `path` in a form that no compiler mistakes for an option (`-x.c`) or a file of options (`@x.c`).
+/// `path` in a form that no compiler takes for an option (as `-x.c`) or a file of options (as `@x.c`).
 fn plain(path: &Path) -> PathBuf {
     match path.as_os_str().as_encoded_bytes().first() {
         Some(b'-' | b'@') => Path::new(".").join(path),
@@ -261,7 +261,7 @@ pub fn clang() -> Option<OsString> {
         .map(OsString::from)
 }
 
-/// The words of `command`, unless it is the path of a file as a whole.
+/// The words of `command`; one word if all of it is the path of a file.
 fn words(command: OsString) -> Vec<OsString> {
     if PathBuf::from(&command).is_file() {
         return vec![command];

@@ -10,19 +10,18 @@ use std::collections::{HashMap, HashSet};
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
-/// A map's parameters by its definition; omitted ones are 0.
+/// The parameters in a map's definition; those that it omits are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MapDefinition {
     /// `BPF_MAP_TYPE_*`.
     pub kind: u32,
-    /// Bytes.
+    /// The size of a key, in bytes.
     pub key_size: u32,
-    /// Bytes.
+    /// The size of a value, in bytes.
     pub value_size: u32,
-    /// Entries.
+    /// The number of entries.
     pub max_entries: u32,
-    /// The offset of the initial values (`.values = { ... }`) in the variable, bytes; 0 if there
-    /// are none.
+    /// The offset of the initial values (`.values = { ... }`) in the variable, in bytes; 0 if there are no such values.
     pub values_offset: u32,
     /// The definition of the inner maps, if this is an array of maps.
     pub inner: Option<Inner>,
@@ -33,13 +32,13 @@ pub struct MapDefinition {
 pub struct Inner {
     /// `BPF_MAP_TYPE_*`.
     pub kind: u32,
-    /// Bytes.
+    /// The size of a key, in bytes.
     pub key_size: u32,
-    /// Bytes.
+    /// The size of a value, in bytes.
     pub value_size: u32,
-    /// Entries.
+    /// The number of entries.
     pub max_entries: u32,
-    /// Are they defined to hold maps themselves?
+    /// Whether the inner maps are defined to hold maps themselves.
     pub holds_maps: bool,
 }
 
@@ -54,8 +53,7 @@ fn dwarf<'a>(file: &object::File<'a>) -> Result<gimli::Dwarf<Slice<'a>>, gimli::
     })
 }
 
-/// `FILE:LINE` of the instruction at `address`; for code inlined from the simulated kernel's
-/// headers, of the call.
+/// `FILE:LINE` of the instruction at `address`; for code inlined from the simulated kernel's headers, that of the call.
 pub fn line(file: &object::File<'_>, address: u64) -> Option<String> {
     let context = addr2line::Context::from_dwarf(dwarf(file).ok()?).ok()?;
     let mut frames = context.find_frames(address).skip_all_loads().ok()?;
@@ -91,8 +89,8 @@ pub fn maps(
     Ok(found)
 }
 
-/// The global variables that are `const`. The section of a variable does not show whether it is
-/// constant, because a compiler may put a variable that is also `volatile` into writable memory.
+/// The names of the global variables that are `const`. The section of a variable does not show whether it is constant,
+/// because a compiler may put a variable that is also `volatile` into writable memory.
 pub fn constants(file: &object::File<'_>) -> Result<HashSet<String>, gimli::Error> {
     let mut found = HashSet::new();
     each_global(file, |_, unit, name, kind| {
@@ -214,7 +212,7 @@ fn resolve<'a>(
     Err(ENDLESS)
 }
 
-/// The definition of the map of type `kind`, which is `depth` levels inside others.
+/// The definition of the map of type `kind`, which is nested `depth` levels deep in others.
 fn map<'a>(
     dwarf: &gimli::Dwarf<Slice<'a>>,
     unit: &Unit<Slice<'a>>,
@@ -239,7 +237,7 @@ fn map<'a>(
                 .map_or(0, |offset| u32::try_from(offset).unwrap_or(u32::MAX));
             definition.inner = match depth {
                 0 => inner(dwarf, unit, kind)?,
-                // It is too deep for any content.
+                // The nesting is too deep for any content.
                 _ => Some(Inner::default()),
             };
             continue;

@@ -1,6 +1,6 @@
-//! The description of a compiled scheduler: its globals, its maps and its ops. A process that may do nothing
-//! else reads the description from the object, and sends it as a message, which is checked: no parser of ELF or
-//! DWARF sees a stranger's object elsewhere.
+//! The description of a compiled scheduler: its globals, its maps and its ops. For a foreign object, a process with no
+//! other rights reads the description, and sends it as a message, which is checked. No other process runs a parser of
+//! ELF or DWARF on a foreign object.
 
 use crate::debug_info::{self, MapDefinition};
 use crate::{Error, loading};
@@ -24,7 +24,7 @@ pub struct Description {
     pub(crate) ops: u64,
     pub(crate) license: Option<String>,
     pub(crate) loaded_size: u64,
-    /// The addresses in its ops that the dynamic loader relocates.
+    /// The addresses in the scheduler's ops that the dynamic loader relocates.
     pub(crate) relocated: BTreeSet<u64>,
 }
 
@@ -43,11 +43,11 @@ pub struct Tracepoint {
 /// A variable of the scheduler.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Variable {
-    /// Address relative to where the object is loaded.
+    /// The address relative to where the object is loaded.
     pub address: u64,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// The offset of its bytes in the image; `None` for one that starts as zeroes (`.bss`).
+    /// The offset of the variable's bytes in the image; `None` for a variable that starts as zeroes (`.bss`).
     pub(crate) file_offset: Option<u64>,
 }
 
@@ -58,16 +58,16 @@ pub struct Map {
     pub name: String,
     /// The variable's address relative to where the object is loaded.
     pub address: u64,
-    /// The variable's size, bytes.
+    /// The variable's size, in bytes.
     pub size: u64,
-    /// Its parameters.
+    /// The map's parameters.
     pub definition: MapDefinition,
 }
 
 /// The sections of programs that take a tracepoint's own arguments.
 const TRACEPOINT_SECTION: &str = "tp_btf/";
 
-/// The prefix of the section of a program that only the loader's part can attach.
+/// The prefix of a section whose program only the loader's part can attach.
 const NOT_BY_ITSELF: char = '?';
 
 /// The prefix of such a program's name in the name of the constant by which the loader's part
@@ -77,17 +77,16 @@ const ATTACHED: &str = "equipoise_attach_";
 /// The function that does a loader's part (`equipoise/loader.h`).
 const LOADER: &str = "equipoise_loader";
 
-/// The most memory that a scheduler's code and globals may take, bytes, because every run has a
-/// copy.
+/// The limit in bytes on the memory of a scheduler's code and globals, of which every run has a copy.
 const MOST_MEMORY: u64 = 1 << 30;
 
-/// The longest description, bytes. The largest scheduler's has 100 kB.
+/// The limit in bytes on the length of a description. That of the largest scheduler has 100 kB.
 const LONGEST: usize = 16 << 20;
 
-/// The size of a map variable's pointers to the map's type and to another parameter, bytes.
+/// The size of a map variable's pointers to the map's type and to another parameter, in bytes.
 const SMALLEST_MAP: u64 = 8;
 
-/// The scheduler in `source` takes more than [`MOST_MEMORY`].
+/// The error that the scheduler in `source` takes more than [`MOST_MEMORY`].
 pub(crate) fn too_much_memory(source: &str) -> Error {
     Error(format!(
         "{source}: its code and global variables take more than 1 GiB; expected less, or maps"
@@ -98,11 +97,11 @@ pub(crate) fn too_much_memory(source: &str) -> Error {
 #[derive(Default)]
 struct Found<'a> {
     variables: BTreeMap<String, Variable>,
-    /// Name, address and size.
+    /// The name, address and size of each map.
     maps: Vec<(&'a str, u64, u64)>,
     tracepoints: Vec<Tracepoint>,
     only_if_attached: HashSet<&'a str>,
-    /// Name, address and size.
+    /// The name, address and size of each ops.
     ops: Vec<(&'a str, u64, u64)>,
     loader: Option<u64>,
 }
@@ -170,7 +169,7 @@ impl<'a> Found<'a> {
         Ok(())
     }
 
-    /// The address and size of its only ops.
+    /// The address and size of the scheduler's only ops.
     fn ops(&self) -> Result<(u64, u64), String> {
         match self.ops[..] {
             [(_, address, size)] => Ok((address, size)),
@@ -181,7 +180,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Its maps as `file` defines them, in the order of their addresses.
+    /// The scheduler's maps as `file` defines them, in the order of their addresses.
     fn maps(&mut self, file: &object::File<'_>) -> Result<Vec<Map>, String> {
         let names: Vec<&str> = self.maps.iter().map(|&(name, ..)| name).collect();
         let definitions = debug_info::maps(file, &names).map_err(|error| unreadable(&error))?;
@@ -209,8 +208,8 @@ fn unreadable(error: &dyn std::fmt::Display) -> String {
 }
 
 impl Description {
-    /// Reads the shared object `image`, compiled from `source` (for messages), in this process: it is one of Equipoise's
-    /// own.
+    /// Reads the shared object `image`, compiled from `source` (for messages), in this process, because it is one of
+    /// Equipoise's own.
     pub(crate) fn of(source: &str, image: &[u8]) -> Result<Description, Error> {
         let failed = |what: String| Error(format!("{source}: {what}"));
         let file = object::File::parse(image).map_err(|error| failed(unreadable(&error)))?;
@@ -274,7 +273,7 @@ impl Description {
         })
     }
 
-    /// As [`Description::of`], for a stranger's object, in a process that may do nothing else.
+    /// As [`Description::of`], for a foreign object, in a process with no other rights.
     pub(crate) fn read(source: &str, image: &[u8]) -> Result<Description, Error> {
         type Answer = Result<Description, String>;
         let answer = cage::apart(LONGEST, || {
@@ -283,7 +282,7 @@ impl Description {
         });
         let bad = |what: &str| {
             Error(format!(
-                "{source}: {what}; expected what a C compiler makes"
+                "{source}: {what}; expected the output of a C compiler"
             ))
         };
         let answer = answer.map_err(|ended| match ended {
@@ -304,12 +303,12 @@ impl Description {
         Ok(description)
     }
 
-    /// An error unless all that it says of `image` can be: it may come from a process that a stranger's object
-    /// controls.
+    /// Returns an error if the description says anything of `image` that cannot be true. The description may come from
+    /// a process that a foreign object controls.
     pub(crate) fn check(&self, source: &str, image: &[u8]) -> Result<(), Error> {
         let wrong = |what: &str| {
             Err(Error(format!(
-                "{source}: the compiled object has {what}; expected what a C compiler makes"
+                "{source}: the compiled object has {what}; expected the output of a C compiler"
             )))
         };
         if self.loaded_size > MOST_MEMORY {
@@ -328,25 +327,25 @@ impl Description {
             .clone()
             .all(|of| loaded(of.address, of.size) && in_file(of))
         {
-            return wrong("a variable outside of its memory");
+            return wrong("a variable that lies outside the object's memory");
         }
         let map = |map: &Map| {
             let values = u64::from(map.definition.values_offset);
             map.size >= SMALLEST_MAP && values <= map.size && loaded(map.address, map.size)
         };
         if !self.maps.iter().all(map) {
-            return wrong("a map outside of its memory");
+            return wrong("a map that lies outside the object's memory");
         }
         let mut code = self.tracepoints.iter().map(|program| program.address);
         if !code.all(|at| loaded(at, 1)) || !self.loader.is_none_or(|at| loaded(at, 1)) {
-            return wrong("a function outside of its memory");
+            return wrong("a function that lies outside the object's memory");
         }
         let mut read_only = self.read_only.iter();
         let Some(_) = self
             .ops_variable()
             .filter(|_| read_only.all(|&(at, size)| loaded(at, size)))
         else {
-            return wrong("data outside of its memory");
+            return wrong("data that lie outside the object's memory");
         };
         let names = self.variables.keys().chain(&self.task_pointers);
         let maps = self.maps.iter().map(|map| &map.name);
@@ -359,7 +358,7 @@ impl Description {
         Ok(())
     }
 
-    /// The variable that its ops are in.
+    /// The variable that holds the scheduler's ops.
     pub(crate) fn ops_variable(&self) -> Option<Variable> {
         let mut variables = self.variables.values();
         variables

@@ -1,29 +1,31 @@
-//! Declarations that Linux gives a scheduler: kfuncs (`__ksym`), and values of the kernel's
-//! configuration (`__kconfig`). The headers define kfuncs as functions of each file that includes
-//! scx/common.bpf.h; a file that declares them itself, as published schedulers and a generated vmlinux.h do, is
-//! linked with a file that defines them for all.
+//! Declarations that Linux gives a scheduler: kfuncs (`__ksym`), and values of the kernel's configuration
+//! (`__kconfig`). The headers define kfuncs as functions of each file that includes scx/common.bpf.h. A file may also
+//! declare them itself, as published schedulers and a generated vmlinux.h do; such a file is linked with one that
+//! defines them for all files.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The longest header that is searched, bytes; a generated vmlinux.h has megabytes, and declares no configuration.
+/// The limit in bytes on the length of a header that is searched. A generated vmlinux.h is longer, and declares no
+/// configuration.
 const LONGEST: u64 = 1 << 20;
 
-/// The most headers of a folder, which may be one of downloads, that are searched.
+/// The maximum number of headers that are searched in a folder, which may be a folder of downloads.
 const MOST: usize = 1000;
 
-/// Defines the functions of the headers for other files. The [`DEFINITIONS`] of those that are macros in the
-/// kernel follow.
+/// The beginning of a file that defines the functions of the headers for other files. The [`DEFINITIONS`] of functions
+/// that the headers have only as macros follow.
 const KFUNCS: &str =
     "#define static\n#define inline\n#include <scx/common.bpf.h>\n#undef static\n#undef inline\n";
 
-/// Linux 7.1 gave the first one an argument; schedulers that declare both call the second `___v2`.
+/// Linux 7.1 added an argument to the first function; schedulers that declare both versions call the second one
+/// `___v2`.
 const DEFINITIONS: &str = "#undef scx_bpf_dsq_move_to_local
 bool scx_bpf_dsq_move_to_local(u64 dsq_id) { return __equipoise_move_to_local(dsq_id, 0); }
 bool scx_bpf_dsq_move_to_local___v2(u64 dsq_id, u64 enq_flags) { return __equipoise_move_to_local(dsq_id, enq_flags); }
 ";
 
-/// The things that the files of a scheduler declare.
+/// The kfuncs and configuration values that the files of a scheduler declare.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Given {
     kfuncs: bool,
@@ -73,7 +75,7 @@ impl Given {
         }
     }
 
-    /// A source that defines what is declared; `None` if there is nothing. `all` includes kfuncs that the
+    /// A source that defines everything that is declared; `None` if nothing is. `all` includes kfuncs that the
     /// scheduler's own headers may define.
     pub fn source(&self, all: bool) -> Option<String> {
         let kfuncs = self.kfuncs && (all || !self.includes_common);
@@ -85,15 +87,15 @@ impl Given {
             text += KFUNCS;
             text += DEFINITIONS;
         }
-        // A declaration of any integer type reads the lower bytes. When the kernel loads the object,
-        // it sets the options that it knows; others are not set (`n`).
+        // A declaration of any integer type reads the lower bytes. When the simulated kernel loads the object, it sets
+        // the options that it knows; the others are not set (`n`).
         for name in &self.configs {
             text += &format!("unsigned long long {name};\n");
         }
         Some(text)
     }
 
-    /// Can the file that [`Given::source`] makes define something that others define, too?
+    /// Can the file that [`Given::source`] makes define a function that another file defines, too?
     pub fn may_repeat(&self) -> bool {
         self.kfuncs
     }

@@ -45,7 +45,7 @@ impl Kernel {
         (major as u32) << 16 | (minor as u32) << 8
     }
 
-    /// Does it have the feature called `name`, which not all kernels have?
+    /// Does this kernel have the feature called `name`, which not all kernels have?
     pub fn has(self, name: &str) -> bool {
         find(name).is_none_or(|feature| feature.is_in(self))
     }
@@ -64,7 +64,7 @@ impl Kernel {
         )
     }
 
-    /// The features of `kind` that it lacks.
+    /// The features of `kind` that this kernel lacks.
     pub fn lacks(self, kind: Kind) -> impl Iterator<Item = &'static Feature> {
         of(kind).filter(move |feature| !feature.is_in(self))
     }
@@ -87,7 +87,7 @@ impl FromStr for Kernel {
 }
 
 /// The text of `scx/kernel.h` for a scheduler that determines the kernel's features at run time. Equipoise's own
-/// schedulers are compiled that way, as compiling them for each kernel would double the build time.
+/// schedulers are compiled that way, because compiling them for each kernel would double the build time.
 #[cfg(test)]
 fn header_of_all() -> String {
     header(&Feature::condition, None)
@@ -115,9 +115,9 @@ pub enum Kind {
 /// A feature of sched_ext that not all kernels have.
 #[derive(Clone, Copy, Debug)]
 pub struct Feature {
-    /// Its name in C.
+    /// The feature's name in C.
     pub name: &'static str,
-    /// Its kind.
+    /// The feature's kind.
     pub kind: Kind,
     since: Release,
     until: Until,
@@ -126,18 +126,18 @@ pub struct Feature {
 /// The later history of a feature.
 #[derive(Clone, Copy, Debug)]
 enum Until {
-    /// The newest kernel has it.
+    /// The newest kernel has the feature.
     Now,
-    /// Deprecated from this release on; with the replacement.
+    /// The feature is deprecated from this release on; the text is the replacement.
     Deprecated(Release, &'static str),
-    /// Removed in this release; with the replacement.
+    /// The feature was removed in this release; the text is the replacement.
     Removed(Release, &'static str),
-    /// This release renamed it, to this name.
+    /// This release renamed the feature to this name.
     Renamed(Release, &'static str),
 }
 
 impl Feature {
-    /// Does `kernel` have it?
+    /// Does `kernel` have the feature?
     pub fn is_in(&self, kernel: Kernel) -> bool {
         let release = kernel.release();
         let gone = match self.until {
@@ -147,7 +147,7 @@ impl Feature {
         release >= self.since && !gone
     }
 
-    /// The warning about it in `kernel`, if it is deprecated there.
+    /// The warning about the feature in `kernel`, if it is deprecated there.
     pub fn warning(&self, kernel: Kernel) -> Option<String> {
         match self.until {
             Until::Deprecated(first, instead) if kernel.release() >= first => Some(format!(
@@ -158,7 +158,8 @@ impl Feature {
         }
     }
 
-    /// The error message for a kernel that lacks it: the release that changed it, and the kernel that has it.
+    /// The error message for a kernel that lacks the feature. It has the release that changed the feature, and the
+    /// kernel that has it.
     pub fn missing(&self) -> String {
         let has = Kernel::ALL.into_iter().find(|&kernel| self.is_in(kernel));
         let has = has.map_or(String::new(), |kernel| format!("--kernel {kernel}"));
@@ -185,7 +186,7 @@ impl Feature {
         }
     }
 
-    /// A C expression that is true at run time if the kernel has it.
+    /// A C expression that is true at run time if the kernel has the feature.
     #[cfg(test)]
     fn condition(&self) -> String {
         let code = |(major, minor): Release| u32::from(major) << 16 | u32::from(minor) << 8;
@@ -235,7 +236,7 @@ fn header(has: &dyn Fn(&Feature) -> String, kernel: Option<Kernel>) -> String {
             _ => writeln!(text, "#define __equipoise_asks_{name} 0, {here},").unwrap(),
         }
         match kind {
-            // `used`: otherwise clang removes arguments, and with them the place of each call.
+            // Without `used`, clang removes arguments, and with them the place of each call.
             Kind::Kfunc if here == "0" => writeln!(
                 text,
                 "#define __kfunc_{name} __attribute__((noinline, used, error({MARK:?} \" {name}\")))",
@@ -341,7 +342,7 @@ pub const FEATURES: &[Feature] = &[
         Kind::Op,
         Until::Deprecated((7, 3), "the sched_switch tracepoint, or SCX_ENQ_IMMED"),
     ),
-    // Linux 7.2 is the oldest kernel known to lack it.
+    // Linux 7.2 is the oldest kernel that is known to lack this feature.
     old(
         "SCX_OPS_HAS_CGROUP_WEIGHT",
         Kind::Flag(16),
@@ -428,7 +429,7 @@ mod tests {
 
     const CHECKED_IN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/include/scx/kernel.h");
 
-    /// `EQUIPOISE_WRITE=1` updates the file.
+    /// With `EQUIPOISE_WRITE=1`, this test updates the file.
     #[test]
     fn the_header_of_all_kernels_is_what_the_table_makes() {
         if std::env::var_os("EQUIPOISE_WRITE").is_some() {

@@ -2,9 +2,10 @@
 //! the simulated kernel (`include/`), the compiler call, and the object's own data (maps, globals,
 //! ops).
 //!
-//! - An [`Object`] is a compiled scheduler: [`Object::compile`] a file's, [`Object::own`] one of
+//! - An [`Object`] is a compiled scheduler: [`Object::compile`] compiles a file, and [`Object::own`] returns one of
 //!   `scheduler/`.
-//! - A [`Kernel`] is the Linux version whose sched_ext it sees, and a [`Feature`] what not all have.
+//! - A [`Kernel`] is the Linux version whose sched_ext the scheduler sees, and a [`Feature`] is a part that not all
+//!   kernels have.
 //! - A [`Global`] is the value of a global variable, set before the object is loaded.
 //!
 //! ```no_run
@@ -45,8 +46,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Instant;
 
-/// The reason why a scheduler could not be compiled or read. The message is complete: it has the
-/// file, the line and the compiler's own words, if any.
+/// The reason why a scheduler could not be compiled or read. The message is complete: it has the file, the line and the
+/// compiler's own message, if any.
 #[derive(Debug)]
 pub struct Error(pub String);
 
@@ -59,15 +60,14 @@ impl std::fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Object {
-    /// Compiles `source`, any sched_ext scheduler in C, for the newest kernel. The compiler is
-    /// `$CC`, otherwise `cc`.
+    /// Compiles `source`, a sched_ext scheduler in C, for the newest kernel. The compiler is `$CC`, otherwise `cc`.
     pub fn compile(source: &Path) -> Result<Object, Error> {
         Object::compile_all(&[source], &[], Kernel::default())
     }
 
-    /// Compiles `sources`, the files of one scheduler, for `kernel`. Messages name the first file. Headers
-    /// are searched for alongside the sources, among the simulated kernel's headers, and in the folders
-    /// `include`, in this order. Using a feature that `kernel` lacks is an error.
+    /// Compiles `sources`, the files of one scheduler, for `kernel`. Messages name the first file. Headers are searched
+    /// for next to the sources, among the simulated kernel's headers, and in the folders `include`, in this order.
+    /// Using a feature that `kernel` lacks is an error.
     pub fn compile_all(
         sources: &[&Path],
         include: &[&Path],
@@ -76,7 +76,7 @@ impl Object {
         let expected = "expected a scheduler in C (FILE.bpf.c)";
         for source in sources {
             let name = source.display();
-            // Open it only if it is a file, because opening a pipe could block forever.
+            // Open the source only if it is a file, because opening a pipe could block forever.
             let found = std::fs::metadata(source).and_then(|found| match found.is_file() {
                 true => std::fs::File::open(source)?.metadata(),
                 false => Ok(found),
@@ -121,7 +121,8 @@ impl Object {
         let first = given.source(false);
         let all = given.source(true).filter(|all| Some(all) != first.as_ref());
         let built = build(first).or_else(|said| match all {
-            // A kfunc that the headers define only as a macro, or that the files do not get from them.
+            // A kfunc is undefined, because the headers define it only as a macro, or the files do not include these
+            // headers.
             Some(all) if said.contains("undefined reference") => build(Some(all)).or(Err(said)),
             _ => Err(said),
         });
@@ -132,8 +133,8 @@ impl Object {
     }
 }
 
-/// The same as [`shared_object`], with the options of [`compile::REMEDIES`] that the compiler requires, and until a time
-/// for all attempts.
+/// As [`shared_object`], but with the options of [`compile::REMEDIES`] that the compiler requires, and with a time
+/// limit for all attempts together.
 fn remedied(
     sources: &[&Path],
     flags: &[&str],
@@ -184,8 +185,8 @@ fn object_until(
         of(&Cache::of_user(), call, work.path())
     };
     let first = compile::compiler();
-    // Schedulers are written for clang, and a few compile only with it. The first compiler takes long to refuse one
-    // of many files, so clang's object is looked up before.
+    // Schedulers are written for clang, and a few compile only with it. The first compiler takes long to refuse a
+    // scheduler of many files, so look up clang's object before.
     let Some(clang) = compile::clang().map(|clang| [clang]) else {
         return with(&first, Cache::compile);
     };
@@ -199,7 +200,7 @@ fn object_until(
     for (compiler, of) in attempts {
         match with(compiler, of) {
             Ok(object) => return Ok(object),
-            // A source that makes one pass reach a limit would do so in each.
+            // A source that makes one attempt reach a limit would do so in each.
             Err(message) if cage::reached(&message).is_some() => return Err(message),
             Err(message) if compiler == first => refusal = message,
             Err(_) => {}
@@ -242,8 +243,7 @@ mod tests {
         }
         let error =
             Object::compile_all(&[&sources[0], &sources[1]], &[], Kernel::default()).unwrap_err();
-        let expected =
-            "a.bpf.c: `ops` is in more than one of the files; expected those of one scheduler";
+        let expected = "a.bpf.c: `ops` is defined in more than one of the files; expected the files of one scheduler";
         assert!(error.0.ends_with(expected), "{error}");
     }
 
@@ -354,7 +354,7 @@ mod tests {
         );
     }
 
-    /// As in published schedulers that include no header of scx, but have a generated vmlinux.h with other
+    /// A source like published schedulers that include no header of scx, but have a generated vmlinux.h with other
     /// types beside them.
     const DECLARES: &str = "#include \"vmlinux.h\"
         #include <bpf/bpf_helpers.h>
@@ -376,7 +376,7 @@ mod tests {
         let types = "#ifndef __VMLINUX_H__\n#define __VMLINUX_H__\nstruct task_struct { int other; };\n#endif\n";
         std::fs::write(folder.path().join("vmlinux.h"), types).unwrap();
         Object::compile(&source).unwrap();
-        // The headers define the first function, and not the second.
+        // The headers define the first function, but not the second.
         let both = format!(
             "{MINIMAL}extern void scx_bpf_destroy_dsq(u64 dsq_id) __ksym;\nextern int scx_bpf_new(int) __ksym;\n\
              int f(void)\n{{\n\tscx_bpf_destroy_dsq(1);\n\treturn scx_bpf_new(1);\n}}\n"

@@ -1,6 +1,5 @@
-//! The side effects of loading a shared object: it can run functions, load libraries and bind
-//! names. A BPF program does none of this, because it is code that the kernel calls, and that calls
-//! only the kernel's functions.
+//! The side effects of loading a shared object: loading can run functions, load libraries and bind names. A BPF program
+//! does none of this, because it is code that the kernel calls, and that calls only the kernel's functions.
 //!
 //! The dynamic loader uses the object's segments, not its section names, and so does this check.
 
@@ -12,17 +11,17 @@ use object::{
     SymbolFlags,
 };
 
-/// Functions that a C compiler calls by itself where clang would emit BPF instructions, and those
-/// to which the headers in `include/` map BPF helpers.
+/// Functions that a C compiler calls implicitly where clang would emit BPF instructions, and functions to which the
+/// headers in `include/` map BPF helpers.
 const C_LIBRARY: [&str; 9] = [
     "memcpy", "memmove", "memset", "memcmp", "strcpy", "strlen", "strncmp", "strncpy", "snprintf",
 ];
 
-/// The prefixes of kernel functions. A weak one that the simulated kernel lacks is null, as in
-/// Linux, so that a scheduler can test for it (`bpf_ksym_exists()`). No library has such names.
+/// The prefixes of kernel functions. A weak function that the simulated kernel lacks is null, as in Linux, so that a
+/// scheduler can test for it (`bpf_ksym_exists()`). No library has such names.
 const OF_THE_KERNEL: [&str; 2] = ["bpf_", "scx_"];
 
-/// Per-CPU variables of the kernel that the simulated one lacks. A weak declaration of one is null, likewise.
+/// Per-CPU variables of the kernel that the simulated one lacks. A weakly declared one is null, too.
 const VARIABLES_OF_THE_KERNEL: [&str; 3] = ["cpufreq_cpu_data", "hw_pressure", "tick_cpu_device"];
 
 /// The libraries that a compiler links by default.
@@ -37,7 +36,7 @@ const CALLS: [DynamicTag; 5] = [
     elf::DT_PREINIT_ARRAY,
 ];
 
-/// The entries that make it load other libraries, or load them from other places.
+/// The entries that make the loader load other libraries, or load them from other places.
 const LOADS: [DynamicTag; 6] = [
     elf::DT_RPATH,
     elf::DT_RUNPATH,
@@ -47,7 +46,7 @@ const LOADS: [DynamicTag; 6] = [
     elf::DT_FILTER,
 ];
 
-/// The sections from which the linker makes such entries.
+/// The sections from which the linker makes the entries in [`CALLS`].
 const SECTIONS: [&str; 7] = [
     ".preinit_array",
     ".init_array",
@@ -58,13 +57,13 @@ const SECTIONS: [&str; 7] = [
     ".fini",
 ];
 
-/// Checks that loading `file`, compiled from `source`, runs none of its code. Fails otherwise.
+/// Fails if loading `file`, which was compiled from `source`, would run code or have another effect of this kind.
 pub fn check(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(), Error> {
     foreign_symbols(source, file)?;
     let refused = |what: &str| Err(Error(format!("{source}: {what}")));
     if !is_the_loaders(file) {
         return refused(
-            "it has a dynamic section that the dynamic loader does not use; expected what a C compiler makes",
+            "it has a dynamic section that the dynamic loader does not use; expected the output of a C compiler",
         );
     }
     if runs_functions(file) {
@@ -96,8 +95,8 @@ pub fn check(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(), Error
     Ok(())
 }
 
-/// Names that the loader would look up in this process, in the C library. This includes weak
-/// symbols, which are bound like others.
+/// Names that the loader would look up in this process, in the C library. These include weak symbols, which are bound
+/// as others are.
 fn foreign_symbols(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(), Error> {
     let undefined = file
         .dynamic_symbols()
@@ -124,8 +123,8 @@ fn foreign_symbols(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(),
     }
 }
 
-/// A BPF program runs when the kernel calls it. Constructors, destructors and functions that select
-/// a function run when a shared object is loaded.
+/// A BPF program runs when the kernel calls it. Constructors, destructors and functions that select a function (ifuncs)
+/// run when a shared object is loaded or unloaded.
 fn runs_functions(file: &ElfFile64<'_, Endianness>) -> bool {
     let mut sections = file.sections();
     let mut symbols = file.symbols();
@@ -137,7 +136,7 @@ fn runs_functions(file: &ElfFile64<'_, Endianness>) -> bool {
         })
 }
 
-/// Does it make the loader load more than a compiler's default libraries?
+/// Does `file` make the loader load more than a compiler's default libraries?
 fn loads_others(file: &ElfFile64<'_, Endianness>) -> bool {
     let is_usual = |name: &[u8]| {
         let mut usual = LIBRARIES.iter();
@@ -177,7 +176,7 @@ fn dynamic<'a>(file: &ElfFile64<'a, Endianness>) -> impl Iterator<Item = Dynamic
     table.into_iter().flat_map(|table| table.iter())
 }
 
-/// Could it execute memory that it has written?
+/// Could the scheduler execute memory that it has written?
 fn runs_data(file: &ElfFile64<'_, Endianness>) -> bool {
     let endian = file.endian();
     let headers = file.elf_program_headers();
@@ -204,7 +203,7 @@ pub fn read_only(file: &ElfFile64<'_, Endianness>) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// An address within the object, or of a symbol.
+/// Is the relocation the address of a place in the object or of a symbol?
 fn is_plain(architecture: Architecture, flags: RelocationFlags) -> bool {
     let RelocationFlags::Elf { r_type } = flags else {
         return false;

@@ -1,4 +1,4 @@
-//! The compiler's and the linker's words about a scheduler as messages.
+//! Messages made of the output of the compiler and the linker about a scheduler.
 
 use crate::missing::{self, place};
 use crate::{description, kernels};
@@ -6,9 +6,8 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// The compiler's output about `source`, `said`, as one message. Functions that the simulated
-/// kernel lacks come first, by name and line, in whatever form the compiler or the linker reported
-/// them.
+/// Makes one message of `said`, the compiler's output about `source`. Functions that the simulated kernel lacks come
+/// first, by name and line, in whatever form the compiler or the linker reported them.
 pub fn explain(source: &str, said: &str) -> String {
     let said = &*cage::text::lines(said);
     let mut told = HashSet::new();
@@ -31,7 +30,7 @@ pub fn explain(source: &str, said: &str) -> String {
     }
     if let Some(name) = said.lines().find_map(defined_twice) {
         return format!(
-            "{source}: `{name}` is in more than one of the files; expected those of one scheduler"
+            "{source}: `{name}` is defined in more than one of the files; expected the files of one scheduler"
         );
     }
     if TOO_FAR.iter().any(|what| said.contains(what)) {
@@ -58,7 +57,7 @@ pub fn explain(source: &str, said: &str) -> String {
         return format!("{source}: {}", said.trim());
     }
     let errors = errors.join("\n");
-    // A `#line` gives the source another name, and cc1 gives none.
+    // A `#line` gives the source another name, and a message of cc1 has no name.
     let name = Path::new(source).file_name().and_then(OsStr::to_str);
     match name.is_none_or(|name| errors.contains(name)) {
         true => errors,
@@ -66,11 +65,11 @@ pub fn explain(source: &str, said: &str) -> String {
     }
 }
 
-/// gcc and clang print these if they crash, as clang 14 does on scx_lavd.
+/// gcc and clang print these texts if they crash, as clang 14 does on scx_lavd.
 const CRASHED: [&str; 2] = ["internal compiler error", "clang frontend command failed"];
 
-/// Linkers print these if an instruction cannot reach a variable, because other variables in
-/// between take gigabytes.
+/// Linkers print these texts if an instruction cannot reach a variable, because the variables in between take
+/// gigabytes.
 const TOO_FAR: [&str; 3] = [
     "failed to convert GOTPCREL relocation",
     "relocation truncated to fit",

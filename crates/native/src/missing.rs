@@ -1,4 +1,4 @@
-//! Functions, macros and headers that a scheduler uses and that nothing here defines: where each
+//! Functions, macros and headers that a scheduler uses and that nothing here defines. The messages say where each
 //! belongs, and what to add.
 
 use crate::compile::HEADERS;
@@ -41,7 +41,7 @@ fn function(line: &str) -> Option<String> {
     ))
 }
 
-/// The kind of the function `name`, and how to get it.
+/// The message about the function `name`: its kind, and how to get it.
 fn told(name: &str, is_declared: bool) -> String {
     if let Some((header, _)) = HEADERS.iter().find(|(_, text)| calls(text, name))
         && !is_declared
@@ -72,7 +72,7 @@ fn told(name: &str, is_declared: bool) -> String {
     .to_owned()
 }
 
-/// The function of the headers with the kernel's prefix whose name is most similar to `name`, if one is.
+/// The function of the headers with the kernel's prefix whose name is most similar to `name`, if any is similar.
 fn similar(name: &str) -> Option<&'static str> {
     const LIKE: f64 = 0.8;
     fn rest(name: &str) -> Option<&str> {
@@ -108,8 +108,7 @@ fn header(line: &str) -> Option<String> {
     ))
 }
 
-/// The addition to the compiler's message about an unknown constant: what to do if it is one of a
-/// header.
+/// The addition to the compiler's message about an unknown constant: what to do if a header defines it.
 pub fn constant(line: &str) -> &'static str {
     let unknown = line.contains("undeclared (first use") || line.contains("undeclared identifier");
     match quoted(line) {

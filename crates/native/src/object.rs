@@ -4,13 +4,14 @@ use crate::description::{Description, Map, Tracepoint, Variable, text};
 use crate::{Error, Kernel, debug_info};
 use std::collections::BTreeMap;
 
-/// The value of a global variable of the scheduler, set before it is loaded, as a loader sets
+/// The value of a global variable of the scheduler, set before the scheduler is loaded, as a loader sets
 /// `skel->rodata`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Global {
     /// The C variable's name.
     pub symbol: String,
-    /// Its first bytes, at most as many as it has. The others keep their value, which is zero for most tables.
+    /// The variable's first bytes, at most as many as the variable has. The other bytes keep their value, which is zero
+    /// for most tables.
     pub bytes: Vec<u8>,
 }
 
@@ -28,20 +29,20 @@ pub struct Object {
 pub struct Image<'a> {
     /// The content of the file.
     pub bytes: Vec<u8>,
-    /// Globals without bytes in the file (`.bss`), to be written after loading.
+    /// Globals that have no bytes in the file (`.bss`), and are written after loading.
     pub later: Vec<(Variable, &'a [u8])>,
 }
 
 impl Object {
-    /// The shared object `image`, compiled from `source` (for messages), which is read in this process: one of
-    /// Equipoise's own.
+    /// The shared object `image`, compiled from `source` (for messages), which is read in this process because it is
+    /// one of Equipoise's own.
     pub fn parse(source: &str, image: Vec<u8>) -> Result<Object, Error> {
         let description = Description::of(source, &image)?;
         Object::described(source, image, description)
     }
 
-    /// As [`Object::parse`], for a stranger's object: a process that may do nothing else reads it, and ends with an error if that
-    /// takes long.
+    /// As [`Object::parse`], for a foreign object, which is read in a process with no other rights. It is an error if
+    /// that takes too long.
     pub fn read(source: &str, image: Vec<u8>) -> Result<Object, Error> {
         let description = Description::read(source, &image)?;
         Object::described(source, image, description)
@@ -63,7 +64,7 @@ impl Object {
         })
     }
 
-    /// Its description.
+    /// The object's description.
     pub fn description(&self) -> &Description {
         &self.description
     }
@@ -97,34 +98,34 @@ impl Object {
         self.description.loader
     }
 
-    /// The addresses and sizes of its read-only data, relative to where the object is loaded.
+    /// The addresses and sizes of the object's read-only data, relative to where the object is loaded.
     pub fn read_only(&self) -> &[(u64, u64)] {
         &self.description.read_only
     }
 
-    /// Address of the `struct sched_ext_ops`, relative to where the object is loaded.
+    /// The address of the `struct sched_ext_ops`, relative to where the object is loaded.
     pub fn ops(&self) -> u64 {
         self.description.ops
     }
 
-    /// The size of its `struct sched_ext_ops`, bytes.
+    /// The size of the scheduler's `struct sched_ext_ops`, in bytes.
     pub fn ops_size(&self) -> u64 {
         self.description.ops_variable().map_or(0, |ops| ops.size)
     }
 
-    /// Its declared licence (`SEC("license")`).
+    /// The scheduler's declared licence (`SEC("license")`).
     pub fn license(&self) -> Option<&str> {
         self.description.license.as_deref()
     }
 
-    /// The text at `offset` in its `struct sched_ext_ops`, up to a zero.
+    /// The text at `offset` in the scheduler's `struct sched_ext_ops`, up to a zero.
     pub fn ops_text(&self, offset: usize) -> Option<String> {
         let ops = self.description.ops_variable()?;
         let bytes = self.image.get(ops.file_offset? as usize..)?;
         Some(text(bytes.get(offset..ops.size as usize)?))
     }
 
-    /// The kernel that it was compiled for.
+    /// The kernel for which the object was compiled.
     pub fn kernel(&self) -> Kernel {
         self.kernel
     }
@@ -135,26 +136,26 @@ impl Object {
         self
     }
 
-    /// Does it represent Linux's fair class? The simulated kernel then treats its tasks as Linux treats fair
+    /// Does the scheduler represent Linux's fair class? The simulated kernel then treats its tasks as Linux treats fair
     /// tasks, apart from scheduling them.
     pub fn is_fair_class(&self) -> bool {
         self.is_fair_class
     }
 
-    /// Makes it stand for Linux's fair class, or not.
+    /// Sets whether the scheduler represents Linux's fair class.
     pub(crate) fn in_fair_class(mut self, is_fair_class: bool) -> Object {
         self.is_fair_class = is_fair_class;
         self
     }
 
-    /// Is the pointer at `offset` in its `struct sched_ext_ops` set?
+    /// Is the pointer at `offset` in the scheduler's `struct sched_ext_ops` set?
     pub(crate) fn ops_has(&self, offset: usize) -> bool {
         self.description
             .relocated
             .contains(&(self.description.ops + offset as u64))
     }
 
-    /// The 64-bit number at `offset` in its `struct sched_ext_ops`; 0 if it is not initialized.
+    /// The 64-bit number at `offset` in the scheduler's `struct sched_ext_ops`; 0 if the structure is not initialized.
     pub(crate) fn ops_number(&self, offset: usize) -> u64 {
         let bytes = self
             .description
@@ -169,8 +170,7 @@ impl Object {
         self.description.constants.contains(symbol)
     }
 
-    /// The variables that it may not write to once it is loaded, by name: `const` variables and its
-    /// ops.
+    /// The variables, by name, to which the scheduler may not write once it is loaded: `const` variables and its ops.
     pub fn constants(&self) -> impl Iterator<Item = (&str, Variable)> {
         let variables = self.description.variables.iter();
         variables
@@ -191,7 +191,7 @@ impl Object {
         &self.image
     }
 
-    /// The size of its memory from the load address on, bytes.
+    /// The size of the loaded object's memory, in bytes.
     pub fn loaded_size(&self) -> u64 {
         self.description.loaded_size
     }
@@ -229,8 +229,8 @@ impl Object {
     }
 }
 
-/// The kernel for which an `image` with these `variables` was compiled; the default kernel if it was compiled
-/// for all.
+/// The kernel for which an `image` with these `variables` was compiled; if it was compiled for all kernels, the default
+/// one.
 fn compiled_for(image: &[u8], variables: &BTreeMap<String, Variable>) -> Kernel {
     let version = variables.get("LINUX_KERNEL_VERSION");
     let bytes =

@@ -1,5 +1,4 @@
-//! The objects of Equipoise's own schedulers: where they come from, and the folder in which a
-//! developer can replace them.
+//! The objects of Equipoise's own schedulers: their origin, and the folder in which a developer can replace them.
 
 use crate::cache::Cache;
 use crate::own::Own;
@@ -9,11 +8,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// The objects in the program, in the order of [`Own::all`]. A program that is not optimized has
-/// none.
+/// The objects that the program contains, in the order of [`Own::all`]. A program that is not optimized contains none.
 const EMBEDDED: &[&[u8]] = include!(concat!(env!("OUT_DIR"), "/images.rs"));
 
-/// The environment variable with the folder whose objects replace those in the program.
+/// The environment variable with the folder whose objects replace those that the program contains.
 const FOLDER: &str = "EQUIPOISE_OBJECTS";
 
 /// The sources of this checkout.
@@ -25,21 +23,21 @@ impl Object {
         Object::own_in(name, Kernel::default())
     }
 
-    /// The same scheduler for `kernel`.
+    /// Equipoise's own scheduler `name` for `kernel`.
     pub fn own_in(name: &str, kernel: Kernel) -> Result<&'static Object, Error> {
         find(name, kernel, false)
     }
 
-    /// The same scheduler, which makes the same decisions and records its reasons
+    /// As [`Object::own_in`], with a scheduler that makes the same decisions and records its reasons
     /// (`scheduler/explain.bpf.h`). Recording costs real time, but no simulated time.
     pub fn explaining_in(name: &str, kernel: Kernel) -> Result<&'static Object, Error> {
         find(name, kernel, true)
     }
 }
 
-/// Compiles the objects of Equipoise's own schedulers from the folder `sources` (default: this
-/// checkout's) into `folder`, where `EQUIPOISE_OBJECTS` finds them; `scheduler` there is a link to the
-/// sources. If a scheduler does not compile, nothing is written.
+/// Compiles the objects of Equipoise's own schedulers from the folder `sources` (default: this checkout's) into
+/// `folder`, which `EQUIPOISE_OBJECTS` can then name. `scheduler` in that folder is a link to the sources. If a
+/// scheduler does not compile, nothing is written.
 pub fn write_own(sources: Option<&Path>, folder: &Path) -> Result<(), Error> {
     let sources = sources.unwrap_or(Path::new(SOURCES));
     let objects: Vec<(Own, Vec<u8>)> = std::thread::scope(|scope| {
@@ -73,7 +71,7 @@ pub fn write_own(sources: Option<&Path>, folder: &Path) -> Result<(), Error> {
     })
 }
 
-/// The object of the scheduler `name` for `kernel`, which is read only once.
+/// The object of the scheduler `name` for `kernel`. Each object is read only once.
 fn find(name: &str, kernel: Kernel, explains: bool) -> Result<&'static Object, Error> {
     static OBJECTS: Mutex<BTreeMap<(Own, Kernel), &'static Object>> = Mutex::new(BTreeMap::new());
     let (index, own) = Own::all()
@@ -92,7 +90,8 @@ fn find(name: &str, kernel: Kernel, explains: bool) -> Result<&'static Object, E
     Ok(object)
 }
 
-/// Reads object number `index`: from [`FOLDER`], otherwise from this program, otherwise compiled.
+/// Reads object number `index`: from [`FOLDER`] if that is set, otherwise from this program; if the program contains
+/// none, the object is compiled.
 fn load(index: usize, own: Own) -> Result<Object, Error> {
     let source = format!("scheduler/{}/main.bpf.c", own.folder);
     if let Some(folder) = std::env::var_os(FOLDER) {

@@ -76,7 +76,7 @@ impl Object {
         deprecated.chain(pointers).collect()
     }
 
-    /// Is it a cid-form scheduler (`SCX_OPS_CID_DEFINE()`)?
+    /// Is this a cid-form scheduler (`SCX_OPS_CID_DEFINE()`)?
     pub fn is_cid_form(&self) -> bool {
         self.variable("equipoise_cid_form").is_some()
     }

@@ -1,5 +1,5 @@
-//! How Equipoise's own schedulers are compiled. Shared with this crate's build script, so it needs
-//! the standard library only.
+//! The compilation of Equipoise's own schedulers. This crate's build script includes this file, too, so the file uses
+//! only the standard library.
 
 use crate::compile::{self, Call};
 use crate::schedulers::SCHEDULERS;
@@ -13,14 +13,14 @@ use std::sync::OnceLock;
 pub struct Own {
     /// The scheduler's name.
     pub name: &'static str,
-    /// Its folder in `scheduler/`.
+    /// The scheduler's folder in `scheduler/`.
     pub folder: &'static str,
-    /// Does it record the reasons for its decisions (`scheduler/explain.bpf.h`)?
+    /// Whether the scheduler records the reasons for its decisions (`scheduler/explain.bpf.h`)?
     pub explains: bool,
 }
 
 impl Own {
-    /// Both objects of each scheduler.
+    /// All objects: two of each scheduler.
     pub fn all() -> impl Iterator<Item = Own> {
         let both = |&(name, folder)| {
             [false, true].map(|explains| Own {
@@ -32,7 +32,7 @@ impl Own {
         SCHEDULERS.iter().flat_map(both)
     }
 
-    /// The name of its file in a folder of objects.
+    /// The name of the object's file in a folder of objects.
     pub fn file(self) -> String {
         match self.explains {
             true => format!("{}.explaining.so", self.name),
@@ -40,8 +40,8 @@ impl Own {
         }
     }
 
-    /// Compiles it from the source in the folder `sources` with the simulated kernel's headers in
-    /// the folder `include`: the result of `finish` for that call. The error is a complete message.
+    /// Compiles the object from the source in the folder `sources` with the simulated kernel's headers in the folder
+    /// `include`: the result of `finish` for that call. The error is a complete message.
     pub fn compile<T>(
         self,
         sources: &Path,
@@ -64,12 +64,12 @@ impl Own {
     }
 }
 
-/// GCC inserts the address of an array's element into each access to it (-ftree-forwprop), and then
-/// computes it again after each branch, which is a tenth of the instructions of `eevdf`. Other
-/// compilers do not know the option.
+/// GCC inserts the address of an array's element into each access to it (-ftree-forwprop), and then computes the
+/// address again after each branch, which takes a tenth of the instructions of `eevdf`. This option disables that pass;
+/// other compilers do not know it.
 const GCC_FLAG: &str = "-fno-tree-forwprop";
 
-/// Does the compiler accept [`GCC_FLAG`]? A process has one compiler.
+/// Does the compiler accept [`GCC_FLAG`]? The answer is kept, because a process uses one compiler.
 fn accepts_gcc_flag(compiler: &[OsString]) -> bool {
     static ACCEPTS: OnceLock<bool> = OnceLock::new();
     *ACCEPTS.get_or_init(|| {

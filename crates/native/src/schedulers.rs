@@ -1,7 +1,7 @@
-//! The schedulers. Shared with build scripts, so it needs the standard library only.
+//! The schedulers. Build scripts include this file, too, so the file uses only the standard library.
 
-/// The schedulers: name, and folder of `scheduler/` with its `main.bpf.c`. To add one, add its
-/// folder and a line here. The schedulers below `linux/` represent Linux's fair class.
+/// The schedulers: the name of each, and the folder in `scheduler/` with its `main.bpf.c`. To add one, add its folder
+/// and a line here. The schedulers below `linux/` represent Linux's fair class.
 pub const SCHEDULERS: &[(&str, &str)] = &[
     ("cfs", "linux/cfs"),
     ("eevdf", "linux/eevdf"),

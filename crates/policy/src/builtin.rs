@@ -1,4 +1,4 @@
-//! The presets (`policies/` in the source tree), and finding a policy by name.
+//! The presets (`policies/` in the source tree), and how to find a policy by name.
 
 use crate::Policy;
 use cage::text::quoted;
@@ -59,8 +59,8 @@ impl Policy {
         Policy::names().filter(|name| !USUAL.contains(name))
     }
 
-    /// The preset with this name, otherwise the policy in this file. A name with a slash or that
-    /// ends in `.toml` is always a file. A preset may be followed by settings, as in a policy file:
+    /// The preset with this name, otherwise the policy in the file with this path. A name that has a slash or ends in
+    /// `.toml` is always that of a file. A preset may be followed by settings, as in a policy file:
     /// `capacity:newidle_limit_ns=5000000,misfit=false`.
     pub fn find(name_or_path: &str) -> Result<Policy, Box<BadInput>> {
         if let Some((name, settings)) = name_or_path.split_once(':')
@@ -85,8 +85,8 @@ impl Policy {
         )))
     }
 
-    /// This policy with the changes `settings`, each of them `NAME=VALUE`. The name of a changed
-    /// preset lists the changes: `capacity:misfit=false`.
+    /// This policy with the changes `settings`, each of the form `NAME=VALUE`. The name of a changed preset lists the
+    /// changes: `capacity:misfit=false`.
     pub fn with<'a>(
         &self,
         settings: impl Iterator<Item = &'a str> + Clone,
@@ -138,7 +138,7 @@ fn extended(whole: &str, base: &str, settings: &str) -> Result<Policy, Box<BadIn
     })
 }
 
-/// `settings`, each of them `NAME=VALUE`, as the lines of a policy file.
+/// `settings`, each of the form `NAME=VALUE`, as the lines of a policy file.
 fn as_toml<'a>(settings: impl Iterator<Item = &'a str>) -> String {
     settings.map(|text| setting(text) + "\n").collect()
 }
@@ -154,7 +154,7 @@ fn setting(text: &str) -> String {
         {
             format!("{name}=\"{value}\"")
         }
-        // A line is one setting.
+        // A line must be exactly one setting.
         Some((name, value)) if text.contains(char::is_control) => {
             format!("{}={}", quoted(name), quoted(value))
         }

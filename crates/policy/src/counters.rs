@@ -42,11 +42,11 @@ pub struct Counter {
     pub row: CounterRow,
     /// The field's name.
     pub name: &'static str,
-    /// A short name, for lines with many counters.
+    /// A short name, for output with many counters in a line.
     pub label: &'static str,
-    /// Its meaning, with the unit if it has one.
+    /// The counter's meaning, with its unit, if any.
     pub what: &'static str,
-    /// Its value.
+    /// Returns the counter's value.
     pub of: fn(&Counters) -> u64,
 }
 
@@ -54,7 +54,7 @@ impl Counters {
     /// The scheduler's global variable with the counters.
     pub const SYMBOL: &str = "counters";
 
-    /// The sums of [`Counters::SYMBOL`]; `None` if `bytes` has the wrong length.
+    /// The counters in the bytes of [`Counters::SYMBOL`]; `None` if `bytes` has the wrong length.
     pub fn from_bytes(bytes: &[u8]) -> Option<Counters> {
         const SIZE: usize = size_of::<Counters>();
         let mut sums = Counters::default();

@@ -12,10 +12,10 @@ pub struct Decision {
     pub name: &'static str,
     /// The kind of decision.
     pub about: About,
-    /// The reason, with `{name}` in place of the number of that name, and `{cpu}` for the CPU that
-    /// it is about.
+    /// The reason, with `{name}` in place of the number of that name, and `{cpu}` in place of the CPU that the decision
+    /// is about.
     pub words: &'static str,
-    /// The numbers on which it is based: their names and kinds.
+    /// The names and kinds of the numbers on which the decision is based.
     pub numbers: &'static [(&'static str, Number)],
 }
 
@@ -26,9 +26,9 @@ pub enum About {
     Placed,
     /// The task waits for the CPU.
     Queued,
-    /// The task preempts the task that runs there.
+    /// The task preempts the task that runs on the CPU.
     Preempts,
-    /// The task does not preempt.
+    /// The task does not preempt the task that runs on the CPU.
     Waits,
     /// The task runs on the CPU, and continues.
     Keeps,
@@ -36,7 +36,7 @@ pub enum About {
     Yields,
     /// The task waited elsewhere, and the CPU pulls it.
     Pulled,
-    /// The task runs elsewhere, and the CPU requests it.
+    /// The task runs elsewhere, and the CPU asks for it.
     Asked,
     /// The task ran elsewhere, and is sent to the CPU.
     Sent,
@@ -49,17 +49,17 @@ pub enum About {
 /// The kind of a decision's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
-    /// Time, ns.
+    /// Time, in ns.
     Ns,
-    /// Virtual time by which a task is ahead of another, or behind if it is negative, ns.
+    /// The virtual time in ns by which a task is ahead of another one; negative if it is behind.
     Lead,
     /// A CPU, by its number.
     Cpu,
     /// A task, by its pid.
     Task,
-    /// Utilization, load or capacity, of 1024 of the machine's largest CPU.
+    /// Utilization, load or capacity, where 1024 is the machine's largest CPU.
     Of1024,
-    /// 0.1 uW
+    /// Power, in 0.1 uW.
     Power,
     /// A count.
     Count,
@@ -152,28 +152,28 @@ include!(concat!(env!("OUT_DIR"), "/decisions.rs"));
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Explained {
-    /// The time, ns of `CLOCK_MONOTONIC`.
+    /// The time of `CLOCK_MONOTONIC`, in ns.
     pub at: u64,
     /// The index in [`Decision::ALL`].
     pub decision: u32,
     /// The CPU that decided.
     pub by: u32,
-    /// The pid of the task about which the decision is; 0: none.
+    /// The pid of the task that the decision is about; 0 if none.
     pub pid: i32,
-    /// The CPU about which the decision is; negative: none.
+    /// The CPU that the decision is about; negative if none.
     pub cpu: i32,
-    /// Its numbers, padded.
+    /// The decision's numbers, padded.
     pub numbers: [i64; 4],
 }
 
 impl Explained {
-    /// The ring buffer's map.
+    /// The name of the ring buffer's map.
     pub const BUFFER: &str = "explanations";
-    /// The global variable that enables the records, a byte.
+    /// The name of the global variable, a byte, that enables the records.
     pub const SWITCH: &str = "explains";
 
-    /// One line: the time, the deciding CPU, the decision and the reason. `name` returns the name
-    /// of a pid's task. `None` if `record` is not such a record.
+    /// The record as one line: the time, the deciding CPU, the decision and the reason. `name` returns the name of a
+    /// pid's task. `None` if `record` is not such a record.
     pub fn line<'n>(record: &[u8], name: impl Fn(i32) -> Cow<'n, str>) -> Option<String> {
         let Explained {
             at,
@@ -199,18 +199,18 @@ impl Explained {
 /// A decision with its values.
 #[derive(Clone, Copy, Debug)]
 pub struct Decided<'a> {
-    /// Its row.
+    /// The decision.
     pub decision: &'static Decision,
-    /// The name of the task about which the decision is, if any.
+    /// The name of the task that the decision is about, if any.
     pub task: Option<&'a str>,
-    /// The CPU about which the decision is, if any.
+    /// The CPU that the decision is about, if any.
     pub cpu: Option<usize>,
-    /// Its numbers, padded.
+    /// The decision's numbers, padded.
     pub numbers: &'a [i64],
 }
 
 impl Decision {
-    /// The decision with the scheduler's `number`.
+    /// The decision to which the scheduler gives this number.
     pub fn find(number: u32) -> Option<&'static Decision> {
         Decision::ALL.get(number as usize)
     }
@@ -266,7 +266,7 @@ impl Decided<'_> {
                 Number::Of1024 | Number::Count => value.to_string(),
             };
             if counts == Number::Count && value == 1 {
-                // "wait" is the only verb that follows a number of tasks.
+                // Use the singular: "wait" is the only verb that follows a number of tasks.
                 words = words
                     .replace(
                         &format!("{{{number}}} tasks already wait"),

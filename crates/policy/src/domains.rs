@@ -1,5 +1,5 @@
-//! Sched domains: the levels at which each CPU balances, as `build_sched_domains()` of Linux 3.9 or
-//! 6.12 to 7.3 builds them from the machine's topology, without redundant ones.
+//! Sched domains: the levels at which each CPU balances, as `build_sched_domains()` of Linux 3.9 or 6.12 to 7.3 builds
+//! them from the machine's topology, without redundant levels.
 
 mod flags;
 
@@ -13,8 +13,8 @@ use std::fmt;
 pub enum Linux {
     /// 3.9
     V3_9,
-    /// 6.12 to 7.3. The one flag that differs (`asym_prefer_sibling`) is ignored by the scheduler
-    /// if its policy is 6.12's.
+    /// 6.12 to 7.3. The one flag that differs (`asym_prefer_sibling`) has no effect under a policy that stands for
+    /// 6.12.
     V6_12,
     /// No kernel: 6.12's levels, with the capacity of each CPU from the machine's description,
     /// whatever Linux knows.
@@ -32,38 +32,38 @@ impl Linux {
     }
 }
 
-/// One sched domain; parameters as in `struct sched_domain`.
+/// One sched domain. The parameters are those of `struct sched_domain`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {
-    /// Its topology level.
+    /// The topology level.
     pub level: &'static str,
-    /// Its CPUs.
+    /// The CPUs of the domain.
     pub span: CpuMask,
-    /// The partition of `span` that is balanced, by first CPU.
+    /// The groups of CPUs among which the domain is balanced, which partition `span`, sorted by first CPU.
     pub groups: Vec<CpuMask>,
     /// The actions at this level.
     pub flags: Flags,
-    /// Percent of the local load that the busiest must exceed.
+    /// The percentage of the local load that the busiest group or CPU must exceed.
     pub imbalance_pct: u32,
-    /// The number of failed attempts for which cache-hot tasks stay.
+    /// The number of failed attempts to balance up to which cache-hot tasks stay.
     pub cache_nice_tries: u32,
-    /// The index of the load average that counts when a busy CPU balances.
+    /// The index of the load average that a busy CPU uses when it balances.
     pub busy_idx: u32,
-    /// The load index for an idle CPU. Newly idle CPUs, forks and wakeups use the present load
+    /// The index of the load average that an idle CPU uses. Newly idle CPUs, forks and wakeups use the present load
     /// (index 0).
     pub idle_idx: u32,
-    /// A busy CPU balances this many times less often.
+    /// The factor by which the balance interval of a busy CPU is longer.
     pub busy_factor: u32,
-    /// Shortest balance interval, ms.
+    /// The shortest balance interval, in ms.
     pub min_interval: u32,
-    /// Longest balance interval, ms.
+    /// The longest balance interval, in ms.
     pub max_interval: u32,
-    /// The number of tasks that may be on one of its nodes before the others' idle CPUs count
+    /// The number of tasks that may run on one of the domain's nodes before idle CPUs of the other nodes count
     /// (`imb_numa_nr`, since Linux 5.18).
     pub imb_numa_nr: u32,
 }
 
-/// Above this distance, tasks stay on their node: they are neither forked nor woken across.
+/// The distance above which tasks stay on their node: a fork or a wakeup does not place them on the other node.
 const RECLAIM_DISTANCE: u32 = 30;
 
 impl Domain {
@@ -165,7 +165,7 @@ impl Domain {
         }
     }
 
-    /// `sd_degenerate()`: does it have no effect?
+    /// `sd_degenerate()`: does the domain have no effect?
     fn is_degenerate(&self) -> bool {
         if self.span.count() == 1 {
             return true;
@@ -174,9 +174,9 @@ impl Domain {
         !balances && !self.flags.has(Flags::WAKE_AFFINE)
     }
 
-    /// `sd_parent_degenerate()`: does `self` add nothing to its child? (SD_PREFER_SIBLING is among
-    /// the flags that require groups, as since Linux 3.12; before, it kept a level of one group
-    /// that balanced nothing.)
+    /// `sd_parent_degenerate()`: does `self` add nothing to its child? (SD_PREFER_SIBLING is among the flags that
+    /// require groups, as since Linux 3.12; before that, the flag kept a level that had one group and so balanced
+    /// nothing.)
     fn adds_nothing_to(&self, child: &Domain) -> bool {
         if self.is_degenerate() {
             return true;
@@ -202,7 +202,7 @@ impl fmt::Display for Domain {
 pub struct Domains {
     /// The domains by level, then by first CPU.
     pub domains: Vec<Domain>,
-    /// For each CPU its domains from the smallest span up, as indices into `domains`.
+    /// For each CPU, its domains from the smallest span up, as indices into `domains`.
     pub cpus: Vec<Vec<usize>>,
 }
 
@@ -226,8 +226,8 @@ impl Domains {
         kept
     }
 
-    /// `imb_numa_nr` as in `build_sched_domains()` of Linux 6.12: the number of last-level caches
-    /// in a node, or an eighth of its CPUs, and more if a domain has more nodes.
+    /// `imb_numa_nr` as in `build_sched_domains()` of Linux 6.12: the number of last-level caches in a node or, if it
+    /// has only one, an eighth of its CPUs; larger domains allow more.
     fn allow_numa_imbalance(&mut self) {
         for levels in &self.cpus {
             let (mut allowed, mut allowed_span) = (1, 1);
@@ -333,7 +333,7 @@ fn attach(domains: &mut [Domain], cpu: usize) -> Vec<usize> {
         }
         match kept.last() {
             Some(&child) if domains[index].adds_nothing_to(&domains[child]) => {
-                // The domain that finally covers the span prefers siblings.
+                // Move SD_PREFER_SIBLING to the domain that remains for this span.
                 if domains[index].span == domains[child].span
                     && domains[index].flags.has(Flags::PREFER_SIBLING)
                 {
@@ -352,7 +352,7 @@ fn attach(domains: &mut [Domain], cpu: usize) -> Vec<usize> {
     kept
 }
 
-/// Removes domains without attached CPUs.
+/// Removes the domains that are attached to no CPU.
 fn keep_used(domains: Vec<Domain>, cpus: Vec<Vec<usize>>) -> Domains {
     let mut used: Vec<usize> = cpus.iter().flatten().copied().collect();
     used.sort_unstable();

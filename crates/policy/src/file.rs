@@ -1,4 +1,4 @@
-//! The policy file: its TOML shape, and how one extends another.
+//! The policy file: its TOML shape, and the way in which one file extends another.
 //!
 //! ```toml
 //! name = "eager"
@@ -51,8 +51,8 @@ impl Policy {
 }
 
 impl Settings {
-    /// These settings with the changes in `text`: the lines of a policy file that are settings.
-    /// `name` is the text's name in messages.
+    /// These settings with the changes in `text`, which consists of lines of a policy file that are settings. `name` is
+    /// the text's name in messages.
     pub(crate) fn changed(&self, name: &str, text: &str) -> Result<Settings, Box<BadInput>> {
         Reader { file: name, text }.settings(self, &[])
     }
@@ -88,7 +88,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Presets only extend presets that come before them, so this terminates.
+    /// A preset extends only presets that come before it, so this recursion terminates.
     fn base(&self, base: &Spanned<String>) -> Result<Policy, Box<BadInput>> {
         match builtin::preset(base.get_ref()) {
             Some((file, text)) if file != self.file => Policy::parse(file, text),
@@ -170,7 +170,7 @@ impl Reader<'_> {
         Ok(settings)
     }
 
-    /// Checks that each setting has the settings that it requires. `given` are the places of the
+    /// Checks that the settings which each setting requires have the required values. `given` has the places of the
     /// file's settings, in order.
     fn needs(
         &self,
@@ -265,7 +265,7 @@ mod tests {
         }
     }
 
-    /// The posting's kernel/sysctl.c has only `extra1 = &zero` for sched_idle_balance_limit.
+    /// In the posting, kernel/sysctl.c has only a lower bound (`extra1 = &zero`) for sched_idle_balance_limit.
     #[test]
     fn the_limit_of_newidle_balancing_is_any_int() {
         let limit = |ns: u64| parse(&format!("extends = \"cfs\"\nnewidle_limit_ns = {ns}"));

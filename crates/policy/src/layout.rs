@@ -123,7 +123,7 @@ fn global<T: Pod>(symbol: &str, value: &[T]) -> Global {
     }
 }
 
-/// The variable that may change while the scheduler runs, for a machine with this number of CPUs.
+/// The variable `tunables`, which may change while the scheduler runs, for a machine with this number of CPUs.
 pub(crate) fn tunables(settings: &Settings, cpus: usize) -> Global {
     global("tunables", &values(settings, cpus, true))
 }
@@ -170,12 +170,12 @@ fn machine_c(machine: &Machine, tables: &Tables) -> MachineC {
     }
 }
 
-/// Does the frequency of some CPU follow requests?
+/// Does the frequency of any CPU follow requests?
 pub(crate) fn scales(machine: &Machine) -> bool {
     machine.governor_adds || machine.follows_requests()
 }
 
-/// The CPUs with the highest capacity, and the rest, if any.
+/// The CPUs with the highest capacity, and the other ones, if any.
 fn fast_and_slow(machine: &Machine, linux: Linux) -> (CpuMask, Option<CpuMask>) {
     if linux == Linux::V6_12 && !machine.priorities.is_empty() {
         return (machine.all_cpus(), None);
@@ -192,10 +192,10 @@ fn fast_and_slow(machine: &Machine, linux: Linux) -> (CpuMask, Option<CpuMask>) 
     (fast, any_slow.then_some(slow))
 }
 
-/// `cpu_power` of a CPU, which Linux 6.12 calls `cpu_capacity`. There the largest CPUs have 1024,
-/// including hardware threads, and also if the capacities come from the description. In 3.9 a
-/// hardware thread has its part of the core's power, which SMT increases slightly
-/// (`default_scale_smt_power()`: sd->smt_gain, 1178 of 1024, divided by the threads).
+/// `cpu_power` of a CPU, which Linux 6.12 calls `cpu_capacity`. In 6.12 the largest CPUs have 1024, even if they are
+/// hardware threads, and also if the capacities come from the description. In 3.9 a hardware thread has its part of the
+/// core's power, which SMT increases slightly (`default_scale_smt_power()`: sd->smt_gain, which is 1178 of 1024,
+/// divided by the number of threads).
 fn cpu_power(machine: &Machine, cpu: usize, linux: Linux) -> u32 {
     const SMT_GAIN: u64 = 1178;
     let capacity = machine.cpus[cpu].capacity;
@@ -210,8 +210,7 @@ fn cpu_power(machine: &Machine, cpu: usize, linux: Linux) -> u32 {
     }
 }
 
-/// The part of its core's speed that a hardware thread has while all threads of the core are busy, of
-/// 1024.
+/// The speed of a hardware thread while all threads of its core are busy, where 1024 is the speed of a thread alone.
 fn thread_speed(machine: &Machine, cpu: usize) -> u32 {
     let alone = machine.thread_speed(cpu, 1).max(1);
     let beside_all = machine.thread_speed(cpu, machine.siblings(cpu).count());
@@ -232,9 +231,9 @@ struct Tables {
     energy_states: Vec<EnergyStateC>,
 }
 
-/// The performance states of `core`, whose CPUs have `capacity`, in rising order:
-/// `em_compute_costs()` of Linux 6.12. A state that costs no less than the next one is omitted,
-/// because it is never worthwhile. No kernel's model has static power.
+/// The performance states of `core`, whose CPUs have `capacity`, in rising order: `em_compute_costs()` of Linux 6.12. A
+/// state that costs no less than the next one is omitted, because it is never worthwhile. The kernel's model has no
+/// static power.
 fn energy_states(core: &CoreType, power: &CorePower, capacity: u32) -> Vec<EnergyStateC> {
     let mut states: Vec<EnergyStateC> = Vec::new();
     for opp in (0..core.opps.len()).rev() {
@@ -333,10 +332,9 @@ impl Tables {
         tables
     }
 
-    /// Adds the energy model of `machine`, if it has the power of all its CPUs at more than one
-    /// frequency, has no hardware threads, and is governed by schedutil
-    /// (`sched_is_eas_possible()`). CPUs that share a frequency must have one capacity
-    /// (`em_dev_register_perf_domain()`).
+    /// Adds the energy model of `machine`, if the power of all its CPUs is known at more than one frequency, no core
+    /// has several hardware threads, and the governor is schedutil (`sched_is_eas_possible()`). CPUs that share a
+    /// frequency must have one capacity (`em_dev_register_perf_domain()`).
     fn add_energy_model(&mut self, machine: &Machine) {
         let policies = machine.policies();
         let known = machine
@@ -374,7 +372,7 @@ impl Tables {
         self.energy_states.truncate(MAX_ENERGY_STATES);
     }
 
-    /// Appends the CPUs of each cache, by number.
+    /// Appends the CPUs of each last-level cache, sorted by number.
     fn list_llcs(&mut self) {
         let mut by_llc: Vec<u16> = (0..self.cpu_levels.len() as u16).collect();
         let llc_id = |cpu: u16| self.cpu_levels[usize::from(cpu)].llc_id;

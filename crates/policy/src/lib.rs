@@ -1,12 +1,13 @@
-//! Policies: the configuration of the schedulers in `scheduler/`. A policy is data, switches and
-//! numbers for the same code; presets are in `policies/`, and your own file can extend them.
+//! Policies: the configuration of the schedulers in `scheduler/`. A policy consists of data, namely switches and
+//! numbers for the same code. Presets are in `policies/`, and your own file can extend them.
 //!
-//! This crate is also the user space half of the scheduler: it builds the sched domains of a
-//! machine ([`Domains`]) and lays everything out as the scheduler's global variables
-//! ([`Policy::globals`]), the same for the simulated kernel and for BPF.
+//! This crate is also the user space half of the scheduler: it builds the sched domains of a machine ([`Domains`]) and
+//! lays everything out as the scheduler's global variables ([`Policy::globals`]), which are the same for the simulated
+//! kernel and for BPF.
 //!
 //! - A [`Policy`] is found by its name or file; its [`Settings`] are described by [`Setting`]s.
-//! - A [`Decision`] is a reason that a scheduler records, and [`Counters`] are what it counts.
+//! - A [`Decision`] is a decision that a scheduler records with its reason; [`Counters`] are the numbers of its
+//!   actions.
 //!
 //! ```
 //! let policy = policy::Policy::find("equipoise")?;
@@ -38,27 +39,27 @@ use std::borrow::Cow;
 pub struct Policy {
     /// The name that `--policy` takes.
     pub name: String,
-    /// One line for a person.
+    /// A description of one line.
     pub description: String,
-    /// Its scheduler, one of [`native::SCHEDULERS`].
+    /// The policy's scheduler, one of [`native::SCHEDULERS`].
     pub scheduler: &'static str,
     /// The switches and numbers in that scheduler's tables.
     pub settings: Settings,
 }
 
 impl Policy {
-    /// The scheduler, for the newest simulated kernel.
+    /// The policy's scheduler, for the newest simulated kernel.
     pub fn object(&self) -> Result<&'static Object, native::Error> {
         self.object_in(Kernel::default())
     }
 
-    /// The scheduler, for this simulated kernel.
+    /// The policy's scheduler, for this simulated kernel.
     pub fn object_in(&self, kernel: Kernel) -> Result<&'static Object, native::Error> {
         Object::own_in(self.scheduler, kernel)
     }
 
-    /// The same scheduler, but recording the reasons for its decisions ([`Decision`]). Recording
-    /// costs real time, but no simulated time.
+    /// As [`Policy::object_in`], with a scheduler that records its decisions and their reasons ([`Decision`]).
+    /// Recording costs real time, but no simulated time.
     pub fn explaining_object_in(&self, kernel: Kernel) -> Result<&'static Object, native::Error> {
         Object::explaining_in(self.scheduler, kernel)
     }
@@ -90,8 +91,8 @@ impl Policy {
         layout::tunables(&self.settings, machine.cpus.len())
     }
 
-    /// Does it differ from `other` only in tunables, so that a running scheduler can change from
-    /// one to the other?
+    /// Does this policy differ from `other` only in tunables, so that a running scheduler can change from one to the
+    /// other?
     pub fn is_tuned(&self, other: &Policy) -> bool {
         let fixed = |policy: &Policy| -> Vec<u64> {
             let fixed = policy.settings.list().filter(|(setting, _)| !setting.live);
@@ -100,13 +101,12 @@ impl Policy {
         self.scheduler == other.scheduler && fixed(self) == fixed(other)
     }
 
-    /// Does it set frequencies (`scx_bpf_cpuperf_set()`)? Requests take effect only under
-    /// schedutil.
+    /// Does this policy set frequencies (`scx_bpf_cpuperf_set()`)? Requests take effect only under schedutil.
     pub fn sets_frequencies(&self) -> bool {
         self.settings.get("frequency") == Some(1)
     }
 
-    /// Does it set frequencies, on a machine whose governor follows them?
+    /// Does this policy set frequencies, and does the governor of `machine` follow requests?
     pub fn asks_for_frequencies(&self, machine: &Machine) -> bool {
         self.sets_frequencies() && layout::scales(machine)
     }

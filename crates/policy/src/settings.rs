@@ -7,16 +7,16 @@ use std::sync::OnceLock;
 /// One setting of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Its name in a policy file, with its unit: `_ns`.
+    /// The setting's name in a policy file, which ends in its unit, such as `_ns`.
     pub key: String,
-    /// Its meaning.
+    /// The setting's meaning.
     pub meaning: &'static str,
-    /// Its permitted values.
+    /// The permitted values.
     pub kind: Kind,
-    /// Its value in a policy that extends no other.
+    /// The value in a policy that extends no other.
     pub default: u64,
-    /// Whether it is in `struct tunables` and may change while the scheduler runs. Otherwise it is
-    /// in `struct policy`.
+    /// Whether the setting is in `struct tunables`, and so may change while the scheduler runs. Otherwise it is in
+    /// `struct policy`.
     pub live: bool,
     /// The option that a switch requires to be true.
     pub requires: Option<Requirement>,
@@ -38,7 +38,7 @@ pub enum Kind {
     Number {
         /// The bounds.
         range: RangeInclusive<u64>,
-        /// Whether it is for one CPU and scales with the number of CPUs.
+        /// Whether the number is for one CPU, and scales with the number of CPUs.
         scaled: bool,
     },
     /// `false` (0) or `true` (1).
@@ -56,7 +56,7 @@ pub struct Choice {
     pub value: u64,
     /// The word in a policy file.
     pub word: &'static str,
-    /// Its meaning.
+    /// The meaning of the choice.
     pub meaning: &'static str,
 }
 
@@ -128,7 +128,7 @@ pub fn of(scheduler: &str) -> &'static [Setting] {
 
 fn read(rows: &[Row]) -> Vec<Setting> {
     let mut settings: Vec<Setting> = Vec::new();
-    // The name of the default value of the last choice.
+    // The C name of the default of the last CHOICE, until its OPTIONs have been read.
     let mut default_name = "";
     for row in rows {
         match *row {
@@ -209,7 +209,7 @@ impl Setting {
         }
     }
 
-    /// The value given by a policy file; `None` if this setting cannot have it.
+    /// The value that a policy file gives; `None` if this setting does not permit it.
     pub(crate) fn value(&self, given: &toml::Value) -> Option<u64> {
         match (&self.kind, given) {
             (Kind::Number { range, .. }, toml::Value::Integer(given)) => {

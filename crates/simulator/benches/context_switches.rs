@@ -1,5 +1,5 @@
-//! The simulator's speed, in context switches a second of one core (criterion's "elements"):
-//! hackbench on TC2 under each policy, and on ever larger machines.
+//! The simulator's speed, in context switches per second of one core (criterion's "elements"): hackbench on TC2 under
+//! each policy, and on ever larger machines.
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};

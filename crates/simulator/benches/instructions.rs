@@ -247,8 +247,8 @@ fn call(command: &[&str]) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Adds up callgrind's profile (the "Callgrind Format Specification" of valgrind's manual). Code in no file
-/// is the scheduler, which is loaded from memory. The cost of programs is what their callers count.
+/// Adds up callgrind's profile (the "Callgrind Format Specification" of valgrind's manual). Code that belongs to no
+/// file is the scheduler, which is loaded from memory. The cost of programs is the inclusive cost of the calls to them.
 fn instructions(profile: &str) -> Result<Instructions, String> {
     let mut names = HashMap::new();
     let mut found = Instructions::default();

@@ -20,7 +20,7 @@ use case::{Case, case, config};
 /// Random loads on random machines under every policy, with invariants checked.
 #[derive(Parser)]
 struct Args {
-    /// The time limit, h.
+    /// The time limit in hours.
     #[arg(long, default_value_t = 1.0)]
     hours: f64,
     /// The maximum number of cases.
@@ -29,7 +29,7 @@ struct Args {
     /// The seed of the first case; each case has the next number.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Threads [default: one for each CPU].
+    /// The number of threads [default: one for each CPU].
     #[arg(long)]
     jobs: Option<usize>,
     /// The folder for failures.

@@ -1,10 +1,9 @@
 //! Invariants of a run, checked during the run if a caller asks for that ([`crate::run_checked`]).
 //!
-//! After every event: each runnable task is in exactly one place, where it may be; the counters agree
-//! with the queues; no CPU sleeps while its own queue has work; and no task waits longer than the
-//! watchdog allows. For every computation: the task got exactly its work, and a CPU's busy time is the
-//! computing of its tasks plus the kernel's overhead. At the end: wasted time equals a recount from
-//! interval to interval.
+//! After every event: each runnable task is in exactly one place, which its affinity allows; the counters agree with
+//! the queues; no CPU sleeps while its own queue has work; and no task waits longer than the watchdog allows. For every
+//! computation: the task got exactly its work. For every CPU: its busy time is the computing time of its tasks plus the
+//! kernel's overhead. At the end: the wasted time equals a recount over all intervals between events.
 
 use crate::Error;
 use crate::kernel::Kernel;
@@ -34,21 +33,20 @@ impl Check {
     }
 }
 
-/// State from event to event.
+/// The state that the checks keep from event to event.
 pub struct Checker {
     check: Check,
-    /// For each CPU, the time for which tasks computed on it, ns.
+    /// For each CPU, the time for which tasks computed on it, in ns.
     computed_ns: Vec<u64>,
     /// The work of each task, in order of creation.
     work: Vec<Work>,
-    /// For each CPU, the time at which it became idle while another had a task for it, ns.
+    /// For each CPU, the time at which it became idle while another CPU had a waiting task for it, in ns.
     idle_since: Vec<Option<u64>>,
     /// The recount of wasted time.
     pub waste: Recount,
     /// The first violation.
     found: Option<String>,
-    /// Buffers for [`check_tasks`], by task, and [`check_cpus`], by CPU: both run after every
-    /// event.
+    /// Buffers for [`check_tasks`], by task, and for [`check_cpus`], by CPU, which both run after every event.
     places: Vec<usize>,
     runnable: Vec<Runnable>,
 }
@@ -63,12 +61,12 @@ struct Runnable {
 /// The computing of a task.
 #[derive(Clone, Copy, Default)]
 struct Work {
-    /// Requested: work, or CPU time if `own_time`.
+    /// The requested work, or CPU time if `own_time`.
     asked: u64,
     own_time: bool,
-    /// Done, in 1/2^20.
+    /// The work done, in 1/2^20.
     done: u128,
-    /// The number of pieces; each may round by one unit.
+    /// The number of pieces in which the work was done; each may round by one unit.
     pieces: u128,
 }
 
@@ -126,7 +124,7 @@ impl Checker {
             pieces,
         } = std::mem::take(self.work_of(task));
         let least = u128::from(asked) << 20;
-        // The last nanosecond may not be needed in full, and work lost at a pause is repeated.
+        // The task may need only a part of the last nanosecond, and repeats the work that it lost at a pause.
         let most = match own_time {
             true => least,
             false => least + (pieces << 20) + u128::from(speed),
@@ -140,7 +138,7 @@ impl Checker {
         }
     }
 
-    /// Checks that no CPU is idle for too long while another has a task for it.
+    /// Checks that no CPU is idle for too long while another CPU has a waiting task for it.
     fn check_idle(&mut self, kernel: &Kernel<'_>) -> Result<(), String> {
         let Some(limit) = self.check.idle_limit_ns else {
             return Ok(());

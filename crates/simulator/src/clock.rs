@@ -8,7 +8,7 @@ pub struct Jiffies {
 }
 
 impl Jiffies {
-    /// The time `now`, ns, in ticks that are `tick_ns` apart, the first at `phase`.
+    /// Converts `now`, in ns, to ticks, which are `tick_ns` apart; the first tick is at `phase`.
     pub fn at(now: u64, tick_ns: u64, phase: u64) -> Jiffies {
         Jiffies {
             now: (now + tick_ns - phase) / tick_ns,
@@ -16,12 +16,12 @@ impl Jiffies {
         }
     }
 
-    /// The tick after `ns` have passed (`usecs_to_jiffies()`).
+    /// The first tick that is at least `ns` later (`usecs_to_jiffies()`).
     pub fn after(self, ns: u64) -> u64 {
         self.now + ns.div_ceil(self.tick_ns)
     }
 
-    /// Has the tick come?
+    /// Has `tick` come?
     pub fn reached(self, tick: u64) -> bool {
         self.now >= tick
     }

@@ -1,5 +1,5 @@
-//! Future events, and the time when each CPU's task completes its computing. The latter change with
-//! every interrupt, so they have a structure of their own in which they can be changed.
+//! Future events, and the time when each CPU's task completes its computing. Completion times change with every
+//! interrupt, so they have a structure of their own in which they can be changed.
 
 use crate::abi::timers;
 use crate::class::dl_timer;
@@ -18,12 +18,11 @@ pub enum What {
     Resched { cpu: u32 },
     /// A task's sleep ends; its high-resolution timer expires.
     Expiry { task: TaskPtr },
-    /// The timer interrupt handler gets to wake the task.
+    /// The timer interrupt's handler is about to wake the task.
     Wake { task: TaskPtr },
     /// A deadline task's timer expires.
     Dl(dl_timer::Timer),
-    /// The timer of a CPU's deadline server, void if the server's generation has changed; and then
-    /// its handler.
+    /// The timer of a CPU's deadline server expires, or its handler runs. Void if the server's generation has changed.
     DlServer {
         cpu: u32,
         generation: u32,
@@ -37,9 +36,9 @@ pub enum What {
     Hardware(hw::Event),
     /// `cpu` goes offline or comes online.
     Hotplug { cpu: u32, online: bool },
-    /// A CPU that could not go offline is tried again.
+    /// A CPU that could not go offline tries again.
     HotplugPending,
-    /// The loader of a scheduler that has exited loads it again.
+    /// The loader loads a scheduler that has exited again.
     Reload,
     /// sched_ext's watchdog checks for tasks that do not get to run.
     Watchdog,
@@ -51,14 +50,14 @@ const _: () = assert!(size_of::<What>() == 16, "it is copied a lot");
 
 #[derive(Clone, Copy)]
 struct Entry {
-    /// The time, ns, and the order of insertion: events of the same time happen in the order in
-    /// which they were scheduled. Compared as one number, which takes no branch.
+    /// The time, in ns, and the order of insertion, because events of the same time happen in the order in which they
+    /// were scheduled. Both are one number, which is compared without a branch.
     key: u128,
     what: What,
 }
 
 impl Entry {
-    /// After all others.
+    /// An entry that is after all others.
     const NONE: Entry = Entry {
         key: u128::MAX,
         what: What::End,
@@ -72,17 +71,18 @@ impl Entry {
         }
     }
 
-    /// ns
+    /// The time in ns.
     #[inline]
     fn time(&self) -> u64 {
         (self.key >> 64) as u64
     }
 }
 
-/// Future events, soonest first; at the same time, scheduled events in their order, then the CPUs.
+/// Future events, soonest first. At the same time, scheduled events come first, in the order of insertion, then
+/// completions by CPU.
 pub struct Events {
-    /// A heap: the element at `i` is before those at `CHILDREN * i + 1` and the following ones.
-    /// [`Entry::NONE`] fills it up, so that an element has all its children or none.
+    /// A heap: the element at `i` is before those at `CHILDREN * i + 1` and the following ones. [`Entry::NONE`] fills
+    /// the heap up, so that an element has all its children or none.
     heap: Vec<Entry>,
     /// The number of events in the heap.
     len: usize,
@@ -96,7 +96,7 @@ pub struct Events {
 const CHILDREN: usize = 4;
 
 impl Events {
-    /// An empty queue, for this number of CPUs.
+    /// Returns a queue without events, for this number of CPUs.
     pub fn new(cpus: usize) -> Events {
         Events {
             heap: vec![Entry::NONE],
@@ -107,7 +107,7 @@ impl Events {
         }
     }
 
-    /// Schedules `what` at `time`, ns.
+    /// Schedules `what` at `time`, in ns.
     #[inline]
     pub fn push(&mut self, time: u64, what: What) {
         self.sequence += 1;
@@ -145,7 +145,7 @@ impl Events {
             let Some(children) = rest.first_chunk::<CHILDREN>() else {
                 break;
             };
-            // Two matches and a final, without branches that a processor would guess.
+            // A tournament of two matches and a final, without branches that a processor could mispredict.
             let wins = |a: usize, b: usize| match children[b].key < children[a].key {
                 true => b,
                 false => a,
@@ -171,7 +171,7 @@ impl Events {
         }
     }
 
-    /// The time of the next scheduled event, ns; the end of time if there is none.
+    /// The time of the next scheduled event, in ns; the end of time if there is none.
     #[inline]
     fn announced(&mut self) -> u64 {
         if self.first_is_over {
@@ -180,14 +180,14 @@ impl Events {
         self.heap[0].time()
     }
 
-    /// The task on `cpu` will complete its computing at `time`, ns, unless this is called again.
+    /// The task on `cpu` will complete its computing at `time`, in ns, unless this is called again.
     #[inline]
     pub fn set_done(&mut self, cpu: usize, time: u64) {
         self.done.set(cpu, Done::new(time, cpu));
     }
 
-    /// Like [`Events::set_done`], but returns true if this is the next event, which then happens
-    /// now, without [`Events::next`].
+    /// Like [`Events::set_done`], but returns true if the completion is the next event, which then happens now, without
+    /// [`Events::next`].
     #[inline]
     pub fn set_done_next(&mut self, cpu: usize, time: u64) -> bool {
         let done = Done::new(time, cpu);
@@ -195,7 +195,7 @@ impl Events {
         self.done.soonest() == done && self.announced() > time
     }
 
-    /// No task computes on `cpu`.
+    /// From now on no task computes on `cpu`.
     #[inline]
     pub fn clear_done(&mut self, cpu: usize) {
         self.done.set(cpu, NEVER);
@@ -222,10 +222,10 @@ impl Events {
 
 /// The next event.
 pub struct Next {
-    /// The time of the event, ns.
+    /// The time of the event, in ns.
     pub time: u64,
-    /// The task on this CPU completes its computing: its next completion is to be set, or cleared.
-    /// `None`: the event is a scheduled one, for [`Events::take`].
+    /// The CPU whose task completes its computing; the caller sets or clears its next completion. `None` for a
+    /// scheduled event, which [`Events::take`] returns.
     pub done: Option<usize>,
 }
 
@@ -239,14 +239,14 @@ const NEVER: Done = Done(u64::MAX);
 const CPU_BITS: u32 = MAX_CPUS.trailing_zeros();
 
 impl Done {
-    /// A time beyond the word's range, 52 days, becomes its largest time.
+    /// A time beyond the word's range, 52 days, becomes the largest time of that range.
     #[inline]
     fn new(time: u64, cpu: usize) -> Done {
         let last = (u64::MAX >> CPU_BITS) - 1;
         Done(time.min(last) << CPU_BITS | cpu as u64)
     }
 
-    /// ns; [`NEVER`] is after all other times.
+    /// The time in ns; [`NEVER`] is after all other times.
     #[inline]
     fn time(self) -> u64 {
         self.0 >> CPU_BITS
@@ -258,8 +258,8 @@ impl Done {
     }
 }
 
-/// The completion time of each CPU, and the soonest of these times (if several are equal, that of
-/// the lowest CPU), by a tournament. The winner of matches `2 * i` and `2 * i + 1` is at `i`.
+/// The completion time of each CPU, and the soonest of these times (if several are equal, that of the lowest CPU),
+/// found by a tournament. The winner of matches `2 * i` and `2 * i + 1` is at `i`.
 struct Soonest {
     /// There is room for the largest number of CPUs, so that a mask keeps an index in bounds.
     matches: Box<[Done; 2 * MAX_CPUS]>,
@@ -321,7 +321,7 @@ mod tests {
             ..ProptestConfig::default()
         })]
 
-        /// Events scheduled while others happen come in order, too.
+        /// Events that are scheduled while others happen come in order, too.
         #[test]
         fn all_that_is_announced_happens_in_its_order(
             steps in prop::collection::vec(prop::option::weighted(0.6, 0..40_u64), 1..200)

@@ -69,18 +69,17 @@ pub struct Config<'a> {
     /// is the number of the machine's CPUs unless it is set here, as every loader of such schedulers
     /// sets it.
     pub globals: &'a [Global],
-    /// Computes its globals for a machine with some CPUs offline, for the loader, which restarts a
-    /// scheduler that exits because a CPU goes offline or comes online. `None`: such an exit ends the
-    /// run.
+    /// Computes the scheduler's globals for a machine with some CPUs offline, so that the loader can restart a
+    /// scheduler that exits because a CPU goes offline or comes online. With `None`, such an exit ends the run.
     pub restart: Option<Globals<'a>>,
     /// Globals of the scheduler to read at the end of the run ([`Outcome::read`]). A restart resets
     /// them.
     pub read: &'a [&'a str],
-    /// The costs of the scheduler's callbacks; `None`: they take no time.
+    /// The costs of the scheduler's callbacks; with `None`, they take no time.
     pub callbacks: Option<&'a Callbacks>,
     /// The seed of all random numbers.
     pub seed: u64,
-    /// Stop with an error when simulated time reaches this, ns.
+    /// The simulated time, in ns, at which the run stops with an error.
     pub time_limit_ns: u64,
     /// The consumer of scheduling events, if any.
     pub trace: Option<&'a mut dyn Trace>,
@@ -92,7 +91,7 @@ pub type Globals<'a> = &'a dyn Fn(&Machine) -> Vec<Global>;
 /// A request of the workload's control groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum GroupRequest {
-    /// To be groups: without them a scheduler treats all tasks as members of one.
+    /// That there be groups: a scheduler without support for them treats all tasks as members of one group.
     Groups,
     /// `cpu.weight`.
     Weight,
@@ -105,38 +104,36 @@ pub enum GroupRequest {
 /// The outcome of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Simulated time, ns.
+    /// The simulated time, in ns.
     pub simulated_ns: u64,
     /// The workload's measurements.
     pub recorder: Recorder,
     /// The kernel's counters.
     pub counters: Counters,
-    /// The workload has control groups.
+    /// Whether the workload has control groups.
     pub has_groups: bool,
-    /// The requests of the workload's control groups that the scheduler cannot keep, because it or the kernel
-    /// lacks the callback.
+    /// The requests of the workload's control groups that the scheduler cannot satisfy, because it or the kernel lacks
+    /// the callback.
     pub ignored: Vec<GroupRequest>,
     /// The workload's tasks, in the order of their creation.
     pub tasks: Vec<TaskTotals>,
     /// The bytes of the globals in [`Config::read`], in that order; empty for a global that the
     /// scheduler does not have.
     pub read: Vec<Vec<u8>>,
-    /// The energy of the run; `None` on a machine whose power is not known.
+    /// The energy of the run; `None` on a machine whose power is unknown.
     pub energy: Option<Energy>,
 }
 
-/// A task over a run.
+/// The totals of a task over a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskTotals {
-    /// Its name.
+    /// The task's name.
     pub name: String,
-    /// CPU time, ns.
+    /// CPU time, in ns.
     pub cpu_ns: u64,
-    /// The longest time for which it was runnable and did not run until it ran, ns; 0 for a deadline
-    /// task, which may be throttled.
+    /// The longest wait from becoming runnable until running, in ns; 0 for a deadline task, which may be throttled.
     pub longest_wait_ns: u64,
-    /// The time since when the task has been runnable without running, if it does not run at the
-    /// end, ns.
+    /// The time, in ns, since which the task has been runnable without running, if so at the end of the run.
     pub waits_since_ns: Option<u64>,
 }
 
@@ -151,8 +148,8 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// Each number of events and each time of all CPUs, ns. An event takes a nanosecond or more, so that
-            /// none of them exceeds the time of all CPUs.
+            /// All counters: numbers of events, and times of all CPUs in ns. Each event takes a nanosecond or more, so
+            /// no counter exceeds the time of all CPUs.
             pub fn totals(&self) -> impl Iterator<Item = u64> {
                 [$(self.$total),*].into_iter()
             }
@@ -162,9 +159,9 @@ macro_rules! counters {
 
 counters! {
     {
-        /// Switches from one task (or idle) to another.
+        /// Switches from one task (or from idle) to another.
         context_switches,
-        /// Times that a task ran on another CPU than before.
+        /// The number of times that a task ran on another CPU than before.
         migrations,
         /// Wakeups of sleeping tasks.
         wakeups,
@@ -174,26 +171,25 @@ counters! {
         forks,
         /// Changes of a cpufreq policy's frequency (the sum of `stats/total_trans`).
         frequency_transitions,
-        /// Times that a deadline task used up its budget.
+        /// The number of times that a deadline task used up its budget.
         dl_throttled,
-        /// Over all CPUs: ns spent on shared memory, including waits for locks, if the machine
-        /// describes it.
+        /// The time of all CPUs spent on shared memory, in ns, including waits for locks, if the machine describes such
+        /// costs.
         memory_ns,
-        /// Time in the scheduler's callbacks, of all CPUs, ns ([`Config::callbacks`]).
+        /// The time of all CPUs spent in the scheduler's callbacks, in ns ([`Config::callbacks`]).
         callbacks_ns,
-        /// Over all CPUs: ns for which a CPU had no task while tasks that it may run waited on other
-        /// CPUs.
+        /// The time of all CPUs without a task while tasks that they may run waited on other CPUs, in ns.
         wasted_ns,
         /// Wakeups after which the task was on a CPU although a faster CPU that it may use was idle.
         slow_wakeups,
     }
-    /// Per CPU: ns spent in interrupts, part of `overhead_ns` where the CPU was busy.
+    /// For each CPU, the time spent in interrupts, in ns; it is a part of `overhead_ns` when the CPU was busy.
     pub irq_ns: Vec<u64>,
-    /// Per CPU: ns spent running tasks (kernel overhead on their behalf included).
+    /// For each CPU, the time spent running tasks, in ns, including the kernel's overhead on their behalf.
     pub busy_ns: Vec<u64>,
-    /// Per CPU: ns of that spent on switches, wakeups, interrupts and ticks.
+    /// For each CPU, the part of `busy_ns` spent on switches, wakeups, interrupts and ticks.
     pub overhead_ns: Vec<u64>,
-    /// The longest time for which a CPU had no task while tasks that it may run waited on other CPUs, ns.
+    /// The longest time for which a CPU had no task while tasks that it may run waited on other CPUs, in ns.
     pub longest_waste_ns: u64,
     /// The periods of control groups with a `cpu.max`.
     pub throttled: Throttled,
@@ -201,11 +197,11 @@ counters! {
 
 /// Receives scheduling events, in time order.
 pub trait Trace {
-    /// One event at `now` (ns) on `cpu`.
+    /// Receives one event, at the time `now` (in ns) on `cpu`.
     fn event(&mut self, now: u64, cpu: usize, event: Event<'_>);
 }
 
-/// The count of numbers of a decision.
+/// The number of the values that explain a decision.
 pub const EXPLAINED_NUMBERS: usize = 4;
 
 /// Scheduling events, named and filled like the kernel's tracepoints of the same names.
@@ -221,7 +217,7 @@ pub enum Event<'a> {
         prev: (&'a str, i32),
         /// `prev_prio`.
         prev_prio: i32,
-        /// `prev_state`: still runnable?
+        /// `prev_state`: whether the task is still runnable.
         prev_runnable: bool,
         /// `next_comm`, `next_pid`.
         #[serde(borrow)]
@@ -238,7 +234,7 @@ pub enum Event<'a> {
         prio: i32,
         /// `target_cpu`.
         target_cpu: usize,
-        /// First wakeup after a fork?
+        /// Whether this is the first wakeup after a fork.
         new: bool,
     },
     /// `sched_migrate_task`.
@@ -274,20 +270,20 @@ pub enum Event<'a> {
     Power {
         /// The part.
         part: Part,
-        /// Its power from now on, mW.
+        /// The part's power from now on, in mW.
         mw: u32,
-        /// Energy of the change itself, pJ.
+        /// Energy of the change itself, in pJ.
         pj: u64,
     },
-    /// `cpu_frequency`; its `cpu_id` is the event's.
+    /// `cpu_frequency`, whose `cpu_id` is the CPU of the event.
     CpuFrequency {
-        /// `state`: kHz.
+        /// `state`, in kHz.
         khz: u32,
     },
     /// The hardware limits the event's CPU to `khz` from now on, whatever cpufreq requests. Not a
     /// tracepoint of the kernel.
     Turbo {
-        /// kHz.
+        /// The limit in kHz.
         khz: u32,
     },
     /// The task that is about to wake up another one; precedes the latter's `Wakeup`. Not a
@@ -296,12 +292,12 @@ pub enum Event<'a> {
         /// `comm`, `pid` of the task that wakes up.
         #[serde(borrow)]
         task: (&'a str, i32),
-        /// `comm`, `pid` of its waker; `None`: an interrupt.
+        /// `comm`, `pid` of its waker; `None` if an interrupt woke it.
         #[serde(borrow)]
         by: Option<(&'a str, i32)>,
     },
-    /// The CPUs that a task may use from now on, if they are not all: at its creation, and when
-    /// they change. Not a tracepoint of the kernel.
+    /// The CPUs that a task may use from now on: at its creation, if these are not all CPUs, and when they change. Not
+    /// a tracepoint of the kernel.
     Affinity {
         /// `comm`, `pid`.
         #[serde(borrow)]
@@ -309,16 +305,15 @@ pub enum Event<'a> {
         /// A [`machine::CpuMask`] in bytes.
         cpus: &'a [u8],
     },
-    /// The properties besides its priority that decide a task's part of the CPUs, from now on: when it
-    /// enters a control group, or its policy becomes SCHED_IDLE or another one. Not a tracepoint of
-    /// the kernel.
+    /// The properties that, besides the priority, decide a task's share of the CPUs from now on: sent when it enters a
+    /// control group, and when its policy becomes SCHED_IDLE or ceases to be. Not a tracepoint of the kernel.
     Weight {
         /// `comm`, `pid`.
         #[serde(borrow)]
         task: (&'a str, i32),
-        /// Is its policy SCHED_IDLE?
+        /// Whether the task's policy is SCHED_IDLE.
         idle: bool,
-        /// The path of its control group.
+        /// The path of the task's control group.
         #[serde(borrow)]
         group: &'a str,
         /// The group's `cpu.weight`.
@@ -326,13 +321,13 @@ pub enum Event<'a> {
         /// The product of `group_weight` and the weights of the groups above. 2^20 stands for the default weight, 100.
         product: u64,
     },
-    /// A task that loses its CPU has been polling since some time: for a word, a mutex or a kernel lock.
-    /// Precedes its `Switch`. Not a tracepoint of the kernel.
+    /// A task that loses its CPU has been polling, for a word, a mutex or a kernel lock. Precedes the task's `Switch`.
+    /// Not a tracepoint of the kernel.
     Polls {
         /// `comm`, `pid`.
         #[serde(borrow)]
         task: (&'a str, i32),
-        /// Since when, ns.
+        /// The time since which the task has polled, in ns.
         since: u64,
     },
     /// A period of a task is over: its program has compared the time when its work was done with the
@@ -341,31 +336,31 @@ pub enum Event<'a> {
         /// `comm`, `pid`.
         #[serde(borrow)]
         task: (&'a str, i32),
-        /// When the work was released, ns.
+        /// The time at which the work was released, in ns.
         released: u64,
-        /// The deadline, ns.
+        /// The deadline, in ns.
         due: u64,
-        /// When the work was done, ns.
+        /// The time at which the work was done, in ns.
         done: u64,
-        /// Counted as missed.
+        /// Whether the period counts as missed.
         missed: bool,
     },
     /// `bpf_trace_printk`.
     Printk(&'a str),
-    /// A decision of the scheduler, if it was compiled to report them ([`Object::explaining_in`]). Not
-    /// a tracepoint of the kernel.
+    /// A decision of the scheduler, if the scheduler was compiled to report them ([`Object::explaining_in`]). Not a
+    /// tracepoint of the kernel.
     #[serde(skip)]
     Decision {
         /// The number of the decision; the scheduler knows its meaning.
         decision: u32,
-        /// The task about which the decision is, `comm` and `pid`, if any.
+        /// The task that the decision is about (`comm` and `pid`), if any.
         task: Option<(&'a str, i32)>,
         /// The reason for which that task sleeps, or last slept, such as `a timer`.
         #[serde(skip)]
         waited_for: &'static str,
-        /// The CPU about which the decision is, if any.
+        /// The CPU that the decision is about, if any.
         cpu: Option<usize>,
-        /// The numbers on which it is based.
+        /// The numbers on which the decision is based.
         numbers: &'a [i64; EXPLAINED_NUMBERS],
     },
 }
@@ -394,33 +389,34 @@ impl Event<'_> {
     }
 }
 
-/// Why a run ended early.
+/// The reason why a run ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The scheduler was ejected, as by sched_ext: the message of `scx_exit_info`.
+    /// The scheduler was stopped, as by sched_ext, with the message of `scx_exit_info`.
     #[error("the scheduler was stopped at {at_ns} ns: {reason}: {message}")]
     SchedulerExit {
-        /// The time, ns.
+        /// The time, in ns.
         at_ns: u64,
         /// `scx_exit_info::reason`, such as `runnable task stall`.
         reason: String,
         /// `scx_exit_info::msg`.
         message: String,
     },
-    /// No task can ever run again, and some have not exited.
+    /// No task can ever run again, but some have not exited.
     #[error("deadlock at {at_ns} ns: {waiting}")]
     Deadlock {
-        /// The time, ns.
+        /// The time, in ns.
         at_ns: u64,
         /// The waiting tasks, and the reasons.
         waiting: String,
     },
-    /// The workload did something that a kernel would refuse, or never lets time pass.
+    /// The workload did something that a kernel would refuse, or a task of it executes ops without end and without time
+    /// passing.
     #[error("task {task} at {at_ns} ns: {message}")]
     Task {
-        /// Its name and pid.
+        /// The task's name and pid.
         task: String,
-        /// The time, ns.
+        /// The time, in ns.
         at_ns: u64,
         /// The invalid action.
         message: String,
@@ -430,7 +426,7 @@ pub enum Error {
     Hotplug {
         /// The CPU.
         cpu: usize,
-        /// The time, ns.
+        /// The time, in ns.
         at_ns: u64,
         /// The reason.
         message: String,
@@ -438,13 +434,13 @@ pub enum Error {
     /// Simulated time ran past [`Config::time_limit_ns`].
     #[error("not finished after {limit_ns} ns of simulated time")]
     TimeLimit {
-        /// The limit, ns.
+        /// The limit, in ns.
         limit_ns: u64,
     },
-    /// The simulation is at fault: an invariant does not hold ([`run_checked`]).
+    /// The simulator has an error: an invariant does not hold ([`run_checked`]).
     #[error("broken invariant at {at_ns} ns: {message}")]
     Invariant {
-        /// The time, ns.
+        /// The time, in ns.
         at_ns: u64,
         /// The violated invariant.
         message: String,
@@ -452,7 +448,7 @@ pub enum Error {
     /// The run was asked to stop ([`run_until`]).
     #[error("stopped on request")]
     Stopped,
-    /// The process that ran it ended early. The message is complete.
+    /// The process of the run ended early. The message is complete.
     #[error("{0}")]
     Fault(String),
     /// The scheduler's object does not fit the configuration.
@@ -460,8 +456,8 @@ pub enum Error {
     Object(#[from] native::Error),
 }
 
-/// The scheduler's own name (`ops.name`). The error says why Linux would refuse it before it checks
-/// anything else: `bpf_obj_name_cpy()` takes letters, digits, `_` and `.`, and only as many as fit.
+/// The scheduler's own name (`ops.name`). The error says why Linux would refuse the name, which it checks first:
+/// `bpf_obj_name_cpy()` accepts only letters, digits, `_` and `.`, and a limited number of them.
 pub fn scheduler_name(scheduler: &Object) -> Result<String, String> {
     let name = scheduler
         .ops_text(std::mem::offset_of!(abi::layout::Ops, name))
@@ -488,7 +484,7 @@ pub fn run(config: Config<'_>) -> Result<Outcome, Error> {
     run_kernel(config, None, None)
 }
 
-/// As [`run`], but it ends with [`Error::Stopped`] soon after `stop` has become true.
+/// As [`run`], but the run ends with [`Error::Stopped`] soon after `stop` has become true.
 pub fn run_until(config: Config<'_>, stop: &AtomicBool) -> Result<Outcome, Error> {
     run_kernel(config, None, Some(stop))
 }

@@ -3,14 +3,14 @@
 use machine::MAX_CPUS;
 use std::ops::{Index, IndexMut};
 
-/// One `T` for each CPU of a machine. There is room for the largest machine, so that an index is
-/// compared with a constant, in most functions once.
+/// One `T` for each CPU of a machine. There is room for the largest machine, so an index is compared with a constant,
+/// which most functions do only once.
 pub struct PerCpu<T> {
     all: Box<[T; MAX_CPUS]>,
     len: usize,
 }
 
-/// The values of `len` CPUs, at least one; the remaining room is filled with the last one's value.
+/// The values of `len` CPUs, which is at least one. The remaining room is filled with the value of the last CPU.
 pub fn boxed<T>(len: usize, mut of: impl FnMut(usize) -> T) -> Box<[T; MAX_CPUS]> {
     let all: Box<[T]> = (0..MAX_CPUS).map(|cpu| of(cpu.min(len - 1))).collect();
     let Ok(all) = all.try_into() else {

@@ -8,12 +8,12 @@ use crate::kernel::task::{Class, Continuation, TaskPtr};
 use crate::{Counters, Error, GroupRequest, Outcome, TaskTotals};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The limits on events at one time and on a CPU's reschedules, beyond which the scheduler is
-/// assumed to cause them endlessly: many for each task of the largest workload.
+/// The limits on events at one time and on a CPU's reschedules, beyond which the scheduler is assumed to cause them
+/// endlessly: enough for many events of each task of the largest workload.
 pub const MAX_INSTANT_EVENTS: u32 = 2_000_000;
 
-/// The number of events between checks whether the run has to stop; a power of two. This number of
-/// events takes about 1 ms.
+/// The number of events between two tests of whether the run has to stop; a power of two. So many events take about 1
+/// ms.
 const EVENTS_BETWEEN_LOOKS: u64 = 1 << 13;
 
 /// Runs the event loop until all tasks have exited, the time of the workload or of the limit is up,
@@ -31,7 +31,7 @@ pub fn run(kernel: &mut Kernel<'_>, limit_ns: u64, stop: Option<&AtomicBool>) ->
         if kernel.alive == kernel.daemons {
             return Ok(());
         }
-        // A load with a duration ends then, whatever its tasks wait for.
+        // A load with a duration ends at that time, whatever its tasks wait for.
         let idle = kernel.runnable == 0 && kernel.sleeping == 0 && !kernel.hw.is_active();
         if idle && !kernel.has_end {
             return Err(deadlock(kernel));
@@ -94,7 +94,7 @@ fn happens(kernel: &mut Kernel<'_>) -> bool {
     true
 }
 
-/// The requests of the workload's groups for which the scheduler has no callback that this kernel would call.
+/// The requests of the workload's groups for which the scheduler has no callback, or the simulated kernel calls none.
 fn ignored(kernel: &Kernel<'_>) -> Vec<GroupRequest> {
     let (scx, groups) = (&kernel.scx, &kernel.bpf.groups);
     let (ops, is_any) = (&scx.ops, groups.len() > 1);
@@ -135,8 +135,8 @@ pub fn outcome(
     let ignored = ignored(&kernel);
     kernel.disable_scheduler();
     kernel.check_constants();
-    // The scheduler has already exited: an error while it is disabled does not count, unless Linux
-    // would have refused the scheduler.
+    // The scheduler has already exited: an error while it is being disabled does not count, unless it is one for which
+    // Linux would have refused the scheduler.
     kernel.failure = kernel.refused.take();
     for cpu in 0..kernel.cpus.len() {
         kernel.pause(cpu);
@@ -180,7 +180,7 @@ pub fn outcome(
 /// Tells the programs of tasks that have not exited that the run ends. Returns the totals of the
 /// workload's tasks.
 fn end_tasks(kernel: &mut Kernel<'_>) -> Vec<TaskTotals> {
-    // The shell, and ksoftirqd, which has no parent either, do not belong to the workload.
+    // The shell and ksoftirqd do not belong to the workload, and have no parent.
     let of_workload = |task: &TaskPtr| task.parent.is_some();
     let tasks: Vec<TaskPtr> = kernel.tasks.iter().copied().filter(of_workload).collect();
     for &task in tasks.iter().filter(|task| !task.exited.get()) {

@@ -1,11 +1,11 @@
 //! Wasted time, in which CPUs idle while tasks that they may run wait on other CPUs, after the
 //! checker of Lozi et al., "The Linux Scheduler: a Decade of Wasted Cores" (EuroSys 2016).
 //!
-//! A CPU idles while it has no task, running or on its way: a task queued on a CPU that has been
-//! told to reschedule is on its way. The waste at a time is the number of waiting tasks that the
-//! idle CPUs could run, each task where its affinity allows. CPUs to which a task is on its way
-//! take tasks first. Wasted time changes only when a CPU starts or stops idling, or while one
-//! idles, so computing it as time passes costs nothing while all CPUs have tasks.
+//! A CPU idles while no task runs on it or is on its way to it. A task is on its way if it is queued on a CPU that has
+//! been told to reschedule. The waste at a time is the number of waiting tasks that the idle CPUs could run, each task
+//! where its affinity allows. CPUs to which a task is on its way take tasks first. Wasted time changes only when a CPU
+//! starts or stops idling, or while a CPU idles, so computing it as time passes costs nothing while all CPUs have
+//! tasks.
 
 use crate::kernel::Kernel;
 use crate::kernel::task::{Class, TaskPtr};
@@ -19,7 +19,7 @@ pub struct Waste {
     /// The idle CPUs, and their number.
     idle: CpuMask,
     pub nr_idle: usize,
-    /// The number of other CPUs.
+    /// The number of CPUs that are not idle.
     pub nr_loaded: usize,
     /// The number of CPUs that idle although there is a task on their own runqueue.
     pub nr_stuck: usize,
@@ -27,9 +27,9 @@ pub struct Waste {
     groups: Groups,
     streak: Streak,
     speeds: Speeds,
-    /// CPU time wasted, ns.
+    /// CPU time wasted, in ns.
     pub wasted_ns: u64,
-    /// The longest time for which a CPU idled while there was a task for it, ns.
+    /// The longest time for which a CPU idled while there was a task for it, in ns.
     pub longest_ns: u64,
 }
 
@@ -37,13 +37,13 @@ pub struct Waste {
 struct CpuState {
     idle_since: u64,
     loaded_at: u64,
-    /// Within the current [`Streak`], there was no task for it before this time.
+    /// The time before which there was no task for this CPU within the current [`Streak`].
     wanted_since: u64,
     is_stuck: bool,
 }
 
-/// The CPUs that could take a waiting task, idle or not. Usually the waiting tasks are of one group, and then no mask is
-/// copied or compared.
+/// The CPUs that could take a waiting task, idle or not. Usually all waiting tasks are of one group, for which no mask
+/// is copied or compared.
 #[derive(PartialEq)]
 enum Wanted {
     Group(usize),
@@ -64,13 +64,13 @@ struct Streak {
     from: u64,
     until: u64,
     wanted: Wanted,
-    /// The one of these that has been idle for longest, if known.
+    /// Of the CPUs that could take a task, the one that has been idle for longest, if known.
     oldest: Option<usize>,
 }
 
 /// Tasks by their affinity.
 struct Groups {
-    /// Every affinity that tasks have had. The first mask, that of all CPUs, is not counted.
+    /// Every affinity that tasks have had. The tasks of the first one, which is that of all CPUs, are not counted.
     list: Vec<Group>,
     /// The number of runnable tasks in the groups after the first.
     bound: usize,
@@ -83,7 +83,7 @@ struct Group {
 
 /// The CPUs by speed.
 struct Speeds {
-    /// For each speed, ascending: the CPUs that are faster.
+    /// For each speed, in ascending order, the CPUs that are faster.
     faster: Vec<CpuMask>,
     /// For each CPU, its index into `faster`.
     of: Vec<usize>,
@@ -131,7 +131,7 @@ impl Waste {
         self.streak.oldest.take_if(|oldest| *oldest == cpu);
     }
 
-    /// `cpu` idles; if it `is_stuck`, there is a task on its runqueue.
+    /// `cpu` idles; if it `is_stuck`, it does so although there is a task on its runqueue.
     pub fn end_load(&mut self, cpu: usize, now: u64, is_stuck: bool) {
         let state = &mut self.cpus[cpu];
         if is_stuck && !state.is_stuck {
@@ -141,7 +141,7 @@ impl Waste {
         if self.idle.contains(cpu) {
             return;
         }
-        // If the task left at once, the CPU has been idle all the time.
+        // If the task left at once, the CPU has been idle without interruption.
         if state.loaded_at < now {
             state.idle_since = now;
         } else {
@@ -188,7 +188,7 @@ impl Waste {
         self.groups.bound += 1;
     }
 
-    /// The opposite.
+    /// A task of `group`, which is not 0, is no longer runnable.
     #[inline(never)]
     pub fn remove(&mut self, group: u32) {
         self.groups.list[group as usize].runnable -= 1;
@@ -256,8 +256,7 @@ impl Speeds {
 }
 
 impl Kernel<'_> {
-    /// Time passes until `until` while a CPU idles and there are more runnable tasks than other
-    /// CPUs.
+    /// Time passes until `until`, while a CPU idles and there are more runnable tasks than busy CPUs.
     #[cold]
     #[inline(never)]
     pub fn waste_until(&mut self, until: u64) {
@@ -395,14 +394,14 @@ impl Kernel<'_> {
         }
     }
 
-    /// `cpu` has no task to switch to, or has lost the one on its way.
+    /// `cpu` has no task to switch to, or has lost the task that was on its way.
     pub fn idles(&mut self, cpu: usize, is_stuck: bool) {
         let now = self.now();
         self.waste.end_load(cpu, now, is_stuck);
     }
 
-    /// Counts the wakeup of `task` if a faster CPU that it may use is idle. A hardware thread is
-    /// fast while its core has nothing else to do.
+    /// Counts the wakeup of `task` if a faster CPU that it may use is idle. A hardware thread counts as fast only while
+    /// its core's other threads are idle.
     #[inline(never)]
     pub fn count_slow_wakeup(&mut self, task: TaskPtr) {
         let waste = &self.waste;
@@ -428,12 +427,12 @@ impl Kernel<'_> {
     }
 }
 
-/// Recomputes wasted time for each interval, task by task, to check the results above.
+/// Recomputes wasted time for each interval, task by task, to check the results of [`Waste`].
 #[derive(Default)]
 pub struct Recount {
     wasted_ns: u64,
     longest_ns: u64,
-    /// For each CPU, the time at which it began to idle beside a task that it could run.
+    /// For each CPU, the time at which it began to idle while a task that it could run waited.
     since: Vec<Option<u64>>,
 }
 

@@ -5,7 +5,7 @@ use crate::{Rng, Workload};
 use machine::CpuMask;
 use std::fmt::Write;
 
-/// The maximum number of tasks that [`rt_app_json`] makes, besides the task that tasks fork.
+/// The maximum number of tasks that [`rt_app_json`] makes, besides the forked task.
 pub const MAX_TASKS: usize = 20;
 
 /// The workload of [`rt_app_json`].
@@ -20,8 +20,8 @@ pub fn workload(seed: u64, tasks: usize, cpus: &CpuMask) -> Box<dyn Workload> {
     }
 }
 
-/// An rt-app file of `tasks` (1 to [`MAX_TASKS`]) random tasks bound to some of `cpus`, the
-/// same for the same arguments. Fewer tasks with the same seed shrink a failing case.
+/// An rt-app file of `tasks` (1 to [`MAX_TASKS`]) random tasks bound to some of `cpus`. Equal arguments give equal
+/// files. Fewer tasks with the same seed shrink a failing case.
 ///
 /// The load ends under any fair scheduler: all loops are finite, tasks hold at most one mutex at a
 /// time and meet barriers in one order, and no wakeup can be lost, because a waiter holds its mutex
@@ -50,7 +50,7 @@ struct Generator {
     rng: Rng,
     cpus: Vec<usize>,
     text: String,
-    /// Does a task fork `leaf`?
+    /// Whether a task forks `leaf`.
     forks: bool,
 }
 
@@ -90,7 +90,7 @@ impl Generator {
             }
             self.text.push_str("\t\t\t\t},\n");
         }
-        // First pairs of tasks (0 and 1, and so on), then groups of four, then all.
+        // First pairs of tasks meet (0 and 1, and so on), then groups of four, then all.
         if tasks > task ^ 1 {
             self.pair(task);
         }
@@ -171,7 +171,7 @@ impl Generator {
             13 => self.line(format_args!("\"yield\" : \"\"")),
             14 => self.line(format_args!("\"mem\" : 100000")),
             _ => {
-                // Only some tasks fork, so that not all small workloads do.
+                // Only some tasks fork, so that some small workloads have no fork.
                 if task.is_multiple_of(3) {
                     self.forks = true;
                     self.line(format_args!("\"fork\" : \"leaf\""));
@@ -182,7 +182,7 @@ impl Generator {
         }
     }
 
-    /// One of the pair waits and the other wakes it.
+    /// One task of the pair waits, and the other one wakes it.
     fn pair(&mut self, task: usize) {
         let pair = task / 2;
         let wakers = ["signal", "broad"];

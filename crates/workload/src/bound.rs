@@ -1,5 +1,5 @@
-//! A workload bound to some of the machine's CPUs, as by `numactl --cpunodebind`: its first tasks
-//! are bound, and their children inherit it. The rest of the machine exists but stays idle.
+//! A workload bound to some of the machine's CPUs, as by `numactl --cpunodebind`: its first tasks are bound, and their
+//! children inherit the affinity. The rest of the machine exists but stays idle.
 
 use crate::{Metric, Start, Workload};
 use machine::input::BadInput;
@@ -10,8 +10,7 @@ struct Bound {
     nodes: String,
 }
 
-/// `workload` on the CPUs of `nodes` (a list such as `0-3`) only, unless its tasks choose CPUs
-/// themselves.
+/// Binds `workload` to the CPUs of `nodes` (a list such as `0-3`), unless its tasks choose CPUs themselves.
 pub fn bind(workload: Box<dyn Workload>, nodes: &str) -> Box<dyn Workload> {
     let nodes = nodes.to_owned();
     Box::new(Bound { workload, nodes })

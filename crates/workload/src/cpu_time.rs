@@ -1,6 +1,6 @@
 //! The CPU time of a set of threads, or of a control group (`usage_usec` of `cpu.stat`), as a metric that decides a
-//! comparison. The user says which direction is better, because the work does not: a service should get more, a
-//! background task may get less.
+//! comparison. The user says which direction is better, because that depends on the purpose of the work: a service
+//! should get more, but a background task may get less.
 
 use crate::{Better, Env, Goal, GroupId, Metric, MetricId, Op, Program, Role, TaskSpec, Unit};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ pub(crate) fn direction(text: &str) -> Option<Better> {
     }
 }
 
-/// What [`direction`] expects.
+/// The expectation of [`direction`], for messages.
 pub(crate) const EXPECTED: &str = "`more` or `less`, whichever is better";
 
-/// The metric of the CPU time of `whose` threads, s, of which a run has one sample.
+/// The metric of the CPU time of `whose` threads, in s, of which a run has one sample.
 pub(crate) fn metric(whose: Option<&str>, better: Better) -> Metric {
     Metric {
         name: match whose {
@@ -31,16 +31,16 @@ pub(crate) fn metric(whose: Option<&str>, better: Better) -> Metric {
 /// The metrics to which the CPU time of a thread counts.
 #[derive(Clone, Default)]
 pub(crate) struct Account {
-    /// The metric of the set that it belongs to.
+    /// The metric of the set of threads that this one belongs to.
     pub own: Option<MetricId>,
-    /// For each control group, the metrics of it and of the groups above it.
+    /// For each control group, the metrics of the group and of the groups above it.
     pub groups: Arc<[Vec<MetricId>]>,
     /// The thread's group.
     pub group: Option<GroupId>,
 }
 
 impl Account {
-    /// `task`, whose CPU time counts here.
+    /// Returns `task` with its CPU time counted in these metrics.
     pub fn measure(self, mut task: TaskSpec) -> TaskSpec {
         if self.own.is_some() || !self.groups.is_empty() {
             task.program = Box::new(Measured {

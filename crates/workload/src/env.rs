@@ -8,34 +8,34 @@ use std::ops::{Index, IndexMut};
 pub struct Env {
     /// `CLOCK_MONOTONIC`, ns since the run began.
     pub now: u64,
-    /// The CPU it runs on.
+    /// The CPU on which the task runs.
     pub cpu: usize,
-    /// When the last sleep or timer was due, ns; otherwise when the last op began.
+    /// The time at which the last op, if it was a sleep, was due, in ns; otherwise the time at which the last op began.
     pub due: u64,
-    /// When the task was last made runnable, ns.
+    /// The time at which the task was last made runnable, in ns.
     pub woken_at: u64,
-    /// CPU time it has had, ns.
+    /// The CPU time that the task has had, in ns.
     pub cpu_time: u64,
     /// The workload's shared memory words.
     pub shared: Shared,
-    /// The run's random numbers; part of the seed.
+    /// The run's random numbers, which depend on its seed.
     pub rng: Rng,
-    /// Where measurements go.
+    /// The recorder of the run's measurements.
     pub recorder: Recorder,
-    /// The periods judged since the kernel last took them; `None` if it asks for none.
+    /// The periods judged since the kernel last took them; `None` if the kernel asks for none.
     pub periods: Option<Vec<Period>>,
 }
 
-/// A period of a task that is over, and whether the task was done with its work by then.
+/// A period of a task that is over, and whether the task completed its work in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Period {
-    /// When its work was released, ns.
+    /// The time at which the period's work was released, in ns.
     pub released: u64,
-    /// The deadline, ns.
+    /// The deadline, in ns.
     pub due: u64,
-    /// When the work was done, ns.
+    /// The time at which the work was done, in ns.
     pub done: u64,
-    /// Counted as missed.
+    /// Whether the period counts as missed.
     pub missed: bool,
 }
 
@@ -59,7 +59,7 @@ impl Env {
         }
     }
 
-    /// Reports a period to the kernel, if it asks for periods.
+    /// Reports a period to the kernel, if the kernel asks for periods.
     #[inline]
     pub fn judge(&mut self, period: impl FnOnce() -> Period) {
         if let Some(periods) = &mut self.periods {
@@ -87,7 +87,7 @@ impl Env {
 #[derive(Debug)]
 pub struct Shared {
     words: Vec<u64>,
-    /// Among several workloads, the first word of the one whose program is asked.
+    /// The first word of the workload whose program is asked, if there are several workloads.
     base: usize,
 }
 

@@ -1,5 +1,5 @@
-//! A kernel for tests of workloads: CPUs of the reference speed, a FIFO queue with a slice, no
-//! costs. It checks the validity of a program's ops, and nothing about scheduling.
+//! A kernel for tests of workloads: CPUs of the reference speed, a FIFO queue with a slice, and no costs. It checks
+//! only the validity of a program's ops, and nothing about scheduling.
 
 use crate::{
     Env, GroupId, Metric, Op, Recorder, SchedPolicy, Start, TaskSpec, UtilClamps, Workload,
@@ -10,9 +10,9 @@ use std::collections::{BinaryHeap, VecDeque};
 
 const SLICE: u64 = 1_000_000;
 const TIMER_SLACK: u64 = 50_000;
-/// How long a poll takes.
+/// The duration of a poll, in ns.
 const POLL: u64 = 1_000;
-/// More ops than this at one time mean a program that never lets time pass.
+/// The limit on ops at one time; a program that exceeds it never lets time pass.
 const MAX_OPS_AT_ONCE: u64 = 1_000_000;
 
 /// A machine of `cpus` equal CPUs.
@@ -246,7 +246,7 @@ impl Machinery {
         })
     }
 
-    /// Executes one step of `task`. False if it sleeps.
+    /// Executes one step of `task`. False if the task sleeps.
     fn step(&mut self, task: usize) -> bool {
         match std::mem::replace(&mut self.tasks[task].after, After::Nothing) {
             After::Nothing => {}
@@ -414,7 +414,7 @@ impl Machinery {
         true
     }
 
-    /// The task holds the mutex.
+    /// The task has the mutex of an [`Op::Hold`], and works under it.
     fn hold(&mut self, task: usize, mutex: u32, work: u64, keeps: bool) -> bool {
         self.tasks[task].remaining = work;
         self.tasks[task].after = match keeps {

@@ -6,26 +6,26 @@ pub type GroupId = u32;
 /// A control group with the settings of its cpu controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControlGroup {
-    /// Its name within its parent.
+    /// The group's name within its parent.
     pub name: String,
-    /// Its parent, which precedes it in the list; `None` is the root.
+    /// The group's parent, which precedes it in the list; `None` is the root.
     pub parent: Option<GroupId>,
     /// `cpu.weight`, 1 to 10,000.
     pub weight: u32,
-    /// `cpu.max`; `None` is no limit.
+    /// `cpu.max`; `None` if there is no limit.
     pub max: Option<Bandwidth>,
     /// `cpu.idle`.
     pub idle: bool,
 }
 
-/// `cpu.max` and `cpu.max.burst`, us.
+/// `cpu.max` and `cpu.max.burst`, in us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bandwidth {
-    /// The CPU time that the group may use in each period, at least 1000.
+    /// The CPU time that the group may use in each period, at least 1000 us.
     pub quota_us: u64,
-    /// The period, 1000 to 1,000,000.
+    /// The period, 1000 to 1,000,000 us.
     pub period_us: u64,
-    /// How much unused time is kept, at most the quota.
+    /// The maximum of the unused time that is kept; at most the quota.
     pub burst_us: u64,
 }
 

@@ -1,11 +1,11 @@
-//! The activity of tasks: the interface between programs and the (simulated) kernel, and what runs
-//! through it: rt-app files and recordings. The crate `models` has the models of benchmarks.
+//! The activity of tasks: the interface between programs and the (simulated) kernel, and two kinds of load behind it,
+//! rt-app files and recordings. The crate `models` has the models of benchmarks.
 //!
 //! - A [`Workload`] is a recipe. [`Workload::start`] makes one instance for one run, a [`Start`]: kernel
 //!   objects and the first tasks.
 //! - A task's [`Program`] is asked for its next [`Op`] each time the kernel has completed the last one,
 //!   as a process makes one system call after another. A closure is a program, too.
-//! - A [`Metric`] is what a run measures, and a [`Role`] what that means for a comparison.
+//! - A [`Metric`] is a quantity that a run measures, and a [`Role`] its meaning for a comparison.
 //!
 //! ```
 //! let json = r#"{ "tasks": { "ui": { "instance": 2, "run": 2000, "timer":
@@ -60,20 +60,19 @@ pub trait Workload: Send + Sync {
     fn name(&self) -> &str;
     /// A description of one line.
     fn description(&self) -> &str;
-    /// The metrics of a run, which are the same for every run; [`Recorder::record`] takes indices into them.
+    /// The metrics of a run, which are the same for every run; [`Recorder::record`] takes indices into this list.
     fn metrics(&self) -> &[Metric];
-    /// For CPU-bound work: its total and parallelism, so that the best possible time on a machine
-    /// can be printed. `None` if other factors than CPU throughput decide the time.
+    /// The total and the parallelism of CPU-bound work, from which the best possible time on a machine follows. `None`
+    /// if other factors than CPU throughput decide the time.
     fn cpu_bound(&self) -> Option<CpuBound> {
         None
     }
-    /// Can it run on `machine`? The error says what does not fit, such as a CPU that the machine
-    /// lacks. [`Workload::start`] may only be called if it can.
+    /// Can the workload run on `machine`? The error says why it cannot, such as a CPU that the machine lacks.
+    /// [`Workload::start`] may be called only if it can run.
     fn check(&self, _machine: &Machine) -> Result<(), Box<BadInput>> {
         Ok(())
     }
-    /// The replacement for run `run` of `count`, counted from 0, if runs vary in something besides
-    /// the seed.
+    /// The workload that replaces this one in run `run` (from 0) of `count`, if runs differ in more than the seed.
     fn of_run(&self, _run: u32, _count: u32) -> Option<Box<dyn Workload>> {
         None
     }
@@ -81,11 +80,11 @@ pub trait Workload: Send + Sync {
     fn cut_short(&self, _machine: &Machine) -> Vec<MetricId> {
         Vec::new()
     }
-    /// Do its control groups have a `cpu.max`?
+    /// Does any of the workload's control groups have a `cpu.max`?
     fn limits_groups(&self) -> bool {
         false
     }
-    /// Sentences about its parts that are not simulated.
+    /// Sentences about the workload's parts that are not simulated.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
@@ -93,17 +92,16 @@ pub trait Workload: Send + Sync {
     fn recording(&self) -> Option<&recording::Recording> {
         None
     }
-    /// A fresh instance. `machine` is for facts that a real program asks its machine (the number of
-    /// CPUs).
+    /// A fresh instance. `machine` provides facts that a real program queries, such as the number of CPUs.
     fn start(&self, machine: &Machine) -> Start;
 }
 
 /// See [`Workload::cpu_bound`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuBound {
-    /// ns at the reference speed, over all tasks.
+    /// The work of all tasks, in ns at the reference speed.
     pub work: u64,
-    /// Work of one task while no other can run, ns at the reference speed, in addition to `work`.
+    /// The work, in addition to `work`, that one task does while no other can run, in ns at the reference speed.
     pub serial: u64,
     /// The number of CPUs that can be used at once.
     pub parallelism: usize,
@@ -114,22 +112,21 @@ pub struct CpuBound {
 /// One instance of a workload: the state when the run begins.
 #[derive(Default)]
 pub struct Start {
-    /// Created at time 0 by the shell (a task outside the workload, already running somewhere),
-    /// in this order, through the fork path.
+    /// The first tasks, which the shell (a task outside the workload that already runs) forks at time 0 in this order.
     pub tasks: Vec<TaskSpec>,
-    /// The number of mutexes ([`MutexId`] indexes them).
+    /// The number of mutexes (which [`MutexId`] indexes).
     pub mutexes: usize,
     /// The names of the first mutexes in messages; the others are numbered.
     pub mutex_names: Vec<String>,
     /// The number of condition variables.
     pub condvars: usize,
-    /// For each barrier, the number of tasks it waits for.
+    /// For each barrier, the number of tasks for which it waits.
     pub barriers: Vec<u32>,
     /// The streams.
     pub streams: Vec<Stream>,
-    /// Streams that are connections over the machine's network adapter, with their direction. Bytes
-    /// that are written to a transmitting stream leave it when the adapter has sent them. A
-    /// receiving stream is filled by a sender that always has more.
+    /// Streams that are connections over the machine's network adapter, with their direction. Bytes that are written to
+    /// a transmitting stream leave it when the adapter has sent them. A sender that always has more data fills a
+    /// receiving stream.
     pub connections: Vec<(StreamId, Direction)>,
     /// Initial values of the shared memory words ([`Env::shared`]).
     pub shared: Vec<u64>,
@@ -137,19 +134,20 @@ pub struct Start {
     pub groups: Vec<ControlGroup>,
     /// Changes of the machine, in order of time.
     pub timeline: Vec<timeline::Timed>,
-    /// The run ends here even if tasks are left, ns. Without it, it ends when all tasks exited.
+    /// The time, in ns, at which the run ends even if tasks are left. If it is `None`, the run ends when all tasks have
+    /// exited.
     pub duration_ns: Option<u64>,
-    /// Is the duration only a default, because a task loops forever? If all tasks then wait for each other, the run
-    /// fails.
+    /// Whether the duration is only a default, because a task loops forever. The run then fails if all tasks wait for
+    /// each other.
     pub is_endless: bool,
 }
 
 /// A pipe, or one direction of a socket pair, or an event whose bytes wake one waiter each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream {
-    /// The kind, which decides the flags of its wakeups.
+    /// The kind, on which the flags of the stream's wakeups depend.
     pub kind: StreamKind,
-    /// The largest number of bytes in it.
+    /// The largest number of bytes in the stream.
     pub capacity: u64,
 }
 
@@ -168,7 +166,7 @@ pub enum StreamKind {
     Futex,
     /// A signal, for which tasks wait with `pause(2)`.
     Signal,
-    /// An event of a recording, which does not say what it is.
+    /// An event of a recording, whose kind is not recorded.
     Recorded,
 }
 
@@ -191,29 +189,28 @@ pub enum Direction {
     Receive,
 }
 
-/// The default [`TaskSpec::footprint`], bytes: half of a typical L1 data cache (32 KiB). An
-/// assumption.
+/// The default [`TaskSpec::footprint`], in bytes: half of a typical L1 data cache (32 KiB), which is an assumption.
 pub const DEFAULT_FOOTPRINT: u64 = 16 << 10;
 
 /// A task to create.
 pub struct TaskSpec {
-    /// `comm`, at most 15 bytes are kept.
+    /// `comm`, of which at most 15 bytes are kept.
     pub name: Arc<str>,
     /// Scheduling policy and its parameters.
     pub policy: SchedPolicy,
-    /// Allowed CPUs; `None` is its parent's.
+    /// Allowed CPUs; `None` for those of the parent.
     pub affinity: Option<CpuMask>,
-    /// `PR_SET_TIMERSLACK`, ns; applies to `SCHED_NORMAL` sleeps. `None` is the kernel's 50 us.
+    /// `PR_SET_TIMERSLACK` in ns, which applies to sleeps of `SCHED_NORMAL` tasks. `None` is the kernel's default of 50
+    /// us.
     pub timer_slack_ns: Option<u64>,
-    /// Bytes that it uses between two switches: the data that a migration makes it fetch again.
+    /// The number of bytes that the task uses between two switches, and has to fetch again after a migration.
     pub footprint: u64,
-    /// The dynamic power of its computing; a busy loop has [`machine::BUSY_LOOP`].
+    /// The dynamic power of the task's computing; a busy loop has [`machine::BUSY_LOOP`].
     pub activity: u32,
-    /// The thread's session (`setsid(2)`), which is a group if the kernel groups tasks by session (autogroup).
-    /// `None` is its parent's; the workload's first tasks begin in the one of the shell, which counts as no
-    /// session.
+    /// The thread's session (`setsid(2)`), which is a group if the kernel groups tasks by session (autogroup). `None`
+    /// is the session of the parent; the workload's first tasks begin in that of the shell, which counts as no session.
     pub session: Option<u32>,
-    /// Its program.
+    /// The task's program.
     pub program: Box<dyn Program>,
 }
 
@@ -236,14 +233,14 @@ impl TaskSpec {
     }
 }
 
-/// `sched_prio_to_weight[]` of kernel/sched/core.c: each nice level is worth 1.25 of the next.
+/// `sched_prio_to_weight[]` of kernel/sched/core.c: a nice level has about 1.25 times the weight of the next one.
 pub const PRIO_TO_WEIGHT: [u32; 40] = [
     88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904,
     3906, 3121, 2501, 1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87,
     70, 56, 45, 36, 29, 23, 18, 15,
 ];
 
-/// The slices that a fair task may request, ns: the kernel's bounds (`__setparam_fair()`).
+/// The slices that a fair task may request, in ns, by the kernel's bounds (`__setparam_fair()`).
 pub const SLICES_NS: RangeInclusive<u64> = 100_000..=100_000_000;
 
 /// `sched_setattr(2)`'s policies.
@@ -253,15 +250,15 @@ pub enum SchedPolicy {
     Normal {
         /// Nice value.
         nice: i8,
-        /// The slice that it requests (`sched_attr::sched_runtime` since Linux 6.12, which takes
-        /// 0.1 to 100 ms), ns; 0: the default.
+        /// The slice in ns that the task requests, 0.1 to 100 ms (`sched_attr::sched_runtime` since Linux 6.12); 0 for
+        /// the default.
         slice_ns: u64,
     },
     /// `SCHED_BATCH`; nice -20..=19.
     Batch {
         /// Nice value.
         nice: i8,
-        /// As above.
+        /// The slice that the task requests, in ns, as for `Normal`.
         slice_ns: u64,
     },
     /// `SCHED_IDLE`.
@@ -276,7 +273,7 @@ pub enum SchedPolicy {
         /// RT priority.
         priority: u8,
     },
-    /// `SCHED_DEADLINE`, ns.
+    /// `SCHED_DEADLINE`, with times in ns.
     Deadline {
         /// Budget per period.
         runtime_ns: u64,
@@ -287,8 +284,8 @@ pub enum SchedPolicy {
     },
 }
 
-/// A change of a task's utilization clamps (uclamp), of 1024 of the largest CPU at its highest
-/// frequency: `None` leaves one as it is, `Some(None)` removes it.
+/// A change of a task's utilization clamps (uclamp), where 1024 is the largest CPU at its highest frequency. `None`
+/// leaves a clamp as it is, `Some(None)` removes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UtilClamps {
     /// `sched_util_min`.
@@ -299,8 +296,8 @@ pub struct UtilClamps {
 
 /// A task's code, which returns one op after another. Calls take no simulated time.
 pub trait Program: Send {
-    /// The next op. Called first when the task first runs, then whenever an op is complete. After
-    /// [`Op::Exit`] it is not called again.
+    /// The next op. The kernel calls this when the task first runs, then whenever an op is complete, but not after
+    /// [`Op::Exit`].
     fn next(&mut self, env: &mut Env) -> Op;
 
     /// The run ends before the task exits. Records open measurements ([`Recorder::record_open`]),
@@ -323,41 +320,41 @@ pub type BarrierId = u32;
 /// Index into the workload's streams.
 pub type StreamId = u32;
 
-/// How tasks wait for a kernel lock ([`Op::Hold`]).
+/// The way in which tasks wait for a kernel lock ([`Op::Hold`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelLock {
-    /// Polls until the task has to be preempted, and only then sleeps, as if the owner were running
+    /// The task polls until it has to be preempted or the owner no longer runs, and only then sleeps
     /// (`CONFIG_MUTEX_SPIN_ON_OWNER`).
     Mutex,
-    /// Sleeps at once, like Linux 3.10's rwsem.
+    /// The task sleeps at once, as for an rwsem of Linux 3.10.
     Rwsem,
-    /// Polls until its turn. This is for sections of at most a few us, because events during a
-    /// section are noticed at its end. On a machine without costs of shared memory, no task waits.
+    /// The task polls until its turn. This kind is for sections of at most a few us, because events during a section
+    /// are noticed only at its end. On a machine without costs of shared memory, no task waits.
     Spinlock,
 }
 
-/// A system call, or computing between two. The tag is separate from the policy's tag, so that it
-/// is quick to read.
+/// A system call, or computing between two calls. The tag is not merged with that of a policy, so that it is quick to
+/// read.
 #[repr(u8)]
 pub enum Op {
-    /// Compute: ns at the machine's reference speed (its fastest core type).
+    /// Computes. The reference speed is that of the machine's fastest core type.
     Run {
-        /// ns at the reference speed.
+        /// The work, in ns at the reference speed.
         work: u64,
     },
-    /// Compute until this much of the task's own CPU time has passed, whatever the CPU's speed.
+    /// Computes until the task has had this CPU time, whatever the CPU's speed.
     RunFor {
-        /// CPU time, ns.
+        /// CPU time, in ns.
         ns: u64,
     },
-    /// `clock_nanosleep` for a while; timer slack applies to a normal task.
+    /// `clock_nanosleep` for a time; timer slack applies to a normal task.
     Sleep {
-        /// ns from now.
+        /// The time from now, in ns.
         ns: u64,
     },
     /// `clock_nanosleep(TIMER_ABSTIME)`; done at once if the time has passed.
     SleepUntil {
-        /// ns since the run began.
+        /// The time since the run began, in ns.
         at: u64,
     },
     /// `pthread_mutex_lock`.
@@ -370,18 +367,18 @@ pub enum Op {
     Hold {
         /// The lock.
         mutex: MutexId,
-        /// ns at the reference speed, if its CPU was the last to work under the lock.
+        /// The work, in ns at the reference speed if the task's CPU was the last to work under the lock.
         work: u64,
-        /// Cache lines that it changes, including the lock's own: fetched from the last holder, if
-        /// the machine has costs for that.
+        /// The number of cache lines that the task changes, including the lock's own. They are fetched from the last
+        /// holder, if the machine has costs for that.
         lines: u32,
-        /// Nodes that it reads of the tree under the lock, one line each. Each was last changed by
-        /// another of the previous holders. A spinlock has none.
+        /// The number of nodes, of one line each, that the task reads of the tree under the lock. Each was last changed
+        /// by a different previous holder. A spinlock has no tree.
         nodes: u32,
-        /// The kind of the lock, the same for all users.
+        /// The kind of the lock, which is the same for all users.
         kind: KernelLock,
-        /// Keeps it until [`Op::Release`], so that other locks can be taken under it. A spinlock
-        /// cannot be kept.
+        /// Keeps the lock until [`Op::Release`], so that the task can take other locks under it. A spinlock cannot be
+        /// kept.
         keeps: bool,
         /// Does nothing unless another task holds the lock or waits for it (`rwsem_is_locked()`).
         if_locked: bool,
@@ -391,11 +388,11 @@ pub enum Op {
     /// A point of a system call at which the task leaves its CPU if that has to reschedule
     /// (`might_sleep()` with `CONFIG_PREEMPT_VOLUNTARY`), even if it keeps a kernel lock.
     CondResched,
-    /// `pthread_cond_wait`: unlocks, sleeps, locks again.
+    /// `pthread_cond_wait`: unlocks the mutex, sleeps, and locks it again.
     Wait {
         /// The condition variable.
         cond: CondId,
-        /// Held by the caller.
+        /// The mutex, which the caller holds.
         mutex: MutexId,
     },
     /// `pthread_cond_signal`.
@@ -411,42 +408,41 @@ pub enum Op {
         word: usize,
         /// The polling continues while the word has this value.
         value: u64,
-        /// ns at the reference speed; above 0.
+        /// The largest work of the polling, in ns at the reference speed; above 0.
         work: u64,
     },
-    /// Polls a mutex in a busy loop until it has it: `while (pthread_mutex_trylock(m) == EBUSY);`
+    /// Polls a mutex in a busy loop until the task has it: `while (pthread_mutex_trylock(m) == EBUSY);`
     SpinLock(MutexId),
     /// `pthread_barrier_wait`.
     Barrier(BarrierId),
-    /// `write(2)` to a stream: computes `work`, then puts `bytes` in, sleeping while it is full.
+    /// `write(2)` to a stream: computes `work`, then puts `bytes` into the stream, and sleeps while that is full.
     Write {
         /// The stream.
         stream: StreamId,
         /// The number of bytes; at most the capacity.
         bytes: u64,
-        /// ns at the reference speed.
+        /// The work, in ns at the reference speed.
         work: u64,
     },
-    /// `read(2)` of exactly `bytes`: sleeps until there are as many, computes `work`.
+    /// `read(2)` of exactly `bytes`: sleeps until there are as many, then computes `work`.
     Read {
         /// The stream.
         stream: StreamId,
         /// The number of bytes; at most the capacity.
         bytes: u64,
-        /// ns at the reference speed.
+        /// The work, in ns at the reference speed.
         work: u64,
     },
-    /// `fork`/`pthread_create`: the child goes through the fork path; `work` is the cost for the
-    /// parent, ns at the reference speed.
+    /// `fork`/`pthread_create`: the child goes through the fork path; `work` is the cost for the parent.
     Fork {
         /// The child.
         child: Box<TaskSpec>,
-        /// ns at the reference speed.
+        /// The cost, in ns at the reference speed.
         work: u64,
     },
     /// `execve(2)`: another program takes the task over.
     Exec {
-        /// The work of loading it, ns at the reference speed.
+        /// The work of loading the program, in ns at the reference speed.
         work: u64,
     },
     /// `pthread_join` for all threads that the task has created.
@@ -461,7 +457,7 @@ pub enum Op {
     SetPolicy(SchedPolicy),
     /// `sched_setattr` with `SCHED_FLAG_UTIL_CLAMP`.
     SetUtilClamps(UtilClamps),
-    /// Writes its own pid to a group's `cgroup.procs`; `None` is the root.
+    /// Writes the task's own pid to a group's `cgroup.procs`; `None` is the root.
     EnterGroup(Option<GroupId>),
     /// The task ends.
     Exit,

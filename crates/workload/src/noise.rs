@@ -1,14 +1,14 @@
-//! The noise of a real machine, for loads that have none of their own: without it all runs of such a load
-//! are one sequence of events, and an interval over their seeds says nothing.
+//! The noise of a real machine, for loads that have none of their own: without it, all runs of such a load are the same
+//! sequence of events, and a confidence interval over seeds is meaningless.
 //!
 //! The sizes are from the examples of Linux's own tracers of noise
 //! (Documentation/trace/osnoise-tracer.rst and timerlat-tracer.rst):
 //!
-//! - The threads of a load start within a millisecond, because a shell or a library starts them one
-//!   after another. An assumption.
+//! - The threads of a load start within a millisecond, because a shell or a library starts them one after another. This
+//!   is an assumption.
 //! - Timers expire up to 3 us late: the tracer's `irq timer_latency` is 0.8 to 2.8 us.
-//! - Other threads of the machine interrupt a busy CPU 11 times a second, for up to 202 us: of eight
-//!   CPUs observed for a second each, these are the mean of the last column and the largest noise. Here
+//! - Other threads of the machine interrupt a busy CPU 11 times a second, for up to 202 us. In the example, eight CPUs
+//!   were observed for a second each; the rate is the mean of the last column, and the time is the largest noise. Here
 //!   the interrupted thread takes longer by that time.
 //!
 //! Each thread has random numbers of its own, so that the noise of a thread is the same under each
@@ -17,13 +17,13 @@
 use crate::{Env, Metric, Op, Program, Rng, Start, TaskSpec, Workload};
 use machine::Machine;
 
-/// The first threads start up to this much later, ns.
+/// The maximum delay of a first thread's start, in ns.
 const START_NS: u64 = 1_000_000;
-/// A timer expires up to this much later, ns.
+/// The maximum delay of a timer's expiry, in ns.
 const TIMER_NS: u64 = 3_000;
-/// The mean time for which a thread computes between two interruptions, ns.
+/// The mean time for which a thread computes between two interruptions, in ns.
 const BETWEEN_NS: f64 = 1e9 / 11.0;
-/// The longest interruption, ns.
+/// The longest interruption, in ns.
 const INTERRUPTION_NS: u64 = 202_000;
 
 /// `workload` with noise that depends on `seed`.
@@ -59,7 +59,7 @@ impl Workload for Noisy<'_> {
     }
 }
 
-/// `task`, which begins up to `delay_ns` later.
+/// Returns `task` with noise; it begins up to `delay_ns` later.
 fn noisy(mut task: TaskSpec, seed: u64, delay_ns: u64) -> TaskSpec {
     let mut rng = Rng::new(seed);
     task.program = Box::new(Thread {
@@ -71,21 +71,21 @@ fn noisy(mut task: TaskSpec, seed: u64, delay_ns: u64) -> TaskSpec {
     task
 }
 
-/// The computing time until the next interruption, ns: exponentially distributed.
+/// The computing time until the next interruption, in ns: exponentially distributed.
 fn between(rng: &mut Rng) -> u64 {
     (-BETWEEN_NS * (1.0 - rng.unit()).ln()) as u64
 }
 
 struct Thread {
     program: Box<dyn Program>,
-    /// The delay of its start; 0 once it has begun.
+    /// The delay of the task's start; 0 once the task has begun.
     delay_ns: u64,
     until_interrupted_ns: u64,
     rng: Rng,
 }
 
 impl Thread {
-    /// The time of computing `work` with its interruptions, ns.
+    /// The time to compute `work`, including interruptions, in ns.
     fn interrupted(&mut self, work: u64) -> u64 {
         let (mut all, mut left) = (work, work);
         while left >= self.until_interrupted_ns {
@@ -140,7 +140,7 @@ mod tests {
             rng: Rng::new(1),
         };
         let all: u64 = (0..100_000).map(|_| thread.interrupted(1_000_000)).sum();
-        // 0.11 %: 11 times 101 us a second.
+        // The expected share is 0.11 %: 11 times 101 us a second.
         let share = (all - 100_000_000_000) as f64 / 1e11;
         assert!((share - 0.001_11).abs() < 0.000_1, "{share}");
     }

@@ -8,15 +8,15 @@ use machine::input::{self, BadInput};
 pub struct Param {
     /// The name before the `=`.
     pub name: &'static str,
-    /// The unit of its number: a count, or the one that a time without a suffix (`ns`, `us`, `ms`, `s`) has.
+    /// The unit of the value: a count, or the unit of a time that has no suffix (`ns`, `us`, `ms`, `s`).
     pub unit: Unit,
-    /// Its default: a count, or ns for a time.
+    /// The default: a count, or ns for a time.
     pub default: u64,
     /// The least value, in the unit of `default`.
     pub min: u64,
     /// The greatest value, in the unit of `default`.
     pub max: u64,
-    /// Its meaning, and the source of its default.
+    /// The meaning of the parameter, and the source of its default.
     pub help: &'static str,
 }
 
@@ -53,7 +53,7 @@ impl Param {
     }
 }
 
-/// The time `text`, ns; it is in `plain` ns unless a suffix (`ns`, `us`, `ms`, `s`) says otherwise.
+/// The time in `text`, in ns. A number without a suffix (`ns`, `us`, `ms`, `s`) is in units of `plain` ns.
 pub fn nanoseconds(text: &str, plain: f64) -> Option<u64> {
     let (number, scale) = SUFFIXES
         .iter()

@@ -1,6 +1,6 @@
-//! A place for all threads of a workload: a control group, CPUs, a nice level, a class, a slice and a session, as a shell
-//! or a service manager gives them to a program; and whether their CPU time decides a comparison. The parameters are those
-//! of any workload:
+//! A place for all threads of a workload: a control group, CPUs, a nice level, a class, a slice and a session, as a
+//! shell or a service manager gives them to a program; and whether the threads' CPU time decides a comparison. Any
+//! workload takes these parameters:
 //!
 //! ```text
 //! kbuild:jobs=16,group=/app,weight=50,nice=5      cgexec -g cpu:/app nice -n 5 make -j 16
@@ -25,7 +25,7 @@ const NAMES: [&str; 9] = [
     "group", "weight", "quota", "cpus", "nice", "class", "slice", "session", "cpu_time",
 ];
 
-/// The period of a quota, us: the default of `cpu.max`.
+/// The period of a quota, in us: the default of `cpu.max`.
 const PERIOD_US: u64 = 100_000;
 
 /// A policy for fair threads.
@@ -36,20 +36,20 @@ enum FairClass {
     Idle,
 }
 
-/// Where the threads of a workload are.
+/// The place of the threads of a workload.
 #[derive(Clone, Debug, Default)]
 pub struct Placement {
-    /// The names of the group and those above it, from the root down; empty: the root.
+    /// The names of the group and of those above it, from the root down; empty for the root.
     group: Vec<String>,
     weight: Option<u32>,
     quota: Option<Bandwidth>,
     cpus: Option<CpuMask>,
     nice: i8,
     class: Option<FairClass>,
-    /// ns
+    /// The slice in ns.
     slice: Option<u64>,
     session: Option<u32>,
-    /// The direction in which the CPU time of its threads is better, if that decides.
+    /// The direction in which the CPU time of the threads is better, if CPU time decides.
     cpu_time: Option<Better>,
 }
 
@@ -96,7 +96,7 @@ impl Placement {
         Ok((placement, rest.join(",")))
     }
 
-    /// Is it the placement that the threads have anyway?
+    /// Is this the placement that the threads have anyway?
     pub fn is_nothing(&self) -> bool {
         let Placement {
             group,
@@ -255,7 +255,7 @@ struct Placed {
     name: String,
     placement: Arc<Placement>,
     workload: Box<dyn Workload>,
-    /// The workload's metrics and the CPU time, if that decides.
+    /// The workload's metrics, and that of the CPU time, if CPU time decides.
     metrics: Vec<Metric>,
 }
 
@@ -273,7 +273,7 @@ impl Workload for Placed {
     }
 
     fn cpu_bound(&self) -> Option<CpuBound> {
-        // A quota or fewer CPUs leave less than the machine has.
+        // A quota or a restriction to some CPUs leaves less than the machine has.
         let is_whole = self.placement.cpus.is_none() && self.placement.quota.is_none();
         self.workload.cpu_bound().filter(|_| is_whole)
     }
@@ -352,7 +352,7 @@ struct Place {
 }
 
 impl Place {
-    /// A group of the workload; `None`, its root, is the placement's group.
+    /// The id of a group of the workload; the workload's root (`None`) is the placement's group.
     fn group(&self, group: Option<GroupId>) -> Option<GroupId> {
         match group {
             Some(group) => Some(self.first + group),
@@ -395,7 +395,7 @@ impl Place {
 struct InPlace {
     program: Box<dyn Program>,
     place: Place,
-    /// The thread still has to enter its group.
+    /// Whether the thread still has to enter its group.
     enters: bool,
 }
 

@@ -14,7 +14,7 @@ pub enum Better {
     Lower,
     /// Rates.
     Higher,
-    /// Values that do not depend on the scheduler, such as how often a timer expires.
+    /// Values that do not depend on the scheduler, such as the number of a timer's expiries.
     Neither,
 }
 
@@ -36,7 +36,7 @@ pub enum Goal {
 pub enum Role {
     /// The metric decides which scheduler serves the goal best.
     Decides(Goal),
-    /// The metric is part of one that decides, and is worth showing beside it.
+    /// The metric explains a part of one that decides, and is worth showing beside it.
     Explains(Goal),
     /// Additional information.
     Detail,
@@ -55,18 +55,17 @@ impl Role {
 /// A metric of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// Its name, such as `time` or `thread-0/wu_lat`.
+    /// The metric's name, such as `time` or `thread-0/wu_lat`.
     pub name: Cow<'static, str>,
-    /// Its unit.
+    /// The metric's unit.
     pub unit: Unit,
-    /// Its good direction.
+    /// The direction in which the metric improves.
     pub better: Better,
-    /// Its role.
+    /// The metric's role.
     pub role: Role,
-    /// The name under which the metric is pooled with the metrics of threads that do the same, such
-    /// as `thread/wu_lat`.
+    /// The name under which the metrics of threads that do the same are pooled, such as `thread/wu_lat`.
     pub pool: Option<Cow<'static, str>>,
-    /// The number of equal threads that share the metric, if the samples of each are counted; else 0.
+    /// The number of equal threads that share the metric, if the samples of each thread are counted, otherwise 0.
     pub sharers: u32,
 }
 
@@ -83,12 +82,12 @@ impl Metric {
         }
     }
 
-    /// Additional information, of which less is better.
+    /// Additional information, where lower is better.
     pub const fn detail(name: &'static str, unit: Unit) -> Metric {
         Metric::new(name, unit, Better::Lower, Role::Detail)
     }
 
-    /// The time of the whole workload, s.
+    /// The time of the whole workload, in s.
     pub const fn makespan(name: &'static str) -> Metric {
         let role = Role::Decides(Goal::Throughput);
         Metric::new(name, Unit::S, Better::Lower, role)
@@ -101,14 +100,14 @@ impl Metric {
     }
 }
 
-/// The most samples that are kept of a metric, which bounds a run's memory.
+/// The maximum number of samples that are kept of a metric, which limits a run's memory.
 pub const MAX_SAMPLES: usize = 1 << 20;
 
 /// Collects one run's measurements.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Recorder {
     series: Vec<Series>,
-    /// The first metric of the workload that is recording, among several.
+    /// The first metric of the workload that is recording, if there are several workloads.
     base: MetricId,
 }
 
@@ -120,7 +119,7 @@ struct Series {
     recorded: u64,
     /// For each thread that shares the metric ([`Metric::sharers`]), the number of its samples.
     by_thread: Box<[u64]>,
-    /// The age of each one that was still open at the end.
+    /// The age of each sample that was still open at the end.
     open: Vec<f64>,
 }
 
@@ -145,7 +144,7 @@ impl Recorder {
     pub fn record(&mut self, metric: MetricId, value: f64) {
         let series = &mut self.series[self.base + metric];
         if series.is_turn() {
-            // The number of samples so far is even, so that it is still this one's turn.
+            // The number of samples so far is even, so this sample is also kept at the new stride.
             if series.samples.len() == MAX_SAMPLES {
                 series.halve();
             }
@@ -171,8 +170,7 @@ impl Recorder {
         }
     }
 
-    /// At the end of the run, adds the age so far of what would have become a sample: a lower bound
-    /// of it.
+    /// At the end of the run, adds the age of a sample that is still open. The age is a lower bound of the sample.
     pub fn record_open(&mut self, metric: MetricId, age: f64) {
         let open = &mut self.series[self.base + metric].open;
         if open.len() < MAX_SAMPLES {
@@ -180,12 +178,12 @@ impl Recorder {
         }
     }
 
-    /// Counts metrics from `base` from here on; returns the old base.
+    /// Indexes metrics from `base` from now on; returns the old base.
     pub(crate) fn set_base(&mut self, base: MetricId) -> MetricId {
         std::mem::replace(&mut self.base, base)
     }
 
-    /// Is it consistent with `metrics`? A recorder from another process may not be.
+    /// Is the recorder consistent with `metrics`? A recorder from another process may not be.
     pub fn is_of(&self, metrics: &[Metric]) -> bool {
         let is_of = |(series, metric): (&Series, &Metric)| {
             let counted: u128 = series
@@ -221,7 +219,7 @@ impl Recorder {
         &self.series[metric].open
     }
 
-    /// The number of samples of each thread that shares `metric`; empty if they are not counted.
+    /// The number of samples of each thread that shares `metric`; empty if these are not counted.
     pub fn by_thread(&self, metric: MetricId) -> &[u64] {
         &self.series[metric].by_thread
     }

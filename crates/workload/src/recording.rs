@@ -13,7 +13,8 @@ pub use replay::Replay;
 
 /// The version of the file's format.
 pub const VERSION: u32 = 5;
-/// The first version; it had no streams, the second no mutexes, the third no periods, and the fourth no slices.
+/// The first version, which had no streams; the second version had no mutexes, the third no periods, and the fourth no
+/// slices.
 const FIRST_VERSION: u32 = 1;
 
 /// A recording.
@@ -25,13 +26,13 @@ pub struct Recording {
     /// A description of one line.
     #[serde(default)]
     pub description: String,
-    /// Pipes, and directions of sockets: the capacity of each. Steps refer to them by index.
+    /// The capacity of each pipe, and of each direction of a socket. Steps refer to these by index.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<u64>,
     /// The number of mutexes, to which steps refer by number.
     #[serde(default, skip_serializing_if = "is_default")]
     pub mutexes: u32,
-    /// The threads; they refer to each other by index.
+    /// The threads, which refer to each other by index.
     pub threads: Vec<Thread>,
 }
 
@@ -44,28 +45,28 @@ pub struct Thread {
     /// Nice value, -20 to 19.
     #[serde(default, skip_serializing_if = "is_default")]
     pub nice: i8,
-    /// Priority of `SCHED_FIFO`, 1 to 99; otherwise it is a normal thread.
+    /// Priority of `SCHED_FIFO`, 1 to 99; `None` for a normal thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fifo: Option<u8>,
-    /// Its period, from which its deadlines follow.
+    /// The thread's period, from which its deadlines follow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<Period>,
-    /// Its activity.
+    /// The thread's activity.
     pub steps: Vec<Step>,
 }
 
-/// The period of a thread. Each [`Step::Release`] begins one, and the thread has to be done with its
-/// work before the next.
+/// The period of a thread. Each [`Step::Release`] begins one, and the thread has to complete its work before the next
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Period {
-    /// Its length, ns.
+    /// The length of the period, in ns.
     pub ns: u64,
-    /// The percentage of wakeups that came a period after the previous one, less the percentage that
-    /// chance would give; `None` if the user has set the period.
+    /// The percentage of wakeups that came a period after the previous one, less the percentage expected by chance;
+    /// `None` if the user has set the period.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<u8>,
-    /// The periodic thread that wakes it once in each of its periods.
+    /// The periodic thread that wakes this one once per period.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub woken_by: Option<usize>,
 }
@@ -78,12 +79,12 @@ fn is_default<T: Default + PartialEq>(it: &T) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Step {
-    /// Computes: ns at the speed of the recording machine's fastest core.
+    /// Computes for this time, in ns at the speed of the recording machine's fastest core.
     Run(u64),
-    /// Sleeps, ns.
+    /// Sleeps for this time, in ns.
     Sleep(u64),
-    /// Sleeps until this time after the beginning, ns, like a thread with a periodic timer; does
-    /// not sleep if the time has passed.
+    /// Sleeps until this time after the beginning, in ns, as a thread with a periodic timer does; does not sleep if the
+    /// time has passed.
     Until(u64),
     /// Waits until other threads have woken it more often than it has waited.
     Wait,
@@ -95,14 +96,14 @@ pub enum Step {
     Write(u32, u64),
     /// Locks this mutex; waits until it is free.
     Lock(u32),
-    /// Unlocks it.
+    /// Unlocks this mutex.
     Unlock(u32),
-    /// May run on these CPUs from now on, a bit for each of the first 64; `None` is all CPUs.
-    /// Threads that it starts inherit this.
+    /// From now on the thread may run on these CPUs, a bit for each of the first 64; `None` is all CPUs. Threads that
+    /// it starts inherit the set.
     Cpus(#[serde(deserialize_with = "cpus")] Option<u64>),
     /// Requests slices of this length, 0.1 to 100 ms in ns, from now on; 0 is the default.
     Slice(u64),
-    /// The sleep or wait before it was the end of a period, and another one begins.
+    /// The previous step, a sleep or wait, was the end of a period, and another period begins.
     Release,
     /// Starts this thread. A thread that no step starts exists from the beginning.
     Fork(usize),

@@ -6,40 +6,40 @@
 //! rt-app:
 //!
 //! - `run` is in us at the machine's reference speed, whatever `global.calibration` says.
-//! - A meaningless key is an error; rt-app skips it. So is an event that could never run or never
-//!   continue: a wait without a waker, a barrier that cannot be passed, an unlock without a lock. A waker without a
-//!   waiter and a task that never starts are remarks.
+//! - A meaningless key, which rt-app skips, is an error. So is an event that could never run or never continue: a wait
+//!   without a waker, a barrier that cannot be passed, an unlock without a lock. A waker without a waiter and a task
+//!   that never starts are remarks.
 //! - A thread that still waits when nothing can wake it is a deadlock, unless a duration ends the run, as in rt-app.
 //! - A file without `duration` in which a task loops forever runs for 10 s; rt-app runs until it is
 //!   interrupted.
 //! - A barrier lets exactly one set of threads pass. In rt-app, a thread that returns quickly can
 //!   slip through before the others have left.
-//! - When the duration is over everything stops; rt-app lets each thread finish its event.
+//! - When the duration is over, everything stops; rt-app lets each thread finish its event.
 //!
 //! Properties of rt-app's code that may be unexpected:
 //!
-//! - `sync` signals and waits but does not lock; the file must.
+//! - `sync` signals and waits but does not lock the mutex; the file has to do so.
 //! - Timers count from the first thread's start plus the task's `delay`, not from their first use.
 //! - A timer's `absolute` mode belongs to the timer, so one mention makes all its uses absolute.
 //! - `runtime` ends by the clock, not by CPU time: a preempted thread computes less. A `runtime` event reads the
 //!   clock every 32 us of work.
 //! - In a task without `phases`, `loop` counts its only phase. Without `loop`, both kinds of task
 //!   continue forever.
-//! - `suspend` waits for the name it gives, as in release 1.0, which Debian has. rt-app since June 2025 takes the
-//!   task's own name, whatever the string; a remark names the tasks for which that differs. A `lock` of the same
-//!   name is the same mutex.
+//! - `suspend` waits for the name that it gives, as in release 1.0, which Debian has. Since June 2025, rt-app takes the
+//!   task's own name instead; a remark lists the tasks for which the two differ. A `lock` of the same name is the same
+//!   mutex.
 //! - `memrun` is work at the reference speed: caches are not simulated, and `ref` has no effect.
-//! - A forked thread's timers count from the first thread's start, too, so its first ones are
-//!   missed.
+//! - A forked thread's timers count from the first thread's start, too, so their first expiries are missed.
 //!
 //! The section `taskgroups` has the settings of control groups (`groups.rs`), which rt-app leaves
 //! to the user. `"cpu_time": "more"` or `"less"` there and in tasks makes CPU time a metric
 //! (`cpu_time.rs`). The section `timeline` has changes of the machine (`timeline.rs`).
 //!
-//! `util_min` and `util_max` clamp the frequency of the CPU, as the kernel does it for any sched_ext scheduler;
-//! Linux's placement by them is not simulated. A note names the tasks.
+//! `util_min` and `util_max` clamp the frequency of the CPU, as the kernel does for any sched_ext scheduler; Linux's
+//! placement of tasks by these clamps is not simulated. A note names the tasks.
 //!
-//! Ignored, since the simulated kernel has no such thing: `pi_enabled`, `lock_pages`, `nodes_membind`; and where logs go.
+//! Ignored are `pi_enabled`, `lock_pages` and `nodes_membind`, which have no counterpart in the simulated kernel, and
+//! the settings of logs.
 
 use crate::cpu_time::{self, Account};
 use crate::params::Param;
@@ -76,23 +76,23 @@ pub const PARAMS: &[Param] = &[Param {
            if some never do",
 }];
 
-/// The duration of a file that has none and never ends by itself, ns.
+/// The duration, in ns, of a file that gives none and never ends by itself.
 const ENDLESS_DURATION: u64 = 10_000_000_000;
 
-/// The limit of a task's threads with metrics of their own, which keeps tables readable; more threads
-/// share one, in which only the loops of each are counted.
+/// The largest number of threads of a task that have metrics of their own, which keeps tables readable. More threads
+/// share one set of metrics, in which only the loops of each are counted.
 const MAX_LOGGED_INSTANCES: u32 = 8;
 
 /// The largest count of a semaphore (`SEM_VALUE_MAX`).
 const MOST_POSTS: u64 = i32::MAX as u64;
 
-/// The time from the first thread's start until the last one ended, s. The metric has no sample if
-/// the duration ended the run.
+/// The time from the first thread's start until the last thread's end, in s. The metric has no sample if the duration
+/// ended the run.
 const TIME: MetricId = 0;
 
 /// The indices of the shared words.
 mod word {
-    /// rt-app's `t_zero`, ns, and whether it has been set.
+    /// rt-app's `t_zero`, in ns; the next word tells whether it has been set.
     pub const ZERO: usize = 0;
     pub const ZERO_SET: usize = 1;
     /// The number of threads that have not ended.
@@ -113,7 +113,7 @@ pub struct RtApp {
     metrics: Vec<Metric>,
     plan: Arc<Plan>,
     duration: Option<u64>,
-    /// Is the duration only a default, because a task loops forever?
+    /// Whether the duration is only a default, because a task loops forever.
     is_endless: bool,
 }
 
@@ -122,24 +122,24 @@ struct Plan {
     config: Config,
     /// For each task, the metrics of its threads: one entry per instance, or one for all.
     logs: Vec<Vec<Log>>,
-    /// The metric of each task's CPU time, if that decides; and for each control group, the metrics of the group and
-    /// of the groups above it.
+    /// The metric of each task's CPU time, if CPU time decides; and for each control group, the metrics of the group
+    /// and of the groups above it.
     cpu_times: Vec<Option<MetricId>>,
     group_cpu_times: Arc<[Vec<MetricId>]>,
     /// For each task and phase, the actions of a loop.
     actions: Vec<Vec<Arc<[Action]>>>,
-    /// For each condition variable, the deadline of the woken thread, ns.
+    /// For each condition variable, the deadline of the woken thread, in ns.
     deadlines: Vec<Option<u64>>,
 }
 
-/// The metrics of a thread: the columns of rt-app's log, with a sample for each loop of a phase,
-/// and two that it does not have.
+/// The metrics of a thread: the columns of rt-app's log, with a sample for each loop of a phase, and two that rt-app
+/// does not have.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Log {
-    /// Time from the loop's beginning to its end.
+    /// The time from the loop's beginning to its end.
     period: MetricId,
-    /// Time from beginning to end of `run` and `runtime` events, if there are any.
+    /// The time from the beginning to the end of `run` and `runtime` events, if there are any.
     run: Option<MetricId>,
     /// The metrics of wakeups, if there are timers or waits.
     wakes: Option<Wakes>,
@@ -150,14 +150,14 @@ struct Log {
 /// The metrics of threads that are woken.
 #[derive(Clone, Copy)]
 struct Wakes {
-    /// The delay from a timer's expiry (for loops with one), or from a wakeup after a wait, until
-    /// the thread ran. rt-app has it for timers only.
+    /// The delay from a timer's expiry (for loops with one), or from a wakeup after a wait, until the thread ran.
+    /// rt-app has this metric for timers only.
     wakeup_latency: MetricId,
-    /// The time from then until it sets its timer or waits again. rt-app has no such metric.
+    /// The time from the timer's expiry or the wakeup until the thread sets its timer or waits again. rt-app has no
+    /// such metric.
     response: MetricId,
-    /// For a thread with a period, its own or that of the timer at the head of its chain
-    /// (`deadlines.rs`): 100 for each response that took longer than the period, 0 for the others;
-    /// per cent. Not rt-app's.
+    /// For a thread with a period, its own or that of the timer at the head of its chain (`deadlines.rs`): 100 for each
+    /// response that took longer than the period, 0 for the others; in per cent. rt-app has no such metric.
     missed: Option<MetricId>,
 }
 
@@ -198,8 +198,8 @@ pub fn description(text: &str) -> String {
 }
 
 impl RtApp {
-    /// Parses `text`, the content of `file`. `duration`, ns, overrides the file's. The error is the
-    /// first mistake, with its line and what was expected.
+    /// Parses `text`, the content of `file`. `duration`, in ns, overrides the file's. The error is the first mistake,
+    /// with its line and what was expected.
     pub fn parse(
         name: &str,
         file: &str,
@@ -236,7 +236,7 @@ impl RtApp {
 }
 
 impl RtApp {
-    /// Is its timeline possible on `machine`?
+    /// Checks that the file's timeline is possible on `machine`.
     fn check_timeline(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
         let mut online = machine.all_cpus();
         for (timed, at) in &self.plan.config.timeline {
@@ -268,8 +268,7 @@ impl Plan {
             let period = timer || task.has(has_deadline);
             let computes = task.has(|action| matches!(action, Action::Run(_) | Action::Copy(_)));
             let run = task.has(|action| matches!(action, Action::Run(_) | Action::Runtime(_)));
-            // The timer's owner does not matter: the scheduler does not determine how often a
-            // thread completes.
+            // Whichever thread has the timer, the timer determines the number of loops, and the scheduler does not.
             let paced = timer || waits && timers;
             let (better, role) = match (paced, computes) {
                 (true, _) => (Better::Neither, Role::Detail),
@@ -365,8 +364,7 @@ impl Plan {
         self.group_cpu_times = of_groups.into();
     }
 
-    /// The metrics to which the CPU time of a thread counts that belongs to `task` and begins in
-    /// `group`.
+    /// The metrics to which the CPU time of a thread of `task` counts that begins in `group`.
     fn account(&self, task: usize, group: Option<GroupId>) -> Account {
         Account {
             own: self.cpu_times[task],
@@ -385,11 +383,10 @@ impl Workload for RtApp {
         &self.description
     }
 
-    /// `time`, and the columns of rt-app's log as `THREAD/run`, `period`, `slack` and `wu_lat`.
-    /// Threads of a task that has more than 8 instances or is forked share `TASK/...`; without a
-    /// fork, the loops of each are counted. A thread that is woken also has `THREAD/response`, the
-    /// time from the wakeup until it is done; one with a period, its own or its chain's, has
-    /// `THREAD/missed`.
+    /// `time`, and the columns of rt-app's log as `THREAD/run`, `period`, `slack` and `wu_lat`. Threads of a task that
+    /// has more than 8 instances or is forked share `TASK/...`; without a fork, the loops of each are counted. A thread
+    /// that is woken also has `THREAD/response`, the time from the wakeup until its work is done. A thread with a
+    /// period, its own or its chain's, has `THREAD/missed`.
     fn metrics(&self) -> &[Metric] {
         &self.metrics
     }
@@ -432,7 +429,10 @@ impl Workload for RtApp {
                 &self.file,
                 &self.text,
                 at.clone(),
-                format!("bound to CPUs {cpus}; machine `{}` has {all}", machine.name),
+                format!(
+                    "a task is bound to CPUs {cpus}, but machine `{}` has CPUs {all}",
+                    machine.name
+                ),
                 "expected CPUs that the machine has",
             ))),
             None => self.check_timeline(machine),

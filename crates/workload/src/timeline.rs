@@ -1,11 +1,11 @@
-//! Changes of the machine while a workload runs, each at a time.
+//! Changes of the machine at given times while a workload runs.
 
 use machine::{CpuMask, Machine};
 
-/// A change at a time.
+/// A change, and its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timed {
-    /// ns since the run began.
+    /// The time in ns since the run began.
     pub at_ns: u64,
     /// The change.
     pub change: Change,
@@ -25,14 +25,14 @@ pub enum Change {
 /// An upper limit on a frequency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// kHz.
+    /// The limit in kHz.
     Khz(u32),
-    /// Percent of the highest frequency, 1 to 100.
+    /// The limit in percent of the highest frequency, 1 to 100.
     Percent(u32),
 }
 
 impl Limit {
-    /// The limit of a CPU whose highest frequency is `highest`, kHz.
+    /// The limit in kHz of a CPU whose highest frequency is `highest`.
     pub fn khz(self, highest: u32) -> u32 {
         match self {
             Limit::Khz(khz) => khz,
@@ -42,8 +42,8 @@ impl Limit {
 }
 
 impl Change {
-    /// Applies the change to `online`, the CPUs of `machine` that are online before it. If it is
-    /// impossible, the error says why and what was expected.
+    /// Applies the change to `online`, the CPUs of `machine` that are online before the change. If it is impossible,
+    /// the error says why and what was expected.
     pub fn check(
         &self,
         machine: &Machine,

@@ -17,7 +17,7 @@ struct Together {
     metrics: Vec<Metric>,
 }
 
-/// All of `parts` at once, as the workload `name`; their tasks start in this order.
+/// The workload `name`, which runs all `parts` at once; their tasks start in this order.
 pub fn together(name: &str, parts: Vec<Box<dyn Workload>>) -> Box<dyn Workload> {
     let named = |name: &str| {
         let metrics = parts.iter().flat_map(|part| part.metrics());
@@ -137,8 +137,8 @@ struct Groups {
 }
 
 impl Groups {
-    /// Adds the groups of a part, and returns the id of each. The first settings of a group other than the defaults
-    /// count.
+    /// Adds the groups of a part, and returns the id of each. If several parts have the group, its settings are the
+    /// first ones that are not the defaults.
     fn join(&mut self, part: Vec<ControlGroup>) -> Vec<GroupId> {
         let mut ids: Vec<GroupId> = Vec::new();
         for group in part {
@@ -170,7 +170,7 @@ struct Place {
     barriers: u32,
     streams: u32,
     first_word: usize,
-    /// The ids of its groups among all groups.
+    /// The ids of the part's groups among all groups.
     groups: Arc<[GroupId]>,
 }
 

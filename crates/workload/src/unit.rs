@@ -11,14 +11,14 @@ pub enum Unit {
     Ms,
     /// Microseconds.
     Us,
-    /// A share, of 100.
+    /// Percent.
     Percent,
-    /// Another one, such as `1/s`.
+    /// Another unit, such as `1/s`.
     Other(&'static str),
 }
 
 impl Unit {
-    /// Its usual symbol.
+    /// The usual symbol of the unit.
     pub const fn name(self) -> &'static str {
         match self {
             Unit::Count => "",
@@ -30,7 +30,7 @@ impl Unit {
         }
     }
 
-    /// The nanoseconds in one, if it is a unit of time.
+    /// The number of nanoseconds in the unit, if it is a unit of time.
     pub const fn ns(self) -> Option<f64> {
         match self {
             Unit::S => Some(1e9),

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The designs, and the points at which the scheduler asks them. No other file outside designs/
- * knows of any design. To add a design, add its files there, its state and its answers here, and
- * its policy file.
+ * The designs, and the points at which the scheduler calls them. No other file outside designs/ refers to a design.
+ * To add a design, add its files there, its state and its answers here, and its policy file.
  *
  * Each design checks its own switch. If all switches are off, the answers here are those of plain
  * CFS.
  *
- * The file is included twice, like the kernel's tracepoint headers: by the callers, and by
- * main.bpf.c with DEFINE_HOOKS after everything that designs build on.
+ * The file is included twice, like the kernel's tracepoint headers: by the callers, and by main.bpf.c with
+ * DEFINE_HOOKS, after everything that the designs use.
  */
 #ifndef __EQUIPOISE_CFS_HOOKS_H
 #define __EQUIPOISE_CFS_HOOKS_H
@@ -68,17 +67,16 @@ struct design_group_stats {
  */
 HOOK void hook_init_rq(struct fair_rq *rq);
 HOOK void hook_init_task(const struct task_struct *p, struct fair_entity *se, bool fork);
-/* @se becomes runnable and is not yet accounted; has become runnable on @rq; is no longer runnable there. */
+/* @se becomes runnable, but is not accounted yet; it has become runnable on @rq; it is no longer runnable there. */
 HOOK void hook_enqueue_entity(struct fair_entity *se);
 HOOK void hook_add_entity(struct fair_rq *rq, const struct fair_entity *se);
 HOOK void hook_remove_entity(struct fair_rq *rq, const struct fair_entity *se);
-/* @se moves to the runqueue of @cpu while it waits: has the design set its vruntime there? */
+/* @se moves to the runqueue of @cpu while it waits. Returns whether the design has set its vruntime there. */
 HOOK bool hook_place_migrated(struct fair_entity *se, u32 cpu);
 /* The sums of @se, which counts in @rq if that is not NULL, were brought up to date. */
 HOOK void hook_update_entity_load(struct fair_entity *se, struct fair_rq *rq);
 /*
- * The running task: @se starts to run; stops; has run for @delta_fair ns of its vruntime; and the
- * tick.
+ * The running task: @se starts to run; it stops; it has run for @delta_fair ns of its vruntime; its tick.
  */
 HOOK void hook_set_curr(struct fair_rq *rq, const struct fair_entity *se);
 HOOK void hook_put_curr(const struct fair_rq *rq, struct fair_entity *se);
@@ -92,8 +90,7 @@ HOOK void hook_update_idle(struct fair_rq *rq);
 HOOK s32 hook_select_task_rq(struct task_struct *p, u32 prev_cpu);
 HOOK s32 hook_select_fork(struct task_struct *p);
 /*
- * A CPU of one of @cpu's domains: of the one at @level, and of the smallest one with @sd_flag that
- * suffices.
+ * A CPU of one of @cpu's domains: of the domain at @level, and of the smallest domain with @sd_flag that suffices.
  */
 HOOK s32 hook_select_level(struct task_struct *p, u32 cpu, u32 level, bool wakeup);
 HOOK s32 hook_select_domains(struct task_struct *p, u32 cpu, u32 sd_flag);
@@ -107,11 +104,11 @@ HOOK bool hook_exec_stays(void);
  */
 /* Is @sd not balanced by comparing its groups? */
 HOOK bool hook_balances(const struct domain *sd);
-/* @rq runs out of work: must it not search? */
+/* @rq runs out of work. Returns true if it must not search. */
 HOOK bool hook_newidle_limited(struct fair_rq *rq, u64 now);
-/* @cpu has run out of work and found none in its domains, or has not searched (@wanted is false). */
+/* @cpu has run out of work and found no task in its domains, or has not searched (@wanted is false). */
 HOOK void hook_idle_balance(u32 cpu, bool wanted, u64 now);
-/* Is there work that only the next ops.dispatch() of the CPU of @rq can do? And does that work. */
+/* Is there work that only the next ops.dispatch() of the CPU of @rq can do? The second hook does that work. */
 HOOK bool hook_dispatch_expected(const struct fair_rq *rq);
 HOOK void hook_dispatch(struct fair_rq *rq, u32 cpu, u64 now);
 /* Before the domains of a CPU are balanced. */
@@ -124,8 +121,8 @@ HOOK bool hook_find_new_ilb(u32 cpu, s32 *ilb);
  * One pass of load_balance()
  */
 /*
- * Before the statistics; after @cpu was counted in its group, with @load; after the group in
- * env->sgs was counted.
+ * Called before the statistics; after @cpu was counted in its group, with @load; and after the group in env->sgs
+ * was counted.
  */
 HOOK void hook_begin_stats(struct balance_env *env);
 HOOK void hook_cpu_stats(struct balance_env *env, u32 cpu, u64 load, u32 load_idx, bool local_group);
@@ -134,22 +131,23 @@ HOOK void hook_group_stats(struct balance_env *env, s32 group, bool local_group)
 HOOK bool hook_spreads(const struct balance_env *env);
 /* Has a design decided from which group to pull, if any? @group: that group, or -1. */
 HOOK bool hook_find_group(struct balance_env *env, s32 *group);
-/* Does it pull even the last task? */
+/* Does the pass pull even the last task? */
 HOOK bool hook_empties(const struct balance_env *env);
-/* Does it pull from a group of @weight CPUs with @nr_running tasks, whatever its load? */
+/* Does the pass pull from a group of @weight CPUs with @nr_running tasks, whatever its load? */
 HOOK bool hook_pulls_from(const struct balance_env *env, u64 weight, u64 nr_running);
 /* May a task of any load be moved? */
 HOOK bool hook_moves_any(const struct balance_env *env);
 /*
- * The runqueue to pull from: starts the search; considers the runqueue of @cpu; the CPU to pull
- * from if none is the busiest, or -1.
+ * The runqueue to pull from. The first hook starts the search, the second one considers the runqueue of @cpu, and
+ * the third one returns the CPU to pull from if no runqueue is the busiest, or -1.
  */
 HOOK void hook_begin_queues(struct balance_env *env);
 HOOK void hook_consider_queue(struct balance_env *env, u32 cpu);
 HOOK s32 hook_find_queue(const struct balance_env *env);
-/* A source has been found. */
+/* A CPU to pull from has been found. */
 HOOK void hook_pulls(const struct balance_env *env);
-/* No waiting task could be moved. Should the running task move, and at once? The running task has been requested.
+/* No waiting task could be moved: should the running task move, and should it move at once? The last hook is called
+ * when the running task has been requested.
  */
 HOOK bool hook_active_balance(const struct balance_env *env);
 HOOK void hook_pushes(const struct balance_env *env);
@@ -273,7 +271,7 @@ HOOK bool hook_newidle_limited(struct fair_rq *rq, u64 now)
 
 HOOK void hook_idle_balance(u32 cpu, bool wanted, u64 now)
 {
-	/* hperf's fast CPUs search the slow ones in any case. */
+	/* hperf's fast CPUs search the slow CPUs in any case. */
 	if (hmp_enabled() && wanted)
 		hmp_idle_pull(cpu, now);
 	if (hperf_enabled())

@@ -4,8 +4,8 @@
  * as options, as a sched_ext scheduler. The same source runs in Linux (6.12 and later) as BPF and
  * in the simulated kernel as a native object.
  *
- * Each CPU has a dispatch queue, its runqueue, ordered by vruntime. A task runs with an endless slice
- * until the tick, a wakeup or the balancer takes the slice away; then ops.dispatch() decides.
+ * Each CPU has a dispatch queue, its runqueue, ordered by vruntime. A task runs with an endless slice until the
+ * tick, a wakeup or the balancer takes the slice away; then ops.dispatch() picks the next task.
  */
 #include <scx/common.bpf.h>
 
@@ -23,7 +23,7 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* Each CPU's periodic balance, started by its tick: the kernel's SCHED_SOFTIRQ. */
+/* Timers for each CPU's periodic balance, which its tick starts: the kernel's SCHED_SOFTIRQ. */
 CPU_TIMERS(balance_timers);
 
 static int run_rebalance_domains(void *timers, int *key, struct scheduler_timer *timer)
@@ -42,8 +42,8 @@ static __always_inline void trigger_load_balance(u32 cpu, u64 jiffies)
 }
 
 /*
- * Ticks while a task of a higher class has the CPU and some of our tasks wait, which sched_ext does
- * not report.
+ * Timers that replace the ticks, which sched_ext does not report, while a task of a higher class has the CPU and
+ * fair tasks wait.
  */
 CPU_TIMERS(class_timers);
 
@@ -60,9 +60,9 @@ static int run_class_tick(void *timers, int *key, struct scheduler_timer *timer)
 }
 
 /*
- * A timer that updates the CPU's utilization, whether or not our tasks wait: the kernel accounts interrupts
- * at each tick and may request another frequency. It has a timer of its own, because a program at a
- * tracepoint may not balance.
+ * A timer that updates the CPU's utilization, whether or not fair tasks wait: the kernel accounts interrupts at
+ * each tick and may request another frequency. This is a separate timer, because a program at a tracepoint may not
+ * balance.
  */
 CPU_TIMERS(util_timers);
 
@@ -81,7 +81,7 @@ static int run_util_tick(void *timers, int *key, struct scheduler_timer *timer)
 /* The runqueue that @p joins. */
 static __always_inline u32 enqueue_cpu(struct task_struct *p, const struct fair_entity *se)
 {
-	/* A task that is being pushed, or was queued on another CPU than the core's. */
+	/* The task is being pushed, or was queued on another CPU than sched_ext has for it. */
 	if (se->on_rq && task_allowed(p, se->cpu))
 		return se->cpu;
 	return scx_bpf_task_cpu(p);
@@ -142,7 +142,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		enqueue_entity(se, cpu, enq_flags, now);
 	else if (comes)
 		migrate_entity(se, cpu);
-	/* Its utilization has moved with it, usually under the lock of the CPU's runqueue. */
+	/* The task's utilization has moved with it, usually under the lock of the CPU's runqueue. */
 	if (comes && policy.frequency && (s32)cpu == scx_bpf_task_cpu(p))
 		update_frequency(cpu, now);
 
@@ -167,7 +167,7 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 	struct fair_rq *rq = rq_of(cpu);
 	u64 now = bpf_ktime_get_ns();
 
-	/* May prev continue? */
+	/* Can prev continue? */
 	if (prev && prev->scx.flags & SCX_TASK_QUEUED && rq->curr.pid == prev->pid)
 		se = entity_of(prev);
 
@@ -252,7 +252,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 		update_frequency(cpu, now);
 		see_to_idle_cpus(cpu, now);
 	}
-	/* A kick is lost on a CPU that is about to switch to a task that bypassed the dispatch queue. */
+	/* A CPU that is about to switch to a task that bypassed the dispatch queue loses a kick, so ask again. */
 	if (rq->curr_throttled || rq->exec_pid || rq->active_balance ||
 	    (rq->nr_running > 1 && check_preempt_tick(rq))) {
 		rq->need_resched = true;
@@ -279,7 +279,8 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	struct fair_rq *rq = rq_for_update(cpu);
 
 	rq->idle = idle;
-	/* A kick that came after ops.dispatch() and before the idle task wakes no CPU: ask again. */
+	/* A kick that came between ops.dispatch() and the idle task has no effect. Clear it, so that this CPU can
+	 * be asked again. */
 	rq->nohz_balance_kick = false;
 	hook_update_idle(rq);
 	if (idle) {
@@ -389,7 +390,7 @@ int BPF_PROG(equipoise_exec, struct task_struct *p)
 }
 
 /*
- * Reports tasks of all classes. At this point the runqueue has its runnable tasks.
+ * This tracepoint reports tasks of all classes, when the runqueue already counts its runnable tasks.
  */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(equipoise_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Linux 7.3's fair class as a sched_ext scheduler: EEVDF, its placement and its load balancing; or
- * Linux 6.12's, if the policy says so (settings.def). It is the baseline of all comparisons. The
- * same source runs in Linux as BPF, where it can be compared with the original, and in the
- * simulated kernel as a native object.
+ * Linux 7.3's fair class as a sched_ext scheduler: EEVDF, its placement and its load balancing; or Linux 6.12's, if
+ * the policy says so (settings.def). This scheduler is the baseline of all comparisons. The same source runs in
+ * Linux as BPF, where it can be compared with the original, and in the simulated kernel as a native object.
  *
  * A task runs with an endless slice until its own deadline, a wakeup or the balancer takes the slice away; then
- * ops.dispatch() decides.
+ * ops.dispatch() picks the next task.
  *
  * docs/design/eevdf.md lists the parts of the kernel that this scheduler leaves out, with the effects.
  */
@@ -25,7 +24,8 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* rebalance_domains() as a softirq of the tick, which may not move tasks between queues itself. */
+/* Timers that stand for the tick's softirq and call rebalance_domains(), because a tick may not move tasks between
+ * queues. */
 CPU_TIMERS(balance_timers);
 
 static int run_rebalance_domains(void *timers, int *key, struct scheduler_timer *timer)
@@ -59,7 +59,7 @@ static int run_hrtick(void *timers, int *key, struct scheduler_timer *timer)
 	return 0;
 }
 
-/* Ticks while a task of a higher class has the CPU, which sched_ext does not report. */
+/* Timers that replace the ticks while a task of a higher class has the CPU, which sched_ext does not report. */
 CPU_TIMERS(class_timers);
 
 static int run_class_tick(void *timers, int *key, struct scheduler_timer *timer)
@@ -91,7 +91,7 @@ static __always_inline void ask_before_switch(u32 cpu)
 /* The runqueue that @p joins. */
 static __always_inline u32 enqueue_cpu(struct task_struct *p, const struct fair_entity *se)
 {
-	/* A task that is being pushed, or was queued on another CPU than the core's. */
+	/* The task is being pushed, or was queued on another CPU than sched_ext has for it. */
 	if (se->on_rq && task_allowed(p, se->cpu))
 		return se->cpu;
 	return scx_bpf_task_cpu(p);
@@ -169,7 +169,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	resched_if_lazy(bpf_get_smp_processor_id());
 }
 
-/* Where groups have queues: queues that are throttled and sleepers leave before @cpu may look for work elsewhere.
+/* If groups have queues, throttled queues and sleepers leave before @cpu may look for work elsewhere.
  */
 static __always_inline void dispatch_from_queues(u32 cpu, struct task_struct *prev, u64 now)
 {
@@ -194,7 +194,7 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 	struct fair_rq *rq = rq_of(cpu);
 	u64 now = bpf_ktime_get_ns();
 
-	/* May prev continue? */
+	/* Can prev continue? */
 	if (!(prev && prev->scx.flags & SCX_TASK_QUEUED && rq->curr.pid == prev->pid))
 		prev = NULL;
 	if (prev && hrtick_asked_alone(rq)) {
@@ -239,7 +239,7 @@ void BPF_STRUCT_OPS(equipoise_running, struct task_struct *p)
 
 	if (!se)
 		return;
-	/* Only if sched_ext bypassed our queues. */
+	/* This happens only if sched_ext bypassed our queues. */
 	if (!se->on_rq)
 		enqueue_entity(se, cpu, bpf_ktime_get_ns());
 	else if (se->cpu != cpu)
@@ -295,7 +295,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 		explain(slice_over, p->pid, cpu, rq->curr.slice, rq->nr_running - 1);
 	else if (rq->resched_lazy)
 		explain(lazy_preemption, p->pid, cpu);
-	/* A kick is lost on a CPU that is about to switch to a task that bypassed the dispatch queue. */
+	/* A CPU that is about to switch to a task that bypassed the dispatch queue loses a kick, so ask again. */
 	if (slice_over || rq->resched_lazy || rq->curr_throttled || rq->exec_pid || rq->active_balance) {
 		rq->need_resched = true;
 		p->scx.slice = 0;
@@ -336,7 +336,8 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 
 	set_idle(cpu, idle, bpf_ktime_get_ns());
 	rq->last_group = 0;
-	/* A kick that came after ops.dispatch() and before the idle task wakes no CPU: ask again. */
+	/* A kick that came between ops.dispatch() and the idle task has no effect. Clear it, so that this CPU can
+	 * be asked again. */
 	rq->nohz_kick = 0;
 	if (!idle)
 		return;
@@ -441,8 +442,8 @@ int BPF_PROG(equipoise_exec, struct task_struct *p)
 }
 
 /*
- * Reports tasks of all classes. At this point the runqueue has its runnable tasks. A switch between
- * fair tasks changes nothing that the runqueue does not already count.
+ * This tracepoint reports tasks of all classes, when the runqueue already counts its runnable tasks. A switch
+ * between fair tasks changes nothing that the runqueue does not count already.
  */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(equipoise_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * autogroup: the tasks of a session (setsid(2)) are in a group of their own, of the weight of nice 0, unless they
- * are in a control group. A nice level then only counts within the session (kernel/sched/autogroup.c).
+ * autogroup: the tasks of a session (setsid(2)) are in a group of their own, with the weight of nice 0, unless they
+ * are in a control group. A nice level then counts only within the session (kernel/sched/autogroup.c).
  */
 #ifndef __EQUIPOISE_AUTOGROUP_H
 #define __EQUIPOISE_AUTOGROUP_H
 
 #include "cgroup.bpf.h"
 
-/* The number of sessions that have a group; further ones are in the root. */
+/* The number of sessions that have a group; the tasks of further sessions are in the root. */
 #define MAX_AUTOGROUPS 256
 
-/* The kernel's number of each such session, and its group. */
+/* For each session with a group, the kernel's number of the session, and the group. */
 static struct autogroup_of {
 	u64 id;
 	u32 group;
 } autogroups[MAX_AUTOGROUPS];
 
-/* The number of the session of @p; 0: the first one of all, which has no group. */
+/* The number of the session of @p; 0 for the first session, which has no group. */
 static __always_inline u64 autogroup_id(const struct task_struct *p)
 {
 	return p->signal ? p->signal->autogroup->id : 0;
 }
 
-/* The group of the session @id, which begins now if it is not known. */
+/* The group of the session @id; a session that is not known begins now. */
 __noinline u32 group_of_session(u64 id)
 {
 	u32 group = 0;

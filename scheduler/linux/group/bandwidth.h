@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The bandwidth of groups: cpu.max (CONFIG_CFS_BANDWIDTH). A group has @quota of CPU time in each period. A
- * runqueue of the group takes slices of 5 ms from it while its tasks run. If nothing is left, the runqueue is
- * throttled until a period begins, or another runqueue gives back time that it does not need:
+ * The bandwidth of groups: cpu.max (CONFIG_CFS_BANDWIDTH). A group has a quota of CPU time in each period. While
+ * its tasks run, a runqueue of the group takes slices of 5 ms from the quota. If nothing is left, the runqueue is
+ * throttled until the next period begins, or another runqueue gives back time that it does not need:
  *
  *	quota ──> fair_bandwidth::runtime ──> group_rq::runtime_remaining ──> the tasks' time
  *	               ^         slices of 5 ms        │
  *	               └───────────────────────────────┘
  *	          all but 1 ms, when the last task has stopped
  *
- * The scheduler defines struct group_rq with runtime_remaining, runtime_seq, throttled and h_curr;
- * group_queues(), whether a queue that has used up its time is throttled at the next pick, not at once
- * (before Linux 6.18); and queue_throttled(), which is called when a queue is throttled.
+ * The scheduler defines struct group_rq with runtime_remaining, runtime_seq, throttled and h_curr; group_queues(),
+ * which tells whether a queue that has used up its time is throttled at the next pick, as before Linux 6.18, and
+ * not at once; and queue_throttled(), which is called when a queue is throttled.
  */
 #ifndef __EQUIPOISE_FAIR_BANDWIDTH_H
 #define __EQUIPOISE_FAIR_BANDWIDTH_H
@@ -19,15 +19,17 @@
 #include "../../timers.bpf.h"
 #include "group_rqs.h"
 
-/* A runqueue keeps this much (min_cfs_rq_runtime), ns. */
+/* The time that a runqueue keeps (min_cfs_rq_runtime), in ns. */
 #define MIN_CFS_RQ_RUNTIME 1000000
-/* Time that was given back is distributed after this time, unless a period ends so soon after that, ns. */
+/* The delay, in ns, after which time that was given back is distributed, unless the period ends so soon after
+ * that. */
 #define SLACK_PERIOD 5000000
 #define MIN_BANDWIDTH_EXPIRATION 2000000
-/* CPUs that use more than all their time: no sum overflows. */
+/* More than all CPUs can use in a period, but so little that no sum overflows. */
 #define LARGEST_QUOTA (1ULL << 50)
 
-/* The timers of each group: its period's end, and the distribution of time that was given back. */
+/* The timers of each group: one for the end of its period, and one for the distribution of time that was given
+ * back. */
 #define GROUP_TIMERS(name)                             \
 	struct {                                       \
 		__uint(type, BPF_MAP_TYPE_ARRAY);      \
@@ -57,7 +59,8 @@ static __always_inline void start_group_timer(void *timers, u32 group, u64 delay
 		bpf_timer_start(&timer->timer, delay, 0);
 }
 
-/* The first end of a period after @now: hrtimer_forward_now(). Returns the number of periods that have ended. */
+/* Sets the end of the period to the first one after @now: hrtimer_forward_now(). Returns the number of periods that
+ * have ended. */
 static __always_inline u64 forward_period(struct fair_bandwidth *b, u64 now)
 {
 	u64 overrun;
@@ -80,7 +83,8 @@ static __always_inline void start_cfs_bandwidth(u32 group, struct fair_bandwidth
 	start_group_timer(&period_timers, group, b->expires - now);
 }
 
-/* Takes time from the group until @grq has @target ns, if it can. True if @grq has any. */
+/* Takes time from the group until @grq has @target ns, as far as the group has time. Returns true if @grq then has
+ * any. */
 static __always_inline bool assign_cfs_rq_runtime(u32 group, struct group_rq *grq, s64 target)
 {
 	struct fair_bandwidth *b = bandwidth_of(group);
@@ -98,12 +102,12 @@ static __always_inline bool assign_cfs_rq_runtime(u32 group, struct group_rq *gr
 	return grq->runtime_remaining > 0;
 }
 
-/* @grq has used up its time: it gets more, or is throttled. True if it is throttled. */
+/* @grq has used up its time, so it gets more or is throttled. Returns true if it is throttled. */
 static __always_inline bool throttle_cfs_rq(u32 group, struct group_rq *grq, u32 cpu)
 {
 	struct fair_bandwidth *b = bandwidth_of(group);
 
-	/* A slice to continue, or enough to be picked. */
+	/* Take a slice, with which the queue continues, or the least time with which it may be picked. */
 	if (assign_cfs_rq_runtime(group, grq,
 				  grq->h_curr && !group_queues() ? tunables.sched_cfs_bandwidth_slice : 1))
 		return false;
@@ -121,8 +125,8 @@ static __always_inline bool runtime_expired(const struct fair_bandwidth *b, cons
 }
 
 /*
- * Charges @delta ns to @grq. True if it is throttled; before Linux 6.18, if it has used up its time: then it is
- * throttled at the next pick.
+ * Charges @delta ns to @grq. Returns true if @grq is throttled; before Linux 6.18, if it has used up its time and
+ * will be throttled at the next pick.
  */
 static __always_inline bool account_cfs_rq_runtime(u32 group, struct group_rq *grq, u32 cpu, u64 delta)
 {
@@ -152,7 +156,8 @@ __noinline bool account_hierarchy(u32 group, u32 cpu, u64 delta)
 	return throttled;
 }
 
-/* Tasks may not use time that the group no longer has, so the first one to wake up asks for some. */
+/* Tasks may not use time that the group no longer has, so when the first task of @grq wakes up, @grq takes time or
+ * is throttled. */
 static __always_inline void check_enqueue_throttle(u32 group, struct group_rq *grq, u32 cpu)
 {
 	if (!grq->h_curr && !grq->throttled)
@@ -165,7 +170,7 @@ static __always_inline bool runtime_refresh_within(const struct fair_bandwidth *
 	return (s64)(b->expires - bpf_ktime_get_ns()) < ns;
 }
 
-/* The last task of @grq has stopped: others may use its time. */
+/* The last task of @grq has stopped, so other runqueues may use its time. */
 static __always_inline void return_cfs_rq_runtime(u32 group, struct group_rq *grq)
 {
 	struct fair_bandwidth *b = bandwidth_of(group);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Control groups come, go and change, and tasks move between them: the kernel's task groups. The scheduler defines
- * init_group_rq(), the beginning of a group's part on a CPU, and set_group_shares(), another weight of a group.
+ * Control groups, which are the kernel's task groups: their creation, removal and changes, and the moves of tasks
+ * between them. The scheduler defines init_group_rq(), which initializes a group's part on a CPU, and
+ * set_group_shares(), which changes the weight of a group.
  */
 #ifndef __EQUIPOISE_CGROUP_H
 #define __EQUIPOISE_CGROUP_H
@@ -10,7 +11,7 @@
 
 struct fair_group_of {
 	u32 group;
-	/* False: it counts as part of the group above. */
+	/* Whether the control group has a group of its own. If not, it counts as part of the group above. */
 	bool own;
 };
 
@@ -36,7 +37,8 @@ static __always_inline u32 own_group(struct cgroup *cgrp)
 	return of && of->own ? of->group : 0;
 }
 
-/* A free group with a number above that of @parent, so that children come after their parents; or 0. */
+/* A free group with a number above that of @parent, so that children come after their parents; 0 if there is
+ * none. */
 __noinline u32 find_free_group(u32 parent)
 {
 	u32 last = MAX_GROUP_RQS / nr_cpus();
@@ -51,7 +53,7 @@ __noinline u32 find_free_group(u32 parent)
 	return 0;
 }
 
-/* A group of @shares below @parent; 0 if there is no room. */
+/* Adds a group of @shares below @parent. Returns 0 if there is no room. */
 __noinline u32 add_group(u32 parent, u64 shares, bool idle)
 {
 	struct fair_group *tg;
@@ -117,7 +119,7 @@ static __always_inline void set_group_weight(struct cgroup *cgrp, u32 cpu_weight
 	set_group_shares(group, fair_group_at(group)->given);
 }
 
-/* Tasks that are queued count as SCHED_IDLE, or no longer do, from their next wakeup on. */
+/* For queued tasks, a change of whether they count as SCHED_IDLE takes effect at their next wakeup. */
 static __always_inline void set_group_idle(struct cgroup *cgrp, bool idle)
 {
 	u32 group = own_group(cgrp);
@@ -128,7 +130,7 @@ static __always_inline void set_group_idle(struct cgroup *cgrp, bool idle)
 	set_group_shares(group, (u64)(idle ? WEIGHT_IDLEPRIO : NICE_0_LOAD) << SCALE_LOAD_SHIFT);
 }
 
-/* The group is empty, and so are those below it, which have gone. */
+/* Removes the group, which is empty. The groups below it have been removed before. */
 static __always_inline void exit_cgroup(struct cgroup *cgrp)
 {
 	struct fair_group_of *of = bpf_cgrp_storage_get(&cgroups, cgrp, NULL, 0);

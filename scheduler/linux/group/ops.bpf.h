@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The ops of control groups, for a scheduler that defines what autogroup.bpf.h and what that includes need. */
+/* The ops of control groups, for a scheduler that defines what autogroup.bpf.h, and the files that it includes,
+ * require. */
 #ifndef __EQUIPOISE_GROUP_OPS_H
 #define __EQUIPOISE_GROUP_OPS_H
 

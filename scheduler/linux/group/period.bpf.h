@@ -8,7 +8,7 @@
 
 #include "bandwidth.h"
 
-/* The CPU on which @group was throttled first after the one with the number @after; or -1. */
+/* The CPU on which @group was throttled next after throttling number @after; -1 if there is none. */
 __noinline s32 next_throttled(u32 group, u64 after)
 {
 	u64 least = ~0ULL;
@@ -28,7 +28,7 @@ __noinline s32 next_throttled(u32 group, u64 after)
 	return found;
 }
 
-/* Gives the runqueues of @group, the longest throttled ones first, the time that they are short of. */
+/* Gives the runqueues of @group, the longest throttled ones first, the time that they lack. */
 __noinline bool distribute_cfs_runtime(u32 group)
 {
 	struct fair_bandwidth *b;
@@ -60,7 +60,7 @@ __noinline bool distribute_cfs_runtime(u32 group)
 	return true;
 }
 
-/* A period of @group ends. False if nothing has used its time. */
+/* A period of @group ends. Returns false if no runqueue has used the group's time, so that the timer may stop. */
 static __always_inline bool do_sched_cfs_period_timer(u32 group, struct fair_bandwidth *b)
 {
 	refill_cfs_bandwidth_runtime(b);
@@ -88,7 +88,7 @@ static int run_period_timer(void *timers, int *group, struct scheduler_timer *ti
 	return 0;
 }
 
-/* Time that was given back goes to throttled runqueues. */
+/* Distributes time that was given back to throttled runqueues. */
 static int run_slack_timer(void *timers, int *group, struct scheduler_timer *timer)
 {
 	struct fair_bandwidth *b = bandwidth_of(*group);
@@ -122,7 +122,7 @@ __noinline bool set_cfs_bandwidth(u32 group, u64 period_us, u64 quota_us, u64 bu
 	b = bandwidth_of(group);
 	if (limited && !b->period) {
 		__sync_fetch_and_add(&nr_limited_groups, 1);
-		/* Periods of groups do not begin at the same time. */
+		/* The periods of different groups do not begin at the same time. */
 		b->expires = bpf_get_prandom_u32() % (period_us * 1000);
 		init_group_timer(&period_timers, group, run_period_timer);
 		init_group_timer(&slack_timers, group, run_slack_timer);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Picking and preempting where groups have queues: what both fair classes share. */
+/* The parts of picking and preempting with queues of groups that both fair classes share. */
 #ifndef __EQUIPOISE_GROUPS_PICK_H
 #define __EQUIPOISE_GROUPS_PICK_H
 
 #include "tree.h"
 
-/* Where two tasks compete: in the queue of @group, each by itself (0) or by the group below that it is in. */
+/* The place where two tasks compete: the queue of @group, in which each is represented by itself (0) or by the
+ * group below @group that it is in. */
 struct matching {
 	u32 group;
 	u32 se;
@@ -33,7 +34,7 @@ static __always_inline struct matching find_matching(u32 se, u32 curr)
 	return found;
 }
 
-/* Starts the task @pid, which waits in @dsq, on this CPU. False if it is not there. */
+/* Starts the task @pid, which waits in @dsq, on this CPU. Returns false if it does not wait there. */
 static __always_inline bool start_from(u64 dsq, s32 pid)
 {
 	struct task_struct *p;

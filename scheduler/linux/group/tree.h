@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The tree of control groups (CONFIG_FAIR_GROUP_SCHED), for any scheduler that defines struct group_rq, the
- * part of a group on a CPU, and SCALE_LOAD_SHIFT, the fraction of a weight.
+ * The tree of control groups (CONFIG_FAIR_GROUP_SCHED), for any scheduler that defines struct group_rq, the part of
+ * a group on a CPU, and SCALE_LOAD_SHIFT, the number of fractional bits of a weight.
  *
- * The group 0 is the root, which has no group_rq. Without other groups nothing of this is executed.
+ * The group 0 is the root, which has no group_rq. If there are no other groups, none of this code is executed.
  *
- * The simulated kernel alone has groups. The verifier allows a chain of eight calls, of which balancing for
- * idle CPUs uses seven before it moves a task, so as BPF these schedulers ignore groups.
+ * Only in the simulated kernel are there groups. The verifier allows a chain of eight calls, of which balancing for
+ * idle CPUs uses seven before it moves a task, so these schedulers ignore groups when they run as BPF.
  */
 #ifndef __EQUIPOISE_GROUP_TREE_H
 #define __EQUIPOISE_GROUP_TREE_H
@@ -23,58 +23,59 @@
 #define has_groups false
 #define MAX_FAIR_GROUPS 1
 /*
- * No array of one: the kernel takes a bpf_spin_lock in a global struct for one that it manages, and then does not
- * map the section (bpf_map_mmap()). In a longer array it overlooks it.
+ * The array must have more than one element: otherwise the kernel treats the bpf_spin_lock in the global struct as
+ * one that it manages, and does not map the section (bpf_map_mmap()). In a longer array it overlooks the lock.
  */
 #define MAX_GROUP_RQS 2
 #endif
 /* The number of levels below the root. */
 #define MAX_GROUP_LEVELS 16
 
-/* The least and the largest weight of a group (MIN_SHARES, MAX_SHARES), scaled; of a group with cpu.idle. */
+/* The smallest and the largest weight of a group (MIN_SHARES, MAX_SHARES), scaled; then the weight of a group with
+ * cpu.idle. */
 #define MIN_SHARES 2
 #define MAX_SHARES (1ULL << 18 << SCALE_LOAD_SHIFT)
 /* The default cpu.weight, equivalent to a task of nice 0. */
 #define CGROUP_WEIGHT_DFL 100
 
-/* struct cfs_bandwidth: cpu.max and cpu.max.burst, ns (bandwidth.h). */
+/* struct cfs_bandwidth: cpu.max and cpu.max.burst, in ns (bandwidth.h). */
 struct fair_bandwidth {
-	/* A period of 0: there is no limit. */
+	/* The period; 0 if there is no limit. */
 	u64 period;
 	u64 quota;
 	u64 burst;
 	/* The unassigned rest of this period's time, and its value after the last refill. */
 	u64 runtime;
-	/* The end of the period, ns. */
+	/* The end of the period, in ns. */
 	u64 expires;
-	/* No runqueue has asked for time in this period; the timers run. */
+	/* Whether no runqueue has requested time in this period; then, whether each timer runs. */
 	bool idle;
 	bool period_active;
 	bool slack_started;
-	/* The number of throttled runqueues, and of the one that was throttled last. */
+	/* The number of throttled runqueues, and the number of the last throttling. */
 	u32 nr_throttled;
 	u64 last_throttled;
-	/* The number of the period, if unused time of earlier ones expires. */
+	/* The number of the period, if unused time of earlier periods expires. */
 	u32 seq;
 };
 
 /* struct task_group */
 struct fair_group {
 	u32 parent;
-	/* 1 below the root; 0: there is no such group. */
+	/* The level, which is 1 for a group directly below the root; 0: there is no such group. */
 	u32 level;
-	/* cpu.weight, and without cpu.idle, scaled; cpu.idle. */
+	/* The weight, scaled; the weight without cpu.idle, scaled; and cpu.idle. */
 	u64 shares;
 	u64 given;
 	bool idle;
-	/* The sums over its runqueues, as last propagated. */
+	/* The sums over the group's runqueues, as last propagated. */
 	s64 load_avg;
 	s64 runnable_avg;
 	struct fair_bandwidth bandwidth;
 } __attribute__((aligned(64)));
 
 static struct fair_group fair_groups[MAX_FAIR_GROUPS];
-/* One more than the highest number of a group in use; the number of groups with cpu.max. */
+/* The highest number of a group in use plus 1, and the number of groups with cpu.max. */
 static u32 nr_fair_groups;
 static u32 nr_limited_groups;
 
@@ -83,7 +84,7 @@ static __always_inline struct fair_group *fair_group_at(u32 group)
 	return &fair_groups[group & (MAX_FAIR_GROUPS - 1)];
 }
 
-/* Most tasks are in the root, and groups must not cost them anything. */
+/* Is @group a group below the root? Most tasks are in the root, and must not pay for groups. */
 static __always_inline bool in_group(u32 group)
 {
 	return has_groups && __builtin_expect(group != 0, 0);

@@ -218,7 +218,7 @@ fn loads_that_do_not_suit_the_machine_or_never_end_are_errors_with_a_line() {
     let mut args = vec!["compare", "--machine", "tc2", "--policy", "cfs"];
     args.extend(["--workload", "w.json"]);
     let bound = complaint("w.json", &BOUND.replace("CPUS", "2, 7"), &args);
-    has!(bound, "w.json:3: bound to CPUs 2,7");
+    has!(bound, "w.json:3: a task is bound to CPUs 2,7");
     let empty = complaint("w.json", &BOUND.replace("CPUS", ""), &args);
     has!(empty, "w.json:3: `cpus` is an empty array");
     let long = r#"{ "global": {

@@ -12,7 +12,7 @@ const CAPACITY: RangeInclusive<u32> = 1..=65_536;
 const FULL_CAPACITY: f64 = 1024.0;
 /// The largest number of hardware threads of a core (POWER8 has eight).
 pub(super) const MAX_THREADS: usize = 8;
-/// The frequency for which the typical costs hold, kHz.
+/// The frequency in kHz for which the typical costs hold.
 const USUAL_KHZ: f64 = 3e6;
 
 impl Reader<'_> {
@@ -141,7 +141,7 @@ impl Reader<'_> {
             _ => {
                 return self.bad(
                     speed.span(),
-                    "a speed is one number".to_owned(),
+                    "the speed needs exactly one number".to_owned(),
                     "expected either `time` or `rate`",
                 );
             }
@@ -156,8 +156,7 @@ impl Reader<'_> {
         )
     }
 
-    /// The costs, and the keys of those that take typical values: `slowness` is 1 for a fast core
-    /// at 3 GHz.
+    /// The costs, and the keys of those that take typical values. `slowness` is 1 for a fast core at 3 GHz.
     fn costs(&self, core: &CoreFile, slowness: f64) -> Result<(Costs, Vec<&'static str>)> {
         let mut costs = Costs::usual(slowness);
         let mut usual = Vec::new();

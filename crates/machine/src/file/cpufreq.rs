@@ -8,9 +8,9 @@ use crate::{CoreType, CpuMask, Cpufreq, Governor, Opp, Preference, Ramp};
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
-/// The valid range, 1 MHz to 10 GHz; other values are probably in the wrong unit.
+/// The valid range of frequencies, 1 MHz to 10 GHz; other values are probably in the wrong unit.
 const KHZ: RangeInclusive<u32> = 1_000..=10_000_000;
-/// The valid range of voltages, 0.1 V to 5 V, likewise.
+/// The valid range of voltages, 0.1 V to 5 V.
 const MICROVOLT: RangeInclusive<u32> = 100_000..=5_000_000;
 
 impl Reader<'_> {
@@ -79,7 +79,7 @@ impl Reader<'_> {
         }))
     }
 
-    /// Either both times or neither, and only for a processor that decides by itself.
+    /// The file has both times of a ramp or neither, and only for a processor that sets the frequencies.
     fn ramp(&self, file: &CpufreqFile) -> Result<Option<Ramp>> {
         let (up, down) = match (&file.ramp_up_us, &file.ramp_down_us) {
             (None, None) => return Ok(None),
@@ -87,15 +87,15 @@ impl Reader<'_> {
             (Some(one), None) | (None, Some(one)) => {
                 return self.bad(
                     one.span(),
-                    "a frequency that changes slowly in one direction only".to_owned(),
-                    "expected ramp_up_us and ramp_down_us",
+                    "the ramp of frequencies has only one direction".to_owned(),
+                    "expected both ramp_up_us and ramp_down_us",
                 );
             }
         };
         if file.energy_performance_preference.is_none() {
             return self.bad(
                 up.span(),
-                "there is a ramp, but no processor that sets frequencies".to_owned(),
+                "there is a ramp, but the processor does not set frequencies".to_owned(),
                 "expected governor = \"hwp\" or \"amd-pstate\"",
             );
         }
@@ -105,7 +105,7 @@ impl Reader<'_> {
         }))
     }
 
-    /// Only a processor that decides by itself has a preference, and it must have one.
+    /// A processor that sets the frequencies must have a preference, and no other governor may have one.
     fn governor(&self, file: &CpufreqFile) -> Result<Governor> {
         let kind = file.governor.as_ref().map(Spanned::get_ref);
         let by_preference = match kind {
@@ -115,7 +115,8 @@ impl Reader<'_> {
                 if let Some(preference) = &file.energy_performance_preference {
                     return self.bad(
                         preference.span(),
-                        "there is a preference, but no processor that follows it".to_owned(),
+                        "there is a preference, but the processor does not set frequencies"
+                            .to_owned(),
                         "expected governor = \"hwp\" or \"amd-pstate\"",
                     );
                 }
@@ -146,7 +147,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The spans that share a frequency, by their first CPU.
+    /// The sets of CPUs that share a frequency, sorted by first CPU.
     fn policies(&self, shared_by: &Spanned<SharedBy>, topology: &Topology) -> Result<Vec<CpuMask>> {
         let online = CpuMask::first_n(topology.cpus.len()).without(&topology.offline);
         let mut policies = match shared_by.get_ref() {
@@ -208,7 +209,7 @@ impl Reader<'_> {
                         "CPUs {policy} share a frequency, but are {}",
                         names.join(" and ")
                     ),
-                    "expected core types with the same frequencies to share one",
+                    "expected only core types with the same OPPs to share a frequency",
                 );
             }
         }
@@ -223,7 +224,7 @@ fn of_unit(unit: Unit, topology: &Topology, online: &CpuMask) -> Vec<CpuMask> {
         Unit::Cluster => Some(topology.clusters.clone()),
         Unit::Package => level("PKG").map(|level| level.spans.clone()),
     }
-    // If no core has two threads, a core is a CPU.
+    // If no core has two threads, each CPU is a core.
     .unwrap_or_else(|| online.iter().map(CpuMask::one).collect())
 }
 

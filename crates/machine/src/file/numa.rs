@@ -24,7 +24,7 @@ impl Reader<'_> {
             return self.bad(
                 file.span(),
                 "these distances do not fit the packages".to_owned(),
-                format!("expected a row, and a distance in it, for each of {nodes} packages"),
+                format!("expected {nodes} rows of {nodes} distances, one row and one column for each package"),
             );
         }
         for (a, row) in file.get_ref().iter().enumerate() {
@@ -69,7 +69,7 @@ impl Reader<'_> {
             let levels: Vec<String> = levels.iter().map(u32::to_string).collect();
             return self.bad(
                 file.line_ns.span(),
-                format!("{} costs of a line", given.len()),
+                format!("there are {} costs of a cache line", given.len()),
                 format!("expected one for each distance: {}", levels.join(", ")),
             );
         }

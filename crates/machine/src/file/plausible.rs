@@ -9,12 +9,11 @@ use toml::Spanned;
 const USUAL_HZ: [u32; 13] = [
     24, 48, 64, 100, 128, 200, 250, 256, 300, 500, 512, 1000, 1024,
 ];
-/// A capacity that differs from the speed by this factor is in another unit, or has a digit too
-/// many.
+/// A capacity that differs from the speed by this factor is in another unit, or has a wrong number of digits.
 const WRONG: f64 = 10.0;
 /// A factor that may be intended but rarely is: TC2's values, which are measured, differ by 1.2.
 const ODD: f64 = 2.0;
-/// A switch or wakeup that takes this long, ns, was measured with tracing, or is in another unit.
+/// A switch or wakeup that takes this long, in ns, was measured with tracing, or is in another unit.
 const SLOW_NS: u64 = 100_000;
 
 impl Reader<'_> {
@@ -33,8 +32,10 @@ impl Reader<'_> {
             for state in &file.idle {
                 let (residency, latency) = (&state.min_residency_us, &state.exit_latency_us);
                 if latency.get_ref() > residency.get_ref() {
-                    let message =
-                        format!("`{}` takes longer to leave than its residency", state.name);
+                    let message = format!(
+                        "the exit latency of `{}` is longer than its residency",
+                        state.name
+                    );
                     self.warn(latency.span(), message);
                 }
             }
@@ -91,14 +92,17 @@ impl Reader<'_> {
             &costs.refill_near_ns,
             ns.refill_near_ns,
             ns.refill_far_ns,
-            "a cache line",
+            "fetching a cache line",
         );
         for (given, what) in [
             (&costs.context_switch_ns, "a context switch"),
             (&costs.wakeup_ns, "a wakeup"),
         ] {
             if let Some(given) = given.as_ref().filter(|ns| *ns.get_ref() > SLOW_NS) {
-                let message = format!("{what} of {} us", given.get_ref() / 1000);
+                let message = format!(
+                    "{what} of {} us is implausibly slow",
+                    given.get_ref() / 1000
+                );
                 self.warn(given.span(), message);
             }
         }
@@ -181,7 +185,7 @@ cpus = "2-3"
                 "exit_latency_us = 5",
                 "exit_latency_us = 50",
                 15,
-                "`C1` takes longer",
+                "of `C1` is longer",
             ),
             (
                 "name = \"hybrid\"",

@@ -8,9 +8,9 @@ use toml::Spanned;
 
 /// The limit on powers, 10 kW; larger values are probably in the wrong unit.
 const MW: RangeInclusive<u32> = 0..=10_000_000;
-/// The limit on energies, 1 J, likewise.
+/// The limit on energies, 1 J; larger values are probably in the wrong unit.
 const ENTRY_UJ: RangeInclusive<u32> = 0..=1_000_000;
-/// The default, measured on Sandy Bridge (machines/snb-ep-2s.toml).
+/// The default of `smt_dynamic`, measured on Sandy Bridge (machines/snb-ep-2s.toml).
 const SMT_DYNAMIC: f64 = 1.357;
 const PJ_PER_UJ: u64 = 1_000_000;
 
@@ -37,7 +37,7 @@ impl Reader<'_> {
         }))
     }
 
-    /// The power of a core's idle state, mW, and the energy for entering it, pJ.
+    /// The power of a core's idle state, in mW, and the energy for entering it, in pJ.
     pub(super) fn idle_power(&self, state: &IdleFile) -> Result<(u32, u64)> {
         let mw = match &state.power_mw {
             Some(mw) => self.within(mw, "power_mw", MW),
@@ -155,7 +155,7 @@ impl Reader<'_> {
             return self.bad(
                 file.khz.span(),
                 "these are not frequencies for one, two and more active cores".to_owned(),
-                "expected at least one for each core type, none higher than the one before it",
+                "expected at least one frequency for each core type, and none above the previous one",
             );
         }
         if core_types.iter().any(|core| core.opps.is_empty()) {
@@ -174,18 +174,18 @@ impl Reader<'_> {
             (Some(limit), Some(_)) => {
                 return self.bad(
                     limit.span(),
-                    "a limit on the power, which is not known".to_owned(),
+                    "there is a limit on the power, but the power is unknown".to_owned(),
                     "expected a [power] section, or no limit_mw",
                 );
             }
             (Some(limit), None) => {
                 return self.bad(
                     limit.span(),
-                    "a limit on the power without a time window".to_owned(),
+                    "the limit on the power has no time window".to_owned(),
                     "expected window_ms, the time over which the power is averaged",
                 );
             }
-            // A window without a limit.
+            // There is a window, but no limit.
             (None, Some(window)) => {
                 self.time(window, 1_000_000)?;
                 None
@@ -199,10 +199,10 @@ impl Reader<'_> {
         }))
     }
 
-    /// As [`Reader::cost`], but not 0.
+    /// As [`Reader::cost`], but 0 is an error.
     pub(super) fn time(&self, value: &Spanned<u64>, unit_ns: u64) -> Result<u64> {
         match self.cost(value, unit_ns) {
-            0 => self.bad(value.span(), "this is 0".to_owned(), "expected a time"),
+            0 => self.bad(value.span(), "this time is 0".to_owned(), "expected a time"),
             ns => Ok(ns),
         }
     }

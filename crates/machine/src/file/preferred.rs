@@ -73,7 +73,7 @@ mod tests {
         assert!(Machine::find("tc2").unwrap().priorities.is_empty());
     }
 
-    /// Linux has either capacities or priorities for heterogeneous CPUs.
+    /// Linux uses either capacities or priorities for heterogeneous CPUs.
     #[test]
     fn ranked_cpus_have_one_capacity() {
         let alder_lake = Machine::find("alder-lake").unwrap();

@@ -14,12 +14,12 @@ const HZ: RangeInclusive<u32> = 10..=10_000;
 
 pub(super) type Result<T> = std::result::Result<T, Box<BadInput>>;
 
-/// A machine file, `text`.
+/// A machine file, whose content is `text`.
 pub(super) struct Reader<'a> {
     file: &'a str,
     text: &'a str,
     warnings: RefCell<Vec<String>>,
-    /// The errors so far; the machine is not used if there are any.
+    /// The errors so far; if there are any, no machine is returned.
     errors: RefCell<Vec<BadInput>>,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Reader<'a> {
         !self.errors.borrow().is_empty()
     }
 
-    /// The errors so far.
+    /// The errors so far, combined into one.
     fn error<T>(&self) -> Result<T> {
         match BadInput::all(self.errors.take()) {
             Some(bad) => Err(Box::new(bad)),
@@ -64,7 +64,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Warns about the implausible text `at`.
+    /// Adds a warning about the implausible value in the range `at` of the text.
     pub(super) fn warn(&self, at: Range<usize>, message: String) {
         let bad = BadInput::at(self.file, self.text, at, message, "");
         self.warnings.borrow_mut().push(bad.message().to_owned());
@@ -143,8 +143,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// `value`, which must be in `range`. A value outside is an error, and the nearest value inside
-    /// is used from then on.
+    /// `value`, which must be in `range`. A value outside is an error, and the checks continue with the nearest value
+    /// inside.
     pub(super) fn within(
         &self,
         value: &Spanned<u32>,
@@ -241,7 +241,7 @@ core = "cortex-a7"
 cpus = "2-4"
 "#;
 
-    /// The error for `GOOD` with `from` replaced by `to`: its line and text.
+    /// The line and the text of the error for `GOOD` with `from` replaced by `to`.
     fn error(from: &str, to: &str) -> (usize, String) {
         assert_eq!(
             GOOD.matches(from).count(),
@@ -340,7 +340,7 @@ cpus = "2-4"
             .map(|core| &core.usual_costs[..])
             .collect();
         assert_eq!(usual, [&[][..], &["wakeup_ns"]]);
-        // The factor is that of the speeds: an A7 takes 33.5 / 16.47 times as long as an A15.
+        // Typical costs scale with the speeds: an A7 takes 33.5 / 16.47 times as long as an A15.
         assert_eq!(machine.core_types[1].costs.wakeup_ns, 2_000);
         assert_eq!(machine.core_types[1].costs.tick_ns, 5);
     }
@@ -394,8 +394,8 @@ lock_ns = 70
         let memory = ticket.unwrap().numa.memory.unwrap();
         assert_eq!(memory.spinlock, Spinlock::Ticket);
         for (distances, from, to, says) in [
-            ("[[10]]", "", "", "for each of 2 packages"),
-            ("[[10, 14], [14]]", "", "", "for each of 2 packages"),
+            ("[[10]]", "", "", "2 rows of 2 distances"),
+            ("[[10, 14], [14]]", "", "", "2 rows of 2 distances"),
             ("[[10, 14], [15, 10]]", "", "", "in both directions"),
             ("[[11, 14], [14, 10]]", "", "", "expected 10"),
             ("[[10, 10], [10, 10]]", "", "", "11 to 254"),

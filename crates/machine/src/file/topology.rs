@@ -25,7 +25,7 @@ pub(super) struct Topology {
     pub caches: Vec<Cache>,
 }
 
-/// The sharing spans, without offline CPUs.
+/// The sets of CPUs that share a core, a cache or a package, without offline CPUs.
 #[derive(Default)]
 pub(crate) struct Spans {
     /// Hardware threads of a core.
@@ -159,8 +159,7 @@ impl Reader<'_> {
                 "expected a cluster with at least one CPU",
             );
         }
-        // A placeholder for a CPU without a cluster, which is never read: a copy of the first CPU
-        // with one.
+        // A placeholder, which is never read, for a CPU without a cluster: a copy of the first CPU that has one.
         let some = cpus.iter().flatten().next().cloned();
         let all = cpus.into_iter().map(|cpu| cpu.or(some.clone()));
         Ok(all.flatten().collect())
@@ -220,8 +219,7 @@ impl Reader<'_> {
         Ok((0..cores).map(core).collect())
     }
 
-    /// The cores of `span` as listed in `siblings`. CPUs that are not listed are cores with one
-    /// thread.
+    /// The cores of `span` as listed in `siblings`. Each CPU that is not listed is a core with one thread.
     fn siblings(
         &self,
         cluster: &ClusterFile,
@@ -304,8 +302,8 @@ impl Reader<'_> {
         Ok(caches)
     }
 
-    /// The CPUs that share a last-level cache, for a package's `clusters`: those of the largest
-    /// cache of a CPU, or, if the file has no caches, those of its cluster.
+    /// The CPUs that share a last-level cache, for a package's `clusters`: those that share a CPU's largest cache or,
+    /// if the file has no caches, its cluster.
     fn last_level(
         &self,
         package: &PackageFile,
@@ -318,7 +316,7 @@ impl Reader<'_> {
             let mut left = *cluster;
             while let Some(cpu) = left.first() {
                 let of_cpu = caches.iter().filter(|cache| cache.cpus.contains(cpu));
-                // A first-level cache alone does not show which caches the cores share.
+                // A first-level cache alone does not show whether cores share a larger one.
                 let largest = of_cpu
                     .filter(|cache| cache.level > 1)
                     .max_by_key(|cache| cache.level);
@@ -356,7 +354,7 @@ impl Reader<'_> {
         self.list(list.get_ref(), list.span())
     }
 
-    /// The CPUs of `list`, which is in the text `at`.
+    /// The CPUs of `list`, which is in the range `at` of the text.
     pub(super) fn list(&self, list: &str, at: Range<usize>) -> Result<CpuMask> {
         list.parse().or_else(|expected: String| {
             self.bad(
@@ -368,8 +366,7 @@ impl Reader<'_> {
     }
 }
 
-/// The level between cores and last-level caches: second-level caches, if several cores share one;
-/// otherwise empty.
+/// The level between cores and last-level caches: the second-level caches if several cores share one, otherwise none.
 fn second_level(caches: &[Cache], spans: &Spans, offline: &CpuMask) -> Vec<CpuMask> {
     let of_core = |core: &CpuMask| {
         let shared = caches
@@ -390,9 +387,9 @@ fn second_level(caches: &[Cache], spans: &Spans, offline: &CpuMask) -> Vec<CpuMa
     }
 }
 
-/// The kernel's levels: SMT spans a core, if there are hardware threads; CLS a second-level cache
-/// of several cores; MC a last-level cache; PKG a package, which is a node; and for each distance
-/// between nodes, NUMA spans the nodes that are no further apart.
+/// The kernel's levels: SMT spans a core, if cores have several hardware threads; CLS spans a second-level cache of
+/// several cores; MC spans a last-level cache; PKG spans a package, which is a node; and one NUMA level for each
+/// distance spans the nodes that are no further apart.
 pub(crate) fn levels(spans: Spans, numa: &Numa) -> Vec<Level> {
     let Spans { smt, cls, mc, pkg } = spans;
     let threads = smt.iter().any(|core| core.count() > 1);
@@ -531,7 +528,7 @@ size_kib = 12288
         }
     }
 
-    /// Nodes nested six levels deep: with cores, caches and nodes nine levels.
+    /// Nodes nested six levels deep make nine levels, together with those of cores, caches and packages.
     #[test]
     fn levels_have_an_end() {
         let distance = |a: usize, b: usize| match (a ^ b).checked_ilog2() {
@@ -556,7 +553,7 @@ size_kib = 12288
             "{}",
             error.message()
         );
-        // It has no CPU 70.
+        // The machine has no CPU 70.
         let flat = text.replace(" 70", " 60").replace("[70", "[60");
         assert!(Machine::parse("f.toml", &flat).is_ok());
     }

@@ -1,17 +1,17 @@
 //! ext4's journal (jbd2): the handles in which tasks change a file system, which wait while a transaction
 //! closes, and a thread for each file system that commits transactions.
 //!
-//! A transaction that is to be committed is closed first (`T_LOCKED`): no handle can start until the
-//! open ones have ended, and the thread runs to open the next. Then it writes the blocks that they have
-//! changed, and tasks that want to change them again wait until it has (`BJ_Shadow`). fs/jbd2 of Linux
-//! 3.10: `start_this_handle()`, `do_get_write_access()`, `jbd2_journal_commit_transaction()`. Not
-//! modelled: checkpoints, which a journal of this size needs once in some fifty commits, and the writes
-//! of a file's data, each with a handle of its own.
+//! A transaction that is to be committed is closed first (`T_LOCKED`): no handle can start until the open ones have
+//! ended, and the thread runs to open the next transaction. Then the thread writes the blocks that the handles have
+//! changed, and tasks that want to change these again wait until they are written (`BJ_Shadow`). The source is fs/jbd2
+//! of Linux 3.10: `start_this_handle()`, `do_get_write_access()`, `jbd2_journal_commit_transaction()`. Not modelled:
+//! checkpoints, which a journal of this size needs once in some fifty commits, and the writes of a file's data, each
+//! with a handle of its own.
 
 use super::{STREAMS as FIRST, USERS, WORDS as BEFORE};
 use workload::{Env, Op, Program, StreamId};
 
-/// A file system's streams: a byte wakes a task that waits for this.
+/// A file system's streams. A byte in one wakes a task that waits for the event.
 #[derive(Clone, Copy)]
 enum Stream {
     /// A request (`j_wait_commit`).
@@ -34,30 +34,30 @@ pub const STREAMS: usize = 6;
 enum Word {
     /// The number of the open transaction.
     Open,
-    /// The transaction's commit has been requested.
+    /// Whether the transaction's commit has been requested.
     Requested,
-    /// The thread waits for a request.
+    /// Whether the thread waits for a request.
     Asleep,
-    /// The transaction is closed.
+    /// Whether the transaction is closed.
     Locked,
-    /// The number of its open handles (`t_updates`).
+    /// The number of the transaction's open handles (`t_updates`).
     Updates,
-    /// Their blocks (`t_outstanding_credits`).
+    /// The number of blocks that the open handles may change (`t_outstanding_credits`).
     Reserved,
-    /// Some handle has changed blocks in it.
+    /// Whether some handle has changed blocks in the transaction.
     Changed,
-    /// The thread waits for the end of the open handles.
+    /// Whether the thread waits for the end of the open handles.
     AwaitsUpdates,
     /// The number of tasks that wait for the next transaction.
     Waiters,
-    /// The thread writes the blocks of the last transaction.
+    /// Whether the thread writes the blocks of the last transaction.
     Shadow,
-    /// The number of tasks that wait for these.
+    /// The number of tasks that wait for the end of that writing.
     ShadowWaiters,
     /// The number of tasks that wait for the commit of an even transaction, and of an odd one.
     EvenWaiters,
     OddWaiters,
-    /// All users have exited.
+    /// Whether all users have exited.
     Stopped,
 }
 
@@ -89,7 +89,7 @@ impl FileSystem {
         }
     }
 
-    /// Wakes all that `word` counts, if there are any.
+    /// Wakes all tasks that `word` counts, if there are any.
     fn wake_all(self, stream: Stream, word: Word, env: &mut Env) -> Option<Op> {
         let waiters = std::mem::take(self.word(word, env));
         (waiters > 0).then(|| Op::Write {
@@ -99,7 +99,7 @@ impl FileSystem {
         })
     }
 
-    /// Requests the commit of the open transaction: the op that wakes the thread, if it sleeps.
+    /// Requests the commit of the open transaction: returns the op that wakes the thread, if that sleeps.
     fn request(self, env: &mut Env) -> Option<Op> {
         *self.word(Word::Requested, env) = 1;
         self.wake_all(Stream::Request, Word::Asleep, env)
@@ -113,7 +113,7 @@ impl FileSystem {
     }
 }
 
-/// Blocks of a handle (fs/ext4/ext4_jbd2.h, namei.c and inode.c of Linux 3.10, with extents and without
+/// The numbers of blocks of handles (fs/ext4/ext4_jbd2.h, namei.c and inode.c of Linux 3.10, with extents and without
 /// quotas).
 pub mod credits {
     const DATA: u64 = 27 + 6 - 2;
@@ -127,14 +127,14 @@ pub mod credits {
     pub const INODE: u64 = 2;
 }
 
-/// The most blocks of a transaction: a quarter of HP's journals of 4 MB (`j_max_transaction_buffers`).
+/// The maximum number of blocks of a transaction: a quarter of HP's journals of 4 MB (`j_max_transaction_buffers`).
 const MOST: u64 = 1024 / 4;
 
 /// A handle that changes a file system's metadata.
 pub struct Handle {
     filesystem: u32,
     credits: u64,
-    /// The handle is counted in the open transaction.
+    /// Whether the handle is counted in the open transaction.
     started: bool,
 }
 
@@ -174,7 +174,7 @@ impl Handle {
         None
     }
 
-    /// The op that wakes the thread, if it waits for this handle.
+    /// Ends the handle. Returns the op that wakes the thread, if that waits for this handle.
     pub fn end(self, env: &mut Env) -> Option<Op> {
         let fs = FileSystem(self.filesystem);
         *fs.word(Word::Reserved, env) -= self.credits;
@@ -205,13 +205,13 @@ pub fn stop(filesystem: u32, env: &mut Env) -> Option<Op> {
 pub struct Journal {
     fs: FileSystem,
     filesystems: u32,
-    /// The work per block of a commit, ns.
+    /// The work per block of a commit, in ns.
     block: u64,
     state: JournalState,
 }
 
 enum JournalState {
-    /// Looks for a request.
+    /// The thread looks for a request.
     Looks,
     /// The thread has closed the transaction.
     Locks,
@@ -233,9 +233,8 @@ impl Journal {
         }
     }
 
-    /// The blocks of a commit: a directory's, the bitmap and descriptor of inodes and their group's, the
-    /// super block, and the inodes of the users of the file system, 16 to a block; a descriptor and the
-    /// commit record.
+    /// The number of blocks of a commit: a directory, the bitmap of inodes, the descriptor of their group, the super
+    /// block, the inodes of the users of the file system (16 to a block), a descriptor and the commit record.
     fn blocks(&self, env: &mut Env) -> u64 {
         let changed = std::mem::take(self.fs.word(Word::Changed, env)) > 0;
         let users = env.shared[USERS] / u64::from(self.filesystems);
@@ -310,8 +309,7 @@ mod tests {
         Env::new(vec![0; BEFORE + 2 * WORDS], 1, &[])
     }
 
-    /// The stream of an op of the second file system, and the number of those that it wakes, or 0 if it
-    /// waits.
+    /// The stream of an op of the second file system, and the number of tasks that the op wakes, or 0 if it waits.
     fn shown(op: Op) -> (Option<usize>, u64) {
         let of = |stream: StreamId| Some(stream as usize - FIRST as usize - STREAMS);
         match op {

@@ -1,9 +1,9 @@
 //! Processes: the memory areas in fork, exec and exit, and children of users.
 //!
-//! A fork and exit take 0.88 to 1.02 us longer for each area that has anonymous memory than for one that
-//! has none, in a child with 0 to 1500 siblings on a Xeon of 2024 under Linux 6.18, and twice as long on
-//! the machine of AIM7's published figures (`at_speed()`). The time under locks is assumed to be four
-//! fifths of that: two sections of `vma` and one of `spin`.
+//! A fork and exit take 0.88 to 1.02 us longer for each area with anonymous memory than for an area without it, in a
+//! child with 0 to 1500 siblings on a Xeon of 2024 under Linux 6.18, and twice as long on the machine of AIM7's
+//! published figures (`at_speed()`). The time under locks is assumed to be four fifths of that difference: two sections
+//! of `vma` and one of `spin`.
 
 use super::spinlocks::{self, Lock};
 use super::subtests::Call;
@@ -11,22 +11,21 @@ use super::{BIN, Setup, USERS, around, compute, mapped};
 use std::sync::Arc;
 use workload::{Env, KernelLock, Op, Program, TaskSpec};
 
-/// Files that processes map: the users' program, libm, libc, ld.so, the shell and what it starts,
-/// and libdl in place of their libraries other than libc.
+/// The number of files that processes map: the users' program, libm, libc, ld.so, the shell and the programs that it
+/// starts, and libdl, which stands for the libraries of these other than libc.
 const FILES: u32 = 6;
 const PROGRAM: u32 = 0;
 const LIBM: u32 = 1;
 const STARTED: u32 = 4;
 const LIBDL: u32 = 5;
 
-/// Their locks, then those of the anonymous memory that users inherit from their parent.
+/// The number of locks: those of the files, then those of the anonymous memory that users inherit from their parent.
 pub const LOCKS: u32 = FILES + 9;
 
-/// The locks of the areas of a user's memory, in address order, as RHEL 6 maps a program with two
-/// libraries: text and data; heap; for each library text, a gap, relocated data and data; libc's
-/// bss, two mappings of the loader; and the stack. An area of a file to which the process has
-/// written is under both locks, and neighbouring areas of a file share the lock of their anonymous
-/// memory (`find_mergeable_anon_vma()`).
+/// The locks of the areas of a user's memory, in address order, as RHEL 6 maps a program with two libraries: the
+/// program's text and data; the heap; for each library its text, a gap, relocated data and data; libc's bss, two
+/// mappings of the loader; and the stack. An area of a file to which the process has written is under both locks, and
+/// neighbouring areas of a file share the lock of their anonymous memory (`find_mergeable_anon_vma()`).
 pub const AREAS: [u32; 25] = [
     PROGRAM, PROGRAM, 6, 7, 1, 1, 1, 8, 1, 8, 2, 2, 2, 9, 2, 9, 10, 11, 3, 12, 3, 13, 3, 13, 14,
 ];
@@ -36,11 +35,10 @@ pub fn anonymous() -> u64 {
     AREAS.iter().filter(|&&lock| lock >= FILES).count() as u64
 }
 
-/// The changes of a starting program to the trees of the files that it maps: of its own two areas;
-/// of the loader, which the kernel maps as a whole, then trims, and whose data it maps, part of
-/// which becomes read-only later; and the same for two libraries. The loader maps each as a whole,
-/// makes the gap inaccessible, maps the data over its end, and makes a part of that read-only
-/// (fs/binfmt_elf.c; glibc's elf/dl-load.c and dl-reloc.c).
+/// The changes of a starting program to the trees of the files that it maps: those of its own two areas; those of the
+/// loader, which the kernel maps as a whole and then trims, and whose data it maps, part of which becomes read-only
+/// later; and those of two libraries. The loader maps each library as a whole, makes the gap inaccessible, maps the
+/// data over the end, and makes a part of the data read-only (fs/binfmt_elf.c; glibc's elf/dl-load.c and dl-reloc.c).
 const STARTS: [(u32, TreeChange); 19] = [
     (STARTED, TreeChange::Maps),
     (STARTED, TreeChange::Maps),
@@ -66,8 +64,9 @@ const STARTS: [(u32, TreeChange); 19] = [
 /// An operation under the lock of an area's tree.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TreeChange {
-    /// A child gets a copy. A file's mapping goes next to its parent's
-    /// (`vma_interval_tree_insert_after()`), an anonymous one from the root down to its place.
+    /// A child gets a copy of an area. For a file's mapping, the tree is changed next to the parent's area
+    /// (`vma_interval_tree_insert_after()`); for an anonymous one it is searched from the root down to the area's
+    /// place.
     Copies,
     /// An area is mapped: the tree is searched from the root down to its place.
     Maps,
@@ -80,12 +79,12 @@ enum TreeChange {
 }
 
 impl TreeChange {
-    /// How many nodes of the tree under `lock` are read that others have changed, if each user has
-    /// its areas there. Counted by running Linux's algorithms (lib/rbtree.c, mm/interval_tree.c) on
-    /// trees of 1100 to 2000 users' areas while 20 to 300 children come and go on 80 CPUs: a
-    /// descent passes all equal nodes, 1.7 times the depth of a balanced tree, of which 10 to 13
-    /// have changed since its CPU last saw them; a split meets 18 to 29, a removal 5 to 6. A file's
-    /// copy is a leaf: an insertion meets 2 such nodes, and a removal 1.
+    /// The number of nodes of the tree under `lock` that the operation reads and that others have changed, if each user
+    /// has its areas in the tree. They were counted by running Linux's algorithms (lib/rbtree.c, mm/interval_tree.c) on
+    /// trees of 1100 to 2000 users' areas while 20 to 300 children come and go on 80 CPUs. A descent passes all equal
+    /// nodes, 1.7 times the depth of a balanced tree, of which 10 to 13 have changed since its CPU last saw them; a
+    /// split meets 18 to 29 changed nodes, a removal 5 to 6. A file's copy is a leaf, so its insertion meets 2 such
+    /// nodes, and its removal 1.
     fn nodes(self, lock: u32, users: u64) -> u32 {
         let each = AREAS.iter().filter(|&&other| other == lock).count() as u64;
         let depth = (users * each.max(1)).max(1).ilog2();
@@ -131,7 +130,7 @@ pub struct Areas {
     rest: Option<Rest>,
 }
 
-/// The fate of the areas.
+/// The use of the areas.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// A child copies them.
@@ -144,13 +143,13 @@ enum Fate {
     Ended,
 }
 
-/// The last operation on an area, under the same lock again.
+/// The last operation on an area, for which the same lock is taken again.
 #[derive(Clone, Copy)]
 enum Rest {
     /// A copy is added to a tree of anonymous memory that is the child's own (`anon_vma_fork()`,
     /// mm/rmap.c).
     Links(u32),
-    /// The tree is freed. If a task has the lock or waits for it, the lock is first held once more
+    /// The tree is freed. If a task has the lock or waits for it, the lock is first taken once more
     /// (`anon_vma_free()`).
     Frees(u32),
 }
@@ -206,9 +205,8 @@ impl Areas {
     }
 }
 
-/// Works under the lock of a tree, and reads `nodes` nodes that others have changed. A file's lock
-/// is accompanied by the tree's root (`i_mmap_mutex` and `i_mmap`), in another line; an `anon_vma`
-/// is one line.
+/// Works under the lock of a tree, and reads `nodes` nodes that others have changed. A file's lock and the root of its
+/// tree (`i_mmap_mutex` and `i_mmap`) are in two lines; an `anon_vma` is in one line.
 fn hold(lock: u32, setup: &Setup, work: u64, nodes: u32, if_locked: bool, env: &mut Env) -> Op {
     let (kind, lines) = match lock < FILES {
         true => (setup.i_mmap, 2),
@@ -240,8 +238,8 @@ pub enum Act {
 pub const FORK: &[Act] = &[Act::Exit];
 /// `exec_test`'s child executes `true`, a script of AIM7's: the shell, which starts `ls`.
 pub const SCRIPT: &[Act] = &[Act::Exec, Act::Fork(COMMAND), Act::Exit];
-/// `shell_rtns`'s child calls `system(3)`: another child becomes the shell, and that becomes the
-/// one of the script, which starts `ls` or `sleep`.
+/// `shell_rtns`'s child calls `system(3)`: another child becomes the shell, which then becomes the shell of the script,
+/// which starts `ls` or `sleep`.
 pub const SYSTEM: &[Act] = &[Act::Fork(SHELL), Act::Exit];
 const SHELL: &[Act] = &[Act::Exec, Act::Exec, Act::Fork(COMMAND), Act::Exit];
 const COMMAND: &[Act] = &[Act::Exec, Act::Exit];
@@ -260,11 +258,11 @@ fn execs(acts: &[Act]) -> u64 {
 /// A child process.
 pub struct Child {
     setup: Arc<Setup>,
-    /// The work of each program that is started, or of the only child, ns.
+    /// The work of each program that is started, or of the only child, in ns.
     work: u64,
     acts: &'static [Act],
     image: Image,
-    /// The process has its parent's program, and has not started another.
+    /// Whether the process still has its parent's program.
     copied: bool,
     areas: Option<Areas>,
     state: ChildState,
@@ -272,7 +270,7 @@ pub struct Child {
 
 #[derive(Clone, Copy)]
 enum ChildState {
-    /// Has to do the next act.
+    /// The process has to do the next act.
     Acts,
     /// The process unmaps the areas of its program, to start another.
     Releases,
@@ -280,9 +278,9 @@ enum ChildState {
     Maps,
     /// The process copies the areas of its program for a child.
     Copies(&'static [Act]),
-    /// Has a child.
+    /// The process waits for its child.
     Waits,
-    /// The process takes the spinlocks of that child's fork and exit.
+    /// The process takes the spinlocks of the child's fork and exit.
     Lists(&'static [Lock]),
     /// The process unmaps the areas of its program, to exit.
     Exits,
@@ -381,7 +379,7 @@ impl Program for Child {
 mod tests {
     use super::*;
 
-    /// How many times each of the files' locks is taken.
+    /// The number of times that each of the files' locks is taken.
     fn files(image: Image, fate: Fate) -> [usize; FILES as usize] {
         let mut areas = Areas::new(image, fate);
         let mut times = [0; FILES as usize];

@@ -12,17 +12,17 @@ pub enum Lock {
     /// The directory's `d_lock`, which protects its user count (`lockref` came with 3.12), and its
     /// children.
     Directory,
-    /// `inode_hash_lock`: all inodes by number.
+    /// `inode_hash_lock`, which protects the table of all inodes by number.
     InodeHash,
-    /// `inode_sb_list_lock`: the inodes of each file system, one lock for all of them.
+    /// `inode_sb_list_lock`, one lock for the lists of inodes of all file systems.
     Inodes,
-    /// `dcache_lru_lock`: unused names of each file system, one lock for all of them (until 3.12).
+    /// `dcache_lru_lock`, one lock for the lists of unused names of all file systems (until 3.12).
     Lru,
-    /// `mb_cache_spinlock`: blocks of extended attributes that inodes share, as SELinux's labels do
-    /// if inodes have no room for them: an assumption, because HP fixed this lock for AIM7 (Linux
+    /// `mb_cache_spinlock`, which protects blocks of extended attributes that inodes share. SELinux's labels are in
+    /// such blocks if inodes have no room for them. We assume that they are, because HP fixed this lock for AIM7 (Linux
     /// commit 1f3e55fe02d1).
     Labels,
-    /// `tasklist_lock`, taken for writing: all processes.
+    /// `tasklist_lock`, taken for writing, which protects the list of all processes.
     Tasks,
 }
 
@@ -33,7 +33,7 @@ const SHARED: [Lock; 5] = [InodeHash, Inodes, Lru, Labels, Tasks];
 const GLOBAL: u32 = SHARED.len() as u32;
 
 impl Lock {
-    /// The mutex that represents it, if `directory` represents the directory's `i_mutex`.
+    /// The mutex that represents this lock, if `directory` represents the directory's `i_mutex`.
     fn id(self, directory: MutexId, setup: &Setup) -> MutexId {
         let first = root(setup.filesystems);
         match SHARED.iter().position(|&lock| lock == self) {
@@ -47,17 +47,18 @@ impl Lock {
     fn lines(self) -> u32 {
         match self {
             Directory | InodeHash => 1,
-            // The head of the list and a neighbour; labels and processes are in a second list, too.
+            // The lines of the list's head and of a neighbour change, too; labels and processes are also in a second
+            // list.
             Inodes | Lru => 3,
             Labels | Tasks => 5,
         }
     }
 }
 
-/// All spinlocks of `call`. A new file's name and inode take the places of a removed one's. The
-/// directory's lock is taken when its use begins and ends, and when it gets or loses a child.
-/// Blocks of labels are looked up or taken, and released. A process is listed on fork, announced on
-/// exit and removed from the list when its parent has waited.
+/// All spinlocks of `call`. A new file's name and inode take the places of a removed one's. The directory's lock is
+/// taken when its use begins and ends, and when it gets or loses a child. Blocks of labels are looked up or taken, and
+/// released. A process is listed on fork, reported to its parent on exit, and removed from the list when the parent has
+/// waited.
 pub fn of(call: Call) -> &'static [Lock] {
     match call {
         Call::Entry | Call::Search | Call::Fifo => &[
@@ -81,7 +82,7 @@ pub fn inside(call: Call) -> usize {
     }
 }
 
-/// Takes `lock`, works under it and releases it.
+/// The op that takes `lock`, works under it and releases it.
 pub fn hold(lock: Lock, directory: MutexId, setup: &Setup, env: &mut Env) -> Op {
     Op::Hold {
         mutex: lock.id(directory, setup),

@@ -1,8 +1,8 @@
-//! AIM7's subtests: how long each computes, and its operations that affect other users.
+//! AIM7's subtests: the computing time of each, and its operations that affect other users.
 //!
-//! The operations are counted in their source (davidlohr/areaim, `osdl-aim-7/src`), for the ten
-//! blocks of 1 KiB of a file with this number of users. Reads and writes of a private file, pipes,
-//! sockets and signals to oneself affect no other user, and count as computing.
+//! The operations are counted in the subtests' source (davidlohr/areaim, `osdl-aim-7/src`), for files of ten blocks of
+//! 1 KiB, their size with so many users. Reads and writes of a private file, pipes, sockets and signals to oneself
+//! affect no other user, and count as computing.
 
 use super::at_speed;
 use Call::{Entry, Fifo, Fork, Link, List, Open, Script, Search, Sleep, Sync, System};
@@ -10,9 +10,9 @@ use Call::{Entry, Fifo, Fork, Link, List, Open, Script, Search, Sleep, Sync, Sys
 /// An operation on an object that users share or wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// Creates or removes a file in the directory of a file system in which all of its users work.
+    /// Creates or removes a file in the one directory of a file system in which all its users work.
     Entry,
-    /// Adds a name to a file there, or removes one of several.
+    /// Adds a name to a file in the directory of [`Call::Entry`], or removes one of several names.
     Link,
     /// Creates or removes a file in the tree of directories that `disk_src` searches.
     Search,
@@ -44,19 +44,19 @@ pub const MOST_CALLS: usize = 2;
 #[derive(Debug)]
 pub struct Subtest {
     pub name: &'static str,
-    /// The subtest's time alone on a current machine, us.
+    /// The subtest's time alone on a current machine, in us.
     alone_us: u64,
     /// The subtest's system calls, with their numbers.
     pub calls: &'static [(Call, u32)],
 }
 
 impl Subtest {
-    /// Its work, including locks, at the speed of the machine of AIM7's published figures, ns.
+    /// The subtest's work, including locks, in ns at the speed of the machine of AIM7's published figures.
     pub fn work_ns(&self) -> u64 {
         at_speed(1000 * self.alone_us)
     }
 
-    /// Does the driver give it a directory (`DISKS`)? `shared_memory` does not use its.
+    /// Does the driver give the subtest a directory (`DISKS`)? `shared_memory` gets one, but does not use it.
     pub fn has_directory(&self) -> bool {
         let in_directory = |call| matches!(call, Entry | Link | Search | Open | Sync);
         self.name == "shared_memory" || self.calls.iter().any(|&(call, _)| in_directory(call))
@@ -76,10 +76,10 @@ pub fn find(name: &str) -> &'static Subtest {
     found.expect("every subtest of a mix is known")
 }
 
-/// All subtests. Their times are the CPU time of each alone, including children, on a Xeon of 2024
-/// under Linux 6.18 (`getrusage(2)` around the loops of `reaim -o -y`). Files were on ext4, those
-/// of synchronous and direct I/O on tmpfs, because RAM disks take no time; those of `signal_test`
-/// and `shell_rtns_2` are estimated by comparison with others.
+/// All subtests. Their times are the CPU time of each alone, including children, on a Xeon of 2024 under Linux 6.18
+/// (`getrusage(2)` around the loops of `reaim -o -y`). Files were on ext4, but those of synchronous and direct I/O on
+/// tmpfs, because RAM disks take no time. The times of `signal_test` and `shell_rtns_2` are estimated by comparison
+/// with others.
 pub const SUBTESTS: &[Subtest] = &[
     subtest("add_double", 4_900, &[]),
     subtest("add_float", 3_300, &[]),

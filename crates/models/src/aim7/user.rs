@@ -14,15 +14,15 @@ pub struct User {
     setup: Arc<Setup>,
     /// The remaining jobs, by subtest.
     jobs: Box<[u32]>,
-    /// The file systems, by subtest, and the number of the next.
+    /// The file systems, by subtest, and the number of the next file system to use.
     filesystems: Box<[Option<u32>]>,
     next: Option<u32>,
-    /// The current job, once begun.
+    /// The current job, once it has begun.
     job: Job,
     state: UserState,
 }
 
-/// The rest of a job: calls of each kind, and the work before each of them, ns.
+/// The rest of a job: calls of each kind, and the work before each of them, in ns.
 struct Job {
     subtest: &'static Subtest,
     calls: [u32; subtests::MOST_CALLS],
@@ -43,17 +43,17 @@ enum UserState {
     /// The user copies the areas of its memory for a child.
     Forks(Areas, Call),
     Joins,
-    /// Has a directory's mutex, and has this work to do, ns, in a handle of so many blocks.
+    /// The user has a directory's mutex, and this work to do, in ns, in a handle of so many blocks.
     Holds(DirectoryCall, u64, Option<u64>),
-    /// Is about to work on the directory.
+    /// The user is about to do this work on the directory, in ns.
     Runs(DirectoryCall, u64),
-    /// Starts a handle of the file system's journal.
+    /// The user starts a handle of the file system's journal.
     Begins(Handle, Purpose),
-    /// Works on a directory.
+    /// The user works on a directory.
     Changes(DirectoryCall),
-    /// Has to release the directory.
+    /// The user has to release the directory.
     Releases(DirectoryCall),
-    /// Has written, and has to request a commit.
+    /// The user has written, and has to request a commit.
     Asks,
     /// The user has requested a commit, and has to wait for it.
     Syncs(Op),
@@ -61,11 +61,11 @@ enum UserState {
 
 /// The purpose of a handle.
 enum Purpose {
-    /// To change a directory, which takes this work, ns.
+    /// To change a directory, which takes this work, in ns.
     Changes(DirectoryCall, u64),
     /// To write synchronously.
     Syncs,
-    /// Writing or freeing an inode.
+    /// To write or free an inode.
     Works,
 }
 
@@ -73,15 +73,15 @@ enum Purpose {
 #[derive(Default)]
 struct DirectoryCall {
     directory: MutexId,
-    /// The spinlocks to take, this many of them before the directory's mutex is released.
+    /// The spinlocks to take, and the number of those that are taken before the directory's mutex is released.
     locks: &'static [Lock],
     inside: Option<usize>,
     handle: Option<Handle>,
-    /// The blocks of a last handle, after all locks.
+    /// The number of blocks of a last handle, after all locks.
     last: Option<u64>,
 }
 
-/// `whole / part`, rounded randomly so that the mean is exact.
+/// `whole / part`, rounded up or down at random so that the mean is exact.
 fn share(whole: u64, part: u64, env: &mut Env) -> u64 {
     (whole + env.rng.below(part)) / part
 }
@@ -105,7 +105,7 @@ impl Job {
         }
     }
 
-    /// The next call, drawn evenly from the remaining ones.
+    /// The next call, drawn at random from the remaining ones.
     fn call(&mut self, env: &mut Env) -> Option<Call> {
         let left: u32 = self.calls.iter().sum();
         if left == 0 {
@@ -141,8 +141,8 @@ impl User {
         }
     }
 
-    /// Draws the subtest of the next job, evenly among those with remaining jobs, as AIM7 does, and
-    /// its file system.
+    /// Draws the subtest of the next job, with equal probability among those with remaining jobs, as AIM7 does, and its
+    /// file system.
     fn draw(&mut self, env: &mut Env) -> Option<(&'static Subtest, u32)> {
         let left = self.jobs.iter().filter(|&&jobs| jobs > 0).count();
         if left == 0 {
@@ -167,12 +167,12 @@ impl User {
         Some((subtest, filesystem))
     }
 
-    /// Continues the job, or begins the next.
+    /// Continues the job, or begins the next one.
     fn work(&mut self, env: &mut Env) -> Op {
         loop {
             if let Some(call) = self.job.call(env) {
                 let work = match call {
-                    // A third of the work is the parent's, as measured.
+                    // The parent does a third of the work, as measured.
                     Call::Fork | Call::Script | Call::System => self.job.work / 3,
                     Call::Sleep => 0,
                     _ => self.job.work,
@@ -246,7 +246,7 @@ impl User {
         }
     }
 
-    /// Has the handle, and does what it is for.
+    /// The user has the handle, and does the work for which it is.
     fn begun(&mut self, handle: Handle, purpose: Purpose, env: &mut Env) -> Op {
         self.state = match purpose {
             Purpose::Changes(change, work) => {

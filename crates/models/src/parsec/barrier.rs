@@ -1,7 +1,7 @@
-//! PARSEC's own barrier (`parsec_barrier.cpp`, with its default `ENABLE_SPIN_BARRIER`): a mutex, a
-//! condition, and two phases. All threads arrive; then all leave, and only then can the next one
-//! arrive. A waiting thread first polls the phase, then polls the mutex without ever sleeping, and
-//! only then sleeps.
+//! PARSEC's own barrier (`parsec_barrier.cpp`, with its default `ENABLE_SPIN_BARRIER`): a mutex, a condition, and two
+//! phases. All threads arrive, then all leave, and only after that can a thread arrive for the next use. A waiting
+//! thread first polls the phase, then polls the mutex without sleeping, and sleeps only if the phase has not changed
+//! when it has the mutex.
 
 use workload::{CondId, Env, MutexId, Op};
 
@@ -13,9 +13,9 @@ pub(super) struct Barrier {
     /// The first of two shared words: the number of threads inside, and whether they are leaving
     /// (the original's `is_arrival_phase`, negated so that it starts at 0).
     pub(super) words: usize,
-    /// The number of threads that it waits for.
+    /// The number of threads for which the barrier waits.
     pub(super) parties: u64,
-    /// The duration of polling the phase: work at the reference speed, ns.
+    /// The duration of polling the phase, as work in ns at the reference speed.
     pub(super) spin: u64,
 }
 
@@ -31,9 +31,9 @@ pub(super) struct Wait {
 #[derive(Clone, Copy)]
 enum At {
     Outside,
-    /// Holding the mutex, checks whether the last use of the barrier is over.
+    /// The thread holds the mutex, and checks whether the last use of the barrier is over.
     Enter,
-    /// The last thread of the previous use has not yet left: polls for that, then takes the mutex.
+    /// The last thread of the previous use has not left yet: the thread polls for that, then takes the mutex.
     PollLeft,
     TakeToEnter,
     /// The thread holds the mutex.
@@ -104,7 +104,7 @@ impl Wait {
         Some(op)
     }
 
-    /// The op after [`Wait::next`] has returned `None`.
+    /// The op to execute after [`Wait::next`] has returned `None`.
     pub(super) fn unlock(&self) -> Op {
         Op::Unlock(self.barrier.mutex)
     }

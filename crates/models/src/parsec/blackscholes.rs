@@ -1,8 +1,7 @@
 //! blackscholes: data-parallel computing between reading a file and writing one.
 //!
-//! After PARSEC 3.0's `blackscholes.c`: the main thread reads the options, creates the threads, joins
-//! them and writes the prices. Each thread prices its block of options 100 times without
-//! synchronizing.
+//! The model follows PARSEC 3.0's `blackscholes.c`: the main thread reads the options, creates the threads, joins them
+//! and writes the prices. Each thread prices its block of options 100 times without synchronizing.
 
 use super::{METRICS, Main, SCALE, THREADS, bound};
 use crate::benchmark::{Benchmark, Model};
@@ -100,7 +99,7 @@ mod tests {
     use crate::fake::run_named;
     use crate::parsec::TIME;
 
-    /// The calibration.
+    /// The default work gives the published times.
     #[test]
     fn takes_the_published_time_with_one_and_four_threads() {
         for (threads, published) in [(1, 6.807), (4, 2.427)] {

@@ -1,11 +1,10 @@
 //! bodytrack: a pipeline over frames, each a sequence of parallel commands and a serial step.
 //!
-//! After PARSEC 3.0's bodytrack (`main.cpp`, `TrackingModelPthread.cpp`). The main thread creates a
-//! pool of workers. For each frame it loads images and writes the last result; the workers filter
-//! the images of four cameras, three times each; and they process the particles, layer by layer. A
-//! command starts at a barrier in which the workers sleep; they take units of work from a dispenser
-//! under a mutex until none are left, and meet the main thread in another barrier. The thread that
-//! loads images ahead of time is left out: its work is the main thread's here.
+//! The model follows PARSEC 3.0's bodytrack (`main.cpp`, `TrackingModelPthread.cpp`). The main thread creates a pool of
+//! workers. For each frame it loads images and writes the last result; the workers filter the images of four cameras,
+//! three times each; and they process the particles, layer by layer. A command starts at a barrier in which the workers
+//! sleep; they take units of work from a dispenser under a mutex until none are left, and meet the main thread in
+//! another barrier. The thread that loads images ahead of time is left out: here the main thread does its work.
 
 use super::{METRICS, SCALE, THREADS, TIME, bound};
 use crate::benchmark::CREATE_WORK;
@@ -89,18 +88,19 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     make: |args| Box::new(Bodytrack::new(args)),
 };
 
-/// The barrier where the workers wait for a command, and the one where all wait for its end.
+/// The barrier at which the workers wait for a command, and the one at which all threads wait for its end.
 const COMMAND: BarrierId = 0;
 const READY: BarrierId = 1;
 /// Guards the dispenser of units.
 const DISPENSER: MutexId = 0;
-/// The units left of this command, the work of each (ns), and whether the workers have to exit.
+/// The shared words: the number of units that are left of the command, the work of each in ns, and whether the workers
+/// have to exit.
 const LEFT: usize = 0;
 const UNIT: usize = 1;
 const EXIT: usize = 2;
 
-/// The number of units of a filter: 480 rows, 8 at a time; and of a particle command: 4000
-/// particles, 32 at a time.
+/// The number of units of a filter, which processes 480 rows, 8 at a time, and of a particle command, which processes
+/// 4000 particles, 32 at a time.
 const FILTER_UNITS: u64 = 60;
 const PARTICLE_UNITS: u64 = 125;
 
@@ -110,7 +110,7 @@ struct Bodytrack {
     scale: u64,
 }
 
-/// The work of a frame; times are work at the reference speed, ns.
+/// The work of a frame, in ns at the reference speed.
 #[derive(Clone, Copy)]
 struct Frame {
     /// The number of frames.
@@ -118,11 +118,11 @@ struct Frame {
     filters: u64,
     filter: u64,
     particles: u64,
-    /// A particle command.
+    /// The work of a particle command.
     particle: u64,
-    /// Before each frame, and at the end.
+    /// The serial work before each frame, and at the end.
     serial: u64,
-    /// Before each command.
+    /// The work before each command.
     step: u64,
 }
 
@@ -207,7 +207,7 @@ struct Main {
     to_create: u64,
     frame: Frame,
     frames_left: u64,
-    /// The next command of this frame.
+    /// The next command of the current frame.
     command: u64,
     scale: u64,
     started: u64,
@@ -342,7 +342,7 @@ mod tests {
         kernel.recorder.samples(TIME)[0]
     }
 
-    /// The calibration.
+    /// The default work gives the published times.
     #[test]
     fn takes_the_published_time_with_one_and_four_threads() {
         for (threads, published) in [(1, 15.884), (4, 4.84)] {

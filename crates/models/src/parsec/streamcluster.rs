@@ -1,10 +1,9 @@
 //! streamcluster: rounds of data-parallel work between barriers.
 //!
-//! After PARSEC 3.0's `streamcluster.cpp`. The main thread makes the points, creates the threads
-//! and joins them. Nearly all time is in `pgain()`, which asks whether a point should become a
-//! centre: each thread processes its block of the points, in five steps between nine barriers, and
-//! thread 0 sums their results. One of the steps computes the distances of all points; the other
-//! steps only process the centres.
+//! The model follows PARSEC 3.0's `streamcluster.cpp`. The main thread makes the points, creates the threads and joins
+//! them. Nearly all time is in `pgain()`, which asks whether a point should become a centre: each thread processes its
+//! block of the points, in five steps between nine barriers, and thread 0 sums their results. One of the steps computes
+//! the distances of all points; the other steps only process the centres.
 
 use super::barrier::{self, Barrier, Wait};
 use super::{METRICS, Main, SCALE, THREADS, bound};
@@ -78,12 +77,11 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     make: |args| Box::new(Streamcluster::new(args)),
 };
 
-/// Summing the threads' results, ns at the reference speed for each thread: a cache line from
-/// another core. An assumption.
+/// The work of adding a thread's result to the sum, in ns at the reference speed: the time to fetch a cache line from
+/// another core. It is an assumption.
 const SUM_WORK: u64 = 100;
 
-/// The memory that a thread uses between two switches, bytes: its block does not stay in a cache
-/// anyway.
+/// The memory that a thread uses between two switches, in bytes: its block does not stay in a cache anyway.
 const FOOTPRINT: u64 = 32 << 10;
 
 struct Streamcluster {
@@ -165,7 +163,7 @@ const BARRIERS: u32 = 9;
 struct Thread {
     wait: Wait,
     waits: bool,
-    /// The number of barriers of this round that it has passed.
+    /// The number of barriers of this round that the thread has passed.
     step: u32,
     rounds: u64,
     pass: u64,
@@ -220,7 +218,7 @@ mod tests {
         kernel.recorder.samples(TIME)[0]
     }
 
-    /// The calibration.
+    /// The default work gives the published times.
     #[test]
     fn takes_the_published_time_with_one_and_four_threads() {
         for (threads, published) in [(1, 27.42), (4, 8.33)] {

@@ -174,8 +174,7 @@ fn ranked_cpus_are_packed_at_all_levels_but_smt_in_6_12() {
     );
 }
 
-/// One task for each cache with two nodes, and more if there are more nodes than in the level
-/// above them.
+/// With two nodes, one task for each cache of a node is allowed; the level above two nodes allows more.
 #[test]
 fn a_node_may_have_as_many_tasks_as_6_12_says() {
     let allowed: Vec<u32> = of_6_12("hp-8s-80c-ht")

@@ -136,8 +136,8 @@ const FAIR: u32 = 0;
 const RT: u32 = 1;
 const DL: u32 = 2;
 
-/// Linux 3.9's arithmetic in floating point, for a time that consists of `spans` (length in ns, and
-/// whether it was used).
+/// Linux 3.9's arithmetic in floating point, for a time that consists of `spans` (the length of each in ns, and whether
+/// the CPU was in use).
 fn by_rt_avg(spans: &[(u64, bool)]) -> f64 {
     const PERIOD: f64 = 500e6;
     let (mut sum, mut in_period) = (0.0, 0.0);
@@ -217,7 +217,7 @@ fn the_signals_are_quicker() {
         scheduler.run(0, RT, 100 * MS);
         scheduler.left(0)
     };
-    // y^100 is 0.115, and the CPU was in use for 100 of 600 ms.
+    // y^100 is 0.115. The CPU was in use for 100 of 600 ms.
     assert!(left("RT_CAPACITY_PELT").abs_diff(117) < 16);
     assert!(left("RT_CAPACITY_AVG").abs_diff(853) < 2);
 }
@@ -237,7 +237,7 @@ fn balancing_finds_the_power_of_its_group() {
     );
     scheduler.balance(0, 0, NOT_IDLE);
     assert_eq!(scheduler.power(0), 1441 * left / 1024);
-    // One level up, it appears when that level is balanced; CPUs outside the group stay unchanged.
+    // One level up, the change appears when that level is balanced. It does not affect CPUs outside the group.
     assert_eq!(scheduler.group_power(0, PKG), 2882);
     scheduler.balance(0, PKG, NOT_IDLE);
     assert_eq!(scheduler.group_power(0, PKG), 1441 + scheduler.power(0));
@@ -263,6 +263,6 @@ fn a_thread_of_which_a_tenth_is_taken_takes_no_task() {
     let scheduler = Scheduler::new("RT_CAPACITY_AVG");
     let fit: Symbol<unsafe extern "C" fn(u32) -> u64> =
         unsafe { scheduler.0.get(b"threads_fit") }.unwrap();
-    // One of four threads has 1178 / 4.
+    // Each of four threads has 1178 / 4.
     assert_eq!(unsafe { [fit(294), fit(267), fit(266)] }, [1, 1, 0]);
 }

@@ -1,5 +1,5 @@
-//! The scheduler's EEVDF, in two queues per CPU, against the definition of EEVDF: its own C,
-//! compiled and called, on one CPU whose tasks wake up, run and sleep at random.
+//! The scheduler's EEVDF, which has two queues per CPU, is compared with the definition of EEVDF. Its own C is compiled
+//! and called, on one CPU whose tasks wake up, run and sleep at random.
 
 use crate::common;
 use libloading::{Library, Symbol};
@@ -35,7 +35,7 @@ static struct equipoise_kernel kernel = {
 	.iter_dsq_destroy = ends, .dispatch_from_dsq = move, .consume = consume, .cpuperf = cpuperf,
 };
 
-/* @nice of each task, and the slice that it requests, ns; 0: the default. */
+/* Starts with the nice level of each task and the slice in ns that it requests; 0 is the default. */
 void start(const s32 *nice, const u64 *slice)
 {
 	equipoise_kernel = &kernel;
@@ -149,7 +149,7 @@ const SLICE: f64 = 3e6;
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     on_rq: u32,
-    /// Whether it is runnable, or asleep and not yet dequeued.
+    /// Whether the task is runnable, or asleep and not yet dequeued.
     counts: u32,
     weight: u32,
     vruntime: u64,
@@ -162,21 +162,21 @@ const V7_3: &str =
     ".max_slice_lag = 1, .min_slice_protection = 1, .delayed_keeps_lag = 1, .pick_buddy = 1";
 const V6_12: &str = ".fork_preempts = 1";
 
-/// The only CPU of its kernel, which tests use in turn.
+/// The only CPU of the simulated kernel. Only one test can use it at a time.
 struct Cpu(MutexGuard<'static, Library>);
 
 impl Cpu {
-    /// All tasks of the kernel sleep.
+    /// Begins with all tasks asleep, at these nice levels.
     fn start(nice: &[i32; TASKS]) -> Cpu {
         Cpu::with_slices(nice, &[0; TASKS])
     }
 
-    /// The same tasks, with the slice that each requests, ns.
+    /// As [`Cpu::start`], with the slice that each task requests, in ns.
     fn with_slices(nice: &[i32; TASKS], slices: &[u64; TASKS]) -> Cpu {
         Cpu::of(V7_3, nice, slices)
     }
 
-    /// The same scheduler with these settings.
+    /// As [`Cpu::with_slices`], for a scheduler with these settings.
     fn of(rows: &str, nice: &[i32; TASKS], slices: &[u64; TASKS]) -> Cpu {
         let compile = |rows: &str| {
             let code = CODE.replace("ROWS", rows);
@@ -310,8 +310,8 @@ proptest! {
         }
     }
 
-    /// A positive lag survives a sleep, and does not grow. A negative lag is forgiven once others
-    /// have caught up.
+    /// A positive lag survives a sleep, and does not grow. A negative lag is forgotten once the other tasks have caught
+    /// up.
     #[test]
     fn lag_outlives_sleep(
         nice in proptest::array::uniform12(-5..5i32),
@@ -382,8 +382,8 @@ fn a_task_is_not_protected_after_its_slice() {
     assert!(cpu.is_over());
 }
 
-/// In Linux 7.3 a waiting task with a shorter slice ends the protection of the running one, which
-/// then has had its share; before, it was protected until its deadline.
+/// In Linux 7.3 a waiting task with a shorter slice ends the protection of the running one, which then has had its
+/// share. In Linux 6.12 it is protected until its deadline.
 #[test]
 fn a_shorter_slice_that_waits_shortens_the_protection() {
     let mut slices = [0; TASKS];
@@ -478,8 +478,8 @@ fn lag_is_bounded() {
     assert!((longest as f64) < 3.0 * SLICE, "{longest}");
 }
 
-/// Tasks of nice 0 with these slices, ns. Tasks 0 and 1 have run for a while; 1 sleeps, and 0 has begun a
-/// slice.
+/// Tasks of nice 0 with these slices, in ns. Tasks 0 and 1 have run for a while. Now task 1 sleeps, and task 0 has
+/// begun a slice.
 fn beside_a_loop(slices: [u64; 2]) -> Cpu {
     let mut all = [0; TASKS];
     all[..2].copy_from_slice(&slices);

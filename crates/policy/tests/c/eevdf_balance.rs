@@ -79,7 +79,7 @@ impl Scheduler {
                     llc_of(cpu)->has_idle_cores = true;
                 }}
             }}
-            /* @nr tasks, which together use @util of 1024 of the largest CPU. */
+            /* Gives @cpu @nr tasks, which together use @util of 1024 of the largest CPU. */
             void set(u32 cpu, u32 nr, u64 util)
             {{
                 struct fair_rq *rq = rq_of(cpu);
@@ -161,7 +161,7 @@ impl Scheduler {
         scheduler
     }
 
-    /// Puts this number of tasks on each CPU, and these use all of its time.
+    /// Puts these numbers of tasks on the CPUs; the tasks use all of a CPU's time.
     fn busy(machine: &str, tasks: &[u32]) -> Scheduler {
         let scheduler = Scheduler::new(machine);
         let full = |cpu: u32| {
@@ -198,7 +198,7 @@ impl Scheduler {
         answer
     }
 
-    /// Calls one of the functions of three numbers.
+    /// Calls a C function that takes three numbers.
     fn call(&self, name: &str, numbers: [u64; 3]) -> i32 {
         let call: Symbol<unsafe extern "C" fn(u64, u64, u64) -> i32> =
             unsafe { self.0.get(name.as_bytes()) }.unwrap();
@@ -231,7 +231,7 @@ fn groups_are_of_the_kind_that_their_tasks_make_them() {
     );
 }
 
-/// If there are more tasks than CPUs, they go where there is room, in units of utilization because
+/// If there are more tasks than CPUs, they go where there is room. The room is measured in utilization, because the
 /// caches differ.
 #[test]
 fn an_idle_cluster_takes_from_an_overloaded_one_what_fits() {
@@ -297,7 +297,7 @@ fn among_overloaded_groups_load_is_evened_out() {
     assert_eq!(scheduler.ask(8, PKG, NOT_IDLE).busiest, -1);
 }
 
-/// The first idle CPU of a cache balances for its group, and if none is idle the first CPU.
+/// The first idle CPU of a cache balances for its group. If none is idle, the first CPU does.
 #[test]
 fn one_cpu_balances_for_its_group() {
     let tc2 = Scheduler::busy("tc2", &[2, 2, 1, 0, 0]);
@@ -325,21 +325,19 @@ fn an_idle_core_takes_one_of_two_threads() {
 #[test]
 fn a_wakeup_goes_where_it_is_idle() {
     let smp = Scheduler::busy("smp-8", &[1, 1, 1, 0, 1, 0, 1, 1]);
-    // The search takes the target, otherwise the last CPU, otherwise the next idle CPU after the
-    // target.
+    // The search takes the target if it is idle, then the last CPU, and then the next idle CPU after the target.
     assert_eq!(smp.call("near", [0, 3, 100]), 3);
     assert_eq!(smp.call("near", [5, 1, 100]), 5);
     assert_eq!(smp.call("near", [0, 4, 100]), 5);
     assert_eq!(smp.call("near", [0, 6, 100]), 3);
-    // An interrupt on an idle CPU does not pull a task from its own idle CPU; a waker that exits
-    // does.
+    // An interrupt on an idle CPU does not pull a task from the task's own idle CPU; a waker that exits does.
     assert_eq!(smp.call("by_idle", [3, 5, 0]), 5);
     assert_eq!(smp.call("by_idle", [3, 0, 0]), 3);
     assert_eq!(smp.call("by_idle", [0, 1, 1]), 0);
     assert_eq!(smp.call("by_idle", [0, 1, 0]), -1);
 }
 
-/// On heterogeneous CPUs, it takes one into which the task fits.
+/// On heterogeneous CPUs, the search takes a CPU into which the task fits.
 #[test]
 fn a_heavy_task_does_not_wake_up_on_a_small_cpu() {
     let tc2 = Scheduler::busy("tc2", &[1, 0, 0, 0, 0]);
@@ -364,7 +362,8 @@ fn a_child_begins_where_there_is_most_room() {
     assert_eq!(tc2.call("fork_on", [3, 0, 0]), 0);
 }
 
-/// The level of all CPUs of alder-lake: its P cores are CPUs 0 to 15, of which 8 to 11 are preferred, 16 to 23 its E cores.
+/// The level of all CPUs of alder-lake: its P cores are CPUs 0 to 15, of which 8 to 11 are preferred, and its E cores
+/// are CPUs 16 to 23.
 const ALL: u32 = 1;
 
 /// The machine alder-lake, with a task on each of these CPUs.

@@ -41,7 +41,7 @@ static struct equipoise_kernel kernel = {
 	.iter_dsq_destroy = ends, .dispatch_from_dsq = move, .consume = consume, .cpuperf = cpuperf, .kick_cpu = kick,
 };
 
-/* Groups 1 to @nr, each below an earlier one, and tasks in them. */
+/* Starts with groups 1 to @nr, each of which is below an earlier one, and tasks in them. */
 void start(u32 nr, const u32 *parent, const u32 *weight, const u32 *idle, const u32 *in, const s32 *nice)
 {
 	equipoise_kernel = &kernel;
@@ -237,7 +237,7 @@ struct Group {
     h_nr_idle: u32,
     on_rq: u32,
     h_curr: u32,
-    /// It has no tasks, and leaves when it would be picked.
+    /// The entity has no tasks left, and leaves its queue when it would be picked.
     delayed: u32,
 }
 
@@ -246,7 +246,7 @@ struct Group {
 struct Task {
     group: u32,
     cpu: u32,
-    /// Whether it is runnable, or asleep and not yet dequeued.
+    /// Whether the task is runnable, or asleep and not yet dequeued.
     counts: u32,
     runnable: u32,
     runs: u32,
@@ -312,18 +312,18 @@ fn trees(idle: bool) -> impl Strategy<Value = Tree> {
     })
 }
 
-/// How groups compete.
+/// The rules by which groups compete.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Rules {
-    /// Linux 7.3: tasks compete, by their parts of the weights above.
+    /// Linux 7.3: tasks compete, each with its part of the weights of the groups above it.
     Concurrent,
-    /// As above, with the weights of groups in earlier versions of Linux.
+    /// As `Concurrent`, but the weights of groups are computed as in earlier versions of Linux.
     Smp,
     /// Linux 6.12: each group has a queue on each CPU.
     Queues,
 }
 
-/// The kernel, which tests use in turn.
+/// The simulated kernel. Only one test can use it at a time.
 struct Kernel(MutexGuard<'static, Library>);
 
 impl Kernel {
@@ -398,7 +398,8 @@ impl Kernel {
     }
 }
 
-/// `__calc_smp_shares()` with `calc_concur_shares()` or `calc_smp_shares()`: the comment of Linux 7.3, in exact numbers.
+/// `__calc_smp_shares()` with `calc_concur_shares()` or `calc_smp_shares()`: the formula in the comment of Linux 7.3,
+/// computed exactly.
 fn calc_group_shares(group: &Group, concurrent: bool) -> u64 {
     let tasks = (group.tg_runnable >> 10).max(1);
     let factor = if concurrent {
@@ -566,7 +567,7 @@ proptest! {
             kernel.pass(1_000_000);
         }
         let tasks = kernel.tasks();
-        // A group's weight is divided among its busy tasks and the groups with any.
+        // A group's weight is divided among its busy tasks and those of its groups that have any.
         let in_use = |group: u32| busy.iter().any(|&task| tree.contains(group, tasks[task].group));
         let weights = |group: u32| {
             let own = busy.iter().filter(|&&task| tasks[task].group == group);

@@ -38,7 +38,7 @@ static struct equipoise_kernel kernel = {
 	.task_from_pid = from_pid, .lock_rqs = lock_rqs, .unlock_rqs = unlock_rqs,
 };
 
-/* Task 0 runs on CPU 0; @waiting other tasks wait there, woken at those times (ns). CPU 1 is idle. */
+/* Task 0 runs on CPU 0; @waiting other tasks wait there, and @woken has their wakeup times (ns). CPU 1 is idle. */
 void start(u32 waiting, const u64 *woken)
 {
 	equipoise_kernel = &kernel;
@@ -101,7 +101,7 @@ u32 pull(u32 idle, u32 wanted)
 	return got;
 }
 
-/* LBF_*: the findings about affinity. */
+/* LBF_*: what balancing found out about affinity. */
 u32 flags(void) { return this_balance_env()->flags; }
 
 /*
@@ -118,7 +118,7 @@ u32 failures_after_push(u32 failed)
 }
 
 /*
- * CPU 1 runs out of work when no CPU is overloaded; it was due to balance in @due jiffies. Returns
+ * CPU 1 runs out of work while no CPU is overloaded; it was due to balance in @due jiffies. Returns
  * the new due time.
  */
 u64 due_after_idling(u64 due)
@@ -132,7 +132,7 @@ u64 due_after_idling(u64 due)
 }
 
 /*
- * An idle CPU serves all idle CPUs; without @idle, there are none. Returns their due time, jiffies
+ * An idle CPU balances for all idle CPUs; without @idle, there are none. Returns their due time in jiffies
  * from now.
  */
 s64 nohz_due(bool idle)
@@ -149,7 +149,7 @@ s64 nohz_due(bool idle)
 }
 
 /*
- * CPU 1 becomes newly idle @times times, @apart ns apart, and never finds anything. The number of
+ * CPU 1 becomes newly idle @times times, @apart ns apart, and never finds a task. Returns the number of
  * cases, of 1024, in which the CPU searches.
  */
 u64 newidle_ratio(u64 times, u64 apart)
@@ -188,7 +188,7 @@ const ALL_PINNED: u32 = 1;
 struct Cpus(Library);
 
 impl Cpus {
-    /// One task runs on CPU 0, and one waits since each of the times `woken` (ns).
+    /// One task runs on CPU 0. For each of the times `woken` (ns), one task has been waiting there since then.
     fn new(woken: &[u64]) -> Cpus {
         let cpus = Cpus(common::compile_with_tables(CODE, "eevdf", "smp-2"));
         let start: Symbol<unsafe extern "C" fn(u32, *const u64)> =
@@ -197,7 +197,7 @@ impl Cpus {
         cpus
     }
 
-    /// Calls one of the functions of two numbers.
+    /// Calls a C function that takes two numbers.
     fn call(&self, name: &str, a: u64, b: u64) -> u64 {
         let call: Symbol<unsafe extern "C" fn(u64, u64) -> u64> =
             unsafe { self.0.get(name.as_bytes()) }.unwrap();
@@ -241,7 +241,7 @@ fn the_kernels_bound_threads_are_no_imbalance() {
 fn a_push_that_succeeds_forgets_failures() {
     let cpus = Cpus::new(&[1]);
     assert_eq!(cpus.call("failures_after_push", 5, 0), 0);
-    // In this case no task may leave.
+    // Here no task may leave its CPU.
     let cpus = Cpus::new(&[1]);
     cpus.call("bind", 0, 0);
     cpus.call("bind", 1, 0);

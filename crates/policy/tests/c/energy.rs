@@ -86,7 +86,7 @@ impl Scheduler {
     }
 }
 
-/// A higher frequency costs more per unit of work, or it would not be in the model.
+/// In the model, each higher frequency costs more per unit of work.
 #[test]
 fn costs_rise_with_frequency() {
     let scheduler = Scheduler::new();
@@ -112,7 +112,7 @@ fn light_tasks_go_to_slow_cpus_and_heavy_ones_do_not_fit_there() {
     assert!(A15.contains(&scheduler.ask(320, 0)));
 }
 
-/// A task stays where the cost is equal, and otherwise goes to the most free CPU.
+/// A task stays on its CPU if no other costs less, and otherwise goes to the cheapest CPU with the most room.
 #[test]
 fn a_task_goes_where_there_is_most_room() {
     let scheduler = Scheduler::new();

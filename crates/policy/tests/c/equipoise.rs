@@ -102,7 +102,7 @@ fn no_request_is_lost_or_taken_twice() {
                     } else if last {
                         break;
                     } else {
-                        // On a busy computer the posting threads need this CPU.
+                        // On a busy computer, the threads that post requests need this CPU.
                         thread::yield_now();
                     }
                 }
@@ -168,14 +168,14 @@ const CPUS: &str = r#"
     void worth(u32 cluster, s64 weight) { clusters[cluster].worth = weight; }
     void runs_weight(u32 cpu, s64 weight) { clusters[0].running[cpu] = weight; }
     void forbid(u32 cpu) { allowed.bits[0] &= ~(1ULL << cpu); }
-    /* @cpu stopped for task 4, @ago ns before. */
+    /* @cpu stopped for task 4 @ago ns ago. */
     void stopped(u32 cpu, u64 ago)
     {
         note_stop(cpu, kernel.now - ago);
         cpu_states[cpu].asked = false;
     }
     void asked(u32 cpu) { cpu_states[cpu].asked = true; }
-    /* Task 4 wakes up. */
+    /* Task 4 wakes up: does it preempt the task on @cpu? */
     bool preempts_on(u32 cpu) { return preempts(&task[4], &state[4], 0, cpu, running_on(cpu), kernel.now, false); }
     bool gets_at_once(u32 cpu) { return preempts(&task[4], &state[4], 0, cpu, running_on(cpu), kernel.now, true); }
     s32 found_from(u32 cpu) { return find_preemptible(&task[4], &state[4], cpu, kernel.now, false); }
@@ -186,7 +186,7 @@ const CPUS: &str = r#"
         task[0].real_parent = task[4].real_parent = &task[5];
         cpu_states[0].burst = burst;
     }
-    /* Task 1, a stranger, and task 0 stopped on @cpu, task 0 @ago. */
+    /* Task 1, which is not related, stopped on @cpu, and so did task 0, @ago ns ago. */
     void stranger_ran(u32 cpu, s64 ago)
     {
         note_family(&cpu_states[cpu], &task[1], 0);
@@ -202,7 +202,7 @@ const CPUS: &str = r#"
         task[5].real_parent = &task[1];
         note_family(&cpu_states[cpu], &task[5], kernel.now - ago);
     }
-    /* Task 4 wakes up on behalf of the task on CPU @waker. */
+    /* The task on CPU @waker wakes up task 4: is it in a crowd on @cpu? */
     bool is_woken_by(u32 waker, u32 cpu)
     {
         kernel.cpu = waker;
@@ -218,8 +218,8 @@ const NORMAL: u32 = 0;
 const FIFO: u32 = 1;
 const BATCH: u32 = 3;
 
-/// The initial state of [`CPUS`]: tasks 0 to 3 run on the CPUs of the same number, and task 4 wakes
-/// up. All are at the clock.
+/// The initial state of [`CPUS`]: tasks 0 to 3 run on the CPUs of the same number, and task 4 wakes up. The virtual
+/// time of all tasks is the clock's.
 struct Cpus(Library);
 
 impl Cpus {
@@ -230,7 +230,7 @@ impl Cpus {
         cpus
     }
 
-    /// Gives task `i` this nice level and policy, and puts it `ahead` of the clock, ns.
+    /// Gives task `i` this nice level and policy, and puts it `ahead` of the clock, in ns.
     fn set(&self, i: u32, nice: i32, policy: u32, ahead: i64) {
         let set: Symbol<unsafe extern "C" fn(u32, i32, u32, i64)> =
             unsafe { self.0.get(b"set") }.unwrap();
@@ -257,8 +257,8 @@ impl Cpus {
     }
 }
 
-/// A crowd is one family whose sender goes on after a wakeup and which has had the CPU to itself for 32 ms,
-/// kernel threads aside.
+/// A crowd is one family that has had the CPU to itself for 32 ms, apart from kernel threads, and whose sender goes on
+/// after a wakeup.
 #[test]
 fn a_crowd_has_the_cpu_to_itself() {
     let cpus = Cpus::new();
@@ -276,7 +276,8 @@ fn a_crowd_has_the_cpu_to_itself() {
     assert!(!cpus.says("in_crowd", 3));
 }
 
-/// A wakeup preempts a task whose deadline is later; never a real-time task, and not on behalf of SCHED_BATCH.
+/// A waking task preempts a task whose deadline is later. It never preempts a real-time task, and a task of SCHED_BATCH
+/// preempts none.
 #[test]
 fn a_wakeup_preempts_by_deadline_and_policy() {
     for (policy, running, ahead, expected) in [
@@ -298,7 +299,8 @@ fn a_wakeup_preempts_by_deadline_and_policy() {
     }
 }
 
-/// The more recently a CPU was stopped, the further ahead a waking task must be; a heavy task soon is.
+/// The more recently a CPU was stopped, the larger the lead with which a waking task can stop it again; a heavy task
+/// needs a smaller lead.
 #[test]
 fn a_stop_has_a_price() {
     for (nice, ago, ahead, expected) in [
@@ -337,8 +339,8 @@ fn a_task_that_is_worth_a_cpu_gets_one() {
     }
 }
 
-/// Among several CPUs, the one whose task is furthest ahead stops, but not one that was already
-/// asked or that the task may not use.
+/// Among several CPUs, the one whose task is furthest ahead stops, but not a CPU that has already been asked to stop,
+/// or one that the task may not use.
 #[test]
 fn the_task_most_ahead_is_preempted() {
     let cpus = Cpus::new();
@@ -354,7 +356,7 @@ fn the_task_most_ahead_is_preempted() {
     assert_eq!(cpus.finds("found_from", 3), -1);
 }
 
-/// Control groups 1 to 7, each in one with a smaller number, and the runnable weight in each.
+/// Control groups 1 to 7, each of which is in a group with a smaller number, and the runnable weight in each.
 const SHARES: &str = r#"#include <scx/common.bpf.h>
     /* A single thread simulates, so atomicity is not needed; this test is not for ThreadSanitizer. */
     #undef __sync_fetch_and_add
@@ -449,8 +451,8 @@ fn parents() -> impl Strategy<Value = [usize; GROUPS]> {
     })
 }
 
-/// After any wakeups, sleeps and changes of weight, the sums equal the definition, and a task has
-/// its share of each ancestor group.
+/// After any wakeups, sleeps and changes of weight, the sums equal the definition, and a task's share is its part of
+/// each ancestor group.
 #[test]
 fn shares_are_those_of_the_tree() {
     let wakes = proptest::collection::vec((1..GROUPS, 15u32..20_000, any::<bool>()), 1..40);
@@ -488,8 +490,7 @@ fn shares_are_those_of_the_tree() {
     });
 }
 
-/// A group with cpu.idle has the weight of a SCHED_IDLE task, 3, and without it its own weight
-/// again.
+/// A group with cpu.idle has the weight of a SCHED_IDLE task, 3. Without cpu.idle, it has its own weight again.
 #[test]
 fn an_idle_group_weighs_little_while_it_is_idle() {
     let shares = Shares::new(&[0, 0, 1, 1, 0, 0, 0, 0], &[100; GROUPS]);

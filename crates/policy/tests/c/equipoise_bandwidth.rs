@@ -20,7 +20,7 @@ const BANDWIDTH: &str = r#"#include <scx/common.bpf.h>
     u64 period_end(void) { return limit.period_end; }"#;
 
 const US: u64 = 1000;
-/// `LONGEST_DEBT`, ns.
+/// `LONGEST_DEBT`, in ns.
 const LONGEST_DEBT: u64 = 10_000_000_000;
 
 struct Limit(Library);
@@ -60,8 +60,8 @@ impl Limit {
     }
 }
 
-/// The kernel's limits on a period, us, and on a quota, which is at most what 64 CPUs can use; a burst is at
-/// most the quota.
+/// The kernel's limits on a period, in us, and on a quota, which is at most what 64 CPUs can use; a burst is at most
+/// the quota.
 fn limits() -> impl Strategy<Value = (u64, u64, u64)> {
     (1_000..=1_000_000u64).prop_flat_map(|period| {
         (1_000..=64 * period.max(1_000)).prop_flat_map(move |quota| {
@@ -168,7 +168,7 @@ fn a_debt_is_forgiven_after_ten_seconds() {
     assert_eq!(runs_again, Some(11));
 }
 
-/// One spender finds that no time is left; the others found so before.
+/// Only the charge that uses up the rest reports that no time is left; later charges do not.
 #[test]
 fn it_runs_out_once() {
     let limit = Limit::new();
@@ -189,8 +189,8 @@ fn it_runs_out_once() {
     assert!(!limit.says("limited"));
 }
 
-/// The largest quota that the kernel accepts (`max_bw_runtime_us`, about 2^44 us) is cut to what all CPUs can
-/// use, and overflows nowhere.
+/// The largest quota that the kernel accepts (`max_bw_runtime_us`, about 2^44 us) is limited to what all CPUs can use,
+/// and causes no overflow.
 #[test]
 fn a_huge_quota_is_no_limit() {
     let limit = Limit::new();

@@ -14,7 +14,7 @@ const CLUSTERS: &str = r#"
     static struct task_state state[5], waiting;
     static cpumask_t of_first;
 
-    /* Capacities, of 1024, and whether each cluster is a core of two threads. */
+    /* Starts with these capacities, of 1024. With @threads, each cluster is a core of two threads. */
     void begin(u32 capacity0, u32 capacity1, bool threads)
     {
         u32 capacity[] = { capacity0, capacity1 };
@@ -51,7 +51,7 @@ const CLUSTERS: &str = r#"
         }
     }
 
-    /* The task that runs on CPU @i, or the first that waits anywhere (4), did @more work lately than the others. */
+    /* The task that runs on CPU @i, or the first waiting task (4), has recently done @more work than others. */
     void worked(u32 i, s64 more)
     {
         if (i < 4)
@@ -192,7 +192,7 @@ impl Clusters {
     }
 }
 
-/// A tick asks for a task that waits in another cluster as soon as its progress is less by the unfairness.
+/// A tick asks for a task that waits in another cluster as soon as that task's progress is behind by the unfairness.
 #[test]
 fn a_tick_takes_what_is_far_behind_elsewhere() {
     for (more, expected) in [(-4 * MS, None), (-6 * MS, Some((PULL, 1, 101)))] {
@@ -216,7 +216,7 @@ fn a_tick_takes_nothing_from_one_that_is_behind() {
     }
 }
 
-/// Nor does one stop for a task that waits where fewer tasks do: that one will catch up.
+/// A task does not stop either for a task that waits where fewer tasks wait, because that task will catch up.
 #[test]
 fn a_tick_takes_nothing_from_a_smaller_load() {
     for (own, expected) in [(0, true), (1, false), (2, false)] {
@@ -228,7 +228,7 @@ fn a_tick_takes_nothing_from_a_smaller_load() {
     }
 }
 
-/// A fast CPU whose task is ahead changes places with the task on a slow one that is furthest behind.
+/// A fast CPU whose task is ahead exchanges it for the task on a slow CPU that is furthest behind.
 #[test]
 fn a_task_that_is_ahead_changes_places() {
     let clusters = Clusters::new(1024, 512, false);
@@ -329,7 +329,7 @@ fn an_idle_cpu_is_called_for_what_it_may_run() {
     }
 }
 
-/// The tick of its own cluster also wakes the CPU, for a task that no wakeup has announced.
+/// A tick in the waiting task's own cluster also wakes the idle CPU, for a task that no wakeup has announced.
 #[test]
 fn a_tick_calls_an_idle_cpu() {
     let clusters = Clusters::equal();
@@ -339,10 +339,9 @@ fn a_tick_calls_an_idle_cpu() {
     assert!(clusters.says("kicked", &[2]));
 }
 
-/// A CPU that becomes idle just as a task was queued for it takes that task, so it is not idle to others: a
-/// task sent to its local queue would wait there, while other CPUs idle (schbench on two CPUs of Linux 7.3:
-/// 1 % of the workers for a millisecond). A queued task that may not run on the idle CPU makes no
-/// difference.
+/// A CPU that becomes idle just as a task was queued for it takes that task, so other CPUs must not treat it as idle: a
+/// task sent to its local queue would wait there while other CPUs idle (schbench on two CPUs of Linux 7.3: 1 % of the
+/// workers for a millisecond). A queued task that may not run on the idle CPU makes no difference.
 #[test]
 fn a_cpu_with_a_waiting_task_is_not_idle() {
     for (cpus, idle) in [(0b1111, false), (0b0010, true)] {
@@ -355,7 +354,8 @@ fn a_cpu_with_a_waiting_task_is_not_idle() {
     }
 }
 
-/// A task's slice of 3 ms ends if others wait: at a tick, if it is over by then, or by a timer.
+/// If other tasks wait, a task stops at the end of its slice of 3 ms: at a tick, if the slice is over by then, or by a
+/// timer.
 #[test]
 fn a_slice_ends_if_others_wait() {
     for (ran, waits, ends, timer) in [
@@ -410,7 +410,8 @@ fn a_timer_ends_no_turn_in_a_crowd() {
     }
 }
 
-/// A task whose slice is over continues if its next deadline comes first and it has not yielded, or if it is worth a CPU.
+/// A task whose slice is over continues if its next deadline comes first and it has not yielded, or if the task is
+/// worth a CPU.
 #[test]
 fn the_earliest_deadline_goes_on() {
     for (first, yields, worth, goes_on) in [

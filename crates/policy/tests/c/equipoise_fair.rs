@@ -1,4 +1,5 @@
-//! The shares of `scheduler/equipoise`: the lags of a queue, and feasible weights against the exact ideal.
+//! The shares of `scheduler/equipoise`: the lags of a queue, and feasible weights, which are compared with the exact
+//! ideal.
 
 use crate::common::compile;
 use crate::equipoise_kernel::FOUR_CPUS;
@@ -78,7 +79,7 @@ impl Fair {
         unsafe { function(argument(0), argument(1)) }
     }
 
-    /// The service that all entities on the clock are owed together, ns.
+    /// The service that all entities on the clock are owed together, in ns.
     fn owed_in_all(&self) -> i64 {
         (0..8).map(|i| self.call("lag", &[i])).sum::<i64>() + self.call("debts", &[])
     }
@@ -129,7 +130,7 @@ fn the_lags_of_a_queue_sum_to_zero() {
                 Step::Bounds(i, most) => fair.call("bounds", &[i, most]),
             };
             prop_assert_eq!(fair.call("weight", &[]), fair.call("weights", &[]));
-            // Each step rounds to 1 ns of virtual time, at the weight of each.
+            // Each step rounds to 1 ns of an entity's virtual time, which is multiplied by its weight here.
             off += 4_000;
             let owed = fair.owed_in_all();
             prop_assert!(owed.abs() <= off, "{} ns after {:?}, {} ns at most", owed, step, off);
@@ -137,7 +138,7 @@ fn the_lags_of_a_queue_sum_to_zero() {
     });
 }
 
-/// A part of one entity that goes to another one takes its lag there, and what others are owed does not change.
+/// If a part of one entity goes to another entity, it takes its lag along, and the others are owed as much as before.
 #[test]
 fn a_part_that_moves_takes_its_lag_along() {
     let fair = Fair::new();
@@ -168,8 +169,8 @@ fn what_a_task_is_given_the_others_lose() {
     );
 }
 
-/// Two tasks that run in turn, each only while the other sleeps, and a loop that waits: the loop is owed half of
-/// what they do. When the sleeper's debts did not count, the loop was owed nothing, and never ran.
+/// Two tasks that run in turn, each only while the other sleeps, and a loop that waits: the loop is owed half of the
+/// work that the two do. When sleepers' debts did not count, the loop was owed nothing and never ran.
 #[test]
 fn two_tasks_that_run_in_turn_owe_a_loop_its_share() {
     let fair = Fair::new();
@@ -184,8 +185,8 @@ fn two_tasks_that_run_in_turn_owe_a_loop_its_share() {
     assert!((2 * MS..5 * MS).contains(&owed), "{owed}");
 }
 
-/// A task that was owed time when it went to sleep is owed it when it wakes up. One that had too much pays
-/// while others run.
+/// A task that was owed time when it went to sleep is owed it when it wakes up. A task that had too much pays its debt
+/// back while others run.
 #[test]
 fn a_lag_survives_a_sleep() {
     let start = || {
@@ -209,7 +210,7 @@ fn a_lag_survives_a_sleep() {
     }
 }
 
-/// A running task is owed no more than the bound. The other one gets the rest, so that its debt falls.
+/// A running task is owed no more than the bound. The other task gets the rest, so its debt falls.
 #[test]
 fn what_a_task_is_owed_has_a_bound() {
     let fair = Fair::new();
@@ -284,7 +285,7 @@ const LEVEL: &str = r#"
         return c->worth;
     }"#;
 
-/// The weight that is worth a CPU, with `weights` on `cpus` CPUs, by going from the heaviest down: FAIRNESS by
+/// The weight that is worth a CPU, with `weights` on `cpus` CPUs, found by going from the heaviest down: FAIRNESS by
 /// water-filling.
 fn worth(mut weights: Vec<u64>, cpus: u64, running_least: u64) -> u64 {
     weights.sort_unstable_by(|a, b| b.cmp(a));

@@ -1,6 +1,6 @@
-//! Tests under ThreadSanitizer, with a thread for each CPU, the data that CPUs share in
-//! `scheduler/equipoise`: no claimed CPU is lost, no request is overwritten unseen, and no share or limit of
-//! a control group loses a task or time.
+//! Tests the data that CPUs share in `scheduler/equipoise`, under ThreadSanitizer and with a thread for each CPU: no
+//! claimed CPU is lost, no request is overwritten unseen, and no share or limit of a control group loses a task or
+//! time.
 
 use crate::common::{FLAGS, scheduler};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The charge of a task: the scheduler's own C, compiled and called.
+//! The time charged to a task: the scheduler's own C is compiled and called.
 
 use crate::common;
 use libloading::{Library, Symbol};
@@ -18,7 +18,7 @@ impl Scheduler {
             static struct rq rqs[5];
             static struct task_struct task = { .pid = 1 };
             static struct fair_entity entity = { .weight = NICE_0_LOAD, .inv_weight = (1ULL << 32) / NICE_0_LOAD };
-            /* Lets @ns pass on @cpu, of which @irq_ns are in interrupts. */
+            /* Lets @ns pass on @cpu, of which interrupts take @irq_ns. */
             void pass(u32 cpu, u64 ns, u64 irq_ns)
             {
                 kernel.now += ns;
@@ -59,7 +59,7 @@ impl Scheduler {
         unsafe { give(this_cpu, cpu) }
     }
 
-    /// Returns the task's vruntime, ns.
+    /// Returns the task's vruntime, in ns.
     fn take(&self, this_cpu: u32, cpu: u32) -> u64 {
         let take: Symbol<unsafe extern "C" fn(u32, u32) -> u64> =
             unsafe { self.0.get(b"take") }.unwrap();

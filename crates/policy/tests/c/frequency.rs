@@ -1,4 +1,4 @@
-//! The frequency that the scheduler's C requests: its own code, compiled and called.
+//! The frequency that the scheduler requests: its own C is compiled and called.
 
 use crate::common;
 use libloading::{Library, Symbol};
@@ -44,7 +44,7 @@ impl Scheduler {
         void limit_rate(u64 ns) {{ tunables.frequency_rate_limit = ns; }}
         void idle(s32 cpu) {{ equipoise_update_idle(cpu, true); }}
         /*
-         * Lets time pass, of which interrupts take the second argument on CPU 0, ns. The tick of CPU 1
+         * Lets @ns pass, of which interrupts take @irq ns on CPU 0. The tick of CPU 1
          * updates CPU 0.
          */
         void pass(u64 ns, u64 irq)

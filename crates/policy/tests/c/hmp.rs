@@ -80,7 +80,7 @@ impl Scheduler {
                         .pid = pid, .cpus_ptr = &all, .equipoise_storage = {{ &ses[pid] }},
                     }};
             }}
-            /* A task that last went up and down at these times. */
+            /* Makes a task that last went up and down at these times. */
             void task(u32 pid, u32 ratio, u64 last_up, u64 last_down)
             {{
                 ses[pid].design.hmp = (struct hmp_entity){{ last_up, last_down, ratio }};
@@ -144,8 +144,7 @@ impl Scheduler {
         call!(self, load(cpu => u32, ratio => u64) -> ())
     }
 
-    /// The CPU for a waking task that was on `prev_cpu`, and would go to `new_cpu` by the general
-    /// rules.
+    /// The CPU for a waking task that was on `prev_cpu` and that by the general rules would go to `new_cpu`.
     fn select(&self, pid: u32, prev_cpu: u32, new_cpu: u32) -> i32 {
         call!(self, select(pid => u32, prev_cpu => u32, new_cpu => u32) -> i32)
     }
@@ -200,7 +199,7 @@ fn a_task_does_not_move_in_the_same_direction_again_for_4_ms() {
         assert_eq!(is_fast(scheduler.select(1, 0, 1)), goes, "up {ago}");
         scheduler.task(1, 0, 0, NOW - ago);
         assert_eq!(!is_fast(scheduler.select(1, 4, 5)), goes, "down {ago}");
-        // The opposite direction is free.
+        // The task may go in the opposite direction.
         scheduler.task(1, 0, NOW - ago, 0);
         assert!(!is_fast(scheduler.select(1, 4, 5)));
     }
@@ -213,7 +212,7 @@ fn small_tasks_are_packed_until_a_slow_cpu_is_full() {
         scheduler.load(0, 500);
         scheduler.task(1, 150, 0, 0);
     }
-    // With the task, CPU 0 is not full under `packing`; `spreading` takes an idle CPU.
+    // Under `packing`, CPU 0 would not be full with the task; `spreading` takes an idle CPU.
     assert_eq!(packing.select(1, 4, 4), 0);
     assert_ne!(spreading.select(1, 4, 4), 0);
     packing.load(0, 501);
@@ -271,11 +270,11 @@ fn a_heavy_task_that_runs_on_is_fetched_by_an_idle_fast_cpu() {
         let scheduler = Scheduler::new(0);
         scheduler.task(1, ratio, 0, 0);
         scheduler.busy(1, 1, 1, 1024);
-        // The periodic balance of any CPU makes an idle one pull it,
+        // The periodic balance of any CPU makes an idle fast CPU pull the task.
         scheduler.balance(1);
         let called = call!(scheduler, called() -> i32);
         assert_eq!(is_fast(called), goes, "{ratio}");
-        // and a CPU that runs out of work pulls by itself. A slow CPU does not.
+        // A fast CPU that runs out of work also pulls it by itself, but a slow one does not.
         assert_eq!(scheduler.pull(2, 1), -1);
         assert_eq!(scheduler.pull(5, 1), if goes { 5 } else { -1 }, "{ratio}");
     }

@@ -1,5 +1,5 @@
-//! The scheduler's detection of imbalance, and the load it would move: its own code, compiled and
-//! called on the tables of TC2, against Linux 3.9's rules.
+//! The scheduler's detection of imbalance, and the load that it would move, compared with Linux 3.9's rules: its own
+//! code is compiled, and called on the tables of TC2.
 
 use crate::common;
 use libloading::{Library, Symbol};
@@ -16,11 +16,11 @@ const PKG: u32 = 1;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Answer {
-    /// First CPU of the busiest group, or -1.
+    /// The first CPU of the busiest group, or -1.
     busiest: i32,
     /// The CPU to pull from, or -1.
     queue: i32,
-    /// Load to move.
+    /// The load to move.
     imbalance: i64,
     /// Does this CPU balance?
     balance: i32,
@@ -97,7 +97,7 @@ impl Scheduler {
                 return !too_heavy(&env, load);
             }}
             /*
-             * The flags after CPU @cpu, with no imbalance left, considered a task that may only use
+             * The flags after CPU @cpu, with no imbalance left, has considered a task that may use only
              * @allowed.
              */
             u32 looks_at(u32 cpu, u32 idle, u32 allowed)
@@ -149,7 +149,7 @@ impl Scheduler {
         unsafe { set(cpu, power) }
     }
 
-    /// Sets a number of the package's domain, equal on all CPUs.
+    /// A number of the package's domain, which must be equal on all CPUs.
     fn package(&self, what: &str) -> u32 {
         let number: Symbol<unsafe extern "C" fn(u32, u32) -> u32> =
             unsafe { self.0.get(what.as_bytes()) }.unwrap();
@@ -170,7 +170,7 @@ impl Scheduler {
         unsafe { active(src, dst, failed) }
     }
 
-    /// LBF_* after `cpu`, with no imbalance, considered a task that may only use CPU `allowed`.
+    /// The flags LBF_* after `cpu`, with no imbalance left, has considered a task that may use only CPU `allowed`.
     fn looks_at(&self, cpu: u32, idle: u32, allowed: u32) -> u32 {
         let looks: Symbol<unsafe extern "C" fn(u32, u32, u32) -> u32> =
             unsafe { self.0.get(b"looks_at") }.unwrap();
@@ -192,8 +192,8 @@ const BALANCED: Answer = Answer {
     balance: 1,
 };
 
-/// 2 x 1441 is a capacity of 3 tasks, and 3 x 606 one of 2, so an idle A7 leaves three tasks on two
-/// A15s alone.
+/// 2 x 1441 is a capacity of three tasks, and 3 x 606 is one of two. So an idle A7 does not take any of three tasks on
+/// two A15s.
 #[test]
 fn five_tasks_are_balanced_with_three_on_two_a15() {
     for policy in ["cfs", "cfs-pelt"] {
@@ -204,10 +204,10 @@ fn five_tasks_are_balanced_with_three_on_two_a15() {
     }
 }
 
-/// With four tasks on the A15s one of them has to move. The loads per power are 4096 / 2882 and
-/// 1024 / 1818 (in units of 1024: 1455 and 576), 1115 on average. The load that may move is
-/// min(min(1455 - 1115, 1024 * 1024 / 2882) * 2882, (1115 - 576) * 1818) / 1024 = 956, less than a
-/// task of 1024; as 1455 - 576 is more than a task's 363, moving one is worthwhile.
+/// If the A15s have four tasks, one of them has to move. The loads per power are 4096 / 2882 and 1024 / 1818 (in units
+/// of 1024: 1455 and 576), 1115 on average. The load that may move is min(min(1455 - 1115, 1024 * 1024 / 2882) * 2882,
+/// (1115 - 576) * 1818) / 1024 = 956, less than a task of 1024; as 1455 - 576 is more than a task's 363, moving one is
+/// worthwhile.
 #[test]
 fn a_fourth_task_on_two_a15_is_pulled() {
     let scheduler = Scheduler::new("cfs", [2, 2, 1, 0, 0]);
@@ -246,7 +246,7 @@ fn a_heavy_task_on_an_a7_is_a_misfit() {
     );
     let answer = Scheduler::new("capacity", tasks).ask(0, PKG, IDLE);
     assert_eq!((answer.busiest, answer.queue, answer.balance), (2, 2, 1));
-    // In the opposite case, the loop is already where it belongs.
+    // In the opposite case, the loop is already on a fast CPU.
     assert_eq!(
         Scheduler::new("capacity", [1, 0, 0, 0, 0]).ask(2, PKG, IDLE),
         BALANCED
@@ -262,7 +262,7 @@ fn a_task_too_heavy_for_its_cpu_kicks_an_idle_one() {
     assert!(scheduler.kicks(2));
     scheduler.set_load(2, 607);
     assert!(scheduler.kicks(2));
-    // An A7 has 606.
+    // An A7 has a capacity of 606.
     scheduler.set_load(2, 606);
     assert!(!scheduler.kicks(2));
     // The heaviest task fits an A15.
@@ -276,7 +276,7 @@ fn a_task_too_heavy_for_its_cpu_kicks_an_idle_one() {
     }
 }
 
-/// need_active_balance(): a better CPU asks at once, others after cache_nice_tries + 2 failures, as in 3.9.
+/// need_active_balance(): a better CPU asks at once. Other CPUs ask after cache_nice_tries + 2 failures, as in 3.9.
 #[test]
 fn a_better_cpu_asks_for_the_running_task_at_once() {
     let tasks = [0, 0, 1, 0, 0];
@@ -292,7 +292,7 @@ fn a_better_cpu_asks_for_the_running_task_at_once() {
     }
 }
 
-/// A CPU is better if its power is above imbalance_pct of the other's.
+/// A CPU is better if its power is above imbalance_pct per cent of the other's.
 #[test]
 fn a_cpu_is_better_beyond_the_imbalance_pct() {
     let scheduler = Scheduler::new("capacity", [0, 0, 1, 0, 0]);
@@ -307,8 +307,8 @@ fn a_cpu_is_better_beyond_the_imbalance_pct() {
     }
 }
 
-/// move_tasks(): half of a task's load may not exceed the imbalance, unless the CPU is idle and has
-/// the patches.
+/// move_tasks(): half of a task's load may not exceed the imbalance, unless the CPU is idle and the policy has the
+/// patches.
 #[test]
 fn an_idle_cpu_takes_a_task_however_heavy() {
     for policy in ["cfs", "cfs-pelt", "capacity"] {
@@ -321,8 +321,8 @@ fn an_idle_cpu_takes_a_task_however_heavy() {
     }
 }
 
-/// can_migrate_task() of 3.9 and 3.10. In 3.10, a CPU that runs out of work pulls only for itself,
-/// and a task that is too heavy is distinguished from a pinned one.
+/// can_migrate_task() of 3.9 and 3.10. In 3.10, a CPU that runs out of work pulls tasks only for itself, and tasks that
+/// are too heavy do not count as pinned.
 #[test]
 fn linux_3_10_asks_for_affinity_first_and_pulls_for_itself() {
     const ALL_PINNED: u32 = 1;

@@ -1,5 +1,5 @@
-//! When a CPU that runs out of work too often stops searching: the scheduler's own C, against the
-//! rules of "[RFC] sched: Limit idle_balance() when it is being used too frequently".
+//! The limit that stops a CPU that runs out of work too often from searching: the scheduler's own C is compared with
+//! the rules of "[RFC] sched: Limit idle_balance() when it is being used too frequently".
 
 use crate::common;
 use libloading::{Library, Symbol};
@@ -29,7 +29,7 @@ fn scheduler(limit_ns: u64) -> Library {
     ))
 }
 
-/// Is the CPU limited when it runs out of work at each of these times, ns?
+/// For each of these times in ns, at which the CPU runs out of work: is the CPU limited then?
 fn limited(limit_ns: u64, times: impl IntoIterator<Item = u64>) -> Vec<bool> {
     let library = scheduler(limit_ns);
     // SAFETY: the functions are as declared above.
@@ -43,8 +43,8 @@ fn limited(limit_ns: u64, times: impl IntoIterator<Item = u64>) -> Vec<bool> {
 
 #[test]
 fn it_takes_a_row_of_short_times_to_be_limited() {
-    // The average starts at 20 limits, 100 ms, and goes an eighth of the way to 1 ms each time:
-    // 1 + 99 * (7/8)^n is below 5 from n = 25 on (the first is far from time 0).
+    // The average starts at 20 limits, which are 100 ms, and goes an eighth of the way to 1 ms each time: 1 + 99 *
+    // (7/8)^n is below 5 from n = 25 on (the first is far from time 0).
     let answers = limited(5 * MS, (0..40).map(|n| 1000 * MS + n * MS));
     let first = answers.iter().position(|&limited| limited).unwrap();
     let formula = (1..)
@@ -70,8 +70,8 @@ fn rare_times_and_no_limit_are_never_limited() {
     assert!(!limited(0, (0..200).map(|n| n * 1000)).contains(&true));
 }
 
-/// If a CPU usually idles for less time than a migration costs, idle_balance() returns before it updates the
-/// average, so such times do not count.
+/// While a CPU usually idles for less time than a migration costs, idle_balance() returns before it updates the
+/// average. So such times do not count.
 #[test]
 fn times_at_which_it_would_idle_too_shortly_do_not_count() {
     let library = scheduler(5 * MS);

@@ -1,5 +1,5 @@
-//! The CPU on which the scheduler's C wakes a task: its own code, compiled and called on the tables
-//! of hikey-6220, whose CPUs 0 to 3 and 4 to 7 share caches.
+//! The CPU on which the scheduler wakes a task: its own C is compiled, and called on the tables of hikey-6220, whose
+//! CPUs 0 to 3 and 4 to 7 share caches.
 
 use crate::common;
 use libloading::{Library, Symbol};
@@ -40,7 +40,7 @@ fn scheduler(wake_affine_idle: u32) -> Library {
     )
 }
 
-/// `wake_affine_idle()` of Linux 4.17: a CPU, or -1 for no answer.
+/// `wake_affine_idle()` of Linux 4.17 returns a CPU, or -1 for no answer.
 #[test]
 fn a_task_woken_by_an_interrupt_stays_on_its_idle_cpu() {
     type Target = unsafe extern "C" fn(u32, u32, u32, u32, bool) -> i32;
@@ -52,7 +52,7 @@ fn a_task_woken_by_an_interrupt_stays_on_its_idle_cpu() {
     let stays = scheduler(1);
     assert_eq!(target(&stays, 0, 1, 0, 0, false), 1);
     assert_eq!(target(&stays, 0, 1, 0, 2, false), 0);
-    // The rule does not apply across caches, because the tasks of all interrupts would move here.
+    // The rule does not apply across caches; otherwise all tasks that interrupts wake would move here.
     assert_eq!(target(&stays, 0, 4, 0, 2, false), -1);
     // The waker is alone and about to sleep.
     assert_eq!(target(&stays, 0, 1, 1, 2, true), 0);

@@ -1,6 +1,6 @@
-//! Packing by the scheduler's C: its own code, compiled and called on the tables of a machine with
-//! four cores of two hardware threads, against the rules of "[patch v7 0/21] sched: power aware
-//! scheduling". CPU n and n + 4 are the threads of core n.
+//! Packing: the scheduler's own C is compiled, and called on the tables of a machine with four cores of two hardware
+//! threads. It is compared with the rules of "[patch v7 0/21] sched: power aware scheduling". CPUs n and n + 4 are the
+//! threads of core n.
 
 use crate::common;
 use libloading::{Library, Symbol};
@@ -9,11 +9,11 @@ use libloading::{Library, Symbol};
 const NOT_IDLE: u32 = 0;
 const IDLE: u32 = 1;
 
-/// Domain levels.
+/// The levels of domains.
 const SMT: u32 = 0;
 const MC: u32 = 1;
 
-/// The result of `balance`: first CPUs of the groups, or -1.
+/// The result of `balance`: the first CPU of each group, or -1.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Answer {
@@ -73,7 +73,7 @@ impl Scheduler {
                 return group < 0 ? -1 : (s32)nth_cpu(group_at(group), 0);
             }
             /*
-             * The CPU for a fork on @cpu of a task with utilization @util of 1024; @new: without a
+             * The CPU for a task with utilization @util of 1024 that is forked on @cpu; if @new, without a
              * history.
              */
             s32 fork_to(u32 cpu, u32 level, u32 util, bool new)
@@ -90,7 +90,7 @@ impl Scheduler {
             }
             /*
              * The CPU on which a task with a utilization of @util of 1024 wakes up, among those
-             * that share @cpu's cache; -1 if none.
+             * that share @cpu's cache; -1 if there is none.
              */
             s32 wake_to(u32 cpu, u32 util)
             {
@@ -148,7 +148,7 @@ impl Scheduler {
         unsafe { set(cpu, nr, util, avg_idle) }
     }
 
-    /// The first CPU of the group for a task of `putil`, or -1.
+    /// The first CPU of the group that a task of utilization `putil` goes to, or -1.
     fn leader(&self, cpu: u32, level: u32, putil: u64, wakeup: bool) -> i32 {
         let leader: Symbol<unsafe extern "C" fn(u32, u32, u64, bool) -> i32> =
             unsafe { self.0.get(b"leader") }.unwrap();
@@ -187,7 +187,7 @@ fn a_task_goes_into_the_core_with_the_least_room() {
 
 #[test]
 fn a_full_domain_has_no_room() {
-    // Four cores of two threads have room for eight tasks: here seven and a partial one.
+    // Four cores of two threads have room for eight tasks; here there are seven and a part of one.
     let scheduler = Scheduler::new([1; 8]);
     assert_eq!(scheduler.leader(0, MC, 0, false), -1);
     scheduler.set(6, 0, 0, 1_000_000);
@@ -210,7 +210,7 @@ fn an_idle_thread_of_the_first_core_empties_the_last() {
     let scheduler = Scheduler::new([1, 1, 0, 1, 0, 0, 0, 0]);
     let empty_last = Answer { group: 3, power: 1 };
     assert_eq!(scheduler.balance(4, MC, IDLE), empty_last);
-    // The other core is not the one to fill, and a busy CPU does not pack.
+    // The other core is not the core that is to be filled, and a busy CPU does not pack.
     assert_eq!(
         scheduler.balance(5, MC, IDLE),
         Answer {
@@ -219,7 +219,7 @@ fn an_idle_thread_of_the_first_core_empties_the_last() {
         }
     );
     assert_eq!(scheduler.balance(0, MC, NOT_IDLE).power, 0);
-    // An idle core is not woken for it.
+    // An idle core is not woken up to be packed.
     assert_eq!(
         scheduler.balance(2, MC, IDLE),
         Answer {
@@ -227,7 +227,7 @@ fn an_idle_thread_of_the_first_core_empties_the_last() {
             power: 0
         }
     );
-    // Threads of one core are not packed onto one of them.
+    // The tasks of a core's two threads are not packed onto one of the threads.
     assert_eq!(scheduler.balance(4, SMT, IDLE).power, 0);
 }
 
@@ -309,8 +309,8 @@ fn light_tasks_wake_up_on_the_core_of_the_running_task() {
     assert_eq!(wake_to(600), 4);
 }
 
-/// A package with two tasks would have one too many compared with its siblings, but not in a pass
-/// that packs.
+/// By the usual rules, a package with two tasks has one too many compared with its siblings. In a pass that packs, it
+/// does not.
 #[test]
 fn packing_does_not_prefer_siblings() {
     const NUMA: u32 = 2;
@@ -357,13 +357,13 @@ fn a_long_time_without_balance_is_forgotten() {
         scheduler.record(4, MC, u64::from(u32::MAX));
         assert_eq!(scheduler.balance(4, MC, IDLE).power, packs, "{jiffies}");
     }
-    // The history is forgotten, so the next balance for power need not wait.
+    // The history has been forgotten, so the next balance for power need not wait.
     unsafe { later(1) };
     assert_eq!(scheduler.balance(4, MC, IDLE).power, 1);
 }
 
-/// All threads but one are busy, and that one for a quarter of its time, so a task of half a CPU
-/// fits. A new task does not fit: its utilization is unknown, although it has used nothing so far.
+/// All threads but one are busy, and that one is busy for a quarter of its time. So a task of half a CPU fits there. A
+/// new task does not fit, because its utilization is unknown, although it has used no time so far.
 #[test]
 fn a_new_task_counts_in_full() {
     let scheduler = Scheduler::new([1; 8]);

@@ -65,7 +65,7 @@ fn decay_is_y_to_the_n() {
     assert_eq!(unsafe { decay(u64::from(u32::MAX), 1 << 40) }, 0);
 }
 
-/// A burst of `on` us every `cycle` us, sampled at odd times, against the sum in floating point.
+/// A burst of `on` us every `cycle` us, sampled at odd times, is compared with the sum in floating point.
 #[test]
 fn sums_follow_the_floating_point_series() {
     let library = pelt();
@@ -80,7 +80,7 @@ fn sums_follow_the_floating_point_series() {
         (1, 1),
     ] {
         let mut sa = Pelt::default();
-        // Running time in each period so far, us.
+        // Running time in each period so far, in us.
         let mut periods: Vec<f64> = vec![0.0];
         let mut now = 0u64;
         for step in 0..3000u64 {
@@ -114,8 +114,7 @@ fn sums_follow_the_floating_point_series() {
                 1024.0
             }
         });
-        // Every update may round down, and old roundings decay; the kernel's constants are 0.1 % too
-        // low.
+        // Every update may round down, and the errors decay; the kernel's constants are 0.1 % too low.
         let close =
             |got: u32, expected: f64| (f64::from(got) - expected).abs() <= 0.002 * expected + 100.0;
         assert!(
@@ -157,8 +156,8 @@ fn a_clock_that_is_behind_changes_nothing() {
     assert_eq!(sa.running_sum, 101);
 }
 
-/// The decayed load of a task that wakes up on CPU 1. It was 512 when the task went to sleep on CPU
-/// 0, whose last event was this much later, ms.
+/// The decayed load of a task that wakes up on CPU 1. The load was 512 when the task went to sleep on CPU 0, and CPU
+/// 0's last event was this many ms later.
 #[test]
 fn a_sleep_that_the_old_runqueue_does_not_know_of_does_not_count() {
     let library = compile(
@@ -272,7 +271,7 @@ fn tables_mean_the_same_to_c() {
 
     let sizes: Symbol<*const [u32; 8]> = unsafe { library.get(b"sizes") }.unwrap();
     let sizes = unsafe { **sizes };
-    // tc2 has three domains, and two groups of fast and slow CPUs besides those of the domains.
+    // tc2 has three domains, and besides the groups of the domains it has one of its fast and one of its slow CPUs.
     let lengths = [
         ("policy", 1),
         ("tunables", 1),

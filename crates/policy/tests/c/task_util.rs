@@ -1,5 +1,4 @@
-//! The utilization of fair tasks, and the CPU to which it belongs: the scheduler's own C, compiled
-//! and called.
+//! The utilization of fair tasks, and the CPU to which it belongs: the scheduler's own C is compiled and called.
 
 use crate::common;
 use libloading::{Library, Symbol};
@@ -8,7 +7,7 @@ use proptest::prelude::*;
 const US: u64 = 1000;
 const MS: u64 = 1_000_000;
 
-/// No task.
+/// Stands for "no task".
 const NONE: u32 = u32::MAX;
 
 struct Scheduler(Library);
@@ -53,7 +52,7 @@ impl Scheduler {
                 for (u32 cpu = 0; cpu < 3; cpu++)
                     init_cpu_util(cpu, kernel.now);
             }
-            /* Each CPU runs one of its tasks, or none, for @ns. */
+            /* For @ns, each CPU runs one of its tasks, or none. */
             void run(u32 a, u32 b, u32 c, u64 ns)
             {
                 const u32 on[] = { a, b, c };
@@ -98,7 +97,7 @@ impl Scheduler {
                 util_est_update(&tasks[task]);
             }
             /*
-             * Its current value. The stored value of a task that does not run is as old as its last
+             * The task's current value. The stored value of a task that does not run is as old as its last
              * event.
              */
             u64 task(u32 task)
@@ -173,7 +172,7 @@ fn a_task_takes_its_utilization_along() {
     scheduler.run([0, NONE, NONE], 320 * MS);
     let [used, other, _] = scheduler.fair();
     assert!(used > 1020 && other == 0, "{used} {other}");
-    // It moves at once, before any time passes, and stays there.
+    // The utilization moves at once, before any time passes, and stays there.
     scheduler.attach(0, 1);
     assert!(scheduler.fair()[0] <= 1 && scheduler.fair()[1].abs_diff(used) <= 1);
     scheduler.run([NONE, 0, NONE], MS);
@@ -188,7 +187,7 @@ fn a_task_takes_its_utilization_along() {
     );
     scheduler.attach(0, 0);
     assert!(scheduler.fair()[0].abs_diff(512) < 8 && scheduler.fair()[1] <= 1);
-    // The task changes its class, or ends.
+    // The task changes its class or ends.
     scheduler.detach(0);
     assert!(scheduler.fair()[0] <= 1);
 }
@@ -219,7 +218,7 @@ fn a_new_task_counts_half_of_what_is_left() {
         let used = scheduler.fair()[cpu as usize];
         assert!(used.abs_diff(expected) <= 3, "{task}: {used} {expected}");
     }
-    // The utilization is in proportion to weight, if that is less.
+    // A new task's utilization is in proportion to its weight, if that is less than half of what is left.
     let scheduler = Scheduler::new();
     scheduler.attach(0, 0);
     scheduler.run([0, NONE, NONE], 10 * MS);
@@ -239,7 +238,8 @@ fn a_long_sleep_does_not_make_a_task_light() {
     scheduler.sleeps(0);
     scheduler.run([NONE; 3], 1000 * MS);
     assert_eq!((scheduler.cfs(0), scheduler.task(0)), (0, 0));
-    // If the last activation was larger, it decides; otherwise a quarter of it enters the average.
+    // The estimate is the utilization of the last activation or, if larger, the average, in which each activation
+    // counts for a quarter.
     scheduler.wakes(0);
     assert_eq!(scheduler.cfs(0), used);
     scheduler.run([0, NONE, NONE], 2 * MS);
@@ -247,7 +247,7 @@ fn a_long_sleep_does_not_make_a_task_light() {
     scheduler.wakes(0);
     let average = used / 4;
     assert!(scheduler.cfs(0) < used && scheduler.cfs(0).abs_diff(average) <= average / 4);
-    // A window of less than a period shows nothing.
+    // A window of less than a period does not change the utilization.
     let before = scheduler.cfs(0);
     scheduler.run([0, NONE, NONE], 500 * US);
     scheduler.sleeps(0);
@@ -259,7 +259,7 @@ fn a_long_sleep_does_not_make_a_task_light() {
     assert_eq!(scheduler.cfs(0), 0);
 }
 
-/// This holds for any sequence of running tasks and moves.
+/// A CPU's utilization is the sum of its tasks', whatever tasks run and move.
 #[test]
 fn a_cpu_s_utilization_is_its_tasks_sum() {
     let scheduler = Scheduler::new();

@@ -1,4 +1,4 @@
-//! The use of a CPU's time by class: the scheduler's own C, compiled and called.
+//! The use of a CPU's time by class: the scheduler's own C is compiled and called.
 
 use crate::common;
 use libloading::{Library, Symbol};
@@ -37,7 +37,7 @@ impl Scheduler {
                 init_cpu_util(0, kernel.now);
             }
             /*
-             * @ns later the CPU switches to a task of @prio, or its stopper; the program is called
+             * @ns later the CPU switches to a task of @prio, or to its stopper; the program is called
              * @late ns after that.
              */
             void switch_to(u64 ns, s32 prio, bool stop, u64 late)

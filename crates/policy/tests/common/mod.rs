@@ -5,7 +5,7 @@ use machine::Machine;
 use policy::Policy;
 use std::path::{Path, PathBuf};
 
-/// The flags for C that plays the kernel itself.
+/// The flags for C code that plays the kernel itself.
 pub const FLAGS: &[&str] = &[
     "-std=gnu11",
     "-Wall",

@@ -21,7 +21,7 @@ pub trait FromC {
     unsafe fn from_c(c: Self::C) -> Self;
 }
 
-/// Arguments that mean the same on both sides.
+/// Arguments whose value means the same in C and in Rust.
 macro_rules! as_it_is {
     ($($type:ty),*) => {
         $(impl FromC for $type {
@@ -99,7 +99,7 @@ impl FromC for Option<TaskPtr> {
 
     #[inline]
     unsafe fn from_c(c: *mut TaskStruct) -> Option<TaskPtr> {
-        // SAFETY: the trait guarantees it; all tasks that the scheduler has are the kernel's.
+        // SAFETY: the trait guarantees it, and all task pointers that a scheduler has are from the kernel.
         unsafe { TaskPtr::from_abi(c) }
     }
 }
@@ -155,22 +155,22 @@ impl FromC for Bytes {
 }
 
 impl Bytes {
-    /// The bytes are a key. The map never gives C a pointer to one of its own keys.
+    /// The bytes as a key. The map never gives C a pointer to one of its own keys.
     pub fn key(&self, map: &Map) -> &[u8] {
         // SAFETY: by `FromC`, the value has the length of the map's keys.
         unsafe { slice::from_raw_parts(self.0, map.key_size as usize) }
     }
 
-    /// The bytes are a value, which may be in the map.
+    /// The bytes as a value, which may be in the map.
     pub fn value(&self, map: &Map) -> &[Cell<u8>] {
         // SAFETY: by `FromC`, the value has the length of the map's values.
         unsafe { slice::from_raw_parts(self.0.cast(), map.value_size as usize) }
     }
 
-    /// Copies it, a value or NULL, to `to`, which has room for it.
+    /// Copies the value, or NULL, to `to`, which has room for a value.
     pub fn copy_to(&self, map: &Map, to: *mut u8) {
         if !self.0.is_null() {
-            // SAFETY: as `FromC` says: as long as the map's values.
+            // SAFETY: by `FromC`, the value has the length of the map's values.
             unsafe { to.copy_from(self.0, map.value_size as usize) };
         }
     }

@@ -16,11 +16,10 @@ pub struct Groups(Vec<Group>);
 struct Group {
     parts: Shared<Parts>,
     settings: ControlGroup,
-    /// For a group with a limit: the CPU time that it may still use, ns, and the end of the current
-    /// period, ns.
+    /// The CPU time that a group with a limit may still use, and the end of the current period, in ns.
     left: Cell<i64>,
     period_end: Cell<u64>,
-    /// When its time ran out in the current period, ns.
+    /// The time at which the group's CPU time ran out in the current period, in ns.
     out_since: Cell<Option<u64>>,
     throttled: Cell<Throttled>,
     /// The text to which `kn->name` points.
@@ -98,15 +97,15 @@ unsafe fn link(parent: *mut Css, child: *mut Css) {
     }
 }
 
-/// The periods of groups with a `cpu.max` over a run, as by the CPU time that their tasks had (`cpu.stat` counts those in
-/// which the scheduler throttled a CPU).
+/// The periods over a run of groups with a `cpu.max`, by the CPU time that their tasks had. (`cpu.stat` instead counts
+/// the periods in which the scheduler throttled a CPU.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Throttled {
     /// All periods.
     pub periods: u64,
     /// The number of periods in which a group used up its time.
     pub throttled: u64,
-    /// The sum of the times from then to the end of the period, ns.
+    /// The sum of the times from running out of CPU time to the end of the period, in ns.
     pub ns: u64,
 }
 
@@ -114,7 +113,7 @@ pub struct Throttled {
 const NEARLY: u64 = 50;
 
 impl Group {
-    /// Begins the periods until `now`, each of which adds the quota; an overdraft is paid back.
+    /// Begins the periods until `now`, each of which adds the quota. An overdraft is paid back from these.
     fn refill(&self, max: Bandwidth, now: u64) {
         let (period, quota) = (max.period_us * 1000, max.quota_us as i64 * 1000);
         let end = self.period_end.get();
@@ -129,7 +128,7 @@ impl Group {
         self.period_end.set(end + periods * period);
 
         let mut throttled = self.throttled.get();
-        // Before the first of these, no period had begun.
+        // The first refill begins the first period, so no period has ended before it.
         throttled.periods += periods - u64::from(end == 0);
         if let Some(since) = self.out_since.take() {
             throttled.throttled += 1;
@@ -174,7 +173,7 @@ impl Groups {
         // SAFETY: just made.
         unsafe {
             let cgroup = &raw mut (*own).cgroup;
-            // For levels below the last, a scheduler finds null.
+            // For a group at a deeper level than the array has, a scheduler finds null.
             if let Some(place) = (*cgroup).ancestors.get_mut(level as usize) {
                 *place = cgroup;
             }
@@ -237,7 +236,7 @@ impl Groups {
         false
     }
 
-    /// Is the CPU time of any group limited?
+    /// Does any group have a limit on its CPU time?
     pub fn have_limits(&self) -> bool {
         self.0.iter().any(|group| group.settings.max.is_some())
     }

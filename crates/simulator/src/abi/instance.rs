@@ -20,23 +20,23 @@ const NR_CPU_IDS: &str = "nr_cpu_ids";
 /// __kconfig`.
 const CONFIG_HZ: &str = "CONFIG_HZ";
 
-/// The kernel's version, likewise.
+/// The kernel's version, for a scheduler that declares it in the same way.
 const VERSION: &str = "LINUX_KERNEL_VERSION";
 
 /// A loaded scheduler. Dropping it unloads it.
 pub struct Instance {
-    /// Its ops.
+    /// The scheduler's ops.
     pub ops: Ops,
-    /// Its programs at tracepoints.
+    /// The scheduler's programs at tracepoints.
     pub tracepoints: Tracepoints,
     pub maps: Maps,
     /// Variables for the inner maps that the scheduler's loader would create.
     inner_maps: Vec<Shared<[*mut Map]>>,
     pub objects: Objects,
-    /// The function that does its loader's part.
+    /// The function that does the part of the scheduler's loader.
     pub loader: Option<Loader>,
     base: *mut u8,
-    /// The variables that it may not write to, as they were loaded.
+    /// The variables to which the scheduler may not write, with their values when it was loaded.
     constants: Vec<Constant>,
     // Dropped in this order: the loader identifies the object by the descriptor's name, which must
     // not be reused before the object is unloaded.
@@ -54,7 +54,7 @@ struct Constant {
     bytes: Vec<u8>,
 }
 
-/// The size of `object`'s ops, bytes.
+/// The size of `object`'s ops, in bytes.
 fn ops_length(object: &Object) -> usize {
     match object.is_cid_form() {
         true => abi::OPS_CID_LEN,
@@ -69,7 +69,7 @@ unsafe fn read_ops(object: &Object, base: *const u8) -> Ops {
     let mut ops = std::mem::MaybeUninit::<Ops>::zeroed();
     let length = ops_length(object);
     // SAFETY: the linker placed a struct sched_ext_ops there, or a struct sched_ext_ops_cid, which is a prefix of
-    // it; their layouts were checked. An `Ops` of zeroes is valid.
+    // struct sched_ext_ops; both layouts were checked. An `Ops` of zeroes is valid.
     unsafe {
         ops.as_mut_ptr()
             .cast::<u8>()
@@ -79,13 +79,13 @@ unsafe fn read_ops(object: &Object, base: *const u8) -> Ops {
 }
 
 impl Instance {
-    /// Did calls remove values or drop objects that they may still have used?
+    /// Did a call remove values or drop objects that the same call may still use?
     #[inline]
     pub fn has_garbage(&self) -> bool {
         self.maps.removed.len() | self.objects.dropped.len() != 0
     }
 
-    /// No call into the scheduler that may use these is left.
+    /// Frees removed values and dropped objects: no call into the scheduler that may use them is left.
     #[cold]
     #[inline(never)]
     pub fn collect_garbage(&mut self) {
@@ -93,8 +93,8 @@ impl Instance {
         self.objects.forget_dropped();
     }
 
-    /// Loads `object` with `globals` set, and sets a 4-byte global `nr_cpu_ids` if it has one that
-    /// is not among them. The scheduler's calls go to `table`.
+    /// Loads `object` with `globals` set, and sets a 4-byte global `nr_cpu_ids` if the object has one and `globals`
+    /// does not. The scheduler's calls go to `table`.
     pub fn load<Kfuncs>(
         object: &Object,
         globals: &[Global],
@@ -128,9 +128,11 @@ impl Instance {
             memfd_create("scheduler", MemfdFlags::CLOEXEC).map_err(|error| failed(&error))?;
         let mut file = std::fs::File::from(file);
         file.write_all(&bytes).map_err(|error| failed(&error))?;
-        // Since Linux 6.4 the first question for the size of a page is a system call, which the cage has not.
+        // Ask for the page size now: since Linux 6.4 the first query makes a system call, which the cage does not
+        // allow.
         let _ = rustix::param::page_size();
-        // From here on its code may run: the dynamic loader may find some that a check of the object has not.
+        // From here on the object's code may run: the dynamic loader may find constructors that a check of the object
+        // missed.
         cage::load().map_err(|error| failed(&format!("its cage: {error}")))?;
         let loaded = calls::loading(|| Instance::open(object, file, later, table, nr_cpus))?;
         cage::close().map_err(|error| failed(&format!("its cage: {error}")))?;
@@ -152,8 +154,8 @@ impl Instance {
             return Err(failed(&"its struct sched_ext_ops is too short"));
         }
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        // SAFETY: loading runs the object's constructors; one of Equipoise's own has none, and one of a stranger's is
-        // in a cage.
+        // SAFETY: loading runs the object's constructors; Equipoise's own schedulers have none, and those of any other
+        // scheduler run in a cage.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
         // The underlying cause, such as a missing /proc, is the source of the error.
         let library = library.map_err(|error| match error.source() {
@@ -232,7 +234,7 @@ impl Instance {
         self.constants = constants.collect();
     }
 
-    /// Makes its read-only data writable, for the function that does its loader's part.
+    /// Makes the scheduler's read-only data writable, for the function that does its loader's part.
     fn open_constants(&self, object: &Object) -> std::io::Result<()> {
         let page = rustix::param::page_size();
         for &(start, size) in object.read_only() {
@@ -257,7 +259,7 @@ impl Instance {
         self.base.addr()
     }
 
-    /// A constant that it has written to since it was loaded, if any. Constants are not
+    /// The name of a constant to which the scheduler has written since it was loaded, if any. Constants are not
     /// write-protected, because a compiler may place `const volatile` data next to other data.
     pub fn written(&self) -> Option<&str> {
         let mut constants = self.constants.iter();
@@ -286,7 +288,7 @@ impl Instance {
                 offset => (map.size as usize).saturating_sub(offset) / 8,
             };
             let values = variable.wrapping_add(offset).cast::<u64>();
-            // If no inner maps are given, the loader would create them; create one for each entry.
+            // If no inner maps are given, the scheduler's loader would create them, so create one for each entry.
             let made = match map.definition.inner {
                 Some(inner) if given == 0 => self
                     .create_inner(&inner, map.definition.max_entries, nr_cpus)
@@ -307,8 +309,8 @@ impl Instance {
                 .maps
                 .create(&map.definition, nr_cpus, pointers)
                 .map_err(|what| Error(format!("map `{}`: {what}", map.name)))?;
-            // SAFETY: a map variable holds at least two pointers (type and another); those that an array of
-            // maps is given come after them.
+            // SAFETY: a map variable holds at least two pointers (the type and another); the inner maps of an array of
+            // maps come after these.
             unsafe { variable.cast::<*mut Map>().write(runtime) };
         }
         Ok(())

@@ -37,7 +37,7 @@ pub struct SchedEntity {
     pub sum_exec_runtime: Cell<u64>,
     pub prev_sum_exec_runtime: Cell<u64>,
     pub load: LoadWeight,
-    /// The slice that a fair task requests, ns; set only for fair tasks.
+    /// The slice that a fair task requests, in ns; set only for fair tasks.
     pub slice: Cell<u64>,
     pub custom_slice: Cell<u8>,
 }
@@ -59,7 +59,7 @@ pub struct SchedExtEntity {
     pub ddsp_enq_flags: u64,
 }
 
-/// The field after it begins a cache line.
+/// A marker: the field after it begins a cache line.
 #[repr(C, align(64))]
 pub struct CacheLine;
 
@@ -84,15 +84,15 @@ pub struct TaskStruct {
     pub cgroups: Cell<*mut CssSet>,
     pub nvcsw: Cell<u64>,
     pub nivcsw: Cell<u64>,
-    /// Counted by the tick, as with CONFIG_TICK_CPU_ACCOUNTING, ns. No task is in the kernel for
-    /// long, so system time is 0.
+    /// User time in ns, counted by the tick, as with CONFIG_TICK_CPU_ACCOUNTING. No task is in the kernel for long, so
+    /// system time is 0.
     pub utime: Cell<u64>,
     pub stime: Cell<u64>,
     pub prio: Cell<i32>,
     pub policy: Cell<u32>,
     pub cpus_mask: Cell<CpuMask>,
-    // Starting at a cache line: the fields that each switch reads, with the first fields of
-    // `kernel::task::Task`.
+    // The fields from here on, and the first fields of `kernel::task::Task`, are those that each switch reads; they
+    // start at a cache line.
     pub line: CacheLine,
     pub thread_info: ThreadInfo,
     pub state: Cell<u32>,
@@ -113,7 +113,7 @@ pub struct TaskStruct {
     pub thread_node: [*const c_void; 2],
 }
 
-/// The session of a task: `struct signal_struct`, of which only its existence is known.
+/// The session of a task: `struct signal_struct`, of which a scheduler can see only whether it exists.
 #[repr(C)]
 pub struct SignalStruct {
     pub thread_head: [*const c_void; 2],
@@ -165,7 +165,7 @@ pub struct RtRq {
 #[repr(C)]
 pub struct DlRq {
     pub dl_nr_running: u32,
-    /// The bandwidth of its running tasks, in units of 1/2^20 of the CPU.
+    /// The bandwidth of the class's active tasks, in units of 1/2^20 of the CPU.
     pub running_bw: u64,
 }
 
@@ -177,11 +177,11 @@ pub struct Rq {
     pub cpu: i32,
     pub curr: *mut TaskStruct,
     pub clock: u64,
-    /// `clock` less what interrupts took, ns.
+    /// `clock` less the time of interrupts, in ns.
     pub clock_task: u64,
     pub idle: *mut TaskStruct,
     pub scx: ScxRq,
-    /// NULL: there is no stop class.
+    /// NULL, because there is no stop class.
     pub stop: *mut TaskStruct,
     pub rt: RtRq,
     pub dl: DlRq,
@@ -284,7 +284,7 @@ pub struct KernfsNode {
 pub struct Css {
     pub cgroup: *mut Cgroup,
     pub parent: *mut Css,
-    /// The first group below it, and the next in the group above; of `Cgroup::self_css` alone.
+    /// The first group below this one, and the next sibling of this one; only `Cgroup::self_css` has them.
     pub child: *mut Css,
     pub sibling: *mut Css,
 }
@@ -322,7 +322,7 @@ pub struct BpfTimer {
 pub struct IterDsq {
     pub dsq_id: u64,
     pub flags: u64,
-    /// The number of the latest insertion when it began.
+    /// The number of the latest insertion when the iteration began.
     pub end: u64,
     pub slice: u64,
     pub vtime: u64,
@@ -412,11 +412,11 @@ pub struct Ops {
 pub const OPS_CID_LEN: usize = offset_of!(Ops, cpu_acquire);
 
 impl Ops {
-    /// No op, and no flag.
-    // SAFETY: all zeroes are no functions, numbers and an empty name.
+    /// The ops of no scheduler: no op, and no flag.
+    // SAFETY: all zeroes are a valid value: absent functions, numbers and an empty name.
     pub const NONE: Ops = unsafe { std::mem::zeroed() };
 
-    /// The scheduler's name for itself.
+    /// The name that the scheduler gives itself.
     pub fn name(&self) -> String {
         let name = self.name.split(|&byte| byte == 0).next();
         String::from_utf8_lossy(name.unwrap_or_default()).into_owned()
@@ -430,11 +430,11 @@ pub const GLOBAL_LINES: usize = 4;
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Line {
-    /// Counts writes.
+    /// The number of writes to the line.
     pub version: u32,
-    /// The cost for the next writer if others have read the line since, ns.
+    /// The cost for the next writer, in ns, if other CPUs have read the line since the last write.
     pub shared_ns: u32,
-    /// The last writer.
+    /// The CPU that last wrote the line.
     pub writer: u32,
 }
 
@@ -451,7 +451,7 @@ pub struct Memory {
     pub pad: u32,
 }
 
-/// The references and locks that the current op holds. Moved and compared as one word.
+/// The references and locks that the current op holds, which are moved and compared as one word.
 #[derive(Clone, Copy, Default, PartialEq)]
 #[repr(C, align(8))]
 pub struct Held {
@@ -475,10 +475,10 @@ pub struct Table<Kfuncs> {
     pub held: Held,
     /// `LINUX_VERSION_CODE`.
     pub version_code: u32,
-    /// Is it a cid-form scheduler?
+    /// Is the scheduler in cid form?
     pub cid_form: u32,
     pub nr_node_ids: u32,
-    /// Whether the running code is an interrupt's: 0, [`HARDIRQ_OFFSET`] or [`SOFTIRQ_OFFSET`].
+    /// The interrupt context of the running code: 0, [`HARDIRQ_OFFSET`] or [`SOFTIRQ_OFFSET`].
     pub preempt_count: u32,
     pub cpu_to_cid: *const i32,
     pub cid_to_cpu: *const i32,

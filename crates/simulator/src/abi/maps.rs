@@ -26,11 +26,11 @@ const ARENA: u32 = 33;
 const NOEXIST: u64 = 1;
 const EXIST: u64 = 2;
 
-/// The limit on the size of all maps of a scheduler together. Larger maps are probably a mistake,
-/// and parallel simulations have maps of their own.
+/// The limit on the size of all maps of a scheduler together. Larger maps are probably a mistake, and each of several
+/// parallel simulations has its own.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// The approximate overhead of a hash entry besides key and value, bytes.
+/// The approximate overhead of a hash entry besides key and value, in bytes.
 const ENTRY: u64 = 64;
 
 /// The maps of a loaded scheduler.
@@ -42,7 +42,7 @@ pub struct Maps {
     contents: Vec<Contents>,
     /// The number of task and cgroup storages.
     storages: u32,
-    /// The size of all maps, bytes.
+    /// The size of all maps, in bytes.
     bytes: u64,
     /// Values removed from hashes: C may hold pointers to them until its call ends.
     pub removed: Vec<Shared<[u64]>>,
@@ -62,7 +62,7 @@ enum Contents {
     Stack(Vec<Box<[u8]>>),
 }
 
-/// Bytes that C has.
+/// Bytes in C's memory, which C may change.
 type Bytes<'a> = &'a [Cell<u8>];
 
 fn copy(bytes: Bytes<'_>) -> Box<[u8]> {
@@ -147,7 +147,7 @@ fn zeroes(words: usize) -> Shared<[u64]> {
     vec![0; words].into_boxed_slice().into()
 }
 
-/// The variable for a map in the scheduler's C; points to the map.
+/// The variable in the scheduler's C that stands for a map, and points to it.
 #[derive(Clone, Copy)]
 pub struct MapVariable(pub *mut *const Map);
 
@@ -169,10 +169,10 @@ impl Map {
     }
 }
 
-/// C's objects have the map's sizes in all of these; errors are errnos.
+/// In all of these functions, C's keys and values have the sizes of the map; errors are errnos.
 impl Maps {
-    /// Creates a map and returns the target of its variable. `pointers` are those given to an array
-    /// of maps. The error names what is not supported.
+    /// Creates a map and returns the target of its variable. `pointers` are the inner maps of an array of maps. The
+    /// error names the unsupported property.
     pub fn create(
         &mut self,
         definition: &MapDefinition,
@@ -269,7 +269,7 @@ impl Maps {
         }
     }
 
-    /// `bpf_map_lookup_elem()` of a hash: null if there is none.
+    /// `bpf_map_lookup_elem()` of a hash: null if the key is not there.
     pub fn lookup(&mut self, map: &Map, key: &[u8]) -> *mut u8 {
         match self.contents(map) {
             Contents::Hash(values) => values
@@ -339,12 +339,12 @@ impl Maps {
         Ok(())
     }
 
-    /// No call into the scheduler that may use a removed value is left.
+    /// Frees removed values: no call into the scheduler that may use one is left.
     pub fn forget_removed(&mut self) {
         self.removed.clear();
     }
 
-    /// `bpf_map_push_elem()`: with `BPF_EXIST` the oldest value makes room.
+    /// `bpf_map_push_elem()`: with `BPF_EXIST` the oldest value makes room if the map is full.
     pub fn push(&mut self, map: &Map, value: Bytes<'_>, flags: u64) -> Result<(), i32> {
         let full = |len: usize| len >= map.max_entries as usize;
         let more = u64::from(map.value_size) + ENTRY;
@@ -388,7 +388,7 @@ impl Maps {
         }
     }
 
-    /// `bpf_map_pop_elem()` into `to`, or `bpf_map_peek_elem()` if `stay`.
+    /// `bpf_map_pop_elem()` into `to`, or `bpf_map_peek_elem()` if the value is to `stay`.
     pub fn pop(&mut self, map: &Map, to: Bytes<'_>, stay: bool) -> Result<(), i32> {
         let value = match self.contents(map) {
             Contents::Queue(values) if stay => values.front().cloned(),

@@ -41,7 +41,7 @@ pub struct Bpf {
     pub cpufreq_pressure: Shared<[u64]>,
     pub groups: cgroup::Groups,
     pub timers: Timers,
-    /// Last: the other fields hold addresses in it.
+    /// This field is the last one, and so is dropped last, because the others hold addresses in it.
     pub instance: Instance,
 }
 
@@ -102,7 +102,7 @@ impl Bpf {
         Ok(())
     }
 
-    /// Forgets the state of a scheduler that has exited; its programs no longer run.
+    /// Forgets the state of a scheduler that has exited, and whose programs no longer run.
     pub fn forget_scheduler(&mut self) {
         self.timers.forget();
         self.groups.release_storage();
@@ -114,13 +114,13 @@ impl Bpf {
         &self.table
     }
 
-    /// As [`Bpf::table`], for changes.
+    /// As [`Bpf::table`], but mutable.
     #[inline]
     pub fn table_mut(&mut self) -> &mut Table {
         &mut self.table
     }
 
-    /// Sets the tables from CPU to cid and back, which must outlive this.
+    /// Sets the tables from CPU to cid and back, which must outlive this `Bpf`.
     pub fn set_cids(&mut self, (cpu_to_cid, cid_to_cpu): (*const i32, *const i32)) {
         let table = self.table_mut();
         table.cpu_to_cid = cpu_to_cid;
@@ -136,7 +136,7 @@ impl Bpf {
         table.current = current;
     }
 
-    /// The code that runs on the current CPU is an interrupt's, or (0) no longer is.
+    /// Sets the interrupt context of the code that runs on the current CPU; 0 outside of interrupts.
     #[inline]
     pub fn set_preempt_count(&mut self, count: u32) {
         self.table_mut().preempt_count = count;
@@ -148,25 +148,25 @@ impl Bpf {
         &mut self.rqs[cpu]
     }
 
-    /// As [`Bpf::rq`], for reading.
+    /// As [`Bpf::rq`], but read-only.
     #[inline]
     pub fn rq_ref(&self, cpu: usize) -> &Rq {
         &self.rqs[cpu]
     }
 
-    /// An op is called. Sets aside the references and locks of the code that calls it.
+    /// An op is called: sets aside the references and locks of the calling code, and returns them.
     #[inline]
     pub fn held(&mut self) -> Held {
         std::mem::take(&mut self.table_mut().held)
     }
 
-    /// The op returned to code that holds `outer`. True if it still holds references or locks.
+    /// The op returned to code that holds `outer`. True if the op still holds references or locks.
     #[inline]
     pub fn give_back(&mut self, outer: Held) -> bool {
         std::mem::replace(&mut self.table_mut().held, outer) != Held::default()
     }
 
-    /// The target of the scheduler's calls into the kernel.
+    /// The pointer through which the scheduler calls the kernel.
     #[inline]
     pub fn lend(&mut self, kernel: *mut c_void) {
         self.table_mut().kernel = kernel;

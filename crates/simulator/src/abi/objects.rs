@@ -4,14 +4,14 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 
-/// In front of each allocation: its size, and padding for alignment.
+/// The length of the header in front of each allocation, which holds its size, and padding for alignment.
 const HEADER: usize = 16;
 
 fn layout(size: usize) -> Layout {
     Layout::from_size_align(size + HEADER, HEADER).expect("an object's size fits")
 }
 
-/// Memory for the scheduler, of zeroes; null if there is none.
+/// Zeroed memory for the scheduler; null if the host has no more.
 pub fn zeroed(size: usize) -> *mut c_void {
     // SAFETY: the layout is not empty; the size is kept for release().
     unsafe {
@@ -43,7 +43,7 @@ const MOST_OBJECTS: usize = 1 << 22;
 /// The objects that the scheduler has allocated (`bpf_obj_new()`) and not dropped.
 #[derive(Default)]
 pub struct Objects {
-    /// The number of owners of each, and its size.
+    /// The number of owners of each object, and its size.
     owned: BTreeMap<*mut c_void, (u32, usize)>,
     bytes: usize,
     /// Objects that were dropped in the current call, which may still read them.
@@ -51,7 +51,7 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// A new one of `size` bytes; null if there are too many.
+    /// A new object of `size` bytes; null if the scheduler has too many.
     pub fn alloc(&mut self, size: usize) -> *mut c_void {
         let bytes = self.bytes.saturating_add(size);
         if bytes > MOST_BYTES || self.owned.len() == MOST_OBJECTS {
@@ -71,8 +71,8 @@ impl Objects {
         owners.map(|(owners, _)| *owners += 1).is_some()
     }
 
-    /// Removes an owner of `object`; the last drops it. False if it is no object. Does nothing for
-    /// null.
+    /// Removes an owner of `object`; if it was the last one, drops the object. False if it is no object. Does nothing
+    /// for null.
     pub fn free(&mut self, object: *mut c_void) -> bool {
         if object.is_null() {
             return true;
@@ -89,7 +89,7 @@ impl Objects {
         true
     }
 
-    /// The call is over.
+    /// Frees the objects that were dropped in the call, which is over.
     pub fn forget_dropped(&mut self) {
         while let Some(object) = self.dropped.pop() {
             release(object);

@@ -3,9 +3,9 @@
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Owns a `T` that C may read and write, too. Moving this does not move the `T`.
+/// Owns a `T` that C, too, may read and write. Moving this does not move the `T`.
 ///
-/// Not a `Box`, which would promise that there is no other pointer.
+/// It is not a `Box`, which would promise that there is no other pointer.
 pub struct Shared<T: ?Sized>(NonNull<T>);
 
 impl<T: ?Sized> Shared<T> {
@@ -33,9 +33,9 @@ impl<T: ?Sized> Deref for Shared<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: it lives as long as this. C, which may write to it, runs only while it is called.
-        // During such a call, the callers of C (`scx::call::call!`) and the functions that C calls
-        // (`abi::kfuncs`) keep no such reference.
+        // SAFETY: the `T` lives as long as `self`. C, which may write to it, runs only while it is called. During such
+        // a call, the callers of C (`scx::call::call!`) and the functions that C calls (`abi::kfuncs`) keep no such
+        // reference.
         unsafe { self.0.as_ref() }
     }
 }

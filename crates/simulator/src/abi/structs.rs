@@ -6,7 +6,7 @@ use machine::{CpuMask, Machine};
 use std::cell::Cell;
 use std::ptr::{null, null_mut};
 
-/// The comm of the idle task.
+/// The beginning of the idle tasks' comm.
 pub const SWAPPER: &str = "swapper";
 pub const DEFAULT_PRIO: i32 = 120;
 
@@ -21,7 +21,7 @@ impl TaskStruct {
         task
     }
 
-    /// May it run on `cpu`?
+    /// May the task run on `cpu`?
     #[inline]
     pub fn is_allowed(&self, cpu: usize) -> bool {
         // SAFETY: no code sets the cell while one of its words is read. A copy of the cell would
@@ -29,7 +29,7 @@ impl TaskStruct {
         unsafe { &*self.cpus_mask.as_ptr() }.contains(cpu)
     }
 
-    /// Keeps at most 15 bytes.
+    /// Sets the comm to the first 15 bytes of `name`, at most.
     pub fn set_comm(&self, name: &str) {
         let length = name.len().min(15);
         let mut comm = [0; 16];

@@ -6,8 +6,8 @@ use crate::abi::maps::MapVariable;
 /// A timer's callback: the map variable, the key and the value that the timer is in.
 pub type Callback = unsafe extern "C" fn(*mut *const Map, *mut u8, *mut u8) -> i32;
 
-/// Limits of a scheduler's timers, and of their expiries per ms of simulated time: many for each
-/// CPU, but few enough for the run to come to an end.
+/// Limits on the number of a scheduler's timers, and on their expiries per ms of simulated time. They allow many for
+/// each CPU, but few enough for the run to come to an end.
 const MOST_TIMERS: usize = 1 << 16;
 const MOST_EXPIRIES: u32 = 20_000;
 const PERIOD_NS: u64 = 1_000_000;
@@ -18,26 +18,26 @@ pub struct Timers {
     all: Vec<Timer>,
     /// The generation of new timers: expiries of forgotten ones are older.
     generation: u32,
-    /// The start of the current ms, ns, and the number of expiries in it.
+    /// The start of the current millisecond, in ns, and the number of expiries in that millisecond.
     period: u64,
     expiries: u32,
 }
 
 struct Timer {
-    /// The timer's address in C: in a value of `map`.
+    /// The timer's address in C, which is in a value of `map`.
     address: usize,
     map: MapVariable,
     callback: Option<Callback>,
     /// The context of the program that set the callback, whose permissions the callback has.
     context: u32,
-    /// The CPU that started it.
+    /// The CPU that started the timer.
     cpu: usize,
     /// Changes with each start and cancellation; an expiry of an older generation is void.
     generation: u32,
     active: bool,
 }
 
-/// The expiry of a timer, void if it was started or cancelled since.
+/// The expiry of a timer, void if the timer was started or cancelled since.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expiry {
     timer: u32,
@@ -98,7 +98,7 @@ impl Timers {
         Ok(())
     }
 
-    /// `bpf_timer_start()` by code on `cpu` at `now`, ns: when it expires, and that event.
+    /// `bpf_timer_start()` by code on `cpu` at `now`, in ns. Returns the time of the expiry, and its event.
     pub fn start(
         &mut self,
         timer: &BpfTimer,
@@ -135,14 +135,14 @@ impl Timers {
         Ok(std::mem::take(&mut timer.active))
     }
 
-    /// The scheduler has exited: its timers are gone.
+    /// The scheduler has exited, so its timers are gone.
     pub fn forget(&mut self) {
         let newest = self.all.iter().map(|timer| timer.generation).max();
         self.generation = newest.map_or(self.generation, |newest| newest.wrapping_add(1));
         self.all.clear();
     }
 
-    /// Counts an expiry at `now`, ns: are there more than allowed?
+    /// Counts an expiry at `now`, in ns. Are there more expiries than allowed?
     pub fn are_too_many(&mut self, now: u64) -> bool {
         if now - self.period >= PERIOD_NS {
             (self.period, self.expiries) = (now, 0);

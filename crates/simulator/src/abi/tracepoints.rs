@@ -24,8 +24,8 @@ impl Tracepoints {
         let mut tracepoints = Tracepoints::default();
         for program in object.tracepoints() {
             let address = base.wrapping_add(program.address as usize);
-            // SAFETY: a function of the loaded object; BPF_PROG gives it the tracepoint's arguments, of
-            // which it may leave out the last.
+            // SAFETY: a function of the loaded object; BPF_PROG declares it with the tracepoint's arguments, perhaps
+            // without the last ones.
             unsafe {
                 match program.name.as_str() {
                     "sched_switch" => tracepoints
@@ -37,7 +37,7 @@ impl Tracepoints {
                     "cgroup_attach_task" => tracepoints
                         .cgroup_attach_task
                         .push(std::mem::transmute::<*const u8, AttachTask>(address)),
-                    // Tasks keep their names.
+                    // Tasks keep their names, so this tracepoint never fires.
                     "task_rename" => {}
                     unknown => {
                         return Err(Error(format!(

@@ -1,12 +1,11 @@
-//! The deadline class: `SCHED_DEADLINE` as in Linux 6.12 (`kernel/sched/deadline.c`), a constant
-//! bandwidth server per task, earliest deadline first over all CPUs.
+//! The deadline class: `SCHED_DEADLINE` as in Linux 6.12 (`kernel/sched/deadline.c`), with a constant bandwidth server
+//! per task, and the earliest deadline first over all CPUs.
 //!
-//! A task has a budget of `runtime` for each period. Running consumes it; a task without budget is
-//! throttled until its next period, when a timer replenishes the budget and moves the deadline.
-//! Budgets are checked by the tick and whenever the task's time is accounted (`HRTICK_DL` is off,
-//! its default), so a task may overrun by up to a tick, and pays for it from its next budget.
-//! Budgets are relative to the largest CPU at its highest frequency: time on a slower one counts
-//! less. Bandwidth is not reclaimed, and priority is not inherited.
+//! A task has a budget of `runtime` for each period. Running consumes it; a task without budget is throttled until its
+//! next period, when a timer replenishes the budget and moves the deadline. Budgets are checked by the tick and
+//! whenever the task's time is accounted (`HRTICK_DL` is off, as it is by default), so a task may overrun by up to a
+//! tick, and pays for the overrun from its next budget. Budgets are relative to the largest CPU at its highest
+//! frequency: time on a slower CPU counts less. Bandwidth is not reclaimed, and priority is not inherited.
 
 use crate::class::dl_timer::{Timer, TimerKind};
 use crate::class::server::{BW_SHIFT, DlEntity};
@@ -20,9 +19,9 @@ use workload::SchedPolicy;
 /// `sched_rt_period_us`, 95 %.
 const MAX_BW: u64 = (950_000 << BW_SHIFT) / 1_000_000;
 
-/// `sched_deadline_period_min_us` and `sched_deadline_period_max_us`, ns.
+/// `sched_deadline_period_min_us` and `sched_deadline_period_max_us`, in ns.
 const PERIOD_NS: std::ops::RangeInclusive<u64> = 100_000..=4_194_304_000;
-/// The shortest budget (`1 << DL_SCALE`), ns.
+/// The shortest budget (`1 << DL_SCALE`), in ns.
 const MIN_RUNTIME_NS: u64 = 1 << 10;
 
 /// The state of the class.
@@ -35,8 +34,8 @@ pub struct Dl {
 }
 
 impl Kernel<'_> {
-    /// `sched_dl_overflow()` and `__checkparam_dl()`: reserves bandwidth for `task`, whose policy
-    /// changes to `policy`, and releases its old one, or reports why not.
+    /// `sched_dl_overflow()` and `__checkparam_dl()`: reserves bandwidth for `task`, whose policy changes to `policy`,
+    /// and releases its old bandwidth, or returns the reason why it cannot.
     pub fn admit_dl(&mut self, task: TaskPtr, policy: SchedPolicy) -> Result<(), String> {
         let old = task.dl.get().bandwidth();
         let (new, entity) = match policy {
@@ -104,7 +103,7 @@ impl Kernel<'_> {
         cpus.iter().map(|cpu| (capacity(cpu) * MAX_BW) >> 10).sum()
     }
 
-    /// The task has exited: its bandwidth is free.
+    /// The task has exited, so its bandwidth is free.
     pub fn exit_dl(&mut self, task: TaskPtr) {
         self.dl_deactivate(task);
         self.dl.total_bw -= task.dl.get().bandwidth();
@@ -221,7 +220,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The task that ran waits again.
+    /// The task, which ran, waits again.
     #[inline(never)]
     pub fn put_prev_dl(&mut self, cpu: usize, task: TaskPtr) {
         self.update_curr_dl(cpu, task);
@@ -263,22 +262,21 @@ impl Kernel<'_> {
         }
     }
 
-    /// `cpu` is about to change its frequency: charges the running time so far at the old one.
-    /// Linux charges the time since its last accounting, up to a tick, at the new frequency.
+    /// `cpu` is about to change its frequency: charges the running time so far at the old frequency. Linux charges the
+    /// time since its last accounting, up to a tick, at the new frequency.
     pub fn frequency_changes_dl(&mut self, cpu: usize) {
         if let Some(task) = self.cpus[cpu]
             .curr
             .filter(|task| task.class.get() == Class::Dl)
         {
             self.charge_dl(cpu, task);
-            // An interrupt that comes now takes none of the accounted time.
+            // The running time up to now is accounted, so an interrupt that comes now must not be subtracted from it.
             let now = self.now();
             self.cpus[cpu].forget_past(now);
         }
     }
 
-    /// `update_curr_dl()`: charges the task's running time to its budget; throttles it if nothing
-    /// is left.
+    /// `update_curr_dl()`: charges the task's running time to its budget; throttles the task if no budget is left.
     pub fn update_curr_dl(&mut self, cpu: usize, task: TaskPtr) {
         self.charge_dl(cpu, task);
         if task.class.get() != Class::Dl || task.dl.get().throttled {
@@ -297,7 +295,7 @@ impl Kernel<'_> {
         task.update_dl(|dl| dl.throttled = true);
         self.cpus[cpu].need_resched = true;
         if task.dl.get().next_period() <= self.now() {
-            // start_dl_timer() would come too late.
+            // The next period has begun already, so start_dl_timer() would fail: replenish the budget now.
             {
                 let now = self.now();
                 task.update_dl(|dl| dl.replenish(now));
@@ -386,7 +384,7 @@ impl Kernel<'_> {
         debug_assert_eq!(task.cpu(), cpu);
     }
 
-    /// The deadline of the task on `cpu`: later is less urgent.
+    /// The deadline of the task on `cpu`; a later one is less urgent.
     fn dl_urgency(&self, cpu: usize) -> u64 {
         let curr = self.cpus[cpu]
             .curr
@@ -403,8 +401,9 @@ impl Kernel<'_> {
         (dl.dl_deadline * u64::from(self.hw.cpufreq.cap(cpu))) >> 10 >= dl.dl_runtime
     }
 
-    /// `find_later_rq()`: an allowed CPU whose task has a later deadline than `task`: preferably a
-    /// CPU that is large enough, or the largest; then the task's last one; then an idle one.
+    /// `find_later_rq()`: the allowed CPU whose task has the latest deadline, or no deadline, if that is later than the
+    /// deadline of `task`. Among equals, a CPU that is large enough or, if none is, the largest one; among these, the
+    /// task's last CPU, then an idle one.
     fn find_later_rq(&self, task: TaskPtr) -> Option<usize> {
         let allowed = &task.abi.cpus_mask.get().and(&self.hotplug.online);
         let deadline = if task.dl.get().deadline > self.now() {
@@ -430,8 +429,8 @@ impl Kernel<'_> {
             .filter(|&cpu| self.dl_urgency(cpu) > deadline)
     }
 
-    /// `select_task_rq_dl()`: the last CPU, unless its task has an earlier deadline or the CPU is
-    /// too small.
+    /// `select_task_rq_dl()`: the task's last CPU, unless the task there has an earlier deadline or that CPU is too
+    /// small.
     #[inline(never)]
     pub fn select_cpu_dl(&mut self, task: TaskPtr, prev: usize) -> usize {
         let free = self.dl_urgency(prev) == u64::MAX;
@@ -441,8 +440,7 @@ impl Kernel<'_> {
         self.find_later_rq(task).unwrap_or(prev)
     }
 
-    /// `pull_dl_task()`: pulls the waiting task with the earliest deadline, if it is earlier than
-    /// all here.
+    /// `pull_dl_task()`: pulls the waiting task with the earliest deadline, if it is earlier than all deadlines here.
     #[inline(never)]
     pub fn pull_dl(&mut self, cpu: usize) {
         let own = self.dl_urgency(cpu);

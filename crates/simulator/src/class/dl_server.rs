@@ -1,12 +1,11 @@
-//! The deadline server of a CPU's tasks below the real-time class: if higher classes leave them
-//! nothing, they get 50 ms of each second as if they were a deadline task. It is Linux 7.3's
-//! `rq->ext_server`, and for a scheduler that represents the fair class `rq->fair_server`, which
-//! has the same rules and is in Linux 6.12, too. `kernel/sched/deadline.c` has a picture of its
-//! states.
+//! The deadline server of a CPU's tasks below the real-time class: if higher classes leave these tasks no time, they
+//! get 50 ms of each second as if they were a deadline task. The server is Linux 7.3's `rq->ext_server`; for a
+//! scheduler that represents the fair class it is `rq->fair_server`, which has the same rules and is in Linux 6.12,
+//! too. `kernel/sched/deadline.c` has a picture of its states.
 //!
-//! The server is deferred: while the tasks get their time without it, and while the CPU idles, its
-//! budget is consumed and its period restarts. The server runs only when the rest of the period is as
-//! long as the budget. The bandwidth of the server is not part of frequency requests.
+//! The server is deferred: while the tasks get their time without the server, and while the CPU idles, its budget is
+//! consumed and its period restarts. The server runs only when the rest of the period is as long as the budget. The
+//! bandwidth of the server is not part of frequency requests.
 //!
 //! In Linux 6.12 a CPU that idles does not begin a new period: the budget ends at 0, and a timer finds
 //! that the server has no task.
@@ -16,27 +15,27 @@ use crate::events::What;
 use crate::kernel::Kernel;
 use crate::kernel::task::{Class, TaskPtr};
 
-/// `sched_init_dl_servers()`: budget and period, ns.
+/// `sched_init_dl_servers()`: budget and period, in ns.
 const RUNTIME_NS: u64 = 50_000_000;
 const PERIOD_NS: u64 = 1_000_000_000;
-/// `dl_server_min_res`: a timer that is early by more than this is restarted, ns.
+/// `dl_server_min_res`: a timer that is early by more than this is restarted, in ns.
 const MIN_RES_NS: u64 = 1_000_000;
 
 /// A CPU's server: its fields of `struct sched_dl_entity`.
 #[derive(Clone, Copy)]
 pub struct DlServer {
     entity: DlEntity,
-    /// `dl_server_active`: there is a task, or there was one a short time ago.
+    /// `dl_server_active`: the server has a task, or had one a short time ago.
     active: bool,
-    /// `dl_defer_armed`: its timer is set for the time when it has to run.
+    /// `dl_defer_armed`: the timer is set for the time when the server has to run.
     armed: bool,
-    /// `dl_defer_running`: it has had to run, and has not been deferred since.
+    /// `dl_defer_running`: the server has had to run, and has not been deferred since.
     running: bool,
     /// `dl_defer_idle`: an idle CPU consumed the budget.
     idle: bool,
-    /// The server is on the runqueue: its tasks are picked like a deadline task.
+    /// The server is on the runqueue: its tasks are picked as a deadline task is.
     queued: bool,
-    /// The time until which idle time has been accounted, ns.
+    /// The time until which idle time has been accounted, in ns.
     idle_from: u64,
 }
 
@@ -63,7 +62,7 @@ impl Default for DlServer {
 }
 
 impl DlServer {
-    /// `replenish_dl_new_period()`: unless it is running it waits.
+    /// `replenish_dl_new_period()`: unless the server is running, it waits.
     fn new_period(&mut self, now: u64) {
         self.entity.new_period(now);
         if !self.running {
@@ -72,7 +71,7 @@ impl DlServer {
         }
     }
 
-    /// `update_dl_entity()`, when its first task arrives.
+    /// `update_dl_entity()`, when the server's first task arrives.
     fn wake(&mut self, now: u64) {
         let over = self.entity.deadline < now;
         if over || self.entity.overflows(now) {
@@ -87,7 +86,7 @@ impl DlServer {
         }
     }
 
-    /// `replenish_dl_entity()`, when its timer has expired. False: it is deferred again.
+    /// `replenish_dl_entity()`, when the server's timer has expired. Returns false if the server is deferred again.
     fn replenish(&mut self, now: u64) -> bool {
         if self.armed && self.entity.overflows(now) {
             self.entity.new_period(now);
@@ -104,7 +103,7 @@ impl DlServer {
         true
     }
 
-    /// `dl_server_update_idle_time()` of Linux 6.12: its CPU idled for `delta` ns.
+    /// `dl_server_update_idle_time()` of Linux 6.12: the server's CPU idled for `delta` ns.
     fn consume_idle(&mut self, delta: u64) {
         if self.entity.runtime < 0 {
             return;
@@ -116,7 +115,7 @@ impl DlServer {
         }
     }
 
-    /// The latest time to start so as to have its budget by the deadline, ns.
+    /// The latest time, in ns, at which the server can start and still get its budget by the deadline.
     fn zero_laxity(&self) -> u64 {
         self.entity
             .deadline
@@ -167,7 +166,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `dl_server_stop()`: it has no task to run.
+    /// `dl_server_stop()`: the server of `cpu` has no task to run.
     pub fn server_stop(&mut self, cpu: usize) {
         let server = &mut self.cpus[cpu].server;
         server.active = false;
@@ -216,7 +215,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `update_curr_dl_se()`: the budget is consumed.
+    /// `update_curr_dl_se()`: consumes the budget.
     #[cold]
     fn server_exceeded(&mut self, cpu: usize, idle: bool) {
         let now = self.now();
@@ -246,7 +245,7 @@ impl Kernel<'_> {
         self.cpus[cpu].need_resched = true;
     }
 
-    /// `start_dl_timer()`. False if its time has passed.
+    /// `start_dl_timer()`. Returns false if the time has passed.
     fn start_server_timer(&mut self, cpu: usize) -> bool {
         let now = self.now();
         let server = &mut self.cpus[cpu].server;
@@ -271,7 +270,7 @@ impl Kernel<'_> {
         true
     }
 
-    /// The timer has expired, or its handler runs (`handled`).
+    /// The timer has expired, or its handler has run (`handled`).
     pub fn server_timer(&mut self, cpu: usize, generation: u32, handled: bool) {
         if self.cpus[cpu].server.entity.generation != generation {
             return;
@@ -311,8 +310,8 @@ impl Kernel<'_> {
         self.queue_server(cpu);
     }
 
-    /// Is the server still wanted once the time until now is accounted? Linux 6.12 accounts no time
-    /// when the timer expires.
+    /// Is the server still needed once the time until now is accounted? Linux 6.12 accounts no time when the timer
+    /// expires.
     fn server_is_wanted(&mut self, cpu: usize) -> bool {
         let generation = self.cpus[cpu].server.entity.generation;
         match self.cpus[cpu].curr {
@@ -327,7 +326,7 @@ impl Kernel<'_> {
         self.cpus[cpu].server.entity.generation == generation
     }
 
-    /// Picks a task of `cpu` for its server (`pick_task_dl()`), which stops if there is none.
+    /// Picks a task for the server of `cpu` (`pick_task_dl()`), which stops if there is none.
     pub fn pick_server(&mut self, cpu: usize, prev: Option<TaskPtr>) -> Option<TaskPtr> {
         self.balance_ext(cpu, prev);
         let task = self.pick_ext(cpu, prev);
@@ -342,7 +341,7 @@ impl Kernel<'_> {
 mod tests {
     use super::*;
 
-    /// At the first task it waits until the rest of the period equals the budget.
+    /// When the first task arrives, the server waits until the rest of the period equals the budget.
     #[test]
     fn it_is_deferred() {
         let mut server = DlServer::default();
@@ -382,7 +381,7 @@ mod tests {
         );
     }
 
-    /// After it has run, it gets its next budget a period later and is not deferred again.
+    /// A server that has run gets its next budget a period later, and is not deferred again.
     #[test]
     fn after_its_budget_it_waits_for_the_next_period() {
         let mut server = DlServer::default();

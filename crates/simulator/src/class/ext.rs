@@ -1,5 +1,5 @@
-//! The sched_ext class, as in kernel/sched/ext.c of Linux 6.12 and kernel/sched/ext/ext.c of 7.3:
-//! when each op is called, in the order of a task's life.
+//! The sched_ext class, as in kernel/sched/ext.c of Linux 6.12 and kernel/sched/ext/ext.c of 7.3: the calls of ops, in
+//! the order of a task's life.
 
 use crate::abi::layout as abi;
 use crate::kernel::Kernel;
@@ -11,8 +11,7 @@ use crate::scx::verdict::{DirectTask, Given};
 use machine::CpuMask;
 use std::ptr::null_mut;
 
-/// `SCX_DSP_MAX_LOOPS`: how many times `ops.dispatch()` may dispatch without filling the local
-/// queue.
+/// `SCX_DSP_MAX_LOOPS`: the number of times that `ops.dispatch()` may dispatch without filling the local queue.
 const MAX_DISPATCH_LOOPS: u32 = 32;
 
 impl Kernel<'_> {
@@ -125,14 +124,13 @@ impl Kernel<'_> {
         }
     }
 
-    /// Puts back the task that runs on `cpu` and was dequeued to be changed: the scheduler is not
-    /// asked.
+    /// Puts back the task that runs on `cpu` and was dequeued to be changed: no op is called.
     pub fn restore_ext(&mut self, cpu: usize, task: TaskPtr) {
         self.becomes_runnable(task, abi::ENQ_RESTORE);
         self.set_next_ext(cpu, task);
     }
 
-    /// Moves the task that runs on `cpu`, where it may no longer be, to another runqueue.
+    /// Moves the task that runs on `cpu`, which its affinity no longer allows, to another runqueue.
     pub fn push_ext(&mut self, cpu: usize, task: TaskPtr, to: usize) {
         self.update_curr_ext(cpu, task);
         if let Some(stopping) = self.scx.ops.stopping {
@@ -421,7 +419,7 @@ impl Kernel<'_> {
         while let Some(kick) = self.scx.kicks.next() {
             debug_assert_eq!(self.this_cpu(), cpu);
             let target = kick.cpu as usize;
-            // `kick_one_cpu()` checks whether it is online, because any CPU can be kicked.
+            // `kick_one_cpu()` checks whether the target is online, because a scheduler may kick any CPU.
             if !self.hotplug.online.contains(target) {
                 continue;
             }

@@ -1,10 +1,10 @@
-//! The real-time class: fixed priorities, FIFO or round robin within one.
+//! The real-time class: fixed priorities, and FIFO or round robin among tasks of one priority.
 
 use crate::kernel::Kernel;
 use crate::kernel::task::TaskPtr;
 use workload::SchedPolicy;
 
-/// `RR_TIMESLICE`, include/linux/sched/rt.h, ns.
+/// `RR_TIMESLICE`, include/linux/sched/rt.h, in ns.
 const RR_TIMESLICE_NS: u64 = 100_000_000;
 
 /// The state of the class.
@@ -40,8 +40,8 @@ impl Kernel<'_> {
         self.queue_rt(task, false);
     }
 
-    /// The task that ran waits again: ahead of its equals if it was preempted, behind them if its
-    /// slice is over.
+    /// The task, which ran, waits again: ahead of tasks of equal priority if it was preempted, behind them if its slice
+    /// is over.
     #[inline(never)]
     pub fn put_prev_rt(&mut self, cpu: usize, task: TaskPtr) {
         self.update_curr(cpu, task);
@@ -107,7 +107,7 @@ impl Kernel<'_> {
         refill(task);
     }
 
-    /// Moves the task that runs on `cpu`, where it may no longer be, to another runqueue.
+    /// Moves the task that runs on `cpu`, which its affinity no longer allows, to another runqueue.
     pub fn push_rt(&mut self, cpu: usize, task: TaskPtr, to: usize) {
         self.update_curr(cpu, task);
         self.uclamp.remove(task);
@@ -143,8 +143,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// `select_task_rq_rt()`: the last CPU, unless an RT task as urgent runs there; then the least
-    /// urgent CPU.
+    /// `select_task_rq_rt()`: the task's last CPU; if an RT task that is at least as urgent runs there, the CPU with
+    /// the least urgent task.
     #[inline(never)]
     pub fn select_cpu_rt(&mut self, task: TaskPtr, prev: usize) -> usize {
         let urgency = |kernel: &Self, cpu: usize| match kernel.cpus[cpu].curr {

@@ -6,22 +6,22 @@ pub const BW_SHIFT: u32 = 20;
 /// A deadline task's server: the kernel's `struct sched_dl_entity`. All zero in other classes.
 #[derive(Clone, Copy, Default)]
 pub struct DlEntity {
-    /// Budget per period, relative deadline, and period, ns.
+    /// The budget per period, the relative deadline, and the period, in ns.
     pub dl_runtime: u64,
     pub dl_deadline: u64,
     pub dl_period: u64,
-    /// Budget left, ns; below 0 after an overrun.
+    /// Budget left, in ns; below 0 after an overrun.
     pub runtime: i64,
-    /// The deadline in force, ns since boot.
+    /// The current deadline, in ns since boot.
     pub deadline: u64,
-    /// Out of budget until its timer expires.
+    /// The entity is out of budget until its timer expires.
     pub throttled: bool,
     /// The task has given up the rest of its budget (`sched_yield()`).
     pub yielded: bool,
-    /// Whether the entity's bandwidth counts on its CPU (`running_bw`): while it is runnable, and
-    /// afterwards for as long as its budget would have lasted (the 0-lag time).
+    /// Whether the entity's bandwidth counts on its CPU (`running_bw`): while the task is runnable, and afterwards
+    /// until the 0-lag time.
     pub active: bool,
-    /// The generation of its timers; timers of other generations are void.
+    /// The generation of the entity's timers; timers of other generations are void.
     pub generation: u32,
 }
 
@@ -31,7 +31,7 @@ impl DlEntity {
         ratio(self.dl_period, self.dl_runtime)
     }
 
-    /// The time at which the next period begins, ns.
+    /// The time at which the next period begins, in ns.
     pub fn next_period(&self) -> u64 {
         self.deadline - self.dl_deadline + self.dl_period
     }
@@ -91,7 +91,7 @@ impl DlEntity {
         self.runtime = ((density * laxity) >> BW_SHIFT) as i64;
     }
 
-    /// The 0-lag time: when the remaining budget would be consumed at the bandwidth, ns.
+    /// The 0-lag time, in ns: the time at which the remaining budget would be consumed at the bandwidth.
     pub fn zero_lag(&self) -> u64 {
         let left = i128::from(self.runtime) * i128::from(self.dl_period)
             / i128::from(self.dl_runtime.max(1));
@@ -135,10 +135,10 @@ mod tests {
         let mut implicit = server(10, 100, 100);
         implicit.wake(1000);
         implicit.runtime = 5;
-        // 5 in the remaining 60 is less than 10 in 100.
+        // 5 of budget in the remaining 60 is less than 10 in 100.
         implicit.wake(1040);
         assert_eq!((implicit.runtime, implicit.deadline), (5, 1100));
-        // 5 in 40 is more.
+        // 5 of budget in 40 is more than 10 in 100.
         implicit.wake(1060);
         assert_eq!((implicit.runtime, implicit.deadline), (10, 1160));
 

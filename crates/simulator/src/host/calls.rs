@@ -9,16 +9,16 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 
-/// An op's name, a `&'static str`. A thin pointer, so that it can be swapped atomically.
+/// An op's name, a `&'static str`. The type is a thin pointer, so that it can be swapped atomically.
 type OpName = *mut ();
 
-/// Written by the simulation's thread only.
+/// The current call of a simulation's scheduler. Only the simulation's thread writes it.
 #[derive(Debug)]
 pub struct CallRecord {
     scheduler: String,
     code: Code,
-    /// The progress that others see: in memory that another process watches, or `_own`. A pointer, because each call
-    /// follows it twice.
+    /// The progress that others see: it is in memory that another process watches, or in `_own`. The field is a
+    /// pointer, because each call of an op follows it twice.
     progress: NonNull<Progress>,
     _own: Arc<Progress>,
 }
@@ -36,7 +36,7 @@ pub fn show(progress: &'static Progress) {
 }
 
 /// Loads a scheduler by calling `load`, and reports that in the progress: code of the scheduler may run while it is
-/// loaded, and has to return in time as ops have.
+/// loaded, and has to return in time, as ops have to.
 pub fn loading<R>(load: impl FnOnce() -> R) -> R {
     let Some(progress) = WATCHED.get() else {
         return load();
@@ -73,7 +73,7 @@ impl Code {
     }
 }
 
-/// Which code of a scheduler is running, and in which call.
+/// The running code of a scheduler, and the op that was called.
 pub struct Call<'a> {
     pub scheduler: &'a str,
     pub op: &'static str,
@@ -103,8 +103,8 @@ thread_local! {
 }
 
 impl CallRecord {
-    /// For the simulation of `scheduler` that starts on this thread, and stays on it. The source of
-    /// `code` must live as long.
+    /// Starts the record of the simulation of `scheduler` that starts on this thread, and stays on it. The object of
+    /// `code` must live as long as the simulation.
     pub fn start(scheduler: String, code: Code) -> Arc<CallRecord> {
         let own = Arc::<Progress>::default();
         let record = Arc::new(CallRecord {
@@ -119,7 +119,7 @@ impl CallRecord {
 
     #[inline]
     fn progress(&self) -> &Progress {
-        // SAFETY: it is `_own`, which lives as long as this, or memory that is never freed.
+        // SAFETY: the pointer is to `_own`, which lives as long as `self`, or to memory that is never freed.
         unsafe { self.progress.as_ref() }
     }
 
@@ -148,7 +148,7 @@ impl CallRecord {
     /// The current call, if any.
     pub fn call(&self) -> Option<Call<'_>> {
         let op: *const &'static str = self.progress().op.load(Relaxed).cast();
-        // SAFETY: the pointer is null or the one that begin() got.
+        // SAFETY: the pointer is null or the one that was given to begin().
         let op = unsafe { op.as_ref() }?;
         Some(Call {
             scheduler: &self.scheduler,

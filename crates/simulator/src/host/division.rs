@@ -1,15 +1,16 @@
 //! Division as BPF defines it ("Arithmetic instructions" in Linux's
-//! Documentation/bpf/standardization/instruction-set.rst): division by zero has the quotient 0 and
-//! the dividend as remainder; the smallest integer by -1 has the dividend as quotient and the
-//! remainder 0. x86 raises SIGFPE for both; other machines follow BPF.
+//! Documentation/bpf/standardization/instruction-set.rst): division by zero has the quotient 0 and the dividend as
+//! remainder; division of the smallest integer by -1 has the dividend as quotient and the remainder 0. x86 raises
+//! SIGFPE for both; other machines follow BPF.
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 use libc::{REG_RAX, REG_RDX, REG_RIP, ucontext_t};
 
-/// The longest instruction.
+/// The length of the longest instruction.
 const MOST_BYTES: usize = 15;
 
-/// The first decoding builds the decoder's tables, for which a signal handler cannot allocate.
+/// Decodes an instruction in advance: the first decoding allocates the decoder's tables, which a signal handler cannot
+/// do.
 pub fn prepare() {
     let _ = decode(&[0xf7, 0xf1], 0);
 }
@@ -21,8 +22,8 @@ pub fn prepare() {
 /// The memory at which `context` stopped is readable, and execution may continue there.
 pub unsafe fn divide(context: &mut ucontext_t) -> bool {
     let at = context.uc_mcontext.gregs[REG_RIP as usize] as usize;
-    // SAFETY: an instruction is there, because it was executed, and the pages after a library's
-    // code are its own.
+    // SAFETY: an instruction is there, because it was executed, and the pages after a library's code belong to the
+    // library, too.
     let bytes = unsafe { std::slice::from_raw_parts(at as *const u8, MOST_BYTES) };
     let instruction = decode(bytes, at as u64);
     let signed = match instruction.mnemonic() {
@@ -34,7 +35,7 @@ pub unsafe fn divide(context: &mut ucontext_t) -> bool {
         OpKind::Register => instruction.op0_register().size(),
         _ => instruction.memory_size().size(),
     };
-    // Narrower numbers are promoted, in C and in BPF.
+    // C and BPF promote narrower numbers.
     if bits < 32 {
         return false;
     }
@@ -70,7 +71,7 @@ fn divisor(instruction: &Instruction, registers: &[i64]) -> Option<u64> {
             false => register(name, registers),
         })?;
     let divisor = address as *const u8;
-    // SAFETY: the instruction has read it.
+    // SAFETY: the instruction has read this memory.
     Some(unsafe {
         match instruction.memory_size().size() {
             4 => divisor.cast::<u32>().read_unaligned().into(),

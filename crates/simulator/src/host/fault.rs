@@ -1,8 +1,8 @@
-//! Handles the faults of a native scheduler that would end its process: it uses an unchecked
-//! pointer, makes a system call, or recurses or loops without end. The kernel's verifier would refuse such a scheduler.
+//! Handles the faults of a native scheduler that would end its process: use of an unchecked pointer, a system call, and
+//! recursion or a loop without end. The kernel's verifier would refuse such a scheduler.
 //!
-//! This only finds the words for a fault. The rights of the process and its time are decided outside
-//! of it ([`cage`]).
+//! This module only reports faults. The limits on the process's rights and its time are enforced outside of it
+//! ([`cage`]).
 
 use crate::host::calls::{self, CallRecord};
 use cage::Progress;
@@ -19,9 +19,9 @@ pub const STATUS: c_int = 3;
 /// The scheduler of this process, for messages before it is loaded.
 static SCHEDULER: OnceLock<String> = OnceLock::new();
 
-/// For a process that runs one simulation, of `scheduler`: a fault ends it with a message on standard error and
-/// exit status [`STATUS`] instead of a bare signal. (The simulation cannot continue: its state is in the middle of a
-/// callback.) The process that watches `progress` may ask for the message with SIGXCPU.
+/// For a process that runs one simulation, of `scheduler`: a fault ends it with a message on standard error and exit
+/// status [`STATUS`] instead of a bare signal. (The simulation cannot continue: its state is in the middle of a
+/// callback.) The process that watches `progress` may request the message with SIGXCPU.
 pub fn report_scheduler_faults(scheduler: &str, progress: &'static Progress) {
     let _ = SCHEDULER.set(scheduler.to_owned());
     calls::show(progress);
@@ -38,7 +38,7 @@ pub fn report_scheduler_faults(scheduler: &str, progress: &'static Progress) {
             libc::sigaction(signal, &raw const action, std::ptr::null_mut());
         }
     }
-    // If no thread can be started, faults have no line.
+    // If no thread can be started, messages about faults have no source line.
     let (begins, begun) = mpsc::channel();
     let writes = std::thread::Builder::new().spawn(move || {
         // Fails only if the receiver is gone.
@@ -56,8 +56,8 @@ pub fn report_scheduler_faults(scheduler: &str, progress: &'static Progress) {
     }
 }
 
-/// Waits until [`REPORTED`] is no longer `value`, for `most` at the longest; may return early. A signal handler may call it,
-/// and so may a process that can neither sleep nor poll.
+/// Waits until [`REPORTED`] is no longer `value`, for at most the time `most`; may return early. A signal handler may
+/// call this function, and so may a process that can neither sleep nor poll.
 fn wait(value: u32, most: Option<Duration>) {
     let most = most.map(|most| libc::timespec {
         tv_sec: most.as_secs() as libc::time_t,
@@ -91,21 +91,22 @@ struct Fault {
     record: *const CallRecord,
 }
 
-/// The signal of the first fault; the others' threads wait for the end.
+/// The signal of the first fault; threads with further faults wait for the end of the process.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 static ADDRESS: AtomicUsize = AtomicUsize::new(0);
 static RECORD: AtomicPtr<CallRecord> = AtomicPtr::new(null_mut());
 /// 1 once there is a fault.
 static REPORTED: AtomicU32 = AtomicU32::new(0);
 
-/// How long to wait for that thread. It may wait for the allocator's lock, which the faulty thread may hold.
+/// The time to wait for the thread that finds the line. That thread may wait for the allocator's lock, which the faulty
+/// thread may hold.
 const WAIT_FOR_LINE: Duration = Duration::from_secs(2);
 
 extern "C" fn report(signal: c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: with SA_SIGINFO the argument is the thread's context.
     let context = unsafe { &mut *context.cast() };
     let mut address = instruction_pointer(context);
-    // A breakpoint is reported behind its instruction.
+    // A breakpoint is reported at the address after its instruction.
     if cfg!(target_arch = "x86_64") && signal == SIGTRAP {
         address -= 1;
     }
@@ -176,8 +177,8 @@ impl Fault {
         }
     }
 
-    /// Reports the scheduler's fault, and ends the process. Without `find_line` a signal handler
-    /// may call it: it neither allocates nor locks.
+    /// Reports the scheduler's fault, and ends the process. Without `find_line` a signal handler may call this
+    /// function, which then neither allocates nor locks.
     fn end(&self, find_line: bool) -> ! {
         let write = |text: &str| {
             // SAFETY: the function may be called in a signal handler.
@@ -209,7 +210,7 @@ impl Fault {
             write(") ");
         }
         write(self.what());
-        // Only the object's own code runs then.
+        // Before there is a record, only the code of the scheduler's object runs.
         if self.record.is_null() {
             write("; this happened while it was loaded");
         }

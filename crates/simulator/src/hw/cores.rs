@@ -10,23 +10,24 @@ pub const FULL: u32 = 1 << 20;
 /// The hardware threads of a machine, by CPU.
 pub struct Cores {
     threads: Vec<Thread>,
-    /// By core type: kHz of each OPP, from the slowest, and its frequency, of [`FULL`] for the highest.
+    /// By core type, for each OPP from the slowest: the frequency in kHz, and relative to the highest, which is
+    /// [`FULL`].
     opps: Vec<Vec<(u32, u32)>>,
-    /// The number of CPUs of the host, if these are virtual ones.
+    /// The number of CPUs of the host, if the CPUs are virtual.
     host: Option<u32>,
-    /// The part of a host's CPU that each busy CPU has, of [`FULL`].
+    /// The part of a host's CPU that each busy CPU has, where [`FULL`] is a whole CPU.
     share: u32,
 }
 
 struct Thread {
     core_type: usize,
-    /// The OPP of its cpufreq policy, and the fastest that the hardware allows: it runs at the
-    /// slowest of these and of `ramp`.
+    /// The OPP of the CPU's cpufreq policy, and the fastest OPP that the hardware allows. The CPU runs at the slowest
+    /// of these two and `ramp`.
     opp: usize,
     cap: usize,
-    /// The OPP that its core's frequency has reached, if it rises slowly.
+    /// The OPP that the core's frequency has reached, if frequencies rise slowly.
     ramp: usize,
-    /// The other hardware threads of its core.
+    /// The other hardware threads of the CPU's core.
     siblings: Box<[usize]>,
     /// The thread's speed at the highest frequency, by the number of busy siblings.
     speeds: Box<[u32]>,
@@ -76,14 +77,14 @@ impl Cores {
         thread.opp.min(thread.cap).min(thread.ramp)
     }
 
-    /// The frequency at which `cpu` runs, of [`FULL`] for its highest.
+    /// The frequency at which `cpu` runs, relative to its highest, which is [`FULL`].
     pub fn frequency(&self, cpu: usize) -> u32 {
         let opps = &self.opps[self.threads[cpu].core_type];
         opps.get(self.opp(cpu))
             .map_or(FULL, |&(_, frequency)| frequency)
     }
 
-    /// `scx_bpf_cpuperf_cur()`: the same, of [`CPUPERF_ONE`].
+    /// `scx_bpf_cpuperf_cur()`: the frequency at which `cpu` runs, relative to its highest, which is [`CPUPERF_ONE`].
     pub fn cpuperf_cur(&self, cpu: usize) -> u32 {
         ((u64::from(self.frequency(cpu)) * u64::from(CPUPERF_ONE)) >> 20) as u32
     }
@@ -95,7 +96,7 @@ impl Cores {
         ((full * u64::from(self.kernel_speed(cpu))) >> 20).max(1) as u32
     }
 
-    /// The speed of kernel code on `cpu`, of [`FULL`] for that at its highest frequency.
+    /// The speed of kernel code on `cpu`, relative to that at its highest frequency, which is [`FULL`].
     pub fn kernel_speed(&self, cpu: usize) -> u32 {
         let frequency = self.frequency(cpu);
         match self.share {
@@ -104,13 +105,13 @@ impl Cores {
         }
     }
 
-    /// Do the CPUs take turns on those of a host?
+    /// Do the CPUs take turns on the CPUs of a host?
     #[inline]
     pub fn are_virtual(&self) -> bool {
         self.host.is_some()
     }
 
-    /// This number of CPUs is busy. Returns whether that changes their speeds.
+    /// Sets the number of busy CPUs. Returns whether that changes their speeds.
     pub fn set_busy(&mut self, busy: usize) -> bool {
         let (host, busy) = (self.host.unwrap_or(u32::MAX), busy as u32);
         let share = match busy > host {
@@ -120,7 +121,7 @@ impl Cores {
         share != std::mem::replace(&mut self.share, share)
     }
 
-    /// The duration of `ns` of a CPU of the host on a busy CPU, ns.
+    /// The time, in ns, in which a busy CPU gets `ns` of a CPU of the host.
     #[inline]
     pub fn shared(&self, ns: u64) -> u64 {
         time_for(ns, self.share)
@@ -141,7 +142,7 @@ impl Cores {
         self.threads[cpu].ramp = opp;
     }
 
-    /// The hardware limits `cpu` to the fastest OPP of at most `khz`, or its slowest, from now on.
+    /// The hardware limits `cpu` to the fastest OPP of at most `khz`, or to its slowest OPP, from now on.
     pub fn set_cap(&mut self, cpu: usize, khz: u32) {
         let thread = &mut self.threads[cpu];
         let opps = &self.opps[thread.core_type];

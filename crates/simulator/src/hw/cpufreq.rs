@@ -1,18 +1,16 @@
-//! cpufreq: the frequency of each policy's CPUs, and changes of it.
+//! cpufreq: the frequency of each policy's CPUs, and its changes.
 //!
-//! The mechanics follow Linux 6.12's schedutil under a sched_ext scheduler
-//! (`kernel/sched/cpufreq_schedutil.c`, `sugov_update_shared()`). The largest request of any CPU of
-//! the policy decides, and the slowest sufficient OPP is chosen. After a change, no decision is made
-//! for the length of the rate limit, unless a CPU's deadline tasks need more than at its last request.
-//! A thread makes the change, which takes the driver's transition latency, and a decision made
-//! meanwhile is carried out after it. Each CPU's request is the scheduler's, within the clamps of its
-//! runnable tasks ([`crate::kernel::uclamp`]): schedutil itself also adds the utilization of
-//! real-time, deadline and interrupt time and a margin.
+//! The mechanics follow Linux 6.12's schedutil under a sched_ext scheduler (`kernel/sched/cpufreq_schedutil.c`,
+//! `sugov_update_shared()`). The largest request of any CPU of the policy decides, and the slowest sufficient OPP is
+//! chosen. After a change, no decision is made for the length of the rate limit, unless a CPU's deadline tasks need
+//! more than at its last request. A thread makes the change, which takes the driver's transition latency, and a
+//! decision made meanwhile is carried out after the change. Each CPU's request is the scheduler's, within the clamps of
+//! its runnable tasks ([`crate::kernel::uclamp`]). Linux's schedutil also adds a margin, and the utilization by
+//! real-time tasks, deadline tasks and interrupts.
 //!
-//! Under any other governor requests have no effect, and CPUs stay at the highest frequency, below
-//! which turbo may keep them. `performance` is defined that way. How a processor that decides by
-//! itself (HWP, amd-pstate's active mode) uses its preference is not published; here it runs a busy
-//! CPU as fast as it can.
+//! Under any other governor requests have no effect, and CPUs stay at the highest frequency that turbo allows. For
+//! `performance` this is its definition. It is not published how a processor that sets frequencies itself (HWP,
+//! amd-pstate's active mode) uses its preference; here such a processor runs a busy CPU as fast as it can.
 
 use crate::abi::layout::CPUPERF_ONE;
 use machine::{CpuMask, Machine};
@@ -30,30 +28,30 @@ pub struct Cpufreq {
 
 /// cpufreq's record of a CPU.
 struct Cpu {
-    /// Index of its policy.
+    /// The index of the CPU's policy.
     policy: u32,
-    /// Its scheduler's request, and its capacity, of [`CPUPERF_ONE`].
+    /// The scheduler's request for the CPU, and the CPU's capacity; [`CPUPERF_ONE`] is the largest.
     target: u32,
     capacity: u32,
-    /// The bandwidth of its deadline tasks at the last request, of 2^20.
+    /// The bandwidth of the CPU's deadline tasks at the last request, in 1/2^20 of a CPU.
     bw_dl: u64,
 }
 
 /// CPUs that run at one frequency.
 struct Policy {
     cpus: CpuMask,
-    /// The frequencies of its OPPs, rising.
+    /// The frequencies of the policy's OPPs, in rising order.
     khz: Vec<u32>,
     /// The current OPP, the OPP to which the hardware is changing, and the OPP that was decided on.
     current: usize,
     target: usize,
     next: usize,
-    /// The time when `next` last changed, ns.
+    /// The time when `next` last changed, in ns.
     updated_at: u64,
     changing: bool,
     /// `scaling_max_freq`: the fastest OPP that may be chosen.
     most: usize,
-    /// The OPP that was last decided on, without this limit.
+    /// The OPP that was last decided on, before `most` limited it.
     wanted: usize,
 }
 
@@ -62,7 +60,7 @@ pub struct Change {
     pub cpus: CpuMask,
     pub opp: usize,
     pub khz: u32,
-    /// The end of the next change, if that has begun, ns.
+    /// The end of the next change, in ns, if one has begun.
     pub next: Option<u64>,
 }
 
@@ -84,7 +82,7 @@ impl Policy {
         }
     }
 
-    /// The slowest OPP that gives `perf` of `capacity` (`CPUFREQ_RELATION_L`).
+    /// The slowest OPP at which a CPU of `capacity` has at least `perf` (`CPUFREQ_RELATION_L`).
     fn resolve(&self, perf: u32, capacity: u32) -> usize {
         let highest = self.khz.last().copied().unwrap_or(0);
         let perf = u64::from(perf.min(capacity));
@@ -92,8 +90,8 @@ impl Policy {
         self.khz.partition_point(|&opp| u64::from(opp) < khz)
     }
 
-    /// Starts the change to the decided OPP, unless it is there or on its way. Returns the end of
-    /// the change, ns.
+    /// Starts the change to the decided OPP, unless the hardware has this OPP already or is changing. Returns the end
+    /// of the change, in ns.
     fn start(&mut self, now: u64, latency_ns: u64) -> Option<u64> {
         if self.changing || self.next == self.current {
             return None;
@@ -130,14 +128,14 @@ impl Cpufreq {
         }
     }
 
-    /// `scx_bpf_cpuperf_cap()`: the CPU's capacity, of [`CPUPERF_ONE`] for the largest.
+    /// `scx_bpf_cpuperf_cap()`: the CPU's capacity, relative to the largest, which is [`CPUPERF_ONE`].
     pub fn cap(&self, cpu: usize) -> u32 {
         self.cpus[cpu].capacity
     }
 
-    /// `scx_bpf_cpuperf_set()`, and the governor's reaction; `bw_dl` is the bandwidth of the CPU's
-    /// deadline tasks, of 2^20 (`ignore_dl_rate_limit()`), and `clamped` clamps a CPU's request.
-    /// Returns the policy that changes its frequency, and the end of the change, ns.
+    /// `scx_bpf_cpuperf_set()`, and the governor's reaction; `bw_dl` is the bandwidth of the CPU's deadline tasks, in
+    /// 1/2^20 of a CPU (`ignore_dl_rate_limit()`), and `clamped` clamps a CPU's request. Returns the policy that
+    /// changes its frequency, and the end of the change, in ns.
     pub fn request(
         &mut self,
         cpu: usize,
@@ -176,8 +174,8 @@ impl Cpufreq {
         Some((index, at))
     }
 
-    /// `scaling_max_freq` of the policy of `cpu` becomes `khz`: the fastest OPP of at most that, or the
-    /// slowest. The governor applies it at once (`sugov_limits()`). Returns as [`Cpufreq::request`].
+    /// `scaling_max_freq` of the policy of `cpu` becomes `khz`: the limit is the fastest OPP of at most `khz`, or the
+    /// slowest OPP. The governor applies it at once (`sugov_limits()`). Returns as [`Cpufreq::request`].
     pub fn limit(&mut self, cpu: usize, khz: u32, now: u64) -> Option<(u32, u64)> {
         let index = self.cpus[cpu].policy;
         let policy = self.policies.get_mut(index as usize)?;
@@ -187,8 +185,8 @@ impl Cpufreq {
         Some((index, at))
     }
 
-    /// The CPUs of the policy of `cpu`, and `cpufreq_get_pressure()` of `cpu`: the capacity that
-    /// `scaling_max_freq` takes from it, of 1024 of the largest (`cpufreq_update_pressure()`).
+    /// The CPUs of the policy of `cpu`, and `cpufreq_get_pressure()` of `cpu`: the capacity that `scaling_max_freq`
+    /// takes from it, relative to the largest capacity, which is 1024 (`cpufreq_update_pressure()`).
     pub fn pressure(&self, cpu: usize) -> (CpuMask, u64) {
         let Cpu {
             policy, capacity, ..
@@ -257,7 +255,7 @@ mod tests {
             assert_eq!(request(&mut cpufreq, cpu, 0, 0, 1000), None);
         }
         assert_eq!(request(&mut cpufreq, 7, 500, 0, 1000), Some((0, 1300)));
-        // The governor decides nothing within the rate limit, and starts no change during another.
+        // The governor makes no decision within the rate limit, and starts no change during another one.
         assert_eq!(request(&mut cpufreq, 7, 100, 0, 1099), None);
         assert_eq!(request(&mut cpufreq, 7, 200, 0, 1100), None);
         let Change { opp, khz, next, .. } = cpufreq.changed(0, 1300);
@@ -270,22 +268,21 @@ mod tests {
     fn a_limit_changes_the_frequency_and_presses_the_capacity() {
         let mut cpufreq = hikey();
         (cpufreq.rate_limit_ns, cpufreq.transition_latency_ns) = (1000, 300);
-        // At most 800 MHz: 729 of 1200.
+        // The fastest OPP of at most 800 MHz is 729 MHz, of 1200 MHz.
         assert_eq!(cpufreq.limit(2, 800_000, 10), Some((0, 310)));
         assert_eq!(cpufreq.changed(0, 310).khz, 729_000);
         assert_eq!(
             cpufreq.pressure(5),
             (CpuMask::first_n(8), 1024 - 1024 * 729 / 1200)
         );
-        // A request beyond the limit counts once the limit is gone.
+        // A request beyond the limit takes effect once the limit is gone.
         assert_eq!(request(&mut cpufreq, 0, 1024, 0, 2000), None);
         assert_eq!(cpufreq.limit(2, 1_200_000, 2100), Some((0, 2400)));
         assert_eq!(cpufreq.changed(0, 2400).khz, 1_200_000);
         assert_eq!(cpufreq.pressure(5).1, 0);
     }
 
-    /// This also holds for a processor that decides by itself, and without a governor that follows
-    /// requests.
+    /// This also holds for a processor that sets frequencies itself, and without a governor that follows requests.
     #[test]
     fn a_request_is_only_schedutil_s_to_answer() {
         let preference = Preference::BalancePerformance;

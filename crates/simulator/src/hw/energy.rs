@@ -1,10 +1,9 @@
 //! Energy: the power of each part of the machine, integrated over time.
 //!
-//! A part's power is constant between changes. A hardware thread's power changes with the activity
-//! on it and its siblings and with the frequency; the power of a core, cluster or package changes
-//! when its first CPU becomes busy or its last one idle, and, while all are idle, as it enters one
-//! idle state after another. Power in mW times time in ns is energy in pJ: integers, so that
-//! nothing is lost and the parts sum to the whole.
+//! A part's power is constant between changes. A hardware thread's power changes with the activity on it and its
+//! siblings and with the frequency; the power of a core, cluster or package changes when its first CPU becomes busy or
+//! its last one idle, and, while all are idle, as the part enters one idle state after another. Power in mW times time
+//! in ns is energy in pJ. All are integers, so nothing is lost and the parts sum to the whole.
 
 use crate::Event;
 use machine::{BUSY_LOOP, CorePower, CoreType, CpuMask, Machine, PartIdle, PartPower};
@@ -42,7 +41,7 @@ impl fmt::Display for Part {
 /// The energy of a run, by part.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Energy {
-    /// Each part's, pJ.
+    /// The energy of each part, in pJ.
     pub parts: Vec<(Part, u128)>,
 }
 
@@ -50,31 +49,31 @@ pub struct Energy {
 const PJ_PER_J: f64 = 1e12;
 
 impl Energy {
-    /// The total, J.
+    /// The total energy in J.
     pub fn total_j(&self) -> f64 {
         self.sum_j(|_| true)
     }
 
-    /// The energy of the parts for which `which` is true, J.
+    /// The energy of the parts for which `which` is true, in J.
     pub fn sum_j(&self, which: impl Fn(Part) -> bool) -> f64 {
         let of = self.parts.iter().filter(|(part, _)| which(*part));
         of.map(|(_, pj)| pj).sum::<u128>() as f64 / PJ_PER_J
     }
 }
 
-/// Power of one part since some time, and its energy until then.
+/// The power of one part since the last change, and its energy until then.
 #[derive(Clone, Debug, Default)]
 struct Meter {
     mw: u32,
     since: u64,
     pj: u128,
-    /// The last traced power, mW, and the energy of instantaneous events since, pJ.
+    /// The last traced power, in mW, and the energy of instantaneous events since then, in pJ.
     traced: u32,
     at_once: u64,
 }
 
 impl Meter {
-    /// Counts up to `now`, ns.
+    /// Adds the energy up to `now`, in ns.
     #[inline]
     fn advance(&mut self, now: u64) {
         self.pj += u128::from(self.mw) * u128::from(now - self.since);
@@ -87,7 +86,7 @@ impl Meter {
         self.mw = mw;
     }
 
-    /// The untraced change of `part`, if any.
+    /// The change of `part` that has not been traced yet, if any.
     fn news(&mut self, part: Part) -> Option<Event<'static>> {
         if self.mw == self.traced && self.at_once == 0 {
             return None;
@@ -104,7 +103,7 @@ impl Meter {
 /// A hardware thread.
 struct Thread {
     meter: Meter,
-    /// 0 if it is idle; otherwise the activity of its task, of [`BUSY_LOOP`].
+    /// The activity of the thread's task, relative to [`BUSY_LOOP`]; 0 if the thread is idle.
     activity: u32,
     /// The core, cluster and package of the hardware thread, as indices into [`Meters::groups`].
     groups: [usize; 3],
@@ -117,13 +116,13 @@ struct Group {
     meter: Meter,
     active_mw: u32,
     idle: Vec<PartIdle>,
-    /// The number of busy CPUs, the time at which it became 0, and the busy time before, ns.
+    /// The number of busy CPUs; the time at which it became 0, and the busy time until then, in ns.
     busy: usize,
     changed_at: u64,
     busy_ns: u64,
     /// The number of idle states that the part has entered.
     entered: usize,
-    /// The time at which the next idle state is traced, ns.
+    /// The time at which the next idle state is traced, in ns.
     told_at: u64,
 }
 
@@ -145,13 +144,13 @@ impl Group {
         group
     }
 
-    /// The time when it enters its next idle state if its CPUs stay idle, ns.
+    /// The time, in ns, at which the part enters its next idle state if its CPUs stay idle.
     fn next_idle_at(&self) -> Option<u64> {
         let next = self.idle.get(self.entered).filter(|_| self.busy == 0)?;
         Some(self.changed_at + next.residency_ns)
     }
 
-    /// Counts up to `now`, entering idle states on the way.
+    /// Adds the energy up to `now`, entering idle states on the way.
     fn advance(&mut self, now: u64) {
         while let Some(at) = self.next_idle_at().filter(|&at| at <= now) {
             let state = self.idle[self.entered];
@@ -183,7 +182,7 @@ impl Group {
         }
     }
 
-    /// The time for which any of its CPUs was busy, up to `now`, ns.
+    /// The time up to `now` for which any CPU of the part was busy, in ns.
     fn busy_ns(&self, now: u64) -> u64 {
         match self.busy {
             0 => self.busy_ns,
@@ -202,9 +201,9 @@ impl Group {
 
 /// Power at each OPP of a core type.
 struct Table {
-    /// By OPP, then by the number of busy threads of the core, less one: the power of each, mW.
+    /// The power of each busy thread in mW, by OPP and then by the number of the core's busy threads, less one.
     thread_mw: Vec<Vec<u32>>,
-    /// For each OPP, the additional power of the core, mW.
+    /// For each OPP, the additional power of the core, in mW.
     static_mw: Vec<u32>,
 }
 
@@ -229,17 +228,17 @@ pub struct Meters {
     groups: Vec<Group>,
     /// By core, as in `groups`.
     tables: Vec<Table>,
-    /// By core: its current OPP.
+    /// The current OPP of each core.
     opps: Vec<usize>,
     first_package: usize,
     rest_mw: u32,
-    /// Power is known. Without `[power]`, power is 0 everywhere, and only busy times count.
+    /// Whether power is known. Without `[power]`, power is 0 everywhere, and only busy times count.
     known: bool,
 }
 
 impl Meters {
-    /// The meters of `machine`, all of it idle since time 0; `None` if they are not needed: its
-    /// power is not known, and it has no turbo.
+    /// The meters of `machine`, all of it idle since time 0; `None` if the machine does not need any: its power is
+    /// unknown, and it has no turbo.
     pub fn new(machine: &Machine) -> Option<Meters> {
         if machine.power.is_none() && machine.turbo.is_none() {
             return None;
@@ -255,7 +254,7 @@ impl Meters {
             known: machine.power.is_some(),
         };
         let online = machine.all_cpus();
-        // Offline CPUs do nothing: their entries are never read.
+        // Offline CPUs do nothing, so their entries are never read.
         let mut core_of = vec![usize::MAX; machine.cpus.len()];
         for cpu in online.iter() {
             let span = machine.siblings(cpu);
@@ -318,8 +317,8 @@ impl Meters {
         Some(meters)
     }
 
-    /// The activity of `cpu` from `now` on: 0 is idle, otherwise relative to [`BUSY_LOOP`]. True if
-    /// any power changes.
+    /// The activity of `cpu` from `now` on: 0 for an idle CPU, otherwise relative to [`BUSY_LOOP`]. Returns whether any
+    /// power changes.
     #[inline]
     pub fn set_activity(&mut self, cpu: usize, activity: u32, now: u64) -> bool {
         let thread = &mut self.threads[cpu];
@@ -374,7 +373,7 @@ impl Meters {
         self.known
     }
 
-    /// Everything up to `now`, by part.
+    /// The energy up to `now`, by part.
     pub fn read(&mut self, now: u64) -> Energy {
         let mut energy = Energy::default();
         let online = |(_, thread): &(usize, &mut Thread)| thread.groups[0] != usize::MAX;
@@ -397,7 +396,7 @@ impl Meters {
         self.threads[cpu].groups[2] - self.first_package
     }
 
-    /// Energy of a package and all in it up to `now`, pJ.
+    /// The energy of a package and all its parts up to `now`, in pJ.
     pub fn package_pj(&mut self, package: usize, now: u64) -> u128 {
         let package = self.first_package + package;
         let mut pj = 0;
@@ -420,14 +419,14 @@ impl Meters {
         pj
     }
 
-    /// The busy time of the cores of `cpus` together, up to `now`, ns.
+    /// The sum of the busy times of the cores of `cpus`, up to `now`, in ns.
     pub fn busy_ns(&self, cpus: &CpuMask, now: u64) -> u64 {
         let cores = self.groups.iter().take(self.tables.len());
         let of_cpus = cores.filter(|core| cpus.contains(core.cpus[0]));
         of_cpus.map(|core| core.busy_ns(now)).sum()
     }
 
-    /// The initial trace event of the part with constant power.
+    /// The initial trace event of the rest of the machine, whose power is constant.
     pub fn rest(&self) -> Event<'static> {
         let (part, mw) = (Part::Rest, self.rest_mw);
         Event::Power { part, mw, pj: 0 }
@@ -446,8 +445,8 @@ impl Meters {
         }
     }
 
-    /// The times when `cpu`'s parts enter their next idle states if their CPUs stay idle, ns. Once
-    /// for each state: otherwise each event would schedule three more.
+    /// The times when `cpu`'s parts enter their next idle states if their CPUs stay idle, in ns. Each is returned once,
+    /// because otherwise each event would schedule three more.
     pub fn next_idle_states(&mut self, cpu: usize) -> impl Iterator<Item = u64> {
         let groups = self.threads[cpu].groups.into_iter();
         groups.filter_map(|index| {
@@ -481,7 +480,7 @@ mod tests {
         let mut group = group();
         group.advance(1000);
         assert_eq!(group.meter.pj, 10 * 100 + 20 * 50 + 970 * 5 + 7 + 11);
-        // As above, over the same duration divided into many small steps.
+        // Advance another group over the same duration, in many small steps.
         let mut stepped = self::group();
         (0..=1000).for_each(|now| stepped.advance(now));
         assert_eq!(stepped.meter.pj, group.meter.pj);

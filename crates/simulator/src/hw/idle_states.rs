@@ -7,11 +7,11 @@ use machine::{IdleGovernor, IdleState, Machine};
 pub struct IdleStates {
     /// For each CPU, its core type.
     core_types: Vec<u32>,
-    /// By core type, from the shallowest to the deepest.
+    /// For each core type, its idle states from the shallowest to the deepest.
     states: Vec<Vec<IdleState>>,
-    /// For each CPU, its governor; empty if the end of each idle period is taken as known.
+    /// For each CPU, its governor; empty if the end of each idle period is assumed to be known.
     menus: Vec<Menu>,
-    /// By CPU, if it has a governor: the hardware threads of its core.
+    /// For each CPU, if there are governors, the hardware threads of its core.
     threads: Vec<Box<[usize]>>,
 }
 
@@ -39,7 +39,7 @@ impl IdleStates {
         }
     }
 
-    /// `cpu` has a task; if it idled, from `since` until `now`, between ticks every `tick_ns`.
+    /// `cpu` has a task; if it idled, it did so from `since` until `now`. Ticks come every `tick_ns`.
     #[inline]
     pub fn left(&mut self, cpu: usize, since: u64, now: u64, tick_ns: u64) {
         if let Some(menu) = self.menus.get_mut(cpu) {
@@ -55,9 +55,9 @@ impl IdleStates {
         }
     }
 
-    /// The exit latency of the state that `cpu` has entered after `slept` ns, ns. A core is in the
-    /// shallowest of the states that its threads have chosen: while one is busy, no other is
-    /// deeper than in the first (Intel's datasheets: thread and core C-states).
+    /// The exit latency, in ns, of the state that `cpu` has entered after `slept` ns. A core is in the shallowest of
+    /// the states that its threads have chosen: while one thread is busy, the core is in no state deeper than the first
+    /// (Intel's datasheets: thread and core C-states).
     pub fn exit_ns(&self, cpu: usize, slept: u64) -> u64 {
         let states = &self.states[self.core_types[cpu] as usize];
         if let Some(threads) = self.threads.get(cpu) {

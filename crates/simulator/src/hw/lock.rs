@@ -1,9 +1,8 @@
-//! A lock is a queue in virtual time: a CPU that takes it waits until earlier holders have released
-//! it. The costs of its cache lines are in [`crate::hw::memory`].
+//! A lock is a queue in virtual time: a CPU that takes it waits until earlier holders have released it. The costs of a
+//! lock's cache lines are in [`crate::hw::memory`].
 
-/// A lock: its past and future holds. The simulator executes a CPU's code at once, so it takes that
-/// code's last lock before other CPUs take theirs at earlier times. These find the lock free until
-/// that hold.
+/// A lock: its past and future holds. The simulator executes a CPU's code at once, so a hold in that code may be known
+/// before other CPUs request the lock for earlier times. These CPUs find the lock free until the known hold.
 #[derive(Clone, Debug, Default)]
 pub struct Lock {
     /// The last holder.
@@ -14,9 +13,10 @@ pub struct Lock {
 
 #[derive(Clone, Copy, Debug)]
 struct Hold {
-    /// The time at which the holder began to wait, ns.
+    /// The time at which the holder began to wait, in ns.
     asked: u64,
-    /// The time from when it waits for the line only, and the time of its release, ns.
+    /// The time of the previous release, after which the holder waits only for the cache line, and the time of its own
+    /// release, in ns.
     from: u64,
     until: u64,
     cpu: u16,
@@ -31,7 +31,7 @@ impl Lock {
         }
     }
 
-    /// The last holder whose hold was over when it was last taken.
+    /// The last holder among those whose holds are forgotten.
     pub fn holder(&self) -> usize {
         self.holder.into()
     }
@@ -46,8 +46,8 @@ impl Lock {
         }
     }
 
-    /// The turn of `cpu`, which requests the lock at `asked`, given the time that it then takes to
-    /// get the lock, the time for which it keeps it, ns, and the CPUs' nodes.
+    /// The turn of `cpu`, which requests the lock at `asked`. `needs` returns the time to get the lock in a given turn,
+    /// `keeps` is the time for which `cpu` keeps the lock, both in ns, and `node` has the node of each CPU.
     #[inline]
     pub fn turn(
         &self,
@@ -66,7 +66,7 @@ impl Lock {
             nodes: 0,
         };
         for hold in &self.holds {
-            // If one hold directly follows another, no gap is left, and `needs` is not called.
+            // If one hold directly follows another, there is no gap between them, so `needs` need not be called.
             let lets_go = turn.from + keeps;
             if lets_go <= hold.from && lets_go + needs(&turn) <= hold.from {
                 break;
@@ -83,13 +83,14 @@ impl Lock {
         turn
     }
 
-    /// `cpu`, whose turn it is, has it until `until`.
+    /// `cpu`, whose turn it is, holds the lock until `until`.
     #[inline]
     pub fn hold(&mut self, cpu: usize, turn: &Turn, until: u64) {
         self.insert(turn.place, cpu, turn, until);
     }
 
-    /// `cpu`, whose turn it was, released it at `until`, or when the next known holder got it.
+    /// `cpu`, whose turn it was, released the lock at `until`, or when the next known holder got it, if that was
+    /// earlier.
     pub fn held(&mut self, cpu: usize, turn: &Turn, until: u64) {
         let place = self.holds.partition_point(|hold| hold.from <= turn.from);
         let next = self.holds.get(place).map_or(u64::MAX, |hold| hold.from);
@@ -117,16 +118,16 @@ impl Lock {
 /// A turn to hold a lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
-    /// The time at which the CPU began to wait, ns.
+    /// The time at which the CPU began to wait, in ns.
     pub asked: u64,
-    /// The time when the previous holder released it, ns.
+    /// The time when the previous holder released the lock, in ns.
     pub from: u64,
     /// The previous holder.
     pub holder: u16,
     /// The number of known holds before this one.
     place: usize,
-    /// The number of other waiters in its node when it asked, and the nodes with waiters, of the
-    /// first 64.
+    /// The number of other waiters in the CPU's node when the CPU began to wait, and the nodes with waiters, as a set
+    /// of node numbers modulo 64.
     pub near: u64,
     pub nodes: u64,
 }

@@ -1,6 +1,5 @@
-//! Memory that CPUs share: the cost of reading a runqueue that another CPU changed, of changing one
-//! that others read, and of taking a contended lock. Only on a machine that describes it
-//! ([`machine::Memory`]).
+//! Memory that CPUs share: the cost of reading a runqueue that another CPU changed, of changing one that others read,
+//! and of taking a contended lock. There are such costs only on a machine that describes them ([`machine::Memory`]).
 //!
 //! The fields of a runqueue that other CPUs read are in four cache lines of Linux 3.10's `struct
 //! rq`: the lock with `nr_running`, and `wake_list`, which belong to the kernel here; the load, and
@@ -12,9 +11,8 @@
 //! for a ticket lock ([`machine::Spinlock`]), the wait grows with the number of CPUs that poll that
 //! line.
 //!
-//! The time is spent by the CPU whose code is running. The time is collected in the table, where C
-//! adds to it and where [`bpf_ktime_get_ns()`] reads it, until the CPU continues with its task or
-//! idles.
+//! The CPU whose code is running spends the time. Until that CPU continues with its task or idles, the time is
+//! collected in the table, to which C adds and which [`bpf_ktime_get_ns()`] reads.
 
 use crate::abi::layout as abi;
 use crate::abi::shared::Shared;
@@ -23,12 +21,12 @@ use machine::Spinlock;
 
 /// A machine's shared memory.
 pub struct Memory {
-    /// C's view; points to the other shared data.
+    /// C's view, which points to the other shared data.
     table: Shared<abi::Memory>,
     lines: Shared<[abi::Line]>,
     _seen: Shared<[u32]>,
     line_ns: Shared<[u32]>,
-    /// The time for which half a runqueue is held, ns, as `line_ns`.
+    /// The time to move half a runqueue, in ns, by the two CPUs' nodes as in `line_ns`.
     half_ns: Shared<[u32]>,
     node: Shared<[u16]>,
     nodes: usize,
@@ -36,28 +34,28 @@ pub struct Memory {
     spinlock: Spinlock,
     /// The runqueues' locks.
     rq_locks: Box<[Lock]>,
-    /// The locks that the running code holds, and the time at which it took them.
+    /// The locks that the running code holds, by CPU, and the turns in which it took them.
     held: [Option<(usize, Turn)>; 2],
 }
 
-/// The cost of several lines requested together, given that of one, ns: each further line costs a
-/// fifth, as in a working set (the machines' `refill_near_ns` and `refill_far_ns`).
+/// The cost, in ns, of several lines requested together, given that of one line: each further line costs a fifth, as in
+/// a working set (the machines' `refill_near_ns` and `refill_far_ns`).
 #[inline]
 fn together(ns: u64, lines: u64) -> u64 {
     ns + ns * (lines - 1) / 5
 }
 
-/// Code that is running on a CPU.
+/// Code that runs on a CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Code {
     pub cpu: usize,
-    /// The start time of the call, and the time that it has spent on shared memory, ns.
+    /// The start time of the call, and the time that it has spent on shared memory, in ns.
     pub now: u64,
     pub spent: u64,
 }
 
 impl Memory {
-    /// The memory described by `memory`, for CPUs in these nodes.
+    /// The memory that `memory` describes, for CPUs in these nodes.
     pub fn new(memory: &machine::Memory, node: Shared<[u16]>) -> Memory {
         let (cpus, nodes) = (node.len(), memory.line_ns.len());
         // The kernel's lines, then the scheduler's, then the lines of no CPU.
@@ -97,24 +95,25 @@ impl Memory {
         }
     }
 
-    /// C's view, which only changes what it points to. The view lives as long as this structure.
+    /// C's view, through which C changes only the data that the view points to. The view lives as long as this
+    /// structure.
     pub fn table(&self) -> *mut abi::Memory {
         self.table.as_ptr()
     }
 
-    /// The time to move a line from `from` to `to`, ns.
+    /// The time to move a line from `from` to `to`, in ns.
     pub fn transfer_ns(&self, from: usize, to: usize) -> u64 {
         let (from, to) = (self.node[from] as usize, self.node[to] as usize);
         self.line_ns[from * self.nodes + to].into()
     }
 
-    /// The time to move the shared half of a runqueue from `from` to `to`, ns.
+    /// The time to move the shared half of a runqueue from `from` to `to`, in ns.
     fn half_ns(&self, from: usize, to: usize) -> u64 {
         let (from, to) = (self.node[from] as usize, self.node[to] as usize);
         self.half_ns[from * self.nodes + to].into()
     }
 
-    /// The time for `cpu` to fetch a line last changed by `last`, ns.
+    /// The time for `cpu` to fetch a line last changed by `last`, in ns.
     #[inline]
     pub fn fetch_ns(&self, last: usize, cpu: usize) -> u64 {
         match last == cpu {
@@ -123,13 +122,13 @@ impl Memory {
         }
     }
 
-    /// The time for `cpu` to fetch a task last changed by `last`, ns.
+    /// The time for `cpu` to fetch a task last changed by `last`, in ns.
     #[inline]
     pub fn fetch_task_ns(&self, last: usize, cpu: usize) -> u64 {
         together(self.fetch_ns(last, cpu), 4)
     }
 
-    /// `cpu` writes the shared fields of the runqueue of `rq`; returns the cost, ns.
+    /// `cpu` writes the shared fields of the runqueue of `rq`; returns the cost, in ns.
     fn write(&mut self, cpu: usize, rq: usize) -> u64 {
         let line = self.lines[rq];
         let shared = u64::from(line.shared_ns);
@@ -145,13 +144,12 @@ impl Memory {
         ns
     }
 
-    /// The time from the previous holder's release until `cpu`, whose turn it is, has the line, ns.
-    /// A ticket lock is one word that all waiters poll. When it changes, each of them fetches the
-    /// line again, one at a time, and the next holder has it after half of the others on average
-    /// (Boyd-Wickizer, Kaashoek, Morris, Zeldovich: "Non-scalable locks are dangerous", OLS 2012).
-    /// In other nodes, one waiter fetches the line for all, and its neighbours read it from its
-    /// cache. The count of waiters is that on the CPU's arrival, because on average a queue is as
-    /// long at departure as at arrival. In a queued lock each waiter has a word of its own.
+    /// The time from the previous holder's release until `cpu`, whose turn it is, has the line, in ns. A ticket lock is
+    /// one word that all waiters poll. When the word changes, each waiter fetches the line again, one at a time, and on
+    /// average half of the others do so before the next holder (Boyd-Wickizer, Kaashoek, Morris, Zeldovich:
+    /// "Non-scalable locks are dangerous", OLS 2012). In each other node, one waiter fetches the line for all, and its
+    /// neighbours read the line from its cache. The count of waiters is taken at the CPU's arrival, because on average
+    /// a queue is as long at departure as at arrival. In a queued lock each waiter has a word of its own.
     #[inline]
     fn handover(&self, turn: &Turn, cpu: usize) -> u64 {
         let line = self.line_of(turn, cpu);
@@ -161,7 +159,7 @@ impl Memory {
         }
     }
 
-    /// How long `cpu` waits for others that also fetch the word, ns.
+    /// The time for which `cpu` waits for others that also fetch the word, in ns.
     #[cold]
     fn refetches(&self, turn: &Turn, cpu: usize) -> u64 {
         let (from, to) = (
@@ -174,14 +172,14 @@ impl Memory {
         (turn.near * ns(to, to) + others.map(|node| ns(from, node)).sum::<u64>()) / 2
     }
 
-    /// The time to move a line from the previous holder to `cpu`, ns.
+    /// The time to move a line from the previous holder to `cpu`, in ns.
     #[inline]
     fn line_of(&self, turn: &Turn, cpu: usize) -> u64 {
         self.fetch_ns(usize::from(turn.holder), cpu)
     }
 
-    /// `code` takes `lock` for `hold` ns as soon as it is free for long enough, and `lines` lines
-    /// under it from the previous holder; returns the time until then, ns.
+    /// `code` takes `lock` for `hold` ns as soon as the lock is free for long enough, and fetches `lines` lines under
+    /// it from the previous holder. Returns the time until all of this is done, in ns.
     #[inline]
     pub fn take(&self, lock: &mut Lock, code: Code, lines: u64, hold: u64) -> u64 {
         let Code { cpu, now, spent } = code;
@@ -194,18 +192,18 @@ impl Memory {
         has - asked
     }
 
-    /// `code` takes the lock of a queue; returns the cost, ns.
+    /// `code` takes the lock of a queue; returns the cost, in ns.
     #[inline]
     pub fn lock(&self, lock: &mut Lock, code: Code) -> u64 {
         self.take(lock, code, 0, self.lock_ns)
     }
 
-    /// `code` takes `lock` for another `ns` than that; returns the cost with these, ns.
+    /// `code` takes `lock` for the usual time plus `ns`; returns the cost including `ns`, in ns.
     pub fn lock_for(&self, lock: &mut Lock, code: Code, ns: u64) -> u64 {
         self.take(lock, code, 0, self.lock_ns + ns) + ns
     }
 
-    /// `code` takes `lock`, to keep it; returns the cost, ns.
+    /// `code` takes `lock`, to keep it; returns the cost, in ns.
     pub fn begin(&self, lock: &mut Lock, code: Code) -> (Turn, u64) {
         lock.forget(code.now);
         let asked = code.now + code.spent;
@@ -218,7 +216,7 @@ impl Memory {
         lock.held(code.cpu, turn, code.now + code.spent + ns);
     }
 
-    /// `code` takes the lock of the runqueue of `rq` and changes it; returns the cost, ns.
+    /// `code` takes the lock of the runqueue of `rq` and changes it; returns the cost, in ns.
     pub fn change_rq(&mut self, rq: usize, code: Code) -> u64 {
         let mut lock = std::mem::take(&mut self.rq_locks[rq]);
         let ns = self.lock(&mut lock, code);
@@ -226,8 +224,7 @@ impl Memory {
         ns + self.write(code.cpu, rq)
     }
 
-    /// `code` takes the locks of two runqueues (`double_rq_lock()`), to keep them; returns the
-    /// cost, ns.
+    /// `code` takes the locks of two runqueues (`double_rq_lock()`), to keep them; returns the cost, in ns.
     pub fn lock_rqs(&mut self, rqs: [usize; 2], code: Code) -> u64 {
         let asked = code.now + code.spent;
         let mut has = asked;
@@ -273,9 +270,9 @@ mod tests {
         memory.lock(lock, Code { cpu, now, spent })
     }
 
-    /// As C's __equipoise_read_line().
+    /// Does what C's __equipoise_read_line() does.
     fn read(memory: &Memory, cpu: usize, rq: usize) {
-        // SAFETY: it points to the memory's lines.
+        // SAFETY: `lines` points to the memory's lines.
         let line = unsafe { &mut *(*memory.table()).lines.add(rq) };
         let ns = memory.half_ns(line.writer as usize, cpu) as u32;
         line.shared_ns = line.shared_ns.max(ns);
@@ -308,7 +305,7 @@ mod tests {
         let hold = memory.lock_ns;
         let mut lock = Lock::default();
         assert_eq!(take(&memory, &mut lock, 0, 1000, 0), 0);
-        // Waits for the holder, then for the line.
+        // The CPU waits for the holder, then for the line.
         assert_eq!(take(&memory, &mut lock, 1, 1000, 0), hold + NEAR);
         assert_eq!(take(&memory, &mut lock, 2, 1000, 0), 2 * (hold + NEAR));
         // The lock has been free for a long time, but its line is still in the last holder's cache.
@@ -336,9 +333,9 @@ mod tests {
             let cpu = 70 + near as usize;
             assert_eq!(take(&memory, &mut lock, cpu, 1000, 0), wait);
         }
-        // A CPU that arrives when none waits pays for none.
+        // A CPU that arrives when no other waits pays for no other waiters.
         assert_eq!(take(&memory, &mut lock, 0, 1_000_000, 0), FAR);
-        // Nor for future waiters.
+        // Nor does it pay for future waiters.
         assert_eq!(take(&memory, &mut lock, 1, 2_000_000, 500), NEAR);
         assert_eq!(take(&memory, &mut lock, 2, 2_000_000, 0), NEAR);
         let wait = take(&memory, &mut lock, 3, 2_000_000, 510);
@@ -356,7 +353,7 @@ mod tests {
         assert_eq!(free(&lock, 900), (900, 0));
         assert_eq!(free(&lock, 2000), (5000, 79));
         assert_eq!(take(&memory, &mut lock, 0, 2000, 0), 3000 + FAR);
-        // A known holder at a time did hold it then.
+        // A hold that is already known is not shortened.
         lock.held(1, &turn(&lock, 500), 2000);
         assert_eq!(free(&lock, 500), (5000 + FAR + memory.lock_ns, 0));
     }
@@ -366,7 +363,7 @@ mod tests {
         let memory = memory(Spinlock::Queued);
         let hold = memory.lock_ns;
         let mut lock = Lock::default();
-        // Takes it at 11 us, after spending ten.
+        // CPU 79 takes the lock at 11 us, after spending 10 us.
         assert_eq!(take(&memory, &mut lock, 79, 1000, 10_000), FAR);
         assert_eq!(take(&memory, &mut lock, 0, 1000, 0), 0);
         assert_eq!(take(&memory, &mut lock, 1, 1000, 500), NEAR);
@@ -400,7 +397,7 @@ mod tests {
         // The CPU takes its own lock, and the neighbour's, which the neighbour held last.
         assert_eq!(memory.lock_rqs([0, 1], code(0, 0)), NEAR);
         memory.unlock_rqs(code(0, 5000));
-        // Waits until the release, for the lock's line, and writes the runqueue's own.
+        // CPU 1 waits until the release, then for the lock's line, and writes its own runqueue.
         assert_eq!(memory.change_rq(1, code(1, 0)), 5000 + NEAR);
         memory.unlock_rqs(code(0, 9000));
         assert_eq!(memory.change_rq(0, code(0, 0)), 5000);

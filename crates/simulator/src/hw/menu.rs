@@ -1,25 +1,24 @@
-//! The cpuidle governor menu, as in Linux 3.10 (drivers/cpuidle/governors/menu.c): it predicts how
-//! long a CPU will idle, and chooses the deepest state that pays off within that time.
+//! The cpuidle governor menu, as in Linux 3.10 (drivers/cpuidle/governors/menu.c): the governor predicts the time for
+//! which a CPU will idle, and chooses the deepest state that pays off within that time.
 //!
-//! The prediction is the time until the next timer, corrected by the ratio of idle times to that
-//! time so far, an average in which each idle period has a weight of an eighth. Timers of an idle
-//! CPU are far away, and that time hardly changes, so the prediction is the same average of the
-//! idle times. The kernel averages idle times of different orders of that time separately; here is
-//! one average.
+//! The prediction is the time until the next timer, corrected by the average ratio so far of the idle time to that
+//! time; a new idle period has a weight of an eighth in the average. The next timer of an idle CPU is far away and the
+//! time until then hardly changes, so here the prediction is such an average of the idle times alone. The kernel keeps
+//! a separate average for each order of magnitude of the time until the timer; here there is one.
 
 use machine::IdleState;
 
 /// One CPU's governor.
 #[derive(Clone, Debug)]
 pub struct Menu {
-    /// The average idle time, ns.
+    /// The average idle time, in ns.
     average_ns: u64,
-    /// The last idle times, ns, and the number of all.
+    /// The last idle times, in ns, and the number of all idle periods so far.
     last: [u64; INTERVALS],
     count: usize,
-    /// The exit latency of the chosen state, ns.
+    /// The exit latency of the chosen state, in ns.
     exit_ns: u64,
-    /// The CPU is in that state.
+    /// Whether the CPU is in the chosen state.
     entered: bool,
     /// The number of runnable tasks at the last tick: `cpu_load[0]`.
     runnable: u32,
@@ -28,7 +27,7 @@ pub struct Menu {
 const INTERVALS: usize = 8;
 /// The weight of a new idle time is 1 / `DECAY`.
 const DECAY: u64 = 8;
-/// Longer idle times count as this: `MAX_INTERESTING`.
+/// Longer idle times count as this one: `MAX_INTERESTING`, in ns.
 const MOST_NS: u64 = 50_000_000;
 /// The square root of `STDDEV_THRESH`. If the standard deviation of the last idle times is lower, their mean is
 /// the prediction.
@@ -58,7 +57,7 @@ impl Menu {
         let pays = |state: &&IdleState| {
             state.min_residency_ns <= predicted && state.exit_latency_ns * multiplier <= predicted
         };
-        // The shallowest at least, instead of polling.
+        // Choose at least the shallowest state, instead of polling.
         let deepest = states.iter().rfind(pays).or(states.first());
         self.exit_ns = deepest.map_or(0, |state| state.exit_latency_ns);
         self.entered = true;
@@ -76,7 +75,7 @@ impl Menu {
         (mean > 0 && repeats).then_some(mean)
     }
 
-    /// The CPU has a task; if it idled, from `since` until `now`.
+    /// The CPU has a task; if it idled, it did so from `since` until `now`.
     pub fn idled(&mut self, since: u64, now: u64, tick_ns: u64) {
         if !std::mem::take(&mut self.entered) {
             return;
@@ -96,7 +95,7 @@ impl Menu {
         self.runnable = runnable;
     }
 
-    /// The exit latency of the chosen state, ns; `None` while the CPU is busy.
+    /// The exit latency of the chosen state, in ns; `None` while the CPU is busy.
     pub fn exit_ns(&self) -> Option<u64> {
         self.entered.then_some(self.exit_ns)
     }
@@ -116,7 +115,7 @@ mod tests {
         vec![state(6, 3), state(80, 20), state(800, 200)]
     }
 
-    /// The exit latency after idle periods of these lengths, us.
+    /// The exit latency after idle periods of these lengths, in us.
     fn after(lengths: &[u64], runnable: u32) -> u64 {
         let mut menu = Menu::default();
         for us in lengths.iter().cycle().take(lengths.len() * 40) {

@@ -39,15 +39,15 @@ pub struct Hardware {
     pub cores: cores::Cores,
     pub idle_states: idle_states::IdleStates,
     pub cpufreq: cpufreq::Cpufreq,
-    /// The control units of the packages, if it has turbo and its power is known.
+    /// The control units of the packages, if the machine has turbo and its power is known.
     pub turbo: Option<turbo::Turbo>,
-    /// The cores' frequencies, if they change slowly.
+    /// The cores' frequencies, if these change slowly.
     pub ramp: Option<ramp::Ramp>,
     /// The power meters, if power is known.
     pub meters: Option<energy::Meters>,
     /// The costs of shared memory, on a machine that describes it.
     pub memory: Option<memory::Memory>,
-    /// The network adapter, if it has connections.
+    /// The network adapter, if the workload has connections.
     pub network: Option<network::Network>,
 }
 
@@ -72,7 +72,7 @@ impl Hardware {
         }
     }
 
-    /// May it wake a task by itself?
+    /// May the hardware wake a task by itself?
     pub fn is_active(&self) -> bool {
         self.network
             .as_ref()

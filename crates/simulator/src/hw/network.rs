@@ -15,10 +15,10 @@ use machine::Driver;
 use std::collections::VecDeque;
 use workload::{Direction, StreamId};
 
-/// Packets that a poll handles at most (`NAPI_POLL_WEIGHT`).
+/// The number of packets that a poll handles at most (`NAPI_POLL_WEIGHT`).
 const WEIGHT: u64 = 64;
-/// The budget of a softirq, in packets and ns (`netdev_budget`, `netdev_budget_usecs`), after which
-/// it ends because others may be pending.
+/// The budget of the network's softirq, in packets and ns (`netdev_budget`, `netdev_budget_usecs`). The softirq ends
+/// when the budget is used up, because other softirqs may be pending.
 const BUDGET: u64 = 300;
 const BUDGET_NS: u64 = 2_000_000;
 
@@ -35,9 +35,9 @@ pub struct Network {
 struct NetRx {
     /// Connections to poll, in turn.
     poll_list: VecDeque<u32>,
-    /// Packets of the poll so far.
+    /// The number of packets that the current poll has handled.
     polled: u64,
-    /// Packets until it ends, and its end, jiffies.
+    /// The number of packets until the softirq ends, and the latest time of its end, in jiffies.
     budget: u64,
     time_limit: u64,
 }
@@ -46,15 +46,15 @@ struct NetRx {
 struct Connection {
     stream: StreamId,
     direction: Direction,
-    /// A packet is on the link.
+    /// Whether a packet is on the link.
     on_link: bool,
-    /// Packets that have passed it, but have not entered or left the stream's buffer.
+    /// The number of packets that have passed the link, but have not entered or left the stream's buffer.
     passed: u64,
     /// The number of packets that wait for the softirq.
     waiting: u64,
-    /// Packets that the softirq is handling.
+    /// The number of packets that the softirq is handling.
     handled: u64,
-    /// The adapter is on a poll list, and raises no interrupt.
+    /// Whether the connection is on a poll list, so that its packets raise no interrupt.
     polling: bool,
 }
 
@@ -77,7 +77,7 @@ pub struct Handled {
 }
 
 impl Network {
-    /// `adapter` with these connections.
+    /// The model of `adapter` with these connections.
     pub fn new(adapter: machine::Network, connections: Vec<(StreamId, Direction)>) -> Network {
         let connection = |(stream, direction)| Connection {
             stream,
@@ -123,9 +123,8 @@ impl Network {
             .any(|connection| connection.on_link || connection.passed > 0)
     }
 
-    /// Puts the next packet of `connection` on the link, if there is one and the link is free,
-    /// given the bytes in its stream and the stream's capacity. Returns the time when it has passed
-    /// the link, ns.
+    /// Puts the next packet of `connection` on the link, if there is one and the link is free, given the bytes in its
+    /// stream and the stream's capacity. Returns the time when it has passed the link, in ns.
     pub fn send(&mut self, connection: u32, level: (u64, u64), now: u64) -> Option<u64> {
         let connection = &mut self.connections[connection as usize];
         let packet = self.adapter.packet_bytes;
@@ -142,7 +141,7 @@ impl Network {
         Some(now + self.adapter.packet_ns())
     }
 
-    /// [`Network::send`] for all connections of `stream`: which of them send, and when.
+    /// [`Network::send`] for all connections of `stream`. Returns the connections that send, with the times.
     pub fn send_from(
         &mut self,
         stream: StreamId,
@@ -156,7 +155,7 @@ impl Network {
         })
     }
 
-    /// A packet has passed the link. Does the adapter raise an interrupt?
+    /// A packet of `connection` has passed the link. Returns whether the adapter raises an interrupt.
     pub fn packet_passed(&mut self, connection: u32) -> bool {
         let connection = &mut self.connections[connection as usize];
         connection.passed += 1;
@@ -204,7 +203,7 @@ impl Network {
         self.net_rx.time_limit = now.after(BUDGET_NS);
     }
 
-    /// The softirq has completed its current part. Call this before it continues.
+    /// Completes the current part of the softirq. Call this before the softirq continues.
     pub fn packets_handled(&mut self) -> Option<Handled> {
         let index = *self.net_rx.poll_list.front()?;
         let connection = &mut self.connections[index as usize];
@@ -218,8 +217,8 @@ impl Network {
         })
     }
 
-    /// The time of the softirq's next packets, ns at the highest frequency, or `None`: no packet
-    /// waits, or the budget is used up.
+    /// The time of the softirq's next packets, ns at the highest frequency, or `None` if no packet waits or the budget
+    /// is used up.
     pub fn net_rx(&mut self, now: Jiffies) -> Option<u64> {
         while let Some(&index) = self.net_rx.poll_list.front() {
             let connection = &mut self.connections[index as usize];
@@ -252,8 +251,8 @@ impl Network {
         self.usb.scheduled()
     }
 
-    /// `tasklet_action()`: completes the current part, and continues with the tasklets in `todo`.
-    /// Returns the time of the next part, ns at the highest frequency, or `None`: these are done.
+    /// `tasklet_action()`: completes the current part, and continues with the tasklets in `todo`. Returns the time of
+    /// the next part, ns at the highest frequency, or `None` if all of these are done.
     pub fn tasklet(&mut self, todo: &mut Tasklets) -> Option<u64> {
         if let Some(connection) = self.usb.finish() {
             self.netif_rx(connection);
@@ -262,7 +261,7 @@ impl Network {
         Some(self.packet_stage_ns(connection))
     }
 
-    /// A packet for the network's softirq, which is raised if it was not: `netif_rx()`.
+    /// Queues a packet for the network's softirq, and raises that if it was not raised: `netif_rx()`.
     fn netif_rx(&mut self, connection: u32) {
         if self.connections[connection as usize].packet_waits() {
             self.net_rx.poll_list.push_back(connection);
@@ -349,7 +348,7 @@ pub mod tests {
         while network.net_rx(NOW()).is_some() {
             packets += network.packets_handled().unwrap().bytes / 1000;
         }
-        // This is the poll that exhausts the budget of 300.
+        // The fifth poll exhausts the budget of 300.
         assert_eq!(packets, 5 * 64);
         network.begin_net_rx(NOW());
         let later = Jiffies::at(2_000_000, 1_000_000, 0);

@@ -1,5 +1,5 @@
-//! Processors that decide frequencies by themselves, and take their time: a busy core's frequency
-//! rises gradually, and falls while the core idles.
+//! Processors that set frequencies themselves, and change them slowly: a busy core's frequency rises gradually, and
+//! falls while the core idles.
 
 use crate::hw::cores::Cores;
 use machine::{CpuMask, Machine};
@@ -15,19 +15,19 @@ pub struct Ramp {
 /// A core, whose hardware threads have one frequency.
 struct Core {
     cpus: CpuMask,
-    /// The frequencies of the core's OPPs, kHz.
+    /// The frequencies of the core's OPPs, in kHz.
     khz: Vec<u32>,
     /// The core's frequency at the time `at`, relative to the highest, 0 to 1.
     level: f64,
     at: u64,
-    /// The CPUs that are busy.
+    /// The CPUs of the core that are busy.
     busy: CpuMask,
     /// The next step up is scheduled.
     climbing: bool,
 }
 
 impl Ramp {
-    /// The cores of `machine`, each at its lowest frequency; `None` if its frequencies change at once.
+    /// The cores of `machine`, each at its lowest frequency; `None` if the machine's frequencies change at once.
     pub fn new(machine: &Machine, cores: &mut Cores) -> Option<Ramp> {
         let rules = machine.cpufreq.as_ref()?.ramp?;
         let mut ramp = Ramp {
@@ -70,7 +70,7 @@ impl Ramp {
         (busy && !core.climbing).then(|| core.step(index, &self.rules, now))
     }
 
-    /// The time of the next step of core number `index` has come; `None` if it idles.
+    /// The time of the next step of core number `index` has come; `None` if the core idles.
     pub fn climb(&mut self, index: u32, now: u64) -> Option<Step> {
         let core = &mut self.cores[index as usize];
         core.pass(&self.rules, now);
@@ -86,12 +86,12 @@ pub struct Step {
     pub cpus: CpuMask,
     pub opp: usize,
     pub khz: u32,
-    /// When the frequency may next rise, ns; `None` at the highest.
+    /// The time, in ns, at which the frequency may next rise; `None` at the highest OPP.
     pub next: Option<u64>,
 }
 
 impl Core {
-    /// Lets the time until `now` pass, in which it was busy or idle.
+    /// Lets the time until `now` pass, in which the core was busy or idle.
     fn pass(&mut self, rules: &machine::Ramp, now: u64) {
         let ns = (now - self.at) as f64;
         self.level = match self.busy.is_empty() {
@@ -101,7 +101,7 @@ impl Core {
         self.at = now;
     }
 
-    /// The fastest OPP that its level allows, and the time of the next.
+    /// The fastest OPP that the core's level allows, and the time of the next step.
     fn step(&mut self, core: u32, rules: &machine::Ramp, now: u64) -> Step {
         let (first, last) = (self.khz[0], self.khz[self.khz.len() - 1]);
         let span = f64::from(last - first);
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
     use machine::Governor;
 
-    /// 208, 432, 729, 960 and 1200 MHz, 10 ms from end to end up and 20 ms down.
+    /// 208, 432, 729, 960 and 1200 MHz, with 10 ms from the lowest to the highest frequency and 20 ms back.
     fn ramp() -> Ramp {
         let mut machine = Machine::find("hikey-6220").unwrap();
         let cpufreq = machine.cpufreq.as_mut().unwrap();
@@ -159,10 +159,10 @@ mod tests {
         // (432 - 208) / (1200 - 208) of 10 ms is 2.25 ms, and so on.
         assert_eq!(seen, [(208, 22), (432, 52), (729, 75), (960, 100)]);
         assert_eq!((step.opp, step.cpus), (4, CpuMask::one(3)));
-        // Half of the time to the bottom: 704 MHz.
+        // After half of the time from the highest frequency to the lowest, it is 704 MHz.
         assert_eq!(ramp.set_busy(3, false, 12_000_000), None);
         assert_eq!(ramp.set_busy(3, true, 22_000_000).unwrap().khz, 432_000);
-        // A step that comes while it idles does nothing.
+        // A step that comes while the core idles does nothing.
         assert_eq!(ramp.set_busy(3, false, 22_000_001), None);
         assert_eq!(ramp.climb(3, 24_000_000), None);
     }

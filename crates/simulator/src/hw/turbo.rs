@@ -1,13 +1,12 @@
 //! Turbo: each package's control unit lets its cores run as fast as the number of active cores and
 //! the package's power allow.
 //!
-//! The unit checks once per interval. The average number of active cores decides the highest
-//! frequency. Power below the package's limit is a credit, at most a quarter of the limit (Intel's
-//! short term limit), to be used over the averaging window; power above it is a debt. The unit
-//! chooses the fastest OPP whose power, estimated from that of the last interval, is within limit
-//! and credit. In the long run the package alternates between two OPPs, and consumes its limit. If
-//! there are several types of cores, each type has its own frequencies and may have its own count
-//! of active cores.
+//! The unit checks once per interval. The average number of active cores decides the highest frequency. Power below the
+//! package's limit is a credit, which allows at most a quarter above the limit (Intel's short term limit) and is used
+//! over the averaging window; power above the limit is a debt. The unit chooses the fastest OPP whose power, estimated
+//! from that of the last interval, is within limit and credit. In the long run the package alternates between two OPPs,
+//! and consumes its limit. If there are several types of cores, each type has its own frequencies and may have its own
+//! count of active cores.
 
 use crate::hw::energy::Meters;
 use machine::{CoreType, CpuMask, Machine};
@@ -22,12 +21,12 @@ pub struct Turbo {
 struct Pcu {
     /// The package's cores of each type.
     kinds: Vec<Kind>,
-    /// The unit checks again at the end of an interval.
+    /// Whether the unit checks again at the end of an interval.
     looking: bool,
-    /// The last check: its time, ns; the package's energy, pJ.
+    /// The last check: its time, in ns; the package's energy, in pJ.
     at: u64,
     pj: u128,
-    /// Energy to spare, pJ.
+    /// The energy that may be used above the limit, in pJ.
     credit: i128,
 }
 
@@ -35,13 +34,13 @@ struct Pcu {
 struct Kind {
     core_type: usize,
     cpus: CpuMask,
-    /// For each OPP, its frequency (kHz), and its dynamic power relative to that of the highest OPP.
+    /// For each OPP, its frequency in kHz, and its dynamic power relative to that of the highest OPP.
     khz: Vec<u32>,
     power: Vec<f64>,
     /// The fastest allowed OPP; and whether it has changed since the CPUs were notified.
     cap: usize,
     changed: bool,
-    /// The total busy time of the CPUs at the last check, ns.
+    /// The total busy time of the CPUs at the last check, in ns.
     busy_ns: u64,
 }
 
@@ -77,8 +76,8 @@ impl Turbo {
         })
     }
 
-    /// A CPU of `package` becomes busy. Returns the time of its control unit's next check, ns, if
-    /// none was scheduled.
+    /// A CPU of `package` becomes busy. Returns the time of its control unit's next check, in ns, if none was
+    /// scheduled.
     #[inline]
     pub fn wakes(&mut self, package: usize, meters: &mut Meters, now: u64) -> Option<u64> {
         let pcu = &mut self.pcus[package];
@@ -92,8 +91,8 @@ impl Turbo {
         Some(pcu.looks(&self.rules, now))
     }
 
-    /// The end of an interval of `package`. Returns the end of the next one, ns; none while no core
-    /// is active. [`Turbo::take_change`] has the changes.
+    /// Ends an interval of `package`. Returns the end of the next interval, in ns; `None` while no core is active.
+    /// [`Turbo::take_change`] returns the changes.
     pub fn interval_over(&mut self, package: usize, meters: &mut Meters, now: u64) -> Option<u64> {
         let pcu = &mut self.pcus[package];
         let pj = meters.package_pj(package, now);
@@ -121,7 +120,7 @@ impl Turbo {
         Some(pcu.looks(&self.rules, now))
     }
 
-    /// CPUs of `package` with a new limit, and the limit, kHz. Call this until there are no more.
+    /// CPUs of `package` with a new limit, and the limit in kHz. Call this until it returns `None`.
     pub fn take_change(&mut self, package: usize) -> Option<(CpuMask, u32)> {
         let changed = |kind: &&mut Kind| kind.changed;
         let kind = self.pcus[package].kinds.iter_mut().find(changed)?;
@@ -131,13 +130,13 @@ impl Turbo {
 }
 
 impl Pcu {
-    /// Returns the time of the next check, ns.
+    /// Begins an interval. Returns the time of the next check, in ns.
     fn looks(&mut self, rules: &machine::Turbo, now: u64) -> u64 {
         (self.at, self.looking) = (now, true);
         now + rules.interval_ns
     }
 
-    /// The package's power limit from now on, mW, after `ns` in which it used `pj`.
+    /// The power, in mW, that the package may draw from now on, after `ns` in which it used `pj`.
     fn allowed_mw(&mut self, turbo: &machine::Turbo, ns: u64, pj: u128) -> Option<f64> {
         let limit = turbo.limit?;
         let most = i128::from(limit.mw) * i128::from(limit.window_ns) / 4;
@@ -148,14 +147,14 @@ impl Pcu {
 }
 
 impl Kind {
-    /// The fastest OPP of at most `khz`; the slowest if there is none.
+    /// The fastest OPP of at most `khz`; if there is none, the slowest OPP.
     fn opp_for(&self, khz: u32) -> usize {
         self.khz.partition_point(|&opp| opp <= khz).max(1) - 1
     }
 
-    /// The fastest OPP from now on, after `ns` in which the package used `pj` and the counted cores
-    /// were busy for `busy_ns` together. The package may draw `allowed_mw`, and only cores of this
-    /// kind would change.
+    /// The fastest OPP from now on, after `ns` in which the package used `pj` and the counted cores were busy for
+    /// `busy_ns` together. The package may draw `allowed_mw`. The estimate assumes that only cores of this kind change
+    /// their frequency.
     fn decide(
         &self,
         turbo: &machine::Turbo,
@@ -221,7 +220,7 @@ mod tests {
         let kind = &pcu.kinds[0];
         let cap = |cores: f64| kind.decide(&turbo, 1_000_000, 0, (cores * 1e6) as u64, None);
         assert_eq!([0.1, 1.4].map(cap), [1, 1]);
-        // 1.5 GHz is between the two; nothing is slow enough for three cores.
+        // 1.5 GHz is between the two OPPs, and no OPP is slow enough for three cores.
         assert_eq!([1.6, 3.0, 9.0].map(cap), [0, 0, 0]);
     }
 

@@ -1,19 +1,18 @@
 //! A USB host controller, and the driver of a network adapter behind it.
 //!
-//! The controller (`drivers/usb/dwc2`, without descriptor DMA) has one transfer of an endpoint at a
-//! time: the interrupt handler at its end starts the next one. The interrupt schedules the tasklet
-//! that returns the transfer to its driver (`usb_giveback_urb_bh()`), and the driver schedules a
-//! tasklet (`usbnet_bh()`) that passes the packet to the network's softirq. Both tasklets continue
-//! until no work is left.
+//! The controller (`drivers/usb/dwc2`, without descriptor DMA) makes one transfer of an endpoint at a time: the
+//! interrupt handler at the end of a transfer starts the next one. The interrupt schedules the tasklet that returns the
+//! transfer to its driver (`usb_giveback_urb_bh()`), and the driver schedules a tasklet (`usbnet_bh()`) that passes the
+//! packet to the network's softirq. Both tasklets continue until no work is left.
 
 use std::collections::VecDeque;
 
-/// The work of the tasklets: connections, one entry per transfer.
+/// The work of the tasklets: for each transfer, its connection.
 #[derive(Default)]
 pub struct Usb {
     giveback: VecDeque<u32>,
     usbnet: VecDeque<u32>,
-    /// The running tasklet, and its transfer.
+    /// The running tasklet, and the connection whose transfer it handles.
     running: Option<(Tasklet, u32)>,
 }
 
@@ -61,16 +60,14 @@ impl Usb {
         }
     }
 
-    /// Continues with the tasklets in `todo`. Returns the connection of the next transfer, or
-    /// `None` if all are done. In the order in which they were scheduled, because the controller's
-    /// schedules the driver's.
+    /// Continues with the tasklets in `todo`. Returns the connection of the next transfer, or `None` if all are done.
+    /// The controller's tasklet runs first, because it schedules the driver's.
     pub fn begin(&mut self, todo: &mut Tasklets) -> Option<u32> {
         self.begin_one(Tasklet::Usbnet, &mut todo.usbnet)
             .or_else(|| self.begin_one(Tasklet::Giveback, &mut todo.giveback))
     }
 
-    /// `tasklet` continues with its next transfer, if it is `todo`; clears `todo` when none is
-    /// left.
+    /// `tasklet` continues with its next transfer, if the tasklet is `todo`; clears `todo` when no transfer is left.
     fn begin_one(&mut self, tasklet: Tasklet, todo: &mut bool) -> Option<u32> {
         let transfers = match tasklet {
             Tasklet::Giveback => &mut self.giveback,

@@ -11,39 +11,39 @@ use std::collections::VecDeque;
 /// one shift.
 #[repr(C, align(512))]
 pub struct Cpu {
-    // The fields that each event reads, in one cache line.
+    // The fields from here on are in one cache line, because each event reads them.
     /// The running task; `None` is the idle task.
     pub curr: Option<TaskPtr>,
-    /// Kernel time to be spent before the task continues, ns.
+    /// Kernel time to be spent before the task continues, in ns.
     pub debt: u64,
-    /// The remaining time of interrupts, as of `irq_since`. This time is the first part of `debt`.
-    /// It also passes on an idle CPU, which has no debt.
+    /// The remaining time of interrupts, as of `irq_since`. This time is the first part of `debt`. On an idle CPU,
+    /// which has no debt, it passes, too.
     pub irq_debt: u64,
     pub irq_since: u64,
-    /// When the task computes again, while `armed`.
+    /// The time at which the task computes again, while `armed`.
     pub run_start: u64,
-    /// Per CPU, as in [`crate::Counters`].
+    /// This CPU's value of the field of the same name in [`crate::Counters`].
     pub overhead_ns: u64,
     pub irq_ns: u64,
-    /// The CPU's task computes, or is about to.
+    /// Whether the CPU's task computes, or is about to.
     pub armed: bool,
     pub need_resched: bool,
     pub tick_queued: bool,
-    /// The scheduler was notified that the CPU is idle, and has not yet been notified of the
-    /// opposite.
+    /// Whether the scheduler was notified that the CPU is idle, and has not been notified since that it is busy.
     pub knows_idle: bool,
-    /// Its current speed by the hardware ([`crate::hw::cores`]): work per nanosecond, in 1/2^20 of
-    /// the reference, and that of kernel code, of [`cores::FULL`] at its highest frequency.
+    /// The CPU's current speed according to the hardware ([`crate::hw::cores`]): work per nanosecond, in 1/2^20 of the
+    /// reference. Then the current speed of kernel code, relative to that at the highest frequency, which is
+    /// [`cores::FULL`].
     pub speed: u32,
 
     pub kernel_speed: u32,
-    /// Index of its last-level cache.
+    /// The index of the CPU's last-level cache.
     pub cache: u32,
-    /// The end of its search for a task to run, and of other work of an idle CPU, ns.
+    /// The time, in ns, at which a CPU without a task ends its search for one and its other kernel work, and idles.
     pub idles_at: Option<u64>,
     pub idle_since: u64,
     pub busy_since: u64,
-    /// Per CPU, as in [`crate::Counters`].
+    /// This CPU's value of the field of the same name in [`crate::Counters`].
     pub busy_ns: u64,
     pub costs: Costs,
     /// Runnable RT tasks that do not run, most urgent first.
@@ -101,8 +101,7 @@ impl Cpu {
         self.curr.is_some() || self.idles_at.is_some()
     }
 
-    /// `task` computes on it from `now` on, after the kernel's debt. Returns the time of
-    /// completion, ns.
+    /// `task` computes on this CPU from `now` on, after the kernel's debt. Returns the time of completion, in ns.
     #[inline]
     pub fn resume(&mut self, task: TaskPtr, now: u64) -> u64 {
         let debt = std::mem::take(&mut self.debt);
@@ -118,7 +117,7 @@ impl Cpu {
             }
     }
 
-    /// Interrupts' time that has passed by `now` is accounted to them.
+    /// Accounts to interrupts the part of their time that has passed by `now`.
     pub fn pay_irq_debt(&mut self, now: u64) {
         let passed = self.irq_debt.min(now - self.irq_since);
         self.irq_debt -= passed;
@@ -126,7 +125,7 @@ impl Cpu {
         self.irq_ns += passed;
     }
 
-    /// Time until `now` is accounted: an interrupt's time starts no earlier.
+    /// The time until `now` has been accounted, so the time of interrupts starts no earlier.
     pub fn forget_past(&mut self, now: u64) {
         if self.irq_debt == 0 {
             self.irq_since = now;

@@ -1,4 +1,4 @@
-//! Kernel entry and exit, and the passing of a task's time on a CPU in between.
+//! Kernel entry and exit, and the time that passes on a CPU for its task in between.
 //!
 //! A running task computes from `run_start` on. Any work of the kernel on the CPU (a switch, a
 //! wakeup, an interrupt) is a debt of time that is paid before the task continues: the CPU is
@@ -22,7 +22,7 @@ impl Kernel<'_> {
         self.update_rq_clock(cpu);
     }
 
-    /// The CPU's clocks show the time: `update_rq_clock()`. Returns `clock_task`, which differs from
+    /// Sets the clocks of the CPU's runqueue to the time: `update_rq_clock()`. Returns `clock_task`, which differs from
     /// `clock` by the time of interrupts if the kernel accounts it.
     #[inline]
     pub fn update_rq_clock(&mut self, id: usize) -> u64 {
@@ -42,9 +42,8 @@ impl Kernel<'_> {
         clock_task
     }
 
-    /// Kernel code on `cpu` ends: sends the kicks, reschedules if necessary, and resumes the task.
-    /// While nothing else can happen before the task completes its computing, it continues here at
-    /// once.
+    /// Kernel code on `cpu` ends: sends the kicks, reschedules if necessary, and resumes the task. As long as no other
+    /// event comes before the task completes its computing, this function carries on with that completion at once.
     pub fn leave(&mut self, cpu: usize) {
         self.proceed(cpu, false);
     }
@@ -103,7 +102,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// A number of events at one time that no workload can reach.
+    /// Ends the run: more events happened at one time than any workload causes.
     #[cold]
     pub fn time_stands_still(&mut self) {
         self.scheduler_error(format_args!(
@@ -163,8 +162,7 @@ impl Kernel<'_> {
         self.softirqs.hold_up(cpu, ns);
     }
 
-    /// As [`Kernel::charge`], for softirqs in an interrupt. Returns their duration at the CPU's current
-    /// speed, ns.
+    /// As [`Kernel::charge`], for softirqs in an interrupt. Returns their duration at the CPU's current speed, in ns.
     #[inline]
     pub fn charge_softirq(&mut self, cpu: usize, ns: u64) -> u64 {
         let now = self.now();
@@ -178,7 +176,7 @@ impl Kernel<'_> {
         ns
     }
 
-    /// The transfer time of a cache line that CPU `from` has written to CPU `to`, ns.
+    /// The transfer time of a cache line that CPU `from` has written to CPU `to`, in ns.
     #[inline]
     pub fn refill_ns(&self, from: usize, to: usize) -> u64 {
         let costs = &self.cpus[to].costs;
@@ -188,15 +186,15 @@ impl Kernel<'_> {
         }
     }
 
-    /// A task arrives on an idle CPU. It waits for the interrupt that woke it, but not for an
-    /// earlier one that is still being handled.
+    /// A task arrives on an idle CPU. The task waits for the interrupt that woke it, but not for an earlier interrupt
+    /// that is still being handled.
     pub fn end_idle_irq(&mut self, cpu: usize) {
         let cpu = &mut self.cpus[cpu];
         cpu.irq_debt = cpu.irq_debt.min(cpu.debt);
     }
 
-    /// Stops the computing on `cpu` now, and notes the rest. The completion time is set again when
-    /// the task continues, or cleared by [`Kernel::leave`].
+    /// Stops the computing on `cpu` now, and records the remaining work. The completion time is set again when the task
+    /// continues, or cleared by [`Kernel::leave`].
     #[inline]
     pub fn pause(&mut self, id: usize) {
         let now = self.now();
@@ -223,7 +221,7 @@ impl Kernel<'_> {
         task.left.set(task.left.get().saturating_sub(done));
     }
 
-    /// Resumes `task`, whose computing on `cpu` was stopped for an action of another CPU.
+    /// Resumes the computing of `task` on `cpu`, which was stopped for an action of another CPU.
     pub fn resume(&mut self, cpu: usize, task: TaskPtr) {
         let now = self.now();
         let done = self.cpus[cpu].resume(task, now);
@@ -259,8 +257,8 @@ impl Kernel<'_> {
         self.update_speed(cpu);
     }
 
-    /// Computes the speeds of `cpu` from its frequency, the number of busy threads of its core, and its part of a
-    /// host's CPU.
+    /// Computes the speeds of `cpu` from its frequency, the number of busy threads of its core, and, if it is virtual,
+    /// its part of a host's CPU.
     fn update_speed(&mut self, id: usize) {
         let siblings = self.hw.cores.siblings(id).iter();
         let busy = siblings.filter(|&&other| self.cpus[other].is_busy());
@@ -284,7 +282,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `cpu` runs at another OPP from now on, if that has changed.
+    /// The OPP of `cpu` may have changed: applies the new speed if so.
     pub fn opp_changed(&mut self, cpu: usize) {
         self.update_speed(cpu);
         let now = self.now();
@@ -294,7 +292,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The time that the running code has spent on shared memory and in the scheduler's callbacks, ns.
+    /// The time that the running code has spent on shared memory and in the scheduler's callbacks, in ns.
     #[inline]
     pub fn spent(&self) -> u64 {
         self.bpf.table().spent
@@ -320,7 +318,7 @@ impl Kernel<'_> {
         });
     }
 
-    /// The running code takes the locks of two runqueues, to keep them.
+    /// The running code takes the locks of two runqueues, and keeps them.
     pub fn lock_rqs(&mut self, rqs: [usize; 2]) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
             memory.lock_rqs(rqs, code)
@@ -335,7 +333,7 @@ impl Kernel<'_> {
         });
     }
 
-    /// The running task takes a spinlock, and does its work under it now.
+    /// The running task takes a spinlock, and does the work of `section` under it now.
     pub fn take_spinlock(&mut self, section: Section) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
             let work = time_for(section.work, self.cpus[code.cpu].speed);
@@ -346,8 +344,8 @@ impl Kernel<'_> {
         });
     }
 
-    /// The running code takes the `wait_lock` of a kernel lock, for a few instructions and the
-    /// line of a neighbour in its list of waiters, which is on that task's stack.
+    /// The running code takes the `wait_lock` of a kernel lock, for a few instructions, and to change a neighbour's
+    /// entry in the list of waiters, a line on that neighbour's stack.
     pub fn take_wait_lock(&mut self, mutex: u32, neighbour: Option<TaskPtr>) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
             let line = neighbour.map_or(0, |task| memory.fetch_ns(task.cpu(), code.cpu));
@@ -355,7 +353,8 @@ impl Kernel<'_> {
         });
     }
 
-    /// The running code begins to take the `wait_lock`. The caller keeps the returned turn.
+    /// The running code begins to take the `wait_lock`. The caller keeps the returned turn for
+    /// [`Kernel::end_wait_lock`].
     pub fn begin_wait_lock(&mut self, mutex: u32) -> Option<Turn> {
         let mut begun = None;
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
@@ -374,9 +373,9 @@ impl Kernel<'_> {
         });
     }
 
-    /// The running code wakes `waiter`, of which it changes three lines one after another: the one
-    /// on the stack that says what it is waiting for, its state, and its `pi_lock`. The last two
-    /// are taken even if it is awake already (`try_to_wake_up()`).
+    /// The running code wakes `waiter`, of which it changes three lines one after another: the entry on its stack in
+    /// the list of waiters, its state, and its `pi_lock`. The last two are changed even if the waiter is awake already
+    /// (`try_to_wake_up()`).
     pub fn fetch_waiter(&mut self, waiter: TaskPtr) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
             3 * memory.fetch_ns(waiter.cpu(), code.cpu)
@@ -399,7 +398,7 @@ impl Kernel<'_> {
         });
     }
 
-    /// The running code changes lines last changed by `last`.
+    /// The running code changes `lines` cache lines that CPU `last` changed last.
     #[inline]
     pub fn fetch_lines(&mut self, last: usize, lines: u32) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
@@ -407,7 +406,7 @@ impl Kernel<'_> {
         });
     }
 
-    /// The time until a CPU sees what another wrote, ns.
+    /// The time until CPU `to` sees what CPU `from` wrote, in ns.
     pub fn transfer_ns(&self, from: usize, to: usize) -> u64 {
         match &self.hw.memory {
             Some(memory) => memory.transfer_ns(from, to),
@@ -416,7 +415,7 @@ impl Kernel<'_> {
     }
 }
 
-/// Adds the cost of shared memory to the running code's time, ns, on a machine that describes it.
+/// Adds the cost of shared memory, in ns, to the running code's time, on a machine that describes such costs.
 #[inline]
 pub fn spend(
     bpf: &mut Bpf,

@@ -1,8 +1,8 @@
 //! CPUs that go offline and come online (`kernel/cpu.c`, `sched_cpu_deactivate()` and
 //! `sched_cpu_activate()` of kernel/sched/core.c), and limits of their frequency.
 //!
-//! The change itself takes no time. When a CPU goes offline, its tasks leave it as soon as the
-//! stopper could run there.
+//! The change itself takes no time. When a CPU goes offline, its tasks leave it as soon as Linux's stopper thread could
+//! run there.
 
 use crate::abi::layout as abi;
 use crate::events::What;
@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::fmt::Display;
 use workload::timeline::{Change, Timed};
 
-/// The delay after which a CPU that is in the middle of kernel code is tried again, ns.
+/// The delay, in ns, after which the change is tried again if the CPU was in the middle of kernel code.
 const RETRY_NS: u64 = 10_000;
 
 /// The CPUs that are online.
@@ -22,7 +22,7 @@ pub struct Hotplug<'a> {
     /// `cpu_active_mask`.
     pub online: CpuMask,
     boot: &'a Machine,
-    /// The machine with the online CPUs, set once they have changed.
+    /// The machine with only the CPUs that are online now; `None` until these first change.
     now: Option<Box<Machine>>,
     /// CPUs that are to go online (true) or offline, one after another (`cpu_hotplug_lock`).
     pending: VecDeque<(usize, bool)>,
@@ -78,7 +78,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `cpu` goes offline or comes online, after the changes that were asked for before.
+    /// `cpu` goes offline or comes online, after the changes that were requested before.
     pub fn hotplug(&mut self, cpu: usize, online: bool) {
         self.hotplug.pending.push_back((cpu, online));
         if self.hotplug.pending.len() == 1 {
@@ -92,7 +92,7 @@ impl Kernel<'_> {
             return;
         };
         let now = self.now();
-        // The stopper cannot run there yet.
+        // The stopper cannot run on the CPU yet.
         if !online && !self.may_schedule(cpu) {
             return self.events.push(now + RETRY_NS, What::HotplugPending);
         }
@@ -160,7 +160,7 @@ impl Kernel<'_> {
         self.set_cpuperf(cpu, 0);
     }
 
-    /// `handle_hotplug()`: a scheduler without the callback exits.
+    /// `handle_hotplug()`: a scheduler without the callback for the event exits.
     fn tell_scheduler(&mut self, cpu: usize, online: bool) {
         if self.scx.is_bypassed {
             return;
@@ -178,7 +178,7 @@ impl Kernel<'_> {
         if let Some(prev) = prev {
             self.update_rq_clock(cpu);
             self.put_prev(cpu, Some(prev), None);
-            // The CPU has no kernel time left to spend.
+            // An offline CPU has no time to spend on kernel code.
             self.take_spent();
             self.switch(cpu, Some(prev), None, true);
             self.set_cpu(self.timers_cpu(cpu));
@@ -215,9 +215,9 @@ impl Kernel<'_> {
         self.check_preempt(task);
     }
 
-    /// `select_fallback_rq()`: an online CPU for `task`, whose CPU would be `cpu`: on the same node,
-    /// if it may run on one. If none of the task's CPUs is online, it may run everywhere from then
-    /// on, as in a system without a cpuset controller in use (`cpuset_cpus_allowed_fallback()`).
+    /// `select_fallback_rq()`: an online CPU for `task`, instead of `cpu`, and on the same node if the task may run on
+    /// one there. If none of the task's CPUs is online, the task may run everywhere from then on, as in a system
+    /// without a cpuset controller in use (`cpuset_cpus_allowed_fallback()`).
     pub fn fallback_cpu(&mut self, task: TaskPtr, cpu: usize) -> usize {
         let usable = task.abi.cpus_mask.get().and(&self.hotplug.online);
         let mut nodes = self.machine.nodes().iter();
@@ -231,7 +231,7 @@ impl Kernel<'_> {
         here.or_else(|| self.hotplug.online.first()).unwrap_or(cpu)
     }
 
-    /// `cpu`, or an online CPU instead of it, to handle its timers (`hrtimers_cpu_dying()`).
+    /// The CPU that handles the timers of `cpu`: itself or, if it is offline, an online one (`hrtimers_cpu_dying()`).
     #[inline]
     pub fn timers_cpu(&self, cpu: usize) -> usize {
         match self.hotplug.online.contains(cpu) {
@@ -270,5 +270,5 @@ impl Kernel<'_> {
     }
 }
 
-/// The exit code of a scheduler that a hotplug event removes: restart it.
+/// The exit code of a scheduler that a hotplug event ends, by which its loader restarts it.
 pub const RESTART: i64 = (abi::ECODE_ACT_RESTART | abi::ECODE_RSN_HOTPLUG) as i64;

@@ -16,8 +16,8 @@ use machine::{CpuMask, work_in};
 use workload::{Direction, Op, StreamId, TaskSpec};
 
 impl Kernel<'_> {
-    /// Runs `handler` as one of a hard interrupt ([`abi::HARDIRQ_OFFSET`]) or softirq
-    /// ([`abi::SOFTIRQ_OFFSET`]) of the current CPU, as which the scheduler then sees it.
+    /// Runs `handler` in the context of a hard interrupt ([`abi::HARDIRQ_OFFSET`]) or softirq ([`abi::SOFTIRQ_OFFSET`])
+    /// of the current CPU, which the scheduler can test.
     #[inline]
     fn in_interrupt<T>(&mut self, context: u32, handler: impl FnOnce(&mut Self) -> T) -> T {
         self.bpf.set_preempt_count(context);
@@ -28,7 +28,7 @@ impl Kernel<'_> {
 
     /// A reschedule IPI has arrived.
     pub fn resched_interrupt(&mut self, cpu: usize) {
-        // The CPU may have gone offline since then.
+        // The CPU may have gone offline since the IPI was sent.
         if self.cpus[cpu].need_resched && self.hotplug.online.contains(cpu) {
             self.enter(cpu);
             self.leave(cpu);
@@ -70,7 +70,7 @@ impl Kernel<'_> {
     pub fn sleep_expired(&mut self, task: TaskPtr) {
         let cpu = self.timers_cpu(task.cpu());
         let at = self.timer_interrupt(cpu);
-        // Schedule this before the task continues, which may let time pass.
+        // Schedule this before the CPU's task continues, because that may let time pass.
         self.events.push(at, What::Wake { task });
         self.timer_interrupt_done(cpu);
     }
@@ -90,7 +90,7 @@ impl Kernel<'_> {
         at
     }
 
-    /// Ends [`Kernel::timer_interrupt`] once its consequences are scheduled: a running task continues.
+    /// Ends [`Kernel::timer_interrupt`] once its consequences are scheduled: the running task, if any, continues.
     pub fn timer_interrupt_done(&mut self, cpu: usize) {
         self.enter(cpu);
         self.charge_irq(cpu, self.cpus[cpu].costs.timer_irq_ns);
@@ -140,9 +140,9 @@ impl Kernel<'_> {
         self.leave(cpu);
     }
 
-    /// The exit latency of `cpu`, which is idle, ns.
+    /// The exit latency of `cpu`, which is idle, in ns.
     pub fn idle_exit_ns(&self, cpu: usize) -> u64 {
-        // An interrupt that is waking it is not handled yet.
+        // `idle_since` may be later than now: it includes the handling of an interrupt that has woken the CPU.
         let slept = self.now().saturating_sub(self.cpus[cpu].idle_since);
         self.hw.idle_states.exit_ns(cpu, slept)
     }
@@ -300,7 +300,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The network's connections begin: senders to this machine have data to send.
+    /// The network's connections begin: the senders at their other ends have data for this machine.
     pub fn start_connections(&mut self) {
         let Some(network) = &self.hw.network else {
             return;
@@ -377,7 +377,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// An interrupt of `cpu` completes its part of the softirqs, unless it was delayed.
+    /// An interrupt of `cpu` completes the current part of the softirqs, unless other interrupts have delayed the part.
     pub fn softirq_part_done(&mut self, cpu: usize) {
         match self.softirqs.take_held_up() {
             0 => self.softirq(cpu),
@@ -453,7 +453,7 @@ impl Kernel<'_> {
         self.softirqs.daemon = Some(daemon);
     }
 
-    /// `ksoftirqd`, each time that it has the CPU and has completed its part.
+    /// `ksoftirqd`, each time that it has the CPU and has completed a part of the softirqs.
     pub fn run_ksoftirqd(&mut self, cpu: usize, task: TaskPtr) -> Step {
         task.continuation.set(Continuation::Softirqs);
         loop {

@@ -1,11 +1,11 @@
 //! Kernel locks that tasks hold in system calls: mutexes and rwsems of Linux 3.10, whose waiters
 //! sleep, and spinlocks.
 //!
-//! The sleeping waiters of a mutex or rwsem are in a list under a spinlock of its own
-//! (`wait_lock`). A task takes it to enter and leave the list, and keeps it while it wakes the
-//! first waiter (kernel/mutex.c, lib/rwsem.c). Once it has the `wait_lock`, it tries again before
-//! it sleeps. Before that, tasks poll for a mutex in a queue, of which only the first stops when
-//! its CPU has to reschedule, or the holder does not run (`mspin_lock()`, `mutex_spin_on_owner()`).
+//! The sleeping waiters of a mutex or rwsem are in a list that a spinlock of the lock protects (`wait_lock`). A task
+//! takes the `wait_lock` to enter and leave the list, and keeps it while it wakes the first waiter (kernel/mutex.c,
+//! lib/rwsem.c). Once a task has the `wait_lock`, it tries to take the lock again before it sleeps. Before they sleep
+//! for a mutex, tasks poll for it in a queue. Only the first task of the queue stops polling when its CPU has to
+//! reschedule, or when the holder does not run (`mspin_lock()`, `mutex_spin_on_owner()`).
 
 use crate::kernel::Kernel;
 use crate::kernel::syscalls::{ENDLESS, Step};
@@ -44,7 +44,7 @@ impl Kernel<'_> {
         self.poll_for(task, section)
     }
 
-    /// Takes a kernel lock if it is free, and the lines that it protects from its previous holders.
+    /// Takes a kernel lock if it is free, and fetches the lines that it protects from its previous holders.
     fn acquire(&mut self, task: TaskPtr, section: Section, waited: bool) -> bool {
         let Section {
             mutex,
@@ -61,7 +61,7 @@ impl Kernel<'_> {
         last.is_some()
     }
 
-    /// Must the first task that polls for a kernel lock, on `cpu`, stop?
+    /// Must the first task that polls for a kernel lock stop? The task is on `cpu`.
     fn must_stop_polling(&self, cpu: usize, mutex: u32) -> bool {
         self.cpus[cpu].need_resched || !self.holder_runs(mutex)
     }
@@ -86,8 +86,8 @@ impl Kernel<'_> {
         task.in_kernel.set(task.keeps.get().is_some());
     }
 
-    /// After polling for a kernel lock, the longest of all: takes it, continues to poll, or sleeps
-    /// if it must.
+    /// The task has polled for a kernel lock longer than all others: takes the lock, continues to poll, or sleeps if it
+    /// must.
     pub fn hold_at_last(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
         let step = match self.acquire(task, section, false) {
             true => self.work_under(task, section),
@@ -102,8 +102,8 @@ impl Kernel<'_> {
         step
     }
 
-    /// The first task that polls for a kernel lock looks whether it must stop: it has become the first,
-    /// or the holder leaves its CPU.
+    /// Stops the first task that polls for a kernel lock if it must stop. Called when a task has become the first, or
+    /// when the holder leaves its CPU.
     fn next_poller(&mut self, cpu: usize, mutex: u32) {
         let until = PollUntil::KernelLock(mutex);
         let Some(first) = self.programs.pollers.first(until) else {
@@ -115,8 +115,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// `cpu` has to reschedule: its task, if it is the first that polls for a kernel lock, sleeps
-    /// for it instead.
+    /// `cpu` has to reschedule: if its task is the first that polls for a kernel lock, the task sleeps for that lock
+    /// instead.
     pub fn stop_polling(&mut self, cpu: usize) {
         let Some(task) = self.cpus[cpu].curr else {
             return;
@@ -149,7 +149,7 @@ impl Kernel<'_> {
         self.compute(task, 0, false, Continuation::LockQueue(section))
     }
 
-    /// A task has the `wait_lock`: it takes the lock if that has been released by now, or sleeps.
+    /// A task has the `wait_lock`: the task takes the lock if that has been released by now, or sleeps.
     pub fn hold_or_sleep(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
         if section.kind == KernelLock::Rwsem {
             self.programs.mutexes.arrived(section.mutex);
@@ -174,7 +174,7 @@ impl Kernel<'_> {
         self.compute(task, 0, false, Continuation::LockRetry(section))
     }
 
-    /// Has the `wait_lock`, as the first waiter: takes the lock, or sleeps again.
+    /// The first waiter has the `wait_lock`: takes the lock, or sleeps again.
     pub fn hold_or_sleep_again(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
         match self.acquire(task, section, true) {
             true => self.work_under(task, section),
@@ -220,9 +220,8 @@ impl Kernel<'_> {
         Step::Go
     }
 
-    /// Wakes the first waiter of a lock, under its `wait_lock`. A mutex whose first waiter has
-    /// already been woken is released without waking it: the count shows no waiter until that
-    /// waiter has tried and failed.
+    /// Wakes the first waiter of a lock, under its `wait_lock`. If the first waiter of a mutex has already been woken,
+    /// the mutex is released without another wakeup: its count shows no waiter until that waiter has tried and failed.
     fn wake_first(&mut self, cpu: usize, mutex: u32, kind: KernelLock, first: TaskPtr) {
         if kind == KernelLock::Mutex && first.on_rq.get() {
             return;

@@ -1,5 +1,6 @@
 //! The kernel's core, above the classes: its state; waking tasks and switching between them; system calls, interrupts
-//! and softirqs. This, the classes, `scx::dispatch` and `scx::lifecycle` know the kernel as a whole; models do not.
+//! and softirqs. Only this module, the classes, `scx::dispatch` and `scx::lifecycle` use the kernel as a whole; models
+//! do not.
 
 pub mod cpu;
 pub mod entry;
@@ -52,12 +53,12 @@ pub struct Kernel<'a> {
     pub alive: usize,
     /// The number of tasks that never exit: kernel threads.
     pub daemons: usize,
-    /// Does a duration end the run?
+    /// Does the workload's duration end the run?
     pub has_end: bool,
     /// Does any control group have a limit of its CPU time?
     pub groups_have_limits: bool,
-    /// Tasks that are runnable or running, and sleeps that will end: with neither, nothing can
-    /// happen.
+    /// The number of tasks that are runnable or running, and of sleeps that will end. Without either, nothing can
+    /// happen any more.
     pub runnable: usize,
     pub sleeping: usize,
     pub events: Events,
@@ -73,7 +74,7 @@ pub struct Kernel<'a> {
     pub programs: Programs,
 
     pub tick_ns: u64,
-    /// The phase of the tick, modulo its period, ns.
+    /// The phase of the tick, modulo its period, in ns.
     pub tick_phase: u64,
     pub rng: Rng,
 
@@ -82,19 +83,20 @@ pub struct Kernel<'a> {
     pub trace: Option<&'a mut dyn Trace>,
     /// The reason for which the run ends; set at most once.
     pub failure: Option<Error>,
-    /// An operation that Linux's verifier would have refused; it counts also after the run's end.
+    /// The error for an operation that Linux's verifier would have refused; it is reported even if the operation comes
+    /// after the run's end.
     pub refused: Option<Error>,
     /// The calls into the scheduler, for outside observers.
     pub calls: Arc<CallRecord>,
-    /// Checks the run's invariants, if asked to.
+    /// The checker of the run's invariants, if the caller asks for checks.
     pub check: Option<Box<Checker>>,
 
-    /// Last: the other fields hold addresses in it.
+    /// This field is the last one, and so is dropped last, because the others hold addresses in it.
     pub bpf: Bpf,
 }
 
 impl<'a> Kernel<'a> {
-    /// The time, ns.
+    /// The time, in ns.
     #[inline]
     pub fn now(&self) -> u64 {
         self.bpf.table().now
@@ -133,7 +135,7 @@ impl<'a> Kernel<'a> {
     /// Lends this kernel to C for one call into the scheduler.
     #[inline]
     pub fn lend(&mut self) {
-        // The scheduler's calls return through this pointer while the caller's borrow rests.
+        // The kfuncs that the scheduler calls use this pointer, while the caller does not use its own reference.
         let kernel: *mut Kernel<'a> = self;
         self.bpf.lend(kernel.cast::<c_void>());
     }
@@ -155,7 +157,7 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// The workload did something after which it cannot continue.
+    /// Ends the run: the workload did something after which it cannot continue.
     #[cold]
     #[inline(never)]
     pub fn task_error(&mut self, task: TaskPtr, message: impl Display) {

@@ -1,20 +1,19 @@
 //! Softirqs: work that interrupts leave for later, and the daemon that does it when there is too
 //! much of it.
 //!
-//! `kernel/softirq.c` of Linux 4.17. The end of an interrupt handles pending softirqs, including
-//! new ones, until 2 ms by the tick's clock or ten rounds are over, or a task needs the CPU. It
-//! then wakes the CPU's `ksoftirqd`, a normal task. As long as that task is runnable, interrupts
-//! leave softirqs to it, including tasklets, which are handled at once since 4.18-rc6 ("Mark HI and
-//! TASKLET softirq synchronous", 2018-07-17). In an interrupt the time is the interrupt's, and only
-//! further interrupts run; in the daemon it is the daemon's, which gives up the CPU between two
-//! rounds.
+//! The rules are those of `kernel/softirq.c` of Linux 4.17. At its end an interrupt handles pending softirqs, including
+//! new ones, until 2 ms by the tick's clock or ten rounds are over, or a task needs the CPU. It then wakes the CPU's
+//! `ksoftirqd`, a normal task. As long as that task is runnable, interrupts leave softirqs to it, including tasklets
+//! (which interrupts handle at once since 4.18-rc6: "Mark HI and TASKLET softirq synchronous", 2018-07-17). Softirqs in
+//! an interrupt are a part of the interrupt's time, and only further interrupts can run then. Softirqs in the daemon
+//! are a part of the daemon's time, and it gives up the CPU between two rounds.
 
 use crate::clock::Jiffies;
 use crate::hw::network::Network;
 use crate::hw::usb::Tasklets;
 use crate::kernel::task::TaskPtr;
 
-/// The limits of handling softirqs in one go: ns (`MAX_SOFTIRQ_TIME`), and rounds
+/// The limits of one handling of softirqs: the time in ns (`MAX_SOFTIRQ_TIME`), and the number of rounds
 /// (`MAX_SOFTIRQ_RESTART`).
 const MAX_TIME_NS: u64 = 2_000_000;
 const MAX_RESTART: u32 = 10;
@@ -24,11 +23,11 @@ const MAX_RESTART: u32 = 10;
 pub struct Softirqs {
     /// `ksoftirqd`, once there is a network.
     pub daemon: Option<TaskPtr>,
-    /// Whether softirqs are being handled.
+    /// The state of the handling of softirqs, if they are being handled.
     round: Option<Round>,
-    /// The CPU whose interrupt is handling them, if one is.
+    /// The CPU whose interrupt is handling softirqs, if one is.
     interrupted: Option<usize>,
-    /// How long interrupts have delayed the current part, ns.
+    /// The time for which interrupts have delayed the current part, in ns.
     held_up: u64,
 }
 
@@ -69,14 +68,14 @@ impl Pending {
 struct Round {
     /// The softirqs left to handle.
     todo: Pending,
-    /// The end of the time limit, jiffies.
+    /// The end of the time limit, in jiffies.
     end: u64,
     /// The remaining rounds.
     restarts: u32,
 }
 
 impl Softirqs {
-    /// An interrupt of `cpu` is handling them: it is not preempted.
+    /// Is an interrupt of `cpu` handling softirqs? Then the CPU is not preempted.
     #[inline]
     pub fn in_interrupt(&self, cpu: usize) -> bool {
         self.interrupted == Some(cpu)
@@ -90,7 +89,7 @@ impl Softirqs {
         }
     }
 
-    /// How long the current part was delayed since the last call, ns.
+    /// The time for which the current part was delayed since the last call, in ns.
     pub fn take_held_up(&mut self) -> u64 {
         std::mem::take(&mut self.held_up)
     }
@@ -156,7 +155,7 @@ mod tests {
 
     const TICK: u64 = 1_000_000;
 
-    /// The state after this number of packets over USB, at the end of the last one's interrupt.
+    /// The state after this number of packets over USB, at the end of the last packet's interrupt.
     fn transferred(packets: usize) -> (Softirqs, Network) {
         let mut network = network(Driver::Usbnet, vec![(0, Direction::Receive)]);
         for _ in 0..packets {
@@ -166,7 +165,7 @@ mod tests {
         (Softirqs::default(), network)
     }
 
-    /// Handles softirqs at `now`, ns, in an interrupt of CPU 1; returns the times of the parts, ns.
+    /// Handles softirqs at `now`, in ns, in an interrupt of CPU 1; returns the times of the parts, in ns.
     fn handle(
         softirqs: &mut Softirqs,
         network: &mut Network,

@@ -80,7 +80,7 @@ impl Kernel<'_> {
     pub fn put_prev(&mut self, cpu: usize, prev: Option<TaskPtr>, next: Option<TaskPtr>) {
         match prev {
             None if std::mem::take(&mut self.cpus[cpu].knows_idle) => self.update_idle(cpu, false),
-            // The CPU was still searching for a task to run, and has found this one.
+            // The CPU was still searching for a task to run, and has found this task.
             None => {}
             Some(task) => match task.class.get() {
                 Class::Dl => self.put_prev_dl(cpu, task),
@@ -163,7 +163,7 @@ impl Kernel<'_> {
         );
     }
 
-    /// `cpu`, which was idle, has a task.
+    /// `cpu`, which was idle, gets a task.
     #[inline(never)]
     fn end_idle(&mut self, cpu: usize) {
         let now = self.now();
@@ -195,7 +195,7 @@ impl Kernel<'_> {
         self.idle(cpu);
     }
 
-    /// `cpu` has nothing to run: it idles after the time of its search.
+    /// `cpu` has nothing to run: it idles at the end of its search.
     fn idle(&mut self, cpu: usize) {
         let ns = self.take_spent();
         if ns == 0 {
@@ -243,7 +243,7 @@ impl Kernel<'_> {
         let costs = self.cpus[cpu].costs;
         let mut cost = costs.context_switch_ns;
         if self.callbacks.is_some() {
-            // The costs were measured under the fair class, in whose place sched_ext runs.
+            // The cost of a switch was measured under the fair class, in whose place sched_ext runs here.
             cost = (cost + costs.ext_class_ns).saturating_sub(costs.fair_class_ns);
         }
         let from = task.ran_on.get() as usize;
@@ -254,8 +254,8 @@ impl Kernel<'_> {
         self.charge(cpu, cost);
     }
 
-    /// Accounts the running task's time: `update_curr_common()`. Returns the time since the last
-    /// call, ns, without interrupts.
+    /// Accounts the running task's time: `update_curr_common()`. Returns the time since the last call, in ns, without
+    /// interrupts.
     #[inline(always)]
     pub fn update_curr(&mut self, cpu: usize, task: TaskPtr) -> u64 {
         let clock_task = self.update_rq_clock(cpu);

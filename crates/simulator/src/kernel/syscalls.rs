@@ -18,29 +18,29 @@ use workload::{Op, Program, SchedPolicy};
 /// The number of ops that a task may execute without time passing before it is treated as stuck.
 const MAX_INSTANT_OPS: u32 = 1_000_000;
 
-/// Work without end, ns.
+/// Work without end, in ns.
 pub const ENDLESS: u64 = 1 << 50;
 
 /// The reason for which a waiter of a user space mutex sleeps.
 pub const MUTEX: &str = "a mutex";
-/// The reason for which a task sleeps until others have exited.
+/// The reason for which a task sleeps until its children have exited.
 const CHILDREN: &str = "its children";
-/// The reason for which a task sleeps until a time.
+/// The reason for which a task sleeps until a given time.
 pub const TIMER: &str = "a timer";
 
-/// The continuation of a task after a step of its program.
+/// The way in which a task continues after a step of its program.
 pub enum Step {
-    /// Continues with the next op.
+    /// The task continues with the next op.
     Go,
-    /// Continues with its continuation.
+    /// The task continues with its continuation ([`Continuation`]).
     Continue,
-    /// Computes, as `Task::left` says, or leaves the CPU.
+    /// The task computes, as `Task::left` says, or leaves the CPU.
     Pass,
 }
 
 impl Kernel<'_> {
-    /// The task on `cpu` completes its computing: continues with its program until it computes
-    /// again, sleeps or has kernel time to pay for.
+    /// The task on `cpu` completes its computing: carries on with its program until the task computes again, sleeps or
+    /// has kernel time to pay for.
     #[inline]
     pub fn advance(&mut self, cpu: usize, task: TaskPtr, clock_task: u64) {
         let mut step = match task.continuation.get() {
@@ -86,7 +86,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The rest of other ops than the most frequent ones.
+    /// The rest of an op that is not among the most frequent ones.
     #[inline(never)]
     fn go_on_otherwise(&mut self, cpu: usize, task: TaskPtr) -> Step {
         match task.continuation.replace(Continuation::NextOp) {
@@ -135,7 +135,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The information for the task's program, until time passes.
+    /// Updates the information for the task's program, which is valid until time passes.
     #[inline]
     fn tell(&mut self, cpu: usize, task: TaskPtr, clock_task: u64) {
         let now = self.now();
@@ -172,7 +172,7 @@ impl Kernel<'_> {
         self.begin(cpu, task, op)
     }
 
-    /// The run ends before `task` exits.
+    /// Ends the program of `task`, because the run ends before the task exits.
     pub fn end_program(&mut self, task: TaskPtr) {
         let (now, cpu) = (self.now(), task.cpu());
         let env = &mut self.programs.env;
@@ -186,7 +186,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Reports the periods that the task's program has judged.
+    /// Traces the periods that the task's program has judged.
     #[cold]
     fn trace_periods(&mut self, cpu: usize, task: TaskPtr) {
         let mut periods = self.programs.env.periods.take().unwrap_or_default();
@@ -248,7 +248,7 @@ impl Kernel<'_> {
         self.sleep(cpu, task, CHILDREN)
     }
 
-    /// The task on `cpu` may have written shared words.
+    /// The task on `cpu` may have written shared words: ends the polls for these.
     fn words_written(&mut self, cpu: usize) {
         while let Some(task) = self.programs.stop_changed() {
             self.end_poll(cpu, task);
@@ -280,8 +280,8 @@ impl Kernel<'_> {
         if due <= self.now() {
             return Step::Go;
         }
-        // The timers of normal tasks may expire later by up to their slack, and do so if there is
-        // no other timer to merge with.
+        // The timer of a normal task may expire later by up to the task's slack, and does so if there is no other timer
+        // with which it can be merged.
         let slack = match task.policy.get() {
             SchedPolicy::Normal { .. } | SchedPolicy::Batch { .. } | SchedPolicy::Idle => {
                 task.timer_slack_ns
@@ -296,7 +296,7 @@ impl Kernel<'_> {
 
     #[inline]
     fn begin(&mut self, cpu: usize, task: TaskPtr, op: Op) -> Step {
-        // Frequent ops own nothing that has to be dropped.
+        // The frequent ops own nothing that has to be dropped.
         let op = ManuallyDrop::new(op);
         match *op {
             Op::Run { work } => self.compute(task, work, false, Continuation::NextOp),

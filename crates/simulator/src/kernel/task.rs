@@ -19,11 +19,11 @@ pub const FIRST_PID: i32 = 1000;
 
 const MAX_DL_PRIO: i32 = 0;
 const MAX_RT_PRIO: i32 = 100;
-/// `current->timer_slack_ns` of a task whose parents did not change it (init/init_task.c), ns.
+/// `current->timer_slack_ns` of a task whose parents did not change it (init/init_task.c), in ns.
 const DEFAULT_TIMER_SLACK_NS: u64 = 50_000;
-/// `current->wakee_flips` of a shell, inherited by what it starts: how many tasks it wakes in turn.
-/// Linux decays it only at wakeups, so a task's value depends on all its ancestors. Measured in
-/// Linux 6.12, just booted in a virtual machine: 14 for the shell, 8 to 37 for its children.
+/// `current->wakee_flips` of a shell, which the tasks that it starts inherit: the number of times that it woke another
+/// task than the last time. Linux decays it only at wakeups, so a task's value depends on all its ancestors. Measured
+/// in Linux 6.12, just booted in a virtual machine: 14 for the shell, 8 to 37 for its children.
 const SHELLS_WAKEE_FLIPS: u32 = 14;
 const WEIGHT_IDLEPRIO: u32 = 3;
 
@@ -61,37 +61,37 @@ impl Session {
 #[repr(C, align(64))]
 pub struct Task {
     pub abi: TaskStruct,
-    /// The data of its session, to which `abi.signal` points.
+    /// The data of the task's session, to which `abi.signal` points.
     pub session: Option<Rc<Session>>,
 
-    // The fields that each switch reads.
-    /// Scheduling class, by policy.
+    // The fields from here on are those that each switch reads.
+    /// The scheduling class, which depends on the policy.
     pub class: Cell<Class>,
-    /// Runnable, on a runqueue or running (`TASK_ON_RQ_QUEUED`).
+    /// Whether the task is runnable: on a runqueue or running (`TASK_ON_RQ_QUEUED`).
     pub on_rq: Cell<bool>,
     /// The number of its affinity in [`crate::waste`]; 0: all CPUs.
     pub group: Cell<u32>,
-    /// `left` is CPU time (ns), not work at the reference speed.
+    /// Whether `left` is CPU time in ns, not work at the reference speed.
     pub own_time: Cell<bool>,
-    /// Computes in the kernel, where it is not preempted.
+    /// Whether the task computes in the kernel, where it is not preempted.
     pub in_kernel: Cell<bool>,
     /// The kernel lock that the task keeps from one op to the next.
     pub keeps: Cell<Option<u32>>,
     pub reset_runnable_at: Cell<bool>,
     /// The task's owner: the kernel, or the scheduler.
     pub ops_state: Cell<OpsState>,
-    /// The dispatch queue that it is on.
+    /// The dispatch queue that the task is on.
     pub dsq: Cell<OnDsq>,
-    /// The CPU it last ran on; cold caches are paid for when it changes.
+    /// The CPU on which the task last ran; on another CPU it finds cold caches.
     pub ran_on: Cell<u32>,
-    /// The number of ops begun at `instant`, ns.
+    /// The number of ops begun at `instant`, in ns.
     pub instant_ops: Cell<u32>,
     pub instant: Cell<u64>,
     pub continuation: Cell<Continuation>,
-    /// Compute left before `continuation`, in the unit given by `own_time`.
+    /// The computing that is left before `continuation`, in the unit that `own_time` gives.
     pub left: Cell<u64>,
     pub program: RefCell<Box<dyn Program>>,
-    /// When the sleep is due, ns; see `workload::Env::due`.
+    /// The time at which the sleep is due, in ns; see `workload::Env::due`.
     pub due: Cell<u64>,
     pub woken_at: Cell<u64>,
     /// The number of the task's latest enqueueing. A dispatch of an older enqueueing is void.
@@ -101,43 +101,44 @@ pub struct Task {
     pub direct_flags: Cell<u64>,
     /// The slice and virtual time of that verdict; Linux 7.3 applies them at insertion.
     pub direct_given: Cell<Given>,
-    /// The scheduler or one of its queues holds it (`SCX_TASK_IN_CUSTODY`).
+    /// Whether the scheduler or one of its queues has the task (`SCX_TASK_IN_CUSTODY`).
     pub in_custody: Cell<bool>,
-    /// The task was inserted with `SCX_ENQ_IMMED` (`SCX_TASK_IMMED`).
+    /// Whether the task was inserted with `SCX_ENQ_IMMED` (`SCX_TASK_IMMED`).
     pub immed: Cell<bool>,
-    /// The number of reenqueues since it last ran.
+    /// The number of reenqueues since the task last ran.
     pub reenq_count: Cell<u32>,
-    /// When it last became runnable without having run since, ns.
+    /// The time at which the task became runnable, in ns, if it has not run since.
     pub runnable_at: Cell<u64>,
-    /// Since when it polls, if its continuation says that it does, ns.
+    /// The time at which the task began to poll, in ns, if its continuation is to poll.
     pub polls_since: Cell<u64>,
-    /// While it is runnable and does not run: since when, ns; its longest such time that is over.
+    /// The time since which the task has been runnable without running, in ns, if it is; and the longest such wait that
+    /// is over, in ns.
     pub waits_since: Cell<u64>,
     pub longest_wait: Cell<u64>,
-    /// The next waiter in the queue that it waits in ([`crate::program::wait_queue`]).
+    /// The next waiter in the queue in which the task waits ([`crate::program::wait_queue`]).
     pub next_waiter: Cell<Option<TaskPtr>>,
-    /// Why it sleeps, for messages.
+    /// The reason for which the task sleeps, for messages.
     pub waits_for: Cell<&'static str>,
-    /// Bytes of its working set; fetched again after a migration.
+    /// The size of the task's working set in bytes, which it fetches again after a migration.
     pub footprint: u64,
-    /// The power of its computing, of [`machine::BUSY_LOOP`]; not 0.
+    /// The power of the task's computing, relative to [`machine::BUSY_LOOP`]; not 0.
     pub activity: u32,
 
-    // Fields for rare operations.
+    // The fields from here on are for rare operations.
     pub policy: Cell<SchedPolicy>,
     pub clamps: TaskClamps,
     pub name: Arc<str>,
-    /// The child that it forks next, while it computes the cost of the fork.
+    /// The child that the task forks next, while it computes the cost of the fork.
     pub child: Cell<Option<Box<TaskSpec>>>,
-    /// `ops.enable()` was called and `ops.disable()` was not.
+    /// Whether `ops.enable()` was called for the task, and `ops.disable()` has not been called since.
     pub enabled: Cell<bool>,
     pub timer_slack_ns: u64,
-    /// Round-robin time left, ns.
+    /// The rest of the round-robin slice, in ns.
     pub rr_left: Cell<u64>,
     /// The server of a deadline task.
     pub dl: Cell<DlEntity>,
     pub parent: Option<TaskPtr>,
-    /// Children that have not exited.
+    /// The number of the task's children that have not exited.
     pub children: Cell<u32>,
     pub exited: Cell<bool>,
 }
@@ -158,13 +159,13 @@ pub enum Class {
 pub enum Continuation {
     /// The next op of its program.
     NextOp,
-    /// The task waited for bytes.
+    /// The task waited for bytes in a stream.
     Read { stream: u32, bytes: u64, work: u64 },
     /// The task polled a user space mutex.
     SpinLock { mutex: u32 },
     /// The task computed the cost of a fork.
     Fork,
-    /// The task waited for its threads to exit.
+    /// The task waited for its children to exit.
     Join,
     /// The task waited for a child to exit.
     WaitChildren,
@@ -176,7 +177,7 @@ pub enum Continuation {
     LockQueue(Section),
     /// The task slept for a kernel lock.
     LockSleep(Section),
-    /// Woken, it took the `wait_lock` of a kernel lock to try again.
+    /// The task was woken, and took the `wait_lock` of a kernel lock to try again.
     LockRetry(Section),
     /// The task polled for a kernel lock.
     LockPoll(Section),
@@ -189,9 +190,9 @@ pub enum Continuation {
     Wait { relock: Option<u32> },
     /// `ksoftirqd`: handles softirqs, or waits for some.
     Softirqs,
-    /// The task has read its bytes and computed, and now notifies writers.
+    /// The task has taken its bytes and computed the cost of that, and now notifies writers.
     ReadDone { stream: u32 },
-    /// There was no room for its bytes: it waits for room, and then notifies readers.
+    /// The stream had no room for the task's bytes: the task waits for room, and then notifies readers.
     WriteReady { stream: u32, bytes: u64 },
 }
 
@@ -199,16 +200,16 @@ pub enum Continuation {
 #[derive(Clone, Copy)]
 pub struct Section {
     pub mutex: u32,
-    /// ns at the reference speed.
+    /// The work, in ns at the reference speed.
     pub work: u64,
-    /// Cache lines.
+    /// The number of cache lines.
     pub lines: u32,
-    /// Nodes of a tree.
+    /// The number of nodes of a tree that are read.
     pub nodes: u32,
     pub kind: KernelLock,
-    /// Whether it keeps the lock afterwards.
+    /// Whether the task keeps the lock afterwards.
     pub keeps: bool,
-    /// Whether it takes the lock only if others hold it or wait for it.
+    /// Whether the task takes the lock only if others hold it or wait for it.
     pub if_locked: bool,
 }
 
@@ -216,11 +217,11 @@ pub struct Section {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpsState {
     None,
-    /// The scheduler has it since enqueueing number `qseq`.
+    /// The scheduler has had the task since enqueueing number `qseq`.
     Queued,
 }
 
-/// A task of one simulation. Copies all refer to the same task; it lives as long as the simulation.
+/// A task of one simulation. All copies refer to the same task, which lives as long as the simulation.
 ///
 /// A simulation is single-threaded, and C accesses its tasks as well, so they are shared by
 /// pointer, and every mutable field is in a cell: there is no `&mut Task`.
@@ -228,7 +229,7 @@ pub enum OpsState {
 pub struct TaskPtr(NonNull<Task>);
 
 impl Continuation {
-    /// Does the task poll until then?
+    /// Does the task poll until this continuation?
     pub fn polls(self) -> bool {
         matches!(
             self,
@@ -348,22 +349,22 @@ impl Task {
             .set(((weight * 100 + 512) / 1024).clamp(1, 10_000));
     }
 
-    /// It may run on the CPUs of `mask`.
+    /// Lets the task run on the CPUs of `mask`.
     pub fn set_allowed(&self, mask: CpuMask) {
         self.abi.cpus_mask.set(mask);
         self.abi.nr_cpus_allowed.set(mask.count() as i32);
     }
 
-    /// Puts it into the control group of `set`.
+    /// Puts the task into the control group of `set`.
     pub fn set_group(&self, set: *mut CssSet) {
         self.abi.cgroups.set(set);
-        // SAFETY: it belongs to one of the groups, which are alive.
+        // SAFETY: `set` belongs to one of the groups, which are alive.
         self.abi
             .sched_task_group
             .set(unsafe { (*(*set).dfl_cgrp).cpu_css });
     }
 
-    /// Changes its deadline server.
+    /// Changes the task's deadline server.
     #[inline]
     pub fn update_dl(&self, change: impl FnOnce(&mut DlEntity)) {
         let mut dl = self.dl.get();
@@ -441,7 +442,7 @@ impl TaskPtr {
         self.abi.pid.get()
     }
 
-    /// The number of tasks created before it.
+    /// The number of tasks that were created before this one.
     pub fn index(self) -> usize {
         (self.abi.pid.get() - FIRST_PID) as usize
     }
@@ -457,8 +458,8 @@ impl Deref for TaskPtr {
 
     #[inline]
     fn deref(&self) -> &Task {
-        // SAFETY: the pointer was made from a box that lives until the simulation ends, and only
-        // read through shared references and C's pointer, which write to cells only.
+        // SAFETY: the pointer was made from a box that lives until the simulation ends. The task is used only through
+        // shared references and C's pointer, which write only to cells.
         unsafe { self.0.as_ref() }
     }
 }

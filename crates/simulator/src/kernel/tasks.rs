@@ -143,7 +143,7 @@ impl Kernel<'_> {
         self.cpus[cpu].need_resched = true;
     }
 
-    /// After the last switch away from an exiting task.
+    /// Cleans up after the last switch away from an exiting task.
     pub fn reap(&mut self, task: TaskPtr) {
         task.exited.set(true);
         self.exit_dl(task);
@@ -152,10 +152,9 @@ impl Kernel<'_> {
         task.abi.release_storage();
     }
 
-    /// Takes the current task, which must be runnable, off its runqueue, changes it and puts it
-    /// back. The task continues to run, unless the CPU is no longer allowed. It is then queued on
-    /// an allowed one. (`__do_set_cpus_allowed()`, `__sched_setscheduler()`,
-    /// `migration_cpu_stop()`.)
+    /// Takes the current task, which must be runnable, off its runqueue, changes it and puts it back. The task
+    /// continues to run, unless it may no longer use the CPU: then it is queued on an allowed one.
+    /// (`__do_set_cpus_allowed()`, `__sched_setscheduler()`, `migration_cpu_stop()`.)
     pub fn change(&mut self, cpu: usize, task: TaskPtr, change: impl FnOnce(&mut Self, TaskPtr)) {
         self.deactivate(task, abi::DEQ_SAVE);
         change(self, task);
@@ -175,7 +174,7 @@ impl Kernel<'_> {
         if !allowed.contains(cpu) {
             let to = self.fallback_cpu(task, allowed.first().unwrap_or(cpu));
             match task.class.get() {
-                // admit_dl() and set_affinity() make sure that they may run anywhere.
+                // admit_dl() and set_affinity() make sure that deadline tasks may run anywhere.
                 Class::Dl => unreachable!("a deadline task may run on all CPUs"),
                 Class::Rt => self.push_rt(cpu, task, to),
                 Class::Ext => self.push_ext(cpu, task, to),

@@ -1,12 +1,11 @@
 //! Utilization clamps (uclamp): bounds that a task sets, by `sched_setattr(2)`, for the frequency of
 //! the CPU on which it is runnable.
 //!
-//! The rules are from `kernel/sched/core.c` of Linux 7.3. A CPU's bounds are the largest of its
-//! runnable tasks' (max aggregation), kept in buckets: a bucket's value falls only when its last
-//! task leaves, so a task may be boosted by an equal neighbour that has gone. The upper bound of a
-//! CPU that becomes idle stays, because otherwise the utilization that still decays there would
-//! raise the frequency. Nothing is counted before the first task sets a clamp (`sched_uclamp_used`);
-//! deadline tasks never count.
+//! The rules are from `kernel/sched/core.c` of Linux 7.3. A CPU's bounds are the largest of its runnable tasks' bounds
+//! (max aggregation), which are kept in buckets: a bucket's value falls only when its last task leaves, so a task may
+//! be boosted by the higher clamp of a task in the same bucket that has left. The upper bound of a CPU that becomes
+//! idle stays, because otherwise the utilization that still decays there would raise the frequency. Nothing is counted
+//! before the first task sets a clamp (`sched_uclamp_used`); deadline tasks never count.
 
 use crate::kernel::Kernel;
 use crate::kernel::task::{Class, TaskPtr};
@@ -27,9 +26,9 @@ const BOTH: [usize; 2] = [MIN, MAX];
 /// The clamps of a task, lower and upper.
 #[derive(Default)]
 pub struct TaskClamps {
-    /// The clamps that it has set.
+    /// The clamps that the task has set.
     requested: [Cell<Option<u16>>; 2],
-    /// The clamps that count on its runqueue, while it is counted there.
+    /// The clamps that count on the task's runqueue, while the task is counted there.
     active: [Cell<Option<u16>>; 2],
 }
 
@@ -45,7 +44,7 @@ impl TaskClamps {
         clamps
     }
 
-    /// Without a request of its own, a real-time task asks for the highest frequency
+    /// Without a request of its own, a real-time task requests the highest frequency
     /// (`sched_util_clamp_min_rt_default`).
     fn effective(&self, which: usize, class: Class) -> u16 {
         let default = match (which, class) {
@@ -65,7 +64,7 @@ pub struct Uclamp {
 #[derive(Default)]
 struct CpuClamps {
     clamps: [Aggregate; 2],
-    /// The last task has left the runqueue (`UCLAMP_FLAG_IDLE`).
+    /// Whether the last task has left the runqueue (`UCLAMP_FLAG_IDLE`).
     is_idle: bool,
 }
 
@@ -114,7 +113,7 @@ impl Aggregate {
 }
 
 impl Uclamp {
-    /// Without clamps, on this number of CPUs.
+    /// The runqueues of this number of CPUs, without clamps.
     pub fn new(cpus: usize) -> Uclamp {
         let none = |_| {
             let mut cpu = CpuClamps {
@@ -130,7 +129,7 @@ impl Uclamp {
         }
     }
 
-    /// The request `perf` of `cpu`, of 1024 of the largest CPU, within its clamps
+    /// The request `perf` of `cpu`, where 1024 is the largest CPU, within the CPU's clamps
     /// (`sugov_effective_cpu_perf()`).
     pub fn clamped(&self, cpu: usize, perf: u32) -> u32 {
         if !self.is_used {

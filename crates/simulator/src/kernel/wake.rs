@@ -66,7 +66,7 @@ impl Kernel<'_> {
         );
     }
 
-    /// The CPU for a waking task, and the enqueue flag that tells whether its class was asked.
+    /// The CPU for a waking task, and the enqueue flag that tells whether the task's class chose that CPU.
     #[inline]
     pub fn select_task_rq(&mut self, task: TaskPtr, prev: usize, wake_flags: u64) -> (usize, u64) {
         let first_allowed = || task.abi.cpus_mask.get().first().unwrap_or(prev);
@@ -167,7 +167,7 @@ impl Kernel<'_> {
         let preempts = match self.cpus[cpu].curr {
             None => true,
             Some(curr) => match (task.class.get(), curr.class.get()) {
-                // A throttled task wakes up only by its timer.
+                // Only its timer makes a throttled task run.
                 (Class::Dl, _) if task.dl.get().throttled => false,
                 (Class::Dl, Class::Dl) => task.dl.get().deadline < curr.dl.get().deadline,
                 (Class::Rt, Class::Rt) => task.abi.prio.get() < curr.abi.prio.get(),
@@ -179,8 +179,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// `resched_curr()`: makes `cpu` reschedule, now if its own code asks, otherwise after an IPI
-    /// (and the exit from its idle state).
+    /// `resched_curr()`: makes `cpu` reschedule, at once if the call comes from code on that CPU, otherwise after an
+    /// IPI (and the exit from its idle state).
     pub fn resched(&mut self, cpu: usize) {
         if self.cpus[cpu].need_resched {
             return;
@@ -194,7 +194,7 @@ impl Kernel<'_> {
             return;
         }
         if self.cpus[cpu].idles_at.is_some() {
-            // The CPU notices by itself before it idles.
+            // The CPU notices `need_resched` itself before it idles.
             return;
         }
         let costs = &self.cpus[this].costs;

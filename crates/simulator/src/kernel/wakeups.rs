@@ -1,9 +1,9 @@
-//! The kinds of wakeups that the simulated kernel makes: the function of Linux that makes each, and its
-//! flags.
+//! The kinds of wakeups that the simulated kernel makes: the Linux function that makes each of them, and the flags of
+//! the wakeup.
 //!
-//! Linux announces with `WF_SYNC` that the waker is about to sleep. Whether that counts when the waker
-//! exits is the scheduler's rule: `select_task_rq_fair()` looks at the flag alone in 3.9 and 3.10, and
-//! also at the waker's `PF_EXITING` in 6.12 and 7.3, as does sched_ext's own selection.
+//! Linux announces with `WF_SYNC` that the waker is about to sleep. Schedulers differ in whether the flag counts when
+//! the waker exits: `select_task_rq_fair()` tests only the flag in 3.9 and 3.10, but in 6.12 and 7.3 also the waker's
+//! `PF_EXITING`, as sched_ext's own selection does.
 
 use crate::abi::layout as abi;
 use workload::StreamKind;
@@ -11,15 +11,15 @@ use workload::StreamKind;
 /// A row of [`WAKEUPS`].
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// The kind.
+    /// The kind of wakeup.
     pub wakeup: Wakeup,
-    /// The occasion, as documents call it.
+    /// The occasion of the wakeup, for the documentation.
     pub occasion: &'static str,
-    /// The function that makes it in Linux 3.9 and 3.10.
+    /// The function that makes the wakeup in Linux 3.9 and 3.10.
     pub in_3: &'static str,
-    /// The function that makes it in Linux 6.12 and 7.3.
+    /// The function that makes the wakeup in Linux 6.12 and 7.3.
     pub since_6: &'static str,
-    /// Whether it has `WF_SYNC`, in all of these versions.
+    /// Whether the wakeup has `WF_SYNC` in all of these versions.
     pub sync: bool,
 }
 
@@ -63,7 +63,7 @@ table! {
 }
 
 impl Wakeup {
-    /// Its flags.
+    /// The flags of the wakeup.
     #[inline]
     pub const fn flags(self) -> u64 {
         match WAKEUPS[self as usize].sync {

@@ -21,7 +21,7 @@ pub struct Programs {
     pub condvars: Condvars,
     pub barriers: Barriers,
     pub streams: Streams,
-    /// Tasks that poll for something in a busy loop.
+    /// The tasks that poll in a busy loop.
     pub pollers: Pollers,
     /// The part of the run that programs see.
     pub env: Env,

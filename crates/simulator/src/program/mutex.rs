@@ -13,17 +13,16 @@ pub struct Mutexes {
     spinlocks: Vec<Lock>,
 }
 
-/// A futex (the owner, whether it has to wake a waiter when it unlocks, and the tasks that sleep in
-/// the kernel) or a kernel lock.
+/// A futex or a kernel lock: the owner, whether it has to wake a waiter when it unlocks, and the sleeping tasks.
 struct Mutex {
     owner: Option<TaskPtr>,
-    /// The CPU that has its cache line, which took it last, or [`NO_CPU`].
+    /// The CPU that took the mutex last, and so has its cache line, or [`NO_CPU`].
     cpu: u32,
     contended: bool,
     waiters: WaitQueue,
-    /// For an rwsem: the number of tasks that found it taken, and do not have its `wait_lock` yet.
+    /// For an rwsem, the number of tasks that found it taken and do not have its `wait_lock` yet.
     arriving: u32,
-    /// For a kernel lock: its kind, and its previous holders.
+    /// For a kernel lock, its kind and its previous holders.
     kind: KernelLock,
     holders: Holders,
 }
@@ -32,12 +31,12 @@ struct Mutex {
 #[derive(Clone, Copy)]
 struct Holders {
     cpus: [u16; Holders::MOST],
-    /// The total number of holders.
+    /// The number of CPUs that have held the lock so far.
     count: u32,
 }
 
 impl Holders {
-    /// The depth of a balanced tree of 4 billion nodes.
+    /// The number of holders that are recorded: the depth of a balanced tree of 4 billion nodes.
     const MOST: usize = 32;
 
     fn push(&mut self, cpu: usize) {
@@ -45,7 +44,7 @@ impl Holders {
         self.count += 1;
     }
 
-    /// The last `count` CPUs before the current holder, if there were as many.
+    /// The last `count` holders before the current one, or all that are recorded if these are fewer.
     fn before(&self, count: u32) -> impl Iterator<Item = usize> {
         let before = self.count.saturating_sub(1);
         let known = before.min(Holders::MOST as u32 - 1);
@@ -72,7 +71,7 @@ impl Mutex {
         }
     }
 
-    /// `task` takes it. Returns the CPU that had it last.
+    /// `task` takes the mutex. Returns the CPU that had it last.
     #[inline]
     fn take(&mut self, task: TaskPtr) -> usize {
         self.owner = Some(task);
@@ -87,18 +86,18 @@ impl Mutex {
 /// The result of trying to lock a mutex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryLock {
-    /// The task has it; CPU `from` had it last.
+    /// The task has the mutex; CPU `from` had it last.
     Locked { from: usize },
-    /// Another task has it.
+    /// Another task has the mutex.
     Busy,
-    /// The task already has it, an error of its program.
+    /// The task already has the mutex, which is an error of its program.
     Owned,
 }
 
 /// A released lock: its kind, and its first waiter.
 pub type Released = (KernelLock, Option<TaskPtr>);
 
-/// A task unlocks a mutex that it does not own: an error of its program.
+/// A task unlocks a mutex that it does not own, which is an error of its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotOwner;
 
@@ -126,17 +125,17 @@ impl Mutexes {
         }
     }
 
-    /// Others may sleep in it: it has to be unlocked through the kernel.
+    /// Other tasks may sleep for the mutex, so it has to be unlocked through the kernel.
     pub fn contend(&mut self, mutex: u32) {
         self.mutexes[mutex as usize].contended = true;
     }
 
-    /// The task sleeps until it is unlocked, behind earlier sleepers.
+    /// The task sleeps until the mutex is unlocked, behind earlier sleepers.
     pub fn queue(&mut self, task: TaskPtr, mutex: u32) {
         self.mutexes[mutex as usize].waiters.push(task);
     }
 
-    /// Unlocks it, and returns the task to wake.
+    /// Unlocks the mutex, and returns the task to wake.
     #[inline]
     pub fn unlock(&mut self, task: TaskPtr, mutex: u32) -> Result<Option<TaskPtr>, NotOwner> {
         let state = self.owned(task, mutex)?;
@@ -191,12 +190,12 @@ impl Mutexes {
         self.mutexes[mutex as usize].arriving += 1;
     }
 
-    /// This task has its `wait_lock`.
+    /// A task that had arrived has the `wait_lock` of the rwsem.
     pub fn arrived(&mut self, mutex: u32) {
         self.mutexes[mutex as usize].arriving -= 1;
     }
 
-    /// The last of the tasks that sleep for it.
+    /// The last of the tasks that sleep for the mutex.
     pub fn last_waiter(&self, mutex: u32) -> Option<TaskPtr> {
         self.mutexes[mutex as usize].waiters.last()
     }
@@ -206,9 +205,8 @@ impl Mutexes {
         self.mutexes[mutex as usize].holders.before(count)
     }
 
-    /// Releases a kernel lock, and returns its kind and its first waiter to wake, which stays first
-    /// until it has the lock. No waiter of an rwsem is woken while a task arrives, because the
-    /// arriving task takes it.
+    /// Releases a kernel lock, and returns its kind and the waiter to wake: the first one, which stays first until it
+    /// has the lock. No waiter of an rwsem is woken while a task arrives, because the arriving task takes it.
     pub fn release(&mut self, task: TaskPtr, mutex: u32) -> Result<Released, NotOwner> {
         let state = self.owned(task, mutex)?;
         state.owner = None;
@@ -216,7 +214,7 @@ impl Mutexes {
         Ok((state.kind, first))
     }
 
-    /// The spinlock that `mutex` is; for another kernel lock its `wait_lock`.
+    /// The lock of `mutex`: itself if it is a spinlock, otherwise its `wait_lock`.
     pub fn spinlock(&mut self, mutex: u32) -> &mut Lock {
         &mut self.spinlocks[mutex as usize]
     }

@@ -52,7 +52,7 @@ impl Pollers {
         self.first(until) == Some(task)
     }
 
-    /// The first task that polls for this.
+    /// The first task that polls for this object.
     pub fn first(&self, until: PollUntil) -> Option<TaskPtr> {
         let first = self.0.iter().find(|poller| poller.until == until);
         first.map(|poller| poller.task)

@@ -1,4 +1,4 @@
-//! Streams: pipes, and directions of sockets.
+//! Streams: pipes, and the two directions of sockets.
 
 use crate::kernel::task::TaskPtr;
 use crate::program::wait_queue::WaitQueue;
@@ -116,13 +116,13 @@ impl Streams {
         self.0[stream as usize].used += bytes;
     }
 
-    /// The next task that waits for bytes, in order of arrival.
+    /// Removes and returns the next task that waits for bytes, in order of arrival.
     #[inline]
     pub fn next_reader(&mut self, stream: u32) -> Option<TaskPtr> {
         self.0[stream as usize].readers.pop()
     }
 
-    /// The next task that waits for room.
+    /// Removes and returns the next task that waits for room.
     #[inline]
     pub fn next_writer(&mut self, stream: u32) -> Option<TaskPtr> {
         self.0[stream as usize].writers.pop()

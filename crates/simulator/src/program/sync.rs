@@ -16,7 +16,7 @@ impl Condvars {
         self.0[cond as usize].push(task);
     }
 
-    /// The longest-waiting task stops waiting.
+    /// The task that has waited longest stops waiting.
     #[inline]
     pub fn signal(&mut self, cond: u32) -> Option<TaskPtr> {
         self.0[cond as usize].pop()
@@ -33,7 +33,7 @@ struct Barrier {
 }
 
 impl Barriers {
-    /// For each, the number of tasks it waits for.
+    /// Barriers, each of which waits for the number of tasks in `parties`.
     pub fn new(parties: &[u32]) -> Barriers {
         let barrier = |&parties: &u32| Barrier {
             parties,
@@ -55,7 +55,7 @@ impl Barriers {
         false
     }
 
-    /// The next waiting task, in order of arrival.
+    /// Removes and returns the next waiting task, in order of arrival.
     pub fn let_go(&mut self, barrier: u32) -> Option<TaskPtr> {
         self.0[barrier as usize].waiters.pop()
     }

@@ -2,11 +2,11 @@
 
 use crate::kernel::task::TaskPtr;
 
-/// Tasks in order of arrival. Each knows the next, so a task is in at most one queue, as it sleeps
-/// for one event.
+/// Tasks in order of arrival. Each task points to the next, so a task can be in one queue at most, which suffices
+/// because it sleeps for one event.
 #[derive(Clone, Copy, Default)]
 pub struct WaitQueue {
-    /// The first and the last.
+    /// The first and the last task.
     ends: Option<(TaskPtr, TaskPtr)>,
 }
 

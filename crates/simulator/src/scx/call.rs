@@ -2,9 +2,9 @@
 
 use crate::abi::layout::{Cgroup, DumpCtx, ExitInfo, Map, TaskStruct};
 
-/// Which kfuncs may be called from where. A kfunc belongs to a group, and a call of the scheduler has a context; the kfunc
-/// is allowed if both share a bit. The low byte is for Linux 6.12, which checks at run time (`SCX_KF_*`), the second byte
-/// for 7.3, whose verifier checks by op (`scx_kf_allow_flags[]`).
+/// The contexts from which each kfunc may be called. A kfunc belongs to a group, and a call of the scheduler has a
+/// context; the kfunc is allowed if group and context share a bit. The low byte is for Linux 6.12, which checks at run
+/// time (`SCX_KF_*`), the second byte for 7.3, whose verifier checks by op (`scx_kf_allow_flags[]`).
 pub mod kf {
     const CPU_RELEASE_6_12: u32 = 1 << 0;
     const DISPATCH_6_12: u32 = 1 << 1;
@@ -23,7 +23,7 @@ pub mod kf {
     /// The bits for Linux 7.3.
     pub const BITS_7_3: u32 = 0xff00;
 
-    /// Contexts. [`UNLOCKED`] holds no runqueue lock.
+    /// The constants from here on are contexts. In [`UNLOCKED`] no runqueue lock is held.
     pub const UNLOCKED: u32 = UNLOCKED_7_3;
     pub const INIT_CIDS: u32 = UNLOCKED_7_3 | INIT_CIDS_7_3;
     /// The context of `ops.dump_cpu()` and `ops.dump_task()`.
@@ -35,19 +35,19 @@ pub mod kf {
     pub const DISPATCH: u32 = DISPATCH_6_12 | ENQUEUE_7_3 | DISPATCH_7_3;
     pub const CPU_RELEASE: u32 = CPU_RELEASE_6_12 | CPU_RELEASE_7_3;
 
-    /// Groups.
+    /// The constants from here on are groups.
     pub const INSERTS: u32 = ENQUEUE_6_12 | DISPATCH_6_12 | ENQUEUE_7_3;
     pub const DISPATCHES: u32 = DISPATCH_6_12 | DISPATCH_7_3;
-    /// Linux 6.12 also allows these without a runqueue lock.
+    /// Linux 6.12 also allows the kfuncs of this group without a runqueue lock.
     pub const MOVES: u32 = DISPATCH_6_12 | DISPATCH_7_3 | UNLOCKED_7_3;
     pub const SELECTS: u32 = SELECT_CPU_6_12 | SELECT_CPU_7_3 | UNLOCKED_7_3;
     pub const REENQUEUES: u32 = CPU_RELEASE_6_12 | CPU_RELEASE_7_3;
-    /// Linux 6.12 allows these in all sleepable programs.
+    /// Linux 6.12 allows the kfuncs of this group in all sleepable programs.
     pub const CREATES: u32 = UNLOCKED_7_3;
     pub const OVERRIDES: u32 = INIT_CIDS_7_3;
 }
 
-/// The context of the current call. Aligned, so that it is moved as one word.
+/// The context of the current call. The type is aligned so that it is moved as one word.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 pub struct Context {
@@ -102,10 +102,10 @@ unlocked!(
 macro_rules! call {
     ($kernel:expr, $function:expr $(, $argument:expr)*) => {{
         $kernel.lend();
-        // SAFETY: a function of the loaded scheduler, with the type that it has in C (the layout of its ops
-        // is checked at loading; programs and callbacks have the type of their tracepoint or map), with
-        // tasks, CPUs and structures that are alive until it returns. Calls by the scheduler return through
-        // the pointer that was just lent; the caller does not use its own reference until the end.
+        // SAFETY: this is a function of the loaded scheduler, called with the type that it has in C (the layout of ops
+        // is checked at loading; programs and callbacks have the type of their tracepoint or map). The tasks, CPUs and
+        // structures that it gets are alive until it returns. Kfuncs that the scheduler calls use the pointer that was
+        // just lent; the caller does not use its own reference until the end.
         unsafe { $function($($argument),*) }
     }};
 }

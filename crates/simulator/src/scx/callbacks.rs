@@ -6,9 +6,9 @@ use machine::{CALLBACKS, Callbacks, Machine, time_for};
 
 /// The costs of the callbacks on each CPU, for a scheduler whose callbacks take time.
 pub struct Costs {
-    /// In the order of [`CALLBACKS`], ns at the CPU's highest frequency.
+    /// The costs in the order of [`CALLBACKS`], in ns at the CPU's highest frequency.
     ns: PerCpu<[u64; CALLBACKS.len()]>,
-    /// The time of callbacks in [`Kernel::spent`], ns.
+    /// The time of callbacks that [`Kernel::spent`] includes, in ns.
     pub spent: u64,
 }
 
@@ -39,8 +39,8 @@ impl Kernel<'_> {
     }
 }
 
-/// The index of the callback `name` in [`CALLBACKS`]; a `_` at its end, which keeps it apart from Rust's keywords,
-/// does not count.
+/// The index of the callback `name` in [`CALLBACKS`]; a `_` at the end of `name`, which distinguishes it from a keyword
+/// of Rust, is ignored.
 pub const fn index(name: &str) -> Option<usize> {
     let mut index = 0;
     while index < CALLBACKS.len() {

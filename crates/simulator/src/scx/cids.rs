@@ -15,7 +15,7 @@ const MASK_WORDS: usize = 2 + MAX_CPUS / 64 + 1;
 
 /// The mapping between CPUs and cids.
 pub struct Cids {
-    /// Is it a cid-form scheduler?
+    /// Whether the scheduler is in cid form.
     pub form: bool,
     cpu_to_cid: Shared<[i32]>,
     cid_to_cpu: Shared<[i32]>,
@@ -36,7 +36,7 @@ const NOWHERE: CidTopo = CidTopo {
 };
 
 impl Cids {
-    /// `scx_cid_init()`, for shards of `shard_size` CPUs, 0 for the default.
+    /// `scx_cid_init()`, for shards of `shard_size` CPUs; 0 means the default.
     pub fn new(machine: &Machine, shard_size: u32, form: bool) -> Cids {
         let shard_size = match shard_size {
             0 => SHARD_SIZE,
@@ -227,7 +227,7 @@ impl Cids {
     }
 }
 
-/// How the cores of a cache are split among shards: as evenly as possible (`calc_shard_layout()`).
+/// The division of a cache's cores into shards, which is as even as possible (`calc_shard_layout()`).
 struct Shards {
     cores: usize,
     /// The number of shards with one more core.

@@ -1,13 +1,13 @@
-//! The time that CPUs spend on the cache lines that sched_ext shares: dispatch queues and the masks of idle CPUs.
-//! Only on a machine that describes its memory ([`machine::Memory`]), and not for a policy that stands for the
-//! kernel's fair class, which has neither.
+//! The time that CPUs spend on the cache lines that sched_ext shares: dispatch queues and the masks of idle CPUs. They
+//! spend it only on a machine that describes its memory ([`machine::Memory`]), and not under a policy that stands for
+//! the kernel's fair class, which uses neither.
 //!
 //! A dispatch queue is one line: lock, list, tree and count (`struct scx_dispatch_q`). An insertion changes the
-//! neighbour's list node under the lock, and with virtual times reads a tree as deep as the queue is long
-//! (`dispatch_enqueue()`). A removal changes the task and its successor's list node under the lock; an empty queue is
-//! read without the lock (`consume_dispatch_q()`). A mask of idle CPUs is one line, and that of idle cores another; a
-//! claim of a CPU writes both, and so does a CPU that idles or stops (kernel/sched/ext_idle.c). A CPU is assumed to
-//! have written the task that last ran there or was queued there.
+//! neighbour's list node under the lock, and in a queue by virtual time it also reads a path in the tree, whose length
+//! is the logarithm of the queue's (`dispatch_enqueue()`). A removal changes the task and its successor's list node
+//! under the lock; an empty queue is read without the lock (`consume_dispatch_q()`). A mask of idle CPUs is one line,
+//! and that of idle cores another; a claim of a CPU writes both, and so does a CPU that idles or stops
+//! (kernel/sched/ext_idle.c). A CPU is assumed to have written the task that last ran there or was queued there.
 
 use crate::abi::layout as abi;
 use crate::abi::layout::Ops;
@@ -19,7 +19,7 @@ use crate::kernel::task::TaskPtr;
 use crate::scx::dsq::{Dsq, OnDsq, Order};
 use machine::{CpuMask, Machine};
 
-/// The lines of the masks of idle CPUs: one for all, or with `SCX_OPS_BUILTIN_IDLE_PER_NODE` one for each node.
+/// The lines of the masks of idle CPUs: one for all CPUs or, with `SCX_OPS_BUILTIN_IDLE_PER_NODE`, one for each node.
 pub struct IdleLines(Vec<(CpuMask, Lock)>);
 
 impl IdleLines {
@@ -32,12 +32,12 @@ impl IdleLines {
     }
 }
 
-/// The cost of a task's list node for `cpu`, ns.
+/// The time for `cpu` to fetch a task's list node, in ns.
 fn node_ns(memory: &Memory, task: Option<TaskPtr>, cpu: usize) -> u64 {
     task.map_or(0, |task| memory.fetch_ns(task.cpu(), cpu))
 }
 
-/// The cost of the tasks of `dsq` that an insertion reads and changes, ns.
+/// The time to fetch the tasks of `dsq` that an insertion reads and changes, in ns.
 fn insertion_ns(memory: &Memory, dsq: &Dsq, order: Order, cpu: usize) -> u64 {
     let at = |index: usize| dsq.get(index).map(|queued| queued.task);
     let neighbour = node_ns(memory, dsq.len().checked_sub(1).and_then(at), cpu);
@@ -54,7 +54,7 @@ fn insertion_ns(memory: &Memory, dsq: &Dsq, order: Order, cpu: usize) -> u64 {
 }
 
 impl Kernel<'_> {
-    /// Does the scheduler pay for the lines of sched_ext?
+    /// Do the shared lines of sched_ext cost time under this scheduler?
     #[inline]
     fn shares_lines(&self) -> bool {
         self.hw.memory.is_some() && !self.scx.is_fair_class
@@ -66,7 +66,7 @@ impl Kernel<'_> {
         self.lock_dsq_for(on, |memory, dsq, cpu| insertion_ns(memory, dsq, order, cpu));
     }
 
-    /// The running code takes the lock of `on` to take the task at `index` from it.
+    /// The running code takes the lock of `on` to remove the task at `index`.
     #[inline]
     pub fn lock_to_remove(&mut self, on: OnDsq, index: usize) {
         self.lock_dsq_for(on, |memory, dsq, cpu| {
@@ -82,7 +82,8 @@ impl Kernel<'_> {
         self.lock_dsq_for(on, |_, _, _| 0);
     }
 
-    /// As [`Kernel::lock_dsq`]; under the lock the code runs for `tasks_ns`, a function of the queue and the CPU.
+    /// As [`Kernel::lock_dsq`], where the code runs under the lock for the time that `tasks_ns` returns for the queue
+    /// and the CPU.
     #[inline]
     fn lock_dsq_for(&mut self, on: OnDsq, tasks_ns: impl Fn(&Memory, &Dsq, usize) -> u64) {
         if self.hw.memory.is_some() && on.is_user() {
@@ -125,7 +126,7 @@ impl Kernel<'_> {
         });
     }
 
-    /// `cpu`, whose code is running, becomes idle, or stops being so.
+    /// `cpu`, whose code is running, becomes idle or busy.
     pub fn set_idle_mask(&mut self, cpu: usize, idle: bool) {
         self.scx.idle_masks.update(cpu, idle);
         self.change_idle_mask(cpu);

@@ -77,7 +77,7 @@ impl Kernel<'_> {
         ));
     }
 
-    /// `local_dsq_post_enq()`: does the CPU have to reschedule?
+    /// `local_dsq_post_enq()`: makes the CPU reschedule if it is idle, or if the task preempts the running one.
     fn local_inserted(&mut self, cpu: usize, task: TaskPtr, flags: u64) {
         if self.scx.rqs[cpu].in_balance {
             return;
@@ -145,7 +145,7 @@ impl Kernel<'_> {
                 task.label()
             ));
         }
-        // An offline CPU is no error, and gets nothing.
+        // An offline CPU is not an error, but gets no task.
         allowed && self.hotplug.online.contains(cpu)
     }
 
@@ -224,7 +224,7 @@ impl Kernel<'_> {
         self.move_to(dsq, task, flags);
     }
 
-    /// Linux 7.3 applies slice and virtual time at insertion; 6.12 has applied them when the kfunc was called.
+    /// Linux 7.3 applies slice and virtual time at insertion; Linux 6.12 applied them when the kfunc was called.
     #[inline]
     fn apply(&mut self, task: TaskPtr, given: Given, flags: u64) {
         if self.scx.is_7_3() {
@@ -252,7 +252,7 @@ impl Kernel<'_> {
         self.scx.verdicts.end_flush();
     }
 
-    /// `consume_dispatch_q()`: moves the first task of `on` that may run on `cpu` to its local queue.
+    /// `consume_dispatch_q()`: moves the first task of `on` that may run on `cpu` to the local queue of `cpu`.
     #[inline]
     pub fn consume(&mut self, cpu: usize, on: OnDsq, flags: u64) -> bool {
         let allowed = |task: TaskPtr| task.cpu() == cpu || task.abi.is_allowed(cpu);
@@ -285,7 +285,7 @@ impl Kernel<'_> {
         true
     }
 
-    /// The same operation for the global queue.
+    /// `consume_dispatch_q()` of the global queue.
     #[inline]
     pub fn consume_global(&mut self, cpu: usize) -> bool {
         !self.scx.dsqs.get(OnDsq::GLOBAL).is_empty() && self.consume_global_first(cpu)

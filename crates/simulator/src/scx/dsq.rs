@@ -10,32 +10,32 @@ use std::collections::{HashMap, VecDeque};
 /// A queued task.
 #[derive(Clone, Copy, Debug)]
 pub struct Queued {
-    /// `p->scx.dsq_vtime` when it was queued; orders a virtual-time queue.
+    /// `p->scx.dsq_vtime` when the task was queued, by which a virtual-time queue is ordered.
     pub vtime: u64,
-    /// Number of the insertion; an iteration skips tasks that were queued after it began.
+    /// The number of the insertion; an iteration skips tasks that were queued after it began.
     pub sequence: u64,
     /// The task.
     pub task: TaskPtr,
 }
 
-/// The order of a queue's tasks. The first task in an empty queue decides it.
+/// The order of a queue's tasks. The first task that is inserted into an empty queue decides the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     Fifo,
     Vtime,
 }
 
-/// One dispatch queue. A sorted ring buffer: queues are short, and most insertions are near an end,
-/// where moving a few entries is faster than any tree.
+/// One dispatch queue. It is a sorted ring buffer, because queues are short, and most insertions are near an end, where
+/// moving a few entries is faster than any tree.
 #[derive(Debug)]
 pub struct Dsq {
     id: u64,
     tasks: VecDeque<Queued>,
     order: Order,
     sequence: u64,
-    /// Its lock, on a machine with costs of locks.
+    /// The queue's lock, on a machine that describes the costs of locks.
     pub lock: Lock,
-    /// The CPUs that have read its line since it was last changed, on such a machine.
+    /// The CPUs that have read the queue's cache line since that was last changed, on such a machine.
     pub readers: CpuMask,
 }
 
@@ -52,7 +52,7 @@ impl Dsq {
         }
     }
 
-    /// Its id for the scheduler.
+    /// The queue's id, by which the scheduler names it.
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -75,7 +75,7 @@ impl Dsq {
         self.tasks.iter().copied()
     }
 
-    /// May a task be inserted in this order? (Mixing orders in one queue is a scheduler error.)
+    /// May a task be inserted in this order? (To mix orders in one queue is a scheduler error.)
     #[inline]
     pub fn accepts(&self, order: Order) -> bool {
         self.tasks.is_empty() || self.order == order
@@ -150,8 +150,8 @@ impl Dsq {
     }
 }
 
-/// A dispatch queue, if any: a local one, by its CPU, the global one, or one of the scheduler's, a
-/// user queue.
+/// The place of a dispatch queue, if any: a local queue, by its CPU; the global queue; or a user queue, which the
+/// scheduler has created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct OnDsq(u32);
@@ -188,14 +188,14 @@ impl OnDsq {
     }
 }
 
-/// The scheduler has not begun this iteration.
+/// The error that the scheduler has not begun an iteration.
 pub struct NotBegun;
 
-/// All dispatch queues: each CPU's local one, the global one and the scheduler's own, its user
-/// queues.
+/// All dispatch queues: the global queue, the local queue of each CPU, and the user queues, which the scheduler has
+/// created.
 pub struct Dsqs {
-    /// The global queue, the local ones by CPU, and the user queues, of which a destroyed one keeps its place, empty and
-    /// without an id.
+    /// The global queue, the local queues by CPU, and the user queues. A destroyed user queue keeps its place, empty
+    /// and without an id.
     all: Vec<Dsq>,
     nr_cpus: usize,
     ids: Ids,
@@ -233,8 +233,7 @@ impl Dsqs {
         true
     }
 
-    /// Removes the user queue `id`, if it exists. A queue with tasks stays: the error is their
-    /// number.
+    /// Removes the user queue `id`, if it exists. A queue with tasks stays, and the error is the number of its tasks.
     pub fn destroy(&mut self, id: u64) -> Result<(), usize> {
         let Some(on) = self.ids.find(id) else {
             return Ok(());
@@ -260,7 +259,7 @@ impl Dsqs {
         &self.all[on.place()]
     }
 
-    /// As [`Dsqs::get`].
+    /// As [`Dsqs::get`], but mutable.
     #[inline]
     pub fn get_mut(&mut self, on: OnDsq) -> &mut Dsq {
         &mut self.all[on.place()]
@@ -293,8 +292,8 @@ impl Dsqs {
         self.iterations.shift(on, index, -1);
     }
 
-    /// Begins an iteration over the tasks that `on` has now, if that is a queue. False if one at this address has begun
-    /// already.
+    /// Begins an iteration over the tasks that `on` has now, if that is a queue. False if an iteration at this address
+    /// has begun already.
     #[inline]
     pub fn iterate(&mut self, it: &mut IterDsq, on: OnDsq, reverse: bool) -> bool {
         let mut gap = 0;
@@ -327,7 +326,7 @@ impl Dsqs {
         }
     }
 
-    /// All of them, including destroyed ones.
+    /// All queues, including destroyed ones.
     pub fn iter(&self) -> impl Iterator<Item = (OnDsq, &Dsq)> {
         let (own, user) = self.all.split_at(1 + self.nr_cpus);
         let local = (0..).map(OnDsq::local).zip(&own[1..]);
@@ -389,7 +388,7 @@ impl Ids {
 mod tests {
     use super::*;
 
-    /// Queues only compare tasks.
+    /// A pointer suffices, because queues only compare tasks.
     fn task(number: usize) -> TaskPtr {
         let address = std::ptr::without_provenance_mut(64 * number);
         unsafe { TaskPtr::from_abi(address) }.unwrap()

@@ -10,7 +10,7 @@ pub struct Exit {
     /// The argument of `scx_bpf_exit()`.
     pub code: i64,
     pub message: String,
-    /// The CPU on which it happened.
+    /// The CPU on which the exit happened.
     pub cpu: i32,
 }
 

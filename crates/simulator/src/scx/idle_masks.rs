@@ -11,23 +11,24 @@ pub struct IdleMasks {
     siblings: Vec<CpuMask>,
     /// `scx_builtin_idle_enabled`: false if the scheduler tracks idle CPUs itself.
     pub enabled: bool,
-    /// Masks of nodes that were given to C; they are reused in turn.
+    /// The masks of nodes that were given to C, which are reused in turn.
     of_nodes: Shared<[CpuMask]>,
     next_of_nodes: usize,
-    /// For each CPU, its last-level cache and its node, unless they span all CPUs. Linux 7.3 searches these first.
+    /// For each CPU, the CPUs of its last-level cache and of its node, unless these are all CPUs. Linux 7.3 searches
+    /// them first.
     near: Vec<[Option<CpuMask>; 2]>,
     /// For each CPU, the last result of [`IdleMasks::any_distribute`] (`distribute_cpu_mask_prev`).
     distributed: Vec<usize>,
 }
 
-/// More masks than an op holds at a time.
+/// The number of masks of nodes: more than an op holds at a time.
 const NODE_MASKS: usize = 64;
 
 /// The masks that C reads.
 struct Masks {
-    /// Idle CPUs.
+    /// The idle CPUs.
     cpus: CpuMask,
-    /// CPUs all of whose SMT siblings are idle.
+    /// The CPUs all of whose SMT siblings are idle.
     cores: CpuMask,
     online: CpuMask,
     possible: CpuMask,
@@ -35,16 +36,16 @@ struct Masks {
 
 /// The waker of a task, for [`IdleMasks::select_cpu_dfl`].
 pub struct Waker {
-    /// Its CPU.
+    /// The waker's CPU.
     pub cpu: usize,
-    /// The waker is not about to exit.
+    /// Whether the waker is not about to exit.
     pub stays: bool,
-    /// The number of tasks in its CPU's local queue.
+    /// The number of tasks in the local queue of the waker's CPU.
     pub queued: usize,
 }
 
 impl IdleMasks {
-    /// The masks of `machine`. Its online CPUs may be any of the `possible` ones.
+    /// The masks of `machine`. The online CPUs may change to any of the `possible` ones.
     pub fn new(
         machine: &Machine,
         possible: CpuMask,
@@ -90,11 +91,11 @@ impl IdleMasks {
         !self.siblings.is_empty()
     }
 
-    /// The masks for C, by `enum equipoise_cpumask`: the possible and the online CPUs, the idle
-    /// CPUs, and the idle cores, which are CPUs if no core has more than one thread.
+    /// The masks for C, by `enum equipoise_cpumask`: the possible and the online CPUs, the idle CPUs, and the idle
+    /// cores, which are the idle CPUs if no core has more than one thread.
     pub fn for_c(&self, which: u32) -> *const CpuMask {
         let masks = self.masks.as_ptr();
-        // SAFETY: they are alive; only addresses are taken.
+        // SAFETY: the masks are alive, and only addresses are taken.
         unsafe {
             match which {
                 0 => &raw const (*masks).possible,
@@ -136,7 +137,7 @@ impl IdleMasks {
         self.update(cpu, online);
     }
 
-    /// `cpu` becomes idle, or stops being so.
+    /// `cpu` becomes idle or busy.
     pub fn update(&mut self, cpu: usize, idle: bool) {
         if !self.enabled {
             return;
@@ -165,7 +166,8 @@ impl IdleMasks {
         idle
     }
 
-    /// `cpumask_any_and_distribute()`: a CPU of both masks, for code on `this` CPU. Takes turns.
+    /// `cpumask_any_and_distribute()`: a CPU of both masks, for code on `this` CPU; each call starts the search behind
+    /// the last result.
     pub fn any_distribute(&mut self, this: usize, a: &CpuMask, b: &CpuMask) -> Option<usize> {
         let both = a.and(b);
         let last = &mut self.distributed[this];
@@ -293,7 +295,8 @@ impl IdleMasks {
     }
 }
 
-/// `scx_idle_update_selcpu_topology()`: for each CPU, its cache if there are several, and its node if that differs.
+/// `scx_idle_update_selcpu_topology()`: for each CPU, its last-level cache if there are several, and its node if that
+/// differs from the cache and there are several.
 fn near(machine: &Machine) -> Vec<[Option<CpuMask>; 2]> {
     let all = machine.all_cpus();
     let span_of = |spans: &[CpuMask], cpu: usize| {
@@ -361,8 +364,7 @@ mod tests {
     fn the_default_is_the_previous_cpu_if_its_core_is_idle() {
         let (mut masks, all) = (masks(), CpuMask::first_n(8));
         assert_eq!(masks.select_cpu_dfl(&WAKER, &all, 4, 0), (4, true));
-        // The CPU's core is no longer idle; another idle core is better than the core's other
-        // thread.
+        // The CPU's core is no longer idle, and another idle core is better than the other thread of that core.
         assert_eq!(masks.select_cpu_dfl(&WAKER, &all, 5, 0), (1, true));
         for cpu in 0..8 {
             masks.update(cpu, false);

@@ -1,23 +1,23 @@
-//! The iterations of dispatch queues (`bpf_iter_scx_dsq`) that have begun and not ended, by their
-//! addresses in C. The kernel's verifier tracks them; here they are checked when they are used.
+//! The iterations of dispatch queues (`bpf_iter_scx_dsq`) that have begun and not ended, by their addresses in C. The
+//! kernel's verifier tracks iterations; here they are checked when they are used.
 
 use crate::abi::layout::IterDsq;
 use crate::scx::dsq::OnDsq;
 
-/// The iterations of all ops in progress, the innermost last; they are few.
+/// The iterations of all ops in progress, the innermost last. There are few at a time.
 #[derive(Default)]
 pub struct Iterations(Vec<Iteration>);
 
-/// An iteration and its position: the next task is at `gap`, or before it in reverse. Tasks come
-/// and go around it.
+/// An iteration and its position: the next task is at `gap`, or before it in reverse. Tasks may come and go before and
+/// behind this place.
 pub struct Iteration {
-    /// Its address in C.
+    /// The iteration's address in C.
     place: usize,
     /// The queue; [`OnDsq::NONE`] if the iteration could not begin.
     pub on: OnDsq,
     pub reverse: bool,
     pub gap: usize,
-    /// Number of the latest insertion when it began.
+    /// The number of the latest insertion when the iteration began.
     pub end: u64,
 }
 
@@ -27,7 +27,7 @@ fn place(iteration: &IterDsq) -> usize {
 }
 
 impl Iterations {
-    /// Begins an iteration over `on`, at `gap`. False if one at this address has begun already.
+    /// Begins an iteration over `on`, at `gap`. False if an iteration at this address has begun already.
     #[inline]
     pub fn begin(&mut self, iteration: &IterDsq, on: OnDsq, reverse: bool, gap: usize) -> bool {
         let new = self.0.is_empty() || !self.has(iteration);

@@ -17,8 +17,8 @@ pub struct Kick {
 pub struct Kicks(VecDeque<Kick>);
 
 impl Kicks {
-    /// Requests a kick of `cpu`. A kick for an idle CPU is dropped unless `may_idle`
-    /// (`can_skip_idle_kick()`). The error is the scheduler's.
+    /// Requests a kick of `cpu`. A kick for an idle CPU is dropped unless `may_idle` (`can_skip_idle_kick()`). The
+    /// error is the message of a scheduler error.
     pub fn ask(&mut self, cpu: usize, flags: u64, may_idle: bool) -> Result<(), &'static str> {
         let kick = Kick {
             cpu: cpu as u32,
@@ -41,7 +41,7 @@ impl Kicks {
         });
     }
 
-    /// The next to send.
+    /// Removes and returns the next kick to send.
     #[inline]
     pub fn next(&mut self) -> Option<Kick> {
         match self.0.is_empty() {
@@ -52,12 +52,12 @@ impl Kicks {
 }
 
 impl Kick {
-    /// Is it void if its CPU is busy?
+    /// Is the kick void if its CPU is busy?
     pub fn is_for_idle(self) -> bool {
         self.flags & abi::KICK_IDLE != 0
     }
 
-    /// Does it end the slice of the running task?
+    /// Does the kick end the slice of the running task?
     pub fn preempts(self) -> bool {
         self.flags & abi::KICK_PREEMPT != 0
     }

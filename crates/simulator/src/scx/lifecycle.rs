@@ -19,13 +19,13 @@ fn c_string(text: &str) -> CString {
     CString::new(text.replace('\0', "")).unwrap_or_default()
 }
 
-/// In a short run, a task that ran before counts as stalled once it has waited for this long, ns.
+/// In a short run, a task that ran before counts as stalled once it has waited for this time, in ns.
 const LEAST_STALL_NS: u64 = 100_000_000;
-/// A CPU counts as hardly busy if it is busy for at most 1 / this of the time.
+/// A CPU counts as hardly busy if it is busy for at most 1 / `HARDLY_BUSY` of the time.
 const HARDLY_BUSY: u64 = 10;
 
 impl Kernel<'_> {
-    /// `scx_ops_exit_kind()`: the scheduler is out, and the run ends. The first reason counts.
+    /// `scx_ops_exit_kind()`: the scheduler is disabled, and the run ends. Only the first reason counts.
     pub fn scheduler_exit(&mut self, kind: u32, code: i64, message: String) {
         if self.failure.is_some() {
             return;
@@ -54,8 +54,7 @@ impl Kernel<'_> {
         self.scheduler_exit(abi::EXIT_ERROR, 0, message.to_string());
     }
 
-    /// A violation that Linux's verifier would have refused, noticed when the current op commits
-    /// it.
+    /// The current op does something for which Linux's verifier would have refused the scheduler.
     #[cold]
     #[inline(never)]
     pub fn verifier_error(&mut self, what: &str) {
@@ -76,7 +75,7 @@ impl Kernel<'_> {
         self.scheduler_error(message);
     }
 
-    /// Called when the scheduler is out: it must not have written to its constants.
+    /// Checks, once the scheduler is disabled, that it has not written to its constants.
     pub fn check_constants(&mut self) {
         if let Some(name) = self.bpf.instance.written() {
             let message = format!(
@@ -86,10 +85,10 @@ impl Kernel<'_> {
         }
     }
 
-    /// `ops_cpu_valid()`: anything but a CPU number is an error of the scheduler.
+    /// `ops_cpu_valid()`: a number that is not that of a CPU is an error of the scheduler.
     #[inline]
     pub fn cpu_valid(&mut self, cpu: i32, place: &'static str) -> bool {
-        // A negative number becomes a very large one.
+        // As `u32`, a negative number is very large.
         let valid = (cpu as u32 as usize) < self.cpus.len();
         if !valid {
             self.invalid_cpu(cpu, place);
@@ -152,12 +151,12 @@ impl Kernel<'_> {
         }
     }
 
-    /// A task whose group has a limit may have to wait on idle CPUs.
+    /// May the task run? If its group has a limit, the task may have to wait although CPUs idle.
     fn may_run(&self, task: TaskPtr) -> bool {
         !self.bpf.groups.is_limited(task.abi.cgroups.get())
     }
 
-    /// The scheduler's tasks that are runnable and not running.
+    /// The scheduler's tasks that are runnable but not running.
     fn waiting(&self) -> impl Iterator<Item = TaskPtr> {
         self.tasks.iter().copied().filter(|task| {
             task.on_rq.get()
@@ -167,9 +166,9 @@ impl Kernel<'_> {
         })
     }
 
-    /// The workload's time is over. A scheduler that leaves tasks waiting for half of that time while
-    /// their CPUs hardly work has stalled, however short that time was. If these CPUs did other work, the
-    /// run has results, and the tasks are among them.
+    /// The workload's time is over. A scheduler that leaves tasks waiting for half of that time while their CPUs hardly
+    /// work has stalled, however short that time was. If these CPUs did other work, the run has results, which include
+    /// the waiting tasks.
     pub fn check_dispatched(&mut self) {
         let ran = |task: &TaskPtr| task.abi.se.sum_exec_runtime.get() > 0;
         let now = self.now();
@@ -282,7 +281,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `scx_cgroup_move_task()`: `task`, which is on no runqueue, is in another control group.
+    /// `scx_cgroup_move_task()`: `task`, which is on no runqueue, has changed its control group.
     pub fn moved(&mut self, task: TaskPtr, from: *mut Cgroup, to: *mut Cgroup) {
         if let Some(cgroup_move) = self.scx.ops.cgroup_move {
             call_op!(self, kf::REST, cgroup_move, task.abi(), from, to);
@@ -290,8 +289,9 @@ impl Kernel<'_> {
         tracepoints::cgroup_attach_task(self, task, to);
     }
 
-    /// `scx_ops_disable()`: dumps if there was an error, then calls the exit ops of each task and
-    /// of the scheduler. If the run ends for another reason, the scheduler is unregistered.
+    /// `scx_ops_disable()`: dumps if there was an error, then calls the exit ops of each task and of the scheduler. If
+    /// the run ends for another reason than the scheduler's exit, the exit reason is that the scheduler was
+    /// unregistered.
     pub fn disable_scheduler(&mut self) {
         let exit = self.scx.exit.take().unwrap_or(Exit {
             kind: abi::EXIT_UNREG,
@@ -303,7 +303,8 @@ impl Kernel<'_> {
             self.dump_scheduler(&exit);
         }
         if let Some(cgroup_exit) = self.scx.ops.cgroup_exit {
-            // Children come before their parents; the groups were created from the root downwards.
+            // Children exit before their parents, so go through the groups, which were created from the root downwards,
+            // in reverse order.
             for index in (0..self.bpf.groups.len()).rev() {
                 let group = self.bpf.groups.group(index);
                 call_op!(self, kf::UNLOCKED, cgroup_exit, group);
@@ -403,7 +404,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The CPUs that `task` may run on as a `scx_cmask`; null unless in cid form.
+    /// The CPUs that `task` may run on as a `scx_cmask`; null unless the scheduler is in cid form.
     fn cids_of(&mut self, task: TaskPtr) -> *mut u64 {
         match self.scx.cids.form {
             true => {

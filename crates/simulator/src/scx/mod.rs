@@ -37,10 +37,10 @@ pub struct Scx {
     pub ops: Ops,
     /// The simulated release of Linux.
     pub release: native::Kernel,
-    /// The scheduler is a policy that stands for the kernel's fair class.
+    /// Whether the scheduler is a policy that stands for the kernel's fair class.
     pub is_fair_class: bool,
-    /// The scheduler's tasks have a deadline server: fair tasks in both kernels, tasks of sched_ext
-    /// in Linux 7.3.
+    /// Whether the scheduler's tasks have a deadline server. Fair tasks have one in both kernels, tasks of sched_ext
+    /// only in Linux 7.3.
     pub is_served: bool,
     /// The context of the current op.
     pub context: Context,
@@ -55,23 +55,23 @@ pub struct Scx {
     pub idle_masks: IdleMasks,
     pub idle_lines: IdleLines,
     pub watchdog: Watchdog,
-    /// Per runqueue.
+    /// The flags of each runqueue.
     pub rqs: PerCpu<RqFlags>,
     /// The reason for the scheduler's exit, if the scheduler caused it.
     pub exit: Option<Exit>,
     pub dump: String,
-    /// The scheduler has exited, and its loader has not yet loaded it again.
+    /// Whether the scheduler has exited, and its loader has not loaded it again yet.
     pub is_bypassed: bool,
 }
 
-/// Notes of `balance_one()` about a runqueue (`SCX_RQ_*`).
+/// The flags that `balance_one()` sets for a runqueue (`SCX_RQ_*`).
 #[derive(Clone, Copy, Default)]
 pub struct RqFlags {
-    /// `balance_one()` is in progress.
+    /// Whether `balance_one()` is in progress.
     pub in_balance: bool,
-    /// `balance_one()` decided that the current task continues.
+    /// Whether `balance_one()` decided that the current task continues.
     pub bal_keep: bool,
-    /// The number of IMMED tasks in its local queue.
+    /// The number of IMMED tasks in the local queue.
     pub nr_immed: u32,
 }
 

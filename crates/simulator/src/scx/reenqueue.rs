@@ -8,7 +8,7 @@ use crate::kernel::task::{Class, TaskPtr};
 use crate::scx::dsq::OnDsq;
 use std::collections::VecDeque;
 
-/// `SCX_REENQ_MAX_REPEAT`: the most reenqueues of a task between two runs.
+/// `SCX_REENQ_MAX_REPEAT`: the maximum number of reenqueues of a task between two runs.
 const MAX_REPEAT: u32 = 256;
 
 /// The pending reenqueues: queues and `SCX_REENQ_*` flags.
@@ -80,7 +80,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `reenq_user()`: reenqueues the tasks that are queued when it begins.
+    /// `reenq_user()`: reenqueues the tasks that are queued when the call begins.
     fn reenqueue_user(&mut self, on: OnDsq) {
         let tasks: Vec<TaskPtr> = {
             let dsq = self.scx.dsqs.get(on).iter();
@@ -94,7 +94,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Reenqueues a task that is on no queue, for the reason `SCX_TASK_REENQ_*`.
+    /// Reenqueues a task that is on no queue; `reason` is one of `SCX_TASK_REENQ_*`.
     pub fn give_back(&mut self, task: TaskPtr, reason: u32) {
         if self.scx.is_7_3() {
             let count = task.reenq_count.get() + 1;

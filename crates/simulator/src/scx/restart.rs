@@ -1,8 +1,8 @@
-//! The restart of a scheduler after hotplug: the event removes it, and its loader loads it again for
-//! the CPUs that are online then.
+//! The restart of a scheduler after hotplug: the event ends the scheduler, and its loader loads it again for the CPUs
+//! that are online then.
 //!
-//! Meanwhile Linux runs its tasks under the fair class, which the simulated kernel does not have: it
-//! runs them as sched_ext does in bypass mode, first in, first out from the global queue.
+//! Meanwhile Linux runs its tasks under the fair class, which the simulated kernel does not have. Here they run as
+//! under sched_ext in bypass mode: first in, first out from the global queue.
 
 use crate::abi::layout::{self as abi, Ops};
 use crate::abi::tracepoints::Tracepoints;
@@ -21,8 +21,8 @@ use crate::scx::reenqueue::Reenqueues;
 use crate::{Error, Globals};
 use native::{Global, Object};
 
-/// The time from a scheduler's exit until its loader has loaded it again, ns. An assumption: the
-/// loader waits for the exit, and the verifier takes most of the time.
+/// The time from a scheduler's exit until its loader has loaded it again, in ns. The value is an assumption: the loader
+/// waits for the exit, and the verifier takes most of the time.
 const RELOAD_NS: u64 = 100_000_000;
 
 /// The scheduler's loader, which loads it again.
@@ -51,8 +51,8 @@ impl Kernel<'_> {
         true
     }
 
-    /// The scheduler exits because `cpu` goes offline or comes online (`handle_hotplug()`). If its
-    /// loader does not restart it, that ends the run.
+    /// The scheduler exits because `cpu` goes offline or comes online (`handle_hotplug()`). If no loader restarts the
+    /// scheduler, its exit ends the run.
     pub fn exit_for_hotplug(&mut self, cpu: usize, online: bool) {
         let going = if online { "online" } else { "offline" };
         let message = format!("cpu {cpu} going {going}, exiting scheduler");
@@ -121,8 +121,7 @@ impl Kernel<'_> {
         self.leave(this);
     }
 
-    /// Takes all runnable tasks of sched_ext off their runqueues, also running ones
-    /// (`sched_deq_and_put_task()`).
+    /// Takes all runnable tasks of sched_ext, including running ones, off their runqueues (`sched_deq_and_put_task()`).
     fn take_tasks(&mut self) -> Vec<TaskPtr> {
         let queued = |task: &TaskPtr| task.on_rq.get() && task.class.get() == Class::Ext;
         let tasks: Vec<TaskPtr> = self.tasks.iter().copied().filter(queued).collect();
@@ -137,7 +136,8 @@ impl Kernel<'_> {
         tasks
     }
 
-    /// The opposite of [`Kernel::take_tasks`] (`sched_enq_and_set_task()`); all CPUs reschedule.
+    /// Puts the tasks that [`Kernel::take_tasks`] took back on runqueues (`sched_enq_and_set_task()`); all CPUs
+    /// reschedule.
     fn give_tasks(&mut self, tasks: &[TaskPtr]) {
         for &task in tasks {
             if self.failure.is_some() {
@@ -159,7 +159,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Resets the state that the last scheduler left, for one with these ops.
+    /// Resets the state that the last scheduler left, for a scheduler with these ops.
     fn begin_scheduler(&mut self, ops: Ops) {
         let machine = self.hotplug.machine();
         let nr_cpus = machine.cpus.len();

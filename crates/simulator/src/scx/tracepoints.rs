@@ -7,7 +7,7 @@ use crate::kernel::task::TaskPtr;
 use crate::scx::call::{call_op, kf};
 use std::ptr::null_mut;
 
-/// `sched_switch`: the CPU's runqueue has its new task already.
+/// `sched_switch`: the CPU's runqueue already has its new task.
 #[inline]
 pub fn sched_switch(
     kernel: &mut Kernel<'_>,
@@ -48,8 +48,8 @@ pub fn sched_prepare_exec(kernel: &mut Kernel<'_>, task: TaskPtr) {
     }
 }
 
-/// `cgroup_attach_task`, of a task that moves itself to `group`. Linux reports it once the task is back on its runqueue,
-/// here it is not yet.
+/// `cgroup_attach_task`, of a task that moves itself to `group`. Linux runs the program once the task is back on its
+/// runqueue; here it runs before that.
 pub fn cgroup_attach_task(kernel: &mut Kernel<'_>, task: TaskPtr, group: *mut abi::Cgroup) {
     if kernel
         .bpf

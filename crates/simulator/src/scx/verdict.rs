@@ -8,8 +8,8 @@ use crate::kernel::task::{OpsState, TaskPtr};
 /// `SCX_DSP_DFL_MAX_BATCH`: the default limit of dispatches in one call.
 const DEFAULT_MAX_BATCH: usize = 32;
 
-/// The task for which `ops.select_cpu()` or `ops.enqueue()` is being called, which it may dispatch
-/// at once (`direct_dispatch_task`).
+/// The task for which `ops.select_cpu()` or `ops.enqueue()` is being called, which the op may dispatch directly
+/// (`direct_dispatch_task`).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum DirectTask {
     /// Neither of the two ops is being called.
@@ -65,7 +65,7 @@ impl Verdict {
 pub enum Refused {
     /// The buffer is full.
     Overflow,
-    /// The scheduler was asked about another task.
+    /// The op was called for another task.
     NotExpected { expected: TaskPtr },
     /// There is already a verdict.
     Again,
@@ -91,13 +91,13 @@ pub struct Verdicts {
     pub direct_task: DirectTask,
     buffer: Vec<Verdict>,
     max: usize,
-    /// The number of tasks dispatched by this call of `ops.dispatch()`, as far as they are carried
+    /// The number of tasks dispatched by this call of `ops.dispatch()`, counting only verdicts that have been carried
     /// out.
     pub nr_tasks: usize,
 }
 
 impl Verdicts {
-    /// An empty buffer, with room for as many as `ops` requests.
+    /// An empty buffer, with room for as many verdicts as `ops` requests.
     pub fn new(ops: &Ops) -> Verdicts {
         Verdicts {
             direct_task: DirectTask::None,
@@ -110,7 +110,7 @@ impl Verdicts {
         }
     }
 
-    /// `scx_dispatch_commit()`: sends `task` to the queue `dsq_id`. The error is the scheduler's.
+    /// `scx_dispatch_commit()`: sends `task` to the queue `dsq_id`. The error is the reason why the verdict is refused.
     #[inline]
     pub fn commit(
         &mut self,
@@ -156,7 +156,7 @@ impl Verdicts {
         self.buffer.is_empty()
     }
 
-    /// The verdicts in the buffer are about to be carried out: returns their number.
+    /// Begins to carry out the verdicts in the buffer, and returns their number.
     #[inline]
     pub fn begin_flush(&mut self) -> usize {
         self.nr_tasks += self.buffer.len();

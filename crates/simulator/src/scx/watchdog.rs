@@ -3,23 +3,23 @@
 use crate::abi::layout::Ops;
 use crate::kernel::task::TaskPtr;
 
-/// `SCX_WATCHDOG_MAX_TIMEOUT`, ms.
+/// `SCX_WATCHDOG_MAX_TIMEOUT`, in ms.
 pub const MAX_TIMEOUT_MS: u32 = 30_000;
 
-/// How long a runnable task may wait while all CPUs that it may use are idle, ns. Linux makes no
-/// such distinction, but here a run could end without a result before its limit.
+/// The time for which a runnable task may wait while all CPUs that it may use are idle, in ns. Linux makes no such
+/// distinction, but here a run could end, without a useful result, before Linux's limit is reached.
 const IDLE_TIMEOUT_NS: u64 = 3_000_000_000;
 
-/// The longest interval between two checks, ns.
+/// The longest interval between two checks, in ns.
 const MOST_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// The watchdog of a scheduler.
 pub struct Watchdog {
-    /// How long a runnable task may wait, ns.
+    /// The time for which a runnable task may wait, in ns.
     pub timeout_ns: u64,
-    /// The time of the next check for Linux's rule, ns.
+    /// The time of the next check for Linux's rule, in ns.
     linux_at: u64,
-    /// For each CPU, the time at which it was first seen idle, and its busy time then, ns.
+    /// For each CPU, the time at which it was first seen idle, and its busy time then, in ns.
     idle: Vec<(u64, u64)>,
 }
 
@@ -38,12 +38,12 @@ impl Watchdog {
         }
     }
 
-    /// The time of the next check after `now`, ns.
+    /// The time of the next check after `now`, in ns.
     pub fn next_ns(&self, now: u64) -> u64 {
         self.linux_at.min(now + MOST_INTERVAL_NS)
     }
 
-    /// Is it time at `now`, ns, for a check by Linux's rule?
+    /// Is a check by Linux's rule due at `now`, in ns?
     pub fn is_due(&mut self, now: u64) -> bool {
         let due = now >= self.linux_at;
         if due {
@@ -52,7 +52,7 @@ impl Watchdog {
         due
     }
 
-    /// Records the state of the CPUs at `now`, ns: for an idle CPU, its busy time so far.
+    /// Records the state of the CPUs at `now`, in ns: for an idle CPU, its busy time so far.
     pub fn look(&mut self, now: u64, cpus: impl Iterator<Item = Option<u64>>) {
         let before = std::mem::take(&mut self.idle);
         self.idle = cpus
@@ -66,8 +66,8 @@ impl Watchdog {
             .collect();
     }
 
-    /// The message at `now`, ns, about the tasks of `waiting` that have not run for long, although
-    /// their CPUs were idle.
+    /// The message at `now`, in ns, about the tasks of `waiting` that have not run for long, although their CPUs were
+    /// idle.
     pub fn idle_stall(&self, now: u64, waiting: impl Iterator<Item = TaskPtr>) -> Option<String> {
         let for_long = |since: u64| now - since >= IDLE_TIMEOUT_NS;
         let stalled = |task: &TaskPtr| {
@@ -91,8 +91,8 @@ impl Watchdog {
 /// The number of tasks that a message names.
 const MOST_NAMED: usize = 4;
 
-/// The message about `stalled` tasks, which wait at `now`, ns, while their CPUs idle: their names,
-/// and how long they have waited. `None` without tasks.
+/// The message about `stalled` tasks, which wait at `now`, in ns, while their CPUs idle. It has their names and the
+/// times for which they have waited. `None` without tasks.
 pub fn not_dispatched(now: u64, stalled: impl Iterator<Item = TaskPtr>) -> Option<String> {
     let stalled: Vec<TaskPtr> = stalled.collect();
     let shortest = stalled
@@ -120,7 +120,7 @@ pub fn not_dispatched(now: u64, stalled: impl Iterator<Item = TaskPtr>) -> Optio
     ))
 }
 
-/// Linux's message about `task`, which is runnable at `now`, ns.
+/// Linux's message about `task`, which is runnable at `now`, in ns.
 pub fn failed_to_run(task: TaskPtr, now: u64) -> String {
     let ms = (now - task.runnable_at.get()) / 1_000_000;
     format!(

@@ -1,11 +1,11 @@
-//! Which waiting tasks CPUs could run at once.
+//! The largest number of waiting tasks that CPUs could run at the same time.
 
 use machine::CpuMask;
 
 /// A maximum matching of waiting tasks, by group, to CPUs, which grows by a CPU at a time.
 pub struct Matching<'a> {
     groups: &'a [(CpuMask, usize)],
-    /// By group: its CPUs.
+    /// For each group, the CPUs that are matched to its tasks.
     taken: Vec<Vec<usize>>,
 }
 
@@ -17,7 +17,7 @@ impl<'a> Matching<'a> {
         }
     }
 
-    /// Finds a task for `cpu`, too; groups in `seen` have been tried before.
+    /// Finds a task for `cpu` in addition to those found before. Skips the groups in `seen`, which have been tried.
     fn add(&mut self, cpu: usize, seen: &mut [bool]) -> bool {
         for group in 0..self.groups.len() {
             let (allowed, waiting) = &self.groups[group];
@@ -39,7 +39,7 @@ impl<'a> Matching<'a> {
         false
     }
 
-    /// The number of `cpus` for which it finds tasks at the same time.
+    /// Adds `cpus`, as far as there are tasks for them. Returns the number of CPUs that get one.
     pub fn add_all(&mut self, cpus: &CpuMask) -> usize {
         let groups = self.groups.len();
         cpus.iter()
@@ -47,7 +47,7 @@ impl<'a> Matching<'a> {
             .count()
     }
 
-    /// The CPUs of which any single one could get one more task.
+    /// The CPUs that could each take one more task, if only one of them did.
     pub fn wanted(&self) -> CpuMask {
         let is_short = |group: usize| self.taken[group].len() < self.groups[group].1;
         let mut open: Vec<bool> = (0..self.groups.len()).map(is_short).collect();

@@ -1,6 +1,5 @@
-//! Affinities, weights and short sleeps under `equipoise`, on loads that `equipoise hunt` found: no CPU asks
-//! for a task that it may not run, no task waits for long next to a CPU that it may use or that another task
-//! could leave.
+//! Affinities, weights and short sleeps under `equipoise`, on loads that `equipoise hunt` found: no CPU asks for a task
+//! that it may not run, and no task waits for long next to a CPU that it may use or that another task could leave.
 
 use crate::support::*;
 use machine::{CpuMask, Machine};
@@ -34,7 +33,7 @@ fn task_of(name: &str, nice: i8, cpus: &[usize], run: u64, sleep: u64) -> TaskSp
     }
 }
 
-/// The share of a CPU that each task gets on TC2, whose fast CPUs are 0 and 1.
+/// Returns the share of a CPU that each task gets on TC2, whose fast CPUs are 0 and 1.
 fn shares(tasks: impl Fn() -> Vec<TaskSpec> + Send + Sync) -> HashMap<String, f64> {
     let workload = Script(|| Start {
         tasks: tasks(),
@@ -48,8 +47,8 @@ fn shares(tasks: impl Fn() -> Vec<TaskSpec> + Send + Sync) -> HashMap<String, f6
         .collect()
 }
 
-/// The task of a fast CPU was ahead of a task of the slow CPUs. The fast CPU stopped the slow CPUs'
-/// task at each tick and never got it.
+/// The task on a fast CPU was ahead of a task on the slow CPUs. At each tick, the fast CPU stopped the slow CPUs' task,
+/// but it never got that task.
 #[test]
 fn equal_tasks_that_may_not_run_on_fast_cpus_get_equal_shares() {
     let got = shares(|| {
@@ -82,7 +81,7 @@ fn a_task_bound_to_a_fast_cpu_does_not_wait_for_one_that_never_comes() {
     assert!(got["bound"] > 0.6, "{got:?}");
 }
 
-/// Each tick tried the idle CPUs of seven other sockets, and for each CPU read the queue of the tasks that
+/// Each tick tried the idle CPUs of seven other sockets, and for each of these CPUs it read the queue of the tasks that
 /// are bound to one socket. This took a sixth of the time on 10 CPUs with hundreds of waiting tasks.
 #[test]
 fn idle_sockets_cost_tasks_that_are_bound_to_another_next_to_nothing() {
@@ -123,7 +122,7 @@ fn idle_sockets_cost_tasks_that_are_bound_to_another_next_to_nothing() {
 struct Got {
     /// The task's share of a CPU.
     share: f64,
-    /// The task's longest wait for a CPU, ns.
+    /// The task's longest wait for a CPU, in ns.
     wait: u64,
     /// The time when it began to run or to wait.
     running: Option<u64>,
@@ -210,8 +209,8 @@ fn a_task_leaves_a_cpu_that_others_need_for_an_idle_one() {
     assert!(got["bound"].wait < 10 * MS, "{got:?}");
 }
 
-/// Tasks waited for the one fast CPU for as long as a real-time thread had it: those elsewhere had less than
-/// their share of the whole machine, so that they left it to others to take them.
+/// Tasks waited for the one fast CPU for as long as a real-time thread had it: the tasks on the other CPUs had less
+/// than their share of the whole machine, so these CPUs left the waiting tasks to each other.
 #[test]
 fn no_task_waits_for_a_cpu_that_a_real_time_thread_has() {
     let got = run_load(
@@ -224,8 +223,8 @@ fn no_task_waits_for_a_cpu_that_a_real_time_thread_has() {
     assert_eq!(waited.count(), 0, "{got:?}");
 }
 
-/// A waking task went to a CPU to which another CPU was about to send a task, and waited there for
-/// 400 ms next to idle CPUs while other tasks changed places and bypassed it.
+/// A waking task went to a CPU to which another CPU was about to send a task, and waited there for 400 ms next to idle
+/// CPUs, while other tasks changed places and bypassed the waiting task.
 #[test]
 fn a_cpu_that_asked_for_a_task_and_idles_is_claimed_when_it_arrives() {
     let got = run_load(
@@ -238,8 +237,8 @@ fn a_cpu_that_asked_for_a_task_and_idles_is_claimed_when_it_arrives() {
     assert!(got.values().all(|got| got.wait < 25 * MS), "{got:?}");
 }
 
-/// The virtual time of a heavy task passes slowly. With the lead of its wakeup alone it would keep a CPU for
-/// 130 ms next to another one of its weight.
+/// The virtual time of a heavy task passes slowly. With just the lead that it gets at a wakeup, such a task would keep
+/// a CPU for 130 ms while another task of the same weight waits.
 #[test]
 fn a_heavy_task_does_not_keep_its_cpu_from_others_of_its_weight() {
     let got = run_load(
@@ -268,9 +267,8 @@ fn a_light_task_keeps_the_lead_that_others_waited_for() {
     assert!(got["nap"].share > 0.5, "{got:?}");
 }
 
-/// While one of the two slept, the clock of the slow CPU followed other CPUs of its cluster. This
-/// moved the sleeper's clock along and left the other task behind, which then ran for 28 ms at a
-/// time.
+/// While one of the two tasks on the slow CPU slept, the clock of the slow CPU followed other CPUs of its cluster. The
+/// clock took the sleeper along and left the other task behind, which then ran for 28 ms at a time.
 #[test]
 fn equal_tasks_on_one_slow_cpu_get_equal_shares() {
     let got = run_load(

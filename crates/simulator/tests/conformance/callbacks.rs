@@ -189,7 +189,7 @@ fn a_slice_ends_at_the_tick_after_it_and_the_task_is_queued_again() {
             "{ran}"
         );
     }
-    // They take turns.
+    // The tasks take turns.
     let order = ran.tasks("running");
     assert!(
         order[..6].windows(2).all(|pair| pair[0] != pair[1]),
@@ -351,8 +351,7 @@ fn without_ops_tasks_share_the_global_queue() {
     assert_eq!(ran.outcome.simulated_ns, 200 * MS);
 }
 
-/// The cost of the first callback, us. Each further callback costs a microsecond more than the one
-/// before.
+/// The cost of the first callback, in us. Each further callback costs a microsecond more than the one before.
 const FIRST_US: u64 = 10;
 
 fn cost(callback: &str) -> u64 {

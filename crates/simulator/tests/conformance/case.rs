@@ -32,9 +32,9 @@ pub fn case() -> impl Strategy<Value = Case> {
     )
 }
 
-/// Runs `cases` cases if `PROPTEST_CASES` is 256, its default, and proportionally more or fewer if
-/// it is set. The default number of cases is the same in every run, so that a change is judged by
-/// its own faults; additional cases are new ones.
+/// Runs `cases` cases if `PROPTEST_CASES` is 256, its default, and proportionally more or fewer if it is set. By
+/// default the cases are the same in every run, so that a change is judged by its own faults. If `PROPTEST_CASES` is
+/// above 256, all cases are new in each run.
 pub fn config(cases: u32) -> ProptestConfig {
     let default = ProptestConfig::default();
     let rng_seed = match default.rng_seed {

@@ -8,7 +8,7 @@ use workload::Workload;
 const OPS: &str = ".init = (void *)queues_init, .select_cpu = (void *)queues_select_cpu,
 	.enqueue = (void *)queues_enqueue, .dispatch = (void *)queues_dispatch";
 
-/// A queue for each `span` CPUs, whose tasks run in turn.
+/// A scheduler that has a queue for each `span` CPUs and runs the tasks of a queue in turn.
 fn queues(span: usize) -> String {
     format!("#define SPAN {span}\n")
         + r#"
@@ -46,7 +46,7 @@ fn counters(machine: &Machine, workload: &dyn Workload, span: usize) -> Counters
     ran.outcome.counters
 }
 
-/// Eight CPUs, whose memory has lines if they cost something, ns.
+/// A machine of eight CPUs. If `line_ns` is given, fetching a cache line takes this time in ns; otherwise it is free.
 fn machine_with(line_ns: Option<u32>) -> Machine {
     let mut machine = Machine::find("smp-8").unwrap();
     machine.numa.memory = line_ns.map(|line_ns| machine::Memory {
@@ -74,7 +74,7 @@ fn pipes_are_faster_the_fewer_cpus_share_a_queue() {
     assert!(loops(None, 8) > loops(None, 1) * 9 / 10);
 }
 
-/// If the machine has no `[memory]`, lines are free.
+/// If the machine has no `[memory]`, cache lines cost nothing.
 #[test]
 fn lines_cost_time_on_machines_with_memory_alone() {
     let workload = models::load("pipe:pairs=8,time=0.002").unwrap();

@@ -4,7 +4,8 @@ use crate::support::*;
 use native::{Kernel, Object};
 use workload::TaskSpec;
 
-/// All tasks on one queue, at first on CPU 0; `after` runs when a task was queued.
+/// A scheduler with one queue for all tasks, which places each task on CPU 0 first. `after` is executed when a task has
+/// been queued.
 fn queueing(after: &str, slice: &str) -> Object {
     let text = format!(
         "#define SHARED 0
@@ -95,7 +96,7 @@ fn the_last_task_of_a_cpu_is_enqueued_if_the_scheduler_wants_that() {
     assert_eq!(ran.outcome.simulated_ns, 40 * MS, "it runs on at once");
 }
 
-/// ops.select_cpu() notes the value of `number` for `a`'s second placement, its wakeup.
+/// A scheduler whose ops.select_cpu() notes the result of `number` when `a` wakes up.
 fn selecting(number: &str) -> Object {
     let text = format!(
         "{FIFO}
@@ -119,7 +120,7 @@ fn number_beside(busy: &'static [usize], machine: &machine::Machine, number: &st
     run(machine, &workload, &selecting(number)).numbers("number")[0]
 }
 
-/// Spinners bound to `busy`, and `a`, which has run on CPU 0 before it sleeps until 10 ms.
+/// A load of spinners that are bound to the CPUs `busy`, and of `a`, which runs on CPU 0 and then sleeps until 10 ms.
 struct Starter {
     busy: &'static [usize],
 }
@@ -306,7 +307,7 @@ fn a_real_time_task_takes_the_cpu_and_gives_it_back() {
             bound("b", 0, [run_for(10)]),
         ]
     });
-    // Linux 7.3 defers the operation, and returns nothing.
+    // Linux 7.3 performs the operation later, and returns nothing.
     for (kernel, at_once) in [(Kernel::V6_12, 2), (Kernel::V7_3, 0)] {
         let scheduler = scheduler_in(kernel, PREEMPTED, ops).unwrap();
         taken_and_given_back(&run(&machine(1), &workload, &scheduler), at_once);
@@ -378,7 +379,7 @@ fn real_time_tasks_run_by_priority_and_in_turn() {
     );
 }
 
-/// The time when the last task ends; each does `work` ms on its own CPU.
+/// The time in ms when the last task ends. Each task does some ms of work on a CPU of its own.
 fn all_done_ms(cpus_and_work: [(usize, u64); 2]) -> u64 {
     let mut machine = smt_machine(2);
     machine.core_types[0].smt_throughput = 5 << 18;
@@ -412,14 +413,14 @@ fn virtual_cpus_share_those_of_the_host() {
     assert_eq!(done_us(Some(3), [10, 10, 10]), shell + 10_050);
     assert_eq!(done_us(Some(1), [10, 10, 10]), shell + 3 * 10_050);
     assert_eq!(done_us(Some(2), [10, 10, 10]), shell + 3 * 10_050 / 2);
-    // All work is done one after another.
+    // All tasks do their work one after another.
     assert_eq!(done_us(Some(1), [2, 6, 9]), shell + 17_150);
 }
 
 #[test]
 fn threads_of_a_core_share_what_it_can_do() {
     assert_eq!(all_done_ms([(0, 10), (2, 10)]), 10);
-    // Together they do 1.25 times the work of one: 0.625 each.
+    // Together, two threads do 1.25 times the work of one, so each does 0.625 times that work.
     assert_eq!(all_done_ms([(0, 10), (1, 10)]), 16);
     // The shorter task ends after 8 ms; the other then has 5 ms left and the core to itself.
     assert_eq!(all_done_ms([(0, 10), (1, 5)]), 13);

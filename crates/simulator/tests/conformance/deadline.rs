@@ -1,5 +1,5 @@
-//! Deadline tasks: their order, budgets and admission, and that they get their guarantee, even if
-//! frequencies follow the use.
+//! Deadline tasks: their order, budgets and admission. They get their guaranteed time, even if the frequency follows
+//! the utilization.
 
 use crate::case::config;
 use crate::support::*;
@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use workload::{Env, Op, Program, SchedPolicy, Start, TaskSpec};
 
-/// The runtime, deadline and period of a task, us.
+/// The runtime, deadline and period of a task, in us.
 type Times = (u64, u64, u64);
 
 static SCHEDULER: LazyLock<Object> = LazyLock::new(|| scheduler(FIFO, "FIFO_OPS"));
 
-/// A task of this runtime, deadline and period, us.
+/// A task of this runtime, deadline and period, in us.
 fn deadline(
     name: &str,
     (runtime, deadline, period): Times,
@@ -33,7 +33,7 @@ fn deadline(
     }
 }
 
-/// When each task of `workload` exits, ns, by name.
+/// The name and the exit time, in ns, of each task of `workload`.
 fn ends(machine: &Machine, workload: &dyn workload::Workload) -> Vec<(String, u64)> {
     let mut recording = Recording::default();
     try_run(machine, workload, &SCHEDULER, &[], Some(&mut recording))
@@ -88,8 +88,8 @@ fn the_server_gives_the_others_a_part_beside_a_real_time_hog() {
     }
 }
 
-/// Linux's fair class has a server in both kernels. In 7.3 a CPU that idled first, for 0.8 s, begins a new period with the
-/// task; in 6.12 the period goes on, so that the first budget comes when it ends.
+/// Linux's fair class has a server in both kernels. In 7.3 a CPU that idled first, for 0.8 s, begins a new period with
+/// the task; in 6.12 the period goes on, so the task gets its first budget when that period ends.
 #[test]
 fn fair_tasks_are_served_in_both_kernels() {
     for (kernel, policy, idle_ms, expected) in [
@@ -126,8 +126,8 @@ fn fair_tasks_are_served_in_both_kernels() {
     }
 }
 
-/// The first task that comes to a CPU starts its server, also one that was running elsewhere until its affinity
-/// changed.
+/// The first task that comes to a CPU starts the CPU's server, even if that task was running elsewhere until its
+/// affinity changed.
 #[test]
 fn the_server_serves_a_task_that_has_been_moved_beside_a_real_time_hog() {
     let workload = tasks(|| {
@@ -241,8 +241,8 @@ fn the_bandwidth_of_a_task_that_ended_is_free_again() {
     run(&machine(1), &workload, &SCHEDULER);
 }
 
-/// Does `jobs` jobs of `work`, one each `period`; counts the jobs that end after their deadline,
-/// ns.
+/// A program that does `jobs` jobs, one in each period. A job uses `share` per cent of the runtime. Adds the number of
+/// jobs that end after their deadline to `misses`.
 fn periodic(
     (runtime, relative, period): Times,
     share: u64,
@@ -307,7 +307,7 @@ fn misses_under(policy: &str, machine: &Machine, set: &[(Times, u64)]) -> u64 {
     misses.load(Ordering::Relaxed)
 }
 
-/// Policies that do not change the frequency, and policies whose frequency follows the use.
+/// A policy that does not change the frequency, and policies whose frequency follows the utilization.
 const POLICIES: [&str; 3] = ["cfs", "schedutil-cfs", "schedutil"];
 
 #[test]

@@ -101,7 +101,7 @@ fn a_preempting_dispatch_runs_at_once() {
         .iter()
         .map(|line| (line.task.clone(), line.at / MS))
         .collect();
-    // `b` is queued in front of `a` as soon as it is forked.
+    // As soon as `b` is forked, it is queued in front of `a`.
     let expected = [("b", 0), ("a", 0), ("b", 2), ("a", 3)];
     assert_eq!(at, expected.map(|(task, ms)| (task.to_owned(), ms)));
 }
@@ -141,8 +141,8 @@ fn tasks_are_not_consumed_by_a_cpu_they_may_not_run_on() {
     );
 }
 
-/// Four tasks wait on SHARED; the first ops.dispatch() that sees them all does `walk`, then all are
-/// consumed from SHARED and OTHER.
+/// Four tasks wait on SHARED; the first call of ops.dispatch() that sees all of them executes `walk`. Afterwards all
+/// tasks are consumed from SHARED and OTHER.
 fn walking(walk: &str, vtime: bool) -> Object {
     let insert = match vtime {
         true => "scx_bpf_dsq_insert_vtime(p, SHARED, SCX_SLICE_DFL, p->pid, enq_flags)",
@@ -306,7 +306,7 @@ fn a_timer_moves_a_waiting_task_to_another_cpu() {
     assert_eq!((a.cpu, a.at), (1, 5 * MS));
 }
 
-/// Keeps tasks in a map of its own; ops.dispatch() pops one and does `dispatch` with it.
+/// A scheduler that keeps tasks in a map of its own. Its ops.dispatch() pops one task and executes `dispatch` with it.
 fn keeping(dispatch: &str) -> Object {
     let text = format!(
         r#"

@@ -199,8 +199,8 @@ fn turbo_needs_no_power() {
     assert!(outcome.energy.is_none());
 }
 
-/// Two fast and two slow cores, which run at 2 and 1 GHz if one of a kind is active. With two
-/// active, the fast ones run at 1 GHz.
+/// Two fast and two slow cores, which run at 2 and 1 GHz if only one core of their kind is active. With both fast cores
+/// active, these run at 1 GHz.
 const HYBRID: &str = r#"name = "hybrid"
 [core.e]
 speed = { rate = 1.0, of = "a test" }
@@ -235,7 +235,7 @@ cpus = ["0-3"]
 #[test]
 fn each_type_of_core_has_its_turbo() {
     let machine = Machine::parse("hybrid.toml", HYBRID).unwrap();
-    // The time of a task of 100 ms on CPU 0 while others compute on these CPUs.
+    // The time that 100 ms of work take on CPU 0 while other tasks compute on these CPUs.
     let ms = |others: &'static [usize]| {
         let workload = Script(move || {
             let measured = bound("measured", 0, [run_for(100)]);
@@ -258,7 +258,7 @@ fn each_type_of_core_has_its_turbo() {
     close(ms(&[1, 2]), 200.0);
 }
 
-/// The time when the task `measured` ended, ns.
+/// The time when the task `measured` ended, in ns.
 #[derive(Default)]
 struct ExitOf {
     at: Option<u64>,

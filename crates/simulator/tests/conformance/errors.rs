@@ -9,7 +9,7 @@ fn one() -> impl workload::Workload {
     tasks(|| [task("a", [run_for(1)])])
 }
 
-/// The functions for ops.select_cpu() and ops.enqueue().
+/// A scheduler with these functions as its ops.select_cpu() and ops.enqueue().
 fn placing(select_cpu: &str, enqueue: &str) -> Object {
     let text = format!(
         "s32 BPF_STRUCT_OPS(place, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -263,7 +263,7 @@ fn sleepable_kfuncs_are_refused_like_by_the_verifier() {
     let message = error("return prev_cpu;", "scx_bpf_create_dsq(7, -1);");
     assert!(
         message.starts_with(
-            "scx_bpf_create_dsq() in enqueue(): it may sleep; expected one of init(), "
+            "scx_bpf_create_dsq() may sleep, and was called in enqueue(); expected one of init(), "
         ),
         "{message}"
     );

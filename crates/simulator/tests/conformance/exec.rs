@@ -1,4 +1,4 @@
-//! `execve(2)`: a scheduler learns of it at a tracepoint, at which ours places the task again.
+//! `execve(2)`: a tracepoint tells a scheduler of this call, and our scheduler then places the task again.
 
 use crate::support::{MS, Script, bound, machine, run_for, task};
 use machine::CpuMask;
@@ -7,7 +7,7 @@ use policy::Policy;
 use simulator::{Check, Config, Event, Trace};
 use workload::Op;
 
-/// The CPUs and times of `execs`'s moves, ns.
+/// The CPUs and times of `execs`'s moves, in ns.
 #[derive(Default)]
 struct Moves(Vec<(u64, usize)>);
 
@@ -25,7 +25,7 @@ impl Trace for Moves {
     }
 }
 
-/// The moves of a task that shares CPU 0 with another, and may then run on both of two CPUs.
+/// The moves of a task that shares CPU 0 with another task and that may then run on both CPUs.
 fn moves(policy: &str, exec: bool) -> Vec<(u64, usize)> {
     let machine = machine(2);
     let workload = Script(move || {

@@ -4,8 +4,8 @@ use crate::support::*;
 use machine::{Cpufreq, Machine, Opp};
 use workload::Op;
 
-/// Frequencies of 500 and 1000 MHz that all CPUs share; a change takes 100 us, and none is made within
-/// 1 ms of the last.
+/// Frequencies of 500 and 1000 MHz that all CPUs share; a change takes 100 us, and at least 1 ms passes between two
+/// changes.
 fn scaling(cpus: usize) -> Machine {
     let mut machine = machine(cpus);
     let opp = |khz| Opp {
@@ -58,7 +58,7 @@ fn work_takes_twice_as_long_at_half_the_frequency() {
             .text
             .contains("5100000 1 CpuFrequency { khz: 500000 }")
     );
-    // The task runs at full speed for 100 us until the change, and then at half.
+    // The task runs at full speed for 100 us until the change, and then at half speed.
     let expected = 5 * MS + 100_000 + 2 * (10 * MS - 100_000);
     assert!(ran.outcome.simulated_ns.abs_diff(expected) <= 1);
 }

@@ -1,4 +1,5 @@
-//! Control groups: the ops of a scheduler for them, and how `equipoise` keeps their `cpu.weight`, `cpu.idle` and `cpu.max`.
+//! Control groups: a scheduler's ops for them, and how well `equipoise` enforces their `cpu.weight`, `cpu.idle` and
+//! `cpu.max`.
 
 use crate::case::config;
 use crate::support::*;
@@ -155,7 +156,7 @@ fn rt_app(seconds: u64, json: &str) -> Box<dyn Workload> {
     workload::parse("groups", "groups.json", &json, None).unwrap()
 }
 
-/// The CPU time, ns, that the tasks of each name get in the `window` of a run of this many seconds.
+/// The CPU time, in ns, that the tasks of each name get in the `window` of a run of this many seconds.
 fn cpu_time(
     machine: &Machine,
     seconds: u64,
@@ -165,7 +166,7 @@ fn cpu_time(
     cpu_time_of("equipoise", machine, seconds, json, window)
 }
 
-/// As above, under `policy`.
+/// As [`cpu_time`], under `policy`.
 fn cpu_time_of(
     policy: &str,
     machine: &Machine,
@@ -195,7 +196,7 @@ fn assert_shares(got: &HashMap<String, f64>, expected: &[(&str, f64)]) {
     }
 }
 
-/// Loops of this number of threads in a group.
+/// The rt-app entry of a number of threads that loop in a group.
 fn loops(name: &str, group: &str, threads: u32) -> String {
     format!(
         "\"{name}\": {{ \"instance\": {threads}, \"taskgroup\": \"{group}\", \"loop\": -1, \"run\": 1000 }}"
@@ -370,8 +371,8 @@ fn a_throttled_group_has_no_weight() {
     );
 }
 
-/// After a second without work, a group may use its burst in addition to its quota: 60 ms of work take one
-/// period, and six without a burst.
+/// After a second without work, a group may use its burst in addition to its quota: 60 ms of work take one period, and
+/// without a burst they take six.
 #[test]
 fn a_burst_is_what_was_left_over() {
     let took = |burst: &str| {
@@ -396,7 +397,7 @@ fn a_burst_is_what_was_left_over() {
             .unwrap();
         outcome.recorder.samples(run).to_vec()
     };
-    // No pause precedes the first loop.
+    // There is no pause before the first loop.
     for ms in &took(r#", "cpu.max.burst": 30000"#)[1..] {
         assert!((59_000.0..66_000.0).contains(ms), "{ms} us");
     }

@@ -21,7 +21,7 @@ fn odroid() -> Machine {
 #[derive(Default)]
 struct Sleepers {
     busy: [bool; 8],
-    /// For each CPU, the start of the time in which both hold, ns.
+    /// For each CPU, the start of the time in which both hold, in ns.
     since: [Option<u64>; 8],
     longest: u64,
 }
@@ -103,7 +103,7 @@ fn others_let_them_sleep() {
     assert!(longest("linaro-mp", 0, 6) > 2 * tick);
 }
 
-/// The times when tasks moved to fast CPUs, ns.
+/// The times when tasks moved to fast CPUs, in ns.
 #[derive(Default)]
 struct Ups(Vec<u64>);
 
@@ -135,7 +135,7 @@ fn fast_cpus_that_run_out_of_work_together_each_get_a_task() {
     assert!(ups.len() == 4 && ups[3] - ups[0] < MS, "{ups:?}");
 }
 
-/// The time of each task, by pid, on fast CPUs from some time on, ns.
+/// The time of each task, by pid, on fast CPUs from some time on, in ns.
 #[derive(Default)]
 struct FastTime {
     from: u64,
@@ -145,7 +145,7 @@ struct FastTime {
 }
 
 impl FastTime {
-    /// The time of `pid` until the run ended at `end`, ns.
+    /// The time of `pid` until the run ended at `end`, in ns.
     fn until(&self, pid: i32, end: u64) -> u64 {
         let still = FAST.map(|cpu| self.running[cpu]);
         let still = still.filter(|running| running.0 == pid);
@@ -206,7 +206,7 @@ fn a_new_task_gets_an_equal_share_of_the_fast_cpus() {
         };
         simulate(&odroid(), "hperf", &workload(sleeps), 1, &mut fast);
         let sixth = *fast.time.keys().next_back().unwrap();
-        // Four CPUs for six tasks.
+        // Six tasks share four CPUs.
         let share = fast.until(sixth, (JOINS + 2_000) * MS) as f64 / (2_000 * MS) as f64;
         assert!((0.55..0.8).contains(&share), "{sleeps}: {share}");
     }
@@ -242,8 +242,7 @@ fn clusters_of_one_cpu_are_balanced_too() {
             .map(|(_, at)| at)
             .collect::<Vec<u64>>()
     };
-    // Both end at the same time; without balancing, one of them would have run at 37 % of the
-    // other's speed.
+    // Both tasks end at the same time. Without balancing, one of them would have run at 37 % of the other's speed.
     let [first, second] = ends("hperf")[..] else {
         panic!("two hogs")
     };
@@ -257,8 +256,8 @@ fn clusters_of_one_cpu_are_balanced_too() {
     assert!(ends("linaro-mp")[1] < fast_alone * 9 / 10);
 }
 
-/// Both tasks of a swap must be able to move: tasks of the fast CPUs that may not leave them stay, and so does the task
-/// that would have come.
+/// Both tasks of a swap must be able to move: if a task may not leave the fast CPUs, it stays there, and so the other
+/// task of the swap stays on its slow CPU.
 #[test]
 fn no_half_swaps() {
     let workload = Script(|| Start {

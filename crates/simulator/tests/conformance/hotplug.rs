@@ -81,13 +81,13 @@ fn a_scheduler_without_callbacks_and_loader_exits() {
     }
 }
 
-/// The CPU of each task, and the tasks that have been allowed to run everywhere since their CPUs
-/// went offline.
+/// The CPUs on which tasks ran, and the tasks that the kernel allowed to run everywhere because their CPUs had gone
+/// offline.
 #[derive(Default)]
 struct Places {
     /// The CPU of each task, at each switch to it: time, name, CPU.
     runs: Vec<(u64, String, usize)>,
-    /// Tasks whose affinity was broken, and when.
+    /// The tasks whose affinity was broken, and the times when that happened.
     broken: Vec<(u64, String)>,
     created: HashMap<i32, ()>,
 }
@@ -130,7 +130,7 @@ fn run_policy(
     simulator::run_checked(config, Check::INVARIANTS)
 }
 
-/// Bound tasks go to a CPU that is online, and only if all their CPUs are offline.
+/// A bound task leaves its CPUs only if all of them are offline, and goes to a CPU that is online.
 #[test]
 fn affinity_is_broken_if_none_of_its_cpus_is_online() {
     let machine = machine(4);
@@ -227,17 +227,17 @@ fn a_change_that_the_kernel_refuses_ends_the_run() {
     assert_eq!(message, expected);
 }
 
-/// CPU time is compared over this time: after boot, and after the last event.
+/// The length of the windows, in ns, in which CPU time is compared: one after boot, and one after the last event.
 const WINDOW: u64 = 4000 * MS;
-/// Tasks that sleep most of the time.
+/// The number of tasks that sleep most of the time.
 const NAPS: u64 = 6;
 
-/// CPU time of each task in two windows.
+/// The CPU time of each task in two windows.
 struct Shares {
     windows: [std::ops::Range<u64>; 2],
     on: HashMap<usize, (String, u64)>,
     of: [HashMap<String, u64>; 2],
-    /// How often a napping task ran in the last window.
+    /// The number of times that napping tasks ran in the last window.
     naps: u64,
 }
 
@@ -263,7 +263,7 @@ impl Shares {
         }
     }
 
-    /// At the end of the run, running tasks are charged until then.
+    /// Charges the running tasks up to the end of the run, at `now`.
     fn end(&mut self, now: u64) {
         for (task, since) in std::mem::take(&mut self.on).into_values() {
             self.add(task, since, now);
@@ -271,8 +271,8 @@ impl Shares {
     }
 }
 
-/// `count` random events from `from` on, none of which takes the last CPU offline, and the time after them; all are
-/// online in the end.
+/// `count` random events from `from` on, none of which takes the last CPU offline, and the time after them. In the end
+/// all CPUs are online.
 fn random_events(rng: &mut Rng, count: usize, cpus: usize, from: u64) -> (Vec<Timed>, u64) {
     let mut online = CpuMask::first_n(cpus);
     let (mut events, mut now) = (Vec::new(), from);
@@ -430,7 +430,7 @@ proptest! {
     }
 }
 
-/// Has the kernel refused a request of a task or an event because CPUs are missing?
+/// Has the kernel refused a task's request or an event because too few CPUs are online?
 fn refused(error: &Error) -> bool {
     match error {
         Error::Hotplug { .. } => true,

@@ -103,7 +103,7 @@ fn number(bytes: &[u8]) -> u64 {
     u64::from_ne_bytes(word)
 }
 
-/// Runs to its end, and returns the globals `read` as numbers.
+/// Runs `scheduler` until the workload ends, and returns the globals `read` as numbers.
 fn passes(scheduler: &Object, globals: &[Global], read: &[&str]) -> Vec<u64> {
     let outcome = go(scheduler, globals, read).unwrap_or_else(|error| panic!("{error}"));
     outcome.read.iter().map(|bytes| number(bytes)).collect()
@@ -211,7 +211,7 @@ fn example_schedulers_of_today_run() {
         "stat_select_idle_cpu",
     ];
     let sdt = passes(&example("scx_sdt").unwrap(), &[], &counters);
-    // Eleven tasks, twenty children, and the shell.
+    // These are eleven tasks, twenty children, and the shell.
     assert!(sdt[..2] == [32, 32] && sdt[2] > 0 && sdt[3] > 0, "{sdt:?}");
 }
 
@@ -358,7 +358,7 @@ fn every_task_is_initialised_enabled_disabled_and_exited() {
         "enable_cnt",
         "disable_cnt",
     ];
-    // Eleven tasks, twenty children, and the shell, which was there before.
+    // These are eleven tasks, twenty children, and the shell, which existed before.
     assert_eq!(passes(&counting, &[], &read)[..3], [32, 31, 1]);
     let ended = passes(&counting, &[], &read);
     // The counters are read when the scheduler has been disabled.

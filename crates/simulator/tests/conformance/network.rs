@@ -80,7 +80,7 @@ fn traced(machine: &Machine, workload: &impl Workload) -> (Ran, Recording) {
     (ran.unwrap(), trace)
 }
 
-/// The time when the task called `name` ended, ns.
+/// The time when the task called `name` ended, in ns.
 fn exit_of(trace: &Recording, name: &str) -> u64 {
     let mut exits = trace.text.lines().filter(|line| line.contains("Exit"));
     let exit = exits.find(|line| line.contains(name)).unwrap();
@@ -94,8 +94,8 @@ fn a_quick_softirq_leaves_the_link_as_the_limit() {
     assert!((100 * MS..102 * MS).contains(&time), "{time}");
     // Each packet is handled before the next comes: an interrupt and its softirq.
     assert!(irq.abs_diff(100 * 110_000) <= 2 * 110_000, "{irq}");
-    // The task writes ten packets, and then, each time that two thirds of them are left, as many as there
-    // is room for: four after 4, 8, ... have been sent. The last two of the hundred follow the 92nd.
+    // The task writes ten packets. Whenever at most two thirds of them are left, it writes as many as there is room
+    // for: four after 4, 8, ... packets have been sent. The last two of the hundred follow the 92nd.
     let (time, _) = time_and_irq(&machine, Direction::Transmit);
     assert!((92 * MS..94 * MS).contains(&time), "{time}");
 }
@@ -136,10 +136,9 @@ fn interrupts_hold_up_the_softirqs_that_they_come_into() {
     assert!((done + 50_000..done + 110_000).contains(&at), "{at}");
 }
 
-/// For half a second, packets for a task of CPU 0 arrive every 10 us, or as soon as the interrupts
-/// of earlier packets are over. Meanwhile a task computes for 100 ms on the CPU of the interrupts,
-/// where each packet takes `packet_ns` of softirq. Returns the time when the task ended, and the
-/// interrupts' time, ns.
+/// For half a second, packets for a task of CPU 0 arrive every 10 us, or as soon as the interrupts of earlier packets
+/// are over. Meanwhile a task computes for 100 ms on the CPU of the interrupts, where each packet takes `packet_ns` of
+/// softirq. Returns the time when the task ended, and the interrupts' time, in ns.
 fn flooded(driver: Driver, packet_ns: u64) -> (u64, u64) {
     let mut machine = networked(driver, packet_ns);
     machine.network.as_mut().unwrap().link_kbit = 800_000;

@@ -1,4 +1,4 @@
-//! Busy loops that poll, conditions whose waiters move over to their mutex, and the kernel's locks.
+//! Busy loops that poll, condition variables whose waiters move to the mutex's queue, and the kernel's locks.
 
 use crate::support::*;
 use machine::{CpuMask, Level, Machine};
@@ -45,7 +45,7 @@ fn script(tasks: impl Fn() -> Vec<TaskSpec> + Send + Sync) -> impl Workload {
     })
 }
 
-/// Runs them.
+/// Runs the tasks of `tasks` under a FIFO scheduler.
 fn ran(machine: &Machine, tasks: impl Fn() -> Vec<TaskSpec> + Send + Sync) -> Ran {
     run(machine, &script(tasks), &scheduler(FIFO, "FIFO_OPS"))
 }
@@ -88,7 +88,7 @@ fn polling_ends_when_the_word_is_written_or_time_is_up() {
 
 #[test]
 fn a_preempted_poller_notices_when_it_runs_again() {
-    // Both threads are bound to CPU 1. The poller is preempted for the other's 60 ms, in which the word is written.
+    // Both threads are bound to CPU 1. The poller is preempted for the other's 60 ms, during which the word is written.
     let times = done(&machine(2), |times| {
         vec![
             noting("poller", 1, times, vec![poll(1000)]),
@@ -161,7 +161,7 @@ fn hold(ms: u64) -> Op {
     }
 }
 
-/// The program above, but it polls first.
+/// Does the same as [`hold`], but polls first.
 fn spin(ms: u64) -> Op {
     Op::Hold {
         mutex: 0,
@@ -242,8 +242,8 @@ fn nodes_of_a_tree_come_from_the_previous_holders_of_its_lock() {
 
 #[test]
 fn tasks_that_queue_for_a_lock_wait_for_its_own_spinlock() {
-    // All tasks arrive at once and sleep. The time of each task on the spinlock grows with the
-    // number of tasks before it.
+    // All tasks arrive at once and sleep. The time that a task spends on the spinlock grows with the number of tasks
+    // before it.
     let spent = |waiters: usize| {
         let hp = Machine::find("hp-8s-80c").unwrap();
         let workload = script(|| {
@@ -253,7 +253,7 @@ fn tasks_that_queue_for_a_lock_wait_for_its_own_spinlock() {
             tasks.extend((1..=waiters).map(waiter));
             tasks
         });
-        // The kernel's own class: sched_ext's queues would be contended, too.
+        // The policy is in the kernel's own class, because sched_ext's queues would be contended, too.
         let outcome = run_policy("cfs-3.10", &hp, &workload, 1, 60_000 * MS, None);
         outcome.unwrap().counters.memory_ns
     };
@@ -287,7 +287,7 @@ fn a_task_that_polls_for_a_lock_is_not_preempted_at_its_turn() {
 
 #[test]
 fn only_the_first_that_polls_for_a_mutex_stops_for_a_more_urgent_task() {
-    // At 5 ms `urgent` wakes on the CPU of `b`, the first that polls, or of `c`, the second.
+    // At 5 ms `urgent` wakes up on the CPU of `b`, which is the first that polls, or on that of `c`, the second.
     let with = |cpu| {
         let times = done(&machine(4), |times| {
             let urgent = vec![Op::SleepUntil { at: 5 * MS }, run_for(1)];

@@ -25,7 +25,7 @@ fn frequencies(policy: &str, workload: &dyn Workload) -> Vec<(u64, u32)> {
     frequencies.0
 }
 
-/// The frequency at the end.
+/// The frequency in kHz at the end of the run.
 fn last(policy: &str, workload: &dyn Workload) -> u32 {
     frequencies(policy, workload).last().unwrap().1
 }
@@ -35,7 +35,7 @@ fn burst() -> TaskSpec {
     bound("burst", 3, [run_for(200)])
 }
 
-/// `times` jobs of `work` ns each `period` ms, from 1 ms on.
+/// A number of jobs, `times`, of `work` ns each; one begins every `period` ms, from 1 ms on.
 fn jobs(times: u64, work: u64, period: u64) -> impl IntoIterator<Item = Op> {
     (0..times).flat_map(move |job| {
         let at = (1 + job * period) * MS;
@@ -83,7 +83,7 @@ fn the_frequency_comes_along_with_a_task() {
         }
         [task("moves", ops)]
     });
-    // The frequency is the highest once the CPU is known to be busy, and does not fall again.
+    // Once the CPU is known to be busy, it has the highest frequency and keeps it.
     let all = frequencies("schedutil", &workload);
     let high = all.iter().position(|&(_, khz)| khz == 1_200_000).unwrap();
     let lower = all[high..]

@@ -39,7 +39,7 @@ pub fn machine(cpus: usize) -> Machine {
     }
 }
 
-/// The levels of two CPUs with a cache each.
+/// The levels of a machine of two CPUs, each with its own cache.
 pub fn two_caches() -> Vec<Level> {
     vec![
         Level {
@@ -195,7 +195,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// Everything noted.
+    /// Returns all lines that the scheduler noted.
     pub fn lines(&self) -> Vec<Line> {
         let count = u32::from_ne_bytes(self.outcome.read[1][..].try_into().unwrap()) as usize;
         assert!(count <= 4096, "the log is full");
@@ -282,7 +282,7 @@ pub fn simulate(
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The scheduler's exit: reason and message.
+/// Runs `workload`, and returns the reason and the message of the scheduler's exit.
 pub fn exit_of(machine: &Machine, workload: &dyn Workload, scheduler: &Object) -> (String, String) {
     match try_run(machine, workload, scheduler, &[], None) {
         Err(Error::SchedulerExit {
@@ -302,7 +302,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// The times when the tasks exited, ns, by name.
+    /// The times when the tasks exited, in ns, by name.
     pub fn ends(&self) -> Vec<(String, u64)> {
         let exit = |line: &str| {
             let at = line.split_once(' ')?.0.parse().ok()?;
@@ -322,7 +322,7 @@ impl Trace for Recording {
     }
 }
 
-/// CPU time in a window of time, ns, by task.
+/// CPU time in a window of time, in ns, by task.
 pub struct CpuTime {
     window: Range<u64>,
     on: HashMap<usize, (String, u64)>,
@@ -406,7 +406,7 @@ pub fn run_checked(
     }
 }
 
-/// The CPU time that each task gets under `equipoise` in the `window`, ns. Invariants are checked.
+/// The CPU time that each task gets under `equipoise` in the `window`, in ns. Invariants are checked.
 pub fn equipoise_cpu_time(
     machine: &Machine,
     workload: &dyn Workload,
@@ -417,7 +417,7 @@ pub fn equipoise_cpu_time(
     cpu_time_under("equipoise", machine, workload, seed, time_limit_ns, window)
 }
 
-/// As above, under `policy`.
+/// Like [`equipoise_cpu_time`], under `policy`.
 pub fn cpu_time_under(
     policy: &str,
     machine: &Machine,

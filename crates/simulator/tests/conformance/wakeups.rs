@@ -1,4 +1,4 @@
-//! The flags of wakeups, and how schedulers treat them when the waker exits.
+//! The flags of wakeups, and how schedulers treat a wakeup whose waker exits.
 
 use crate::support::*;
 use machine::CpuMask;
@@ -111,8 +111,8 @@ fn load(wakeup: Wakeup) -> Start {
     }
 }
 
-/// The kernel functions that set the flag are the same in all versions that the table names: those
-/// of 3.10 and 6.12 were read.
+/// The kernel functions that set the flag are the same in all versions that the table names; this was checked in the
+/// sources of 3.10 and 6.12.
 #[test]
 fn each_kind_of_wakeup_has_the_flags_of_linux() {
     let ops = "FIFO_OPS, .select_cpu = (void *)flags_select_cpu";
@@ -134,8 +134,7 @@ fn each_kind_of_wakeup_has_the_flags_of_linux() {
         (Wakeup::Signal, 0),
         (Wakeup::Recorded, 0),
     ];
-    // The remaining row is that of ksoftirqd, which may run on one CPU only, so that no scheduler
-    // is asked.
+    // The remaining row is that of ksoftirqd, which may run only on one CPU, so the kernel does not ask a scheduler.
     assert_eq!(expected.len() + 1, WAKEUPS.len());
     for (wakeup, sync) in expected {
         let ran = run(&machine(4), &Script(|| load(wakeup)), &scheduler);

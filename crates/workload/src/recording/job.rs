@@ -1,32 +1,30 @@
-//! A replayed thread's job: its work of one period, which has to be done before the next begins.
+//! A replayed thread's job: its work of one period, which has to be done before the next period begins.
 
 /// The job of the current period.
 #[derive(Clone, Copy, Debug)]
 pub struct Job {
-    /// The time of its release, ns.
+    /// The time of the job's release, in ns.
     pub release: u64,
-    /// A timer has released it, and not another thread.
+    /// Whether a timer has released the job, and not another thread.
     pub by_timer: bool,
 }
 
 /// The outcome of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The time from its release until the thread slept for the next one, ns.
+    /// The time from the job's release until the thread slept for the next job, in ns.
     pub response_ns: u64,
-    /// The number of periods for which it was at work, and the number of these that it missed.
+    /// The number of periods for which the thread was at work, and the number of these that it missed.
     pub periods: u64,
     pub missed: u64,
 }
 
 impl Job {
-    /// The outcome of a job of `period` that ended at `end`; the next one was released at `next`,
-    /// if there is one.
+    /// The outcome of a job of `period` that ended at `end`; the next job, if there is one, was released at `next`.
     ///
-    /// A recorded thread that was late does not sleep, so the jobs of several periods are one. A
-    /// thread with a timer continues at once, and only its last job can be in time: after an
-    /// earlier job in time it would have slept. A woken thread loses the wakeups during its work,
-    /// and the job itself is late.
+    /// A recorded thread that was late does not sleep, so the jobs of several periods appear as one. A thread with a
+    /// timer continues at once, and only its last job can be in time: after an earlier job in time it would have slept.
+    /// A woken thread loses the wakeups during its work, and the job itself is late.
     pub fn outcome(self, period: u64, end: u64, next: Option<u64>) -> Outcome {
         let response_ns = end.saturating_sub(self.release);
         let late = response_ns.saturating_sub(1) / period;
@@ -65,11 +63,10 @@ mod tests {
             assert_eq!(missed(by_timer, 110, Some(110)), (0, 1));
             // A pause does not count as a period.
             assert_eq!(missed(by_timer, 104, Some(200)), (0, 1));
-            // The replay is behind the recording, so its next job is already waiting.
+            // The replay is behind the recording, so its next job already waits.
             assert_eq!(missed(by_timer, 113, Some(110)), (1, 1));
         }
-        // The jobs of two periods, of which the second was in time; or one late job and one lost
-        // job.
+        // These may be the jobs of two periods, of which the second was in time, or one late job and one lost job.
         assert_eq!(missed(true, 113, Some(120)), (1, 2));
         assert_eq!(missed(false, 113, Some(120)), (2, 2));
         assert_eq!(missed(true, 135, Some(140)), (3, 4));

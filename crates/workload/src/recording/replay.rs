@@ -11,8 +11,8 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The maximum number of thread names with metrics of their own. Beyond it, only names of periodic
-/// threads have them.
+/// The maximum number of thread names with metrics of their own. If there are more, only the names of periodic threads
+/// have their own.
 const MAX_NAMES: usize = 16;
 
 pub(super) const MAKESPAN: MetricId = 0;
@@ -22,7 +22,7 @@ const LATENCY: MetricId = 1;
 /// The first of the latencies by name.
 pub(super) const BY_NAME: MetricId = 2;
 
-/// Shared word: the number of threads that have not ended.
+/// The shared word with the number of threads that have not ended.
 const LIVE: usize = 0;
 
 /// A recording as a workload.
@@ -34,13 +34,13 @@ pub struct Replay {
 
 struct Plan {
     recording: Recording,
-    /// By thread: the metric of its latencies, besides the one for all.
+    /// For each thread, the metric of its latencies, besides the metric for all threads.
     by_name: Vec<Option<MetricId>>,
-    /// By thread: the metrics of its periods, if it has one.
+    /// For each thread with a period, the metrics of its periods.
     periodic: Vec<Option<Periodic>>,
-    /// By thread: whether another thread starts it.
+    /// For each thread, whether another thread starts it.
     forked: Vec<bool>,
-    /// By thread: the number of its wakeups.
+    /// For each thread, the number of its wakeups.
     wakes: Vec<u64>,
 }
 
@@ -53,7 +53,7 @@ struct Periodic {
 }
 
 impl Replay {
-    /// `recording`, under the name `name`.
+    /// The workload `name` that replays `recording`.
     pub fn new(name: &str, recording: Recording) -> Replay {
         let count = recording.threads.len();
         let mut names: Vec<&str> = recording
@@ -170,7 +170,7 @@ impl Workload for Replay {
                 .map(|thread| Running::spec(&self.plan, thread, machine.cpus.len()))
                 .collect(),
             mutexes: self.plan.recording.mutexes as usize,
-            // Each thread's wakeups, which are never read; then those of the recording.
+            // A stream for the wakeups of each thread, then the streams of the recording.
             streams: self
                 .plan
                 .wakes
@@ -203,10 +203,10 @@ struct Running {
     plan: Arc<Plan>,
     thread: usize,
     next: usize,
-    /// Its current step, and the start of that, ns.
+    /// The current step, and the time at which it began, in ns.
     doing: Option<Step>,
     since: u64,
-    /// Its work of the current period.
+    /// The thread's work of the current period.
     job: Option<Job>,
     /// The number of CPUs.
     cpus: usize,
@@ -226,7 +226,7 @@ impl Running {
         };
         TaskSpec {
             policy: plan.policy(thread, 0),
-            // A recorded gap already includes it.
+            // A recorded gap already includes timer slack.
             timer_slack_ns: Some(0),
             ..TaskSpec::new(of.name.as_str(), program)
         }
@@ -236,7 +236,7 @@ impl Running {
     fn record_latency(&self, env: &mut Env) {
         let since = match self.doing {
             Some(Step::Sleep(_) | Step::Until(_)) => env.due,
-            // This holds only if it slept.
+            // The thread slept only if the wakeup came after the step began.
             Some(Step::Wait | Step::Read(..) | Step::Write(..) | Step::Lock(_))
                 if env.woken_at > self.since =>
             {
@@ -262,7 +262,7 @@ impl Running {
         step.copied()
     }
 
-    /// The sleep that was its last step ended a period.
+    /// The sleep that was the thread's last step ended a period.
     fn release(&mut self, env: &mut Env) {
         let Some(periodic) = self.plan.periodic[self.thread] else {
             return;
@@ -284,7 +284,7 @@ impl Running {
         });
     }
 
-    /// Its work of the current period ended at `end`, and the next period began at `next`.
+    /// The thread's work of the current period ended at `end`, and the next period began at `next`.
     fn respond(&mut self, env: &mut Env, end: u64, next: Option<u64>) {
         if let (Some(periodic), Some(job)) = (self.plan.periodic[self.thread], self.job.take()) {
             let outcome = job.outcome(periodic.period_ns, end, next);
@@ -314,7 +314,7 @@ impl Program for Running {
             step = self.step();
         }
         if step.is_none() {
-            // The last sleep has no release; the work is done at that time.
+            // After the last sleep there is no release; the work was done when that sleep began.
             let end = match self.doing {
                 Some(Step::Run(_)) => env.now,
                 _ => self.since,

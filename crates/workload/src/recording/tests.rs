@@ -38,7 +38,7 @@ fn threads_wait_for_each_other_as_they_did() {
     let workload = Replay::new("r", recording());
     let kernel = Kernel::run(&workload, 4);
     assert!(kernel.left().is_empty(), "{:?}", kernel.left());
-    // 1 + 5 ms, and then one ms of each of the two remaining ones, in parallel.
+    // 1 + 5 ms, and then 1 ms of each of the two remaining threads, in parallel.
     let makespan = kernel.recorder.samples(MAKESPAN);
     assert!((makespan[0] - 0.007).abs() < 1e-4, "{makespan:?}");
     let names: Vec<&str> = workload
@@ -67,7 +67,7 @@ fn a_file_is_what_was_written() {
     assert_eq!(read.threads[2].steps, recording().threads[2].steps);
 }
 
-/// Version 2 first wrote all bits for this.
+/// The first files of version 2 had all bits set for this.
 #[test]
 fn all_cpus_are_no_mask() {
     let step = |text: &str| serde_json::from_str::<Step>(text).unwrap();
@@ -81,8 +81,8 @@ fn all_cpus_are_no_mask() {
     assert_eq!(step(r#"{"cpus": 2}"#), Step::Cpus(Some(2)));
 }
 
-/// A job of 2 ms is released every 5 ms, and a sleep within it does not begin another. One job
-/// takes 7 ms, so the next period is missed or late.
+/// A job of 2 ms is released every 5 ms, and a sleep within the job does not begin another one. One job takes 7 ms, so
+/// the next period is missed or late.
 #[test]
 fn a_period_has_misses() {
     use Step::{Release, Run, Sleep, Until};
@@ -109,7 +109,7 @@ fn a_period_has_misses() {
             .map(|it| it.name.into_owned())
             .collect::<Vec<_>>()
     };
-    // Without a period, the marks mean nothing.
+    // Without a period, the release steps have no effect.
     assert!(!names(&recording).contains(&"frame/missed".to_owned()));
     recording.threads[0].period = Some(Period {
         ns: 5 * MS,

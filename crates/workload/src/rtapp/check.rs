@@ -1,5 +1,4 @@
-//! Mistakes that show only when tasks are considered together: tasks that could never run or never
-//! continue.
+//! Mistakes that show only when tasks are considered together: tasks or events that could never run or never continue.
 
 use super::config::{self, Action, Event, Task};
 use super::event::Names;
@@ -10,7 +9,7 @@ use std::ops::Range;
 
 type Check = Result<(), Box<BadInput>>;
 
-/// The tasks that never run, since they start no thread and no task forks them: remarks.
+/// The tasks that never run, since they start no thread and no task forks them, as remarks.
 pub fn never_run(tasks: &[Task]) -> Vec<String> {
     let forked = config::forked(tasks);
     let indexed = tasks.iter().enumerate();
@@ -30,7 +29,7 @@ pub fn mutexes(source: Source<'_>, tasks: &[Task], names: &Names) -> Check {
 
 #[derive(Default)]
 struct Holding {
-    /// The mutexes that are held, and where they were locked.
+    /// The mutexes that are held, and the places in the text where they were locked.
     held: BTreeMap<u32, Range<usize>>,
 }
 
@@ -83,7 +82,7 @@ impl Holding {
             Action::Wait { mutex, .. } if !self.held.contains_key(&mutex) => {
                 let name = names.name(mutex);
                 return wrong(
-                    format!("a wait with mutex `{name}`, which is not held"),
+                    format!("the wait uses mutex `{name}`, which is not held"),
                     "expected a `lock` of the mutex before it",
                 );
             }
@@ -93,7 +92,7 @@ impl Holding {
     }
 }
 
-/// A waiter needs a waker. A waker without a waiter does nothing, as in rt-app: a remark.
+/// Checks that each waiter has a waker. A waker without a waiter does nothing, as in rt-app, and gets a remark.
 pub fn condvars(
     source: Source<'_>,
     tasks: &[Task],
@@ -126,8 +125,8 @@ pub fn condvars(
     Ok(idle.map(note).collect())
 }
 
-/// The number of threads that each barrier waits for: as in rt-app, the instances of every task
-/// that names it. An error if that many can never meet there.
+/// The number of threads that each barrier waits for: as in rt-app, the instances of every task that names it. It is an
+/// error if so many threads can never meet there.
 pub fn barriers(
     source: Source<'_>,
     tasks: &[Task],
@@ -160,7 +159,10 @@ pub fn barriers(
             if is_forked {
                 return Err(source.bad(
                     &event.at,
-                    format!("barrier `{name}` in task `{}`, which is forked", task.name),
+                    format!(
+                        "barrier `{name}` is in task `{}`, which is forked",
+                        task.name
+                    ),
                     "expected barriers in tasks with an `instance` of at least 1: rt-app counts \
                      only those",
                 ));
@@ -191,8 +193,8 @@ enum Visit {
     Done,
 }
 
-/// A depth-first search without recursion: a path back to a barrier that is still being visited is
-/// a cycle.
+/// Finds a cycle by a depth-first search without recursion: a path back to a barrier that is still being visited is
+/// one.
 fn find_cycle<'a>(
     from: u32,
     after: &[Vec<(u32, &'a Range<usize>)>],

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// A whole file.
 #[derive(Default)]
 pub struct Config {
-    /// `global.duration`, ns; `None` is rt-app's -1, until all threads have ended.
+    /// `global.duration`, in ns; `None` is rt-app's -1: the run lasts until all threads have ended.
     pub duration: Option<u64>,
     /// `global.cumulative_slack`.
     pub cumulative_slack: bool,
@@ -21,7 +21,7 @@ pub struct Config {
     pub mutexes: Vec<String>,
     /// The number of condition variables.
     pub condvars: usize,
-    /// For each barrier, the number of threads it waits for.
+    /// For each barrier, the number of threads for which it waits.
     pub barriers: Vec<u32>,
     /// The timers that all threads share.
     pub timers: Vec<TimerMode>,
@@ -33,7 +33,7 @@ pub struct Config {
     pub clamped: Vec<String>,
     /// Remarks for the user, one line each.
     pub notes: Vec<String>,
-    /// The control groups whose CPU time decides.
+    /// The control groups whose CPU time decides a comparison.
     pub measured_groups: Vec<MeasuredGroup>,
     /// Control groups.
     pub groups: Vec<ControlGroup>,
@@ -43,15 +43,15 @@ pub struct Config {
 
 /// One entry of `tasks`.
 pub struct Task {
-    /// Its key.
+    /// The task's key.
     pub name: Arc<str>,
-    /// `instance`: threads at the start.
+    /// `instance`: the number of threads at the start.
     pub instances: u32,
-    /// `delay`, ns.
+    /// `delay`, in ns.
     pub delay: u64,
     /// `loop`; `None` is forever.
     pub loops: Option<u32>,
-    /// Policy and priority at its start.
+    /// The policy and its priority at the task's start.
     pub policy: SchedPolicy,
     /// `util_min` and `util_max`.
     pub clamps: UtilClamps,
@@ -59,7 +59,7 @@ pub struct Task {
     pub affinity: Option<CpuMask>,
     /// `taskgroup`, if there is one.
     pub group: Option<Option<GroupId>>,
-    /// `cpu_time`: the direction in which the CPU time of its threads is better, if that decides.
+    /// `cpu_time`: the direction in which the CPU time of the task's threads is better, if CPU time decides.
     pub cpu_time: Option<Better>,
     /// The phases, at least one.
     pub phases: Vec<Phase>,
@@ -88,26 +88,26 @@ pub struct Phase {
 pub struct Event {
     /// The action.
     pub action: Action,
-    /// Its place.
+    /// The place of the action in the text.
     pub at: Range<usize>,
 }
 
 /// An action of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// `run`: ns at the reference speed.
+    /// `run`: computes for this time, in ns at the reference speed.
     Run(u64),
-    /// `runtime`: computes until this time has passed, ns.
+    /// `runtime`: computes until this time has passed, in ns.
     Runtime(u64),
-    /// `mem`, `iorun`: ns at the reference speed, outside the log's `run`.
+    /// `mem`, `iorun`: the work in ns at the reference speed, which does not count for the log's `run`.
     Copy(u64),
-    /// `sleep`, ns.
+    /// `sleep`, in ns.
     Sleep(u64),
     /// `timer`: period in ns.
     Timer {
         /// The timer.
         timer: Timer,
-        /// ns.
+        /// The period in ns.
         period: u64,
     },
     /// `lock`.
@@ -140,9 +140,9 @@ pub enum Action {
 /// A semaphore: a stream whose bytes are its count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Semaphore {
-    /// Its stream.
+    /// The semaphore's stream.
     pub stream: u32,
-    /// Its number among the condition variables, for deadlines.
+    /// The semaphore's number among the condition variables, for deadlines.
     pub cond: u32,
 }
 
@@ -177,7 +177,7 @@ pub fn forked(tasks: &[Task]) -> BTreeSet<usize> {
 }
 
 impl Action {
-    /// The condition variable or semaphore for which it waits.
+    /// The condition variable or semaphore for which the action waits.
     pub fn waits_for(&self) -> Option<u32> {
         match *self {
             Action::Wait { cond, .. } | Action::Take(Semaphore { cond, .. }) => Some(cond),
@@ -185,7 +185,7 @@ impl Action {
         }
     }
 
-    /// The condition variable or semaphore whose waiters it wakes.
+    /// The condition variable or semaphore whose waiters the action wakes.
     pub fn wakes(&self) -> Option<u32> {
         match *self {
             Action::Signal(cond)
@@ -207,14 +207,14 @@ impl Task {
         self.events().any(|event| fits(&event.action))
     }
 
-    /// Does it continue until it is stopped?
+    /// Does the task continue until it is stopped?
     pub fn endless(&self) -> bool {
         self.loops.is_none() || self.phases.iter().any(|phase| phase.loops.is_none())
     }
 }
 
 impl Phase {
-    /// Does it have a timer?
+    /// Does the task have a timer?
     pub fn has_timer(&self) -> bool {
         self.events
             .iter()

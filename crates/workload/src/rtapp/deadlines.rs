@@ -4,13 +4,13 @@
 use super::config::{Action, Phase, Task};
 use std::collections::BTreeSet;
 
-/// For each condition variable, the time after a wakeup by which the waiter should sleep again, ns.
-/// A phase with one timer wakes others once per period; a waiter without a timer passes on the
-/// periods of all its wakers. There is no deadline without a timer, or with several periods.
+/// For each condition variable, the time after a wakeup by which the waiter should sleep again, in ns. A phase with one
+/// timer wakes others once per period; a waiter without a timer passes on the periods of all its wakers. There is no
+/// deadline without a timer, or with several periods.
 pub fn deadlines(tasks: &[Task], condvars: usize) -> Vec<Option<u64>> {
     // `None` is for wakers without a known pace.
     let mut paces: Vec<BTreeSet<Option<u64>>> = vec![BTreeSet::new(); condvars];
-    // Each round passes the periods one thread further, until nothing changes.
+    // Each round passes the periods on by one thread, until nothing changes.
     loop {
         let before = paces.clone();
         for task in tasks {
@@ -54,7 +54,7 @@ fn own_paces(task: &Task, paces: &[BTreeSet<Option<u64>>]) -> BTreeSet<Option<u6
     of_wakers.copied().collect()
 }
 
-/// The periods of the timers of a phase, ns.
+/// The periods of the timers of a phase, in ns.
 fn periods(phase: &Phase) -> Vec<u64> {
     let events = phase.events.iter();
     events

@@ -10,19 +10,20 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Bytes that `mem` writes per ns. An assumption, in the range of a mobile core's memory bandwidth;
+/// The number of bytes that `mem` writes per ns. It is an assumption, in the range of a mobile core's memory bandwidth;
 /// the reference core's real rate is not part of a machine's description.
 const MEM_BYTES_PER_NS: u64 = 4;
-/// One `write(2)` of `iorun`, ns at the reference speed, to the default device `/dev/null`. An
+/// The work of one `write(2)` of `iorun` to the default device `/dev/null`, in ns at the reference speed. It is an
 /// assumption, in the range of a system call; devices that make a task wait are not modelled.
 const WRITE_WORK: u64 = 500;
 
-/// An access to a byte by `memrun`, ns: an iteration of its loop. An assumption.
+/// The work of an access to a byte by `memrun`, which is an iteration of its loop, in ns. It is an assumption.
 const BYTE_WORK: u64 = 1;
-/// A pointer that `memrun` follows in a buffer of at most so many bytes, ns: the latency of the first, the second
-/// and the last level of a cache, in the range of a mobile processor. An assumption; caches are not simulated.
+/// The size of a buffer up to which `memrun` follows a pointer in the given time, in ns: the latencies of the first,
+/// the second and the last level of cache. They are assumptions, in the range of a mobile processor; caches are not
+/// simulated.
 const CHASE_WORK: [(u64, u64); 3] = [(32 << 10, 2), (512 << 10, 5), (8 << 20, 15)];
-/// A pointer that `memrun` follows in a larger buffer, ns: the latency of memory.
+/// The time in which `memrun` follows a pointer in a larger buffer, in ns: the latency of memory.
 const MEMORY_WORK: u64 = 80;
 
 #[derive(Clone, Copy)]
@@ -98,7 +99,7 @@ pub fn names() -> String {
 #[derive(Default)]
 pub struct Names {
     numbers: BTreeMap<Rc<str>, u32>,
-    /// By number.
+    /// The names by number.
     names: Vec<Rc<str>>,
 }
 
@@ -114,7 +115,7 @@ impl Names {
         number
     }
 
-    /// Their number.
+    /// The number of names.
     pub fn len(&self) -> usize {
         self.names.len()
     }
@@ -134,7 +135,7 @@ impl Names {
 #[derive(Default)]
 pub struct Timers {
     names: Names,
-    /// By number.
+    /// The modes by the timers' numbers.
     pub modes: Vec<TimerMode>,
 }
 
@@ -153,9 +154,9 @@ impl Timers {
 /// All resources that events name.
 #[derive(Default)]
 pub struct Resources {
-    /// Mutexes. A `suspend` or `resume` uses one with the name it gives.
+    /// Mutexes. A `suspend` or `resume` uses the mutex with the name that it gives.
     pub mutexes: Names,
-    /// Condition variables, likewise.
+    /// Condition variables. A `suspend` or `resume` uses the one with the name that it gives.
     pub condvars: Names,
     /// Barriers.
     pub barriers: Names,
@@ -173,7 +174,7 @@ pub struct Resources {
     pub groups: Groups,
     /// The tasks with `util_min` or `util_max`.
     pub clamped: Vec<String>,
-    /// `global.mem_buffer_size`, bytes.
+    /// `global.mem_buffer_size`, in bytes.
     pub buffer: u64,
 }
 
@@ -295,7 +296,7 @@ fn condvar(field: Field<'_>, resources: &mut Resources) -> Result<u32, Box<BadIn
     Ok(resources.condvars.number(name))
 }
 
-/// A semaphore is numbered as a condition variable, too, under a name for messages.
+/// Reads the name of a semaphore, which also gets a number among the condition variables, under a name for messages.
 fn semaphore(field: Field<'_>, resources: &mut Resources) -> Result<Semaphore, Box<BadInput>> {
     let name = field.name("the semaphore's name")?;
     Ok(Semaphore {
@@ -336,7 +337,7 @@ fn memrun(field: Field<'_>) -> Result<u64, Box<BadInput>> {
     }
 }
 
-/// If the name is omitted, it is the task's own.
+/// The name that a `suspend` gives or, if it gives none, the task's own.
 fn suspend_name<'a>(field: Field<'a>, task: &'a str) -> Result<&'a str, Box<BadInput>> {
     if field.entry.value.is_none() {
         return Ok(task);

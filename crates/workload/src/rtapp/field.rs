@@ -6,9 +6,9 @@ use machine::{CpuMask, MAX_CPUS};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-/// rt-app keeps its integers in a C `int`.
+/// The range of a C `int`, in which rt-app keeps its integers.
 pub const INT: RangeInclusive<i64> = i32::MIN as i64..=i32::MAX as i64;
-/// A time, or a size.
+/// The range of a time or a size.
 pub const NATURAL: RangeInclusive<i64> = 0..=i32::MAX as i64;
 
 type Read<T> = Result<T, Box<BadInput>>;
@@ -38,7 +38,7 @@ impl<'a> Field<'a> {
         })
     }
 
-    /// The value is wrong.
+    /// The error that the value is wrong.
     pub fn bad(&self, expected: impl Into<String>) -> Box<BadInput> {
         let (at, found) = match &self.entry.value {
             Some(value) => (&value.at, value.describe()),
@@ -53,7 +53,7 @@ impl<'a> Field<'a> {
         self.source.bad(at, message, expected)
     }
 
-    /// The key is not allowed here.
+    /// The error that the key is not allowed here.
     pub fn bad_key(
         &self,
         message: impl Into<String>,
@@ -158,7 +158,7 @@ pub fn fields<'a>(source: Source<'a>, entries: &'a [Entry]) -> Vec<Field<'a>> {
         .collect()
 }
 
-/// Refuses a repeated key, except keys that `may_repeat`.
+/// Refuses repeated keys, except those for which `may_repeat` is true.
 pub fn no_repeats(fields: &[Field<'_>], may_repeat: impl Fn(&str) -> bool) -> Read<()> {
     let mut seen = BTreeMap::new();
     for field in fields {

@@ -12,7 +12,7 @@ use crate::{SchedPolicy, UtilClamps};
 use machine::CpuMask;
 use machine::input::{BadInput, listed};
 
-/// rt-app's `mem_buffer_size` if the file gives none, bytes.
+/// rt-app's `mem_buffer_size` if the file gives none, in bytes.
 const DEFAULT_BUFFER: u64 = 4 << 20;
 
 /// The largest number of threads that a file may start.
@@ -47,8 +47,7 @@ pub fn parse(source: Source<'_>) -> Read<Config> {
             "tasks" => tasks = Some(section),
             "taskgroups" => groups = Some(section),
             "timeline" => timeline = timeline::read(section)?,
-            // rt-app creates resources when events name them; this section comes from older
-            // releases.
+            // rt-app creates resources when events name them; the section is from older releases.
             "resources" => drop(section.object("resources by name")?),
             key => {
                 return Err(section.bad_key(
@@ -120,8 +119,8 @@ impl Global {
             "mem_buffer_size" => {
                 self.buffer = field.integer(1..=*NATURAL.end(), "bytes")? as u64;
             }
-            // The CPU on which rt-app measures `run`, or its ns per loop. Here `run` is work at the
-            // reference speed, which needs no measurement.
+            // The CPU on which rt-app calibrates `run`, or the ns per loop of that calibration. Here `run` is work at
+            // the reference speed, which needs no measurement.
             "calibration" => match field.value("\"CPU0\" or ns per loop")?.kind {
                 Kind::Number(_) => {
                     field.integer(1..=*NATURAL.end(), "ns per loop")?;
@@ -245,7 +244,7 @@ fn read_task(task: Field<'_>, global: &Global, resources: &mut Resources) -> Rea
                 if phases.is_some() && !is_legacy_runtime {
                     return Err(field.bad_key(
                         format!("event `{key}` next to `phases`"),
-                        "expected it inside a phase: rt-app skips it here",
+                        "expected the event inside a phase; rt-app skips it here",
                     ));
                 }
             }
@@ -288,7 +287,7 @@ fn read_task(task: Field<'_>, global: &Global, resources: &mut Resources) -> Rea
                 clamps: UtilClamps::default(),
                 events,
             });
-            // A single phase continues forever without `loop`, and runs that many times with it.
+            // A single phase continues forever without `loop`; with it, the phase runs so many times.
             loops.map(|_| 1)
         }
     };
@@ -371,7 +370,7 @@ fn read_events(
     Ok(events)
 }
 
-/// `cpus`, recorded so that a machine can be checked for them.
+/// Reads `cpus`, and records them so that a machine can be checked for them.
 fn read_cpus(field: Field<'_>, resources: &mut Resources) -> Read<CpuMask> {
     let cpus = field.cpus()?;
     let at = &field.value("CPUs")?.at;
@@ -379,7 +378,7 @@ fn read_cpus(field: Field<'_>, resources: &mut Resources) -> Read<CpuMask> {
     Ok(cpus)
 }
 
-/// `None` is forever.
+/// Reads `loop`; `None` is forever.
 fn read_loops(field: Field<'_>) -> Read<Option<u32>> {
     let expected = "the number of loops: at least 1, or -1 for no limit";
     match field.integer(-1..=*NATURAL.end(), expected)? {
@@ -389,7 +388,7 @@ fn read_loops(field: Field<'_>) -> Read<Option<u32>> {
     }
 }
 
-/// The key that places memory, which is not simulated.
+/// Reads and ignores the key that places memory, which is not simulated.
 fn ignored(field: Field<'_>) -> Read<bool> {
     match field.key() {
         "nodes_membind" => drop(field.cpus()?),

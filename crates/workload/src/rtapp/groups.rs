@@ -18,11 +18,11 @@ use std::ops::RangeInclusive;
 
 type Read<T> = Result<T, Box<BadInput>>;
 
-/// The kernel's limits on `cpu.weight`, and on quota and period, us (kernel/sched/core.c).
+/// The kernel's limits on `cpu.weight`, and on quota and period in us (kernel/sched/core.c).
 const WEIGHT: RangeInclusive<i64> = 1..=10_000;
 const PERIOD: RangeInclusive<u64> = 1_000..=1_000_000;
 const QUOTA: RangeInclusive<u64> = 1_000..=1_000_000_000_000;
-/// The period of a `cpu.max` without one, us.
+/// The period of a `cpu.max` that gives none, in us.
 const DEFAULT_PERIOD: u64 = 100_000;
 /// The largest number of groups in a file.
 const MAX_GROUPS: usize = 4_000;
@@ -39,14 +39,14 @@ pub struct Groups {
 pub struct MeasuredGroup {
     /// The group.
     pub group: GroupId,
-    /// Its path.
+    /// The group's path.
     pub path: String,
-    /// The direction in which its CPU time is better.
+    /// The direction in which the group's CPU time is better.
     pub better: Better,
 }
 
 impl Groups {
-    /// The group of this `taskgroup` or key, created with its ancestors. `None` is the root.
+    /// The group of this `taskgroup` or key, which is created, with its ancestors, if it is new. `None` is the root.
     pub fn find(&mut self, field: Field<'_>, path: &str) -> Read<Option<GroupId>> {
         let Some(names) = path.strip_prefix('/') else {
             return Err(field.bad("a cgroup's path that begins with `/`"));
@@ -120,7 +120,7 @@ pub fn cpu_time(field: Field<'_>) -> Read<Better> {
     cpu_time::direction(text).ok_or_else(|| field.bad(cpu_time::EXPECTED))
 }
 
-/// Reads the settings of `group`; returns the direction in which its CPU time is better, if that decides.
+/// Reads the settings of `group`; returns the direction in which the group's CPU time is better, if CPU time decides.
 fn set(group: &mut ControlGroup, section: Field<'_>) -> Read<Option<Better>> {
     let fields = section.object("the settings of a control group")?;
     no_repeats(&fields, |_| false)?;

@@ -10,7 +10,7 @@ use jsonc_parser::{Scanner, ScannerOptions};
 use machine::input::BadInput;
 use std::ops::Range;
 
-/// The maximal nesting of objects and arrays; rt-app's grammar needs 6.
+/// The maximum nesting of objects and arrays; rt-app's grammar needs 6.
 const MAX_DEPTH: usize = 32;
 
 /// A file's name and text, for messages.
@@ -40,11 +40,11 @@ impl Source<'_> {
     }
 }
 
-/// A value and the bytes it was read from.
+/// A value, and the place in the text from which it was read.
 pub struct Value {
-    /// Its position.
+    /// The position of the value.
     pub at: Range<usize>,
-    /// Its kind.
+    /// The kind of the value.
     pub kind: Kind,
 }
 
@@ -66,7 +66,7 @@ pub enum Kind {
 
 /// One key of an object.
 pub struct Entry {
-    /// Escapes resolved.
+    /// The key, with escapes resolved.
     pub key: String,
     /// The position of the key.
     pub key_at: Range<usize>,
@@ -75,7 +75,7 @@ pub struct Entry {
 }
 
 impl Value {
-    /// Its description in words.
+    /// The description of the value in words.
     pub fn describe(&self) -> String {
         match &self.kind {
             Kind::Null => "null".to_owned(),
@@ -117,7 +117,7 @@ pub fn parse(source: Source<'_>) -> Result<Value, Box<BadInput>> {
 struct Parser<'a> {
     scanner: Scanner<'a>,
     source: Source<'a>,
-    /// The token in hand; `None` at the end of the file.
+    /// The current token; `None` at the end of the file.
     token: Option<Token<'a>>,
     at: Range<usize>,
 }

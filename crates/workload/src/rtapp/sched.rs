@@ -33,7 +33,7 @@ const CLASSES: [(&str, Class); 6] = [
 
 const NICE: RangeInclusive<i64> = -20..=19;
 const RT_PRIORITY: RangeInclusive<i64> = 1..=99;
-/// rt-app's priority for a real-time task without one.
+/// rt-app's priority for a real-time task that gives none.
 const DEFAULT_RT_PRIORITY: i64 = 10;
 /// The shortest budget that the kernel accepts, ns (`1 << DL_SCALE`).
 const DL_MIN_RUNTIME: u64 = 1024;
@@ -99,7 +99,7 @@ impl<'a> Settings<'a> {
         self.resolve(class, self.policy.map_or(task, |(_, field)| field))
     }
 
-    /// The changes of a phase, with `current` in force; `None` if there are none.
+    /// The policy that a phase sets while `current` is in force; `None` if the phase changes nothing.
     pub fn of_phase(&self, current: SchedPolicy) -> Result<Option<SchedPolicy>, Box<BadInput>> {
         match (self.policy, self.priority) {
             (Some((class, field)), _) => self.resolve(class, field).map(Some),
@@ -127,7 +127,7 @@ impl<'a> Settings<'a> {
         self.priority.map_or(Ok(default), nice)
     }
 
-    /// As in rt-app since 2025, for Linux 6.12: 0 is the default slice.
+    /// The slice that is requested, as in rt-app since 2025 for Linux 6.12; 0 is the default slice.
     fn slice_ns(&self, default: u64) -> Result<u64, Box<BadInput>> {
         let what = "the slice that a SCHED_OTHER or SCHED_BATCH task requests";
         self.slice

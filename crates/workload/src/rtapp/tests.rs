@@ -1,4 +1,4 @@
-//! Whole files: which ones run, which are refused and on which line; and parsing never panics.
+//! Tests with whole files: some run, some are refused with a message about a line, and parsing never panics.
 
 use super::*;
 

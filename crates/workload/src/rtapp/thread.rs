@@ -16,12 +16,11 @@ const RUNTIME_CHUNK: u64 = 32_000;
 /// rt-app fails when one task has been forked this many times; here the forking thread ends.
 const FORKS_LIMIT: u64 = 1024;
 
-/// `pthread_create`, ns at the reference speed. An assumption.
+/// The work of `pthread_create`, in ns at the reference speed. It is an assumption.
 const FORK_WORK: u64 = 30_000;
 
-/// The work of rt-app itself for a loop of a phase, ns at the reference speed: reading clocks and
-/// writing the log's line. An assumption; it also lets time pass in a loop of events that take
-/// none.
+/// The work of rt-app itself for a loop of a phase, in ns at the reference speed: reading clocks and writing the log's
+/// line. It is an assumption, and also lets time pass in a loop of events that take none.
 const LOOP_WORK: u64 = 1_000;
 
 /// The barrier that all initial threads meet first.
@@ -39,23 +38,23 @@ pub struct Thread {
     actions: Arc<[Action]>,
     event: usize,
     step: Step,
-    /// The number of completed loops of the phase, and its limit, unless it is forever.
+    /// The number of completed loops of the phase, and its limit, unless the phase continues forever.
     phase_loops: u32,
     loops: Option<u32>,
     line: Line,
     log: Log,
-    /// The time of its release: when its timer expired, or when it was woken from a wait, ns;
-    /// `None` before its first release.
+    /// The time of the thread's release, in ns: when its timer expired, or when it was woken from a wait. `None` before
+    /// the first release.
     released: Option<u64>,
-    /// The thread's deadline after a release by a wakeup, and its response time, ns. A thread with
-    /// timers is judged by its timers only.
+    /// The thread's deadline after a release by a wakeup, and its response time, in ns. A thread with timers is judged
+    /// by its timers only.
     deadline: Option<u64>,
     response: u64,
-    /// Its longest response, ns.
+    /// The thread's longest response, in ns.
     longest: u64,
-    /// The start of timers, ns.
+    /// The time from which timers count, in ns.
     first: u64,
-    /// Next expiries of its own timers; see [`Thread::timer`].
+    /// The next expiries of the thread's own timers; see [`Thread::timer`].
     timers: Vec<u64>,
     plan: Arc<Plan>,
     task: usize,
@@ -66,7 +65,7 @@ pub struct Thread {
     thread_loops: u32,
     forked: bool,
     policy: SchedPolicy,
-    /// The control group that it is in, and the one of the thread that made it.
+    /// The control group in which the thread is, and that of the thread that created it.
     group: Option<GroupId>,
     inherited_group: Option<GroupId>,
     affinity: Box<Affinity>,
@@ -86,7 +85,7 @@ enum Step {
     EndLoop(Next),
 }
 
-/// The continuation after a loop of a phase.
+/// The next loop after a loop of a phase.
 #[derive(Clone, Copy)]
 enum Next {
     /// Another loop of the same phase, whose policy and affinity are already set.
@@ -108,19 +107,19 @@ enum Doing {
 /// A thread's affinity; `None` is all CPUs.
 #[derive(Default)]
 struct Affinity {
-    /// The affinity of its parent.
+    /// The affinity of the thread's parent.
     default: Option<CpuMask>,
     own: Option<CpuMask>,
 }
 
-/// A line of rt-app's log: the measurements of one loop of a phase, ns.
+/// A line of rt-app's log: the measurements of one loop of a phase, in ns.
 #[derive(Default)]
 struct Line {
     start: u64,
     run: u64,
     slack: i64,
     wakeup_latency: u64,
-    /// Whether the last two are measured.
+    /// Whether the loop had a timer, so that the last two are measured.
     has_timer: bool,
 }
 
@@ -258,7 +257,7 @@ impl Thread {
         }
     }
 
-    /// The next op when all events of a loop are complete, or none has begun.
+    /// The next op when all events of a loop are complete, or no loop has begun.
     #[inline(never)]
     fn turn(&mut self, env: &mut Env) -> Op {
         // Each iteration advances by a step, up to the end of the task.
@@ -283,7 +282,7 @@ impl Thread {
         }
     }
 
-    /// Sleeps until the timer expires, if it has not yet.
+    /// Sleeps until the timer expires, unless its time has passed.
     #[inline(never)]
     fn sleep(&mut self, env: &mut Env, timer: Timer, period: u64) -> Op {
         match self.timer(env, timer, period) {
@@ -292,8 +291,8 @@ impl Thread {
         }
     }
 
-    /// A timer's state is its next expiry plus 1; 0 before its first use, when it counts from the
-    /// thread's start. Returns its expiry, ns, unless that has passed.
+    /// A timer's state is its next expiry plus 1, or 0 before its first use, which counts from the thread's start.
+    /// Returns the expiry, in ns, unless that has passed.
     fn timer(&mut self, env: &mut Env, timer: Timer, period: u64) -> Option<u64> {
         let config = &self.plan.config;
         let (state, mode) = match timer {
@@ -384,7 +383,7 @@ impl Thread {
         Next::Other
     }
 
-    /// A step before the first event of a loop; returns its op if it has one.
+    /// Makes a step before the first event of a loop, and returns the op of the step, if it has one.
     #[inline(never)]
     fn enter_loop(&mut self, env: &mut Env) -> Option<Op> {
         let plan = Arc::clone(&self.plan);
@@ -392,7 +391,7 @@ impl Thread {
         match self.step {
             Step::Start => {
                 self.step = Step::Delay;
-                // rt-app's first thread sets the time from which all threads count.
+                // As in rt-app, the first thread sets the time from which all threads count.
                 if env.shared[word::ZERO_SET] == 0 {
                     env.shared[word::ZERO_SET] = 1;
                     env.shared[word::ZERO] = env.now;
@@ -446,7 +445,7 @@ impl Thread {
         };
     }
 
-    /// The op of the next event, or the next of those between loops.
+    /// The op of the next event or, between loops, the next op there.
     #[inline(always)]
     fn act(&mut self, env: &mut Env) -> Op {
         let Some(&action) = self.actions.get(self.event) else {
@@ -515,7 +514,7 @@ impl Thread {
     }
 }
 
-/// The call that makes the change, if it is one.
+/// The call that makes the change, if there is any change.
 fn set_clamps(clamps: UtilClamps) -> Option<Op> {
     (clamps != UtilClamps::default()).then_some(Op::SetUtilClamps(clamps))
 }

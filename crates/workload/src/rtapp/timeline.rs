@@ -1,5 +1,5 @@
-//! The section `timeline`: changes of the machine while the threads run. rt-app has no such section. The keys are
-//! sysfs's, and the unit of time is rt-app's, us:
+//! The section `timeline`: changes of the machine while the threads run. rt-app has no such section. The keys are those
+//! of sysfs, and times are in us, as in rt-app:
 //!
 //! ```text
 //! "timeline": [
@@ -17,7 +17,7 @@ use std::ops::Range;
 
 type Read<T> = Result<T, Box<BadInput>>;
 
-/// The highest frequency of a machine file, kHz.
+/// The highest frequency of a machine file, in kHz.
 const MAX_KHZ: i64 = 10_000_000;
 
 /// The section, in order of time, each change with its place in the text.
@@ -43,7 +43,7 @@ pub fn read(section: Field<'_>) -> Read<Vec<(Timed, Range<usize>)>> {
     Ok(changes)
 }
 
-/// One change, at this place in the text.
+/// Reads one change, which is at this place in the text.
 fn one(section: Field<'_>, place: &Range<usize>, fields: &[Field<'_>]) -> Read<Timed> {
     let (mut at, mut cpus, mut online, mut limit) = (None, None, None, None);
     for field in fields {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Load balancing within one domain, and over a CPU's domains when they are due: load_balance() and
- * rebalance_domains() of Linux 3.9. Runs where tasks may be moved between dispatch queues: in
+ * rebalance_domains() of Linux 3.9. Balancing runs where tasks may be moved between dispatch queues: in
  * ops.dispatch() and in timers.
  */
 #ifndef __EQUIPOISE_BALANCE_H
@@ -13,10 +13,10 @@
 #include "domain.h"
 #include "../../balance_explain.h"
 
-/* Beyond max_interval, the interval may grow to this for tasks that are all pinned, ms. */
+/* The limit, in ms, up to which the interval may grow beyond max_interval if all tasks are pinned. */
 #define MAX_PINNED_INTERVAL 512
 
-/* The task ran so recently, or is about to run, that its cache is warm. */
+/* Did the task run so recently that its cache is still warm, or is it about to run? */
 static __always_inline bool task_hot(const struct task_struct *p, const struct fair_entity *se,
 				     const struct balance_env *env, u64 now)
 {
@@ -30,7 +30,7 @@ static __always_inline bool task_hot(const struct task_struct *p, const struct f
 	return (s64)(now - se->exec_start) < (s64)tunables.sched_migration_cost;
 }
 
-/* If dst_cpu may not have the task, another CPU of its group may: new_dst_cpu. */
+/* If the task may not use dst_cpu, it may be allowed on another CPU of the group of dst_cpu: new_dst_cpu. */
 static __always_inline void find_other_dst_cpu(struct task_struct *p, struct balance_env *env)
 {
 	s32 cpu = first_allowed_cpu(p, env_local_group(env));
@@ -41,7 +41,7 @@ static __always_inline void find_other_dst_cpu(struct task_struct *p, struct bal
 	env->new_dst_cpu = cpu;
 }
 
-/* The task's load is too large for the imbalance. */
+/* Is the task's load too large for the imbalance? */
 static __always_inline bool too_heavy(const struct balance_env *env, u64 load)
 {
 	return !hook_moves_any(env) && (s64)(load / 2) > env->imbalance;
@@ -122,15 +122,14 @@ __noinline u32 move_tasks(struct balance_env *env __arg_nonnull, u64 now)
 	if (env->flags & LBF_ALL_PINNED && env->loop <= env->loop_max &&
 	    (policy.affinity_first || !too_heavy(env, rq_of(src_cpu)->curr.load)) && curr_allowed(src_cpu, dst_cpu))
 		env->flags &= ~LBF_ALL_PINNED;
-	/* Where groups have queues, it remains a lower bound until the next pick. */
+	/* If groups have queues, leftmost remains a lower bound until the next pick. */
 	if (env->pulled && !group_queues())
 		rq_of(src_cpu)->leftmost = first_vruntime(src_cpu);
 	return env->pulled;
 }
 
 /*
- * move_tasks(), and again for other CPUs of dst_cpu's group if affinity kept that one from getting
- * its part.
+ * move_tasks(), and again for other CPUs of dst_cpu's group if affinity kept dst_cpu from getting its part.
  */
 static __always_inline u32 move_tasks_to_group(struct balance_env *env, u64 now)
 {
@@ -207,7 +206,7 @@ static __always_inline u32 balance_domain(u32 dst_cpu, u32 level, enum balance_i
 	forget_refused(&env->refused);
 	this_counters()->balance_calls++;
 
-	/* Each iteration but the last excludes a CPU whose tasks are all pinned. */
+	/* Each iteration except the last excludes a CPU whose tasks are all pinned. */
 	bpf_for(redo, 0, nr_cpus()) {
 		group = find_busiest_group(env);
 		src = group < 0 ? -1 : find_busiest_queue(env, group);
@@ -247,7 +246,7 @@ out_balanced:
 }
 
 /*
- * Pulls tasks to @dst_cpu if its domain at @level is imbalanced. Returns their number; *@balance
+ * Pulls tasks to @dst_cpu if its domain at @level is imbalanced. Returns the number of pulled tasks; *@balance
  * becomes false if another CPU balances for this group.
  */
 __noinline u32 load_balance(u32 dst_cpu, u32 level, enum balance_idle idle, u64 now, bool *balance __arg_nonnull)
@@ -259,7 +258,7 @@ __noinline u32 load_balance(u32 dst_cpu, u32 level, enum balance_idle idle, u64 
 	return moved;
 }
 
-/* The interval between two balances of @sd by @cpu, jiffies. */
+/* The interval between two balances of @sd by @cpu, in jiffies. */
 static __always_inline u64 domain_interval(const struct domain *sd, const struct domain_state *ds, bool busy)
 {
 	u64 interval = msecs_to_jiffies((u64)ds->balance_interval * (busy ? sd->busy_factor : 1));
@@ -270,7 +269,7 @@ static __always_inline u64 domain_interval(const struct domain *sd, const struct
 	return interval ? interval : 1;
 }
 
-/* Balances all domains of @cpu that are due. Returns the next due time, jiffies. */
+/* Balances all domains of @cpu that are due. Returns the next due time, in jiffies. */
 __noinline u64 rebalance_domains(u32 cpu, enum balance_idle idle, u64 now)
 {
 	u64 jiffies = jiffies_at(now), next_balance = jiffies + 60 * jiffies_per_sec();
@@ -297,7 +296,7 @@ __noinline u64 rebalance_domains(u32 cpu, enum balance_idle idle, u64 now)
 			next_balance = ds->last_balance + interval;
 			update_next_balance = true;
 		}
-		/* Another CPU of the group does it more often, here and above. */
+		/* Another CPU of the group balances more often, in this domain and those above. */
 		if (!balance)
 			break;
 	}

@@ -17,7 +17,7 @@
 #define LBF_POWER_BAL 0x04
 #define LBF_PERF_BAL 0x08
 
-/* A group's share in the statistics of its domain. */
+/* A group's part of the statistics of its domain. */
 struct group_stats {
 	u64 avg_load;	       /* load over power */
 	u64 group_load;	       /* biased to or from the CPU that balances */
@@ -25,7 +25,7 @@ struct group_stats {
 	u64 sum_nr_running;
 	u64 group_capacity; /* tasks it should have */
 	u64 idle_cpus;
-	/* The extremes over the CPUs of a group that is not the local one. */
+	/* The largest and the smallest load of a CPU in a group that is not the local one. */
 	u64 max_cpu_load, min_cpu_load;
 	u64 max_nr_running, min_nr_running;
 	/* The first idle CPU of the local group, or -1. */
@@ -40,7 +40,7 @@ struct domain_stats {
 	u64 total_pwr;
 	u64 avg_load;
 
-	/* The group of the CPU that balances. */
+	/* The statistics of the group of the CPU that balances. */
 	u64 this_power;
 	u64 this_load;
 	u64 this_load_per_task;
@@ -48,7 +48,7 @@ struct domain_stats {
 	u64 this_idle_cpus;
 	bool this_has_capacity;
 
-	/* The busiest of the others: its number, or -1. */
+	/* The number of the busiest of the other groups, or -1. */
 	s32 busiest;
 	bool busiest_has_capacity;
 	bool group_imb;
@@ -63,7 +63,7 @@ struct domain_stats {
 	struct design_domain_stats design;
 };
 
-/* Counts of tasks that stay: by affinity, with a warm cache, with too much load. */
+/* The numbers of tasks that stay because of their affinity, a warm cache, or too much load. */
 struct refused {
 	u32 pinned;
 	u32 hot;
@@ -74,23 +74,23 @@ struct balance_env {
 	/* The CPU whose domain is balanced, and the level. */
 	u32 cpu;
 	u32 level;
-	/* dst_cpu is cpu, or another of its group. */
+	/* dst_cpu is cpu, or another CPU of its group. */
 	u32 dst_cpu;
 	u32 src_cpu;
 	enum balance_idle idle;
-	/* For explain(): why the tasks considered so far stay. */
+	/* For explain(), the reasons for which the tasks considered so far stay. */
 	struct refused refused;
 	u32 flags;
 	u32 new_dst_cpu;
-	/* Load to move. */
+	/* The load to move. */
 	s64 imbalance;
-	/* The number of tasks considered so far, its limit, and the number of moved tasks. */
+	/* The number of tasks considered so far, the limit of that number, and the number of moved tasks. */
 	u32 loop;
 	u32 loop_max;
 	u32 pulled;
-	/* Does this CPU balance for its group? */
+	/* Whether this CPU balances for its group. */
 	bool balance;
-	/* CPUs found to have no movable task; valid if any is set. */
+	/* The CPUs found to have no movable task; the set is valid only if any_excluded is true. */
 	bool any_excluded;
 	u64 excluded[MAX_CPUS / 64];
 	/* The CPU to pull from: the busiest of its group, or -1. */

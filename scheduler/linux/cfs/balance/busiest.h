@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Is a domain imbalanced, and which group and runqueue are the busiest? find_busiest_group() and
- * find_busiest_queue() of Linux 3.9; imbalance.h computes how much to move.
+ * find_busiest_queue() of Linux 3.9; imbalance.h computes the amount to move.
  */
 #ifndef __EQUIPOISE_BUSIEST_H
 #define __EQUIPOISE_BUSIEST_H
@@ -23,8 +23,8 @@ static __always_inline u32 get_sd_load_idx(const struct domain *sd, enum balance
 }
 
 /*
- * Adds @cpu to the statistics of its group, which may be dst_cpu's. All of them are in env->sgs,
- * whose values the verifier does not follow, so that it need not try every combination.
+ * Adds @cpu to the statistics of its group, which may be dst_cpu's. The statistics are in env->sgs, whose values
+ * the verifier does not follow, so that it need not try every combination.
  */
 __noinline bool add_cpu_stats(struct balance_env *env __arg_nonnull, u32 cpu, u32 load_idx, bool local_group)
 {
@@ -56,7 +56,7 @@ __noinline bool add_cpu_stats(struct balance_env *env __arg_nonnull, u32 cpu, u3
 	return true;
 }
 
-/* Does one CPU have more tasks than another, by more than an average task, and not for lack of tasks? */
+/* Do the CPUs of the group differ by at least two tasks, and by at least the load of an average task? */
 static __always_inline bool uneven(const struct group_stats *sgs)
 {
 	return sgs->max_nr_running > sgs->min_nr_running + 1 &&
@@ -75,9 +75,8 @@ static __always_inline void refresh_group_power(const struct balance_env *env, c
 }
 
 /*
- * Computes the statistics of @group, which may be dst_cpu's. Returns false, and clears
- * env->balance, if another CPU of dst_cpu's group should balance: the first idle one, otherwise the
- * first.
+ * Computes the statistics of @group, which may be dst_cpu's. Returns false, and clears env->balance, if another CPU
+ * of dst_cpu's group should balance: the first idle CPU or, if none is idle, the first CPU.
  */
 __noinline bool update_sg_lb_stats(struct balance_env *env __arg_nonnull, u32 group, u32 load_idx, bool local_group)
 {
@@ -113,7 +112,7 @@ __noinline bool update_sg_lb_stats(struct balance_env *env __arg_nonnull, u32 gr
 	return true;
 }
 
-/* Is the group of env->sgs busier than the busiest so far, and too busy? */
+/* Is the group of env->sgs busier than the busiest so far, and does it have too many tasks? */
 static __always_inline bool update_sd_pick_busiest(const struct balance_env *env)
 {
 	const struct group_stats *sgs = &env->sgs;
@@ -121,7 +120,7 @@ static __always_inline bool update_sd_pick_busiest(const struct balance_env *env
 	return sgs->avg_load > env->sds.max_load && (sgs->sum_nr_running > sgs->group_capacity || sgs->group_imb);
 }
 
-/* The statistics of the whole domain, local group first. */
+/* Computes the statistics of the whole domain, beginning with the local group. */
 static __always_inline void update_sd_lb_stats(struct balance_env *env)
 {
 	struct domain *sd = env_domain(env);
@@ -154,8 +153,8 @@ static __always_inline void update_sd_lb_stats(struct balance_env *env)
 			continue;
 		}
 		/*
-		 * The child domain prefers tasks in its siblings: one task is enough for a group,
-		 * as long as the local one has room for the rest.
+		 * If the child domain prefers that its sibling domains have the tasks, one task is enough for a
+		 * group, as long as the local one has room for the others.
 		 */
 		if (prefer_sibling && hook_spreads(env) && sds->this_has_capacity && sgs->group_capacity > 1)
 			sgs->group_capacity = 1;
@@ -175,7 +174,7 @@ static __always_inline void update_sd_lb_stats(struct balance_env *env)
 	}
 }
 
-/* With a busiest group found: is it worth pulling from? */
+/* Is it worth pulling from the busiest group, which has been found? */
 static __always_inline bool is_imbalanced(const struct balance_env *env)
 {
 	const struct domain_stats *sds = &env->sds;
@@ -195,9 +194,8 @@ static __always_inline bool is_imbalanced(const struct balance_env *env)
 }
 
 /*
- * The busiest group of the domain if there is an imbalance, or the one to empty, and in
- * env->imbalance the load to move. -1 if there is none, or if another CPU balances for this group
- * (env->balance).
+ * The busiest group of the domain if there is an imbalance, or the group to empty, and in env->imbalance the load
+ * to move. Returns -1 if there is no such group, or if another CPU balances for the local group (env->balance).
  */
 __noinline s32 find_busiest_group(struct balance_env *env __arg_nonnull)
 {
@@ -218,8 +216,8 @@ __noinline s32 find_busiest_group(struct balance_env *env __arg_nonnull)
 }
 
 /*
- * Is @cpu the busiest of its group so far? A CPU with a single task is a candidate only if that
- * task is small enough to move.
+ * Is @cpu the busiest CPU of its group so far? A CPU with a single task is a candidate only if that task is small
+ * enough to move.
  */
 static __always_inline bool busier_queue(const struct balance_env *env, const struct group *sg, u32 cpu, u64 *load)
 {
@@ -248,8 +246,7 @@ __noinline bool consider_queue(struct balance_env *env __arg_nonnull, u32 group,
 }
 
 /*
- * The CPU of @group with the most load relative to its power, otherwise one from which a design
- * pulls, or -1.
+ * The CPU of @group with the most load relative to its power, otherwise a CPU from which a design pulls, or -1.
  */
 __noinline s32 find_busiest_queue(struct balance_env *env __arg_nonnull, u32 group)
 {

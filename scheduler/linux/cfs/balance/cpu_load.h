@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * rq->cpu_load[]: a CPU's load averaged over ticks, the slower the higher the index,
+ * rq->cpu_load[]: a CPU's load averaged over ticks, where a higher index means a slower average,
  *
  *	cpu_load[i] = (2^i - 1) / 2^i * cpu_load[i] + 1 / 2^i * load
  *
- * and the two readings of it that make balancing conservative: a CPU to pull from appears as light,
- * and one to push to as heavy, as either the average or the present allows. (kernel/sched/core.c
- * and fair.c of Linux 3.9.)
+ * and the two values derived from it that make balancing conservative: for a CPU to pull from, the smaller of the
+ * average and the present load; for a CPU to push to, the larger one. (kernel/sched/core.c and fair.c of Linux
+ * 3.9.)
  */
 #ifndef __EQUIPOISE_CPU_LOAD_H
 #define __EQUIPOISE_CPU_LOAD_H
@@ -14,9 +14,9 @@
 #include "../core/runqueue.bpf.h"
 
 /*
- * An idle CPU has no ticks. For the missed ones, cpu_load[i] is multiplied by ((2^i - 1) /
- * 2^i)^missed, bit by bit of `missed`: degrade_factor[i][j] is the factor for 2^j ticks, in units
- * of 1/128 and rounded down. From degrade_zero_ticks[i] ticks on, nothing is left.
+ * An idle CPU has no ticks. For the missed ticks, cpu_load[i] is multiplied by ((2^i - 1) / 2^i)^missed, one bit of
+ * `missed` after another: degrade_factor[i][j] is the factor for 2^j ticks, in units of 1/128 and rounded down.
+ * From degrade_zero_ticks[i] ticks on, nothing is left.
  */
 #define DEGRADE_SHIFT 7
 static const u8 degrade_zero_ticks[CPU_LOAD_IDX_MAX] = { 0, 8, 32, 64, 128 };
@@ -42,7 +42,7 @@ static __always_inline u64 decay_load_missed(u64 load, u64 missed, u32 idx)
 	return load;
 }
 
-/* @pending ticks have passed, all but the last of them without load. */
+/* @pending ticks have passed, of which all except the last were without load. */
 static __always_inline void decay_cpu_load(struct fair_rq *rq, u64 load, u64 pending)
 {
 	rq->cpu_load[0] = load;
@@ -59,7 +59,7 @@ static __always_inline void decay_cpu_load(struct fair_rq *rq, u64 load, u64 pen
 	}
 }
 
-/* The tick. */
+/* Updates the averages of @cpu at its tick. */
 static __always_inline void update_cpu_load_active(u32 cpu, u64 jiffies)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -68,7 +68,7 @@ static __always_inline void update_cpu_load_active(u32 cpu, u64 jiffies)
 	decay_cpu_load(rq, weighted_cpuload(cpu), 1);
 }
 
-/* The end of an idle period, or balancing for an idle CPU: accounts the missed ticks. */
+/* Accounts the missed ticks at the end of an idle period, or before balancing for an idle CPU. */
 static __noinline void update_cpu_load_nohz(struct fair_rq *rq, u64 jiffies)
 {
 	u64 pending = jiffies - rq->last_load_update_tick;
@@ -79,10 +79,10 @@ static __noinline void update_cpu_load_nohz(struct fair_rq *rq, u64 jiffies)
 	decay_cpu_load(rq, 0, pending);
 }
 
-/* rq->cpu_load[@idx - 1]; index 0 is the present, @total. */
+/* rq->cpu_load[@idx - 1]; for index 0, the present load @total. */
 static __always_inline u64 cpu_load_average(u32 cpu, u32 idx, u64 total)
 {
-	/* All 64 bits are compared, as all 64 index. */
+	/* All 64 bits are compared, because the verifier sees all 64 bits as the index. */
 	u64 i = idx - 1ULL;
 
 	return i < CPU_LOAD_IDX_MAX - 1 ? rq_of(cpu)->cpu_load[i] : total;

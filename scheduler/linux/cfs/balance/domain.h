@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Which domains are balanced. */
+/* Tests whether a domain is balanced. */
 #ifndef __EQUIPOISE_DOMAIN_H
 #define __EQUIPOISE_DOMAIN_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How much load should move from the busiest group to the local one: calculate_imbalance() and
- * fix_small_imbalance() of Linux 3.9. Loads are over power (1024 = one nice-0 task on one nominal
- * CPU); unsigned differences that would be negative are large, as in the kernel.
+ * Computes the load that should move from the busiest group to the local one: calculate_imbalance() and
+ * fix_small_imbalance() of Linux 3.9. Loads are divided by power (1024 is one nice-0 task on one nominal CPU). As
+ * in the kernel, unsigned differences wrap to large values instead of being negative.
  */
 #ifndef __EQUIPOISE_IMBALANCE_H
 #define __EQUIPOISE_IMBALANCE_H
@@ -15,8 +15,8 @@ static __always_inline u64 min_u64(u64 a, u64 b)
 }
 
 /*
- * Would both groups together use more of their CPUs' power if one average task moved? A group's
- * power in use is its load, counting at most one task (of its average) per unit of power.
+ * Would both groups together use more of their CPUs' power if one average task moved? The power that a group uses
+ * is its load, but at most that of one average task per unit of power.
  */
 static __always_inline bool move_gains_throughput(const struct domain_stats *sds)
 {
@@ -26,7 +26,7 @@ static __always_inline bool move_gains_throughput(const struct domain_stats *sds
 		      this_power * min_u64(sds->this_load_per_task, sds->this_load);
 	u64 pwr_move = 0, added;
 
-	/* The rest of the busiest group. */
+	/* The load of the busiest group after the move. */
 	if (sds->max_load > moved)
 		pwr_move = busiest_power * min_u64(task, sds->max_load - moved);
 	/* The load of the local group after the move. */
@@ -65,13 +65,13 @@ static __noinline void calculate_imbalance(struct balance_env *env)
 	if (sds->group_imb)
 		sds->busiest_load_per_task = min_u64(sds->busiest_load_per_task, sds->avg_load);
 
-	/* Possible, as groups within their capacity do not count for max_load. */
+	/* This is possible, because groups within their capacity do not count for max_load. */
 	if (sds->max_load < sds->avg_load) {
 		env->imbalance = 0;
 		fix_small_imbalance(env);
 		return;
 	}
-	/* Not so many tasks that CPUs of the busiest group would become idle. */
+	/* Do not move so many tasks that CPUs of the busiest group would become idle. */
 	if (!sds->group_imb)
 		load_above_capacity = (sds->busiest_nr_running - sds->busiest_group_capacity) *
 				      (SCHED_LOAD_SCALE * SCHED_POWER_SCALE) / sds->busiest_power;
@@ -82,7 +82,7 @@ static __noinline void calculate_imbalance(struct balance_env *env)
 				 (sds->avg_load - sds->this_load) * sds->this_power) /
 			 SCHED_POWER_SCALE;
 
-	/* Less than a task would not move anything. */
+	/* An imbalance of less than a task would not move anything. */
 	if (env->imbalance < (s64)sds->busiest_load_per_task)
 		fix_small_imbalance(env);
 }

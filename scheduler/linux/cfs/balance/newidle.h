@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Newidle balance: a CPU that runs out of work searches for more before it idles, unless it usually
- * idles for less time than a migration costs. idle_balance() of Linux 3.9.
+ * Newidle balance: a CPU that runs out of work searches for more before it idles, unless it usually idles for less
+ * time than a migration costs. This is idle_balance() of Linux 3.9.
  */
 #ifndef __EQUIPOISE_NEWIDLE_H
 #define __EQUIPOISE_NEWIDLE_H
@@ -60,9 +60,9 @@ __noinline u32 newidle_balance(u32 cpu, u64 now)
 	}
 	this_counters()->newidle_ns += bpf_ktime_get_ns() - began;
 	/*
-	 * A due time that was set while the CPU was busy is too late for an idle one. If no domain
-	 * has one, Linux 3.9 waits for a second, later versions do not; neither does this code,
-	 * because work between clusters waits, too.
+	 * A due time that was set while the CPU was busy is too late for an idle CPU. If no domain has a due time,
+	 * Linux 3.9 waits for a second, but later versions do not. This code does not wait, either, because work
+	 * between clusters would wait, too.
 	 */
 	if (balanced && (pulled || time_before(rq->next_balance, jiffies)))
 		rq->next_balance = next_balance;
@@ -81,7 +81,7 @@ static __always_inline void idle_balance(u32 cpu, u64 now)
 	hook_idle_balance(cpu, wanted, now);
 }
 
-/* @rq is woken up: how long was it idle? The average moves by an eighth of the difference. */
+/* @rq is woken up: updates its average idle time, by an eighth of the difference to the last one. */
 static __always_inline void update_avg_idle(struct fair_rq *rq, u64 now)
 {
 	u64 max = 2 * tunables.sched_migration_cost, delta;

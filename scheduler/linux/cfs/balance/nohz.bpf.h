@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Balancing for CPUs without a tick. A busy CPU whose tick finds a reason kicks the first idle CPU
- * (the idle load balancer), which then balances for all of them. Linux 3.9's nohz_kick_needed(),
- * nohz_balancer_kick() and nohz_idle_balance().
+ * Balancing for CPUs without a tick. A busy CPU whose tick finds a reason kicks the first idle CPU (the idle load
+ * balancer), which then balances for all of them. These are Linux 3.9's nohz_kick_needed(), nohz_balancer_kick()
+ * and nohz_idle_balance().
  */
 #ifndef __EQUIPOISE_NOHZ_H
 #define __EQUIPOISE_NOHZ_H
@@ -34,7 +34,7 @@ __noinline bool nohz_kick_needed(u32 cpu, u64 jiffies)
 		return false;
 	if (cpu_nr_running(cpu) >= 2 || hook_kick_needed(cpu))
 		return true;
-	/* Busy siblings of a group that shares a cache. */
+	/* Several CPUs of a group that shares a cache are busy. */
 	bpf_for(level, 0, nr_levels)
 		if (nr_busy_cpus(group_at(local_group_of(cpu, level))) > 1)
 			return true;
@@ -75,7 +75,7 @@ static __always_inline bool periodic_balance(u32 cpu, enum balance_idle idle, u6
 	return true;
 }
 
-/* @cpu has work for an idle CPU. */
+/* @cpu has work for an idle CPU: kicks one. */
 static __always_inline void nohz_balancer_kick(u32 cpu)
 {
 	s32 ilb;
@@ -92,8 +92,8 @@ static __always_inline void nohz_balancer_kick(u32 cpu)
 }
 
 /*
- * The work of the idle load balancer: it balances first for itself and then for the others, until
- * it has something to run.
+ * The work of the idle load balancer, which balances first for itself and then for the other idle CPUs, until it
+ * has a task to run.
  */
 static __noinline void nohz_idle_balance(u32 this_cpu, u64 now)
 {

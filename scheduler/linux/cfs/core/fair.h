@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Fair time on one CPU: vruntime, slices and preemption. CFS as in kernel/sched/fair.c of Linux
- * 3.9, with its features at their defaults: GENTLE_FAIR_SLEEPERS, START_DEBIT, WAKEUP_PREEMPTION,
- * LAST_BUDDY, CACHE_HOT_BUDDY.
+ * Fair time on one CPU: vruntime, slices and preemption. This is CFS as in kernel/sched/fair.c of Linux 3.9, with
+ * its features at their defaults: GENTLE_FAIR_SLEEPERS, START_DEBIT, WAKEUP_PREEMPTION, LAST_BUDDY,
+ * CACHE_HOT_BUDDY.
  */
 #ifndef __EQUIPOISE_FAIR_H
 #define __EQUIPOISE_FAIR_H
@@ -11,7 +11,7 @@
 #include "../../../signals/irq_time.h"
 #include "task.bpf.h"
 
-/* sched_nr_latency: with more tasks than this, not every task can run within one latency. */
+/* sched_nr_latency: the number of tasks beyond which not every task can run within one latency. */
 static __always_inline u64 sched_nr_latency(void)
 {
 	u64 min_granularity = tunables.sched_min_granularity;
@@ -19,7 +19,7 @@ static __always_inline u64 sched_nr_latency(void)
 	return (tunables.sched_latency + min_granularity - 1) / min_granularity;
 }
 
-/* The period in which each of @nr_running tasks runs once, ns. */
+/* The period in which each of @nr_running tasks runs once, in ns. */
 static __always_inline u64 sched_period(u64 nr_running)
 {
 	u64 stretched = nr_running * tunables.sched_min_granularity;
@@ -27,14 +27,14 @@ static __always_inline u64 sched_period(u64 nr_running)
 	return stretched > tunables.sched_latency ? stretched : tunables.sched_latency;
 }
 
-/* The part of it for a task of @weight among @nr_running tasks with a total of @load, ns. */
+/* The part of that period for a task of @weight among @nr_running tasks with a total weight of @load, in ns. */
 static __always_inline u64 sched_slice(u64 nr_running, u64 load, u32 weight)
 {
 	return load ? sched_period(nr_running) * weight / load : 0;
 }
 
-/* sched_slice() of an entity of @weight in the queue of @group on @cpu, among @nr_running with a total of @load:
- * the part of the parts that the groups above have. */
+/* sched_slice() of an entity of @weight in the queue of @group on @cpu, among @nr_running entities with a total
+ * weight of @load. It is a part of the parts that the groups above have. */
 __noinline u64 sched_slice_in(u32 group, u32 cpu, u64 nr_running, u64 load, u32 weight)
 {
 	u64 slice;
@@ -93,8 +93,8 @@ __noinline u64 first_vruntime(u32 cpu)
 }
 
 /*
- * min_vruntime follows the smallest vruntime on the runqueue, with @curr for the running task, and
- * never goes back.
+ * Updates min_vruntime to the smallest vruntime on the runqueue, where the running task has @curr. It never
+ * decreases.
  */
 static __always_inline void update_min_vruntime(struct fair_rq *rq, u64 curr)
 {
@@ -187,7 +187,7 @@ static __always_inline void keep_prev(struct fair_rq *rq, struct task_struct *pr
 	prev->scx.slice = SCX_SLICE_INF;
 }
 
-/* A sleeper gets half a latency of credit, and never gains time by sleeping. */
+/* A task that slept gets half a latency of credit, but its vruntime never decreases. */
 static __always_inline void place_sleeper(u32 cpu, struct fair_entity *se)
 {
 	u64 min = *min_vruntime_of(se->group, cpu);
@@ -209,8 +209,8 @@ static __noinline void place_forked(struct fair_entity *se, u32 cpu, u64 now)
 }
 
 /*
- * Is @curr so far ahead that @se should run? 1: yes; 0: it is ahead, but by less than a wakeup
- * granularity at @se's pace; -1: it is not ahead.
+ * Is @curr so far ahead that @se should run? Returns 1 if it is, 0 if it is ahead by less than a wakeup granularity
+ * in virtual time of @se, and -1 if it is not ahead.
  */
 static __always_inline int wakeup_preempt_entity(u64 curr, u64 se, u32 weight, u32 inv_weight)
 {
@@ -221,7 +221,8 @@ static __always_inline int wakeup_preempt_entity(u64 curr, u64 se, u32 weight, u
 	return (u64)vdiff > calc_delta_fair(tunables.sched_wakeup_granularity, weight, inv_weight);
 }
 
-/* As below, where groups have queues: should the tick end the slice of the task, or of a group above it? */
+/* As check_preempt_tick(), if groups have queues: should the tick end the slice of the task, or that of a group
+ * above it? */
 static __noinline bool check_preempt_groups(struct fair_rq *rq, u32 cpu)
 {
 	u64 vruntime = rq->curr.vruntime, delta_exec = rq->curr.delta_exec;
@@ -263,7 +264,7 @@ static __always_inline bool check_preempt_tick(struct fair_rq *rq)
 	if (curr->delta_exec > ideal_runtime) {
 		explain(share_over, curr->pid, bpf_get_smp_processor_id(), curr->delta_exec, ideal_runtime,
 			rq->nr_running - 1);
-		/* A buddy must not be elected again. */
+		/* The task must not be picked again as a buddy. */
 		clear_buddies(rq, curr->pid);
 		return true;
 	}
@@ -272,7 +273,7 @@ static __always_inline bool check_preempt_tick(struct fair_rq *rq)
 	return (s64)(curr->vruntime - rq->leftmost) > (s64)ideal_runtime;
 }
 
-/* As below, where groups have queues. */
+/* As check_preempt_wakeup(), if groups have queues. */
 static __noinline bool preempts_in_queues(struct fair_rq *rq, const struct task_struct *p,
 					  const struct fair_entity *se, u64 now)
 {
@@ -304,9 +305,9 @@ static __noinline bool preempts_in_queues(struct fair_rq *rq, const struct task_
 }
 
 /*
- * Should @p, which has become runnable on the CPU of @rq, preempt the running task? If so, the CPU
- * has to reschedule. A task that preempts becomes the next buddy, because it need not be leftmost;
- * if many tasks wait, the preempted task becomes the last buddy, because its cache is still warm.
+ * Should @p, which has become runnable on the CPU of @rq, preempt the running task? If so, the CPU has to
+ * reschedule. A task that preempts becomes the next buddy, because it may not be the leftmost one. If many tasks
+ * wait, the preempted task becomes the last buddy, because its cache is still warm.
  */
 static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, const struct task_struct *p,
 						 const struct fair_entity *se, u64 now)
@@ -340,7 +341,7 @@ static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, const struc
 	return true;
 }
 
-/* @p has joined the dispatch queue of @cpu: makes the CPU reschedule, if it should. True if it does. */
+/* @p has joined the dispatch queue of @cpu: makes the CPU reschedule, if it should. Returns whether it does. */
 __noinline bool check_preempt_curr(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
 {
 	struct fair_entity *se = entity_of(p);
@@ -366,9 +367,9 @@ static __always_inline bool dispatch_expected(const struct fair_rq *rq)
 }
 
 /*
- * May @p, which has become runnable on its own CPU @cpu, run there at once, bypassing the dispatch
- * queue? Yes if the CPU is idle, or if @p preempts and is leftmost. That saves the kick, which is
- * an interrupt, and a dispatch. @waits: @p was found not to preempt.
+ * May @p, which has become runnable on its own CPU @cpu, run there at once, bypassing the dispatch queue? Yes if
+ * the CPU is idle, or if @p preempts and is leftmost. That saves a kick, which is an interrupt, and a dispatch.
+ * *@waits becomes true if @p was found not to preempt.
  */
 static __always_inline bool runs_at_once(u32 cpu, const struct task_struct *p, const struct fair_entity *se,
 					 u64 now, bool *waits)

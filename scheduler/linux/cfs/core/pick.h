@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Picks the next task: the one with the smallest vruntime, unless a buddy is almost as far behind.
+ * Picks the next task: the one with the smallest vruntime, unless a buddy is almost as far behind. This is
  * pick_next_entity() of Linux 3.9.
  */
 #ifndef __EQUIPOISE_PICK_H
@@ -31,7 +31,7 @@ static __noinline bool pick_buddy(u32 cpu, s32 pid, struct fair_entity *prev)
 			weight = left_se->weight;
 			inv_weight = left_se->inv_weight;
 		}
-		/* Later tasks are only further behind. */
+		/* Later tasks have even larger vruntimes. */
 		if (wakeup_preempt_entity(p->scx.dsq_vtime, left, weight, inv_weight) == 1)
 			return false;
 		if (p->pid == pid)
@@ -40,7 +40,7 @@ static __noinline bool pick_buddy(u32 cpu, s32 pid, struct fair_entity *prev)
 	return false;
 }
 
-/* Starts the next task on @cpu; @prev is the running one and @se its entity if it can continue. */
+/* Starts the next task on @cpu; @prev is the running task and @se its entity, if it can continue. */
 static __always_inline void pick_next_entity(u32 cpu, struct task_struct *prev, struct fair_entity *se, u64 now)
 {
 	u64 first = ~0ULL, second = ~0ULL;

@@ -9,14 +9,15 @@
 #include "../balance/domain.h"
 #include "task.bpf.h"
 
-/* A task that wakes up: the load with which it counts, and its group; is the waker about to sleep? */
+/* A task that wakes up: the load with which it counts, its group, and whether the waker is about to sleep. */
 struct waking {
 	s64 load;
 	u32 group;
 	bool sync;
 };
 
-/* The change of the load of @cpu if @load comes to @group there, and @moved to all of the group: effective_load().
+/* The change of the load of @cpu if @load comes to @group on that CPU, and @moved to the group as a whole:
+ * effective_load().
  */
 static __always_inline s64 load_change(u32 group, u32 cpu, s64 load, s64 moved)
 {
@@ -24,8 +25,8 @@ static __always_inline s64 load_change(u32 group, u32 cpu, s64 load, s64 moved)
 }
 
 /*
- * The load with which wake_affine() counts a task of @weight and tracked @load. It is the weight even
- * in Linux 3.12, where runqueues have tracked loads, and the tracked load in 4.17.
+ * The load with which wake_affine() counts a task of @weight and tracked @load. This is the weight even in Linux
+ * 3.12, where runqueues have tracked loads, and the tracked load in Linux 4.17.
  */
 static __always_inline u64 affine_load(u64 weight, u64 load)
 {
@@ -65,9 +66,9 @@ __noinline bool wake_affine_weight(u32 this_cpu, u32 prev_cpu, u32 level, const 
 }
 
 /*
- * An idle CPU wakes tasks only in interrupts. Data from an interrupt is worth no more than the
- * task's old cache, so the task goes there only if its own CPU is busy: wake_affine_idle() of Linux
- * 4.17. -1: no answer.
+ * An idle CPU wakes tasks only in interrupts. Data from an interrupt is worth no more than the task's old cache, so
+ * the task goes to the interrupt's CPU only if its own is busy: wake_affine_idle() of Linux 4.17. Returns -1 if
+ * this rule is not decisive.
  */
 static __always_inline s32 wake_affine_idle(u32 this_cpu, u32 prev_cpu, bool sync)
 {
@@ -78,7 +79,7 @@ static __always_inline s32 wake_affine_idle(u32 this_cpu, u32 prev_cpu, bool syn
 	return sync && cpu_nr_running(this_cpu) == 1 ? (s32)this_cpu : -1;
 }
 
-/* The CPU near which the task of @waking wakes up; @level is that of the domain of both. */
+/* The CPU near which the task of @waking wakes up; @level is that of the domain of both CPUs. */
 static __always_inline s32 wake_affine(u32 this_cpu, u32 prev_cpu, u32 level, const struct waking *waking)
 {
 	s32 target = wake_affine_idle(this_cpu, prev_cpu, waking->sync);
@@ -89,8 +90,8 @@ static __always_inline s32 wake_affine(u32 this_cpu, u32 prev_cpu, u32 level, co
 }
 
 /*
- * @group's @first CPU is idle: the first CPU that @p may use, if the whole group is idle and does
- * not have @target; or -1.
+ * The first CPU of @group, whose @first CPU is idle, that @p may use, if the whole group is idle and does not have
+ * @target; otherwise -1.
  */
 __noinline s32 idle_group_cpu(struct task_struct *p __arg_trusted, u32 group, u32 first, u32 target)
 {
@@ -134,8 +135,8 @@ __noinline s32 idle_cpu_at(struct task_struct *p __arg_trusted, u32 target, u32 
 }
 
 /*
- * @target, or an idle CPU that shares its cache: preferably the last one of @p, otherwise one in
- * the largest fully idle group.
+ * @target, or an idle CPU that shares its cache: preferably the last CPU of @p, otherwise a CPU in the largest
+ * fully idle group.
  */
 __noinline s32 select_idle_sibling(struct task_struct *p __arg_trusted, u32 prev_cpu, u32 target)
 {
@@ -164,8 +165,8 @@ __noinline s32 select_idle_sibling(struct task_struct *p __arg_trusted, u32 prev
 }
 
 /*
- * The load of @group relative to its power, biased low for @cpu's own (@local) and high for others;
- * or ~0 if @p may use none of its CPUs.
+ * The load of @group relative to its power, biased low for @cpu's own group (@local) and high for others; ~0 if @p
+ * may use none of its CPUs.
  */
 __noinline u64 group_load_for(struct task_struct *p __arg_trusted, u32 group, u32 load_idx, bool local)
 {
@@ -184,8 +185,8 @@ __noinline u64 group_load_for(struct task_struct *p __arg_trusted, u32 group, u3
 }
 
 /*
- * The number of the group of @cpu's domain at @level with the least load relative to its power, or
- * -1 if that is @cpu's own or not enough better.
+ * The number of the group of @cpu's domain at @level with the least load relative to its power, or -1 if that is
+ * @cpu's own group, or not sufficiently better.
  */
 __noinline s32 find_idlest_group(struct task_struct *p __arg_trusted, u32 cpu, u32 level, u32 load_idx)
 {
@@ -211,7 +212,8 @@ __noinline s32 find_idlest_group(struct task_struct *p __arg_trusted, u32 cpu, u
 	return 100 * this_load < imbalance * min_load ? -1 : idlest;
 }
 
-/* The CPU of @group that @p may use with the least load; @this_cpu if its load is equal; or -1. */
+/* The CPU with the least load among those of @group that @p may use, or @this_cpu if its load is equal; -1 if there
+ * is none. */
 __noinline s32 find_idlest_cpu(struct task_struct *p __arg_trusted, u32 group, u32 this_cpu)
 {
 	const struct group *sg = group_at(group);
@@ -233,7 +235,7 @@ __noinline s32 find_idlest_cpu(struct task_struct *p __arg_trusted, u32 group, u
 	return idlest;
 }
 
-/* The highest level of @cpu with @sd_flag and a domain smaller than @weight, plus 1; 0 if none. */
+/* The highest level of @cpu with @sd_flag and a domain smaller than @weight, plus 1; 0 if there is none. */
 __noinline u32 level_below(u32 cpu, u32 sd_flag, u32 weight)
 {
 	u32 found = 0;
@@ -256,7 +258,7 @@ __noinline s32 select_idlest_cpu(struct task_struct *p __arg_trusted, u32 cpu, s
 	u32 levels = level_below(cpu, sd_flag, ~0U);
 	int i;
 
-	/* Each step goes to a smaller domain, by level or by CPU. */
+	/* Each step goes to a smaller domain: of a lower level, or of another CPU. */
 	bpf_for(i, 0, 2 * MAX_LEVELS) {
 		struct domain *sd;
 		s32 group, idlest;
@@ -288,7 +290,7 @@ __noinline s32 select_idlest_cpu(struct task_struct *p __arg_trusted, u32 cpu, s
 	return new_cpu;
 }
 
-/* The CPU that a design chooses, otherwise the one found from the top down. */
+/* The CPU that a design chooses, otherwise the CPU found from the top domain down. */
 static __always_inline s32 select_balanced_cpu(struct task_struct *p, u32 cpu, s32 new_cpu, u32 sd_flag)
 {
 	s32 found = hook_select_domains(p, cpu, sd_flag);

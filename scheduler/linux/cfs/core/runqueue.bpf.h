@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Runqueues: the scheduling state of one CPU, and the part of it that other CPUs may read. The
- * tasks are in the CPU's dispatch queue, ordered by vruntime, whose id is the CPU's number.
+ * Runqueues: the scheduling state of one CPU, and the part of that state that other CPUs may read. The tasks are in
+ * the CPU's dispatch queue, ordered by vruntime, whose id is the CPU's number.
  *
- * Another CPU may change nr_running and the load sums (atomically) and leave notes (active_balance,
- * next_pid, ...). Everything else is written by the CPU itself, or, while it is idle, by the CPU
- * that balances for it.
+ * Another CPU may change nr_running and the load sums (atomically) and leave notes (active_balance, next_pid, ...).
+ * The CPU itself writes everything else. While it is idle, the CPU that balances for it does so.
  */
 #ifndef __EQUIPOISE_RUNQUEUE_H
 #define __EQUIPOISE_RUNQUEUE_H
@@ -21,29 +20,29 @@
 
 /* The running task: the fields that the tick and a waker need without looking it up. */
 struct running {
-	/* 0 if no task of ours runs, because the CPU is idle or a higher class has it. */
+	/* The task's pid; 0 if no fair task runs, because the CPU is idle or a higher class has it. */
 	s32 pid;
 	u32 policy;
 	u32 weight;
 	u32 inv_weight;
-	/* Its group, in whose queue it runs; 0: the root. */
+	/* The task's group, in whose queue it runs; 0 is the root. */
 	u32 group;
 	u64 vruntime;
-	/* The time up to which vruntime is charged, ns, and the CPU's interrupt time until then. */
+	/* The time up to which vruntime is charged, and the CPU's interrupt time until then, in ns. */
 	u64 exec_start;
 	u64 irq_time;
-	/* CPU time since it was picked, ns. */
+	/* The CPU time since the task was picked, in ns. */
 	u64 delta_exec;
-	/* Its load in balancing. */
+	/* The task's load in balancing. */
 	u64 load;
 	struct design_running design;
 };
 
 /* The kernel's per-CPU fields of struct sched_domain. */
 struct domain_state {
-	/* jiffies */
+	/* The time of the last balance, in jiffies. */
 	u64 last_balance;
-	/* ms */
+	/* The balance interval, in ms. */
 	u32 balance_interval;
 	u32 nr_balance_failed;
 	struct design_domain design;
@@ -52,49 +51,50 @@ struct domain_state {
 struct fair_rq {
 	struct running curr;
 	u64 min_vruntime;
-	/* The smallest vruntime of the waiting tasks, or a lower bound; ~0 if none waits. */
+	/* The smallest vruntime of the waiting tasks, or a lower bound of it; ~0 if none waits. */
 	u64 leftmost;
 	/* The vruntime of the task that runs next, which has left the queue; ~0 if there is none. */
 	u64 next_vruntime;
 
-	/* Our runnable tasks here, waiting and running: the kernel's cfs_rq->nr_running. */
+	/* The number of runnable fair tasks, waiting and running: the kernel's cfs_rq->nr_running. */
 	u32 nr_running;
-	/* Of these, the ones in groups; and the entities of groups in the root's queue. */
+	/* The number of these tasks that are in groups, and the number of entities of groups in the root's
+	 * queue. */
 	u32 group_tasks;
 	u32 group_entities;
-	/* Does the idle task have the CPU? */
+	/* Whether the idle task has the CPU. */
 	bool idle;
-	/* curr has been asked to stop. */
+	/* Whether curr has been asked to stop. */
 	bool need_resched;
-	/* A queue above curr has used up its time (cpu.max). */
+	/* Whether a queue above curr has used up its time (cpu.max). */
 	bool curr_throttled;
-	/* curr yields: do not pick it, unless that is too unfair. */
+	/* Whether curr yields, so that it is not picked unless that is too unfair. */
 	bool skip;
-	/* Inside ops.dispatch(): an arriving task needs no preemption. */
+	/* Whether the CPU is inside ops.dispatch(), where an arriving task needs no preemption. */
 	bool dispatching;
-	/* Sums over the runnable tasks: weights, and runnable averages times weights. */
+	/* The sums over the runnable tasks of weights, and of runnable averages times weights. */
 	u64 load_weight;
 	u64 runnable_load_avg;
 
-	/* Buddies: the task that should run next, and the one that was preempted. */
+	/* The buddies: the task that should run next, and the task that was preempted. */
 	s32 next_pid;
 	s32 last_pid;
-	/* Their groups. */
+	/* The groups of the buddies. */
 	u32 next_group;
 	u32 last_group;
 
-	/* Load over the last ticks: slower from index to index. */
+	/* The load over the last ticks, as averages that are slower from index to index. */
 	u64 cpu_load[CPU_LOAD_IDX_MAX];
-	/* jiffies */
+	/* The time of the last update of these averages, in jiffies. */
 	u64 last_load_update_tick;
 
-	/* The time when the CPU last ran out of work, or 0; the average idle time. ns */
+	/* The time when the CPU last ran out of work, or 0, and the average idle time, in ns. */
 	u64 idle_stamp;
 	u64 avg_idle;
 
 	/*
-	 * Set to 1 by a CPU that requests the running task for push_cpu. Only the CPU that changed
-	 * it from 0 may do so.
+	 * Set to 1 by a CPU that requests the running task for push_cpu. Only the CPU that changed the field from 0
+	 * may do so.
 	 */
 	u32 active_balance;
 	/* The running task, if it is to move to exec_cpu because it starts another program. */
@@ -102,32 +102,32 @@ struct fair_rq {
 	u32 exec_cpu;
 	/* The tick has been stopped, and has not run since: the kernel's NOHZ_TICK_STOPPED. */
 	bool tick_stopped;
-	/* Asked to balance for all idle CPUs. */
+	/* Whether the CPU has been asked to balance for all idle CPUs. */
 	bool nohz_balance_kick;
 	u32 push_cpu;
-	/* The requested task; 0 is any. */
+	/* The pid of the requested task; 0 is any task. */
 	s32 push_pid;
 
 	struct design_rq design;
 
-	/* The time when the next domain is due, jiffies. */
+	/* The time when the next domain is due, in jiffies. */
 	u64 next_balance;
 	struct domain_state sd[MAX_LEVELS];
 
-	/* Utilization of the CPU by our tasks. */
+	/* The utilization of the CPU by fair tasks. */
 	struct pelt avg;
 } __attribute__((aligned(64)));
 
 struct fair_rq fair_rqs[MAX_CPUS];
 
-/* @cpu's runqueue, for reading. */
+/* @cpu's runqueue, to read it. */
 static __always_inline struct fair_rq *rq_of(u32 cpu)
 {
 	simulated_read(cpu);
 	return &fair_rqs[cpu & (MAX_CPUS - 1)];
 }
 
-/* @cpu's runqueue, for changing shared fields. */
+/* @cpu's runqueue, to change its shared fields. */
 static __always_inline struct fair_rq *rq_for_update(u32 cpu)
 {
 	simulated_write(cpu);
@@ -147,7 +147,7 @@ static __always_inline bool idle_cpu(u32 cpu)
 	return rq->idle && !READ_ONCE(rq->nr_running);
 }
 
-/* Tasks of all classes that are runnable on @cpu: the kernel's rq->nr_running. */
+/* The number of tasks of all classes that are runnable on @cpu: the kernel's rq->nr_running. */
 static __always_inline u32 cpu_nr_running(u32 cpu)
 {
 	struct rq *core = cpu_rq(cpu);
@@ -164,13 +164,14 @@ static __always_inline u64 weighted_cpuload(u32 cpu)
 	return policy.load_tracking == LOAD_PELT ? READ_ONCE(rq->runnable_load_avg) : READ_ONCE(rq->load_weight);
 }
 
-/* Updates the utilization by our tasks to @now. */
+/* Updates the utilization by fair tasks to @now. */
 static __always_inline void update_rq_load_avg(struct fair_rq *rq, u64 now)
 {
 	update_pelt(&rq->avg, now, rq->nr_running, rq->curr.pid);
 }
 
-/* As above, at a tick and before balancing, when CONFIG_FAIR_GROUP_SCHED adds it to tg->load_avg. */
+/* As update_rq_load_avg(), at a tick and before balancing, when CONFIG_FAIR_GROUP_SCHED adds the average to
+ * tg->load_avg. */
 static __always_inline void update_tg_load_avg(struct fair_rq *rq, u64 now)
 {
 	update_rq_load_avg(rq, now);
@@ -190,7 +191,7 @@ static __always_inline void init_rq(u32 cpu, u64 jiffies)
 
 	rq->leftmost = ~0ULL;
 	rq->next_vruntime = ~0ULL;
-	/* Far enough from 0 that no vruntime is ever below 0. */
+	/* This is far enough from 0 that no vruntime is ever below 0. */
 	rq->min_vruntime = NSEC_PER_SEC;
 	rq->idle = true;
 	rq->avg_idle = 2 * tunables.sched_migration_cost;

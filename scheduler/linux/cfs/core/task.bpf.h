@@ -14,27 +14,27 @@
 /* The kernel's sched_entity. While the task runs, its vruntime is in the runqueue's curr. */
 struct fair_entity {
 	/*
-	 * Protects where it counts and with how much (on_rq, cpu, weight, load_avg_contrib): other
-	 * CPUs move it.
+	 * Protects the CPU on which the task counts, and its contribution there (on_rq, cpu, weight,
+	 * load_avg_contrib), because other CPUs move tasks.
 	 */
 	struct bpf_spin_lock lock;
-	/* Relative to min_vruntime of the runqueue of cpu. */
+	/* The vruntime, relative to min_vruntime of the runqueue of cpu. */
 	u64 vruntime;
-	/* The time at which it last ran, ns. */
+	/* The time at which the task last ran, in ns. */
 	u64 exec_start;
-	/* The CPU where it counts, or last did. */
+	/* The CPU on which the task counts, or last did. */
 	u32 cpu;
 	u32 weight;
 	/* 2^32 / weight */
 	u32 inv_weight;
 	bool on_rq;
-	/* Forked and not yet woken. */
+	/* Whether the task is forked but not woken yet. */
 	bool forked;
-	/* Its group; 0: the root. */
+	/* The task's group; 0 is the root. */
 	u32 group;
-	/* Its share of runnable_load_avg: runnable average times weight. */
+	/* The task's part of runnable_load_avg: its runnable average times its weight. */
 	u64 load_avg_contrib;
-	/* In a group: the period in which it went to sleep, if it counts there as a sleeper. */
+	/* For a task in a group that counts there as a sleeper, the period in which it went to sleep. */
 	u64 decay_count;
 	struct pelt avg;
 	struct task_util util;
@@ -72,8 +72,8 @@ static __always_inline u64 entity_load(const struct fair_entity *se)
 }
 
 /*
- * Updates the task's averages to @now. Those of a queued task are as old as its last event, as in
- * the kernel.
+ * Updates the task's averages to @now. As in the kernel, the averages of a queued task are as old as its last
+ * event.
  */
 static __always_inline void update_entity_load_avg(struct fair_entity *se, u64 now, bool runnable, bool running)
 {
@@ -94,9 +94,9 @@ static __always_inline void update_entity_load_avg(struct fair_entity *se, u64 n
 }
 
 /*
- * @se wakes up on another CPU than it went to sleep on. Its averages have decayed only up to the
- * last event of its old runqueue, so hardly at all if that CPU idled without a tick
- * (migrate_task_rq_fair(), from Linux 3.8 on; Linux 5.19 began to estimate the rest).
+ * @se wakes up on another CPU than it went to sleep on. Its averages have decayed only up to the last event of its
+ * old runqueue, and so hardly at all if the old CPU idled without a tick (migrate_task_rq_fair(), from Linux 3.8
+ * on; Linux 5.19 began to estimate the rest).
  */
 static __always_inline void migrate_sleeper(struct fair_entity *se, u64 now)
 {
@@ -105,7 +105,7 @@ static __always_inline void migrate_sleeper(struct fair_entity *se, u64 now)
 	se->avg.last_update_time = (s64)slept > 0 ? now - slept : now;
 }
 
-/* The task's group is throttled on one of the CPUs: throttled_lb_pair(). */
+/* Is the task's group throttled on one of the CPUs (throttled_lb_pair())? */
 static __always_inline bool is_throttled_pair(const struct fair_entity *se, u32 src_cpu, u32 dst_cpu)
 {
 	return any_group_is_limited() &&
@@ -131,7 +131,7 @@ static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 	hook_add_entity(rq, se);
 }
 
-/* With the lock held: no longer counts it. */
+/* With the lock held: no longer counts the task in its runqueue. */
 static __always_inline void remove_entity(struct fair_entity *se)
 {
 	struct fair_rq *rq = rq_for_update(se->cpu);
@@ -158,14 +158,14 @@ static __always_inline void account_entity_enqueue(struct fair_entity *se, u32 c
 	bpf_spin_unlock(&se->lock);
 }
 
-/* A task in a group goes to sleep: its load counts there until it wakes up, and decays. */
+/* A task in a group goes to sleep. Its load decays, but counts in the group until the task wakes up. */
 static __always_inline void add_blocked_load(struct fair_entity *se)
 {
 	se->decay_count = decay_periods(bpf_ktime_get_ns());
 	__sync_fetch_and_add(&group_rq_at(se->group, se->cpu)->blocked_load_avg, se->load_avg_contrib);
 }
 
-/* It wakes up, or leaves the group. */
+/* The task, which slept, wakes up or leaves the group. */
 static __always_inline void remove_blocked_load(struct fair_entity *se, u64 now)
 {
 	u64 slept = decay_periods(now) - se->decay_count;
@@ -176,7 +176,7 @@ static __always_inline void remove_blocked_load(struct fair_entity *se, u64 now)
 	subtract(&group_rq_at(se->group, se->cpu)->blocked_load_avg, decay_load(se->load_avg_contrib, slept));
 }
 
-/* It is no longer runnable. */
+/* The task is no longer runnable. */
 static __always_inline void account_entity_dequeue(struct fair_entity *se)
 {
 	bpf_spin_lock(&se->lock);
@@ -217,7 +217,7 @@ static __always_inline void migrate_entity(struct fair_entity *se, u32 cpu)
 	migrate_prepared(se, cpu);
 }
 
-/* A new nice level, policy or group. */
+/* @p gets a new nice level, policy or group. */
 static __noinline void reweight_entity(struct task_struct *p, struct fair_entity *se, u32 group)
 {
 	u32 weight = task_weight(p);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Choosing and moving a task between fast and slow CPUs: the one with the largest or smallest value
- * on a runqueue, waiting or running.
+ * Chooses a task and moves it between fast and slow CPUs: the task with the largest or smallest value on a
+ * runqueue, waiting or running.
  */
 #ifndef __EQUIPOISE_CANDIDATE_H
 #define __EQUIPOISE_CANDIDATE_H
@@ -16,12 +16,12 @@ enum candidate_key {
 
 /* The best candidate so far, and the data that decides whether it moves. */
 struct candidate {
-	/* 0: none. */
+	/* The task's pid; 0 if there is none. */
 	s32 pid;
 	u32 cpu;
 	s64 key;
 	bool running;
-	/* Its running time relative to its runnable time, of 1024. */
+	/* The candidate's running time relative to its runnable time, in 1024ths. */
 	u32 usage;
 	u64 hmp_last_up;
 
@@ -33,19 +33,19 @@ struct candidate {
 
 struct candidates {
 	struct candidate first, second;
-	/* The tick has its own, because it may interrupt a user of the other two. */
+	/* The tick has a candidate of its own, because it may interrupt code that uses the other two. */
 	struct candidate of_tick;
 } __attribute__((aligned(64)));
 
 struct candidates all_candidates[MAX_CPUS];
 
-/* This CPU's. */
+/* The candidates of this CPU. */
 static __always_inline struct candidates *this_candidates(void)
 {
 	return &all_candidates[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
 }
 
-/* Only one CPU at a time searches for tasks to move: set while one does. */
+/* Set while a CPU searches for tasks to move, because only one CPU at a time may do so. */
 u32 candidates_lock;
 
 static __always_inline bool trylock_candidates(void)
@@ -66,7 +66,7 @@ static __always_inline void look_for(struct candidate *best, enum candidate_key 
 	best->dst_cpu = dst_cpu;
 }
 
-/* Considers @p, which is on @cpu; @running: it is the running task, whose @key the runqueue has. */
+/* Considers @p, which is on @cpu. With @running it is the running task, whose @key is in the runqueue. */
 __noinline bool consider_task(struct candidate *best __arg_nonnull, struct task_struct *p __arg_trusted, u32 cpu,
 			      s64 key, bool running)
 {
@@ -85,7 +85,7 @@ __noinline bool consider_task(struct candidate *best __arg_nonnull, struct task_
 	return true;
 }
 
-/* druntime of the task that runs on @rq, including its uncharged time. */
+/* The druntime of the task that runs on @rq, including its uncharged time. */
 static __always_inline s64 curr_druntime(const struct fair_rq *rq, u64 now)
 {
 	const struct hperf_running *curr = &rq->curr.design.hperf;
@@ -121,7 +121,7 @@ __noinline bool consider_rq(struct candidate *best __arg_nonnull, u32 cpu, u32 m
 	return best->pid;
 }
 
-/* May the candidate use its dst_cpu, which may differ from the one of the search? */
+/* May the candidate use its dst_cpu, which may differ from the dst_cpu of the search? */
 __noinline bool candidate_allowed(const struct candidate *best __arg_nonnull)
 {
 	struct task_struct *p = bpf_task_from_pid(best->pid);
@@ -134,7 +134,7 @@ __noinline bool candidate_allowed(const struct candidate *best __arg_nonnull)
 	return allowed;
 }
 
-/* Moves the candidate to its dst_cpu: at once if it waits; if it runs, as soon as its CPU answers. */
+/* Moves the candidate to its dst_cpu: at once if it waits; if it runs, as soon as its CPU answers the request. */
 static __always_inline bool move_candidate(struct candidate *best, u64 now)
 {
 	if (!best->pid || best->cpu == best->dst_cpu)

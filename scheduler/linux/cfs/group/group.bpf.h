@@ -9,7 +9,8 @@
  *	/a      ── group_rq of /a on the CPU ──────────┬─ task
  *	                                               └─ entity of /a/b
  *
- * The tasks of all groups wait in the dispatch queue of their CPU, where each queue looks for its own (pick.h).
+ * The tasks of all groups wait in the dispatch queue of their CPU, where each queue looks for its own tasks
+ * (pick.h).
  */
 #ifndef __EQUIPOISE_CFS_GROUP_H
 #define __EQUIPOISE_CFS_GROUP_H
@@ -20,39 +21,40 @@
 #include "../../group/tree.h"
 
 struct group_rq {
-	/* As a queue: the weights and the number of its entities; of these, the least vruntime of those that wait,
-	 * or a lower bound (~0: none waits). */
+	/* The queue: the sum of the weights and the number of its entities; the smallest vruntime of those that
+	 * wait, or a lower bound of it (~0: none waits). */
 	u64 load_weight;
 	u64 min_vruntime;
 	u64 leftmost;
 	u32 nr_running;
-	/* The tasks below it that count above it. */
+	/* The number of tasks below the queue that count above it. */
 	u32 h_nr_running;
-	/* A task below it runs. */
+	/* Whether a task below the queue runs. */
 	bool h_curr;
-	/* The loads of its entities: of the runnable ones, and of those that sleep, which decays. */
+	/* The loads of the queue's entities: that of the runnable ones, and that of the sleeping ones, which
+	 * decays. */
 	u64 runnable_load_avg;
 	u64 blocked_load_avg;
-	/* Until when that has decayed, in periods. */
+	/* The time until which that has decayed, in periods. */
 	u64 last_decay;
-	/* Its parts of fair_group's sums. */
+	/* The queue's parts of the sums in fair_group. */
 	u64 tg_load_avg_contrib;
 	u64 tg_runnable_contrib;
 
-	/* As an entity of the queue above. */
+	/* The entity of the queue above that stands for this queue. */
 	bool on_rq;
 	u32 weight;
 	u32 inv_weight;
 	u64 vruntime;
-	/* CPU time since it was picked, ns. */
+	/* The CPU time since the entity was picked, in ns. */
 	u64 delta_exec;
 	struct pelt avg;
 	u64 load_avg_contrib;
-	/* The period in which it went to sleep. */
+	/* The period in which the entity went to sleep. */
 	u64 decay_count;
 
-	/* cpu.max (../../group/bandwidth.h): the local rest of time, ns, and its period; if it has run out, the
-	 * number of the queue among those of the group. */
+	/* cpu.max (../../group/bandwidth.h): the rest of the time that the queue has taken, in ns, and its period;
+	 * if the queue is throttled, the number of that throttling in the group. */
 	s64 runtime_remaining;
 	u64 throttled;
 	u32 runtime_seq;
@@ -73,7 +75,7 @@ static __always_inline struct fair_rq *root_rq(u32 cpu)
 	return &fair_rqs[cpu & (MAX_CPUS - 1)];
 }
 
-/* The fields of the queue of @group on @cpu, of which the caller has read the runqueue. */
+/* The fields of the queue of @group on @cpu, whose runqueue the caller has read. */
 static __always_inline u64 *min_vruntime_of(u32 group, u32 cpu)
 {
 	return in_group(group) ? &group_rq_at(group, cpu)->min_vruntime : &root_rq(cpu)->min_vruntime;
@@ -104,7 +106,7 @@ static __always_inline u32 queue_nr(u32 group, u32 cpu)
 	return rq->nr_running - rq->group_tasks + rq->group_entities;
 }
 
-/* The group below @above that has @group below it, or is it; 0: none. */
+/* The child of @above that has @group below it or is @group; 0 if there is none. */
 static __always_inline u32 child_below(u32 group, u32 above)
 {
 	while (group && group_parent(group) != above)

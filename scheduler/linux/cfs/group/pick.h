@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which task runs next where groups have queues (queues.h): from the root's queue downwards, each picks an entity,
- * until that is a task. pick_next_task_fair() of Linux 3.9. The tasks of all groups wait in the dispatch queue of
- * their CPU, where each queue looks for its own.
+ * Picks the task that runs next where groups have queues (queues.h): from the root's queue downwards, each queue
+ * picks an entity, until that is a task, as pick_next_task_fair() of Linux 3.9 does. The tasks of all groups wait
+ * in the dispatch queue of their CPU, where each queue looks for its own tasks.
  */
 #ifndef __EQUIPOISE_CFS_GROUP_PICK_H
 #define __EQUIPOISE_CFS_GROUP_PICK_H
@@ -21,7 +21,7 @@ struct group_pick {
 /* The entities of a queue that may run next. */
 struct group_picks {
 	struct group_pick first, second;
-	/* Buddies, and the one that yields. */
+	/* The buddies, and the entity that yields. */
 	struct group_pick next, last, skip;
 };
 
@@ -35,7 +35,8 @@ static __always_inline bool is_same(struct group_pick a, struct group_pick b)
 	return a.pid == b.pid && a.group == b.group;
 }
 
-/* Is @one the entity of the queue of @group that is the task @pid in @in, or has it below? */
+/* Is @one, an entity of the queue of @group, the task @pid, which is in the group @in, or does it have that task
+ * below? */
 static __always_inline bool leads_to(struct group_pick one, u32 group, s32 pid, u32 in)
 {
 	if (!pid)
@@ -67,7 +68,7 @@ static __always_inline struct group_pick pick_of_group(u32 group, u32 cpu)
 	};
 }
 
-/* The running entity of the queue of @group on @cpu; none if the running task is elsewhere or does not go on. */
+/* The running entity of the queue of @group on @cpu; none if the running task is elsewhere or does not continue. */
 static __always_inline struct group_pick running_entity(u32 group, u32 cpu, const struct fair_rq *rq, bool goes_on)
 {
 	u32 child;
@@ -83,7 +84,7 @@ static __always_inline struct group_pick running_entity(u32 group, u32 cpu, cons
 	return child ? pick_of_group(child, cpu) : (struct group_pick){};
 }
 
-/* pick_next_entity(): the first one, unless it yields, or a buddy is almost as far behind. */
+/* pick_next_entity(): the first entity, unless it yields, or a buddy is almost as far behind. */
 static __always_inline struct group_pick choose(const struct group_picks *picks)
 {
 	struct group_pick left = picks->first, best = left;
@@ -100,7 +101,7 @@ static __always_inline struct group_pick choose(const struct group_picks *picks)
 	return best;
 }
 
-/* The entity of the queue of @group on @cpu that runs next. @goes_on: the running task may be it. */
+/* The entity of the queue of @group on @cpu that runs next. With @goes_on, it may be the running task. */
 static __noinline struct group_pick pick_from_queue(u32 group, u32 cpu, bool goes_on)
 {
 	struct fair_rq *rq = rq_of(cpu);

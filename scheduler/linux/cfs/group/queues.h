@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tasks come to the queues of groups and leave them, run, and are throttled: enqueue_task_fair(),
- * dequeue_task_fair(), throttle_cfs_rq() and others of Linux 3.9. An entity is queued as long as its queue has
- * entities and is not throttled.
+ * The queues of groups when tasks come and leave, run, and are throttled: enqueue_task_fair(), dequeue_task_fair(),
+ * throttle_cfs_rq() and others of Linux 3.9. An entity is queued as long as its queue has entities and is not
+ * throttled.
  */
 #ifndef __EQUIPOISE_CFS_QUEUES_H
 #define __EQUIPOISE_CFS_QUEUES_H
 
 #include "shares.h"
 
-/* throttle_queue() does what follows. */
+/* Does nothing here, because throttle_queue() does the work. */
 static __always_inline void queue_throttled(struct group_rq *grq, u32 cpu)
 {
 }
@@ -21,8 +21,8 @@ static __always_inline u64 later_vruntime(u64 a, u64 b)
 	return time_before(a, b) ? b : a;
 }
 
-/* @tasks come to the queue of @group, or leave it. False if none above it counts them: it is the root's, or
- * throttled. */
+/* Counts @tasks more in the queue of @group, or fewer if @tasks is negative. Returns false if no queue above counts
+ * them, because this one is the root's or is throttled. */
 static __always_inline bool count_in_queue(u32 group, u32 cpu, s32 tasks)
 {
 	struct fair_rq *rq;
@@ -99,7 +99,8 @@ static __always_inline void enqueue_group_entity(u32 group, struct group_rq *grq
 		first_queued(parent, cpu, now);
 }
 
-/* @tasks have come to the queue of @group on @cpu, which is not throttled. True if the CPU has them. */
+/* @tasks have come to the queue of @group on @cpu, which is not throttled. Returns true if they count on the
+ * CPU. */
 __noinline bool enqueue_above(u32 group, u32 cpu, s32 tasks, u64 now)
 {
 	for (;;) {
@@ -152,7 +153,7 @@ __noinline bool join_group(u32 group, u32 cpu, u32 weight)
 	return count_in_queue(group, cpu, 1) && enqueue_above(group, cpu, 1, now);
 }
 
-/* It leaves. */
+/* A task of @weight leaves the queue of @group on @cpu. */
 __noinline bool leave_group(u32 group, u32 cpu, u32 weight)
 {
 	struct group_rq *grq = group_rq_at(group, cpu);
@@ -165,7 +166,8 @@ __noinline bool leave_group(u32 group, u32 cpu, u32 weight)
 	return count_in_queue(group, cpu, -1) && dequeue_above(group, cpu, 1, false, bpf_ktime_get_ns());
 }
 
-/* The queue of @group on @cpu has used up its time: it leaves, unless it gets a little. True if it has left. */
+/* The queue of @group on @cpu has used up its time: the queue leaves, unless it gets some more. Returns true if it
+ * has left. */
 __noinline bool throttle_queue(u32 group, u32 cpu, u64 now)
 {
 	struct group_rq *grq = group_rq_at(group, cpu);
@@ -185,7 +187,8 @@ static __always_inline void unthrottle_queue(u32 group, u32 cpu, u64 now)
 		enqueue_above(group, cpu, grq->h_nr_running, now);
 }
 
-/* Queues of @group and those above it that have used up their time are throttled on @cpu: put_prev_entity(). */
+/* Throttles the queue of @group, and those above it, on @cpu, if they have used up their time:
+ * put_prev_entity(). */
 __noinline bool throttle_prev_groups(u32 group, u32 cpu, u64 now)
 {
 	for (; group; group = group_parent(group)) {
@@ -197,7 +200,7 @@ __noinline bool throttle_prev_groups(u32 group, u32 cpu, u64 now)
 	return true;
 }
 
-/* The vruntime of a queue of which the running entity has @curr. */
+/* Advances min_vruntime of the queue of @group on @cpu, whose running entity has the vruntime @curr. */
 static __always_inline void advance_min_vruntime(u32 group, u32 cpu, u64 curr)
 {
 	u64 first = *leftmost_of(group, cpu), *min = min_vruntime_of(group, cpu);
@@ -208,7 +211,7 @@ static __always_inline void advance_min_vruntime(u32 group, u32 cpu, u64 curr)
 }
 
 /*
- * The task at @vruntime, in @group, ran on @cpu for @delta ns, with which the entities above it are charged. True
+ * The task at @vruntime, in @group, ran on @cpu for @delta ns: charges the entities above it for that. Returns true
  * if a queue has used up its time.
  */
 __noinline bool charge_groups(u32 group, u32 cpu, u64 vruntime, u64 delta)
@@ -229,7 +232,7 @@ __noinline bool charge_groups(u32 group, u32 cpu, u64 vruntime, u64 delta)
 	return over;
 }
 
-/* A task in @group gets @cpu, or goes on for another slice: set_next_entity(). */
+/* A task in @group gets @cpu, or continues for another slice: set_next_entity(). */
 __noinline bool set_next_groups(u32 group, u32 cpu)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -255,7 +258,7 @@ __noinline bool put_prev_groups(u32 group, u32 cpu, u64 now)
 		grq->h_curr = false;
 		group = group_parent(group);
 		leftmost = leftmost_of(group, cpu);
-		/* A pick has looked at the root's queue. */
+		/* A pick has looked only at the root's queue. */
 		if (group && grq->on_rq && (*leftmost == ~0ULL || time_before(grq->vruntime, *leftmost)))
 			*leftmost = grq->vruntime;
 	}
@@ -275,7 +278,7 @@ __noinline bool tick_groups(u32 group, u32 cpu, u64 now)
 	return true;
 }
 
-/* Before @cpu balances: the loads of all its queues decay (__update_blocked_averages_cpu()). */
+/* Before @cpu balances: decays the loads of all its queues (__update_blocked_averages_cpu()). */
 __noinline bool update_blocked_groups(u32 cpu, u64 now)
 {
 	for (u32 group = nr_fair_groups - 1; group; group--) {

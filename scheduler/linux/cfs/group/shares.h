@@ -6,14 +6,15 @@
  *	weight = tg->shares * ─────────────────────────────────────────────	(calc_cfs_shares())
  *	                      load_avg of the group elsewhere + weights here
  *
- * A queue's part of load_avg is the load of its entities, whether they are runnable or, decayed, sleep.
+ * A queue's part of load_avg is the load of its entities: of the runnable ones, and of the sleeping ones, which
+ * decays.
  */
 #ifndef __EQUIPOISE_CFS_SHARES_H
 #define __EQUIPOISE_CFS_SHARES_H
 
 #include "group.bpf.h"
 
-/* The periods of decay (update_cfs_rq_blocked_load()), ns, as a shift. */
+/* The length of a period of decay (update_cfs_rq_blocked_load()), as a power of two, in ns. */
 #define DECAY_SHIFT 20
 
 static __always_inline u64 decay_periods(u64 now)
@@ -47,7 +48,7 @@ static __always_inline void update_blocked_load(u32 group, struct group_rq *grq,
 	}
 }
 
-/* The part of the group's runnable time: __update_tg_runnable_avg(). */
+/* Updates the queue's part of the group's runnable time: __update_tg_runnable_avg(). */
 static __always_inline void update_tg_runnable(struct fair_group *tg, struct group_rq *grq)
 {
 	s64 contrib = (u64)grq->avg.runnable_sum * NICE_0_LOAD / (grq->avg.period_sum + 1);
@@ -121,13 +122,13 @@ static __always_inline void update_cfs_shares(u32 group, struct group_rq *grq, u
 	set_group_entity_weight(grq, weight);
 }
 
-/* The load by which balancing counts: of an entity, and of a queue. */
+/* The load with which balancing counts an entity, or a queue. */
 static __always_inline u64 balanced_load(u64 weight, u64 contrib)
 {
 	return policy.load_tracking == LOAD_PELT ? contrib : weight;
 }
 
-/* The part of its CPU's load that the queue of @group on @cpu is: tg_load_down(). */
+/* The part that the queue of @group on @cpu has in its CPU's load: tg_load_down(). */
 __noinline u64 group_h_load(u32 group, u32 cpu)
 {
 	u32 path[MAX_GROUP_LEVELS], depth = 0;
@@ -148,8 +149,8 @@ __noinline u64 group_h_load(u32 group, u32 cpu)
 }
 
 /*
- * The change of the load of @cpu if tasks of weight @wl came to @group there, and such of weight @wg to the group
- * as a whole; negative: they leave. effective_load().
+ * The change of the load of @cpu if tasks of weight @wl came to @group there, and tasks of weight @wg to the group
+ * as a whole; negative if they leave: effective_load().
  */
 __noinline s64 effective_load(u32 group, u32 cpu, s64 wl, s64 wg)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Queues that are no longer throttled, and what ../../group needs of this scheduler. */
+/* Queues that are no longer throttled, and the functions that ../../group requires of this scheduler. */
 #ifndef __EQUIPOISE_CFS_THROTTLE_H
 #define __EQUIPOISE_CFS_THROTTLE_H
 
@@ -31,7 +31,7 @@ __noinline bool unthrottle_cfs_rq(u32 group, u32 cpu)
 	return true;
 }
 
-/* The part of @group on @cpu begins: alloc_fair_sched_group(). */
+/* Initializes the part of @group on @cpu: alloc_fair_sched_group(). */
 static __always_inline void init_group_rq(u32 group, u32 cpu)
 {
 	struct group_rq *grq = group_rq_at(group, cpu);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Active balance: a CPU that should get load, but finds only a running task or no task that may
- * move, requests the running task. Also: moving a waiting task.
+ * Active balance: a CPU that should get load, but finds only a running task or no waiting task that may move,
+ * requests the running task. This file also has the function that moves a waiting task.
  */
 #ifndef __EQUIPOISE_ACTIVE_H
 #define __EQUIPOISE_ACTIVE_H
@@ -10,7 +10,7 @@
 #include "../../push.h"
 #include "balance_env.bpf.h"
 
-/* Asks src_cpu to push a task to dst_cpu. False if it is already pushing one. */
+/* Asks src_cpu to push a task to dst_cpu. Returns false if src_cpu is already pushing one. */
 static __always_inline bool request_push(const struct balance_env *env)
 {
 	struct fair_rq *rq = rq_of(env->src_cpu);
@@ -31,7 +31,8 @@ static __always_inline bool request_push(const struct balance_env *env)
 	return true;
 }
 
-/* Moves @p, at which @it points and which waits on another CPU, to @cpu. False if it is gone. */
+/* Moves @p, at which @it points and which waits on another CPU, to @cpu. Returns false if @p no longer waits
+ * there. */
 static __always_inline bool move_queued_task(struct bpf_iter_scx_dsq *it, struct task_struct *p,
 					     struct fair_entity *se, u32 cpu)
 {
@@ -71,7 +72,7 @@ __noinline bool note_oldest(struct balance_env *env __arg_nonnull, u64 dsq, s32 
 }
 
 /*
- * The same for all tasks that wait on @cpu. The kernel keeps a list for this (cfs_tasks) and takes
+ * As note_oldest(), for all tasks that wait on @cpu. The kernel keeps a list for this purpose (cfs_tasks) and takes
  * tasks from its end.
  */
 static __always_inline bool find_oldest(struct balance_env *env, u32 cpu, s32 push_cpu)
@@ -81,7 +82,7 @@ static __always_inline bool find_oldest(struct balance_env *env, u32 cpu, s32 pu
 	return note_oldest(env, ineligible_dsq(cpu), push_cpu);
 }
 
-/* Gives env's oldest task to @push_cpu. False if it is gone. */
+/* Gives env's oldest task to @push_cpu. Returns false if the task no longer waits. */
 __noinline bool push_oldest(struct balance_env *env __arg_nonnull, u32 push_cpu)
 {
 	forget_origin(push_cpu);
@@ -102,8 +103,8 @@ __noinline bool push_oldest(struct balance_env *env __arg_nonnull, u32 push_cpu)
 }
 
 /*
- * Balancing between @push_cpu and @cpu has succeeded after all, so the lowest domain that has both
- * forgets its failures.
+ * Balancing between @push_cpu and @cpu has succeeded after all, so the lowest domain that has both CPUs forgets its
+ * failures.
  */
 __noinline bool forget_failures(u32 push_cpu, u32 cpu)
 {
@@ -120,8 +121,8 @@ __noinline bool forget_failures(u32 push_cpu, u32 cpu)
 }
 
 /*
- * In ops.dispatch(): answers request_push(). The kernel would take the running task last, because
- * it ran last. Returns true if @prev is the task that leaves.
+ * Answers request_push(), in ops.dispatch(). As in the kernel, the running task is considered last, because it ran
+ * last. Returns true if @prev is the task that leaves.
  */
 static __always_inline bool active_load_balance(u32 cpu, struct task_struct *prev, u64 now)
 {

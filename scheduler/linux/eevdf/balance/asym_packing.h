@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Preferred CPUs: where the firmware ranks CPUs (ITMT, AMD's preferred cores), tasks are packed
- * onto those of the highest priority; of SMT cores, only onto a fully idle one. SD_ASYM_PACKING of
- * Linux 7.3.
+ * Preferred CPUs: where the firmware ranks CPUs (ITMT, AMD's preferred cores), tasks are packed onto the CPUs with
+ * the highest priority, but onto an SMT core only if it is fully idle. This is SD_ASYM_PACKING of Linux 7.3.
  */
 #ifndef __EQUIPOISE_ASYM_PACKING_H
 #define __EQUIPOISE_ASYM_PACKING_H
 
 #include "balance_env.bpf.h"
 
-/* Do priorities count for @cpu in @sd? Between cores they count only if its core has no other task. */
+/* Do priorities count for @cpu in @sd? Between cores, priorities count only if the core of @cpu has no other
+ * task. */
 static __always_inline bool sched_use_asym_prio(const struct domain *sd, u32 cpu)
 {
 	return sd->flags & SD_ASYM_PACKING && (sd->flags & SD_SHARE_CPUPOWER || is_core_idle(cpu));
@@ -22,8 +22,8 @@ static __always_inline bool sched_asym(const struct domain *sd, u32 dst_cpu, u32
 }
 
 /*
- * Should dst_cpu take the work of @group, whose statistics are in env->sgs? Not from a core with
- * two busy threads: that is GROUP_SMT_BALANCE.
+ * Should dst_cpu take the work of @group, whose statistics are in env->sgs? Not if the group is a core with two
+ * busy threads, which is the case of GROUP_SMT_BALANCE.
  */
 static __always_inline bool sched_group_asym(const struct balance_env *env, u32 group)
 {

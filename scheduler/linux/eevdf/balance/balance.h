@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Load balancing within one domain, and over a CPU's domains when they are due: sched_balance_rq()
- * and sched_balance_domains() of Linux 7.3. Runs where tasks may be moved between dispatch queues:
- * in ops.dispatch() and in timers.
+ * Load balancing within one domain, and over a CPU's domains when they are due: sched_balance_rq() and
+ * sched_balance_domains() of Linux 7.3. Balancing runs where tasks may be moved between dispatch queues: in
+ * ops.dispatch() and in timers.
  */
 #ifndef __EQUIPOISE_BALANCE_H
 #define __EQUIPOISE_BALANCE_H
@@ -11,10 +11,10 @@
 #include "src_group.h"
 #include "../../balance_explain.h"
 
-/* Beyond max_interval, the interval may grow to this for tasks that are all pinned, ms. */
+/* The limit, in ms, up to which the interval may grow beyond max_interval if all tasks are pinned. */
 #define MAX_PINNED_INTERVAL 512
 
-/* The task ran so recently that its cache is still warm. */
+/* Did the task run so recently that its cache is still warm? */
 static __always_inline bool task_hot(const struct task_struct *p, const struct fair_entity *se,
 				     const struct balance_env *env)
 {
@@ -26,7 +26,7 @@ static __always_inline bool task_hot(const struct task_struct *p, const struct f
 	       (s64)tunables.sched_migration_cost;
 }
 
-/* @p may not use dst_cpu. Another CPU of its group may be allowed: new_dst_cpu. */
+/* @p may not use dst_cpu. Another CPU of the group of dst_cpu may be allowed: new_dst_cpu. */
 static __always_inline void note_pinned(struct task_struct *p, struct balance_env *env)
 {
 	s32 cpu;
@@ -94,7 +94,7 @@ static __always_inline u64 task_share(struct balance_env *env, const struct fair
 	default:
 		return util_fits_cpu(task_util_est(se), env->src_cpu) ? 0 : env->imbalance;
 	}
-	/* After failures, even tasks that are too heavy. */
+	/* After failures, move even tasks that are too heavy. */
 	if ((s64)(share >> shift) <= env->imbalance)
 		return share + !share;
 	note_refused(&env->refused.heavy);
@@ -160,8 +160,7 @@ __noinline u32 move_tasks(struct balance_env *env __arg_nonnull)
 }
 
 /*
- * move_tasks(), and again for other CPUs of dst_cpu's group if affinity kept that one from getting
- * its part.
+ * move_tasks(), and again for other CPUs of dst_cpu's group if affinity kept dst_cpu from getting its part.
  */
 static __always_inline u32 move_tasks_to_group(struct balance_env *env)
 {
@@ -191,7 +190,7 @@ static __always_inline bool need_active_balance(const struct balance_env *env)
 	if (env->migration_type == MIGRATE_TASK &&
 	    env_domain_state(env)->nr_balance_failed > sd->cache_nice_tries + 2)
 		return true;
-	/* Other classes take much of its CPU. */
+	/* The task moves if other classes take much of its CPU. */
 	return is_idle_balance(env) && balanced_nr_running(src_cpu) == 1 &&
 	       check_cpu_capacity(src_cpu, sd->imbalance_pct) &&
 	       power_of(src_cpu) * sd->imbalance_pct < power_of(env->dst_cpu) * 100;
@@ -220,7 +219,8 @@ static __always_inline void grow_interval(const struct balance_env *env)
 		ds->balance_interval *= 2;
 }
 
-/* Nothing could be moved from src_cpu: should the running task be pushed, and when is the next attempt? */
+/* Nothing could be moved from src_cpu: pushes the running task if that should move, and sets the time of the next
+ * attempt. */
 static __always_inline void balance_failed(struct balance_env *env)
 {
 	struct domain_state *ds = env_domain_state(env);
@@ -242,8 +242,8 @@ static __always_inline void balance_failed(struct balance_env *env)
 }
 
 /*
- * Does dst_cpu balance for its group: the first idle CPU, preferably of an idle core, otherwise the
- * first CPU?
+ * Does dst_cpu balance for its group? The CPU that does is the first idle one, preferably of an idle core, or the
+ * first CPU if none is idle.
  */
 __noinline bool should_we_balance(const struct balance_env *env __arg_nonnull)
 {
@@ -298,7 +298,7 @@ static __always_inline u32 balance_domain(u32 dst_cpu, u32 level, enum balance_i
 
 	this_counters()->balance_calls++;
 
-	/* Each iteration but the last excludes a CPU whose tasks are all pinned. */
+	/* Each iteration except the last excludes a CPU whose tasks are all pinned. */
 	bpf_for(redo, 0, nr_cpus()) {
 		if (!should_we_balance(env)) {
 			*balance = false;
@@ -343,7 +343,7 @@ out_all_pinned:
 }
 
 /*
- * Pulls tasks to @dst_cpu if its domain at @level is imbalanced. Returns their number; *@balance
+ * Pulls tasks to @dst_cpu if its domain at @level is imbalanced. Returns the number of pulled tasks; *@balance
  * becomes false if another CPU balances for this group.
  */
 __noinline u32 load_balance(u32 dst_cpu, u32 level, enum balance_idle idle, bool *balance __arg_nonnull)
@@ -355,7 +355,7 @@ __noinline u32 load_balance(u32 dst_cpu, u32 level, enum balance_idle idle, bool
 	return moved;
 }
 
-/* The interval between two balances of @sd by @cpu, jiffies. */
+/* The interval between two balances of @sd by @cpu, in jiffies. */
 static __always_inline u64 domain_interval(const struct domain *sd, const struct domain_state *ds, bool busy)
 {
 	u64 interval = msecs_to_jiffies((u64)ds->balance_interval * (busy ? sd->busy_factor : 1));
@@ -370,8 +370,7 @@ static __always_inline u64 domain_interval(const struct domain *sd, const struct
 }
 
 /*
- * Newidle balancing took @cost ns in a domain. The estimate falls by 1 % per second. True if it
- * fell now.
+ * Newidle balancing took @cost ns in a domain. The estimate falls by 1 % per second. Returns true if it fell now.
  */
 static __always_inline bool update_newidle_cost(struct domain_state *ds, u64 cost, u64 jiffies)
 {
@@ -387,8 +386,7 @@ static __always_inline bool update_newidle_cost(struct domain_state *ds, u64 cos
 }
 
 /*
- * The cost of newidle balancing on @cpu has changed in a domain; its minimum is the cost of moving
- * a task.
+ * The cost of newidle balancing on @cpu has changed in a domain; the minimum of the cost is that of moving a task.
  */
 __noinline bool decay_idle_balance_cost(u32 cpu)
 {
@@ -404,7 +402,7 @@ __noinline bool decay_idle_balance_cost(u32 cpu)
 	return true;
 }
 
-/* Balances all domains of @cpu that are due. Returns the next due time, jiffies. */
+/* Balances all domains of @cpu that are due. Returns the next due time, in jiffies. */
 __noinline u64 rebalance_domains(u32 cpu, enum balance_idle idle, u64 jiffies)
 {
 	forget_origin(cpu);

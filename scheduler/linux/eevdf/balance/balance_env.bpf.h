@@ -22,7 +22,7 @@ enum migrates {
 #define LBF_SOME_PINNED 0x02
 #define LBF_DST_PINNED 0x04
 
-/* Counts of tasks that stay: by affinity, with a warm cache, with too much load. */
+/* The numbers of tasks that stay because of their affinity, a warm cache, or too much load. */
 struct refused {
 	u32 pinned;
 	u32 hot;
@@ -33,46 +33,46 @@ struct balance_env {
 	/* The CPU whose domain is balanced, and the level. */
 	u32 cpu;
 	u32 level;
-	/* dst_cpu is cpu, or another of its group. */
+	/* dst_cpu is cpu, or another CPU of its group. */
 	u32 dst_cpu;
 	u32 src_cpu;
 	u32 new_dst_cpu;
 	enum balance_idle idle;
-	/* For explain(): why the tasks considered so far stay. */
+	/* For explain(), the reasons for which the tasks considered so far stay. */
 	struct refused refused;
 	enum migrates migration_type;
 	u32 flags;
 	s64 imbalance;
-	/* The start of the pass, ns. */
+	/* The start of the pass, in ns. */
 	u64 now;
 	/*
-	 * The next candidate among a CPU's waiting tasks, the one that was enqueued or last ran the
+	 * The next candidate among a CPU's waiting tasks, which is the task that was enqueued or last ran the
 	 * longest time ago: its pid (0: none), that time, and its queue.
 	 */
 	s32 oldest_pid;
 	u64 oldest_at;
 	u64 oldest_dsq;
-	/* The number of tasks considered so far, its limit, and the number of moved tasks. */
+	/* The number of tasks considered so far, the limit of that number, and the number of moved tasks. */
 	u32 loop;
 	u32 loop_max;
 	u32 pulled;
-	/* Is the rest of dst_cpu's core idle? */
+	/* Whether the rest of dst_cpu's core is idle. */
 	bool dst_core_idle;
-	/* Does dst_cpu have clearly more capacity than every CPU of the group under consideration? */
+	/* Whether dst_cpu has clearly more capacity than every CPU of the group under consideration. */
 	bool dst_is_larger;
-	/* Is a CPU overloaded (more than one task), or overutilized? */
+	/* Whether any CPU is overloaded (has more than one task), and whether any is overutilized. */
 	bool overloaded;
 	bool overutilized;
-	/* CPUs found to have no movable task; valid if any is set. */
+	/* The CPUs found to have no movable task; the set is valid only if any_excluded is true. */
 	bool any_excluded;
 	u64 excluded[MAX_CPUS / 64];
-	/* The groups: dst_cpu's, and the busiest other one, or -1. */
+	/* The number of dst_cpu's group, and that of the busiest other group, or -1. */
 	s32 busiest_group;
 	u32 local_group;
 	struct group_stats local;
 	struct group_stats busiest;
 	struct group_stats sgs;
-	/* Sums over the domain. */
+	/* The sums over the domain. */
 	u64 total_load;
 	u64 total_capacity;
 	u64 avg_load;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The load of a group of CPUs, and the type that the group gets from it. The types are those of
- * Linux 7.3, from the idlest to the busiest.
+ * The load of a group of CPUs, and the type of the group that follows from its load. The types are those of Linux
+ * 7.3, from the idlest to the busiest.
  */
 #ifndef __EQUIPOISE_GROUP_H
 #define __EQUIPOISE_GROUP_H
@@ -10,9 +10,9 @@
 #include "../placement/smt.h"
 
 enum group_kind {
-	/* It can take more tasks. */
+	/* The group can take more tasks. */
 	GROUP_HAS_SPARE,
-	/* It has no room, but no task waits unnecessarily. */
+	/* The group has no room, but no task waits unnecessarily. */
 	GROUP_FULLY_BUSY,
 	/* A task does not fit its CPU. */
 	GROUP_MISFIT_TASK,
@@ -34,12 +34,12 @@ struct group_stats {
 	u64 group_util;
 	u64 group_runnable;
 	u64 misfit_task_load;
-	/* Runnable tasks of all classes, and ours. */
+	/* The number of runnable tasks of all classes, and that of fair tasks. */
 	u32 sum_nr_running;
 	u32 sum_h_nr_running;
 	u32 idle_cpus;
 	u32 group_weight;
-	/* A CPU is overutilized. */
+	/* Whether a CPU is overutilized. */
 	bool overutilized;
 	bool smt_balance;
 	bool asym_packing;
@@ -48,15 +48,15 @@ struct group_stats {
 
 /* The state of a group besides struct group. */
 struct group_state {
-	/* The smallest and the largest capacity of its CPUs, as last computed. */
+	/* The smallest and the largest capacity of the group's CPUs, as last computed. */
 	u32 min_capacity;
 	u32 max_capacity;
-	/* Balancing the lower domain of which this group consists failed because tasks are pinned. */
+	/* Whether balancing in the lower domain that this group consists of failed because tasks are pinned. */
 	bool imbalance;
-	/* The flags of that domain, and its number of cores. */
+	/* The flags of that domain, and the number of its cores. */
 	u32 flags;
 	u32 cores;
-	/* The first of its CPUs of the highest priority. */
+	/* The first of the group's CPUs with the highest priority. */
 	u32 asym_prefer_cpu;
 };
 
@@ -113,7 +113,7 @@ static __always_inline s64 adjust_numa_imbalance(s64 imbalance, u32 dst_running,
 	return imbalance <= 2 ? 0 : imbalance;
 }
 
-/* The constant properties of @cpu's groups, each by its first CPU. */
+/* Adds @cpu to the constant properties of the groups that have it. The first CPU of a group comes first. */
 static __always_inline void init_groups(u32 cpu)
 {
 	for (u32 level = 0; level < MAX_LEVELS; level++) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How much should move from the busiest group to the local one, and in which unit:
- * calculate_imbalance() of Linux 7.3.
+ * Computes the amount that should move from the busiest group to the local one, and its unit: calculate_imbalance()
+ * of Linux 7.3.
  */
 #ifndef __EQUIPOISE_IMBALANCE_H
 #define __EQUIPOISE_IMBALANCE_H
 
 #include "balance_env.bpf.h"
 
-/* How many tasks more the busiest group has than the local one, relative to their cores. */
+/* The number of tasks that the busiest group has in excess of the local one, relative to their numbers of cores. */
 static __always_inline s64 sibling_imbalance(const struct balance_env *env)
 {
 	s64 busiest = env->busiest.sum_nr_running, local = env->local.sum_nr_running, imbalance;
@@ -22,7 +22,7 @@ static __always_inline s64 sibling_imbalance(const struct balance_env *env)
 	imbalance = ncores_local * busiest - ncores_busiest * local;
 	if (imbalance < 0)
 		imbalance = 0;
-	/* Rounded to the nearest. */
+	/* Round to the nearest number. */
 	imbalance = (u64)(2 * imbalance + ncores_local + ncores_busiest) / (u64)(ncores_local + ncores_busiest);
 	if (imbalance <= 1 && !local && busiest > 1)
 		return 2;
@@ -40,7 +40,8 @@ static __always_inline void fill_spare(struct balance_env *env)
 		env->imbalance = local->group_capacity > local->group_util
 					 ? local->group_capacity - local->group_util
 					 : 0;
-		/* The group may be full of other classes' work and still have an idle CPU. */
+		/* The busiest group may be full of other classes' work, while the local one still has an idle
+		 * CPU. */
 		if (is_idle_balance(env) && !env->imbalance) {
 			env->migration_type = MIGRATE_TASK;
 			env->imbalance = 1;

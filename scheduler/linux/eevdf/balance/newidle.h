@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Newidle balance: a CPU that runs out of work searches for more before it idles, unless it usually
- * idles for less time than the search takes. The fewer searches succeed, the rarer they become.
- * sched_balance_newidle() of Linux 7.3.
+ * Newidle balance: a CPU that runs out of work searches for more before it idles, unless it usually idles for less
+ * time than the search takes. The fewer searches succeed, the rarer they become. This is sched_balance_newidle() of
+ * Linux 7.3.
  */
 #ifndef __EQUIPOISE_NEWIDLE_H
 #define __EQUIPOISE_NEWIDLE_H
@@ -11,8 +11,8 @@
 #include "nohz.bpf.h"
 
 /*
- * Counts one attempt that ended at @now, ns. With NI_RANDOM it stands for several attempts, of
- * which @success of 1024 succeeded.
+ * Counts one attempt that ended at @now, in ns. With NI_RANDOM the attempt stands for several ones, of which
+ * @success of 1024 succeeded.
  */
 static __always_inline void update_newidle_stats(struct domain_state *ds, u32 success, u64 now)
 {
@@ -24,8 +24,7 @@ static __always_inline void update_newidle_stats(struct domain_state *ds, u32 su
 		return;
 	ratio = ds->newidle_success;
 	/*
-	 * Rare attempts do little harm: the ratio rises by one of 1024 for each 4 ms that 512
-	 * attempts took (NI_RATE).
+	 * Rare attempts do little harm: the ratio rises by 1/1024 for each 4 ms that 512 attempts took (NI_RATE).
 	 */
 	if (policy.ni_rate) {
 		ratio += (now - ds->newidle_stamp) >> 22;
@@ -39,9 +38,9 @@ static __always_inline void update_newidle_stats(struct domain_state *ds, u32 su
 }
 
 /*
- * Searches @cpu's domain at @level, as often as such searches have succeeded. *@since is the time when the last
- * search ended, or when all of this began, ns; the time since then is added to *@cost. *@looked becomes true if it
- * searches.
+ * Searches @cpu's domain at @level, as often as such searches have succeeded. *@since is the time, in ns, when the
+ * previous search ended, or when the first one began; the time since then is added to *@cost. *@looked becomes true
+ * if it searches.
  */
 static __always_inline u32 newidle_balance_domain(u32 cpu, u32 level, u64 jiffies, u64 *since, u64 *cost,
 						  bool *balance, bool *looked)
@@ -58,7 +57,7 @@ static __always_inline u32 newidle_balance_domain(u32 cpu, u32 level, u64 jiffie
 			explain(rarely_finds, 0, cpu, domain_of(cpu, level)->weight, ds->newidle_ratio);
 			return 0;
 		}
-		/* Each executed search counts as this many. */
+		/* Each executed search counts as so many searches. */
 		weight = (1024 + weight / 2) / weight;
 	}
 	*looked = true;
@@ -72,7 +71,7 @@ static __always_inline u32 newidle_balance_domain(u32 cpu, u32 level, u64 jiffie
 	return pulled;
 }
 
-/* The time when the domain of @cpu at @level is due for an idle CPU; jiffies. */
+/* The time, in jiffies, at which the domain of @cpu at @level is due for an idle CPU. */
 static __always_inline u64 idle_balance_due(u32 cpu, u32 level)
 {
 	struct domain_state *ds = domain_state_of(cpu, level);
@@ -80,7 +79,7 @@ static __always_inline u64 idle_balance_due(u32 cpu, u32 level)
 	return ds->last_balance + domain_interval(domain_of(cpu, level), ds, false);
 }
 
-/* @rq, now idle, balances no later than at @next_balance, jiffies. */
+/* @rq, which is now idle, balances no later than at @next_balance, in jiffies. */
 static __always_inline void advance_next_balance(struct fair_rq *rq, u64 next_balance)
 {
 	if (time_after(rq->next_balance, next_balance))
@@ -127,7 +126,7 @@ __noinline u32 newidle_balance(u32 cpu, u64 now)
 	this_counters()->newidle_pulled += pulled;
 	if (!pulled)
 		explain(found_none, 0, cpu);
-	/* A task may have arrived meanwhile. */
+	/* A task may have arrived in the meantime. */
 	return pulled ? pulled : rq->nr_running;
 }
 
@@ -154,7 +153,7 @@ static __always_inline void idle_balance(u32 cpu, u64 now)
 	nohz_newidle_balance(cpu, now);
 }
 
-/* @rq is woken up: how long was it idle? The average moves by an eighth of the difference. */
+/* @rq is woken up: updates its average idle time, by an eighth of the difference to the last one. */
 static __always_inline void update_avg_idle(struct fair_rq *rq, u64 now)
 {
 	u64 max = 2 * rq->max_idle_balance_cost;

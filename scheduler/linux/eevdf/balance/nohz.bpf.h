@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Balancing for CPUs without a tick. A busy CPU whose tick finds a reason kicks an idle CPU, which
- * then balances for all idle CPUs, or only updates their averages. nohz_balancer_kick() and
- * nohz_idle_balance() of Linux 7.3.
+ * Balancing for CPUs without a tick. A busy CPU whose tick finds a reason kicks an idle CPU, which then balances
+ * for all idle CPUs, or only updates their averages. This is nohz_balancer_kick() and nohz_idle_balance() of Linux
+ * 7.3.
  */
 #ifndef __EQUIPOISE_NOHZ_H
 #define __EQUIPOISE_NOHZ_H
@@ -19,10 +19,10 @@
 
 /* The pending work for idle CPUs, besides balancing. */
 struct nohz_update {
-	/* Idle CPUs have averages that still decay; and the time of the next update, jiffies. */
+	/* Whether idle CPUs have averages that still decay, and the time of the next update, in jiffies. */
 	bool has_blocked;
 	u64 next_blocked;
-	/* Another CPU has become idle, and must count in nohz.next_balance. */
+	/* Whether another CPU has become idle, whose due time must count in nohz.next_balance. */
 	bool next_balance;
 };
 
@@ -39,7 +39,7 @@ static __always_inline void nohz_balance_enter_idle(u32 cpu)
 	nohz_update.has_blocked = true;
 }
 
-/* A tick of @cpu: it is no longer idle. */
+/* A tick of @cpu, which is no longer idle. */
 static __always_inline void nohz_balance_exit_idle(u32 cpu)
 {
 	if (nohz_start_tick(cpu))
@@ -109,13 +109,13 @@ static __always_inline bool nohz_kick_needed(u32 cpu, u64 jiffies)
 		return true;
 	if (preferred_cpu_idles(cpu))
 		return true;
-	/* With heterogeneous capacities, some CPUs may be busy and others idle as long as tasks fit. */
+	/* With heterogeneous capacities, some CPUs may be busy while others idle, as long as tasks fit. */
 	if (machine.asymmetric)
 		return rq->misfit_task_load;
 	return llc_of(cpu)->nr_busy_cpus > 1;
 }
 
-/* The first idle CPU without a tick, preferably of a fully idle core; or -1. */
+/* The first idle CPU without a tick, preferably of a fully idle core; -1 if there is none. */
 __noinline s32 find_new_ilb(void)
 {
 	u32 this_cpu = bpf_get_smp_processor_id();
@@ -168,7 +168,7 @@ static __always_inline void nohz_balancer_kick(u32 cpu, u64 jiffies)
 	kick_cpu(ilb, SCX_KICK_IDLE);
 }
 
-/* Updates the averages of idle @cpu, once per tick. Returns whether any of them still decay. */
+/* Updates the averages of idle @cpu, once per tick. Returns whether any of these averages still decays. */
 __noinline bool update_nohz_stats(u32 cpu, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -183,9 +183,9 @@ __noinline bool update_nohz_stats(u32 cpu, u64 now)
 }
 
 /*
- * The work that an idle CPU does for all idle CPUs, itself last, as long as it has nothing to run.
- * @flags: NOHZ_STATS_KICK, their averages; NOHZ_BALANCE_KICK, their balancing; NOHZ_NEXT_KICK,
- * their due times.
+ * The work that an idle CPU does for all idle CPUs, itself last, as long as it has nothing to run. By @flags it
+ * updates their averages (NOHZ_STATS_KICK), balances for them (NOHZ_BALANCE_KICK), and updates their due times
+ * (NOHZ_NEXT_KICK).
  */
 __noinline bool nohz_idle_balance(u32 this_cpu, u32 flags, u64 now)
 {
@@ -227,7 +227,7 @@ __noinline bool nohz_idle_balance(u32 this_cpu, u32 flags, u64 now)
 	return true;
 }
 
-/* Called in ops.dispatch(); answers nohz_balancer_kick(). */
+/* Answers nohz_balancer_kick(), in ops.dispatch(). */
 static __always_inline void nohz_answer_kick(u32 cpu, u64 now)
 {
 	u32 flags = __sync_fetch_and_and(&rq_of(cpu)->nohz_kick, 0);
@@ -236,7 +236,7 @@ static __always_inline void nohz_answer_kick(u32 cpu, u64 now)
 		nohz_idle_balance(cpu, flags, now);
 }
 
-/* @cpu is about to idle, probably for some time: it updates the averages of idle CPUs. */
+/* @cpu is about to idle, probably for some time, and first updates the averages of idle CPUs. */
 static __always_inline void nohz_newidle_balance(u32 cpu, u64 now)
 {
 	if (rq_of(cpu)->avg_idle < tunables.sched_migration_cost || !nohz_update.has_blocked ||

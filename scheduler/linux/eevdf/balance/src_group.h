@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Is a domain imbalanced, and which group and runqueue are the busiest?
- * sched_balance_find_src_group() and sched_balance_find_src_rq() of Linux 7.3; imbalance.h computes
- * how much to move.
+ * Is a domain imbalanced, and which group and runqueue are the busiest? sched_balance_find_src_group() and
+ * sched_balance_find_src_rq() of Linux 7.3; imbalance.h computes the amount to move.
  */
 #ifndef __EQUIPOISE_SRC_GROUP_H
 #define __EQUIPOISE_SRC_GROUP_H
@@ -11,7 +10,7 @@
 #include "capacity.h"
 #include "imbalance.h"
 
-/* Adds @cpu to the statistics of its group, which may be dst_cpu's. False if it is left out. */
+/* Adds @cpu to the statistics of its group, which may be dst_cpu's. Returns false if the CPU is left out. */
 __noinline bool add_cpu_stats(struct balance_env *env __arg_nonnull, u32 cpu, bool local_group)
 {
 	struct group_stats *sgs = &env->sgs;
@@ -51,7 +50,7 @@ __noinline bool add_cpu_stats(struct balance_env *env __arg_nonnull, u32 cpu, bo
 	return true;
 }
 
-/* The statistics of @group, which may be dst_cpu's, in env->sgs. */
+/* Computes in env->sgs the statistics of @group, which may be dst_cpu's. */
 __noinline bool update_sg_lb_stats(struct balance_env *env __arg_nonnull, u32 group, bool local_group)
 {
 	forget_origin(group);
@@ -94,19 +93,19 @@ static __always_inline bool update_sd_pick_busiest(const struct balance_env *env
 	if (env_domain(env)->flags & SD_ASYM_CPUCAPACITY) {
 		u32 dst_capacity = power_of(env->dst_cpu);
 
-		/* This CPU should not take a misfit task that does not fit here either. */
+		/* dst_cpu should not take a misfit task that does not fit there, either. */
 		if (sgs->type == GROUP_MISFIT_TASK &&
 		    (!env->dst_core_idle || !capacity_greater(dst_capacity, group_state_at(group)->max_capacity) ||
 		     env->local.type != GROUP_HAS_SPARE))
 			return false;
-		/* Nor should it take a task that could run faster where it is. */
+		/* Nor should dst_cpu take a task that can run faster where it is. */
 		if (sgs->type <= GROUP_FULLY_BUSY &&
 		    capacity_greater(group_state_at(group)->min_capacity, dst_capacity))
 			return false;
 	}
 	if (sgs->type != busiest->type)
 		return sgs->type > busiest->type;
-	/* None so far. */
+	/* There is no busiest group so far. */
 	if (env->busiest_group < 0)
 		return true;
 
@@ -114,7 +113,7 @@ static __always_inline bool update_sd_pick_busiest(const struct balance_env *env
 	case GROUP_OVERLOADED:
 		return sgs->avg_load > busiest->avg_load;
 	case GROUP_ASYM_PACKING:
-		/* The least preferred CPU gives first. */
+		/* The least preferred CPU gives tasks away first. */
 		return sched_asym_prefer(group_state_at(env->busiest_group)->asym_prefer_cpu,
 					 group_state_at(group)->asym_prefer_cpu);
 	case GROUP_MISFIT_TASK:
@@ -125,8 +124,8 @@ static __always_inline bool update_sd_pick_busiest(const struct balance_env *env
 		return !(busiest_flags & SD_SHARE_CPUPOWER);
 	case GROUP_FULLY_BUSY:
 		/*
-		 * Prefer the threads of a core, which slow each other down. Loads are not compared,
-		 * and so equal.
+		 * Prefer the group that is a core, whose threads slow each other down. Loads are not compared for
+		 * such groups, so they count as equal.
 		 */
 		return !(busiest_flags & SD_SHARE_CPUPOWER);
 	case GROUP_HAS_SPARE:
@@ -139,8 +138,8 @@ static __always_inline bool update_sd_pick_busiest(const struct balance_env *env
 }
 
 /*
- * The number of CPUs that a wakeup may search for an idle one. It falls as more of the cache's CPUs
- * are in use (update_idle_cpu_scan()).
+ * The number of CPUs that a wakeup may search for an idle one. The number falls as more of the cache's CPUs are in
+ * use (update_idle_cpu_scan()).
  */
 static __always_inline void update_idle_cpu_scan(const struct balance_env *env)
 {
@@ -163,7 +162,7 @@ static __always_inline void update_idle_cpu_scan(const struct balance_env *env)
 		llc_of(domain_cpu(sd, 0))->nr_asym_idle_scan = nr;
 }
 
-/* The statistics of the whole domain, local group first. */
+/* Computes the statistics of the whole domain, beginning with the local group. */
 static __always_inline void update_sd_lb_stats(struct balance_env *env)
 {
 	struct domain *sd = env_domain(env);
@@ -203,14 +202,14 @@ static __always_inline void update_sd_lb_stats(struct balance_env *env)
 	update_idle_cpu_scan(env);
 }
 
-/* With a busiest group found: is it worth pulling from? */
+/* Is it worth pulling from the busiest group, which has been found? */
 static __always_inline bool is_imbalanced(struct balance_env *env)
 {
 	struct group_stats *local = &env->local, *busiest = &env->busiest;
 
 	if (busiest->type == GROUP_MISFIT_TASK)
 		return true;
-	/* Placement by energy decides where tasks are. */
+	/* Placement by energy decides where tasks run, so do not balance. */
 	if (energy_aware())
 		return false;
 	if (busiest->type == GROUP_ASYM_PACKING || busiest->type == GROUP_IMBALANCED)
@@ -223,7 +222,7 @@ static __always_inline bool is_imbalanced(struct balance_env *env)
 		    100 * busiest->avg_load <= env_domain(env)->imbalance_pct * local->avg_load)
 			return false;
 	}
-	/* The child domain prefers tasks in its siblings. */
+	/* Pull if the child domain prefers that its sibling domains have the tasks. */
 	if (env->prefer_sibling && local->type == GROUP_HAS_SPARE && sibling_imbalance(env) > 1)
 		return true;
 	if (busiest->type == GROUP_OVERLOADED)
@@ -239,7 +238,8 @@ static __always_inline bool is_imbalanced(struct balance_env *env)
 	return busiest->sum_h_nr_running != 1;
 }
 
-/* The busiest group of the domain if there is an imbalance, and in env->imbalance how much should move; or -1. */
+/* The busiest group of the domain if there is an imbalance, and in env->imbalance the amount that should move; -1
+ * if there is none. */
 __noinline s32 find_busiest_group(struct balance_env *env __arg_nonnull)
 {
 	env->imbalance = 0;
@@ -251,8 +251,8 @@ __noinline s32 find_busiest_group(struct balance_env *env __arg_nonnull)
 }
 
 /*
- * The load of @cpu in the unit that is to be moved; 0 if it has nothing to move. *@capacity is the
- * capacity to compare it with.
+ * The load of @cpu in the unit that is to be moved; 0 if @cpu has nothing to move. *@capacity becomes the capacity
+ * with which to compare the load.
  */
 static __always_inline u64 queue_business(const struct balance_env *env, u32 cpu, u64 *capacity)
 {
@@ -285,11 +285,12 @@ __noinline bool consider_queue(struct balance_env *env __arg_nonnull, u32 cpu)
 
 	if (excluded(env, cpu) || !nr_running)
 		return false;
-	/* A lone task stays on a CPU of no less capacity, unless it shares its core. */
+	/* A lone task stays on a CPU whose capacity is not smaller, unless that CPU shares its core with another
+	 * task. */
 	if (env_domain(env)->flags & SD_ASYM_CPUCAPACITY && nr_running == 1 &&
 	    !(policy.asym_smt && !is_core_idle(cpu)) && !capacity_greater(power_of(env->dst_cpu), power_of(cpu)))
 		return false;
-	/* A preferred CPU keeps its task, unless it shares its core. */
+	/* A preferred CPU keeps its lone task, unless it shares its core with another task. */
 	if (nr_running == 1 && sched_asym(env_domain(env), cpu, env->dst_cpu))
 		return false;
 	load = queue_business(env, cpu, &capacity);
@@ -301,7 +302,7 @@ __noinline bool consider_queue(struct balance_env *env __arg_nonnull, u32 cpu)
 	return true;
 }
 
-/* The CPU of @group with the most to move, or -1. */
+/* The CPU of @group that has the most to move, or -1. */
 __noinline s32 find_busiest_queue(struct balance_env *env __arg_nonnull, u32 group)
 {
 	forget_origin(group);

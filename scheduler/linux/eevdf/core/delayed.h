@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Delayed dequeue (DELAY_DEQUEUE, DELAY_ZERO): a task that goes to sleep after more than its share
- * stays in the runqueue's sums, and so in the average, until the others have caught up and it would
- * be picked. Then it leaves with a lag of zero. A task that wakes up before that keeps its place.
+ * Delayed dequeue (DELAY_DEQUEUE, DELAY_ZERO): a task that goes to sleep after it has had more than its share stays
+ * in the runqueue's sums, and so in the average, until the others have caught up and the task would be picked. Then
+ * it leaves with a lag of zero. A task that wakes up before that keeps its place.
  *
- * In the kernel such a task is queued; for sched_ext it sleeps, so its contribution is stored here,
- * in one of the CPU's slots. Its CPU fills slots. A slot is emptied by taking the pid out of it: by
- * the CPU when it picks a task, or by the CPU that wakes the task elsewhere.
+ * In the kernel such a task is queued. For sched_ext it sleeps, so its contribution is stored here, in one of its
+ * CPU's slots. That CPU fills the slots. To empty a slot, a CPU takes the pid out of it: the same CPU when it picks
+ * a task, or the CPU that wakes the task elsewhere.
  */
 #ifndef __EQUIPOISE_DELAYED_H
 #define __EQUIPOISE_DELAYED_H
 
 #include "task.bpf.h"
 
-/* Bits of fair_rq::delayed_mask. If there are more, they are dequeued without delay. */
+/* The number of bits of fair_rq::delayed_mask. Further sleepers are dequeued without delay. */
 #define MAX_DELAYED 64
 
 struct delayed_slot {
-	/* The pid of its task, 0: free; and of its last task. */
+	/* The pid of the slot's task (0: the slot is free), and that of its last task. */
 	s32 pid;
 	s32 last_pid;
-	/* The end of its delay, ns of clock_pelt. */
+	/* The end of the task's delay, in ns of clock_pelt. */
 	u64 ended_at;
-	/* On the CPU, scaled; and in its group. */
+	/* The task's weight on the CPU, scaled; and in its group. */
 	u64 h_weight;
 	u32 weight;
 	u32 group;
@@ -45,13 +45,13 @@ static __always_inline struct delayed_slot *delayed_slot(u32 cpu, u32 slot)
 	return &delayed_rqs[cpu & (MAX_CPUS - 1)].slots[slot & (MAX_DELAYED - 1)];
 }
 
-/* Is @se asleep and still counted? */
+/* Is @se asleep, but still counted? */
 static __always_inline bool still_delayed(const struct fair_entity *se)
 {
 	return se->delayed && READ_ONCE(delayed_slot(se->cpu, se->delayed_slot)->pid) == se->pid;
 }
 
-/* With the lock held: @se goes to sleep, and still counts. False if there is no room. */
+/* With the lock held: @se goes to sleep, but still counts. Returns false if no slot is free. */
 static __always_inline bool delay_entity(struct fair_entity *se)
 {
 	struct fair_rq *rq = rq_for_update(se->cpu);
@@ -61,7 +61,7 @@ static __always_inline bool delay_entity(struct fair_entity *se)
 
 	if (!free)
 		return false;
-	/* Slots are used in turn, so that the data of a freed one lasts. */
+	/* Slots are used in turn, so that the data of a freed slot lasts for some time. */
 	nr = __builtin_ctzll(next ? next : free);
 	rq->delayed_next = nr + 1;
 	slot = delayed_slot(se->cpu, nr);
@@ -86,7 +86,7 @@ static __always_inline bool delay_entity(struct fair_entity *se)
 	return true;
 }
 
-/* The task @pid in slot @nr of @cpu no longer counts. False if that has already happened. */
+/* The task @pid in slot @nr of @cpu no longer counts. Returns false if that was so before. */
 static __always_inline bool end_delay(u32 cpu, u32 nr, s32 pid)
 {
 	struct delayed_slot *slot = delayed_slot(cpu, nr);
@@ -116,9 +116,9 @@ static __always_inline bool end_delay(u32 cpu, u32 nr, s32 pid)
 }
 
 /*
- * Updates the averages of @se, which sleeps, to the end of its delay, or to @now of its runqueue's
- * clock_pelt if it is still delayed: for that time it counted as load, though not as runnable
- * (se_runnable()). The kernel does so when it finally dequeues the task.
+ * Updates the averages of @se, which sleeps, to the end of its delay or, if it is still delayed, to @now of its
+ * runqueue's clock_pelt. For that time, the task counted as load, though not as runnable (se_runnable()). The
+ * kernel does so when it finally dequeues the task.
  */
 static __always_inline void update_delayed_load_avg(struct fair_entity *se, u64 now)
 {
@@ -147,7 +147,8 @@ static __always_inline void sync_entity_load_avg(struct fair_entity *se)
 		update_sleeper_load_avg(se, avg_of(rq_of(se->cpu), se->group, se->cpu)->last_update_time);
 }
 
-/* @se has left its CPU, which has not updated its averages while it idled: @se decays for that time, too. */
+/* @se has left its CPU, which did not update its averages while it idled. The averages of @se decay for that time,
+ * too. */
 static __always_inline void migrate_se_pelt_lag(struct fair_entity *se, u64 now)
 {
 	if (rq_of(se->cpu)->idle)

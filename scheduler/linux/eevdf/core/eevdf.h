@@ -4,18 +4,17 @@
  * their defaults: PLACE_LAG, PLACE_DEADLINE_INITIAL, PLACE_REL_DEADLINE, RUN_TO_PARITY, PREEMPT_SHORT,
  * WAKEUP_PREEMPTION.
  *
- * A task's vruntime is its CPU time divided by its weight. V is the weighted average over the
- * runnable tasks: the vruntime of each if all ran at once. A task with a vruntime of at most V is
- * eligible, and V minus its vruntime is its lag. Each task requests a slice, its own
- * (sched_attr::sched_runtime) or the default; its deadline is the vruntime at which it will have
- * received it.
+ * A task's vruntime is its CPU time divided by its weight. V is the weighted average over the runnable tasks, which
+ * is the vruntime that each would have if all ran at the same time. A task with a vruntime of at most V is
+ * eligible, and V minus its vruntime is its lag. Each task requests a slice, its own (sched_attr::sched_runtime) or
+ * the default one. Its deadline is the vruntime at which it will have received that slice.
  */
 #ifndef __EQUIPOISE_EEVDF_H
 #define __EQUIPOISE_EEVDF_H
 
 #include "delayed.h"
 
-/* The request of @p, ns. */
+/* The slice that @p requests, in ns. */
 static __always_inline u64 slice_of(const struct task_struct *p)
 {
 	return p->se.custom_slice ? p->se.slice : tunables.sched_base_slice;
@@ -27,8 +26,7 @@ static __always_inline u64 min_vruntime(u64 a, u64 b)
 }
 
 /*
- * V of all tasks on @rq but @curr, and a little more: the smallest vruntime that is not eligible
- * among them.
+ * The smallest vruntime that is not eligible among the tasks on @rq without @curr: slightly more than their V.
  */
 static __always_inline u64 ineligible_vruntime(const struct fair_rq *rq, const struct running *curr)
 {
@@ -59,8 +57,8 @@ static __always_inline bool is_protected(const struct running *curr)
 }
 
 /*
- * @curr of @rq continues although another task has arrived, for at most one slice of the task with
- * the shortest slice (update_protect_slice()).
+ * @curr of @rq continues although another task has arrived, but for at most the shortest slice of any task
+ * (update_protect_slice()).
  */
 static __always_inline void shorten_protection(struct fair_rq *rq, struct running *curr)
 {
@@ -80,9 +78,9 @@ static __always_inline void clear_buddy(struct fair_rq *rq, s32 pid)
 }
 
 /*
- * Charges the task that runs on @cpu for its own time since the last call; under the runqueue's
- * lock, with its clock up to date. True if tasks wait, and it has received its request or is no
- * longer protected; in Linux 6.12 only if it has also had more than its share
+ * Charges the task that runs on @cpu for its own time since the last call; under the runqueue's lock, with the
+ * runqueue's clock up to date. Returns true if tasks wait, and the running task has received its slice or is no
+ * longer protected. In Linux 6.12 the loss of protection counts only if the task has also had more than its share
  * (did_preempt_short()).
  */
 static __always_inline bool update_curr(u32 cpu)
@@ -115,8 +113,8 @@ static __always_inline bool update_curr(u32 cpu)
 }
 
 /*
- * Another weight, scaled, for @se, which is on no runqueue or runs on @rq: its lag, deadline and protection keep
- * their length in time (reweight_eevdf()).
+ * Gives another weight, scaled, to @se, which is on no runqueue or runs on @rq. Its lag, deadline and protection
+ * keep their length in time (reweight_eevdf()).
  */
 static __always_inline void set_h_weight(struct fair_entity *se, u64 weight)
 {
@@ -211,10 +209,10 @@ static __always_inline void put_curr(u32 cpu, struct fair_entity *se, u64 now)
 }
 
 /*
- * @se, which was delayed when it went to sleep on @old_cpu, wakes up on @cpu. True if it keeps its old place:
- * it is still beyond its share. If not, it is owed nothing; only if it was woken on another CPU
- * does it take its debt along. It owes no more than when it went to sleep, even if the average has
- * fallen (not so in Linux 6.12).
+ * @se, which was delayed when it went to sleep on @old_cpu, wakes up on @cpu. Returns true if it keeps its old
+ * place, because it is still beyond its share. Otherwise it is owed nothing. If it wakes up on another CPU, it
+ * takes its debt along, which is at most that with which it went to sleep, even if the average has fallen (in Linux
+ * 6.12 the debt then grows).
  */
 static __always_inline bool requeue_delayed_entity(struct fair_entity *se, u32 old_cpu, u32 cpu)
 {
@@ -242,7 +240,8 @@ static __noinline void update_sleeper_in_group(struct fair_rq *rq, struct fair_e
 	update_avg_of_group(rq, se->group, cpu);
 }
 
-/* @se, whose group is not the root, joins the runqueue of @cpu; with its weight, unless it @stays where it was. */
+/* @se, whose group is not the root, joins the runqueue of @cpu. Adds its weight, too, unless it @stays where it
+ * was. */
 static __noinline void enqueue_in_group(struct fair_entity *se, u32 cpu, bool stays)
 {
 	u64 weight = (u64)se->weight << SCALE_LOAD_SHIFT;
@@ -255,7 +254,7 @@ static __noinline void enqueue_in_group(struct fair_entity *se, u32 cpu, bool st
 	se->h_idle = se->idle_policy || in_idle_group(se->group);
 }
 
-/* @se leaves the runqueue of its CPU, or is @delayed, and counts on. */
+/* @se leaves the runqueue of its CPU or, if it is @delayed, goes to sleep and still counts. */
 static __noinline void dequeue_in_group(const struct fair_entity *se, bool delayed)
 {
 	if (delayed) {
@@ -316,7 +315,7 @@ static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 
 	joined_queue(se);
 }
 
-/* @se is no longer runnable; with @sleeps it only goes to sleep. If it has had more than its share, it still
+/* @se is no longer runnable. If it only goes to sleep (@sleeps), and has had more than its share, it still
  * counts. */
 static __always_inline void dequeue_entity(struct fair_entity *se, bool sleeps, u64 now)
 {
@@ -330,7 +329,7 @@ static __always_inline void dequeue_entity(struct fair_entity *se, bool sleeps, 
 	if (!in_group(se->group))
 		update_root_load(rq, se, false);
 	else if (se->exec_start != rq->clock_task)
-		/* Otherwise it has just stopped, and put_curr() has done this. */
+		/* Otherwise the task has just stopped, and put_curr() has updated the load. */
 		update_group_load(rq, se, false);
 	queue = queue_in(rq, se->group, se->cpu);
 	avg = avg_vruntime(queue);
@@ -351,8 +350,8 @@ static __always_inline void dequeue_entity(struct fair_entity *se, bool sleeps, 
 }
 
 /*
- * @se, which is in a group and has left the runqueue of @src_cpu, joins that of @cpu. Apart from migrate_entity(),
- * because no code under a lock may call the functions for groups.
+ * @se, which is in a group and has left the runqueue of @src_cpu, joins that of @cpu. This is not part of
+ * migrate_entity(), because code under a lock may not call the functions for groups.
  */
 static __noinline void migrate_hierarchy(struct fair_entity *se, u32 src_cpu, u32 cpu, s64 rel_deadline)
 {
@@ -374,9 +373,9 @@ static __noinline void migrate_hierarchy(struct fair_entity *se, u32 src_cpu, u3
 }
 
 /*
- * Moves a waiting task to the runqueue of @cpu, with its lag and the distance to its deadline. A
- * function in BPF, too: a chain of calls has 512 bytes of stack, and balancing, which calls this at
- * its end, uses most of it.
+ * Moves a waiting task to the runqueue of @cpu, with its lag and the distance to its deadline. In BPF, too, this is
+ * a function that is not inlined: a chain of calls has 512 bytes of stack, and balancing, which calls this at its
+ * end, uses most of it.
  */
 static __noinline void migrate_entity(struct fair_entity *se, u32 cpu)
 {
@@ -421,8 +420,8 @@ static __always_inline void set_entity_weight(struct fair_entity *se, const stru
 }
 
 /*
- * A new nice level, slice, policy or, with @group, another group: lag and deadline keep their length in time
- * (reweight_eevdf()).
+ * @p gets a new nice level, slice or policy, or moves to the group @group. Its lag and deadline keep their length
+ * in time (reweight_eevdf()).
  */
 static __noinline void reweight_entity(struct task_struct *p, struct fair_entity *se, u32 group)
 {
@@ -485,9 +484,9 @@ static __always_inline void note_first(u64 *first, u64 at)
 }
 
 /*
- * Dequeues the sleepers of @cpu that would be picked: those that are eligible with the average at
- * @avg and have an earlier deadline than @best. If there is no other task (@best is ~0), dequeues
- * all of them. True if there were any.
+ * Dequeues the sleepers of @cpu that would be picked: those that are eligible with the average at @avg and have an
+ * earlier deadline than @best. If there is no other task (@best is ~0), dequeues all sleepers. Returns true if it
+ * dequeued any.
  */
 __noinline bool dequeue_delayed(u32 cpu, u64 avg, u64 best)
 {

@@ -5,64 +5,67 @@
 
 #include "load_avg.h"
 
-/* The kernel's sched_entity. While the task runs, its vruntime and deadline are in the runqueue's curr. */
+/* The kernel's sched_entity. While a task runs, its vruntime and deadline are in the runqueue's curr. */
 struct fair_entity {
-	/* Protects the CPU and the weight with which it counts, because other CPUs may move it. */
+	/* Protects the CPU on which the entity counts, and its weight there, because other CPUs may move the
+	 * entity. */
 	struct bpf_spin_lock lock;
-	/* The CPU where it counts, or last did. */
+	/* The CPU on which the entity counts, or last did. */
 	u32 cpu;
 	u64 vruntime;
-	/* The vruntime by which it should have received its slice. */
+	/* The vruntime by which the entity should have received its slice. */
 	u64 deadline;
-	/* The slice that it requests, ns; and whether that is one of its own. */
+	/* The slice that the entity requests, in ns, and whether that is not the default one. */
 	u64 slice;
 	bool custom_slice;
-	/* Its lag when it last stopped being runnable, in vruntime: how far it was below the average. */
+	/* The lag, in vruntime, when the entity last stopped being runnable: the distance by which it was below the
+	 * average. */
 	s64 vlag;
-	/* The time when it last ran, ns of clock_task; 0: it has been moved since. */
+	/* The time when the entity last ran, in ns of clock_task; 0 if it has been moved since. */
 	u64 exec_start;
 	/*
-	 * When it became runnable or was last picked, ns: balancing first takes the task for which
-	 * this is longest ago.
+	 * The time when the entity became runnable or was last picked, in ns. Balancing first takes the task with
+	 * the earliest such time.
 	 */
 	u64 listed_at;
 	/*
-	 * Its weight in its group; and on its CPU, scaled. In the root they are the same. 2^32 / weight, or 0 in
-	 * another group, where a division is exact.
+	 * The weight in the group, and that on the CPU, scaled, which are the same in the root. Then 2^32 / weight
+	 * or, in another group, 0, where an exact division is used.
 	 */
 	u32 weight;
 	u32 inv_weight;
 	u64 h_weight;
-	/* Its group, 0: the root. */
+	/* The entity's group; 0 is the root. */
 	u32 group;
 	bool on_rq;
 	bool idle_policy;
-	/* It or a group above it is SCHED_IDLE, as of its last wakeup. */
+	/* Whether the task or a group above it is SCHED_IDLE, as of its last wakeup. */
 	bool h_idle;
-	/* Its averages are included in the runqueue's. */
+	/* Whether the entity's averages are included in those of the runqueue. */
 	bool attached;
-	/* Forked and not yet woken; and just woken for the first time. */
+	/* Whether the task is forked but not woken yet, and whether it has just been woken for the first time. */
 	bool forked;
 	bool is_new;
 	/*
-	 * It went to sleep while it was not eligible, and waits in a slot of its CPU until it is
+	 * Whether the task went to sleep while it was not eligible, and stays in a slot of its CPU until it is
 	 * (delayed.h).
 	 */
 	bool delayed;
 	u32 delayed_slot;
 	s32 pid;
-	/* Its averages have changed since its estimate was updated. */
+	/* Whether the averages have changed since the estimate was updated. */
 	bool util_changed;
-	/* Utilization at the end of its last activations, of 1024, slow to fall. */
+	/* The estimated utilization, where 1024 is the largest CPU: that at the end of the last activations, which
+	 * falls slowly. */
 	u32 util_est;
 	/*
-	 * The task that it woke last, how often that has changed lately, and the start of that
-	 * count, jiffies (wake_wide()).
+	 * The task that this one woke last, the number of times that this has changed lately, and the start of that
+	 * count, in jiffies (wake_wide()).
 	 */
 	s32 last_wakee;
 	u32 wakee_flips;
 	u64 wakee_flip_decay;
-	/* The CPU before the last one. */
+	/* The CPU that the task used before its last one. */
 	u32 recent_used_cpu;
 	struct load_avg avg;
 };

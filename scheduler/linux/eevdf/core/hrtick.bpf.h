@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Slices that end on time (HRTICK): a timer of the CPU for the running task's deadline, if other
- * tasks wait. hrtick_start_fair() and hrtick_update() of Linux 7.3.
+ * Slices that end on time (HRTICK): a timer of the CPU for the running task's deadline, if other tasks wait. This
+ * is hrtick_start_fair() and hrtick_update() of Linux 7.3.
  *
  * The kernel moves the timer at each switch. Here a timer that expires too early stays, and is
  * restarted on expiry: starting a bpf_timer is expensive, and most tasks leave before their slice
@@ -15,15 +15,15 @@
 #include "../../../timers.bpf.h"
 #include "eevdf.h"
 
-/* hrtick_start() has the same bound: a shorter time makes no sense. */
+/* hrtick_start() has the same bound: a shorter time would not be worth an interrupt. */
 #define HRTICK_LEAST_NS 10000
 
-/* fair_rq::hrtick_at: another CPU has requested it. */
+/* A value of fair_rq::hrtick_at: another CPU has requested the timer. */
 #define HRTICK_ASKED_FOR 1
 
 CPU_TIMERS(hrtick_timers);
 
-/* Starts the timer of @cpu, which is this CPU, for rq->hrtick_at, unless it expires before that. */
+/* Starts the timer of @cpu, which is this CPU, for rq->hrtick_at, unless the timer expires before that time. */
 static __always_inline void hrtick_arm(u32 cpu, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -34,7 +34,7 @@ static __always_inline void hrtick_arm(u32 cpu, u64 now)
 	start_timer(&hrtick_timers, cpu, rq->hrtick_at - now);
 }
 
-/* On @cpu, whose task has begun to run or continues. */
+/* Sets the end of the slice of the task on @cpu, which has begun to run or continues. */
 static __always_inline void hrtick_start_fair(u32 cpu, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -46,7 +46,7 @@ static __always_inline void hrtick_start_fair(u32 cpu, u64 now)
 		return;
 	if (time_before(curr->vruntime, curr->deadline))
 		delta = curr->weight * (curr->deadline - curr->vruntime) / NICE_0_WEIGHT;
-	/* Interrupts prolong it. */
+	/* Interrupts prolong the time until the end of the slice. */
 	irq = cpu_util_irq(cpu);
 	if (irq && irq < SCHED_POWER_SCALE)
 		delta = delta * SCHED_POWER_SCALE / (SCHED_POWER_SCALE - irq);
@@ -62,8 +62,8 @@ static __always_inline void hrtick_answer(u32 cpu, u64 now)
 }
 
 /*
- * Has @rq's CPU been interrupted only to set the timer? In the kernel that interrupt does nothing else
- * (__hrtick_start()), and the task continues whichever task would be picked.
+ * Has @rq's CPU been interrupted only to set the timer? In the kernel, that interrupt does nothing else
+ * (__hrtick_start()), and the running task continues whichever task would be picked.
  */
 static __always_inline bool hrtick_asked_alone(const struct fair_rq *rq)
 {
@@ -71,7 +71,7 @@ static __always_inline bool hrtick_asked_alone(const struct fair_rq *rq)
 	       !rq->active_balance && !rq->nohz_kick;
 }
 
-/* A task has arrived on @cpu. It may be the first with which the running task has to share the CPU. */
+/* A task has arrived on @cpu. The task may be the first one with which the running task has to share the CPU. */
 static __always_inline void hrtick_update(u32 cpu)
 {
 	struct fair_rq *rq = rq_of(cpu);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The averages of a task and of a runqueue: load (weight while runnable), runnable tasks,
- * utilization. PELT by the series of ../../signals/pelt.h, with the sums of kernel/sched/pelt.c of
- * Linux 6.12: those of a runqueue cover all attached tasks, asleep or not, so a task takes its part
- * along when it leaves.
+ * The averages of a task and of a runqueue: load (weight while runnable), runnable tasks, and utilization. They are
+ * PELT by the series of ../../signals/pelt.h, with the sums of kernel/sched/pelt.c of Linux 6.12. The sums of a
+ * runqueue cover all attached tasks, asleep or not, so a task takes its part along when it leaves.
  *
- * Time is the runqueue's clock_pelt, which runs slower on a slower CPU and catches up while it is
- * idle: a task has the same utilization on any CPU with some idle time.
+ * Time is the runqueue's clock_pelt, which runs slower on a slower CPU and catches up while that CPU is idle, so a
+ * task has the same utilization on any CPU that has some idle time.
  */
 #ifndef __EQUIPOISE_LOAD_AVG_H
 #define __EQUIPOISE_LOAD_AVG_H
@@ -20,15 +19,16 @@ struct load_avg {
 	u64 load_sum;
 	u64 runnable_sum;
 	u64 util_sum;
-	/* Weight times the share of time runnable; runnable tasks and utilization of 1024. */
+	/* The weight times the share of the time in which the task was runnable; the averages of runnable tasks and
+	 * of utilization, where 1024 is all the time. */
 	u64 load_avg;
 	u64 runnable_avg;
 	u64 util_avg;
-	/* us into the current period, 0..1023. */
+	/* The elapsed part of the current period, 0..1023 us. */
 	u32 period_contrib;
 };
 
-/* The largest value of a sum, which has counted 1 all the time: get_load_divider(). */
+/* The value of a sum that has counted 1 all the time, which is the largest one: get_load_divider(). */
 static __always_inline u64 load_divider(const struct load_avg *sa)
 {
 	return LOAD_AVG_MAX - 1024 + sa->period_contrib;
@@ -45,16 +45,15 @@ static __always_inline u64 decay_sum(u64 val, u64 n)
 	return (val >> 32) * inv + ((val & 0xffffffff) * inv >> 32);
 }
 
-/* Other CPUs may have subtracted more than there is during the update. */
+/* During the update, other CPUs may have subtracted more than there is. */
 static __always_inline u64 not_negative(u64 sum)
 {
 	return (s64)sum < 0 ? 0 : sum;
 }
 
 /*
- * Updates the sums to @now: since the last update there have been @runnable tasks with a total of
- * @load, and one of them or none has run. True if a period has ended, so that averages are
- * recomputed. (accumulate_sum())
+ * Updates the sums to @now: since the last update there have been @runnable tasks with a total of @load, and one of
+ * them or none has run. Returns true if a period has ended, so that averages are recomputed (accumulate_sum()).
  */
 static __always_inline bool update_load_sums(struct load_avg *sa, u64 now, u64 load, u64 runnable, bool running)
 {
@@ -130,7 +129,7 @@ static __always_inline void sub_load_avg(u64 *avg, u64 *sum, u64 task_avg, u64 t
 	__sync_fetch_and_add(sum, -(task_sum < had_sum ? task_sum : had_sum));
 }
 
-/* The task with @sa and @weight leaves (detach_entity_load_avg()). */
+/* The task with @sa and @weight leaves the runqueue @rq (detach_entity_load_avg()). */
 static __always_inline void detach_load_avg(struct load_avg *rq, const struct load_avg *sa, u64 weight)
 {
 	sub_load_avg(&rq->load_avg, &rq->load_sum, sa->load_avg, weight * sa->load_sum);

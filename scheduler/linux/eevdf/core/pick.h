@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which task runs next: the eligible one with the earliest deadline.
+ * Picks the task that runs next: the eligible one with the earliest deadline.
  *
- * The kernel has all waiting tasks in one tree, ordered by deadline, with the smallest vruntime of
- * each subtree. Here a CPU has two dispatch queues, so that no search is needed: one of tasks found
- * eligible, ordered by deadline, and one of the others, ordered by vruntime. As V grows, the first
- * of the others become eligible, and each is moved once, when a task is picked. V rarely falls,
- * which can make tasks ineligible again; a picked task is therefore checked again.
+ * The kernel has all waiting tasks in one tree, ordered by deadline, with the smallest vruntime of each subtree.
+ * Here a CPU has two dispatch queues, so that no search is needed: one of tasks that were found eligible, ordered
+ * by deadline, and one of the others, ordered by vruntime. As V grows, the first of the others become eligible, and
+ * each is moved once, when a task is picked. V can also fall, if rarely, which makes tasks ineligible again, so a
+ * picked task is checked again.
  */
 #ifndef __EQUIPOISE_PICK_H
 #define __EQUIPOISE_PICK_H
@@ -38,7 +38,7 @@ static __always_inline void queue_task(struct task_struct *p, const struct fair_
 		scx_bpf_dsq_insert_vtime(p, ineligible_dsq(cpu), SCX_SLICE_INF, se->vruntime, enq_flags);
 }
 
-/* Moves @p, at which @it points, to the queue of @cpu where it belongs. False if it is gone. */
+/* Moves @p, at which @it points, to the queue of @cpu where it belongs. Returns false if @p no longer waits. */
 static __always_inline bool move_to_queue(struct bpf_iter_scx_dsq *it, struct task_struct *p,
 					  const struct fair_entity *se, u32 cpu, u64 avg)
 {
@@ -51,8 +51,8 @@ static __always_inline bool move_to_queue(struct bpf_iter_scx_dsq *it, struct ta
 }
 
 /*
- * Tasks that @avg has made eligible change queues. (Nothing is counted: the verifier would follow
- * each number.)
+ * Moves tasks that are eligible at @avg to the queue of eligible tasks. (They are not counted, because the verifier
+ * would follow each number.)
  */
 __noinline bool queue_newly_eligible(u32 cpu, u64 avg)
 {
@@ -102,7 +102,7 @@ __noinline bool find_first_eligible(u32 cpu, u64 avg)
 	return rq->first_deadline != ~0ULL;
 }
 
-/* Is @prev, the running task, if it can continue, to be picked before the tasks that wait on @cpu? */
+/* Can @prev, the running task, continue, and is it to be picked before the tasks that wait on @cpu? */
 static __always_inline bool prev_is_best(u32 cpu, struct task_struct *prev)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -135,7 +135,7 @@ static __always_inline bool prev_is_best(u32 cpu, struct task_struct *prev)
 }
 
 /*
- * Starts, as the next task on @cpu, the one that has preempted for its shorter slice, if it is eligible
+ * Starts the task that has preempted for its shorter slice as the next task on @cpu, if it is eligible
  * (PICK_BUDDY).
  */
 __noinline bool pick_buddy(u32 cpu)

@@ -8,9 +8,9 @@
 #include "wakeup.h"
 
 /*
- * The task that runs on @cpu has to stop. True if the CPU has to be notified now. With lazy
- * preemption, the task of another CPU stops when that CPU next enters the kernel
- * (resched_curr_lazy()), unless it is about to do so to set a timer.
+ * The task that runs on @cpu has to stop. Returns true if the CPU has to be notified now. With lazy preemption, the
+ * task of another CPU stops only when that CPU next enters the kernel (resched_curr_lazy()), except if the CPU is
+ * about to do so to set a timer.
  */
 static __always_inline bool resched_curr(u32 cpu)
 {
@@ -41,7 +41,7 @@ static __always_inline void resched_if_lazy(u32 cpu)
 	kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-/* @p has joined a queue of @cpu: makes the CPU reschedule, if it should. True if it does. */
+/* @p has joined a queue of @cpu: makes the CPU reschedule, if it should. Returns whether it does. */
 __noinline bool check_preempt_curr(struct task_struct *p __arg_trusted, u32 cpu)
 {
 	struct fair_entity *se = entity_of(p);
@@ -68,9 +68,9 @@ static __always_inline bool dispatch_expected(const struct fair_rq *rq)
 }
 
 /*
- * May @p, which has become runnable on its own CPU @cpu, run there at once, bypassing the queues?
- * Yes if the CPU is idle, or @p would be picked. That saves the kick, which is an interrupt, and a
- * dispatch. *@waits: @p was found not to be picked.
+ * May @p, which has become runnable on its own CPU @cpu, run there at once, bypassing the queues? Yes if the CPU is
+ * idle, or @p would be picked. That saves a kick, which is an interrupt, and a dispatch. *@waits becomes true if @p
+ * was found not to be picked.
  */
 static __always_inline bool runs_at_once(u32 cpu, const struct task_struct *p, const struct fair_entity *se,
 					 bool *waits)

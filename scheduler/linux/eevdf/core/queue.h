@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A queue of entities that share by EEVDF: its average of vruntime, and the place of an entity there. eevdf.h has
- * the terms.
+ * A queue of entities that share by EEVDF: its average of vruntime, and the place of an entity there. eevdf.h
+ * explains the terms.
  */
 #ifndef __EQUIPOISE_EEVDF_QUEUE_H
 #define __EQUIPOISE_EEVDF_QUEUE_H
@@ -9,7 +9,7 @@
 #include "entity.h"
 #include "runqueue.bpf.h"
 
-/* Time at the pace of a task of @weight, scaled; @inv_weight as in struct fair_entity. */
+/* The virtual time for @delta at @weight, scaled; @inv_weight is as in struct fair_entity. */
 static __always_inline u64 calc_delta_weight(u64 delta, u64 weight, u32 inv_weight)
 {
 	if (weight == NICE_0_WEIGHT)
@@ -18,8 +18,8 @@ static __always_inline u64 calc_delta_weight(u64 delta, u64 weight, u32 inv_weig
 }
 
 /*
- * V, rounded down. The sums are relative to queue->zero_vruntime, the last V, so that they are small.
- * It is computed from two words. If other CPUs are changing them, this returns the last value.
+ * V, rounded down. The sums are relative to queue->zero_vruntime, the last V, so that they are small. V is computed
+ * from two words. If other CPUs are changing these, this returns the last value.
  */
 static __always_inline u64 peek_vruntime(const struct eevdf_queue *queue)
 {
@@ -36,7 +36,7 @@ static __always_inline u64 peek_vruntime(const struct eevdf_queue *queue)
 	return zero + (u64)key / weight;
 }
 
-/* Computes the same value and stores it. */
+/* Computes V and stores it. */
 static __always_inline u64 avg_vruntime(struct eevdf_queue *queue)
 {
 	return queue->zero_vruntime = peek_vruntime(queue);
@@ -49,8 +49,8 @@ static __always_inline bool eligible(u64 avg, u64 vruntime)
 }
 
 /*
- * The lag of @se on @queue, if the average is @avg. It is limited to the longest slice of the queue
- * plus a tick; in Linux 6.12 to two of its own slices, or a tick if that is longer.
+ * The lag of @se on @queue, if the average is @avg. The lag is limited to the longest slice of the queue plus a
+ * tick; in Linux 6.12 to two of its own slices, or a tick if that is longer.
  */
 static __always_inline s64 entity_lag(const struct eevdf_queue *queue, u64 avg, const struct fair_entity *se)
 {
@@ -74,9 +74,9 @@ static __always_inline s64 scale_signed(s64 value, u64 num, u64 den)
 }
 
 /*
- * Sets the vruntime of @se, which joins @queue, so that it has the lag with which it left. The new
- * task moves the average, so it is placed a little further away. It requests a slice, the first
- * time half of one; or with @rel_deadline the rest of its last request, if that is not 0.
+ * Sets the vruntime of @se, which joins @queue, so that it has the lag with which it left. The new entity moves the
+ * average, so it is placed a little further away. It requests a slice, or half of one the first time (@initial); if
+ * @rel_deadline is not 0, it requests that rest of its last request.
  */
 static __always_inline void place_entity(struct eevdf_queue *queue, struct fair_entity *se, bool initial,
 					 u64 rel_deadline)
@@ -95,7 +95,7 @@ static __always_inline void place_entity(struct eevdf_queue *queue, struct fair_
 	se->deadline = se->vruntime + vslice;
 }
 
-/* The sums from which the average of vruntime is computed are about to change, and have changed. */
+/* begin_move() and end_move() surround changes of the sums from which the average of vruntime is computed. */
 static __always_inline void begin_move(struct eevdf_queue *queue)
 {
 	__sync_fetch_and_add(&queue->moves_begun, 1);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Runqueues: the scheduling state of one CPU, and the part of it that other CPUs may read. The
- * tasks are in the CPU's two dispatch queues (pick.h).
+ * Runqueues: the scheduling state of one CPU, and the part of that state that other CPUs may read. The tasks are in
+ * the CPU's two dispatch queues (pick.h).
  *
- * Another CPU may change the counts and sums of runnable tasks (atomically) and leave notes
- * (active_balance, ...). Everything else is written by the CPU itself, under its lock, or, while it
- * is idle, by the CPU that balances for it.
+ * Another CPU may change the counts and sums of runnable tasks (atomically) and leave notes (active_balance, ...).
+ * The CPU itself writes everything else, under its lock. While it is idle, the CPU that balances for it does so.
  */
 #ifndef __EQUIPOISE_RUNQUEUE_H
 #define __EQUIPOISE_RUNQUEUE_H
@@ -16,41 +15,41 @@
 #include "../../../signals/irq_time.h"
 #include "load_avg.h"
 
-/* Weights of groups and of tasks in groups have fractions: scale_load(). */
+/* The number of fractional bits of the weights of groups and of tasks in groups: scale_load(). */
 #define SCALE_LOAD_SHIFT 10
 #define NICE_0_WEIGHT ((u64)NICE_0_LOAD << SCALE_LOAD_SHIFT)
 
 /* The running task: the fields that the tick and a waker need without looking it up. */
 struct running {
-	/* 0 if no task of ours runs, because the CPU is idle or a higher class has it. */
+	/* The task's pid; 0 if no fair task runs, because the CPU is idle or a higher class has it. */
 	s32 pid;
 	u32 policy;
-	/* Its group (group/group.bpf.h) if any group is limited; 0: the root. */
+	/* The task's group (group/group.bpf.h), if any group is limited; 0 is the root. */
 	u32 charged_group;
 	/* See struct fair_entity. */
 	u32 inv_weight;
 	u64 weight;
-	/* Its request, ns. */
+	/* The slice that the task requests, in ns. */
 	u64 slice;
 	u64 vruntime;
 	u64 deadline;
-	/* The time up to which vruntime is charged, ns of clock_task. */
+	/* The time up to which vruntime is charged, in ns of clock_task. */
 	u64 exec_start;
-	/* Until it reaches this vruntime, no task with an earlier deadline preempts it (RUN_TO_PARITY). */
+	/* Until the task reaches this vruntime, no task with an earlier deadline preempts it (RUN_TO_PARITY). */
 	u64 vprot;
 };
 
 /* The kernel's per-CPU fields of struct sched_domain. */
 struct domain_state {
-	/* jiffies */
+	/* The time of the last balance, in jiffies. */
 	u64 last_balance;
-	/* ms */
+	/* The balance interval, in ms. */
 	u32 balance_interval;
 	u32 nr_balance_failed;
-	/* The cost of newidle balancing here, ns, and the time when it was last lowered, jiffies. */
+	/* The cost of newidle balancing in the domain, in ns, and the time when it was last lowered, in jiffies. */
 	u64 max_newidle_lb_cost;
 	u64 last_decay_max_lb_cost;
-	/* The number of attempts and of successes, and the ratio in 1024ths. */
+	/* The number of attempts, the number of successes, and their ratio in 1024ths. */
 	u32 newidle_call;
 	u32 newidle_success;
 	u32 newidle_ratio;
@@ -64,7 +63,7 @@ struct domain_state {
 
 /*
  * The averages of tasks that slept here and woke up on other CPUs, until the next update of the runqueue's
- * averages: until then these contain them (cfs_rq->removed).
+ * averages, which contain them until then (cfs_rq->removed).
  */
 struct removed_load {
 	u32 nr;
@@ -74,8 +73,8 @@ struct removed_load {
 };
 
 /*
- * A queue of entities that share by EEVDF (queue.h): that of a CPU or, before Linux 7.3, of a group on a CPU.
- * Balancing CPUs change the sums of a CPU's queue atomically.
+ * A queue of entities that share by EEVDF (queue.h): the queue of a CPU or, before Linux 7.3, that of a group on a
+ * CPU. Balancing CPUs change the sums of a CPU's queue atomically.
  */
 struct eevdf_queue {
 	/*
@@ -83,14 +82,16 @@ struct eevdf_queue {
 	 * modulo 2^64.
 	 */
 	u64 weighted_vruntime;
-	/* Their weights, scaled. */
+	/* The sum of the weights of these entities, scaled. */
 	u64 load_weight;
-	/* How many changes of these two balancing CPUs have begun, and how many they have completed. */
+	/* The number of changes of these two sums that balancing CPUs have begun, and the number of those that they
+	 * have completed. */
 	u32 moves_begun;
 	u32 moves_done;
-	/* The weighted average of vruntime (V) at the last look. */
+	/* The weighted average of vruntime (V) when it was last computed. */
 	u64 zero_vruntime;
-	/* Their number; of these, by slice_class(), those that request another slice than the default, and it, ns.
+	/* The number of entities; by slice_class(), the number of those that request another slice than the
+	 * default, and that slice, in ns.
 	 */
 	u32 nr;
 	u32 nr_custom_slice;
@@ -102,11 +103,11 @@ struct fair_rq {
 	struct running curr;
 
 	struct eevdf_queue queue;
-	/* The weights of the root's group entities, less those of the tasks below them. */
+	/* The sum of the weights of the root's group entities, less those of the tasks below them. */
 	s64 group_load;
 	/*
-	 * The earliest deadline among waiting eligible tasks, and the smallest vruntime of the
-	 * others, or a lower bound; ~0: none.
+	 * The earliest deadline among waiting eligible tasks, and the smallest vruntime of the others, or a lower
+	 * bound of it; ~0 if there is none.
 	 */
 	u64 first_deadline;
 	u64 first_vruntime;
@@ -114,48 +115,49 @@ struct fair_rq {
 	u64 second_deadline;
 
 	/*
-	 * Our tasks that count here: waiting ones, the running one, and sleepers (delayed.h); and
-	 * those of SCHED_IDLE.
+	 * The number of tasks that count here, namely waiting ones, the running one, and sleepers (delayed.h); and
+	 * the number of SCHED_IDLE tasks among them.
 	 */
 	u32 nr_running;
 	u32 nr_idle_policy;
-	/* The sleepers among them, their slots, and their smallest vruntime, or a lower bound. */
+	/* The number of sleepers among these tasks, their slots, and their smallest vruntime, or a lower bound of
+	 * it. */
 	u32 nr_delayed;
 	u64 delayed_mask;
 	u32 delayed_next;
 	u64 first_delayed;
-	/* Does the idle task have the CPU? */
+	/* Whether the idle task has the CPU. */
 	bool idle;
 	/*
-	 * curr has been asked to stop; or to stop when it next enters the kernel
+	 * Whether curr has been asked to stop, and whether it has been asked to stop when it next enters the kernel
 	 * (TIF_NEED_RESCHED_LAZY).
 	 */
 	bool need_resched;
 	bool resched_lazy;
 	/*
-	 * The group of curr, or one above it, is throttled: curr stops as soon as it returns to user mode; or,
-	 * before Linux 6.18, has used up its time: curr stops at once.
+	 * Whether the group of curr, or one above it, is throttled, so that curr stops as soon as it returns to
+	 * user mode. Before Linux 6.18: whether such a group has used up its time, so that curr stops at once.
 	 */
 	bool curr_throttled;
-	/* The group of the task that ran last, if it has run until now. */
+	/* The group of the task that ran last, if that task has run until now. */
 	u32 last_group;
-	/* Inside ops.dispatch(): an arriving task needs no preemption. */
+	/* Whether the CPU is inside ops.dispatch(), where an arriving task needs no preemption. */
 	bool dispatching;
-	/* Its utilization has changed since the last frequency request. */
+	/* Whether the utilization has changed since the last frequency request. */
 	bool util_changed;
-	/* The tick has been stopped, and has not run since: the kernel's NOHZ_TICK_STOPPED. */
+	/* Whether the tick has been stopped, and has not run since: the kernel's NOHZ_TICK_STOPPED. */
 	bool tick_stopped;
 
-	/* The task that preempts for its shorter slice, and that slice, ns; 0: none (cfs_rq->next). */
+	/* The task that preempts for its shorter slice (0: none), and that slice, in ns (cfs_rq->next). */
 	s32 buddy;
 	u64 buddy_slice;
-	/* The end of curr's slice, and the expiry of the timer for it; 0: none. ns (hrtick.bpf.h) */
+	/* The end of curr's slice, and the expiry of the timer for that end, in ns; 0: none (hrtick.bpf.h). */
 	u64 hrtick_at;
 	u64 hrtick_armed;
 
 	/*
-	 * The clocks, ns: without interrupts; and scaled by the CPU's speed, with the idle time
-	 * that did not suffice to catch up.
+	 * The clocks, in ns: without interrupts; scaled by the CPU's speed; and the time lost because idle time did
+	 * not suffice to catch up.
 	 */
 	u64 clock_task;
 	u64 clock_pelt;
@@ -168,26 +170,27 @@ struct fair_rq {
 	u32 misfit_task_load;
 
 	/*
-	 * The time when the CPU last ran out of work, or 0; the average idle time; the maximal cost
-	 * of a search. ns
+	 * The time when the CPU last ran out of work, or 0; the average idle time; and the maximum cost of a
+	 * search, all in ns.
 	 */
 	u64 idle_stamp;
 	u64 avg_idle;
 	u64 max_idle_balance_cost;
 
-	/* Another CPU requests a task of this CPU for push_cpu. */
+	/* Whether another CPU requests a task of this CPU for push_cpu. */
 	u32 active_balance;
 	u32 push_cpu;
-	/* Requested work for all idle CPUs: NOHZ_*_KICK. */
+	/* The requested work for all idle CPUs: NOHZ_*_KICK. */
 	u32 nohz_kick;
-	/* Whether the CPU is idle and has averages that still decay; and the time of their last update, jiffies. */
+	/* Whether the CPU is idle and has averages that still decay; and the time of their last update, in
+	 * jiffies. */
 	bool has_blocked_load;
 	u64 last_blocked_load_update;
 	/* The running task, if it is to move to exec_cpu because it starts another program. */
 	s32 exec_pid;
 	u32 exec_cpu;
 
-	/* The time when the next domain is due, jiffies. */
+	/* The time when the next domain is due, in jiffies. */
 	u64 next_balance;
 	struct domain_state sd[MAX_LEVELS];
 } __attribute__((aligned(64)));
@@ -196,13 +199,13 @@ struct fair_rq fair_rqs[MAX_CPUS];
 
 /* State shared by the CPUs of a last-level cache (sched_domain_shared), by llc_id. */
 struct llc {
-	/* Is there probably a fully idle core? */
+	/* Whether there probably is a fully idle core. */
 	bool has_idle_cores;
-	/* CPUs with a tick. */
+	/* The number of CPUs with a tick. */
 	u32 nr_busy_cpus;
 	/*
-	 * How many CPUs a search for an idle one may read (SIS_UTIL); and the same for the domain
-	 * with CPUs of every capacity that begins with this cache.
+	 * The number of CPUs that a search for an idle one may read (SIS_UTIL), and that for the domain with CPUs
+	 * of every capacity that begins with this cache.
 	 */
 	u32 nr_idle_scan;
 	u32 nr_asym_idle_scan;
@@ -212,21 +215,22 @@ struct llc llcs[MAX_CPUS];
 
 /* State of the machine as a whole (root_domain). */
 struct whole_machine {
-	/* Some CPU has more than one task; and, where placement by energy is possible, is overutilized. */
+	/* Whether any CPU has more than one task and, where placement by energy is possible, whether any is
+	 * overutilized. */
 	bool overloaded;
 	bool overutilized;
 };
 
 struct whole_machine whole_machine;
 
-/* @cpu's runqueue, for reading. */
+/* @cpu's runqueue, to read it. */
 static __always_inline struct fair_rq *rq_of(u32 cpu)
 {
 	simulated_read(cpu);
 	return &fair_rqs[cpu & (MAX_CPUS - 1)];
 }
 
-/* @cpu's runqueue, for changing shared fields. */
+/* @cpu's runqueue, to change its shared fields. */
 static __always_inline struct fair_rq *rq_for_update(u32 cpu)
 {
 	simulated_write(cpu);
@@ -251,7 +255,7 @@ static __always_inline bool idle_cpu(u32 cpu)
 	return rq->idle && !READ_ONCE(rq->nr_running);
 }
 
-/* Does it have only SCHED_IDLE tasks, which any other task may preempt at any time? */
+/* Does @cpu have only SCHED_IDLE tasks, which any other task may preempt at any time? */
 static __always_inline bool sched_idle_cpu(u32 cpu)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -270,7 +274,7 @@ static __always_inline bool available_cpu(u32 cpu, const struct task_struct *p)
 	return idle_cpu(cpu) || sched_idle_cpu_for(cpu, p);
 }
 
-/* Our tasks on @cpu that balancing counts. */
+/* The number of fair tasks on @cpu that balancing counts. */
 static __always_inline u32 balanced_nr_running(u32 cpu)
 {
 	const struct fair_rq *rq = rq_of(cpu);
@@ -288,7 +292,8 @@ static __always_inline u32 slice_class(u64 slice)
 	return class & (SLICE_CLASSES - 1);
 }
 
-/* An entity that requests @slice, its own (@custom) or the default, joins or leaves (@by) @queue. */
+/* An entity that requests @slice, its own (@custom) or the default one, joins @queue or leaves it (@by is 1 or
+ * -1). */
 static __always_inline void count_slice(struct eevdf_queue *queue, bool custom, u64 slice, s32 by)
 {
 	u32 class;
@@ -301,7 +306,7 @@ static __always_inline void count_slice(struct eevdf_queue *queue, bool custom, 
 	__sync_fetch_and_add(&queue->nr_custom_slice, by);
 }
 
-/* The shortest slice on @queue: cfs_rq_min_slice(). Within a class the latest slice counts. */
+/* The shortest slice on @queue: cfs_rq_min_slice(). Within a class of slices, the latest one counts. */
 static __always_inline u64 min_slice(const struct eevdf_queue *queue)
 {
 	u64 least = tunables.sched_base_slice;
@@ -316,7 +321,7 @@ static __always_inline u64 min_slice(const struct eevdf_queue *queue)
 	return least;
 }
 
-/* The longest: cfs_rq_max_slice(). */
+/* The longest slice on @queue: cfs_rq_max_slice(). */
 static __always_inline u64 max_slice(const struct eevdf_queue *queue)
 {
 	u64 most = tunables.sched_base_slice;
@@ -331,7 +336,7 @@ static __always_inline u64 max_slice(const struct eevdf_queue *queue)
 	return most;
 }
 
-/* Tasks of all classes that are runnable on @cpu: the kernel's rq->nr_running. */
+/* The number of tasks of all classes that are runnable on @cpu: the kernel's rq->nr_running. */
 static __always_inline u32 cpu_nr_running(u32 cpu)
 {
 	struct rq *core = cpu_rq(cpu);
@@ -340,7 +345,7 @@ static __always_inline u32 cpu_nr_running(u32 cpu)
 	return core ? nr_running + core->nr_running - core->scx.nr_running : nr_running;
 }
 
-/* The load of @cpu as balancing sees it, and of its tasks, asleep or not. */
+/* The load of @cpu as balancing sees it: that of its tasks, asleep or not. */
 static __always_inline u64 cpu_load(u32 cpu)
 {
 	return not_negative(READ_ONCE(rq_of(cpu)->avg.load_avg));
@@ -351,7 +356,8 @@ static __always_inline u64 cpu_runnable(u32 cpu)
 	return not_negative(READ_ONCE(rq_of(cpu)->avg.runnable_avg));
 }
 
-/* The utilization of fair tasks, or the estimate from their last activations, of 1024: cpu_util_cfs(). */
+/* The utilization of @cpu by fair tasks or, if larger, the estimate from their last activations, where 1024 is the
+ * largest CPU: cpu_util_cfs(). */
 static __always_inline u64 cpu_fair_util(u32 cpu)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -362,7 +368,8 @@ static __always_inline u64 cpu_fair_util(u32 cpu)
 	return util < capacity ? util : capacity;
 }
 
-/* The same, or the utilization if tasks did not have to wait: cpu_util_cfs_boost(). */
+/* That value or, if larger, the utilization that tasks would have if they did not have to wait:
+ * cpu_util_cfs_boost(). */
 static __always_inline u64 cpu_fair_util_boost(u32 cpu)
 {
 	u64 util = cpu_fair_util(cpu), runnable = cpu_runnable(cpu), capacity = power_orig_of(cpu);
@@ -372,15 +379,15 @@ static __always_inline u64 cpu_fair_util_boost(u32 cpu)
 	return util < capacity ? util : capacity;
 }
 
-/* The clock_task of @cpu at @now, even if it has not been updated lately; ns */
+/* The clock_task of @cpu at @now, in ns, even if it has not been updated lately. */
 static __always_inline u64 rq_clock_task_at(u32 cpu, u64 now)
 {
 	return now - irq_time(cpu);
 }
 
 /*
- * Updates the clocks of @cpu to @now. While it is idle, clock_pelt equals the time of day again,
- * less the lost time: a CPU that was always busy had no idle time to catch up.
+ * Updates the clocks of @cpu to @now. While the CPU is idle, clock_pelt catches up with clock_task, less the lost
+ * time. A CPU that is always busy has no idle time in which to catch up, and loses that time.
  */
 static __always_inline void update_rq_clock(u32 cpu, u64 now)
 {
@@ -396,7 +403,7 @@ static __always_inline void update_rq_clock(u32 cpu, u64 now)
 		rq->clock_pelt += (delta * power_orig_of(cpu) >> 10) * scx_bpf_cpuperf_cur(cpu) >> 10;
 }
 
-/* ns */
+/* The clock_pelt of @rq, in ns. */
 static __always_inline u64 rq_clock_pelt(const struct fair_rq *rq)
 {
 	return rq->clock_pelt - rq->lost_idle_time;
@@ -409,7 +416,7 @@ static __noinline void apply_removed_load(struct fair_rq *rq)
 	struct load_avg *avg = &rq->avg;
 	u64 divider = load_divider(avg), load, runnable, util;
 
-	/* First, so that a task that comes now is seen the next time. */
+	/* Clear the number first, so that a task that comes now is seen at the next update. */
 	WRITE_ONCE(removed->nr, 0);
 	load = __sync_fetch_and_and(&removed->load_avg, 0);
 	runnable = __sync_fetch_and_and(&removed->runnable_avg, 0);
@@ -433,14 +440,14 @@ static __always_inline void update_rq_load_avg(struct fair_rq *rq)
 	rq->util_changed = true;
 }
 
-/* The same at a tick and before balancing, when CONFIG_FAIR_GROUP_SCHED adds it to tg->load_avg. */
+/* Updates the averages at a tick and before balancing, when CONFIG_FAIR_GROUP_SCHED adds them to tg->load_avg. */
 static __always_inline void update_tg_load_avg(struct fair_rq *rq)
 {
 	update_rq_load_avg(rq);
 	simulated_write_global(LINE_TG_LOAD);
 }
 
-/* @cpu becomes idle, or stops being so. */
+/* @cpu becomes idle or busy. */
 static __always_inline void set_idle(u32 cpu, bool idle, u64 now)
 {
 	struct fair_rq *rq = rq_for_update(cpu);
@@ -460,7 +467,7 @@ static __always_inline void init_rq(u32 cpu, u64 now)
 	u64 jiffies = jiffies_at(now);
 
 	rq->first_deadline = rq->first_vruntime = ~0ULL;
-	/* Far enough from 0 that no vruntime is ever below 0. */
+	/* This is far enough from 0 that no vruntime is ever below 0. */
 	rq->queue.zero_vruntime = NSEC_PER_SEC;
 	rq->idle = true;
 	update_rq_clock(cpu, now);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tasks: the state of each, and the runqueue in which it counts: with its weight and vruntime from
- * its wakeup until it sleeps, waiting or running; with its averages until it wakes up elsewhere.
+ * Tasks: the state of each, and the runqueue in which it counts. Its weight and vruntime count from its wakeup
+ * until it sleeps, whether it waits or runs; its averages count until it wakes up elsewhere.
  */
 #ifndef __EQUIPOISE_TASK_H
 #define __EQUIPOISE_TASK_H
@@ -35,7 +35,7 @@ static __always_inline bool is_per_cpu_kthread(const struct task_struct *p)
 	return p->flags & PF_KTHREAD && p->nr_cpus_allowed == 1;
 }
 
-/* The expected utilization of a task, of 1024: task_util_est(). */
+/* The expected utilization of a task, where 1024 is the largest CPU: task_util_est(). */
 static __always_inline u64 task_util_est(const struct fair_entity *se)
 {
 	return se->avg.util_avg > se->util_est ? se->avg.util_avg : se->util_est;
@@ -83,7 +83,7 @@ static __always_inline struct load_avg *avg_of(struct fair_rq *rq, u32 group, u3
 	return in_group(group) ? &group_rq_at(group, cpu)->avg : &rq->avg;
 }
 
-/* The clock of @se's averages, of which @rq is the CPU's runqueue. */
+/* The clock of the averages of @se, whose CPU has the runqueue @rq. */
 static __always_inline u64 se_clock_pelt(const struct fair_rq *rq, const struct fair_entity *se)
 {
 	return in_group(se->group) ? group_clock_pelt(rq, group_rq_at(se->group, se->cpu)) : rq_clock_pelt(rq);
@@ -99,7 +99,7 @@ static __noinline void update_avg_of_group(struct fair_rq *rq, u32 group, u32 cp
 
 /*
  * @se, whose group is not the root, joins the runqueue of @cpu with its weight there, or leaves it (@by is 1 or
- * -1). The root's weight has that of its group's entity instead.
+ * -1). The root's weight includes that of its group's entity instead.
  */
 static __always_inline void count_in_group(const struct fair_entity *se, u32 cpu, s32 by)
 {
@@ -116,7 +116,7 @@ static __always_inline void update_avg_of(struct fair_rq *rq, u32 group, u32 cpu
 		update_rq_load_avg(rq);
 }
 
-/* Updates the task's averages to those of the runqueue to which it is attached. */
+/* Updates the task's averages to the clock of the runqueue to which they are attached. */
 static __always_inline void update_entity_load_avg(struct fair_entity *se, u64 clock_pelt, bool running)
 {
 	if (!update_load_sums(&se->avg, clock_pelt, se->on_rq, se->on_rq, running))
@@ -125,7 +125,8 @@ static __always_inline void update_entity_load_avg(struct fair_entity *se, u64 c
 	se->util_changed = true;
 }
 
-/* The time to which the averages of @se, which sleeps, have decayed: an idle CPU does not update them. */
+/* The time to which the averages of @se, which sleeps, have to decay, although an idle CPU does not update its
+ * own. */
 static __always_inline u64 sleepers_clock(const struct fair_entity *se, u64 now)
 {
 	struct fair_rq *rq = rq_of(se->cpu);
@@ -144,7 +145,7 @@ static __always_inline void update_root_load(struct fair_rq *rq, struct fair_ent
 	update_rq_load_avg(rq);
 }
 
-/* The same in a group. */
+/* As update_root_load(), for a task in a group. */
 static __noinline void update_group_load(struct fair_rq *rq, struct fair_entity *se, bool running)
 {
 	update_entity_load_avg(se, se_clock_pelt(rq, se), running);
@@ -172,8 +173,8 @@ static __always_inline void detach_entity(struct fair_entity *se)
 }
 
 /*
- * The sleeping task leaves its runqueue for another CPU's: the averages that it leaves keep its part until they are
- * updated, by their own CPU or for idle CPUs.
+ * The sleeping task leaves its runqueue for another CPU's: the averages that it leaves keep its part until their
+ * own CPU, or the one that balances for idle CPUs, updates them.
  */
 static __always_inline void remove_entity_load_avg(struct fair_entity *se)
 {
@@ -204,9 +205,9 @@ static __always_inline void init_entity_util(struct fair_entity *se, u32 cpu)
 }
 
 /*
- * At the end of an activation, updates the estimate of the task's utilization: to its utilization,
- * or by a quarter of the difference if that was less (util_est_update()). The estimate stays if the
- * task had to wait for the CPU, which hides its demand.
+ * At the end of an activation, updates the estimate of the task's utilization: it rises to the utilization at once,
+ * and falls by a quarter of the difference (util_est_update()). The estimate stays if the task had to wait for the
+ * CPU, which hides its demand.
  */
 static __always_inline void update_util_est(struct fair_entity *se)
 {
@@ -217,15 +218,15 @@ static __always_inline void update_util_est(struct fair_entity *se)
 	if (!policy.util_est_beyond_capacity && util + UTIL_EST_MARGIN <= se->util_est &&
 	    util > power_orig_of(se->cpu))
 		return;
-	/* A smaller value may be that of a task that had to wait. */
+	/* A smaller value may be due to waiting. */
 	if (util >= se->util_est || util + UTIL_EST_MARGIN >= se->avg.runnable_avg)
 		se->util_est = next_util_est(se->util_est, util);
 	se->util_changed = false;
 }
 
 /*
- * With the lock held: counts the task in the runqueue of @cpu. In a queue of its group it counts for the CPU only
- * if no queue above is throttled: join_group(), leave_group().
+ * With the lock held: counts the task in the runqueue of @cpu. A task in a group's queue is not added to nr_running
+ * here: join_group() and leave_group() count it, if no queue above is throttled.
  */
 static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 {
@@ -245,7 +246,7 @@ static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 		__sync_fetch_and_add(&rq->nr_idle_policy, 1);
 }
 
-/* With the lock held: no longer counts it. */
+/* With the lock held: no longer counts the task in its runqueue. */
 static __always_inline void remove_entity(struct fair_entity *se)
 {
 	struct fair_rq *rq = rq_for_update(se->cpu);
@@ -261,11 +262,11 @@ static __always_inline void remove_entity(struct fair_entity *se)
 	if (se->h_idle)
 		__sync_fetch_and_add(&rq->nr_idle_policy, -1);
 	else if (sched_idle_cpu(se->cpu))
-		/* A CPU that is left with SCHED_IDLE tasks soon searches for others. */
+		/* A CPU that is left with only SCHED_IDLE tasks soon searches for others. */
 		rq->next_balance = 0;
 }
 
-/* Linux's name for tasks that exit. */
+/* The flag of exiting tasks, as in Linux. */
 #ifndef PF_EXITING
 #define PF_EXITING 0x00000004
 #endif
@@ -284,7 +285,7 @@ static __noinline u64 load_in_group(u64 load, u32 group, u32 cpu)
 	return load * h_load / (group_rq_at(group, cpu)->avg.load_avg + 1);
 }
 
-/* The load of @se as balancing sees it: its part of its CPU's load. */
+/* The load of @se as balancing sees it, which is its part of its CPU's load. */
 static __always_inline u64 task_h_load(const struct fair_entity *se)
 {
 	return in_group(se->group) ? load_in_group(se->avg.load_avg, se->group, se->cpu) : se->avg.load_avg;

@@ -5,7 +5,7 @@
 
 #include "../group/pick.bpf.h"
 
-/* @se, which has become runnable, does not preempt @curr. */
+/* Records why @se, which has become runnable, does not preempt @curr. */
 static __always_inline void explain_turn(const struct running *curr, const struct fair_entity *se)
 {
 	if (is_protected(curr))
@@ -25,7 +25,8 @@ static __always_inline bool wakeup_is_best(struct fair_rq *rq, const struct fair
 	}
 	/* A task with a shorter request need not wait for the end of the slice. */
 	if (se->slice < curr->slice) {
-		/* Linux 6.12 preempts only if the task would be first without that (do_preempt_short()). */
+		/* Linux 6.12 preempts only if the task would also be picked without the protection
+		 * (do_preempt_short()). */
 		if (policy.min_slice_protection)
 			return true;
 		if (time_before(se->deadline, curr->deadline) || !eligible(avg, curr->vruntime))
@@ -43,7 +44,7 @@ static __always_inline bool wakeup_is_best(struct fair_rq *rq, const struct fair
 }
 
 /*
- * @se preempts for its shorter slice: it runs next, unless a task with an even shorter one does
+ * @se preempts for its shorter slice: it runs next, unless a task with an even shorter slice does
  * (set_short_buddy()).
  */
 static __always_inline void set_short_buddy(struct fair_rq *rq, const struct fair_entity *se)
@@ -55,8 +56,8 @@ static __always_inline void set_short_buddy(struct fair_rq *rq, const struct fai
 }
 
 /*
- * Should @se of @p, which has become runnable on the CPU of @rq, preempt the running task? If
- * it would be picked now. Then the CPU has to reschedule.
+ * Should @se of @p, which has become runnable on the CPU of @rq, preempt the running task? It should if it would be
+ * picked now. The CPU then has to reschedule.
  */
 static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, const struct task_struct *p,
 						 const struct fair_entity *se)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Task groups (CONFIG_FAIR_GROUP_SCHED): the tree of control groups, and the part of each group on each CPU,
- * which is a runqueue (the kernel's cfs_rq) and the entity that stands for it in the runqueue of the group above
- * (the kernel's sched_entity of the group):
+ * Task groups (CONFIG_FAIR_GROUP_SCHED): the tree of control groups, and the part of each group on each CPU, which
+ * is a runqueue (the kernel's cfs_rq) and the entity that stands for that runqueue in the runqueue of the group
+ * above (the kernel's sched_entity of the group):
  *
  *	root    ── fair_rq of the CPU ─────────────────┬─ task
  *	                                               └─ entity of /a
@@ -10,11 +10,11 @@
  *	                                               └─ entity of /a/b
  *	/a/b    ── group_rq of /a/b on the CPU ────────── task
  *
- * Since Linux 7.3 only tasks compete, in the one EEVDF of their CPU: the weight of a task there is its part of its
- * group's weight, which is a part of the weight of the group above (hierarchy.h). Runqueues of groups
- * have no tree, but weights, counts and averages. Before, each of them was an EEVDF of its own (queues.h).
+ * Since Linux 7.3 only tasks compete, in the one EEVDF of their CPU. The weight of a task there is its part of its
+ * group's weight, which is a part of the weight of the group above (hierarchy.h). Runqueues of groups have no tree,
+ * but only weights, counts and averages. Before Linux 7.3, each of them was an EEVDF of its own (queues.h).
  *
- * ../../group has what does not depend on the kernel's version.
+ * The code that does not depend on the kernel's version is in ../../group.
  */
 #ifndef __EQUIPOISE_FAIR_GROUP_H
 #define __EQUIPOISE_FAIR_GROUP_H
@@ -23,41 +23,44 @@
 #include "../../group/tree.h"
 
 struct group_rq {
-	/* As a queue of the group's tasks and child groups. Since Linux 7.3 only its weights and numbers count. */
+	/* The queue of the group's tasks and child groups. Since Linux 7.3 only its weights and numbers are
+	 * used. */
 	struct eevdf_queue queue;
-	/* Tasks below it: queued, of these runnable, SCHED_IDLE or in a group with cpu.idle. */
+	/* The numbers of tasks below the group: queued ones; of these, runnable ones; and of these, those that are
+	 * SCHED_IDLE or in a group with cpu.idle. */
 	u32 h_nr_queued;
 	u32 h_nr_runnable;
 	u32 h_nr_idle;
-	/* A task below it runs. */
+	/* Whether a task below the group runs. */
 	bool h_curr;
-	/* Its averages have changed by tasks that came or went, which its entity does not reflect yet. */
+	/* Whether the averages have changed by tasks that came or went, which the entity does not reflect yet. */
 	bool propagate;
 	s64 prop_runnable_sum;
 	struct load_avg avg;
 	struct removed_load removed;
-	/* Its parts of fair_group's sums, and the time of their update, ns. */
+	/* The runqueue's parts of the sums in fair_group, and the time of their update, in ns. */
 	u64 tg_load_avg_contrib;
 	u64 tg_runnable_avg_contrib;
 	u64 last_update_tg_load_avg;
-	/* Its load relative to its CPU's, and when that was computed, jiffies, plus 1. */
+	/* The runqueue's part of its CPU's load, and the time when that was computed, in jiffies, plus 1. */
 	u64 h_load;
 	u64 last_h_load_update;
 
-	/* As an entity of the group above. Since Linux 7.3 it has a weight and averages, and does not compete. */
+	/* The entity in the queue of the group above. Since Linux 7.3 the entity has a weight and averages, but
+	 * does not compete. */
 	struct fair_entity se;
-	/* Tasks below it, as of the last update of the averages. */
+	/* The number of runnable tasks below the group, as of the last update of the averages. */
 	u32 runnable_weight;
-	/* Until this vruntime, no other entity preempts it. */
+	/* The vruntime until which no other entity preempts this one. */
 	u64 vprot;
 
-	/* cpu.max: the local rest of time, ns; if it has run out, its number among those of the group; 0: it has
-	 * not. */
+	/* For cpu.max: the rest of the time that the runqueue has taken, in ns; and, if it is throttled, the number
+	 * of that throttling in the group, otherwise 0. */
 	s64 runtime_remaining;
 	u64 throttled;
-	/* The period from which that time is (bandwidth.h). */
+	/* The period in which that time was taken (bandwidth.h). */
 	u32 runtime_seq;
-	/* Its averages stand still; since when, and for how long in all, ns of clock_pelt. */
+	/* Whether the averages stand still; since when, and for how long in total, in ns of clock_pelt. */
 	bool pelt_clock_throttled;
 	u64 throttled_clock_pelt;
 	u64 throttled_clock_pelt_time;
@@ -67,15 +70,15 @@ struct group_rq {
 #include "../../group/pick.h"
 
 /*
- * Does each group have a queue of its own on each CPU, from which its entity in the queue above runs (queues.h)?
- * Before Linux 7.3, if there are groups.
+ * Does each group have a queue of its own on each CPU, and an entity in the queue above that stands for it
+ * (queues.h)? It does before Linux 7.3, if there are groups.
  */
 static __always_inline bool group_queues(void)
 {
 	return has_groups && policy.group_queues && nr_fair_groups;
 }
 
-/* The queue of the entities of @group on @cpu, of which @rq is the runqueue. */
+/* The queue of the entities of @group on @cpu, whose runqueue is @rq. */
 static __always_inline struct eevdf_queue *queue_in(struct fair_rq *rq, u32 group, u32 cpu)
 {
 	return group_queues() && group ? &group_rq_at(group, cpu)->queue : &rq->queue;

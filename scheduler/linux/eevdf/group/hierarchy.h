@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The groups above a task when it becomes runnable, stops, runs and ticks. Each function goes from the task's
- * group up to the root. enqueue_hierarchy(), dequeue_hierarchy() and others of Linux 7.3.
+ * Updates the groups above a task when the task becomes runnable, stops, runs, and at its ticks. Each function goes
+ * from the task's group up to the root. These are enqueue_hierarchy(), dequeue_hierarchy() and others of Linux 7.3.
  *
  * On its CPU the task competes with
  *
@@ -30,7 +30,7 @@ __noinline bool in_idle_group(u32 group)
 	return idle;
 }
 
-/* @by tasks (1 or -1) come to @grq, of these @runnable and @idle ones. */
+/* A task comes to @grq or leaves it (@by is 1 or -1); it may be @runnable and @idle. */
 static __always_inline void count_tasks(struct group_rq *grq, s32 by, bool runnable, bool idle)
 {
 	__sync_fetch_and_add(&grq->h_nr_queued, by);
@@ -50,7 +50,7 @@ static __always_inline void count_entity_above(u32 group, u32 cpu, u64 weight, s
 		__sync_fetch_and_add(&group_rq_at(parent, cpu)->queue.nr, by);
 }
 
-/* The first entity has joined @grq: its averages go on, and it needs time if it is limited. */
+/* The first entity has joined @grq: its averages continue, and it needs time if it is limited. */
 static __always_inline void first_enqueued(u32 group, struct group_rq *grq, u32 cpu)
 {
 	check_enqueue_throttle(group, grq, cpu);
@@ -144,7 +144,7 @@ __noinline bool dequeue_hierarchy(u32 group, u32 cpu, u64 own, bool idle, bool r
 	return true;
 }
 
-/* A queued task in @group on @cpu is asleep until it would be picked: set_delayed(). */
+/* A queued task in @group on @cpu has gone to sleep, and still counts until it would be picked: set_delayed(). */
 __noinline bool delay_hierarchy(u32 group, u32 cpu)
 {
 	forget_origin(group);
@@ -156,7 +156,7 @@ __noinline bool delay_hierarchy(u32 group, u32 cpu)
 	return true;
 }
 
-/* The averages of all groups from @group up, on @cpu, are updated: propagate_entity_cfs_rq(). */
+/* Updates the averages of all groups from @group up on @cpu: propagate_entity_cfs_rq(). */
 __noinline bool propagate_hierarchy(u32 group, u32 cpu)
 {
 	forget_origin(group);
@@ -254,8 +254,8 @@ __noinline bool update_blocked_groups(u32 cpu)
 }
 
 /*
- * The part of the CPU's load that is that of the runqueue of @group, as of this jiffy. Levels are computed from the
- * root down: update_cfs_rq_h_load().
+ * The part that the runqueue of @group has in the CPU's load, as of this jiffy. It is computed level by level from
+ * the root down: update_cfs_rq_h_load().
  */
 __noinline u64 group_h_load(u32 group, u32 cpu, u64 jiffies)
 {

@@ -53,7 +53,7 @@ static __always_inline void add_tg_cfs_propagate(struct group_rq *grq, s64 runna
 	grq->prop_runnable_sum += runnable_sum;
 }
 
-/* Tasks that woke up elsewhere leave the averages of @grq. */
+/* Subtracts tasks that woke up elsewhere from the averages of @grq. */
 static __noinline void apply_removed_group_load(struct group_rq *grq)
 {
 	struct removed_load *removed = &grq->removed;
@@ -70,7 +70,7 @@ static __noinline void apply_removed_group_load(struct group_rq *grq)
 	add_tg_cfs_propagate(grq, (s64) - (runnable * divider) >> 10);
 }
 
-/* Updates the averages of @grq to its clock. True if they have decayed, or tasks have left. */
+/* Updates the averages of @grq to its clock. Returns true if they have decayed, or tasks have left. */
 static __always_inline bool update_group_rq_load_avg(const struct fair_rq *rq, struct group_rq *grq)
 {
 	bool decayed = false;
@@ -119,7 +119,7 @@ static __always_inline struct load_avg *avg_above(u32 group, u32 cpu)
 	return parent ? &group_rq_at(parent, cpu)->avg : &rq_of(cpu)->avg;
 }
 
-/* Equals the entity's average to its runqueue's: update_tg_cfs_util(), update_tg_cfs_runnable(). */
+/* Sets the entity's average to that of its runqueue: update_tg_cfs_util(), update_tg_cfs_runnable(). */
 static __always_inline void update_tg_cfs_avg(u64 *avg, u64 *sum, u64 *above, u64 *above_sum, u64 new_avg,
 					      u64 divider)
 {
@@ -134,8 +134,8 @@ static __always_inline void update_tg_cfs_avg(u64 *avg, u64 *sum, u64 *above, u6
 }
 
 /*
- * The load of the entity of @grq after tasks came or went: a task that came adds the time that it was runnable;
- * after one that went, all others are taken to be equally runnable (update_tg_cfs_load()).
+ * Computes the load of the entity of @grq after tasks came or went. A task that came adds the time for which it was
+ * runnable; after a task that went, all others are assumed to have been runnable equally (update_tg_cfs_load()).
  */
 static __always_inline void update_tg_cfs_load(struct group_rq *grq, struct load_avg *above)
 {
@@ -167,7 +167,7 @@ static __always_inline void update_tg_cfs_load(struct group_rq *grq, struct load
 	grq->se.avg.load_avg = load_avg;
 }
 
-/* Tasks came to @grq or left it: its entity and the runqueue above follow. True if there was a change. */
+/* Tasks came to @grq or left it: updates its entity and the runqueue above. Returns true if there was a change. */
 static __always_inline bool propagate_entity_load_avg(u32 group, struct group_rq *grq, u32 cpu)
 {
 	u32 parent = group_parent(group);
@@ -196,7 +196,7 @@ static __always_inline void update_group_entity_load_avg(u32 group, struct group
 	u64 clock = above ? group_clock_pelt(rq, above) : rq_clock_pelt(rq);
 	bool decayed = false;
 
-	/* It has just been updated, and with it the runqueue above. */
+	/* The entity has just been updated, and with it the runqueue above. */
 	if (clock - grq->se.avg.last_update_time < 1024 && !grq->propagate)
 		return;
 	if (update_load_sums(&grq->se.avg, clock, grq->se.on_rq, grq->runnable_weight, grq->h_curr))
@@ -210,7 +210,8 @@ static __always_inline void update_group_entity_load_avg(u32 group, struct group
 		update_group_load_avg(parent, above);
 }
 
-/* As above, when tasks have come to the queue of @group on @cpu or left it: then se_update_runnable(). */
+/* As update_group_entity_load_avg(), when tasks have come to the queue of @group on @cpu or left it; then does
+ * se_update_runnable(). */
 static __always_inline void update_group_runnable(u32 group, struct group_rq *grq, u32 cpu)
 {
 	update_group_entity_load_avg(group, grq, cpu);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which task runs next where groups have queues (queues.h): from the root's queue downwards, each queue picks the
- * eligible entity with the earliest deadline, until that is a task. The tasks of all groups wait in the dispatch
- * queues of their CPU, where each queue looks for its own.
+ * Picks the task that runs next where groups have queues (queues.h): from the root's queue downwards, each queue
+ * picks the eligible entity with the earliest deadline, until that entity is a task. The tasks of all groups wait
+ * in the dispatch queues of their CPU, where each queue looks for its own tasks.
  */
 #ifndef __EQUIPOISE_GROUP_PICK_H
 #define __EQUIPOISE_GROUP_PICK_H
 
 #include "../core/eevdf.h"
 
-/* The queues of @cpu: of the eligible tasks, and of the others. With queues of groups, the first one has all. */
+/* The dispatch queues of @cpu: one of the eligible tasks, and one of the others. With queues of groups, the first
+ * one has all tasks. */
 static __always_inline u64 eligible_dsq(u32 cpu)
 {
 	return cpu;
@@ -20,10 +21,10 @@ static __always_inline u64 ineligible_dsq(u32 cpu)
 	return MAX_CPUS + cpu;
 }
 
-/* An entity of a queue: a task, one that sleeps and is delayed, or a group. */
+/* An entity of a queue: a task, a task that sleeps and whose dequeue is delayed, or a group. */
 struct group_pick {
 	s32 pid;
-	/* The number of its slot, plus 1 (delayed.h). */
+	/* The number of the sleeper's slot, plus 1 (delayed.h). */
 	u32 slot;
 	u32 group;
 	bool eligible;
@@ -31,7 +32,8 @@ struct group_pick {
 	u64 deadline;
 };
 
-/* Notes @one if it is to be picked before @best. If rounding has left no eligible entity, it is the first one. */
+/* Notes @one if it is to be picked before @best. If rounding has left no eligible entity, the first one counts as
+ * the best. */
 static __always_inline void consider(struct group_pick *best, struct group_pick one, u64 avg)
 {
 	bool any = best->pid || best->group, better;
@@ -144,8 +146,8 @@ static __noinline struct group_pick pick_from_queue(u32 group, u32 cpu, const st
 }
 
 /*
- * The pid of the task that @cpu runs next, where @curr runs if it can; 0: there is none. Queues that have used up
- * their time, sleepers and empty groups that would be picked leave on the way: pick_task_fair().
+ * The pid of the task that @cpu runs next, 0 if there is none; @curr runs there, if it can continue. Queues that
+ * have used up their time, sleepers and empty groups leave when they would be picked: pick_task_fair().
  */
 static __noinline s32 pick_from_queues(u32 cpu, const struct running *curr)
 {
@@ -216,7 +218,8 @@ static __always_inline bool preempts_at(struct fair_rq *rq, const struct task_st
 	    deadline = grq ? grq->se.deadline : curr->deadline, slice = grq ? grq->se.slice : curr->slice;
 	struct group_pick first;
 
-	/* do_preempt_short(), and a task beside idle ones: the running entity is no longer protected. */
+	/* The running entity is no longer protected from a task with a shorter slice (do_preempt_short()) or, if it
+	 * is idle, from one that is not. */
 	if ((curr_idle && !idle) ||
 	    (curr_idle == idle && normal && wakes->slice < slice && eligible(avg, wakes->vruntime) &&
 	     (time_before(wakes->deadline, deadline) || !eligible(avg, vruntime)))) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Groups before Linux 7.3: each has a queue on each CPU, with an EEVDF of its own, and an entity in the queue
- * above. An entity is queued as long as its group has tasks there; then it may stay until it has had no more than
- * its share, as a task does (delayed.h). Its slice is the shortest one of its queue.
+ * above. An entity is queued as long as its group has tasks there. After that it may stay until it has had no more
+ * than its share, as a task does (delayed.h). Its slice is the shortest one of its queue.
  *
- * A throttled queue leaves with all its tasks, which do not count above it (before Linux 6.18).
+ * Before Linux 6.18, a throttled queue leaves with all its tasks, which do not count above it. The functions are
  * enqueue_task_fair(), dequeue_entities(), throttle_cfs_rq() and others of Linux 6.12.
  */
 #ifndef __EQUIPOISE_GROUP_QUEUES_H
@@ -13,14 +13,14 @@
 #include "shares.h"
 #include "../../group/bandwidth.h"
 
-/* Tasks that come to a queue or leave it, in cfs_rq's terms; negative: they leave. */
+/* The numbers of tasks that come to a queue, in cfs_rq's terms; negative if tasks leave it. */
 struct h_counts {
 	s32 queued;
 	s32 runnable;
 	s32 idle;
 };
 
-/* Adds @tasks to the counts of @grq. As tasks of a group with cpu.idle, all of them are idle for the queues above.
+/* Adds @tasks to the counts of @grq. If the group has cpu.idle, all of them are idle for the queues above.
  */
 static __always_inline void count_h(u32 group, struct group_rq *grq, struct h_counts *tasks)
 {
@@ -31,7 +31,7 @@ static __always_inline void count_h(u32 group, struct group_rq *grq, struct h_co
 		tasks->idle = tasks->queued;
 }
 
-/* @tasks of groups come to @cpu, or leave it. */
+/* Counts @tasks of groups more on @cpu, or fewer if @tasks is negative. */
 static __always_inline void count_on_cpu(u32 cpu, struct h_counts tasks)
 {
 	struct fair_rq *rq = rq_for_update(cpu);
@@ -45,8 +45,8 @@ static __always_inline void count_on_cpu(u32 cpu, struct h_counts tasks)
 		rq->next_balance = 0;
 }
 
-/* @tasks come to the queue of @group, or leave it. False if none above it counts them: it is the root's, or
- * throttled. */
+/* Counts @tasks more in the queue of @group, or fewer if @tasks is negative. Returns false if no queue above counts
+ * them, because this one is the root's or is throttled. */
 static __always_inline bool count_in_queue(u32 group, u32 cpu, struct h_counts *tasks)
 {
 	if (!group) {
@@ -64,7 +64,8 @@ static __always_inline void dequeue_group_entity(u32 group, struct group_rq *grq
 	struct eevdf_queue *queue = queue_of(parent, cpu);
 
 	grq->se.vlag = entity_lag(queue, avg_vruntime(queue), &grq->se);
-	/* It has left by itself: it takes no credit along (finish_delayed_dequeue_entity()). */
+	/* The entity has left because it had no tasks, so it takes no credit along
+	 * (finish_delayed_dequeue_entity()). */
 	if (grq->se.delayed && grq->se.vlag > 0)
 		grq->se.vlag = 0;
 	grq->se.delayed = grq->se.on_rq = false;
@@ -81,7 +82,7 @@ static __always_inline void set_group_slice(struct group_rq *grq)
 	grq->se.custom_slice = grq->queue.nr_custom_slice;
 }
 
-/* The slice of the entity of @grq, which is queued in @queue, follows its queue. */
+/* Updates the slice of the entity of @grq, which is queued in @queue, after its own queue has changed. */
 static __always_inline void update_group_slice(struct eevdf_queue *queue, struct group_rq *grq)
 {
 	count_slice(queue, grq->se.custom_slice, grq->se.slice, -1);
@@ -90,8 +91,8 @@ static __always_inline void update_group_slice(struct eevdf_queue *queue, struct
 }
 
 /*
- * @tasks have left the queue of @group on @cpu. Entities of queues that are empty leave, too; if they @delay, only
- * when they have had no more than their share.
+ * @tasks have left the queue of @group on @cpu. The entities of queues that are empty leave, too; with @delay, only
+ * if they have had no more than their share.
  */
 __noinline bool dequeue_above(u32 group, u32 cpu, struct h_counts tasks, bool delay)
 {
@@ -121,7 +122,7 @@ __noinline bool dequeue_above(u32 group, u32 cpu, struct h_counts tasks, bool de
 	}
 }
 
-/* The averages of @top and the groups below it stand still on @cpu as long as one above is throttled:
+/* Makes the averages of @top and the groups below it stand still on @cpu as long as a group above is throttled:
  * tg_throttle_down(), tg_unthrottle_up(). */
 static __always_inline void switch_pelt_clocks(u32 top, u32 cpu)
 {
@@ -137,7 +138,8 @@ static __always_inline void switch_pelt_clocks(u32 top, u32 cpu)
 	}
 }
 
-/* The queue of @group on @cpu has used up its time: it leaves, unless it gets a little. True if it has left. */
+/* The queue of @group on @cpu has used up its time: the queue leaves, unless it gets some more. Returns true if it
+ * has left. */
 __noinline bool throttle_queue(u32 group, u32 cpu)
 {
 	struct group_rq *grq = group_rq_at(group, cpu);
@@ -153,7 +155,8 @@ __noinline bool throttle_queue(u32 group, u32 cpu)
 	return true;
 }
 
-/* Before a pick from the queue of @group on @cpu: check_cfs_rq_runtime(). True if it is throttled. */
+/* Before a pick from the queue of @group on @cpu: check_cfs_rq_runtime(). Returns true if the queue is
+ * throttled. */
 static __always_inline bool check_cfs_rq_runtime(u32 group, u32 cpu)
 {
 	const struct group_rq *grq = group_rq_at(group, cpu);
@@ -231,7 +234,7 @@ __noinline bool join_group(u32 group, u32 cpu, bool idle)
 	return count_in_queue(group, cpu, &tasks) && enqueue_above(group, cpu, tasks);
 }
 
-/* A task has left it. @runnable: it was not asleep before (delayed.h). */
+/* A task has left the queue of @group on @cpu. It is @runnable if it was not asleep before (delayed.h). */
 __noinline bool leave_group(u32 group, u32 cpu, bool idle, bool runnable)
 {
 	struct group_rq *grq = group_rq_at(group, cpu);
@@ -257,7 +260,8 @@ __noinline bool unthrottle_queue(u32 group, u32 cpu)
 	return enqueue_above(group, cpu, tasks);
 }
 
-/* The entities of @group and those above it, which run on @cpu, are charged @delta ns. True if one has to stop. */
+/* The entities of @group and those above it, which run on @cpu, are charged @delta ns. Returns true if one of them
+ * has to stop. */
 __noinline bool charge_groups(u32 group, u32 cpu, u64 delta)
 {
 	bool stops = false;

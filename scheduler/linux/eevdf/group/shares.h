@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The weight of a group on one CPU: the part of the group's weight that its tasks there make up of all its tasks.
- * The others are known by their averages, those here also by their current weight:
+ * The weight of a group on one CPU is a part of the group's weight: the part that its tasks on that CPU are of all
+ * its tasks. Tasks on other CPUs count by their averages, those on this CPU also by their current weight:
  *
  *	                       load
  *	weight = n * shares * ──────────────────────────────────────	load = max(current weight, load_avg)
  *	                      load_avg of the group elsewhere + load
  *
- * calc_group_shares() of Linux 7.3, where n is the number of CPUs that the group can use, or of its tasks if
- * that is smaller; before, n was 1 (cgroup_mode).
+ * calc_group_shares() of Linux 7.3, where n is the number of CPUs that the group can use or, if smaller, that of
+ * its tasks; before Linux 7.3, n was 1 (cgroup_mode).
  */
 #ifndef __EQUIPOISE_SHARES_H
 #define __EQUIPOISE_SHARES_H
@@ -16,7 +16,7 @@
 #include "../../../weight.h"
 #include "load_avg.h"
 
-/* The group's tasks on average, at least one: tg_tasks(). */
+/* The average number of the group's tasks, at least one: tg_tasks(). */
 static __always_inline u64 tg_tasks(const struct fair_group *tg)
 {
 	s64 nr = tg->runnable_avg / SCHED_POWER_SCALE;
@@ -24,7 +24,7 @@ static __always_inline u64 tg_tasks(const struct fair_group *tg)
 	return nr < 1 ? 1 : nr;
 }
 
-/* The factor by which the weight of a group counts, and its bound: calc_*_shares(). */
+/* The factor n by which the weight of a group counts: calc_*_shares(). */
 static __always_inline u64 concurrency(const struct fair_group *tg)
 {
 	u64 tasks = tg_tasks(tg), cpus = nr_cpus();
@@ -76,8 +76,8 @@ static __always_inline void add_weight_above(u32 group, u32 cpu, s64 change)
 
 /*
  * The entity of @grq, which competes in @queue, gets another @weight there, and its lag and the time until its
- * deadline keep their length. Until it is picked again, others may preempt it: in Linux 6.12 another deadline ends
- * the protection (protect_slice()).
+ * deadline keep their length. Until the entity is picked again, others may preempt it, because in Linux 6.12 a
+ * changed deadline ends the protection (protect_slice()).
  */
 static __always_inline void reweight_in_queue(struct eevdf_queue *queue, struct group_rq *grq, u64 weight)
 {
@@ -123,8 +123,8 @@ static __always_inline void update_cfs_group(u32 group, struct group_rq *grq, u3
 		reweight_group_entity(group, grq, cpu, calc_group_shares(fair_group_at(group), grq));
 }
 
-/* @weight times the part that an entity of @own weight is of the runqueue of @group, or of the root:
- * __calc_prop_weight(). */
+/* @weight times the part that an entity of @own weight is of the weight of the runqueue of @group, which may be the
+ * root: __calc_prop_weight(). */
 static __always_inline u64 calc_prop_weight(u32 group, u32 cpu, u64 own, u64 weight)
 {
 	u64 load = group ? group_rq_at(group, cpu)->queue.load_weight : NICE_0_WEIGHT;

@@ -17,13 +17,13 @@ static __always_inline void update_curr_at(u32 cpu, u64 now)
 	update_curr(cpu);
 }
 
-/* Where the throttled tasks of @cpu wait. */
+/* The queue in which the throttled tasks of @cpu wait. */
 static __always_inline u64 limbo_dsq(u32 cpu)
 {
 	return 2 * MAX_CPUS + cpu;
 }
 
-/* @p, which was throttled last, is released first, as in the kernel. */
+/* The order in that queue: the task that was throttled last is released first, as in the kernel. */
 static __always_inline u64 limbo_order(u64 now)
 {
 	return -now;
@@ -37,7 +37,7 @@ static __always_inline void throttle_task(struct task_struct *p, struct fair_ent
 	update_util_est(se);
 }
 
-/* @p, which may not run, stops on @cpu, in ops.enqueue(). */
+/* Holds back @p, which may not run and stops on @cpu, in ops.enqueue(). */
 static __always_inline void hold_back(struct task_struct *p, struct fair_entity *se, u32 cpu, u64 enq_flags)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -69,7 +69,7 @@ __noinline bool hold_first(u32 cpu)
 	return held;
 }
 
-/* Before @cpu picks a task: those that may not run leave, as long as one of them would be picked. */
+/* Before @cpu picks a task, takes off those that may not run, as long as one of them would be picked. */
 __noinline bool hold_picked(u32 cpu)
 {
 	int i;
@@ -83,7 +83,7 @@ __noinline bool hold_picked(u32 cpu)
 	return i;
 }
 
-/* The tasks of @group that wait on @cpu may run again, unless another group still prevents that:
+/* The tasks of @group that wait on @cpu may run again, unless another group is still throttled:
  * unthrottle_cfs_rq(). */
 __noinline bool unthrottle_cfs_rq(u32 group, u32 cpu)
 {
@@ -122,7 +122,7 @@ __noinline bool unthrottle_cfs_rq(u32 group, u32 cpu)
 	return true;
 }
 
-/* The part of @group on @cpu begins: alloc_fair_sched_group(), online_fair_sched_group(). */
+/* Initializes the part of @group on @cpu: alloc_fair_sched_group(), online_fair_sched_group(). */
 static __always_inline void init_group_rq(u32 group, u32 cpu)
 {
 	struct group_rq *grq = group_rq_at(group, cpu);

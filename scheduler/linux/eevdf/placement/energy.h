@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Energy-aware placement: as long as no CPU is overutilized, a task wakes up where it costs the
- * least energy by the machine's energy model. find_energy_efficient_cpu() of Linux 7.3.
+ * Energy-aware placement: as long as no CPU is overutilized, a task wakes up where it costs the least energy by the
+ * machine's energy model. This is find_energy_efficient_cpu() of Linux 7.3.
  *
- * CPUs that share a frequency are a performance domain. It runs as fast as its busiest CPU needs,
- * and each of its frequencies has a cost per unit of utilization.
+ * CPUs that share a frequency are a performance domain. The domain runs as fast as its busiest CPU needs, and each
+ * of its frequencies has a cost per unit of utilization.
  */
 #ifndef __EQUIPOISE_ENERGY_H
 #define __EQUIPOISE_ENERGY_H
@@ -18,14 +18,14 @@ struct eas_env {
 	u64 util_est;
 	u64 runnable;
 	s32 prev_cpu;
-	/* Its CPU time, of 1024, with interrupts. */
+	/* The task's utilization in the time that interrupts leave, where 1024 is the largest CPU. */
 	u64 task_busy_time;
 	u64 pd_busy_time;
 	u64 pd_cap;
 	u64 cpu_cap;
 	/*
-	 * The CPU with the most spare capacity, except prev_cpu, and its amount; -1 if none fits;
-	 * and the same for prev_cpu.
+	 * The CPU with the most spare capacity, except prev_cpu, and its amount; -1 if no CPU fits. Then the same
+	 * two values for prev_cpu.
 	 */
 	s32 max_spare_cpu;
 	s64 max_spare;
@@ -103,7 +103,7 @@ __noinline u64 pd_busy_time(const struct eas_env *env __arg_nonnull, const struc
 	return busy_time < env->pd_cap ? busy_time : env->pd_cap;
 }
 
-/* The energy of @pd if the task is on @dst_cpu, or not in it (-1): compute_energy(). */
+/* The energy of @pd if the task is on @dst_cpu, or not in @pd (-1): compute_energy(). */
 __noinline u64 compute_energy(const struct eas_env *env __arg_nonnull, const struct energy_domain *pd __arg_nonnull,
 			      s32 dst_cpu)
 {
@@ -134,7 +134,7 @@ __noinline u64 compute_energy(const struct eas_env *env __arg_nonnull, const str
 	return cost * busy_time;
 }
 
-/* Finds the CPUs of @pd that the task @p would fit, and the one with the most spare capacity. */
+/* Finds the CPUs of @pd that the task @p would fit, and among them the one with the most spare capacity. */
 __noinline bool find_spare(struct task_struct *p __arg_trusted, struct eas_env *env __arg_nonnull,
 			   const struct energy_domain *pd __arg_nonnull)
 {
@@ -162,7 +162,7 @@ __noinline bool find_spare(struct task_struct *p __arg_trusted, struct eas_env *
 	return env->max_spare_cpu >= 0 || env->prev_spare >= 0;
 }
 
-/* The CPU where @p, last on @prev_cpu, costs the least energy; or @prev_cpu, if it fits nowhere. */
+/* The CPU where @p, last on @prev_cpu, costs the least energy; or @prev_cpu, if the task fits nowhere. */
 __noinline s32 find_energy_efficient_cpu(struct task_struct *p __arg_trusted, u32 prev_cpu)
 {
 	forget_origin(prev_cpu);
@@ -189,7 +189,7 @@ __noinline s32 find_energy_efficient_cpu(struct task_struct *p __arg_trusted, u3
 		base = compute_energy(env, pd, -1);
 		if (env->prev_spare >= 0) {
 			energy = compute_energy(env, pd, prev_cpu);
-			/* Utilization has changed meanwhile. */
+			/* The utilization has changed in the meantime. */
 			if (energy < base)
 				return prev_cpu;
 			prev_delta = energy - base;
@@ -206,7 +206,7 @@ __noinline s32 find_energy_efficient_cpu(struct task_struct *p __arg_trusted, u3
 			best = env->max_spare_cpu;
 		}
 	}
-	/* A CPU that fits where the old one did not, or one that costs less. */
+	/* Take a CPU that fits where the old one does not, or one that costs less. */
 	if (best < 0 || best_delta >= prev_delta)
 		best = prev_cpu;
 	explain(least_energy, p->pid, best, task_util_est(se), best_delta, prev_cpu, prev_delta);

@@ -17,7 +17,7 @@ static __always_inline u32 llc_cpu_after(u32 cpu, u32 position, u32 i)
 	return llc_list[(levels->llc_first + n) & (MAX_CPUS - 1)];
 }
 
-/* The index of @cpu among them. They are sorted. */
+/* The index of @cpu among the CPUs that share its cache, which are sorted. */
 __noinline u32 llc_position(u32 cpu)
 {
 	forget_origin(cpu);
@@ -39,8 +39,8 @@ __noinline u32 llc_position(u32 cpu)
 }
 
 /*
- * @cpu, if its core is fully idle. Otherwise -1, and *@idle_cpu becomes an idle thread of it that
- * @p may use, if it is not yet set.
+ * Returns @cpu if its core is fully idle. Otherwise returns -1, and *@idle_cpu_found, if it is not set yet, becomes
+ * an idle thread of that core that @p may use.
  */
 __noinline s32 select_idle_core(struct task_struct *p __arg_trusted, u32 cpu, s32 *idle_cpu_found __arg_nonnull)
 {
@@ -71,8 +71,8 @@ __noinline s32 select_idle_core(struct task_struct *p __arg_trusted, u32 cpu, s3
 }
 
 /*
- * The first idle CPU of the cache from @target on, or with @idle_core the first of a fully idle
- * core; or -1.
+ * The first idle CPU of the cache from @target on, or with @idle_core the first one of a fully idle core; -1 if
+ * there is none.
  */
 __noinline s32 select_idle_cpu(struct task_struct *p __arg_trusted, u32 target, bool idle_core)
 {
@@ -128,7 +128,7 @@ __noinline s32 select_idle_smt(struct task_struct *p __arg_trusted, u32 cpu)
 	return found;
 }
 
-/* The lowest domain of @cpu with CPUs of every capacity, plus 1; 0 if none. */
+/* The lowest domain of @cpu with CPUs of every capacity, plus 1; 0 if there is none. */
 static __always_inline u32 asym_levels(u32 cpu)
 {
 	u32 found = 0;
@@ -143,9 +143,9 @@ static __always_inline u32 asym_levels(u32 cpu)
 }
 
 /*
- * The first idle CPU of @sd from @target on into which @util fits, or the idle one with the most
- * capacity. Linux 7.3 prefers fully idle cores, as long as it knows of any: a busy sibling thread
- * costs more than a CPU that is too small.
+ * The first idle CPU of @sd from @target on into which @util fits, or the idle CPU with the most capacity. Linux
+ * 7.3 prefers fully idle cores, as long as it knows of any: a busy sibling thread costs more than a CPU that is too
+ * small.
  */
 __noinline s32 select_idle_capacity(struct task_struct *p __arg_trusted, u32 target, u32 level, u64 util)
 {
@@ -219,7 +219,7 @@ __noinline s32 select_idle_sibling(struct task_struct *p __arg_trusted, u32 prev
 		return prev_cpu;
 	}
 
-	/* A per-CPU kernel thread wakes the task that queued its work, and then sleeps. */
+	/* A per-CPU kernel thread wakes the task that gave it its work, and then sleeps. */
 	if (is_per_cpu_kthread(bpf_get_current_task_btf()) && prev_cpu == bpf_get_smp_processor_id() &&
 	    cpu_nr_running(prev_cpu) <= 1 && asym_fits_cpu(util, prev_cpu))
 		return prev_cpu;

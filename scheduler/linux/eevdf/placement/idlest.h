@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Placement of a task without a cache to lose, at a fork or exec: from the top down into the idlest
- * group, to its idlest CPU. sched_balance_find_dst_cpu() of Linux 7.3.
+ * Placement of a task without a cache to lose, at a fork or exec: the task goes from the top domain down into the
+ * idlest group, and there to the idlest CPU. This is sched_balance_find_dst_cpu() of Linux 7.3.
  */
 #ifndef __EQUIPOISE_IDLEST_H
 #define __EQUIPOISE_IDLEST_H
 
 #include "../balance/group.bpf.h"
 
-/* The state of a placement, per placing CPU. */
+/* The state of a placement, one for each placing CPU. */
 struct idlest_env {
 	struct group_stats sgs;
 	struct group_stats local;
 	struct group_stats idlest;
-	/* Their numbers, or -1. */
+	/* The numbers of the local and the idlest group, or -1. */
 	s32 local_group;
 	s32 idlest_group;
-	/* The task: its contribution to the CPU in which it counts, if any. */
+	/* The CPU on which the task counts, if any, and its contribution there. */
 	s32 task_cpu;
 	u64 load;
 	u64 util;
@@ -60,7 +60,7 @@ static __always_inline void add_wakeup_stats(struct idlest_env *env, u32 cpu)
 		sgs->idle_cpus++;
 }
 
-/* The statistics of @group of @sd, over the CPUs that @p may use. False if there are none. */
+/* Computes the statistics of @group over the CPUs that @p may use. Returns false if there are none. */
 __noinline bool update_sg_wakeup_stats(struct task_struct *p __arg_trusted, u32 group, u32 flags, u32 imbalance_pct)
 {
 	forget_origin(group);
@@ -118,8 +118,8 @@ static __always_inline bool update_pick_idlest(const struct idlest_env *env, u32
 }
 
 /*
- * Is the idlest group so much idler than the local one that the task should leave? @nr_allowed:
- * CPUs it may use.
+ * Is the idlest group so much idler than the local one that the task should leave? @nr_allowed is the number of
+ * CPUs that it may use in the local group.
  */
 static __always_inline bool leaves_local(const struct idlest_env *env, const struct domain *sd, u32 nr_allowed)
 {
@@ -192,8 +192,8 @@ __noinline s32 find_idlest_group(struct task_struct *p __arg_trusted, u32 cpu, u
 }
 
 /*
- * The CPU of @group that @p may use: the most recently idle one, or the one with the least load; or
- * @this_cpu.
+ * The idlest CPU of @group that @p may use: the one that became idle most recently or, if none is idle, the one
+ * with the least load. If @p may use none, @this_cpu.
  */
 __noinline s32 find_idlest_cpu(struct task_struct *p __arg_trusted, u32 group, u32 this_cpu)
 {
@@ -226,7 +226,7 @@ __noinline s32 find_idlest_cpu(struct task_struct *p __arg_trusted, u32 group, u
 	return idle >= 0 ? idle : idlest;
 }
 
-/* The highest level of @cpu with @sd_flag and a domain smaller than @weight, plus 1; 0 if none. */
+/* The highest level of @cpu with @sd_flag and a domain smaller than @weight, plus 1; 0 if there is none. */
 __noinline u32 level_below(u32 cpu, u32 sd_flag, u32 weight)
 {
 	forget_origin(cpu);
@@ -267,7 +267,7 @@ __noinline s32 select_idlest_cpu(struct task_struct *p __arg_trusted, u32 cpu, s
 	env->util = se->avg.util_avg;
 	env->runnable = se->avg.runnable_avg;
 	env->util_est = se->util_est;
-	/* Each step goes to a smaller domain, by level or by CPU. */
+	/* Each step goes to a smaller domain: of a lower level, or of another CPU. */
 	bpf_for(i, 0, 2 * MAX_LEVELS) {
 		u32 weight;
 		s32 group;

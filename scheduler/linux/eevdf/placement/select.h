@@ -8,7 +8,7 @@
 #include "idlest.h"
 #include "wake_affine.h"
 
-/* The imbalance_pct of the lowest domain that has both CPUs and pulls tasks to wakers; 0: there is none. */
+/* The imbalance_pct of the lowest domain that has both CPUs and pulls tasks to wakers; 0 if there is none. */
 __noinline u32 wake_affine_domain(u32 cpu, u32 prev_cpu)
 {
 	forget_origin(cpu);
@@ -38,7 +38,7 @@ __noinline s32 select_wake_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu
 
 	if (!se)
 		return prev_cpu;
-	/* In the kernel the task is still queued there. */
+	/* In the kernel, the task is still queued on that CPU. */
 	if (still_delayed(se) && (s32)se->cpu == prev_cpu) {
 		explain(keeps_place, p->pid, prev_cpu);
 		return prev_cpu;

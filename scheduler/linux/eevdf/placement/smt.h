@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Whether the hardware threads of a core are idle. */
+/* Tests whether the hardware threads of a core are idle. */
 #ifndef __EQUIPOISE_SMT_H
 #define __EQUIPOISE_SMT_H
 

@@ -37,8 +37,7 @@ static __always_inline void inherit_wakees(const struct task_struct *p, struct f
 }
 
 /*
- * A task that wakes more tasks than a cache has CPUs, which wake others in turn, should not have
- * them all nearby.
+ * If a task wakes more tasks than a cache has CPUs, and these wake others in turn, they should not all be near it.
  */
 static __always_inline bool wake_wide(const struct fair_entity *waker, const struct fair_entity *se, u32 cpu)
 {
@@ -54,8 +53,8 @@ static __always_inline bool wake_wide(const struct fair_entity *waker, const str
 }
 
 /*
- * The choice by idleness; -1 if it decides nothing. An idle CPU wakes tasks in an interrupt, which
- * is no reason for a task to leave its cache.
+ * The choice by idleness, or -1 if that is not decisive. An idle CPU wakes tasks in an interrupt, which is no
+ * reason for a task to leave its cache.
  */
 static __always_inline s32 wake_affine_idle(u32 this_cpu, u32 prev_cpu, bool sync)
 {

@@ -208,7 +208,7 @@ pub fn may_sleep(kernel: &mut Kernel<'_>, kfunc: &str) -> bool {
     let sleepable = SLEEPABLE.contains(&op);
     if !sleepable {
         kernel.scheduler_error(format_args!(
-            "{kfunc}() in {op}(): it may sleep; expected one of {}()",
+            "{kfunc}() may sleep, and was called in {op}(); expected one of {}()",
             SLEEPABLE.join("(), ")
         ));
     }

@@ -115,7 +115,7 @@ kfuncs! {
         }
         let this = kernel.this_cpu();
         let all = kernel.machine.all_cpus();
-        // Without built-in tracking any CPU will do, unless an idle one is required.
+        // Without built-in tracking of idle CPUs, any CPU will do unless an idle one is required.
         let tracked = match idle_only {
             true => tracks_idle(kernel),
             false => kernel.scx.idle_masks.enabled,

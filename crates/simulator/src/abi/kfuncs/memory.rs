@@ -1,4 +1,4 @@
-//! Kfuncs on maps, timers and memory, and what only the simulated kernel has.
+//! Kfuncs on maps, timers and memory, and functions that only the simulated kernel has.
 
 use super::checks::status;
 use crate::abi::args::{Bytes, ForEach, FromC};
@@ -104,7 +104,7 @@ kfuncs! {
         status(started.map(|(at, expiry)| kernel.events.push(at, What::BpfTimer(expiry))))
     }
 
-    /// Returns 1 if it was running, as `hrtimer_cancel()` does.
+    /// Returns 1 if the timer was running, as `hrtimer_cancel()` does.
     fn timer_cancel(kernel, timer: &mut BpfTimer) -> i64 {
         match kernel.bpf.timers.cancel(timer) {
             Ok(running) => running.into(),
@@ -143,7 +143,7 @@ kfuncs! {
         cache.and_then(CpuMask::first).map_or(-1, |first| first as i32)
     }
 
-    /// The time that `cpu` has not been idle (`/proc/stat`), for a loader's part. 0 if there is no such CPU.
+    /// The time for which `cpu` has not been idle (`/proc/stat`), for a loader's part. 0 if there is no such CPU.
     fn busy_ns(kernel, cpu: i32) -> u64 {
         let known = (cpu as u32 as usize) < kernel.machine.cpus.len();
         let now = kernel.now();

@@ -25,7 +25,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// A mutex brings two cache lines from its last holder: its own, and that of the data it
+    /// A CPU that takes a mutex fetches two cache lines from the last holder: the mutex's own, and that of the data it
     /// protects.
     #[inline(never)]
     fn fetch_mutex(&mut self, cpu: usize, from: usize) {
@@ -75,7 +75,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The task does something invalid to a mutex.
+    /// Ends the run: the task does something invalid to a mutex.
     #[cold]
     #[inline(never)]
     fn mutex_error(&mut self, task: TaskPtr, mutex: u32, (does, although): (&str, &str)) {
@@ -83,7 +83,7 @@ impl Kernel<'_> {
         self.task_error(task, format_args!("{does} {mutex}, {although}"));
     }
 
-    /// `waiter` has to be woken, and a task that polls for the mutex sees that it is free.
+    /// A mutex is free: wakes `waiter`, and lets a task that polls for the mutex take it.
     #[inline(never)]
     fn unlocked(&mut self, cpu: usize, mutex: u32, waiter: Option<TaskPtr>) {
         if let Some(waiter) = waiter {
@@ -92,8 +92,8 @@ impl Kernel<'_> {
         self.end_polls(cpu, |until| until == PollUntil::Mutex(mutex));
     }
 
-    /// Wakes the first waiter of the condition; the others now wait for their mutex, whose owner
-    /// has to wake one of them.
+    /// Wakes the first waiter of the condition; the others now wait for their mutex, whose owner wakes one of them when
+    /// it unlocks.
     pub(super) fn broadcast_requeue(&mut self, cond: u32) {
         let first = self.programs.condvars.signal(cond);
         while let Some(waiter) = self.programs.condvars.signal(cond) {

@@ -7,7 +7,7 @@ use crate::kernel::wakeups::Wakeup;
 use crate::program::stream::Transfer;
 
 impl Kernel<'_> {
-    /// Puts bytes into the stream, or waits for room.
+    /// Puts bytes into the stream, or waits for room there.
     #[inline(always)]
     pub(super) fn write(&mut self, cpu: usize, task: TaskPtr, stream: u32, bytes: u64) -> Step {
         match self.programs.streams.put(task, stream, bytes) {

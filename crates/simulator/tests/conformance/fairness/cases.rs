@@ -10,10 +10,10 @@ use workload::{Op, Start};
 mod places;
 mod spread;
 
-/// The window in which shares are measured, ns.
+/// The window in which shares are measured, in ns.
 const FROM: u64 = 500 * MS;
 const UNTIL: u64 = 3000 * MS;
-/// The end of a longer window, for light tasks that got too little by the end of the first, ns.
+/// The end of a longer window, for light tasks that got too little by the end of the first, in ns.
 const LIGHT_UNTIL: u64 = 12_000 * MS;
 
 #[derive(Clone, Copy, Debug)]
@@ -39,9 +39,9 @@ impl Task {
         }
     }
 
-    /// The least part of its due share that a task gets. A napping task waits at each wakeup, and so
-    /// demands less than it would alone; a light one waits for a turn of the running task. If some tasks
-    /// are `bound`, tasks on different CPUs need not have made equal progress.
+    /// The least part of its due share that a task gets. A napping task waits at each wakeup, and so demands less CPU
+    /// time than it would alone; a light task waits until the running task's turn is over. If some tasks are `bound`,
+    /// tasks on different CPUs need not have made equal progress.
     fn least(self, bound: bool) -> f64 {
         match self.does {
             Does::Nap { .. } if self.nice <= 0 => 0.25,
@@ -78,8 +78,7 @@ fn due_by_speed(tasks: &[Task], speeds: &[f64]) -> Vec<f64> {
     shares(&claims(&load(tasks)), speeds)
 }
 
-/// The first of `tasks` that got too little until `until`, with the share that it got and the share
-/// that it was owed.
+/// The first of `tasks` that got too little until `until`, with the share that it got and the share that it was due.
 fn first_starved(
     machine: &Machine,
     tasks: &[Task],
@@ -122,12 +121,12 @@ fn shares_of_heterogeneous_cpus_are_those_of_the_level_algorithm() {
     close(&due_by_speed(&[spin(0)], &speeds), &[1.0]);
     close(&due_by_speed(&[spin(0); 2], &speeds), &[0.75; 2]);
     close(&due_by_speed(&[spin(0); 4], &speeds), &[0.5; 4]);
-    // The heaviest has the fastest CPU for itself, the others share the slow ones.
+    // The heaviest task has the fastest CPU to itself, and the others share the slow CPUs.
     close(
         &due_by_speed(&[spin(-10), spin(0), spin(0)], &speeds),
         &[1.0, 0.5, 0.5],
     );
-    // A small demand leaves the rest to the others.
+    // A task with a small demand leaves the rest of the time to the others.
     let quarter = nap(MS, 3 * MS);
     close(
         &due_by_speed(&[spin(0), quarter, spin(0)], &speeds),
@@ -162,8 +161,8 @@ const fn period(run: u64, period: u64) -> Task {
     }
 }
 
-/// The property test found this: the clock followed a light task, which ran while the others
-/// slept, and left all of them at the bound of their lag, where they are equal.
+/// The property test found this: the clock followed a light task, which ran while the others slept. Then all of the
+/// others were at the bound of their lag, where the clock cannot tell them apart.
 #[test]
 fn time_that_none_else_wanted_does_not_make_a_light_task_set_the_clock() {
     let tasks = [
@@ -180,8 +179,8 @@ fn time_that_none_else_wanted_does_not_make_a_light_task_set_the_clock() {
     );
 }
 
-/// The property test found this: loops of nice 0 with a CPU each kept the clock back, so that light tasks were at the
-/// bound of their lead on the CPU that was left. A task of nice 19 had an eighth of its share.
+/// The property test found this: loops of nice 0, each with a CPU to itself, kept the clock back, so that the light
+/// tasks on the remaining CPU were at the bound of their lead. A task of nice 19 got an eighth of its share.
 #[test]
 fn light_tasks_share_the_cpu_that_others_leave_by_weight() {
     let shares =
@@ -280,8 +279,8 @@ fn a_light_task_that_runs_alone_does_not_set_the_clock_of_the_cpu_that_others_ar
     }
 }
 
-/// The property test found this: heavy loops that took turns on two CPUs left their debts to the cluster to light
-/// loops that are bound to one of the two, which got nothing for 2.7 s.
+/// The property test found this: heavy loops that took turns on two CPUs left their debts to the cluster for others to
+/// pay: light loops that are bound to one of the two CPUs got nothing for 2.7 s.
 #[test]
 fn a_heavy_task_that_changes_cpus_leaves_no_debt_to_those_that_are_bound_there() {
     let only = |cpus, nice| Task { cpus, ..spin(nice) };
@@ -318,8 +317,8 @@ fn a_heavy_task_that_changes_cpus_leaves_no_debt_to_those_that_are_bound_there()
 }
 
 /// The property test found these: a heavy task stayed on the CPU to which a lighter one was bound, while other light
-/// tasks shared the rest. The task woke up there each time, was a loop that never left it, or kept it from a task
-/// that could have preempted a light loop next to it.
+/// tasks shared the rest. The heavy task woke up on that CPU each time, was a loop that never left the CPU, or kept the
+/// CPU from a task that could have preempted a light loop on a neighbouring CPU.
 #[test]
 fn a_heavy_task_does_not_keep_the_cpu_to_which_another_one_is_bound() {
     let only = |cpus, task| Task { cpus, ..task };
@@ -375,7 +374,7 @@ fn a_heavy_task_does_not_keep_the_cpu_to_which_another_one_is_bound() {
 }
 
 /// The property test found this: a loop came to the CPU at each of the naps of a task that is bound to it. The task
-/// could stop it once per millisecond, and otherwise waited for the next tick, for 10 ms.
+/// could stop the loop once per millisecond; otherwise it waited up to 10 ms for the next tick.
 #[test]
 fn a_task_that_naps_briefly_has_its_cpu_back_from_each_loop_that_comes() {
     let only = |cpus, task| Task { cpus, ..task };
@@ -389,8 +388,8 @@ fn a_task_that_naps_briefly_has_its_cpu_back_from_each_loop_that_comes() {
     assert!(got[3] > 0.2, "{got:?}");
 }
 
-/// The property test found this: the level counted the weight of a heavy task that naps twice, so that the loops of nice
-/// 0 were charged as if they were not worth a CPU each, and a light task that naps got 0.2 where it was due 0.54.
+/// The property test found this: the level counted the weight of a heavy task that naps twice, so the loops of nice 0
+/// were charged as if they were not worth a CPU each. A light task that naps got 0.2 of a CPU where it was due 0.54.
 #[test]
 fn a_light_task_that_naps_gets_its_due_beside_a_heavy_one_that_does() {
     let nice = |nice, task| Task { nice, ..task };
@@ -411,9 +410,9 @@ fn a_light_task_that_naps_gets_its_due_beside_a_heavy_one_that_does() {
     assert!(got[9] > 0.45, "{got:?}");
 }
 
-/// The property test found these: light tasks on slow CPUs moved the slow cluster's clock, which
-/// cancelled the time that the other tasks there were owed. A loop stayed on a slow CPU, and a loop
-/// of nice -10 got no more than loops of nice 0.
+/// The property test found these: light tasks on slow CPUs moved the slow cluster's clock. This cancelled the time that
+/// the other tasks there were owed. A loop stayed on a slow CPU, and a loop of nice -10 got no more than loops of nice
+/// 0.
 #[test]
 fn light_tasks_on_slow_cpus_do_not_move_the_clock_of_others() {
     let mut heavy_nap = nap(350_375, 935_794);
@@ -450,8 +449,8 @@ fn light_tasks_on_slow_cpus_do_not_move_the_clock_of_others() {
 }
 
 /// The property test found this: the clock of a phone's fastest CPU, which a loop of nice -10 keeps busy, is slow.
-/// Tasks that woke up there were not charged for the time that they had got elsewhere, and had twice the time of
-/// loops.
+/// Tasks that woke up there were not charged for the time that they had got elsewhere, and got twice the time that the
+/// loops got.
 #[test]
 fn a_slow_clock_does_not_forgive_what_a_task_got_elsewhere() {
     let period = |run, period| Task {
@@ -511,7 +510,8 @@ fn a_light_task_with_an_affinity_is_not_placed_by_a_lighter_one() {
 }
 
 /// The property test found these: whenever a short task stopped a loop, the clocks were kept back for 100 ms. The light
-/// tasks on the CPU that the loops leave were at the bounds of their lead, where a task of nice 19 gets nothing.
+/// tasks on the CPU that the loops do not use were then at the bounds of their lead, where a task of nice 19 gets
+/// nothing.
 #[test]
 fn light_tasks_share_by_weight_although_short_tasks_stop_loops() {
     let nice = |nice, task| Task { nice, ..task };
@@ -553,8 +553,8 @@ fn light_tasks_share_by_weight_although_short_tasks_stop_loops() {
     assert_eq!(starved(&machine, &bound, 5189022825195652517), Ok(()));
 }
 
-/// A heavy loop that may use two CPUs, to each of which a light one is bound, changes between them, so that both get
-/// their due.
+/// A heavy loop may use two CPUs, to each of which a light loop is bound. The heavy loop changes between the two CPUs,
+/// so that both light loops get their due.
 #[test]
 fn a_heavy_task_shares_its_cpus_among_those_that_are_bound_there() {
     let of = |nice, cpus| Task {

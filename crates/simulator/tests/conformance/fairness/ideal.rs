@@ -1,4 +1,4 @@
-//! The fair share of each thread, exactly: weighted max-min fairness.
+//! The exact fair share of each thread, by weighted max-min fairness.
 
 use super::load::{Does, Load, Thread};
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::ops::Range;
 /// The claim of a thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
-    /// CPUs of the fastest kind, up to 1.
+    /// The part of a CPU of the fastest kind that the thread asks for, up to 1.
     pub demand: f64,
     pub weight: f64,
     /// The CPUs that it may use, one bit for each.
@@ -23,8 +23,8 @@ fn enough(claims: &[Claim]) -> f64 {
     1.0 / least
 }
 
-/// The time, in CPUs, that threads with `level` CPUs per weight get from the CPUs `set`, counting threads that
-/// may use no others.
+/// The CPU time, in CPUs, that threads get if each has `level` CPUs per unit of weight. Only threads that may use no
+/// CPUs outside `set` are counted.
 fn confined(claims: &[Claim], due: &[Option<f64>], set: u64, level: f64) -> f64 {
     let part = |claim: &Claim| claim.demand.min(level * claim.weight);
     claims
@@ -35,10 +35,10 @@ fn confined(claims: &[Claim], due: &[Option<f64>], set: u64, level: f64) -> f64 
         .sum()
 }
 
-/// The fair share of each thread of `cpus` equal CPUs (at most 16), in CPUs: no thread gets more than it asks for, and a
-/// thread cannot get more without taking it from one that has no more by weight.
+/// The fair share of each thread, in CPUs, on `cpus` equal CPUs (at most 16). No thread gets more than it asks for. No
+/// thread could get more time without taking it from a thread that has no more in proportion to its weight.
 ///
-/// The shares rise together, by weight, until some CPUs are full with threads that may use no others.
+/// The shares rise together, in proportion to weight, until some CPUs are full with threads that may use no others.
 /// These threads keep their shares, and the shares of the others rise further. By Hall's theorem, CPUs fill up only
 /// through such threads.
 pub fn due(claims: &[Claim], cpus: usize) -> Vec<f64> {
@@ -84,10 +84,10 @@ pub fn due(claims: &[Claim], cpus: usize) -> Vec<f64> {
     due.into_iter().flatten().collect()
 }
 
-/// The fair share of each thread, in CPUs of the fastest kind, on CPUs of these `speeds` that all threads may
-/// use: as [`due`], where a thread has one CPU at a time. So k threads get no more than the k fastest CPUs
-/// have, and that is the only bound: they can change places (E. Horvath, S. Lam, R. Sethi, "A level
-/// algorithm for preemptive scheduling", Journal of the ACM 24, 1977).
+/// The fair share of each thread, in CPUs of the fastest kind, on CPUs of these `speeds` that all threads may use: as
+/// [`due`], and a thread uses one CPU at a time. So k threads get no more than the k fastest CPUs have. That is the
+/// only bound, because threads can change places (E. Horvath, S. Lam, R. Sethi, "A level algorithm for preemptive
+/// scheduling", Journal of the ACM 24, 1977).
 pub fn due_by_speed(claims: &[Claim], speeds: &[f64]) -> Vec<f64> {
     let mut fastest = speeds.to_vec();
     fastest.sort_by(|a, b| b.total_cmp(a));
@@ -147,7 +147,7 @@ enum State {
 }
 
 impl State {
-    /// A thread that `does` this has done its work at the time `now`, ns, or begins.
+    /// The state at the time `now`, in ns, of a thread that `does` this and that begins or has just done its work.
     fn next(does: Does, now: f64) -> State {
         match does {
             Does::Spin => State::Runs { left: f64::MAX },
@@ -169,9 +169,9 @@ impl State {
     }
 }
 
-/// The work that each thread does in the `window`, in CPUs of the fastest kind, if at each time all that are runnable
-/// have their fair shares, which `shares` gives for a set of them: generalized processor sharing (A. Parekh,
-/// R. Gallager, IEEE/ACM Transactions on Networking 1, 1993).
+/// The work that each thread does in the `window`, in CPUs of the fastest kind, if at each time all runnable threads
+/// have their fair shares, which `shares` gives for a set of threads: generalized processor sharing (A. Parekh, R.
+/// Gallager, IEEE/ACM Transactions on Networking 1, 1993).
 pub fn fluid(
     all: &[Does],
     window: Range<u64>,
@@ -238,8 +238,8 @@ pub fn claims(load: &Load) -> Vec<Claim> {
     load.threads.iter().map(claim).collect()
 }
 
-/// The fair shares of `claims` on CPUs of these `speeds`, in CPUs of the fastest kind. If some claims are bound, the CPUs
-/// are equal.
+/// The fair shares of `claims`, in CPUs of the fastest kind, on CPUs of these `speeds`. If some claims exclude CPUs,
+/// all CPUs must be equal.
 pub fn shares(claims: &[Claim], speeds: &[f64]) -> Vec<f64> {
     match claims.iter().any(|claim| claim.cpus != !0) {
         true => due(claims, speeds.len()),
@@ -247,12 +247,12 @@ pub fn shares(claims: &[Claim], speeds: &[f64]) -> Vec<f64> {
     }
 }
 
-/// The fair share of each thread of `load` in the `window`, in CPUs of the fastest kind. The groups of the ideal have
-/// one thread each.
+/// The fair share of each thread of `load` in the `window`, in CPUs of the fastest kind. Each group of `load` must have
+/// only one thread.
 ///
-/// A thread that naps has two shares. At each instant, a thread has its share only while it runs, so it runs longer and
-/// naps less often; over the whole time, it may make up for the share that it did not use while it slept. The result
-/// has the smaller of the two, and the other threads' shares follow from that.
+/// A thread that naps has two shares. By the first, a thread has its share of each instant only while it is runnable,
+/// so it runs for longer and naps less often. By the second, over the whole time, it may make up for the share that it
+/// did not use while it slept. The result has the smaller of the two, and the other threads' shares follow from it.
 pub fn ideal(load: &Load, speeds: &[f64], window: Range<u64>) -> Vec<f64> {
     let claims = claims(load);
     let over_all = shares(&claims, speeds);

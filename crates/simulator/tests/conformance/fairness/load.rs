@@ -9,8 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use workload::{ControlGroup, Env, GroupId, Op, SchedPolicy, Start, TaskSpec};
 
-/// The behaviour of a thread until the end. Times of work are ns on the fastest CPU; other times
-/// are ns.
+/// The behaviour of a thread until the end. Times are in ns. Work is measured as its time on the fastest CPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Does {
     Spin,
@@ -28,7 +27,7 @@ pub enum Does {
 }
 
 impl Does {
-    /// The thread's use of CPUs if it never waited, in CPUs.
+    /// The part of a CPU that the thread would use if it never waited.
     pub fn demand(self) -> f64 {
         match self {
             Does::Spin => 1.0,
@@ -58,7 +57,7 @@ impl Does {
 pub struct Thread {
     pub does: Does,
     pub nice: i8,
-    /// The CPUs that it may use; `None`: all.
+    /// The CPUs that it may use; `None` means all.
     pub cpus: Option<CpuMask>,
     pub group: Option<GroupId>,
 }
@@ -88,14 +87,14 @@ impl From<Vec<Thread>> for Load {
     }
 }
 
-/// The work and waits of a thread.
+/// The work that a thread has done, and its waits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Got {
-    /// Work, in CPUs of the fastest kind.
+    /// The work per unit of time, in CPUs of the fastest kind.
     pub share: f64,
-    /// The longest time for which it was runnable and did not run, ns.
+    /// The longest time for which it was runnable and did not run, in ns.
     pub longest_wait: u64,
-    /// The number of periods, and of periods at whose end the work was not done.
+    /// The number of periods, and below the number of periods at whose end the work was not done.
     pub periods: u64,
     pub missed: u64,
 }
@@ -103,7 +102,7 @@ pub struct Got {
 /// For each thread, the number of periods, and of missed periods.
 type Periods = Arc<Vec<[AtomicU64; 2]>>;
 
-/// The program of thread `index`, which ends after `until`, ns.
+/// The program of thread `index`, which ends after `until`, in ns.
 fn program(
     thread: &Thread,
     index: usize,
@@ -135,7 +134,7 @@ fn program(
     }
 }
 
-/// Work and waits in a window of time, by thread.
+/// The work and the waits of each thread in a window of time.
 struct Watch {
     window: Range<u64>,
     speeds: Vec<f64>,
@@ -183,8 +182,8 @@ impl Trace for Watch {
     }
 }
 
-/// The work and waits of each thread of `load` in the `window` of time, ns, under `policy`. The CPUs must run at their highest
-/// frequencies. The simulated kernel is not checked, which would take three quarters of the time.
+/// The work and waits of each thread of `load` in the `window` of time, in ns, under `policy`. The CPUs must run at
+/// their highest frequencies. The simulated kernel is not checked, which would take three quarters of the time.
 pub fn run(
     policy: &str,
     machine: &Machine,
@@ -277,7 +276,7 @@ pub fn run_checked(
     Ok((0..load.threads.len()).map(of).collect())
 }
 
-/// A turn, ns: a slice, which ends at a tick.
+/// The length of a turn in ns: a slice, which ends at a tick.
 pub fn turn(machine: &Machine) -> u64 {
     3 * MS + 2_000_000_000 / u64::from(machine.hz)
 }

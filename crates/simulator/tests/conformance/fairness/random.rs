@@ -18,7 +18,7 @@ pub fn equal_cpus(cpus: usize, caches: usize, hz: u32) -> Machine {
     unlike_cpus(&vec![(cpus, 1 << 20); caches], hz)
 }
 
-/// Clusters with these numbers of CPUs and these speeds, of 2^20.
+/// A machine of clusters with these numbers of CPUs and these speeds; 2^20 is the fastest.
 pub fn unlike_cpus(clusters: &[(usize, u32)], hz: u32) -> Machine {
     let mut made = Machine {
         hz,
@@ -71,7 +71,7 @@ pub fn hz() -> impl Strategy<Value = u32> {
     prop::sample::select(vec![100, 250, 1000])
 }
 
-/// Equal CPUs: few, or up to 128.
+/// Machines of equal CPUs: of a few, or of up to 128.
 pub fn alike() -> impl Strategy<Value = Machine> {
     let cpus = prop_oneof![
         4 => (1..=8usize, Just(1usize)),
@@ -81,7 +81,7 @@ pub fn alike() -> impl Strategy<Value = Machine> {
     (cpus, hz()).prop_map(|((cpus, caches), hz)| equal_cpus(cpus, caches, hz))
 }
 
-/// Up to four kinds of CPU, in two to five clusters.
+/// Machines with up to four kinds of CPU in two to five clusters.
 pub fn unlike() -> impl Strategy<Value = Machine> {
     let kind = prop::sample::select(vec![1 << 20, 7 << 17, 5 << 17, 1 << 19, 3 << 17, 1 << 18]);
     let random = (vec((1..=6usize, kind), 2..=5), hz()).prop_map(|(mut clusters, hz)| {
@@ -100,7 +100,7 @@ pub fn unlike() -> impl Strategy<Value = Machine> {
     prop_oneof![random, known]
 }
 
-/// Equal cores of two threads.
+/// Machines of equal cores with two threads each.
 pub fn smt() -> impl Strategy<Value = Machine> {
     (1..=6usize, hz()).prop_map(|(cores, hz)| Machine {
         hz,
@@ -153,7 +153,7 @@ pub fn free(
     })
 }
 
-/// As [`free`], but half of the threads may use some CPUs only.
+/// As [`free`], but half of the threads may use only some of the CPUs.
 pub fn bound(
     machine: impl Strategy<Value = Machine>,
     does: impl Strategy<Value = Does>,

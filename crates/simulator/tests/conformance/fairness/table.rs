@@ -50,7 +50,7 @@ fn change(case: &Case, before: &[Got], after: &[Got]) -> f64 {
     before.iter().zip(after).map(of).fold(0.0, f64::max)
 }
 
-/// A turn as a part of the window.
+/// The length of a turn relative to the window.
 fn slack(machine: &Machine) -> f64 {
     turn(machine) as f64 / (WINDOW.end - WINDOW.start) as f64
 }
@@ -91,13 +91,13 @@ fn group_is_nice(case: &Case) -> Measured {
     Ok(change(case, &got(case)?, &got(&grouped)?))
 }
 
-/// All weights of groups times ten.
+/// If the weights of all groups are ten times as large, shares stay the same.
 fn scale_of_groups(case: &Case) -> Measured {
     let by = |times| with(case, |case| case.load = in_groups(&case.load, times));
     Ok(change(case, &got(&by(0.08))?, &got(&by(0.8))?))
 }
 
-/// The threads in the opposite order.
+/// If the threads are in the opposite order, shares stay the same.
 fn permutation(case: &Case) -> Measured {
     let other = with(case, |case| case.load.threads.reverse());
     let mut after = got(&other)?;
@@ -105,7 +105,7 @@ fn permutation(case: &Case) -> Measured {
     Ok(change(case, &got(case)?, &after))
 }
 
-/// Masks that exclude one CPU of several of a kind.
+/// Masks that exclude one of several CPUs of a kind leave shares the same.
 fn mask(case: &Case) -> Measured {
     let cpus = case.machine.cpus.len();
     let masked = with(case, |case| {
@@ -177,7 +177,7 @@ fn fastest(machine: &Machine) -> f64 {
     speeds(machine).into_iter().fold(0.0, f64::max)
 }
 
-/// All times of the load and the ticks four times as long, and a window four times as long.
+/// If all times of the load, the ticks and the window are four times as long, shares stay the same.
 fn time(case: &Case) -> Measured {
     let slow = with(case, |case| {
         case.machine.hz = 250;
@@ -192,7 +192,7 @@ fn time(case: &Case) -> Measured {
     Ok(change(&quick, &got(&quick)?, &after))
 }
 
-/// A thread that sleeps.
+/// A thread that always sleeps changes no share.
 fn bystander(case: &Case) -> Measured {
     let more = with(case, |case| case.load.threads.push(thread(Does::Sleep)));
     Ok(change(case, &got(case)?, &got(&more)?))
@@ -225,8 +225,8 @@ fn herd(case: &Case) -> Measured {
     misses_more(&herd, WINDOW)
 }
 
-/// How much larger a part of its periods the first thread misses than under `eevdf`. It has to be due a quarter more
-/// than it asks for: where it is not, it catches up late or never.
+/// The part of its periods that the first thread misses, less the part that it misses under `eevdf`. Only cases in
+/// which the thread is due a quarter more than it asks for count: in others, it catches up late or never.
 fn misses_more(case: &Case, window: Range<u64>) -> Measured {
     let greedy = with(case, |case| case.load.threads[0].does = Does::Spin);
     if ideal_of(&greedy)[0] < 1.25 * case.load.threads[0].does.demand() {
@@ -239,7 +239,8 @@ fn misses_more(case: &Case, window: Range<u64>) -> Measured {
     Ok(missed("equipoise")? - missed("eevdf")?)
 }
 
-/// The same beside loops of a tenth of its weight, by nice level or by groups, which they enter as they begin.
+/// A periodic thread misses no larger part of its periods than under `eevdf` either if it runs beside loops of a tenth
+/// of its weight. The weights come from nice levels, or from groups, which the threads enter as they begin.
 fn light_loops(case: &Case) -> Measured {
     let count = 4 + case.seed as usize % 60;
     let light = with(case, |case| {
@@ -294,7 +295,8 @@ fn conserving(case: &Case) -> Measured {
     .map(|_| 0.0)
 }
 
-/// A row: the property, the cases, how far a case is from having the property, and the theory's bar for that.
+/// A row of the table: a property, its cases, the function that measures how far a case is from having the property,
+/// and the theory's limit for that distance (the "bar").
 struct Row {
     name: &'static str,
     cases: BoxedStrategy<Case>,
@@ -382,7 +384,7 @@ fn measure(row: &Row, runner: &mut TestRunner, cases: u32) -> Vec<(Case, Measure
     (0..cases).map(one).collect()
 }
 
-/// In words, with its threads.
+/// Describes `case` in words, with the result of each of its threads.
 fn describe(case: &Case) -> String {
     let kinds: Vec<u32> = case.machine.cpus.iter().map(|cpu| cpu.capacity).collect();
     let caches = case.machine.levels[0].spans.len();
@@ -405,7 +407,8 @@ fn describe(case: &Case) -> String {
     text
 }
 
-/// Of 200 cases of the row `name`, the same in each run, at most `misses` miss the theory's bar, and none `worst`.
+/// Of 200 cases of the row `name`, the same in each run, at most `misses` miss the theory's bar, and none is further
+/// off than `worst`.
 #[track_caller]
 fn keeps(name: &str, misses: u32, worst: f64) {
     let table = table();
@@ -429,9 +432,10 @@ fn keeps(name: &str, misses: u32, worst: f64) {
     );
 }
 
-/// Of PROPTEST_CASES cases, by row: how many miss the theory's bar, and the worst; with PROPERTY, for rows whose names
-/// contain it, also which, or only that of the seed CASE, and POLICY instead of `equipoise`: `make properties`. Each
-/// CPU takes rows in turn.
+/// Prints for each row how many of PROPTEST_CASES cases miss the theory's bar, and the worst distance (`make
+/// properties`). With PROPERTY, only rows whose names contain it are measured, and each missing case is described, or
+/// only that of the seed CASE. POLICY is measured instead of `equipoise`. Each CPU takes the next row when it has
+/// finished one.
 #[test]
 #[ignore = "prints figures, and fails only if a run does"]
 fn cases_that_miss_the_bars() {
@@ -454,7 +458,7 @@ fn cases_that_miss_the_bars() {
     });
 }
 
-/// Prints how many cases of `row` miss its bar, and the worst; also which, if `each`.
+/// Prints how many cases of `row` miss its bar, and the worst distance. If `each`, also describes the missing cases.
 fn print_misses(row: &Row, each: bool) {
     let seed = std::env::var("CASE").ok();
     let cases = ProptestConfig::default().cases;

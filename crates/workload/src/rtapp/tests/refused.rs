@@ -102,7 +102,7 @@ fn refuses_what_could_never_run_or_go_on() {
         "a": { "unlock": "m" }                                       | `m` is unlocked but not held | `lock` before
         "a": { "lock": "m" }                                         | `m` is locked by the task that holds it | `unlock`
         "a": { "loop": 1, "lock": "m" }                              | task `a` never unlocks `m` | `unlock`
-        "a": { "wait": { "ref": "c", "mutex": "m" } }                | a wait with mutex `m`, which is not held | `lock`
+        "a": { "wait": { "ref": "c", "mutex": "m" } }                | the wait uses mutex `m`, which is not held | `lock`
         "#,
     );
 }
@@ -118,7 +118,7 @@ fn refuses_barriers_that_can_never_be_passed() {
     refused(
         r#"
         "a": { "barrier": "x", "barrier": "x" }                      | barrier `x` occurs twice | a different name
-        "a": { "instance": 0, "barrier": "x" }, "b": { "fork": "a" } | barrier `x` in task `a`, which is forked | instance
+        "a": { "instance": 0, "barrier": "x" }, "b": { "fork": "a" } | barrier `x` is in task `a`, which is forked | instance
         "#,
     );
 }

@@ -1,4 +1,4 @@
-//! Files that rt-app runs, too, although a part of them has no effect or another one there.
+//! Files that rt-app runs, too, although a part of them has no effect, or has a different effect in rt-app.
 
 use super::*;
 use crate::fake::Kernel;
@@ -63,7 +63,7 @@ fn json_c_takes_single_quotes() {
     assert!(parse(text).is_ok());
 }
 
-/// A post is remembered: two before the first wait let it and the next pass.
+/// Posts are remembered: two posts before the first wait let two waits pass.
 #[test]
 fn semaphores_count() {
     let text = r#"{ "tasks": {

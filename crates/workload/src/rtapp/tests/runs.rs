@@ -19,7 +19,7 @@ fn samples(workload: &RtApp, kernel: &Kernel, name: &str) -> Vec<f64> {
     kernel.recorder.samples(metric).to_vec()
 }
 
-/// The times when `task` began to run, us.
+/// The times when `task` began to run, in us.
 fn runs(kernel: &Kernel, task: &str) -> Vec<u64> {
     let own = kernel.runs.iter().filter(|(name, _)| name == task);
     own.map(|&(_, at)| at / 1000).collect()
@@ -334,7 +334,7 @@ fn sync_signals_and_then_waits() {
     );
     let kernel = Kernel::run(&workload, 2);
     assert!(kernel.left().is_empty(), "{:?}", kernel.left());
-    // The thread's sleep and timer slack, and the server's work.
+    // The period is the thread's sleep and timer slack, and the server's work.
     assert_eq!(samples(&workload, &kernel, "client/period"), [4050.0; 2]);
 }
 
@@ -347,7 +347,7 @@ fn memory_and_io_take_time_that_is_not_run() {
     .unwrap();
     let kernel = Kernel::run(&workload, 1);
     assert_eq!(samples(&workload, &kernel, "a/run"), [100.0]);
-    // 4 MB at 4 bytes per ns, and 20 writes of 1000 bytes at 500 ns each.
+    // The work is 4 MB at 4 bytes per ns, and 20 writes of 1000 bytes at 500 ns each.
     assert_eq!(
         samples(&workload, &kernel, "a/period"),
         [1000.0 + 100.0 + 10.0]
@@ -362,7 +362,7 @@ fn yield_lets_another_go_first() {
     assert!(runs(&kernel, "b")[0] < runs(&kernel, "a")[0]);
 }
 
-/// The measured shares of missed periods: by name, the samples.
+/// The samples of the shares of missed periods, by name.
 fn missed(workload: &RtApp, kernel: &Kernel) -> Vec<(String, Vec<f64>)> {
     let names = workload.metrics().iter().map(|metric| &*metric.name);
     let missed = names.filter_map(|name| name.strip_suffix("/missed"));

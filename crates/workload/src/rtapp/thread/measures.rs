@@ -9,7 +9,7 @@ impl Thread {
     /// A wait for `cond` that began at `since` has ended.
     #[inline(never)]
     pub(super) fn woken(&mut self, env: &mut Env, cond: u32, since: u64) {
-        // If it has not been woken since then, it did not sleep.
+        // If the thread has not been woken since then, it did not sleep.
         let woken = env.woken_at.max(since);
         self.count_lost(env, woken);
         self.released = Some(woken);
@@ -22,8 +22,8 @@ impl Thread {
         }
     }
 
-    /// A thread that is still at work misses its next wakeups: counts the periods that passed
-    /// between the last wakeup and that at `woken`, but no more than its delay.
+    /// Counts the wakeups that the thread lost because it was still at work: the periods that passed between the last
+    /// wakeup and that at `woken`, but no more than its delay explains.
     fn count_lost(&self, env: &mut Env, woken: u64) {
         if let (Some(missed), Some(last)) =
             (self.log.wakes.and_then(|wakes| wakes.missed), self.released)
@@ -44,7 +44,7 @@ impl Thread {
         }
     }
 
-    /// It has completed the work of its release.
+    /// The thread has completed the work of its release.
     pub(super) fn respond(&mut self, env: &mut Env) {
         if let (Some(wakes), Some(released)) = (self.log.wakes, self.released) {
             self.response = env.now - released;
@@ -64,7 +64,7 @@ impl Thread {
         }
     }
 
-    /// The release of its current work, if it has not completed that; ns.
+    /// The release of the thread's current work, in ns, if it has not completed that.
     fn open_release(&self, env: &Env) -> Option<u64> {
         let released = match self.doing {
             // A thread without a timer waits for its next release here, unless it has been woken.
@@ -76,8 +76,8 @@ impl Thread {
         released.filter(|&released| released < env.now)
     }
 
-    /// A response that is still open counts if it already took longer than all before it, and the
-    /// periods that have passed since its release are missed.
+    /// At the end of the run, counts a response that is still open if it has already taken longer than all before it.
+    /// The periods that have passed since its release are missed.
     pub(super) fn end_response(&self, env: &mut Env, wakes: Wakes) {
         let Some(released) = self.open_release(env) else {
             return;
@@ -109,7 +109,7 @@ impl Thread {
     }
 }
 
-/// A period's share as a percentage.
+/// The sample of a period in per cent: 100 if the period was missed, otherwise 0.
 pub(super) fn share(missed: bool) -> f64 {
     if missed { 100.0 } else { 0.0 }
 }

@@ -6,22 +6,22 @@
  *  - A new task starts on a fast CPU, as if it had always been running.
  *  - A task with a load above the up threshold goes to a fast CPU that is idle: when it wakes up, when a
  *    fast CPU runs out of work, and when any CPU's periodic balance finds it.
- *  - A task that wakes up with a load below the down threshold goes to a slow CPU. Among these, small
- *    tasks may be packed: the first CPU takes them until it is full.
- *  - If all fast CPUs are busy, one of them has two tasks and a slow one is idle, the lightest
- *    goes there, provided that it gets less than three quarters of the time that it needs.
- *  - After a task has changed sides, it may not move in the same direction again for a while.
+ *  - A task that wakes up with a load below the down threshold goes to a slow CPU. Small tasks may be packed on the
+ *    slow CPUs: the first CPU takes them until it is full.
+ *  - If all fast CPUs are busy, one of them has two tasks and a slow CPU is idle, the lightest task goes to the
+ *    slow CPU, provided that it gets less than three quarters of the time that it needs.
+ *  - After a task has changed sides, it may not move in the same direction again for some time.
  */
 #ifndef __EQUIPOISE_HMP_H
 #define __EQUIPOISE_HMP_H
 
 #include "../candidate.bpf.h"
 
-/* hmp_max_tasks: how many waiting tasks of a runqueue are considered. */
+/* hmp_max_tasks: the number of waiting tasks of a runqueue that are considered. */
 #define HMP_MAX_TASKS 5
 /* Packing excludes tasks with more than nine tenths of a CPU's load. */
 #define HMP_LARGE_TASK (NICE_0_LOAD * 90 / 100)
-/* A task that runs for more than this part of its runnable time, of 1024, counts as not starved. */
+/* A task that runs for more than this part of its runnable time, in 1024ths, counts as not starved. */
 #define HMP_NOT_STARVING 768
 
 static __always_inline bool hmp_enabled(void)
@@ -35,7 +35,8 @@ static __always_inline bool hmp_pull_expected(const struct fair_rq *rq)
 	return rq->design.hmp.wake_for_idle_pull;
 }
 
-/* A kick that came after ops.dispatch() and before the idle task wakes no CPU: ask again. */
+/* A kick that came between ops.dispatch() and the idle task has no effect. Clears it, so that this CPU can be asked
+ * again. */
 static __always_inline void hmp_update_idle(struct fair_rq *rq)
 {
 	rq->design.hmp.wake_for_idle_pull = false;
@@ -76,7 +77,7 @@ static __always_inline bool hmp_busy(u32 cpu)
 	return READ_ONCE(rq_of(cpu)->design.hmp.load_avg_ratio);
 }
 
-/* The time when a task last arrived on @cpu from a CPU of the other kind, ns. */
+/* The time when a task last arrived on @cpu from a CPU of the other kind, in ns. */
 static __always_inline u64 hmp_last(u32 cpu)
 {
 	const struct hmp_rq *hmp = &rq_of(cpu)->design.hmp;
@@ -84,7 +85,7 @@ static __always_inline u64 hmp_last(u32 cpu)
 	return hmp->last_up ? hmp->last_up : hmp->last_down;
 }
 
-/* The idle CPU of @group that was unused for longest, or -1. */
+/* The idle CPU of @group that has been unused for the longest time, or -1. */
 __noinline s32 hmp_idle_cpu(u32 group)
 {
 	const struct group *sg = group_at(group);
@@ -105,8 +106,8 @@ __noinline s32 hmp_idle_cpu(u32 group)
 }
 
 /*
- * hmp_domain_min_load(): the CPU of @group for @p, an idle one if there is any, and among equals
- * the one that was unused for longest. -1 if @p may use none.
+ * hmp_domain_min_load(): the CPU of @group with the least load for @p, so an idle one if there is any. Among
+ * equals, it is the CPU that has been unused for the longest time. -1 if @p may use none.
  */
 __noinline s32 hmp_min_load_cpu(struct task_struct *p __arg_trusted, u32 group)
 {
@@ -149,7 +150,7 @@ static __always_inline void hmp_next_down_delay(struct fair_entity *se, u32 cpu,
 	this_counters()->down_migrations++;
 }
 
-/* The candidate is about to move. */
+/* Records the move that the candidate is about to make. */
 __noinline bool hmp_note_migration(struct candidate *best __arg_nonnull, bool up, u64 now)
 {
 	struct task_struct *p = bpf_task_from_pid(best->pid);
@@ -166,13 +167,13 @@ __noinline bool hmp_note_migration(struct candidate *best __arg_nonnull, bool up
 	return true;
 }
 
-/* Is the last move in a direction so long ago, or never, that there may be another? */
+/* May there be another move in a direction, because the last one, @last, was long ago or never happened? */
 static __always_inline bool hmp_stable(u64 last, u64 delay, u64 now)
 {
 	return now - last >= delay;
 }
 
-/* hmp_best_little_cpu(): the first slow CPU that is not full with @p on it, or @prev_cpu. */
+/* hmp_best_little_cpu(): the first slow CPU that would not be full with @p on it, or @prev_cpu. */
 __noinline s32 hmp_best_little_cpu(struct task_struct *p __arg_trusted, u32 prev_cpu, u64 ratio)
 {
 	const struct group *sg = group_at(machine.slow_group);
@@ -191,7 +192,8 @@ __noinline s32 hmp_best_little_cpu(struct task_struct *p __arg_trusted, u32 prev
 	return found;
 }
 
-/* hmp_down_migration(), at a wakeup: does the task go to a slow CPU, or to another one? -1 if not. */
+/* hmp_down_migration(), at a wakeup: the slow CPU to which the task goes, from a fast CPU or another slow one; -1
+ * if it does not. */
 __noinline s32 hmp_wake_down(struct task_struct *p __arg_trusted, u32 prev_cpu, u64 now)
 {
 	struct fair_entity *se = entity_of(p);
@@ -287,7 +289,7 @@ static __always_inline bool hmp_offer_up(u32 cpu, u64 now)
 	return true;
 }
 
-/* If the fast CPU @cpu, like all fast CPUs, has too many tasks, moves one to an idle slow CPU. */
+/* If all fast CPUs are busy and the fast CPU @cpu has too many tasks, moves one to an idle slow CPU. */
 static __always_inline void hmp_offload_down(u32 cpu, u64 now)
 {
 	struct candidate *best = &this_candidates()->first;
@@ -358,9 +360,9 @@ __noinline bool hmp_idle_pull(u32 this_cpu, u64 now)
 }
 
 /*
- * find_new_ilb(): the idle CPU that balances for the idle CPUs of @call_cpu's kind, or -1. It
- * balances only if one of them has a task too many. Among slow CPUs, where small tasks are packed,
- * it does so only if one without a tick is full, which is the condition as shipped.
+ * find_new_ilb(): the idle CPU that balances for the idle CPUs of @call_cpu's kind, or -1. It balances only if one
+ * CPU of that kind has a task too many. Among slow CPUs with packing, it balances only if a CPU without a tick is
+ * full; this is the condition as Linaro shipped it.
  */
 __noinline s32 hmp_find_new_ilb(u32 call_cpu)
 {

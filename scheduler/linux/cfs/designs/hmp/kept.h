@@ -4,10 +4,10 @@
 #define __EQUIPOISE_HMP_KEPT_H
 
 struct hmp_entity {
-	/* The times when it last went to a faster and to a slower CPU, ns; 0 is long ago. */
+	/* The times when the task last went to a faster and to a slower CPU, in ns; 0 is long ago. */
 	u64 last_up;
 	u64 last_down;
-	/* Its runnable average, of 1024. */
+	/* The task's runnable average, in 1024ths. */
 	u32 load_avg_ratio;
 };
 
@@ -16,12 +16,12 @@ struct hmp_running {
 };
 
 struct hmp_rq {
-	/* The sum of its tasks' runnable averages, whatever their weights. */
+	/* The sum of the runnable averages of the runqueue's tasks, whatever their weights. */
 	u64 load_avg_ratio;
-	/* The times when a task last arrived here from a CPU of the other kind, up or down, ns. */
+	/* The times when a task last arrived here from a CPU of the other kind, up or down, in ns. */
 	u64 last_up;
 	u64 last_down;
-	/* Asked to pull a task from a slow CPU. */
+	/* Whether the CPU has been asked to pull a task from a slow CPU. */
 	bool wake_for_idle_pull;
 };
 

@@ -1,34 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The machine-wide virtual time of policy hperf. It is our addition: in the posting, only swaps by
- * druntime make shares equal.
+ * The machine-wide virtual time of policy hperf. The clock is our addition: in the posting, only swaps by druntime
+ * make shares equal.
  *
- * A vruntime is meaningful on its own runqueue only. With more tasks than CPUs some tasks have a
- * CPU of their own and others share one, and a task that changes CPUs starts with a clean slate. If
- * tasks change places all the time, chance decides how often each comes to a shared CPU. Therefore
- * each task's share of all CPUs is compared with a clock that advances like the vruntime of a task
- * if all CPUs were shared by weight. A task that is behind the clock when it moves gets a head
- * start, within limits.
+ * A vruntime is meaningful on its own runqueue only. If there are more tasks than CPUs, some tasks have a CPU of
+ * their own and others share one, and a task that changes CPUs starts there without lead or lag. If tasks change
+ * places all the time, chance decides how often each comes to a shared CPU. Therefore each task's share of all CPUs
+ * is compared with a clock. The clock advances as the vruntime of a task would if all CPUs were shared by weight. A
+ * task that is behind the clock when it moves gets a head start, within limits.
  *
- * The same holds for druntime. If there are fewer slow CPUs than fast ones, or more, and all are
- * busy, the druntime of every task grows or shrinks with time. A task that began with 0, or slept
- * meanwhile, would have to catch up before it could leave the fast or the slow CPUs. A new task
- * therefore begins where an equal share would have arrived, and a sleeping task loses and gains
- * nothing.
+ * Druntime needs a clock, too. If there are fewer or more slow CPUs than fast ones, and all are busy, the druntime
+ * of every task grows or shrinks with time. A task that began with 0, or slept meanwhile, would have to catch up
+ * before it could leave the fast or the slow CPUs. A new task therefore begins with the druntime that an equal
+ * share would have given it, and a sleeping task loses and gains nothing.
  */
 #ifndef __EQUIPOISE_HPERF_CLOCK_H
 #define __EQUIPOISE_HPERF_CLOCK_H
 
 #include "../../../../topology.bpf.h"
 
-/* The longest time that passes between two updates, ns. */
+/* The longest time that counts between two updates, in ns. */
 #define HPERF_CLOCK_MAX_DELTA NSEC_PER_SEC
 
 struct hperf_clock {
 	u64 time;
-	/* The druntime of a task that had its share of all CPUs from the start, ns. */
+	/* The druntime of a task that has had its share of all CPUs from the start, in ns. */
 	s64 druntime;
-	/* The time until which it has been counted, ns. */
+	/* The time until which that has been counted, in ns. */
 	u64 updated;
 };
 
@@ -56,7 +54,8 @@ static __always_inline void update_hperf_clock(u64 nr_fast, u64 nr_slow, u64 loa
 	hperf_clock.updated = now;
 }
 
-/* How far @vruntime, over all CPUs, is ahead of the clock; at most a latency either way, ns. */
+/* The distance by which @vruntime, over all CPUs, is ahead of the clock, in ns, limited to a latency in both
+ * directions. */
 static __always_inline s64 hperf_ahead(u64 vruntime)
 {
 	s64 ahead = vruntime - READ_ONCE(hperf_clock.time), limit = tunables.sched_latency;

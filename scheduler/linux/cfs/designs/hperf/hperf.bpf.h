@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The most throughput from fast and slow CPUs together, and equal shares of the fast ones, after
+ * Policy hperf: the most throughput from fast and slow CPUs together, and equal shares of the fast ones, after
  *
  *	[PATCH 00/13] High performance balancing logic for big.LITTLE, Arseniy Krasnov, 2015-11-06
  *
  * CPUs of one kind are balanced among themselves as usual. Between the fast and the slow cluster:
  *
- *  - Each cluster's load is compared with its capacity: CPUs, their speed (the slowdown
- *    coefficient) and their frequency. If it is too high relative to the other's, a task goes
- *    there, down or up.
- *  - A task has a druntime. It grows while the task runs on a fast CPU and shrinks while it runs on
- *    a slow one, at the pace of its vruntime: near 0, the task had as much time on both. The task
- *    that leaves a cluster is the one that has spent the most time there: the highest druntime goes
- *    down, the lowest up.
- *  - If the clusters are in balance, these two change places.
+ *  - Each cluster's load is compared with its capacity: CPUs, their speed (the slowdown coefficient) and their
+ *    frequency. If a cluster's load is too high relative to the other's, a task goes to the other one, down or up.
+ *  - A task has a druntime. It grows while the task runs on a fast CPU and shrinks while it runs on a slow one, at
+ *    the pace of its vruntime: near 0, the task has had as much time on both. The task that leaves a cluster is the
+ *    one that has spent the most time there: that with the highest druntime goes down, that with the lowest up.
+ *  - If the clusters are in balance, these two tasks change places.
  *  - A fast CPU without work pulls from the slow ones. A slow one does not pull.
  *  - A waking or new task goes to the CPU with the least load.
  *
@@ -33,10 +31,10 @@
 /* The number of waiting tasks of a runqueue that are considered. */
 #define HPERF_MAX_TASKS 32
 
-/* One cluster's state. */
+/* The state of one cluster. */
 struct hperf_cluster {
 	u64 nr_running;
-	/* Busy CPUs. */
+	/* The number of busy CPUs. */
 	u64 nr_busy;
 	u64 load;
 	/* The sum of the CPUs' capacities at their frequencies. */
@@ -63,7 +61,8 @@ static __always_inline bool hperf_pull_expected(const struct fair_rq *rq)
 	return rq->design.hperf.wake_for_idle_pull;
 }
 
-/* A kick that came after ops.dispatch() and before the idle task wakes no CPU: ask again. */
+/* A kick that came between ops.dispatch() and the idle task has no effect. Clears it, so that this CPU can be asked
+ * again. */
 static __always_inline void hperf_update_idle(struct fair_rq *rq)
 {
 	rq->design.hperf.wake_for_idle_pull = false;
@@ -119,13 +118,13 @@ static __always_inline void hperf_update_curr(struct running *curr, u64 delta_fa
 		curr->design.hperf.druntime += curr->design.hperf.fast ? delta_fair : -delta_fair;
 }
 
-/* Capacity at the current frequency. */
+/* The capacity of @cpu at its current frequency. */
 static __always_inline u64 hperf_capacity(u32 cpu)
 {
 	return (u64)power_orig_of(cpu) * scx_bpf_cpuperf_cur(cpu) / SCX_CPUPERF_ONE;
 }
 
-/* No task runs, waits or is on its way there. */
+/* Is @cpu idle, with no task that runs, waits or is on its way there? */
 static __always_inline bool hperf_idle(u32 cpu, u64 now)
 {
 	u64 stamp = rq_of(cpu)->design.hperf.swap_stamp;
@@ -151,7 +150,7 @@ __noinline bool hperf_cluster_stats(struct hperf_cluster *stats __arg_nonnull, u
 		stats->load += load;
 		stats->capacity += capacity;
 		stats->has_idle |= idle;
-		/* Prefer it to a CPU that expects a task. */
+		/* Prefer an idle CPU to one that expects a task. */
 		load = (load << 20) / (capacity ? capacity : 1) + !idle;
 		if (load < least) {
 			least = load;
@@ -176,7 +175,7 @@ static __always_inline bool hperf_too_high(const struct hperf_cluster *from, con
 }
 
 /*
- * is_hmp_imbalance(): fast CPUs come first; an idle slow one takes the tasks that they cannot all
+ * is_hmp_imbalance(): fast CPUs come first; an idle slow CPU takes a task if they have more tasks than they can
  * run; otherwise loads follow capacities, as long as no CPU is left without work.
  */
 static __always_inline enum hperf_imbalance is_hmp_imbalance(const struct hperf_stats *stats)
@@ -194,8 +193,8 @@ static __always_inline enum hperf_imbalance is_hmp_imbalance(const struct hperf_
 }
 
 /*
- * The task of @group that has spent the most time there and may use @dst_cpu. CPUs that have
- * already been asked for a task are skipped.
+ * Finds the task of @group that has spent the most time there and may use @dst_cpu. CPUs that have already been
+ * asked for a task are skipped.
  */
 __noinline bool hperf_pick(struct candidate *best __arg_nonnull, u32 group, u32 dst_cpu, u64 now)
 {
@@ -212,7 +211,7 @@ __noinline bool hperf_pick(struct candidate *best __arg_nonnull, u32 group, u32 
 	return best->pid;
 }
 
-/* Moves in one direction. */
+/* Moves the candidate in one direction. */
 static __always_inline void hperf_move(struct candidate *best, bool up, u32 dst_cpu, u64 now)
 {
 	if (!hperf_pick(best, up ? machine.slow_group : machine.fast_group, dst_cpu, now))
@@ -239,12 +238,12 @@ static __always_inline void hperf_swap(struct candidates *best, const struct hpe
 	    !hperf_pick(down, machine.fast_group, stats->slow.idlest, now) ||
 	    !hperf_pick(up, machine.slow_group, down->cpu, now) || down->key <= up->key)
 		return;
-	/* A task that waited frees no CPU. */
+	/* A task that waited does not leave a CPU free. */
 	if (!stats->slow.has_idle || up->running)
 		down->dst_cpu = up->cpu;
 	if (!candidate_allowed(down))
 		return;
-	/* Both are expected, and neither CPU counts as idle meanwhile. */
+	/* Both CPUs expect a task, so neither counts as idle until it arrives. */
 	rq_for_update(down->dst_cpu)->design.hperf.swap_stamp = now;
 	rq_for_update(up->dst_cpu)->design.hperf.swap_stamp = now;
 	if (!move_candidate(down, now))
@@ -284,9 +283,9 @@ __noinline bool hperf_balance(u64 now)
 }
 
 /*
- * @this_cpu has nothing to run: if it is fast, it gets from the slow CPUs the task that has been
- * there most and that no other CPU has requested. It always searches, without waiting for other
- * CPUs that do: if two find the same task, one of them cannot move it and takes the next one.
+ * @this_cpu has nothing to run: if it is fast, it pulls from the slow CPUs the task that has spent the most time
+ * there and that no other CPU has requested. It always searches, without waiting for other CPUs that search. If two
+ * CPUs find the same task, one of them cannot move it, and takes the next one.
  */
 __noinline bool hperf_idle_pull(u32 this_cpu, u64 now)
 {
@@ -315,9 +314,8 @@ __noinline bool hperf_idle_pull(u32 this_cpu, u64 now)
 }
 
 /*
- * At the tick of a slow CPU: while it has a task, no fast CPU that may run the task should be idle.
- * Fast CPUs that ran out of work have pulled; this covers tasks that came later, and were not
- * allowed onto a fast CPU then.
+ * At the tick of a slow CPU: while it has a task, no fast CPU that may run the task should be idle. Fast CPUs that
+ * ran out of work have pulled; this check covers tasks that came later, when they were not allowed onto a fast CPU.
  */
 __noinline bool hperf_tick(u32 cpu, u64 now)
 {
@@ -343,8 +341,8 @@ __noinline bool hperf_tick(u32 cpu, u64 now)
 }
 
 /*
- * The CPU for @p: an idle one, preferably fast, otherwise the one with the least load relative to
- * its capacity. Of equal CPUs it is @prev_cpu, where the task last ran.
+ * The CPU for @p: an idle one, preferably fast, otherwise the one with the least load relative to its capacity.
+ * Among equal CPUs it is @prev_cpu, on which the task last ran.
  */
 __noinline s32 hperf_select_task_rq(struct task_struct *p __arg_trusted, u32 prev_cpu)
 {

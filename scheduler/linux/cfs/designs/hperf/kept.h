@@ -4,25 +4,26 @@
 #define __EQUIPOISE_HPERF_KEPT_H
 
 struct hperf_entity {
-	/* Its time on fast CPUs less that on slow ones, at the pace of its vruntime, ns. */
+	/* The task's time on fast CPUs less that on slow ones, as virtual time, in ns. */
 	s64 druntime;
-	/* hperf_clock.druntime when it last ran. */
+	/* hperf_clock.druntime when the task last ran. */
 	s64 clock_druntime;
-	/* The vruntime it would have if it had never changed runqueues, relative to hperf_clock, ns. */
+	/* The vruntime that the task would have if it had never changed runqueues, relative to hperf_clock, in
+	 * ns. */
 	u64 global_vruntime;
 };
 
 struct hperf_running {
-	/* It counts the time up to exec_start. */
+	/* The druntime of the running task, which includes the time up to exec_start. */
 	s64 druntime;
-	/* Is this a fast CPU? */
+	/* Whether this is a fast CPU. */
 	bool fast;
 };
 
 struct hperf_rq {
-	/* A task is on its way here, to replace one that left; the time of the request, ns. */
+	/* The time, in ns, at which a task was requested that is on its way here to replace one that left. */
 	u64 swap_stamp;
-	/* Asked to pull a task from a slow CPU. */
+	/* Whether the CPU has been asked to pull a task from a slow CPU. */
 	bool wake_for_idle_pull;
 };
 

@@ -6,8 +6,8 @@
  *	  1/2 sched: Force migration on a better cpu
  *	  2/2 sched: Pull tasks from cpus with multiple tasks when idle
  *
- * A task whose runnable load exceeds its CPU's capacity is forced onto a CPU with more; an idle CPU
- * pulls from any group with more tasks than CPUs, whatever the capacities.
+ * A task whose runnable load exceeds its CPU's capacity is forced onto a CPU with more capacity; an idle CPU pulls
+ * from any group with more tasks than CPUs, whatever the capacities.
  */
 #ifndef __EQUIPOISE_MISFIT_H
 #define __EQUIPOISE_MISFIT_H
@@ -27,7 +27,8 @@ static __always_inline bool misfit_cpu(const struct balance_env *env, u32 cpu, u
 	       load > target_load(env->dst_cpu, load_idx);
 }
 
-/* find_busiest_queue(): does @cpu run one task, too heavy for it, that dst_cpu would serve better? */
+/* find_busiest_queue(): does @cpu run a single task that is too heavy for it, and that dst_cpu would serve
+ * better? */
 static __always_inline bool misfit_queue(const struct balance_env *env, u32 cpu)
 {
 	u64 load = weighted_cpuload(cpu);
@@ -66,7 +67,7 @@ static __always_inline bool idle_pull(const struct balance_env *env, u64 weight,
 	return policy.idle_pull && is_idle_balance(env) && weight < nr_running;
 }
 
-/* can_migrate_task(): and does it pull tasks of any load from it? */
+/* can_migrate_task(): does an idle CPU pull tasks of any load from such a group? */
 static __always_inline bool idle_pull_moves_any(const struct balance_env *env)
 {
 	return policy.idle_pull && is_idle_balance(env);

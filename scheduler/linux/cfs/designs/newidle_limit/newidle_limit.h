@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Policy `newidle_limit`: a CPU does not search for work if it has run out of it too often lately,
- * after
+ * Policy `newidle_limit`: a CPU does not search for work if it has run out of work too often lately, after
  *
  *	[RFC] sched: Limit idle_balance() when it is being used too frequently, Jason Low, 2013-07-16
  */
@@ -10,7 +9,8 @@
 
 #include "../../core/runqueue.bpf.h"
 
-/* The average time between new-idle balances is at most this many times the limit, and begins with that. */
+/* The factor by which the average time between newidle balances may exceed the limit, at most. The average begins
+ * at that value. */
 #define NEWIDLE_LIMIT_MAX 20
 
 static __always_inline void newidle_limit_init_rq(struct fair_rq *rq)
@@ -19,9 +19,9 @@ static __always_inline void newidle_limit_init_rq(struct fair_rq *rq)
 }
 
 /*
- * Has @rq, which runs out of work at @now, done so too often lately? The average interval moves by
- * an eighth of the difference, whether or not the CPU then balances. A long time since the last
- * attempt resets it, so that many short intervals are needed to get below the limit.
+ * Has @rq, which runs out of work at @now, run out of it too often lately? The average interval moves by an eighth
+ * of the difference, whether or not the CPU then balances. A long time since the last attempt resets it, so that
+ * many short intervals are needed to get below the limit.
  */
 static __always_inline bool newidle_limited(struct fair_rq *rq, u64 now)
 {

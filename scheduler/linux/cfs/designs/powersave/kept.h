@@ -4,17 +4,17 @@
 #define __EQUIPOISE_POWERSAVE_KEPT_H
 
 struct powersave_domain {
-	/* One bit for each of the last balances, the latest lowest: was it for performance? */
+	/* One bit for each of the last balances, the latest in the lowest bit: 1 if it was for performance. */
 	u64 perf_lb_record;
 };
 
 struct powersave_group_stats {
-	/* The utilization that its CPUs may reach. */
+	/* The utilization that the group's CPUs may reach. */
 	u64 group_util;
 };
 
 struct powersave_domain_stats {
-	/* Groups by number, or -1: the local one, the one to fill and the one to empty. */
+	/* The numbers of the local group, the group to fill and the group to empty, or -1. */
 	s32 this_group;
 	s32 group_leader;
 	s32 group_min;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Power balance: an idle CPU of a group that is in use, but not full, takes the tasks of the least
- * used group in its domain, so that that group can sleep. Patches 14 to 20 of the series that
- * powersave.h names.
+ * Power balance: an idle CPU of a group that is in use, but not full, takes the tasks of the least used group in
+ * its domain, so that the latter can sleep. These are patches 14 to 20 of the series that powersave.h names.
  *
- * It is lazy, because otherwise tasks that come and go would be packed and spread again and again.
- * It waits until the domain has not been balanced for performance for some time, which
- * perf_lb_record records. Any overloaded group causes a balance for performance.
+ * Power balance is lazy, because otherwise tasks that come and go would be packed and spread again and again. It
+ * waits until the domain has not been balanced for performance for some time, which perf_lb_record records. Any
+ * overloaded group causes a balance for performance.
  */
 #ifndef __EQUIPOISE_POWER_BALANCE_H
 #define __EQUIPOISE_POWER_BALANCE_H
@@ -17,12 +16,11 @@
 /* Power balance needs no balance for performance among the last 32, and at most this many among the last 64. */
 #define PERF_LB_LATE 0xffffffffULL
 #define PERF_LB_MAX 4
-/* The record is cleared after this many of the longest balance intervals without a balance. */
+/* The record is cleared after a time without a balance of so many of the longest balance intervals. */
 #define PERF_LB_FORGET 8
 
 /*
- * Decides which kind of balance this is. Busy CPUs balance for performance, and hardware threads
- * share theirs.
+ * Decides the kind of this balance. Busy CPUs balance for performance, and so do hardware threads of a core.
  */
 static __always_inline void init_power_stats(struct balance_env *env)
 {
@@ -40,8 +38,8 @@ static __always_inline void init_power_stats(struct balance_env *env)
 }
 
 /*
- * Adds @cpu to its group. An idle local group rules out power balance, and other groups may yet be
- * overloaded.
+ * Adds @cpu to its group, unless this is already a balance for performance, which an idle local group or an
+ * overloaded group causes.
  */
 static __always_inline void add_power_stats(struct balance_env *env, u32 cpu)
 {
@@ -73,13 +71,13 @@ static __always_inline void update_power_stats(struct balance_env *env, s32 grou
 	if (!(env->flags & LBF_POWER_BAL) || !sgs->sum_nr_running)
 		return;
 
-	/* Among equally used groups, take the last. Groups are numbered by their first CPU. */
+	/* Among equally used groups, take the last one. Groups are numbered by their first CPU. */
 	if (group_util < sds->min_util || (group_util == sds->min_util && group > sds->group_min)) {
 		sds->group_min = group;
 		sds->min_util = group_util;
 		sds->min_load_per_task = sgs->sum_weighted_load / sgs->sum_nr_running;
 	}
-	/* Among equally used groups, take the first. */
+	/* Among equally used groups, take the first one. */
 	if (has_room &&
 	    (group_util > sds->leader_util || (group_util == sds->leader_util && group < sds->group_leader))) {
 		sds->group_leader = group;
@@ -96,8 +94,8 @@ static __always_inline u32 hweight64(u64 bits)
 }
 
 /*
- * If the domain is not balanced for performance, @group is the group to empty, and env->imbalance
- * the amount; or -1: then there is nothing to do.
+ * If the domain is not balanced for performance, *@group becomes the group to empty, and env->imbalance the amount;
+ * *@group is -1 if there is nothing to do.
  */
 __noinline bool find_power_group(struct balance_env *env __arg_nonnull, s32 *group __arg_nonnull)
 {

@@ -4,9 +4,9 @@
  *
  *	[patch v7 0/21] sched: power aware scheduling, Alex Shi, 2013-04-04
  *
- * Fewer groups in use cost less power, so a task goes into the group of a domain that is closest to
- * full and still has room for it, and a light one to the waker's CPU. A domain without room for the
- * task follows the performance rules. power_balance.h moves tasks later.
+ * Fewer groups in use cost less power, so a task goes to the group of a domain that is closest to full and still
+ * has room for it; a light task goes to the waker's CPU. A domain without room for the task follows the performance
+ * rules. power_balance.h moves tasks later.
  */
 #ifndef __EQUIPOISE_POWERSAVE_H
 #define __EQUIPOISE_POWERSAVE_H
@@ -15,8 +15,8 @@
 #include "../../core/placement.h"
 
 /*
- * The utilization of one CPU that is never idle. A group is full when none of its CPUs is ever
- * idle, whatever their cpu_power: tasks that share a core may be slow.
+ * The utilization of one CPU that is never idle. A group is full when none of its CPUs is ever idle, whatever their
+ * cpu_power, even if tasks that share a core are slow.
  */
 #define FULL_UTIL SCHED_POWER_SCALE
 
@@ -25,7 +25,7 @@ static __always_inline bool powersaving(void)
 	return policy.sched_balance_policy == BALANCE_POWERSAVING;
 }
 
-/* The part of its time that @rq has had tasks to run; all of it if it always had some. */
+/* The part of the time, in 1024ths, in which @rq has had tasks to run. */
 static __always_inline u64 rq_util(const struct fair_rq *rq)
 {
 	u32 period = rq->avg.period_sum;
@@ -33,17 +33,16 @@ static __always_inline u64 rq_util(const struct fair_rq *rq)
 	return READ_ONCE(rq->avg.runnable_sum) * (u64)FULL_UTIL / (period ? period : 1);
 }
 
-/* The part of its time that the task was runnable. */
+/* The part of the time, in 1024ths, in which the task was runnable. */
 static __always_inline u64 task_util(const struct fair_entity *se)
 {
 	return pelt_avg(&se->avg, se->avg.runnable_sum, FULL_UTIL);
 }
 
 /*
- * max_rq_util(): the utilization that @cpu may reach with its tasks. It is the sum of the tasks'
- * own utilizations, as far as other classes leave room, plus the use by those classes. On @wakeup,
- * a CPU that is woken in bursts has not yet shown the utilization of its tasks, so they count in
- * full.
+ * max_rq_util(): the utilization that @cpu may reach with its tasks. It is the sum of the tasks' own utilizations,
+ * as far as other classes leave room, plus the use by other classes. On @wakeup, a CPU that is woken in bursts has
+ * not yet shown the utilization of its tasks, so they count in full.
  */
 __noinline u64 max_rq_util(u32 cpu, bool wakeup)
 {
@@ -69,8 +68,8 @@ __noinline u64 group_max_util(u32 group, bool wakeup)
 }
 
 /*
- * The group of @cpu's domain at @level that has the least room left, but not none. -1 if the domain
- * is too full for another @putil.
+ * The group of @cpu's domain at @level that has the least room left, but has some. -1 if the domain is too full for
+ * another @putil.
  */
 __noinline s32 find_group_leader(u32 cpu, u32 level, u64 putil, bool wakeup)
 {
@@ -93,15 +92,15 @@ __noinline s32 find_group_leader(u32 cpu, u32 level, u64 putil, bool wakeup)
 	return sd_util + putil < sd->weight * FULL_UTIL ? leader : -1;
 }
 
-/* The room on @cpu for four times @putil, or less than 1. Heavy tasks find none anywhere. */
+/* The room on @cpu for four times @putil, less than 1 if there is none. Heavy tasks find room nowhere. */
 static __always_inline s64 cpu_vacancy(u32 cpu, u64 putil, bool wakeup)
 {
 	return (s64)FULL_UTIL - (s64)max_rq_util(cpu, wakeup) - (s64)(putil << 2);
 }
 
 /*
- * A CPU for @p, which is woken and light: this one, although it is busy, otherwise the one of
- * @group with the least sufficient room. -1 if there is none.
+ * A CPU for @p, which is woken and light: this CPU, although it is busy, otherwise the CPU of @group with the least
+ * room that suffices. -1 if there is none.
  */
 __noinline s32 find_leader_cpu(struct task_struct *p __arg_trusted, u32 group, u32 this_cpu, u64 putil)
 {
@@ -137,7 +136,7 @@ __noinline s32 select_power_cpu(struct task_struct *p __arg_trusted, u32 cpu, u3
 	if (!se)
 		return -1;
 	putil = task_util(se);
-	/* The utilization of a new task is unknown: assume the most. */
+	/* The utilization of a new task is unknown, so assume the maximum. */
 	group = find_group_leader(cpu, level, se->load_avg_contrib == se->weight ? FULL_UTIL : putil, wakeup);
 	if (group < 0)
 		return -1;

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// The property test found this: on two clusters of one CPU, a task kept a CPU forever while others
-/// shared the other one.
+/// The property test found this: on two clusters of one CPU, one task kept one CPU forever while the other tasks shared
+/// the other CPU.
 #[test]
 fn tasks_of_unlike_weights_change_places_between_clusters_of_one_cpu() {
     let machine = equal_cpus(1, 2, 100);
@@ -29,7 +29,7 @@ fn tasks_of_unlike_weights_change_places_between_clusters_of_one_cpu() {
 }
 
 /// The property test found this: a loop of nice 5 kept a fast CPU beside one of nice 0 on a slow CPU, because no task
-/// waited.
+/// was waiting.
 #[test]
 fn a_light_task_gives_a_fast_cpu_to_a_heavier_one_on_a_slow_cpu() {
     let tasks = [spin(-10), spin(5), spin(0)];
@@ -37,7 +37,7 @@ fn a_light_task_gives_a_fast_cpu_to_a_heavier_one_on_a_slow_cpu() {
 }
 
 /// A thread that naps is seldom running when others compare themselves with it: while loops of nice 0 had the fast
-/// CPUs, it woke up on an idle slow one each time, and got 0.43 of a CPU where it was due 0.8.
+/// CPUs, the thread woke up on an idle slow CPU each time, and got 0.43 of a CPU where it was due 0.8.
 #[test]
 fn a_heavy_task_that_naps_gets_a_fast_cpu_from_a_lighter_loop() {
     let nap = Task {
@@ -50,8 +50,9 @@ fn a_heavy_task_that_naps_gets_a_fast_cpu_from_a_lighter_loop() {
     assert!(got[4] > 0.75, "{got:?}");
 }
 
-/// Time asleep is no lack of work, but work that was not done for want of a fast CPU is one, also after a sleep: a
-/// thread that napped got 0.36 of a CPU where it was due 0.57, while a loop of the same weight got 0.88.
+/// A task has no claim to make up for time that it slept. It has a claim to the work that it could not do for want of a
+/// fast CPU, also after a sleep: a thread that napped got 0.36 of a CPU where it was due 0.57, while a loop of the same
+/// weight got 0.88.
 #[test]
 fn a_task_that_naps_has_its_share_of_the_fast_cpus() {
     let nices = [-9, -16, -2, 0, 3, 19];
@@ -63,7 +64,7 @@ fn a_task_that_naps_has_its_share_of_the_fast_cpus() {
     }
 }
 
-/// Loops of nice 19 are little load for the slow CPUs, but a task cannot use more than one of these.
+/// Loops of nice 19 are little load for the slow CPUs, but one task cannot use more than one of these CPUs.
 #[test]
 fn little_load_on_slow_cpus_is_no_gain() {
     let nices = [0, 0, 0, 19, 19, 19, 19];
@@ -74,7 +75,8 @@ fn little_load_on_slow_cpus_is_no_gain() {
     assert!(got[7] > 0.4, "{got:?}");
 }
 
-/// With ticks of 10 ms, too. (A case of the property test: it got 0.39, as much as the others.)
+/// This must hold with ticks of 10 ms, too. (In a case of the property test the heavy loop got 0.39 of a CPU, as much
+/// as the others.)
 #[test]
 fn a_heavy_loop_keeps_the_fastest_cpu() {
     let mut all = vec![spin(0); 12];
@@ -85,8 +87,9 @@ fn a_heavy_loop_keeps_the_fastest_cpu() {
     }
 }
 
-/// The property test found this: while two CPUs changed places, the slow one had no task for a moment and took a loop of
-/// nice 18, which then kept it beside four of nice 0 on three CPUs: 0.45 of a CPU where it was due 0.02.
+/// The property test found this: while two CPUs changed places, the slow CPU had no task for a moment and took a loop
+/// of nice 18. That loop then kept the CPU while four loops of nice 0 shared three CPUs; it got 0.45 of a CPU where it
+/// was due 0.02.
 #[test]
 fn a_cpu_that_changes_places_takes_no_other_task() {
     let nices = [4, 0, 0, -17, 18, -13, 0, -17, 0];

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// New tasks that find no idle CPU spread over the caches, so that each of six loops per CPU has had its share, within a
-/// turn, after 60 ms.
+/// New tasks that find no idle CPU spread over the caches, so that with six loops per CPU each loop has had its share
+/// after 60 ms, to within a turn.
 #[test]
 fn new_loops_spread_over_caches() {
     let machine = equal_cpus(2, 8, 250);
@@ -20,8 +20,8 @@ fn new_loops_spread_over_caches() {
     }
 }
 
-/// Loops of which one cache has one more than the other take turns there, also after the machine has idled, where each
-/// would have been due more than a CPU.
+/// If one cache has one loop more than the other, all loops take turns there. They also do so after the machine has
+/// idled, when each loop would have been due more than a CPU.
 #[test]
 fn loops_that_start_on_an_idle_machine_share_it() {
     let machine = equal_cpus(4, 2, 250);
@@ -46,8 +46,9 @@ fn loops_that_start_on_an_idle_machine_share_it() {
     assert!(100 * most <= 106 * least, "{least} to {most} ms");
 }
 
-/// Where one of many caches has many loops, the CPUs of the others, each with a loop of its own, take them. Ticks of
-/// different CPUs come at nearly the same time there, and one that began earlier may be later.
+/// Where one of many caches has many loops, the CPUs of the other caches, each with a loop of its own, take some of
+/// these loops. On such a machine the ticks of different CPUs come at nearly the same time, and a tick that began
+/// earlier may take effect later.
 #[test]
 fn loops_leave_a_crowded_cache() {
     let machine = Machine::find("epyc-2s").unwrap();
