@@ -22,7 +22,7 @@ MIXES = ["alltests", "compute", "custom", "disk", "fserver", "high_systime", "ne
 
 @dataclass(frozen=True)
 class Bar:
-    """A figure, what it is compared with, and how much worse it may be."""
+    """A figure, its reference, and the factor by which the figure may be worse."""
 
     what: str
     value: float
@@ -33,8 +33,8 @@ class Bar:
 
     @property
     def ratio(self) -> float:
-        """The factor by which the value is worse than the base: 1 means equal. A measure without a better direction, such as
-        watts, is a cost."""
+        """The factor by which the value is worse than the base, where 1 means equal. A measure without a better
+        direction, such as watts, counts as a cost."""
         if not self.base:
             return 1 if not self.value else math.inf
         return round(self.base / self.value if self.better == "higher" else self.value / self.base, 3)
@@ -138,7 +138,7 @@ TABLES: dict[str, Callable[[Results], Iterator[Bar]]] = {
 
 def bars(table: str, found: Results) -> Iterator[Bar]:
     yield from TABLES[table](found)
-    # For any table: the limit, and today's Linux.
+    # Every table has the bars of the limit and of today's Linux.
     for row in found.averages():
         yield from row.limited(f"{row.name}, equipoise", row.better, 1.01)
     for row in [*found.averages(), *found.compared("jobs")]:
@@ -146,7 +146,7 @@ def bars(table: str, found: Results) -> Iterator[Bar]:
 
 
 def more_of(table: str) -> Iterator[tuple[Any, ...]]:
-    """Comparisons that are not in the experiments: a name, machine, load, policies, and options."""
+    """Comparisons that are not in the experiments, each with a name, machine, load, policies, and options."""
     if table == "mixed-capacity":
         for threads in range(1, 7):
             yield f"sysbench {threads}", "tc2", f"sysbench-cpu:threads={threads}", ["capacity", "equipoise"]
@@ -154,7 +154,7 @@ def more_of(table: str) -> Iterator[tuple[Any, ...]]:
         for threads in (5, 6, 7, 8, 9, 10, 12, 16, 24, 32):
             yield f"busy {threads}", "odroid-xu3", f"busy:threads={threads},duration=10", ["hperf", "equipoise"]
     if table == "idle-balance-limit":
-        # The experiment's rows, as numbers and not as changes relative to one policy.
+        # These are the experiment's rows, but as numbers and not as changes relative to one policy.
         for nodes in ("0-7", "0", "0-1", "0-3"):
             for machine in ("hp-8s-80c", "hp-8s-80c-ht"):
                 for mix in MIXES:
@@ -163,7 +163,7 @@ def more_of(table: str) -> Iterator[tuple[Any, ...]]:
 
 
 def run(command: Path, table: str, runs: int) -> None:
-    """Leaves the command's output in OUT."""
+    """Runs the command, and leaves its output in OUT."""
     folder = OUT / table
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

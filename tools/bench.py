@@ -1,9 +1,9 @@
 """Compares schedulers in one boot of the sched_ext kernel, in turn.
 
-Boots once and runs each SCHEDULER in turn, in several rounds: hackbench with 80 and with 320 processes, sysbench cpu and
-mutex, cyclictest (of the fair class), perf bench sched pipe, what schbench measures (vm/in-guest/schbench.c), make over
-small C files, and periodic tasks beside busy loops (vm/in-guest/periodic.c: wakeup p99, and periods missed). Prints
-medians, and their ratios to EEVDF's.
+Boots once and runs each SCHEDULER in turn, in several rounds: hackbench with 80 and with 320 processes, sysbench cpu
+and mutex, cyclictest (of the fair class), perf bench sched pipe, a load like schbench's (vm/in-guest/schbench.c), make
+over small C files, and periodic tasks beside busy loops (vm/in-guest/periodic.c: wakeup p99, and periods missed).
+Prints medians, and their ratios to those of EEVDF.
 
 The JSON of --json:
 
@@ -99,13 +99,13 @@ def measure(schedulers: list[str], *, kernel: str, cpus: int, rounds: int, only:
     """Boots the guest. Its output appears on standard error meanwhile."""
     guest.script("./install-tools", "bpftool", "gcc", "jq", "libc6-dev", "linux-perf", "make", "qemu-system-x86", "rt-tests",
                  "sysbench")
-    # The guest uses it, too.
+    # The guest uses this PATH, too.
     os.environ["PATH"] = f"{Path(guest.script('./build-loader', '--release')).parent}:{os.environ['PATH']}"
     load_average = " ".join(Path("/proc/loadavg").read_text().split()[:3])
-    # A round of one scheduler takes seconds on an idle host; the limit ends one that hangs.
+    # A round of one scheduler takes seconds on an idle host; the limit ends a round that hangs.
     seconds = 600 + (rounds + 1) * cpus * 60 * (len(schedulers) or 20)
     samples = []
-    # CPUs that have to wait for their turn respond late.
+    # Virtual CPUs that wait for a CPU of the host respond late.
     for line in guest.boot("vm/in-guest/bench", str(rounds), only, *schedulers, kernel=kernel, cpus=cpus, clock=clock,
                            turn=20 if clock.startswith("icount") else None, seconds=seconds, noise=True):
         print(line, end="", file=sys.stderr, flush=True)
@@ -128,10 +128,10 @@ def benchmarks(text: str) -> str:
 def main() -> None:
     options = guest.options(__doc__, "ours-6.12", 5)
     guest.clock_options(options)
-    options.add_argument("--peers", action="store_true", help="install these first, from the crate registry (vm/install-peers)")
+    options.add_argument("--peers", action="store_true", help="first install published schedulers (vm/install-peers)")
     options.add_argument("--only", metavar="NAME,...", type=benchmarks, default="all",
                          help=f"these of {', '.join(BENCHMARKS)}")
-    options.add_argument("--callbacks", action="store_true", help="measure what callbacks cost, and nothing else")
+    options.add_argument("--callbacks", action="store_true", help="measure only the costs of callbacks")
     options.add_argument("--json", metavar="FILE", type=Path, help="write the result to FILE")
     options.add_argument("schedulers", nargs="*", metavar="SCHEDULER",
                          help="eevdf, equipoise:POLICY (which may have settings), scx_simple, or the command of another "

@@ -1,4 +1,4 @@
-"""The command `equipoise`: where it is, how it is run, and what it prints as JSON."""
+"""The command `equipoise`: finds it, runs it, and reads the JSON that it prints."""
 
 import argparse
 import json
@@ -21,17 +21,18 @@ Job = TypeVar("Job")
 
 
 class Failed(Exception):
-    """What was asked for could not be measured or simulated. The text says why."""
+    """A measurement or a simulation failed. The text says why."""
 
 
 def run_main(main: Callable[[], int | None]) -> None:
-    """Ends the program with the status of `main`: 1 after one message if it fails, and that of a script that failed."""
+    """Ends the program with the status of `main`, which is 1 after a message if `main` fails, or the status of a script
+    that failed."""
     try:
         sys.exit(main())
     except Failed as error:
         sys.exit(str(error))
     except subprocess.CalledProcessError as error:
-        # The script has said why.
+        # The script has printed the reason.
         sys.exit(error.returncode)
 
 
@@ -45,7 +46,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 def positive(text: str) -> int:
     """The type of an option that is a count."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text}: expected a number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text}: expected a whole number of at least 1")
     return int(text)
 
 
@@ -56,7 +57,7 @@ def cargo(*words: str) -> str:
 
 
 def equipoise() -> Path:
-    """The path of the command: $EQUIPOISE, or else the optimized one, which is built if it has to be."""
+    """The path of the command: $EQUIPOISE, or else the optimized build, which is made if necessary."""
     named = os.environ.get("EQUIPOISE")
     if not named:
         cargo("build", "--release", "-p", "equipoise")
@@ -67,8 +68,8 @@ def equipoise() -> Path:
 
 
 def ask(command: Path, *words: str | Path, limit: float | None = None, accepted: Iterable[int] = (0,)) -> Any:
-    """What the command prints as JSON. Raises Failed with its message if its status is not an accepted one, or if it
-    takes more than `limit` seconds."""
+    """The JSON that the command prints. Raises Failed with the command's message if its exit status is not an accepted
+    one, or if it takes more than `limit` seconds."""
     try:
         done = subprocess.run([command, *words, "--format", "json"], capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
@@ -102,13 +103,13 @@ def cpus_of(machine: str) -> int:
 
 
 def stored(path: Path) -> list[Json]:
-    """The cells in a file with a JSON object in each line, which need not exist."""
+    """The cells in a file that has a JSON object in each line. The file need not exist."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def measured(path: Path, work: Mapping[tuple[str, str], Job], jobs: int, measure: Callable[[Job], list[Json]]) -> list[Json]:
-    """The lines of the file `path`, after measuring the cells, by machine and load, that it lacks. Several cells are
-    measured at a time; each is in the file as soon as it and its predecessors are done."""
+    """The lines of the file `path`, after measuring the cells, by machine and load, that the file lacks. Several cells
+    are measured at a time; each is written to the file as soon as it and its predecessors are done."""
     lines = stored(path)
     known = {(line["machine"], line["load"]) for line in lines}
     path.parent.mkdir(parents=True, exist_ok=True)

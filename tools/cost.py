@@ -1,8 +1,8 @@
 """Counts the instructions that a switch takes in the kernel, under several schedulers, and writes docs/costs.md.
 
 Boots a guest of each kernel with a plugin of QEMU (vm/cost), and runs each load under each scheduler. The plugin counts
-instructions by chain of calls; this tool adds them up by part of the scheduler, and divides by the number of switches.
---judge DIR judges again what the plugin has left in --keep DIR, without a guest."""
+instructions by chain of calls; this tool adds them up by part of the scheduler, and divides the sums by the number of
+switches. --judge DIR judges the files again that the plugin left in --keep DIR, without a guest."""
 
 import json
 import os
@@ -26,7 +26,7 @@ LOADS = {"pipe": "`perf bench sched pipe`: two tasks that answer each other",
          "busy": "slices that end: three busy loops for each CPU"}
 OPS = ["select_cpu", "enqueue", "dequeue", "dispatch", "runnable", "running", "stopping", "quiescent", "tick", "yield",
        "update_idle", "cpu_acquire", "cpu_release", "set_cpumask", "set_weight", "init_task", "exit_task", "enable", "disable"]
-# A function below which another part begins, by part; a class's methods have the class's name.
+# The functions below which a part begins, by part. The names of a class's methods contain the name of the class.
 CORE = re.compile(r"__schedule|try_to_wake_up|sched_ttwu_pending|sched_tick|ttwu_.*|wake_up_new_task|sched_exec|resched_curr|"
                   r"preempt_schedule.*|schedule_idle|sched_balance_softirq|sched_balance_trigger")
 PARTS = [("switch", re.compile(r"__switch_to(_asm)?|switch_mm_irqs_off|finish_task_switch.*|switch_fpu_return")),
@@ -37,7 +37,7 @@ INTERRUPT = re.compile(r"asm_(sysvec|common|exc|fred)_?.*|asm_.*interrupt.*")
 IPI = re.compile(r"asm_sysvec_(reschedule_ipi|call_function.*)")
 LOCK = re.compile(r"_?_?raw_spin_.*|raw_spin_rq_.*|native_queued_spin_.*|queued_spin_.*|task_rq_lock|__task_rq_lock")
 PROGRAM = re.compile(r"bpf_prog_[0-9a-f]{16}_?(.*)")
-# From here on a function is in a table of functions, instructions a switch.
+# The number of instructions per switch from which a function is in a table of functions.
 SHOWN = 8
 
 
@@ -47,10 +47,10 @@ class Node(NamedTuple):
     name: str
     part: str
     callback: str
-    #: The kernel's function that the callback calls, if this is below one.
+    #: The kernel's function that a callback calls, if this chain is below such a function.
     kfunc: str
     instructions: int
-    #: How often the chain's last function was called.
+    #: The number of calls of the chain's last function.
     calls: int
 
 
@@ -84,7 +84,8 @@ def op(program: str) -> str:
 
 
 def below(name: str, parent: Node) -> tuple[str, str, str]:
-    """The part, the callback and its kernel's function of a function that is called in `parent`."""
+    """The part, the callback and the kernel's function that the callback calls, for a function that is called in
+    `parent`."""
     program = PROGRAM.fullmatch(name)
     if INTERRUPT.fullmatch(name):
         return "IPIs" if IPI.fullmatch(name) else "other interrupts", "", ""
@@ -103,7 +104,7 @@ def below(name: str, parent: Node) -> tuple[str, str, str]:
 
 
 class Measurement:
-    """What the plugin has counted while one load ran under one scheduler."""
+    """The counts of the plugin while one load ran under one scheduler."""
 
     def __init__(self, folder: Path, of: Json) -> None:
         self.scheduler, self.load = of["scheduler"], of["load"]
@@ -119,7 +120,7 @@ class Measurement:
         self.switches = sum(node.calls for node in self.nodes if node.name == "__switch_to_asm")
 
     def sums(self, key: str, where: str = "") -> dict[str, float]:
-        """The instructions a switch of nodes, by a field, of those in the part `where`, if any."""
+        """The instructions per switch by a field of the nodes, only of nodes in the part `where` if it is given."""
         sums: Counter[str] = Counter()
         for node in self.nodes:
             if not where or node.part == where:
@@ -127,7 +128,7 @@ class Measurement:
         return {name: count / self.switches for name, count in sums.most_common()}
 
     def callback_calls(self) -> dict[str, float]:
-        """How often each callback is called, a switch."""
+        """The number of calls of each callback per switch."""
         calls: Counter[str] = Counter()
         for node in self.nodes:
             program = PROGRAM.fullmatch(node.name)
@@ -136,7 +137,8 @@ class Measurement:
         return {name: count / self.switches for name, count in calls.items()}
 
     def kfuncs(self, callback: str) -> dict[str, float]:
-        """The instructions a switch of a callback, by the kernel's function that it calls, or "" for its own code."""
+        """The instructions per switch of a callback, by the kernel's function that the callback calls, or "" for its
+        own code."""
         sums: Counter[str] = Counter()
         for node in self.nodes:
             if node.callback == callback:
@@ -148,7 +150,7 @@ class Measurement:
         return sum(node.instructions for node in self.nodes if node.part in SHOWN_PARTS)
 
     def locks(self) -> float:
-        """The instructions a switch of locks in all parts but "outside"."""
+        """The instructions per switch of locks in all parts except "outside"."""
         return sum(node.instructions for node in self.nodes
                    if node.part != "outside" and LOCK.fullmatch(node.name)) / self.switches
 
@@ -164,7 +166,7 @@ SHOWN_PARTS = {"core": "core of the scheduler", "switch": "switch of registers a
 
 
 def parts_table(of: list[Measurement]) -> list[list[str]]:
-    """Instructions a switch, by part and scheduler."""
+    """The table of instructions per switch, by part and scheduler."""
     sums = [measurement.sums("part") for measurement in of]
     rows = [["part", *(f"`{measurement.scheduler}`" for measurement in of)]]
     rows += [[name, *(shown(sum_.get(part)) for sum_ in sums)] for part, name in SHOWN_PARTS.items()]
@@ -176,7 +178,7 @@ def parts_table(of: list[Measurement]) -> list[list[str]]:
 
 
 def callbacks_table(measurement: Measurement) -> list[list[str]]:
-    """What the callbacks of a scheduler take, and in what."""
+    """The table of the instructions of a scheduler's callbacks, in their own code and in the kernel's functions."""
     calls = measurement.callback_calls()
     rows = [["callback", "calls", "instructions", "own code", "the kernel's functions that it calls"]]
     for callback, total in measurement.sums("callback").items():
@@ -238,7 +240,7 @@ def page(by_kernel: dict[str, list[Measurement]], cpus: int, peers: bool) -> Ite
 
 
 def functions(by_kernel: dict[str, list[Measurement]]) -> Iterator[str]:
-    """The functions of sched_ext on each kernel, beside each other."""
+    """The table of the functions of sched_ext on each kernel, side by side."""
     load = next(iter(LOADS))
     of = {kernel: measurement for kernel, measurements in by_kernel.items() for measurement in measurements
           if measurement.load == load and measurement.scheduler.startswith("equipoise")}
@@ -258,13 +260,13 @@ def read(folder: Path) -> list[Measurement]:
 def main() -> None:
     options = parser(__doc__)
     options.add_argument("--kernel", metavar="VERSION", action="append",
-                         help=f"as of vm/run (default: {', '.join(KERNELS)}; with --peers the last of them)")
+                         help=f"as for vm/run (default: {', '.join(KERNELS)}; with --peers the last of them)")
     options.add_argument("--cpus", type=positive, default=2, help="virtual CPUs (default: %(default)s)")
-    options.add_argument("--load", action="append", choices=list(LOADS), help="(default: pipe and hackbench)")
+    options.add_argument("--load", action="append", choices=list(LOADS), help="this load; may be repeated (default: pipe and hackbench)")
     options.add_argument("--peers", action="store_true", help="install published schedulers (vm/install-peers), and measure them, too")
     options.add_argument("--out", metavar="FILE", type=Path, help="(default: docs/costs.md; with --peers docs/costs-of-peers.md)")
     options.add_argument("schedulers", nargs="*", metavar="SCHEDULER", default=["eevdf", "equipoise:equipoise"],
-                         help="as of tools.bench (default: eevdf and equipoise:equipoise)")
+                         help="as for tools.bench (default: eevdf and equipoise:equipoise)")
     guest.keep_options(options)
     args = options.parse_args()
     schedulers, kernels, out_file = args.schedulers, args.kernel or KERNELS, args.out or PROJECT / "docs/costs.md"

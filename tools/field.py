@@ -1,8 +1,8 @@
 """Compares `eevdf`, `equipoise` and the published schedulers (peers/peers.toml) on six machines under eight loads, and
 writes docs/field.md.
 
-A cell that takes too long is left out. Cells that the file of --cells has already are not run again. If $EQUIPOISE names
-the command, it is not built."""
+A cell that takes too long is left out. Cells that are already in the file of --cells are not run again. If $EQUIPOISE
+names the command, it is not built."""
 
 import os
 import re
@@ -20,10 +20,10 @@ from tools.figures import markdown, prose
 
 MACHINES = ["tc2", "sm8250", "smp-8", "alder-lake", "zen4-x3d", "snb-ep-2s"]
 POLICIES = ["eevdf", "equipoise"]
-# From this share on, a cell shows the periods missed, per cent.
+# The share in % from which a cell shows the missed periods.
 SHOWN_MISSED = 0.1
 
-# Causes, by scheduler.
+# The causes of bad results, by scheduler.
 REMARKS = {
     "scx_cpu0": "It runs all tasks on CPU 0.",
     "scx_bpfland": "A synchronous wakeup takes the waker's CPU while an idle CPU exists and no task is in that CPU's local "
@@ -35,7 +35,7 @@ REMARKS = {
 
 
 class Load(NamedTuple):
-    """A load, the goal by which it is judged, and its number in words."""
+    """A load, the goal by which it is judged, and a description of its figure."""
 
     name: str
     load: str
@@ -59,7 +59,7 @@ def loads(n: int) -> list[Load]:
 
 
 def own_names(command: Path, peers: list[str]) -> dict[str, str]:
-    """The name that each scheduler has in messages, for those with sources."""
+    """The name of each scheduler in messages, for the schedulers whose sources are present."""
     names = {}
     for peer in peers:
         try:
@@ -199,7 +199,7 @@ def main() -> None:
     options.add_argument("--out", type=Path, default=PROJECT / "docs/field.md", help="the page (default: docs/field.md)")
     args = options.parse_args()
     command = tool.equipoise()
-    # A scheduler whose sources are missing then fails with a message.
+    # A scheduler whose sources are still missing fails with a message later.
     subprocess.run([command, "scheduler", "fetch"], stdout=subprocess.DEVNULL)
     peers = tomllib.loads((PROJECT / "peers/peers.toml").read_text())
     names = own_names(command, list(peers))

@@ -16,7 +16,7 @@ def number(value: Cell) -> str:
 
 
 def spread(values: Sequence[float]) -> str:
-    """The median of the values, the least and the most."""
+    """The median of the values, the smallest one, and the largest one."""
     return f"{median(values):.6g} ({min(values):.6g} to {max(values):.6g})"
 
 
@@ -26,7 +26,7 @@ def over(value: float, base: float | None) -> float | None:
 
 
 def ranks(values: Sequence[float]) -> list[float]:
-    """The rank of each value; equal values share the mean of theirs."""
+    """The rank of each value; equal values share the mean of their ranks."""
     return [sum(other < value for other in values) + (values.count(value) + 1) / 2 for value in values]
 
 
@@ -36,7 +36,7 @@ def rank_correlation(xs: Sequence[float], ys: Sequence[float]) -> float:
 
 
 def apart(xs: Sequence[float], ys: Sequence[float]) -> bool:
-    """Do the values differ by Wilcoxon's rank-sum test (Mann and Whitney's U), two-sided, 5 %, by its normal
+    """Do the values differ by Wilcoxon's rank-sum test (Mann and Whitney's U), two-sided at 5 %, in its normal
     approximation?"""
     m, n = len(xs), len(ys)
     u = sum((x < y) + (x == y) / 2 for x in xs for y in ys)
@@ -45,9 +45,9 @@ def apart(xs: Sequence[float], ys: Sequence[float]) -> bool:
 
 def fit(value: Callable[[float], float], target: float, low: float, high: float, within: float = 0.005,
         steps: int = 10) -> tuple[float, float]:
-    """Searches the positive argument at which a nearly linear, rising function has the value `target`, by secants
-    from `low` and `high`, and by steps of ten where the function does not rise. Returns the best argument that was
-    tried, and the relative error of its value, which is `within` or more if the search has not converged."""
+    """Searches the positive argument at which a nearly linear, rising function has the value `target`, by secants from
+    `low` and `high`, and by steps of ten where the function does not rise. Returns the best argument that was tried,
+    and the relative error of its value. The error is `within` or more if the search has not converged."""
     at_low = value(low)
     tried = []
     for _ in range(steps):
@@ -64,7 +64,8 @@ def fit(value: Callable[[float], float], target: float, low: float, high: float,
 
 
 def columns(rows: Iterable[Sequence[Cell]]) -> str:
-    """The rows as lines with aligned columns, the first row being the head: a column of numbers on the right."""
+    """The rows as lines with aligned columns. The first row is the head, and columns of numbers are aligned on the
+    right."""
     texts = [[number(cell) for cell in row] for row in rows]
     count = max(map(len, texts))
     of = [[row[column] for row in texts if column < len(row)] for column in range(count)]
@@ -75,7 +76,7 @@ def columns(rows: Iterable[Sequence[Cell]]) -> str:
 
 
 def markdown(rows: Iterable[Sequence[str]]) -> Iterable[str]:
-    """The lines of a table in a page, the first row being the head."""
+    """The lines of a Markdown table. The first row is the head."""
     head, *rest = rows
     return ("| " + " | ".join(row) + " |" if row else "|" + " --- |" * len(head) for row in chain([head, []], rest))
 

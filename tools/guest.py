@@ -12,9 +12,9 @@ from tools.command import PROJECT, parser, positive
 
 
 def options(description: str | None, kernel: str, rounds: int | None) -> argparse.ArgumentParser:
-    """A parser with the options of all tools that boot a guest: without rounds it has one CPU."""
+    """A parser with the options of all tools that boot a guest. Without rounds, the guest has one CPU."""
     options = parser(description)
-    options.add_argument("--kernel", metavar="VERSION", default=kernel, help="which kernel, as of vm/run (default: %(default)s)")
+    options.add_argument("--kernel", metavar="VERSION", default=kernel, help="the kernel, as for vm/run (default: %(default)s)")
     if rounds:
         options.add_argument("--rounds", type=positive, default=rounds, help="how often (default: %(default)s)")
         options.add_argument("--cpus", type=positive, default=2, help="virtual CPUs (default: %(default)s)")
@@ -22,25 +22,25 @@ def options(description: str | None, kernel: str, rounds: int | None) -> argpars
 
 
 def clock_options(options: argparse.ArgumentParser) -> None:
-    """Options for the guest's clock, `clock`: an option of vm/run without its dashes."""
+    """Options for the guest's clock, which set `clock` to an option of vm/run without its dashes."""
     for accelerator in ("tcg", "kvm"):
         options.add_argument(f"--{accelerator}", dest="clock", action="store_const", const=accelerator,
-                             default="icount=1", help="the clock, as of vm/run")
+                             default="icount=1", help="the clock, as for vm/run")
     options.add_argument("--icount", dest="clock", metavar="NS", nargs="?", const="8", default="icount=1",
                          type=lambda ns: ns if "=" in ns else f"icount={ns}",
-                         help="the clock, as of vm/run (default: --icount=1, to which a busy host makes no difference, and "
-                         "the nearest to the speed of a real CPU)")
+                         help="the clock, as for vm/run (default: --icount=1, which a busy host does not affect, and which is "
+                         "nearest to the speed of a real CPU)")
 
 
 def keep_options(options: argparse.ArgumentParser) -> None:
-    """Options for the folder of what a guest leaves."""
-    options.add_argument("--keep", metavar="DIR", type=Path, help="leave what was measured in DIR")
-    options.add_argument("--judge", metavar="DIR", type=Path, help="boot nothing, take what --keep has left in DIR")
+    """Options for the folder of the files that a guest leaves."""
+    options.add_argument("--keep", metavar="DIR", type=Path, help="leave the measured files in DIR")
+    options.add_argument("--judge", metavar="DIR", type=Path, help="boot nothing, and judge the files that --keep left in DIR")
 
 
 @contextmanager
 def kept(args: argparse.Namespace) -> Iterator[Path]:
-    """The folder of --keep or --judge, or one that is removed at the end."""
+    """The folder of --keep or --judge, or a folder that is removed at the end."""
     with tempfile.TemporaryDirectory() as folder:
         out = (args.keep or args.judge or Path(folder)).resolve()
         out.mkdir(parents=True, exist_ok=True)
@@ -49,8 +49,8 @@ def kept(args: argparse.Namespace) -> Iterator[Path]:
 
 def boot(*command: str | Path, kernel: str, cpus: int, clock: str, turn: int | None = None, out: Path | None = None,
          seconds: int = 600, noise: bool = False) -> Iterator[str]:
-    """Boots a guest and runs a command there; yields the lines of its output. `out` is the guest's /out; unless `noise`,
-    the kernel charges interrupts to the tasks that they interrupt, as the simulated one does."""
+    """Boots a guest and runs a command there; yields the lines of its output. `out` is the guest's /out; unless `noise`
+    is set, the kernel charges interrupts to the tasks that they interrupt, as the simulated kernel does."""
     line: list[str | Path] = [PROJECT / "vm/run", "--kernel", kernel, "--cpus", str(cpus), f"--{clock}", "--timeout",
                               str(seconds)]
     if turn:
@@ -78,7 +78,7 @@ def installed_peers() -> list[str]:
 
 def record(out: Path, args: argparse.Namespace, command: Path, schedulers: list[str], *, clock: str | None = None,
            turn: int | None = None, here: bool = False, loader: str = "", more: tuple[str, ...] = (), seconds: int) -> None:
-    """Has tools.recorder record the loads `args.loads` below `out`, in a guest or here."""
+    """Makes tools.recorder record the loads `args.loads` below `out`, in a guest or here."""
     recorder = [sys.executable, "-m", "tools.recorder", "--rounds", str(args.rounds), "--schedulers", *schedulers, *more]
     if here:
         subprocess.run([*recorder, "--", command, out, *args.loads], cwd=PROJECT, check=True)

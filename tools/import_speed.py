@@ -1,5 +1,6 @@
-"""Measures the time and memory of `equipoise workload import` for a million events: simulated traces in each format, a text
-with pipe traffic, and one of 100,000 threads. Fails beyond 5 s or 500 MB. For many threads, the memory is not judged."""
+"""Measures the time and memory of `equipoise workload import` for a million events, in simulated traces of each format,
+a text with pipe traffic, and a text with 100,000 threads. Fails beyond 5 s or 500 MB. For many threads, the memory is
+not judged."""
 
 import os
 import re
@@ -29,7 +30,8 @@ def waking(task: tuple[str, int]) -> str:
 
 
 def pipes() -> Iterator[str]:
-    """50 pairs take turns on a CPU: one task writes and wakes the other, which reads; then each sleeps."""
+    """A trace of 50 pairs that take turns on a CPU: one task writes and wakes the other, which reads; then each
+    sleeps."""
     for loop in range(200000):
         pair, at = loop % 50, loop * 20
         a, b, after = (("t", 100 + 2 * pair), ("t", 101 + 2 * pair), ("t", 100 + 2 * ((pair + 1) % 50)))
@@ -41,7 +43,7 @@ def pipes() -> Iterator[str]:
 
 
 def threads() -> Iterator[str]:
-    """Each of 100,000 threads wakes the next one and ends."""
+    """A trace of 100,000 threads, each of which wakes the next one and ends."""
     for n in range(1000, 101000):
         own, after = (f"t{n}", n), (f"t{n + 1}", n + 1)
         yield event(n * 10, *own, waking(after))

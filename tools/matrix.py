@@ -1,13 +1,13 @@
 """Compares `equipoise` with `eevdf` for all machines and loads, and prints the measures that are worse.
 
 A line that ends with (mixed) belongs to a cell in which another measure is better. With --load, only loads whose names
-contain all of the words are run. Cells that the file of --out has already are not run again. If $EQUIPOISE names the
+contain all of the words are run. Cells that are already in the file of --out are not run again. If $EQUIPOISE names the
 command, it is not built.
 
-The command's verdict (crates/lab/src/verdict.rs) says what is worse: each measure that decides a goal, the measures
-that a load of this file names besides, energy for the same work, and threads that stall. Energy counts only if
-no more periods are missed. The folder tests/loads has loads as rt-app files, each of which runs on every machine that
-has its CPUs, 20 times or more."""
+The command's verdict (crates/lab/src/verdict.rs) judges each measure that decides a goal, the further measures that a
+load of this file names, energy for the same work, and threads that stall. Energy counts only if no more periods are
+missed. The folder tests/loads has loads as rt-app files, each of which runs on every machine that has its CPUs, 20
+times or more."""
 
 import json
 from collections.abc import Iterator
@@ -27,7 +27,8 @@ SETTINGS = ["slice_ns=1500000", "lag_ns=0", "preempt_after_ns=0", "unfairness_ns
 
 
 class Load(NamedTuple):
-    """A load: a stock one, or the content of an rt-app file, with measures that count besides those that decide."""
+    """A load: a built-in one or the content of an rt-app file, with measures that count in addition to the deciding
+    ones."""
 
     name: str
     text: Json | None = None
@@ -82,7 +83,8 @@ def stock_loads(n: int) -> Iterator[str]:
 
 
 def measures(result: Json, extra: tuple[str, ...]) -> Iterator[Json]:
-    """The entries of the last policy that count: the measures that decide, and those that `extra` names."""
+    """The entries of the last policy that count, which are those of the deciding measures, and of the measures that
+    `extra` names."""
     last = result["results"][-1]["policy"]
     for entry in result["results"]:
         if entry["policy"] == last and (entry["decides"] and not entry["part"] or entry["metric"] in extra):
@@ -117,7 +119,7 @@ def run(command: Path, machine: str, load: Load, runs: int, limit: float | None,
         metric, value = entry["metric"], entry[entry["judged"]]
         against = entry["against_first"]
         if entry["goal"] == "energy":
-            # For the same work.
+            # This energy is for the same work.
             standing = energy["standings"][1]
             best, worst = energy["best"], energy["worst"]
             said = "better" if second in best and first not in best else "worse" if worst == second else "same"
@@ -125,7 +127,7 @@ def run(command: Path, machine: str, load: Load, runs: int, limit: float | None,
         elif against:
             add(metric, against["worse"], against["margin"], against["unit"], against["verdict"], before[metric], value)
         elif None in entry["runs"] and before[metric] is not None:
-            # Some thread never got that far.
+            # Some thread never completed what this measures.
             add(metric, 0, None, "%", "worse", before[metric], value or 0)
     stalled = [sum(of["runs"] for of in result["stalled"] if of["policy"] == policy) / result["runs"]
                for policy in (first, second)]
@@ -141,7 +143,7 @@ def verdict(cell: Json, missed: bool) -> str:
 
 
 def judged(cells: list[Json]) -> Iterator[tuple[list[Json], list[str]]]:
-    """Each cell that has no error: its measures, and the verdicts on them in the same order."""
+    """The measures of each cell without an error, and the verdicts on them in the same order."""
     by_cell: dict[tuple[str, str], list[Json]] = {}
     for cell in cells:
         if "error" not in cell:
@@ -182,7 +184,7 @@ def undo(command: Path, machine: str, load: Load, worse: set[str], runs: int, li
 
 
 def work_of(machines: list[str], words: list[str], rows: bool) -> dict[tuple[str, str], tuple[str, Load]]:
-    """The machine and the load of each cell."""
+    """The machine and the load of every cell."""
     work = {}
     for machine in machines or sorted((path.stem for path in (PROJECT / "machines").glob("*.toml")), key=cpus_of):
         n = cpus_of(machine)

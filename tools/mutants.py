@@ -1,6 +1,6 @@
-"""Applies small changes to the meaning of scheduler/equipoise, one at a time in a copy of scheduler/ (target/mutants), and
-reports which tests notice each: tests of meaning, only digests of decisions (crates/lab/tests/decisions.rs), or none.
-The exit status is 1 if a change survives.
+"""Applies small changes to the meaning of scheduler/equipoise, one at a time in a copy of scheduler/ (target/mutants),
+and reports which tests notice each change: tests of meaning, only digests of decisions (crates/lab/tests/decisions.rs),
+or none. The exit status is 1 if a change survives.
 
 tests/mutating/equipoise has the changes: a line with the file and the effect of the change, then lines `- TEXT` and
 `+ TEXT` with the old and the new text. The tests are built once, in target/; for each change only the schedulers are
@@ -22,7 +22,7 @@ from tools.command import PROJECT, Failed, cargo, parser, run_main
 OUT = PROJECT / "target/mutants"
 SCHEDULER = OUT / "scheduler"
 OBJECTS = OUT / "objects"
-#: A change may make a run endless.
+#: The time limit of a test, because a change may make a run endless.
 SECONDS = 900
 
 
@@ -40,7 +40,7 @@ DIGEST = Test("equipoise-lab", "decisions", "")
 
 
 class Change(NamedTuple):
-    """A change of a file of scheduler/equipoise, what it does, and its old and new text."""
+    """A change of a file of scheduler/equipoise, with its effect, and its old and new text."""
 
     file: str
     what: str
@@ -63,14 +63,14 @@ def changes(listed: Path, words: list[str]) -> list[Change]:
         if all(word in change.name for word in words):
             count = (PROJECT / "scheduler/equipoise" / change.file).read_text().count(old)
             if count != 1:
-                raise Failed(f"{listed.relative_to(PROJECT)}: {change.name}: its text is there {count} times, expected once")
+                raise Failed(f"{listed.relative_to(PROJECT)}: {change.name}: its text occurs {count} times; expected once")
             chosen.append(change)
     return chosen
 
 
 @contextmanager
 def changed(file: str, old: str, new: str) -> Iterator[None]:
-    """The schedulers in OBJECTS have this change. Raises Failed if they do not compile."""
+    """Within the block, the schedulers in OBJECTS have this change. Raises Failed if they do not compile."""
     path = SCHEDULER / "equipoise" / file
     text = path.read_text()
     path.write_text(text.replace(old, new))
@@ -91,8 +91,10 @@ def compile_schedulers() -> None:
 
 
 def build() -> dict[str, Path]:
-    """Builds the test programs and the command, which take the schedulers from OBJECTS: their paths, by name."""
-    # All at once, so that each crate is built once, with the same features as by `cargo test`.
+    """Builds the test programs and the command, which take the schedulers from OBJECTS. Returns their paths, by
+    name."""
+    # Build all of them at once, so that each crate is built once, with the same features as by
+    # `cargo test`.
     targets = [f"--test={test.target}" for test in [*MEANING, DIGEST]]
     messages = [json.loads(text) for text in cargo("test", "--no-run", *targets, "--message-format=json").splitlines()]
     programs = {message["target"]["name"]: Path(message["executable"]) for message in messages if message.get("executable")}
@@ -121,7 +123,7 @@ def fails(programs: dict[str, Path], test: Test) -> str | None:
 
 
 def options(description: str | None, what: str) -> argparse.ArgumentParser:
-    """A parser with the options of this tool and of those that change the scheduler as it does."""
+    """A parser with the options of all tools that change the scheduler as this one does."""
     options = parser(description)
     options.add_argument("--list", action="store_true", help=f"print the {what}, and check that they fit the scheduler")
     options.add_argument("words", nargs="*", metavar="WORD", help=f"take only the {what} whose file or name contains the words")

@@ -2,9 +2,9 @@
 
 Boots once, calibrates the guest as a machine, and records each LOAD there in several rounds under the kernel's EEVDF,
 scx_equipoise and the kernel's scx_simple. The recording under EEVDF is simulated under all three. Prints makespan and
-p95 wakeup latency, the median over the rounds with the least and the most, and for each two schedulers whether the
-simulated order is the measured one, where a rank-sum test tells their measured figures apart. Wrong orders are no
-failure: exit status 1 is for what could not be recorded or simulated."""
+p95 wakeup latency, the median over the rounds with the least and the most, and for each two schedulers whose measured
+figures differ by a rank-sum test, whether the simulated order is the measured one. Wrong orders are no failure: exit
+status 1 means that a load could not be recorded or simulated."""
 
 import os
 import subprocess
@@ -25,8 +25,8 @@ Samples = dict[tuple[str, str], dict[str, list[tuple[float, float]]]]
 
 
 def tables(samples: Samples) -> list[str]:
-    """The figures, the orders, and the number of right ones, of the pairs, measured and simulated, of each scheduler by
-    load and figure."""
+    """The lines of the figures, the orders, and the number of right orders. `pairs` has the measured and simulated
+    figures of each scheduler, by load and figure."""
     rows: list[list[Cell]] = [["load", "figure", "scheduler", "measured", "simulated"]]
     orders: list[list[Cell]] = [["load", "figure", "measured order", "simulated order"]]
     counts = Counter[str]()
@@ -54,7 +54,7 @@ def main() -> int:
     guest.clock_options(options)
     guest.keep_options(options)
     options.add_argument("loads", nargs="*", choices=list(recorder.LOADS), metavar="LOAD",
-                         help="as of tools.replay (default: sysbench-mutex, hackbench, compile and browser-short)")
+                         help="as for tools.replay (default: sysbench-mutex, hackbench, compile and browser-short)")
     args = options.parse_args()
     args.loads = args.loads or ["sysbench-mutex", "hackbench", "compile", "browser-short"]
     command, status = equipoise(), 0

@@ -2,8 +2,8 @@
 rt-app's own log.
 
 Boots once, with one CPU by a clock that counts instructions, and records rt-app with each LOAD beside a busy loop. A
-replay under `eevdf` is compared with rt-app's log: a period is to be found to 2 %, and the share of missed periods to 3
-points. A thread without a timer has no deadline in rt-app's log."""
+replay under `eevdf` is compared with rt-app's log: a period must be right within 2 %, and the share of missed periods
+within 3 points. A thread without a timer has no deadline in rt-app's log."""
 
 import argparse
 import json
@@ -21,7 +21,7 @@ LOADS = ["game:650", "game:500", "video-call:480", "mixed:600", "mixed:520", "vi
 
 
 def file_content(load: str) -> Json:
-    """The file of NAME:NS, with a busy loop."""
+    """Makes the file of NAME:NS, with a busy loop."""
     name, loop_ns = load.split(":")
     content = rt_app.prepared(name, int(loop_ns))
     content["tasks"] = {"busy": {"loop": -1, "run": 10000}} | content["tasks"]
@@ -50,9 +50,9 @@ def record(command: Path, out: Path, loads: list[str]) -> None:
 
 
 def logged(log: Path) -> tuple[float, float] | None:
-    """The period, ms, and the periods missed, %, of a thread's log; None without deadlines. The columns 5 and 6 are a
-    loop's start and end, us, 8 is the slack, us, 10 the period, us. A thread that is late when the load ends has not
-    begun all loops whose deadlines are over: those are missed, too."""
+    """The period in ms, and the missed periods in %, from a thread's log; None without deadlines. Columns 5 and 6 are a
+    loop's start and end, column 8 is the slack, and column 10 is the period, all in us. A thread that is late when the
+    load ends has not begun all loops whose deadlines have passed; these are missed, too."""
     rows = [line.split() for line in log.read_text().splitlines() if not line.startswith("#")]
     loops = [[float(cell) for cell in row] for row in rows if len(row) > 10 and float(row[9]) > 0]
     if not loops:

@@ -1,15 +1,15 @@
 """Measures schedulers in a guest, and tests whether the simulator predicts their ratios to EEVDF.
 
 Boots a guest that calibrates itself as a machine under EEVDF, and another one that measures hackbench with 80 and 320
-processes, perf bench sched pipe, what schbench measures, sysbench with a mutex and make over small C files under EEVDF
-and each SCHEDULER (tools.bench), and what their callbacks cost. The simulator then predicts the same: the machine file
-has the calibrated costs and those of the callbacks, and the work of each load is the one at which simulated EEVDF takes
-as long as the measured one. Prints for each load and scheduler the measured and the predicted ratio to EEVDF and the
-error, for each load the rank correlation of the two, and whether the order of two schedulers is right where they differ
-by over 10 %.
+processes, perf bench sched pipe, a load like schbench's, sysbench with a mutex and make over small C files under EEVDF
+and each SCHEDULER (tools.bench), and the costs of their callbacks. The simulator then predicts the results: the machine
+file has the calibrated costs and those of the callbacks, and each load has the work with which simulated EEVDF takes as
+long as the real one. Prints for each load and scheduler the measured and the predicted ratio to EEVDF and the error,
+for each load the rank correlation of the two, and for two schedulers that differ by over 10 %, whether their order is
+right.
 
-Foreign schedulers need their sources (equipoise scheduler fetch). Wrong predictions are no failure: exit status 1 is
-for what could not be measured or simulated, and for a load whose work was not found."""
+Foreign schedulers need their sources (equipoise scheduler fetch). Wrong predictions are no failure: exit status 1 means
+that a load could not be measured or simulated, or that its work was not found."""
 
 import json
 import os
@@ -28,10 +28,10 @@ from tools.figures import Cell, columns, fit, rank_correlation
 #: The callbacks for which a machine file has costs.
 CALLBACKS = ["select_cpu", "enqueue", "dequeue", "dispatch", "tick", "runnable", "running", "stopping", "quiescent", "yield",
              "update_idle", "set_weight", "init_task", "exit_task", "enable", "disable", "sched_switch"]
-#: The kernel's measuring takes so many ns of a call.
+#: The time in ns that the kernel's measuring adds to a call.
 MEASURING_NS = 52
-#: The instructions of a switch with its wakeup, of 1 ns each, in the fair class of Linux 7.3.4, and in sched_ext without
-#: the callbacks: counted by function in hackbench with 320 processes, with a plugin of QEMU.
+#: The time of a switch with its wakeup, at 1 ns per instruction, in the fair class of Linux 7.3.4, and in sched_ext
+#: without the callbacks. A plugin of QEMU counted the instructions by function in hackbench with 320 processes.
 CLASSES = "fair_class_ns = 3270\next_class_ns = 1840"
 #: A benchmark, a scheduler, and its measured and predicted ratio to EEVDF.
 Ratio = tuple[str, str, float, float]
@@ -39,8 +39,8 @@ Ratio = tuple[str, str, float, float]
 
 @dataclass(frozen=True)
 class Model:
-    """A benchmark's load of a given work, us; the metric, and what to divide by it if more is better; two amounts of
-    work to begin with."""
+    """The load of a benchmark with a given work in us; the metric, and the number to divide by the metric if more is
+    better; and two amounts of work with which the search begins."""
 
     load: Callable[[float], Workload]
     metric: str = "time"
@@ -50,8 +50,8 @@ class Model:
 
 
 def models(cpus: int, write: float, read: float) -> dict[str, Model]:
-    """The models by benchmark. A hackbench whose messages cost more to write than to read sends one a wakeup, and one
-    whose messages do not fills its sockets, so this ratio is measured."""
+    """The models by benchmark. If hackbench's messages cost more to write than to read, each wakeup is for one message;
+    otherwise, the sockets fill. This ratio is therefore measured."""
 
     def hackbench(groups: int, loops: int) -> Model:
         return Model(lambda work: f"hackbench:groups={groups},loops={loops},write_work={write * work:.4f},"
@@ -76,8 +76,8 @@ def short(scheduler: str) -> str:
 
 
 def machine_file(calibrated: str, bench: Json, schedulers: Iterable[str], cpus: int) -> str:
-    """The machine file of the guest, whose CPUs take turns on one of the host, with the costs of the callbacks. These
-    were measured under hackbench, with which all CPUs are busy and take turns."""
+    """The machine file of the guest, whose CPUs take turns on one CPU of the host, with the costs of the callbacks.
+    These costs were measured under hackbench, under which all CPUs are busy and take turns."""
     # Kept calibrations of earlier versions do not have the number of the host's CPUs.
     text = calibrated if "\nhost_cpus = " in calibrated else re.sub(r"^hz = .*$", r"\g<0>\nhost_cpus = 1", calibrated, flags=re.M)
     text = re.sub(r"^refill_far_ns.*$", rf"\g<0>\n{CLASSES}", text, flags=re.M)
@@ -92,7 +92,8 @@ def machine_file(calibrated: str, bench: Json, schedulers: Iterable[str], cpus: 
 
 def simulated(command: Path, machine: Path, model: Model, work: float, policies: list[str], schedulers: Iterable[str] = ()
               ) -> dict[str, tuple[float, float | None]]:
-    """By scheduler: the result of the load, in the measured unit, and the p99 of wakeup latencies, if the load has it."""
+    """The result of the load under each scheduler, in the measured unit, and the p99 of wakeup latencies, if the load
+    has it."""
     result = compare(command, machine, model.load(work), policies, "--all", "--runs", "3", schedulers=schedulers)
     means = {(of["policy"], of["metric"]): of["mean"] for of in result["results"]}
     return {policy: (model.per / value if model.per else value, means.get((policy, "wakeup_p99")))
@@ -101,7 +102,7 @@ def simulated(command: Path, machine: Path, model: Model, work: float, policies:
 
 def ratios(command: Path, machine: Path, bench: Json, all_models: dict[str, Model], schedulers: list[str]
            ) -> tuple[list[Ratio], list[str]]:
-    """All ratios, and a message for each load at whose work simulated EEVDF does not take as long as the measured one."""
+    """All ratios, and a message for each load for which no work makes simulated EEVDF take as long as the real one."""
     measured = {(of["benchmark"], of["scheduler"]): of["median"] for of in bench["results"]}
     found: list[Ratio] = []
     unfitted = []
@@ -156,7 +157,7 @@ def main() -> int:
     guest.keep_options(options)
     options.add_argument("--json", metavar="FILE", type=Path, help='write the table to FILE, too: an array of {"benchmark", '
                          '"scheduler", "measured", "predicted"}, ratios of times or latencies to EEVDF\'s')
-    options.add_argument("schedulers", nargs="*", metavar="SCHEDULER", help="as of tools.bench (default: equipoise:equipoise, "
+    options.add_argument("schedulers", nargs="*", metavar="SCHEDULER", help="as for tools.bench (default: equipoise:equipoise, "
                          "and those of vm/peers.sh that are installed)")
     args = options.parse_args()
     command = equipoise()

@@ -1,4 +1,4 @@
-"""Records loads under schedulers, in turn: what tools.replay and tools.order run in a guest.
+"""Records loads under schedulers, in turn. tools.replay and tools.order run this tool in a guest.
 
 Calibrates the computer, and records each LOAD in several rounds. Leaves the machine file, machine.toml, and the
 recordings, LOAD-ROUND-SCHEDULER.dat, in OUT."""
@@ -43,7 +43,8 @@ def schbench(load: str) -> list[str]:
     return ["./schbench", str(os.cpu_count()), "1"]
 
 
-#: For each load what writes its files into the current folder, and returns its command.
+#: For each load, the function that writes its files into the current folder and returns its
+#: command.
 LOADS: dict[str, Callable[[str], list[str]]] = {
     "hackbench": lambda load: ["hackbench", "-g", "2", "-l", "50"],
     "sysbench-cpu": lambda load: "sysbench cpu --threads=4 --time=0 --events=200 --cpu-max-prime=5000 run".split(),
@@ -67,7 +68,7 @@ def await_state(state: str) -> None:
 
 @contextmanager
 def under(scheduler: str) -> Iterator[None]:
-    """The scheduler is loaded; "eevdf" is the kernel's own."""
+    """Within the block, the scheduler is loaded; "eevdf" is the kernel's own."""
     if scheduler == "eevdf":
         yield
         return
@@ -81,11 +82,11 @@ def under(scheduler: str) -> Iterator[None]:
 
 
 def record(command: Path, out: Path, loads: list[str], schedulers: list[str], rounds: int, more: list[str]) -> None:
-    """Records into the current folder, and moves each recording to `out`: over 9p the recorder would sleep and be woken a
-    thousand times."""
+    """Records into the current folder, and then moves each recording to `out`, because over 9p the recorder would sleep
+    and be woken a thousand times."""
     with (out / "machine.toml").open("w") as machine:
         subprocess.run([command, "machine", "calibrate", "--traced", "--force"], stdout=machine, check=True)
-    # The first run loads programs and files over 9p.
+    # The first run, which loads programs and files over 9p, does not count.
     for load in loads:
         subprocess.run(LOADS[load](load), capture_output=True)
     for turn in range(rounds):
@@ -107,7 +108,7 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--rounds", type=positive, default=1)
     options.add_argument("--schedulers", nargs="+", default=["eevdf"], choices=["eevdf", *SCHEDULERS])
-    options.add_argument("--pipes", action="store_const", const=["--pipes"], default=[], help="as of `equipoise record`")
+    options.add_argument("--pipes", action="store_const", const=["--pipes"], default=[], help="as for `equipoise record`")
     options.add_argument("command", type=Path, help="the command `equipoise`")
     options.add_argument("out", type=Path)
     options.add_argument("loads", nargs="+", choices=list(LOADS), metavar="LOAD")

@@ -1,9 +1,9 @@
 """Records loads under the kernel's own EEVDF in a guest, and compares the recordings with simulations under `eevdf`.
 
 Boots once, calibrates the guest as a machine, records each LOAD there, in several rounds, and replays the recordings in
-the simulator. Prints the median of each figure, measured and simulated, with the least and the most, and whether its bar
-is met: makespan to 15 %; switches, migrations and the 99th percentile of wakeup latencies to 20 %. Missed bars are no
-failure: exit status 1 is for what could not be recorded or replayed."""
+the simulator. Prints the median of each figure, measured and simulated, with the smallest and the largest value, and
+whether its bar is met: makespan within 15 %; switches, migrations and the 99th percentile of wakeup latencies within 20
+%. Missed bars are no failure: exit status 1 means that a load could not be recorded or replayed."""
 
 import re
 import sys
@@ -15,7 +15,7 @@ from tools import guest, recorder
 from tools.command import Failed, ask, equipoise, run_main
 from tools.figures import Cell, columns, spread
 
-#: The bars, %; None for a figure that is only printed.
+#: The bars in %; None for a figure that is only printed.
 BARS = {"makespan, ms": 15, "switches to its threads": 20, "migrations of its threads": 20,
         "wakeup latency p50, us": None, "wakeup latency p95, us": None, "wakeup latency p99, us": 20}
 BUSY = "run time, ms"
@@ -25,16 +25,16 @@ Figures = dict[str, tuple[float, float]]
 def validated(command: Path, machine: Path, *recordings: str | Path, schedulers: tuple[str, ...] = ("eevdf",),
               kernel: str = "7.3") -> dict[str, Figures]:
     """The measured and the simulated value of each figure, by scheduler. Schedulers in C are compiled for that kernel.
-    `validate` ends with status 4 where a bound of its own is missed."""
+    `validate` ends with status 4 if one of its own bounds is missed."""
     page = ask(command, "validate", "--machine", machine, "--kernel", kernel, *recordings, accepted=(0, 4))
     return {table["title"]: {row[0]: (float(row[1]), float(row[2])) for row in table["rows"] if row[0] in {*BARS, BUSY}}
             for table in page["tables"] if table["title"] in schedulers}
 
 
 def shared(machine: Path, figures: Figures) -> str:
-    """The machine file for a guest whose CPUs share one CPU, so that the time of kernel code is multiplied by the number
-    of busy CPUs. The costs were calibrated with one busy CPU, so they are multiplied by the recording's average number
-    of busy CPUs, unless the file has the number of the host's CPUs, by which the simulator does so."""
+    """The machine file for a guest whose CPUs share one CPU, so that the time of kernel code is multiplied by the
+    number of busy CPUs. The costs were calibrated with one busy CPU, so they are multiplied by the recording's average
+    number of busy CPUs, unless the file has the number of the host's CPUs, with which the simulator multiplies them."""
     if "\nhost_cpus = " in machine.read_text():
         return machine.read_text()
     busy = max(1, figures[BUSY][0] / figures["makespan, ms"][0])
@@ -42,7 +42,7 @@ def shared(machine: Path, figures: Figures) -> str:
 
 
 def table(figures: dict[tuple[str, str], list[tuple[float, float]]]) -> list[str]:
-    """The lines of the table of pairs, measured and simulated, by load and figure."""
+    """The lines of the table. `pairs` has the measured and simulated figures, by load and figure."""
     rows: list[list[Cell]] = [["load", "figure", "measured", "simulated", "off %", "bar"]]
     met = []
     for (load, figure), pairs in figures.items():
@@ -61,7 +61,7 @@ def main() -> int:
     options = guest.options(__doc__, "ours-7.3", 3)
     guest.clock_options(options)
     guest.keep_options(options)
-    options.add_argument("--turn", metavar="US", type=int, help="turns of the virtual CPUs, as of vm/run")
+    options.add_argument("--turn", metavar="US", type=int, help="turns of the virtual CPUs, as for vm/run")
     options.add_argument("--here", action="store_true", help="record on this machine instead, as root; nothing else should run")
     options.add_argument("loads", nargs="*", choices=list(recorder.LOADS), metavar="LOAD",
                          help=f"{', '.join(recorder.LOADS)} (default: all)")

@@ -21,8 +21,8 @@ def file_of(load: str) -> Path:
 
 
 def prepared(load: str, loop_ns: int, seconds: int = 3) -> Json:
-    """A load for so long, with that many ns for a loop of rt-app (the more, the lighter is the load). Repeated keys get
-    numbers, and a "suspend" without a value the name of its task."""
+    """A load with this duration, and with this number of ns for a loop of rt-app (the more, the lighter is the load).
+    Repeated keys get numbers, and a "suspend" without a value gets the name of its task."""
     numbers = count(1)
 
     def numbered(pairs: list[tuple[str, object]]) -> Json:

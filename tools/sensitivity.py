@@ -1,4 +1,4 @@
-"""Halves and doubles each threshold of scheduler/equipoise, one at a time, and prints what that changes: measures of some
+"""Halves and doubles each threshold of scheduler/equipoise, one at a time, and prints the effects: the measures of some
 loads on some machines that differ by the lab's verdict, and by over 2 % (0.5 points; paired runs; + is worse), and how
 many more random cases miss a property's bar.
 
@@ -16,10 +16,10 @@ from tools import matrix, mutants
 from tools.command import PROJECT, Failed, cargo, cpus_of, positive, run_main
 
 FOLDER = PROJECT / "scheduler/equipoise"
-#: Thresholds of behaviour; sizes of tables and bounds that only prevent an overflow or the watchdog are not among them.
+#: The thresholds of behaviour, without sizes of tables and bounds that only prevent an overflow or the watchdog.
 DEFINES = ["ALIKE_PCT", "LIMIT_STEP", "ALONE_FOR", "HURRY_NS", "WORTH_A_MOVE_PCT", "HARDLY_AHEAD", "CPUS_LOOKED_AT",
            "CLUSTERS_LOOKED_AT", "TASKS_LOOKED_AT", "LEVEL_SHIFT", "PROGRESS_SHIFT"]
-#: Percentages whose part beyond 100 is the threshold.
+#: The percentages of which the part above 100 is the threshold.
 PERCENT = {"ALIKE_PCT", "WORTH_A_MOVE_PCT"}
 #: Loads that have more tasks than CPUs, or that judge latency, on machines with equal CPUs, with two sockets, with two
 #: kinds of CPUs, and with three; a crowd, short threads beside loops on heterogeneous CPUs, and a periodic thread beside
@@ -31,10 +31,11 @@ CELLS = [("smp-2", "mixed"), ("smp-2", "hackbench:groups=1,fds=10,loops=200"), (
          ("alder-lake", "bodytrack:threads=24,scale=10"), ("odroid-xu3", "mixed"), ("sm8250", "ramp"), ("sm8250", "audio"),
          ("tc2-smp", "hackbench:groups=10,fds=20,loops=100"), ("rk3588", "game+busy:threads=4"),
          ("snb-laptop", "herd-of-16-new-threads"), ("smt-4", "boss-wakes-16-workers-often")]
-#: Differences below these are not printed: of measures in per cent, and of others.
+#: The smallest differences that are printed, in points for measures in %, and in % for others.
 LEAST_POINTS, LEAST_PCT = 0.5, 2.0
 ROW = re.compile(r"^(\w+): (\d+) of \d+ miss", re.M)
-#: Random cases for each property; a difference of fewer is chance.
+#: The number of random cases for each property, and the smallest difference between numbers of
+#: cases that is not chance.
 CASES, LEAST_CASES = 60, 3
 
 
@@ -61,7 +62,7 @@ class Judge:
         self.usual, self.usual_missed = self.measures("equipoise"), self.missed()
 
     def measures(self, policy: str) -> dict[tuple[str, str, str], Measure]:
-        """By machine, load and measure."""
+        """The values of each measure, by machine, load and measure."""
         found = {}
         for machine, name in CELLS:
             custom = {load.name: load for load in matrix.custom_loads(cpus_of(machine))}
@@ -73,7 +74,7 @@ class Judge:
         return found
 
     def missed(self) -> dict[str, int]:
-        """By property: how many random cases miss its bar (`make properties`)."""
+        """The number of random cases that miss the bar of each property (`make properties`)."""
         environment = os.environ | {"PROPTEST_CASES": str(CASES), "PROPTEST_RNG_SEED": "7",
                                     "CARGO_MANIFEST_DIR": str(PROJECT / "crates/simulator")}
         done = subprocess.run([self.conformance, "--ignored", "--nocapture", "fairness"], env=environment, cwd=PROJECT,
@@ -81,7 +82,7 @@ class Judge:
         return {row: int(count) for row, count in ROW.findall(done.stdout)}
 
     def differences(self, policy: str = "equipoise") -> list[str]:
-        """What measures differ from those of the unchanged scheduler, the worst first."""
+        """The measures that differ from those of the unchanged scheduler, worst first."""
         changed = self.measures(policy)
         pairs = {key: (self.usual[key], changed[key]) for key in self.usual if key in changed}
         found = []
@@ -92,16 +93,16 @@ class Judge:
         return [text for _, text in sorted(found, reverse=True)]
 
     def all_differences(self) -> list[str]:
-        """Those, and the properties that more or fewer cases miss."""
+        """These measures, and the properties whose bars more or fewer cases miss."""
         missed = self.missed()
         return self.differences() + [f"{row} {missed[row] - count:+d} cases" for row, count in self.usual_missed.items()
                                      if abs(missed[row] - count) >= LEAST_CASES]
 
 
 def verdicts(pairs: Iterable[tuple[Measure, Measure]]) -> list[tuple[str, float]]:
-    """The verdicts of the lab (crates/lab/examples/judge.rs) on pairs of a measure before and after a change: for each
-    `better`, `worse` or `same`, and how much worse, in per cent or points. The runs are of two builds, so that no
-    comparison of the command has both."""
+    """The verdicts of the lab (crates/lab/examples/judge.rs) on pairs of a measure before and after a change. Each is
+    `better`, `worse` or `same`, with the amount by which it is worse, in per cent or points. The runs are of two
+    builds, so that no comparison of the command has both."""
     lines = [" ".join((before.unit or "-", before.better, before.goal or "-",
                        *(",".join(map(repr, of.values)) for of in (before, after)))) for before, after in pairs]
     done = subprocess.run([PROJECT / "target/debug/examples/judge"], input="\n".join(lines) + "\n", capture_output=True,
@@ -136,7 +137,7 @@ def main() -> None:
     options.add_argument("--runs", type=positive, default=8, help="runs of each load (default: %(default)s)")
     args = options.parse_args()
     defaults = settings()
-    # The settings come first, while the scheduler is unchanged.
+    # Try the settings first, while the scheduler is unchanged.
     chosen = [name for name in [*defaults, *DEFINES] if not args.words or any(word in name for word in args.words)]
     if args.list:
         for name in chosen:

@@ -4,7 +4,7 @@ use std::process::Command;
 
 fn main() {
     let version = env!("CARGO_PKG_VERSION");
-    // Without a repository, the version is the release alone.
+    // Without a repository, the version is only the release.
     let Some(commit) = git(&[
         "describe",
         "--always",
@@ -22,7 +22,7 @@ fn main() {
     }
 }
 
-/// git's output, without the end of the line.
+/// The output of git, without the end of the line.
 fn git(args: &[&str]) -> Option<String> {
     let output = Command::new("git").args(args).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

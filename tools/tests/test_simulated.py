@@ -76,5 +76,5 @@ class Mutants(unittest.TestCase):
             listed = Path(folder) / "changes"
             listed.write_text("# Words: more words\na.h: never\n- if (a)\n- \treturn 1;\n-\n+ ;\n\na.h: twice\n- b();\n+ c();\n")
             self.assertEqual(mutants.changes(listed, ["never"]), [mutants.Change("a.h", "never", "if (a)\n\treturn 1;\n", ";")])
-            with self.assertRaisesRegex(Failed, "changes: a.h: twice: its text is there 2 times, expected once"):
+            with self.assertRaisesRegex(Failed, "changes: a.h: twice: its text occurs 2 times; expected once"):
                 mutants.changes(listed, [])

@@ -1,4 +1,4 @@
-//! A computation in a process that may do nothing else.
+//! A computation in a process that may only compute.
 
 use crate::process;
 use crate::rights::limit;
@@ -13,14 +13,15 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The limits of such a process: CPU time, s, and address space beyond what this process uses.
+/// The limit on the CPU time of such a process, in s; [`MORE_MEMORY`] limits the address space beyond that of this
+/// process.
 const CPU_S: u64 = 10;
 const MORE_MEMORY: u64 = 1 << 30;
 
 /// The wall time after which the process is ended.
 const WALL: Duration = Duration::from_secs(25);
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug)]
 pub enum Ended {
     /// The process could not be started, or restricted.
@@ -29,18 +30,18 @@ pub enum Ended {
     Late,
     /// The answer of the process is too long.
     TooLong,
-    /// The process ended by a signal (positive), or with a status (negative), as after a panic.
+    /// The process was ended by a signal (positive), or ended with a status (negative), as after a panic.
     Without(i32),
 }
 
-/// Calls `compute` in a process that may compute and write its answer, and do nothing else, from before the call on. The
-/// answer has at most `longest` bytes. `compute` sees a copy of this process's memory; it may not use what other threads
-/// may have locked, except the allocator.
+/// Calls `compute` in a process that, from before the call on, may only compute and write its answer of at most
+/// `longest` bytes. `compute` sees a copy of this process's memory. It must not use anything that other threads may
+/// have locked, except the allocator.
 pub fn apart(longest: usize, compute: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8>, Ended> {
     within(CPU_S, longest, compute)
 }
 
-/// As [`apart`], in `cpu_s` seconds of CPU time.
+/// Calls `compute` as [`apart`] does, with a limit of `cpu_s` seconds of CPU time.
 fn within(cpu_s: u64, longest: usize, compute: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8>, Ended> {
     let (reads, writes) =
         pipe_with(PipeFlags::CLOEXEC).map_err(|error| Ended::NotStarted(error.into()))?;
@@ -62,14 +63,14 @@ fn within(cpu_s: u64, longest: usize, compute: impl FnOnce() -> Vec<u8>) -> Resu
                 }
                 Err(_) => NOT_RESTRICTED,
             };
-            // SAFETY: always.
+            // SAFETY: `_exit()` has no preconditions.
             unsafe { libc::_exit(status) }
         }
         child => {
             drop(writes);
             let child = Pid::from_raw(child).ok_or(Ended::Late)?;
             let answer = receive(reads, longest);
-            // The process has ended, or should have.
+            // End the process, unless it has ended by itself.
             if answer.is_err() {
                 let _ = kill_process(child, Signal::KILL);
             }
@@ -78,14 +79,15 @@ fn within(cpu_s: u64, longest: usize, compute: impl FnOnce() -> Vec<u8>) -> Resu
     }
 }
 
-/// The exit statuses of a process that could not drop its rights, and of one whose computation panicked.
+/// The exit status of a process that could not drop its rights; [`PANICKED`] is that of a process whose computation
+/// panicked.
 const NOT_RESTRICTED: i32 = 99;
 const PANICKED: i32 = 101;
 
 static IN_CHILD: AtomicBool = AtomicBool::new(false);
 
-/// From here on a child that panics says nothing, because a backtrace would need files. The child itself cannot ask for
-/// that: while another thread panics, the hook is locked, and stays so in the child.
+/// Makes children that panic print nothing from now on, because a backtrace would need files. The child cannot set the
+/// hook itself: while another thread panics, the hook is locked, and remains locked in the child.
 fn silence_children() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -98,7 +100,7 @@ fn silence_children() {
     });
 }
 
-/// Drops all rights; the result is the pipe for the answer, which is closed with the process.
+/// Drops all rights. Returns the pipe for the answer, which is closed when the process ends.
 fn restrict(parent: Pid, writes: &OwnedFd, cpu_s: u64) -> io::Result<ManuallyDrop<File>> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     if rustix::process::getppid() != Some(parent) {
@@ -112,7 +114,7 @@ fn restrict(parent: Pid, writes: &OwnedFd, cpu_s: u64) -> io::Result<ManuallyDro
         libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0);
         File::from_raw_fd(libc::STDOUT_FILENO)
     };
-    // Faults end the process, and nothing else.
+    // A fault must end the process without running a handler.
     for signal in 1..=31 {
         // SAFETY: the default action is valid for every signal for which it can be set.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
@@ -151,7 +153,7 @@ fn receive(reads: OwnedFd, longest: usize) -> Result<Vec<u8>, Ended> {
     }
 }
 
-/// The answer, if the process ended as it should.
+/// The answer, if the process ended successfully.
 fn ended(child: Pid, answer: Result<Vec<u8>, Ended>) -> Result<Vec<u8>, Ended> {
     let status = loop {
         match waitpid(Some(child), WaitOptions::empty()) {

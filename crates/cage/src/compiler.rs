@@ -1,6 +1,7 @@
-//! Restricts a compiler of a foreign source, which could make it open any file (`#include`,
-//! `.incbin`) and print its contents in messages: it reads its own files and the scheduler's
-//! headers, writes to a folder of its own, has no network and no terminal, and ends.
+//! Restricts the compiler of a foreign source, which could make the compiler open any file
+//! (`#include`, `.incbin`) and print the content in messages. The restricted compiler reads only
+//! its own files and the scheduler's headers, writes only to a folder of its own, has no network
+//! and no terminal, and has a time limit.
 
 use crate::rights::{has_landlock, inherit_nothing, is_uncaged, nothing};
 use crate::{limits, supervisor, system_calls};
@@ -58,8 +59,8 @@ const NULL: &str = "/dev/null";
 /// The extensions of headers and sources that a scheduler includes from its own folder.
 const HEADERS: [&str; 5] = ["h", "c", "inc", "def", "bpf"];
 
-/// Limits on the number of these files and on the depth below the source: a source in a home
-/// directory must not cause a walk through all of it.
+/// The largest number of these files; [`MOST_DEPTH`] is their largest depth below the source. A
+/// source in a home directory must not cause a walk through all of the directory.
 const MOST_HEADERS: usize = 4096;
 const MOST_DEPTH: usize = 4;
 
@@ -67,14 +68,14 @@ const MOST_DEPTH: usize = 4;
 pub struct Files {
     rules: Option<RulesetCreated>,
     calls: Option<Arc<BpfProgram>>,
-    /// The folder for its intermediate files.
+    /// The folder for the compiler's intermediate files.
     work: PathBuf,
     until: Instant,
 }
 
 impl Files {
-    /// The files that `compiler` needs for `sources` with headers in the folders `include`. The compiler writes to
-    /// the folder `work` only, and ends at `until` at the latest. An error if the kernel has no such rules.
+    /// The files that `compiler` needs for `sources` with headers in the folders `include`. The compiler writes only to
+    /// the folder `work`, and ends at `until` at the latest. It is an error if the kernel has no such rules.
     pub fn of(
         compiler: &OsStr,
         sources: &[&Path],
@@ -111,7 +112,7 @@ impl Files {
     /// this process.
     pub fn confine(&self, command: &mut Command) {
         limits::set(command);
-        // A compiler's own cache would be in another place.
+        // Disable the compiler's cache, which would be in another folder.
         command
             .env("TMPDIR", &self.work)
             .env("CCACHE_DISABLE", "1")
@@ -156,7 +157,7 @@ fn rules(
     let read = AccessFs::from_read(abi);
     let read_file = AccessFs::ReadFile | AccessFs::Execute;
     let mut rules = nothing()?;
-    // A missing file cannot be read either.
+    // A missing file needs no rule, because it cannot be read.
     let mut add = |path: &Path, access| -> Result<(), RulesetError> {
         if let Ok(opened) = PathFd::new(path) {
             let access = match path.is_dir() {
@@ -190,7 +191,8 @@ fn rules(
 }
 
 /// The files of a `compiler` outside the usual folders: the compiler itself, and the folders of the prefix in which it
-/// is installed. A folder that has only a program called like a compiler stays closed: it may be a user's home.
+/// is installed. A folder that contains only a program with a compiler's name stays closed, because it may be a user's
+/// home.
 fn of_prefix(compiler: &OsStr) -> Vec<PathBuf> {
     let found = match compiler.as_bytes().contains(&b'/') {
         true => Some(PathBuf::from(compiler)),
@@ -221,7 +223,7 @@ fn of_prefix(compiler: &OsStr) -> Vec<PathBuf> {
     files
 }
 
-/// The folder that `path` is in.
+/// The folder that contains `path`.
 fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -229,8 +231,8 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// The files in `folder` and its subfolders that a source may include. Links are not followed:
-/// their targets may be anything.
+/// The files in `folder` and its subfolders that a source may include. Links are not followed,
+/// because their targets may be anything.
 fn headers(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     let mut below = Vec::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {

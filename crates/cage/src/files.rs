@@ -33,8 +33,8 @@ fn is(found: &Stat, kind: FileType) -> bool {
 /// The rights of other users to change something.
 const OTHERS: Mode = Mode::WGRP.union(Mode::WOTH);
 
-/// A folder that belongs to this process's user, as do the folders above it from the user's on, and that no other user
-/// can change. This user wrote the content.
+/// A folder that belongs to this process's user, as do the folders above it up to the base, and that no other user can
+/// change. This user thus wrote its content.
 #[derive(Debug)]
 pub struct Checked(OwnedFd);
 
@@ -44,8 +44,8 @@ impl Checked {
     pub fn make(base: &Path, below: &Path) -> io::Result<Checked> {
         std::fs::create_dir_all(base)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        // The user has named the base, which may be a link, and may share it with a group: no other member can make
-        // the folders below it this user's.
+        // The user has named the base, which may be a link, and may be shared with a group, because no other member can
+        // make folders below it that belong to this user.
         let mut folder = checked(openat(CWD, base, flags, Mode::empty())?, Mode::WOTH)?;
         for part in below.components() {
             let Component::Normal(part) = part else {
@@ -61,8 +61,8 @@ impl Checked {
         Ok(Checked(folder))
     }
 
-    /// The content of the file `name`, at most `most` bytes, and the file: a regular one of this user, which no other user
-    /// can change.
+    /// The content of the file `name`, of at most `most` bytes, and the file. It must be a regular file of this user
+    /// that no other user can change.
     pub fn read(&self, name: &str, most: u64) -> io::Result<(Vec<u8>, File)> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = checked(openat(&self.0, name, flags, Mode::empty())?, OTHERS)?;
@@ -87,7 +87,8 @@ impl Checked {
         written
     }
 
-    /// The names of the files in it, with the times of their last changes in ns, which is when they were written or used.
+    /// The names of the files in the folder, with the times in ns of their last changes, which are the times when they
+    /// were written or used.
     pub fn files(&self) -> io::Result<Vec<(i128, String)>> {
         let mut found = Vec::new();
         for entry in rustix::fs::Dir::read_from(&self.0)? {
@@ -112,7 +113,7 @@ impl Checked {
     }
 }
 
-/// `opened`, if it is this user's, and no other user has the `rights` to change it.
+/// Returns `opened` if it belongs to this user and no other user has the `rights` to change it.
 fn checked(opened: OwnedFd, rights: Mode) -> io::Result<OwnedFd> {
     let found = fstat(&opened)?;
     let is_own = found.st_uid == rustix::process::geteuid().as_raw();

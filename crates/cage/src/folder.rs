@@ -1,4 +1,4 @@
-//! Temporary folders that do not remain, however their process ends.
+//! Temporary folders that are removed, however their process ends.
 
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, fstat, openat, stat};
 use std::io;
@@ -6,12 +6,12 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// The beginning of their names. It says what the folders are for, so that no folder of the user's has such a name:
-/// `/tmp/equipoise-main` may be a checkout.
+/// The beginning of their names. It says what the folders are for, so that it differs from the names of the user's own
+/// folders: `/tmp/equipoise-main` may be a checkout.
 const PREFIX: &str = ".equipoise-temporary-";
 
-/// A temporary folder, removed when it is dropped. If its process is killed, the next folder's process removes it:
-/// its owner holds a lock on it, which ends with the process.
+/// A temporary folder, which is removed when it is dropped. Its owner holds a lock on it, which ends with the owner's
+/// process. If the process is killed, the next process that makes such a folder removes this one.
 #[derive(Debug)]
 pub struct Folder {
     folder: TempDir,
@@ -19,8 +19,8 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// A new folder, which only this user can read. Removes the folders that processes of this user have left
-    /// when they ended.
+    /// Makes a folder that only this user can read. Removes the folders that ended processes of this user have left
+    /// behind.
     pub fn new() -> io::Result<Folder> {
         Folder::new_in(&std::env::temp_dir())
     }
@@ -29,8 +29,7 @@ impl Folder {
         remove_left(parent);
         loop {
             let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
-            // Another process may have mistaken it for a folder that was left behind, and removed
-            // it.
+            // Another process may have mistaken the new folder for one that was left behind, and removed it.
             if let Some(lock) = lock(folder.path()) {
                 return Ok(Folder {
                     folder,
@@ -40,13 +39,14 @@ impl Folder {
         }
     }
 
-    /// Its path.
+    /// The folder's path.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 }
 
-/// The lock of the folder at `path`, if it is this user's, no process has the lock, and the folder is still there.
+/// Takes the lock of the folder at `path`, if the folder belongs to this user and still exists, and if no process has
+/// the lock.
 fn lock(path: &Path) -> Option<OwnedFd> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
     let folder = openat(CWD, path, flags, Mode::empty()).ok()?;
@@ -90,11 +90,11 @@ mod tests {
         std::os::unix::fs::symlink(used.path(), &link).unwrap();
         let checkout = parent.path().join("equipoise-main");
         std::fs::create_dir(&checkout).unwrap();
-        // As a process that is killed: the lock is gone, the folder is not.
+        // As after a killed process, release the lock but keep the folder.
         let _ = left.folder.keep();
         drop(left._lock);
         let next = Folder::new_in(parent.path()).unwrap();
-        // A process that another test forks has the lock for a moment, too.
+        // A process that another test forks also has the lock for a moment.
         for _ in 0..1000 {
             if !path.exists() {
                 break;

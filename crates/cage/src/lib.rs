@@ -1,10 +1,9 @@
-//! The cage: processes that may compute and nothing else, for the code and the files of strangers; and
-//! the text of strangers, made safe for where it goes.
+//! The cage: processes that may only compute, for the code and the files of strangers; and functions that make the text
+//! of strangers safe for its target.
 //!
-//! - [`apart`] runs a function in a process of its own, which may only compute; [`Ended`] is how that
-//!   process ended.
+//! - [`apart`] runs a function in a separate process that may only compute; [`Ended`] says how that process ended.
 //! - [`Files`] and [`Folder`] are the files that a caged compiler may read and write.
-//! - [`Watch`] decides whether a process that answers no more is stuck.
+//! - [`Watch`] decides whether a process that no longer answers is stuck.
 //! - [`text`] escapes names and messages for a terminal, for HTML, JSON and CSV:
 //!
 //! ```

@@ -1,4 +1,4 @@
-//! Limits on a compiler, which a foreign scheduler could make read endlessly or fill the disk.
+//! Limits on a compiler. A foreign scheduler could make it read endlessly, or fill the disk.
 
 use crate::supervisor;
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -7,12 +7,12 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// CPU time of one pass of the compiler, s. The largest scheduler takes 2 s on a slow computer, and
-/// 6 s with a dozen other programs beside it.
+/// The limit on the CPU time of one pass of the compiler, in s. The largest scheduler takes 2 s on a slow computer, and
+/// 6 s beside a dozen other programs.
 const CPU_S: u64 = 12;
 
-/// Wall time of all passes for one file, which may wait for input that never comes. Others share the CPUs: one pass took
-/// 25 s in a virtual machine beside ten busy programs.
+/// The limit on the wall time of all passes for one file, because a pass may wait for input that never comes. Other
+/// programs share the CPUs: one pass took 25 s in a virtual machine beside ten busy programs.
 const WALL: Duration = Duration::from_secs(45);
 
 /// The time by which the compiler of a scheduler with this number of `files` must be done, if it
@@ -21,13 +21,13 @@ pub fn deadline(files: usize) -> Instant {
     Instant::now() + WALL.saturating_mul(files.try_into().unwrap_or(u32::MAX))
 }
 
-/// The size of its messages, bytes; the end of longer ones is of no use.
+/// The limit on the size of the compiler's messages, in bytes. The end of longer messages is of no use.
 const SAID: u64 = 1 << 20;
 
-/// The size of a file that it writes, bytes.
+/// The limit on the size of a file that the compiler writes, in bytes.
 const FILE: u64 = 256 << 20;
 
-/// Address space, bytes.
+/// The limit on the address space, in bytes.
 const MEMORY: u64 = 4 << 30;
 
 /// Sets the limits of CPU time, memory and files for the processes of `command`, each of which has its own.
@@ -37,13 +37,13 @@ pub fn set(command: &mut Command) {
             (Resource::Cpu, CPU_S),
             (Resource::Fsize, FILE),
             (Resource::As, MEMORY),
-            // A process killed by a limit leaves no core dump.
+            // A process that a limit kills must leave no core dump.
             (Resource::Core, 0),
         ];
         for (resource, most) in limits {
             let rlimit = Rlimit {
                 current: Some(most),
-                // A second after the signal that explains the limit, the kernel sends SIGKILL.
+                // The kernel sends SIGKILL a second after the signal that shows the limit.
                 maximum: Some(most + u64::from(resource == Resource::Cpu)),
             };
             setrlimit(resource, rlimit)?;
@@ -62,7 +62,7 @@ pub fn finish(command: &mut Command) -> io::Result<Output> {
         .spawn()?;
     let mut errors = child.stderr.take().expect("it is piped");
     let mut stderr = Vec::new();
-    // Unreadable output counts as none.
+    // Unreadable output counts as no output.
     let _ = (&mut errors).take(SAID).read_to_end(&mut stderr);
     let _ = io::copy(&mut errors, &mut io::sink());
     let status = child.wait()?;
@@ -76,7 +76,7 @@ pub fn finish(command: &mut Command) -> io::Result<Output> {
     })
 }
 
-/// Appended to the output of a compiler that was ended.
+/// The line that is appended to the output of a compiler that was killed at the time limit.
 const LATE: &str = "\nequipoise: time is up\n";
 
 /// The limit that the compiler exceeded according to its output `said`, if any.

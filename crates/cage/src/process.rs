@@ -1,17 +1,19 @@
-//! A process for the code of a stranger: what it may do before that code is there, while it is loaded, and when it runs.
+//! A process for the code of a stranger, and its rights before that code is present, while it is loaded, and when it
+//! runs.
 //!
-//! A scheduler does not need the operating system, but it is native code, which can find the C library even if its
-//! symbols are checked, and which may run while the dynamic loader loads it, whatever a check of the object has found.
-//! A stranger's code therefore gets a process of its own, which permanently drops its rights in three steps, each
-//! before it handles the next input that may be hostile:
+//! A scheduler does not need the operating system. But it is native code: even if its symbols are checked, it can find
+//! the C library, and whatever a check of the object has found, it may run while the dynamic loader loads it. A
+//! stranger's code therefore gets a process of its own, which permanently drops its rights in three steps, each before
+//! it handles the next input that may be hostile:
 //!
-//! 1. [`prepare`], in a process that will read or load a stranger's object: no files, networks and other processes
+//! 1. [`prepare`], in a process that will read or load a stranger's object: no files, networks or other processes
 //!    (Landlock), no terminal, and limited resources.
-//! 2. [`load`], before the first byte of the object is mapped: only the system calls for computing, memory, time and two
-//!    pipes (seccomp), and those of the dynamic loader: to open a file for reading, which Landlock allows for an anonymous
-//!    file only, to read and to map it. A system call from an instruction that was not there
-//!    before, that is, from the object itself, is always refused, and reported as its fault.
-//! 3. [`close`], before the first of its functions is called on purpose: the system calls of the dynamic loader are gone.
+//! 2. [`load`], before the first byte of the object is mapped: only the system calls for computing, memory, time and
+//!    two pipes (seccomp), and those of the dynamic loader, which opens a file for reading (Landlock allows only an
+//!    anonymous file), reads it and maps it. A system call from an instruction that was not mapped before, and so is
+//!    part of the object, is always refused, and reported as the object's fault.
+//! 3. [`close`], before the first of the object's functions is called on purpose: no system calls of the dynamic
+//!    loader.
 //!
 //! Code that runs in step 2 could prevent step 3, so step 2 allows no call by which a process can change anything but
 //! itself.
@@ -33,7 +35,7 @@ mod data {
     pub const INSTRUCTION_POINTER: u32 = 8;
 }
 
-/// The address space of a simulation, bytes: enough for any.
+/// The limit on the address space of a simulation, in bytes, which is enough for any simulation.
 const MOST_MEMORY: u64 = 8 << 30;
 
 /// Resource limits of such a process: enough time (24 h) for any simulation, and no core dump.
@@ -44,14 +46,14 @@ const LIMITS: [(Resource, u64); 4] = [
     (Resource::Msgqueue, 0),
 ];
 
-/// Limits once the object is in an anonymous file.
+/// The limits after the object has been copied to an anonymous file.
 const LIMITS_OF_LOADING: [(Resource, u64); 2] = [(Resource::Fsize, 0), (Resource::Nproc, 0)];
 
-/// The limit once it is loaded.
+/// The limit after the object has been loaded.
 const LIMIT_WHEN_LOADED: (Resource, u64) = (Resource::Nofile, 0);
 
-/// Calls that are allowed with any arguments: computing, memory, time, and the end of the process. No thread ends by
-/// itself.
+/// Calls that are allowed with any arguments: computing, memory, time, and the end of the process. No call is needed to
+/// end a thread, because none ends by itself.
 const ALLOWED: [libc::c_long; 12] = [
     libc::SYS_brk,
     libc::SYS_munmap,
@@ -67,9 +69,9 @@ const ALLOWED: [libc::c_long; 12] = [
     libc::SYS_exit_group,
 ];
 
-/// The advice that the C library's allocator gives, `MADV_HUGEPAGE` if `$GLIBC_TUNABLES` asks for it, and that of
-/// AddressSanitizer's, with which tests run. Root's advice can also take pages out of the computer's use
-/// (`MADV_HWPOISON`).
+/// The allowed advice: that of the C library's allocator, including `MADV_HUGEPAGE` if `$GLIBC_TUNABLES` asks for it,
+/// and that of AddressSanitizer's allocator, with which tests run. Other advice by root can take pages out of the
+/// computer's use (`MADV_HWPOISON`).
 const ADVICE: [libc::c_int; 5] = [
     libc::MADV_DONTNEED,
     libc::MADV_FREE,
@@ -78,18 +80,19 @@ const ADVICE: [libc::c_int; 5] = [
     libc::MADV_DONTDUMP,
 ];
 
-/// The futex operations of mutexes, condition variables and parked threads. Others raise the priority of a process
-/// that is named (`FUTEX_LOCK_PI`).
+/// The futex operations of mutexes, condition variables and parked threads. Other operations can raise the priority of
+/// a given process (`FUTEX_LOCK_PI`).
 const FUTEXES: [libc::c_int; 3] = [libc::FUTEX_WAIT, libc::FUTEX_WAKE, libc::FUTEX_WAIT_BITSET];
 
 /// The flags of an operation.
 const FUTEX_FLAGS: libc::c_int = libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME;
 
-/// New memory that is none of these: memory that is never swapped, which root may take beyond its limit, and
-/// huge pages, which the computer reserves for some programs.
+/// Flags that new memory must not have: memory that is never swapped, which root may take beyond its limit, and huge
+/// pages, which the computer reserves for some programs.
 const SCARCE: libc::c_int = libc::MAP_LOCKED | libc::MAP_HUGETLB;
 
-/// More calls while the dynamic loader works, with any arguments: none of them changes anything outside the process.
+/// More calls that are allowed with any arguments while the dynamic loader works. None of them changes anything outside
+/// the process.
 const OF_LOADING: [libc::c_long; 6] = [
     libc::SYS_read,
     libc::SYS_pread64,
@@ -99,17 +102,18 @@ const OF_LOADING: [libc::c_long; 6] = [
     libc::SYS_close,
 ];
 
-/// The code in memory before a stranger's object was loaded: this program's, and that of its libraries.
+/// The code in memory before a stranger's object was loaded, which is that of this program and its libraries.
 static CODE: OnceLock<Vec<Range<u64>>> = OnceLock::new();
 
-/// Drops, for this process and its children, all rights that neither a simulation nor loading a scheduler needs. Call it
-/// while the process has one thread. Each scheduler needs a process of its own, which [`load`] and [`close`] restrict
-/// further. A missing kernel feature is an error, unless [`run_uncaged`](crate::run_uncaged) was called.
+/// Drops, for this process and its children, all rights that neither a simulation nor loading a scheduler needs. Must
+/// be called while the process has one thread. Each scheduler needs a process of its own, which [`load`] and [`close`]
+/// restrict further. A missing kernel feature is an error, unless [`run_uncaged`](crate::run_uncaged) was called.
 pub fn prepare() -> io::Result<()> {
     prepare_within(|_| MOST_MEMORY)
 }
 
-/// As [`prepare`], with a limit of the address space, in bytes, that follows from the mapped memory.
+/// Prepares as [`prepare`] does, with a limit on the address space, in bytes, that follows from the size of the mapped
+/// memory.
 pub(crate) fn prepare_within(memory: impl FnOnce(u64) -> u64) -> io::Result<()> {
     let lacking = lacks();
     if !lacking.is_empty() && !is_uncaged() {
@@ -117,9 +121,9 @@ pub(crate) fn prepare_within(memory: impl FnOnce(u64) -> u64) -> io::Result<()> 
         return Err(io::Error::new(io::ErrorKind::Unsupported, message));
     }
     let (code, mapped) = code()?;
-    // Without it, unprivileged users can use neither.
+    // Without this flag, unprivileged users can use neither Landlock nor seccomp.
     rustix::thread::set_no_new_privs(true)?;
-    // Fails for a process group leader, which does no harm if the group is a session's.
+    // This fails for the leader of a process group, which does no harm if the leader already has a session of its own.
     if let Err(error) = rustix::process::setsid()
         && rustix::process::getsid(None)? != rustix::process::getpid()
     {
@@ -133,8 +137,8 @@ pub(crate) fn prepare_within(memory: impl FnOnce(u64) -> u64) -> io::Result<()> 
     Ok(())
 }
 
-/// Call this when the object is in an anonymous file and before the dynamic loader sees it. If the process was prepared
-/// for it, drops, for all threads of the process, all rights that the dynamic loader does not need.
+/// Drops all rights that the dynamic loader does not need, for all threads of the process, if the process was prepared.
+/// Must be called when the object is in an anonymous file and before the dynamic loader opens it.
 pub fn load() -> io::Result<()> {
     only(|rules| {
         rules.simulation()?;
@@ -142,13 +146,13 @@ pub fn load() -> io::Result<()> {
     })
 }
 
-/// As [`load`] and [`close`], for a process that loads nothing.
+/// Drops rights as [`load`] and [`close`] do, for a process that loads nothing.
 pub(crate) fn compute() -> io::Result<()> {
     limit(&LIMIT_WHEN_LOADED)?;
     only(Rules::simulation)
 }
 
-/// Leaves this program's code the system calls that `allow` allows, and other code none.
+/// Leaves this program's code only the system calls that `allow` allows, and other code none.
 fn only(allow: impl FnOnce(&mut Rules) -> Result<(), BackendError>) -> io::Result<()> {
     let Some(code) = CODE.get() else {
         return Ok(());
@@ -159,8 +163,8 @@ fn only(allow: impl FnOnce(&mut Rules) -> Result<(), BackendError>) -> io::Resul
     enter(&[from(code), allowed.unwrap_or_else(all)].concat())
 }
 
-/// Call this when the object is loaded, before its functions are called. If the process was prepared for it, drops, for
-/// all threads of the process, the rights that are no longer needed.
+/// Drops the rights that are no longer needed, for all threads of the process, if the process was prepared. Must be
+/// called when the object is loaded and before its functions are called.
 pub fn close() -> io::Result<()> {
     if CODE.get().is_none() {
         return Ok(());
@@ -180,7 +184,7 @@ fn enter(program: &BpfProgram) -> io::Result<()> {
     }
 }
 
-/// The code in memory now, and the size of all that is mapped, bytes.
+/// The code in memory now, and the size of all mapped memory, in bytes.
 fn code() -> io::Result<(Vec<Range<u64>>, u64)> {
     let maps = std::fs::read_to_string("/proc/self/maps")?;
     let mut size = 0;
@@ -260,7 +264,7 @@ impl Rules {
         }
         self.when(libc::SYS_mprotect, vec![without(2, libc::PROT_EXEC)?])?;
         self.when(libc::SYS_mremap, vec![without(3, !libc::MREMAP_MAYMOVE)?])?;
-        // To the reader of the results, and of the messages; both may be closed.
+        // Allow writes to the readers of the results and of the messages. Both pipes may be closed.
         for pipe in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
             for call in [libc::SYS_write, libc::SYS_writev] {
                 self.when(call, vec![equals(0, pipe as u64)?])?;
@@ -268,9 +272,9 @@ impl Rules {
         }
         self.when(libc::SYS_close, vec![is(0, Is::Gt, 2)?])?;
         self.when(libc::SYS_close, vec![equals(0, 0)?])?;
-        // As the standard library does before it closes a file.
+        // The standard library makes this call before it closes a file.
         self.when(libc::SYS_fcntl, vec![equals(1, libc::F_GETFD as u64)?])?;
-        // abort() ends the process.
+        // abort() ends the process by a signal to itself.
         let pid = std::process::id();
         let abort = vec![equals(0, pid.into())?, equals(2, libc::SIGABRT as u64)?];
         self.when(libc::SYS_tgkill, abort)?;
@@ -301,8 +305,8 @@ impl Rules {
     }
 }
 
-/// The seccomp program with the rules that `add` adds; `None` on an architecture whose system calls it does not know. A
-/// call by another architecture's numbers (i386's `int $0x80`) ends the process; x32's numbers are not among the
+/// The seccomp program with the rules that `add` adds; `None` on an architecture whose system calls are not known here.
+/// A call by another architecture's numbers (i386's `int $0x80`) ends the process; x32's numbers are not among the
 /// allowed ones.
 fn program(
     add: impl FnOnce(&mut Rules) -> Result<(), BackendError>,
@@ -321,7 +325,8 @@ fn program(
     BpfProgram::try_from(filter).map(Some)
 }
 
-/// The beginning of a seccomp program, which refuses calls that are not from `code`, and goes on for the others.
+/// The beginning of a seccomp program, which refuses calls that are not from `code`. The program continues for other
+/// calls.
 fn from(code: &[Range<u64>]) -> BpfProgram {
     let load = |offset: u32| op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset);
     let when = |test: u32, value: u64, yes: u8, no: u8| sock_filter {
@@ -334,7 +339,7 @@ fn from(code: &[Range<u64>]) -> BpfProgram {
 
     let mut filter = Vec::new();
     let mut ends = Vec::new();
-    // The address of the instruction after the call, in two halves.
+    // The filter reads the address of the instruction after the call in two halves.
     for range in code {
         let (first, last) = (range.start + 1, range.end);
         let high = |address: u64| address >> 32;
@@ -387,7 +392,7 @@ mod tests {
         )
     }
 
-    /// As [`caged`], in a cage in which an object is being loaded.
+    /// The exit status as in [`caged`], in a cage in which an object is being loaded.
     fn while_loading(act: impl FnOnce() -> i32) -> i32 {
         in_process(|| prepare().and_then(|()| load()), act)
     }
@@ -401,7 +406,7 @@ mod tests {
                 Ok(()) => act(),
                 Err(_) => 99,
             };
-            // SAFETY: always.
+            // SAFETY: `_exit()` has no preconditions.
             unsafe { libc::_exit(status) };
         }
         let mut status = 0;
@@ -444,7 +449,7 @@ mod tests {
         let path = move || std::ptr::with_exposed_provenance(file);
         let page = || {
             let (data, kind) = (libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-            // SAFETY: new memory.
+            // SAFETY: the call only maps new memory.
             unsafe { libc::mmap(null_mut(), 4096, data, kind, -1, 0) }
         };
         let calls = calls! {
@@ -483,7 +488,7 @@ mod tests {
             "open to write": libc::open(path(), libc::O_RDWR | libc::O_CLOEXEC),
             "listener": libc::syscall(libc::SYS_seccomp, 1, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER, 0),
         };
-        // The dynamic loader needs these; Landlock refuses files.
+        // Only the dynamic loader needs these calls; Landlock refuses files.
         let of_loading = ["mprotect"];
         for (name, call) in calls {
             let made = || {
@@ -533,7 +538,7 @@ mod tests {
     fn memory_is_not_executable_once_the_object_is_loaded() {
         let map = || {
             let (data, kind) = (libc::PROT_EXEC, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-            // SAFETY: new memory.
+            // SAFETY: the call only maps new memory.
             i32::from(
                 unsafe { libc::mmap(null_mut(), 4096, data, kind, -1, 0) } == libc::MAP_FAILED,
             )

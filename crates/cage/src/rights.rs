@@ -1,4 +1,4 @@
-//! The rights that a process can give up, and what happens on a kernel that cannot take them away.
+//! The rights that a process can give up, and the behaviour on a kernel that cannot take them away.
 
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _,
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static UNCAGED: AtomicBool = AtomicBool::new(false);
 
-/// From now on, foreign schedulers are compiled and run even if the kernel lacks protection, with
-/// as much protection as it has.
+/// Makes foreign schedulers compile and run from now on even if the kernel lacks protection, with
+/// as much protection as the kernel has.
 pub fn run_uncaged() {
     UNCAGED.store(true, Ordering::Relaxed);
 }

@@ -1,6 +1,6 @@
-//! A process between this one and a compiler, which ends all of the compiler's processes: when the compiler is done, when
-//! its time is up, and when this process has ended, by whatever signal. A compiler's passes are processes that it starts;
-//! a signal at the death of a parent reaches only the first of them.
+//! A process between this one and a compiler, which ends all of the compiler's processes when the compiler is done,
+//! when its time is up, or when this process has ended, by whatever signal. The compiler's passes are processes that it
+//! starts, and the kernel's signal at the death of a parent would reach only the compiler itself.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
@@ -13,13 +13,13 @@ use std::time::Duration;
 /// The exit status of a supervisor that has ended a compiler whose time was up.
 pub const LATE: i32 = 124;
 
-/// Forks: returns in a new process, the leader of a process group, which this one supervises until it ends, until `wall` has
-/// passed, or until the process `client`, this one's parent, has ended. For use between fork and exec: it makes
-/// system calls only.
+/// Forks, and returns in the new process, which leads a process group. The old process supervises the new one until
+/// that one ends, until `wall` has passed, or until `client`, the old process's parent, has ended. This function may be
+/// used between fork and exec, because it only makes system calls.
 pub fn start(client: Option<Pid>, wall: Duration) -> io::Result<()> {
     let client = client.ok_or(io::ErrorKind::NotFound)?;
     let client_ends = pidfd_open(client, PidfdFlags::empty())?;
-    // The number of a process that has ended may be another one's.
+    // If the client has ended, its number may belong to another process.
     if rustix::process::getppid() != Some(client) {
         return Err(io::ErrorKind::NotFound.into());
     }
@@ -30,18 +30,18 @@ pub fn start(client: Option<Pid>, wall: Duration) -> io::Result<()> {
         0 => Ok(rustix::process::setpgid(None, None)?),
         child => {
             let status = supervise(child, &client_ends, wall);
-            // SAFETY: always.
+            // SAFETY: `_exit()` has no preconditions.
             unsafe { libc::_exit(status) }
         }
     }
 }
 
-/// Waits; returns the status with which to end, in a shell's numbering.
+/// Waits for the end of supervision. Returns the status with which to end, in a shell's numbering.
 fn supervise(child: libc::pid_t, client_ends: &OwnedFd, wall: Duration) -> i32 {
     let Some(group) = Pid::from_raw(child) else {
         return 1;
     };
-    // The child does so, too; whichever comes first.
+    // The child makes the same call, because either process may come first.
     let _ = rustix::process::setpgid(Some(group), Some(group));
     let Ok(child_ends) = pidfd_open(group, PidfdFlags::empty()) else {
         let _ = kill_process_group(group, Signal::KILL);
@@ -56,7 +56,7 @@ fn supervise(child: libc::pid_t, client_ends: &OwnedFd, wall: Duration) -> i32 {
         PollFd::new(&child_ends, PollFlags::IN),
         PollFd::new(client_ends, PollFlags::IN),
     ];
-    // Nothing interrupts it: the process handles no signal.
+    // Nothing interrupts the wait, because the process handles no signal.
     let late = matches!(poll(&mut both, Some(&wall)), Ok(0));
     let ended = !both[0].revents().is_empty();
     let mut status = 0;
@@ -73,7 +73,8 @@ fn supervise(child: libc::pid_t, client_ends: &OwnedFd, wall: Duration) -> i32 {
     }
 }
 
-/// Closes all descriptors except `a` and `b`. Among them is the pipe of the compiler's messages, whose end others wait for.
+/// Closes all descriptors except `a` and `b`. One of the others is the pipe of the compiler's messages, whose reader
+/// waits until all writers have closed it.
 fn close_all_but(a: i32, b: i32) {
     let (low, high) = (a.min(b) as u32, a.max(b) as u32);
     let ranges = [

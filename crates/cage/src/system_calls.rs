@@ -1,9 +1,9 @@
-//! System calls that a compiler does not need. The compiler reads an untrusted source, which may exploit
-//! an error in it. Landlock does not restrict networks on older kernels, and on no kernel restricts file
-//! modes, signals, tracing, keys or terminals.
+//! System calls that a compiler does not need. The compiler reads an untrusted source, which may exploit an error in
+//! the compiler. Landlock does not restrict networks on older kernels, and does not restrict file modes, signals,
+//! tracing, keys or terminals on any kernel.
 //!
 //! This is a deny-list, because compilers, linkers and the wrappers around them differ in their
-//! needs. A refused call fails as on a kernel that does not have it.
+//! needs. A refused call fails as on a kernel that lacks the call.
 
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen as Len, SeccompCmpOp as Is,
@@ -11,7 +11,7 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// Refused with any arguments, grouped by possible harm.
+/// Calls that are refused with any arguments, grouped by possible harm.
 const REFUSED: &[libc::c_long] = &[
     // Networks and other processes' sockets. io_uring creates sockets and files without system
     // calls.
@@ -141,7 +141,7 @@ const NAMESPACES: [libc::c_int; 7] = [
 /// ioctl()s that can insert input into a terminal.
 const TYPING: [u64; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
 
-/// The filter; `None` on an architecture whose system calls it does not know.
+/// The filter; `None` on an architecture whose system calls are not known here.
 pub fn filter() -> Result<Option<BpfProgram>, BackendError> {
     let Ok(architecture) = TargetArch::try_from(std::env::consts::ARCH) else {
         return Ok(None);
@@ -159,13 +159,13 @@ pub fn filter() -> Result<Option<BpfProgram>, BackendError> {
         libc::SYS_clone,
         namespaces.into_iter().collect::<Result<_, _>>()?,
     );
-    // The kernel uses the lower half only.
+    // The kernel uses only the lower half.
     let typing = TYPING.map(|request| when(1, Is::MaskedEq(u32::MAX.into()), request));
     rules.insert(
         libc::SYS_ioctl,
         typing.into_iter().collect::<Result<_, _>>()?,
     );
-    // The call concerns another process.
+    // Refuse the call if it is about another process.
     rules.insert(libc::SYS_prlimit64, vec![when(0, Is::Ne, 0)?]);
 
     let refused = SeccompAction::Errno(libc::ENOSYS as u32);
@@ -221,7 +221,7 @@ mod tests {
     use std::os::unix::process::CommandExt as _;
     use std::process::Command;
 
-    /// Executes `act` behind the filter, in a process between fork and exec: an error if it fails.
+    /// Executes `act` behind the filter, in a process between fork and exec. The result is an error if `act` fails.
     fn behind(act: fn() -> libc::c_long) -> io::Result<()> {
         let filter = filter().unwrap().unwrap();
         let mut command = Command::new("true");
@@ -232,7 +232,7 @@ mod tests {
                 _ => Ok(()),
             }
         };
-        // SAFETY: it makes system calls only.
+        // SAFETY: the closure only makes system calls.
         unsafe { command.pre_exec(enter) };
         command.status().map(|status| assert!(status.success()))
     }

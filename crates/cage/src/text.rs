@@ -1,15 +1,15 @@
-//! Text from outside - names, descriptions, paths, messages - in a form that is safe for where it goes. Each writer passes
-//! all of its text through the function for its target, so that no text depends on where it came from.
+//! Text from outside - names, descriptions, paths, messages - in a form that is safe for its target. Each writer passes
+//! all of its text through the function for its target, so that safety does not depend on where the text came from.
 //!
-//! A terminal executes control characters, a reader of a trace takes a line feed for the end of an event, and a spreadsheet
-//! executes cells that begin like a formula. Bidirectional controls make text look like another one everywhere (CVE-2021-42574),
-//! as do invisible characters.
+//! A terminal executes control characters, a reader of a trace takes a line feed for the end of an event, and a
+//! spreadsheet executes cells that begin like a formula. Everywhere, bidirectional controls (CVE-2021-42574) and
+//! invisible characters make a text look like another one.
 
 use std::borrow::Cow;
 
-/// Does `c` do something other than to show itself? A control character, a separator of lines or paragraphs, a control of the
-/// direction (UAX #9, table 4), a tag, or a character that is invisible (Default_Ignorable_Code_Point of UAX #44), but for
-/// joiners and the selectors of an emoji's looks.
+/// Does `c` do something other than show itself? Such characters are control characters, separators of lines or
+/// paragraphs, controls of the direction (UAX #9, table 4), tags, and invisible characters
+/// (Default_Ignorable_Code_Point of UAX #44), except joiners and the selectors of an emoji's looks.
 fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
@@ -18,7 +18,7 @@ fn acts(c: char) -> bool {
             | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// `text` with each character for which `acts` escaped as `\u{...}`, or shorter.
+/// `text`, in which each character for which `acts` is true is escaped as `\u{...}`, or in a shorter form.
 fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
     if !text.contains(&acts) {
         return Cow::Borrowed(text);
@@ -35,12 +35,12 @@ fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// For a name, a cell or another text of one line, in a trace or anywhere else.
+/// Escapes a name, a cell or another text of one line, in a trace or anywhere else.
 pub fn plain(text: &str) -> Cow<'_, str> {
     escaped(text, acts)
 }
 
-/// For a text of several lines, such as a message: line feeds and tabs stay.
+/// Escapes a text of several lines, such as a message, but keeps line feeds and tabs.
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| acts(c) && !matches!(c, '\n' | '\t'))
 }
@@ -55,12 +55,12 @@ pub fn is_plain(text: &str) -> bool {
     !text.contains(acts)
 }
 
-/// Has a text of several lines been escaped for where it goes? Line feeds and tabs stay.
+/// Does a text of several lines need no further escapes? Line feeds and tabs are allowed.
 pub fn is_safe(text: &str) -> bool {
     text.split(['\n', '\t']).all(is_plain)
 }
 
-/// For character data and attributes of HTML and SVG.
+/// Escapes character data and attributes of HTML and SVG.
 pub fn markup(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in lines(text).chars() {
@@ -76,8 +76,8 @@ pub fn markup(text: &str) -> String {
     shown
 }
 
-/// For a whole document in JSON: escapes the characters that act on a reader and that JSON does not escape. Apart from
-/// line feeds and tabs, they can only be in strings.
+/// Escapes, in a whole document in JSON, the control and invisible characters that JSON does not escape. Apart from
+/// line feeds and tabs, such characters can only be in strings.
 pub fn json(document: String) -> String {
     let acts = |c: char| c >= '\u{7f}' && acts(c);
     if !document.contains(acts) {
@@ -97,8 +97,8 @@ pub fn json(document: String) -> String {
     shown
 }
 
-/// For a cell of a table that a spreadsheet may read: puts an apostrophe before a text that would be a formula. Numbers
-/// stay.
+/// Escapes a cell of a table that a spreadsheet may read: puts an apostrophe before a text that would be a formula, but
+/// not before a number.
 pub fn cell(text: &str) -> Cow<'_, str> {
     let text = plain(text);
     // A number has digits, a unit perhaps, and no operands.
@@ -107,7 +107,7 @@ pub fn cell(text: &str) -> Cow<'_, str> {
             || rest.starts_with(|c: char| c.is_ascii_digit() || c == '.' || c == ' ')
                 && !rest.contains(['(', ')', '!', '|', '=', '+', '*', '/', '\'', '"', '@', ','])
     };
-    // Some programs drop blanks, and take the wide forms of the signs for them.
+    // Some programs drop blanks, and treat the wide forms of the signs as the signs.
     let shown = text.trim_start();
     let is_formula = match shown.chars().next() {
         Some('=' | '@' | '\u{ff1d}' | '\u{ff20}' | '\u{ff0b}' | '\u{ff0d}') => true,
@@ -120,7 +120,7 @@ pub fn cell(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// As a string of TOML or JSON, with its quotation marks.
+/// The text as a string of TOML or JSON, with quotation marks.
 pub fn quoted(text: &str) -> String {
     let mut shown = String::from('"');
     for c in text.chars() {

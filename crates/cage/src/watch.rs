@@ -1,5 +1,5 @@
-//! Notices from outside that a process makes no progress. Nothing in that process, neither a thread nor the handler of a
-//! signal, has a part in it.
+//! Detects from outside that a process makes no progress. Nothing in that process takes part in the detection, neither
+//! a thread nor a signal handler.
 
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,36 +9,36 @@ use std::time::Duration;
 /// The interval between two samples.
 pub const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// The limit of the CPU time that calls may take for which more than [`LONG_CALL`] is needed; a call usually takes microseconds.
+/// The limit on the total CPU time of calls that each take more than [`LONG_CALL`]; a call usually takes microseconds.
 const MOST_TIME: Duration = Duration::from_secs(5);
 const LONG_CALL: Duration = Duration::from_millis(10);
 
-/// The limit of the samples of one call, and of those of a process that does nothing. Samples are counted, not time, which
-/// passes for a stopped process, too. A process on a busy computer waits for a CPU, but not for as long.
+/// The limit on the number of samples in one call, and in a process that does nothing. The limit is not one of time,
+/// which passes for a stopped process, too. On a busy computer, a process waits for a CPU, but not for so long.
 const MOST_LOOKS: u32 = 150;
 
-/// The samples after the first warning in which the process may report where it is.
+/// The number of samples after the first warning in which the process may report where it is.
 const MOST_LOOKS_TO_REPORT: u32 = 25;
 
-/// The progress that a process shows: which call of a scheduler is being executed. The process writes the progress. A
-/// hostile scheduler can write it, too, and so look like one that makes calls without end. The limit on CPU time
-/// remains.
+/// The progress that a process shows, which is the scheduler's call that is being executed. The process writes the
+/// progress. A hostile scheduler can write it, too, and so look like a scheduler that makes calls without end. The
+/// limit on CPU time still applies.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Not null during a call. The address is the process's own.
+    /// The called function during a call, or else null. The address is only valid in the process itself.
     pub op: AtomicPtr<()>,
-    /// Counts the calls that began.
+    /// The number of calls that began.
     pub calls: AtomicU64,
 }
 
 impl Progress {
-    /// The memory is shared with the processes that this one will fork. It is never freed.
+    /// New progress in memory that is shared with the processes that this one will fork. The memory is never freed.
     pub fn shared() -> io::Result<&'static Progress> {
         let (data, kind) = (
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_SHARED | libc::MAP_ANONYMOUS,
         );
-        // SAFETY: new memory; all zeroes is a Progress.
+        // SAFETY: the call only maps new memory; a Progress may be all zeroes.
         unsafe {
             let page = libc::mmap(
                 std::ptr::null_mut(),
@@ -55,7 +55,7 @@ impl Progress {
         }
     }
 
-    /// For the next process.
+    /// Resets the progress for the next process.
     pub fn reset(&self) {
         self.op.store(std::ptr::null_mut(), Relaxed);
         self.calls.store(0, Relaxed);
@@ -69,7 +69,7 @@ pub enum Verdict {
     Fine,
     /// A call does not return; the process may now report where it is.
     Late,
-    /// The process has not reported it.
+    /// The process has not reported where it is.
     Lost,
 }
 
@@ -81,9 +81,9 @@ pub struct Watch<'a> {
     time: Duration,
     /// The CPU time of long calls.
     long: Duration,
-    /// The samples of the current call, or since the process last did something.
+    /// The number of samples in the current call, or since the process last did something.
     samples: u32,
-    /// The samples since it was late.
+    /// The number of samples since the process was late.
     late: u32,
 }
 
@@ -100,14 +100,15 @@ impl Watch<'_> {
         }
     }
 
-    /// Takes a sample: the process has used `time`. If `is_heard` is false, it may be waiting for the reader of its results,
-    /// which may be slow, and the sample counts only for its CPU time.
+    /// Takes a sample: the process has used `time`. If `is_heard` is false, the process may be waiting for a slow
+    /// reader of its results, and the sample counts only for CPU time.
     pub fn sample(&mut self, time: Duration, is_heard: bool) -> Verdict {
         let calls = self.progress.calls.load(Relaxed);
         let inside = !self.progress.op.load(Relaxed).is_null();
         let made = calls.wrapping_sub(self.calls);
         let used = time.saturating_sub(self.time);
-        // The number of calls that were made, one of which a sample met; a sample rarely meets a call of microseconds.
+        // Calls are long if a sample falls into a call and the mean time of the calls made is long. A sample rarely
+        // falls into a call of microseconds.
         let are_long =
             inside && LONG_CALL.saturating_mul(made.try_into().unwrap_or(u32::MAX)) < used;
         let goes_on = inside && made == 0 || used.is_zero();
@@ -165,7 +166,8 @@ mod tests {
             }
         }
 
-        /// The number of samples, each after `ms` of CPU time and `calls` calls, until it is late; at most 1,000.
+        /// The number of samples, each after `ms` of CPU time and `calls` calls, until the process is late; at most
+        /// 1,000.
         fn until_late(&mut self, ms: u64, calls: u64, is_heard: bool) -> u32 {
             let late = (0..1000).find(|_| {
                 self.time += Duration::from_millis(ms);
@@ -186,8 +188,8 @@ mod tests {
 
     #[test]
     fn a_simulation_is_not_late() {
-        // A process that makes many calls, even if each sample meets one; and a simulation that
-        // makes none.
+        // Neither a process that makes many short calls, even if each sample falls into one, nor a
+        // simulation that makes none, is late.
         assert_eq!(Sampled::of(&progress(true)).until_late(100, 20, true), 1000);
         assert_eq!(Sampled::of(&progress(false)).until_late(100, 0, true), 1000);
         // The process waits for the reader of the results.
@@ -212,8 +214,7 @@ mod tests {
 
     #[test]
     fn a_process_that_waits_is_late() {
-        // The process waits in one call, in call after call, and (according to itself) outside of
-        // calls.
+        // The process waits in a single call, in each of many calls, or (according to itself) outside of calls.
         for (inside, ms) in [(true, 0), (true, 1), (false, 0)] {
             let late = Sampled::of(&progress(inside)).until_late(ms, 0, true);
             assert!((MOST_LOOKS - 2..=MOST_LOOKS).contains(&late), "{late}");
@@ -235,7 +236,7 @@ mod tests {
         while progress.calls.load(Relaxed) != 7 || cpu_time(child) < Duration::from_millis(20) {
             std::thread::yield_now();
         }
-        // SAFETY: it is this process's child.
+        // SAFETY: the process is this one's child.
         unsafe {
             libc::kill(child, libc::SIGKILL);
             libc::waitpid(child, std::ptr::null_mut(), 0);

@@ -1,9 +1,9 @@
-//! A copy of a machine's files in an archive, as lscpu's tests and hwloc's `hwloc-gather-topology` make them.
+//! A copy of a machine's files in an archive, as `hwloc-gather-topology` makes it, or as lscpu's tests contain it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Files that detection does not read, most of a large machine: PCI devices, blocks of memory, cpusets.
+/// Files that detection does not read, which are most files of a large machine: PCI devices, blocks of memory, cpusets.
 const UNREAD: [&str; 3] = [
     "--exclude=*/devices/pci*",
     "--exclude=*/node/node*/memory*",
@@ -16,7 +16,7 @@ pub(crate) fn unpack(file: &Path, folder: &Path) -> Result<(), String> {
     tar.arg("-xf").arg(file).arg("-C").arg(folder);
     tar.args(["--no-same-owner", "--no-same-permissions"]);
     tar.args(UNREAD);
-    // An archive may be of any size when it is unpacked.
+    // Limit tar, because a small archive may unpack to any size.
     cage::limit(&mut tar);
     let name = file.display();
     let done = tar.stdin(Stdio::null()).output();
@@ -33,7 +33,7 @@ pub(crate) fn unpack(file: &Path, folder: &Path) -> Result<(), String> {
     }
 }
 
-/// The folder with the files of a machine: `folder` itself, or one in it.
+/// The folder with the files of a machine, which is `folder` or a folder in it.
 pub(crate) fn root(folder: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).ok()?.flatten();
     let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();

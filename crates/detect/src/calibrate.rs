@@ -1,6 +1,6 @@
 //! Costs that sysfs does not have: the kernel's time for switches, wakeups and ticks on this
-//! computer, measured with small programs. Each figure is the median of many measurements; other
-//! load on the computer makes them worthless.
+//! computer, measured with small programs. Each cost is the median of many measurements. Other load
+//! on the computer makes the costs useless.
 
 mod host;
 
@@ -18,18 +18,18 @@ use std::num::NonZeroU64;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// The number of rounds that are timed together, and of measurements.
+/// The number of rounds that are timed together; [`BATCHES`] is the number of measurements.
 const ROUNDS: u32 = 200;
 const BATCHES: usize = 15;
-/// The number of timers, and the delay until they expire.
+/// The number of timers; [`TIMER_NS`] is the delay until they expire.
 const TIMERS: usize = 200;
 const TIMER_NS: u64 = 500_000;
-/// How long ticks are observed, and their minimal duration.
+/// The time for which ticks are observed; [`LEAST_TICK_NS`] is the minimal duration of a tick.
 const TICKS: Duration = Duration::from_millis(400);
 const LEAST_TICK_NS: u64 = 300;
 /// The value for costs that are too small to be measured.
 const LEAST_NS: u64 = 100;
-/// The buffer that is fetched from another CPU: its number of lines, and the words per line.
+/// The number of lines of the buffer that is fetched from another CPU; [`WORDS`] is the number of words per line.
 const LINES: usize = 1024;
 const WORDS: usize = machine::CACHE_LINE as usize / size_of::<u64>();
 const NS_PER_S: u64 = 1_000_000_000;
@@ -51,12 +51,12 @@ pub fn calibrate(found: &mut Found) -> io::Result<()> {
         same.for_each(|cpu| cpu.costs = Some(costs));
     }
     found.host_cpus = host::cpus(found)?;
-    // Back to the original affinity.
+    // Restore the original affinity.
     pin(&numbers)
 }
 
-/// The time of a wakeup with its switch on CPU `cpu`, ns: half of a round trip of a byte through two pipes, without
-/// the time of the pipes. It does not depend on what the kernel accounts to which of the two.
+/// The time of a wakeup with its switch on CPU `cpu`, in ns: half of a round trip of a byte through two pipes, without
+/// the time of the pipes. The sum does not depend on how the kernel divides the time between the wakeup and the switch.
 pub fn wakeup_and_switch(cpu: usize) -> io::Result<u64> {
     pin(&[cpu])?;
     Ok(ping_pong(cpu, cpu)?.saturating_sub(transfer()?))
@@ -73,7 +73,7 @@ fn measure(found: &Found, cpu: usize) -> io::Result<Measured> {
     let wakeup_ns = together - context_switch_ns;
     let exit = found.cpus[&cpu].idle_states.first();
     let exit = exit.map_or(0, |state| state.exit_latency_ns);
-    // The simulated kernel sends it when a wakeup begins, so the wakeup's time is part of it.
+    // The simulated kernel sends the IPI when a wakeup begins, so the IPI's time includes the wakeup's.
     let ipi = |other: usize| {
         let beyond = transfer + context_switch_ns + exit;
         let one_way = ping_pong(cpu, other)?;
@@ -92,7 +92,7 @@ fn measure(found: &Found, cpu: usize) -> io::Result<Measured> {
         context_switch_ns,
         wakeup_ns,
         ipi_near_ns: near,
-        // If all CPUs are near, there is no far one.
+        // If all CPUs are near, no IPI is a far one.
         ipi_far_ns: far.or(near),
         refill_near_ns: refill_near,
         refill_far_ns: refill_far.or(refill_near),
@@ -101,8 +101,8 @@ fn measure(found: &Found, cpu: usize) -> io::Result<Measured> {
     })
 }
 
-/// A CPU with the same last-level cache as `cpu`, and one with another cache; neither is a hardware
-/// thread of its core.
+/// A CPU with the same last-level cache as `cpu`, and a CPU with another one. Neither is a hardware
+/// thread of the core of `cpu`.
 fn others(found: &Found, cpu: usize) -> (Option<usize>, Option<usize>) {
     let caches = found.caches.iter();
     let mine = caches
@@ -129,7 +129,7 @@ fn pin(cpus: &[usize]) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// The time of one `what`, executed [`ROUNDS`] times, ns.
+/// The time of one call of `what`, in ns, which is called [`ROUNDS`] times per measurement.
 fn time(mut what: impl FnMut() -> io::Result<()>) -> io::Result<u64> {
     let mut all = Vec::with_capacity(BATCHES);
     for _ in 0..BATCHES {
@@ -145,7 +145,7 @@ fn median(mut all: Vec<u64>) -> u64 {
     all.get(all.len() / 2).copied().unwrap_or(0)
 }
 
-/// Writing a byte to a pipe and reading it, without a waiting thread.
+/// The time of writing a byte to a pipe and reading it, without a waiting thread.
 fn transfer() -> io::Result<u64> {
     let (output, input) = pipe()?;
     time(|| {
@@ -157,14 +157,13 @@ fn transfer() -> io::Result<u64> {
     })
 }
 
-/// Sending a byte through a pipe from a thread on CPU `a` to one on CPU `b` that waits for it, or
-/// back.
+/// The time of sending a byte through a pipe from a thread on CPU `a` to a waiting thread on CPU `b`, or back.
 fn ping_pong(a: usize, b: usize) -> io::Result<u64> {
     let (there, back) = (pipe()?, pipe()?);
     std::thread::scope(|scope| {
         let echo = |from: OwnedFd, to: OwnedFd| {
             pin(&[b])?;
-            // This ends when the other end is closed.
+            // The loop ends when the other end is closed.
             while read(&from, &mut [0])? == 1 {
                 write(&to, &[0])?;
             }
@@ -186,7 +185,7 @@ fn ping_pong(a: usize, b: usize) -> io::Result<u64> {
     })
 }
 
-/// A switch between two threads that yield to each other.
+/// The time of a switch between two threads that yield to each other.
 fn switch(cpu: usize) -> io::Result<u64> {
     use std::sync::atomic::{AtomicBool, Ordering};
     let alone = time(yields)?;
@@ -204,7 +203,7 @@ fn switch(cpu: usize) -> io::Result<u64> {
             let (since, switches) = (Instant::now(), switches());
             yields()?;
             let ns = since.elapsed().as_nanos() as u64;
-            // Usually the other thread yielded as often as this one.
+            // The other thread has usually yielded as often as this one.
             let both = 2 * self::switches().saturating_sub(switches);
             let own = alone * (u64::from(ROUNDS) + both / 2);
             all.extend(ns.saturating_sub(own).checked_div(both));
@@ -220,7 +219,7 @@ fn yields() -> io::Result<()> {
     Ok(())
 }
 
-/// How many times the calling thread has left its CPU.
+/// The number of times that the calling thread has left its CPU.
 fn switches() -> u64 {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let lines = status
@@ -239,7 +238,7 @@ fn timer(cpu: usize) -> io::Result<u64> {
     std::thread::scope(|scope| {
         let other = scope.spawn(|| {
             pin(&[cpu])?;
-            // This affects only this thread, which gives way to any other.
+            // A nice value affects only the calling thread, which then gives way to any other.
             nice(19)?;
             while !done.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
@@ -269,8 +268,7 @@ fn latencies() -> io::Result<Vec<u64>> {
     Ok(all)
 }
 
-/// The additional time of reading a line of memory that CPU `other` has written, compared with a
-/// local one.
+/// The additional time of reading a line of memory that CPU `other` has written, compared with a local line.
 fn refill(cpu: usize, other: usize) -> io::Result<u64> {
     let mut buffer = vec![0_u64; LINES * WORDS];
     let mut all = Vec::with_capacity(BATCHES);
@@ -295,7 +293,7 @@ fn now() -> u64 {
     now.tv_sec as u64 * NS_PER_S + now.tv_nsec as u64
 }
 
-/// The gap that a loop sees in the clock at each tick; `None` if it does not see enough gaps.
+/// The gap that a loop sees in the clock at each tick; `None` if the loop does not see enough gaps.
 fn tick(hz: Option<u32>) -> Option<u64> {
     let hz = u64::from(hz?);
     let mut gaps = Vec::new();

@@ -1,36 +1,35 @@
-//! The relative speed of CPUs, by the available measures.
+//! The relative speeds of CPUs, by the available measures.
 
 use crate::found::{Found, Measure};
 use std::collections::BTreeMap;
 
-/// If the performance of CPUs with the same maximum frequency differs by more than this, in
-/// percent, the numbers are a ranking and not a measure, as for AMD's preferred cores.
+/// The difference in % between the performance numbers of CPUs with the same maximum frequency
+/// above which the numbers are a ranking and not a measure, as for AMD's preferred cores.
 const RANKED_PCT: u64 = 3;
-/// Two measures contradict each other about two CPUs if each rates a different CPU as faster by
-/// this percentage.
+/// The difference in % from which two measures contradict each other about two CPUs, if each rates
+/// another of the two as faster.
 const CONTRADICTS_PCT: u64 = 5;
-/// The highest value of a measure: work per MHz times kHz. A higher one is no value.
+/// The highest value of a measure, which is work per MHz times kHz. A higher number is no measurement.
 const HIGHEST: u64 = 1 << 40;
 /// The fastest CPU's capacity, as in today's kernels.
 const FULL: u64 = 1024;
 
-/// The capacity of each CPU, and the measure that it comes from.
+/// The capacity of each CPU, and its measure.
 pub(crate) struct Capacities {
     pub of: BTreeMap<usize, u32>,
     pub by: Option<Measure>,
-    /// The speed of each CPU, if capacities do not tell it.
+    /// The speed of each CPU, if it does not follow from the capacities.
     pub speeds: Option<(Measure, BTreeMap<usize, u64>)>,
 }
 
 impl Found {
-    /// The capacity of each CPU by the most informative measure: 1024 for the fastest.
+    /// The capacity of each CPU by the most informative measure, 1024 for the fastest.
     pub fn capacities(&self) -> BTreeMap<usize, u32> {
         capacities(&mut self.clone()).of
     }
 }
 
-/// Chooses the measure for the CPUs of `found`. Rejected measures, with the reasons, are added to
-/// its warnings.
+/// Chooses the measure for the CPUs of `found`, and adds a warning with the reason for each rejected measure.
 pub(crate) fn capacities(found: &mut Found) -> Capacities {
     let mut measures: Vec<(Measure, BTreeMap<usize, u64>)> = Vec::new();
     for measure in [
@@ -79,7 +78,7 @@ pub(crate) fn capacities(found: &mut Found) -> Capacities {
         }
         return equal(found, None);
     };
-    // Work per MHz times frequency has the frequency in it.
+    // Work per MHz times the highest frequency includes that frequency, so these measures are not independent.
     let others = measures
         .iter()
         .filter(|(other, _)| (*measure, *other) != (Measure::DmipsMhz, Measure::MaxFrequency));
@@ -116,7 +115,7 @@ fn equal(found: &Found, speeds: Option<(Measure, BTreeMap<usize, u64>)>) -> Capa
     }
 }
 
-/// `values` of 1024 for the largest, rounded down as in Linux (`topology_normalize_cpu_scale()`).
+/// `values` scaled so that the largest is 1024, rounded down as in Linux (`topology_normalize_cpu_scale()`).
 fn scaled(values: &BTreeMap<usize, u64>) -> BTreeMap<usize, u32> {
     let most = values.values().copied().max().unwrap_or(1);
     let scaled = |value: u64| ((value * FULL / most) as u32).max(1);
@@ -149,7 +148,7 @@ fn contradiction(a: &BTreeMap<usize, u64>, b: &BTreeMap<usize, u64>) -> Option<(
     let faster = |values: &BTreeMap<usize, u64>, one: usize, other: usize| {
         values[&one] * 100 > values[&other] * (100 + CONTRADICTS_PCT)
     };
-    // It is enough to compare one CPU for each pair of values.
+    // One CPU for each pair of values is enough for the comparison.
     let mut unlike: BTreeMap<(u64, u64), usize> = BTreeMap::new();
     for (&cpu, &value) in a {
         unlike.entry((value, b[&cpu])).or_insert(cpu);

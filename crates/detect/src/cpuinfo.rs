@@ -18,7 +18,7 @@ struct Entry {
 pub(crate) struct CpuInfo(BTreeMap<usize, Entry>);
 
 impl CpuInfo {
-    /// Empty if `text` is something else.
+    /// Reads `text`; the result is empty if `text` has another format.
     pub fn read(text: &str) -> CpuInfo {
         let mut cpus = BTreeMap::new();
         let mut current = None;
@@ -48,12 +48,12 @@ impl CpuInfo {
         CpuInfo(cpus)
     }
 
-    /// The CPUs that it has.
+    /// The CPUs that have an entry.
     pub fn online(&self) -> CpuMask {
         self.0.keys().copied().collect()
     }
 
-    /// The CPUs for which `key` is the same as for `cpu`, if it has one.
+    /// The CPUs for which `key` is the same as for `cpu`, if `cpu` has one.
     fn like<K: PartialEq>(&self, cpu: usize, key: impl Fn(&Entry) -> Option<K>) -> Option<CpuMask> {
         let own = key(self.0.get(&cpu)?)?;
         let same = self
@@ -75,7 +75,7 @@ impl CpuInfo {
             let package = self.like(number, |entry| entry.package);
             let package = package.map(|package| package.and(&online));
             packages.extend(package.filter(|package| !packages.contains(package)));
-            // As packages without caches in sysfs.
+            // Treat packages as sysfs treats packages without caches.
             cpu.cluster = cpu.cluster.or(package);
         }
         found.lose_spans("packages", &packages);

@@ -17,7 +17,7 @@ struct Listed<'a> {
     /// Linux's number.
     number: usize,
     node: &'a Node,
-    /// Whether Linux starts it.
+    /// Does Linux start the CPU?
     online: bool,
 }
 
@@ -57,7 +57,7 @@ pub fn device_tree(file: &str, blob: &[u8]) -> Result<Found, Box<BadInput>> {
     Ok(found(&root, &listed, &by_handle))
 }
 
-/// Is `text` in the language of device trees, or something that the C preprocessor makes such?
+/// Is `text` the source of a device tree, perhaps before the C preprocessor?
 fn is_source(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(&text[..text.len().min(1 << 16)]);
     text.contains("/dts-v1/")
@@ -118,9 +118,9 @@ fn found(root: &Node, listed: &[Listed], by_handle: &BTreeMap<u32, &Node>) -> Fo
 /// The CPUs in Linux's order: the boot CPU, which is assumed to be the first, then the others in the
 /// order of their nodes.
 ///
-/// No architecture numbers nodes whose status is `fail` (`of_get_next_cpu_node()`). riscv skips all harts
-/// that are unavailable or cannot run Linux (`riscv_early_of_processor_hartid()`); elsewhere a disabled
-/// CPU has a number. On PowerPC each thread of a node has one (`smp_setup_cpu_maps()`).
+/// No architecture numbers nodes whose status is `fail` (`of_get_next_cpu_node()`). riscv skips all harts that are
+/// unavailable or cannot run Linux (`riscv_early_of_processor_hartid()`); elsewhere a disabled CPU has a number. On
+/// PowerPC each thread of a node has a number (`smp_setup_cpu_maps()`).
 fn listed(root: &Node) -> Vec<Listed<'_>> {
     let mut listed = Vec::new();
     let cpus = root.child("cpus").into_iter();
@@ -142,7 +142,7 @@ fn listed(root: &Node) -> Vec<Listed<'_>> {
     listed
 }
 
-/// Has the hart what Linux needs, a base of 32 or 64 bits with multiplication and atomics?
+/// Does the hart have what Linux requires: a base of 32 or 64 bits with multiplication and atomics?
 fn runs_linux(hart: &Node) -> bool {
     match (hart.text("riscv,isa-base"), hart.text("riscv,isa")) {
         (Some(_), _) => ["i", "m", "a"].iter().all(|wanted| {
@@ -217,9 +217,9 @@ fn sockets(root: &Node) -> usize {
         .count()
 }
 
-/// The measures of speed. Linux multiplies `capacity-dmips-mhz` by each CPU's highest frequency, or takes it
-/// alone (`topology_normalize_cpu_scale()` in drivers/base/arch_topology.c). If a CPU has none, all have the
-/// same capacity.
+/// The measures of speed. Linux multiplies `capacity-dmips-mhz` by each CPU's highest frequency, or takes the property
+/// alone (`topology_normalize_cpu_scale()` in drivers/base/arch_topology.c). If a CPU lacks the property, all CPUs have
+/// the same capacity.
 fn measures(found: &mut Found, listed: &[Listed]) {
     let nodes: BTreeMap<usize, &Node> = listed.iter().map(|cpu| (cpu.number, cpu.node)).collect();
     let timed = found.cpus.values().all(|cpu| !cpu.opps.is_empty());
@@ -263,7 +263,7 @@ fn caches(listed: &[Listed], by_handle: &BTreeMap<u32, &Node>) -> Vec<Cache> {
     let mut caches: BTreeMap<u32, Cache> = BTreeMap::new();
     for cpu in listed.iter().filter(|cpu| cpu.online) {
         let mut next = after(cpu.node);
-        // Starts from the first level, which has no node, and continues to the fourth.
+        // Start from the first level, which has no node, and continue to the fourth.
         for level in 2..=4 {
             let Some((handle, node)) =
                 next.and_then(|handle| Some((handle, by_handle.get(&handle)?)))

@@ -8,14 +8,14 @@ use std::path::Path;
 /// An energy counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counter {
-    /// The energy since an unknown start, uJ.
+    /// The energy since an unknown start, in uJ.
     pub uj: u64,
-    /// The value at which the counter starts again from 0, uJ.
+    /// The value at which the counter starts again from 0, in uJ.
     pub range_uj: u64,
 }
 
 impl Counter {
-    /// Energy from `before` to now, uJ, if the counter started again at most once.
+    /// The energy from `before` to now, in uJ, if the counter started again at most once.
     pub fn since(self, before: Counter) -> u64 {
         match self.uj.checked_sub(before.uj) {
             Some(uj) => uj,
@@ -27,8 +27,8 @@ impl Counter {
     }
 }
 
-/// The counters of the sysfs at `sys` by domain: `package-0`, `psys`, which has the packages, too; a package's
-/// parts as `package-0/core`, `package-0/dram`. Empty without RAPL, or without the right to read it.
+/// The counters of the sysfs at `sys` by domain: `package-0`; `psys`, which includes the packages; and parts of a
+/// package, such as `package-0/core` and `package-0/dram`. Empty without RAPL, or without the right to read its files.
 pub fn rapl(sys: &Path) -> BTreeMap<String, Counter> {
     let powercap = sys.join("class/powercap");
     let text = |zone: &Path, file: &str| {
@@ -40,7 +40,7 @@ pub fn rapl(sys: &Path) -> BTreeMap<String, Counter> {
     let mut counters = BTreeMap::new();
     for zone in zones {
         let (file, path) = (zone.file_name(), zone.path());
-        // intel-rapl:0 is a package, intel-rapl:0:1 a part of it.
+        // intel-rapl:0 is a package, and intel-rapl:0:1 is a part of that package.
         let Some(place) = file
             .to_str()
             .and_then(|name| name.strip_prefix("intel-rapl:"))
@@ -84,7 +84,7 @@ mod tests {
             "intel-rapl:1:0",
             &[("name", "dram\n"), ("energy_uj", "7\n"), range],
         );
-        // One counter may not be read, and one belongs to another driver.
+        // One counter cannot be read, and one belongs to another driver.
         zone("intel-rapl:0", &[("name", "package-0\n")]);
         zone("dtpm:0", &[("name", "soc\n"), ("energy_uj", "7\n")]);
         let counter = |uj| Counter { uj, range_uj: 999 };

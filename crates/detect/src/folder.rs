@@ -4,10 +4,11 @@ use machine::CpuMask;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// The longest file that is read, bytes. The kernel's are a page, or a configuration.
+/// The size of the largest file that is read, in bytes. The kernel's files have at most a page, except its
+/// configuration.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// The text in `path`, a regular file: a copy of a sysfs may have anything in its place, such as a pipe.
+/// The text in `path`, which must be a regular file, because a copy of a sysfs may contain anything, such as a pipe.
 pub(crate) fn read(path: &Path) -> io::Result<String> {
     let bytes = cage::read_regular(path, MOST_BYTES)?;
     String::from_utf8(bytes).map_err(io::Error::other)
@@ -32,15 +33,14 @@ impl Folder {
         self.text(name)?.parse().ok()
     }
 
-    /// The CPUs of the file `map`, which has a bitmap, or else of `list`, which has a list. Kernels before
-    /// 2.6.26 and some copies have the bitmap alone. Where an edited copy has two answers, the bitmap's is what
-    /// lscpu and hwloc read.
+    /// The CPUs of the file `map`, which has a bitmap, or else of `list`, which has a list. Kernels before 2.6.26 and
+    /// some copies have only the bitmap. If an edited copy has two answers, lscpu and hwloc read the bitmap.
     pub(crate) fn cpus(&self, list: &str, map: &str) -> Option<CpuMask> {
         let mapped = self.text(map).and_then(|map| hex_mask(&map));
         mapped.or_else(|| self.text(list)?.parse().ok())
     }
 
-    /// The numbers of the entries whose names are `prefix` and a number, rising.
+    /// The numbers of the entries whose names are `prefix` and a number, in rising order.
     pub(crate) fn numbered(&self, prefix: &str) -> Vec<usize> {
         let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
         let mut numbers: Vec<usize> = entries
@@ -67,9 +67,8 @@ impl Folder {
     }
 }
 
-/// The bitmap format of the kernel, and of hwloc: words of 32 bits in hexadecimal, the highest first.
-/// hwloc writes nothing for a word of zero, `0xf...f` for ones without end, and each word of 32 bits; a single
-/// word of any length is a number.
+/// Parses the bitmap format of the kernel and of hwloc: words of 32 bits in hexadecimal, highest first. hwloc writes
+/// nothing for a word of zero, and `0xf...f` for an infinite sequence of ones. A single word of any length is a number.
 pub(crate) fn hex_mask(text: &str) -> Option<CpuMask> {
     let mut mask = CpuMask::EMPTY;
     let mut words = text.trim().split(',').peekable();

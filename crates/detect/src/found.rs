@@ -16,19 +16,20 @@ pub struct Found {
     pub hz: Option<u32>,
     /// `CONFIG_IRQ_TIME_ACCOUNTING`, if that is known.
     pub irq_time_accounting: Option<bool>,
-    /// The number of the host's CPUs that execute those of a virtual machine, if they are measured to be fewer.
+    /// The number of the host's CPUs that execute the CPUs of a virtual machine, if measurements show that the host has
+    /// fewer.
     pub host_cpus: Option<u32>,
     /// The CPUs that are online, by number.
     pub cpus: BTreeMap<usize, Cpu>,
     /// The CPUs about which nothing but the number is known.
     pub offline: CpuMask,
-    /// Caches of data from the second level on.
+    /// The data caches from the second level on.
     pub caches: Vec<Cache>,
     /// The CPUs of each NUMA node with CPUs, in the order of the nodes.
     pub nodes: Vec<CpuMask>,
-    /// The distances between `nodes`, a row for each; empty if unknown.
+    /// The distances between `nodes`, with a row for each node; empty if unknown.
     pub distances: Vec<Vec<u32>>,
-    /// Whether Linux has no data on capacities, so that all are 1024, however fast CPUs are.
+    /// Does Linux lack data on capacities, so that all capacities are 1024, whatever the speeds of the CPUs?
     pub equal_capacities: bool,
     /// Warnings about missing or implausible facts, and facts that a machine file cannot express.
     pub warnings: Vec<String>,
@@ -37,9 +38,9 @@ pub struct Found {
 /// A CPU.
 #[derive(Clone, Debug, Default)]
 pub struct Cpu {
-    /// The hardware threads of its core, itself among them.
+    /// The hardware threads of the CPU's core, including the CPU itself.
     pub siblings: CpuMask,
-    /// The CPUs of its cluster, below a package, if known.
+    /// The CPUs of the CPU's cluster within the package, if known.
     pub cluster: Option<CpuMask>,
     /// The CPUs that share its frequency, if known.
     pub policy: Option<CpuMask>,
@@ -49,13 +50,13 @@ pub struct Cpu {
     pub measures: BTreeMap<Measure, u64>,
     /// The kernel's priority for the CPU, if any; a higher one is preferred.
     pub priority: Option<u32>,
-    /// Its frequencies, rising.
+    /// The CPU's OPPs, in rising order.
     pub opps: Vec<OppFound>,
-    /// Whether the OPPs between the lowest and the highest are assumptions.
+    /// Are the OPPs between the lowest and the highest assumptions?
     pub assumed_opps: bool,
-    /// The control of its frequency, if sysfs shows it.
+    /// The control of the CPU's frequency, if sysfs shows it.
     pub decider: Option<Decider>,
-    /// The time from a frequency request until the frequency is reached, ns.
+    /// The time from a frequency request until the frequency is reached, in ns.
     pub transition_latency_ns: Option<u64>,
     /// Its idle states from the shallowest to the deepest, without polling.
     pub idle_states: Vec<IdleState>,
@@ -66,9 +67,9 @@ pub struct Cpu {
 /// A measure of a CPU's speed; the most informative comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Measure {
-    /// The kernel's `cpu_capacity`: 1024 for the fastest.
+    /// The kernel's `cpu_capacity`, which is 1024 for the fastest CPU.
     CpuCapacity,
-    /// `acpi_cppc/highest_perf`: the platform's scale of performance.
+    /// `acpi_cppc/highest_perf`, on the platform's scale of performance.
     HighestPerf,
     /// `capacity-dmips-mhz` of the device tree, times the highest frequency in MHz.
     DmipsMhz,
@@ -76,7 +77,7 @@ pub enum Measure {
     Dmips,
     /// hwloc's `LinuxCapacity` of a kind of CPU.
     LinuxCapacity,
-    /// `cpuinfo_max_freq`, kHz, which does not show the work per cycle.
+    /// `cpuinfo_max_freq` in kHz, which does not show the work per cycle.
     MaxFrequency,
 }
 
@@ -93,22 +94,22 @@ impl fmt::Display for Measure {
     }
 }
 
-/// Measured costs of kernel operations, ns; see [`machine::Costs`].
+/// Measured costs of kernel operations, in ns; see [`machine::Costs`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
     /// The time from the decision to switch until the next task's first instruction.
     pub context_switch_ns: u64,
-    /// Waking a task up, on the waking CPU.
+    /// The time of waking a task up, on the waking CPU.
     pub wakeup_ns: u64,
-    /// A reschedule IPI to a CPU with the same last-level cache; `None` if there is no such CPU.
+    /// The time of a reschedule IPI to a CPU with the same last-level cache; `None` if there is no such CPU.
     pub ipi_near_ns: Option<u64>,
-    /// A reschedule IPI to a CPU with a different last-level cache.
+    /// The time of a reschedule IPI to a CPU with a different last-level cache.
     pub ipi_far_ns: Option<u64>,
-    /// A line of memory from a CPU with the same last-level cache.
+    /// The time of fetching a line of memory from a CPU with the same last-level cache.
     pub refill_near_ns: Option<u64>,
-    /// A line of memory from a CPU with a different last-level cache.
+    /// The time of fetching a line of memory from a CPU with a different last-level cache.
     pub refill_far_ns: Option<u64>,
-    /// The timer tick, if it was seen.
+    /// The time of the timer tick, if ticks were seen.
     pub tick_ns: Option<u64>,
     /// The time from a timer's expiry until its task is woken up.
     pub timer_irq_ns: u64,
@@ -117,28 +118,28 @@ pub struct Measured {
 /// A frequency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OppFound {
-    /// kHz.
+    /// The frequency in kHz.
     pub khz: u32,
-    /// uV.
+    /// The voltage in uV.
     pub microvolt: Option<u32>,
-    /// The power of a core at this frequency according to the kernel's energy model, uW.
+    /// The power of a core at this frequency according to the kernel's energy model, in uW.
     pub power_uw: Option<u64>,
 }
 
 impl Cpu {
-    /// Its frequencies, kHz, rising.
+    /// The CPU's frequencies in kHz, in rising order.
     pub(crate) fn khz(&self) -> Vec<u32> {
         self.opps.iter().map(|opp| opp.khz).collect()
     }
 }
 
 impl Found {
-    /// Reports `what`, a fact that the source has and a machine file cannot express.
+    /// Reports `what`, a fact in the source that a machine file cannot express.
     pub(crate) fn lose(&mut self, what: impl std::fmt::Display) {
         self.warnings.push(format!("left out: {what}"));
     }
 
-    /// Reports NUMA nodes, by number, that have memory and lack `cpus`, such as `CPUs of their own`.
+    /// Reports, by number, NUMA nodes that have memory but lack `cpus`, such as `CPUs of their own`.
     pub(crate) fn lose_memory<N: ToString>(&mut self, nodes: impl Iterator<Item = N>, cpus: &str) {
         let numbers: Vec<String> = nodes.map(|node| node.to_string()).collect();
         if !numbers.is_empty() {
@@ -149,8 +150,8 @@ impl Found {
         }
     }
 
-    /// Reports `spans`, sets of CPUs such as `packages`, if a machine file has none of these CPUs: it has
-    /// nodes, clusters, caches and cores.
+    /// Reports `spans`, which are sets of CPUs such as `packages`, unless the machine file has the same set as a node,
+    /// cluster, cache or core.
     pub(crate) fn lose_spans(&mut self, what: &str, spans: &[CpuMask]) {
         let online = self.online();
         let nested = |span: &&CpuMask| {
@@ -178,7 +179,8 @@ impl Found {
         self.cpus.keys().copied().collect()
     }
 
-    /// The CPUs with the last-level cache of `cpu`; without caches its cluster, and without clusters its NUMA node.
+    /// The CPUs that share the last-level cache of `cpu`; if no cache is known, those of its cluster; if no cluster is
+    /// known, those of its NUMA node.
     pub fn last_level(&self, cpu: usize) -> CpuMask {
         let of_cpu = self.caches.iter().filter(|cache| cache.cpus.contains(cpu));
         let largest = of_cpu.max_by_key(|cache| cache.level);
@@ -196,8 +198,8 @@ impl Found {
             .unwrap_or(0)
     }
 
-    /// Removes caches without an online CPU or listed twice, and idle states that are not deeper
-    /// than the one before, which are useless in the order of depth.
+    /// Removes caches that have no online CPU or are listed twice, and idle states that are not
+    /// deeper than the one before, which have no place in the order of depth.
     pub(crate) fn tidy(&mut self) {
         let online = self.online();
         for cache in &mut self.caches {

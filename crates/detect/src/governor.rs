@@ -13,11 +13,11 @@ pub struct Decider {
     driver: String,
     /// `scaling_governor`.
     governor: String,
-    /// `energy_performance_preference`, which only a processor that decides by itself has.
+    /// `energy_performance_preference`, which exists only if the processor chooses its frequency.
     preference: Option<String>,
 }
 
-/// Its usual name: `hwp, balance_performance`, or the governor's name.
+/// The usual name, such as `hwp, balance_performance`, or the governor's name.
 impl fmt::Display for Decider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.governor(), &self.preference) {
@@ -39,9 +39,9 @@ impl Decider {
         })
     }
 
-    /// Does the driver decide without a cpufreq governor? Drivers have these names in their active modes,
-    /// which `/sys/devices/system/cpu/{intel_pstate,amd_pstate}/status` also shows; in other modes they are
-    /// called intel_cpufreq and amd-pstate.
+    /// Does the driver decide without a cpufreq governor? Drivers have these names in their active modes, which
+    /// `/sys/devices/system/cpu/{intel_pstate,amd_pstate}/status` also shows. In other modes, their names are
+    /// intel_cpufreq and amd-pstate.
     fn is_in_active_mode(&self) -> bool {
         ["intel_pstate", "amd-pstate-epp"].contains(&&*self.driver)
     }
@@ -55,7 +55,7 @@ impl Decider {
     pub(crate) fn governor(&self) -> Option<Governor> {
         let preference = || self.preference.as_deref().map(nearest);
         match &*self.driver {
-            // Without HWP there is no preference, and the driver decides by rules of its own.
+            // Without HWP there is no preference, and the driver chooses frequencies by its own rules.
             "intel_pstate" => preference().map(Governor::Hwp),
             "amd-pstate-epp" => preference().map(Governor::AmdPstate),
             _ => match &*self.governor {
@@ -85,9 +85,9 @@ impl Decider {
     }
 }
 
-/// The preference for the kernel's word; for a number from 0 to 255, the word that Linux has for it
-/// (`intel_pstate_get_energy_pref_index()` in drivers/cpufreq/intel_pstate.c); otherwise
-/// (`default`) the one that most firmware has.
+/// The preference for the kernel's word. For a number from 0 to 255, it is that of the word that
+/// Linux has for the number (`intel_pstate_get_energy_pref_index()` in
+/// drivers/cpufreq/intel_pstate.c); otherwise (`default`), the preference of most firmware.
 fn nearest(word: &str) -> Preference {
     let named = Preference::ALL.iter().find(|(name, _)| *name == word);
     match (named, word.parse::<u8>()) {
@@ -100,8 +100,7 @@ fn nearest(word: &str) -> Preference {
     }
 }
 
-/// The control of most of these CPUs, and warnings about settings that a machine file cannot
-/// express.
+/// The frequency control of most of these CPUs, and warnings about settings that a machine file cannot express.
 pub(crate) fn most<'a>(
     deciders: impl Iterator<Item = &'a Decider>,
 ) -> (Option<Governor>, Vec<String>) {
@@ -109,7 +108,7 @@ pub(crate) fn most<'a>(
     for decider in deciders {
         *counts.entry(decider).or_default() += 1;
     }
-    // Among equals, take the first.
+    // If several are equally frequent, take the first.
     let Some((most, _)) = counts.iter().rev().max_by_key(|(_, count)| **count) else {
         return (None, Vec::new());
     };

@@ -9,7 +9,7 @@ use machine::input::BadInput;
 use machine::{Cache, CpuMask};
 use roxmltree::{Document, Node, ParsingOptions};
 
-/// The machine that `text`, the content of `file`, describes in version 1 or 2 of the format.
+/// The machine that `text`, the content of `file`, describes in version 1 or 2 of hwloc's format.
 pub fn hwloc(file: &str, text: &str) -> Result<Found, Box<BadInput>> {
     let options = ParsingOptions {
         // Each file begins with the name of its DTD.
@@ -121,7 +121,7 @@ impl Reader<'_> {
         Ok(found)
     }
 
-    /// The CPUs that are online of each of `objects`, without duplicates and those with all CPUs.
+    /// The online CPUs of each of `objects`, without duplicates and without sets of all CPUs.
     fn spans<'a, 'input: 'a>(
         &self,
         objects: impl Iterator<Item = Node<'a, 'input>>,
@@ -129,7 +129,7 @@ impl Reader<'_> {
     ) -> Result<Vec<CpuMask>, Box<BadInput>> {
         let mut spans = Vec::new();
         for object in objects {
-            // Version 1 has none for objects without CPUs.
+            // In version 1, objects without CPUs have no `cpuset`.
             let span = match object.has_attribute("cpuset") {
                 true => self.cpuset(object)?.and(online),
                 false => CpuMask::EMPTY,
@@ -143,7 +143,7 @@ impl Reader<'_> {
 
     fn caches(&self, root: Node, found: &mut Found) -> Result<(), Box<BadInput>> {
         for cache in objects(root, &["Cache", "L2Cache", "L3Cache", "L4Cache"]) {
-            // 2 means an instruction cache; a machine file has at most four levels.
+            // Type 2 is an instruction cache; a machine file has at most four levels.
             if cache.attribute("cache_type") == Some("2")
                 || !(2..=4).contains(&self.number::<u32>(cache, "depth")?)
             {
@@ -206,7 +206,7 @@ fn objects<'a, 'input: 'a>(
     })
 }
 
-/// The model name of its CPUs, and the number of packages.
+/// The model name of the machine's CPUs, and the number of packages.
 fn description(root: Node) -> String {
     let count = objects(root, &["Package", "Socket"]).count();
     let infos = root.descendants().filter(|node| node.has_tag_name("info"));

@@ -19,9 +19,9 @@ impl Found {
     }
 }
 
-/// Whether the kernel of the computer at `root` accounts interrupt time separately from task time
-/// (`CONFIG_IRQ_TIME_ACCOUNTING`), if its command line or its configuration says so. Distributions
-/// install the configuration of their kernels in one of these places.
+/// Does the kernel of the computer at `root` account interrupt time separately from task time
+/// (`CONFIG_IRQ_TIME_ACCOUNTING`)? `None` if neither its command line nor its configuration says
+/// so. Distributions install the configuration of their kernels in one of these places.
 fn irq_time_accounting(root: &Path) -> Option<bool> {
     let read = |name: &str| folder::read(&root.join(name)).ok();
     let options = read("proc/cmdline").unwrap_or_default();

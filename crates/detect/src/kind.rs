@@ -3,8 +3,7 @@
 use crate::folder::Folder;
 use machine::CpuMask;
 
-/// The kind of its core: from the name of the perf event source on hybrid x86, from the MIDR on
-/// arm64.
+/// The kind of the CPU's core, from the name of the perf event source on hybrid x86, or from the MIDR on arm64.
 pub(crate) fn kind(sys: &Folder, folder: &Folder, number: usize) -> Option<String> {
     for (pmu, name) in [
         ("cpu_core", "p-core"),
@@ -27,7 +26,7 @@ pub(crate) fn kind(sys: &Folder, folder: &Folder, number: usize) -> Option<Strin
     )
 }
 
-/// By implementer and part number (arch/arm64/include/asm/cputype.h, and util-linux's lscpu-arm.c).
+/// The core's name by implementer and part number (arch/arm64/include/asm/cputype.h, and util-linux's lscpu-arm.c).
 fn arm_core(implementer: u8, part: u16) -> Option<&'static str> {
     Some(match (implementer, part) {
         (0x41, 0xd03) => "cortex-a53",

@@ -1,8 +1,8 @@
 //! Detects a machine from sysfs, hwloc's XML or a device tree, measures its costs, and writes its
 //! machine file.
 //!
-//! - [`sysfs()`], [`hwloc()`] and [`device_tree()`] make a [`Found`] of their sources; [`calibrate()`]
-//!   measures the costs of this computer's kernel, [`Measured`].
+//! - [`sysfs()`], [`hwloc()`] and [`device_tree()`] make a [`Found`] from their sources; [`calibrate()`] measures the
+//!   costs of this computer's kernel ([`Measured`]).
 //! - [`Found::machine_file`] makes the [`MachineFile`], the same way for all sources.
 //! - A [`Decider`] says what controls a CPU's frequency.
 //!

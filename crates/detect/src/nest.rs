@@ -1,10 +1,10 @@
-//! Makes the facts of a source such that a machine file can express them.
+//! Changes the facts of a source so that a machine file can express them.
 
 use crate::capacity::Capacities;
 use crate::found::Found;
 use machine::{Cache, CpuMask, Numa};
 
-/// The number of nodes whose distances fit in a warning.
+/// The largest number of nodes whose distances fit in a warning.
 const FEW_NODES: usize = 8;
 
 impl Found {
@@ -12,7 +12,7 @@ impl Found {
     pub(crate) fn nest(&mut self) {
         let node_of =
             |nodes: &[CpuMask], cpu: usize| nodes.iter().position(|node| node.contains(cpu));
-        // A cache or core that spans nodes, because the firmware splits it.
+        // A cache or core may span nodes, because the firmware splits it.
         let nodes = std::mem::take(&mut self.nodes);
         let across = |span: &CpuMask| nodes.iter().filter(|node| node.intersects(span)).count() > 1;
         if self.cpus.values().any(|cpu| across(&cpu.siblings)) {
@@ -57,7 +57,7 @@ impl Found {
         self.even_clocks();
     }
 
-    /// CPUs that share a clock have the same frequencies, as in Linux a policy has one table.
+    /// CPUs that share a clock must have the same frequencies, because a policy of Linux has one table.
     fn even_clocks(&mut self) {
         let mut split = CpuMask::EMPTY;
         let before = self.cpus.clone();
@@ -76,12 +76,12 @@ impl Found {
         }
         if !split.is_empty() {
             self.warnings.push(format!(
-                "CPUs {split} share a clock but have different frequencies, so only those with the same share one"
+                "CPUs {split} share a clock but have different frequencies, so CPUs with equal frequencies get a clock of their own"
             ));
         }
     }
 
-    /// The threads of a core are of one core type.
+    /// Makes the threads of each core be of one core type.
     pub(crate) fn split_cores(&mut self, capacities: &Capacities) {
         let cpus = self.cpus.clone();
         let mut split = Vec::new();
@@ -107,7 +107,7 @@ impl Found {
         }
     }
 
-    /// Distances must be symmetric, and form nested groups.
+    /// Makes distances symmetric, and makes them form nested groups.
     fn even_distances(&mut self) {
         let count = self.nodes.len();
         if self.distances.is_empty() {
@@ -164,8 +164,8 @@ impl Found {
     }
 }
 
-/// The largest distances of nested groups of which none is larger than in `distances`: between two nodes the
-/// longest step of the way whose longest step is shortest (the subdominant ultrametric).
+/// The largest distances that form nested groups and do not exceed `distances` (the subdominant ultrametric). The
+/// distance between two nodes is the longest step of that path whose longest step is shortest.
 fn nested(distances: &[Vec<u32>]) -> Vec<Vec<u32>> {
     let mut nested = distances.to_vec();
     for by in 0..nested.len() {

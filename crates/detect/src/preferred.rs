@@ -6,12 +6,12 @@ use machine::CpuMask;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// With this highest performance, intel_pstate ranks by a register that user space cannot read
-/// (`CPPC_MAX_PERF`).
+/// The value of the highest performance for which intel_pstate ranks CPUs by a register that user
+/// space cannot read (`CPPC_MAX_PERF`).
 const NOT_SAID: u32 = 255;
 
 impl Found {
-    /// The CPUs of each priority, the highest last; `None` if Linux does not rank them.
+    /// The CPUs of each priority, highest last; `None` if Linux does not rank CPUs.
     fn priorities(&self) -> Option<BTreeMap<u32, CpuMask>> {
         let mut ranks: BTreeMap<u32, CpuMask> = BTreeMap::new();
         for (&number, cpu) in &self.cpus {
@@ -22,7 +22,7 @@ impl Found {
         (ranks.len() > 1 && !self.is_told_capacities()).then_some(ranks)
     }
 
-    /// For a hybrid without hardware threads Linux has capacities instead
+    /// Does Linux have capacities instead? It has them for a hybrid without hardware threads
     /// (`hybrid_init_cpu_capacity_scaling()` of intel_pstate, Linux 6.12).
     fn is_told_capacities(&self) -> bool {
         let has = |kind: &str| {

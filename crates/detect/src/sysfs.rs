@@ -21,8 +21,8 @@ pub fn online(root: &Path) -> Result<CpuMask, String> {
     listed(root, "online")
 }
 
-/// The CPUs that this boot's kernel can have according to the sysfs at `root`, whether or not the machine has them.
-/// The error says what was expected.
+/// The CPUs for which the running kernel has prepared, according to the sysfs at `root`, whether or not the machine has
+/// them. The error says what was expected.
 pub fn possible(root: &Path) -> Result<CpuMask, String> {
     listed(root, "possible")
 }
@@ -78,7 +78,7 @@ fn of_folder(root: &Path) -> Result<Found, String> {
             machine::MAX_CPUS
         ));
     }
-    // Some copies have only the files of the CPUs, of which the boot CPU has none.
+    // Some copies have only the CPUs' own files `online`, and the boot CPU has no such file.
     let is_online = |&cpu: &usize| {
         let file = all.at(format!("cpu{cpu}")).text("online");
         file.as_deref() != Some("0")
@@ -116,7 +116,7 @@ fn of_folder(root: &Path) -> Result<Found, String> {
     Ok(found)
 }
 
-/// `proc/cpuinfo` beside a copy of sysfs.
+/// The content of `proc/cpuinfo` beside a copy of sysfs.
 fn cpuinfo(sys: &Path) -> CpuInfo {
     let file = sys.parent().map(|root| root.join("proc/cpuinfo"));
     let text = file.and_then(|file| read(&file).ok());
@@ -151,7 +151,7 @@ fn read_cpu(
     };
     let siblings = span("core_cpus").or_else(|| span("thread_siblings"));
     let cpufreq = folder.at("cpufreq");
-    // A policy of one CPU may list itself alone; offline ones are in related_cpus.
+    // A policy may list only its own CPU; related_cpus also has offline CPUs.
     let policy = ["related_cpus", "affected_cpus"].iter().find_map(|name| {
         let list = cpufreq
             .text(name)?
@@ -191,15 +191,14 @@ fn read_cpu(
         decider: Decider::read(&cpufreq),
         transition_latency_ns: cpufreq
             .number::<u64>("cpuinfo_transition_latency")
-            // CPUFREQ_ETERNAL, and other implausible values.
+            // This leaves out CPUFREQ_ETERNAL and other implausible values.
             .filter(|&ns| ns < 1_000_000_000),
         idle_states: idle_states(&folder.at("cpuidle")),
         costs: None,
     }
 }
 
-/// The cpufreq driver's ranking of the CPU: intel_pstate's Turbo Boost Max 3.0, amd-pstate's
-/// preferred cores.
+/// The cpufreq driver's ranking of the CPU: Turbo Boost Max 3.0 of intel_pstate, or preferred cores of amd-pstate.
 fn priority(all: &Folder, folder: &Folder, cpufreq: &Folder) -> Option<u32> {
     let driver = cpufreq.text("scaling_driver")?;
     if driver.starts_with("intel_") {
@@ -211,8 +210,8 @@ fn priority(all: &Folder, folder: &Folder, cpufreq: &Folder) -> Option<u32> {
         .filter(|_| ranks)
 }
 
-/// Sets of CPUs above the last-level cache. Linux has a scheduling domain for each on s390, whose machines
-/// may show no caches; a package is then what CPUs share.
+/// Sets of CPUs above the last-level cache. On s390, Linux has a scheduling domain for each; such machines may show no
+/// caches, and then CPUs share a package.
 fn packages(all: &Folder, found: &mut Found, online: &CpuMask) {
     let spans = |name: &str, old: &str| -> BTreeMap<usize, CpuMask> {
         let of_cpu = |cpu: usize| {
@@ -242,8 +241,8 @@ fn packages(all: &Folder, found: &mut Found, online: &CpuMask) {
     }
 }
 
-/// Frequencies, rising; and whether the intermediate ones are assumed. Linux uses those of
-/// `scaling_boost_frequencies` only while boost is enabled, and `cpuinfo_max_freq` is the highest that it uses
+/// The OPPs in rising order, and whether the intermediate ones are assumed. Linux uses the frequencies of
+/// `scaling_boost_frequencies` only while boost is enabled, and none above `cpuinfo_max_freq`
 /// (`cpufreq_frequency_table_cpuinfo()`).
 fn opps(cpufreq: &Folder, all: &Folder) -> (Vec<OppFound>, bool) {
     let opp = |khz| OppFound {
@@ -325,7 +324,7 @@ fn caches(cpu: &Folder, core: CpuMask) -> Vec<Cache> {
         .into_iter()
         .filter_map(read)
         .collect();
-    // sparc64 has the size of each CPU's own (arch/sparc/kernel/sysfs.c).
+    // sparc64 has the size of each CPU's cache in its own file (arch/sparc/kernel/sysfs.c).
     let bytes = cpu
         .number::<u64>("l2_cache_size")
         .filter(|_| caches.is_empty());
@@ -337,7 +336,7 @@ fn caches(cpu: &Folder, core: CpuMask) -> Vec<Cache> {
     caches.into_iter().chain(own).collect()
 }
 
-/// `1280K` or `32M`.
+/// The number of KiB in a size such as `1280K` or `32M`.
 fn kib(size: &str) -> Option<u32> {
     match size.strip_suffix('M') {
         Some(mib) => mib.parse::<u32>().ok()?.checked_mul(1024),
@@ -397,8 +396,7 @@ fn nodes(sys: &Folder, found: &mut Found, online: &CpuMask) {
     }
 }
 
-/// For each CPU, its power at each frequency (kHz), uW, from `energy_model` in debugfs, which only root
-/// may read.
+/// The power in uW of each CPU at each frequency in kHz, from `energy_model` in debugfs, which only root may read.
 fn energy_model(sys: &Folder) -> BTreeMap<usize, BTreeMap<u32, u64>> {
     let folder = sys.at("kernel/debug/energy_model");
     let mut of_cpus = BTreeMap::new();

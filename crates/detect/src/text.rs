@@ -8,16 +8,17 @@ use machine::{Cache, CpuMask, Governor};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The throughput of two threads of a core relative to one, if it was not measured: a typical gain.
+/// The throughput of two threads of a core relative to a single thread, if it was not measured, which is a typical
+/// gain.
 const SMT_THROUGHPUT: f64 = 1.25;
-/// The transition latency if the driver does not report it (CPPC's and intel_pstate's do not), us.
+/// The transition latency if the driver does not report it (CPPC's and intel_pstate's do not), in us.
 const TRANSITION_LATENCY_US: u64 = 10;
 
 /// A core type: a set of equal CPUs.
 struct Kind<'a> {
     name: String,
     capacity: u32,
-    /// Its speed and the measure, if the capacity does not tell it.
+    /// The CPUs' speed and its measure, if the speed does not follow from the capacity.
     speed: Option<(Measure, u64)>,
     like: &'a Cpu,
     cpus: CpuMask,
@@ -133,8 +134,8 @@ impl Found {
         Ok(())
     }
 
-    /// The CPUs of `node` in sets of one kind that share a last-level cache, and a frequency if
-    /// cores do.
+    /// The CPUs of `node` in sets of one kind that share a last-level cache and, if cores share
+    /// frequencies, a frequency.
     fn clusters<'k>(&self, node: &CpuMask, kinds: &'k [Kind]) -> Vec<(&'k Kind<'k>, CpuMask)> {
         let mut clusters: BTreeMap<(usize, usize, usize), (&Kind, CpuMask)> = BTreeMap::new();
         for cpu in node.iter() {
@@ -179,7 +180,7 @@ impl Found {
         if threads == 1 {
             return Ok(());
         }
-        // The first threads of all cores, then the second ones: the order of `threads`.
+        // The first threads of all cores, and then the second ones, which is the order of `threads`.
         let all: Vec<usize> = cpus.iter().collect();
         let numbered = |index: usize| {
             all[index..]
@@ -221,7 +222,7 @@ impl Found {
         Ok(())
     }
 
-    /// The sets of CPUs that share a clock; a CPU about which nothing is known has its own.
+    /// The sets of CPUs that share a clock. A CPU about which nothing is known has its own clock.
     fn clocks(&self) -> Vec<CpuMask> {
         let mut left = self.online();
         let mut clocks = Vec::new();
@@ -314,7 +315,7 @@ impl Found {
     }
 }
 
-/// The power of a core at its highest frequency, mW, if the power at all frequencies is known.
+/// The power in mW of a core at its highest frequency, if the power at all frequencies is known.
 fn power_mw(cpu: &Cpu) -> Option<u64> {
     let known = cpu
         .opps
@@ -328,7 +329,7 @@ fn power_mw(cpu: &Cpu) -> Option<u64> {
 }
 
 /// The voltage that corresponds to a power, relative to that of the highest OPP, which is assumed
-/// to have 1 V: power is proportional to frequency times voltage squared.
+/// to have 1 V. Power is proportional to frequency times voltage squared.
 fn microvolt(opp: &OppFound, highest: &OppFound) -> Option<u32> {
     let ratio = opp.power_uw? as f64 / highest.power_uw? as f64;
     let frequency = f64::from(opp.khz) / f64::from(highest.khz);
@@ -338,7 +339,7 @@ fn microvolt(opp: &OppFound, highest: &OppFound) -> Option<u32> {
         .then_some((volt * 1e6).round() as u32)
 }
 
-/// CPUs that agree in all properties of a core type, the fastest first.
+/// The core types, fastest first. The CPUs of a core type agree in all of its properties.
 fn kinds<'a>(found: &'a Found, capacities: &Capacities) -> Vec<Kind<'a>> {
     let mut kinds: Vec<Kind> = Vec::new();
     let speed = |number: usize| {
@@ -375,7 +376,7 @@ fn kinds<'a>(found: &'a Found, capacities: &Capacities) -> Vec<Kind<'a>> {
             false => names[index].clone(),
         };
     }
-    // CPUs of equal capacity that differ in another property.
+    // CPUs of equal capacity may differ in another property.
     for index in 1..kinds.len() {
         if kinds[..index]
             .iter()

@@ -68,7 +68,7 @@ pub fn workload(action: Catalog, output: &Output) -> Result<(), Error> {
             output::show(output, &output::file_name(&name), page)
         }
         Catalog::Check { files, .. } => check("workload", &files, output, |file| {
-            // This is a path even if a workload has the same name.
+            // The file is a path even if a workload has the same name.
             let path = if file.contains('/') || file == input::STDIN {
                 file.to_owned()
             } else {
@@ -84,8 +84,7 @@ pub fn workload(action: Catalog, output: &Output) -> Result<(), Error> {
     }
 }
 
-/// Does the frequency follow `scx_bpf_cpuperf_set()`? Only kernel/sched/cpufreq_schedutil.c reads
-/// its value.
+/// The note about frequencies: only kernel/sched/cpufreq_schedutil.c reads the value of `scx_bpf_cpuperf_set()`.
 const SCHEDUTIL_ALONE: &str = "these take effect only under the governor schedutil";
 
 /// The policies.
@@ -191,7 +190,7 @@ fn check(
     output::show(output, "check", page)
 }
 
-/// The error about a file that is not of this `kind` but well-formed as one of another kind.
+/// The error about a file that is not of this `kind`, but a well-formed file of another kind.
 fn other_kind(kind: &str, file: &str) -> Option<Box<BadInput>> {
     let is_other = |&other: &&str| {
         other != kind

@@ -79,7 +79,7 @@ Try one of these; each takes seconds.
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Run published experiments: their tables next to the simulated ones
+    /// Run published experiments, and print the published tables next to the simulated ones
     #[command(after_help = "\
 Examples:
   # Run all tables, which takes hours
@@ -122,7 +122,7 @@ Examples:
   # Read the load from standard input
   generate-load | equipoise compare -m tc2 -w - -p eevdf")]
     Compare(Compare),
-    /// Judge a simulation by traces of a real machine: each figure has a bound, and PASS or FAIL
+    /// Judge a simulation by traces of a real machine: each figure passes or fails by its bound
     ///
     /// The load of the first trace is simulated under the scheduler of each trace. The exit status is 4 if
     /// a bound is missed.
@@ -195,8 +195,8 @@ Examples:
   # Record all processes
   sudo equipoise record --all --seconds 5 --output all.dat
 
-It requires root or a writable tracefs, in which it makes an instance of its
-own. Ctrl-C ends it and writes the recording.")]
+Recording requires root or a writable tracefs, where it makes an instance of
+its own. Ctrl-C ends it and writes the recording.")]
     Record(Record),
     /// Run a command under this kernel's own scheduler and sched_ext schedulers in turn: which is best for it here
     #[command(after_help = "\
@@ -208,13 +208,13 @@ Examples:
   sudo equipoise trial --scheduler equipoise \\
       --scheduler 'scx_bpfland -s 5000' --rounds 20 -- ./benchmark
 
-  # Measure until it is decided
+  # Measure until the comparison is decided
   sudo equipoise trial --scheduler equipoise --until-decided -- ./benchmark
 
   # Watch a running game, 20 s under each scheduler in turn
   sudo equipoise trial --watch 20s --frames ~/mangohud
 
-  # Show predictions of the simulator beside the measurements, and keep all
+  # Show the simulator's predictions beside the measurements, and keep both
   sudo equipoise trial --predict --bundle build.tar.zst -- make -j8
 
   # Show trials of several machines
@@ -223,7 +223,7 @@ Examples:
   # See which differences chance makes: the same scheduler twice
   sudo equipoise trial --scheduler eevdf --scheduler eevdf -- ./benchmark
 
-However it ends, also by SIGKILL, the kernel's own scheduler runs afterwards.
+After every end of a trial, even by SIGKILL, the kernel's own scheduler runs.
 Ctrl-C shows the results of the complete blocks.")]
     Trial(Trial),
     /// The machines that can be simulated, and this computer
@@ -232,13 +232,13 @@ Examples:
   # List the machines
   equipoise machine list
 
-  # Describe one
+  # Describe one of them
   equipoise machine show tc2
 
   # Check a machine file
   equipoise machine check my-board.toml
 
-  # Describe this computer by what its kernel says
+  # Describe this computer from its kernel's files
   equipoise machine detect > mine.toml
 
   # Measure its costs, too
@@ -292,7 +292,7 @@ Examples:
   # Compare it with Linux's own scheduler
   equipoise compare -m smp-8 -w mixed -p eevdf --scheduler scx_lavd
 
-They go to ~/.cache/equipoise/schedulers, or to the folder that the variable
+Sources go to ~/.cache/equipoise/schedulers, or to the folder that the variable
 EQUIPOISE_SCHEDULERS names.")]
     Scheduler {
         #[command(subcommand)]
@@ -307,9 +307,9 @@ Examples:
   # Measure one interval, for a script
   equipoise top --once --json
 
-While scx_equipoise runs, root and other users with access to them see the
-scheduler's activity, its costs and the energy; for another sched_ext
-scheduler, the events that Linux counts from 6.15 on. ? shows the keys.")]
+While scx_equipoise runs, root and other users with access to its statistics
+see the scheduler's activity, costs and energy. For another sched_ext
+scheduler, they see the events that Linux counts from 6.15 on. ? shows the keys.")]
     Top(Top),
     /// Print a completion script for a shell
     #[command(after_help = "\
@@ -374,7 +374,7 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// Terminals of 80 columns show examples as they are written here.
+    /// A terminal of 80 columns does not wrap the examples.
     #[test]
     fn examples_are_commands_with_a_comment_above() {
         let mut checked = 0;

@@ -13,12 +13,12 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How long other load is observed before the measurement.
+/// The time for which other load is observed before the measurement.
 const IDLE: Duration = Duration::from_millis(500);
 /// Costs are medians, which tolerate the interruptions of an idle desktop but not a busy CPU.
 const MOST_OTHERS_CPUS: f64 = 0.2;
 const MOST_STOLEN_PCT: f64 = 5.0;
-/// The buffer of a trace that has no reader, KiB for each CPU.
+/// The buffer for each CPU of a trace that has no reader, in KiB.
 const TRACED_KB: u32 = 1024;
 
 /// Detects a machine.

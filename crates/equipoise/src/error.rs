@@ -64,8 +64,8 @@ impl Error {
             }
             Error::Run(failure) => {
                 match failure.error {
-                    // The message names the scheduler. The message omits the number of the run,
-                    // which means nothing to the user.
+                    // The message names the scheduler, and omits the number of the run, which means
+                    // nothing to the user.
                     simulator::Error::Fault(ref message) => say!("error: {message}"),
                     _ => say!("error: {failure}"),
                 }

@@ -152,7 +152,7 @@ fn diff(args: &Explain, case: &Case<'_>, other: &Scheduler, output: &Output) -> 
     output::emit(output, &[document], None, Staged::default())
 }
 
-/// The period of the requested threads that lost the most time, or the one at the time `near`, and its run.
+/// The period of the requested threads that lost the most time, or the period at the time `near`, with its run.
 fn period(
     case: &Case<'_>,
     runs: &Runs,
@@ -188,7 +188,7 @@ fn period(
     Ok((period, recorder.finish()))
 }
 
-/// The events of `missed` periods, from a run of its own.
+/// The events of `missed` periods, from another run of `case`.
 pub fn missed_periods(
     case: &Case<'_>,
     runs: &Runs,
@@ -207,7 +207,7 @@ pub fn missed_periods(
     ))
 }
 
-/// `missed` with the next of `chains`, as many for each as were observed for it.
+/// `missed`, each with the next of `chains`: as many as waits were observed for it.
 fn with_chains(
     case: &Case<'_>,
     missed: Vec<Missed>,

@@ -7,7 +7,8 @@ use lab::{Case, Comparison, Runs};
 use report::explain::{Asked, MissedPeriod, Responses};
 use report::{Figures, Recorder, ShownRun};
 
-/// The number of missed periods of each scheduler that a page explains, of few schedulers and of many.
+/// The number of missed periods that a page explains for each scheduler: [`MOST_MISSES`] if it has at most
+/// [`FEW_SCHEDULERS`] schedulers, else [`FEW_MISSES`].
 const MOST_MISSES: usize = 5;
 const FEW_MISSES: usize = 2;
 const FEW_SCHEDULERS: usize = 4;
@@ -24,7 +25,7 @@ pub fn figures(comparison: &Comparison, load: &[String]) -> Result<Option<Figure
     or_stopped(shown.map(|shown| Figures::new(comparison, &shown, made_by())))
 }
 
-/// Figures of the first run of `case` alone, as [`figures`] makes them.
+/// Figures of only the first run of `case`, as [`figures`] makes them.
 pub fn of_run(case: &Case<'_>, runs: &Runs, load: &[String]) -> Result<Option<Figures>, Error> {
     let watch = lab::Watch {
         done: &|| (),
@@ -45,7 +46,7 @@ fn or_stopped(figures: Result<Figures, Error>) -> Result<Option<Figures>, Error>
     }
 }
 
-/// The first run of each of `cases`, which takes this time, ns.
+/// The first run of each of `cases`, whose durations are `durations_ns`.
 fn shown(
     cases: &[Case<'_>],
     durations_ns: impl Iterator<Item = u64>,
@@ -111,7 +112,7 @@ fn explain(case: &Case<'_>, load: &[String], runs: &Runs) -> String {
     format!("equipoise explain {}", words.join(" "))
 }
 
-/// The command as it was typed, and its version.
+/// The command line of this process, and the command's version.
 fn made_by() -> String {
     let words: Vec<String> = std::env::args().skip(1).map(quoted).collect();
     let version = env!("EQUIPOISE_VERSION");

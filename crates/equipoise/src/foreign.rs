@@ -45,7 +45,7 @@ pub fn check_cage(uncaged: bool) -> Result<(), Error> {
     }
 }
 
-/// The scheduler in C, else the policy.
+/// The scheduler in C, or else the policy.
 pub fn or_policy(files: Option<&Files>, policy: &str, build: &Build) -> Result<Scheduler, Error> {
     let Some(files) = files else {
         return Ok(Scheduler::policy_in(policy, build.kernel)?);

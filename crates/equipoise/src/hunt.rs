@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// The time between two lines about the progress, where there is no bar.
 const BETWEEN_LINES: Duration = Duration::from_secs(10);
-/// The runs of a load that is measured.
+/// The number of runs in which a load is measured.
 const RUNS: u32 = 10;
 
 /// Searches for the worst load, and writes it.
@@ -217,7 +217,7 @@ fn said_of(name: &str, victim: &Victim) -> String {
         true => {
             format!("Under {name}, {thread} was runnable and did not run from {since:.2} s on.")
         }
-        // It would be printed as 0.
+        // The time would be printed as 0.
         false if *wait_ns < 50_000 => format!("Under {name}, {thread} hardly waits for a CPU."),
         false => format!(
             "Under {name}, {thread} waited for {:.1} ms from {since:.3} s on.",

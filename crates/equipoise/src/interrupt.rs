@@ -17,7 +17,7 @@ pub const STATUS: u8 = 128 + 2;
 /// Files that do not have their final names yet.
 static HALF_WRITTEN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// From here on SIGINT, SIGTERM and SIGHUP ask the command to stop.
+/// Makes SIGINT, SIGTERM and SIGHUP ask the command to stop from now on.
 pub fn listen() {
     // This fails only if there already is a handler, which then does the work.
     let _ = ctrlc::set_handler(|| {
@@ -32,13 +32,13 @@ pub fn listen() {
     });
 }
 
-/// As [`listen`], for a command that usually ends by a signal: writing its results takes a
-/// moment, and no temporary file may remain.
+/// Listens as [`listen`] does, but for a command that a signal usually ends: writing its results
+/// takes a moment, and no temporary file may remain.
 pub fn listen_to_end() {
     let _ = ctrlc::set_handler(|| STOP.store(true, Ordering::Relaxed));
 }
 
-/// From now on `file` is removed if the command has to end at once.
+/// Has `file` removed from now on if the command has to end at once.
 pub fn half_written(file: &Path) {
     if let Ok(mut files) = HALF_WRITTEN.lock() {
         files.push(file.to_owned());

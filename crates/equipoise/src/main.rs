@@ -1,9 +1,9 @@
 //! `equipoise`: which CPU load balancing suits this machine and this load?
 //!
-//! `cli.rs` and `cli/` have the options, and each other file one subcommand, which finds the machine, the
-//! workload and the schedulers, lets the crate `lab` measure or `trial` try them, and passes the result to
-//! `output.rs`: a terminal's table, a page, JSON or a trace, written completely or not at all. `error.rs`
-//! prints every error as one message; bad input ends before anything is written.
+//! `cli.rs` and `cli/` have the options, and each other file has one subcommand. A subcommand finds the machine, the
+//! workload and the schedulers, lets the crate `lab` or `trial` measure them, and passes the result to `output.rs`. The
+//! result is a terminal's table, a page, JSON or a trace, which is written completely or not at all. `error.rs` prints
+//! every error as one message; bad input ends the command before anything is written.
 //!
 //! ```text
 //! equipoise compare --machine rk3588 --workload game --policy eevdf --policy equipoise

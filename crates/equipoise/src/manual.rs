@@ -68,7 +68,7 @@ pub fn pages(output: &Output) -> Result<(), Error> {
     std::fs::create_dir_all(folder).map_err(|error| Error::write(folder, &error))?;
     let mut staged = Staged::default();
     for command in all(&command) {
-        // `equipoise-machine-show`, as build() has named it.
+        // The name is `equipoise-machine-show`, as build() has set it.
         let name = command.get_display_name().unwrap_or(NAME);
         let path = folder.join(format!("{name}.1"));
         staged.add(&path, |mut out| {
@@ -78,7 +78,7 @@ pub fn pages(output: &Output) -> Result<(), Error> {
     staged.commit()
 }
 
-/// `command` and its subcommands, and theirs.
+/// `command`, its subcommands, and their subcommands.
 fn all(command: &Command) -> Vec<&Command> {
     let subcommands = command
         .get_subcommands()
@@ -95,7 +95,7 @@ fn page(command: &Command, out: &mut impl Write) -> io::Result<()> {
         .source(source)
         .manual("Equipoise")
         .render(&mut page)?;
-    // Text after the options is examples in every command.
+    // In every command, the text after the options consists of examples.
     let page = String::from_utf8_lossy(&page).replace(".SH EXTRA\n", ".SH EXAMPLES\n");
     out.write_all(page.as_bytes())
 }

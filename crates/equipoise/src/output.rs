@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 use trace::write::Kind;
 
-/// Up to this size a trace waits in memory until its end, bytes; a longer one waits in a file next
-/// to its place.
+/// The size in bytes up to which an incomplete trace is kept in memory; a larger one goes to a
+/// temporary file in the output's folder.
 const SPOOLED_IN_MEMORY: usize = 1 << 16;
 
 /// A function that makes a text on demand.
@@ -28,19 +28,19 @@ pub type View<'a> = Box<dyn Fn() -> String + 'a>;
 pub struct Document<'a> {
     /// The file's name in the output folder, without its extension.
     pub name: String,
-    /// For tables and HTML.
+    /// The document as a page, for tables and HTML.
     pub page: Page,
-    /// For JSON.
+    /// The document as JSON.
     pub json: View<'a>,
-    /// For CSV.
+    /// The document as CSV.
     pub csv: View<'a>,
 }
 
 /// Several documents as one.
 pub struct All<'a> {
-    /// As JSON.
+    /// All documents as JSON.
     pub json: View<'a>,
-    /// As CSV.
+    /// All documents as CSV.
     pub csv: View<'a>,
 }
 
@@ -60,7 +60,7 @@ impl Staged {
         fill: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut file = tempfile::Builder::new()
-            // The umask applies, as it does to any other file.
+            // The umask applies as to any other file.
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(folder_of(path))
             .map_err(|error| Error::write(path, &error))?;
@@ -133,7 +133,7 @@ pub fn show(output: &Output, name: &str, page: Page) -> Result<(), Error> {
     show_with(output, name, page, Staged::default())
 }
 
-/// As [`show`]; also puts the `staged` files in their places.
+/// Shows a page as [`show`] does, and puts the `staged` files in their places.
 pub fn show_with(output: &Output, name: &str, page: Page, staged: Staged) -> Result<(), Error> {
     let document = Document {
         name: name.to_owned(),
@@ -191,7 +191,7 @@ fn text(format: Format, documents: &[Document<'_>], all: Option<All<'_>>) -> Str
     }
 }
 
-/// The width of the output, columns: `COLUMNS`, else the terminal's, if it is one.
+/// The width of the output in columns: `COLUMNS`, or else the width of the terminal, if the output is one.
 fn width(term: &Term) -> Option<u16> {
     let asked = std::env::var("COLUMNS").ok();
     let asked = asked.and_then(|columns| columns.parse().ok());
@@ -245,7 +245,7 @@ pub fn check_places(output: &Output, trace: Option<&Path>) -> Result<(), Error> 
         check_stdout()?;
     }
     for place in places(output, trace) {
-        // This detects what permissions do not show, such as a full or read-only file system.
+        // Creating a file detects what permissions do not show, such as a full or read-only file system.
         tempfile::tempfile_in(&place).map_err(|error| Error::write(&place, &error))?;
     }
     Ok(())
@@ -258,7 +258,7 @@ fn check_stdout() -> Result<(), Error> {
     }
 }
 
-/// The folders of the output; for a missing one, its nearest existing parent.
+/// The folders of the output. A missing folder is replaced by its nearest existing parent.
 fn places(output: &Output, trace: Option<&Path>) -> Vec<PathBuf> {
     let folders = output.out.as_deref().into_iter();
     folders
@@ -278,7 +278,7 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// The expectation of a file's name that ends in one of `extensions`.
+/// The part of a message that says that the name of `file` must end in one of `extensions`.
 pub fn listed_extension(file: &Path, extensions: &str) -> String {
     let own = file.extension().unwrap_or_default().to_string_lossy();
     let dotted = format!(".{own}");

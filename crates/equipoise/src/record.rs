@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use trace::import::MOST_OTHERS_PCT;
 
-/// How often the recorder checks whether to stop: each check takes a CPU from the load.
+/// The time between two checks whether to stop. Each check takes a CPU from the load.
 const LOOK: Duration = Duration::from_millis(200);
 /// The time of the first check for other load.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
@@ -125,7 +125,7 @@ fn say_calls(instance: &Instance) {
     }
 }
 
-/// The machine of the option, or this computer.
+/// The machine that --machine names, or this computer.
 fn machine(args: &Record) -> Result<Machine, Error> {
     match &args.machine {
         Some(name) => Ok(Machine::find(name)?),
@@ -137,8 +137,7 @@ fn machine(args: &Record) -> Result<Machine, Error> {
     }
 }
 
-/// Records until the recorded process ends, or the user ends it. Returns the command's status,
-/// 0 without a command.
+/// Records until the recorded process ends, or the user ends it. Returns the command's status, or 0 without a command.
 fn record(recorder: &mut Recorder, args: &Record) -> Result<i32, Error> {
     let failed = |error: io::Error| Error::Write(format!("cannot record: {error}"));
     let watch = Watch::begin().filter(|_| !args.all);
@@ -177,7 +176,7 @@ fn record(recorder: &mut Recorder, args: &Record) -> Result<i32, Error> {
         let over = limit.is_some_and(|limit| since.elapsed() >= limit);
         let ends = seen.ended || over || STOP.load(Ordering::Relaxed);
         if !is_busy && (ends || since.elapsed() >= next_look) {
-            // Each check takes a CPU from the load, so checks become rare.
+            // Each check takes a CPU from the load, so the time between checks doubles.
             next_look *= 2;
             is_busy = watch.as_ref().is_some_and(|watch| warns(watch, load));
         }

@@ -14,7 +14,7 @@ pub fn run(args: Reproduce, output: &Output) -> Result<(), Error> {
     output::check_places(output, args.runs.trace.as_deref())?;
     let start = foreign::start();
     let experiments = lab::select(&args.experiments, args.rows.as_ref(), args.scale, &start)?;
-    // The other formats have the sentences themselves.
+    // The other formats contain the remarks.
     if output.format == Format::Csv {
         for sentence in experiments
             .iter()

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// The C library calls this before the standard library looks.
+/// The C library calls this function before the standard library checks the streams.
 // SAFETY: this function ignores the arguments that functions of this section get, and calls only
 // functions that need nothing but the C library.
 #[unsafe(link_section = ".init_array")]

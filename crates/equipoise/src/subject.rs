@@ -28,7 +28,7 @@ pub fn options(machine: &str, workload: &str, cpunodebind: Option<&str>) -> Vec<
 }
 
 /// Finds the machine and the load by their names or files, binds the load to the NUMA nodes of
-/// `cpunodebind`, and checks that the two fit.
+/// `cpunodebind`, and checks that the load fits the machine.
 pub fn find(
     machine: &str,
     workload: &str,

@@ -23,11 +23,11 @@ use std::time::{Duration, Instant};
 /// The time between two samples of the waits of threads.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The time limit for the scheduler's answer without a screen. The loader is a task like others: on one CPU with
-/// thirty other runnable tasks, it may take longer to answer than the 2 s that a screen waits.
+/// The time limit for the scheduler's answer without a screen. The loader is a task like others: on one CPU with thirty
+/// other runnable tasks, its answer may take longer than the 2 s for which a screen waits.
 const ONCE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Shows one interval after the other until the user ends it, or one interval alone.
+/// Shows one interval after the other until the user ends the command, or only one interval.
 pub fn run(args: Top, output: &Output) -> Result<(), Error> {
     let mut computer = Computer::at(args.root.as_deref().unwrap_or(Path::new("/")))?;
     if args.once {

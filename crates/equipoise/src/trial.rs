@@ -22,12 +22,12 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The number of blocks, and the largest number with --until-decided.
+/// The default number of blocks; [`MOST_ROUNDS`] is the default with --until-decided.
 const ROUNDS: u32 = 10;
 const MOST_ROUNDS: u32 = 100;
-/// How long other load is observed before the first block.
+/// The time for which other load is observed before the first block.
 const IDLE: Duration = Duration::from_secs(1);
-/// Other processes that keep more CPUs busy than this are a reason for a warning.
+/// The number of CPUs kept busy by other processes above which a warning is given.
 const MOST_OTHERS_CPUS: f64 = 0.2;
 const MOST_STOLEN_PCT: f64 = 5.0;
 
@@ -43,7 +43,7 @@ pub fn run(mut args: Trial, output: &Output) -> Result<(), Error> {
     }
 }
 
-/// Runs the trial, and shows its results, even if it ended early.
+/// Runs the trial, and shows its results, even if the trial ended early.
 fn measure(args: &Trial, output: &Output) -> Result<(), Error> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -77,7 +77,7 @@ fn measure(args: &Trial, output: &Output) -> Result<(), Error> {
     };
     let trace = kernel.trace().map(<[u8]>::to_vec);
     let costs = kernel.scheduler_costs();
-    // From here on the machine is as it was.
+    // Restore the machine's state from before the trial.
     drop(kernel);
     let measured = Measured::new(&outcome);
     let shown = Shown {
@@ -118,9 +118,9 @@ fn measure(args: &Trial, output: &Output) -> Result<(), Error> {
     ended(outcome.ended)
 }
 
-const OTHER_SETTINGS: &str = "tuning: the recorded load was simulated with each setting at half and at twice its value, or at its \
-                              other choices; a setting that is not shown changes no figure by 1 %.";
-const NOTHING_TO_TUNE: &str = "tuning: in the simulation no setting is better than the defaults by 1 %, so none was measured.";
+const OTHER_SETTINGS: &str = "Tuning simulated the recorded load with each setting at half and at twice its value, or at its other \
+                              choices. A setting that is not shown changes no figure by 1 % or more.";
+const NOTHING_TO_TUNE: &str = "Tuning found no setting that is better than the defaults by 1 % in the simulation, so none was measured.";
 
 fn options(args: &Trial, load: Load) -> Options {
     Options {
@@ -137,8 +137,8 @@ fn blocks(kernel: &mut Linux, plan: &Plan) -> Outcome {
     progress.watch(|watch| ::trial::run(kernel, plan, &mut |_| (watch.done)()))
 }
 
-/// Measures the policy `best` beside the policy that it extends, as the trial of `plan` did, and adds the results to
-/// `page`.
+/// Measures the policy `best` beside the policy that it extends, in a trial like that of `plan`, and adds the results
+/// to `page`.
 fn beside_defaults(
     page: &mut Page,
     args: &Trial,
@@ -202,7 +202,7 @@ fn ended(fault: Option<Fault>) -> Result<(), Error> {
     }
 }
 
-/// The schedulers that the command line names, else the installed ones.
+/// The schedulers that the command line names, or else the installed ones.
 fn schedulers(
     args: &Trial,
     path: &[PathBuf],
@@ -225,7 +225,7 @@ fn schedulers(
 /// The load, and its name.
 fn load(args: &Trial, find: &dyn Fn(&str) -> Option<PathBuf>) -> Result<(Load, String), Error> {
     if let Some(time) = args.watch {
-        let name = format!("what runs in {} s", time.as_secs_f64());
+        let name = format!("this computer's load for {} s", time.as_secs_f64());
         return Ok((Load::Watch(time), name));
     }
     let command: Vec<OsString> = match &args.load {
@@ -260,7 +260,7 @@ fn busy(watches: bool) -> Option<String> {
     let is_busy = others.cpus > MOST_OTHERS_CPUS || others.stolen_pct > MOST_STOLEN_PCT;
     is_busy.then(|| {
         format!(
-            "this computer is busy: {}; more blocks are needed to find the same difference",
+            "this computer is busy: {}; it takes more blocks to find a difference than on an idle one",
             others.words()
         )
     })

@@ -96,7 +96,7 @@ fn simulate(case: &Case, args: &Validate) -> Result<Vec<u8>, Error> {
         count: 1,
         seed: args.seed,
         jobs: 1,
-        // The recording has the noise of its machine.
+        // The recording already has the noise of its machine.
         noise: false,
     };
     lab::trace_until(case, &runs, writer.as_mut(), &STOP)?;

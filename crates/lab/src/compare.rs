@@ -18,7 +18,7 @@ pub struct Comparison {
     pub schedulers: Vec<Scheduler>,
     /// The number of runs, and their seeds.
     pub runs: Runs,
-    /// The number of requested runs, which is larger than the actual number if they were stopped.
+    /// The number of requested runs, which is larger than the actual number if the comparison was stopped.
     pub asked: u32,
     /// The runs of each scheduler.
     pub measured: Vec<Measured>,
@@ -29,8 +29,8 @@ pub struct Comparison {
     measures: Vec<Measure>,
 }
 
-/// A difference in energy, measured again with the scheduler under which frequencies followed the load at
-/// the highest one.
+/// A difference in energy, measured again with all CPUs at their highest frequency under the scheduler under which
+/// frequencies followed the load.
 #[derive(Clone, Debug)]
 pub struct AtFullSpeed {
     /// The scheduler that differs from the first one.
@@ -41,9 +41,10 @@ pub struct AtFullSpeed {
     pub is_first: bool,
     /// The change of the energy for the same work against the first scheduler.
     pub change: Change,
-    /// Is it significant, and large enough to matter?
+    /// Is the change significant, and large enough to matter?
     pub differs: bool,
-    /// Is it less than half of the difference with frequencies, or one in the other direction?
+    /// Is the change less than half of the difference with frequencies, or in the other direction? Then frequencies
+    /// explain most of the difference.
     pub explains: bool,
 }
 

@@ -1,8 +1,7 @@
-//! A foreign scheduler is native code, so its simulations run elsewhere: in processes without
-//! privileges, which can only report results ([`crate::work`]). This side requests runs, and accepts
-//! reports that are possible.
+//! A foreign scheduler is native code, so its simulations run elsewhere: in processes without privileges, which can
+//! only report results ([`crate::work`]). This side requests runs, and accepts only reports that are possible.
 //!
-//! A worker is a program of its own, without this one's environment, memory, terminal or files. A
+//! A worker is a separate process, without this one's environment, memory, terminal or files. A
 //! worker builds the machine and the workload from their descriptions ([`Recipe`]), drops the
 //! rights that it will not need, and forks a process for each run, which loads the scheduler, drops
 //! the remaining rights, and simulates. Messages are length-prefixed plain values (`wire`).
@@ -29,7 +28,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use wire::{Job, Reply, Request, send};
 use workload::Workload;
 
-/// The polling interval for a request to stop, ns.
+/// The polling interval for a request to stop, in ns.
 const LOOK_EVERY_NS: i64 = 50_000_000;
 
 /// The status that is reported for a process that made no progress and was ended.
@@ -99,7 +98,7 @@ impl Workers {
                 .map_err(|error| self.fault(&format!("its process cannot be started: {error}")))?,
         };
         let result = match worker.say(&wire::encode(&request)) {
-            // The worker ended before it was asked, and reports why.
+            // The worker ended before this request, and has reported why.
             Err(_) => Err(Trouble::Ended(None)),
             Ok(()) => worker.listen(Expected::new(machine, workload, trace), stop),
         };
@@ -135,7 +134,7 @@ impl Workers {
             said: Vec::new(),
             read: Vec::new(),
         };
-        // A worker that has ended reports why when it is asked for a run.
+        // If the worker has ended, the next request for a run reports why.
         let _ = worker.say(&self.job);
         Ok(worker)
     }
@@ -144,8 +143,7 @@ impl Workers {
         Error::Fault(format!("scheduler `{}`: {what}", self.scheduler))
     }
 
-    /// Why the run of `worker` ended: its process ended with `code`, or else the worker itself
-    /// ended.
+    /// The reason why the run of `worker` ended: the run's process ended with `code`, or else the worker itself ended.
     fn end(&self, mut worker: Worker, code: Option<u8>) -> Error {
         if code.is_some() {
             let _ = worker.process.kill();
@@ -163,7 +161,7 @@ impl Workers {
             (None, Err(error)) => return self.fault(&format!("its process is lost: {error}")),
         };
         match code {
-            // The message describes the fault completely, unless it is not ours.
+            // If the message is ours, it describes the fault completely.
             FAULT_STATUS if said.starts_with("scheduler `") && !said.contains('\n') => {
                 Error::Fault(said)
             }
@@ -172,16 +170,17 @@ impl Workers {
     }
 }
 
-/// The longest text of a process that is shown, characters.
+/// The longest text of a process that is shown, in characters.
 const MOST_SHOWN: usize = 1024;
 
-/// The words of a process, `said`, as a part of a message: further lines are indented, so that none looks like another message.
+/// The text `said` of a process, as a part of a message. Further lines are indented, so that none looks like another
+/// message.
 fn quoted(said: &str) -> String {
     let lines: Vec<_> = said.trim().lines().map(cage::text::plain).collect();
     lines.join("\n  ").chars().take(MOST_SHOWN).collect()
 }
 
-/// A status in a shell's numbering.
+/// An exit status in a shell's numbering.
 fn code_of(status: ExitStatus) -> i32 {
     let signal = status.signal().map(|signal| 128 + signal);
     status.code().or(signal).unwrap_or(-1)
@@ -269,7 +268,7 @@ impl Worker {
         }
     }
 
-    /// The length of the message that has been read completely, with its prefix, if any.
+    /// The length, with its prefix, of the next message if that has been read completely.
     fn whole(&self, longest: usize) -> Result<Option<usize>, Trouble> {
         let Some(length) = self.read.first_chunk() else {
             return Ok(None);
@@ -281,7 +280,7 @@ impl Worker {
         Ok((self.read.len() >= 4 + length).then_some(4 + length))
     }
 
-    /// Reads available data, waiting for some; at the end of the run's process, everything.
+    /// Waits for data and reads it. At the end of the run's process, reads all remaining data.
     fn wait(&mut self, stop: &AtomicBool) -> Result<Option<u8>, Trouble> {
         let look = Timespec {
             tv_sec: 0,
@@ -294,7 +293,7 @@ impl Worker {
                 PollFd::new(&self.replies, PollFlags::IN),
                 PollFd::new(&self.errors, PollFlags::IN),
             ];
-            // An interrupted wait is handled like one without result.
+            // An interrupted wait is handled like a wait without a result.
             let _ = poll(&mut all, Some(&look));
             all.map(|one| one.revents()).into()
         };
@@ -310,7 +309,7 @@ impl Worker {
             // Unreadable data also ends the run.
             let read = self.replies.read(&mut buffer).unwrap_or(0);
             self.read.extend_from_slice(&buffer[..read]);
-            // The output before the end of the run comes first.
+            // Output that was written before the end of the run comes first.
             return Ok(None);
         }
         if over.is_empty() {
@@ -327,7 +326,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // Its run's process ends with it.
+        // The process of a run ends with its worker.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

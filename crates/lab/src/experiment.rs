@@ -101,7 +101,7 @@ pub struct Experiment {
     pub name: String,
     /// A title of one line.
     pub title: String,
-    /// Where the table was published; `None` if it is simulated only.
+    /// The publication of the table; `None` if the table is only simulated.
     pub source: Option<Source>,
     /// The number of runs, unless the command line gives one.
     pub runs: Option<u32>,
@@ -137,7 +137,7 @@ pub struct Column {
     pub against: Option<Scheduler>,
     /// The column's own machine, if it is not the block's.
     machine: Option<Placed>,
-    /// Parameters of the column's own, which its loads have besides the rows': `i_mmap_rwsem=1`.
+    /// The column's own parameters, which its loads have besides those of the rows, such as `i_mmap_rwsem=1`.
     parameters: Option<Spanned<String>>,
 }
 
@@ -167,11 +167,11 @@ impl Column {
 pub struct Block {
     /// Its name in the table.
     pub name: String,
-    /// The machine, unless a column has its own.
+    /// The machine of the columns that have none of their own.
     placed: Placed,
     /// The NUMA nodes to which the workloads are bound, if any.
     nodes: Option<String>,
-    /// Its columns: indices into [`Experiment::columns`].
+    /// The block's columns, as indices into [`Experiment::columns`].
     pub(crate) columns: Vec<usize>,
     /// The rows.
     pub rows: Vec<Row>,
@@ -179,12 +179,12 @@ pub struct Block {
     pub average: Option<Average>,
     /// A remark on the results, for the reader.
     pub remark: Option<String>,
-    /// Where the block's figures were published, if not in the source of the whole table.
+    /// The publication of the block's figures, if it is not that of the whole table.
     pub source: Option<Source>,
 }
 
 impl Experiment {
-    /// Does it have published figures?
+    /// Does the block have published figures?
     pub fn is_published(&self) -> bool {
         self.source.is_some() || self.blocks.iter().any(|block| block.source.is_some())
     }
@@ -204,12 +204,12 @@ impl fmt::Display for Source {
 }
 
 impl Block {
-    /// The machine, unless a column has its own.
+    /// The machine of the columns that have none of their own.
     pub fn machine(&self) -> &Machine {
         &self.placed.machine
     }
 
-    /// The source of its figures, and the remark.
+    /// The source of the block's figures, and the remark.
     pub fn note(&self) -> Option<String> {
         let source = self.source.as_ref().map(|source| format!("{source}."));
         let parts: Vec<String> = source.into_iter().chain(self.remark.clone()).collect();
@@ -245,10 +245,10 @@ pub struct Row {
     /// The workload with the parameters of each column that has its own, by index into
     /// [`Experiment::columns`].
     variants: BTreeMap<usize, Box<dyn Workload>>,
-    /// The foreign schedulers of the block's columns, if they run this load in processes of their own.
+    /// The foreign schedulers of the block's columns, if separate processes run this load under them.
     elsewhere: Vec<Scheduler>,
-    /// Index into the samples of a [`Run`](crate::Run): an index into its [`metrics`](crate::metrics()) on
-    /// the machine, or one beyond them.
+    /// The index into the samples of a [`Run`](crate::Run), which is an index into its [`metrics`](crate::metrics()) on
+    /// the machine or, for new-idle balancing, an index beyond them.
     pub metric: usize,
     /// The metric's unit.
     pub unit: &'static str,
@@ -270,7 +270,7 @@ pub struct Published {
 }
 
 impl Row {
-    /// The workload of the cell in this one of [`Experiment::columns`].
+    /// The workload of the cell in the column with index `column` of [`Experiment::columns`].
     pub(crate) fn workload_of(&self, column: usize) -> &dyn Workload {
         self.variants
             .get(&column)
@@ -278,8 +278,8 @@ impl Row {
             .as_ref()
     }
 
-    /// The statistics to show: changes if the columns are changes; percentiles and changes of other
-    /// columns only if the file names them.
+    /// The statistics to show: changes if the columns are changes, and otherwise percentiles and
+    /// changes only if the file names them.
     pub fn stats(&self) -> Vec<Stat> {
         if self.changes {
             return vec![Stat::Change];
@@ -344,7 +344,7 @@ impl Stat {
 
 type Result<T> = std::result::Result<T, Box<BadInput>>;
 
-/// Loads the published scheduler of a column; without a result, the reason why it cannot be run here.
+/// Loads the published scheduler of a column, or returns the reason why it cannot be run here.
 pub type Load<'a> = &'a dyn Fn(Peer) -> Result<std::result::Result<Scheduler, String>>;
 
 impl Experiment {
@@ -353,9 +353,9 @@ impl Experiment {
         BUILTIN.iter().map(|&(name, ..)| name)
     }
 
-    /// The experiment of this name that comes with Equipoise, otherwise the one in the file of this
-    /// name. A name with a slash, or one that ends in `.toml`, is always a file. `load` loads the
-    /// published schedulers among its columns; columns without rows that match `rows` lack them.
+    /// The experiment of this name that comes with Equipoise, or otherwise the experiment in the
+    /// file of this name. A name with a slash, or one that ends in `.toml`, is always a file.
+    /// `load` loads the published schedulers of columns with rows that match `rows`.
     pub fn find(name_or_path: &str, rows: Option<&Pattern>, load: Load<'_>) -> Result<Experiment> {
         if let Some((_, file, text)) = BUILTIN.iter().find(|(name, ..)| *name == name_or_path) {
             return Experiment::parse(file, text, rows, load);
@@ -373,7 +373,7 @@ impl Experiment {
         )))
     }
 
-    /// The experiment that `text`, the content of `file`, describes; `rows` and `load` as of `find`.
+    /// The experiment that `text`, the content of `file`, describes; `rows` and `load` are as for `find`.
     pub fn parse(
         file: &str,
         text: &str,
@@ -388,7 +388,7 @@ impl Experiment {
         block.columns.iter().map(|&index| &self.columns[index])
     }
 
-    /// Makes the foreign schedulers of its columns run in processes that `start` starts.
+    /// Makes the foreign schedulers of the columns run in processes that `start` starts.
     pub fn run_elsewhere(&mut self, start: &Start) {
         for block in &mut self.blocks {
             let columns = block.columns.iter().map(|&index| &self.columns[index]);
@@ -450,8 +450,8 @@ impl Experiment {
             .flat_map(|block| block.rows.iter().map(move |row| (block, row)))
     }
 
-    /// Shortens the rows whose workload can be shortened `scale` times; they then estimate the time of the
-    /// whole. Returns true if there are any.
+    /// Runs only 1/`scale` of each workload that can be shortened; its rows then estimate the time of the whole.
+    /// Returns true if there are any such rows.
     pub fn scale(&mut self, scale: u32) -> Result<bool> {
         let mut any = false;
         for block in &mut self.blocks {
@@ -484,7 +484,7 @@ impl Experiment {
         for block in &mut self.blocks {
             let all = block.rows.len();
             block.rows.retain(|row| keep(&row.name));
-            // The average is over all rows.
+            // The average is over all rows, so a block that lacks some has no average.
             block.average = block.average.take().filter(|_| block.rows.len() == all);
         }
         self.blocks.retain(|block| !block.rows.is_empty());

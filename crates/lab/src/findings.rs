@@ -20,7 +20,7 @@ pub struct Results<'a> {
     pub schedulers: Vec<&'a str>,
     /// The runs of each scheduler. Runs of the same index are a pair.
     pub measured: &'a [Measured],
-    /// One for each measure.
+    /// A row for each measure.
     pub rows: Vec<Finding<'a>>,
     /// The verdict: the best schedulers for each goal.
     pub verdict: Verdict,
@@ -41,7 +41,7 @@ pub struct Finding<'a> {
     pub measure: &'a Measure,
     /// The best possible value, if the metric is the time of CPU-bound work.
     pub limit: Option<f64>,
-    /// One for each scheduler, in the order of [`Results::schedulers`].
+    /// An entry for each scheduler, in the order of [`Results::schedulers`].
     pub entries: Vec<Entry<'a>>,
 }
 
@@ -52,14 +52,14 @@ pub struct Entry<'a> {
     pub scheduler: &'a str,
     /// The measure.
     pub measure: &'a Measure,
-    /// Over all runs; `None` if no run measured anything.
+    /// The samples of all runs; `None` if no run measured anything.
     pub pooled: Option<Pooled>,
-    /// Run by run.
+    /// The samples of each run.
     pub runs: Vec<Option<Pooled>>,
-    /// Run by run, the smallest number of samples that a thread has; `None` if the measure is of one
-    /// thread, or the threads' samples are not counted.
+    /// The smallest number of samples that a thread has in each run; `None` if the measure is of one thread, or if the
+    /// threads' samples are not counted.
     pub fewest: Vec<Option<u64>>,
-    /// The change of the judged value against the first scheduler; `None` for the first itself.
+    /// The change of the judged value against the first scheduler; `None` for the first scheduler.
     pub change: Option<Change>,
     /// Whether no other scheduler is better, and at least one is worse, significantly and by enough
     /// to matter.
@@ -67,7 +67,7 @@ pub struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// The judged values, run by run; `None` unless every run has one.
+    /// The judged value of each run; `None` unless every run has one.
     pub fn judged(&self) -> Option<Vec<f64>> {
         let value = |run: &Option<Pooled>| Some(self.measure.judged.value(run.as_ref()?));
         self.runs.iter().map(value).collect()
@@ -115,7 +115,7 @@ impl<'a> Results<'a> {
         self.measured.first().map_or(0, |it| it.runs.len())
     }
 
-    /// For each scheduler, the earlier one under which every run was the same, if any.
+    /// For each scheduler, the earlier scheduler under which every run was the same, if any.
     pub fn same_as(&self) -> Vec<Option<usize>> {
         let measured = self.measured;
         let same =
@@ -132,7 +132,7 @@ impl<'a> Results<'a> {
 }
 
 impl<'a> Finding<'a> {
-    /// The row of `measure`: for each scheduler its name, and its runs.
+    /// The row of `measure`. `runs` has the name and the runs of each scheduler.
     pub fn new(
         measure: &'a Measure,
         schedulers: impl IntoIterator<Item = (&'a str, Vec<Option<Pooled>>)>,

@@ -19,12 +19,12 @@ use workload::{CpuBound, Rng};
 const BATCH: usize = 32;
 /// The number of the worst loads that are mutated.
 const KEPT: usize = 16;
-/// Runs of a load, in the search and for the result.
+/// The number of runs of a load in the search; [`FINAL_RUNS`] is that for the result.
 const SEARCH_RUNS: u32 = 2;
 const FINAL_RUNS: u32 = 10;
 /// The part of the time used for the search; the rest is used for simplification.
 const SEARCH: f64 = 0.7;
-/// A simpler load is accepted if it keeps this part of the logarithm of the factor.
+/// The part of the logarithm of the factor that a simpler load must keep to be accepted.
 const KEEP: f64 = 0.8;
 /// The increase of the factor's logarithm that justifies one more thread.
 const THREAD: f64 = 0.02;
@@ -44,7 +44,7 @@ pub struct Prey<'a> {
     pub machine: &'a Machine,
     /// The factor by which the scheduler is worse, over 10 runs (2 after Ctrl-C).
     pub factor: f64,
-    /// Its number of threads.
+    /// The load's number of threads.
     pub threads: u32,
     /// The number of loads that were tried.
     pub tried: u64,
@@ -224,8 +224,8 @@ impl Hunt<'_> {
     }
 }
 
-/// The shortest possible time of `load` on `machine`, s: the time of its longest thread on the
-/// fastest CPU or, if that is longer, of all its work on all CPUs.
+/// The shortest possible time of `load` on `machine`, in s: the time of its longest thread on the
+/// fastest CPU or, if this is longer, the time of all its work on all CPUs.
 fn shortest_s(machine: &Machine, load: &Load) -> f64 {
     let work_us: u64 = load.demands().map(|(work, _)| work).sum();
     let longest_us = load.demands().map(|(_, time)| time).max().unwrap_or(0);
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
     use load::{Class, Event, Phase, Task};
 
-    /// On smt-4 a core's two threads together do 1.25 times the work of one.
+    /// On smt-4 the two threads of a core together do 1.25 times the work of a single thread.
     #[test]
     fn a_second_hardware_thread_adds_only_its_share_to_the_shortest_time() {
         let machine = Machine::find("smt-4").unwrap();

@@ -32,7 +32,7 @@ impl Judged {
         }
     }
 
-    /// This statistic of `pooled`.
+    /// The value of this statistic in `pooled`.
     pub fn value(self, pooled: &Pooled) -> f64 {
         match self {
             Judged::Mean => pooled.mean,
@@ -48,11 +48,11 @@ pub struct Measure {
     pub metric: Metric,
     /// The statistic by which schedulers are compared.
     pub judged: Judged,
-    /// Whether it is a part of another measure, such as one of several threads that do the same.
+    /// Is this a part of another measure, such as that of one of several threads that do the same work?
     pub is_part: bool,
-    /// Indices into [`metrics`](crate::metrics()).
+    /// The pooled metrics, as indices into [`metrics`](crate::metrics()).
     of: Vec<usize>,
-    /// Whether the measure is the spread of the numbers of samples, and not the samples themselves.
+    /// Is the measure the spread of the numbers of samples, instead of the samples?
     is_spread: bool,
 }
 
@@ -77,12 +77,12 @@ impl Measure {
         }
     }
 
-    /// Its samples in `run`; `None` without a sample.
+    /// The measure's samples in `run`; `None` without a sample.
     pub fn of_run(&self, run: &Run) -> Option<Pooled> {
         self.pooled([run])
     }
 
-    /// Its samples in all of `runs`, every sample of equal weight.
+    /// The measure's samples in all of `runs`, every sample with equal weight.
     pub fn pooled<'a>(&self, runs: impl IntoIterator<Item = &'a Run>) -> Option<Pooled> {
         if self.is_spread {
             let spreads: Vec<_> = runs
@@ -97,8 +97,8 @@ impl Measure {
         Pooled::counting(self.open(), samples)
     }
 
-    /// How the measure counts loops and responses that were open at the end of a run: throughput by
-    /// the time for which they were at work, and a latency by its age.
+    /// The way in which the measure counts loops and responses that were open at the end of a run:
+    /// throughput counts the time for which they were at work, and latency their age.
     fn open(&self) -> Open {
         let metric = &self.metric;
         match metric.role.goal() {
@@ -108,7 +108,7 @@ impl Measure {
         }
     }
 
-    /// Are its samples the completed units of the load's work, such as loops or responses?
+    /// Are the measure's samples the completed units of the load's work, such as loops or responses?
     pub fn counts_work(&self) -> bool {
         self.open() != Open::Ignored
     }
@@ -141,14 +141,14 @@ impl Measure {
         }
     }
 
-    /// Does it consist only of the metric number `index`?
+    /// Does the measure consist only of the metric number `index`?
     pub(crate) fn is_only(&self, index: usize) -> bool {
         self.of == [index] && !self.is_part
     }
 }
 
-/// The measures of `workload` on `machine`: its metrics in order; before the first of several
-/// threads that do the same, their pooled metric.
+/// The measures of `workload` on `machine`: its metrics in order, where the pooled metric of
+/// several threads that do the same work comes before the first of their metrics.
 pub fn measures(workload: &dyn Workload, machine: &Machine) -> Vec<Measure> {
     let metrics = metrics(workload, machine);
     let mut measures: Vec<Measure> = Vec::new();

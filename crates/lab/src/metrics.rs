@@ -1,12 +1,12 @@
-//! The metrics of a run: the workload's; wasted time; and the machine's if its power is known, its
-//! frequencies change, or shared memory or callbacks have costs.
+//! The metrics of a run: those of the workload, wasted time, and those of a machine whose power is
+//! known, whose frequencies change, or on which shared memory or callbacks have costs.
 
 use crate::Threads;
 use machine::Machine;
 use simulator::{Counters, Energy, Outcome};
 use workload::{Better, Goal, Metric, Role, Unit, Workload};
 
-/// A metric of the machine: where there is one, and its value for a run.
+/// A metric of the machine, the condition under which it exists, and its value for a run.
 type Own = (
     Metric,
     fn(&dyn Workload, &Machine) -> bool,
@@ -21,12 +21,12 @@ struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// Energy of the whole run, J.
+    /// Energy of the whole run in J.
     fn joules(&self) -> f64 {
         self.outcome.energy.as_ref().map_or(0.0, Energy::total_j)
     }
 
-    /// `ns` of all CPUs' busy time, per cent.
+    /// `ns` of all CPUs' busy time, in %.
     fn of_busy(&self, ns: u64) -> f64 {
         let busy: u64 = self.counters.busy_ns.iter().sum();
         100.0 * ns as f64 / busy as f64
@@ -46,13 +46,13 @@ static OWN: [Own; 12] = [
     (Metric::detail("longest_waste", Unit::Ms), always, |run| {
         ms(run.counters.longest_waste_ns)
     }),
-    // The longest time for which a thread was runnable and did not run, even if it never did again.
+    // The longest time for which a thread was runnable and did not run, even if it never ran again.
     (Metric::detail("longest_wait", Unit::Ms), always, |run| {
         let waits = run.threads.iter().map(|threads| threads.longest_wait_ns);
         ms(waits.max().unwrap_or(0))
     }),
-    // The periods of control groups with a `cpu.max` in which the group used up its time, and how long it had none left
-    // in such a period.
+    // The number of periods in which a control group with a `cpu.max` used up its time, and the time for which it had
+    // none left in such a period.
     (
         Metric::detail("throttled_periods", Unit::Percent),
         |workload, _| workload.limits_groups(),
@@ -77,7 +77,7 @@ static OWN: [Own; 12] = [
         |_, machine| has_slow_cpus(machine),
         |run| share(run.counters.slow_wakeups, run.counters.wakeups),
     ),
-    // For the whole run: energy, average power, and the number of such runs per megajoule.
+    // The energy and the average power of the whole run, and the number of such runs per megajoule.
     (
         Metric::new(
             "energy",
@@ -140,7 +140,7 @@ fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
 
-/// `part` of `all`, per cent; 0 if there are none.
+/// `part` of `all`, in %; 0 if there are none.
 fn share(part: u64, all: u64) -> f64 {
     100.0 * part as f64 / all.max(1) as f64
 }
@@ -150,9 +150,9 @@ fn applicable(workload: &dyn Workload, machine: &Machine) -> impl Iterator<Item 
         .filter(|(_, applies, _)| applies(workload, machine))
 }
 
-/// New-idle balancing: how often a CPU that ran out of work searched for some, and the share of all CPUs'
-/// time that this took. Only Equipoise's own schedulers count these. A comparison, which may include any
-/// scheduler, shows them as counters.
+/// New-idle balancing: the number of times that a CPU that ran out of work searched for some, and the share of all
+/// CPUs' time that these searches took. Only Equipoise's own schedulers count these. A comparison, which may include
+/// any scheduler, shows them as counters instead of metrics.
 static NEWIDLE: [Metric; 2] = [
     Metric::detail("newidle_attempts", Unit::Other("1/s/CPU")),
     Metric::detail("newidle_time", Unit::Percent),
@@ -218,7 +218,7 @@ mod tests {
     use crate::{Case, Runs, Scheduler, Watch, measure};
     use std::path::Path;
 
-    /// One run.
+    /// Measures one run.
     fn run(workload: &dyn Workload, machine: &Machine, scheduler: &Scheduler) -> crate::Measured {
         let case = Case {
             machine,
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn throttled_periods_are_those_in_which_a_group_has_no_time_left() {
         let machine = Machine::find("smp-8").unwrap();
-        // Four loops use 100 ms in 25 ms; one loop never does.
+        // Four loops use up 100 ms of CPU time in 25 ms; one loop never uses it up.
         for (threads, share, time) in [(4, 100.0, 75.0), (1, 0.0, 0.0)] {
             let load = format!("busy:threads={threads},duration=2s,group=/box,quota=1.001");
             let workload = models::load(&load).unwrap();

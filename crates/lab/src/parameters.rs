@@ -16,13 +16,13 @@ struct File {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(not(test), allow(dead_code))]
 struct Parameter {
-    /// Machines and loads.
+    /// The machines and loads that have the parameters.
     of: Vec<String>,
-    /// Patterns of their keys.
+    /// Patterns of the parameters' keys.
     keys: Vec<String>,
     origin: Origin,
     source: String,
-    /// The cells to which they were fitted.
+    /// The cells to which the parameters were fitted.
     #[serde(default)]
     cell: Vec<Fitted>,
 }
@@ -43,10 +43,10 @@ struct Fitted {
     experiment: String,
     block: String,
     row: String,
-    /// All, if there are none here.
+    /// The columns; all of them if the list is empty.
     #[serde(default)]
     columns: Vec<String>,
-    /// All, if there are none here.
+    /// The statistics; all of them if the list is empty.
     #[serde(default)]
     stats: Vec<Stat>,
 }

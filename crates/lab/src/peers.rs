@@ -109,18 +109,18 @@ impl Peer {
         }
     }
 
-    /// Its name.
+    /// The scheduler's name.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The folder of its main files on this computer, whether it is there or not.
+    /// The path of the folder with its main files on this computer, which may not exist.
     pub fn folder(&self) -> PathBuf {
         sources().join(&self.entry.folder)
     }
 
-    /// The packages that have its sources, each with its version: a crate, `NAME-VERSION`, or a
-    /// kernel, `linux-RELEASE`.
+    /// The packages that have its sources, each with its version: a crate (`NAME-VERSION`) or a
+    /// kernel (`linux-RELEASE`).
     pub fn packages(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let Entry {
             folder, include, ..
@@ -133,7 +133,7 @@ impl Peer {
         })
     }
 
-    /// A folder that should have its sources or its headers, if it is not on this computer.
+    /// A folder with its sources or headers that is missing on this computer, if any.
     pub fn missing(&self) -> Option<PathBuf> {
         let sources = sources();
         let mut folders = self.packages().map(|(package, _)| sources.join(package));
@@ -148,7 +148,7 @@ impl Peer {
         )
     }
 
-    /// The reason why it cannot be run here, and what to do, if it cannot.
+    /// If the scheduler cannot be run here, the reason, and what to do.
     pub fn obstacle(&self) -> Option<String> {
         let lacking = cage::lacks().join(" and ");
         if !lacking.is_empty() {
@@ -164,8 +164,8 @@ impl Peer {
         ))
     }
 
-    /// Compiles it for `kernel`, as its loader runs it by default. Headers are also searched for in
-    /// the folders `include`.
+    /// Compiles the scheduler for `kernel`, with the settings that its loader has by default.
+    /// Headers are also searched for in the folders `include`.
     pub fn load(&self, include: &[&Path], kernel: Kernel) -> Result<Scheduler, Box<BadInput>> {
         let Peer { name, entry } = self;
         if let Some(folder) = self.missing() {

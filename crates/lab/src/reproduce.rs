@@ -9,16 +9,16 @@ use crate::{
 };
 use workload::Better;
 
-/// Differences between schedulers below this percentage count as none ([`sign`]).
+/// The percentage below which a difference between schedulers counts as none ([`sign`]).
 pub const NO_DIFFERENCE_PCT: f64 = 1.0;
 
 /// An experiment with its simulated results.
 pub struct Reproduction {
     /// The table.
     pub experiment: Experiment,
-    /// The number of its runs, and their seed.
+    /// The number of runs of each cell, and their seed.
     pub runs: Runs,
-    /// The number of requested runs, which is larger than the actual number if they were stopped.
+    /// The number of requested runs, which is larger than the actual number if the experiment was stopped.
     pub asked: u32,
     /// The rows, in the order of [`Experiment::rows`].
     pub rows: Vec<ReproducedRow>,
@@ -26,12 +26,11 @@ pub struct Reproduction {
 
 /// The simulated results of a row.
 pub struct ReproducedRow {
-    /// For each column; `None` if no run measured anything.
+    /// The simulated samples of each column; `None` if no run measured anything.
     pub simulated: Vec<Option<Pooled>>,
-    /// For each column, the change against its reference or the first column; `None` if there is
-    /// nothing to compare.
+    /// The change of each column against its reference or the first column; `None` if there is nothing to compare.
     pub changes: Vec<Option<Change>>,
-    /// The best possible time, s, if the row is CPU-bound.
+    /// The best possible time in s, if the row is CPU-bound.
     pub limit: Option<f64>,
 }
 
@@ -54,11 +53,11 @@ pub struct Cell<'a> {
     pub stat: Stat,
     /// The metric's unit.
     pub unit: &'static str,
-    /// The metric's good direction.
+    /// The better direction of the metric.
     pub better: Better,
-    /// The number in the table; `None` if it has none here.
+    /// The number in the published table; `None` if the table has none in this cell.
     pub published: Option<f64>,
-    /// Was a parameter of a machine or load fitted to it? Such a cell is no prediction.
+    /// Was a parameter of a machine or load fitted to this cell? Such a cell is no prediction.
     pub fitted: bool,
     /// If the table gives a bound instead of a number, the largest distance from `published`;
     /// otherwise 0.
@@ -106,7 +105,7 @@ pub struct Summary {
     pub sign_agreement_pct: Option<f64>,
     /// The mean of |[`Cell::error_points`]| over all published changes; `None` if there are none.
     pub mean_abs_error_points: Option<f64>,
-    /// The largest of them.
+    /// The largest |[`Cell::error_points`]| over all published changes.
     pub max_abs_error_points: Option<f64>,
 }
 
@@ -182,8 +181,8 @@ impl Reproduction {
         }
     }
 
-    /// The cells, row by row, for each statistic column by column; a block's row of averages, with
-    /// one statistic, is last.
+    /// The cells, row by row, and within a row, for each statistic, column by column. A block's row
+    /// of averages, with one statistic, is last.
     pub fn cells(&self) -> Vec<Cell<'_>> {
         let mut cells = Vec::new();
         let mut reproduced = self.rows.iter();
@@ -287,7 +286,7 @@ impl Reproduction {
 }
 
 impl Experiment {
-    /// The first row of each different load: several rows can show metrics of the same runs.
+    /// The first row of each load, because several rows can show metrics of the same runs.
     pub fn loads(&self) -> Vec<(&Block, &Row)> {
         let mut loads: Vec<(&Block, &Row)> = Vec::new();
         for row in self.rows() {
@@ -298,7 +297,7 @@ impl Experiment {
         loads
     }
 
-    /// The cases to run: for each of [`Experiment::loads`], each column.
+    /// The cases to run: one for each column of each of the [`Experiment::loads`].
     pub fn cases(&self) -> Vec<Case<'_>> {
         self.loads()
             .into_iter()
@@ -307,7 +306,7 @@ impl Experiment {
     }
 }
 
-/// Do both rows of the same block measure the same workload?
+/// Are these rows of the same block that measure the same workload?
 fn same_load(a: (&Block, &Row), b: (&Block, &Row)) -> bool {
     std::ptr::eq(a.0, b.0) && a.1.workload.name() == b.1.workload.name()
 }
@@ -346,7 +345,7 @@ fn reproduced(
     }
 }
 
-/// The groups of cells that differ in their column only.
+/// The groups of cells that differ only in their column.
 pub fn groups<'a, 'b>(cells: &'a [Cell<'b>]) -> impl Iterator<Item = &'a [Cell<'b>]> {
     let same = |a: &Cell<'_>, b: &Cell<'_>| (a.block, a.row, a.stat) == (b.block, b.row, b.stat);
     cells.chunk_by(same)
@@ -424,7 +423,7 @@ mod tests {
         ];
         let summary = summary(&cells);
         assert!((summary.mean_abs_error_pct.unwrap() - 15.0).abs() < 1e-9);
-        // 10 -> 10 is published as no change; 11 -> 8 is one.
+        // 10 -> 10 is published as no change; 11 -> 8 is a change.
         assert_eq!(summary.sign_agreement_pct, Some(0.0));
     }
 

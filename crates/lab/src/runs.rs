@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use workload::Workload;
 
-/// A wait that is still open at the end is a stall from this length on, ns: a tenth of a second is
-/// noticed by users, and is more than the slices of all schedulers here.
+/// The length in ns from which a wait that is still open at the end is a stall. Users notice a tenth of a second, which
+/// is longer than the slices of all schedulers here.
 pub const STALL_NS: u64 = 100_000_000;
-/// A stall is also this many times as long as the thread's longest wait before it, because threads
-/// of little weight or with a small quota wait for long in turn.
+/// The factor by which a stall is also longer than the thread's longest wait before it, because
+/// threads of little weight or with a small quota have long waits, too.
 const STALL_WAITS: u64 = 4;
 
 /// A workload on a machine under a scheduler.
@@ -38,11 +38,10 @@ pub struct Runs {
     pub count: u32,
     /// The base of the runs' seeds.
     pub seed: u64,
-    /// The number of concurrent runs; 0 is the number of this computer's CPUs. It has no influence
-    /// on results.
+    /// The number of concurrent runs; 0 is the number of this computer's CPUs. It does not affect results.
     pub jobs: usize,
-    /// Do threads have the noise of a real machine ([`workload::with_noise`])? Experiments are exact, because
-    /// their figures follow from their models alone.
+    /// Do threads have the noise of a real machine ([`workload::with_noise`])? Experiments are exact, so that their
+    /// figures follow only from their models.
     pub noise: bool,
 }
 
@@ -58,8 +57,9 @@ impl Runs {
         }
     }
 
-    /// The seed of run `run`, counted from 0. It depends only on [`Runs::seed`] and the number: it
-    /// is the same for every case, so that schedulers are compared in pairs of equal runs.
+    /// The seed of run `run`, counted from 0. The seed depends only on [`Runs::seed`] and the
+    /// number. Every case thus has the same seeds, so that schedulers are compared in pairs of
+    /// equal runs.
     pub fn seed_of(&self, run: u32) -> u64 {
         // splitmix64 (Steele, Lea, Flood 2014): the run-th output of the generator.
         let mut z = self
@@ -77,24 +77,24 @@ pub struct Run {
     /// The samples of each of its metrics ([`metrics`](crate::metrics())), and then of new-idle
     /// balancing.
     pub samples: Vec<Samples>,
-    /// Its energy, by part of the machine; `None` if power is not known.
+    /// The run's energy, by part of the machine; `None` if power is not known.
     pub energy: Option<simulator::Energy>,
     /// The kernel's counters.
     pub counters: simulator::Counters,
     /// The scheduler's counters, if it is Equipoise's own.
     pub balancing: Option<policy::Counters>,
-    /// Simulated time, ns.
+    /// Simulated time in ns.
     pub simulated_ns: u64,
     /// The requests of the workload's control groups that the scheduler cannot keep.
     pub ignored: Vec<GroupRequest>,
     /// Its threads, by name.
     pub threads: Vec<Threads>,
-    /// The threads that were runnable and had stopped to run long before the end.
+    /// The threads that were runnable but had stopped running long before the end.
     pub stalled: Vec<Stalled>,
 }
 
 impl Run {
-    /// Was it the same as `other`, in all that is measured?
+    /// Was the run the same as `other`, in everything that is measured?
     pub fn is_same(&self, other: &Run) -> bool {
         (&self.samples, &self.counters, self.simulated_ns)
             == (&other.samples, &other.counters, other.simulated_ns)
@@ -106,9 +106,9 @@ impl Run {
 pub struct Threads {
     /// The name.
     pub name: String,
-    /// Their CPU time, ns.
+    /// The CPU time of the threads, in ns.
     pub cpu_ns: u64,
-    /// The longest time for which one of them was runnable and did not run, ns.
+    /// The longest time for which one of them was runnable and did not run, in ns.
     pub longest_wait_ns: u64,
 }
 
@@ -117,14 +117,14 @@ pub struct Threads {
 pub struct Stalled {
     /// Its name.
     pub thread: String,
-    /// Since when it did not run, ns.
+    /// The time since which it did not run, in ns.
     pub since_ns: u64,
 }
 
 /// The observer of runs.
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
-    /// It is called after each run.
+    /// The function that is called after each run.
     pub done: &'a (dyn Fn() + Sync),
     /// When this becomes true, current runs are abandoned.
     pub stop: &'a AtomicBool,
@@ -144,12 +144,12 @@ impl Watch<'_> {
 /// The runs of a case, in the order of their numbers.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// One for each run.
+    /// The results of each run.
     pub runs: Vec<Run>,
 }
 
 impl Measured {
-    /// The samples of `metric`, run by run.
+    /// The samples of `metric` in each run.
     pub fn samples(&self, metric: usize) -> impl Iterator<Item = &Samples> {
         self.runs.iter().map(move |run| &run.samples[metric])
     }
@@ -165,7 +165,7 @@ impl Measured {
         self.runs.len() == other.runs.len() && pairs.all(|(one, other)| one.is_same(other))
     }
 
-    /// The threads of the first run, by name: their CPU time on average, and their longest wait of any run.
+    /// The threads of the first run, by name, with their average CPU time and their longest wait in any run.
     pub fn threads(&self) -> Vec<Threads> {
         let mut threads = self
             .runs
@@ -182,8 +182,8 @@ impl Measured {
         threads
     }
 
-    /// The threads that stalled, in the order of their names: each with the number of runs in which it did,
-    /// and since when in the first of these, ns.
+    /// The threads that stalled, in the order of their names. Each has the number of runs in which it stalled, and the
+    /// time since which it stalled in the first of these, in ns.
     pub fn stalled(&self) -> Vec<(String, usize, u64)> {
         let mut found: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
         for run in &self.runs {
@@ -206,7 +206,7 @@ impl Measured {
         mean(&counts).unwrap_or(f64::NAN)
     }
 
-    /// The mean energy of a run in the parts for which `which` is true, J; `None` if power is not
+    /// The mean energy of a run in the parts for which `which` is true, in J; `None` if power is not
     /// known.
     pub fn mean_energy_j(&self, which: impl Fn(simulator::Part) -> bool) -> Option<f64> {
         let of = |run: &Run| run.energy.as_ref().map(|energy| energy.sum_j(&which));
@@ -226,7 +226,7 @@ impl Measured {
         mean(&shares?)
     }
 
-    /// As [`Measured::mean_of`], for the scheduler's counters; `None` if it has none.
+    /// The mean over the runs of `count` of the scheduler's counters; `None` if the scheduler has none.
     pub fn mean_of_balancing(&self, count: impl Fn(&policy::Counters) -> u64) -> Option<f64> {
         let counts: Option<Vec<f64>> = self
             .runs
@@ -262,8 +262,9 @@ pub struct Failure {
 }
 
 /// Runs every case `runs.count` times; the result is in the order of `cases`, and does not depend
-/// on `runs.jobs`. Seed by seed, so that stopped runs leave the same number of complete runs of
-/// every case. If several runs fail, the first failure in the order of runs and cases is returned.
+/// on `runs.jobs`. Cases are run seed by seed, so that every case has the same number of complete
+/// runs if they are stopped. If several runs fail, the first failure in the order of runs and cases
+/// is returned.
 pub fn measure(
     cases: &[Case<'_>],
     runs: &Runs,
@@ -289,8 +290,7 @@ pub fn measure(
     Ok(measured)
 }
 
-/// Only the runs `which` of `case`, one after another, as in [`measure`]. `None` if they were
-/// stopped.
+/// Runs `case` as [`measure`] does, but only the runs `which`, one after another. `None` if they were stopped.
 pub fn measure_part(
     case: &Case<'_>,
     runs: &Runs,
@@ -305,7 +305,7 @@ pub fn measure_part(
     Ok(measured.map(|runs| Measured { runs }))
 }
 
-/// Run `run` of `case`; `None` if it was stopped.
+/// The result of run `run` of `case`; `None` if the run was stopped.
 fn measure_one(
     case: &Case<'_>,
     globals: &[Global],
@@ -332,12 +332,12 @@ pub(crate) fn complete(measured: &[Measured]) -> u32 {
     measured.first().map_or(0, |case| case.runs.len() as u32)
 }
 
-/// Repeats run 0 of `case` with its scheduling events going to `trace`.
+/// Repeats run 0 of `case`, and sends its scheduling events to `trace`.
 pub fn trace(case: &Case<'_>, runs: &Runs, trace: &mut dyn Trace) -> Result<(), Box<Failure>> {
     trace_until(case, runs, trace, Watch::none().stop)
 }
 
-/// As [`trace`], until `stop` is true: then the error is [`simulator::Error::Stopped`].
+/// Traces as [`trace`] does until `stop` is true; the error is then [`simulator::Error::Stopped`].
 pub fn trace_until(
     case: &Case<'_>,
     runs: &Runs,
@@ -347,7 +347,7 @@ pub fn trace_until(
     trace_run(case, runs, 0, trace, stop)
 }
 
-/// As [`trace_until`], for run `run`.
+/// Traces as [`trace_until`] does, but run `run`.
 pub fn trace_run(
     case: &Case<'_>,
     runs: &Runs,
@@ -358,8 +358,8 @@ pub fn trace_run(
     trace_object(case, case.scheduler.object(), runs, run, trace, stop)
 }
 
-/// As [`trace_until`], with [`simulator::Event::Decision`] for each decision of Equipoise's own
-/// scheduler.
+/// Traces as [`trace_until`] does, with a [`simulator::Event::Decision`] for each decision of
+/// Equipoise's own scheduler.
 pub fn explain_until(
     case: &Case<'_>,
     runs: &Runs,
@@ -388,7 +388,7 @@ fn trace_object(
         .map_err(|error| failure(case, run, request.seed, error))
 }
 
-/// Runs it, in another process if the scheduler requires that.
+/// Runs the case, in another process if the scheduler requires that.
 fn simulate(
     case: &Case<'_>,
     object: &Object,
@@ -403,7 +403,7 @@ fn simulate(
     }
 }
 
-/// Runs it in this process, to its end.
+/// Runs the case in this process, to its end.
 pub(crate) fn simulate_here(
     case: &Case<'_>,
     globals: &[Global],
@@ -492,8 +492,7 @@ fn threads(outcome: &Outcome) -> Vec<Threads> {
     found
 }
 
-/// The threads that had stopped to run: their last wait is not over, and much longer than any
-/// before it.
+/// The threads that had stopped running: the last wait of each is not over, and is much longer than any before it.
 fn stalled(outcome: &Outcome) -> Vec<Stalled> {
     let stalled = |task: &&simulator::TaskTotals| {
         let usual = STALL_WAITS * task.longest_wait_ns;
@@ -527,9 +526,10 @@ fn failure(case: &Case<'_>, run: u32, seed: u64, error: simulator::Error) -> Box
     })
 }
 
-/// `work(0)`, `work(1)`, ... on `jobs` threads, each started after those before it; 0 is the number
-/// of this computer's CPUs. Returns all results in order up to the first abandoned one (`None`);
-/// otherwise the error with the lowest index. After either, no further calls are started.
+/// Calls `work(0)`, `work(1)`, ... on `jobs` threads, starting the calls in this order; 0 jobs
+/// means the number of this computer's CPUs. Returns all results in order up to the first abandoned
+/// one (`None`); otherwise the error with the lowest index. After an abandoned result or an error,
+/// no further calls are started.
 fn in_order<T: Send, E: Send>(
     count: usize,
     jobs: usize,
@@ -539,7 +539,7 @@ fn in_order<T: Send, E: Send>(
     let results = Mutex::new(Vec::new());
     results
         .lock()
-        .expect("nobody has it yet")
+        .expect("no other thread has it yet")
         .resize_with(count, || Ok(None));
     let some = || {
         loop {
@@ -566,7 +566,7 @@ fn in_order<T: Send, E: Send>(
         some();
     });
     let results = results.into_inner().expect("no thread is left");
-    // An error takes precedence over abandoned work, because it did happen.
+    // An error takes precedence over abandoned work.
     let mut complete = Vec::new();
     let mut whole = true;
     for result in results {

@@ -2,13 +2,13 @@
 
 use workload::{MetricId, Recorder};
 
-/// The maximum number of order statistics kept of one metric in one run.
+/// The largest number of order statistics that are kept of a metric in a run.
 const MAX_POINTS: usize = 1024;
 
-/// How the measures of a metric count loops and responses that were open at the end of a run.
+/// The way in which the measures of a metric count loops and responses that were open at the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Open {
-    /// Not at all.
+    /// Open loops and responses do not count.
     Ignored,
     /// The time of an open loop is added to that of the completed loops, so that the mean is the
     /// time per completed loop.
@@ -28,7 +28,7 @@ pub struct Samples {
     max: f64,
     /// Sorted points, each of which stands for `n / points.len()` samples.
     points: Vec<f64>,
-    /// For each thread that shares the metric, the number of its samples.
+    /// The number of samples of each thread that shares the metric.
     by_thread: Box<[u64]>,
     /// The ages of the responses that were open at the end.
     open: Box<[f64]>,
@@ -73,8 +73,8 @@ impl Samples {
         }
     }
 
-    /// The numbers of samples of the threads that share the metric; empty if it is one thread's, or
-    /// they are not counted.
+    /// The number of samples of each thread that shares the metric; empty if the metric is of one
+    /// thread, or if the samples of threads are not counted.
     pub fn by_thread(&self) -> &[u64] {
         &self.by_thread
     }
@@ -84,7 +84,7 @@ impl Samples {
         self.n
     }
 
-    /// Their mean; `None` without a sample.
+    /// The mean of the samples; `None` without a sample.
     pub fn mean(&self) -> Option<f64> {
         (self.n > 0).then_some(self.mean)
     }
@@ -95,9 +95,9 @@ impl Samples {
 pub struct Pooled {
     /// The number of samples, one for each completed loop or response.
     pub n: u64,
-    /// The number of those still open that count ([`Open`]).
+    /// The number of open loops or responses that count ([`Open`]).
     pub open: u64,
-    /// Their mean.
+    /// The mean of the samples.
     pub mean: f64,
     /// The smallest sample of any run.
     pub min: f64,
@@ -119,7 +119,7 @@ impl Pooled {
         Pooled::counting(Open::Ignored, runs)
     }
 
-    /// Statistics that include open samples. `None` if no run has a sample, because work that was never
+    /// Statistics that include open loops and responses. `None` if no run has a sample, because work that was never
     /// completed has no number.
     pub fn counting<'a>(open: Open, runs: impl IntoIterator<Item = &'a Samples>) -> Option<Pooled> {
         let mut runs: Vec<&Samples> = runs.into_iter().collect();
@@ -176,7 +176,7 @@ impl Pooled {
     }
 }
 
-/// The percentile of `values` by nearest rank, as [`Pooled`] has it; sorts them. `None` without a value.
+/// The percentile of `values` by nearest rank, as in [`Pooled`]; sorts `values`. `None` without a value.
 pub fn nearest_rank(values: &mut [f64], percent: f64) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let points: Vec<(f64, f64)> = values.iter().map(|&value| (value, 1.0)).collect();
@@ -185,7 +185,7 @@ pub fn nearest_rank(values: &mut [f64], percent: f64) -> Option<f64> {
 
 /// The smallest point at which `percent` of the total weight `n` is reached.
 fn percentile(points: &[(f64, f64)], n: u64, percent: f64) -> f64 {
-    // Weights are quotients: without some slack, a sum that should reach the rank may miss it.
+    // Weights are quotients. Without some slack, a sum that should reach the rank may miss it.
     let rank = n as f64 * (percent / 100.0) * (1.0 - 1e-9);
     let mut reached = 0.0;
     for &(point, weight) in points {

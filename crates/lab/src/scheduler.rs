@@ -22,7 +22,7 @@ enum Code {
     Foreign {
         object: Arc<Object>,
         globals: Vec<Global>,
-        /// The processes that run it, unless this process does.
+        /// The processes that run the scheduler, unless this process does.
         workers: Option<Arc<Workers>>,
     },
 }
@@ -33,7 +33,7 @@ impl Scheduler {
         Scheduler::policy_in(name_or_path, Kernel::default())
     }
 
-    /// The same scheduler, run in `kernel`.
+    /// Equipoise's scheduler under a policy as in [`Scheduler::policy`], run in `kernel`.
     pub fn policy_in(name_or_path: &str, kernel: Kernel) -> Result<Scheduler, Box<BadInput>> {
         Scheduler::under(Policy::find(name_or_path)?, kernel)
     }
@@ -60,7 +60,7 @@ impl Scheduler {
         Scheduler::foreign_in(sources, include, Kernel::default())
     }
 
-    /// The same scheduler, compiled for `kernel`.
+    /// A scheduler in C as in [`Scheduler::foreign`], compiled for `kernel`.
     pub fn foreign_in(
         sources: &[&Path],
         include: &[&Path],
@@ -76,7 +76,7 @@ impl Scheduler {
         Scheduler::compiled(file, object)
     }
 
-    /// As [`Scheduler::foreign`], from an object that has been compiled from `file`.
+    /// A scheduler in C as in [`Scheduler::foreign`], from an object that has been compiled from `file`.
     pub fn compiled(file: &Path, object: Object) -> Result<Scheduler, Box<BadInput>> {
         let refused = |message: String, expected: &str| {
             let message = format!("{}: {message}", file.display());
@@ -115,8 +115,8 @@ impl Scheduler {
         })
     }
 
-    /// A warning for each deprecated feature that it uses. Equipoise's own schedulers have none: they run in all
-    /// kernels.
+    /// A warning for each deprecated feature that the scheduler uses. Equipoise's own schedulers use none, because they
+    /// run in all kernels.
     pub fn warnings(&self) -> Vec<String> {
         match &self.code {
             Code::Policy(..) => Vec::new(),
@@ -167,7 +167,7 @@ impl Scheduler {
         }
     }
 
-    /// The processes that run it, if that is not this process.
+    /// The processes that run the scheduler, if this process does not.
     pub(crate) fn workers(&self) -> Option<&Workers> {
         match &self.code {
             Code::Foreign { workers, .. } => workers.as_deref(),
@@ -175,7 +175,7 @@ impl Scheduler {
         }
     }
 
-    /// The same policy with the CPUs at their highest frequency; `None` for a foreign scheduler.
+    /// This policy with the CPUs at their highest frequency; `None` for a foreign scheduler.
     pub(crate) fn at_full_speed(&self) -> Option<Scheduler> {
         let Code::Policy(policy, object) = &self.code else {
             return None;
@@ -188,7 +188,7 @@ impl Scheduler {
         })
     }
 
-    /// Renames it, for two schedulers with the same name.
+    /// Renames the scheduler, to distinguish two with the same name.
     pub fn rename(&mut self, name: String) {
         self.name = name;
     }
@@ -198,7 +198,7 @@ impl Scheduler {
         &self.name
     }
 
-    /// Its description, in one line.
+    /// The scheduler's description, in one line.
     pub fn description(&self) -> &str {
         match &self.code {
             Code::Policy(policy, _) => &policy.description,
@@ -236,7 +236,7 @@ impl Scheduler {
         }
     }
 
-    /// The settings, for `machine`.
+    /// The globals that hold the scheduler's settings, for `machine`.
     pub fn globals(&self, machine: &Machine) -> Vec<Global> {
         match &self.code {
             Code::Policy(policy, _) => policy.globals(machine),

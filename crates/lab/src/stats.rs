@@ -7,12 +7,12 @@ use std::collections::HashMap;
 /// The two-sided confidence of [`Change::margin_pct`].
 const CONFIDENCE: f64 = 0.95;
 
-/// Two modes are further apart than each is wide, by this factor.
+/// The factor by which the distance of two modes exceeds the width of each.
 const MODES_APART: f64 = 3.0;
 /// The smallest number of runs of a mode.
 const LEAST_OF_MODE: usize = 3;
-/// The runs of the larger mode exceed those of the smaller one by this factor; a smaller difference does
-/// not mislead.
+/// The factor by which the values of the larger mode exceed those of the smaller one; a smaller difference does not
+/// mislead.
 const MODES_RATIO: f64 = 1.5;
 
 /// A scheduler's change of a metric.
@@ -20,8 +20,8 @@ const MODES_RATIO: f64 = 1.5;
 pub struct Change {
     /// Change of the mean against the baseline, in per cent of the baseline.
     pub mean_pct: f64,
-    /// Half the width of its 95 % confidence interval, in per cent of the baseline; `None` for a
-    /// single run, which does not show the noise.
+    /// Half the width of the change's 95 % confidence interval, in per cent of the baseline; `None`
+    /// for a single run, which does not show the noise.
     pub margin_pct: Option<f64>,
 }
 
@@ -64,14 +64,15 @@ pub fn pairs_for(differences: &[f64], least: f64) -> Option<usize> {
     let deviation = standard_error(differences, mean) * (n as f64).sqrt();
     let suffices =
         |n: &usize| (t_quantile(n - 1) + POWER) * deviation <= least.abs() * (*n as f64).sqrt();
-    // The search begins below the normal approximation, which needs fewer pairs than Student's distribution.
+    // The search begins below the result of the normal approximation, which is smaller than that of Student's
+    // distribution.
     let normal = ((1.96 + POWER) * deviation / least).powi(2) as usize;
     (normal.max(2)..).find(suffices)
 }
 
-/// The two modes of `runs`, if they have two: for each its mean, and its number of runs, the smaller one
-/// first. All runs of one mode are closer to each other than to any of the other, by far, and each mode
-/// has at least `LEAST_OF_MODE` runs and a quarter of them, because few outliers are noise.
+/// The mean and the number of runs of each of the two modes of `runs`, if there are two, smaller mode first. All runs
+/// of a mode are much closer to each other than to any run of the other mode. Each mode has at least [`LEAST_OF_MODE`]
+/// runs and at least a quarter of all runs, because a few outliers are noise.
 pub fn modes(runs: &[f64]) -> Option<[(f64, usize); 2]> {
     let mut sorted = runs.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -154,8 +155,8 @@ mod tests {
         assert_eq!(mean_interval(&[]), None);
     }
 
-    /// By simulation with 80,000 trials of normal differences: 10 pairs find a difference of one standard
-    /// deviation with a chance of 80.3 %, 9 with 75.1 %.
+    /// In a simulation with 80,000 trials of normal differences, 10 pairs find a difference of one standard deviation
+    /// with a chance of 80.3 %, and 9 pairs with 75.1 %.
     #[test]
     fn as_many_pairs_as_find_the_difference() {
         let differences = [-1.0, 1.0].repeat(50);
@@ -174,7 +175,7 @@ mod tests {
         assert!((modes_of[0].0 - 10.08).abs() < 1e-9 && modes_of[1].0 == 30.5);
         let even: Vec<f64> = (10..30).map(f64::from).collect();
         assert_eq!(modes(&even), None);
-        // An outlier, a small difference, and too few runs are no modes.
+        // An outlier, a small difference, or too few runs do not make two modes.
         assert_eq!(modes(&[10.0, 10.1, 10.2, 10.1, 10.0, 31.0]), None);
         assert_eq!(modes(&[10.0, 10.0, 11.0, 11.0]), None);
         assert_eq!(modes(&[10.0, 10.1, 31.0, 31.1]), None);

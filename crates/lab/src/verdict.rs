@@ -1,11 +1,11 @@
 //! The best schedulers for each goal: the only place that decides whether one is better.
 //!
-//! A goal is judged by the measures that decide it ([`Measure::decides`](crate::Measure::decides)), in
-//! this order ([`Reason`]): threads that stalled; measures that a scheduler lacks; the shares among
-//! them (periods missed, in points); the geometric mean of the others. A scheduler is better than
-//! another if the 95 % confidence interval of the paired difference excludes zero and the difference
-//! is large enough to matter. A scheduler is among the best for a goal if no other is better
-//! ([`GoalVerdict::best`]), so that no two statements contradict each other.
+//! A goal is judged in this order ([`Reason`]): by threads that stalled; by deciding measures
+//! ([`Measure::decides`](crate::Measure::decides)) that a scheduler lacks; by the shares among the deciding measures
+//! (periods missed, in points); and by the geometric mean of the others. A scheduler is better than another if the 95 %
+//! confidence interval of the paired difference excludes zero and the difference is large enough to matter. A scheduler
+//! is among the best for a goal if no other is better ([`GoalVerdict::best`]), so that no two statements contradict
+//! each other.
 //!
 //! Times say nothing about work that was not done. Throughput is judged by the time for each completed
 //! unit of work, which includes the time of open units; energy is judged for the same work. If a
@@ -38,7 +38,7 @@ const WORTH_SPREAD: f64 = 1.0;
 const WORTH_WORK: f64 = 0.1;
 /// The smallest difference that matters between the numbers of stalled threads.
 const WORTH_STALLED: f64 = 0.5;
-/// Shorter latencies count as this, ns.
+/// The latency in ns as which shorter latencies count.
 const SHORTEST_LATENCY_NS: f64 = 1_000.0;
 
 /// The result of a comparison, goal by goal.
@@ -53,32 +53,32 @@ pub struct Verdict {
 pub struct GoalVerdict {
     /// The goal.
     pub goal: Goal,
-    /// Is more better for all measures by which it is judged?
+    /// Is more better for all measures by which the goal is judged?
     pub higher_is_better: bool,
-    /// One for each scheduler.
+    /// The standing of each scheduler.
     pub standings: Vec<Standing>,
     /// The schedulers that no other beats, best first; empty if no scheduler is worse than another.
     pub best: Vec<usize>,
     /// The schedulers that beat no other and are beaten, worst first; empty like `best`.
     pub worst: Vec<usize>,
-    /// The names of the measures by which it is judged.
+    /// The names of the measures by which the goal is judged.
     pub measures: Vec<String>,
 }
 
-/// Why a scheduler is better than another for a goal.
+/// The reason why a scheduler is better than another for a goal.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reason {
     /// Fewer threads stalled.
     Stalled,
     /// The other scheduler lacks this measure.
     Lacks(String),
-    /// A smaller share of periods missed, or a smaller spread, in per cent: its own and the other's.
+    /// A smaller share of periods missed, or a smaller spread, in per cent.
     Share {
-        /// Its own.
+        /// The better scheduler's share.
         own: f64,
-        /// The other's.
+        /// The other scheduler's share.
         other: f64,
-        /// Do the periods that never came under one of the two count?
+        /// Do the periods that never came under one of the two schedulers count?
         counts_absent: bool,
     },
     /// The change of the geometric mean of the other measures against the other scheduler, and the
@@ -96,10 +96,10 @@ pub enum Reason {
 pub enum Statement {
     /// No scheduler is better than another.
     Same,
-    /// These are best, and better than the baseline, the first of them for this reason.
+    /// These schedulers are best, and better than the baseline; the first of them is better for this reason.
     Best(Vec<usize>, Reason),
-    /// No scheduler is better than the baseline. These are worst, and worse than the baseline, which is
-    /// better than the first of them for this reason.
+    /// No scheduler is better than the baseline. These schedulers are worst; the baseline is better than the first of
+    /// them for this reason.
     Baseline(Option<(Vec<usize>, Reason)>),
     /// This scheduler is better than the baseline for this reason, and another scheduler is better than
     /// this one.
@@ -206,7 +206,7 @@ impl GoalVerdict {
         self.reason(one, other).is_some()
     }
 
-    /// Why scheduler `one` is better than `other`; `None` if it is not.
+    /// The reason why scheduler `one` is better than `other`; `None` if it is not better.
     pub fn reason(&self, one: usize, other: usize) -> Option<Reason> {
         let (own, others) = (&self.standings[one], &self.standings[other]);
         if is_less(&own.stalled, &others.stalled, WORTH_STALLED) {
@@ -259,7 +259,7 @@ impl GoalVerdict {
         }
     }
 
-    /// Are the costs of these two judged for the same work?
+    /// Are the costs of `one` and `other` judged for the same work?
     fn is_by_work(&self, one: usize, other: usize) -> bool {
         let [one, other] = [one, other].map(|index| &self.standings[index]);
         match self.goal {
@@ -268,7 +268,7 @@ impl GoalVerdict {
         }
     }
 
-    /// The costs of both, for the same work.
+    /// The costs of `one` and `other`, for the same work.
     fn costs(&self, one: usize, other: usize) -> Option<(Vec<f64>, Vec<f64>)> {
         let by_work = self.is_by_work(one, other);
         let of = |index: usize| {
@@ -287,8 +287,8 @@ impl GoalVerdict {
         Some((of(one)?, of(other)?))
     }
 
-    /// How much more work `one` did than `other`, in per cent; for latency, how many more responses.
-    /// `None` if that is not judged.
+    /// The excess of the work that `one` did over that of `other`, in per cent; for latency, of the number of
+    /// responses. `None` if work is not judged.
     pub fn work_pct(&self, one: usize, other: usize) -> Option<f64> {
         let work = |index: usize| mean(self.standings[index].work.as_ref()?);
         Some(100.0 * (work(one)? - work(other)?).exp_m1())
@@ -319,7 +319,7 @@ impl GoalVerdict {
         if let Some(reason) = best.first().and_then(|&first| because(first, 0)) {
             return Statement::Best(best, reason);
         }
-        // Each scheduler is beaten by another: by one in its shares, by another in its times.
+        // No scheduler is best, because each is beaten by another: some by their shares, others by their times.
         let mut better: Vec<usize> = all.filter(|&one| self.is_better(one, 0)).collect();
         better.sort_by(|&a, &b| self.standings[a].order(&self.standings[b]));
         let first = better[0];

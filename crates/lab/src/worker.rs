@@ -1,5 +1,5 @@
-//! A worker: requests arrive on standard input, a socket, on which it also reports how the process
-//! of each run ended; that process's reports go to standard output.
+//! A worker. Requests arrive on standard input, which is a socket; on it, the worker also reports
+//! how the process of each run ended. The process's own reports go to standard output.
 
 use crate::elsewhere::LOST;
 use crate::elsewhere::wire::{Job, Reply, Request, decode, encode, receive, send};
@@ -19,7 +19,7 @@ use std::os::fd::{AsFd, FromRawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// The amount of a trace sent at a time, bytes.
+/// The amount of a trace sent at a time, in bytes.
 const TOLD_AT_ONCE: usize = 1 << 16;
 
 /// Runs a worker until its client closes the socket; returns its exit status. Must be called before
@@ -35,7 +35,7 @@ pub fn work() -> u8 {
 }
 
 fn serve() -> io::Result<()> {
-    // SAFETY: no other code in this program uses it.
+    // SAFETY: no other code in this program uses this descriptor.
     let mut control = unsafe { UnixStream::from_raw_fd(libc::STDIN_FILENO) };
     let Some(job) = receive(&mut control)? else {
         return Ok(());
@@ -85,8 +85,8 @@ fn serve() -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for the end of a run's process, and ends it if it makes no `progress`: its status, in a shell's numbering, or
-/// [`LOST`]. If the client is gone, this process ends, and the process of the run with it.
+/// Waits for the end of a run's process, and ends it if it makes no `progress`. Returns its status in a shell's
+/// numbering, or [`LOST`]. If the client is gone, this process ends, and the run's process with it.
 fn wait(child: libc::pid_t, control: &UnixStream, progress: &Progress) -> io::Result<u8> {
     let pid = Pid::from_raw(child).ok_or_else(|| io::Error::other("no child"))?;
     let ends = pidfd_open(pid, PidfdFlags::empty())?;
@@ -131,7 +131,7 @@ fn wait(child: libc::pid_t, control: &UnixStream, progress: &Progress) -> io::Re
     Ok(if is_lost { LOST } else { code as u8 })
 }
 
-/// Does the pipe of the results have room? If not, the run's process may be waiting for their reader.
+/// Does the pipe of the results have room? If not, the run's process may be waiting for the reader.
 fn has_room() -> bool {
     let stdout = io::stdout();
     let mut pipe = [PollFd::new(&stdout, PollFlags::OUT)];
@@ -139,11 +139,11 @@ fn has_room() -> bool {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // If that is unknown, it counts as room: the limit holds.
+    // If this is unknown, the pipe counts as having room, so that the time limit applies.
     poll(&mut pipe, Some(&now)) != Ok(0)
 }
 
-/// Asks the main thread of `child` where it is.
+/// Asks the main thread of `child` to report where it is.
 fn interrupt(child: libc::pid_t) -> io::Result<()> {
     // SAFETY: the call sends a signal to this process's child.
     match unsafe { libc::syscall(libc::SYS_tgkill, child, child, libc::SIGXCPU) } {
@@ -161,7 +161,7 @@ fn run(
 ) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     simulator::report_scheduler_faults(case.scheduler.name(), progress);
-    // SAFETY: no other code in this process uses it.
+    // SAFETY: no other code in this process uses this descriptor.
     let mut told = Told {
         to: unsafe { File::from_raw_fd(libc::STDOUT_FILENO) },
         events: Vec::new(),
@@ -174,12 +174,12 @@ fn run(
         Err(error) => Reply::Failed(error.into()),
     };
     let sent = send(&mut told.to, &encode(&reply));
-    // It is closed with the process.
+    // The descriptor is closed when the process ends.
     std::mem::forget(told);
     sent
 }
 
-/// The events of a run, on their way.
+/// The events of a run, on their way to the client.
 struct Told {
     to: File,
     events: Vec<u8>,

@@ -1,9 +1,9 @@
-"""Measures what the Python package costs and how far it reaches: `python bench/figures.py sweep|ray|cluster|events|tune`.
+"""Measures the costs of the Python package and its limits: `python bench/figures.py sweep|ray|cluster|events|tune`.
 
-Run it with the published build (`maturin build --release`) installed with `equipoise[all,ray]`; `sweep` compares with the
-command, `--command target/release/equipoise`, else with the library that it is made of. Times are wall time and CPU
-time (user and system, over all CPUs), which other load on the computer disturbs less; `ray` and `cluster` take psutil to count all processes of the
-cluster. Prints one figure per line.
+Run it with the published build (`maturin build --release`) installed with `equipoise[all,ray]`; `sweep` compares with
+the command, `--command target/release/equipoise`, or else with the library of which the command is made. Times are wall
+time and CPU time (user and system, over all CPUs), which other load on the computer disturbs less; `ray` and `cluster`
+require psutil, to count all processes of the cluster. Prints one figure per line.
 """
 
 import argparse
@@ -50,7 +50,7 @@ RUNS = 10
 
 @contextmanager
 def timed(what, figures, cpu=None):
-    """Wall and CPU time of the block, including children that have ended, s."""
+    """The wall and the CPU time of the block in s, including children that have ended."""
 
     def own():
         times = os.times()
@@ -69,8 +69,8 @@ def grid(scale):
 
 
 def by_command(command, scale, figures):
-    """The same simulations by the command, one machine and load after another; without a command, by the library on
-    which it is built, in this process."""
+    """Runs the same simulations by the command, one machine and load after another or, without a command, by the
+    library on which it is built, in this process."""
     what = grid(scale)
     policies = [word for policy in POLICIES for word in ("--policy", policy)]
     with timed("command", figures):
@@ -106,7 +106,7 @@ def tree():
 
 
 def of_tree():
-    """CPU time of the tree, s."""
+    """The CPU time of the process tree, in s."""
     import psutil
 
     total = 0.0
@@ -135,8 +135,8 @@ def start_cluster(nodes):
 
 
 def ray(arguments, figures):
-    """The same on a local cluster of three nodes, one of which is killed in the middle. The cluster's start is
-    counted separately, and results are compared byte by byte."""
+    """Measures the same sweep on a local cluster of three nodes, one of which is killed in the middle. The cluster's
+    start is counted separately, and results are compared byte by byte."""
     import ray as library
 
     with tempfile.TemporaryDirectory() as folder:
@@ -146,7 +146,7 @@ def ray(arguments, figures):
             equipoise.sweep(**grid(arguments.scale), chunk=arguments.chunk, out=local, jobs=2)
         with timed("start of the cluster", figures, of_tree):
             cluster = start_cluster(2)
-            # Workers have started.
+            # This starts the workers before the measurement.
             equipoise.sweep("tc2", "busy:duration=1ms", "eevdf", runs=4, chunk=1, out=Path(folder) / "w", engine="ray")
         spare = []
         begun = Counted()
@@ -176,7 +176,8 @@ def ray(arguments, figures):
 
 
 def memory_of_head(most):
-    """Raises `most` to the memory of the cluster's head (its control store and its daemon) and of this process, MB."""
+    """Raises `most` to the memory in MB of the cluster's head (its control store and its daemon) and of this
+    process."""
     import psutil
 
     for process in tree():

@@ -1,7 +1,7 @@
 //! Columns in Arrow's memory layout, and the C structures that export them
 //! (<https://arrow.apache.org/docs/format/CDataInterface.html>,
-//! <https://arrow.apache.org/docs/format/CStreamInterface.html>). The crate `arrow` is under
-//! Apache-2.0 alone, which code under GPL-2.0-only may not link.
+//! <https://arrow.apache.org/docs/format/CStreamInterface.html>). The crate `arrow` is only under
+//! Apache-2.0, so code under GPL-2.0-only may not link it.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -75,7 +75,7 @@ values! {
     F64(f64), c"g", "double";
 }
 
-/// Booleans, eight per byte, the first in the lowest bit.
+/// Booleans, eight per byte, with the first one in the lowest bit.
 #[derive(PartialEq)]
 pub struct Bits {
     bytes: Vec<u8>,
@@ -113,7 +113,7 @@ impl FromIterator<bool> for Bits {
 /// Texts, one after another.
 #[derive(Clone, PartialEq)]
 pub struct Texts {
-    /// The start of each text, and the end of the last one.
+    /// The start of each text, and then the end of the last one.
     offsets: Vec<i32>,
     bytes: Vec<u8>,
 }
@@ -156,7 +156,7 @@ impl Data {
 #[derive(Clone)]
 pub struct Column {
     data: Arc<Data>,
-    /// The rows that have a value; `None` if all do.
+    /// The rows that have a value; `None` if all rows have one.
     valid: Option<Arc<Bits>>,
     /// The texts of the dictionary, if the numbers are indices into one.
     texts: Option<Arc<Texts>>,
@@ -199,7 +199,7 @@ impl Column {
         }
     }
 
-    /// Texts; the dictionary has them in the order in which they appear.
+    /// Texts. The dictionary has them in the order of their first occurrence.
     pub fn texts<'a>(values: impl IntoIterator<Item = Option<&'a str>>) -> Column {
         let (mut texts, mut places) = (Vec::new(), HashMap::new());
         let mut place = |text: &'a str| {
@@ -248,7 +248,7 @@ impl Column {
         self.texts.as_deref()
     }
 
-    /// Some of the rows, in that order.
+    /// The given `rows` of the column, in that order.
     pub fn chosen(&self, rows: &[usize]) -> Column {
         let bits = |bits: &Bits| -> Bits { rows.iter().map(|&row| bits.get(row)).collect() };
         let data = match &*self.data {
@@ -263,13 +263,13 @@ impl Column {
         }
     }
 
-    /// The buffers, which [`Column::of_parts`] takes.
+    /// The column's buffers, from which [`Column::of_parts`] makes it.
     pub fn parts(&self) -> (&[u8], Option<&[u8]>) {
         let valid = self.valid.as_deref();
         (self.data.bytes(), valid.map(|bits| &*bits.bytes))
     }
 
-    /// A column of `len` rows; `None` if these are not the parts of a column.
+    /// A column of `len` rows; `None` if the arguments are not the parts of a column.
     pub fn of_parts(
         kind: &str,
         len: usize,
@@ -376,7 +376,7 @@ impl<T, Keep> Drop for Owned<T, Keep> {
     fn drop(&mut self) {
         let all = self.children.iter().copied().chain([self.dictionary]);
         for one in all.filter(|one| !one.is_null()) {
-            // SAFETY: new() made it from a box, and only this code takes it back.
+            // SAFETY: new() made the pointer from a box, and only this code takes it back.
             drop(unsafe { Box::from_raw(one) });
         }
     }
@@ -387,7 +387,7 @@ macro_rules! released {
         impl Drop for $type {
             fn drop(&mut self) {
                 if let Some(release) = self.release {
-                    // SAFETY: it has not been released, and was not moved to a consumer.
+                    // SAFETY: the structure has not been released, and was not moved to a consumer.
                     unsafe { release(self) }
                 }
             }
@@ -395,7 +395,7 @@ macro_rules! released {
 
         impl $type {
             unsafe extern "C" fn release(this: *mut $type) {
-                // SAFETY: the consumer passes the structure that it got, once.
+                // SAFETY: the consumer passes the structure that it received, and only once.
                 unsafe {
                     drop(Box::from_raw((*this).private.cast::<$owned>()));
                     (*this).release = None;

@@ -19,7 +19,7 @@ create_exception!(
     SimulationError,
     PyRuntimeError,
     "A run failed: the scheduler was ejected, as by sched_ext, or no task can ever run again. The message has the\n\
-     run, its seed and the simulated time (ns)."
+     run, its seed and the simulated time in ns."
 );
 
 /// The exception for invalid input.
@@ -47,8 +47,7 @@ pub fn bad(message: impl Into<String>, expected: impl Into<String>) -> PyErr {
 pub fn failed(failure: Box<lab::Failure>) -> PyErr {
     match failure.error {
         simulator::Error::Stopped => stopped(),
-        // The message names the scheduler. The message omits the number of the run, which means
-        // nothing to the user.
+        // The message names the scheduler, and omits the number of the run, which means nothing to the user.
         simulator::Error::Fault(message) => SimulationError::new_err(message),
         _ => SimulationError::new_err(failure.to_string()),
     }

@@ -161,7 +161,7 @@ fn found(sysfs: Option<PathBuf>, hwloc: Option<PathBuf>, dtb: Option<PathBuf>) -
             Ok(found)
         }
         _ => Err(bad(
-            "a machine is detected from one source",
+            "more than one source is given",
             "expected one of sysfs, hwloc and dtb",
         )),
     }

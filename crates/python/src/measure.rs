@@ -58,7 +58,7 @@ impl Combined {
     }
 }
 
-/// Runs of a case, with their numbers.
+/// Some runs of a case, with their numbers.
 struct Part<'a> {
     case: Case<'a>,
     runs: Runs,
@@ -126,7 +126,7 @@ fn runs_table(parts: &[Part<'_>]) -> Table {
     pooled(columns, rows.iter().map(|row| row.pooled.as_ref())).table()
 }
 
-/// The number of samples and their statistics, which are missing without samples.
+/// Adds the number of samples and their statistics, which are missing without samples.
 fn pooled<'a>(columns: Columns, rows: impl Iterator<Item = Option<&'a Pooled>> + Clone) -> Columns {
     let of = |value: fn(&Pooled) -> f64| rows.clone().map(move |pooled| pooled.map(value));
     let count = rows.clone().map(|pooled| pooled.map_or(0, |it| it.n));
@@ -141,7 +141,7 @@ fn pooled<'a>(columns: Columns, rows: impl Iterator<Item = Option<&'a Pooled>> +
         .optional::<f64>("p999", of(|pooled| pooled.p999))
 }
 
-/// A row for each run of all `parts`: the counters.
+/// The counters, in a row for each run of all `parts`.
 fn counters_table(parts: &[Part<'_>]) -> Table {
     type Count = fn(&simulator::Counters) -> u64;
     const KERNEL: [(&str, Count); 9] = [
@@ -194,7 +194,7 @@ fn counters_table(parts: &[Part<'_>]) -> Table {
     columns.table()
 }
 
-/// Half the 95 % confidence interval of the mean of `values`, as in every verdict; infinite for a single value.
+/// Half the width of the 95 % confidence interval of the mean of `values`, as in verdicts; infinite for a single value.
 #[pyfunction]
 pub fn margin(values: Vec<f64>) -> f64 {
     let interval = lab::mean_interval(&values);
@@ -246,7 +246,7 @@ pub fn simulate(
     Ok((runs_table(&parts), counters_table(&parts)))
 }
 
-/// Tables `runs` and `counters` of the runs from `first` to before `end`, of `runs`, on one thread.
+/// Tables `runs` and `counters` of the runs from `first` to before `end`, out of `runs` runs, on one thread.
 #[pyfunction]
 #[pyo3(signature = (machine, workload, policy, runs, seed, exact, first, end, stop=None))]
 #[expect(clippy::too_many_arguments, reason = "called by the sweep alone")]

@@ -21,7 +21,7 @@ pub struct Policy {
 enum Source {
     /// One of Equipoise's own schedulers.
     Preset(Box<Preset>),
-    /// A scheduler in C: its file, the compiled object, and the variables that were set.
+    /// A scheduler in C: its file, the compiled object, and the values that were set for its variables.
     Foreign(PathBuf, Vec<u8>, Vec<(String, i64)>),
 }
 
@@ -59,11 +59,11 @@ impl Policy {
     }
 }
 
-/// The value of the variable `name` of a scheduler in C.
+/// `value` as the value of the variable `name` of a scheduler in C.
 fn number(name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<i64> {
     value.extract().map_err(|_| {
         bad(
-            format!("{name}={value}: no such number"),
+            format!("{name}={value}: not a valid number"),
             "expected a whole number of 64 bits",
         )
     })

@@ -42,8 +42,7 @@ pub fn work() -> u8 {
     lab::work()
 }
 
-/// From now on schedulers in C run even if this kernel cannot isolate them (it lacks Landlock or
-/// seccomp).
+/// Makes schedulers in C run from now on even if this kernel cannot isolate them (it lacks Landlock or seccomp).
 #[pyfunction]
 pub fn run_uncaged() {
     cage::run_uncaged();
@@ -61,7 +60,7 @@ sys.exit(native.work())";
 /// An interpreter that is not installed finds its library by this variable.
 const LIBRARIES: &str = "LD_LIBRARY_PATH";
 
-/// How to start a process that runs schedulers in C.
+/// The command that starts a process that runs schedulers in C.
 pub fn start_worker(py: Python<'_>) -> PyResult<Start> {
     let interpreter: PathBuf = py.import("sys")?.getattr("executable")?.extract()?;
     let module: PathBuf = py
@@ -109,7 +108,7 @@ pub fn run<T: Send>(
                     done: &count,
                     stop: asked,
                 };
-                // This fails only after a stop, when the result is not needed.
+                // Sending fails only after a stop, when the result is not needed.
                 let _ = sender.send(work(watch));
             });
             loop {

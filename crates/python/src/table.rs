@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyTuple};
 use std::sync::Arc;
 
-/// A column's name, type, buffer, validity bits, and dictionary.
+/// The name, type, buffer, validity bits and dictionary of each column.
 type Pickled = (
     String,
     String,
@@ -78,7 +78,7 @@ impl Table {
         module.call_method1("table", (slf,))
     }
 
-    /// The table as a `pandas.DataFrame`: texts as categoricals, numbers without a copy where none is missing.
+    /// The table as a `pandas.DataFrame`: texts as categoricals, numbers without a copy if none is missing.
     #[pyo3(signature = (**options))]
     fn to_pandas<'py>(
         slf: Bound<'py, Self>,

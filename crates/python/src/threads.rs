@@ -18,12 +18,12 @@ struct Thread {
     migrations: u64,
     ran_ns: BTreeMap<u16, u64>,
     woken_at: Option<i64>,
-    /// The times from each wakeup to running, ns; sorted at the end.
+    /// The times from each wakeup until the thread ran, in ns; sorted at the end.
     latencies: Vec<i64>,
 }
 
 impl Thread {
-    /// The smallest latency with `percent` per cent at or below it (nearest rank), us.
+    /// The smallest latency with `percent` per cent at or below it (nearest rank), in us.
     fn latency_us(&self, percent: usize) -> Option<f64> {
         let rank = (self.latencies.len() * percent).div_ceil(100);
         let ns = self.latencies.get(rank.checked_sub(1)?)?;
@@ -85,7 +85,7 @@ impl Threads {
             .table()
     }
 
-    /// A row for each thread and CPU that it ran on.
+    /// A row for each thread and each CPU on which the thread ran.
     pub fn cpu_time(&self, names: &Arc<Texts>) -> Table {
         let Threads(threads, _) = self;
         let rows = || {

@@ -102,8 +102,7 @@ pub fn trace<'py>(
     Ok(all)
 }
 
-/// The rows of a trace's `events` with the event `name`, with the fields of the kernel's
-/// tracepoint.
+/// The rows of a trace's `events` for the event `name`, with the fields of the kernel's tracepoint.
 #[pyfunction]
 pub fn select_events(events: &Table, name: &str) -> PyResult<Table> {
     let Some((kind, fields)) = FIELDS.iter().find(|(kind, _)| kind.name() == name) else {

@@ -25,11 +25,11 @@ pub struct Workload {
     notes: Vec<String>,
 }
 
-/// The source of a workload, from which another process can make the same.
+/// The source of a workload, from which another process can make the same workload.
 #[derive(Clone)]
 struct Source {
     name: String,
-    /// File and text of a workload that is not a benchmark.
+    /// The name and the text of the file of a workload that is not a benchmark.
     text: Option<(String, String)>,
     params: Vec<String>,
     nodes: Option<String>,

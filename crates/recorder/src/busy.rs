@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The number of processes that a message names.
 const NAMED: usize = 3;
-/// A process with less than this part of a CPU is not named.
+/// The part of a CPU below which a process is not named.
 const NAMED_CPUS: f64 = 0.02;
 
 /// The CPU times at the start of an observation.
@@ -41,11 +41,11 @@ struct Process {
 pub struct Others {
     /// The number of CPUs that they kept busy.
     pub cpus: f64,
-    /// The share of these processes of the time of all CPUs, percent.
+    /// The share of the time of all CPUs that these processes took, in %.
     pub pct: f64,
-    /// The processes with the largest part, and how many CPUs each kept busy.
+    /// The processes with the largest parts, and the number of CPUs that each kept busy.
     names: Vec<(String, f64)>,
-    /// The share of the time of all CPUs that the hypervisor gave to other guests, percent.
+    /// The share of the time of all CPUs that the hypervisor gave to other guests, in %.
     pub stolen_pct: f64,
 }
 
@@ -64,8 +64,8 @@ impl Watch {
         })
     }
 
-    /// The load since the start, without this process and the recorded `load`: a process, its
-    /// descendants and its ended children.
+    /// The load since the start, without this process and the recorded `load`, which is a process,
+    /// its descendants and its ended children.
     pub fn others(&self, load: Option<i32>) -> Option<Others> {
         self.without(std::process::id() as i32, load)
     }
@@ -111,7 +111,7 @@ impl Watch {
 }
 
 impl Others {
-    /// The load in words: `other processes kept 1.9 CPUs busy (cargo 1.2, rustc 0.6)`.
+    /// The load in words, such as `other processes kept 1.9 CPUs busy (cargo 1.2, rustc 0.6)`.
     pub fn words(&self) -> String {
         let mut text = format!("other processes kept {:.2} CPUs busy", self.cpus);
         if !self.names.is_empty() {
@@ -139,7 +139,7 @@ fn cpus(proc: &Path) -> Option<Cpus> {
         .split_ascii_whitespace()
         .map_while(|word| word.parse().ok())
         .collect();
-    // The guests' time after these is part of the first two.
+    // The times of guests come after these, and are part of user and nice.
     let &[user, nice, system, idle, iowait, irq, softirq, stolen, ..] = &ticks[..] else {
         return None;
     };
@@ -182,7 +182,7 @@ fn process(stat: &str) -> Option<Process> {
     })
 }
 
-/// Process `pid` and its descendants, as long as they and their parents are alive.
+/// Process `pid` and its descendants, except those whose parents have ended.
 pub fn family(pid: i32) -> Vec<i32> {
     descendants(pid, &processes(Path::new("/proc")))
 }
@@ -237,7 +237,7 @@ mod tests {
         ];
         write(proc, 1100, 9100, &later);
         let others = watch.without(1, Some(10)).unwrap();
-        // Of 100 busy ticks, this process has 5, and the load has 10 + 20 + 15.
+        // Of 100 busy ticks, this process used 5, and the load used 10 + 20 + 15.
         assert!((others.pct - 25.0).abs() < 1e-9, "{others:?}");
         assert!((others.cpus - 0.5).abs() < 1e-9, "{others:?}");
         let words = "other processes kept 0.50 CPUs busy (cc (1) x 0.35)";

@@ -4,7 +4,7 @@
 //! - A [`Recorder`] enables the events that its [`Options`] name, copies the pages of the kernel's ring
 //!   buffers, and writes the file.
 //! - An [`Instance`] is a folder of tracefs, which is removed in the end.
-//! - [`busy`] has the busy time of all CPUs, of which the time of other processes follows.
+//! - [`busy`] has the busy time of all CPUs, from which the time of other processes follows.
 //!
 //! ```no_run
 //! use recorder::{Events, Options, Recorder, wait};
@@ -40,7 +40,7 @@ use tracefs::Buffer;
 /// The events to record, and the place for them.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// The size of the kernel's buffer for each CPU, KiB.
+    /// The size of the kernel's buffer for each CPU, in KiB.
     pub buffer_kib: u32,
     /// The events of the kernel's scheduler.
     pub events: Events,
@@ -70,15 +70,14 @@ struct Spooled {
 /// The events that [`Recorder::wait`] has seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// The observed process has ended.
+    /// Has the observed process ended?
     pub ended: bool,
-    /// A buffer is half full.
+    /// Is a buffer half full?
     pub half_full: bool,
 }
 
 impl Recorder {
-    /// Makes the instance, which does not record yet. It is an error if tracefs is not mounted or not
-    /// writable.
+    /// Makes the instance, which does not yet record. It is an error if tracefs is not mounted or not writable.
     pub fn new(options: &Options<'_>) -> io::Result<Recorder> {
         let Options {
             buffer_kib,
@@ -120,14 +119,14 @@ impl Recorder {
         Ok(())
     }
 
-    /// Prepares a recording in windows: between them the kernel writes no frequent events, which cost time.
+    /// Prepares a recording in windows. Between windows, the kernel writes no frequent events, because they cost time.
     pub fn begin_windows(&self) -> io::Result<()> {
         self.instance.switch_events(false)?;
         self.instance.switch(true)
     }
 
-    /// Begins a window, in which `load` are the threads of the load. This process and `others` are not part of it.
-    /// Returns the time at which it began.
+    /// Begins a window, in which `load` are the threads of the load. This process and `others` are not part of the
+    /// load. Returns the time at which it began.
     pub fn open(&self, load: &[i32], others: &[i32]) -> io::Result<Instant> {
         self.instance.mark(WINDOW)?;
         let own = threads(std::process::id() as i32);
@@ -148,14 +147,14 @@ impl Recorder {
         self.instance.mark(GAP)
     }
 
-    /// Stops, and reads the remaining events from the buffers.
+    /// Stops recording, and reads the remaining events from the buffers.
     pub fn end(&mut self) -> io::Result<()> {
         self.instance.switch(false)?;
         self.drain(true)
     }
 
-    /// Takes the complete pages out of the buffers, and if `all` the incomplete ones. This takes a CPU
-    /// from the load.
+    /// Takes the complete pages out of the buffers and, if `all` is set, the incomplete ones. This takes a CPU from the
+    /// load.
     pub fn drain(&mut self, all: bool) -> io::Result<()> {
         for spooled in &mut self.buffers {
             spooled.pages += spooled.buffer.drain(all, &mut spooled.file)?;

@@ -1,6 +1,6 @@
-//! Probes of kernel functions (`Documentation/trace/kprobetrace.rst`): of the functions that read
-//! and write pipes and Unix sockets, with the pipe or socket and the number of bytes, and of the
-//! functions that set an affinity, and a policy with its slice. The probed fields need Linux 6.9 or later.
+//! Probes of kernel functions (`Documentation/trace/kprobetrace.rst`). They record the functions that read and write
+//! pipes and Unix sockets, with the pipe or socket and the number of bytes, and the functions that set an affinity, or
+//! a policy with its slice. The probed fields require Linux 6.9 or later.
 
 use btf_rs::{Btf, Type};
 use std::fs::{self, OpenOptions};
@@ -11,8 +11,7 @@ use std::time::Instant;
 /// The name of the events' group, which the recorder's pid follows.
 const GROUP: &str = "equipoise_";
 
-/// The largest number of threads in a function at a time (`KRETPROBE_MAXACTIVE_MAX`): calls of more
-/// threads are missed.
+/// The largest number of threads in a function at a time (`KRETPROBE_MAXACTIVE_MAX`). Calls by more threads are missed.
 const MOST_AT_A_TIME: u32 = 4096;
 
 /// A kernel function whose returns are events.
@@ -75,7 +74,7 @@ const ALL: [(&str, &[Function]); 4] = [
     ),
 ];
 
-/// The number of measurements of a probe's cost, and of the writes and reads in each.
+/// The number of measurements of a probe's cost; [`BATCH`] is the number of writes and reads in each.
 const BATCHES: u64 = 65;
 const BATCH: u64 = 16;
 
@@ -87,7 +86,7 @@ pub struct Probes {
     there: Vec<&'static Function>,
     /// Events that cannot be recorded, with the reasons.
     pub refused: Vec<String>,
-    /// The extra time of a call with probes, ns.
+    /// The extra time of a call with probes, in ns.
     pub cost_ns: u64,
     /// [`Probes::count`] at the start of the recording.
     pub before: [u64; 2],
@@ -96,11 +95,11 @@ pub struct Probes {
 /// Calls that were probed.
 #[derive(Clone, Copy)]
 pub struct Calls {
-    /// Their number.
+    /// The number of probed calls.
     pub seen: u64,
-    /// The calls beyond `MOST_AT_A_TIME`.
+    /// The number of calls missed because of `MOST_AT_A_TIME`.
     pub missed: u64,
-    /// The extra time of each call, ns.
+    /// The extra time of each call, in ns.
     pub cost_ns: u64,
 }
 
@@ -134,7 +133,7 @@ impl Probes {
             false => (*fetch).to_owned(),
         };
         let group = &self.group;
-        // Since 6.15 FIFOs have functions of their own, which call the functions of pipes.
+        // Since Linux 6.15, pipes without a name have their own functions, which the functions of FIFOs call.
         let of_pipe = format!("anon_{name}");
         let symbols = match name.starts_with("pipe_") {
             true => vec![*name, &of_pipe],
@@ -185,7 +184,7 @@ impl Probes {
     }
 }
 
-/// The time that writing a byte to a pipe or reading it takes, ns: the median of many.
+/// The time of writing a byte to a pipe, or reading it, in ns, which is the median of many.
 pub fn call_ns() -> io::Result<u64> {
     let (mut reader, mut writer) = io::pipe()?;
     let mut times = Vec::new();
@@ -232,7 +231,7 @@ fn define(tracefs: &Path, line: &str) -> io::Result<()> {
         .map_err(named)
 }
 
-/// The offset of `peer` in `unix_sock`, bytes.
+/// The offset of `peer` in `unix_sock`, in bytes.
 fn peer() -> io::Result<u32> {
     let path = "/sys/kernel/btf/vmlinux";
     let failed = |message: String| io::Error::other(format!("{path}: {message}"));

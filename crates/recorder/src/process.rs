@@ -19,8 +19,8 @@ pub fn threads(pid: i32) -> Vec<i32> {
         .collect()
 }
 
-/// The slice that fair thread `thread` requests, ns; `None` if it has the default, or if this kernel does
-/// not tell: it has no slices before Linux 6.12, and the default is in debugfs.
+/// The slice in ns that the fair thread `thread` requests; `None` if it is the default, or if it cannot be found. Linux
+/// before 6.12 has no slices, and the default is in debugfs.
 pub fn slice(thread: i32) -> Option<u64> {
     let default = fs::read_to_string("/sys/kernel/debug/sched/base_slice_ns").ok()?;
     // SAFETY: all bits of a sched_attr may be 0.

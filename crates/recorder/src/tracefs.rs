@@ -11,8 +11,8 @@ use trace::write::dat_head::Head;
 /// The name of the instance, which the recorder's pid follows.
 const INSTANCE: &str = "equipoise-";
 
-/// The recorded events, in the folder `events`. A kernel that lacks other kinds than the first can be recorded
-/// as well. The first two kinds are the events of [`Events::Waits`].
+/// The recorded events, in the folder `events`, in three lists. Only events of the first list are required. The first
+/// two lists are the events of [`Events::Waits`].
 const NEEDED: [&str; 2] = ["sched/sched_waking", "sched/sched_switch"];
 const STARTS: [&str; 2] = ["sched/sched_process_fork", "sched/sched_wakeup_new"];
 const WANTED: [&str; 6] = [
@@ -27,13 +27,13 @@ const WANTED: [&str; 6] = [
 /// The events to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Events {
-    /// All of which the simulator's replay of a load makes use.
+    /// All events that the simulator's replay of a load uses.
     All,
     /// The starts of threads, and the switches and wakeups from which their waits follow.
     Waits,
 }
 
-/// Where tracefs is mounted.
+/// The folder where tracefs is mounted.
 fn mounted() -> io::Result<PathBuf> {
     let mounts = fs::read_to_string("/proc/mounts")?;
     let place = mounts.lines().find_map(|line| {
@@ -75,21 +75,20 @@ fn sweep_in(instances: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// An instance that records until it is dropped, which removes it.
+/// An instance that records until it is dropped. Dropping it removes it from tracefs.
 pub struct Instance {
     tracefs: PathBuf,
     folder: PathBuf,
     events: Vec<String>,
     probes: Option<Probes>,
     marker: Option<File>,
-    /// The size of a page of the buffers, bytes.
+    /// The size of a page of the buffers, in bytes.
     pub page: usize,
 }
 
 impl Instance {
-    /// Makes an instance that is ready to record into a buffer of `buffer_kb` KiB for each CPU,
-    /// with calls of futex(2) if `futexes`, and with probes if `probes`. Removes instances that killed recorders
-    /// have left.
+    /// Makes an instance that is ready to record into a buffer of `buffer_kb` KiB for each CPU, with calls of futex(2)
+    /// if `futexes` is set, and with probes if `probes` is set. Removes instances that killed recorders have left.
     pub fn new(
         buffer_kb: u32,
         events: Events,
@@ -153,7 +152,7 @@ impl Instance {
         self.enable(event)
     }
 
-    /// Probes calls, which take `without` ns otherwise.
+    /// Probes calls, which take `without` ns without probes.
     fn probe(&mut self, without: u64) -> io::Result<Probes> {
         let mut probes = Probes::new(&self.tracefs);
         for (event, filter) in probes.events() {
@@ -165,7 +164,7 @@ impl Instance {
         self.switch(true)?;
         probes.cost_ns = probes::call_ns()?.saturating_sub(without);
         self.switch(false)?;
-        // The recording begins later.
+        // Clear the buffers, because the recording begins later.
         fs::write(self.folder.join("trace"), "")?;
         probes.before = probes.count();
         Ok(probes)
@@ -232,7 +231,7 @@ impl Instance {
         Ok(buffers)
     }
 
-    /// The number of events that found no room.
+    /// The number of events that were lost because a buffer was full.
     pub fn lost(&self) -> u64 {
         let stats = |cpu: fs::DirEntry| fs::read_to_string(cpu.path().join("stats")).ok();
         let cpus = fs::read_dir(self.folder.join("per_cpu"));
@@ -306,8 +305,7 @@ fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The size of a page of a ring buffer, bytes: a page of memory, whose size differs between
-/// kernels.
+/// The size in bytes of a page of a ring buffer, which is a page of memory and differs between kernels.
 fn page_size(tracefs: &Path) -> io::Result<usize> {
     let path = tracefs.join("events/header_page");
     let header = String::from_utf8_lossy(&read_whole(&path)?).into_owned();
@@ -336,7 +334,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Adds the complete pages to `out`, and if `all` the incomplete one; returns their number.
+    /// Adds the complete pages and, if `all` is set, the incomplete one to `out`; returns the number of pages.
     pub fn drain(&mut self, all: bool, out: &mut impl Write) -> io::Result<u64> {
         let page = &mut self.page;
         let mut pages = 0;
@@ -347,7 +345,7 @@ impl Buffer {
                     page[count..].fill(0);
                     out.write_all(page)?;
                     pages += 1;
-                    // The page's length; its highest bits are flags.
+                    // The page's length; the highest bits of this word are flags.
                     let length =
                         u32::from_ne_bytes([page[8], page[9], page[10], page[11]]) << 4 >> 4;
                     if !all && (length as usize) < page.len() / 2 {

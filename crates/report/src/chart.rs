@@ -12,7 +12,7 @@ pub(crate) const STYLE: &str = include_str!("html/drawing.css");
 pub struct Chart {
     /// The bars' quantity, with the unit.
     pub title: String,
-    /// How to read the bars, such as which ones are better; may be empty.
+    /// A hint for reading the bars, such as which ones are better; may be empty.
     pub note: String,
     /// The series, from top to bottom.
     pub bars: Vec<Bar>,
@@ -67,7 +67,7 @@ impl Chart {
     }
 }
 
-/// The widths of a chart's labels and of its bars, beside which the numbers stand.
+/// The widths of a chart's labels and of its bars. The numbers are to the right of the bars.
 struct Widths {
     label: f64,
     bars: f64,
@@ -76,9 +76,10 @@ struct Widths {
 /// The widths of the labels and of the numbers in a picture.
 const PICTURE_LABEL: f64 = 200.0;
 const PICTURE_NUMBER: f64 = 80.0;
-/// The width of a chart on a page: that of the narrowest column in page.css, so that its texts do not shrink on a phone.
+/// The width of a chart on a page, which is that of the narrowest column in page.css, so that texts do not shrink on a
+/// phone.
 const PAGE: f64 = 334.0;
-/// The mean width of a letter at 12 px, the same in bold type, and the most that labels take of [`PAGE`].
+/// The mean width of a letter at 12 px in normal and in bold type, and the largest part of [`PAGE`] for labels.
 const LETTER: f64 = 6.8;
 const BOLD_LETTER: f64 = 7.8;
 const MOST_LABEL: f64 = 190.0;
@@ -97,8 +98,8 @@ fn on_page(chart: &Chart) -> Widths {
 const STEP: f64 = 20.0;
 const TITLE: f64 = 28.0;
 
-/// The charts as figures with SVG elements, in the page's colours. A note that all of them share stands
-/// once before them.
+/// The charts as figures with SVG elements, in the page's colours. A note that all charts share is printed once, before
+/// them.
 pub(crate) fn figures(charts: &[Chart]) -> String {
     let shared = charts.first().map(|chart| &chart.note);
     let shared =
@@ -130,7 +131,7 @@ fn svg(chart: &Chart, title: &str) -> String {
     )
 }
 
-/// `chart` as the elements of a picture of this width, and their height, px.
+/// `chart` as the elements of a picture of this width, and their height, in px.
 pub(crate) fn elements(chart: &Chart, width: f64) -> (String, f64) {
     let widths = Widths {
         label: PICTURE_LABEL,
@@ -225,7 +226,7 @@ mod tests {
             bars: vec![bar(-10.0), bar(30.0)],
         };
         let svg = figures(&[chart]);
-        // A quarter of the width is below zero.
+        // A quarter of the width shows values below zero.
         assert!(
             svg.contains("<rect x=\"46.0\" y=\"3\" width=\"58.0\""),
             "{svg}"

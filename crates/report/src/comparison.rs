@@ -13,7 +13,7 @@ pub(crate) use remarks::number_of_runs;
 use remarks::{cut_short, folded, ignored_groups, remarks, same_runs, says_something, two_modes};
 use workload::{Better, Goal};
 
-/// Margins below this are printed as 0, per cent.
+/// Margins below this are printed as 0, in %.
 const LEAST_MARGIN_PCT: f64 = 0.05;
 
 /// The smallest difference of the work done that is shown, in per cent.
@@ -61,19 +61,19 @@ pub fn comparison(findings: &Findings<'_>, shown: Shown) -> Page {
     }
 }
 
-/// The words of a page on its runs, besides their results.
+/// The words of a page about its runs, besides their results.
 pub struct Told<'a> {
     /// The pairs that an interval is over, such as `runs paired by seed`.
     pub pairs: &'a str,
     /// The name of the column with the time of a run, such as `simulated s`.
     pub time: &'a str,
-    /// Remarks of its own.
+    /// Remarks of the page's own.
     pub remarks: Vec<String>,
 }
 
 /// The verdict, the tables and the charts of any results, without a title.
 pub fn results(findings: &Results<'_>, shown: Shown, told: Told<'_>) -> Page {
-    // A measure without a sample in any run does not interest a reader.
+    // Omit a measure without a sample in any run.
     let rows: Vec<&Finding<'_>> = findings
         .rows
         .iter()
@@ -321,7 +321,7 @@ fn counters(findings: &Results<'_>, time: &str) -> Table {
     }
 }
 
-/// The judged values of a measure, the mean of the runs, with their intervals.
+/// The judged values of a measure as means of the runs, with their intervals.
 fn chart(row: &Finding<'_>) -> Chart {
     let measure = row.measure;
     let bar = |(index, entry): (usize, &Entry<'_>)| {

@@ -75,7 +75,7 @@ pub fn reproductions(reproductions: &[Reproduction]) -> String {
     text(json::cells(reproductions))
 }
 
-/// For other results: the tables, one below the other with an empty line between.
+/// For other results: the tables, one below the other, separated by empty lines.
 pub fn page(page: &Page) -> String {
     let tables = page.tables.iter().map(|table| {
         let mut writer = csv::Writer::from_writer(Vec::new());
@@ -95,7 +95,7 @@ fn text(lines: impl IntoIterator<Item = impl Serialize>) -> String {
     for line in lines {
         written(writer.serialize(line));
     }
-    // Its strings are cells only now.
+    // Only serialization turns the strings of `lines` into cells, so escape them afterwards.
     let plain = finished(writer);
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)

@@ -11,8 +11,8 @@ use std::io::{self, Write};
 use tempfile::SpooledTempFile;
 use trace::write::Kind;
 
-/// A trace of a run on `machine`, written to `out` as `kind`. Data that has to wait until the end,
-/// which is most of a `trace.dat`, is kept in `spool`.
+/// A trace of a run on `machine`, written to `out` as `kind`. Data that cannot be written until the
+/// end, which is most of a `trace.dat`, is kept in `spool`.
 pub fn writer<'a>(
     kind: Kind,
     out: impl Write + 'a,
@@ -135,7 +135,7 @@ mod tests {
         let events: Vec<Value> = serde_json::from_slice(&told(Kind::Chrome)).unwrap();
         let of = |phase| events.iter().filter(move |event| event["ph"] == phase);
         let slices: Vec<&Value> = of("X").collect();
-        // One ends with a switch, the other with the trace.
+        // One slice ends with a switch, the other with the trace.
         assert_eq!(slices.len(), 2);
         assert_eq!(
             (&slices[0]["ts"], &slices[0]["dur"]),

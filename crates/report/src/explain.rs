@@ -1,9 +1,9 @@
-//! Why threads waited for a CPU, or ran slowly: the chain of the scheduler's decisions from a
-//! wakeup until the thread runs, the threads that ran meanwhile, and the CPUs that idled.
+//! Explains why threads waited for a CPU, or ran slowly, by the chain of the scheduler's decisions
+//! from a wakeup until the thread runs, the threads that ran meanwhile, and the CPUs that idled.
 //!
 //! A run is simulated twice. The first run shows all waits, of which some are chosen ([`Waits`]).
 //! In the second run the scheduler records its reasons, and those about the chosen waits are kept
-//! ([`Chains`]). This takes little memory however long the run is.
+//! ([`Chains`]). This takes little memory, even for a long run.
 
 mod beside;
 mod cause;
@@ -51,7 +51,7 @@ pub struct Explanation<'a> {
     pub decisions: bool,
     /// The seed.
     pub seed: u64,
-    /// The requested time, ns, if no thread waited at that time, so that the nearest wait is shown.
+    /// The requested time in ns, if no thread waited at that time, so that the nearest wait is shown.
     pub missed: Option<u64>,
     /// The waits of the requested threads, by name.
     pub latencies: Vec<Latencies>,
@@ -63,7 +63,7 @@ pub struct Explanation<'a> {
     pub slow: Vec<(Response, Chain)>,
     /// Threads that woke up late, with the chains of the wakers that lost the most time.
     pub late: Vec<(Response, Chain)>,
-    /// Where the threads lost time in the whole run.
+    /// The time that the threads lost in the whole run, by reason.
     pub totals: Vec<Total>,
     /// The number of decisions about these threads in the whole run.
     pub counted: Vec<Counted>,

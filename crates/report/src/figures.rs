@@ -23,7 +23,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The limit for the slices of all runs of a page, bytes, before base64 adds a third. A page has at most 3 MB.
+/// The size limit in bytes of the slices of all runs of a page, before base64 adds a third. A page has at most 3 MB.
 const SLICES_BYTES: usize = 1_400_000;
 /// With more CPUs than this, the CPUs of a cluster share a lane.
 const MOST_CPU_LANES: usize = 16;
@@ -35,7 +35,7 @@ pub struct Figures {
     pub made_by: String,
     pub(super) machine: MachineFigure,
     pub(super) policies: Vec<PolicyFigure>,
-    /// For the script.
+    /// The data for the page's script.
     pub(super) data: String,
     pub(super) energy: Option<Energy>,
     pub(super) latencies: Table,
@@ -47,7 +47,7 @@ pub struct Figures {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Energy {
     pub kinds: Vec<String>,
-    /// For each policy, its name and the energy of each of `kinds`, J.
+    /// For each policy, its name and the energy of each of `kinds`, in J.
     pub policies: Vec<(String, Vec<f64>)>,
     pub table: Table,
 }
@@ -72,7 +72,7 @@ pub(super) struct Cluster {
 /// A policy, and its first run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PolicyFigure {
-    /// Among the schedulers of the comparison.
+    /// The policy's index among the schedulers of the comparison.
     pub index: usize,
     pub name: String,
     pub description: String,
@@ -80,11 +80,11 @@ pub(super) struct PolicyFigure {
     pub summary: String,
     /// The running times of the threads by cluster or CPU.
     pub threads: Table,
-    /// There are lanes of load, of frequency, and of power.
+    /// Are there lanes of load? `frequency` and `power` say the same of their lanes.
     pub busy: bool,
     pub frequency: bool,
     pub power: bool,
-    /// It is open at first.
+    /// Are the policy's drawings open at first?
     pub open: bool,
     /// The missed periods that are explained.
     pub misses: Vec<MissFigure>,
@@ -94,11 +94,11 @@ pub(super) struct PolicyFigure {
 #[derive(Clone, Debug, Default)]
 pub(super) struct MissFigure {
     pub thread: String,
-    /// ms
+    /// The times of the release, of the deadline, and when the work was done, in ms.
     pub released: f64,
     pub due: f64,
     pub done: f64,
-    /// Sentences, the first of which has the cause.
+    /// Sentences; the first one has the cause.
     pub says: Vec<String>,
     /// The events.
     pub chains: Vec<Table>,
@@ -107,28 +107,28 @@ pub(super) struct MissFigure {
 #[derive(Serialize)]
 struct Data<'a> {
     cpus: usize,
-    /// See [`kinds`].
+    /// The kinds of the CPUs; see [`kinds`].
     kinds: Vec<&'static str>,
-    /// The names of the threads of all runs, those that ran longest first: they get the colours, the
-    /// same ones under every policy.
+    /// The names of the threads of all runs, longest running first. The first threads have colours, which are the same
+    /// under every policy.
     threads: &'a [String],
     runs: Vec<RunData<'a>>,
     latencies: Vec<LatencyData>,
-    /// The part of the run that is shown at first, ms, if not all of it.
+    /// The part of the run that is shown at first, in ms, if it is not the whole run.
     view: Option<[f64; 2]>,
 }
 
 #[derive(Serialize)]
 struct RunData<'a> {
     policy: &'a str,
-    /// ms
+    /// The duration of the run, in ms.
     duration: f64,
-    /// The end of the slices, ms.
+    /// The end of the slices in ms.
     shown: f64,
-    /// For each CPU: the number of slices, then for each slice its time since the previous one, its
-    /// length, us, and its thread; as LEB128, in base64.
+    /// For each CPU, the number of slices, and then for each slice the time since the previous one
+    /// and the length in us, and the thread; as LEB128, in base64.
     slices: String,
-    /// ms
+    /// The length of a bin, in ms.
     bin: f64,
     busy: Vec<Lane>,
     frequency: Vec<Lane>,
@@ -148,16 +148,16 @@ struct Lane {
     values: Vec<f64>,
 }
 
-/// A run's threads, all instances of one pooled, and for each thread its index among them.
+/// A run's threads, with all instances of a thread pooled, and for each thread its index among the pooled ones.
 type Pooled = (Vec<Thread>, Vec<usize>);
 
 /// A scheduler's first run, as a page shows it.
 pub struct Shown {
     /// The slices, load, frequencies and periods.
     pub run: FirstRun,
-    /// Its missed periods, explained.
+    /// The run's missed periods, explained.
     pub misses: Vec<MissedPeriod>,
-    /// The command that explains others, up to the thread and the time.
+    /// The command that explains other missed periods, without the thread and the time.
     pub explain: String,
 }
 
@@ -173,8 +173,8 @@ impl Figures {
         }
     }
 
-    /// The figures of one run of each of `cases`, which differ in their schedulers; those in `open` are open
-    /// at first. Without energy, which is a mean over runs.
+    /// The figures of one run of each of `cases`, which differ in their schedulers. The drawings of the cases in `open`
+    /// are open at first. They lack energy, which is a mean over runs.
     pub fn of_runs(
         cases: &[Case<'_>],
         open: &[usize],
@@ -239,7 +239,7 @@ impl Figures {
         for (index, policy) in policies.iter_mut().enumerate() {
             (policy.index, policy.open) = (index, open.contains(&index));
         }
-        // The two to compare come first, one below the other.
+        // The two policies to compare come first, so that one is right below the other.
         policies.sort_by_key(|policy| {
             let place = open.iter().position(|&index| index == policy.index);
             (place.unwrap_or(open.len()), policy.index)

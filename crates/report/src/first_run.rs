@@ -10,10 +10,10 @@ use std::io;
 use trace::write::Format;
 use trace::{Record, Tracepoint};
 
-/// The largest approximate number of points in a lane, and the smallest.
+/// The largest approximate number of points in a lane; [`FEWEST_BINS`] is the smallest.
 const BINS: u64 = 1000;
 const FEWEST_BINS: u64 = 100;
-/// The approximate number of lanes' points in a page, of 4 or 5 bytes each.
+/// The approximate number of points in all lanes of a page, of 4 or 5 bytes each.
 const MOST_POINTS: u64 = 80_000;
 /// The maximum number of periods kept of a run.
 const MOST_PERIODS: usize = 100_000;
@@ -25,7 +25,7 @@ pub struct Recorder {
     switches: Linux<FirstRun>,
     duration_ns: u64,
     bin_ns: u64,
-    /// With the pids of the threads.
+    /// The periods, with the pids of their threads.
     periods: Vec<(i32, workload::Period)>,
     meters: BTreeMap<Part, Meter>,
 }
@@ -34,12 +34,12 @@ pub struct Recorder {
 struct Meter {
     mw: u32,
     since: u64,
-    /// By bin, pJ.
+    /// The energy of each bin in pJ.
     pj: Vec<u64>,
 }
 
 impl Recorder {
-    /// For a run on `machine` that takes `duration_ns`, one of the `runs` of a page.
+    /// Records a run on `machine` that takes `duration_ns`, which is one of the `runs` of a page.
     pub fn new(machine: &Machine, duration_ns: u64, runs: usize) -> Recorder {
         let lanes = 2 * machine.cpus.len().min(16) * runs.max(1);
         let bins = (MOST_POINTS / lanes as u64).clamp(FEWEST_BINS, BINS);
@@ -75,7 +75,7 @@ impl Recorder {
 impl Meter {
     fn until(&mut self, bin_ns: u64, now: u64) {
         let (mw, pj) = (u64::from(self.mw), &mut self.pj);
-        // A mW for a ns is a pJ.
+        // A mW over a ns is a pJ.
         spread(bin_ns, self.since, now, |bin, ns| {
             if let Some(sum) = pj.get_mut(bin) {
                 *sum += mw * ns;
@@ -112,19 +112,19 @@ impl Trace for Recorder {
 pub struct FirstRun {
     pub(super) duration_ns: u64,
     pub(super) bin_ns: u64,
-    /// The end of the slices, ns.
+    /// The end of the slices in ns.
     pub(super) shown_ns: u64,
     /// The slices in the order of their ends.
     pub(super) slices: Vec<Slice>,
-    /// By CPU and bin: busy ns.
+    /// The busy time in ns, by CPU and bin.
     pub(super) busy_ns: Vec<Vec<u64>>,
-    /// By CPU and bin: the sum of kHz times ns. `None` for a CPU of unknown frequency.
+    /// The sum of kHz times ns, by CPU and bin; `None` for a CPU of unknown frequency.
     pub(super) khz_ns: Vec<Option<Vec<u128>>>,
     /// The threads in the order of their first run.
     pub(super) threads: Vec<Thread>,
-    /// The threads' periods that are over, in that order, with the index of the thread.
+    /// The threads' completed periods, in the order of their ends, with the index of the thread.
     pub(super) periods: Vec<(u32, workload::Period)>,
-    /// By part and bin: its energy, pJ.
+    /// The energy in pJ, by part and bin.
     pub(super) pj: BTreeMap<Part, Vec<u64>>,
     pids: HashMap<i32, usize>,
     cpus: Vec<Cpu>,
@@ -146,9 +146,9 @@ pub(super) struct Thread {
     pub name: String,
     pub wakeups: u64,
     pub migrations: u64,
-    /// By CPU.
+    /// The running time by CPU, in ns.
     pub ran_ns: Vec<u64>,
-    /// The time from each wakeup until the thread ran, ns.
+    /// The time from each wakeup until the thread ran, in ns.
     pub latencies: Vec<u64>,
     pub(super) woken_at: Option<u64>,
 }
@@ -231,7 +231,7 @@ impl FirstRun {
         self.cpus[cpu].khz_since = now;
     }
 
-    /// The turns of threads on `cpu` between two times, ns.
+    /// The turns of threads on `cpu` between two times, in ns.
     pub(crate) fn ran(&self, cpu: usize, (from, to): (u64, u64)) -> Vec<timeline::Slice> {
         let slices = self.slices.iter();
         let there = slices
@@ -244,7 +244,7 @@ impl FirstRun {
         named.collect()
     }
 
-    /// The periods of thread `name` between two times, ns.
+    /// The periods of thread `name` between two times, in ns.
     pub(crate) fn periods_of(&self, name: &str, (from, to): (u64, u64)) -> Vec<workload::Period> {
         let periods = self.periods.iter();
         let own = periods.filter(|(thread, _)| self.threads[*thread as usize].name == name);
@@ -254,8 +254,8 @@ impl FirstRun {
             .collect()
     }
 
-    /// The threads with all instances of one pooled (rt-app's `name-0`, `name-1`), and for each
-    /// thread its index among them.
+    /// The threads, with all instances of a thread pooled (rt-app's `name-0`, `name-1`), and for
+    /// each thread its index among the pooled ones.
     pub(super) fn pooled(&self) -> (Vec<Thread>, Vec<usize>) {
         let mut pooled: Vec<Thread> = Vec::new();
         let mut index_of: BTreeMap<&str, usize> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! A page as self-contained HTML: nothing is fetched. If there are figures, a script draws them
-//! with uPlot (third_party/uplot), which is included in the page.
+//! A page as self-contained HTML, which fetches nothing. If there are figures, a script draws them
+//! with uPlot (third_party/uplot), which the page includes.
 
 use crate::chart::figures;
 use crate::figures::{Energy, Figures, MachineFigure, PolicyFigure};
@@ -14,7 +14,7 @@ const SCRIPT: &str = include_str!("html/page.js");
 const UPLOT_STYLE: &str = include_str!("../third_party/uplot/uPlot.min.css");
 const UPLOT: &str = include_str!("../third_party/uplot/uPlot.iife.min.js");
 
-/// The pages, one below the other. Only the first one with figures has them drawn.
+/// The pages, one below the other. Only the figures of the first page that has any are drawn.
 pub fn html(title: &str, pages: &[Page]) -> String {
     let figures = pages.iter().find_map(|page| page.figures.as_ref());
     let uplot_style = figures.map_or("", |_| UPLOT_STYLE);
@@ -51,7 +51,7 @@ pub fn html(title: &str, pages: &[Page]) -> String {
     out
 }
 
-/// The verdict in a few words: what holds for every goal, or else the first sentence.
+/// The verdict in a few words: the statement about every goal, or else the first sentence.
 fn headline(page: &Page) -> Option<&str> {
     let mut lines = page.verdict.iter();
     let whole = lines.find(|line| line.starts_with("Best for every goal"));
@@ -63,8 +63,7 @@ fn headline(page: &Page) -> Option<&str> {
     )
 }
 
-/// The page's text and tables as a part of another page, such as a notebook, with the style of the
-/// tones alone.
+/// The page's text and tables as a part of another page, such as a notebook. The only styles are those of the tones.
 pub fn fragment(page: &Page) -> String {
     let text = Page {
         charts: Vec::new(),
@@ -125,7 +124,7 @@ fn write_page(out: &mut String, page: &Page) {
     }
 }
 
-/// The charts: beside or below the verdict that they show, or else above the tables.
+/// Writes the charts: beside or below the verdict that they show, or else above the tables.
 fn bars(out: &mut String, page: &Page) {
     if page.charts.is_empty() {
         return;
@@ -180,7 +179,7 @@ fn machine(out: &mut String, machine: &MachineFigure) {
     out.push_str("</ul>\n</section>\n");
 }
 
-/// For each policy, what ran when on which CPU, the deadlines, and the CPUs' load, frequency and power.
+/// For each policy, which thread ran when on which CPU, the deadlines, and the CPUs' load, frequency and power.
 fn timelines(out: &mut String, policies: &[PolicyFigure]) {
     out.push_str(
         "<section id=\"timelines\">\n<h2>Timelines: the first run of each policy</h2>\n\
@@ -206,8 +205,8 @@ fn timelines(out: &mut String, policies: &[PolicyFigure]) {
     );
     if policies.iter().any(|policy| !policy.misses.is_empty()) {
         out.push_str(
-            "Below the CPUs, each thread with a deadline has a row with its periods: from the release of its \
-             work until that was done, and a mark at the deadline. Click on a missed one to see why.",
+            "Below the CPUs, each thread with a deadline has a row with its periods: a bar from the release \
+             of its work until the work was done, and a mark at the deadline. Click on a missed period to see why.",
         );
     }
     out.push_str("</p>\n");
@@ -238,7 +237,7 @@ fn timelines(out: &mut String, policies: &[PolicyFigure]) {
     out.push_str("</section>\n");
 }
 
-/// A policy's other charts, and where its threads ran.
+/// A policy's other charts, and the table of where its threads ran.
 fn more(out: &mut String, policy: &PolicyFigure) {
     out.push_str("<details class=\"more\"><summary>Load");
     let others = [(policy.frequency, ", frequency"), (policy.power, ", power")];
@@ -323,8 +322,8 @@ fn latencies(out: &mut String, figures: &Figures) {
         let _ = writeln!(out, "<option value=\"{index}\">{}</option>", escape(thread));
     }
     out.push_str(
-        "</select> <span id=\"thread-swatch\"></span></div>\n<div class=\"chart\" id=\"cdf\" role=\"img\" aria-label=\"Which share of the wakeups \
-         waited no longer than that, by policy; the table below has the percentiles\"></div>\n",
+        "</select> <span id=\"thread-swatch\"></span></div>\n<div class=\"chart\" id=\"cdf\" role=\"img\" aria-label=\"The share of the wakeups \
+         that waited at most as long as a time, by policy; the table below has the percentiles\"></div>\n",
     );
     table(out, &figures.latencies);
     out.push_str("</section>\n");
@@ -408,7 +407,7 @@ fn table(out: &mut String, table: &Table) {
     let shown = table.rows.len() - table.folded;
     for (nr, row) in table.rows.iter().enumerate() {
         if nr == shown && nr > 0 {
-            // The rows below have a body of their own, which the script folds.
+            // The folded rows have a body of their own, which the script opens and closes.
             let _ = writeln!(out, "</tbody>\n<tbody data-folded=\"{}\">", table.folded);
         }
         out.push_str("<tr>");
@@ -428,7 +427,7 @@ fn table(out: &mut String, table: &Table) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// For each column, whether a row has anything in it. The first one always counts.
+/// For each column, whether any row has a text in it. The first column always counts.
 fn filled(table: &Table) -> Vec<bool> {
     let says = |cell: &Cell| !matches!(&*cell.text, "" | "-");
     let any = |column: usize| {

@@ -4,15 +4,15 @@
 //!
 //! `reproduce`:
 //! - `experiments[]`: `name`; `source` (author, date, list and title in one string; null if the
-//!   table was not published); `runs`, and `asked_runs`, the number of requested runs, which is
-//!   larger if the command was stopped; `seed`.
-//! - `cells[]`: `block`, `row` and `column`, named as in the table; the simulated `machine`, `workload` and
-//!   `policy`; `stat` (`avg`, `min`, `max`, `p95`, `p99.9`, or `change`, of the mean against another policy in %);
-//!   `unit`; `better` (`lower`, `higher` or `neither`) of the row's metric; `published`, null where the table
-//!   has none; `fitted`: whether a parameter was fitted to it; `simulated`, null if nothing was measured; `error_pct` of the published number; `runs`;
-//!   `limit`, the best possible value of CPU-bound work on the machine, else null. `margin`: the largest
-//!   distance of the number from `published`, if only such a bound was published, else 0; `error_points`: the
-//!   error of a change beyond the margin.
+//!   table was not published); `runs`; `asked_runs`, the number of requested runs, which is larger
+//!   than `runs` if the command was stopped; `seed`.
+//! - `cells[]`: `block`, `row` and `column`, named as in the table; the simulated `machine`, `workload` and `policy`;
+//!   `stat` (`avg`, `min`, `max`, `p95`, `p99.9`, or `change`, the change of the mean against another policy in %);
+//!   `unit`; `better` (`lower`, `higher` or `neither`) of the row's metric; `published`, null if the table has no
+//!   number for the cell; `fitted`: whether a parameter was fitted to the cell; `simulated`, null if nothing was
+//!   measured; `error_pct`, the error in % of `published`; `runs`; `limit`, the best possible value of CPU-bound work
+//!   on the machine, else null; `margin`, the largest distance of the number from `published` if only such a bound was
+//!   published, else 0; `error_points`, the error of a change beyond the margin.
 //! - `remarks[]`: `block`, and the `remark` on its results in the experiment's file.
 //! - `left_out[]`: for each column whose scheduler cannot be run on this computer, a sentence with the reason.
 //! - `summary`: `mean_abs_error_pct` (without fitted cells), `mean_abs_error_pct_of_all`, `sign_agreement_pct`,
@@ -21,35 +21,36 @@
 //! `compare`:
 //! - `machine`, `workload`, `runs`, `asked_runs` as above, `seed`; `seeds[]`, the seed of each run (64 bits, in
 //!   hexadecimal).
-//! - `exact`: the runs had no noise. `at_full_speed`, null if no difference in energy was tested without frequencies:
-//!   the `policy` that differs from the first one, the name of the `changed` one, `change_pct` with its
-//!   `change_margin_pct` then, and whether frequencies explain most of the difference (`explains`).
+//! - `exact`: whether the runs had no noise. `at_full_speed`, null unless a difference in energy was tested with the
+//!   highest frequencies: the `policy` that differs from the first one; the name of the `changed` policy; `change_pct`
+//!   with its `change_margin_pct` at these frequencies; and `explains`, whether frequencies explain most of the
+//!   difference.
 //! - `stalled[]`: the threads that were runnable and did not run from some time until the end: `policy`, `thread`, the
-//!   number of `runs`, and `since_s` in the first of these.
+//!   number of `runs` in which this happened, and `since_s`, the time in the first of these runs.
 //! - `verdict[]`: one for each measured goal: `goal` (`latency`, `throughput`, `energy` or `fairness`); `best[]`, the
 //!   policies that no other beats, best first, and `worst` (empty and null if no difference is significant and at least
-//!   1 %); `measures[]` that decide; `standings[]`: for each `policy` `change_pct` against the first policy with
-//!   `change_margin_pct`, the change of the geometric mean of the deciding measures except percentages (times, joules
-//!   or work; of energy, for the same work), `work_pct`, the change of the work done (for latency, of the responses
-//!   given; null where it is not judged), `share_pct`, the mean of the percentages (missed periods; uneven progress of equal threads), and
-//!   `lacks`, a measure that some run has no samples of, else null.
+//!   1 %); `measures[]` that decide; `standings[]`, one for each `policy`: `change_pct` with `change_margin_pct`, the
+//!   change against the first policy of the geometric mean of the deciding measures except percentages (times, joules
+//!   or work; of energy, for the same work); `work_pct`, the change of the work done (for latency, of the number of
+//!   responses; null if work is not judged); `share_pct`, the mean of the percentages (missed periods; uneven progress
+//!   of equal threads); and `lacks`, a measure of which some run has no samples, else null.
 //! - `results[]`: one for each measure and policy: `policy`, `metric`, `unit`, `better` (`lower`, `higher` or
 //!   `neither`), `n` samples over all runs, their `mean`, `min`, `max`, `p50`, `p95`, `p99`, `p999` (null without
-//!   samples), `change_pct` of the `judged` value (`mean` or `p99`) against the first policy and
-//!   `change_margin_pct`, half its 95 % confidence interval (both null for the first policy), `limit` as
-//!   above. `goal` or null; `decides`: the measure decides its goal; `part`: the measure is that of one of
-//!   several equal threads, which another entry pools; `open`: the number of loops or responses that were not
-//!   complete at the end: a latency counts them by their age, and the mean time of a loop includes theirs;
-//!   `against_first` (null for the first policy): `verdict` (`better`, `worse` or `same`), how much `worse` it is
-//!   with its `margin`, in the `unit` `%` or `points`; `best`: no policy is better in this measure, and at
-//!   least one is worse; `runs[]`: `n`, `mean`, `min`, `max`, `p50`, `p95`, `p99`, `p999` of each run, or null;
-//!   `fewest[]`: the smallest number of samples that one of the measure's threads has in each run, null for one thread
-//!   and for threads that are not counted.
+//!   samples), `change_pct` of the `judged` value (`mean` or `p99`) against the first policy and `change_margin_pct`,
+//!   half its 95 % confidence interval (both null for the first policy), `limit` as above. `goal` or null; `decides`:
+//!   whether the measure decides its goal; `part`: whether the measure is that of one of several equal threads, which
+//!   another entry pools; `open`: the number of loops or responses that were not complete at the end (a latency counts
+//!   their age, and the mean time of a loop includes their time); `against_first` (null for the first policy):
+//!   `verdict` (`better`, `worse` or `same`) and `worse`, the amount by which the policy is worse, with its `margin`,
+//!   in the `unit` `%` or `points`; `best`: whether no policy is better in this measure and at least one is worse;
+//!   `runs[]`: `n`, `mean`, `min`, `max`, `p50`, `p95`, `p99`, `p999` of each run, or null; `fewest[]`: for each run,
+//!   the smallest number of samples of one of the measure's threads, null if there is one thread or threads are not
+//!   counted.
 //! - `threads[]`: for each `policy` and name of a `thread`, `cpu_s` of a run on average, and `longest_wait_ms`, the
 //!   longest time of any run for which it was runnable and did not run.
 //! - `counters[]`: one for each policy, means over the runs: `context_switches`, `migrations`, `wakeups`,
 //!   `balance_calls` (null for a scheduler that does not count them), `energy_j` (null on a machine without power
-//!   data), `energy_by_part_j` (the same by part of the machine: `cpu-0` and so on for the energy of its tasks;
+//!   data), `energy_by_part_j` (the energy by part of the machine: `cpu-0` and so on for the energy of the CPU's tasks;
 //!   `core-0`, `cluster-0`, `package-0`, without the parts within; `rest`), `simulated_s`; `balancing`: the counts of
 //!   Equipoise's own scheduler, named as in `scheduler/counters.def`, and `newidle_time_pct`, the part of all CPUs'
 //!   time that new-idle balancing took (null for other schedulers).
@@ -260,7 +261,7 @@ struct ShownTable<'a> {
     rows: Vec<Vec<&'a str>>,
 }
 
-/// The JSON of results that have no form of their own.
+/// The JSON of results that have no format of their own.
 pub fn page(page: &Page) -> String {
     text(&Shown {
         schema: SCHEMA,
@@ -399,7 +400,7 @@ fn experiment(reproduction: &Reproduction) -> Experiment<'_> {
     }
 }
 
-/// The experiment of a cell, where the cells of all experiments are in one list.
+/// The experiment of a cell, because the cells of all experiments are in one list.
 #[derive(Serialize)]
 pub(crate) struct Of<'a> {
     experiment: &'a str,
@@ -482,7 +483,7 @@ fn entered<'a>((row, entry): (&Finding<'a>, &'a Entry<'a>)) -> Entered<'a> {
     }
 }
 
-/// How an entry differs from that of the first scheduler; `None` for itself.
+/// The difference of an entry from that of the first scheduler; `None` for the first scheduler.
 fn against_first(row: &Finding<'_>, entry: &Entry<'_>) -> Option<AgainstFirst> {
     let first = row
         .entries

@@ -1,10 +1,10 @@
 //! The command's output: tables for a terminal, HTML pages, JSON, explanations, and the events of a run as
 //! Linux would trace them.
 //!
-//! - A [`Page`] has the content and not the form: [`Table`]s, charts and remarks. [`terminal()`] prints it,
-//!   and [`html()`] draws it. JSON has its own contract, see [`json`].
+//! - A [`Page`] has the content but not the form: [`Table`]s, charts and remarks. [`terminal()`] prints a page, and
+//!   [`html()`] draws it. JSON has its own contract, see [`json`].
 //! - [`events`] makes Linux's tracepoints of a run, for trace files and for tables.
-//! - [`explain::Explanation`] is why threads waited or ran slowly.
+//! - [`explain::Explanation`] says why threads waited or ran slowly.
 //!
 //! ```
 //! use report::{Page, Style, Table, terminal};

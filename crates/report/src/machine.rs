@@ -52,7 +52,7 @@ fn notes(machine: &Machine) -> Vec<String> {
         .any(|core| !core.usual_costs.is_empty())
     {
         notes.push(
-            "costs with * are not in the file: typical values, scaled by the core's speed"
+            "costs with * are not in the file; they are typical values, scaled by the core's speed"
                 .to_owned(),
         );
     }
@@ -65,7 +65,7 @@ fn notes(machine: &Machine) -> Vec<String> {
     notes
 }
 
-/// The caches in the machine file, with those of the same level and size in one row.
+/// The caches in the machine file. Caches of the same level and size share a row.
 fn caches(machine: &Machine) -> Option<Table> {
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     for alike in machine
@@ -91,7 +91,7 @@ fn caches(machine: &Machine) -> Option<Table> {
     })
 }
 
-/// Like lstopo's tree: packages, their clusters, the clusters' CPUs.
+/// A tree like that of lstopo: packages, their clusters, and the clusters' CPUs.
 fn topology(machine: &Machine) -> Table {
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     let packages = machine.levels.iter().find(|level| level.name == "PKG");
@@ -125,7 +125,7 @@ fn topology(machine: &Machine) -> Table {
     }
 }
 
-/// A number in units of 1/2^20.
+/// The text of a number in units of 1/2^20.
 fn ratio(fixed: u32) -> String {
     format!("{:.3}", f64::from(fixed) / f64::from(1 << 20))
 }
@@ -139,7 +139,7 @@ fn threads(machine: &Machine, cpu: usize) -> String {
     }
 }
 
-/// The CPUs of a cluster, with equal ones in one row.
+/// The CPUs of a cluster. Equal CPUs share a row.
 fn cluster_rows(machine: &Machine, name: String, cluster: &CpuMask) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
     let mut left = *cluster;
@@ -177,7 +177,7 @@ fn core_types(machine: &Machine) -> Table {
         row.extend(machine.core_types.iter().map(|core| Cell::from(cost(core))));
         row
     };
-    // A value, with a mark if it is a typical one.
+    // A value, with a mark if it is typical instead of from the file.
     let cost = |core: &CoreType, key: &str, ns: u64| {
         let mark = if core.usual_costs.contains(&key) {
             "*"
@@ -295,7 +295,7 @@ fn nodes(machine: &Machine) -> Option<Table> {
     })
 }
 
-/// The levels that are not redundant: a span equal to its child's makes no domain.
+/// The levels of domains. A level whose span equals that of its child is redundant and left out.
 fn domains(machine: &Machine) -> Table {
     let mut below: Vec<CpuMask> = machine.all_cpus().iter().map(CpuMask::one).collect();
     let mut rows: Vec<Vec<Cell>> = Vec::new();

@@ -25,7 +25,7 @@ pub struct Outcome {
     pub passes: bool,
 }
 
-/// The number of threads shown, the longest running ones.
+/// The largest number of threads shown, longest running first.
 const SHOWN: usize = 12;
 /// The number of other threads whose names are shown, and of missed bounds in the first line.
 const NAMED: usize = 3;
@@ -132,7 +132,7 @@ fn table(title: &str, first: &str, figures: &[Judged]) -> Table {
     }
 }
 
-/// The number of threads whose running time meets its bound, and of those that the load lacks.
+/// Remarks on the number of threads whose running time meets its bound, and of threads that the load lacks.
 fn alike(pair: &Pair, ran: &[Judged]) -> Vec<String> {
     let bound = ran.iter().filter(|judged| judged.passes().is_some());
     let alike = bound.clone().filter(|it| it.passes() == Some(true)).count();
@@ -151,7 +151,7 @@ fn alike(pair: &Pair, ran: &[Judged]) -> Vec<String> {
     lines
 }
 
-/// The threads outside the recording.
+/// A remark on the threads outside the recording.
 fn others(pair: &Pair) -> Option<String> {
     let others = &pair.measured.others;
     let ran: u64 = others.iter().map(|other| other.ran_ns).sum();
@@ -258,8 +258,7 @@ mod tests {
         assert_eq!(title, "PASS: load on here: all 9 bounds are met");
     }
 
-    /// Other threads used most of the machine: the first line has the makespan, and a remark has
-    /// their names.
+    /// If other threads used most of the machine, the first line has the makespan, and a remark has their names.
     #[test]
     fn a_replay_of_a_tenth_fails_in_the_first_line() {
         let outcome = judged(summary(1000, 5000, 900), summary(99, 1, 0));

@@ -1,5 +1,4 @@
-//! Finds the task of a decision to pull. The decision does not name it; the scheduler moves it just
-//! before.
+//! Finds the task of a decision to pull. The decision does not name the task; the scheduler moves the task just before.
 
 use policy::{About, Decision};
 
@@ -16,7 +15,7 @@ struct Move {
 }
 
 impl Moves {
-    /// The task `pid` moves to the CPU `to` at `now`, ns.
+    /// The task `pid` moves to the CPU `to` at `now` (in ns).
     pub fn moved(&mut self, now: u64, pid: i32, to: usize) {
         self.latest = Some(Move { at: now, pid, to });
     }

@@ -1,4 +1,4 @@
-//! Pages' drawings as one SVG file, which needs neither the page nor its script.
+//! Pages' drawings as one SVG file, which requires neither the pages nor their script.
 
 use crate::Page;
 use crate::chart::{self, STYLE};
@@ -35,7 +35,8 @@ pub fn picture(pages: &[&Page]) -> Option<String> {
     Some(out)
 }
 
-/// The rules in the page's colours, for light and dark backgrounds. Many readers of SVG know no variables.
+/// The rules in the page's colours, for light and dark backgrounds, without variables, which many readers of SVG do not
+/// support.
 fn style() -> String {
     let rules = format!(
         "svg text {{ font: 12px sans-serif; fill: var(--text); }}\nsvg .back {{ fill: var(--back); }}\n{STYLE}"

@@ -4,7 +4,7 @@ use crate::number::number;
 use crate::{Cell, Table};
 use machine::{CoreType, Machine, PartIdle, PartPower, Turbo};
 
-/// The tables; none for a machine without turbo whose power is not known.
+/// The tables. A machine without turbo whose power is not known has none.
 pub(crate) fn tables(machine: &Machine) -> Vec<Table> {
     let mut tables: Vec<Table> = Vec::new();
     if machine.power.is_some() {
@@ -16,12 +16,12 @@ pub(crate) fn tables(machine: &Machine) -> Vec<Table> {
     tables
 }
 
-/// mW, as W.
+/// A power in mW, as W.
 fn watts(mw: u32) -> Cell {
     number(f64::from(mw) / 1e3).into()
 }
 
-/// For a core of this type, by OPP: its power by the number of threads that run a busy loop.
+/// The power of a core of this type at each OPP, by the number of threads that run a busy loop.
 fn opps(machine: &Machine, core: &CoreType) -> Option<Table> {
     let power = core.power.as_ref()?;
     let of_type = |&cpu: &usize| machine.core_types[machine.cpus[cpu].core_type].name == core.name;

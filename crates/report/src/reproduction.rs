@@ -79,8 +79,8 @@ fn header(experiment: &Experiment, block: &Block) -> Vec<String> {
     header
 }
 
-/// The lines of one row of the published table: one for each statistic in `shown`, and the distance
-/// of the averages from the limit. An unpublished table has the simulated numbers only.
+/// The lines of one row of the published table: one for each statistic in `shown`, and one with the
+/// distance of the averages from the limit. An unpublished table has only the simulated numbers.
 fn rows(stats: &[&[lab::Cell<'_>]], shown: &[Stat], published: bool) -> Vec<Vec<Cell>> {
     let columns = if published { 0..3 } else { 1..2 };
     let mut rows = Vec::new();
@@ -173,7 +173,7 @@ fn remarks(reproduction: &Reproduction) -> Vec<String> {
         .collect()
 }
 
-/// Errors and sign agreement, for numbers, for changes, or for both.
+/// Errors and sign agreement, of numbers, of changes, or of both.
 fn quality(reproduction: &Reproduction) -> Vec<String> {
     if !reproduction.experiment.is_published() {
         return Vec::new();
@@ -206,7 +206,7 @@ fn quality(reproduction: &Reproduction) -> Vec<String> {
     let mut remarks = vec![format!("{errors} sign agreement {agreement}")];
     if fitted {
         remarks.push(
-            "*: a parameter of the machine or the load was fitted to this cell, so it is no prediction \
+            "*: a parameter of the machine or the load was fitted to this cell, so the cell is no prediction \
              (crates/lab/src/parameters.toml)."
                 .to_owned(),
         );
@@ -233,7 +233,7 @@ fn quality(reproduction: &Reproduction) -> Vec<String> {
     remarks
 }
 
-/// A chart of each row's averages, and one of its changes, if it has any.
+/// A chart of each row's averages, and a chart of its changes, if it has any.
 fn charts(cells: &[lab::Cell<'_>]) -> Vec<Chart> {
     let charted = [Stat::Avg, Stat::Change];
     let averages = cells.iter().filter(|cell| charted.contains(&cell.stat));

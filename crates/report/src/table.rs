@@ -9,12 +9,11 @@ pub struct Table {
     pub header: Vec<String>,
     /// The number of text columns, from the left; the rest are numbers.
     pub text_columns: usize,
-    /// How many adjacent columns of numbers stay together where a narrow terminal folds the table;
-    /// 0 is 1.
+    /// The number of adjacent columns of numbers that stay together if a narrow terminal folds the table; 0 means 1.
     pub together: usize,
     /// The rows.
     pub rows: Vec<Vec<Cell>>,
-    /// The number of last rows that a page shows only if asked.
+    /// The number of rows at the end that a page shows only on request.
     pub folded: usize,
 }
 
@@ -30,7 +29,7 @@ pub struct Cell {
 /// The emphasis of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// None.
+    /// No emphasis.
     #[default]
     Plain,
     /// Of minor interest.

@@ -51,7 +51,7 @@ pub fn terminal(page: &Page, style: Style) -> String {
     out
 }
 
-/// The page's texts without what a terminal would execute.
+/// The page with texts from which everything that a terminal would execute is escaped.
 fn safe(page: &Page) -> Page {
     let one = |text: &String| lines(text).into_owned();
     let all = |texts: &[String]| texts.iter().map(one).collect();
@@ -89,7 +89,7 @@ fn bold(text: &str, style: Style) -> String {
     }
 }
 
-/// `said` with its goal, the words before the first colon, in bold type.
+/// `said` with the words before the first colon, which name the goal, in bold type.
 fn with_label(said: &str, style: Style) -> String {
     match said.split_once(": ") {
         Some((label, rest)) if style.colour && !label.contains('\n') => {
@@ -103,7 +103,7 @@ fn with_label(said: &str, style: Style) -> String {
 fn filled(text: &str, style: Style) -> String {
     let filled = match style.width.map(usize::from) {
         Some(width) if display_width(text) > width => {
-            // Names of policies and threads have hyphens.
+            // Names of policies and threads contain hyphens, so do not break there.
             let options = Options::new(width).subsequent_indent("  ");
             textwrap::fill(text, options.word_splitter(WordSplitter::NoHyphenation))
         }
@@ -112,8 +112,8 @@ fn filled(text: &str, style: Style) -> String {
     filled + "\n"
 }
 
-/// The columns of each part of `table`: a single part if the table fits, otherwise as many as are
-/// needed. Every part begins with the columns of text, which identify a row.
+/// The columns of each part of `table`: a single part if the table fits, otherwise as many parts as
+/// are needed. Every part begins with the columns of text, which identify a row.
 fn fold(table: &Table, style: Style) -> Vec<Vec<usize>> {
     let all = 0..table.header.len();
     let text: Vec<usize> = all.clone().take(table.text_columns).collect();
@@ -154,7 +154,7 @@ fn column_width(table: &Table, column: usize, style: Style) -> usize {
     header.chain(cells).max().unwrap_or(0)
 }
 
-/// A table of `columns` of `table`. Text breaks where it is still too wide.
+/// A table of `columns` of `table`. If it is still too wide, its text is broken.
 fn table(table: &Table, columns: &[usize], style: Style) -> comfy_table::Table {
     let mut shown = comfy_table::Table::new();
     let header = columns.iter().map(|&column| &table.header[column]);

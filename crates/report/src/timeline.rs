@@ -7,21 +7,21 @@ use policy::time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// The width of a picture, px: that of a page of text.
+/// The width of a picture, in px: that of a page of text.
 pub(crate) const WIDTH: f64 = 860.0;
 
 /// The number of threads with a colour of their own.
 const COLOURS: usize = 8;
-/// The height of a row, and of a line of text, px.
+/// The height in px of a row, and of a line of text.
 const ROW: f64 = 18.0;
 const LINE: f64 = 17.0;
-/// The space for the names of rows, px.
+/// The space for the names of rows, in px.
 const NAMES: f64 = 96.0;
-/// The margin at the right, px.
+/// The margin at the right in px.
 const MARGIN: f64 = 12.0;
-/// The length of a line of text, letters.
+/// The length of a line of text in letters.
 const LETTERS: usize = 110;
-/// The number of marks on the time axis that are aimed at.
+/// The approximate number of marks on the time axis.
 const MARKS: f64 = 8.0;
 
 /// Runs of the same load, one below the other, over the same time.
@@ -29,9 +29,9 @@ const MARKS: f64 = 8.0;
 pub struct Timeline {
     /// The title.
     pub title: String,
-    /// The time shown, ns.
+    /// The beginning of the shown time, in ns.
     pub from: u64,
-    /// Its end, ns.
+    /// The end of the shown time, in ns.
     pub to: u64,
     /// The runs, from top to bottom.
     pub runs: Vec<Run>,
@@ -63,7 +63,7 @@ pub struct Slice {
     pub to: u64,
 }
 
-/// `timeline` as the elements of an SVG picture that is [`WIDTH`] wide, and their height, px.
+/// `timeline` as the elements of an SVG picture that is [`WIDTH`] wide, and their height, in px.
 pub(crate) fn elements(timeline: &Timeline) -> (String, f64) {
     let mut drawing = Drawing {
         timeline,
@@ -109,7 +109,7 @@ struct Drawing<'a> {
     timeline: &'a Timeline,
     colours: Vec<(String, usize)>,
     out: String,
-    /// Where the next row begins, px.
+    /// The place where the next row begins, in px.
     y: f64,
 }
 
@@ -120,7 +120,7 @@ impl Drawing<'_> {
         self.out.push('\n');
     }
 
-    /// The place of a time, px.
+    /// The place of a time in px.
     fn x(&self, ns: u64) -> f64 {
         let Timeline { from, to, .. } = *self.timeline;
         let share = (ns.clamp(from, to) - from) as f64 / (to - from).max(1) as f64;
@@ -266,7 +266,8 @@ fn step(ns: f64) -> u64 {
     found.unwrap_or(10.0 * power) as u64
 }
 
-/// For each CPU `fast`, `slow` or, of three kinds or more, `middle`, by its speed; empty if all are alike.
+/// For each CPU `fast`, `slow` or, if there are three kinds or more, `middle`, by its speed; empty if all CPUs have one
+/// speed.
 pub(crate) fn kinds(machine: &Machine) -> Vec<&'static str> {
     let speed = |cpu: usize| machine.core_types[machine.cpus[cpu].core_type].speed;
     let speeds: BTreeSet<u32> = (0..machine.cpus.len()).map(speed).collect();
@@ -321,7 +322,7 @@ mod tests {
     #[test]
     fn the_time_after_a_deadline_is_marked_and_given() {
         let (elements, _) = elements(&timeline());
-        // Half and seven tenths of 752 px, after the names.
+        // The positions are half and seven tenths of 752 px, after the names.
         assert!(
             elements.contains(
                 "<rect x=\"472.0\" y=\"82.0\" width=\"150.4\" height=\"14.0\" class=\"missed\"/>"

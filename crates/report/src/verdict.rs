@@ -12,15 +12,15 @@ const MOST_NAMES: usize = 3;
 const MOST_PRICES: usize = 2;
 /// The maximum number of stalled threads that a line names.
 const MOST_STALLED: usize = 3;
-/// A factor from which on a change is printed as a factor, instead of per cent.
+/// The factor from which a change is printed as a factor, instead of in %.
 const AS_FACTOR: f64 = 2.0;
-/// Runs that vary by more than this hide differences, in per cent.
+/// The variation of runs, in %, above which they hide differences.
 const NOISE_PCT: f64 = 5.0;
-/// CPUs that are busy for more than this part of the time leave no room, in per cent.
+/// The part of the time, in %, above which busy CPUs leave no room for a difference.
 const BUSY_PCT: f64 = 90.0;
 
-/// A line for each scheduler under which threads stalled; a line for each goal, or only for `goal`; and a
-/// line that names the scheduler that is best for every goal, or says that the comparison tells none apart.
+/// A line for each scheduler under which threads stalled; a line for each goal, or only for `goal`; and a line that
+/// names the scheduler that is best for every goal, or says that the comparison cannot tell the schedulers apart.
 pub(crate) fn verdict(findings: &Results<'_>, goal: Option<Goal>) -> Vec<String> {
     let names = findings.schedulers.clone();
     let mut lines: Vec<String> = names
@@ -82,7 +82,7 @@ fn stalled(name: &str, measured: &Measured) -> Option<String> {
     Some(format!("Under {name}, {what}{when}."))
 }
 
-/// A time, ns, in seconds, to the hundredth.
+/// A time in ns as seconds, to the hundredth.
 fn seconds(ns: u64) -> String {
     format!("{:.2}", ns as f64 / 1e9)
 }
@@ -213,7 +213,7 @@ impl Words<'_> {
     /// `a`, `a and b`, `a, b, c and 4 others`.
     fn list(&self, schedulers: &[usize]) -> String {
         let named = match schedulers.len() {
-            // Naming one more takes no more room than counting it.
+            // The name of one more scheduler takes no more room than `and 1 other`.
             few if few <= MOST_NAMES + 1 => few,
             _ => MOST_NAMES,
         };
@@ -226,7 +226,7 @@ impl Words<'_> {
         and(names)
     }
 
-    /// Why `one` is better than `other`, as figures of `one`.
+    /// The reason why `one` is better than `other`, as figures of `one`.
     fn reason(&self, verdict: &GoalVerdict, one: usize, other: usize, reason: &Reason) -> String {
         let name = self.names[other];
         match reason {
@@ -248,7 +248,7 @@ impl Words<'_> {
         }
     }
 
-    /// Why `other` is better than `one`, which is `reason`, as figures of `one`.
+    /// The `reason` why `other` is better than `one`, as figures of `one`.
     fn inverse(&self, verdict: &GoalVerdict, one: usize, other: usize, reason: &Reason) -> String {
         let name = self.names[other];
         match reason {
@@ -263,7 +263,7 @@ impl Words<'_> {
                 format!("{figure}more threads stall than under {name}")
             }
             Reason::Lacks(lacks) => {
-                format!("some runs never reached {lacks}, as all under {name} did")
+                format!("some runs never reached {lacks}; all runs under {name} did")
             }
             &Reason::Share {
                 own,
@@ -294,8 +294,7 @@ impl Words<'_> {
         }
     }
 
-    /// The price of the best scheduler for one goal, in other goals and in parts of this one: the largest
-    /// two.
+    /// The largest two prices of the best scheduler for a goal, in other goals and in parts of this goal.
     fn prices(&self, verdict: &GoalVerdict, winner: usize) -> Vec<String> {
         let mut prices: Vec<(f64, String)> = Vec::new();
         for other in self
@@ -376,7 +375,7 @@ fn shares(goal: Goal, own: f64, other: f64, name: &str, counts: Option<(f64, f64
     }
 }
 
-/// The work for which a change stands, if it differs by 1 % or more.
+/// The work to which a change refers, if the work differs by 1 % or more.
 fn for_work(goal: Goal, work_pct: Option<f64>) -> String {
     let of = match goal {
         Goal::Energy => "for the same work",

@@ -1,5 +1,5 @@
-//! `--costs`: the costs of the loaded scheduler's callbacks, whichever project it is from, as a section of a machine
-//! file ([`machine::Callbacks`]).
+//! `--costs`: the costs of the callbacks of the loaded scheduler, of whatever project, as a section of a machine file
+//! ([`machine::Callbacks`]).
 
 use crate::control::{self, Request};
 use crate::cost::{Cost, Measuring};
@@ -30,7 +30,7 @@ pub fn measure(
     let started = Instant::now();
     let measuring = Measuring::start()?;
     let before = programs();
-    // The wait ends with an error if the time is up.
+    // The wait ends with an error when the time is up.
     let _ = stop.recv_timeout(time);
     let costs = difference(&before, &programs());
     drop(measuring);
@@ -41,7 +41,7 @@ pub fn measure(
         );
     }
     let name = match control::ask(&Request::Get(vec!["policy".to_owned()])) {
-        // As in `policy = "hperf"`.
+        // The policy's name is in quotation marks, as in `policy = "hperf"`.
         Ok(policy) => policy.split('"').nth(1).unwrap_or("equipoise").to_owned(),
         Err(_) => without_version(ops.trim()).to_owned(),
     };
@@ -61,7 +61,7 @@ fn programs() -> BTreeMap<u32, (&'static str, Cost)> {
         let Some(name) = is_candidate.then(|| function(&info)).flatten() else {
             continue;
         };
-        // A callback is a member of struct sched_ext_ops, but for the program at a tracepoint.
+        // Every callback is a member of struct sched_ext_ops, except the program at a tracepoint.
         if let Some(callback) = callback(&name)
             && (info.ty == ProgramType::StructOps) != (callback == "sched_switch")
         {
@@ -75,8 +75,7 @@ fn programs() -> BTreeMap<u32, (&'static str, Cost)> {
     costs
 }
 
-/// The name of the program's main function, because the name of the program itself is cut after 15
-/// letters.
+/// The name of the program's main function, because the program's own name has at most 15 letters.
 fn function(info: &ProgramInfo) -> Option<String> {
     let id = info.func_info.first()?.type_id;
     let btf = Btf::from_prog_id(info.id).ok()?;
@@ -84,7 +83,7 @@ fn function(info: &ProgramInfo) -> Option<String> {
     Some(function.name()?.to_string_lossy().into_owned())
 }
 
-/// The callback that a function implements whose name ends with it, as in `bpfland_update_idle`.
+/// The callback with which the name of `function` ends, as in `bpfland_update_idle`.
 fn callback(function: &str) -> Option<&'static str> {
     let ends = |name: &&&str| {
         function
@@ -98,7 +97,7 @@ fn callback(function: &str) -> Option<&'static str> {
         .copied()
 }
 
-/// The calls and the time that were added to each callback.
+/// The calls and the time that were added to each callback between two readings.
 fn difference(
     before: &BTreeMap<u32, (&'static str, Cost)>,
     after: &BTreeMap<u32, (&'static str, Cost)>,
@@ -122,7 +121,7 @@ fn without_version(ops: &str) -> &str {
         .map_or(ops, |(at, _)| &ops[..at])
 }
 
-/// The least time between two readings of the clock, ns, which the kernel's measuring adds to each call.
+/// The shortest time in ns between two readings of the clock, which the kernel's measuring adds to each call.
 fn clock_ns() -> u64 {
     let between = |_| {
         let start = Instant::now();

@@ -13,9 +13,9 @@ use scx_utils::libbpf_clap_opts::LibbpfOpts;
 /// simulator `equipoise` runs the same schedulers unchanged. The machine is read from sysfs:
 /// capacities, hardware threads, caches, clusters and NUMA nodes.
 ///
-/// The scheduler is loaded as long as this program runs. SIGINT and SIGTERM end it, and Linux's own
-/// scheduler takes over, as it does if this program is killed. When a CPU goes offline or comes
-/// online, or `set` changes a setting that requires it, the scheduler is loaded again.
+/// The scheduler is loaded as long as this program runs. SIGINT and SIGTERM end the program, and
+/// Linux's own scheduler takes over, as it does if the program is killed. When a CPU goes offline
+/// or comes online, or `set` changes a setting that requires it, the scheduler is loaded again.
 #[derive(Debug, Parser)]
 #[command(
     name = "scx_equipoise",
@@ -37,8 +37,8 @@ pub struct Opts {
     #[arg(short, long)]
     pub machine: Option<String>,
 
-    /// Whether to prefer speed or energy, under `equipoise`; auto follows the platform profile,
-    /// which power-profiles-daemon sets
+    /// Prefer speed or low power, under `equipoise`; auto follows the platform profile, which
+    /// power-profiles-daemon sets
     #[arg(long, value_enum)]
     pub prefer: Option<Prefer>,
 
@@ -54,14 +54,13 @@ pub struct Opts {
     #[arg(long, value_name = "SECONDS", value_parser = interval)]
     pub monitor: Option<f64>,
 
-    /// Measure the costs of the callbacks of the loaded sched_ext scheduler, whichever it is, for this many
-    /// seconds (10 by default) or until SIGINT, and print them as a section of a machine file. Scheduler is not
-    /// launched
+    /// Measure the costs of the callbacks of the loaded sched_ext scheduler, of whatever project, for this many seconds
+    /// (10 by default) or until SIGINT, and print them as a section of a machine file. Scheduler is not launched
     #[arg(long, value_name = "SECONDS", value_parser = interval, num_args = 0..=1, default_missing_value = "10")]
     pub costs: Option<f64>,
 
-    /// Also let the members of this group (a name or number) read statistics; without this,
-    /// only root may. Reading them makes the kernel measure all BPF programs
+    /// Also let the members of this group (a name or number) read statistics; without this option,
+    /// only root may. Reading statistics makes the kernel measure all BPF programs
     #[arg(long, value_name = "GROUP", value_parser = group::find)]
     pub stats_group: Option<Gid>,
 
@@ -70,7 +69,7 @@ pub struct Opts {
     #[arg(long)]
     pub explain: bool,
 
-    /// With --explain: print only decisions that concern this task, by its name or pid
+    /// With --explain, print only decisions about this task, given by its name or pid
     #[arg(long, value_name = "NAME", requires = "explain")]
     pub task: Option<String>,
 
@@ -107,7 +106,7 @@ impl Opts {
 /// The setting `prefer`, or its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Prefer {
-    /// Time
+    /// High speed
     Performance,
     /// A balance of work and energy
     Balanced,
@@ -139,7 +138,7 @@ pub enum Command {
     },
     /// Change the running scheduler's settings, or its policy; returns when the change is in effect
     Set {
-        /// NAME=VALUE each, as in a policy file; `policy=NAME` switches the policy
+        /// Settings and their values, as in a policy file; `policy=NAME` switches the policy
         #[arg(required = true, value_name = "NAME=VALUE")]
         changes: Vec<String>,
     },
@@ -157,7 +156,7 @@ fn policy_help() -> String {
     format!("A policy's name ({names}), or the path of a policy file")
 }
 
-/// Seconds between two lines of statistics: from a millisecond to a day.
+/// Parses the seconds between two lines of statistics, from a millisecond to a day.
 fn interval(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (0.001..=86_400.0).contains(&seconds) => Ok(seconds),

@@ -3,7 +3,8 @@
 //!
 //! The loader listens on a Unix socket; a client sends a line of JSON and reads one. A change of
 //! tunables takes effect at once. Any other change loads the scheduler again, as does a CPU that
-//! goes offline or comes online. Until it is loaded, tasks run under Linux's own scheduler.
+//! goes offline or comes online. Until the scheduler is loaded, tasks run under Linux's own
+//! scheduler.
 
 use crate::error::Error;
 use crate::server::{self, Access, Answer, Service, Socket};
@@ -24,9 +25,9 @@ const FOLDER: &str = "/run/scx_equipoise";
 
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub enum Request {
-    /// The settings of these names, or all.
+    /// A request for the settings of these names, or for all.
     Get(Vec<String>),
-    /// `NAME=VALUE` each; `policy` is a name, too.
+    /// A request for changes, each of which is `NAME=VALUE`; `policy` is a name, too.
     Set(Vec<String>),
 }
 
@@ -44,7 +45,7 @@ enum Reply {
 pub struct Control {
     shutdown: AtomicBool,
     state: Mutex<State>,
-    /// Signals that there is a change; one message is enough.
+    /// The channel that signals a change; one message is enough.
     news: (
         crossbeam::channel::Sender<()>,
         crossbeam::channel::Receiver<()>,
@@ -68,7 +69,7 @@ impl State {
         asked.is_some_and(|(policy, _)| policy.is_tuned(&self.policy))
     }
 
-    /// Takes the requested policy. The client waits until it is in effect.
+    /// Takes the requested policy. Its client waits until the policy is in effect.
     fn take(&mut self) -> Option<Policy> {
         let (policy, client) = self.asked.take()?;
         self.waiting = Some(client);
@@ -102,7 +103,7 @@ impl Control {
     }
 
     fn tell(&self) {
-        // A message that is still there is enough.
+        // If a message is still in the channel, that one is enough.
         let _ = self.news.0.try_send(());
     }
 
@@ -132,7 +133,7 @@ impl Control {
         }
     }
 
-    /// `policy` is in effect.
+    /// Called when `policy` is in effect.
     pub fn attached(&self, policy: &Policy) {
         let mut state = self.state();
         state.policy = policy.clone();
@@ -142,8 +143,8 @@ impl Control {
         }
     }
 
-    /// A policy could not be loaded. Returns true if a client had requested it. The client gets the
-    /// error, and the previous policy is loaded again.
+    /// Called when a policy could not be loaded. Returns true if a client had requested the policy.
+    /// The client gets the error, and the previous policy is loaded again.
     pub fn failed(&self, error: &anyhow::Error) -> bool {
         match self.state().waiting.take() {
             Some(client) => {
@@ -172,7 +173,7 @@ impl Control {
         self.state.lock().expect("no holder panics")
     }
 
-    /// The answer, or the channel from which it will come.
+    /// The answer, or the channel that will have it.
     fn answer(&self, request: Request, is_root: bool) -> Result<Reply, Receiver<Reply>> {
         let mut state = self.state();
         match request {
@@ -221,20 +222,20 @@ impl Service for Arc<Control> {
     }
 }
 
-/// The socket is in the folder that systemd made for the service, otherwise in [`FOLDER`], where
-/// clients look for it.
+/// The path of the socket: in the folder that systemd made for the service, or otherwise in
+/// [`FOLDER`], where clients look for the socket.
 fn path() -> PathBuf {
     path_in(env::var_os("RUNTIME_DIRECTORY").as_deref())
 }
 
-/// systemd lists all of the service's folders, in an order of its own.
+/// The variable lists all of the service's folders, in an order that systemd chooses.
 fn path_in(folders: Option<&OsStr>) -> PathBuf {
     let mut folders = folders.into_iter().flat_map(env::split_paths);
     let own = folders.find(|folder| folder.file_name() == Path::new(FOLDER).file_name());
     own.unwrap_or_else(|| FOLDER.into()).join("control")
 }
 
-/// `NAME = VALUE` each, as in a policy file.
+/// The settings `names` as lines of `NAME = VALUE`, as in a policy file.
 fn get(policy: &Policy, names: &[String]) -> Reply {
     let head = [("policy", &*policy.name), ("scheduler", policy.scheduler)];
     let head = head.map(|(name, value)| (name, format!("{value:?}")));
@@ -279,7 +280,7 @@ fn changed(policy: &Policy, changes: &[String]) -> Result<Policy, String> {
     policy.with(settings.into_iter()).map_err(message)
 }
 
-/// The client's side: the loader's answer.
+/// The client's side: sends `request`, and returns the loader's answer.
 pub fn ask(request: &Request) -> Result<String, Error> {
     ask_at(&path(), request)
 }

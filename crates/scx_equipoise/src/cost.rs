@@ -13,12 +13,12 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 pub struct Cost {
     /// The number of calls.
     pub calls: u64,
-    /// The time of all calls, ns.
+    /// The time of all calls in ns.
     pub ns: u64,
 }
 
 impl Cost {
-    /// The calls and the time since the cost was `then`.
+    /// The calls and the time that were added since the cost was `then`.
     pub fn since(self, then: Cost) -> Cost {
         Cost {
             calls: self.calls - then.calls,
@@ -27,8 +27,8 @@ impl Cost {
     }
 }
 
-/// While this lives, the kernel measures all BPF programs (`BPF_ENABLE_STATS`). Measuring costs two
-/// readings of the clock for each call.
+/// While this value exists, the kernel measures all BPF programs (`BPF_ENABLE_STATS`), which costs
+/// two readings of the clock for each call.
 #[derive(Debug)]
 pub struct Measuring {
     _enabled: OwnedFd,
@@ -48,7 +48,7 @@ impl Measuring {
         Ok(Measuring { _enabled })
     }
 
-    /// Used by tests, which may run without the right to use BPF.
+    /// A value for tests, which may run without the right to use BPF.
     #[cfg(test)]
     pub fn nothing() -> Measuring {
         let _enabled = std::fs::File::open("/dev/null").unwrap().into();
@@ -57,10 +57,10 @@ impl Measuring {
 }
 
 /// The cost so far of each callback in `object`, by its name in `struct sched_ext_ops`. A timer's
-/// function is not a program of its own, and is not included.
+/// function is not a separate program, so it is not included.
 pub fn callbacks(object: &Object) -> Result<BTreeMap<String, Cost>> {
     let mut costs = BTreeMap::new();
-    // The kernel does not know a program that was not loaded.
+    // The kernel has no numbers for a program that was not loaded.
     for program in object.progs().filter(|program| program.autoload()) {
         let name = program.name().to_string_lossy();
         let Some(callback) = name.strip_prefix("equipoise_") else {

@@ -4,7 +4,7 @@ use machine::input::BadInput;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-/// The reason why the scheduler is not loaded, or no longer is.
+/// The reason why the scheduler is not loaded, or no longer loaded.
 #[derive(Debug)]
 pub enum Error {
     /// A policy or machine file is wrong: status 2.

@@ -1,4 +1,4 @@
-//! `--explain`: prints the scheduler's decisions, a line each.
+//! `--explain`: prints each of the scheduler's decisions on a line.
 
 use anyhow::{Context, Result};
 use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
@@ -8,11 +8,11 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-/// The number of task names that are remembered. After that time all names are looked up again,
-/// because pids are reused.
+/// The largest number of task names that are remembered. After this number all names are looked up
+/// again, because pids are reused.
 const MOST_NAMES: usize = 4096;
 
-/// Prints the content of `buffer` at each call (`RingBuffer::consume`): all, or only decisions
+/// Prints the decisions in `buffer` at each call of `RingBuffer::consume`: all, or only decisions
 /// about the task of this name or pid.
 pub fn printer(buffer: &dyn MapCore, task: Option<String>) -> Result<RingBuffer<'static>> {
     let names = Names::default();

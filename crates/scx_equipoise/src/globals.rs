@@ -1,5 +1,6 @@
-//! The scheduler's global variables, found by name in the object's BTF, as the native object's are
-//! by its debugging information: user space sets the same variables on both sides.
+//! The scheduler's global variables, which are found by name in the object's BTF. The native
+//! object's variables are found by its debugging information, so user space sets the same variables
+//! in both objects.
 
 use anyhow::{Context, Result, bail};
 use libbpf_rs::btf::types::{DataSec, Var};
@@ -62,7 +63,7 @@ pub fn has(object: &OpenObject, symbol: &str) -> Result<bool> {
     Ok(variables(object)?.contains_key(symbol))
 }
 
-/// The section of every global variable, and its place there.
+/// The section of every global variable, and the variable's place in that section.
 fn variables(object: &OpenObject) -> Result<HashMap<String, (String, Range<usize>)>> {
     // SAFETY: the pointer is the object's own and is not kept.
     let raw = unsafe { object.as_libbpf_object().as_ref() };

@@ -1,4 +1,4 @@
-//! Whether this machine's governors follow the frequency requests of a policy.
+//! Checks whether this machine's governors follow the frequency requests of a policy.
 
 use detect::Decider;
 use policy::Policy;

@@ -1,5 +1,5 @@
-//! The machine that this runs on, from sysfs or a machine file, in the form that the scheduler's
-//! user-space half uses.
+//! The machine on which this program runs, from sysfs or a machine file, in the form that the
+//! scheduler's user-space half uses.
 
 use crate::error::Error;
 use anyhow::Result;
@@ -16,13 +16,13 @@ pub fn describe(name_or_path: &str) -> Result<Machine, Error> {
     Ok(fit(Machine::find(name_or_path)?, number_of_cpus()?)?)
 }
 
-/// One more than the highest number that a CPU may have.
+/// The highest number that a CPU may have, plus one.
 fn number_of_cpus() -> Result<usize> {
     let possible = detect::possible(Path::new(SYS)).map_err(anyhow::Error::msg)?;
     Ok(possible.iter().last().map_or(1, |last| last + 1))
 }
 
-/// The machine as it is now, or as `described`, and its online CPUs: no other CPU is in any span.
+/// The machine as it is now, or as `described`, and its online CPUs. No offline CPU is in any span.
 /// If CPUs go on- or offline while this reads sysfs, the result is a consistent snapshot.
 pub fn machine(described: Option<&Machine>) -> Result<(Machine, CpuMask)> {
     let (mut machine, online) = match described {
@@ -39,8 +39,7 @@ pub fn machine(described: Option<&Machine>) -> Result<(Machine, CpuMask)> {
     Ok((machine, online))
 }
 
-/// True if schedutil governs any CPU. Other governors are not known to consider anything but the
-/// request.
+/// True if schedutil governs any CPU. Other governors are assumed to use only the request.
 fn governor_adds() -> bool {
     const POLICIES: &str = "/sys/devices/system/cpu/cpufreq";
     let governor = |policy: std::fs::DirEntry| {
@@ -71,8 +70,8 @@ const SYS: &str = "/sys";
 const SETTLED: Duration = Duration::from_millis(100);
 
 /// The place of each online CPU according to sysfs. A CPU that comes online is listed before its
-/// caches and siblings are, and the kernel need not report when they are, so two readings have to
-/// agree.
+/// caches and siblings are listed, and the kernel may not report when these are, so two readings
+/// have to agree.
 fn places() -> Result<Vec<Place>> {
     let mut before = read_places()?;
     loop {
@@ -126,7 +125,7 @@ fn keep_online(machine: &mut Machine, online: &CpuMask) {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     cpu: usize,
-    /// The capacity in sysfs: 1024 is the largest on the machine.
+    /// The capacity in sysfs, where 1024 is that of the machine's largest CPU.
     capacity: u32,
     core: usize,
     /// The first CPU with the same last-level cache.
@@ -164,8 +163,8 @@ fn middle_capacity(places: &[Place]) -> u32 {
     }
 }
 
-/// A machine of `cpus` CPUs, of which those in `places` are online, with the kernel's default levels:
-/// `default_topology` in kernel/sched/topology.c, where PKG is the CPUs of a NUMA node.
+/// A machine of `cpus` CPUs, of which those in `places` are online, with the kernel's default levels
+/// (`default_topology` in kernel/sched/topology.c, where PKG has the CPUs of a NUMA node).
 fn assemble(cpus: usize, places: &[Place]) -> Machine {
     const NOMINAL: u32 = 1024;
     let middle = middle_capacity(places);
@@ -258,8 +257,7 @@ mod tests {
         assert_eq!(domains(&board), domains(&tc2));
         assert_eq!(board.core_types.len(), 2);
         assert_eq!(board.core_types[board.cpus[0].core_type].speed, 1 << 20);
-        // This also gives TC2's cpu_power, 1441 and 606, within the precision of sysfs's whole
-        // numbers.
+        // The rule also gives TC2's cpu_power, 1441 and 606, within the precision of the whole numbers in sysfs.
         for (cpu, of_tc2) in board.cpus.iter().zip(&tc2.cpus) {
             assert!(cpu.capacity.abs_diff(of_tc2.capacity) <= 2, "{board:?}");
         }
@@ -278,7 +276,7 @@ mod tests {
         };
         assert_eq!(capacities(&[1024, 1024]), [1024, 1024]);
         assert_eq!(capacities(&[1024, 512]), [1365, 682]);
-        // The middle one of three capacities has no influence.
+        // The middle one of three capacities does not matter.
         assert_eq!(capacities(&[1024, 900, 512]), [1365, 1200, 682]);
         // No CPU counts as two.
         assert_eq!(capacities(&[1024, 341]), [1537, 512]);

@@ -1,5 +1,5 @@
-//! libbpf's messages while it loads a scheduler. If the verifier refuses a program, they are
-//! megabytes of its log, which belong in a file and not on a terminal.
+//! libbpf's messages while it loads a scheduler. If the verifier refuses a program, the messages
+//! contain megabytes of the verifier's log, which belong in a file and not on a terminal.
 
 use anyhow::{Context, Result};
 use libbpf_rs::PrintLevel;
@@ -7,13 +7,13 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 
-/// The size of the largest log that is kept, bytes. A longer log loses its beginning, because the
+/// The size of the largest log that is kept, in bytes. A longer log loses its beginning, because the
 /// verifier's verdict is at the end.
 const MOST_KEPT: usize = 16 << 20;
 
 static KEPT: Mutex<String> = Mutex::new(String::new());
 
-/// Keeps libbpf's warnings from now on; if `verbose`, also prints all of libbpf's messages.
+/// Keeps libbpf's warnings from now on; if `verbose` is set, also prints all of libbpf's messages.
 pub fn keep(verbose: bool) {
     let callback = if verbose {
         keep_and_print
@@ -32,7 +32,7 @@ pub fn forget() {
     *kept() = String::new();
 }
 
-/// Writes the messages to a file of its own, and returns its path. `None` if there are none.
+/// Writes the messages to a new file, and returns its path. `None` if there are no messages.
 pub fn save() -> Result<Option<PathBuf>> {
     let text = std::mem::take(&mut *kept());
     if text.is_empty() {

@@ -1,13 +1,13 @@
 //! Limits on control groups that the kernel's fair class enforces but this scheduler does not.
 //!
-//! The kernel applies `cpu.max` and `cpu.idle` only to tasks of the fair class. `equipoise` enforces both if
-//! the kernel reports them, which is from Linux 6.17 and 7.3 on. On other kernels tasks run without them, so
-//! a container with a CPU limit becomes unlimited. The loader therefore names the groups that have one.
+//! The kernel applies `cpu.max` and `cpu.idle` only to tasks of the fair class. `equipoise` enforces both if the kernel
+//! reports them, which it does from Linux 6.17 and 7.3 on. On other kernels tasks run without these limits, so a
+//! container with a CPU limit becomes unlimited. The loader therefore names the groups that have a limit.
 
 use std::fs;
 use std::path::Path;
 
-/// Beyond this number, groups are counted and not named.
+/// The largest number of groups that are named; further groups are only counted.
 const NAMED: usize = 5;
 
 /// The limits that the scheduler enforces on this kernel.
@@ -17,7 +17,7 @@ pub struct Kept {
     pub idle: bool,
 }
 
-/// Warns about the groups whose limits will not hold, below `root`, where version 2 of control groups is
+/// Warns about the groups whose limits will not be enforced, below `root`, where version 2 of control groups is
 /// mounted.
 pub fn warn(root: &Path, kept: Kept) {
     let mut found = Vec::new();
@@ -71,8 +71,7 @@ fn bandwidth(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Groups with limits that are not enforced are named, on whichever level they are, and other
-    /// groups are not.
+    /// Groups with limits that are not enforced are named, at every level; other groups are not named.
     #[test]
     fn groups_with_limits_are_named() {
         let root = tempfile::tempdir().unwrap();

@@ -1,9 +1,9 @@
 //! `scx_equipoise`: loads Equipoise's scheduler into Linux through sched_ext, and keeps it there
 //! until a signal or a request ends it.
 //!
-//! `preflight.rs` checks the kernel, `scheduler.rs` opens, sets and attaches the BPF object, `host.rs` is
-//! this computer as a machine, and `server.rs` answers the requests of `control.rs` and the statistics of
-//! `stats.rs` through a socket. `callbacks.rs` and `cost.rs` measure what the scheduler costs.
+//! `preflight.rs` checks the kernel, `scheduler.rs` opens, sets and attaches the BPF object, `host.rs` is this computer
+//! as a machine, and `server.rs` answers the requests of `control.rs` and the statistics of `stats.rs` through a
+//! socket. `callbacks.rs` and `cost.rs` measure the scheduler's costs.
 //!
 //! ```text
 //! scx_equipoise --policy equipoise
@@ -90,7 +90,7 @@ fn run(opts: &Opts) -> Result<(), Error> {
     if let Some(seconds) = opts.costs {
         let (tell, stop) = mpsc::channel();
         on_signal(move || {
-            // If the time is up, nothing waits for it.
+            // If the time is up, nothing waits for the message.
             let _ = tell.send(());
         })?;
         let time = Duration::from_secs_f64(seconds);
@@ -135,7 +135,9 @@ fn run(opts: &Opts) -> Result<(), Error> {
         match run(opts, &policy, &machine, online, &mut object, &control) {
             Ok(Next::Stop) => return Ok(()),
             Ok(Next::Restart) if control.is_shut_down() => return Ok(()),
-            Ok(Next::Restart) => log::info!("the CPUs or the policy have changed: starting again"),
+            Ok(Next::Restart) => {
+                log::info!("the CPUs or the policy have changed: loading the scheduler again")
+            }
             Err(error) if control.failed(&error) => log::warn!("{}: {error:#}", policy.name),
             Err(error) => return Err(error.into()),
         }
@@ -174,7 +176,7 @@ fn start_logging(verbose: bool) -> Result<(), Error> {
         .set_location_level(LevelFilter::Off)
         .set_target_level(LevelFilter::Off)
         .set_thread_level(LevelFilter::Off)
-        // libbpf would list features of newer kernels at every start.
+        // Otherwise libbpf lists features of newer kernels at every start.
         .add_filter_ignore_str("scx_utils::compat")
         .build();
     let colors = if std::io::stderr().is_terminal() {

@@ -20,7 +20,7 @@ pub fn page() -> Result<()> {
     Ok(io::stdout().write_all(text()?.as_bytes())?)
 }
 
-/// A daemon for root belongs to section 8. Subcommands have no pages of their own to refer to.
+/// A daemon for root belongs to section 8. The page must not refer to pages of subcommands, which do not exist.
 fn text() -> Result<String> {
     let command = Opts::command().about("loads Equipoise's schedulers into Linux");
     let mut page = Vec::new();
@@ -39,7 +39,7 @@ mod tests {
     fn the_page_is_of_section_8_and_describes_the_commands() {
         let text = text().unwrap();
         assert!(text.contains(".TH scx_equipoise 8"), "{text}");
-        // The page refers to no other page of the section, because the section has no other.
+        // The page must refer to no other page of its section, because the section has no other page.
         assert!(!text.contains("(8)"), "{text}");
         for command in Opts::command().get_subcommands() {
             let about = command.get_about().unwrap().to_string();

@@ -1,5 +1,5 @@
-//! Checks before a scheduler is loaded, and explanations of a refusal by the kernel: a sentence
-//! each, rather than a failed system call.
+//! Checks before a scheduler is loaded, and explanations of a refusal by the kernel. Each gives a
+//! sentence, rather than a failed system call.
 
 use crate::libbpf_log;
 use anyhow::{Result, anyhow, bail};
@@ -47,14 +47,13 @@ pub fn check(kernel: &Kernel, user: Uid) -> Result<()> {
         // The other scheduler may have exited in the meantime.
         match fs::read_to_string(kernel.sched_ext.join("root/ops")) {
             Ok(name) => bail!("another scheduler is loaded: {}", name.trim()),
-            Err(_) => bail!("another scheduler is loaded, or is just being unloaded"),
+            Err(_) => bail!("another scheduler is loaded, or is being unloaded"),
         }
     }
     Ok(())
 }
 
-/// Explains why the kernel of this `release` did not load `policy`'s scheduler; `error` is
-/// libbpf's.
+/// Explains why the kernel of this `release` did not load `policy`'s scheduler; `error` is the error of libbpf.
 pub fn explain_refusal(error: anyhow::Error, policy: &str, release: &str) -> anyhow::Error {
     let log = match libbpf_log::save() {
         Ok(Some(path)) => format!("the log is in {}", path.display()),

@@ -43,14 +43,14 @@ impl Profile {
         Ok(preference(profile.trim()))
     }
 
-    /// Waits until it has changed since it was last read (`sysfs_notify()`).
+    /// Waits until the profile has changed since the last reading (`sysfs_notify()`).
     fn wait(&self) -> Result<()> {
         let mut fds = [PollFd::new(&self.0, PollFlags::PRI)];
         poll(&mut fds, None).context("cannot watch the platform profile")?;
         Ok(())
     }
 
-    /// Changes the policy with the profile until the process ends, from a thread of its own.
+    /// Starts a thread that changes the policy with the profile until the process ends.
     pub fn follow(mut self, control: Arc<Control>) {
         thread::spawn(move || {
             let error = loop {

@@ -1,5 +1,5 @@
-//! The life of a scheduler: open, configure, load, attach, watch, detach. Compiled once for each
-//! scheduler; see schedulers.rs.
+//! The life of a scheduler: open, configure, load, attach, watch, detach. This file is compiled
+//! once for each scheduler; see schedulers.rs.
 
 use crate::cli::Opts;
 use crate::control::Control;
@@ -30,15 +30,15 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The interval of checks whether the scheduler is still loaded, long enough to let a CPU sleep. If
-/// it has exited, tasks run under Linux's own scheduler in the meantime.
+/// The interval of checks whether the scheduler is still loaded, which is long enough to let a CPU
+/// sleep. If the scheduler has exited, tasks run under Linux's own scheduler until the next check.
 const WATCH: Duration = Duration::from_secs(4);
-/// The interval at which reported decisions are fetched, and the size of their buffer.
+/// The interval at which reported decisions are fetched; [`BUFFER_BYTES`] is the size of their buffer.
 const LISTEN: Duration = Duration::from_millis(10);
 const BUFFER_BYTES: u32 = 4 << 20;
 
-/// With a wakeup granularity from here on, ns, hackbench switched no more often than under Linux's
-/// own scheduler (`vm/in-guest/storm`).
+/// The wakeup granularity in ns from which hackbench switched no more often than under Linux's own
+/// scheduler (`vm/in-guest/storm`).
 const CALM: u64 = 10_000_000;
 
 /// Loads the scheduler and runs it until it exits; see [`crate::schedulers::Run`].
@@ -55,17 +55,17 @@ pub fn run(
     scheduler.run(machine, control)
 }
 
-/// Does this kernel have the field? A kernel without the structure does not.
+/// Does this kernel have the field? A kernel without the structure lacks the field, too.
 fn has_field(structure: &str, field: &str) -> bool {
     compat::struct_has_field(structure, field).unwrap_or(false)
 }
 
-/// Control groups: a kernel may be built without them, and one before 6.18 requires a flag for
-/// weights. Evaluates to the limits that the scheduler enforces. This is a macro because the type
-/// of `ops` is the skeleton's.
+/// Adapts the ops to the kernel's control groups: a kernel may be built without them, and a kernel
+/// before 6.18 requires a flag for weights. Evaluates to the limits that the scheduler enforces.
+/// This is a macro because the type of `ops` is that of the skeleton.
 macro_rules! fit_cgroups {
     ($ops:expr) => {{
-        // Linux 6.17 and 6.19; from 7.3 on, the kernel also reports limits that were set before.
+        // Linux has these ops from 6.17 and 6.19 on; from 7.3 on, it also reports limits that were set before.
         if !has_field("sched_ext_ops", "cgroup_set_bandwidth") {
             $ops.cgroup_set_bandwidth = std::ptr::null_mut();
         }
@@ -112,7 +112,7 @@ struct Scheduler<'object> {
     stats: stats::Server,
     /// The CPUs for which it was configured.
     online: CpuMask,
-    /// True if it reports decisions, and the task to report.
+    /// True if the scheduler reports decisions; `task` is the task whose decisions are printed.
     explains: bool,
     explained_task: Option<String>,
 }
@@ -132,7 +132,7 @@ impl<'object> Scheduler<'object> {
         let open_opts = opts.libbpf.clone().into_bpf_open_opts();
         let mut skeleton = scx_ops_open!(builder, object, equipoise_ops, open_opts)?;
         skeleton.struct_ops.equipoise_ops_mut().exit_dump_len = opts.exit_dump_len;
-        // A scheduler without these programs has none to omit.
+        // A scheduler that lacks these programs is not changed.
         let ops = skeleton.struct_ops.equipoise_ops_mut();
         let kept = fit_cgroups!(ops);
         limits::warn(Path::new("/sys/fs/cgroup"), kept);
@@ -173,7 +173,7 @@ impl<'object> Scheduler<'object> {
         }
         if policy.settings.get("sched_wakeup_granularity_ns").is_some_and(|ns| ns < CALM) {
             log::info!(
-                "it preempts by the rule of Linux 3.9, which may switch at every message between \
+                "this policy preempts by the rule of Linux 3.9, which may switch at every message between \
                  tasks; sched_wakeup_granularity_ns=10000000 prevents that"
             );
         }
@@ -192,8 +192,8 @@ impl<'object> Scheduler<'object> {
 
     /// Serves statistics until the scheduler exits or must exit. Returns an error if it failed.
     fn run(mut self, machine: &Machine, control: &Control) -> Result<Next> {
-        // The kernel reports CPUs that came or went since the scheduler was opened. A CPU that was
-        // about to go offline at that time may still have counted as online.
+        // The kernel reports CPUs that go online or offline after the scheduler was opened. A CPU
+        // that was about to go offline at that time may still have counted as online.
         let moved_on = host::online()? != self.online;
         let (answers, requests) = self.stats.channels();
         let explanations = match self.explains {
@@ -221,7 +221,7 @@ impl<'object> Scheduler<'object> {
                 default(wait) => {}
             }
         }
-        // Detaches the scheduler, and waits until it has left.
+        // Detaches the scheduler, and waits until it is unloaded.
         drop(self.link);
         if let Some(explanations) = &explanations {
             explanations.consume().context("cannot read the scheduler's decisions")?;
@@ -237,7 +237,7 @@ impl<'object> Scheduler<'object> {
     /// Changes the tunables while the scheduler runs, a word at a time.
     fn tune(&mut self, tunables: &Global) -> Result<()> {
         let bss = self.skeleton.maps.bss_data.as_mut().context("the scheduler has no variables")?;
-        // SAFETY: they are of 64 bits each (scheduler/policy.bpf.h).
+        // SAFETY: each tunable has 64 bits (scheduler/policy.bpf.h).
         let words = unsafe { globals::words(&mut bss.tunables) };
         anyhow::ensure!(size_of_val(words) == tunables.bytes.len(), "the scheduler has other tunables");
         for (word, bytes) in words.iter().zip(tunables.bytes.as_chunks().0) {

@@ -12,7 +12,7 @@ use std::mem::MaybeUninit;
 // table of them.
 include!(concat!(env!("OUT_DIR"), "/schedulers.rs"));
 
-/// The next step after a scheduler has left.
+/// The next step after a scheduler has been unloaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// The scheduler was asked to exit, or the kernel removed it.

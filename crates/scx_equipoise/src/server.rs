@@ -1,12 +1,13 @@
 //! A server on a Unix socket: a client sends a line, reads a line, and may repeat that.
 //!
-//! Any user may connect to a socket of the loader, so one thread serves all clients, and each client is bounded: the
-//! length of a line, the time for it, the connections, the requests and the bytes of a user. If a user has too many
+//! Any user may connect to a socket of the loader, so one thread serves all clients, within limits: on the length of a
+//! line, on the time for a line, and on each user's connections, requests and bytes. If a user has too many
 //! connections, the server closes one that has sent a part of a line or, if there is none, the one that has been silent
 //! for longest. A new client is therefore never refused, and is read once, so that a whole line in one piece is
-//! answered whatever others send. Connections that come faster than they can be worth anything are served in batches.
+//! answered, whatever other clients send. If connections arrive too fast, they are served in batches.
 //!
-//! A lock beside the socket belongs to the process that serves it, so that a second one neither removes nor replaces it.
+//! The process that serves the socket holds a lock beside it, so that a second process neither removes nor replaces the
+//! socket.
 
 use anyhow::{Context, Result, anyhow};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -23,33 +24,34 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The time limit for a client's line, which counts from the connection for the first one and from
-/// its first byte for others; and for a client to read a late answer.
+/// The time limit for a client's line, and for a client to read a late answer. The time for the
+/// first line counts from the connection, and the time for each other line from the first byte of
+/// that line.
 pub const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The longest line, bytes. A request to change every setting is shorter by far.
+/// The longest line, in bytes. A request to change every setting is much shorter.
 const LONGEST: usize = 16 << 10;
 
-/// The limit of connections, of all users and of each. Each connection is an open file, of which a process may
-/// often have only 1,024, and may hold a line.
+/// The limit on the connections of all users; [`MOST_OF_A_USER`] is that of each user. Each connection is an open file,
+/// of which a process may often have only 1,024, and may hold a line in memory.
 const MOST: usize = 256;
 const MOST_OF_A_USER: usize = 64;
 
-/// The limit of a user's requests in a `SECOND`. Root may send more.
+/// The limit on a user's requests in a `SECOND`. Root may send more.
 const MOST_REQUESTS: u32 = 100;
 
-/// The limit of the pieces that a user sends in a `SECOND`, beyond the first piece of each connection.
+/// The limit on the pieces that a user sends in a `SECOND`, not counting the first piece of each connection.
 const MOST_PIECES: u32 = 100;
 
 /// The name of a server's thread.
 const THREAD: &str = "socket";
 
-/// A piece: what is read at a time, bytes. A request is usually shorter.
+/// The size of a piece, which is the number of bytes read at a time. A request is usually shorter.
 const PIECE: usize = 1024;
 
-/// The maximum number of connections that are accepted at a time, and the number after which the next ones wait for
-/// `PACE`. At most 1,600 per second are accepted. Others wait in the system's queue, which is short, or for a place in
-/// it, so that each of a thousand clients waits for less than a second.
+/// The largest number of connections that are accepted at a time. After [`MANY`], the next connections wait for
+/// [`PACE`], so at most 1,600 per second are accepted. The others wait in the system's queue, which is short, or for a
+/// place in that queue, so each of a thousand clients waits for less than a second.
 const AT_ONCE: usize = 16;
 const MANY: usize = 4;
 const QUEUE: i32 = 128;
@@ -58,7 +60,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// The behaviour of a server.
 pub trait Service: Send + 'static {
-    /// The server's state of a client between two requests.
+    /// The state that the server keeps for a client between two requests.
     type Memory: Default;
 
     /// The answer to `line`. An error ends the connection.
@@ -69,7 +71,7 @@ pub trait Service: Send + 'static {
 pub enum Answer {
     Now(Vec<u8>),
     /// The last line of the connection, which comes from a thread that may have to wait. The
-    /// service bounds the number of these threads.
+    /// service limits the number of these threads.
     Later(Box<dyn FnOnce() -> Result<Vec<u8>> + Send>),
 }
 
@@ -95,7 +97,7 @@ pub struct Socket {
     path: PathBuf,
     /// The identity of the socket's file.
     file: Option<(u64, u64)>,
-    /// Held as long.
+    /// The lock, which is held as long as this value exists.
     _lock: OwnedFd,
 }
 
@@ -107,7 +109,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // Another program may have put its own in the place.
+        // Another program may have put its own file in this place.
         if self.file.is_some() && identity(&self.path) == self.file {
             let _ = fs::remove_file(&self.path);
         }
@@ -116,7 +118,7 @@ impl Drop for Socket {
     }
 }
 
-/// Serves `path` from a thread of its own; makes its folder if it is missing.
+/// Starts a thread that serves `path`; makes the folder of `path` if it is missing.
 pub fn serve(path: &Path, access: Access, service: impl Service) -> Result<Socket> {
     let failed = || format!("cannot listen on {}", path.display());
     let lock = lock(path).with_context(failed)?;
@@ -132,11 +134,11 @@ pub fn serve(path: &Path, access: Access, service: impl Service) -> Result<Socke
     Ok(socket)
 }
 
-/// Makes the folder of `path` if it is missing, and takes the lock of the socket `path`: a file beside it, which stays.
-/// An error if another process has it.
+/// Makes the folder of `path` if it is missing, and takes the lock of the socket `path`, which is a file beside it that
+/// is never removed. It is an error if another process has the lock.
 fn lock(path: &Path) -> Result<OwnedFd> {
     if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
-        // A client must be able to enter, and other users must not write.
+        // Clients must be able to enter the folder, and other users must not write to it.
         let mut folders = fs::DirBuilder::new();
         folders.recursive(true).mode(0o755).create(folder)?;
         fs::set_permissions(folder, Permissions::from_mode(0o755))?;
@@ -159,7 +161,7 @@ fn lock(path: &Path) -> Result<OwnedFd> {
 
 /// Listens on `path`, whose lock this process has.
 fn listen(path: &Path, access: Access) -> io::Result<UnixListener> {
-    // A killed loader may have left the socket.
+    // A killed loader may have left its socket behind.
     let _ = fs::remove_file(path);
     let listener = UnixListener::bind(path)?;
     rustix::net::listen(&listener, QUEUE)?;
@@ -204,9 +206,9 @@ struct Server<S: Service> {
 
 /// The requests of a user in a second.
 struct Rate {
-    /// When the second began.
+    /// The time when the second began.
     began: Instant,
-    /// Lines, and pieces of lines beyond the first.
+    /// The number of lines; `pieces` counts pieces of lines beyond the first.
     requests: u32,
     pieces: u32,
 }
@@ -241,7 +243,7 @@ impl<S: Service> Server<S> {
                 Ok(Some(_)) => {}
                 Ok(None) => return,
                 Err(error) => {
-                    // Open files or memory are exhausted, which may be temporary.
+                    // The limit on open files or the memory is exhausted, which may be temporary.
                     log::debug!("a socket of the loader: {error}");
                     thread::sleep(Duration::from_millis(10));
                 }
@@ -291,7 +293,7 @@ impl<S: Service> Server<S> {
         }
     }
 
-    /// Ends connections whose lines are late, and drops seconds that have passed.
+    /// Ends connections whose lines are late, and forgets the rates of seconds that have passed.
     fn forget(&mut self, now: Instant) {
         self.clients
             .retain(|client| client.deadline.is_none_or(|deadline| deadline > now));
@@ -322,8 +324,8 @@ impl<S: Service> Server<S> {
         })
     }
 
-    /// Accepts the waiting connections and reads from them, but returns to the existing connections now and then.
-    /// Returns their number.
+    /// Accepts waiting connections and reads from them, but not so many that existing connections wait for long.
+    /// Returns the number of accepted connections.
     fn accept(&mut self) -> io::Result<usize> {
         for accepted in 0..AT_ONCE {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -342,13 +344,13 @@ impl<S: Service> Server<S> {
                 active: now,
                 memory: S::Memory::default(),
             });
-            // The line of a new connection is often there already, and is answered before the user's other
-            // connections can displace it.
+            // The line of a new connection has often already arrived, and is answered before the user's other
+            // connections can displace this one.
             let newest = self.clients.len() - 1;
             if self.may_send(&self.clients[newest]) {
                 self.read(newest);
             }
-            // A user that sends much junk may not go on with more.
+            // A user that has sent much junk may not send more.
             match self.clients.get(newest) {
                 Some(client) if client.line.is_empty() || self.may_send(client) => {}
                 _ => {
@@ -366,8 +368,8 @@ impl<S: Service> Server<S> {
         Ok(AT_ONCE)
     }
 
-    /// Drops the least valuable client: one with a part of a line or, if there is none, the one
-    /// that has been silent for longest.
+    /// Drops the least valuable client, which is one with a part of a line or, if there is none,
+    /// the one that has been silent for longest.
     fn drop_least(&mut self, among: impl Fn(&Client<S::Memory>) -> bool) {
         let clients = self.clients.iter().enumerate();
         let of_them = clients.filter(|(_, client)| among(client));
@@ -405,7 +407,7 @@ impl<S: Service> Server<S> {
         let client = &mut self.clients[index];
         let is_root = client.user.is_root();
         match self.service.reply(&mut client.memory, is_root, &line)? {
-            // A client that has read the last answer has room for this one.
+            // A client that has read the last answer has room for this answer.
             Answer::Now(line) => {
                 (&client.stream).write_all(&line)?;
                 Ok(true)
@@ -424,7 +426,7 @@ impl<M> Client<M> {
     fn read_line(&mut self) -> Result<Option<Vec<u8>>> {
         let mut part = [0; PIECE];
         let read = match self.stream.read(&mut part) {
-            Ok(0) => return Err(anyhow!("it has gone")),
+            Ok(0) => return Err(anyhow!("it has closed the connection")),
             Ok(read) => read,
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
             Err(error) => return Err(error.into()),

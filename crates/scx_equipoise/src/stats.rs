@@ -1,4 +1,4 @@
-//! Statistics over scx_stats: the scheduler's activity between two requests, and its cost.
+//! Statistics over scx_stats: the scheduler's activity between two requests, and the scheduler's costs.
 
 use crate::NAME;
 use crate::cost::{Cost, Measuring};
@@ -20,14 +20,14 @@ use std::time::Duration;
 /// The path where clients of scx_stats look for the loaded scheduler.
 const SOCKET: &str = "/run/scx/root/stats";
 
-/// Totals since the scheduler was loaded, where they are known.
+/// The known totals since the scheduler was loaded.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     /// The scheduler's own counters.
     pub counters: Counters,
-    /// The kernel's counters, by callback.
+    /// The costs of the callbacks, as counted by the kernel.
     pub callbacks: BTreeMap<String, Cost>,
-    /// The machine's measurements, by RAPL domain.
+    /// The energy that the machine has measured, by RAPL domain.
     pub energy: BTreeMap<String, detect::EnergyCounter>,
 }
 
@@ -58,7 +58,7 @@ macro_rules! metrics {
         }
 
         impl Metrics {
-            /// The counts from `a` to `b`; the other fields stay empty.
+            /// The counts from `a` to `b`; other fields are empty.
             fn counted(a: &Counters, b: &Counters) -> Metrics {
                 Metrics {
                     $($name: b.$name - a.$name,)*
@@ -172,7 +172,7 @@ impl Server {
         })
     }
 
-    /// The channels for requests of totals and the totals, one for each request.
+    /// The channels for totals and for requests of totals. Each request gets one total.
     pub fn channels(&self) -> (Sender<Totals>, Receiver<()>) {
         (self.answers.clone(), self.requests.clone())
     }
@@ -182,7 +182,7 @@ impl Server {
 struct Statistics {
     requests: Sender<()>,
     answers: Receiver<Totals>,
-    /// Shared by all clients that have requested statistics.
+    /// The measurement that all clients that have requested statistics share.
     measuring: Weak<Measuring>,
 }
 
@@ -341,7 +341,7 @@ mod tests {
         assert!(!path.exists());
     }
 
-    /// The first answer begins a client's interval; each other one ends it.
+    /// The first answer begins a client's interval; each later answer ends one.
     #[test]
     fn a_client_gets_what_happened_since_it_last_asked() {
         let (asking, requests) = unbounded();

@@ -3,11 +3,11 @@
 /// A task: its name, pid and the kernel's priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task<'a> {
-    /// `comm`.
+    /// The name (`comm`).
     pub comm: &'a str,
     /// Its pid; 0 is idle.
     pub pid: i32,
-    /// 120 is nice 0, 0 to 99 is real time, -1 is a deadline; [`DEFAULT_PRIO`] if the event has none.
+    /// The priority: 120 is nice 0, 0 to 99 is real time, and -1 is a deadline; [`DEFAULT_PRIO`] if the event has none.
     pub prio: i32,
 }
 
@@ -17,7 +17,7 @@ pub const DEFAULT_PRIO: i32 = 120;
 /// An event of a trace that is written.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    /// The time, ns.
+    /// The time in ns.
     pub now: u64,
     /// The CPU.
     pub cpu: usize,
@@ -30,11 +30,11 @@ pub struct Record<'a> {
 /// An event of a trace that is read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line<'a> {
-    /// The CPU that it happened on.
+    /// The CPU on which the event happened.
     pub cpu: usize,
-    /// ns since an arbitrary start.
+    /// The time in ns since an arbitrary start.
     pub at: u64,
-    /// Whether the trace has the CPU's context (ftrace's flags) and it is an interrupt.
+    /// Does the trace have the CPU's context (ftrace's flags), and is this context an interrupt?
     pub interrupt: bool,
     /// The event.
     pub event: Tracepoint<'a>,
@@ -53,8 +53,7 @@ pub enum Read<'a> {
     Nothing,
 }
 
-/// An event: one of the kernel's tracepoints, whose fields `table.rs` has, or of the other sources that
-/// a trace may have.
+/// An event: one of the kernel's tracepoints, whose fields are in `table.rs`, or an event of another source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tracepoint<'a> {
     /// `sched_switch`.
@@ -68,11 +67,11 @@ pub enum Tracepoint<'a> {
     },
     /// `sched_waking`, `sched_wakeup` or `sched_wakeup_new`.
     Wakeup {
-        /// Which of these.
+        /// The kind of the event.
         stage: Stage,
         /// The woken task.
         task: Task<'a>,
-        /// The CPU for which it waits, unless the trace lacks it.
+        /// The CPU for which the task waits, unless the trace lacks it.
         target_cpu: Option<usize>,
     },
     /// `sched_migrate_task`.
@@ -102,7 +101,7 @@ pub enum Tracepoint<'a> {
         /// Its name from now on.
         newcomm: &'a str,
     },
-    /// `cpu_idle`: the CPU enters this idle state; `None` is the end of idling.
+    /// `cpu_idle`: the CPU enters this idle state, or stops idling (`None`).
     Idle {
         /// The CPU.
         cpu: usize,
@@ -113,7 +112,7 @@ pub enum Tracepoint<'a> {
     Frequency {
         /// The CPU.
         cpu: usize,
-        /// Its new frequency, kHz.
+        /// Its new frequency in kHz.
         khz: u32,
     },
     /// `sched_cpu_capacity` of LISA's module `sched_tp`, of 1024.
@@ -145,7 +144,7 @@ pub enum Tracepoint<'a> {
     },
     /// `bpf_trace_printk`: a text of the scheduler.
     Printk(&'a str),
-    /// A call returned that wrote to a pipe or socket, or read from it (a probe of `equipoise record`).
+    /// The return of a call that wrote to a pipe or socket, or read from it (a probe of `equipoise record`).
     Moved(Moved),
     /// `sched_setaffinity` (a probe of `equipoise record`).
     Pinned {
@@ -158,9 +157,9 @@ pub enum Tracepoint<'a> {
     Scheduled {
         /// The task.
         pid: i32,
-        /// Its new policy; negative if it keeps its own.
+        /// The task's new policy; negative if the task keeps its policy.
         policy: i32,
-        /// `sched_attr::sched_runtime`: for fair tasks the slice that it requests, ns; 0 is the default.
+        /// `sched_attr::sched_runtime`, which for fair tasks is the requested slice in ns; 0 is the default.
         runtime: u64,
     },
     /// `sys_enter`: the running thread makes a system call.
@@ -172,9 +171,10 @@ pub enum Tracepoint<'a> {
     },
     /// A text written to `trace_marker`.
     Mark(&'a str),
-    /// A decision of the scheduler, with its reason. Linux would have it as a [`Tracepoint::Mark`].
+    /// A decision of the scheduler, with its reason. A trace of Linux would have the decision as a
+    /// [`Tracepoint::Mark`].
     Decision {
-        /// The task that it is about.
+        /// The task about which the decision is.
         task: Option<Task<'a>>,
         /// The name of the decision.
         name: &'static str,
@@ -185,8 +185,8 @@ pub enum Tracepoint<'a> {
         /// Its reason in words.
         why: &'a str,
     },
-    /// The power of a part of the machine from now on, or energy that it used at once. Linux would have
-    /// it as a [`Tracepoint::Mark`].
+    /// The power of a part of the machine from now on, or energy that it used at once. A trace of Linux would have the
+    /// number as a [`Tracepoint::Mark`].
     Counter {
         /// The part.
         part: &'a str,
@@ -202,22 +202,22 @@ pub enum Tracepoint<'a> {
 /// The steps of a wakeup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// `sched_waking`: in the waker's context.
+    /// `sched_waking`, in the waker's context.
     Waking,
-    /// `sched_wakeup`: possibly in the context of an IPI.
+    /// `sched_wakeup`, possibly in the context of an IPI.
     Woken,
-    /// `sched_wakeup_new`: the first of a task.
+    /// `sched_wakeup_new`, the first wakeup of a task.
     New,
 }
 
 /// The state of a task after a CPU switches away from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It waits for a CPU.
+    /// The task waits for a CPU.
     Runnable,
-    /// It waits for something else.
+    /// The task waits for something else.
     Blocked,
-    /// It has exited.
+    /// The task has exited.
     Dead,
 }
 
@@ -231,7 +231,7 @@ impl State {
         }
     }
 
-    /// As `sched_switch` prints it.
+    /// The letter of the state, as `sched_switch` prints it.
     pub fn letter(self) -> char {
         match self {
             State::Runnable => 'R',
@@ -266,13 +266,13 @@ impl Class {
 /// The averages of load tracking (PELT), as in `sched_avg`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Averages {
-    /// Weighted: 1024 for each runnable task of nice 0.
+    /// The weighted load average: 1024 for each runnable task of nice 0.
     pub load: f64,
-    /// 1024 for each runnable task.
+    /// The runnable average: 1024 for each runnable task.
     pub runnable: f64,
-    /// 1024 while a task runs.
+    /// The utilization: 1024 while a task runs.
     pub util: f64,
-    /// `last_update_time`, ns.
+    /// `last_update_time` in ns.
     pub updated: u64,
 }
 
@@ -298,13 +298,13 @@ impl Unit {
 /// A call that wrote to a pipe or a socket, or read from it, when it returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// The kernel's identity of the stream: a pipe has one for both ends; for a socket it is that
-    /// of the reading end.
+    /// The kernel's identity of the stream. A pipe has one identity for both ends; that of a socket
+    /// is the identity of the reading end.
     pub object: u64,
     /// The number of bytes; 0 at the end of the data, negative for an error.
     pub bytes: i64,
-    /// Whether it wrote.
+    /// Did the call write?
     pub write: bool,
-    /// Whether it is a Unix socket, and not a pipe.
+    /// Is the stream a Unix socket, and not a pipe?
     pub socket: bool,
 }

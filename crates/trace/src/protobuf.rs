@@ -1,4 +1,4 @@
-//! Protobuf's encoding: messages are read with the fields that are needed, and written field by field.
+//! Protobuf's encoding. Messages are read with only the fields that are needed, and written field by field.
 
 use micropb::{
     DecodeError, PbDecoder, PbEncoder, Tag, WIRE_TYPE_I64, WIRE_TYPE_LEN, WIRE_TYPE_VARINT,
@@ -10,13 +10,13 @@ pub type Error = DecodeError<Infallible>;
 
 /// A type of a field.
 pub trait Value<'b>: Default {
-    /// The encoding of its values.
+    /// The wire type of the values.
     const WIRE_TYPE: u8;
 
-    /// Reads the next value. It replaces, or is added to, a value that the message already has.
+    /// Reads the next value, which replaces a value that the message already has, or is added to it.
     fn read(&mut self, decoder: &mut Decoder<'b>) -> Result<(), Error>;
 
-    /// As [`Value::read`], for a value that is encoded as `wire_type`.
+    /// Reads a value as [`Value::read`] does, but one that is encoded as `wire_type`.
     fn read_as(&mut self, wire_type: u8, decoder: &mut Decoder<'b>) -> Result<(), Error> {
         match wire_type == Self::WIRE_TYPE {
             true => self.read(decoder),

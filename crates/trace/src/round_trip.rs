@@ -8,7 +8,7 @@ use tempfile::SpooledTempFile;
 
 const CPUS: usize = 3;
 
-/// An event that owns its names, and its time since the one before it, ns.
+/// An event that owns its names, and the time since the previous event, in ns.
 #[derive(Clone, Debug)]
 struct Made {
     delta: u64,
@@ -24,7 +24,8 @@ struct Made {
 
 prop_compose! {
     fn made()(
-        // Events of one CPU may be at one time, and their distance may need more bits than trace.dat has for most.
+        // Events of one CPU may have the same time, and their distance may need more bits than an event of trace.dat
+        // usually has.
         delta in prop_oneof![0..3_u64, 1..2_000_000_u64, 1_u64 << 27..1 << 33],
         cpu in 0..CPUS,
         kind in 0..8_usize,
@@ -75,7 +76,7 @@ impl Made {
                 khz: self.number,
             },
             6 => Tracepoint::Mark(&self.names[0]),
-            // No reader needs it.
+            // No reader needs this event.
             _ => Tracepoint::Exit(task(0)),
         }
     }

@@ -1,6 +1,6 @@
-//! The events that a trace may have, one row each: the kernel's names, and the fields with their types.
-//! Every format is read and written by these rows. `values.rs` makes an event's values in the order of its
-//! row, and an event of its values.
+//! The events that a trace may have, one row each: the kernel's names, and the fields with their types. Every format is
+//! read and written by these rows. `values.rs` makes an event's values in the order of its row, and makes an event from
+//! its values.
 
 /// An event, as the kernel declares it.
 pub struct Row {
@@ -8,7 +8,7 @@ pub struct Row {
     pub system: &'static str,
     /// Its name.
     pub name: &'static str,
-    /// The number of its message in Perfetto's `FtraceEvent`; 0: there is none.
+    /// The number of its message in Perfetto's `FtraceEvent`; 0 if there is none.
     pub perfetto: u32,
     /// Its fields, in order.
     pub fields: &'static [Field],
@@ -20,9 +20,9 @@ pub struct Field {
     pub name: &'static str,
     /// Its type.
     pub kind: Type,
-    /// Its number in Perfetto's message; 0: that has no such field.
+    /// Its number in Perfetto's message; 0 if the message has no such field.
     pub perfetto: u32,
-    /// Its name in the event's text; empty: the text has the value only.
+    /// Its name in the event's text; empty if the text has only the value.
     pub key: &'static str,
     /// The text between the previous field and this one.
     pub before: &'static str,
@@ -59,14 +59,14 @@ pub enum Type {
     Rest,
 }
 
-/// The most fields of an event.
+/// The largest number of fields of an event.
 pub const MOST_FIELDS: usize = 8;
 /// The maximum length of task names, in bytes (`TASK_COMM_LEN`, without the final NUL).
 pub const COMM_LEN: usize = 15;
 
 impl Type {
-    /// How C declares it, where `{}` stands for its name; its bytes; whether it is signed; and how printf
-    /// prints it.
+    /// The declaration of a field of this type in C, where `{}` stands for its name; its size in bytes; whether it is
+    /// signed; and its conversion for printf.
     fn c(self) -> (&'static str, usize, bool, &'static str) {
         match self {
             Type::Comm => ("char {}[16]", COMM_LEN + 1, true, "%s"),
@@ -85,7 +85,7 @@ impl Type {
         }
     }
 
-    /// Its bytes; 0: up to the end.
+    /// The size of a field of this type in bytes; 0 if it extends to the end.
     pub fn size(self) -> usize {
         self.c().1
     }
@@ -96,19 +96,19 @@ impl Type {
         matches!(self, Comm | Path | Place | Rest)
     }
 
-    /// Whether it is signed.
+    /// Is the type signed?
     pub fn is_signed(self) -> bool {
         self.c().2
     }
 }
 
 impl Field {
-    /// Its declaration in C.
+    /// The field's declaration in C.
     pub fn declaration(&self) -> String {
         self.kind.c().0.replace("{}", self.name)
     }
 
-    /// How printf prints it, with its key.
+    /// The conversion with which printf prints the field, with its key.
     pub fn conversion(&self) -> String {
         let conversion = self.kind.c().3;
         match self.key {
@@ -131,13 +131,13 @@ impl Field {
         }
     }
 
-    /// Its name in text, if it is not that in tracefs.
+    /// The field with another name in text than in tracefs.
     const fn key(mut self, key: &'static str) -> Field {
         self.key = key;
         self
     }
 
-    /// The text between the previous field and this one, if it is not a space.
+    /// The field with a text other than a space between the previous field and this one.
     const fn after(mut self, before: &'static str) -> Field {
         self.before = before;
         self
@@ -196,7 +196,7 @@ const MOVED: &[Field] = &[
     field("bytes", Type::Ulonglong, 0),
 ];
 
-/// The system of the probes that `equipoise record` makes, and of those of others with the same names.
+/// The system of the probes that `equipoise record` makes; other probes of this system may have the same names.
 const PROBE: &str = "kprobes";
 
 rows! {
@@ -301,7 +301,7 @@ impl Kind {
         all.find(|kind| kind.is_read() && kind.row().perfetto == number)
     }
 
-    /// Is it in the traces that are written?
+    /// Is this kind in the traces that are written?
     pub fn is_written(self) -> bool {
         self.row().system != PROBE && self != Kind::Call && self != Kind::Waking
     }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 /// The value of a field that is written.
 #[derive(Clone, Copy)]
 pub enum Value<'a> {
-    /// A number; unsigned ones of 64 bits are cast.
+    /// A number; unsigned numbers of 64 bits are cast.
     Int(i64),
     /// A text.
     Text(&'a str),
@@ -20,14 +20,14 @@ pub enum Value<'a> {
 pub trait Fields<'a> {
     /// The text of a field.
     fn text(&self, index: usize) -> Option<&'a str>;
-    /// The number in a field; unsigned ones of 64 bits are cast.
+    /// The number in a field; unsigned numbers of 64 bits are cast.
     fn int(&self, index: usize) -> Option<i64>;
     /// The state in a field.
     fn state(&self, index: usize) -> Option<State>;
 }
 
 impl<'a> Tracepoint<'a> {
-    /// Its row; `None` for an event that cannot be written.
+    /// The kind of the event; `None` for an event that cannot be written.
     pub(crate) fn kind(&self) -> Option<Kind> {
         Some(match self {
             Tracepoint::Switch { .. } => Kind::Switch,
@@ -122,7 +122,8 @@ impl<'a> Tracepoint<'a> {
             }
             Tracepoint::Printk(message) => put.text(&plain(&message.trim_end().replace('\n', " "))),
             Tracepoint::Mark(text) => put.int(0).text(text),
-            // As Android's atrace writes an instant and a counter; process 0 stands for no process.
+            // Decisions and counters are written as Android's atrace writes instants and counters;
+            // process 0 stands for no process.
             Tracepoint::Decision { what, why, .. } => {
                 put.int(0).text(&format!("I|0|{what}: {why}"))
             }
@@ -207,12 +208,12 @@ impl<'a> Tracepoint<'a> {
     }
 }
 
-/// The number in a field, if it is of this type.
+/// The number in a field, if it fits the type `T`.
 fn int<'a, T: TryFrom<i64>>(fields: &impl Fields<'a>, index: usize) -> Option<T> {
     fields.int(index)?.try_into().ok()
 }
 
-/// The rest of a row, and where the values go.
+/// The remaining fields of a row, and the receiver of their values.
 struct Put<'p> {
     fields: std::slice::Iter<'static, Field>,
     to: &'p mut dyn FnMut(&'static Field, Value<'_>),

@@ -1,25 +1,25 @@
 //! The order of a trial: blocks in which every scheduler has one turn, in random order.
 //!
-//! A computer becomes warmer, its caches fill and its batteries drain, so what runs later runs under other
-//! conditions. Within a block the conditions are alike, and their remaining drift meets each scheduler by
-//! chance (randomized block design: Fisher, The Design of Experiments, 1935). The first block is dropped,
-//! because it fills caches and finds the clocks of an idle computer.
+//! A computer becomes warmer, its caches fill and its batteries drain, so a later turn runs under other conditions.
+//! Within a block the conditions are similar, and by the random order their remaining drift favours no scheduler
+//! (randomized block design: Fisher, The Design of Experiments, 1935). The first block is dropped, because it fills
+//! caches and finds the clocks of an idle computer.
 
 use crate::{Scheduler, Sequence, Turn};
 use serde::{Deserialize, Serialize};
 use workload::Rng;
 
-/// A disturbed block is repeated at most this many times in a row.
+/// The largest number of times in a row that a disturbed block is repeated.
 const MOST_REPEATS: u32 = 3;
 
-/// The schedulers, and how often each has its turn.
+/// The schedulers, and the number of turns of each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// The schedulers; the first is the baseline.
     pub schedulers: Vec<Scheduler>,
-    /// The number of blocks that count; with [`Plan::until_decided`] the largest number.
+    /// The number of blocks that count or, with [`Plan::until_decided`], its limit.
     pub rounds: u32,
-    /// Ends as soon as every scheduler is decided.
+    /// Does the trial end as soon as the verdict on every scheduler is decided?
     pub until_decided: bool,
     /// The seed of the random order.
     pub seed: u64,
@@ -27,13 +27,13 @@ pub struct Plan {
 
 /// The machine: a kernel with sched_ext, and the load.
 pub trait Kernel {
-    /// Loads a sched_ext scheduler; does nothing for the kernel's own.
+    /// Loads a sched_ext scheduler; does nothing for the kernel's own scheduler.
     fn load(&mut self, scheduler: &Scheduler) -> Result<(), Fault>;
     /// Runs the load once under the loaded scheduler.
     fn turn(&mut self) -> Result<Turn, Fault>;
-    /// Unloads the scheduler. Afterwards the kernel's own scheduler runs, or it is a [`Fault::System`].
+    /// Unloads the scheduler. It is a [`Fault::System`] if the kernel's own scheduler does not run afterwards.
     fn unload(&mut self) -> Result<(), Fault>;
-    /// The first block is over; the next ones count.
+    /// Called after the first block; the following blocks count.
     fn is_warm(&mut self) {}
     /// A reason why the turns since this call or [`Kernel::is_warm`] cannot be compared, such as thermal
     /// throttling.
@@ -42,20 +42,20 @@ pub trait Kernel {
     }
 }
 
-/// Why a turn has no result.
+/// The reason why a turn has no result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fault {
-    /// The scheduler did not load, was thrown out, or its loader ended.
+    /// The scheduler did not load, the kernel unloaded it, or its loader ended.
     Scheduler(String),
     /// The command failed.
     Command(String),
-    /// The computer does not allow it.
+    /// The computer does not allow the turn.
     System(String),
     /// The user ends the trial.
     Stopped,
 }
 
-/// A scheduler that has no turns any more.
+/// A scheduler that has no further turns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Removed {
     /// Its index in [`Plan::schedulers`].
@@ -75,14 +75,14 @@ pub struct Outcome {
     pub blocks: Vec<Vec<Turn>>,
     /// The schedulers that failed.
     pub removed: Vec<Removed>,
-    /// Why blocks were repeated.
+    /// The reasons why blocks were repeated.
     pub repeated: Vec<String>,
-    /// Why the trial ended before its last block.
+    /// The reason why the trial ended before its last block.
     pub ended: Option<Fault>,
 }
 
-/// Runs the trial. It always ends with the kernel's own scheduler, and returns the complete blocks.
-/// `told` is called after each block with the results so far.
+/// Runs the trial, and returns the complete blocks. Afterwards, the kernel's own scheduler always
+/// runs. `told` is called after each block with the results so far.
 pub fn run(kernel: &mut dyn Kernel, plan: &Plan, told: &mut dyn FnMut(&Outcome)) -> Outcome {
     let mut trial = Trial {
         outcome: Outcome {
@@ -137,7 +137,7 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// A turn for each scheduler that is left, in random order; in the order of the schedulers.
+    /// Runs a turn for each remaining scheduler, in random order. Returns the turns in the order of the schedulers.
     fn block(&mut self, number: u32) -> Result<Vec<Turn>, Fault> {
         let mut order = self.outcome.schedulers.clone();
         shuffle(&mut order, &mut self.rng);
@@ -156,7 +156,7 @@ impl Trial<'_> {
     fn turn(&mut self, scheduler: usize) -> Result<Turn, Fault> {
         let loaded = self.kernel.load(&self.plan.schedulers[scheduler]);
         let turn = loaded.and_then(|()| self.kernel.turn());
-        // The kernel's own scheduler has to run again, whatever happened.
+        // The kernel's own scheduler must run again, even after a failure.
         let unloaded = self.kernel.unload();
         match (turn, unloaded) {
             (_, Err(fault @ Fault::System(_))) => Err(fault),
@@ -186,7 +186,7 @@ impl Trial<'_> {
     }
 }
 
-/// Every order is equally likely (Fisher and Yates).
+/// Shuffles `items`, so that every order is equally likely (Fisher and Yates).
 fn shuffle(items: &mut [usize], rng: &mut Rng) {
     for last in (1..items.len()).rev() {
         items.swap(last, rng.below(last as u64 + 1) as usize);

@@ -1,8 +1,8 @@
 //! A trial in one file, to keep or to send: a tar archive compressed with zstd.
 //!
-//! It has `trial.json` ([`Bundle`]), `machine.toml`, the kernel's configuration, the CPUs' topology of sysfs, the
-//! recording as a workload, and the page. The command line and the names of threads may tell
-//! something about the user, so they are replaced unless the user allows them.
+//! The archive has `trial.json` ([`Bundle`]), `machine.toml`, the kernel's configuration, the CPUs' topology from
+//! sysfs, the recording as a workload, and the page. The command line and the names of threads may tell something about
+//! the user, so they are replaced unless the user allows them.
 
 use crate::{About, Fault, Outcome, Plan};
 use machine::input::BadInput;
@@ -19,7 +19,7 @@ use workload::recording::Recording;
 const VERSION: u32 = 1;
 /// The name of the file with the results.
 const RESULTS: &str = "trial.json";
-/// A larger bundle is not one, bytes: before and after decompression.
+/// The largest bundle that is read, in bytes, before and after decompression.
 const MOST_COMPRESSED: u64 = 256 << 20;
 const MOST: u64 = 1 << 30;
 /// The files of a CPU's folder in sysfs that describe the topology.
@@ -50,7 +50,7 @@ pub struct More<'a> {
 }
 
 impl Bundle {
-    /// Without `names`, those of threads and the command line are replaced.
+    /// The results of a trial. Unless `names` is set, the names of threads and the command line are replaced.
     pub fn new(about: &About, plan: &Plan, outcome: &Outcome, names: bool) -> Bundle {
         let mut bundle = Bundle {
             version: VERSION,
@@ -90,7 +90,7 @@ impl Bundle {
         }
     }
 
-    /// The file's content.
+    /// The content of the file.
     pub fn write(&self, more: &More<'_>, names: bool) -> io::Result<Vec<u8>> {
         let mut archive = tar::Builder::new(Vec::new());
         let mut add = |name: &str, bytes: &[u8]| {
@@ -123,7 +123,7 @@ impl Bundle {
         Ok(compress_to_vec(&tar[..], CompressionLevel::Fastest))
     }
 
-    /// Reads the results in `file`. It is an error if it is no bundle, or not of this version.
+    /// Reads the results in `file`. It is an error if the file is no bundle, or not of this version.
     pub fn read(file: &Path) -> Result<Bundle, Box<BadInput>> {
         let bad = |message: String| {
             let message = format!("{}: {message}", file.display());
@@ -173,7 +173,7 @@ fn results(bytes: &[u8]) -> Result<String, String> {
     Err(format!("no {RESULTS}"))
 }
 
-/// Names that say nothing, the same for the same name.
+/// Meaningless substitutes for names. Equal names have equal substitutes.
 #[derive(Default)]
 struct Names(HashMap<String, usize>);
 
@@ -227,7 +227,7 @@ fn topology(sys: &Path) -> Vec<(String, Vec<u8>)> {
     files.into_iter().filter_map(content).collect()
 }
 
-/// The files in a folder and in those in it.
+/// The files in a folder and in its subfolders.
 fn below(sys: &Path, folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(sys.join(folder))
         .into_iter()
@@ -307,7 +307,7 @@ mod tests {
         let bundle = bundle(true);
         fs::write(&file, written(&bundle)).unwrap();
         let mut read = Bundle::read(&file).unwrap();
-        // The path of the loader is of no use elsewhere.
+        // The bundle omits the path of the loader, which is of no use elsewhere.
         read.plan.schedulers[1].loader = bundle.plan.schedulers[1].loader.clone();
         assert_eq!(read, bundle);
     }

@@ -1,26 +1,26 @@
-//! Frame times from the log of a game's overlay: MangoHud's CSV, and those of PresentMon's kind.
+//! Frame times from the log of a game's overlay: the CSV of MangoHud, or of PresentMon and tools like it.
 
 use machine::input::BadInput;
 use std::io::Read;
 
-/// The columns with the time of a frame, of MangoHud and of PresentMon. The unit is that of [`to_ms`].
+/// The columns with frame times, of MangoHud and of PresentMon. [`to_ms`] finds their unit.
 const COLUMNS: [&str; 4] = [
     "frametime",
     "MsBetweenPresents",
     "FrameTime",
     "frametime_ms",
 ];
-/// A frame that takes longer than this many times the median of all is jank.
+/// The multiple of the median of all frame times above which a frame is jank.
 const JANK: f64 = 2.0;
-/// No frame takes this long, ms, so a median above it is in another unit.
+/// The time in ms that no frame takes, so a median above it is in another unit.
 const LONGEST_MS: f64 = 10_000.0;
 
-/// The frame times in `text`, the content of `file`, ms. MangoHud writes two lines about the computer before
-/// the columns' names; comments begin with `//`. It is an error if no line names a column of frame times, or a
-/// value is no positive number. A last line without an end is left out, because the game is at work on it: half of a
+/// The frame times in `text`, the content of `file`, in ms. MangoHud writes two lines about the computer before the
+/// columns' names; comments begin with `//`. It is an error if no line names a column of frame times, or a value is no
+/// positive number. A last line without a line feed is left out, because the game is still writing it, and half of a
 /// number is a number, too.
 pub fn read(file: &str, mut text: impl Read) -> Result<Vec<f64>, Box<BadInput>> {
-    let expected = "expected a log of MangoHud (output_folder, log_duration), or a CSV with a column frametime or MsBetweenPresents, ms";
+    let expected = "expected a log of MangoHud (output_folder, log_duration), or a CSV with a column frametime or MsBetweenPresents, in ms";
     let bad = |line: Option<u64>, message: String| {
         let place = line.map_or(file.to_owned(), |line| format!("{file}:{line}"));
         Box::new(BadInput::whole(format!("{place}: {message}"), expected))
@@ -48,16 +48,16 @@ pub fn read(file: &str, mut text: impl Read) -> Result<Vec<f64>, Box<BadInput>> 
         let value = record.get(index).unwrap_or_default();
         match value.parse::<f64>() {
             Ok(ms) if ms.is_finite() && ms > 0.0 => frames.push(ms),
-            _ => return Err(bad(line, format!("`{value}` is no time of a frame"))),
+            _ => return Err(bad(line, format!("`{value}` is not a frame time"))),
         }
     }
     match column {
-        None => Err(bad(None, "no column with the times of frames".to_owned())),
+        None => Err(bad(None, "no column with frame times".to_owned())),
         Some(_) => Ok(to_ms(frames)),
     }
 }
 
-/// Logs have ms, us or ns and do not say which, so the unit is the one in which the median is a frame's time.
+/// Logs have ms, us or ns but do not say which, so choose the unit in which the median can be a frame time.
 fn to_ms(frames: Vec<f64>) -> Vec<f64> {
     let median = lab::nearest_rank(&mut frames.clone(), 50.0).unwrap_or(0.0);
     let scale = match median {
@@ -68,7 +68,7 @@ fn to_ms(frames: Vec<f64>) -> Vec<f64> {
     frames.into_iter().map(|it| it / scale).collect()
 }
 
-/// The frame rate of the slowest hundredth of the frames, 1/s: of the mean of their times. `None` without
+/// The frame rate in 1/s of the slowest hundredth of the frames, from the mean of their times. `None` with fewer than
 /// 100 frames.
 pub fn one_percent_low(frames_ms: &[f64]) -> Option<f64> {
     let count = frames_ms.len() / 100;
@@ -78,7 +78,7 @@ pub fn one_percent_low(frames_ms: &[f64]) -> Option<f64> {
     (count > 0).then(|| 1e3 * count as f64 / slowest)
 }
 
-/// The share of frames that take more than twice the median, per cent.
+/// The share of frames that take more than [`JANK`] times the median, in %.
 pub fn jank_pct(frames_ms: &[f64]) -> Option<f64> {
     let median = lab::nearest_rank(&mut frames_ms.to_vec(), 50.0)?;
     let late = frames_ms.iter().filter(|&&it| it > JANK * median).count();
@@ -105,10 +105,10 @@ mod tests {
     #[test]
     fn a_wrong_log_is_one_message_with_its_line() {
         let message = |text: &str| read("f.csv", text.as_bytes()).unwrap_err().render(false);
-        assert!(message("a,b\n1,2\n").contains("f.csv: no column with the times of frames"));
+        assert!(message("a,b\n1,2\n").contains("f.csv: no column with frame times"));
         let line = message("fps,frametime\n60,16\n60,fast\n");
         assert!(
-            line.contains("f.csv:3: `fast` is no time of a frame"),
+            line.contains("f.csv:3: `fast` is not a frame time"),
             "{line}"
         );
         assert!(message("frametime\n-1\n").contains("`-1`"));
@@ -128,7 +128,7 @@ mod tests {
         let mut frames = vec![10.0; 198];
         frames.extend([20.0, 30.0]);
         assert_eq!(one_percent_low(&frames), Some(40.0));
-        // 20 ms are twice the median, and not more.
+        // 20 ms are exactly twice the median, so they are no jank.
         assert_eq!(jank_pct(&frames), Some(0.5));
         assert_eq!(one_percent_low(&[10.0; 99]), None);
         assert_eq!(jank_pct(&[]), None);

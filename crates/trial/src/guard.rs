@@ -1,11 +1,12 @@
 //! A trial leaves nothing behind, however it ends.
 //!
-//! The loader and the command run in a control group of the trial. A process of this program, the guard, holds
-//! one end of a pipe whose other end only the trial has. When the trial ends, also by SIGKILL, the pipe closes;
-//! the guard then kills the group (`cgroup.kill`, since Linux 5.14), removes it, and removes the recorder's
-//! instance. With its loader the kernel unloads a scheduler, since the loader holds the only reference to its BPF
-//! link; the guard asks the kernel to unload one that has none (`loader::unload()`). An orderly end takes the same path, so there is no second one to test. The loader and the command also ask
-//! the kernel for SIGKILL at the death of the trial, in case both the trial and the guard are killed.
+//! The loader and the command run in a control group of the trial. The guard, another process of this program, holds
+//! one end of a pipe whose other end only the trial has. When the trial ends, also by SIGKILL, the pipe closes; the
+//! guard then kills the group (`cgroup.kill`, since Linux 5.14), removes it, and removes the recorder's instance. When
+//! a loader ends, the kernel unloads its scheduler, because the loader holds the only reference to the BPF link. The
+//! guard asks the kernel to unload a scheduler without a link (`loader::unload()`). An orderly end takes the same path,
+//! so no second path needs tests. The loader and the command also ask the kernel for SIGKILL at the death of the trial,
+//! in case both the trial and the guard are killed.
 
 use crate::linux::{loader, sched_ext};
 use std::fs::{self, OpenOptions};
@@ -16,13 +17,13 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The variable with the group's folder, which makes this program a guard.
+/// The variable that has the group's folder and makes this program a guard.
 const VARIABLE: &str = "EQUIPOISE_TRIAL_GUARD";
-/// The variable of a trial that loads schedulers.
+/// The variable that is set if the trial loads schedulers.
 const LOADS: &str = "EQUIPOISE_TRIAL_LOADS";
-/// How long killed processes may take to end: the kernel may be writing their memory to disk.
+/// The time limit for the end of killed processes, whose memory the kernel may be writing to disk.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a killed trial may take to close its files; without tracefs there is nothing to wait for.
+/// The time limit for a killed trial to close its files; without tracefs, the guard does not wait.
 const CLOSES: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -60,8 +61,8 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Makes the group below this process's own, where no controller is enabled for it, so that it changes
-    /// nothing about the shares of CPU time. If the trial `loads` schedulers, none is left, either.
+    /// Makes the group below this process's own group. No controller is enabled for it there, so the group does not
+    /// change the shares of CPU time. If the trial `loads` schedulers, the guard also unloads the last one.
     pub fn new(loads: bool) -> io::Result<Guard> {
         let group = own_group()?.join(format!("equipoise-trial-{}", std::process::id()));
         fs::create_dir(&group).map_err(|error| named(&group, &error))?;
@@ -92,7 +93,7 @@ impl Guard {
         })
     }
 
-    /// A group below the trial's for one process and all that it starts.
+    /// A group below the trial's group, for one process and all that this process starts.
     pub fn part(&self, name: &str) -> io::Result<Part> {
         let folder = self.group.join(name);
         fs::create_dir(&folder).map_err(|error| named(&folder, &error))?;
@@ -120,7 +121,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Starts `command` in this group. It is killed if this process ends.
+    /// Starts `command` in this group. The command is killed when this process ends.
     pub fn spawn(&self, command: &mut Command) -> io::Result<Child> {
         let procs = self.folder.join("cgroup.procs");
         let mut procs = OpenOptions::new().write(true).open(procs)?;
@@ -138,19 +139,19 @@ impl Part {
         command.spawn()
     }
 
-    /// A number of a file of the group, by its key: `usage_usec` of `cpu.stat`, or `some` and `total` of
-    /// `cpu.pressure`.
+    /// A number in a file of the group, by its line and key, such as `usage_usec` in `cpu.stat`, or `some` and `total`
+    /// in `cpu.pressure`.
     pub fn number(&self, file: &str, line: &str, key: &str) -> Option<u64> {
         let text = fs::read_to_string(self.folder.join(file)).ok()?;
         number(&text, line, key)
     }
 
-    /// The threads in it and in the groups below.
+    /// The threads in this group and in the groups below.
     pub fn threads(&self) -> Vec<i32> {
         threads(&self.folder)
     }
 
-    /// Kills what still runs in it, and waits for its end.
+    /// Kills all processes that still run in this group, and waits for their end.
     pub fn kill(&self) -> io::Result<()> {
         kill(&self.folder)
     }
@@ -198,7 +199,7 @@ fn own_group() -> io::Result<PathBuf> {
     Ok(mounted.ok_or_else(none)?.join(own.ok_or_else(none)?))
 }
 
-/// Kills the processes of a group and of those below, and removes them all.
+/// Kills the processes of a group and of the groups below, and removes all of these groups.
 fn remove(group: &Path) -> io::Result<()> {
     if !group.exists() {
         return Ok(());

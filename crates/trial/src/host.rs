@@ -11,11 +11,12 @@ use std::time::Duration;
 pub struct Conditions {
     /// The governors of the CPUs (`scaling_governor`).
     pub governors: BTreeSet<String>,
-    /// A battery discharges.
+    /// Does a battery discharge?
     pub on_battery: bool,
-    /// The hardware may exceed the highest sustainable frequency.
+    /// May the hardware exceed the highest sustainable frequency?
     pub has_turbo: bool,
-    /// How often the hardware has throttled for heat since the start, over all CPUs.
+    /// The number of times that the hardware has throttled CPUs because of heat, since the computer started, over all
+    /// CPUs.
     pub throttled: u64,
     /// The time that the computer has been suspended, since its start.
     pub suspended: Duration,
@@ -67,7 +68,7 @@ impl Conditions {
         found
     }
 
-    /// Warnings for the user before the first turn: a sentence each.
+    /// Warnings for the user before the first turn, each of which is a sentence.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.on_battery {
@@ -83,7 +84,7 @@ impl Conditions {
         warnings
     }
 
-    /// A note about turbo: it makes the speed depend on the temperature.
+    /// A note about turbo, which makes the speed depend on the temperature.
     pub fn notes(&self) -> Vec<String> {
         let governors: Vec<&str> = self.governors.iter().map(String::as_str).collect();
         let governor = match governors.as_slice() {
@@ -97,7 +98,7 @@ impl Conditions {
         governor.into_iter().chain(turbo).collect()
     }
 
-    /// Why turns between `before` and now cannot be compared with others.
+    /// The reason, if any, why turns between `before` and now cannot be compared with others.
     pub fn disturbed_since(&self, before: &Conditions) -> Option<String> {
         if self.suspended > before.suspended + Duration::from_millis(10) {
             return Some("the computer was suspended".to_owned());
@@ -115,7 +116,7 @@ impl Conditions {
     }
 }
 
-/// `CLOCK_BOOTTIME` counts the time in suspend, `CLOCK_MONOTONIC` does not.
+/// The time in suspend, which `CLOCK_BOOTTIME` counts and `CLOCK_MONOTONIC` does not.
 fn suspended() -> Duration {
     let read = |clock| {
         let time = clock_gettime(clock);
@@ -139,8 +140,8 @@ pub fn numbered(folder: &Path, name: &str) -> Vec<usize> {
 pub struct Kinds(BTreeMap<usize, String>);
 
 impl Kinds {
-    /// By the capacity that the kernel gives each CPU, of 1024 of the largest; without capacities all CPUs are
-    /// of one kind.
+    /// The kinds by the capacity that the kernel gives each CPU, where 1024 is that of the largest. Without capacities,
+    /// all CPUs are of one kind.
     pub fn of(sys: &Path) -> Kinds {
         let cpus = sys.join("devices/system/cpu");
         let kind = |cpu: usize| {
@@ -154,8 +155,8 @@ impl Kinds {
         Kinds(numbered(&cpus, "cpu").into_iter().map(kind).collect())
     }
 
-    /// The time for which CPUs were busy since the start, ns, by kind of core; `stat` is `/proc/stat`
-    /// (proc_stat(5)), whose unit is 10 ms.
+    /// The time in ns for which CPUs were busy since the computer started, by kind of core. `stat` is the text of
+    /// `/proc/stat` (proc_stat(5)), whose unit is 10 ms.
     pub fn busy_ns(&self, stat: &str) -> BTreeMap<String, u64> {
         let mut busy = BTreeMap::new();
         for line in stat.lines() {
@@ -167,7 +168,7 @@ impl Kinds {
                 continue;
             };
             let ticks: Vec<u64> = words.map_while(|it| it.parse().ok()).collect();
-            // user, nice, system, not idle and iowait, then irq and softirq.
+            // Busy time is user, nice, system, irq and softirq, without idle and iowait.
             let used = [0, 1, 2, 5, 6]
                 .iter()
                 .filter_map(|&it| ticks.get(it))
@@ -178,7 +179,7 @@ impl Kinds {
     }
 }
 
-/// The average frequency of the CPUs that report one, kHz.
+/// The average frequency of the CPUs that report one, in kHz.
 pub fn khz(sys: &Path) -> Option<u64> {
     let cpus = sys.join("devices/system/cpu");
     let of = |cpu: usize| {

@@ -2,8 +2,8 @@
 //! scheduler and under sched_ext schedulers in turn, and judges them as a comparison in the simulated
 //! kernel is judged ([`lab::Verdict`]).
 //!
-//! [`run`] decides what runs when. It reaches the machine through [`Kernel`], so that its order, its
-//! stopping and its handling of failures are tested without one; [`linux::Linux`] is the real one.
+//! [`run`] decides what runs when. It reaches the machine through [`Kernel`], so that tests of its order, its stopping
+//! and its handling of failures need no real kernel; [`linux::Linux`] is the real one.
 //!
 //! - A [`Plan`] says what is tried and for how long; an [`Outcome`] has the turns.
 //! - A [`bundle::Bundle`] keeps all of a trial in a file, which [`bundle::Bundle::read`] opens elsewhere:

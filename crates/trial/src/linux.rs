@@ -28,28 +28,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Between loading and the turn, so that the tasks have been given to the scheduler.
+/// The time between loading and the turn, in which the kernel moves tasks to the scheduler.
 const SETTLE: Duration = Duration::from_millis(200);
-/// How often it is checked whether the turn has to end.
+/// The time between two checks whether the turn has to end.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// The load, and how to measure it.
+/// The load, and the options of its measurement.
 pub struct Options {
     /// The load.
     pub load: Load,
-    /// Where frame times are logged.
+    /// The log of frame times, or a folder of such logs.
     pub frames: Option<PathBuf>,
-    /// Whether to record.
+    /// The turns to record.
     pub record: Record,
     /// Is a recording to be kept that can be replayed?
     pub keeps: bool,
-    /// How long a scheduler may take to load.
+    /// The time limit for loading a scheduler.
     pub load_limit: Duration,
 }
 
 /// This computer's kernel.
 pub struct Linux {
-    // Fields are dropped in this order: the guard removes the groups of the others.
+    // Fields are dropped in this order. The guard comes after the fields whose groups it removes.
     loader: Option<Loader>,
     scheduler: String,
     options: Options,
@@ -64,8 +64,8 @@ pub struct Linux {
 }
 
 impl Linux {
-    /// Prepares the trial of `schedulers`, until `stop` is true. It is an error if this process may not load
-    /// schedulers, the kernel has no sched_ext, or it already runs a scheduler.
+    /// Prepares the trial of `schedulers`, which ends when `stop` is true. It is an error if this process may not load
+    /// schedulers, or if the kernel has no sched_ext or already runs a scheduler.
     pub fn new(
         options: Options,
         schedulers: &[Scheduler],
@@ -113,8 +113,8 @@ impl Linux {
         self.recording.kept.as_deref()
     }
 
-    /// Has `program`, which is scx_equipoise, measure the schedulers' costs in the first block. `host_cpus` is the
-    /// number of the host's CPUs that execute those of a virtual machine, if they are fewer.
+    /// Makes `program`, which is scx_equipoise, measure the schedulers' costs in the first block. `host_cpus` is the
+    /// number of the host's CPUs that execute the CPUs of a virtual machine, if the host has fewer.
     pub fn measure_costs(&mut self, program: PathBuf, host_cpus: Option<u32>) {
         self.meter = Some(Meter::new(program, host_cpus));
     }
@@ -141,7 +141,7 @@ impl Linux {
         let _ = measured;
     }
 
-    /// An error if the turn has to end.
+    /// Returns an error if the turn has to end.
     fn check(&mut self) -> Result<(), Fault> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(Fault::Stopped);
@@ -185,7 +185,7 @@ impl Linux {
         }
     }
 
-    /// The loader's threads: they are not the load, also where everything is watched.
+    /// The loader's threads, which are not part of the load, even if the load is all processes.
     fn others(&self) -> Vec<i32> {
         let loader = self.loader.iter();
         loader.flat_map(|it| recorder::threads(it.pid())).collect()
@@ -237,7 +237,8 @@ impl Linux {
         Ok(turn)
     }
 
-    /// The share of the CPUs' time that was not the load's. /proc/stat counts ticks, so it may be below zero.
+    /// The share of the CPUs' time that other processes than the load took. It may be below zero, because /proc/stat
+    /// counts ticks.
     fn others_pct(&self, turn: &Turn, own_ns: u64) -> f64 {
         let busy: u64 = turn.busy_ns.values().sum();
         let cpus = std::thread::available_parallelism().map_or(1, |it| it.get());
@@ -308,12 +309,12 @@ impl Kernel for Linux {
     }
 }
 
-/// Where the kernel shows its sched_ext scheduler.
+/// The folder in which the kernel shows its sched_ext scheduler.
 pub(crate) fn sched_ext() -> PathBuf {
     PathBuf::from("/sys/kernel/sched_ext")
 }
 
-/// An error if schedulers cannot be loaded.
+/// Returns an error if schedulers cannot be loaded.
 fn check(sched_ext: &Path, is_root: bool) -> Result<(), Box<BadInput>> {
     let bad = |message: &str, expected: &str| {
         Err(Box::new(BadInput::whole(message.to_owned(), expected)))

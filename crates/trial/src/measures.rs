@@ -5,10 +5,10 @@ use lab::{Judged, Measure, Run, Samples, Threads, nearest_rank};
 use std::collections::HashMap;
 use workload::{Better, Goal, Metric, Role, Unit};
 
-/// The most threads with a measure of their own: those that ran longest.
+/// The largest number of threads with a measure of their own, which are those that ran longest.
 const MOST_THREADS: usize = 8;
 
-/// The value of a turn; `None` if it has none.
+/// The value of a turn; `None` if the turn has none.
 type Column = Box<dyn Fn(&Turn) -> Option<f64>>;
 
 /// A figure of a turn.
@@ -26,7 +26,7 @@ pub struct Figure {
 const LATENCY: Role = Role::Decides(Goal::Latency);
 const EXPLAINS: Role = Role::Explains(Goal::Latency);
 
-/// All figures. The first that every turn has decides when a sequential trial ends.
+/// All figures. The first figure that every turn has decides when a sequential trial ends.
 pub fn figures() -> &'static [Figure] {
     &FIGURES
 }
@@ -147,14 +147,14 @@ fn mean_latency_us(turn: &Turn) -> Option<f64> {
     lab::mean_interval(&latencies_us(turn)?).map(|(mean, _)| mean)
 }
 
-/// The sum over all threads, estimated for all of the turn if only a part of it was recorded.
+/// The sum over all threads, estimated for the whole turn if only a part of it was recorded.
 fn total(turn: &Turn, of: fn(&Thread) -> u64) -> Option<f64> {
     let recorded = turn.recorded.as_ref()?;
     let sum: u64 = recorded.threads.iter().map(of).sum();
     Some(sum as f64 * recorded.scale(turn))
 }
 
-/// `None` if no thread has a period.
+/// The share of missed periods in %; `None` if no thread has a period.
 fn missed_pct(turn: &Turn) -> Option<f64> {
     let threads = &turn.recorded.as_ref()?.threads;
     let all: u64 = threads.iter().map(|it| it.periods).sum();
@@ -166,12 +166,12 @@ fn missed_pct(turn: &Turn) -> Option<f64> {
 pub struct Measured {
     /// The measures, those that decide first.
     pub measures: Vec<Measure>,
-    /// The runs of each scheduler; those of the same number are of one block.
+    /// The runs of each scheduler; runs with the same index are of one block.
     pub runs: Vec<lab::Measured>,
 }
 
 impl Measured {
-    /// Of the complete blocks.
+    /// The runs of the complete blocks.
     pub fn new(outcome: &Outcome) -> Measured {
         let turns = || outcome.blocks.iter().flatten();
         let has = |of: &dyn Fn(&Turn) -> Option<f64>| turns().any(|turn| of(turn).is_some());
@@ -179,7 +179,7 @@ impl Measured {
         let mut columns: Vec<Column> = Vec::new();
         let has_frames = has(&|turn| frame_ms(turn, 99.0));
         for figure in figures().iter().filter(|it| has(&it.of)) {
-            // The player sees frames, and not what leads to them.
+            // If there are frames, only frame times judge latency, because the player sees nothing else.
             let role = match (figure.role, figure.name) {
                 (LATENCY, "wakeup_latency_p99" | "missed_periods") if has_frames => {
                     Role::Explains(Goal::Latency)
@@ -366,7 +366,7 @@ mod tests {
         assert!(named("worker/wakeup_latency_p99") && named("missed_periods") && !named("energy"));
     }
 
-    /// The table has the mean of the turns' percentiles, and not the largest of them.
+    /// The table has the mean of the turns' percentiles, not the largest of them.
     #[test]
     fn a_percentile_is_shown_as_the_mean_over_turns() {
         let measured = Measured::new(&outcome(&[[(2.0, 10), (2.0, 10)], [(2.0, 30), (2.0, 10)]]));
@@ -380,7 +380,7 @@ mod tests {
         );
     }
 
-    /// Wakeups are no work: their number depends on the scheduler.
+    /// Wakeups do not count as work, because their number depends on the scheduler.
     #[test]
     fn a_scheduler_that_wakes_threads_less_often_has_not_done_less() {
         let mut trial = outcome(&[[(2.0, 10), (2.0, 10)]; 5]);
@@ -393,7 +393,7 @@ mod tests {
         assert!(!results.verdict.of(Goal::Latency).unwrap().tells_apart());
     }
 
-    /// Half of a turn was recorded, so there was about twice as much of what is summed.
+    /// Half of the turn was recorded, so sums are estimated as twice as large.
     #[test]
     fn sums_are_of_all_of_a_turn_and_percentiles_of_what_was_recorded() {
         let mut half = turn(2.0, 10);

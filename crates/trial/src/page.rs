@@ -1,4 +1,4 @@
-//! The page of a trial: that of a comparison, and how it was measured.
+//! The page of a trial: the page of a comparison, with remarks on the measurement.
 
 use crate::linux::Cost;
 use crate::measures::figures;
@@ -7,10 +7,10 @@ use lab::Results;
 use report::{Page, Shown, Told};
 use serde::{Deserialize, Serialize};
 
-/// The differences for which the page says how many blocks they need, per cent.
+/// The differences for which the page says how many blocks they need, in %.
 const DIFFERENCES_PCT: [f64; 3] = [1.0, 2.0, 5.0];
 
-/// The words of a page on a trial, besides its results.
+/// The words of a page about a trial, besides its results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct About {
     /// The load, as the user named it.
@@ -71,7 +71,7 @@ pub fn page(
     }
 }
 
-/// The tables have other intervals than the verdict.
+/// The remark that the tables have other intervals than the verdict.
 const UNADJUSTED: &str = "The intervals in the tables are those of a trial whose number of blocks was fixed \
                           beforehand; those of the verdict hold after any number.";
 
@@ -118,7 +118,7 @@ fn cost(about: &About) -> Option<String> {
             false => "this computer is too noisy to measure the cost of an event",
         };
         return Some(format!(
-            "recording: {why}, so that at least one block was not recorded, and has no latencies. --record always records every block."
+            "recording: {why}, so at least one block was not recorded and has no latencies. --record always records every block."
         ));
     }
     let share = match cost.share_pct < 100.0 {
@@ -135,7 +135,7 @@ fn cost(about: &About) -> Option<String> {
     ))
 }
 
-/// The number of blocks that differences need, by the scheduler that varies most.
+/// The number of blocks that are needed to find differences, by the scheduler that varies most.
 fn blocks_needed(results: &Results<'_>, outcome: &Outcome) -> Option<String> {
     let turns = || outcome.blocks.iter().flatten();
     let has = |of: fn(&Turn) -> Option<f64>| turns().all(|it| of(it).is_some_and(|it| it > 0.0));

@@ -19,13 +19,14 @@ const NO_LOADERS: [&str; 4] = ["scx_loader", "scx_ctl", "scx_top", "scx_stats"];
 pub struct Scheduler {
     /// Its name in tables.
     pub name: String,
-    /// The command that loads it and unloads it when it ends; `None` for the kernel's own.
+    /// The command that loads the scheduler, and unloads it when the command ends; `None` for the kernel's own
+    /// scheduler.
     #[serde(skip)]
     pub loader: Option<Vec<OsString>>,
 }
 
 impl Scheduler {
-    /// The kernel's own.
+    /// The kernel's own scheduler.
     pub fn own() -> Scheduler {
         Scheduler {
             name: BASELINE.to_owned(),
@@ -33,8 +34,8 @@ impl Scheduler {
         }
     }
 
-    /// Its name in the simulator: that of a policy with its settings, or of a published scheduler, whose options are
-    /// not simulated.
+    /// The scheduler's name in the simulator: the name of a policy with its settings, or of a published scheduler,
+    /// whose options are not simulated.
     pub fn simulated(&self) -> &str {
         self.name.split(' ').next().unwrap_or_default()
     }
@@ -77,7 +78,7 @@ impl Scheduler {
             .into_iter();
         let program = words.next().unwrap_or_default();
         let path = find(&program).ok_or_else(|| bad(format!("no program `{program}`")))?;
-        // The folder of the loader makes no difference.
+        // The name of a loader does not depend on its folder.
         let name = match program.rsplit_once('/') {
             Some((folder, _)) => text
                 .trim_start()
@@ -96,8 +97,8 @@ impl Scheduler {
     }
 }
 
-/// The schedulers to compare: the baseline first, unless `schedulers` has it; a scheduler that is named twice
-/// has a number, so that a trial can compare a scheduler with itself.
+/// The schedulers to compare. The baseline is added as the first one, unless `schedulers` has it. A scheduler that is
+/// named twice gets a number, so that a trial can compare a scheduler with itself.
 pub fn named(mut schedulers: Vec<Scheduler>) -> Vec<Scheduler> {
     match schedulers.iter().position(|it| it.loader.is_none()) {
         Some(first) => schedulers[..=first].rotate_right(1),
@@ -131,7 +132,7 @@ pub fn installed(folders: &[PathBuf], find: &dyn Fn(&str) -> Option<PathBuf>) ->
     parsed.filter_map(Result::ok).collect()
 }
 
-/// Finds programs: a path as it is; a name beside this program, then on `path`.
+/// Finds a program. A path is used as it is; a name is searched for beside this program, and then on `path`.
 pub fn find(program: &str, beside: Option<&Path>, path: &[PathBuf]) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(PathBuf::from(program)).filter(|it| it.is_file());

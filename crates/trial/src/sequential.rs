@@ -1,14 +1,13 @@
-//! When is a trial decided? A test that may be looked at after every block.
+//! A sequential test, which may be evaluated after every block, and says when a trial is decided.
 //!
-//! Looking at a fixed-size test again and again finds a difference sooner or later, even where there is none.
-//! This test bets instead. If a scheduler equals the baseline, the random order of a block makes their
-//! difference `d` as likely as `-d`. A bet that knows `|d|` and multiplies its stake by `1 + tanh(l d)` then
-//! keeps it on average, whatever `l` is chosen beforehand, so the chance that the stake ever reaches 1/alpha is
-//! at most alpha (Ville's inequality). The product is the test martingale for symmetric differences of de la
-//! Peña (A General Class of Exponential Inequalities for Martingales and Ratios, Annals of Probability 27,
-//! 1999), with a bounded bet; Ramdas, Grünwald, Vovk and Shafer (Game-Theoretic Statistics and Safe
-//! Anytime-Valid Inference, Statistical Science 38, 2023) give the theory. The stake is spread over both
-//! directions and over [`BETS`].
+//! A fixed-size test that is evaluated again and again finds a difference sooner or later, even if there is none. This
+//! test bets instead. If a scheduler equals the baseline, the random order of a block makes their difference `d` as
+//! likely as `-d`. A bet that knows `|d|` and multiplies its stake by `1 + tanh(l d)` then keeps it on average,
+//! whatever `l` is chosen beforehand, so the chance that the stake ever reaches 1/alpha is at most alpha (Ville's
+//! inequality). The product is the test martingale for symmetric differences of de la Peña (A General Class of
+//! Exponential Inequalities for Martingales and Ratios, Annals of Probability 27, 1999), with a bounded bet; Ramdas,
+//! Grünwald, Vovk and Shafer (Game-Theoretic Statistics and Safe Anytime-Valid Inference, Statistical Science 38, 2023)
+//! give the theory. The stake is spread over both directions and over [`BETS`].
 //!
 //! The differences that the bets do not refute are the interval, which holds at every look.
 
@@ -17,7 +16,7 @@ use crate::{Outcome, Turn};
 
 /// The chance of any false statement in a trial.
 const ALPHA: f64 = 0.05;
-/// Bets per standard scale of the differences: from cautious to bold.
+/// The sizes of bets per standard scale of the differences, from cautious to bold.
 const BETS: [f64; 5] = [0.25, 0.5, 1.0, 2.0, 4.0];
 /// Differences below 1 % do not matter, as in [`lab::Verdict`].
 const WORTH: f64 = 0.01;
@@ -25,9 +24,9 @@ const WORTH: f64 = 0.01;
 /// The state of the test after some blocks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sequence {
-    /// The figure that decides: the first that the turns have of frames, time, and wakeup latency.
+    /// The figure that decides, which is the first of frame time, time and wakeup latency that the turns have.
     pub figure: &'static str,
-    /// One for each scheduler besides the baseline.
+    /// The state of the test for each scheduler besides the baseline.
     pub decisions: Vec<Decision>,
 }
 
@@ -36,9 +35,9 @@ pub struct Sequence {
 pub struct Decision {
     /// Its position in [`Outcome::schedulers`].
     pub scheduler: usize,
-    /// The interval of its change against the baseline, per cent; not finite if still unbounded.
+    /// The interval of the scheduler's change against the baseline, in %; not finite if still unbounded.
     pub interval_pct: (f64, f64),
-    /// Is it decided?
+    /// Is the scheduler's verdict decided?
     pub is_decided: bool,
 }
 
@@ -75,18 +74,18 @@ impl Sequence {
         })
     }
 
-    /// Is every scheduler decided?
+    /// Is the verdict on every scheduler decided?
     pub fn is_over(&self) -> bool {
         self.decisions.iter().all(|it| it.is_decided)
     }
 }
 
-/// No difference is within the interval, or only ones that do not matter.
+/// Does the interval exclude a difference of 0, or have only differences that do not matter?
 fn is_decided((low, high): (f64, f64)) -> bool {
     low > 0.0 || high < 0.0 || (low > -WORTH && high < WORTH)
 }
 
-/// The stake, of 1 at first, after bets against a shift of the `differences`.
+/// The stake, which is 1 at first, after bets against a shift of the `differences`.
 fn stake(differences: &[f64], shift: f64) -> f64 {
     let mut squares = 0.0;
     // For each bet, the stakes on a positive and on a negative difference.
@@ -116,7 +115,7 @@ fn interval(differences: &[f64], refuted: f64) -> (f64, f64) {
     let bound = |sign: f64| {
         let at = |distance: f64| mean + sign * distance;
         let is_refuted = |distance: f64| stake(differences, at(distance)) >= refuted;
-        // From far away to the mean, in steps of a tenth.
+        // Search from far away towards the mean, in steps of a tenth.
         let mut far = 1000.0 * scale;
         if !is_refuted(far) {
             return sign * f64::INFINITY;
@@ -146,7 +145,7 @@ mod tests {
     const TRIALS: u64 = 2000;
     const BLOCKS: usize = 60;
 
-    /// Symmetric, and heavy-tailed: one in ten is ten times as large.
+    /// Noise that is symmetric and heavy-tailed: one value in ten is ten times as large.
     fn noise(rng: &mut Rng) -> f64 {
         let wide = if rng.below(10) == 0 { 10.0 } else { 1.0 };
         let sum: f64 = (0..4).map(|_| rng.unit() - 0.5).sum();
@@ -158,8 +157,8 @@ mod tests {
         (1..=differences.len()).find(|&n| stake(&differences[..n], 0.0) >= 1.0 / ALPHA)
     }
 
-    /// Of 2000 trials of equal schedulers, with a look after each block, at most 5 % end with a difference:
-    /// 100, and at most 139 with a chance of 0.9999.
+    /// Of 2000 trials of equal schedulers, evaluated after each block, at most 5 % may end with a difference. This is
+    /// 100 trials, and at most 139 with a chance of 0.9999.
     #[test]
     fn equal_schedulers_are_seldom_told_apart() {
         let mut rng = Rng::new(7);
@@ -169,11 +168,12 @@ mod tests {
             alarms += u64::from(refuted(&differences).is_some());
         }
         assert!(alarms <= 139, "{alarms}");
-        // The test is not idle, either.
+        // The test also uses its margin: it raises some false alarms.
         assert!(alarms >= 10, "{alarms}");
     }
 
-    /// A fixed-size interval with the same looks finds differences that are not there: the reason for this test.
+    /// A fixed-size interval that is evaluated as often finds differences that do not exist, which is the reason for
+    /// the sequential test.
     #[test]
     fn repeated_looks_at_students_interval_find_what_is_not_there() {
         let mut rng = Rng::new(7);
@@ -199,7 +199,8 @@ mod tests {
             found.push(refuted(&differences).unwrap_or(BLOCKS));
         }
         found.sort_unstable();
-        // 7 blocks are the least: bets double the stake at most, and a tenth of it is on the boldest.
+        // At least 7 blocks are needed, because a bet at most doubles its stake, and a tenth of the stake is on the
+        // boldest bet.
         assert!(found[0] >= 7 && found[190] <= 10, "{found:?}");
     }
 

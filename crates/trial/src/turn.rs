@@ -6,26 +6,26 @@ use std::collections::BTreeMap;
 /// The measurements of one turn, without those that this computer cannot make.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
-    /// From the start of the command to its end, ns; the time of the turn if nothing is started.
+    /// The time from the start of the command to its end, in ns; the length of the turn if nothing is started.
     pub elapsed_ns: u64,
     /// Was a command started, whose time is a result?
     pub is_timed: bool,
-    /// The CPU time of the command and all that it started, ns.
+    /// The CPU time of the command and all processes that it started, in ns.
     pub cpu_ns: Option<u64>,
-    /// The time for which at least one of its threads waited for a CPU (PSI's `some`), ns.
+    /// The time for which at least one thread of the command waited for a CPU (PSI's `some`), in ns.
     pub waited_ns: Option<u64>,
-    /// Its context switches: those of processes that have been waited for.
+    /// The context switches of the command's processes that have been waited for.
     pub switches: Option<u64>,
-    /// The energy of all packages, uJ.
+    /// The energy of all packages, in uJ.
     pub energy_uj: Option<u64>,
-    /// The time for which CPUs were busy, by kind of core, ns of all its CPUs.
+    /// The time for which CPUs were busy, by kind of core, in ns and summed over the CPUs of a kind.
     #[serde(default)]
     pub busy_ns: BTreeMap<String, u64>,
-    /// The average frequency of the CPUs, kHz.
+    /// The average frequency of the CPUs, in kHz.
     pub khz: Option<u64>,
-    /// The share of the CPUs' time that other processes took, per cent.
+    /// The share of the CPUs' time that other processes took, in %.
     pub others_pct: Option<f64>,
-    /// The times of frames, ms.
+    /// The frame times in ms.
     #[serde(default)]
     pub frames_ms: Vec<f64>,
     /// The measurements from a recording of the kernel's scheduler.
@@ -35,24 +35,24 @@ pub struct Turn {
 /// The measurements from a recording.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Recorded {
-    /// Scheduling events.
+    /// The number of scheduling events.
     pub events: u64,
-    /// Events that found no room.
+    /// The number of events that were lost because a buffer was full.
     pub lost: u64,
-    /// Switches between tasks on all CPUs.
+    /// The number of switches between tasks on all CPUs.
     pub switches: u64,
-    /// Its threads, by name.
+    /// The threads of the load, by name.
     pub threads: Vec<Thread>,
-    /// The time that was recorded, ns; 0 if all of the turn was.
+    /// The time that was recorded, in ns; 0 if all of the turn was.
     #[serde(default)]
     pub window_ns: u64,
-    /// The CPU time that the recorder took from the load during the turn, ns.
+    /// The CPU time that the recorder took from the load during the turn, in ns.
     #[serde(default)]
     pub own_ns: u64,
 }
 
 impl Recorded {
-    /// The factor from what was recorded to all of the `turn`.
+    /// The factor by which sums over the recorded part are multiplied to estimate the whole `turn`.
     pub fn scale(&self, turn: &Turn) -> f64 {
         match self.window_ns {
             0 => 1.0,
@@ -64,18 +64,18 @@ impl Recorded {
 /// The threads of one name in a recording.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Thread {
-    /// `comm`.
+    /// The threads' name (`comm`).
     pub name: String,
-    /// Their running time, ns.
+    /// The running time of the threads, in ns.
     pub ran_ns: u64,
-    /// Switches to them.
+    /// The number of switches to these threads.
     pub turns: u64,
-    /// Switches to them on another CPU than before.
+    /// The number of switches to these threads on another CPU than before.
     pub migrations: u64,
-    /// From each wakeup until the thread ran, ns.
+    /// The times from each wakeup until the thread ran, in ns.
     pub latencies_ns: Vec<u64>,
-    /// The number of periods that they had, and of those that they missed; 0 for threads without one.
+    /// The number of periods that the threads had; 0 for threads without a period.
     pub periods: u64,
-    /// See above.
+    /// The number of missed periods.
     pub missed: u64,
 }

@@ -1,4 +1,4 @@
-//! Whether the CPUs of a virtual machine have a CPU of the host each.
+//! Finds whether each CPU of a virtual machine has a CPU of the host to itself.
 
 use super::pin;
 use crate::found::Found;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const TIME: Duration = Duration::from_millis(50);
 /// The rounds of a loop between two readings of the clock.
 const ROUNDS: u32 = 1000;
-/// CPUs that do less than this share of the work of as many single ones are fewer.
+/// The share of the work of as many single CPUs below which CPUs count as fewer.
 const LEAST_SHARE: f64 = 0.75;
 
 /// The number of the host's CPUs that execute the cores of this virtual machine, if they are fewer than its cores.
@@ -24,7 +24,7 @@ pub fn cpus(found: &Found) -> io::Result<Option<u32>> {
     if !words.any(|word| word == "hypervisor") {
         return Ok(None);
     }
-    // One CPU for each core, because hardware threads share a core anyway.
+    // Use one CPU of each core, because hardware threads share a core anyway.
     let cores: BTreeSet<usize> = found.cpus.iter().map(first).collect();
     let cores: Vec<usize> = cores.into_iter().collect();
     let alone = rounds(&cores[..cores.len().min(1)])?;
@@ -36,12 +36,12 @@ fn first((&cpu, of): (&usize, &crate::found::Cpu)) -> usize {
     siblings.first().unwrap_or(cpu)
 }
 
-/// The number of CPUs that do the work of `sum` single ones, if they are fewer than `cores`.
+/// The number of CPUs that do the work of `sum` single CPUs, if this number is below `cores`.
 fn fewer(cores: usize, sum: f64) -> Option<u32> {
     (sum < LEAST_SHARE * cores as f64).then(|| (sum.round() as u32).max(1))
 }
 
-/// The rounds per second that loops on all of these CPUs do at a time.
+/// The rounds per second of loops that run on all of these CPUs at the same time.
 fn rounds(cpus: &[usize]) -> io::Result<f64> {
     let barrier = &Barrier::new(cpus.len());
     let on = |cpu: usize| {
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(fewer(2, 1.02), Some(1));
         assert_eq!(fewer(4, 2.1), Some(2));
         assert_eq!(fewer(4, 0.4), Some(1));
-        // Turbo frequencies fall while all are busy.
+        // Turbo frequencies fall while all CPUs are busy.
         assert_eq!(fewer(4, 3.4), None);
         assert_eq!(fewer(1, 1.0), None);
     }

@@ -1,15 +1,14 @@
 //! The flattened format of device trees.
 //!
-//! It is read here because no kept crate reads Linux's trees: dtoolkit refuses names of more than 31
-//! characters, a limit that neither dtc nor Linux enforces and that a quarter of Linux's trees
-//! exceed; the others are unmaintained or panic on wrong offsets.
+//! This module reads the format itself because no maintained crate reads Linux's trees. dtoolkit refuses names of more
+//! than 31 characters, a limit that neither dtc nor Linux enforces and that a quarter of Linux's trees exceed; other
+//! crates are unmaintained or panic on wrong offsets.
 
 use std::collections::BTreeMap;
 
 /// The first word of a blob (Devicetree Specification 0.4, section 5.2).
 const MAGIC: u32 = 0xd00d_feed;
-/// The first version of the format whose structure this reader knows, and the one that it is compatible with
-/// (`FDT_FIRST_SUPPORTED_VERSION` of libfdt).
+/// The oldest version of the format that this reader knows (`FDT_FIRST_SUPPORTED_VERSION` of libfdt), and the newest.
 const OLDEST: u32 = 16;
 const NEWEST: u32 = 17;
 /// The deepest tree that Linux unflattens (`FDT_MAX_DEPTH` in drivers/of/fdt.c).
@@ -30,7 +29,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// The root of `blob`. The error says what is wrong with it.
+    /// The root of `blob`. The error says what is wrong with the blob.
     pub fn root(blob: &[u8]) -> Result<Node, String> {
         let header = |index: usize| word(blob, 4 * index);
         if header(0) != Some(MAGIC) {
@@ -81,12 +80,12 @@ impl Node {
         self.texts(name).next()
     }
 
-    /// Is `compatible` in its list (`of_device_is_compatible()`)?
+    /// Is `compatible` in the node's list (`of_device_is_compatible()`)?
     pub fn is(&self, compatible: &str) -> bool {
         self.texts("compatible").any(|text| text == compatible)
     }
 
-    /// May the kernel use it (`of_device_is_available()`)?
+    /// May the kernel use the device (`of_device_is_available()`)?
     pub fn is_available(&self) -> bool {
         matches!(self.text("status"), None | Some("okay" | "ok"))
     }
@@ -95,7 +94,7 @@ impl Node {
         self.children.iter().find(|child| child.name == name)
     }
 
-    /// Its name without the address, the kernel's `name`.
+    /// The node's name without the address, which is the kernel's `name`.
     pub fn base_name(&self) -> &str {
         self.name.split('@').next().unwrap_or(&self.name)
     }
@@ -104,7 +103,7 @@ impl Node {
         self.cell("phandle").or_else(|| self.cell("linux,phandle"))
     }
 
-    /// It and all nodes below it.
+    /// The node and all nodes below it.
     pub fn all(&self) -> Vec<&Node> {
         let mut all = vec![self];
         let mut next = 0;
@@ -142,7 +141,7 @@ impl Reader<'_> {
         Some(word)
     }
 
-    /// Skips `length` bytes, and those up to the next word.
+    /// Skips `length` bytes, and the padding up to the next word.
     fn skip(&mut self, length: usize) -> Option<()> {
         self.at = self.at.checked_add(length)?.checked_next_multiple_of(4)?;
         Some(())
@@ -156,7 +155,7 @@ impl Reader<'_> {
         Some(property)
     }
 
-    /// The root, after whose end the structure ends.
+    /// The root, after which the structure must end.
     fn tree(mut self) -> Result<Node, String> {
         let mut open: Vec<Node> = Vec::new();
         let mut root = None;

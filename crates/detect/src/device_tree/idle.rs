@@ -6,7 +6,7 @@ use crate::found::Found;
 use machine::IdleState;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The state that Linux adds before those of the tree (`psci_idle_init_cpu()`,
+/// The latency of the state that Linux adds before the tree's states (`psci_idle_init_cpu()`,
 /// `sbi_cpuidle_init_cpu()`, `qcom_spm` and others).
 const WFI_NS: u64 = 1_000;
 
@@ -42,8 +42,8 @@ pub(super) fn add(found: &mut Found, listed: &[Listed], by_handle: &BTreeMap<u32
     }
 }
 
-/// The node of state `index` (`of_get_cpu_state_node()` in drivers/of/cpu.c): that of the CPU's first
-/// power domain, otherwise that of its own list.
+/// The node of state `index` (`of_get_cpu_state_node()` in drivers/of/cpu.c), which is in the list of the CPU's first
+/// power domain or otherwise in the CPU's own list.
 fn state<'a>(cpu: &Node, index: usize, by_handle: &BTreeMap<u32, &'a Node>) -> Option<&'a Node> {
     let find = |node: &Node, list: &str| {
         let handle = node.cells(list).get(index).copied()?;
@@ -64,7 +64,7 @@ fn of_groups<'a>(listed: &[Listed], by_handle: &BTreeMap<u32, &'a Node>) -> BTre
     let mut names = BTreeSet::new();
     for cpu in listed {
         let mut above = domain(cpu.node, by_handle).and_then(|own| domain(own, by_handle));
-        // A tree has few levels of domains; a circle has none that is the last.
+        // A tree has few levels of domains; a limit also ends a circle of domains.
         for _ in 0..8 {
             let Some(group) = above else { break };
             let states = group.cells("domain-idle-states");
@@ -76,11 +76,11 @@ fn of_groups<'a>(listed: &[Listed], by_handle: &BTreeMap<u32, &'a Node>) -> BTre
     names
 }
 
-/// `init_state_node()` in drivers/cpuidle/dt_idle_states.c; `None` if a time is missing, for which
-/// Linux gives up.
+/// An idle state (`init_state_node()` in drivers/cpuidle/dt_idle_states.c); `None` if a time is
+/// missing, without which Linux gives up.
 fn idle_state(node: &Node) -> Option<IdleState> {
     let ns = |name: &str| node.cell(name).map(|us| u64::from(us) * 1000);
-    // The kernel takes the wakeup latency, otherwise entry plus exit.
+    // The kernel takes the wakeup latency, or otherwise the sum of the entry and the exit latency.
     let both = || Some(ns("entry-latency-us")? + ns("exit-latency-us")?);
     Some(IdleState {
         name: node.base_name().to_owned(),

@@ -6,34 +6,34 @@ use crate::found::{Cpu, Found, OppFound};
 use machine::CpuMask;
 use std::collections::BTreeMap;
 
-/// Properties that name a clock domain of the firmware: the provider and an index. Qualcomm's and
-/// MediaTek's cpufreq drivers, and Apple's, take the CPUs with the same value as one policy
+/// Properties that name a clock domain of the firmware: the provider and an index. The cpufreq
+/// drivers of Qualcomm, MediaTek and Apple make one policy of the CPUs with the same value
 /// (`qcom_get_related_cpus()`, `of_perf_domain_get_sharing_cpumask()`).
 const DOMAINS: [&str; 2] = ["qcom,freq-domain", "performance-domains"];
 
 /// The property that names a table of OPPs.
 const TABLE: &str = "operating-points-v2";
 
-/// The valid range of voltages, uV; some trees have numbers of steps or corners in their place.
+/// The valid range of voltages in uV. Some trees have numbers of steps or corners in place of voltages.
 const MICROVOLT: std::ops::RangeInclusive<u32> = 100_000..=5_000_000;
 
 /// The frequencies of a CPU, by its node.
 #[derive(Default)]
 pub(super) struct Table {
-    /// Rising.
+    /// The OPPs, in rising order.
     pub opps: Vec<OppFound>,
-    /// The longest latency of a change, ns.
+    /// The longest latency of a change, in ns.
     pub latency_ns: Option<u64>,
-    /// The frequencies of `turbo-mode`, kHz, which Linux uses only while boost is enabled.
+    /// The frequencies of `turbo-mode` in kHz, which Linux uses only while boost is enabled.
     turbo: Vec<u32>,
-    /// Whether some of the OPPs are for some chips only (`opp-supported-hw`).
+    /// Are some of the OPPs only for some chips (`opp-supported-hw`)?
     selected: bool,
-    /// Whether voltages depend on the chip (`opp-microvolt-NAME`).
+    /// Do voltages depend on the chip (`opp-microvolt-NAME`)?
     by_chip: bool,
 }
 
 impl Table {
-    /// The table of `node`: of version 2, or of version 1, a list of kHz and uV.
+    /// The table of `node`, of version 2, or of version 1, which is a list of kHz and uV.
     pub fn of(node: &Node, by_handle: &BTreeMap<u32, &Node>) -> Table {
         let coefficient = node.cell("dynamic-power-coefficient").filter(|&it| it > 0);
         let table = node.cell(TABLE).and_then(|handle| by_handle.get(&handle));
@@ -91,7 +91,7 @@ impl Table {
     }
 }
 
-/// The energy model's power of `opp` (`dev_pm_opp_calc_power()` in drivers/opp/of.c), uW: the
+/// The energy model's power of `opp` (`dev_pm_opp_calc_power()` in drivers/opp/of.c), in uW: the
 /// coefficient times mV squared times MHz, divided by a million.
 fn power_uw(opp: &OppFound, coefficient: u32) -> Option<u64> {
     let mv = u64::from(opp.microvolt? / 1000);
@@ -125,7 +125,7 @@ pub(super) fn add(found: &mut Found, listed: &[Listed], by_handle: &BTreeMap<u32
     share_power(found);
 }
 
-/// The clock that `node` shares with others, as properties that are equal for these.
+/// The clock that `node` shares with other nodes, as a property that is equal for all of them.
 fn clock(node: &Node, by_handle: &BTreeMap<u32, &Node>) -> Option<(&'static str, Vec<u32>)> {
     let named = DOMAINS.iter().find_map(|&name| {
         let cells = node.cells(name);
@@ -140,8 +140,8 @@ fn clock(node: &Node, by_handle: &BTreeMap<u32, &Node>) -> Option<(&'static str,
     named.or_else(shared)
 }
 
-/// The first CPU's table is that of all, which share its clock, if it is of version 1, or of those that have none
-/// (`dt_cpufreq_early_init()` in drivers/cpufreq/cpufreq-dt.c).
+/// If the first CPU's table is of version 1, all CPUs have that table and share its clock; otherwise, if the table is
+/// shared, this holds for the CPUs that have no table (`dt_cpufreq_early_init()` in drivers/cpufreq/cpufreq-dt.c).
 fn share_first(found: &mut Found, listed: &[Listed], by_handle: &BTreeMap<u32, &Node>) {
     let Some(first) = listed.iter().find(|cpu| cpu.online) else {
         return;
@@ -190,7 +190,7 @@ fn share_power(found: &mut Found) {
     }
 }
 
-/// Reports what the tables say and a machine file cannot.
+/// Reports the facts in the tables that a machine file cannot express.
 fn report(found: &mut Found, tables: &BTreeMap<usize, Table>, listed: &[Listed]) {
     let of = |is: &dyn Fn(&Listed, &Table) -> bool| -> CpuMask {
         let online = listed.iter().filter(|cpu| cpu.online);

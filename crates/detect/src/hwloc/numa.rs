@@ -14,9 +14,8 @@ const MEANS_LATENCY: u32 = 1 << 2;
 type Matrix = (Vec<usize>, Vec<u32>);
 
 impl Reader<'_> {
-    /// Adds the nodes to `found`. hwloc gives memory without CPUs of its own, such as HBM and CXL, the CPUs
-    /// near it. Linux has each CPU in one node, so of nodes that share CPUs the one with the lowest number
-    /// has them.
+    /// Adds the nodes to `found`. In hwloc, a node of memory without its own CPUs, such as HBM or CXL, has the CPUs
+    /// near it. In Linux each CPU is in one node, so if nodes share CPUs, the node with the lowest number gets them.
     pub(super) fn nodes(
         &self,
         root: Node,
@@ -148,7 +147,8 @@ impl Reader<'_> {
     }
 }
 
-/// Distances of which a node's to itself is 10, as in ACPI. Those of version 1 are relative to any number.
+/// Scales distances so that the distance of a node to itself is 10, as in ACPI. The distances of version 1 are relative
+/// to any number.
 fn relative(values: &[f64]) -> Vec<u32> {
     let local = values.first().filter(|&&local| local > 0.0);
     let unit = local.map_or(1.0, |local| f64::from(LOCAL_DISTANCE) / local);

@@ -31,7 +31,7 @@ pub struct Runs {
     /// The seed from which all runs' seeds derive; run i has the same seed under every scheduler
     #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     pub seed: u64,
-    /// Number of simulations at a time [default: the number of CPUs]; has no influence on results
+    /// Number of simulations at a time [default: the number of CPUs]; does not affect results
     #[arg(
         long,
         value_name = "N",
@@ -50,8 +50,8 @@ pub struct Runs {
 #[derive(Args)]
 #[command(next_help_heading = "Runs")]
 pub struct Noise {
-    /// Leave out the noise of a real machine: a load without random elements then has one sequence of
-    /// events, and small changes of the load may change its results by more than its intervals say
+    /// Leave out the noise of a real machine. A load without random elements then has one sequence of events, and a
+    /// small change of the load may change results by more than their confidence intervals say
     #[arg(long)]
     pub exact: bool,
 }
@@ -59,7 +59,7 @@ pub struct Noise {
 /// The search compares each wait with every event.
 const MAX_WAITS: i64 = 100;
 
-/// The number of runs where neither the command line nor the experiment gives one.
+/// The number of runs if neither the command line nor the experiment gives one.
 const DEFAULT_RUNS: u32 = 20;
 
 impl Explain {
@@ -75,7 +75,7 @@ impl Explain {
 }
 
 impl Runs {
-    /// The number on the command line; without one, `usual`. They have no noise.
+    /// The number of runs on the command line; without one, `usual`. The runs have no noise.
     pub fn or(&self, usual: Option<u32>) -> lab::Runs {
         lab::Runs {
             count: self.runs.or(usual).unwrap_or(DEFAULT_RUNS),
@@ -94,8 +94,7 @@ pub struct Reproduce {
     /// Run only the rows whose name matches, such as `sysbench_*`
     #[arg(long, value_name = "GLOB")]
     pub rows: Option<glob::Pattern>,
-    /// Shorten the workloads that can be shortened (PARSEC's) N times, and estimate the time of the
-    /// whole
+    /// Run only 1/N of each workload that can be shortened (PARSEC's), and estimate the time of the whole
     #[arg(
         long,
         value_name = "N",
@@ -209,9 +208,8 @@ pub struct Explain {
     /// A policy's name (see `policy list`), which may be followed by settings, or the path of a policy file
     #[arg(short, long, value_name = "POLICY", default_value = "equipoise")]
     pub policy: String,
-    /// Instead of a policy: a sched_ext scheduler in C, as for `compare`; separate several files with
-    /// commas. Such a scheduler reports no decisions; the trace shows which threads ran, which waited and
-    /// which CPUs idled
+    /// Explain a sched_ext scheduler in C instead of a policy, as for `compare`; separate several files with commas.
+    /// Such a scheduler reports no decisions; the trace shows which threads ran, which waited and which CPUs idled
     #[arg(long, value_name = "FILE.bpf.c[,FILE...]", value_parser = files, conflicts_with = "policy")]
     pub scheduler: Option<Files>,
     #[command(flatten)]
@@ -252,8 +250,7 @@ pub struct Hunt {
     /// The policy for which to find a bad load
     #[arg(short, long, value_name = "POLICY", default_value = "equipoise")]
     pub policy: String,
-    /// Instead of a policy: a sched_ext scheduler in C, as for `compare`; separate several files with
-    /// commas
+    /// Hunt a sched_ext scheduler in C instead of a policy, as for `compare`; separate several files with commas
     #[arg(long, value_name = "FILE.bpf.c[,FILE...]", value_parser = files, conflicts_with = "policy")]
     pub scheduler: Option<Files>,
     #[command(flatten)]
@@ -264,15 +261,15 @@ pub struct Hunt {
     /// The measure by which a policy is worse
     #[arg(long, value_parser = by(), default_value = "time")]
     pub by: By,
-    /// Try no real-time threads: they take CPUs from other threads whatever the policy, so their placement
-    /// can hide a policy's own flaws
+    /// Try no real-time threads: they take CPUs from other threads under every policy, so their placement can hide a
+    /// policy's own flaws
     #[arg(long)]
     pub no_realtime: bool,
     /// The time for the hunt
     #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = limit, allow_negative_numbers = true)]
     pub seconds: Duration,
-    /// Try this many batches of 32 loads instead of as many as there is time for; the same load is then
-    /// found each time
+    /// Try this many batches of 32 loads instead of as many as there is time for; every hunt with the same seed then
+    /// finds the same load
     #[arg(
         long,
         value_name = "N",
@@ -319,7 +316,7 @@ impl From<Goal> for workload::Goal {
 
 #[derive(Args)]
 pub struct Top {
-    /// Refresh interval, s
+    /// Refresh interval in seconds
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     pub interval: Duration,
     /// Print one interval and exit
@@ -343,7 +340,7 @@ pub enum MachineAction {
 
 #[derive(Subcommand)]
 pub enum SchedulerAction {
-    /// List the names, and say whose sources are on this computer
+    /// List the names, and show which sources are on this computer
     List,
     /// Download sources: crates with cargo, and the kernel's examples with Debian's apt
     Fetch {
@@ -371,8 +368,8 @@ pub struct Detect {
 
 #[derive(Args)]
 pub struct Calibrate {
-    /// Measure the costs while `equipoise record` records, which makes each event more
-    /// expensive: for replaying a recording
+    /// Measure the costs while events are recorded, which makes each event more expensive; use
+    /// these costs to replay a recording
     #[arg(long)]
     pub traced: bool,
     /// Measure even if other processes keep this computer busy, which makes the costs too large
@@ -417,7 +414,7 @@ pub struct Record {
     /// slows all system calls down
     #[arg(long)]
     pub futexes: bool,
-    /// The size of the kernel's buffer, MiB for each CPU
+    /// Size of the kernel's buffer for each CPU in MiB
     #[arg(long, value_name = "MIB", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub buffer: u32,
     /// The command to run: it and all that it starts are the load
@@ -438,20 +435,20 @@ pub struct Trial {
     /// Number of blocks, in each of which every scheduler has a turn [default: 10, or 100 with --until-decided]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub rounds: Option<u32>,
-    /// End as soon as every scheduler is decided, after --rounds blocks at the latest. The chance of a wrong
-    /// statement stays below 5 %
+    /// End as soon as the verdict on every scheduler is decided, after --rounds blocks at the latest. The chance of a
+    /// wrong statement stays below 5 %
     #[arg(long)]
     pub until_decided: bool,
-    /// Run no command, but watch what this computer does for this time in each turn, such as 20s
+    /// Run no command, but watch this computer's own activity for this time in each turn, such as 20s
     #[arg(long, value_name = "TIME", value_parser = span, conflicts_with_all = ["command", "load"])]
     pub watch: Option<Duration>,
-    /// Instead of a command: play this rt-app file with rt-app
+    /// Play this rt-app file with rt-app instead of running a command
     #[arg(long = "workload", value_name = "FILE", conflicts_with = "command")]
     pub load: Option<PathBuf>,
-    /// Read the times of frames from this log of MangoHud, or from the newest one in this folder
+    /// Read frame times from this log of MangoHud, or from the newest log in this folder
     #[arg(long, value_name = "FILE|DIR")]
     pub frames: Option<PathBuf>,
-    /// Record the kernel's scheduler for latencies and periods: all of every turn, nothing, or (auto) so much of every
+    /// Record the kernel's scheduler for latencies and periods: all of every turn, nothing, or (auto) as much of every
     /// turn as costs at most 1 % of the load's CPU time
     #[arg(long, value_enum, default_value = "auto")]
     pub record: RecordTurns,
@@ -459,8 +456,8 @@ pub struct Trial {
     /// predictions beside the measurements
     #[arg(long)]
     pub predict: bool,
-    /// Then simulate the recorded load under `equipoise` with each of its settings changed, and measure the best one
-    /// beside the defaults in as many blocks
+    /// Then simulate the recorded load under `equipoise` with each of its settings changed, and measure the best
+    /// setting beside the defaults in as many blocks
     #[arg(long)]
     pub tune: bool,
     /// Write the trial to FILE, to keep or to send: all samples, the machine, its kernel's configuration, the
@@ -470,7 +467,7 @@ pub struct Trial {
     /// Keep the command line and the names of threads in the bundle
     #[arg(long, requires = "bundle")]
     pub names: bool,
-    /// Timeout for loading a scheduler, s
+    /// Timeout for loading a scheduler in seconds
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = limit)]
     pub load_limit: Duration,
     /// The seed of the order in the blocks [default: from the clock]
@@ -503,10 +500,10 @@ pub enum TrialAction {
     },
 }
 
-/// Which turns are recorded.
+/// The turns that are recorded.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RecordTurns {
-    /// As much as is cheap
+    /// As much as costs at most 1 % of the load's CPU time
     Auto,
     /// All of them
     Always,
@@ -526,9 +523,9 @@ impl From<RecordTurns> for trial::linux::Record {
 
 #[derive(Args)]
 pub struct Import {
-    /// A trace.dat of `equipoise record` or trace-cmd, Perfetto's, ftrace's text, `trace-cmd report`'s, or that of `perf
-    /// script` after `perf sched record`; with the events sched_switch and sched_waking (or sched_wakeup), and
-    /// sched_wakeup_new and sched_process_fork if tasks start
+    /// A trace.dat of `equipoise record` or trace-cmd, a trace of Perfetto, or the text of ftrace, `trace-cmd report`,
+    /// or `perf script` after `perf sched record`. It needs the events sched_switch and sched_waking (or sched_wakeup),
+    /// and, if tasks start, sched_wakeup_new and sched_process_fork
     pub trace: PathBuf,
     /// The machine that the trace was recorded on, by name or file: computing time is scaled from
     /// it to other machines
@@ -544,7 +541,7 @@ pub struct Import {
 pub enum Catalog {
     /// List the names, with a line about each
     List,
-    /// Show everything about one
+    /// Show everything about NAME
     Show {
         /// A name, or the path of a file
         name: String,

@@ -1,4 +1,4 @@
-//! The values of options, and how they are read.
+//! The values of options, and the functions that parse them.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use lab::By;
@@ -22,7 +22,7 @@ pub struct Measured {
 /// A value for a variable of a scheduler in C.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// The scheduler's own name, if the setting is for one scheduler alone.
+    /// The scheduler's own name, if the setting is only for one scheduler.
     pub scheduler: Option<String>,
     /// The variable.
     pub variable: String,
@@ -30,7 +30,7 @@ pub struct Setting {
     pub value: i64,
 }
 
-/// A time since the start, ns. The text is in s, or has a suffix.
+/// A time since the start, in ns. The text is in s unless it has a suffix.
 pub fn time(text: &str) -> Result<u64, String> {
     workload::nanoseconds(text, 1e9).ok_or_else(|| {
         "expected a time since the start, such as 1.204s, 1204ms or 1204000us".to_owned()
@@ -44,7 +44,7 @@ pub fn span(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected a time of at least 0.1 s, such as 20s or 500ms".to_owned())
 }
 
-/// The period of the threads with a certain name, ns, or none.
+/// The period in ns of the threads with a certain name, or none.
 pub fn period(text: &str) -> Result<trace::import::Set, String> {
     let expected =
         || format!("expected THREAD=TIME or THREAD=none, such as ui=16.67ms, found `{text}`");
@@ -118,7 +118,7 @@ pub fn setting(text: &str) -> Result<Setting, String> {
         "true" => Some(1),
         "false" => Some(0),
         _ => match value.strip_prefix("0x") {
-            // A number may have all 64 bits of an unsigned variable; the bytes are the same.
+            // A number may have all 64 bits of an unsigned variable; its bytes are the same as a signed number.
             Some(hex) => u64::from_str_radix(hex, 16).ok().map(u64::cast_signed),
             None => value.parse().ok(),
         },

@@ -16,8 +16,8 @@ const WIDE: u16 = 130;
 /// The minimum width of a CPU in columns: number, bar, percentage, frequency, history.
 const CPU_WIDTH: usize = 38;
 
-/// The column of [`OF_THREADS`] with a thread's CPU time, which has a colour as CPUs have, unless NO_COLOR is
-/// set: the terminal's library leaves colours out then.
+/// The column of [`OF_THREADS`] with a thread's CPU time. This column has the colours of CPUs; if NO_COLOR is set, the
+/// terminal's library leaves all colours out.
 const CPU_TIME: usize = 3;
 
 /// A longer bar would show nothing more.
@@ -37,8 +37,8 @@ const HELP: [&str; 17] = [
     "CPUs         share of time busy, frequency, history (a block per refresh)",
     "CPU %        CPU time, as a share of one CPU",
     "wait         mean time from runnable to running",
-    "wait p99     99 % of the waits in the last 30 s were at most this long; those",
-    "             within 50 ms count with their mean; - if not among the 64 busiest",
+    "wait p99     99 % of the waits in the last 30 s were at most this long; waits",
+    "             of the same 50 ms count as their mean; - if not of the 64 busiest",
     "runs/s       how many times per second the thread began to run",
     "moves/s      migrations to another CPU",
 ];
@@ -123,7 +123,7 @@ fn keys(width: usize) -> String {
     }
 }
 
-/// The missing columns and why; the columns alone if the reasons do not fit two lines.
+/// The missing columns and the reasons; only the columns if the reasons do not fit two lines.
 fn reasons(interval: &Interval, width: usize) -> Vec<Line<'static>> {
     let missing = &interval.missing;
     let mut lines: Vec<String> = Vec::new();
@@ -147,8 +147,8 @@ fn reasons(interval: &Interval, width: usize) -> Vec<Line<'static>> {
     lines.into_iter().map(Line::from).collect()
 }
 
-/// The CPUs by cluster: for each a bar and a history, in as few columns as fit into `height` lines,
-/// otherwise one block.
+/// The CPUs by cluster: each has a bar and a history, in as few columns as fit into `height` lines.
+/// If none fit, each has one block.
 fn cpus(
     computer: &Computer,
     interval: &Interval,
@@ -198,7 +198,7 @@ fn in_columns(
     lines
 }
 
-/// ` 12 ████████░░░░  54 % 1.80 GHz ▁▂▃▄▅▆▇█ `, `width` columns.
+/// The text of a CPU in `width` columns, such as ` 12 ████████░░░░  54 % 1.80 GHz ▁▂▃▄▅▆▇█ `.
 fn cpu(id: usize, did: Cpu, state: &State, width: usize, has_khz: bool) -> Vec<Span<'static>> {
     let ghz = match (has_khz, did.khz) {
         (false, _) => String::new(),
@@ -243,7 +243,7 @@ fn as_blocks(computer: &Computer, interval: &Interval, width: usize) -> Vec<Line
     lines
 }
 
-/// `cortex-a15 (capacity 1024), CPUs 0-3: 54 % busy, 1.2 waiting`.
+/// The heading of a cluster, such as `cortex-a15 (capacity 1024), CPUs 0-3: 54 % busy, 1.2 waiting`.
 fn heading(computer: &Computer, interval: &Interval, cluster: &CpuMask) -> Line<'static> {
     let machine = &computer.machine;
     let cpus: Vec<Cpu> = cluster
@@ -315,7 +315,7 @@ fn aligned(column: usize, text: String) -> Cell<'static> {
     })
 }
 
-/// The scheduler's activity, the costs of its callbacks, and power, where these are known.
+/// The scheduler's activity, the costs of its callbacks, and power, as far as they are known.
 fn scheduler(frame: &mut Frame<'_>, interval: &Interval, area: Rect) {
     let mut rows: Vec<[String; 2]> = Vec::new();
     for rate in page::decisions(interval) {

@@ -5,9 +5,9 @@ use super::sample::{Computer, Cpu, Interval};
 use super::threads::Thread;
 use serde_json::{Value, json};
 
-/// The interval as JSON: `title`, `scheduler`, `seconds`; `cpus[]`; `threads[]`, the threads that ran,
-/// most CPU time first; `decisions[]`, `callbacks[]` and `power_w` of the scheduler; `missing[]`, the
-/// values that could not be read, with the reasons.
+/// The interval as JSON: `title`, `scheduler`, `seconds`; `cpus[]`; `threads[]`, the threads that ran, most CPU time
+/// first; `decisions[]`, `callbacks[]` and `power_w` of the scheduler; `missing[]`, which lists the values that could
+/// not be read, with the reasons.
 pub fn json(computer: &Computer, interval: &Interval) -> String {
     let cpus: Vec<Value> = interval
         .cpus

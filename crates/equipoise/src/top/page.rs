@@ -245,7 +245,7 @@ fn callbacks(interval: &Interval) -> Table {
     table("Callback costs", &header, rows)
 }
 
-/// The power of each RAPL domain that scx_equipoise reads, W.
+/// The power in W of each RAPL domain that scx_equipoise reads.
 pub fn power(interval: &Interval) -> Vec<(String, f64)> {
     let counted = interval.counted.iter();
     let domains = counted.filter_map(|counted| counted["energy_uj"].as_object());

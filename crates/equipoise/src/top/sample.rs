@@ -24,7 +24,7 @@ pub struct Computer {
     /// Its CPUs.
     pub machine: Machine,
     /// The connection to scx_equipoise's statistics. The first answer begins an interval; each
-    /// later one ends it.
+    /// later answer ends one and begins the next.
     stats: RefCell<Option<StatsClient>>,
     /// True if this user may not read the statistics.
     is_refused: Cell<bool>,
@@ -48,7 +48,7 @@ impl Computer {
         })
     }
 
-    /// Its threads, none of which has been sampled yet.
+    /// The computer's threads, none of which has been sampled yet.
     pub fn threads(&self) -> Threads {
         Threads::of(self.root.join("proc"))
     }
@@ -57,7 +57,7 @@ impl Computer {
         fs::read_to_string(self.root.join(path)).ok()
     }
 
-    /// The current frequency, kHz; `None` without a driver that reports it.
+    /// The current frequency in kHz; `None` without a driver that reports it.
     fn khz(&self, cpu: usize) -> Option<u64> {
         let path = format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
         self.read(&path)?.trim().parse().ok()
@@ -88,7 +88,7 @@ impl Computer {
         Some(text.lines().filter_map(event).collect())
     }
 
-    /// Why the scheduler's own statistics are missing; `None` if they are available.
+    /// The reason why the scheduler's own statistics are missing; `None` if they are available.
     fn no_decisions(&self, now: &Moment) -> Option<&'static str> {
         let is_there = |path: &str| self.root.join(path).exists();
         if now.counted.is_some() {
@@ -121,8 +121,7 @@ impl Computer {
         Some(policy.trim_matches('"').to_owned())
     }
 
-    /// The scheduler's counts since the last call; `None` the first time, and without
-    /// scx_equipoise.
+    /// The scheduler's counts since the last call; `None` on the first call, and without scx_equipoise.
     fn counted(&self) -> Option<Value> {
         let mut stats = self.stats.borrow_mut();
         let is_first = stats.is_none();
@@ -159,7 +158,7 @@ pub struct Moment {
 /// A CPU's times since the computer started.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Times {
-    /// `/proc/stat`, in its ticks: all, and idle ones.
+    /// All ticks of `/proc/stat`; `idle_ticks` has the idle ones.
     ticks: u64,
     idle_ticks: u64,
     tasks: Option<Tasks>,
@@ -181,7 +180,8 @@ impl Moment {
         let mut cpus = BTreeMap::new();
         let stat = computer.read("proc/stat").unwrap_or_default();
         for (cpu, ticks) in lines_of_cpus(&stat) {
-            // user, nice, system, idle, iowait, irq, softirq, steal: proc(5). The guests' are in user and nice.
+            // The first eight fields are user, nice, system, idle, iowait, irq, softirq and steal: proc(5). The ticks
+            // of guests are in user and nice.
             let all = ticks.iter().take(8).sum();
             let idle = ticks.iter().skip(3).take(2).sum();
             let times: &mut Times = cpus.entry(cpu).or_default();
@@ -192,7 +192,7 @@ impl Moment {
             let bad = BadInput::whole(message, "expected a line `cpu0 ...` for each");
             return Err(Box::new(bad).into());
         }
-        // Documentation/scheduler/sched-stats.rst: the last two of nine.
+        // The last two of nine fields: Documentation/scheduler/sched-stats.rst.
         let schedstat = computer.read("proc/schedstat").unwrap_or_default();
         for (cpu, fields) in lines_of_cpus(&schedstat) {
             if let (Some(times), &[.., waited_ns, switches]) = (cpus.get_mut(&cpu), &fields[..]) {
@@ -228,11 +228,11 @@ fn lines_of_cpus(text: &str) -> impl Iterator<Item = (usize, Vec<u64>)> + '_ {
 
 /// The activity between two moments.
 pub struct Interval {
-    /// The length of the interval, s.
+    /// The length of the interval in s.
     pub seconds: f64,
     /// The running scheduler.
     pub scheduler: String,
-    /// By CPU.
+    /// The activity of each CPU.
     pub cpus: BTreeMap<usize, Cpu>,
     /// The counts of scx_equipoise (its `Metrics`), if it runs and answers this user.
     pub counted: Option<Value>,

@@ -22,13 +22,13 @@ const SLOWEST: Duration = Duration::from_secs(60);
 pub struct State {
     /// The last interval; `None` until the first has ended.
     pub interval: Option<Interval>,
-    /// For each CPU, the busy part of each of the last intervals, oldest first.
+    /// The busy part of each of the last intervals for each CPU, oldest first.
     pub history: BTreeMap<usize, VecDeque<f64>>,
     /// The order of threads.
     pub sort: Sort,
     /// Whether the order is reversed.
     pub is_reversed: bool,
-    /// Only threads whose name or process contains this are shown, in whatever case.
+    /// Only threads whose name or process contains this text are shown; case is ignored.
     pub filter: String,
     /// Whether the user is typing the filter, so that keys are characters of it.
     pub types_filter: bool,
@@ -52,7 +52,7 @@ pub struct State {
 pub enum Sort {
     /// By name, from A.
     Name,
-    /// CPU time, largest first, as for the following ones.
+    /// By CPU time, largest first, as in the following orders.
     Ran,
     /// The mean wait.
     Wait,
@@ -75,7 +75,7 @@ impl Sort {
         (Sort::Migrations, 'm', 7),
     ];
 
-    /// Its column in [`super::page::OF_THREADS`].
+    /// The order's column in [`super::page::OF_THREADS`].
     pub fn column(self) -> usize {
         let mut all = Sort::ALL.into_iter();
         let found = all.find(|&(sort, ..)| sort == self);
@@ -215,12 +215,12 @@ impl State {
 }
 
 /// Shows one interval after another until a key ends the program or an interval cannot be read. The
-/// inner result is that of reading the samples.
+/// inner result is an error if the samples could not be read.
 pub fn watch(watch: &mut Watch, refresh: Duration) -> io::Result<Result<(), Error>> {
     let mut terminal = ratatui::try_init()?;
     let watched = (|| {
         let mut state = State::new(refresh);
-        // The first interval is short, so that there is soon something to see.
+        // The first interval is short, so that the screen soon has content.
         let mut due = Instant::now() + refresh.min(Duration::from_millis(500));
         terminal.draw(|frame| draw(frame, &watch.computer, &state))?;
         loop {

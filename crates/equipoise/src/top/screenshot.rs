@@ -18,7 +18,7 @@ use std::time::Duration;
 const STEPS: u64 = 13;
 
 /// A thread of the computer: its number and name; its CPU time in percent of a CPU; turns per
-/// second; the mean wait, us; migrations per second; its CPU.
+/// second; the mean wait in us; migrations per second; its CPU.
 type Loads = (u32, &'static str, u64, u64, u64, u64, usize);
 
 const THREADS: [Loads; 7] = [
@@ -175,8 +175,8 @@ impl Board {
     }
 }
 
-/// docs/top.md, or for a wide one docs/top-wide.md, has `screen` after the comment `<!-- NAME -->`. With
-/// EQUIPOISE_DOCS set (`make docs`), the test writes it there instead.
+/// Checks that docs/top.md, or docs/top-wide.md for a wide screen, has `screen` after the comment `<!-- NAME -->`. With
+/// EQUIPOISE_DOCS set (`make docs`), writes `screen` there instead.
 #[track_caller]
 fn documented(name: &str, screen: &str) {
     let page = match name.ends_with("200x60") {
@@ -195,19 +195,20 @@ fn documented(name: &str, screen: &str) {
     }
 }
 
-/// pid, tid, name, ticks, CPU, ns run, ns waited, turns, migrations.
+/// A recorded thread: pid, tid, name, ticks, CPU, ns run, ns waited, turns, migrations.
 type RecordedThread = (u32, u32, String, u64, usize, u64, u64, u64, u64);
 
 /// A refresh in the guest: the counts of the kernel that `top` reads.
 #[derive(serde::Deserialize)]
 struct Recorded {
-    /// Since the first one.
+    /// The time since the first refresh.
     ms: u64,
-    /// For each CPU, the fields of its line in /proc/stat, and the last ones in /proc/schedstat.
+    /// For each CPU, the fields of its line in /proc/stat; `schedstat` has the last fields of its line in
+    /// /proc/schedstat.
     stat: Vec<String>,
     schedstat: Vec<String>,
     threads: Vec<RecordedThread>,
-    /// /sys/kernel/sched_ext/root/events.
+    /// The lines of /sys/kernel/sched_ext/root/events.
     events: Vec<String>,
 }
 
@@ -329,8 +330,7 @@ fn with_equipoise_in_60_lines() {
         },
     }));
     let screen = board.screen(200, 60, |_| {});
-    // The page is at most 100 columns wide, so only this test shows what stands next to the
-    // threads.
+    // The screens in the documents are at most 100 columns wide, so only this test checks what is next to the threads.
     for expected in [
         "Waking or new tasks that got an idle CPU",
         "1030.0",

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The number of threads whose waits are sampled between refreshes: those with the most CPU time.
-/// Reading one takes a few us, so that all of them take well below 1 % of a CPU.
+/// The number of threads whose waits are sampled between refreshes, which are those with the most
+/// CPU time. Reading the waits of one takes a few us, so all reads take well below 1 % of a CPU.
 const WATCHED: usize = 64;
 
 /// The age up to which a wait counts for the percentile.
@@ -19,14 +19,13 @@ type Id = (u32, u32);
 /// The kernel's counts for a thread so far. A file that the kernel lacks is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Counted {
-    /// `schedstat`: time on a CPU, ns; time waited for one, ns; number of turns.
+    /// From `schedstat`: the time on a CPU in ns, the time spent waiting for a CPU in ns, and the number of turns.
     turns: Option<Turns>,
-    /// `stat`: time on a CPU, ticks of USER_HZ.
+    /// From `stat`: the time on a CPU in ticks of USER_HZ.
     ticks: u64,
-    /// `sched`: `se.nr_migrations`.
+    /// From `sched`: `se.nr_migrations`.
     migrations: Option<u64>,
-    /// When `turns` was read, since the beginning of the scan: a scan takes some ms on a busy
-    /// computer.
+    /// The time from the beginning of the scan until `turns` was read: a scan takes some ms on a busy computer.
     read_after: Duration,
 }
 
@@ -48,17 +47,17 @@ pub struct Thread {
     pub name: String,
     /// The name of its process, that is, of the process's first thread.
     pub process: String,
-    /// The number of threads that it stands for.
+    /// The number of threads that this entry stands for.
     pub threads: usize,
     /// The CPU that it last ran on.
     pub cpu: Option<usize>,
     /// CPU time as a share of one CPU, from 0 to 1.
     pub ran: f64,
-    /// How many times per second it began to run.
+    /// The number of times per second that the thread began to run.
     pub turns: Option<f64>,
-    /// The mean time that it waited before it began to run, ns; `None` if it never did.
+    /// The mean time in ns that the thread waited before it began to run; `None` if it never began to run.
     pub wait_ns: Option<f64>,
-    /// The 99th percentile of these times in the last [`WINDOW`], ns. Turns between two samples
+    /// The 99th percentile of these times in the last [`WINDOW`], in ns. Turns between two samples
     /// count with their mean wait.
     pub wait_p99_ns: Option<f64>,
     /// Migrations to another CPU per second.
@@ -74,14 +73,14 @@ pub struct Threads {
     proc: PathBuf,
     /// The ticks of `stat` per second.
     hz: f64,
-    /// The time that a scan has taken since it began. It is 0 for files that are not the kernel's,
-    /// which do not change in that time.
+    /// The time that a scan has taken since it began. The time is 0 for a copy of the kernel's
+    /// files, which does not change during a scan.
     taken: Box<dyn Fn(Instant) -> Duration>,
     before: BTreeMap<Id, Counted>,
     at: Option<Instant>,
     /// The latest sample of a watched thread, and its waits.
     watched: BTreeMap<Id, (Turns, Waits)>,
-    /// Why a column of threads is empty.
+    /// The columns of threads that are empty, with the reasons.
     pub missing: Vec<(&'static str, &'static str)>,
 }
 
@@ -116,11 +115,11 @@ impl Threads {
             let then = self.before.get(&id).copied();
             let turns = turns(&folder);
             let read_after = (self.taken)(began);
-            // The percentile and the mean are of the same waits.
+            // Sample now, so that the percentile and the mean are of the same waits.
             if let (Some(turns), Some((last, waits))) = (turns, self.watched.get_mut(&id)) {
                 sample(last, waits, now, turns);
             }
-            // Only a thread that ran has anything new in the other files.
+            // Only a thread that ran has new numbers in the other files.
             if let (Some(turns), Some(then)) = (turns, then)
                 && then.turns == Some(turns)
             {
@@ -140,7 +139,7 @@ impl Threads {
                 read_after,
             };
             counted.insert(id, now);
-            // All the time of a thread that is new since the last scan belongs to this interval.
+            // If a thread is new since the last scan, all of its time belongs to this interval.
             if let Some(seconds) = seconds {
                 let seconds = then.map_or(seconds, |then| {
                     let seconds =
@@ -277,7 +276,7 @@ impl Threads {
 }
 
 impl Thread {
-    /// The thread's name, after the name of its process if that is another one: `make/cc1`. A process has the
+    /// The thread's name, after the name of its process if the two differ: `make/cc1`. The label of a process has the
     /// number of its threads that ran.
     pub fn label(&self) -> String {
         match (self.threads, self.name == self.process) {
@@ -288,8 +287,8 @@ impl Thread {
     }
 }
 
-/// The processes of `threads`, each as one thread: the sums of times and rates, the mean of the waits, and
-/// the longest of their 99th percentiles. The processes are in the order of their first threads.
+/// The processes of `threads`, each as one thread with the sums of times and rates, the mean of the waits, and the
+/// longest 99th percentile of its threads. The processes are in the order of their first threads.
 pub fn by_process(threads: &[Thread]) -> Vec<Thread> {
     let mut places: BTreeMap<u32, usize> = BTreeMap::new();
     let mut processes: Vec<Thread> = Vec::new();
@@ -384,7 +383,7 @@ impl Stat {
     }
 }
 
-/// The shortest wait that 99 % of the turns did not exceed, ns.
+/// The shortest wait in ns that 99 % of the turns did not exceed.
 fn p99(waits: &Waits) -> Option<f64> {
     let mut waits: Vec<(f64, u64)> = waits
         .iter()
@@ -526,8 +525,8 @@ mod tests {
         fs::write(proc.join(format!("{tid}/task/{tid}/schedstat")), text).unwrap();
     }
 
-    /// The second scan reads the thread half a second later than the first one did, in which the
-    /// thread ran, too.
+    /// The second scan reads the thread half a second later than the first scan did, and the thread
+    /// ran in that time, too.
     #[test]
     fn a_thread_that_is_read_late_has_run_for_longer() {
         let proc = two();
@@ -538,7 +537,7 @@ mod tests {
         threads.taken = Box::new(|_| Duration::from_millis(500));
         let ran = threads.scan(then + Duration::from_secs(1));
         assert_eq!((ran[0].ran, ran[0].turns), (1.0, Some(2.0)));
-        // The next sample is as late.
+        // The third scan reads the thread just as late.
         has_run(proc.path(), 7, [2500, 0, 4]);
         let ran = threads.scan(then + Duration::from_secs(2));
         assert_eq!((ran[0].ran, ran[0].turns), (1.0, Some(1.0)));

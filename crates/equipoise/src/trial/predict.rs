@@ -16,28 +16,29 @@ use std::path::PathBuf;
 use workload::Workload;
 use workload::recording::{Recording, Replay};
 
-/// The figures of a trial, the metrics of a replay that predict them, and the factor by which the replay may miss a figure
-/// under the kernel's own scheduler: beyond it, the replay is another load. `validate` allows this factor for latencies.
+/// The figures of a trial, the metrics of a replay that predict them, and the factor by which the replay may miss a
+/// figure under the kernel's own scheduler. A replay that differs by more counts as another load. `validate` allows the
+/// same factor for latencies.
 const FIGURES: [(&str, &str, f64); 2] = [("time", "makespan", 1.15), (LATENCY, "latency", 1.5)];
 const LATENCY: &str = "wakeup_latency_p99";
-/// A turn of which less is recorded has no latencies to compare with, per cent.
+/// The least part of a turn in % that must be recorded for its latencies to be compared.
 const LEAST_RECORDED_PCT: f64 = 50.0;
-/// From this error on, the thread that differs most is named, per cent.
+/// The error in % from which the thread that differs most is named.
 const NAMED_PCT: f64 = 12.0;
-/// A difference larger than this should be predicted in its direction, per cent.
+/// The difference in % above which a prediction should have the right direction.
 const LARGE_PCT: f64 = 10.0;
 
 /// The simulated counterpart of this computer.
 pub struct Predictor {
-    /// With the costs while events are recorded, which are in the recording.
+    /// This computer with its costs while events are recorded, as in the recording.
     traced: Machine,
-    /// With the costs while nothing is recorded.
+    /// The machine file with the costs while nothing is recorded.
     text: String,
     /// The number of the host's CPUs that execute this computer's, if they are fewer.
     pub host_cpus: Option<u32>,
-    /// A wakeup with its switch under the kernel's own scheduler, ns.
+    /// The cost in ns of a wakeup with its switch under the kernel's own scheduler.
     wakeup_ns: u64,
-    /// For each scheduler of the plan; `None` if it cannot be simulated.
+    /// The counterpart of each scheduler of the plan; `None` if it cannot be simulated.
     schedulers: Vec<Option<Scheduler>>,
 }
 
@@ -49,7 +50,7 @@ struct Pair {
     predicted: f64,
     /// The figure under the kernel's own scheduler, measured and replayed.
     own: [f64; 2],
-    /// The factor by which these may differ.
+    /// The factor by which the two values of `own` may differ.
     bound: f64,
 }
 
@@ -78,14 +79,14 @@ impl Predictor {
         &self.text
     }
 
-    /// The load of `trace`, as it is while nothing is recorded.
+    /// The load of `trace`, without the cost of recording it.
     pub fn load(&self, trace: &[u8]) -> Result<Recording, Error> {
         let imported = trace::import::unprobed("the recording", trace, Some(&self.traced))?;
         Ok(imported.recording)
     }
 
-    /// Simulates the load of `trace`, and adds the predictions to the page of `measured`. `costs` are those of the
-    /// schedulers by name.
+    /// Simulates the load of `trace`, and adds the predictions to the page of `measured`. `costs` has the costs of each
+    /// scheduler by name.
     pub fn add(
         &self,
         page: &mut Page,
@@ -96,7 +97,7 @@ impl Predictor {
     ) -> Result<(), Error> {
         let Some(trace) = trace else {
             page.remarks
-                .push("prediction: none, because no turn was recorded.".to_owned());
+                .push("There is no prediction, because no turn was recorded.".to_owned());
             return Ok(());
         };
         let recording = self.load(trace)?;
@@ -113,7 +114,7 @@ impl Predictor {
                 Some(costs) => self.with_costs(scheduler.name(), costs),
                 None => {
                     page.remarks.push(format!(
-                        "prediction: the decisions of {name} take no time, because the costs of its callbacks could not be measured."
+                        "Decisions of {name} take no time in its prediction, because the costs of its callbacks could not be measured."
                     ));
                     self.text.clone()
                 }
@@ -130,8 +131,8 @@ impl Predictor {
         if let Some(pct) = sampled_pct(outcome) {
             figures.retain(|pair| pair.figure != LATENCY);
             page.remarks.push(format!(
-                "prediction: none of {LATENCY}, because {pct:.0} % of a turn was recorded, and waits longer than a window \
-                 are not in the measurement. --record always records all."
+                "{LATENCY} is not predicted: only {pct:.0} % of a turn was recorded, and the measurement lacks waits longer than \
+                 a recorded window. --record always records every turn completely."
             ));
         }
         show(page, &figures);
@@ -139,13 +140,14 @@ impl Predictor {
         Ok(())
     }
 
-    /// Simulates the load of `trace` under each of `schedulers`, whose decisions take no time.
+    /// Simulates the load of `trace` under each of `schedulers`. Their decisions take no time.
     pub fn simulate(&self, trace: &[u8], schedulers: Vec<Scheduler>) -> Result<Comparison, Error> {
         simulate(&self.text, &self.load(trace)?, schedulers)
     }
 
-    /// The machine file with the costs of the scheduler that the simulator calls `name`. A wakeup's time outside of
-    /// its callbacks is sched_ext's, in place of the fair class's: their difference is what remains.
+    /// The machine file with the costs of the scheduler that the simulator calls `name`. The time of a wakeup outside
+    /// of its callbacks is the cost of sched_ext, which replaces the cost of the fair class: the file has the
+    /// difference.
     fn with_costs(&self, name: &str, costs: &SchedulerCosts) -> String {
         let outside = costs.wakeup_ns.saturating_sub(costs.callbacks_ns);
         let [ext, fair] = [
@@ -194,7 +196,7 @@ fn simulate(
         count: 1,
         seed: 1,
         jobs: 0,
-        // The recording has the noise of its machine.
+        // The recording already has the noise of its machine.
         noise: false,
     };
     let watch = Watch {
@@ -249,7 +251,7 @@ pub fn kernel() -> Kernel {
     }
 }
 
-/// The least part of a turn that was recorded, per cent, if it is too small.
+/// The smallest recorded part of a turn in %, if it is below [`LEAST_RECORDED_PCT`].
 fn sampled_pct(outcome: &Outcome) -> Option<f64> {
     let turns = outcome.blocks.iter().flatten();
     let parts = turns.filter_map(|turn| Some(100.0 / turn.recorded.as_ref()?.scale(turn)));
@@ -257,8 +259,8 @@ fn sampled_pct(outcome: &Outcome) -> Option<f64> {
     (least < LEAST_RECORDED_PCT).then_some(least)
 }
 
-/// The ratio of each figure to the baseline's, for the scheduler `at` this index of the measurement, which is the second
-/// of the simulation; then the ratios of each thread's latency.
+/// The ratio of each figure to the baseline's, and then of each thread's latency, for the scheduler with index `at` in
+/// the measurement. In the simulation this scheduler is the second one.
 fn pairs(measured: &Results<'_>, simulation: &Comparison, at: usize) -> [Vec<Pair>; 2] {
     let simulated = simulation.findings();
     let value = |results: &Results<'_>, name: &str, index: usize| {
@@ -295,12 +297,12 @@ fn pairs(measured: &Results<'_>, simulation: &Comparison, at: usize) -> [Vec<Pai
 }
 
 impl Pair {
-    /// The excess of the predicted over the measured ratio, per cent.
+    /// The excess in % of the predicted over the measured ratio.
     fn error_pct(&self) -> f64 {
         100.0 * (self.predicted / self.measured - 1.0)
     }
 
-    /// Is the replay under the kernel's own scheduler like the load itself, so that it says something about others?
+    /// Is the replay like the load under the kernel's own scheduler, so that it can predict the load under others?
     fn is_like_load(&self) -> bool {
         let [real, replayed] = self.own;
         replayed <= self.bound * real && real <= self.bound * replayed
@@ -322,8 +324,8 @@ fn culprits(pairs: &[Pair], threads: &[Pair]) -> Vec<String> {
         let worst = own.max_by(|a, b| far(a).total_cmp(&far(b)))?;
         let thread = worst.figure.split('/').next().unwrap_or_default();
         Some(format!(
-            "prediction: under {name} the latency of the thread {thread} differs most: {:.2} times that under the kernel's own \
-             scheduler, predicted {:.2}.",
+            "Under {name} the prediction misses the latency of the thread {thread} most: measured {:.2} times that under the \
+             kernel's own scheduler, predicted {:.2} times.",
             worst.measured, worst.predicted
         ))
     };
@@ -354,7 +356,7 @@ fn show(page: &mut Page, pairs: &[Pair]) {
     };
     if pairs.is_empty() {
         page.remarks
-            .push("prediction: no scheduler has one.".to_owned());
+            .push("There is no prediction for any scheduler.".to_owned());
         return;
     }
     for (figure, ..) in FIGURES {
@@ -362,8 +364,8 @@ fn show(page: &mut Page, pairs: &[Pair]) {
         if let Some(pair) = of.find(|it| !it.is_like_load()) {
             let [real, replayed] = pair.own;
             page.remarks.push(format!(
-                "prediction: none of {figure}. Under the kernel's own scheduler it is {replayed:.3} in the replay and {real:.3} \
-                 in the trial, so the recording does not show all that the load depends on, or the load differs from turn to turn."
+                "{figure} is not predicted: under the kernel's own scheduler it is {replayed:.3} in the replay and {real:.3} in the \
+                 trial. The recording does not show all that the load depends on, or the load differs from turn to turn."
             ));
         }
     }
@@ -371,8 +373,8 @@ fn show(page: &mut Page, pairs: &[Pair]) {
     let mean = like().map(|it| it.error_pct().abs()).sum::<f64>() / like().count() as f64;
     if mean.is_finite() {
         page.remarks.push(format!(
-        "prediction: ratios to the kernel's own scheduler. A recorded turn under it was simulated on this machine, with \
-         costs measured before the first turn that counts; the mean error is {mean:.1} %."
+        "Predictions are ratios to the kernel's own scheduler. A turn that was recorded under that scheduler was simulated on \
+         this machine, with costs measured before the first turn that counts; the mean error is {mean:.1} %."
         ));
     }
     page.tables.push(Table {
@@ -410,7 +412,7 @@ mod tests {
         assert!(culprits(&[pair("time", 1.0, 1.1)], &threads).is_empty());
         let says = culprits(&[pair("time", 1.0, 1.2)], &threads);
         assert!(
-            says[0].contains("thread io differs most: 2.00 times"),
+            says[0].contains("thread io most: measured 2.00 times"),
             "{says:?}"
         );
     }

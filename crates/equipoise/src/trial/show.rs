@@ -12,7 +12,7 @@ use report::{Cell, Page, Shown, Table, Tone};
 use std::path::{Path, PathBuf};
 use trace::import::import;
 
-/// An error if `file` has no bundle's name.
+/// An error unless the name of `file` is that of a bundle.
 pub fn check_bundle(file: &Path) -> Result<(), Error> {
     match file.to_string_lossy().ends_with(".tar.zst") {
         true => Ok(()),
@@ -23,8 +23,8 @@ pub fn check_bundle(file: &Path) -> Result<(), Error> {
     }
 }
 
-/// The bundle as a file that does not have its name yet; `trace` is a recorded turn. A `predictor` has measured the
-/// machine's costs.
+/// The bundle as a file that does not have its final name yet; `trace` is a recorded turn. A `predictor` has measured
+/// the machine's costs.
 pub fn stage(
     file: &Path,
     bundle: &Bundle,

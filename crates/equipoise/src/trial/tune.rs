@@ -8,10 +8,10 @@ use report::{Cell, Table};
 
 /// The policy whose settings are tried.
 pub const TUNED: &str = "equipoise";
-/// The metrics of a replay that judge a setting. A load that ends is judged by its time first, one that goes on by its
-/// latency.
+/// The metrics of a replay that judge a setting. A load that ends is judged by its time first; a load that does not end
+/// is judged by its latency.
 const FIGURES: [&str; 2] = ["makespan", "latency"];
-/// A setting that gains less is not worth a trial, per cent: the least difference of a verdict.
+/// The gain in % from which a setting is worth a trial, which is the least difference of a verdict.
 const LEAST_PCT: f64 = 1.0;
 
 /// The verdict of the simulation on the settings.
@@ -42,7 +42,7 @@ pub fn tune(predictor: &Predictor, trace: &[u8], goes_on: bool) -> Result<Tuned,
     Ok(judge(&names, &columns))
 }
 
-/// The policy with other values of `setting` than `value`: each other choice, or half and twice the number.
+/// The policy with each other choice of `setting`, or with half and with twice the number `value`.
 fn changed(setting: &Setting, value: u64) -> Vec<String> {
     let values: Vec<u64> = match &setting.kind {
         _ if !setting.live => Vec::new(),
@@ -58,7 +58,7 @@ fn changed(setting: &Setting, value: u64) -> Vec<String> {
         .collect()
 }
 
-/// The metric `name` of each scheduler relative to the first one's; empty if the load does not have it.
+/// The metric `name` of each scheduler relative to that of the first one; empty if the load does not have this metric.
 fn ratios(results: &Results<'_>, name: &str) -> Vec<f64> {
     let row = results
         .rows
@@ -75,7 +75,7 @@ fn ratios(results: &Results<'_>, name: &str) -> Vec<f64> {
         .unwrap_or_default()
 }
 
-/// The table of the figures, and the setting that is best by the first of them that any setting improves.
+/// The table of the figures, and the setting that is best by the first figure that any setting improves.
 fn judge(names: &[String], columns: &[(&str, Vec<f64>)]) -> Tuned {
     let known: Vec<&(&str, Vec<f64>)> = columns.iter().filter(|it| !it.1.is_empty()).collect();
     let change = |ratio: f64| 100.0 * (ratio - 1.0);

@@ -7,27 +7,27 @@ use machine::{CpuMask, Machine};
 use simulator::{Counters, Event, Outcome, Part, Trace};
 use workload::{MAX_SAMPLES, Metric, Recorder, Workload};
 
-/// The longest text of an event, bytes: `bpf_trace_printk()`'s.
+/// The longest text of an event in bytes, which is that of `bpf_trace_printk()`.
 const LONGEST_TEXT: usize = 1 << 16;
 
-/// The most events of a trace: some GB of text.
+/// The largest number of events of a trace, which is some GB of text.
 const MOST_EVENTS: u64 = 20_000_000;
 
-/// The number of CPUs' ticks that a trace may have in addition to those that its events allow. A trace's writer adds
-/// the ticks between two events, so that a few events far apart could make a long trace.
+/// The number of CPUs' ticks that a trace may have in addition to those that its events allow. The trace's writer adds
+/// the ticks between two events, so a few events far apart could make a long trace.
 const FREE_TICKS: u64 = 2_000_000;
 
-/// The ticks of CPUs that an event pays for.
+/// The number of CPUs' ticks that each event allows.
 const TICKS_OF_AN_EVENT: u64 = 10;
 
 /// The highest pid, `PID_MAX_LIMIT` of include/linux/threads.h.
 const MAX_PID: i32 = 1 << 22;
 
-/// The most power of a part of a machine, mW, and kHz.
+/// The highest power in mW of a part of a machine; [`MOST_KHZ`] is the highest frequency.
 const MOST_POWER_MW: u32 = 100_000_000;
 const MOST_KHZ: u32 = 100_000_000;
 
-/// The time after a run's end for which work that had begun may go on, ns.
+/// The time after a run's end for which work that has begun may continue, in ns.
 const BEYOND_NS: u64 = 1_000_000_000;
 
 /// The highest speed of a CPU, relative to the reference.
@@ -64,14 +64,14 @@ impl<'c, 't> Expected<'c, 't> {
         }
     }
 
-    /// The maximum length of a message, bytes: all kept samples, some numbers for each CPU, and
+    /// The maximum length of a message, in bytes: all kept samples, some numbers for each CPU, and
     /// texts.
     pub fn longest(&self) -> usize {
         const SAMPLE: usize = size_of::<f64>();
         const OF_A_CPU: usize = 256;
-        // With the totals of tasks.
+        // The size of all other data, which includes the totals of tasks.
         const OTHER: usize = 16 << 20;
-        // As many samples, and as many that are still open.
+        // The kept samples, and as many that are still open.
         let samples = 2 * self.workload.metrics().len() * MAX_SAMPLES * SAMPLE;
         samples + self.machine.cpus.len() * OF_A_CPU + OTHER
     }
@@ -185,7 +185,7 @@ impl<'c, 't> Expected<'c, 't> {
         expect(machine.power.is_some(), "power").and(number)
     }
 
-    /// Checks its outcome.
+    /// Checks the outcome of the run.
     pub fn outcome(&self, outcome: &Outcome) -> Checked {
         let cpus = self.machine.cpus.len();
         let metrics = self.workload.metrics();
@@ -199,7 +199,7 @@ impl<'c, 't> Expected<'c, 't> {
         }
         counts(counters, longest, of_all)?;
         for of_cpus in [&counters.irq_ns, &counters.busy_ns, &counters.overhead_ns] {
-            // No CPU does two things at a time. Sums of these times are shown.
+            // No CPU does two things at a time. Check this, because sums of these times are shown.
             let bounded = of_cpus.iter().all(|&ns| ns <= longest);
             expect(of_cpus.len() == cpus && bounded, "times of CPUs")?;
         }
@@ -224,21 +224,22 @@ impl<'c, 't> Expected<'c, 't> {
     }
 }
 
-/// The numbers of events and the times of all CPUs are possible in `longest` ns, `of_all` of all CPUs.
+/// Checks that the numbers of events and the times of all CPUs are possible in `longest` ns, which are `of_all` ns of
+/// all CPUs together.
 fn counts(counters: &Counters, longest: u64, of_all: u64) -> Checked {
     let known = counters.totals().all(|count| count <= of_all);
     expect(known && counters.longest_waste_ns <= longest, "counters")
 }
 
-/// The samples of metric `number`, in the unit of `metric`, can have been measured in `of_all` ns of all CPUs. `recorder` is
-/// consistent.
+/// Checks that the samples of metric `number`, in the unit of `metric`, can have been measured in `of_all` ns of all
+/// CPUs together. `recorder` is consistent.
 fn samples(metric: &Metric, recorder: &Recorder, number: usize, of_all: u64) -> Checked {
     let recorded = recorder.recorded(number);
     // A sample takes at least a nanosecond.
     expect(recorded <= of_all, "a number of samples")?;
-    // Work counts in times of a CPU at the reference speed.
+    // Work is counted as the time of a CPU at the reference speed.
     let longest = of_all as f64 * FASTEST;
-    // Amounts and rates have another limit.
+    // Amounts and rates, which have no unit of time, have a fixed limit.
     let most = metric.unit.ns().map_or(1e15, |ns| longest / ns);
     // rt-app's slack is negative after a deadline, and may be a sum.
     let range = match metric.name.rsplit('/').next() {
@@ -254,7 +255,7 @@ fn task((name, pid): (&str, i32)) -> Checked {
     expect((0..=MAX_PID).contains(&pid), "a pid").and(text(name))
 }
 
-/// The kernel's priorities: that of a deadline task is -1 (include/linux/sched/prio.h).
+/// Checks a kernel priority. The priority of a deadline task is -1 (include/linux/sched/prio.h).
 fn prio(prio: i32) -> Checked {
     expect((-1..140).contains(&prio), "a priority")
 }

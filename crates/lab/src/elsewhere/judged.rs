@@ -1,4 +1,4 @@
-//! Traffic across the wall, for fuzzing: messages as a run's process could send them, and their judgement.
+//! Messages as a run's process could send them, and their judgement, for fuzzing.
 
 use super::check::Expected;
 use super::wire::{Reply, decode, encode};
@@ -13,7 +13,7 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// For a small machine with a load that has metrics of several kinds.
+    /// Judges messages for a small machine with a load that has metrics of several kinds.
     pub fn new() -> Judge {
         let known = "the machine and the load are built in";
         Judge {
@@ -95,11 +95,11 @@ impl Judge {
         ]
     }
 
-    /// A message with events in an order that no kernel makes: eight bytes of `choices` make one of them.
+    /// A message with events in an order that no kernel makes. Every eight bytes of `choices` make one event.
     pub fn forged(&self, choices: &[u8]) -> Vec<u8> {
         let (mut now, mut events) = (0, Vec::new());
         for choice in choices.as_chunks::<8>().0 {
-            // From a ns to seconds.
+            // The step is between a ns and some seconds.
             now += u64::from(choice[1]) * 10_u64.pow(u32::from(choice[2] % 8));
             let choice = Choice(choice, self.machine.cpus.len());
             let event = match choice.number(0) % 14 {

@@ -1,5 +1,5 @@
-//! The messages between a worker and its client: a length of four bytes, and a value in postcard's
-//! format, which is never executed.
+//! The messages between a worker and its client: each is a length of four bytes, and a value in
+//! postcard's format, which is never executed.
 
 use cage::text::one_line;
 use machine::Machine;
@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use workload::Workload;
 
-/// The descriptions of a machine and a workload, from which another process can build the same.
+/// The descriptions of a machine and a workload, from which another process can build them.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Recipe {
     /// The machine.
@@ -40,7 +40,7 @@ pub enum Described {
     },
     /// Several workloads at once.
     Together {
-        /// Their name as a whole.
+        /// The name of all of them together.
         name: String,
         /// Each of them.
         parts: Vec<Described>,
@@ -86,7 +86,7 @@ impl Described {
         })
     }
 
-    /// Is `path` among the files that it names?
+    /// Is `path` among the files that the description names?
     fn names(&self, path: &str) -> bool {
         match self {
             Described::Named(name) => name.contains(path),
@@ -120,11 +120,11 @@ impl Recipe {
 #[derive(Serialize, Deserialize)]
 pub struct Job {
     pub recipe: Recipe,
-    /// The files that were read to build what the recipe describes, with their content.
+    /// The files that were read to build the recipe's machine and workload, with their content.
     pub files: Vec<(PathBuf, Vec<u8>)>,
     pub scheduler: String,
     pub image: Vec<u8>,
-    /// The client's description of the image: a worker does not read it.
+    /// The client's description of the image, which a worker does not read.
     pub description: Description,
     pub globals: Vec<(String, Vec<u8>)>,
     pub uncaged: bool,
@@ -147,7 +147,7 @@ impl Job {
     }
 }
 
-/// A run that simulates a whole day is stuck.
+/// The longest simulated time. A run that simulates a whole day is stuck.
 pub const TIME_LIMIT_NS: u64 = 24 * 3600 * 1_000_000_000;
 
 /// A request for a run.
@@ -156,16 +156,16 @@ pub struct Request {
     pub run: u32,
     pub count: u32,
     pub seed: u64,
-    /// Should it report its events?
+    /// Should the run report its events?
     pub traced: bool,
-    /// Do its threads have noise?
+    /// Do the run's threads have noise?
     pub noise: bool,
 }
 
 /// A report of a run: events, and its end.
 #[derive(Serialize, Deserialize)]
 pub enum Reply<'a> {
-    /// The time, CPU and event of each, one after another.
+    /// Events, one after another, each with its time and CPU.
     Events(&'a [u8]),
     Done(Box<Outcome>),
     Failed(Failed),
@@ -288,7 +288,7 @@ impl From<Failed> for Error {
     }
 }
 
-/// The longest text that is shown, characters: `SCX_EXIT_MSG_LEN`.
+/// The longest text that is shown, in characters: `SCX_EXIT_MSG_LEN`.
 const LONGEST_SHOWN: usize = 1024;
 
 fn shown(text: &str) -> String {
@@ -300,7 +300,7 @@ pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     postcard::to_stdvec(value).expect("writing to memory does not fail")
 }
 
-/// The value encoded in `message`, if it is exactly one.
+/// The value encoded in `message`, if the message consists of exactly one value.
 pub fn decode<'a, T: Deserialize<'a>>(message: &'a [u8]) -> Option<T> {
     match postcard::take_from_bytes(message) {
         Ok((value, [])) => Some(value),

@@ -1,4 +1,4 @@
-//! The form of an experiment's file.
+//! The format of an experiment's file.
 //!
 //! ```toml
 //! name = "mixed-capacity"
@@ -92,7 +92,7 @@ struct ExperimentFile {
     title: String,
     source: Option<Source>,
     runs: Option<u32>,
-    /// Changes smaller than this were not published, per cent: cells `"~"`.
+    /// The size of a change, in %, below which its cell is published as `"~"`.
     noise_pct: Option<f64>,
     /// rt-app files, by name.
     #[serde(default)]
@@ -111,10 +111,10 @@ struct ColumnFile {
     policy: Option<Spanned<String>>,
     /// A published scheduler, instead of a policy.
     scheduler: Option<Spanned<String>>,
-    /// The blocks that have it; all, if there are none here.
+    /// The blocks that have the column; all blocks if the list is empty.
     #[serde(default)]
     blocks: Vec<Spanned<String>>,
-    /// The table has it.
+    /// Does the published table have this column?
     #[serde(default = "yes")]
     published: bool,
     against: Option<Spanned<String>>,
@@ -168,7 +168,7 @@ struct RowFile {
 struct Reader<'a> {
     file: &'a str,
     text: &'a str,
-    /// The rows that will be run; all, if `None`.
+    /// The rows that will be run; `None` means all.
     rows: Option<&'a Pattern>,
     load: Load<'a>,
 }
@@ -176,18 +176,18 @@ struct Reader<'a> {
 /// A column of a block, for the rows' cells.
 #[derive(Clone, Copy)]
 struct Shown {
-    /// The table has numbers for it.
+    /// Does the published table have numbers for this column?
     published: bool,
-    /// Its index in [`Experiment::columns`]; `None` if it is left out.
+    /// The column's index in [`Experiment::columns`]; `None` if the column is left out.
     index: Option<usize>,
 }
 
-/// A column of the file, in this run.
+/// A column of the file, as this run treats it.
 enum Read {
     Column(Box<Column>),
     /// The sentence that says why the column's published scheduler cannot be run here.
     LeftOut(String),
-    /// None of its rows will be run, so its published scheduler is not loaded.
+    /// None of the column's rows will be run, so its published scheduler is not loaded.
     WithoutRows,
 }
 
@@ -196,7 +196,7 @@ impl Reader<'_> {
         Box::new(BadInput::at(self.file, self.text, at, message, expected))
     }
 
-    /// Looks up `name` with `find`. An error is reported at this place in the file.
+    /// Looks up `name` with `find`. An error is reported at the place of `name` in the file.
     fn find<T>(&self, name: &Spanned<String>, find: impl Fn(&str) -> Result<T>) -> Result<T> {
         find(name.get_ref())
             .map_err(|error| self.bad(name.span(), error.message(), error.expected()))
@@ -441,7 +441,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The workload of `row` in each of these columns that has parameters of its own.
+    /// The workload of `row` in each of `columns` that has parameters of its own.
     fn variants<'a>(
         &self,
         row: &Row,
@@ -475,7 +475,7 @@ impl Reader<'_> {
         name: &Spanned<String>,
         loads: &BTreeMap<String, Spanned<String>>,
     ) -> Result<Described> {
-        // An unknown name is reported at its place.
+        // An unknown name is reported at its place in the file.
         let named = |part: &str| -> Result<Described> {
             self.find(&Spanned::new(name.span(), part.to_owned()), models::load)?;
             Ok(Described::Named(part.to_owned()))

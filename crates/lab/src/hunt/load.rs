@@ -6,22 +6,22 @@ use workload::Rng;
 
 /// The largest number of tasks of a load.
 const MAX_TASKS: usize = 8;
-/// The most threads of a task.
+/// The largest number of threads of a task.
 const MAX_INSTANCES: u32 = 4;
 const MAX_PHASES: usize = 3;
 const MAX_EVENTS: usize = 4;
-/// The longest time that a thread of a finite load may take alone on the fastest CPU, us.
+/// The longest time that a thread of a finite load may take alone on the fastest CPU, in us.
 const MAX_THREAD_US: u64 = 400_000;
-/// Limits of an event's time, us.
+/// Limits of an event's time in us.
 const TIMES_US: (u64, u64) = (20, 200_000);
 
 /// A load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
     pub tasks: Vec<Task>,
-    /// Whether its threads run for a second in endless loops; otherwise each thread ends by itself.
+    /// Do the threads run for a second in endless loops? Otherwise each thread ends by itself.
     pub endless: bool,
-    /// Whether it may have real-time threads.
+    /// May the load have real-time threads?
     pub realtime: bool,
 }
 
@@ -29,7 +29,7 @@ pub struct Load {
 pub struct Task {
     pub instances: u32,
     pub class: Class,
-    /// The CPUs that it may use; empty for all.
+    /// The CPUs that the task may use; all CPUs if empty.
     pub cpus: Vec<usize>,
     pub delay_us: u64,
     pub phases: Vec<Phase>,
@@ -65,7 +65,7 @@ impl Event {
 }
 
 impl Phase {
-    /// The time of its loops on the fastest CPU, us.
+    /// The time of the phase's loops on the fastest CPU, in us.
     fn time_us(&self) -> u64 {
         let (mut busy, mut timer) = (0, 0);
         for event in &self.events {
@@ -166,7 +166,7 @@ impl Load {
         self.tasks.iter().map(|task| task.instances).sum()
     }
 
-    /// The work of each thread, and its time on the fastest CPU with sleeps and delay, us.
+    /// The work of each thread, and the thread's time on the fastest CPU with sleeps and delay, in us.
     pub fn demands(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.tasks.iter().flat_map(|task| {
             let time: u64 = task.phases.iter().map(Phase::time_us).sum();
@@ -402,7 +402,7 @@ fn scaled(rng: &mut Rng, value: u64) -> u64 {
     (value as f64 * by).round() as u64
 }
 
-/// `value` with one digit: 1, 2 or 5 times a power of ten.
+/// `value`, rounded to 1, 2 or 5 times a power of ten.
 fn round(value: u64) -> u64 {
     let power = 10u64.pow(value.max(1).ilog10());
     let steps = [1, 2, 5, 10].map(|step| step * power);

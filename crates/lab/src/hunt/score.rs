@@ -1,4 +1,4 @@
-//! How much worse a scheduler does on a load than another one, or than the physical limit.
+//! Measures how much worse a scheduler does on a load than another one, or than the physical limit.
 
 use crate::elsewhere::{Described, Recipe, Start};
 use crate::stats::mean;
@@ -25,7 +25,7 @@ impl By {
     /// Every measure, in the order in which help lists them.
     pub const ALL: [By; 4] = [By::Share, By::Wait, By::Time, By::Energy];
 
-    /// Its name on the command line.
+    /// The measure's name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             By::Share => "share",
@@ -57,19 +57,19 @@ pub struct Question<'a> {
     pub realtime: bool,
     /// The seed from which the seeds of loads and runs derive.
     pub seed: u64,
-    /// See [`Runs::noise`].
+    /// Do threads have noise? See [`Runs::noise`].
     pub noise: bool,
     /// The function that starts the processes of schedulers in C.
     pub start: &'a Start,
-    /// When it becomes true, the search is abandoned.
+    /// When this becomes true, the search is abandoned.
     pub stop: &'a AtomicBool,
 }
 
-/// Shorter waits count as this, ns, because the difference between two short waits does not matter.
+/// The length in ns as which shorter waits count, because the difference between two short waits does not matter.
 const SHORT_WAIT_NS: f64 = 1e6;
 /// The smallest progress of a thread that matters, as a share of a CPU.
 const LEAST_SHARE: f64 = 0.01;
-/// Lower progress counts as this share of a CPU, so that the factor is finite.
+/// The share of a CPU as which lower progress counts, so that the factor is finite.
 const NO_SHARE: f64 = 0.001;
 /// The factor of a scheduler that was stopped, as by the watchdog.
 pub const STOPPED: f64 = 1000.0;
@@ -79,16 +79,16 @@ pub const STOPPED: f64 = 1000.0;
 pub struct Victim {
     /// Its name.
     pub thread: String,
-    /// When its longest wait began, ns.
+    /// The time when its longest wait began, in ns.
     pub since_ns: u64,
-    /// The length of that wait, ns.
+    /// The length of that wait in ns.
     pub wait_ns: u64,
-    /// Did it never run again?
+    /// Did the thread never run again?
     pub stalls: bool,
 }
 
 impl Question<'_> {
-    /// How many times worse the scheduler does on `text` than its opponent, over `runs` runs;
+    /// The factor by which the scheduler does worse on `text` than its opponent, over `runs` runs;
     /// `None` if the measure does not apply or the hunt is over. `limit_s` is the shortest possible
     /// time.
     pub fn factor(
@@ -134,8 +134,8 @@ impl Question<'_> {
         .filter(|factor| factor.is_finite()))
     }
 
-    /// In the first run of `text`, a file at `place`: the thread with the longest wait or, by share, the
-    /// thread that loses most. `None` if no thread waits for a CPU, or the scheduler is stopped.
+    /// The thread with the longest wait in the first run of `text` or, by share, the thread that loses most. `None` if
+    /// no thread waits for a CPU, or the scheduler is stopped.
     pub fn victim(&self, machine: &Machine, text: &str) -> Result<Option<Victim>, Box<Failure>> {
         let Ok(workload) = workload::parse("load", "load.json", text, None) else {
             return Ok(None);
@@ -250,14 +250,14 @@ enum Found {
     Threads(Vec<Progress>),
 }
 
-/// The time that a thread got.
+/// The CPU time of a thread, and its claim to CPU time.
 #[derive(Clone, Copy, Default)]
 struct Progress {
-    /// Time on CPUs, in seconds of the fastest, by second.
+    /// The thread's time on CPUs, in seconds of the fastest CPU per second.
     share: f64,
-    /// The fraction of the time for which it was runnable.
+    /// The fraction of the time for which the thread was runnable.
     runnable: f64,
-    /// 0: a real-time thread.
+    /// The weight; 0 for a real-time thread.
     weight: f64,
 }
 
@@ -268,14 +268,14 @@ fn is_stopped(failure: &Failure) -> bool {
     matches!(failure.error, simulator::Error::SchedulerExit { .. })
 }
 
-/// How many times less progress a thread made than under the other scheduler, counting only
-/// progress to which it is entitled and for which it asked. A thread that never waits loses
-/// nothing, although its work may take longer at a lower clock frequency. Real-time threads do not
-/// count, because these schedulers do not choose among them.
+/// The largest factor by which a thread made less progress than under the other scheduler, counting
+/// only progress to which the thread is entitled and for which it asked. A thread that never waits
+/// loses nothing, although its work may take longer at a lower clock frequency. Real-time threads
+/// do not count, because these schedulers do not choose among them.
 ///
 /// Returns the factor, and the index of the thread that lost most.
 fn worst_share(machine: &Machine, own: &[Progress], other: &[Progress]) -> (f64, Option<usize>) {
-    // A thread that is not switched after it set its nice value shows the default weight.
+    // The trace shows the default weight of a thread that is not switched after it sets its nice value.
     let known = |(own, other): (&Progress, &Progress)| Progress {
         weight: match other.weight {
             DEFAULT_WEIGHT => own.weight,
@@ -313,7 +313,7 @@ fn entitled(machine: &Machine, threads: &[Progress]) -> Vec<f64> {
     let mut open: Vec<usize> = (0..threads.len())
         .filter(|&nr| threads[nr].weight > 0.0)
         .collect();
-    // A thread whose part would exceed a CPU gets one CPU, and the others share the rest.
+    // A thread whose part would exceed one CPU gets one CPU, and the others share the rest.
     loop {
         let weights: f64 = open.iter().map(|&nr| threads[nr].weight).sum();
         let part = |nr: usize| left * threads[nr].weight / weights;
@@ -343,17 +343,17 @@ struct Observer {
 
 #[derive(Clone, Default)]
 struct Thread {
-    /// Whether it belongs to the load.
+    /// Does the thread belong to the load?
     counts: bool,
     name: String,
     work: f64,
     runnable: u64,
     prio: i32,
     waits_since: Option<u64>,
-    /// The longest wait, and when it began.
+    /// The longest wait; `longest_from` is the time when it began.
     longest_wait: u64,
     longest_from: u64,
-    /// The thread's last wait, if it did not end.
+    /// Did the thread's last wait not end?
     stalls: bool,
 }
 
@@ -408,7 +408,7 @@ impl Observer {
         }
     }
 
-    /// The run is over, at its `duration_ns` if it has one: the last event may be long past.
+    /// Ends the run, at its `duration_ns` if it has one, because the last event may be long past.
     fn end(&mut self, duration_ns: Option<u64>) {
         self.now = duration_ns.map_or(self.now, |end| end.max(self.now));
         for cpu in 0..self.running.len() {
@@ -423,7 +423,8 @@ impl Observer {
         }
     }
 
-    /// The thread that stalled or waited longest, unless `index`, of the threads that count, is given.
+    /// The thread with the given `index` among the threads that count, or otherwise the thread that stalled or waited
+    /// longest.
     fn victim(&self, index: Option<usize>) -> Option<Victim> {
         let threads = self.threads.iter().filter(|thread| thread.counts);
         let threads: Vec<&Thread> = threads.collect();
@@ -447,7 +448,7 @@ impl Observer {
         threads.map(|thread| thread.longest_wait).max().unwrap_or(0) as f64
     }
 
-    /// Adds what each thread got in one of `runs` runs to the mean.
+    /// Adds the progress of each thread in one of `runs` runs to the mean.
     fn add_to(&self, mean: &mut Vec<Progress>, runs: u32) {
         let threads: Vec<&Thread> = self.threads.iter().filter(|thread| thread.counts).collect();
         mean.resize(mean.len().max(threads.len()), Progress::default());
@@ -513,7 +514,7 @@ mod tests {
         assert_eq!(of(&[1024.0; 4]), [0.5; 4]);
         assert_eq!(of(&[1024.0]), [1.0]);
         assert_eq!(of(&[3072.0, 512.0, 512.0]), [1.0, 0.5, 0.5]);
-        // The real-time thread keeps what it got.
+        // The real-time thread keeps its CPU time.
         assert_eq!(of(&[0.0, 1024.0, 1024.0]), [0.3, 0.85, 0.85]);
     }
 

@@ -14,12 +14,12 @@ const FETCH_LINUX: &str = include_str!("../../peers/fetch-linux");
 /// The schedulers in a kernel's source.
 const EXAMPLES: [&str; 2] = ["tools/sched_ext/*", "tools/testing/selftests/sched_ext/*"];
 
-/// The name of a kernel's package begins with this one.
+/// The beginning of the name of a kernel's package.
 const LINUX: &str = "linux-";
 
-/// Fetches the sources of `peers` that this computer lacks. `say` is called with a line before each
-/// download, which may take minutes; cargo and apt print their own errors on standard error. A package
-/// is complete or not there. The error has a line for each source that is still missing.
+/// Fetches the sources of `peers` that this computer lacks. `say` is called with a line before each download, which may
+/// take minutes; cargo and apt print their own errors on standard error. A package is there completely or not at all.
+/// The error has a line for each source that is still missing.
 pub fn fetch_sources(peers: &[Peer], say: &dyn Fn(&str)) -> Result<(), String> {
     let into = sources();
     let packages = peers.iter().flat_map(|peer| peer.packages());
@@ -59,7 +59,7 @@ fn fetch_crates(crates: &[(&str, &str)], into: &Path, say: &dyn Fn(&str)) -> Res
     let written = std::fs::write(work.path().join("Cargo.toml"), manifest(crates));
     written.map_err(|error| format!("{}: {error}", work.path().display()))?;
     say(&format!(
-        "cargo downloads {names} and the crates that they name, up to 40 MB"
+        "cargo downloads {names} and the crates on which they depend, up to 40 MB"
     ));
     let mut cargo = Command::new("cargo");
     // The target leaves out crates for other systems, which have nothing to do with schedulers.
@@ -167,7 +167,7 @@ fn folder_in(into: &Path) -> Result<TempDir, String> {
     tempfile::tempdir_in(into).map_err(|error| format!("{}: {error}", into.display()))
 }
 
-/// Gives a complete folder its name. Another process may have been faster.
+/// Gives a complete folder its name, unless another process has been faster.
 fn put(made: &Path, place: &Path) -> io::Result<()> {
     match std::fs::rename(made, place) {
         Err(_) if place.is_dir() => Ok(()),

@@ -10,15 +10,15 @@ use workload::{Better, Goal, Unit};
 pub struct Judgement {
     /// `better`, `worse` or `same`.
     pub verdict: &'static str,
-    /// How much worse it is: in points for a share, else in per cent.
+    /// The amount by which the scheduler is worse: in points for a share, or else in per cent.
     pub worse: f64,
-    /// The distance from there to the end of the 95 % confidence interval that is closer to 0.
+    /// The distance from `worse` to the end of the 95 % confidence interval that is closer to 0.
     pub margin: Option<f64>,
 }
 
 impl Finding<'_> {
-    /// How far apart the schedulers are: whether one is better than another, significantly and by enough to
-    /// matter; and the difference between the best and the worst, as a multiple of the least one that matters.
+    /// Whether one scheduler is better than another, significantly and by enough to matter; and the difference between
+    /// the best and the worst, as a multiple of the smallest difference that matters.
     pub fn apart(&self) -> (bool, f64) {
         let means = self.entries.iter().filter_map(|it| mean(&it.costs()?));
         let (least, most) = means.fold((f64::MAX, f64::MIN), |(least, most), it| {
@@ -60,7 +60,7 @@ impl Entry<'_> {
                 .is_some_and(|(own, others)| is_less(&own, &others, self.worth()))
     }
 
-    /// Run by run, what [`Entry::is_better`] compares: less is better.
+    /// The value of each run that [`Entry::is_better`] compares; less is better.
     pub(super) fn costs(&self) -> Option<Vec<f64>> {
         match is_share(self) {
             true => self.judged(),
@@ -76,7 +76,8 @@ impl Entry<'_> {
         }
     }
 
-    /// Its difference from `other` as [`Entry::is_better`] judges it: in points for a share, else in per cent.
+    /// The difference of this entry from `other`, as [`Entry::is_better`] judges it: in points for a share, or else in
+    /// per cent.
     pub fn difference(&self, other: &Entry<'_>) -> Option<Change> {
         let (mean, margin) = paired_difference(&other.costs()?, &self.costs()?)?;
         Some(match is_share(self) {
@@ -88,7 +89,8 @@ impl Entry<'_> {
         })
     }
 
-    /// Its verdict against `other`, an entry of the same measure. `None` if a run of one of them has no value.
+    /// The verdict on this entry against `other`, an entry of the same measure. `None` if a run of one of the two has
+    /// no value.
     pub fn against(&self, other: &Entry<'_>) -> Option<Judgement> {
         let verdict = match (self.is_better(other), other.is_better(self)) {
             (true, _) => "better",
@@ -107,7 +109,7 @@ impl Entry<'_> {
         })
     }
 
-    /// Is its difference in points?
+    /// Is the difference of this entry in points?
     pub fn is_share(&self) -> bool {
         is_share(self)
     }
@@ -118,7 +120,7 @@ impl Entry<'_> {
         mean(&self.runs.iter().map(n).collect::<Vec<f64>>())
     }
 
-    /// Run by run, the logarithm of the completed work.
+    /// The logarithm of the work completed in each run.
     pub(super) fn work(&self) -> Option<Vec<f64>> {
         match self.measure.metric.better {
             Better::Higher => self

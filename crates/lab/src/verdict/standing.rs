@@ -1,4 +1,4 @@
-//! Where a scheduler stands for a goal.
+//! The standing of a scheduler for a goal.
 
 use super::WORTH_WORK;
 use super::entry::{cost, is_less, is_share, mean_by_run};
@@ -14,7 +14,7 @@ pub struct Standing {
     /// The mean of the shares that decide (periods missed, or the spread between equal threads), in
     /// per cent.
     pub share_pct: Option<f64>,
-    /// For each run, `share_pct`.
+    /// The value of `share_pct` in each run.
     pub(super) shares: Option<Vec<f64>>,
     /// The mean of the logarithms of the other measures that decide.
     pub(super) costs: Option<Vec<f64>>,
@@ -22,8 +22,8 @@ pub struct Standing {
     pub(super) work: Option<Vec<f64>>,
     /// The number of responses of a run, for latency.
     pub responses: Option<f64>,
-    /// A measure without a sample in some run, because a thread never got that far, although
-    /// another scheduler has samples in every run.
+    /// A measure without a sample in some run, because the thread never completed what it measures,
+    /// although another scheduler has samples in every run.
     pub lacks: Option<String>,
 }
 
@@ -46,7 +46,7 @@ impl Standing {
         }
     }
 
-    /// Orders schedulers that are equally good: by their means.
+    /// The order of schedulers that are equally good, by their means.
     pub(super) fn order(&self, other: &Standing) -> std::cmp::Ordering {
         let number = |values: &Option<Vec<f64>>| values.as_deref().and_then(mean);
         let shares = number(&self.shares).zip(number(&other.shares));
@@ -60,13 +60,13 @@ impl Standing {
     }
 }
 
-/// Run by run, the number of threads that stalled.
+/// The number of threads that stalled in each run.
 pub(super) fn stalled(runs: &[Run]) -> Vec<f64> {
     runs.iter().map(|run| run.stalled.len() as f64).collect()
 }
 
-/// Did one of the two give significantly fewer responses, by enough that their times are not those of the same
-/// work?
+/// Did one of the two schedulers complete significantly fewer responses, so many fewer that times are not those of the
+/// same work?
 pub(super) fn differs(one: &Standing, other: &Standing) -> bool {
     let pair = one.work.as_ref().zip(other.work.as_ref());
     pair.is_some_and(|(one, other)| {
@@ -74,7 +74,7 @@ pub(super) fn differs(one: &Standing, other: &Standing) -> bool {
     })
 }
 
-/// The shares of both, in which the periods that came only under the other one count as missed.
+/// The shares of both schedulers. Periods that came only under the other scheduler count as missed.
 pub(super) fn with_absent(one: &Standing, other: &Standing) -> (Vec<f64>, Vec<f64>) {
     let of = |own: &Standing, other: &Standing| {
         let (Some(shares), Some(work), Some(others)) = (&own.shares, &own.work, &other.work) else {

@@ -31,11 +31,11 @@ fn the_best_policy_is_significantly_and_noticeably_better() {
         best(&time, &[&[10.0, 10.1], &[9.0, 9.1], &[12.0, 12.1]]),
         [1]
     );
-    // The difference is half a per cent, which does not matter whatever the interval.
+    // The difference is 0.5 %, which does not matter even if it is significant.
     assert_eq!(best(&time, &[&[10.0, 10.0], &[9.95, 9.95]]), NONE);
-    // The difference is a tenth, but one of the two runs shows the opposite direction.
+    // The difference is 10 %, but one of the two runs has the opposite direction.
     assert_eq!(best(&time, &[&[10.0, 10.0], &[7.0, 11.0]]), NONE);
-    // The first two do not differ significantly; the last is worse.
+    // The first two schedulers do not differ significantly; the last is worse.
     assert_eq!(
         best(&time, &[&[10.0, 10.1], &[10.02, 10.09], &[12.0, 12.1]]),
         [0, 1]
@@ -48,7 +48,7 @@ fn the_best_policy_is_significantly_and_noticeably_better() {
     assert_eq!(best(&period, &[&[10.0, 10.1], &[9.0, 9.1]]), NONE);
 }
 
-/// The third varies so much that it differs significantly from none.
+/// The third scheduler varies so much that it does not differ significantly from any other.
 #[test]
 fn a_winner_is_better_than_what_one_has() {
     let time = measure("time", Unit::S, Better::Lower, TIME);
@@ -126,7 +126,7 @@ fn a_policy_that_never_finishes_is_worst() {
     assert_eq!(throughput.standings[1].lacks.as_deref(), Some("time"));
 }
 
-/// As [`finding`], with the number of samples of each run.
+/// The row of `measure` as in [`finding`], with the number of samples of each run.
 fn counted<'a>(measure: &'a Measure, values: &[(f64, u64)]) -> Finding<'a> {
     let runs: Vec<[f64; 3]> = values
         .iter()
@@ -140,7 +140,7 @@ fn counted<'a>(measure: &'a Measure, values: &[(f64, u64)]) -> Finding<'a> {
     found
 }
 
-/// A chain whose wakeup was lost has short responses, and hardly any.
+/// A chain whose wakeup was lost has short but very few responses.
 #[test]
 fn few_short_responses_are_not_better_than_many() {
     let role = Role::Decides(Goal::Latency);
@@ -172,7 +172,7 @@ fn few_short_responses_are_not_better_than_many() {
     assert_eq!(Verdict::new(&all, &[]).goals[0].best, [1]);
 }
 
-/// Less energy for less work is no less energy.
+/// Less energy for less work does not count as less energy.
 #[test]
 fn energy_is_for_the_same_work() {
     let energy = measure(

@@ -1,11 +1,11 @@
-//! The work that schedulers completed, and how much each measure counts.
+//! The work that schedulers completed, and the weight of each measure.
 
 use crate::{Finding, Run};
 use workload::{Better, Goal};
 
-/// For each scheduler, run by run, the logarithm of the work that it did: of completed loops, responses
-/// and the amounts of `rows`, each weighted by the CPU time of its threads in `runs`. `None` without such
-/// a measure, or if some run completed none of one.
+/// For each scheduler, the logarithm of the work done in each run: of completed loops, responses and the amounts of
+/// `rows`, each weighted by the CPU time of its threads in `runs`. `None` without such a measure, or if some run
+/// completed no unit of one.
 pub(super) fn work(rows: &[&Finding<'_>], runs: &[&[Run]]) -> Vec<Option<Vec<f64>>> {
     let counted = counted(rows);
     let weights = weights(&counted, runs);
@@ -44,7 +44,7 @@ fn counted<'r, 'a>(rows: &[&'r Finding<'a>]) -> Vec<&'r Finding<'a>> {
     };
     let mut counted: Vec<&'r Finding<'a>> = Vec::new();
     for row in rows.iter().filter(is_work) {
-        // The loops of a thread are its work; where they are not judged, its responses are.
+        // A thread's loops are its work; if they are not judged, its responses are.
         let task = |row: &Finding<'_>| task(row).map(str::to_owned);
         let known = |it: &&Finding<'_>| task(it).is_some() && task(it) == task(row);
         if !counted.iter().any(known) {
@@ -63,8 +63,8 @@ fn task<'a>(row: &Finding<'a>) -> Option<&'a str> {
         .map(|(task, _)| task)
 }
 
-/// The part of all CPU time that the threads of each row have, over all runs; without threads of these
-/// names, equal parts.
+/// The part of all CPU time that the threads of each row have, over all runs; equal parts if no threads have these
+/// names.
 pub(super) fn weights(rows: &[&Finding<'_>], runs: &[&[Run]]) -> Vec<f64> {
     let is_of = |name: &str, task: &str| {
         let rest = name.strip_prefix(task);

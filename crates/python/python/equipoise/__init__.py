@@ -8,9 +8,9 @@ nanosecond. Results are Arrow tables (`Table`), which pandas, polars and pyarrow
     print(comparison)                       # what the command prints
     comparison.runs.to_pandas()             # a row for each run and metric
 
-`trial()` reads what `equipoise trial` has measured on a real machine. `simulate()` runs one policy and `compare()` several, `trace()` returns the events of a run, `reproduce()` published
-tables, `sweep()` runs a design over machines, loads, policies and settings, `tune()` searches a policy's settings,
-and `equipoise.plot` draws figures.
+`simulate()` runs one policy and `compare()` several, `trace()` returns the events of a run, `reproduce()` runs
+published experiments, `sweep()` runs a design over machines, loads, policies and settings, `tune()` searches a policy's
+settings, and `equipoise.plot` draws figures. `trial()` reads the measurements of `equipoise trial` on a real machine.
 """
 
 from equipoise._native import (

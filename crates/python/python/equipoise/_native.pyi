@@ -1,4 +1,4 @@
-"""The simulated kernel and what it is given. What users see of it is in `equipoise`."""
+"""The simulated kernel and its input. Users import its parts from `equipoise`."""
 
 import os
 from collections.abc import Callable
@@ -11,41 +11,41 @@ import pyarrow
 BUILD: str
 
 class BadInput(ValueError):
-    """What was given is wrong: a name, a value, or a file."""
+    """Wrong input: a name, a value, or a file."""
 
-    #: What is wrong, with file and line.
+    #: The error, with file and line.
     message: str
-    #: What should stand there.
+    #: The expected input.
     expected: str
-    #: The file, if it is about one.
+    #: The file, if the error is in one.
     file: str | None
     #: The line, from 1.
     line: int | None
 
 class SimulationError(RuntimeError):
-    """A run failed: the scheduler was ejected as sched_ext ejects one, or nothing can ever run again."""
+    """A run failed: the scheduler was ejected, as by sched_ext, or no task can ever run again."""
 
 class Table:
     """Columns of equal length, by name (Arrow). Texts are dictionaries: a categorical in pandas.
 
-    Whatever takes Arrow's PyCapsule interface takes it as it is: `pandas.DataFrame.from_arrow(table)`,
+    Libraries that accept Arrow take the table directly: `pandas.DataFrame.from_arrow(table)`,
     `polars.DataFrame(table)`, `pyarrow.table(table)`.
     """
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """The numbers of rows and columns."""
     @property
     def column_names(self) -> list[str]:
         """The names of the columns, in order."""
     def _repr_html_(self) -> str:
         """The output in a notebook."""
     def to_pyarrow(self) -> pyarrow.Table:
-        """The same, without a copy."""
+        """The table as a `pyarrow.Table`, without a copy."""
     def to_pandas(self, **options: Any) -> pandas.DataFrame:
-        """The same: texts as categoricals, numbers without a copy where none is missing."""
+        """The table as a `pandas.DataFrame`: texts as categoricals, numbers without a copy if none is missing."""
     def to_polars(self) -> polars.DataFrame:
-        """The same, without a copy."""
+        """The table as a `polars.DataFrame`, without a copy."""
     def __len__(self) -> int: ...
     def __eq__(self, other: object) -> bool: ...
     def __arrow_c_schema__(self) -> object: ...
@@ -54,13 +54,13 @@ class Table:
 class Machine:
     """A machine to simulate: `Machine("tc2")`, or the path of a machine file (docs/machine-format.md).
 
-    Raises `BadInput` with file, line and what was expected.
+    Raises `BadInput` with the file, the line and the expected input.
     """
 
     def __new__(cls, name: str) -> Self: ...
     @staticmethod
     def from_toml(text: str, file: str = "<machine>") -> Machine:
-        """Of a machine file's text; messages call it `file`."""
+        """The machine of the text of a machine file; messages name the text `file`."""
     @staticmethod
     def detect(
         *,
@@ -69,38 +69,38 @@ class Machine:
         dtb: str | os.PathLike[str] | None = None,
         name: str = "detected",
     ) -> Machine:
-        """This computer, as far as it tells; or what a copy of another's `/sys`, hwloc's XML or a device tree blob says.
+        """This computer, from its `/sys`, or another machine, from a copy of its `/sys`, hwloc's XML or a device tree.
 
-        `warnings` says what is assumed.
+        `warnings` lists the assumptions.
         """
     @staticmethod
     def names() -> list[str]:
-        """Those that come with Equipoise."""
+        """The names of the machines that come with Equipoise."""
     @property
     def name(self) -> str: ...
     @property
     def description(self) -> str:
-        """One line."""
+        """A description in one line."""
     @property
     def warnings(self) -> list[str]:
-        """What is odd about the description, and no error."""
+        """Warnings about the machine file; none of them is an error."""
     @property
     def cpus(self) -> Table:
         """A row for each CPU: `cpu`, `core_type`, `capacity` (of 1024), `cluster`, `node`, `khz` (the highest)."""
     @property
     def has_power(self) -> bool:
-        """Is it known what its parts draw? Only then are there joules."""
+        """Is the power of the machine's parts known? Only then do runs have energy."""
     def to_toml(self) -> str:
-        """The machine file's text."""
+        """The text of the machine file."""
     def __len__(self) -> int:
         """The number of CPUs."""
 
 class Workload:
-    """What tasks do: `Workload("hackbench", groups=2)`, the path of an rt-app file or of a recorded load, or several with
-    a plus between (`"busy+audio"`).
+    """The tasks' behaviour: `Workload("hackbench", groups=2)`, the path of an rt-app file or of a recorded load, or
+    several workloads at once, joined by a plus (`"busy+audio"`).
 
-    `parameters` are as the command takes them (`"10ms"`); `cpunodebind` keeps it to NUMA nodes (`"0-3"`). Raises
-    `BadInput` with the parameter, or file and line, and what was expected.
+    `parameters` have the command's format (`"10ms"`); `cpunodebind` binds the tasks to NUMA nodes (`"0-3"`). Raises
+    `BadInput` with the parameter, or the file and the line, and the expected input.
     """
 
     def __new__(cls, name: str, *, cpunodebind: str | None = None, **parameters: Any) -> Self: ...
@@ -108,30 +108,30 @@ class Workload:
     def from_rt_app(
         description: dict[str, Any] | str, name: str = "rt-app", *, cpunodebind: str | None = None, **parameters: Any
     ) -> Workload:
-        """Of an rt-app description: a dict, or JSON as rt-app reads it (a dict cannot have a key twice)."""
+        """The workload of an rt-app description: a dict, or JSON as rt-app reads it (a dict cannot repeat a key)."""
     @staticmethod
     def from_trace(
         trace: str | os.PathLike[str], machine: Machine | None = None, *, name: str | None = None
     ) -> Workload:
-        """A recorded load of a trace (ftrace's text, `trace-cmd report`, `perf script`), work scaled by the CPU of
-        `machine` that did it. `notes` says what became of the trace."""
+        """The load recorded in a trace: a trace.dat, a trace of Perfetto, or the text of ftrace or `perf script`. Work
+        is scaled by the speed of the CPU of `machine` that did it. `notes` has remarks on the import."""
     @staticmethod
     def names() -> list[str]:
-        """Those that come with Equipoise."""
+        """The names of the workloads that come with Equipoise."""
     @property
     def name(self) -> str: ...
     @property
     def description(self) -> str:
-        """One line."""
+        """A description in one line."""
     @property
     def notes(self) -> list[str]:
-        """Of an imported trace: what was found, and what was lost."""
+        """Remarks on an imported trace: its size, and its lost events."""
     @property
     def metrics(self) -> Table:
-        """What a run measures: `metric`, `unit`, `better`, `goal`."""
+        """A row for each metric of a run: `metric`, `unit`, `better`, `goal`."""
     @property
     def parameters(self) -> dict[str, str]:
-        """What it takes, with defaults."""
+        """The parameters that the workload takes, with their defaults."""
     def _source(self) -> tuple[str, tuple[str, str] | None, list[str], str | None]: ...
     @staticmethod
     def _of_source(name: str, text: tuple[str, str] | None, params: list[str], nodes: str | None) -> Workload: ...
@@ -139,49 +139,49 @@ class Workload:
 class Policy:
     """A scheduler with its settings: `Policy("capacity", misfit=False)`, or the path of a policy file.
 
-    Raises `BadInput` with file, line and what was expected.
+    Raises `BadInput` with the file, the line and the expected input.
     """
 
     def __new__(cls, name: str, **settings: bool | int | str) -> Self: ...
     @staticmethod
     def from_toml(text: str, file: str = "<policy>") -> Policy:
-        """Of a policy file's text; messages call it `file`."""
+        """The policy of the text of a policy file; messages name the text `file`."""
     @staticmethod
     def from_c(
         *files: str | os.PathLike[str], include: list[str | os.PathLike[str]] | None = None,
         kernel: str | None = None, **settings: int
     ) -> Policy:
         """Any sched_ext scheduler in C, compiled by `$CC` for the simulated `kernel`, "6.12" or "7.3" (the default);
-        `settings` are its `const volatile` variables. It runs in a process of its own that can do nothing else."""
+        `settings` are its `const volatile` variables. It runs in a separate process that can only compute."""
     @staticmethod
     def names() -> list[str]:
-        """Those that come with Equipoise."""
+        """The names of the policies that come with Equipoise."""
     @staticmethod
     def usual() -> list[str]:
-        """Those that `compare()` runs if none is named: today's Linux, and our own."""
+        """The names of the policies that `compare()` runs if none is named: today's Linux, and our own."""
     def named(self, name: str) -> Policy:
-        """This one under another name."""
+        """The policy under another name."""
     def with_settings(self, **settings: bool | int | str) -> Policy:
-        """This one with other settings; the name says which."""
+        """The policy with other settings, which its name shows."""
     @property
     def name(self) -> str: ...
     @property
     def description(self) -> str:
-        """One line."""
+        """A description in one line."""
     @property
     def is_foreign(self) -> bool:
-        """Is it in C, and somebody else's?"""
+        """Is this a foreign scheduler in C?"""
     @property
     def settings(self) -> dict[str, bool | int | str]:
-        """All, by name."""
+        """All settings, by name."""
     @property
     def space(self) -> Table:
-        """What can be set: `setting`, `kind` (number, switch or choice), `value`, `least`, `most`, `choices`,
+        """A row for each setting: `setting`, `kind` (number, switch or choice), `value`, `least`, `most`, `choices`,
         `meaning`."""
     def to_toml(self, name: str | None = None, description: str | None = None) -> str:
-        """The policy file's text."""
+        """The text of the policy file."""
     def save(self, path: str | os.PathLike[str], name: str | None = None, description: str | None = None) -> None:
-        """Writes a policy file that `equipoise` and `scx_equipoise` take. Raises OSError."""
+        """Writes a policy file for `equipoise` and `scx_equipoise`. Raises OSError."""
     def _source(self) -> tuple[Any, ...]: ...
 
 class Stop:
@@ -193,7 +193,7 @@ _Progress = Callable[[int], object] | None
 
 def work() -> int: ...
 def run_uncaged() -> None:
-    """From here on schedulers in C run also where the kernel lacks what keeps them from harm (Landlock, seccomp)."""
+    """Makes schedulers in C run from now on even if this kernel cannot isolate them (it lacks Landlock or seccomp)."""
 
 def experiments() -> list[str]: ...
 def margin(values: list[float]) -> float: ...

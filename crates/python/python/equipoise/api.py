@@ -1,4 +1,4 @@
-"""One machine and one load: `simulate()`, `compare()`, `trace()`, and published tables: `reproduce()`."""
+"""`simulate()`, `compare()` and `trace()` for one machine and one load, and `reproduce()` for published tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MachineLike = Machine | str | os.PathLike[str]
 WorkloadLike = Workload | str | os.PathLike[str] | Mapping[str, Any]
 #: A policy, its name with settings (`"capacity:misfit=false"`), or the path of a policy file or of a scheduler in C.
 PolicyLike = Policy | str | os.PathLike[str]
-#: Called about twenty times a second with the number of finished runs.
+#: A function that is called about twenty times a second with the number of finished runs.
 Progress = Callable[[int], object]
 
 
@@ -51,17 +51,17 @@ def several(value: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class Trace:
-    """The events of one run, as columns. Times are ns since the run began (int64)."""
+    """The events of one run, as columns. Times are in ns since the run began (int64)."""
 
-    #: All events in time order, with a column for each field; fields that an event does not have are
-    #: null. The columns are `event`, `cpu`; `comm`, `pid`, `prio` of the event's task (of the next
-    #: one in a switch, of the child in a fork); `other_*` of the other task (the previous one, the
-    #: parent); `prev_state`; `orig_cpu`, `dest_cpu`; `state` of cpu_idle and cpu_frequency (kHz).
+    #: All events in time order, with a column for each field; fields that an event does not have are null. The columns
+    #: are `event`, `cpu`; `comm`, `pid`, `prio` of the event's task (of the next task in a switch, of the child in a
+    #: fork); `other_*` of the other task (the previous task, the parent); `prev_state`; `orig_cpu`, `dest_cpu`; `state`
+    #: of cpu_idle and cpu_frequency (kHz).
     events: Table
-    #: Load tracking as in Linux (PELT), of 1024: `util`, `runnable`, `load` of a task. A pid of -1 stands for
-    #: a CPU's fair tasks, -2 for its real-time tasks, -3 for its deadline tasks.
+    #: Load tracking as in Linux (PELT), where 1024 is a full CPU: `util`, `runnable`, `load` of a task. A pid of -1
+    #: stands for a CPU's fair tasks, -2 for its real-time tasks, -3 for its deadline tasks.
     utilization: Table
-    #: The power of parts of the machine from then on (`power_mw`), or energy used at once
+    #: The power of parts of the machine from that time on (`power_mw`), or energy used at once
     #: (`energy_pj`); empty for machines without power data.
     energy: Table
     #: A row for each thread: `ran_ns`, `switches`, `preemptions`, `wakeups`, `migrations`, and the
@@ -93,28 +93,29 @@ class Simulation:
     #: The number of runs.
     count: int
     #: A row for each run and metric: `machine`, `workload`, `policy`, `run`, `seed`, `metric`, `unit`, `better`,
-    #: `goal`, `judged`, `decides`, `part`, and of its `n` samples `mean`, `min`, `max`, `p50`, `p95`, `p99`, `p999` (null if
-    #: there are none).
+    #: `goal`, `judged`, `decides`, `part`, `n` (the number of samples), and their `mean`, `min`, `max`, `p50`, `p95`,
+    #: `p99`, `p999` (null without samples).
     runs: Table
     #: A row for each run: `simulated_s`, `energy_j` (null without power data), the kernel's counts,
-    #: and as `scheduler_*` the counts of Equipoise's own schedulers.
+    #: and the counts of Equipoise's own schedulers as `scheduler_*`.
     counters: Table
 
     def _repr_html_(self) -> str:
         return self.runs._repr_html_()
 
     def trace(self, run: int = 0, *, utilization: bool = True) -> Trace:
-        """The events of run number `run`, which is simulated once more. `utilization=False` takes half the memory."""
+        """The events of run number `run`, which is simulated once more. `utilization=False` saves half of the
+        memory."""
         return _trace(self.machine, self.workload, self.policy, run, self.count, self.seed, self.exact, utilization)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Policies side by side. `print()` shows the command's output."""
+    """A comparison of policies. `print()` shows the command's output."""
 
     machine: Machine
     workload: Workload
-    #: The first is the baseline.
+    #: The policies; the first one is the baseline.
     policies: list[Policy]
     #: The seed from which the runs' seeds derive.
     seed: int
@@ -122,13 +123,13 @@ class Comparison:
     exact: bool
     #: The number of runs of each policy.
     count: int
-    #: A row for each policy, run and metric, as `Simulation.runs`.
+    #: A row for each policy, run and metric, with the columns of `Simulation.runs`.
     runs: Table
-    #: A row for each policy and run, as `Simulation.counters`.
+    #: A row for each policy and run, with the columns of `Simulation.counters`.
     counters: Table
-    #: A row for each metric and policy, over all runs: `mean` to `p999`; `change_pct` of the `judged`
-    #: value against the first policy, and `change_margin_pct`, half its 95 % confidence interval;
-    #: `best`; `limit`, the best possible.
+    #: A row for each metric and policy, over all runs: `mean` to `p999`; `change_pct` of the `judged` value against the
+    #: first policy, and `change_margin_pct`, half its 95 % confidence interval; `best`; `limit`, the best possible
+    #: value.
     results: Table
     #: A row for each goal and policy: `best`, `worst`, `change_pct`, `change_margin_pct`, `share_pct`, `lacks`.
     verdict: Table
@@ -138,7 +139,7 @@ class Comparison:
     html: str = field(repr=False)
     #: The command's JSON (schema 2).
     json: str = field(repr=False)
-    #: The text as a fragment of a page.
+    #: The text as a part of an HTML page.
     fragment: str = field(repr=False)
 
     def _repr_html_(self) -> str:
@@ -156,19 +157,19 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A published table next to the simulated one. `print()` shows the command's output."""
+    """A published table, and its simulated results. `print()` shows the command's output."""
 
     name: str
     #: A row for each cell: `block`, `row`, `column`, `published`, `simulated`, `error_pct` or `error_points`, ...
     cells: Table
-    #: `mean_abs_error_pct`, `sign_agreement_pct`, `mean_abs_error_points`, `max_abs_error_points`; None without such
-    #: cells.
+    #: `mean_abs_error_pct`, `sign_agreement_pct`, `mean_abs_error_points`, `max_abs_error_points`; each is None if the
+    #: table has no such cells.
     summary: dict[str, float | None]
     #: The command's table.
     text: str = field(repr=False)
     #: The command's JSON (schema 2).
     json: str = field(repr=False)
-    #: The same as a part of a page.
+    #: The text as a part of an HTML page.
     fragment: str = field(repr=False)
 
     def _repr_html_(self) -> str:
@@ -191,9 +192,9 @@ def simulate(
 ) -> Simulation:
     """Runs `workload` on `machine` under `policy`, `runs` times.
 
-    The same arguments give the same tables for any `jobs`, the number of simulations at a time (0: the number of
-    CPUs). Run i has the same seed under every policy, and the noise of a real machine unless `exact`. Other Python
-    threads run meanwhile, and Ctrl-C stops it.
+    The same arguments give the same tables, whatever the value of `jobs`, the number of simulations at a time (0: the
+    number of CPUs). Run i has the same seed under every policy, and the noise of a real machine unless `exact`. Other
+    Python threads run meanwhile, and Ctrl-C stops the simulation.
 
     Raises `BadInput` for arguments that are malformed or do not fit together, and `SimulationError` if a run fails.
     """
@@ -218,7 +219,7 @@ def compare(
     """Runs `workload` on `machine` under each of `policies` (None: `Policy.usual()`, today's Linux and our own).
 
     A difference counts only if the 95 % confidence interval over runs paired by seed excludes zero and the difference
-    is 1 % or more. Otherwise this is like `simulate()`.
+    is 1 % or more. Otherwise the function is like `simulate()`.
     """
     one, load = as_machine(machine), as_workload(workload)
     schedulers = [as_policy(policy) for policy in several(Policy.usual() if policies is None else policies)]
@@ -237,7 +238,7 @@ def trace(
     exact: bool = False,
     utilization: bool = True,
 ) -> Trace:
-    """The events of one run: the first run of `simulate()` with the same arguments."""
+    """The events of the first run of `simulate()` with the same arguments."""
     return _trace(as_machine(machine), as_workload(workload), as_policy(policy), 0, 1, seed_of(seed), exact, utilization)
 
 
@@ -264,9 +265,9 @@ def reproduce(
     jobs: int = 0,
     progress: Progress | None = None,
 ) -> Reproduction:
-    """Runs a published experiment, by name or file: its table next to the simulated one.
+    """Runs a published experiment, given by name or file; returns its table and the simulated results.
 
-    Makes `runs` of each cell (None: the experiment's number) in the rows that match the pattern `rows`
+    Makes `runs` runs of each cell (None: the experiment's number) in the rows that match the pattern `rows`
     (`"sysbench_*"`). `scale` divides the work of workloads that can be shortened.
     """
     name = os.fspath(experiment)

@@ -1,4 +1,4 @@
-"""The points of a sweep: a grid, or a random or Sobol design over lists and ranges."""
+"""The points of a sweep, from a grid, or from a random or Sobol design over lists and ranges."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Range:
     def at(self, part: float) -> float | int:
         """The quantile `part` (0 to 1) of the range."""
         if self.integer and not self.log:
-            # Each whole number has an equal part of the interval.
+            # Each whole number has an equal part of the interval from 0 to 1.
             least, most = math.ceil(self.low), math.floor(self.high)
             return min(least + math.floor(part * (most - least + 1)), most)
         value = self.low * (self.high / self.low) ** part if self.log else self.low + part * (self.high - self.low)
@@ -39,7 +39,7 @@ class Range:
 
 _DESIGNS = ("grid", "random", "sobol")
 
-# The values of a dimension: a list, or a range for designs that choose.
+# The values of a dimension: a list or, for designs that choose values, a range.
 Axis = Sequence[Any] | Range
 
 
@@ -58,7 +58,7 @@ def points(axes: Mapping[str, Axis], design: str, samples: int | None, seed: int
         raise bad_input(f"design is {design!r}", "expected 'grid', 'random' or 'sobol'", design, _DESIGNS)
     if samples is None:
         raise bad_input(f"design {design!r} without samples", "expected samples=N, the number of points")
-    # A dimension with one value is not drawn.
+    # Do not draw values of a dimension that has only one.
     free = [name for name, axis in axes.items() if isinstance(axis, Range) or len(axis) > 1]
     parts = _parts(design, whole("samples", samples), len(free), seed_of(seed))
     return [

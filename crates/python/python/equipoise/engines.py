@@ -18,9 +18,9 @@ Task = TypeVar("Task")
 
 # The number of tasks given out per thread at a time, so that no thread waits.
 _AHEAD = 2
-# The time for which one batch should keep a cluster's worker busy, s. Ray's own cost per batch is
-# some 10 ms of CPU time (docs/python.md), which is 2 % of this, and the loss of a node loses little
-# work.
+# The time in s for which one batch should keep a cluster's worker busy. Ray's own cost per batch is
+# some 10 ms of CPU time (docs/python.md), which is 2 % of this time, and the loss of a node loses
+# little work.
 _BATCH_S = 0.5
 
 
@@ -28,7 +28,7 @@ class Engine(Protocol):
     """Executes tasks, in any order."""
 
     def run(self, work: Callable[[Any, Stop], Any], tasks: Iterable[Task]) -> Iterator[tuple[Task, Any]]:
-        """Yields each finished task with the result of `work(task, stop)`. Closing the iterator stops the work."""
+        """Yields each finished task with its result of `work(task, stop)`. Closing the iterator stops the work."""
         ...
 
 
@@ -61,9 +61,10 @@ class Local:
 
 @dataclass
 class Ray:
-    """A Ray cluster: the one to which this process is connected, otherwise that at `address` (None: a new local one).
+    """A Ray cluster: the one to which this process is connected, or otherwise the one at `address` (None: a new local
+    one).
 
-    A worker gets enough tasks at a time to be busy for half a second, judging by earlier tasks, and returns those
+    A worker gets as many tasks at a time as keep it busy for half a second, judging by earlier tasks, and returns those
     that it does not reach. If a worker or node is lost, its tasks are given out again, at most `retries` times.
     """
 
@@ -90,8 +91,9 @@ class Ray:
         pace = _Pace()
         try:
             while left or pending:
-                # Give out one batch per CPU and none ahead: nodes would pass requests for busy CPUs
-                # back and forth, which costs more than a worker's wait for its next batch.
+                # Give out one batch per CPU and none ahead, because nodes would pass requests for
+                # busy CPUs back and forth, which costs more than a worker's wait for its next
+                # batch.
                 width = max(1, int(ray.cluster_resources().get("CPU", 1)))
                 while left and len(pending) < width:
                     batch = [left.popleft() for _ in range(pace.batch(len(left), width))]
@@ -126,26 +128,27 @@ class Ray:
 class _Pace:
     """The number of tasks to give to a worker at a time."""
 
-    # The recent time of a task, s; None until one has finished.
+    # The recent time of a task in s; None until a task has finished.
     seconds: float | None = None
 
     def batch(self, left: int, width: int) -> int:
-        """The size of a batch, given the remaining tasks and the number of workers, all of which should have some."""
+        """The size of a batch, given the numbers of remaining tasks and of workers, each of which should get some
+        tasks."""
         if self.seconds is None:
             return 1
         fair = -(-left // (2 * width))
         return max(1, min(fair, int(_BATCH_S / max(self.seconds, 1e-6))))
 
     def took(self, tasks: int, seconds: float) -> None:
-        """Records how long a number of tasks took."""
+        """Records the time that some tasks took."""
         each = seconds / tasks
         self.seconds = each if self.seconds is None else (self.seconds + each) / 2
 
 
 def _remote(work: Callable[[Any, Stop], Any], tasks: list[Any]) -> tuple[str, list[Any], float, Exception | None]:
-    """Runs in a Ray worker, which finds this module in its own installation. Returns its build, the results of the
-    first tasks (at least one; it stops when the time is over or a task fails), the time (s), and the exception of a
-    failed task."""
+    """Runs tasks in a Ray worker, which finds this module in its own installation, until the time is over or a task
+    fails. Returns the worker's build, the results of the finished tasks (at least one, unless the first fails), the
+    time in s, and the exception of a failed task."""
     results: list[Any] = []
     begun = time.monotonic()
     failed = None

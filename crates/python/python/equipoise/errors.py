@@ -1,4 +1,4 @@
-"""`BadInput` for errors that Python code finds, missing extras, and Ctrl-C without a traceback."""
+"""Errors: `BadInput` for errors that Python code finds, `MissingExtra`, and Ctrl-C without a traceback."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class MissingExtra(ModuleNotFoundError):
 
 
 def require(what: str, extra: str) -> None:
-    """Raises `MissingExtra` unless all modules of `extra` are installed, which `what` needs."""
+    """Raises `MissingExtra` unless all modules of `extra`, which `what` requires, are installed."""
     missing = [name for name in EXTRAS[extra] if importlib.util.find_spec(name) is None]
     if missing:
         raise MissingExtra(
@@ -45,7 +45,7 @@ def stoppable(message: str = "stopped") -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        # A subclass would not work: the interpreter's exit status would not show that a signal ended it.
+        # A subclass would not work, because the interpreter's exit status would not show that a signal ended it.
         stopped = KeyboardInterrupt(message)
         # IPython and Jupyter print this text.
         setattr(stopped, _RENDER, lambda: [message])
@@ -66,8 +66,8 @@ sys.excepthook = _print_exception
 
 
 def bad_input(message: str, expected: str, name: str | None = None, known: Iterable[str] = ()) -> BadInput:
-    """The exception, with the attributes of an error in a file, but without a file. `name` is what was given instead of
-    one of the `known` names."""
+    """The exception, with the attributes of an error in a file, but without a file. `name` is the input that is none of
+    the `known` names."""
     meant = difflib.get_close_matches(name or "", list(known), 1)
     if meant and meant[0] != name:
         expected = f"did you mean {meant[0]!r}? {expected}"
@@ -77,7 +77,7 @@ def bad_input(message: str, expected: str, name: str | None = None, known: Itera
     return error
 
 
-#: The largest number of runs, threads and so on, which is the largest in 32 bits.
+#: The largest number of runs, threads and so on, which is the largest number of 32 bits.
 MOST = 2**32 - 1
 
 
@@ -89,5 +89,5 @@ def whole(what: str, value: int, least: int = 1, most: int = MOST) -> int:
 
 
 def seed_of(seed: int) -> int:
-    """`seed`, if it is one."""
+    """`seed`, if it is a valid seed."""
     return whole("seed", seed, 0, 2**64 - 1)

@@ -11,10 +11,9 @@ from typing import Any
 
 from equipoise.errors import bad_input
 
-# A latency below this does not count, us; the verdict has the same rule
-# (crates/lab/src/verdict.rs).
+# The latency in us as which shorter latencies count; the verdict has the same rule (crates/lab/src/verdict.rs).
 _SHORTEST_LATENCY_US = 1.0
-# The penalty for a measure that some run lacks although the baseline has it: ten times.
+# The penalty for a measure that some run lacks although the baseline has it, which is a factor of ten.
 _LACKING = math.log(10)
 
 _GOALS = ("latency", "throughput", "energy", "fairness")
@@ -22,7 +21,7 @@ _GOALS = ("latency", "throughput", "energy", "fairness")
 
 @dataclass(frozen=True)
 class Objective:
-    """A measure to minimize, relative to the tuned policy: a goal, or one metric.
+    """A measure to improve, relative to the tuned policy: a goal, or one metric.
 
     `goal`: the geometric mean of its deciding measures, as in the verdict of `compare()`: `"latency"`, `"throughput"`,
     `"energy"` or `"fairness"`. `metric`: one metric by name. `weight`: its weight among several objectives.
@@ -39,7 +38,7 @@ class Objective:
 
     @property
     def name(self) -> str:
-        """The goal or the metric."""
+        """The name of the goal or the metric."""
         return self.goal or self.metric or ""
 
     def has(self, row: Mapping[str, Any]) -> bool:
@@ -51,8 +50,8 @@ class Objective:
 
 @dataclass(frozen=True)
 class Constraint(Objective):
-    """A bound: a goal or metric must not exceed `at_most` times the value under the original policy (1.05: at most 5
-    % more). With `absolute`, the mean of a metric over runs and loads must not exceed `at_most`, in its unit."""
+    """A bound: a goal or metric must not exceed `at_most` times its value under the original policy (1.05: at most 5 %
+    more). With `absolute`, the mean of a metric over runs and loads must not exceed `at_most`, in its unit."""
 
     at_most: float = 1.0
     absolute: bool = False
@@ -82,7 +81,7 @@ def _log(old: dict[str, Any], new: dict[str, Any]) -> float:
     if after is None:
         return _LACKING
     if old["unit"] == "%":
-        # A share may be 0: with one point added, zero to one counts as twice as much.
+        # A share may be 0. With one point added, a change from 0 to 1 counts as twice as much.
         before, after = before + 1, after + 1
     elif old["unit"] == "us":
         before, after = max(before, _SHORTEST_LATENCY_US), max(after, _SHORTEST_LATENCY_US)
@@ -107,7 +106,7 @@ def values_of(levels: list[float], wanted: list[Objective], pareto: bool) -> lis
 
 
 def excess_of(levels: list[float], constraints: list[Constraint]) -> list[float]:
-    """By how much each constraint is exceeded; at most 0 if it is met."""
+    """The amount by which each constraint is exceeded; at most 0 if it is met."""
     own = levels[len(levels) - len(constraints) :]
     return [
         (level if constraint.absolute else math.exp(level)) - constraint.at_most

@@ -1,7 +1,7 @@
 """The usual figures: which threads ran where, utilization, frequencies, latencies, energy.
 
-Each function takes an `ax` of Matplotlib to draw into (None: a new figure), and returns it. Where LISA has such a
-plot, it has LISA's name. Requires `equipoise[plot]`.
+Each function takes an `ax` of Matplotlib to draw into (None: a new figure), and returns it. If LISA has such a plot,
+the function has LISA's name. Requires `equipoise[plot]`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ require("equipoise.plot", "plot")
 
 # Converts nanoseconds to the seconds of the axes.
 _NS = 1e-9
-# The number of threads of a timeline with a colour, and of labelled rows.
+# The largest number of threads of a timeline that have a colour, and of labelled rows.
 _COLOURS = 10
 _LABELS = 40
 # The columns of a sweep that are results.
@@ -29,8 +29,8 @@ _RESULTS = {"n", "mean", "min", "max", "p50", "p95", "p99", "p999"}
 
 
 def timeline(trace: Trace, ax: Axes | None = None, *, start_s: float = 0.0, end_s: float | None = None) -> Axes:
-    """Which thread ran on which CPU when, as in kernelshark. Seconds, one row per CPU; the threads that ran longest
-    have a colour, by name."""
+    """Draws which thread ran on which CPU when, as in kernelshark: one row per CPU over time in seconds. The threads
+    that ran longest have a colour, by name."""
     slices = running(trace)
     end = slices["end_ns"].max() * _NS if end_s is None and len(slices) else end_s or 0.0
     slices = slices[(slices["end_ns"] * _NS >= start_s) & (slices["start_ns"] * _NS <= end)]
@@ -52,8 +52,8 @@ def timeline(trace: Trace, ax: Axes | None = None, *, start_s: float = 0.0, end_
 
 
 def utilization(trace: Trace, ax: Axes | None = None, *, task: str | None = None, cpu: int | None = None) -> Axes:
-    """PELT utilization, of 1024, over time: of the tasks called `task`, or of the fair tasks of each CPU (or of
-    `cpu`), one row per CPU."""
+    """Draws the PELT utilization (1024 is a full CPU) over time, of the tasks called `task`, or of the fair tasks of
+    each CPU (or of `cpu`), with one row per CPU."""
     frame = trace.utilization.to_pandas()
     frame = frame[frame["comm"] == task] if task is not None else frame[frame["pid"] == -1]
     if cpu is not None:
@@ -76,7 +76,7 @@ def utilization(trace: Trace, ax: Axes | None = None, *, task: str | None = None
 
 
 def frequency(trace: Trace, ax: Axes | None = None, *, cpu: int | None = None) -> Axes:
-    """The frequency of each CPU (or of `cpu`) over time; CPUs that always have the same one share a row."""
+    """Draws the frequency of each CPU (or of `cpu`) over time. CPUs that always have the same frequency share a row."""
     frame = trace.event("cpu_frequency").to_pandas()
     if cpu is not None:
         frame = frame[frame["cpu"] == cpu]
@@ -93,8 +93,8 @@ def frequency(trace: Trace, ax: Axes | None = None, *, cpu: int | None = None) -
 
 
 def latency_cdf(traces: Trace | Mapping[str, Trace], ax: Axes | None = None, *, task: str | None = None) -> Axes:
-    """The distribution of the time from a wakeup until the thread ran, us, for one trace or several by name; if
-    `task` is given, only for threads whose name begins with it."""
+    """Draws the distribution of the time in us from a wakeup until the thread ran, for one trace or for several by
+    name. If `task` is given, only threads whose name begins with it count."""
     import numpy
 
     ax = _axes(ax, "share of the wakeups", "Wakeup latencies" + (f" of {task}" if task is not None else ""))
@@ -113,7 +113,8 @@ def latency_cdf(traces: Trace | Mapping[str, Trace], ax: Axes | None = None, *, 
 
 
 def energy(comparison: Comparison, ax: Axes | None = None) -> Axes:
-    """The energy of a run under each policy, in joules, with the smallest and the largest of any run."""
+    """Draws the mean energy of a run under each policy, in joules, with the smallest and the largest value of any
+    run."""
     frame = comparison.counters.to_pandas()
     if frame["energy_j"].isna().all():
         raise bad_input(f"the power of {comparison.machine.name} is not known", "expected a machine with [power]")
@@ -122,7 +123,8 @@ def energy(comparison: Comparison, ax: Axes | None = None) -> Axes:
 
 
 def metric(comparison: Comparison, name: str, ax: Axes | None = None) -> Axes:
-    """One metric under each policy: the mean of the judged values, with the smallest and the largest of any run."""
+    """Draws one metric under each policy: the mean of the judged values, with the smallest and the largest value of any
+    run."""
     frame = comparison.runs.to_pandas()
     frame = frame[frame["metric"] == name]
     if frame.empty:
@@ -135,10 +137,10 @@ def metric(comparison: Comparison, name: str, ax: Axes | None = None) -> Axes:
 
 def sweep(result: Sweep | pandas.DataFrame, name: str, ax: Axes | None = None, *, x: str | None = None,
           by: str = "policy") -> Axes:
-    """One metric of a sweep: the mean of the judged values of the runs, with the smallest and the largest. `x` is the
-    column on the axis (default: the first one of machine, workload and the settings that has several values), with a
-    curve for each value of `by` if it has numbers, otherwise groups of bars. Points that differ in other columns are
-    pooled: choose rows of `to_pandas()` to draw some of them."""
+    """Draws one metric of a sweep: the mean of the judged values of the runs, with the smallest and the largest value.
+    `x` is the column on the axis (default: the first of machine, workload and the settings that has several values). If
+    `x` has numbers, each value of `by` has a curve, or otherwise bars in groups. Points that differ in other columns
+    are pooled; to draw some of them, choose rows of `to_pandas()`."""
     frame = result.to_pandas() if isinstance(result, Sweep) else result
     known = [str(metric) for metric in frame["metric"].unique()]
     frame = frame[frame["metric"] == name]
@@ -150,7 +152,7 @@ def sweep(result: Sweep | pandas.DataFrame, name: str, ax: Axes | None = None, *
             columns = [str(column) for column in frame.columns]
             raise bad_input(f"the sweep has no column {column!r}", f"expected {', '.join(columns)}", column, columns)
     if by == "policy":
-        # A policy's name has its settings, which the axis shows.
+        # A policy's name includes its settings; leave out the setting that the axis shows.
         names = frame[by].astype(str).str.replace(rf"{x}=[^,]*,?", "", regex=True).str.rstrip(":,")
         frame = frame.assign(**{by: names})
     judged, unit = str(frame["judged"].iloc[0]), frame["unit"].iloc[0]
@@ -168,7 +170,7 @@ def sweep(result: Sweep | pandas.DataFrame, name: str, ax: Axes | None = None, *
 
 
 def reproduction(result: Reproduction, ax: Axes | None = None) -> Axes:
-    """Every published number against the simulated one; on the line the two are equal."""
+    """Draws every published number against the simulated one. The two are equal on the line."""
     frame = result.cells.to_pandas().dropna(subset=["published", "simulated"])
     ax = _axes(ax, "simulated", f"{result.name}: on the line, both are equal")
     for column, group in frame.groupby("column", observed=True, sort=False):
@@ -182,7 +184,7 @@ def reproduction(result: Reproduction, ax: Axes | None = None) -> Axes:
         ax.set_xscale("log")
         ax.set_yscale("log")
         for axis in (ax.xaxis, ax.yaxis):
-            # Labels of every minor mark run into each other.
+            # Labels of all minor marks would overlap.
             axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
             axis.set_major_formatter("{x:g}")
             axis.set_minor_formatter(NullFormatter())
@@ -192,7 +194,7 @@ def reproduction(result: Reproduction, ax: Axes | None = None) -> Axes:
 
 
 def running(trace: Trace) -> pandas.DataFrame:
-    """The running times: a row for each turn of a thread on a CPU (`cpu`, `comm`, `pid`, `start_ns`, `end_ns`)."""
+    """The turns of threads: a row for each turn of a thread on a CPU (`cpu`, `comm`, `pid`, `start_ns`, `end_ns`)."""
     frame = trace.event("sched_switch").to_pandas().sort_values(["cpu", "time_ns"], kind="stable")
     end = trace.events.to_pandas()["time_ns"].max()
     frame["end_ns"] = frame.groupby("cpu")["time_ns"].shift(-1).fillna(end).astype("int64")
@@ -210,7 +212,7 @@ def latencies(trace: Trace) -> pandas.DataFrame:
     ran = frame[(frame["event"] == "sched_switch") & (frame["pid"] != 0)]
     woken = woken[["time_ns", "comm", "pid"]].astype({"pid": "int64"})
     ran = ran[["time_ns", "pid"]].rename(columns={"time_ns": "ran_ns"}).astype({"pid": "int64"})
-    # The first run after each wakeup.
+    # Find the first turn after each wakeup.
     joined = pandas.merge_asof(woken, ran, left_on="time_ns", right_on="ran_ns", by="pid", direction="forward")
     joined = joined.dropna(subset=["ran_ns"])
     # If a thread is woken twice before it runs, the last wakeup counts.
@@ -256,7 +258,7 @@ def _groups(ax: Axes, table: pandas.DataFrame, x: str, by: str) -> None:
         error = [own["mean"] - own["min"], own["max"] - own["mean"]]
         ax.bar(at, own["mean"], width, yerr=error, capsize=3, label=str(key))
     ax.set_xticks(range(len(names)), [str(name) for name in names])
-    # Long names of several machines would run into each other.
+    # Long names of several machines would overlap.
     if sum(len(str(name)) for name in names) > 80:
         ax.tick_params(axis="x", rotation=30)
         for label in ax.get_xticklabels():
@@ -264,7 +266,7 @@ def _groups(ax: Axes, table: pandas.DataFrame, x: str, by: str) -> None:
 
 
 def _lanes(ax: Axes | None, series: dict[str, tuple[Any, Any]], most: float, label: str, title: str) -> Axes:
-    """A row for each of `series` (times in s, values), filled up to the value; `most` is a full row."""
+    """Draws a row for each of `series` (times in s, values), filled up to the value; `most` fills a row."""
     ax = _axes(ax, label, title, rows=len(series))
     for row, (times, values) in enumerate(series.values()):
         heights = [row + 0.45 - 0.9 * min(float(value) / most, 1.0) for value in values]
@@ -285,14 +287,14 @@ def _spans(cpus: list[int]) -> str:
 
 
 def _rows(ax: Axes, names: list[str]) -> None:
-    """Labels the rows from top to bottom, as many as there is room for."""
+    """Labels at most `_LABELS` rows, from top to bottom."""
     step = -(-len(names) // _LABELS)
     ax.set_yticks(range(0, len(names), step), names[::step])
     ax.set_ylim(len(names) - 0.5, -0.5)
 
 
 def _axes(ax: Axes | None, label: str, title: str, rows: int = 0) -> Axes:
-    """Axes over time in seconds; a new figure has room for as many `rows`."""
+    """Axes over time in seconds; a new figure has room for this number of `rows`."""
     if ax is None:
         import matplotlib.pyplot
 
@@ -305,7 +307,7 @@ def _axes(ax: Axes | None, label: str, title: str, rows: int = 0) -> Axes:
 
 
 def _legend(ax: Axes) -> None:
-    """A legend beside the axes, where it covers no data."""
+    """Adds a legend beside the axes, where it covers no data."""
     handles, labels = ax.get_legend_handles_labels()
     known = dict(zip(labels, handles))
     if len(known) > 1:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: The version of a sweep's folder.
 SCHEMA = 1
-# The default number of simulations in a task: about a second of work.
+# The default number of simulations in a task, which is about a second of work.
 CHUNK = 20
 
 
@@ -40,10 +40,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Chunk:
-    """The work of a task: some simulations, one after another, of runs `first` to before `end` of some cases."""
+    """The work of a task: simulations, one after another, of the runs from `first` to before `end` of some cases."""
 
     number: int
-    #: (number of the case, case, first, end).
+    #: Each part is (number of the case, case, first, end).
     parts: tuple[tuple[int, Case, int, int], ...]
     #: The number of runs of each case.
     runs: int
@@ -52,7 +52,7 @@ class Chunk:
 
     @property
     def simulations(self) -> int:
-        """The number of simulations."""
+        """The number of simulations of the task."""
         return sum(end - first for _, _, first, end in self.parts)
 
     def digest(self, sources: dict[int, str]) -> str:
@@ -79,7 +79,8 @@ def work_labelled(chunk: Chunk, stop: Stop) -> pyarrow.Table:
 
 
 def work_file(chunk: Chunk, stop: Stop) -> bytes:
-    """As `work_labelled`, but as a Parquet file: the worker also encodes the result, so that the caller can serve many workers."""
+    """The result of `work_labelled` as a Parquet file, which the worker encodes, so that the caller can serve many
+    workers."""
     import pyarrow
     import pyarrow.parquet
 
@@ -149,11 +150,11 @@ def sweep(
     (a list by name, or a `Range` for designs that choose), with `runs` runs of each point.
 
     `design` is `"grid"` (all combinations), or `"random"` or `"sobol"` with `samples` points, chosen by `seed`. Run i
-    has the same seed at every point, and the noise of a real machine unless `exact`. `engine` is `"local"` (`jobs` simulations at a time; 0: the number of CPUs),
-    `"ray"`, or an `equipoise.Ray`; the results, their order and their bytes do not depend on it. A task is a `chunk` of
-    simulations. With `out`, a folder, results go to a Parquet dataset as they arrive (`runs/`), and an
-    interrupted sweep resumes there; without, they stay in memory. `progress`: a bar with the time left (None: on a
-    terminal).
+    has the same seed at every point, and the noise of a real machine unless `exact`. `engine` is `"local"` (`jobs`
+    simulations at a time; 0: the number of CPUs), `"ray"`, or an `equipoise.Ray`; the results, their order and their
+    bytes do not depend on the engine. A task is a `chunk` of simulations. If `out` is a folder, results go to a Parquet
+    dataset there (`runs/`) as they arrive, and an interrupted sweep resumes; without `out`, results stay in memory.
+    `progress`: a bar with the time left (None: on a terminal).
 
     Raises `BadInput` for input that is not well-formed, does not fit together, or differs from the sweep in `out`,
     and `SimulationError` if a run fails. Requires `equipoise[sweep]`.

@@ -20,21 +20,22 @@ from equipoise.sweep import Case, Chunk, work
 if TYPE_CHECKING:
     import optuna
 
-# The number of trials at a time. The number is the same on every computer, because the next trials
+# The number of trials at a time, which is the same on every computer, because the next trials
 # depend on the results of a batch.
 BATCH = 8
 # The number of best trials that are measured again with other seeds.
 FINALISTS = 5
 # The number of runs before a trial is first compared.
 _FIRST_RUNG = 2
-# The search range of a setting: from its value divided by this to its value times this.
+# The factor that gives the search range of a setting: from its value divided by this factor to its
+# value times this factor.
 _SPREAD = 8
 
 
 @dataclass(frozen=True)
 class Gain:
-    """The change that the settings make on one load, in per cent of the original policy's value (below 0 is better),
-    with half the 95 % confidence interval over runs paired by seed."""
+    """The change by the settings on one load, in per cent of the original policy's value (below 0 is better), with half
+    the width of its 95 % confidence interval over runs paired by seed."""
 
     machine: str
     workload: str
@@ -50,13 +51,13 @@ class Gain:
 class Tuning:
     """The result of a search."""
 
-    #: The original policy, and the result, which is the same if no better one was found.
+    #: The original policy, and the resulting one, which is the original if no better one was found.
     base: Policy
     policy: Policy
     #: The changed settings, by name.
     settings: dict[str, Any]
-    #: The gains, measured with other seeds than the search's: on the given loads, and on loads that
-    #: the search never saw.
+    #: The gains on the given loads, and on loads that the search never saw. They are measured with
+    #: other seeds than those of the search.
     given: list[Gain]
     held_out: list[Gain]
     #: With several objectives, the settings that no others beat in all objectives, each with the
@@ -105,13 +106,13 @@ def tune(
     """Searches the settings of `policy` (one of Equipoise's) for `objectives` over all pairs of `machines` and
     `workloads`, within `constraints`.
 
-    Several objectives are combined by their weights, or with `pareto` give a front. `space` is a `Range` or a list for each
-    setting that is searched (default: all; numbers from an eighth to eight times their values). Optuna's TPE proposes
-    `trials` settings. Each is run twice on every load; unless it is then among the worse half, it is run up to `runs`
-    times (not with `pareto`). The best settings are measured again with other seeds, `final_runs` times. The result
-    is the best of these that meets the constraints and is significantly better (95 %), otherwise `policy` itself.
-    `held_out` are pairs that the search never sees. Runs have the noise of a real machine unless `exact`. `out` is the
-    path for the policy file. The same arguments give the same answer.
+    Several objectives are combined by their weights or, with `pareto`, give a front. `space` has a `Range` or a list
+    for each setting that is searched (default: all; numbers from an eighth to eight times their values). Optuna's TPE
+    proposes `trials` settings. Each is run twice on every load and, unless it is then among the worse half, up to
+    `runs` times (not with `pareto`). The best settings are measured again with other seeds, `final_runs` times. The
+    result is the best of these settings that meets the constraints and is significantly better (95 %), or otherwise
+    `policy`. `held_out` are pairs that the search never sees. Runs have the noise of a real machine unless `exact`.
+    `out` is the path for the policy file. The same arguments give the same result.
 
     Raises `BadInput` and `SimulationError` like `simulate()`. Requires `equipoise[tune]`.
     """
@@ -159,7 +160,7 @@ def default_space(policy: Policy) -> dict[str, Range | list[Any]]:
 
 
 class _Loads:
-    """Some loads, and the results of a policy on them relative to the base, with the same seeds."""
+    """Some loads, and the results of policies on these relative to the base, with the same seeds."""
 
     def __init__(
         self,
@@ -189,7 +190,7 @@ class _Loads:
         return [rows[place * width : (place + 1) * width] for place in range(len(policies))]
 
     def logs(self, policies: list[Policy], first: int, end: int) -> list[list[list[dict[int, float]]]]:
-        """For each policy, objective and load, by run: the logarithm of the ratio to the base; empty where the load
+        """For each policy, objective and load, the logarithm of the ratio to the base in each run; empty if the load
         has no such metric."""
         if (first, end) not in self._of_base:
             self._of_base[first, end] = self.measured([self.base], first, end)[0]
@@ -215,7 +216,7 @@ class _Loads:
                 )
 
     def gains(self, policy: Policy, wanted: list[Objective]) -> list[Gain]:
-        """The changes by `policy`, load by load."""
+        """The changes by `policy` on each load."""
         if not self.loads:
             return []
         logs = self.logs([policy], 0, self.runs)[0]
@@ -250,7 +251,7 @@ def _search(
     directions = [minimize] * (len(wanted) if pareto else 1)
     study = optuna.create_study(sampler=sampler, directions=directions)
     settings = loads.base.settings
-    # The current settings are the first ones to beat.
+    # Try the current settings first.
     study.enqueue_trial({name: settings[name] for name in space})
     rungs = [loads.runs] if pareto else _rungs(loads.runs)
     left = trials
@@ -264,7 +265,7 @@ def _search(
 
 
 def _rungs(runs: int) -> list[int]:
-    """The numbers of runs after which a trial is judged: 2, 4, ... and all."""
+    """The numbers of runs after which a trial is judged: 2, 4, ..., and finally all."""
     rungs, count = [], _FIRST_RUNG
     while count < runs:
         rungs.append(count)
@@ -293,7 +294,7 @@ def _climb(
         try:
             going.append((trial, loads.base.with_settings(**chosen)))
         except BadInput:
-            # The settings do not fit together.
+            # Skip settings that do not fit together.
             study.tell(trial, state=pruned)
     known: dict[int, list[list[dict[int, float]]]] = {}
     first = 0
@@ -326,7 +327,7 @@ def _joined(
 
 
 def _is_worse(study: optuna.Study, trial: optuna.Trial, rung: int, value: float) -> bool:
-    """Is it in the worse half of the trials that have come this far?"""
+    """Is the trial in the worse half of the trials with at least as many runs?"""
     others = [
         other.intermediate_values[rung]
         for other in study.get_trials(deepcopy=False)
@@ -347,7 +348,7 @@ def _suggested(trial: optuna.Trial, name: str, axis: Range | Sequence[Any]) -> A
 def _chosen(
     study: optuna.Study, again: _Loads, wanted: list[Objective], constraints: list[Constraint], pareto: bool
 ) -> tuple[dict[str, Any], list[tuple[dict[str, Any], tuple[float, ...]]]]:
-    """The best settings with other seeds, empty if the base is best, and the Pareto front."""
+    """The best settings, measured with other seeds (empty if the base is best), and the Pareto front."""
     complete = [trial for trial in study.trials if trial.values is not None]
     kept = [trial for trial in complete if all(excess <= 0 for excess in trial.user_attrs["excess"])]
     if pareto:
@@ -363,7 +364,7 @@ def _chosen(
         levels = levels_of(logs)
         if all(excess <= 0 for excess in excess_of(levels, constraints)):
             runs = by_run(logs, wanted)
-            # The bound allows for chance: if it is below 0, the result is better than the base.
+            # The bound allows for chance: a result whose bound is below 0 is better than the base.
             measured.append((one, tuple(values_of(levels, wanted, pareto)), fmean(runs), fmean(runs) + margin(runs)))
     front = [found[:2] for found in measured if not any(_dominates(other[1], found[1]) for other in measured)]
     best = min((found for found in measured if found[3] < 0), key=lambda found: found[2], default=None)

@@ -1,10 +1,10 @@
-//! Energy by work, and the frequencies that it depends on.
+//! Energy by work, and the frequencies on which the energy depends.
 
 use lab::{Comparison, GoalVerdict, Measured, Results, mean_interval};
 use workload::Goal;
 
-/// The energy by the work done, as a column: if one measure counts the work, for each unit of it; otherwise,
-/// if the work differs, for that of the first scheduler.
+/// The energy by the work done, as a column. If one measure counts the work, the energy is that of each unit of work;
+/// otherwise, if the work differs, that of as much work as under the first scheduler.
 pub(super) fn for_work(
     findings: &Results<'_>,
     verdict: &GoalVerdict,
@@ -16,7 +16,7 @@ pub(super) fn for_work(
     let schedulers = 0..energy.entries.len();
     let counted = lab::counted_work(&findings.rows);
     match counted.as_slice() {
-        // The time of a whole run is one job, whose energy is that of the run.
+        // The time of a whole run counts one job, whose energy is that of the run.
         [work] if work.measure.counts_work() && work.measure.metric.name.contains('/') => {
             let unit = match work.measure.metric.role.goal() {
                 Some(Goal::Latency) => "response",

@@ -9,7 +9,7 @@ use crate::{Cell, Table, Tone};
 use lab::{Change, Entry, Finding, GoalVerdict, Measure, Results};
 use workload::Goal;
 
-/// The most columns of measures. A recorded load may have hundreds of threads.
+/// The largest number of columns of measures. A recorded load may have hundreds of threads.
 const MOST_MEASURES: usize = 12;
 
 /// The measures that decide one goal.
@@ -122,11 +122,11 @@ pub(super) fn of_goal(findings: &Results<'_>, deciding: &Deciding<'_>) -> Table 
     }
 }
 
-/// The most rows of a table in which none is folded.
+/// The largest number of rows of a table in which none is folded.
 const MOST_SHOWN: usize = 4;
 
-/// The schedulers in the order of rows: as they were given if there are few; of many, the baseline first, then
-/// the best ones of the goal, and apart from these the ones that another one beats.
+/// The schedulers in the order of rows. A few are in the order in which they were given. Of many schedulers, the
+/// baseline comes first and then the best ones for the goal; the second list has those that another scheduler beats.
 pub(super) fn by_goal(schedulers: Vec<usize>, verdict: &GoalVerdict) -> (Vec<usize>, Vec<usize>) {
     if schedulers.len() <= MOST_SHOWN || !verdict.tells_apart() {
         return (schedulers, Vec::new());
@@ -142,14 +142,14 @@ pub(super) fn by_goal(schedulers: Vec<usize>, verdict: &GoalVerdict) -> (Vec<usi
     (shown, folded)
 }
 
-/// The schedulers of which tables have rows: all but those under which every run was the same as under an
+/// The schedulers that have rows in tables, which are all but those under which every run was the same as under an
 /// earlier one.
 pub(super) fn distinct(findings: &Results<'_>) -> impl Iterator<Item = usize> + use<> {
     let same_as = findings.same_as();
     (0..same_as.len()).filter(move |&index| same_as[index].is_none())
 }
 
-/// Under some scheduler, did threads complete more of what a measure times than under another?
+/// Did threads complete more of the work that a measure times under one scheduler than under another?
 pub(super) fn differs_in_work(row: &Finding<'_>) -> bool {
     if !row.measure.counts_work() {
         return false;
@@ -222,7 +222,7 @@ pub(super) fn change(change: Option<Change>, is_better: bool, is_worse: bool) ->
     let Some(change) = change else {
         return Cell::default();
     };
-    // Where all runs are the same, an interval of zero would look like certainty.
+    // If all runs are the same, an interval of zero would look like certainty.
     let margin = change
         .margin_pct
         .filter(|&margin| margin >= LEAST_MARGIN_PCT);

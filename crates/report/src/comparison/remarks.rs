@@ -1,4 +1,4 @@
-//! The remarks below a comparison's tables: what its figures do and do not say.
+//! The remarks below a comparison's tables, which say what the figures show and do not show.
 
 use super::LEAST_MARGIN_PCT;
 use super::energy::frequencies;
@@ -30,8 +30,8 @@ pub(crate) fn number_of_runs(runs: &Runs, asked: u32) -> String {
     }
 }
 
-/// A note if the runs of every scheduler hardly differ, so that intervals over seeds show no noise: of exact
-/// runs, if no margin is as large as one that is printed; of runs with noise, only if all are the same.
+/// A note if the runs of every scheduler hardly differ, so that intervals over seeds show no noise. Exact runs hardly
+/// differ if every margin is too small to be printed; runs with noise, only if all are the same.
 pub(super) fn same_runs(findings: &Findings<'_>) -> Option<String> {
     let comparison = findings.comparison;
     let first = comparison.measured.first()?.runs.first()?;
@@ -46,8 +46,8 @@ pub(super) fn same_runs(findings: &Findings<'_>) -> Option<String> {
         false => margins.iter().all(|&margin| margin < LEAST_MARGIN_PCT),
     };
     (comparison.runs.count > 1 && are_same).then(|| {
-        "Hardly anything in this load depends on the seed, so that all runs are of one sequence of events: a little noise \
-         beside it may change its results by more than the policies differ"
+        "Hardly anything in this load depends on the seed, so all runs have one sequence of events. Under a little noise, \
+         results may change by more than the policies differ"
             .to_owned()
     })
 }
@@ -64,7 +64,7 @@ pub(super) fn folded(findings: &Results<'_>) -> Vec<String> {
         .collect()
 }
 
-/// For each request of the workload's control groups, the schedulers that cannot do it.
+/// For each request of the workload's control groups, the schedulers that ignore it.
 pub(super) fn ignored_groups(findings: &Results<'_>) -> Vec<String> {
     let requests = [
         (

@@ -58,28 +58,28 @@ impl EventKind {
         }
     }
 
-    /// Is it about a task ([`Events::pid`])?
+    /// Is an event of this kind about a task ([`Events::pid`])?
     pub fn has_task(self) -> bool {
         !matches!(self, EventKind::Idle | EventKind::Frequency)
     }
 
-    /// Does it have [`Events::prio`]?
+    /// Does an event of this kind have [`Events::prio`]?
     pub fn has_prio(self) -> bool {
         self.has_task() && self != EventKind::Fork
     }
 
-    /// Does it have [`Events::other_pid`]?
+    /// Does an event of this kind have [`Events::other_pid`]?
     pub fn has_other(self) -> bool {
         matches!(self, EventKind::Switch | EventKind::Fork)
     }
 
-    /// Does it have [`Events::dest_cpu`]?
+    /// Does an event of this kind have [`Events::dest_cpu`]?
     pub fn has_dest_cpu(self) -> bool {
         use EventKind::{Migrate, Wakeup, WakeupNew};
         matches!(self, Wakeup | WakeupNew | Migrate)
     }
 
-    /// Does it have [`Events::state`]?
+    /// Does an event of this kind have [`Events::state`]?
     pub fn has_state(self) -> bool {
         matches!(self, EventKind::Idle | EventKind::Frequency)
     }
@@ -88,7 +88,7 @@ impl EventKind {
 /// Events, in time order. Fields that a kind does not have are 0.
 #[derive(Clone, Debug, Default)]
 pub struct Events {
-    /// ns since the run began.
+    /// The time since the run began, in ns.
     pub time_ns: Vec<i64>,
     /// The CPU.
     pub cpu: Vec<u16>,
@@ -96,13 +96,13 @@ pub struct Events {
     pub kind: Vec<EventKind>,
     /// The task about which the event is (`next_pid` of a switch, the child of a fork); 0 is idle.
     pub pid: Vec<i32>,
-    /// Its name, in [`Columns::names`].
+    /// Its name, an index into [`Columns::names`].
     pub comm: Vec<i32>,
     /// Its priority (`next_prio`).
     pub prio: Vec<i32>,
     /// `prev_pid` of a switch, the parent of a fork.
     pub other_pid: Vec<i32>,
-    /// Its name, in [`Columns::names`].
+    /// Its name, an index into [`Columns::names`].
     pub other_comm: Vec<i32>,
     /// `prev_prio` of a switch.
     pub other_prio: Vec<i32>,
@@ -119,32 +119,33 @@ pub struct Events {
 /// Averages of load tracking (PELT), in time order.
 #[derive(Clone, Debug, Default)]
 pub struct Utilization {
-    /// ns since the run began.
+    /// The time since the run began, in ns.
     pub time_ns: Vec<i64>,
     /// The CPU.
     pub cpu: Vec<u16>,
-    /// The task; -1 for all fair tasks of the CPU, -2 for its real-time, -3 for its deadline tasks.
+    /// The task, or -1 for all fair tasks of the CPU, -2 for all its real-time tasks, and -3 for all its deadline
+    /// tasks.
     pub pid: Vec<i32>,
-    /// Its name, in [`Columns::names`]; for a CPU's averages the class's.
+    /// The name of the task, or of the class for averages of a CPU; an index into [`Columns::names`].
     pub comm: Vec<i32>,
     /// The utilization, of 1024.
     pub util: Vec<f32>,
     /// The runnable average, of 1024.
     pub runnable: Vec<f32>,
-    /// Weighted: 1024 for each runnable task of nice 0.
+    /// The weighted load average: 1024 for each runnable task of nice 0.
     pub load: Vec<f32>,
 }
 
 /// The power of the machine's parts, in time order.
 #[derive(Clone, Debug, Default)]
 pub struct Energy {
-    /// ns since the run began.
+    /// The time since the run began, in ns.
     pub time_ns: Vec<i64>,
-    /// The part, in [`Columns::names`].
+    /// The part, an index into [`Columns::names`].
     pub part: Vec<i32>,
-    /// Power from now on, mW; `None` if this is energy.
+    /// Power from now on, in mW; `None` if this is energy.
     pub power_mw: Vec<Option<u64>>,
-    /// Instantaneous energy, pJ; `None` if this is power.
+    /// The energy of an instantaneous event, in pJ; `None` if this is power.
     pub energy_pj: Vec<Option<u64>>,
 }
 
@@ -167,7 +168,7 @@ pub struct Columns {
 pub struct ColumnRecorder(Linux<Columns>);
 
 impl ColumnRecorder {
-    /// Records a run on `machine`. Load tracking takes as much memory as all the rest.
+    /// Records a run on `machine`. Load tracking takes as much memory as all other data together.
     pub fn new(machine: &Machine, with_utilization: bool) -> ColumnRecorder {
         let columns = Columns {
             with_utilization,

@@ -13,14 +13,14 @@ use std::io;
 use trace::write::Format;
 use trace::{Class, DEFAULT_PRIO, Record, Stage, State, Task, Tracepoint, Unit};
 
-/// Makes the records.
+/// Makes the records of a trace, and passes them to `F`.
 pub(crate) struct Linux<F> {
     format: F,
     state: Tracked,
     moves: Moves,
     tick_ns: u64,
     next_tick: u64,
-    /// The earliest time at which a CPU enters its next idle state, ns.
+    /// The earliest time at which a CPU enters its next idle state, in ns.
     next_idle: u64,
     began: bool,
 }
@@ -140,7 +140,7 @@ impl<F: Format> Linux<F> {
         });
     }
 
-    /// Records the averages of `cpu`'s classes; that of real time only if there was any.
+    /// Records the averages of `cpu`'s classes; for the real-time class only if it ever ran.
     fn record_cpu(&mut self, cpu: usize) {
         let state = &self.state.cpus[cpu];
         let averages = [
@@ -233,7 +233,8 @@ impl<F: Format> Linux<F> {
         }
     }
 
-    /// A decision of the scheduler. It repeats frequency requests: only changes are recorded.
+    /// Records a decision of the scheduler. The scheduler repeats frequency requests, so only
+    /// changed ones are recorded.
     fn decide(&mut self, cpu: usize, task: Option<Task<'_>>, decided: Decided<'_>) {
         let pulled = self
             .moves
@@ -288,7 +289,7 @@ impl<F: Format> Linux<F> {
     }
 }
 
-/// The task that the simulator has as its name and pid.
+/// A task that the simulator reports by its name and pid.
 fn named((comm, pid): (&str, i32), prio: i32) -> Task<'_> {
     Task { comm, pid, prio }
 }
@@ -435,7 +436,7 @@ mod tests {
                     *idle = state.is_some();
                 }
                 Tracepoint::Switch { .. } => assert!(!*idle, "idle while it switches"),
-                // A CPU's may exceed it for a while, when tasks arrive.
+                // The average of a CPU may exceed the limit for a while, when tasks arrive.
                 Tracepoint::PeltTask { average, .. } => {
                     assert!((0.0..1025.0).contains(&average.util));
                 }

@@ -3,9 +3,9 @@
 
 use trace::Averages;
 
-/// A period, us of the clock, which counts in ns / 1024.
+/// The length of a period in us of the clock, whose us are 1024 ns long.
 const PERIOD: u64 = 1024;
-/// Periods after which half is left.
+/// The number of periods after which half of a contribution is left.
 const HALF_LIFE: f64 = 32.0;
 
 /// The remainder after `periods`.
@@ -21,9 +21,9 @@ fn max() -> f64 {
 /// `struct sched_avg`: three averages with one clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Average {
-    /// `last_update_time`, ns.
+    /// `last_update_time` in ns.
     pub updated: u64,
-    /// The elapsed part of the current period, us (`period_contrib`).
+    /// The elapsed part of the current period, in us (`period_contrib`).
     begun: u64,
     sums: Levels,
 }
@@ -31,11 +31,11 @@ pub(crate) struct Average {
 /// The levels of load and utilization, or their averages.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Levels {
-    /// Weighted: 1024 for each runnable task of nice 0.
+    /// The weighted load: 1024 for each runnable task of nice 0.
     pub load: f64,
-    /// 1024 for each runnable task.
+    /// The runnable level: 1024 for each runnable task.
     pub runnable: f64,
-    /// 1024 while a task runs.
+    /// The utilization: 1024 while a task runs.
     pub util: f64,
 }
 
@@ -50,7 +50,7 @@ impl Levels {
 }
 
 impl Average {
-    /// The levels have been `levels` from the last update to `clock`, ns.
+    /// The levels have been `levels` from the last update until `clock` (in ns).
     pub fn update(&mut self, clock: u64, levels: Levels) {
         let delta = clock.saturating_sub(self.updated) >> 10;
         if delta == 0 {
@@ -63,7 +63,7 @@ impl Average {
             0 => (1.0, delta as f64),
             _ => {
                 let first = (PERIOD - self.begun) as f64 * decay(periods);
-                // All periods, less the earlier ones and the current one.
+                // The contribution of the full periods between the first and the current one.
                 let full = max() * (1.0 - decay(periods)) - PERIOD as f64;
                 (decay(periods), first + full + rest as f64)
             }
@@ -99,7 +99,8 @@ impl Average {
         }
     }
 
-    /// The averages of a task that joins a runqueue with `levels`. They keep step with the runqueue's, `to`.
+    /// The averages of a task that joins a runqueue with `levels`. They decay at the same times as the runqueue's
+    /// average `to`.
     pub fn attach(to: &Average, levels: Levels) -> Average {
         let mut average = Average {
             sums: Levels::default(),

@@ -17,33 +17,33 @@ const IDLE: Task<'_> = Task {
 /// The state of all CPUs and tasks at one time.
 pub(super) struct Tracked {
     pub cpus: Vec<Cpu>,
-    /// By pid.
+    /// The tasks by pid.
     pub tasks: HashMap<i32, Entity>,
-    /// ns.
+    /// The current time, in ns.
     pub now: u64,
 }
 
 pub(super) struct Cpu {
-    /// Relative to 1024 for the machine's largest.
+    /// The capacity, where 1024 is that of the machine's largest CPU.
     pub capacity: u32,
-    /// kHz: the highest, and the lower of the cpufreq request and the hardware's limit; `None` if
-    /// unknown.
+    /// The frequencies in kHz; `None` if unknown. The current one is the lower of the cpufreq
+    /// request and the hardware's limit.
     pub frequency: Option<Frequency>,
-    /// The idle time after which each of its idle states is entered, ns.
+    /// The idle time after which each of its idle states is entered, in ns.
     residencies: Vec<u64>,
     pub current: Option<i32>,
     pub exiting: bool,
     /// The scheduler's last cpufreq request, of 1024.
     pub asked: Option<i64>,
-    /// Idle since this time.
+    /// The time since which the CPU has been idle.
     pub idle_since: u64,
     /// The number of idle states entered.
     pub idle_states: usize,
-    /// `clock_pelt`, and the time when it had that value, ns; while idle it equals the time.
+    /// `clock_pelt`, and the time when it had that value, in ns. While the CPU is idle, `clock_pelt` equals the time.
     clock: u64,
     clock_at: u64,
     pub fair: Tracker,
-    /// Running time only.
+    /// The average of the real-time class, of running time only; `dl` is that of the deadline class.
     pub rt: Average,
     pub dl: Average,
 }
@@ -93,7 +93,7 @@ impl Entity {
 }
 
 impl Cpu {
-    /// The advance of its clock in 1024 ns while it is busy.
+    /// The advance of the CPU's clock in 1024 ns while the CPU is busy.
     pub fn scale(&self) -> u64 {
         let capacity = u64::from(self.capacity);
         match &self.frequency {
@@ -111,13 +111,13 @@ impl Cpu {
         }
     }
 
-    /// Call before its speed or its running task changes.
+    /// Advances the clock. Must be called before the CPU's speed or its running task changes.
     pub fn update_clock(&mut self, now: u64) {
         self.clock = self.clock(now);
         self.clock_at = now;
     }
 
-    /// Updates its averages to `now`, while a task of `class` runs.
+    /// Updates the CPU's averages to `now`, while a task of `class` runs.
     fn update(&mut self, now: u64, class: Option<Class>) {
         let clock = self.clock(now);
         let util = |of: Class| if class == Some(of) { 1024.0 } else { 0.0 };
@@ -135,7 +135,7 @@ impl Cpu {
         self.fair.average.update(clock, fair);
     }
 
-    /// The idle state that it enters next, and the time, ns.
+    /// The idle state that the CPU enters next, and the time of that, in ns.
     pub fn next_idle_state(&self) -> Option<(usize, u64)> {
         if self.current.is_some() {
             return None;
@@ -160,7 +160,7 @@ impl Tracked {
                     asked: opp.khz,
                     allowed: opp.khz,
                 }),
-                // Without a cpuidle driver there is the architecture's only state.
+                // Without a cpuidle driver, the architecture has a single idle state.
                 residencies: if residencies.is_empty() {
                     vec![0]
                 } else {
@@ -241,7 +241,7 @@ impl Tracked {
         });
     }
 
-    /// `pid` becomes runnable, or stops being so, after its averages and its CPU's were updated.
+    /// Makes `pid` runnable, or not runnable. The averages of the task and of its CPU must have been updated.
     pub fn set_runnable(&mut self, pid: i32, runnable: bool) {
         let Some(task) = self.tasks.get_mut(&pid) else {
             return;
@@ -258,7 +258,7 @@ impl Tracked {
         }
     }
 
-    /// The priority may have changed, and the class, whose averages are updated to now.
+    /// Sets the task's priority, which may change its class. The averages of the class are updated to now.
     pub fn set_prio(&mut self, pid: i32, prio: i32) {
         let Some(task) = self.tasks.get(&pid) else {
             return;

@@ -1,49 +1,49 @@
-//! The activity of other threads during some waits, which a trace shows for any scheduler: where
-//! they ran, and which of them also waited.
+//! The activity of other threads during some waits: where they ran, and which of them also waited.
+//! A trace shows this for any scheduler.
 
 use super::wait::Wait;
 use std::collections::{BTreeMap, HashMap};
 
-/// A thread's part of a wait.
+/// The activity of one thread during another thread's wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Share {
     /// Its name.
     pub name: String,
     /// Its pid.
     pub pid: i32,
-    /// The duration, ns.
+    /// The duration in ns.
     pub ns: u64,
-    /// The part of it at the end of its turns in which it only polled, ns.
+    /// The part of `ns` in which the thread only polled, at the end of its turns, in ns.
     pub polled_ns: u64,
 }
 
-/// For one wait: the threads that ran on each CPU, and those that waited.
+/// The other threads' activity during one wait: which ran on each CPU, and which waited.
 #[derive(Clone, Debug, Default)]
 pub struct Beside {
-    /// For each CPU, the threads that ran there and for how long, longest first.
+    /// For each CPU, the threads that ran there and their running times, longest first.
     pub ran: BTreeMap<usize, Vec<Share>>,
-    /// Other threads that were runnable and did not run, and for how long, longest first.
+    /// Other threads that were runnable and did not run, and their waiting times, longest first.
     pub waited: Vec<Share>,
 }
 
-/// Accumulates during the run.
+/// Accumulates other threads' activity during the run.
 pub struct Others {
     waits: Vec<(Wait, Sums)>,
     /// The waiting threads, and the time at which each began to wait.
     waiting: HashMap<i32, u64>,
-    /// The task that polled at the end of its turn, and since when.
+    /// The task that polled at the end of its turn, and the time since which it polled.
     polls: Option<(i32, u64)>,
 }
 
 #[derive(Default)]
 struct Sums {
-    /// The time, and the part of it spent polling.
+    /// The running time, and the part of it spent polling, by CPU and pid.
     ran: BTreeMap<(usize, i32), (u64, u64)>,
     waited: BTreeMap<i32, u64>,
 }
 
 impl Others {
-    /// For `waits`.
+    /// Observes the activity during `waits`.
     pub fn new(waits: &[Wait]) -> Others {
         let sums = |wait: &Wait| (wait.clone(), Sums::default());
         Others {
@@ -65,7 +65,7 @@ impl Others {
         }
     }
 
-    /// `pid`, which is about to lose its CPU, has polled since then.
+    /// `pid`, which is about to lose its CPU, has polled since the time `since`.
     pub fn polls(&mut self, pid: i32, since: u64) {
         self.polls = Some((pid, since));
     }
@@ -118,7 +118,7 @@ impl Others {
     }
 }
 
-/// For how long the interval overlapped `wait`, ns.
+/// The time for which the interval overlapped `wait`, in ns.
 fn common(wait: &Wait, since: u64, until: u64) -> Option<u64> {
     let ns = until.min(wait.to).checked_sub(since.max(wait.from))?;
     Some(ns).filter(|&ns| ns > 0)

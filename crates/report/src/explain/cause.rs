@@ -1,5 +1,5 @@
-//! The cause of a wait or of a slow run, in one sentence: where the time went, the decision that
-//! cost most with its rule and numbers, and what would have been better at that moment.
+//! The cause of a wait or of a slow run, in one sentence: where the time went, which decision cost
+//! most, with its rule and numbers, and which CPU would have been better at that moment.
 //!
 //! The rules look at what the trace shows of any scheduler (which threads ran where, which CPUs
 //! idled, which the thread may use) and name a decision only where the scheduler reports one.
@@ -31,31 +31,31 @@ pub enum Kind {
     Affinity,
     /// A real-time or deadline thread had the CPU.
     RealTime,
-    /// Its control group had used up its CPU time.
+    /// The thread's control group had used up its CPU time.
     Throttled,
-    /// It was placed on the CPU of its waker, which continued to run, although another one was idle.
+    /// The thread was placed on the CPU of its waker, which continued to run, although another CPU was idle.
     WithWaker,
-    /// It was placed on a busy CPU although another one was idle.
+    /// The thread was placed on a busy CPU although another CPU was idle.
     Placement,
-    /// A CPU became or was idle, and did not take it.
+    /// A CPU became or was idle, and did not take the thread.
     NotPulled,
     /// The idle CPUs are on another NUMA node.
     RemoteNode,
-    /// The CPU that it waited for idled, and did not run it.
+    /// The CPU that the thread waited for idled, and did not run the thread.
     NotRun,
     /// The CPU had to leave its idle state.
     IdleExit,
-    /// Threads with a lower nice value ran, or it has SCHED_IDLE.
+    /// Threads with a lower nice value ran, or the thread has SCHED_IDLE.
     Nice,
     /// Threads of control groups with more weight ran.
     Group,
-    /// It has stopped to run, and threads without more weight ran.
+    /// The thread has stopped running, although the threads that ran have no more weight.
     Starved,
-    /// All CPUs that it may use were busy.
+    /// All CPUs that the thread may use were busy.
     Busy,
-    /// It ran on a slow CPU while a faster one idled.
+    /// The thread ran on a slow CPU while a faster one idled.
     SlowCpu,
-    /// It ran on a slow CPU, and all faster ones were busy.
+    /// The thread ran on a slow CPU, and all faster ones were busy.
     FastCpusBusy,
     /// The machine's description gives the slow CPU too high a capacity.
     WrongCapacity,
@@ -76,7 +76,7 @@ pub struct Cause {
     pub kind: Kind,
     /// The cause in words: one sentence.
     pub sentence: String,
-    /// Sentences about the rules that led to it and the CPU that would have been better.
+    /// Sentences about the rules that led to the loss and the CPU that would have been better.
     pub details: Vec<String>,
     /// The row of the decision that cost the most time, if the scheduler reports decisions.
     pub decision: Option<&'static str>,
@@ -89,7 +89,7 @@ pub struct Cause {
 /// The reason of a sentence, without its subject.
 struct Reason {
     kind: Kind,
-    /// After `because`.
+    /// The text after `because`.
     text: String,
     details: Vec<String>,
     decision: Option<&'static str>,
@@ -158,8 +158,8 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// The CPU's speed at its highest frequency and alone on its core, of 1024 for the machine's
-    /// fastest.
+    /// The CPU's speed at its highest frequency with idle siblings, where 1024 is the speed of the
+    /// machine's fastest CPU.
     fn speed(&self, cpu: usize) -> u32 {
         speed(self.machine, cpu)
     }
@@ -185,7 +185,7 @@ impl<'a> Facts<'a> {
         self.decisions().filter(places).rfind(on_it)
     }
 
-    /// The CPUs selected by `may` that idled for at least `least` ns of the time, longest first.
+    /// The CPUs selected by `may` that idled for at least `least` ns of the window, longest first.
     fn idled(&self, least: u64, may: impl Fn(usize) -> bool) -> Vec<&'a Idled> {
         let idled = self.chain.idled.iter();
         idled
@@ -231,18 +231,18 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// The CPU's speed at its highest frequency with an idle sibling; 1024 is the machine's fastest.
+/// The CPU's speed at its highest frequency with idle siblings, where 1024 is the speed of the machine's fastest CPU.
 pub(super) fn speed(machine: &Machine, cpu: usize) -> u32 {
     machine.core_types[machine.cpus[cpu].core_type].speed >> 10
 }
 
-/// Why an idle CPU took nothing: its most frequent reason.
+/// The most frequent reason why an idle CPU took nothing.
 fn refusal(idled: &Idled) -> Option<&Made> {
     let most = idled.decisions.iter().max_by_key(|(_, times)| *times);
     most.map(|(made, _)| made)
 }
 
-/// The reason as a sentence.
+/// The reason why an idle CPU took nothing, as a sentence.
 fn refused(idled: &Idled) -> Option<String> {
     let why = match refusal(idled) {
         Some(made) => &made.why,
@@ -259,7 +259,7 @@ fn placed_by(made: Option<&Made>) -> Option<String> {
 
 /// `all of it` if `ns` is at least 99 % of `of`, otherwise the time.
 fn part(ns: u64, of: u64) -> String {
-    // All except one per cent.
+    // The time counts as all if less than 1 % is missing.
     match ns.saturating_mul(100) >= of.saturating_mul(99) {
         true => "all of it".to_owned(),
         false => format!("{} of it", shown(ns)),
@@ -280,7 +280,7 @@ fn threads(shares: &[Share]) -> String {
     let named = shares.iter().take(MOST_NAMED);
     let mut named: Vec<String> = named
         .map(|share| {
-            // Nine tenths of its time.
+            // The thread polls if it polled for nine tenths of its time.
             let polls = share.polled_ns.saturating_mul(10) >= share.ns.saturating_mul(9);
             let polls = if polls { ", only polling" } else { "" };
             format!("{} ({}{polls})", share.name, shown(share.ns))

@@ -19,27 +19,27 @@ pub struct Chain {
     pub steps: Vec<Step>,
     /// The number of lines of the scheduler's `bpf_printk()` about the thread that are left out.
     pub unsaid: usize,
-    /// The CPUs that idled meanwhile, the longest first.
+    /// The CPUs that idled meanwhile, longest first.
     pub idled: Vec<Idled>,
     /// Other threads' activity meanwhile.
     pub beside: Beside,
-    /// The CPUs that the thread may use; `None`: all.
+    /// The CPUs that the thread may use; `None` means all.
     pub allowed: Option<CpuMask>,
     /// Its priority.
     pub priority: Priority,
     /// The priorities of the threads in `beside`, by pid.
     pub priorities: BTreeMap<i32, Priority>,
-    /// The control groups of these and of the thread itself, by pid; those in the root are left out.
+    /// The control groups of these threads and of the waiting thread, by pid; threads in the root group are left out.
     pub groups: BTreeMap<i32, Group>,
-    /// For each CPU, its latest request of a frequency before the beginning, or the first one after it,
-    /// and its time, ns.
+    /// For each CPU, its latest frequency request before the wait began, or otherwise the first one after that, with
+    /// the time of the request in ns.
     pub requests: BTreeMap<usize, (u64, Made)>,
 }
 
 /// An event of a wait.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// Its time, ns.
+    /// Its time in ns.
     pub at: u64,
     /// Its CPU.
     pub cpu: usize,
@@ -50,7 +50,7 @@ pub struct Step {
 /// An event of a wait.
 #[derive(Clone, Debug)]
 pub enum What {
-    /// It wakes up.
+    /// The thread wakes up.
     Woken {
         /// The reason for its sleep, such as `a timer`, if known.
         waited_for: Option<&'static str>,
@@ -59,23 +59,23 @@ pub enum What {
     },
     /// The scheduler makes a decision.
     Decided(Made),
-    /// It is moved to another CPU's runqueue.
+    /// The thread is moved to another CPU's runqueue.
     Moved {
         /// The CPU that it leaves.
         from: usize,
         /// The CPU to which it moves.
         to: usize,
     },
-    /// Another thread, or none, has the CPU that it waits for.
+    /// Another thread, or none, has the CPU for which the thread waits.
     Other {
         /// The thread.
         task: Option<String>,
-        /// The duration from `Step::at` on, ns.
+        /// The duration from `Step::at` on, in ns.
         ns: u64,
     },
-    /// A message of the scheduler about it, by `bpf_printk()`.
+    /// A message of the scheduler about the thread, by `bpf_printk()`.
     Said(String),
-    /// It runs.
+    /// The thread runs.
     Runs,
 }
 
@@ -94,7 +94,7 @@ pub struct Made {
     pub numbers: Vec<(&'static str, Number, i64)>,
 }
 
-/// Why an idle CPU that made no decision took nothing.
+/// The reason why an idle CPU that made no decision took nothing.
 pub const SLEPT: &str = "it slept, and nothing made it search for work";
 
 /// A CPU without work.
@@ -102,15 +102,16 @@ pub const SLEPT: &str = "it slept, and nothing made it search for work";
 pub struct Idled {
     /// Its number.
     pub cpu: usize,
-    /// The duration, ns.
+    /// The duration in ns.
     pub ns: u64,
     /// Was it idle when the wait began?
     pub at_start: bool,
-    /// Why it found no work, with the number of times and the words of the last time. If it made
-    /// no decision in that time, why it had found none before, since it went idle.
+    /// The reasons why the CPU found no work, each with the number of times and the words of the
+    /// last time. If the CPU made no decision in the wait, the reasons why it had found no work
+    /// before, since it went idle.
     pub decisions: Vec<(Made, u64)>,
-    /// It was idle all the time and made no decision, also before, although the scheduler reports
-    /// decisions.
+    /// The CPU was idle all the time and never made a decision since it went idle, although the
+    /// scheduler reports decisions.
     pub slept: bool,
 }
 
@@ -121,7 +122,7 @@ pub struct Counted {
     pub thread: String,
     /// The first of these decisions.
     pub made: Made,
-    /// The number.
+    /// The number of such decisions.
     pub times: u64,
 }
 

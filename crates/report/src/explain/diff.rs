@@ -1,4 +1,4 @@
-//! The same period of a thread under two schedulers, side by side.
+//! A period of a thread under two schedulers, side by side.
 
 use super::json::{cause_of, chain_of, named_parts, slow_of};
 use super::period::Period;
@@ -11,12 +11,12 @@ use crate::{Page, Table};
 use machine::Machine;
 use serde_json::{Value, json};
 
-/// The version of the format, the same as for `compare`.
+/// The version of the format, which is that of `compare`.
 const SCHEMA: u32 = 2;
 
-/// The number of CPUs listed on which the thread ran.
+/// The largest number of CPUs on which the thread ran that are listed.
 const MOST_CPUS: usize = 4;
-/// The number of CPUs drawn.
+/// The largest number of CPUs drawn.
 const MOST_ROWS: usize = 16;
 /// The longest time drawn, in periods of the thread.
 const MOST_PERIODS: u64 = 5;
@@ -34,7 +34,7 @@ pub struct Difference<'a> {
 }
 
 impl Difference<'_> {
-    /// A table of both, and each one's decisions.
+    /// A table of both periods, and the decisions in each.
     pub fn page(&self) -> Page {
         let [first, second] = &self.sides;
         let mut tables = vec![self.table()];
@@ -53,7 +53,7 @@ impl Difference<'_> {
         }
     }
 
-    /// The period under both, drawn from `runs`.
+    /// The period under both schedulers, drawn from `runs`.
     pub fn timeline(&self, runs: [&FirstRun; 2]) -> Timeline {
         let [first, second] = &self.sides;
         let name = &first.response.name;
@@ -95,7 +95,7 @@ impl Difference<'_> {
         }
     }
 
-    /// The time drawn, ns: both responses and the deadlines in them, with a margin.
+    /// The time drawn, in ns: both responses and the deadlines in them, with a margin.
     fn shown(&self, runs: [&FirstRun; 2]) -> (u64, u64) {
         let name = &self.sides[0].response.name;
         let responses = self.sides.iter().map(|side| &side.response);
@@ -173,7 +173,7 @@ impl Difference<'_> {
         row("slept after", &|side| shown(side.response.ns()));
         for (at, (name, _)) in self.sides[0].response.parts().into_iter().enumerate() {
             let time = |side: &Period| side.response.parts()[at].1;
-            // A reason by which neither run lost time is omitted.
+            // A reason for which neither run lost time is omitted.
             if name == "work" || self.sides.iter().any(|side| time(side) > 0) {
                 row(&format!("  {name}"), &|side| shown(time(side)));
             }

@@ -20,8 +20,8 @@ pub enum Item<'a> {
     Late(&'a Response, &'a Chain),
 }
 
-/// The windows to observe for the chosen waits and responses: first the waits, then the slow ones, then
-/// the roots of the late ones.
+/// The windows to observe for the chosen waits and responses: first the waits, then the slow responses, then the roots
+/// of the late responses.
 pub fn windows(waits: &[Wait], chosen: &Chosen) -> Vec<(Wait, Subject)> {
     let waits = waits.iter().map(|wait| (wait.clone(), Subject::Wait));
     let slow = chosen.slow.iter().map(slow_window);
@@ -50,7 +50,7 @@ fn slow_window(response: &Response) -> (Wait, Subject) {
 }
 
 impl<'a> Item<'a> {
-    /// The time lost, ns.
+    /// The time lost in ns.
     pub fn lost_ns(&self) -> u64 {
         match self {
             Item::Waited(chain) => chain.wait.ns(),
@@ -59,12 +59,12 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Has the thread stopped to run?
+    /// Has the thread stopped running?
     pub fn is_stall(&self) -> bool {
         matches!(self, Item::Waited(chain) if chain.wait.is_stall())
     }
 
-    /// The thread that lost it.
+    /// The thread that lost the time.
     pub fn thread(&self) -> (&'a str, i32) {
         match self {
             Item::Waited(chain) => (&chain.wait.name, chain.wait.pid),
@@ -72,7 +72,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The time when it began, ns.
+    /// The time when the loss began, in ns.
     pub fn at(&self) -> u64 {
         match self {
             Item::Waited(chain) => chain.wait.from,
@@ -80,7 +80,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Its cause.
+    /// The cause of the loss.
     pub fn cause(&self, of: &Explanation<'_>) -> Cause {
         let (machine, reports) = (of.machine, of.decisions);
         match self {
@@ -98,7 +98,7 @@ impl<'a> Item<'a> {
     }
 }
 
-/// All of them outside the missed periods, the largest loss first.
+/// All losses outside the missed periods, largest first.
 pub fn items<'a>(of: &'a Explanation<'_>) -> Vec<Item<'a>> {
     let waits = of.waits.iter().map(Item::Waited);
     let slow = of.slow.iter().map(|(one, chain)| Item::Slow(one, chain));
@@ -115,7 +115,7 @@ pub fn items<'a>(of: &'a Explanation<'_>) -> Vec<Item<'a>> {
 }
 
 /// The causes of stalls, then of the missed periods, then of the other `items` in their order. Losses below a tenth of
-/// the largest are left out. If a thread has several losses for one reason, only the first one has a cause.
+/// the largest are left out. If a thread has several losses for one reason, only the first of them gets a cause.
 pub fn causes(of: &Explanation<'_>, items: &[Item<'_>]) -> Vec<Cause> {
     let largest = items.first().map_or(0, Item::lost_ns);
     let mut seen = BTreeSet::new();

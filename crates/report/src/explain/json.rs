@@ -1,4 +1,4 @@
-//! Why threads waited, as JSON. docs/explain-json.md describes the fields.
+//! The reasons why threads waited, as JSON. docs/explain-json.md describes the fields.
 
 use super::Explanation;
 use super::beside::Share;
@@ -153,7 +153,7 @@ struct Decision<'a> {
 struct Idled<'a> {
     cpu: usize,
     ns: u64,
-    /// It was idle all the time, without a decision since it went idle.
+    /// The CPU was idle all the time, and made no decision since it went idle.
     slept: bool,
     decisions: Vec<Times<'a>>,
 }
@@ -249,7 +249,7 @@ fn missed(one: &MissedPeriod) -> serde_json::Value {
     })
 }
 
-/// Where the time went, ns by reason.
+/// The time lost by reason, in ns.
 pub(super) fn named_parts(response: &Response) -> serde_json::Value {
     let parts = response.parts();
     let parts = parts.map(|(name, ns)| (name.replace(' ', "_") + "_ns", serde_json::json!(ns)));

@@ -15,7 +15,7 @@ use crate::Table;
 use machine::Machine;
 
 impl Missed {
-    /// Where the time between release and end went, as a sentence.
+    /// A sentence that says where the time between release and end went.
     pub fn went(&self) -> String {
         let mut parts: Vec<(u64, &str)> =
             self.response.parts().map(|(name, ns)| (ns, name)).to_vec();
@@ -35,9 +35,9 @@ impl Missed {
         )
     }
 
-    /// The cause of the miss, from that of the largest loss in it, if there is one.
+    /// The cause of the miss, given the cause of the largest loss in the period, if there is one.
     pub fn cause(&self, of_loss: Option<Cause>) -> Cause {
-        // Without the loss, or without being behind as well, it would have been late just as much.
+        // The loss is the cause only if the deadline would have been met without the loss and without earlier work.
         let (lost, behind) = (self.lost_ns(), self.behind_ns());
         let is_behind = lost < behind && lost < self.late_ns();
         let of_loss = of_loss.filter(|_| lost + behind >= self.late_ns() && !is_behind);
@@ -112,7 +112,7 @@ pub fn observed(missed: &[Missed]) -> Vec<Vec<(Wait, Subject)>> {
 }
 
 impl MissedPeriod {
-    /// `missed` with the `chains` of its windows; `None` if they belong to another one.
+    /// `missed` with the `chains` of its windows; `None` if the chains belong to another period.
     pub fn new(
         machine: &Machine,
         scheduler: (&str, bool),
@@ -123,12 +123,12 @@ impl MissedPeriod {
         Some(MissedPeriod { missed, period })
     }
 
-    /// Its cause.
+    /// The cause of the miss.
     pub fn cause(&self, machine: &Machine) -> Cause {
         let period = &self.period;
         let response = &self.missed.response;
-        // Threads that were in the way for a part of the period are no cause if the work could have been
-        // done elsewhere.
+        // Threads that delayed this one for a part of the period are no cause if its work could have been done
+        // elsewhere.
         let busy = |cause: &Cause| {
             matches!(
                 cause.kind,
@@ -142,7 +142,7 @@ impl MissedPeriod {
         self.missed.cause(better.or_else(|| period.cause.clone()))
     }
 
-    /// The events of the largest loss in it.
+    /// The events of the largest loss in the period.
     pub fn table(&self, machine: &Machine) -> Table {
         let response = &self.missed.response;
         let late = response.late.as_ref().filter(|_| response.is_late());
@@ -153,7 +153,7 @@ impl MissedPeriod {
         }
     }
 
-    /// [`MissedPeriod::table`], and a table of all events of the period.
+    /// The table of [`MissedPeriod::table`], and a table of all events of the period.
     pub fn tables(&self, machine: &Machine) -> Vec<Table> {
         let whole = chain(&self.period.whole, self.period.decisions);
         let whole = Table {

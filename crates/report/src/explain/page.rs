@@ -1,4 +1,4 @@
-//! Why threads waited, as text and tables.
+//! The reasons why threads waited, as text and tables.
 
 use super::Explanation;
 use super::cause::Cause;
@@ -9,9 +9,9 @@ use super::words::seconds;
 use crate::number::number;
 use crate::{Cell, Page, Table};
 
-/// The number of causes above the tables.
+/// The largest number of causes above the tables.
 const MOST_CAUSES: usize = 3;
-/// The number of decisions about a thread listed.
+/// The largest number of decisions listed about a thread.
 const MOST_COUNTED: usize = 8;
 
 /// The remark about a scheduler that records nothing.
@@ -84,7 +84,8 @@ fn said(cause: Cause) -> String {
         .join(" ")
 }
 
-/// Columns of times, ns, with their names: each is in one unit, which its head has, so that one sees which is longest.
+/// Columns of times in ns, with their names. Each column has one unit, given in its head, so that its longest time is
+/// easy to see.
 fn in_units<const N: usize>(
     names: [&str; N],
     rows: &[[Option<u64>; N]],
@@ -111,7 +112,7 @@ fn in_units<const N: usize>(
     (head, cells.collect())
 }
 
-/// A table of threads with a number of events each, and columns of times, ns.
+/// A table of threads, each with a number of events, and columns of times given in ns.
 fn of_threads<const N: usize>(
     title: &str,
     events: &str,
@@ -139,7 +140,7 @@ fn of_threads<const N: usize>(
     }
 }
 
-/// Where the threads lost time in the whole run.
+/// A table of the time that the threads lost in the whole run, by reason.
 fn totals(of: &Explanation<'_>) -> Table {
     let threads = of.totals.iter().map(|total| {
         let lost = [

@@ -1,4 +1,4 @@
-//! One response of a thread in a run: a period, which is compared with the same one of another run.
+//! One response of a thread in a run, which is a period and is compared with the same period of another run.
 
 use super::cause::{self, Cause};
 use super::chain::Chain;
@@ -6,7 +6,7 @@ use super::response::{Chosen, Response};
 use super::wait::Wait;
 use machine::Machine;
 
-/// A period under a scheduler, with its decisions and the cause of what it lost.
+/// A period under a scheduler, with its decisions and the cause of the time lost.
 pub struct Period {
     /// The scheduler's name.
     pub policy: String,
@@ -16,9 +16,9 @@ pub struct Period {
     pub response: Response,
     /// The events of all that time.
     pub whole: Chain,
-    /// The events of the longest wait, unless it ran slowly for longer than it waited.
+    /// The events of the longest wait, unless the thread lost more time by running slowly than by waiting.
     pub waited: Option<Chain>,
-    /// The cause of what it lost; `None` if it lost nothing.
+    /// The cause of the loss; `None` if the response lost nothing.
     pub cause: Option<Cause>,
 }
 
@@ -35,8 +35,7 @@ pub fn parts(response: &Response) -> (Vec<Wait>, Chosen) {
 }
 
 impl Period {
-    /// Combines `response` with the `chains` of its [`parts`]; `None` if they belong to another
-    /// response.
+    /// Combines `response` with the `chains` of its [`parts`]; `None` if the chains belong to another response.
     pub fn new(
         machine: &Machine,
         (policy, decisions): (&str, bool),

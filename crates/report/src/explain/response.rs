@@ -11,7 +11,7 @@ pub use observed::{Chosen, Responses};
 pub use periods::Missed;
 use std::collections::BTreeMap;
 
-/// The speed or share 1 in fixed point.
+/// The fixed-point number for a speed or share of 1.
 const FULL: u32 = 1 << 20;
 
 /// A thread from its wakeup until it sleeps again.
@@ -21,37 +21,37 @@ pub struct Response {
     pub name: String,
     /// Its pid.
     pub pid: i32,
-    /// When it woke up, ns.
+    /// The time when it woke up, in ns.
     pub from: u64,
-    /// When it slept, ns.
+    /// The time when it fell asleep, in ns.
     pub to: u64,
     /// The CPUs it ran on.
     pub ran: BTreeMap<usize, Ran>,
-    /// The idle time of each CPU meanwhile, ns.
+    /// The idle time of each CPU meanwhile, in ns.
     pub idle_ns: Vec<u64>,
     /// Its longest wait for a CPU.
     pub longest: Option<Wait>,
     /// The name of the thread that woke it up; `None` for an interrupt.
     pub woken_by: Option<String>,
-    /// The time that the threads in the chain of wakeups to this one lost before it woke up.
+    /// The time that the threads in the chain of wakeups to this thread lost before this thread woke up.
     pub late: Option<Box<Late>>,
-    /// Its time from the wakeup to running, ns.
+    /// Its time from the wakeup to running, in ns.
     pub woken_ns: u64,
-    /// Did an interrupt wake the first of these threads? Only then is there a time at which this
-    /// one should have woken up.
+    /// Did an interrupt wake the first thread of the chain? Only then is there a time at which this
+    /// thread should have woken up.
     timed: bool,
-    /// The threads of the chain of wakeups, this one last.
+    /// The pids of the threads in the chain of wakeups, this one last.
     path: Vec<i32>,
-    /// By pid: the time lost until it last woke up that thread, ns.
+    /// The time that this thread had lost when it last woke up each other thread, by pid, in ns.
     told: Vec<(i32, u64)>,
-    /// It begins while the thread is already running, at the end of an earlier period.
+    /// Does the response begin while the thread is already running, at the end of an earlier period?
     pub continues: bool,
 }
 
 /// The time lost before a wakeup.
 #[derive(Clone, Debug)]
 pub struct Late {
-    /// ns
+    /// The time, in ns.
     pub ns: u64,
     /// The waker that lost most of this time until it woke up the next thread.
     pub root: Response,
@@ -60,14 +60,14 @@ pub struct Late {
 /// The longest chain of wakers that is followed.
 const LONGEST_PATH: usize = 16;
 
-/// The time that a thread lost by running slowly, ns.
+/// The time that a thread lost by running slowly, in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// Its CPU is of a slower kind than the machine's fastest.
+    /// The time lost because the thread's CPU is of a slower kind than the machine's fastest.
     pub kind_ns: u64,
-    /// Another thread used its core.
+    /// The time lost because another thread used the same core.
     pub shared_ns: u64,
-    /// Its CPU did not have its highest frequency.
+    /// The time lost because the CPU did not have its highest frequency.
     pub frequency_ns: u64,
 }
 
@@ -79,33 +79,33 @@ impl Lost {
     }
 }
 
-/// Where all instances of a thread lost time in the whole run.
+/// The time that all instances of a thread lost in the whole run, by reason.
 #[derive(Clone, Debug, Default)]
 pub struct Total {
     /// The thread's name without an instance's number.
     pub name: String,
     /// The number of responses.
     pub responses: usize,
-    /// The waits after wakeups, ns.
+    /// The waits after wakeups in ns.
     pub woken_ns: u64,
-    /// The waits after it lost a CPU, ns.
+    /// The waits after it lost a CPU, in ns.
     pub preempted_ns: u64,
-    /// By running slowly.
+    /// The time lost by running slowly.
     pub slow: Lost,
 }
 
 /// A thread's activity on a CPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ran {
-    /// The time when it first ran there, ns.
+    /// The time when it first ran there, in ns.
     pub from: u64,
-    /// Its running time, ns.
+    /// Its running time in ns.
     pub ns: u64,
-    /// The time with another thread of the core busy, ns.
+    /// The time with another thread of the core busy, in ns.
     pub shared_ns: u64,
     /// The work done, in ns at 1/2^20 of the fastest core's speed, with the kernel's work for it.
     work: u128,
-    /// The work that would have been done at the highest frequency, and also alone on its core.
+    /// The work that would have been done at the highest frequency; `alone_work` is that with idle siblings, too.
     full_work: u128,
     alone_work: u128,
     /// The integral of the frequency over time, in ns times 1/2^20 of the CPU's highest frequency.
@@ -113,7 +113,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// The part of its activity since `earlier`.
+    /// The part of this activity since `earlier`, at time `at`.
     fn since(&self, earlier: &Ran, at: u64) -> Ran {
         Ran {
             from: self.from.max(at),
@@ -144,37 +144,37 @@ impl Ran {
 }
 
 impl Response {
-    /// The time from the wakeup to the sleep, ns.
+    /// The time from the wakeup to the sleep, in ns.
     pub fn ns(&self) -> u64 {
         self.to - self.from
     }
 
-    /// Its running time, ns.
+    /// The thread's running time, in ns.
     pub fn ran_ns(&self) -> u64 {
         self.ran.values().map(|ran| ran.ns).sum()
     }
 
-    /// The time of the same work on the fastest CPU at its highest frequency, ns.
+    /// The time of the same work on the fastest CPU at its highest frequency, in ns.
     pub fn fastest_ns(&self) -> u64 {
         (self.ran.values().map(|ran| ran.work).sum::<u128>() >> 20) as u64
     }
 
-    /// The excess of its running time over that, ns.
+    /// The excess of the running time over [`Response::fastest_ns`].
     pub fn slow_ns(&self) -> u64 {
         self.ran_ns().saturating_sub(self.fastest_ns())
     }
 
-    /// The time for which it was runnable but did not run, ns.
+    /// The time for which it was runnable but did not run, in ns.
     pub fn waited_ns(&self) -> u64 {
         self.ns().saturating_sub(self.ran_ns())
     }
 
-    /// Its own loss: waiting and running slowly, ns.
+    /// The thread's own loss by waiting and by running slowly, in ns.
     pub fn lost_ns(&self) -> u64 {
         self.ns().saturating_sub(self.fastest_ns())
     }
 
-    /// The time lost by its wakers, ns.
+    /// The time lost by its wakers, in ns.
     pub fn late_ns(&self) -> u64 {
         self.late.as_ref().map_or(0, |late| late.ns)
     }
@@ -184,7 +184,7 @@ impl Response {
         self.slow_ns() > self.waited_ns()
     }
 
-    /// The part of it after its state `earlier`; `longest` is the longest wait of that part.
+    /// The part of this response after its state `earlier`; `longest` is the longest wait of that part.
     pub(super) fn since(&self, earlier: &Response, longest: Option<Wait>) -> Response {
         let of_cpu = |(&cpu, ran): (&usize, &Ran)| {
             let before = earlier.ran.get(&cpu).copied().unwrap_or_default();
@@ -209,8 +209,8 @@ impl Response {
         }
     }
 
-    /// It is over: the CPUs have been idle for these times since the run began, ns. Until then,
-    /// [`Response::idle_ns`] has the times at its beginning.
+    /// Ends the response: `idle` has the idle time of each CPU since the run began, in ns. Until
+    /// then, [`Response::idle_ns`] has these times at the beginning of the response.
     fn idled_until(&mut self, idle: &[u64]) {
         for (own, idle) in self.idle_ns.iter_mut().zip(idle) {
             *own = idle - *own;
@@ -232,7 +232,7 @@ impl Response {
         lost
     }
 
-    /// Its parts: the name and the duration of each, ns. The durations add up to the response time.
+    /// The name and the duration in ns of each part of the response. The durations add up to the response time.
     pub(super) fn parts(&self) -> [(&'static str, u64); 6] {
         let lost = self.lost();
         let waited = self.waited_ns();

@@ -1,4 +1,4 @@
-//! Why a thread ran slowly, as text and tables.
+//! The reasons why a thread ran slowly, as text and tables.
 
 use super::response::{Ran, Response};
 use super::steps::row;
@@ -6,7 +6,7 @@ use super::words::{seconds, shown};
 use crate::Table;
 use machine::Machine;
 
-/// The number of idle CPUs listed.
+/// The largest number of idle CPUs listed.
 const MOST_IDLED: usize = 4;
 
 /// The CPUs of a response with their speeds, the time on the fastest CPU, and the idle CPUs that
@@ -49,7 +49,7 @@ pub fn table(response: &Response, machine: &Machine) -> Table {
     }
 }
 
-/// The CPU's speed at its highest frequency and alone on its core, of 1024 for the fastest.
+/// The CPU's speed at its highest frequency with idle siblings, where 1024 is the speed of the fastest CPU.
 fn speed(machine: &Machine, cpu: usize) -> u32 {
     machine.core_types[machine.cpus[cpu].core_type].speed >> 10
 }
@@ -66,7 +66,7 @@ fn how_fast(machine: &Machine, cpu: usize, ran: &Ran) -> String {
     said
 }
 
-/// The idle CPUs that are no slower than the slowest it ran on, the fastest first.
+/// The idle CPUs that are no slower than the slowest CPU on which the thread ran, fastest first.
 fn idled(response: &Response, machine: &Machine) -> Vec<(usize, u64)> {
     let ran = response.ran.iter().filter(|(_, ran)| ran.ns > 0);
     let slowest = ran.map(|(&cpu, _)| speed(machine, cpu)).min().unwrap_or(0);

@@ -7,16 +7,16 @@ use super::words::{seconds, shown};
 use crate::{Cell, Table, Tone};
 use policy::About;
 
-/// The number of other threads on the CPU that are listed one by one.
+/// The largest number of other threads on the CPU that are listed one by one.
 const MOST_OTHERS: usize = 10;
 
-/// The number of idle CPUs listed.
+/// The largest number of idle CPUs listed.
 const MOST_IDLED: usize = 6;
 
-/// The number of busy CPUs listed by name.
+/// The largest number of busy CPUs listed by name.
 const MOST_CPUS: usize = 16;
 
-/// The number of threads listed that ran on a CPU or waited.
+/// The largest number of threads listed that ran on a CPU or waited.
 const MOST_BESIDE: usize = 4;
 
 pub(super) fn row(at: String, cpu: usize, what: String, why: String) -> Vec<Cell> {
@@ -41,7 +41,7 @@ pub(super) fn chain(chain: &Chain, decisions: bool) -> Table {
     for step in &chain.steps {
         if let What::Other { task, ns } = &step.what {
             seen += 1;
-            // The first and the last ones are shown; those in between are summed up.
+            // The first and the last turns are shown; those in between are summed up.
             if others > MOST_OTHERS
                 && (MOST_OTHERS / 2..others - MOST_OTHERS / 2).contains(&(seen - 1))
             {
@@ -191,7 +191,7 @@ fn idled(idled: &Idled) -> Vec<Cell> {
     )
 }
 
-/// The threads that ran on each CPU, and those that waited, too.
+/// Rows about the threads that ran on each CPU, and about the others that waited.
 fn beside(beside: &Beside) -> Vec<Vec<Cell>> {
     let listed = |list: &[Share]| {
         let named = list.iter().take(MOST_BESIDE);

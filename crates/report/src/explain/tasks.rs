@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 /// The kernel's `MAX_RT_PRIO`: priorities below it are real-time.
 const MAX_RT_PRIO: i32 = 100;
-/// The kernel's `DEFAULT_PRIO`, that of nice 0.
+/// The kernel's `DEFAULT_PRIO`, which is the priority of nice 0.
 const DEFAULT_PRIO: i32 = 120;
 
 /// A task.
@@ -15,7 +15,7 @@ const DEFAULT_PRIO: i32 = 120;
 struct Known {
     name: String,
     prio: i32,
-    /// `None`: it may use all CPUs.
+    /// The CPUs that the task may use; `None` means all.
     allowed: Option<CpuMask>,
     /// Is its policy SCHED_IDLE?
     idle: bool,
@@ -29,7 +29,7 @@ pub struct Group {
     pub path: String,
     /// Its `cpu.weight`.
     pub weight: u32,
-    /// The product of that weight and those of the groups above.
+    /// The product of this weight and of the weights of the groups above.
     pub product: u64,
 }
 
@@ -37,7 +37,7 @@ pub struct Group {
 #[derive(Debug, Default)]
 pub struct Tasks {
     known: HashMap<i32, Known>,
-    /// The names that several tasks share, which are known at the end.
+    /// The names that several tasks share. They are known only at the end.
     shared: HashSet<String>,
 }
 
@@ -135,12 +135,12 @@ impl Tasks {
         self.shared = twice.cloned().collect();
     }
 
-    /// The name alone, if the task is known.
+    /// The name without the pid, if the task is known.
     pub fn name(&self, pid: i32) -> Option<&str> {
         self.known.get(&pid).map(|known| known.name.as_str())
     }
 
-    /// The name of a task: with its pid, if others have the same name.
+    /// The name of a task, with its pid if other tasks have the same name.
     pub fn label(&self, pid: i32) -> Cow<'_, str> {
         match self.name(pid) {
             Some(name) if self.shared.contains(name) => Cow::Owned(format!("{name} ({pid})")),
@@ -158,12 +158,12 @@ impl Tasks {
         }
     }
 
-    /// Its control group, unless that has always been the root.
+    /// The task's control group, unless it has always been in the root group.
     pub fn group(&self, pid: i32) -> Option<&Group> {
         self.known.get(&pid)?.group.as_ref()
     }
 
-    /// The CPUs that it may use; `None`: all.
+    /// The CPUs that the task may use; `None` means all.
     pub fn allowed(&self, pid: i32) -> Option<CpuMask> {
         self.known.get(&pid).and_then(|known| known.allowed)
     }

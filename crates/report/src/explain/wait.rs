@@ -4,29 +4,29 @@ use lab::STALL_NS;
 use simulator::{Event, Trace};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// A thread was runnable and did not run.
+/// A time in which a thread was runnable and did not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// Its name, such as `ui-0`.
     pub name: String,
     /// Its pid.
     pub pid: i32,
-    /// The event before it.
+    /// The event before the wait.
     pub after: After,
-    /// ns
+    /// The time when the wait began, in ns.
     pub from: u64,
-    /// The end, when it runs, ns.
+    /// The time when the thread runs, in ns.
     pub to: u64,
-    /// It did not run until the end of the run.
+    /// Did the thread not run until the end of the run?
     pub open: bool,
 }
 
 /// The event before a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
-    /// It woke up, or was created.
+    /// The thread woke up, or was created.
     Wakeup,
-    /// It ran on this CPU, and lost it.
+    /// The thread ran on this CPU, and lost it.
     Running {
         /// Its number.
         cpu: usize,
@@ -34,17 +34,17 @@ pub enum After {
 }
 
 impl Wait {
-    /// Is the thread stalled: did it stop to run long before the end of the run?
+    /// Is the thread stalled: did it stop running long before the end of the run?
     pub fn is_stall(&self) -> bool {
         self.open && self.ns() >= STALL_NS
     }
 
-    /// Its length, ns.
+    /// The length of the wait, in ns.
     pub fn ns(&self) -> u64 {
         self.to - self.from
     }
 
-    /// Its distance from `at`, ns; 0 if `at` is within the wait.
+    /// The distance of the wait from `at`, in ns; 0 if `at` is within the wait.
     fn distance(&self, at: u64) -> u64 {
         (self.from.saturating_sub(at)).max(at.saturating_sub(self.to))
     }
@@ -53,10 +53,10 @@ impl Wait {
 /// The user's question.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Names of threads (all instances or one) or pids. Empty: the threads by which the workload is
-    /// judged, otherwise all.
+    /// Names of threads (all instances or one) or pids. If empty, the threads by which the workload
+    /// is judged, or otherwise all.
     pub threads: Vec<String>,
-    /// A time within a wait, ns; otherwise the longest waits are shown.
+    /// A time within a wait, in ns; otherwise the longest waits are shown.
     pub at: Option<u64>,
     /// The maximum number of waits, at least 1.
     pub worst: usize,
@@ -81,7 +81,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// The wait that `share` of the wakeups did not exceed, ns, by nearest rank; 0 without wakeups.
+    /// The wait in ns that `share` of the wakeups did not exceed, by nearest rank; 0 without wakeups.
     pub fn quantile(&self, share: f64) -> u64 {
         let rank = (share * self.ns.len() as f64).ceil() as usize;
         self.ns.get(rank.saturating_sub(1)).copied().unwrap_or(0)
@@ -149,7 +149,7 @@ impl Waits {
             .iter()
             .any(|(&pid, known)| among(usual, pid, known));
         let named = !asked.threads.is_empty() || has_usual;
-        // A thread that has stopped to run is worth showing whatever the workload is judged by.
+        // Show a thread that has stopped running, even if it does not judge the workload.
         let all = self.threads.values();
         let stalls = all.flat_map(|known| known.woken.iter().chain(&known.others));
         let stalls: Vec<Wait> = match asked.threads.is_empty() {
@@ -175,8 +175,7 @@ impl Waits {
             woken.extend(thread.woken);
             others.extend(thread.others);
         }
-        // If no thread was named, a thread that only computes is not worth showing alongside those
-        // that wake up.
+        // If no thread was named, omit a thread that only computes if others wake up.
         if named || woken.is_empty() || self.at.is_some() {
             woken.extend(others);
         }
@@ -197,7 +196,7 @@ impl Waits {
         Ok((woken, latencies.collect()))
     }
 
-    /// The run is over at its duration `end`, ns, if it has one: threads that wait then never ran.
+    /// Ends the run at its duration `end` (in ns), if it has one. Threads that wait then never ran.
     pub fn end(&mut self, end: Option<u64>) {
         let end = end.unwrap_or(self.now).max(self.now);
         let mut waiting: Vec<(i32, (u64, After))> = self.waiting.drain().collect();
@@ -285,15 +284,15 @@ impl Trace for Waits {
     }
 }
 
-/// Keeps the `worst` of `waits`: the longest, or, for a requested time, the nearest to it, and of
-/// these the longest.
+/// Keeps the `worst` of `waits`: the longest waits or, if a time was requested, the waits nearest
+/// to that time, and of equally near waits the longest.
 fn keep(waits: &mut Vec<Wait>, at: Option<u64>, worst: usize) {
     let far = |wait: &Wait| at.map_or(0, |at| wait.distance(at));
     waits.sort_by_key(|wait| (far(wait), u64::MAX - wait.ns(), wait.from, wait.pid));
     waits.truncate(worst);
 }
 
-/// Does `thread` name this one?
+/// Does `thread` name the thread `known`, which has the number `pid`?
 fn is(thread: &str, pid: i32, known: &Thread) -> bool {
     thread == known.name || thread == base(&known.name) || thread.parse() == Ok(pid)
 }
@@ -334,7 +333,7 @@ mod tests {
         }
     }
 
-    /// ui waits for 3, 1 and 6; batch, which never sleeps, for 10.
+    /// ui waits for 3, 1 and 6; batch, which never sleeps, waits for 10.
     fn seen(asked: &Asked) -> Waits {
         let (idle, ui, batch) = (("swapper", 0), ("ui-0", 7), ("batch", 8));
         let mut waits = Waits::new(asked);
@@ -374,8 +373,7 @@ mod tests {
     fn the_longest_waits_of_the_thread_are_chosen() {
         assert_eq!(chosen(&["ui"], None, 2, &[]), [(7, 300, 6), (7, 100, 3)]);
         assert_eq!(chosen(&["7"], None, 1, &[]), [(7, 300, 6)]);
-        // No thread is named: the threads that judge the workload are shown, otherwise those that
-        // wake up.
+        // If no thread is named, the threads that judge the workload are shown, or otherwise those that wake up.
         assert_eq!(chosen(&[], None, 1, &[]), [(7, 300, 6)]);
         assert_eq!(chosen(&[], None, 1, &["batch"]), [(8, 103, 10)]);
         assert_eq!(chosen(&[], None, 1, &["nobody"]), [(7, 300, 6)]);

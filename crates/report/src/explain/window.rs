@@ -7,7 +7,7 @@ use policy::{About, Decision, Number};
 use simulator::EXPLAINED_NUMBERS;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The maximal time between a decision that takes a thread's CPU away and the loss of the CPU, ns.
+/// The maximal time between a decision that takes a thread's CPU away and the loss of the CPU, in ns.
 const BEFORE_NS: u64 = 50_000;
 
 /// A decision as the scheduler records it.
@@ -38,8 +38,7 @@ impl Raw {
                 .any(|pair| is_it(&pair))
     }
 
-    /// The decision and the size of the domain it is about, if any: reasons with different keys
-    /// stand beside each other.
+    /// The decision and the size of its domain, if any. Reasons that differ in this key are listed separately.
     pub fn reason(&self) -> Reason {
         let named = self.decision.numbers.iter().zip(&self.numbers);
         let mut domain = named.filter(|((name, _), _)| *name == "cpus");
@@ -53,17 +52,17 @@ impl Raw {
 /// A decision's name, and the number of CPUs of the domain about which it is; 0 if it is not about a domain.
 pub type Reason = (&'static str, i64);
 
-/// Why a CPU took nothing since it went idle: the last decision and its time, for each reason.
+/// The reasons why a CPU took nothing since it went idle, each with the last decision and its time.
 pub type Reasons = BTreeMap<Reason, (u64, Raw)>;
 
-/// The subject of a window.
+/// The subject of a [`Window`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A thread that waits.
     Wait,
-    /// A thread that runs slowly, from its wakeup until it sleeps; `wait` is all of that time.
+    /// A thread that runs slowly, from its wakeup until it sleeps; [`Window::wait`] is all of that time.
     Slow,
-    /// A slow thread from a time at which it was already running until it sleeps.
+    /// A slow thread, from a time at which it was already running until it sleeps.
     Continued,
 }
 
@@ -71,22 +70,22 @@ pub enum Subject {
 pub struct Window {
     /// The wait.
     pub wait: Wait,
-    /// Is it a wait?
+    /// Is the window about a wait or a slow thread?
     pub subject: Subject,
-    /// The CPU that it waits for.
+    /// The CPU for which the thread waits.
     pub cpu: Option<usize>,
     /// The events so far.
     pub steps: Vec<RawStep>,
     /// The idle time of each CPU.
     pub idle_ns: BTreeMap<usize, u64>,
-    /// By CPU and reason: why it found no work, how often, and the last time.
+    /// For each CPU and reason why it found no work, the number of times, and the last decision.
     pub idle: BTreeMap<(usize, Reason), (u64, Raw)>,
-    /// For each CPU that was idle when the wait began, the reasons why it had found no work before.
+    /// For each CPU that was idle when the window began, the reasons why it had found no work before.
     pub idle_before: BTreeMap<usize, Reasons>,
-    /// The CPUs that were idle when it began.
+    /// The CPUs that were idle when the window began.
     pub idle_at_start: BTreeSet<usize>,
-    /// For each CPU, the time and the value of its latest frequency request before the wait began, otherwise
-    /// of its first one after that.
+    /// For each CPU, the time and the value of its latest frequency request before the window began, or otherwise of
+    /// its first one after that.
     pub requests: BTreeMap<usize, (u64, Raw)>,
     /// The number of lines that the scheduler printed about the thread, of which [`MOST_SAID`] are
     /// among the steps.
@@ -95,7 +94,7 @@ pub struct Window {
 
 /// A step in numbers.
 pub struct RawStep {
-    /// Its time, ns.
+    /// Its time in ns.
     pub at: u64,
     /// Its CPU.
     pub cpu: usize,
@@ -103,7 +102,7 @@ pub struct RawStep {
     pub what: RawWhat,
 }
 
-/// [`super::What`], with pids in place of names.
+/// The kind of a step, as [`super::What`], with pids in place of names.
 pub enum RawWhat {
     Woken {
         by: Option<i32>,
@@ -142,7 +141,7 @@ impl Window {
         }
     }
 
-    /// Does an event at `now` belong to it?
+    /// Does an event at `now` belong to the window?
     pub fn is_open(&self, now: u64) -> bool {
         (self.begins()..=self.wait.to).contains(&now)
     }
@@ -158,7 +157,7 @@ impl Window {
         self.steps.push(RawStep { at, cpu, what });
     }
 
-    /// The thread that runs on its CPU leaves.
+    /// The thread that runs on the window's CPU leaves the CPU.
     pub fn end_other(&mut self, now: u64) {
         let others = self.steps.iter_mut().rev();
         let mut open = others.filter_map(|step| match &mut step.what {
@@ -173,7 +172,7 @@ impl Window {
         }
     }
 
-    /// It waits for `cpu` from now on, with the thread in `running` there since that time.
+    /// The thread waits for `cpu` from now on; `running` has the thread on that CPU and the start of its turn.
     pub fn waits_for(&mut self, now: u64, cpu: usize, running: (Option<i32>, u64)) {
         if self.cpu == Some(cpu) || self.subject != Subject::Wait {
             return;
@@ -218,7 +217,7 @@ impl Window {
                     self.requests.entry(cpu).or_insert((now, raw));
                 }
             }
-            // A slow thread's turns are many, and say nothing about its speed.
+            // A slow thread has many turns, which say nothing about its speed.
             About::Keeps | About::Yields if self.subject != Subject::Wait => {}
             _ if raw.pid == Some(pid) || (is_earlier && raw.concerns(pid)) => {
                 self.push(now, cpu, RawWhat::Decided(raw));

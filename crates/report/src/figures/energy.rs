@@ -7,7 +7,7 @@ use crate::{Cell, Table};
 use lab::Comparison;
 use simulator::Part;
 
-/// `None` where power is not known.
+/// The mean energy of a run under each policy; `None` if power is not known.
 pub(super) fn energy(comparison: &Comparison, names: &[&str]) -> Option<Energy> {
     let machine = &comparison.machine;
     let kind = |part: Part| kind_of(machine, part);

@@ -8,10 +8,10 @@ use base64::prelude::BASE64_STANDARD;
 use machine::Machine;
 use simulator::Part;
 
-/// The unit of times of periods, ns.
+/// The unit of times of periods, in ns.
 pub(super) const UNIT_NS: u64 = 2_000;
 
-/// A lane for each kind of part: its power.
+/// A lane with the power of each kind of part.
 pub(super) fn power(machine: &Machine, run: &FirstRun) -> Vec<Lane> {
     if machine.power.is_none() {
         return Vec::new();
@@ -53,7 +53,7 @@ pub(super) fn kind_of(machine: &Machine, part: Part) -> String {
     }
 }
 
-/// The slices, encoded in at most `budget` bytes, and the end of their time, ns.
+/// The slices, encoded in at most `budget` bytes, and the end of their time, in ns.
 pub(super) fn slices(
     machine: &Machine,
     run: &FirstRun,
@@ -101,7 +101,7 @@ pub(super) fn leb128(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// The length of each bin, ns; the last is shorter.
+/// The length of each bin, in ns; the last is shorter.
 fn bin_lengths(run: &FirstRun) -> impl Iterator<Item = u64> {
     let (bin, duration) = (run.bin_ns, run.duration_ns);
     (0..duration.div_ceil(bin)).map(move |index| bin.min(duration - index * bin))

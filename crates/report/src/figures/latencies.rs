@@ -12,18 +12,19 @@ pub(super) struct LatencyData {
     pub(super) thread: String,
     /// Latencies in us, from the shortest to the longest over all policies.
     us: Vec<f64>,
-    /// By policy: the percentage of wakeups that waited no longer. Empty if there was none.
+    /// For each policy, the percentage of wakeups that waited at most as long as each of `us`;
+    /// empty if the thread never woke up.
     percent: Vec<Vec<f64>>,
 }
 
-/// The number of threads with a distribution of latencies: those that decide the verdict, then
-/// those that woke up most often.
+/// The largest number of threads with a distribution of latencies: first those that decide the
+/// verdict, then those that woke up most often.
 const MOST_LATENCIES: usize = 12;
 
-/// Points of a distribution.
+/// The number of points of a distribution.
 const CDF_POINTS: usize = 160;
 
-/// For the threads that are `judged`, then for those that woke up most often under any policy.
+/// The distributions of the threads that are `judged`, and then of those that woke up most often under any policy.
 pub(super) fn latencies(runs: &[&[Thread]], judged: &[String]) -> Vec<LatencyData> {
     let mut names: Vec<(&str, usize)> = Vec::new();
     for thread in runs.iter().flat_map(|threads| threads.iter()) {
@@ -44,7 +45,7 @@ pub(super) fn latencies(runs: &[&[Thread]], judged: &[String]) -> Vec<LatencyDat
                 let first = sorted.first().map_or(least, |&ns| least.min(ns));
                 (first, sorted.last().map_or(most, |&ns| most.max(ns)))
             });
-            // A logarithmic scale has no zero, so nothing is shorter than 100 ns.
+            // A logarithmic scale has no zero, so latencies below 100 ns count as 100 ns.
             let (low, high) = (least.max(100) as f64, most.max(200) as f64);
             let ratio = (high / low).powf(1.0 / (CDF_POINTS - 1) as f64);
             let points: Vec<f64> = (0..CDF_POINTS)

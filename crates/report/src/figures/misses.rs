@@ -1,4 +1,4 @@
-//! Missed periods: those that the page explains, and the part of the time that it opens with.
+//! The missed periods that the page explains, and the part of the run that the page shows at first.
 
 use super::lanes::{UNIT_NS, leb128};
 use super::{MissFigure, Pooled, Shown, ms, round};
@@ -11,13 +11,14 @@ use machine::Machine;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The number of periods on each side of one that is shown.
+/// The number of periods shown on each side of a missed one.
 const PERIODS_BESIDE: f64 = 4.0;
 
-/// The number of threads whose periods have a lane: those with most misses, then those that ran longest.
+/// The largest number of threads whose periods have a lane. Threads with most misses come first, then those that ran
+/// longest.
 const MOST_PERIODIC: usize = 8;
 
-/// The limit for the periods of all runs of a page, bytes, before base64 adds a third.
+/// The size limit in bytes of the periods of all runs of a page, before base64 adds a third.
 pub(super) const PERIODS_BYTES: usize = 150_000;
 
 /// The periods of a thread in one run.
@@ -26,14 +27,14 @@ pub(super) struct Periodic {
     thread: usize,
     missed: usize,
     judged: usize,
-    /// For each period its release since the previous one's, the time until its deadline, and until
-    /// its work was done, in units of 2 us, the last one plus 1 if it was missed; as LEB128, in
-    /// base64.
+    /// For each period, the time from the previous release to its release, and from its release to
+    /// its deadline, in units of 2 us; and the time from its release until its work was done in
+    /// these units, doubled, plus 1 if the deadline was missed. As LEB128, in base64.
     periods: String,
 }
 
-/// The two schedulers that are open at first: the best and the worst for the first goal for which one
-/// is worse than another, or else the first two.
+/// The two schedulers whose drawings are open at first: the best and the worst for the first goal for which one is
+/// worse than another, or else the first two.
 pub(super) fn opened(comparison: &Comparison) -> Vec<usize> {
     let findings = comparison.findings();
     let mut goals = findings.verdict.goals.iter();
@@ -44,7 +45,7 @@ pub(super) fn opened(comparison: &Comparison) -> Vec<usize> {
     }
 }
 
-/// Around the miss of these schedulers that lost most time, ms; `None` if there is none.
+/// The time in ms around the miss of these schedulers that lost most time; `None` if they missed no period.
 pub(super) fn view(open: &[usize], misses: &[Vec<MissFigure>]) -> Option<[f64; 2]> {
     let last = open.iter().rev();
     let miss = last.filter_map(|&index| misses[index].first()).next()?;
@@ -56,7 +57,7 @@ pub(super) fn view(open: &[usize], misses: &[Vec<MissFigure>]) -> Option<[f64; 2
     ])
 }
 
-/// Around the period of these schedulers that came closest to its deadline, ms; `None` without periods.
+/// The time in ms around the period of these schedulers that came closest to its deadline; `None` without periods.
 pub(super) fn near_the_latest(open: &[usize], shown: &[Shown]) -> Option<[f64; 2]> {
     let periods = open.iter().flat_map(|&index| &shown[index].run.periods);
     let used = |period: &workload::Period| {
@@ -83,7 +84,7 @@ pub(super) fn miss_figure(machine: &Machine, miss: &MissedPeriod) -> MissFigure 
     }
 }
 
-/// The places in `order` of the threads with periods, those with most misses first.
+/// The places in `order` of the threads with periods, most misses first.
 pub(super) fn periodic_threads(shown: &[Shown], pooled: &[Pooled], order: &[String]) -> Vec<usize> {
     let mut missed: BTreeMap<usize, u64> = BTreeMap::new();
     for (shown, (threads, of)) in shown.iter().zip(pooled) {

@@ -1,5 +1,5 @@
-// Draws the figures of a page from the data in it, with uPlot. Each policy's charts are drawn when they are opened,
-// and all show the same part of the run.
+// Draws the figures of a page with uPlot, from the data in the page. Each policy's charts are drawn when they are
+// opened, and all show the same part of the run.
 "use strict";
 (() => {
   const holder = document.getElementById("data");
@@ -8,15 +8,15 @@
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const COLOURS = 8;
   const colour = (index) => css(index < COLOURS ? `--c${index}` : "--other");
-  // A length, and a time since the run began in the unit of the text.
+  // The texts of a duration, and of a time since the run began.
   const time = (ms) => (ms >= 100 ? ms.toFixed(1) : ms.toFixed(3)) + " ms";
   const at = (ms) => (ms / 1000).toFixed(6) + " s";
   const longest = Math.max(...data.runs.map((run) => run.duration));
   const policyColour = (index) => css(`--p${index % 6}`);
-  const drawn = []; // of { draw, chart }: what is to be drawn again in other colours or another width
+  const drawn = []; // of { draw, chart }, to be drawn again in other colours or with another width
   let view = { min: 0, max: longest };
 
-  // Numbers in LEB128, one by one; `undefined` after the last.
+  // A function that returns the next number in LEB128 at each call, and `undefined` after the last one.
   const numbers = (text) => {
     const raw = atob(text);
     let at = 0;
@@ -32,7 +32,7 @@
     };
   };
 
-  // The periods of a thread, ms: releases, deadlines, ends of the work, and whether they were missed.
+  // The periods of a thread: releases, deadlines and ends of the work in ms, and whether they were missed.
   const decodePeriods = (lane) => {
     const number = numbers(lane.periods), ms = 2 / 1000;
     const all = { thread: lane.thread, from: [], due: [], to: [], missed: [] };
@@ -48,7 +48,7 @@
     return all;
   };
 
-  // The slices of each CPU: beginnings, ends (ms) and threads.
+  // The slices of each CPU: beginnings and ends in ms, and threads.
   const decode = (text, cpus) => {
     const number = numbers(text);
     return Array.from({ length: cpus }, () => {
@@ -82,7 +82,7 @@
     font: "12px system-ui, sans-serif", ...more,
   });
   const gutter = () => (innerWidth < 600 ? 62 : 90);
-  // A name that fits the gutter.
+  // The name, shortened to fit the gutter.
   const short = (name) => {
     const most = Math.floor((gutter() - 12) / 7);
     return name.length > most ? `${name.slice(0, most - 1)}…` : name;
@@ -118,7 +118,7 @@
     button.addEventListener("click", actions[button.dataset.action]);
   });
 
-  // A chart over time whose lanes lie one below the other.
+  // A chart over time, with one lane below the other.
   const overTime = (element, height, more) => ({
     width: width(element), height, legend: { show: false },
     scales: { x: { time: false, min: view.min, max: view.max }, y: { range: more.range } },
@@ -145,7 +145,7 @@
     },
   });
 
-  // Shows beside the cursor what it points at.
+  // Shows a description of the place at the cursor beside the cursor.
   const pointer = (element, rows, what) => (u) => {
     const { left, top } = u.cursor, said = element.nextElementSibling;
     if (left === undefined || left < 0 || !u.over.matches(":hover")) {
@@ -156,7 +156,8 @@
     const row = Math.min(rows - 1, Math.max(0, Math.floor((top / u.over.clientHeight) * rows)));
     const tip = document.createElement("span");
     tip.textContent = `${at(ms)}, ${what(ms, row)}`;
-    // On the side with more room; the element is as wide as the chart, and stands at its lower edge.
+    // Place the description on the side with more room. Its element is as wide as the chart, and is at the chart's
+    // lower edge.
     const box = said.getBoundingClientRect(), over = u.over.getBoundingClientRect();
     const x = over.left - box.left + left, isLeft = left < over.width / 2;
     tip.style[isLeft ? "left" : "right"] = `${(isLeft ? x : box.width - x) + 14}px`;
@@ -228,7 +229,7 @@
       }
       ctx.restore();
     };
-    // The period at a time: of several the one that is missed, or else the last.
+    // The period at a time; if there are several, the missed one, or else the last one.
     const periodAt = (lane, ms, near) => {
       let found = -1;
       for (let i = Math.max(0, after(lane, ms - near) - 1); i < lane.from.length && lane.from[i] <= ms + near; i++) {
@@ -282,7 +283,7 @@
     return made;
   };
 
-  // Shows below the chart of run `index` why a period took as long as it did.
+  // Shows, below the chart of run `index`, the reasons for the length of a period.
   const explain = (index, period) => {
     const panel = document.querySelector(`[data-run="${index}"] [data-part="why"]`);
     const name = data.threads[period.thread];
@@ -299,7 +300,7 @@
     const title = element("p", "", "best");
     title.append(swatch(period.thread), `${name}: deadline at ${at(period.due)}, ` + (period.missed
       ? (period.to > period.due ? `missed by ${time(period.to - period.due)}`
-        : "lost, as the thread was still at work on the period before")
+        : "lost, because the thread was still at work on the previous period")
       : `work done ${time(period.due - period.to)} before`));
     document.querySelectorAll('[data-part="why"]').forEach((other) => other.replaceChildren());
     panel.append(close, title);
@@ -314,7 +315,7 @@
   };
   const redraw = () => drawn.forEach(({ chart, onTime }) => onTime && chart && chart.redraw(false));
 
-  // Lanes of values, each from its own base line.
+  // Draws lanes of values, each from its own base line.
   const lanes = (element, run, of) => {
     const list = run[of], rows = list.length;
     const x = list[0].values.map((_, i) => i * run.bin);
@@ -379,7 +380,7 @@
     entry.draw = () => {
       if (entry.chart) entry.chart.destroy();
       entry.chart = draw(element);
-      // For screen readers, the image's description stands for the drawing.
+      // Screen readers read the image's description instead of the drawing.
       element.querySelectorAll("canvas").forEach((canvas) => canvas.setAttribute("aria-hidden", "true"));
     };
     entry.draw();
@@ -387,7 +388,7 @@
     return entry;
   };
 
-  // Charts in closed parts of the page are drawn when those are opened.
+  // Charts in closed parts of the page are drawn when the parts are opened.
   document.querySelectorAll("details[data-run]").forEach((details) => {
     const index = Number(details.dataset.run), run = data.runs[index];
     const more = details.querySelector(".more");
@@ -409,7 +410,7 @@
     openedMore();
   });
 
-  // Rows of policies that another one beats.
+  // Opens and closes the rows of policies that another policy beats.
   document.querySelectorAll("tbody[data-folded]").forEach((body) => {
     const button = element("button", `${body.dataset.folded} more, which another policy beats`);
     button.type = "button";

@@ -14,8 +14,8 @@ const RUN_TIME_PCT: f64 = 2.0;
 const LATENCY_FACTOR: f64 = 1.5;
 /// ftrace's text has times in us, so a shorter difference of latencies may be rounding.
 const RESOLUTION_US: f64 = 1.0;
-/// A percentile is judged only if at least this number of latencies lie beyond it; fewer are a
-/// matter of chance.
+/// The smallest number of latencies beyond a percentile for which it is judged. With fewer, the
+/// percentile is a matter of chance.
 const BEYOND: usize = 10;
 /// Threads with less than this part of the load's running time are too short for a bound in percent.
 const SMALL_PCT: u64 = 1;
@@ -23,12 +23,11 @@ const SMALL_PCT: u64 = 1;
 /// The bound on the distance of a simulated value from the measured one.
 #[derive(Clone, Copy)]
 pub enum Bound {
-    /// It may differ by this part of the measured value, percent.
+    /// The simulated value may differ by this part of the measured value, in %.
     Percent(f64),
-    /// It may differ by this factor, or by [`RESOLUTION_US`].
+    /// The simulated value may differ by this factor, or by [`RESOLUTION_US`].
     Factor(f64),
-    /// The measured value may be at most this. It is a property of the machine, so there is no
-    /// simulated one.
+    /// The largest measured value. The figure is a property of the machine, so it has no simulated value.
     AtMost(f64),
     /// There is no bound, for this reason.
     None(&'static str),
@@ -38,7 +37,7 @@ pub enum Bound {
 pub struct Judged {
     pub name: String,
     pub measured: f64,
-    /// `None` if a simulation has none.
+    /// The simulated value; `None` if a simulation has none.
     pub simulated: Option<f64>,
     pub bound: Bound,
 }
@@ -71,7 +70,7 @@ impl Judged {
         }
     }
 
-    /// `PASS`, `FAIL`, or why there is no bound.
+    /// `PASS`, `FAIL`, or the reason why there is no bound.
     pub fn verdict(&self) -> &'static str {
         match (self.bound, self.passes()) {
             (Bound::None(why), _) => why,
@@ -80,14 +79,14 @@ impl Judged {
         }
     }
 
-    /// The excess of the simulated value over the measured one, percent.
+    /// The excess of the simulated value over the measured one, in %.
     pub fn off(&self) -> Option<f64> {
         let simulated = self.simulated?;
         (self.measured > 0.0).then(|| 100.0 * (simulated / self.measured - 1.0))
     }
 }
 
-/// The figures of `pair`, those that matter most first.
+/// The figures of `pair`, most important first.
 pub fn judge(pair: &Pair) -> Vec<Judged> {
     let of = |name: &str, bound: Bound, of: &dyn Fn(&Summary) -> f64| Judged {
         name: name.to_owned(),
@@ -125,7 +124,7 @@ pub fn judge(pair: &Pair) -> Vec<Judged> {
         Bound::Percent(SWITCHES_PCT),
         &turns,
     ));
-    // A single additional migration may be a large part.
+    // If there are few migrations, a single additional one may be a large part of them.
     figures.push(of(
         "migrations of its threads",
         Bound::None("not judged"),
@@ -162,7 +161,7 @@ fn migrations(summary: &Summary) -> f64 {
     migrations.sum::<u64>() as f64
 }
 
-/// The percentile of all threads' latencies, us; 0 without wakeups.
+/// The percentile of all threads' latencies in us; 0 without wakeups.
 pub fn latency_us(summary: &Summary, percent: usize) -> f64 {
     let threads = summary.threads.iter();
     let mut all: Vec<u64> = threads
@@ -206,7 +205,7 @@ pub fn ran(pair: &Pair, measured: &Did, simulated: &Did) -> Judged {
     }
 }
 
-/// The thread, of those with a bound, whose running time is furthest off.
+/// Of the threads with a bound, the one whose running time is furthest off.
 fn worst_thread(pair: &Pair) -> Option<Judged> {
     let threads = threads(pair).into_iter();
     let judged = threads.map(|(measured, simulated)| ran(pair, measured, simulated));
@@ -250,7 +249,7 @@ mod tests {
         assert_eq!(of(0.0, 1.0, Bound::Percent(10.0)), "FAIL");
     }
 
-    /// A trace's text has whole us.
+    /// A trace's text has times in whole us.
     #[test]
     fn latencies_differ_if_a_text_can_tell() {
         assert_eq!(of(1.0, 2.0, Bound::Factor(1.5)), "PASS");

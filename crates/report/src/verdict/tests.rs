@@ -30,9 +30,9 @@ fn measures() -> Vec<Measure> {
         .collect()
 }
 
-/// By policy and run: a value and its number of samples, or nothing.
+/// For each policy and run, a value and its number of samples, or nothing.
 type Row = Vec<Vec<Option<(f64, u64)>>>;
-/// By measure.
+/// A row for each measure.
 type Table = Vec<Row>;
 
 struct Random(Rng);
@@ -145,7 +145,7 @@ fn judge(measures: &[Measure], table: &Table, stalled: &[usize], names: &[&str])
     Judged { verdict, lines }
 }
 
-/// The policies that a line of `lines` about `goal` calls so (`is best`, `are worst`).
+/// The policies of which the line of `lines` about `goal` says `what` (`is best`, `are worst`).
 fn called<'l>(lines: &'l [String], goal: Goal, what: &str) -> Vec<&'l str> {
     let start = format!("{}: ", title(goal));
     let Some(line) = lines.iter().find_map(|line| line.strip_prefix(&start)) else {

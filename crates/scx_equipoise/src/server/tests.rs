@@ -45,7 +45,7 @@ impl Place {
     }
 }
 
-/// The server's answer to `line`; `None` if it hangs up.
+/// The server's answer to `line`; `None` if the server closes the connection.
 fn ask(stream: &UnixStream, line: &[u8]) -> Option<String> {
     let mut sending = stream;
     let _ = sending.write_all(line);
@@ -105,8 +105,7 @@ fn a_user_has_so_many_connections_and_keeps_the_latest() {
     assert!(answered.eq(expected));
 }
 
-/// This runs without the server's thread, because the tests may run as root, which has no
-/// limit.
+/// This test runs without the server's thread, because the tests may run as root, which has no limit.
 #[test]
 fn a_user_may_send_so_often_a_second() {
     let folder = tempfile::tempdir().unwrap();
@@ -134,12 +133,12 @@ fn a_user_may_send_so_often_a_second() {
     assert!(!server.may_send(&user) && server.may_send(&client(0, b"")));
     assert!(server.may_send(&client(1001, b"")));
     assert_eq!(server.next_deadline(), Some(began + SECOND));
-    // No client may send any more, so the server waits until the current second is over.
+    // No client may send more, so the server waits until the current second is over.
     assert_eq!(server.turn().unwrap(), Some(0));
     assert!(began.elapsed() >= SECOND);
     server.forget(Instant::now());
     assert!(server.may_send(&user));
-    // A user that sends much that is no line, root too, may send no more of it, but lines.
+    // A user, even root, that has sent many bytes that are no line may send no more such bytes, but may send lines.
     for of in [0, 1000] {
         server.rates.insert(of, rate(0, MOST_PIECES));
         assert!(!server.may_send(&client(of, b"junk")) && server.may_send(&client(of, b"")));
@@ -156,7 +155,7 @@ fn a_second_server_leaves_the_first_one_s_socket_alone() {
         assert!(format!("{error:#}").contains("another scx_equipoise is running"));
         assert!(answers());
     }
-    // A socket in the place that is not this server's stays.
+    // A socket in this place that belongs to another server is not removed.
     fs::remove_file(&path).unwrap();
     let other = UnixListener::bind(&path).unwrap();
     drop(place._socket);
@@ -183,7 +182,7 @@ fn folders_do_not_depend_on_the_umask() {
     }
 }
 
-/// The CPU time of this process's servers, s.
+/// The CPU time of this process's servers, in s.
 fn of_servers() -> f64 {
     let threads = fs::read_dir("/proc/self/task").unwrap().flatten();
     let stats = threads.filter_map(|it| fs::read_to_string(it.path().join("stat")).ok());
@@ -254,7 +253,7 @@ fn the_socket_is_for_whom_it_says() {
     }
 }
 
-/// The resident memory of this process, KiB.
+/// The resident memory of this process, in KiB.
 fn resident() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use workload::recording::Step;
 use workload::{DEFAULT_FOOTPRINT, SLICES_NS};
 
-/// The kernel's prio of nice 0.
+/// The kernel's priority of nice 0.
 pub const NICE_0: i32 = 120;
 /// `SCHED_NORMAL` and `SCHED_BATCH`, whose tasks may request a slice.
 const FAIR: [i32; 2] = [0, 3];
@@ -26,23 +26,23 @@ pub struct Builder<'a> {
     /// Streams whose end was not read, by the kernel's identity.
     by_object: HashMap<u64, u32>,
     pub futexes: Futexes,
-    /// The affinity and the slice of a thread that is marked next, by pid.
+    /// The affinity and the slice of a thread that is about to be marked, by pid.
     first_steps: HashMap<i32, Vec<Step>>,
     pub first: Option<u64>,
     pub last: u64,
-    /// Whether the trace has events in the context of interrupts.
+    /// Does the trace have events in the context of interrupts?
     pub flags: bool,
-    /// Whether it has sched_waking. If so, sched_wakeup adds nothing, and lacks the waker.
+    /// Does the trace have sched_waking? If so, sched_wakeup adds nothing, and lacks the waker.
     waking: bool,
-    /// Whether it has wakeups, and how often a thread that had slept ran without one.
+    /// Does the trace have wakeups? `unwoken` is the number of times that a thread ran after a sleep without a wakeup.
     wakes: bool,
     unwoken: u64,
-    /// Whether it comes from a simulation, where the cost of a wakeup follows the switch that it
-    /// caused and is not charged to the thread then running.
+    /// Does the trace come from a simulation? There, the cost of a wakeup follows the switch that
+    /// it caused, and is not charged to the thread that runs then.
     pub simulated: bool,
-    /// Whether the load is to be as without the recorder's probes.
+    /// Is the time of the recorder's probes to be left out of the load?
     pub unprobed: bool,
-    /// The time that a probed call takes longer, ns.
+    /// The additional time of a probed call, in ns.
     pub probe_ns: u64,
     /// The periods that the user has set.
     pub periods: Vec<Set>,
@@ -135,11 +135,11 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// The recorded machine has `cpus` CPUs. A machine with more CPUs is an error, too.
+    /// An error unless the machine has as many CPUs as the recorded one, `cpus`.
     pub fn recorded_on(&self, cpus: usize) -> Result<(), String> {
         match self.machine {
             Some(machine) if machine.cpus.len() != cpus => Err(format!(
-                "recorded on {cpus} CPUs, and {} has {}",
+                "the trace was recorded on {cpus} CPUs, but machine `{}` has {} CPUs",
                 machine.name,
                 machine.cpus.len()
             )),
@@ -153,7 +153,7 @@ impl<'a> Builder<'a> {
         }
         if let Some(machine) = self.machine {
             return Err(format!(
-                "CPU {cpu}, and {} has {}",
+                "the trace has an event on CPU {cpu}, but machine `{}` has {} CPUs",
                 machine.name,
                 machine.cpus.len()
             ));
@@ -166,7 +166,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// `thread` begins to run on `cpu`: the kernel's cost of the switch, by the machine file.
+    /// Adds the kernel's cost of a switch, from the machine file, when `thread` begins to run on `cpu`.
     fn owe_switch(&mut self, cpu: usize, now: u64, thread: u32, woken: Option<(u64, bool)>) {
         let known = &mut self.threads[thread as usize];
         let from = known.cpu.replace(cpu).filter(|&last| last != cpu);
@@ -179,7 +179,7 @@ impl<'a> Builder<'a> {
             true => costs.context_switch_ns,
             false => 0,
         };
-        // The trace shows that the time since then does not belong to the thread.
+        // The trace shows that the time since the wakeup does not belong to the thread.
         let late = woken.map_or(0, |(at, _)| costs.wakeup_ns.saturating_sub(now - at));
         ns += late;
         if let Some(last) = from {
@@ -199,8 +199,8 @@ impl<'a> Builder<'a> {
         self.cpus[cpu].owed = before + self.kernel_ns(cpu, ns);
     }
 
-    /// The time that a simulation's wakeup and switch take after their events. In a real kernel,
-    /// these events come near the end.
+    /// The time that a wakeup and a switch take after their events in a simulation. In a real
+    /// kernel, these events come near the end of both.
     fn simulated_ns(&self, cpu: usize) -> [u64; 2] {
         match self.machine {
             Some(machine) if self.simulated => {
@@ -213,8 +213,8 @@ impl<'a> Builder<'a> {
 
     fn switch(&mut self, cpu: usize, now: u64, prev: Task, state: State, next: Task) {
         self.summary.switches += 1;
-        // A new running thread changes the speed of the siblings, and of all CPUs of a virtual machine, so
-        // first account for all time up to here at the old speed.
+        // A switch changes the speed of the siblings, and of all CPUs of a virtual machine, so first account for all
+        // time up to now at the old speed.
         match self.machine {
             Some(it) if it.host_cpus.is_some() => {
                 (0..self.cpus.len()).for_each(|cpu| self.account(cpu, now));
@@ -270,7 +270,7 @@ impl<'a> Builder<'a> {
             let known = &mut self.threads[thread as usize];
             let latency = known.woken.map(|(at, _)| (now - at).max(wakeup) + switch);
             known.latencies.extend(latency);
-            // The thread's wakeup was not seen.
+            // The trace lacks the thread's wakeup.
             let asleep = matches!(self.threads[thread as usize].is, Is::Blocked(_));
             self.unwoken += u64::from(asleep);
             self.woken(thread, now, None, None);
@@ -288,7 +288,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// As [`Builder::thread`], with its current name: it may have executed another program since it was last seen.
+    /// The thread of `task` as in [`Builder::thread`], but with its current name, because the thread may have executed
+    /// another program since its last event.
     fn named(&mut self, task: Task) -> u32 {
         let thread = self.thread(task);
         let name = &mut self.threads[thread as usize].name;
@@ -298,7 +299,7 @@ impl<'a> Builder<'a> {
         thread
     }
 
-    /// The thread of `task`; a new one existed from the beginning.
+    /// The thread of `task`; a new thread is assumed to have existed from the beginning.
     fn thread(&mut self, task: Task) -> u32 {
         if let Some(&known) = self.by_pid.get(&task.pid) {
             return known;
@@ -342,8 +343,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Do threads sleep and run again, although no event wakes any? Nothing then shows for how long a thread slept
-    /// and for how long it waited, and a simulation that lets it wait for any time would pass.
+    /// Do threads sleep and run again, although no event wakes any? The trace then does not distinguish sleeping from
+    /// waiting, and a simulation in which threads wait for any time would pass.
     pub fn lacks_wakeups(&self) -> bool {
         self.unwoken > 0 && !self.wakes
     }
@@ -375,7 +376,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The thread of `cpu` has written or read.
+    /// Adds a write or a read by the thread of `cpu`.
     fn moved(&mut self, cpu: usize, now: u64, moved: Moved) {
         let Ok(bytes @ 1..) = u32::try_from(moved.bytes) else {
             // A later stream at that address is a different stream.
@@ -407,7 +408,7 @@ impl<'a> Builder<'a> {
         });
     }
 
-    /// From now on a thread may run on other CPUs, or requests another slice.
+    /// Adds a step after which a thread may run on other CPUs, or requests another slice.
     fn set(&mut self, thread: Option<u32>, now: u64, mut step: Step) {
         let Some(thread) = thread else { return };
         if let Step::Slice(ns) = &mut step {
@@ -426,7 +427,7 @@ impl<'a> Builder<'a> {
         self.threads[thread as usize].steps.push(Entry::Step(step));
     }
 
-    /// The recorder's mark on a thread.
+    /// Reads the recorder's mark on a thread.
     fn mark(&mut self, now: u64, text: &str) {
         let (_, text) = text.split_once(MARK).unwrap_or_default();
         let mut words = text.splitn(3, ' ');
@@ -482,14 +483,13 @@ impl<'a> Builder<'a> {
         steps.len() as u32 - 1
     }
 
-    /// If `thread` sleeps, it is woken by a thread on a CPU or by another cause; or `early` woke it
-    /// before it slept.
+    /// Ends the sleep of `thread`, which was woken by `waker`, or by `early` before it slept.
     fn woken(&mut self, thread: u32, now: u64, waker: Waker, early: Option<Early>) {
         let Is::Blocked(since) = self.threads[thread as usize].is else {
             return;
         };
         let (waker, now) = match early {
-            // A sleep must have a length.
+            // The length of a sleep must not be 0.
             Some(early) => (early.waker, early.at.max(since + 1).min(now)),
             None => (waker, now),
         };
@@ -497,11 +497,11 @@ impl<'a> Builder<'a> {
         known.is = Is::Runnable;
         known.woken = Some((now, waker.is_none()));
         known.early = None;
-        // In a replay the interrupt takes that long again after its timer.
+        // Leave out the time of the interrupt, which a replay adds after its timer.
         let irq = match (waker, self.machine) {
             (None, Some(machine)) => {
                 let cpu = self.threads[thread as usize].cpu.unwrap_or(0);
-                // The wait remains a sleep, however short.
+                // The wait remains a sleep, even if it is short.
                 let most = (now - since).saturating_sub(1);
                 costs(machine, cpu).timer_irq_ns.min(most)
             }
@@ -536,7 +536,7 @@ impl<'a> Builder<'a> {
             self.account(cpu, self.last);
         }
         self.flush(parent);
-        // The pid may have belonged to another thread, whose exit was not seen.
+        // The pid may have belonged to another thread, whose exit the trace lacks.
         let index = self.add(child, Is::Runnable);
         self.threads[index as usize].parent = Some(parent);
         self.threads[index as usize].from = self.last;

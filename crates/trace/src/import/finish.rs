@@ -10,18 +10,18 @@ use super::streams::weave;
 use std::collections::HashMap;
 use workload::recording::{Period, Recording, Step, Thread, VERSION};
 
-/// The kernel's first prio that is not real time.
+/// The lowest number of a kernel priority that is not real time.
 const FIRST_FAIR: i32 = 100;
-/// A thread that interrupts wake counts as woken by another thread if that happens at least this
-/// often ...
+/// The smallest number of wakeups by another thread for which a thread that interrupts wake counts
+/// as woken by that thread ...
 const BELIEVED: u32 = 3;
-/// ... and for at least this part of all its wakeups: one in this many.
+/// ... if they are also at least one in this many of all of its wakeups.
 const BELIEVED_PART: u32 = 2;
-/// A thread that starts others and computes less than this is a shell.
+/// The computing time in ns below which a thread that starts others is a shell.
 const SHELL_NS: u64 = 1_000_000;
-/// Fewer intervals may be equal by chance.
+/// The smallest number of intervals that show a period; fewer may be equal by chance.
 const FEWEST_PERIODS: usize = 4;
-/// The variation of a timer's delay: timer slack, idle states, other interrupts.
+/// The variation in ns of a timer's delay, because of timer slack, idle states and other interrupts.
 const JITTER_NS: u64 = 150_000;
 const PERIOD_PCT: u64 = 3;
 /// Threads that every kernel has, including the simulated one.
@@ -168,8 +168,8 @@ impl Builder<'_> {
         self.summary.notes.push(note);
     }
 
-    /// The activity of thread `index`. Times are relative to `base`, ns; threads have these
-    /// numbers.
+    /// The activity of thread `index`. Times are in ns relative to `base`; `numbers` has the
+    /// numbers of threads in the recording.
     fn recorded(
         &self,
         index: usize,
@@ -183,7 +183,7 @@ impl Builder<'_> {
             _ => None,
         });
         let periodic = is_periodic(timers);
-        // A thread that was started from outside the load starts by itself at that time.
+        // A thread that was started from outside the load starts by itself at the time of its start.
         let started = thread
             .parent
             .is_some_and(|it| numbers[it as usize].is_some());
@@ -212,14 +212,14 @@ impl Builder<'_> {
         }
     }
 
-    /// One bit for each of the first 64 CPUs.
+    /// A mask with one bit for each of the first 64 CPUs.
     fn all_cpus(&self) -> u64 {
         let beyond = 64 - self.cpus.len().min(64) as u32;
         u64::MAX.checked_shr(beyond).unwrap_or(0)
     }
 
-    /// `entry` as a step, which a periodic timer may end. Times are relative to `base`, ns; threads
-    /// have these numbers.
+    /// `entry` as a step, which a periodic timer may end. Times are in ns relative to `base`; `numbers` has the numbers
+    /// of threads in the recording.
     fn step(
         &self,
         entry: Entry,
@@ -255,9 +255,9 @@ impl Builder<'_> {
         })
     }
 
-    /// In a trace without the contexts of wakeups, a wakeup by a timer's interrupt looks like one
-    /// by the interrupted thread. If interrupts wake a thread on idle CPUs, or periodically, they
-    /// are assumed to wake it on busy CPUs, too, unless another thread often does.
+    /// In a trace without the contexts of wakeups, a wakeup by a timer's interrupt looks like a
+    /// wakeup by the interrupted thread. If interrupts wake a thread on idle CPUs, or periodically,
+    /// interrupts are assumed to wake it on busy CPUs, too, unless another thread often wakes it.
     fn doubt(&mut self) {
         let mut doubted = 0_u64;
         let sleeps = |thread: &Known| wakes(&thread.steps).count() as u32;
@@ -279,8 +279,9 @@ impl Builder<'_> {
             let part = |of: u32, all: u32| of >= BELIEVED && of * BELIEVED_PART >= all;
             let believed = |waker: u32| {
                 let of = by[&waker];
-                // The period may belong to a timer that always expires while the same thread runs.
-                // In that case the thread does not wake it each time that it runs.
+                // The period may belong to a timer that always expires while the same other thread
+                // runs. In that case, the other thread does not wake this one each time that it
+                // runs.
                 let each_time = part(of, all_sleeps[waker as usize]);
                 (alone == 0 || part(of, sleeps)) && (!periodic || each_time)
             };
@@ -299,7 +300,7 @@ impl Builder<'_> {
     }
 }
 
-/// The wakeup times of a thread, ns.
+/// The wakeup times of a thread, in ns.
 fn wakes(steps: &[Entry]) -> impl Iterator<Item = u64> {
     steps.iter().filter_map(|entry| match entry {
         Entry::Slept(gap) | Entry::Woken { gap, .. } => Some(gap.until),
@@ -317,15 +318,15 @@ fn is_periodic(wakes: impl Iterator<Item = u64>) -> bool {
     between.sort_unstable();
     let period = between[between.len() / 2].max(1);
     let tolerance = (period * PERIOD_PCT / 100).max(JITTER_NS).min(period / 8);
-    // After an overrun, the thread slept in the next period.
+    // After an overrun, the thread sleeps only in a later period, so an interval may be several periods.
     between.iter().all(|&ns| {
         let periods = ((ns + period / 2) / period).max(1);
         ns.abs_diff(periods * period) <= tolerance
     })
 }
 
-/// Is it like a shell, which only starts other threads at once and waits for them? The simulated
-/// kernel has a shell of its own.
+/// Is the thread like a shell, which only starts other threads at once and waits for them? The
+/// simulated kernel has its own shell.
 fn only_starts_others(thread: &Known) -> bool {
     let forks = |entry: &Entry| matches!(entry, Entry::Step(Step::Fork(_)));
     let Some(last) = thread.steps.iter().rposition(forks) else {

@@ -10,26 +10,25 @@ pub struct Known {
     pub is: Is,
     /// Its parent.
     pub parent: Option<u32>,
-    /// The time of its start or first event, and of its last activity, ns.
+    /// The time of the thread's start or first event, in ns; `until` is the time of its last activity.
     pub from: u64,
     pub until: u64,
-    /// Whether it belongs to the load according to the trace.
+    /// Does the thread belong to the load, according to the trace?
     pub marked: Option<Mark>,
-    /// Its work since its last step, ns of the fastest core.
+    /// The thread's work since its last step, in ns of the fastest core.
     pub work: u64,
     pub ran_ns: u64,
-    /// The time that the kernel spent for it outside of its turns, by the machine file, ns.
+    /// The time in ns that the kernel spent for the thread outside of its turns, by the machine file.
     pub owed: u64,
-    /// The slice that it requests, ns; 0 is the default.
+    /// The slice that it requests, in ns; 0 is the default.
     pub slice_ns: u64,
     /// The CPU on which it last ran.
     pub cpu: Option<usize>,
-    /// The last wakeup, if it has not run since: the time, ns, and whether an interrupt caused it.
+    /// The last wakeup, if the thread has not run since: its time in ns, and whether an interrupt caused it.
     pub woken: Option<(u64, bool)>,
-    /// A wakeup that came before the task slept. The wakeup counts if the task runs again without
-    /// another one.
+    /// A wakeup that came before the task slept. It counts if the task runs again without another wakeup.
     pub early: Option<Early>,
-    /// Its waits for a CPU after each wakeup, ns.
+    /// Its waits for a CPU after each wakeup, in ns.
     pub latencies: Vec<u64>,
     /// The number of switches to it.
     pub turns: u64,
@@ -47,42 +46,42 @@ pub struct Early {
     pub waker: Waker,
     /// The wakeup's reserved place in the waker's steps.
     pub entry: u32,
-    /// Its time, ns.
+    /// Its time in ns.
     pub at: u64,
 }
 
 /// A recorder's mark on a thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
-    /// The thread and all that it starts are the recorded load.
+    /// The thread and all threads that it starts are the recorded load.
     Load,
     /// The thread belongs to the recorder.
     Recorder,
 }
 
-/// The prefix of the texts that `equipoise record` writes to `trace_marker`; `load` or `recorder`,
-/// a pid and a name follow, `cpus`, a pid and a mask, `slice`, a pid and ns, `futex` and that system call's number, or
-/// `probe` and the time by which a probed call is longer, ns.
+/// The prefix of the texts that `equipoise record` writes to `trace_marker`. After it come `load` or `recorder`, a pid
+/// and a name; `cpus`, a pid and a mask; `slice`, a pid and ns; `futex` and the number of that system call; or `probe`
+/// and the additional time of a probed call, in ns.
 pub const MARK: &str = "equipoise record: ";
 
 /// The text with which a window of a recording begins, if it has gaps between its windows.
 pub const WINDOW: &str = "equipoise record: window";
 
-/// The text with which it ends; events up to the next window are incomplete.
+/// The text with which a window ends; events up to the next window are incomplete.
 pub const GAP: &str = "equipoise record: gap";
 
 /// A step, or a candidate for one.
 #[derive(Clone, Copy)]
 pub enum Entry {
     Step(Step),
-    /// A timer, or another cause that is not a thread, wakes it.
+    /// The thread sleeps until a timer, or another cause that is not a thread, wakes it.
     Slept(Gap),
-    /// Waits to be woken by [`Known`] `by`, or sleeps.
+    /// The thread waits to be woken by [`Known`] `by`, or sleeps.
     Woken {
         by: u32,
         gap: Gap,
     },
-    /// Wakes this thread, at that index of its steps.
+    /// The thread wakes `thread`, which sleeps at the index `entry` of its steps.
     Wakes {
         thread: u32,
         entry: u32,
@@ -94,7 +93,7 @@ pub enum Entry {
         write: bool,
         at: u64,
     },
-    /// The start of a call that waits for this one of [`super::locks::Futexes`].
+    /// The start of a call that waits for a futex, an index into [`super::locks::Futexes`].
     FutexWait {
         futex: u32,
         at: u64,
@@ -112,11 +111,11 @@ pub enum Entry {
 #[derive(Clone, Copy)]
 pub struct Stream {
     pub socket: bool,
-    /// Bytes were moved by an unknown thread.
+    /// Did an unknown thread write or read bytes?
     pub foreign: bool,
 }
 
-/// The length and end of a thread's sleep, ns.
+/// The length and end of a thread's sleep, in ns.
 #[derive(Clone, Copy)]
 pub struct Gap {
     pub ns: u64,
@@ -126,22 +125,22 @@ pub struct Gap {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Is {
     Runnable,
-    /// The time from which it holds, ns.
+    /// The thread sleeps since this time, in ns.
     Blocked(u64),
     Dead,
 }
 
 #[derive(Clone, Copy, Default)]
 pub struct Cpu {
-    /// Its running thread, if known and not the idle one.
+    /// The CPU's running thread, if it is known and not the idle thread.
     pub runs: Option<u32>,
-    /// A switch of the CPU has been seen.
+    /// Has a switch of the CPU been seen?
     pub known: bool,
-    /// The time up to which the work of its thread is counted, ns.
+    /// The time up to which the work of the CPU's thread is counted, in ns.
     pub since: u64,
-    /// The next kernel work in its thread's time, ns, which a replay will repeat.
+    /// The kernel's next work in the time of the CPU's thread, in ns. A replay will repeat this work.
     pub owed: u64,
-    /// The next work of its thread belongs to its waker or an interrupt, ns.
+    /// The time in ns for which the next work of the CPU's thread belongs to the thread's waker or an interrupt.
     pub waker_s: u64,
     pub khz: Option<u32>,
 }

@@ -1,9 +1,10 @@
-//! Mutexes that threads waited for, from their futex calls (futex(2)): the waiting call becomes
-//! taking the mutex, and the call that wakes the waiter becomes releasing it.
+//! Mutexes for which threads waited, from their futex calls (futex(2)). The waiting call becomes a
+//! step that takes the mutex, and the call that wakes the waiter becomes a step that releases it.
 //!
 //! Taking or releasing an uncontended mutex makes no call. A waiter has the mutex from its wakeup
-//! until its own releasing call, which is always made. A thread that did not wait but releases the
-//! mutex is assumed to have held it since its last step other than a sleep before the waiter came.
+//! until its own releasing call, which it always makes. A thread that releases the mutex but did
+//! not wait for it is assumed to have held it since its last step, other than a sleep, before the
+//! waiter came.
 
 use super::builder::Builder;
 use super::known::{Entry, Known};
@@ -25,22 +26,21 @@ pub struct Futexes {
     /// The number of the system call, if the trace has it.
     pub call: Option<i64>,
     by_address: HashMap<u64, u32>,
-    /// By number: whether it cannot be replayed as a mutex.
+    /// For each futex, by number: is it impossible to replay it as a mutex?
     odd: Vec<bool>,
 }
 
 /// The result.
 pub struct Woven {
-    /// The number of mutexes in the steps: processes may have different ones at the same address.
+    /// The number of mutexes in the steps. Processes may have different mutexes at the same address.
     pub mutexes: u32,
-    /// The number of futexes for which the load waits as mutexes, and how many of these remain
-    /// wakeups.
+    /// The number of futexes for which the load waits as mutexes; `left` is the number of those that remain wakeups.
     pub all: usize,
     pub left: usize,
 }
 
 impl Builder<'_> {
-    /// The thread of `cpu` calls futex(2) with these first arguments.
+    /// Adds a call of futex(2) with these first arguments by the thread of `cpu`.
     pub fn futex(&mut self, cpu: usize, now: u64, [address, operation, value]: [u64; 3]) {
         let Some(thread) = self.cpus[cpu].runs else {
             return;
@@ -77,14 +77,14 @@ type Place = (u32, u32);
 struct Hold {
     futex: u32,
     thread: u32,
-    /// The first step of the hold, and whether that step waits for the mutex.
+    /// The first step of the hold; `waits` says whether this step waits for the mutex.
     from: usize,
     waits: bool,
-    /// Its release; `None` if the thread held it at the end.
+    /// The step that releases the mutex; `None` if the thread held the mutex at the end.
     wakes: Option<usize>,
 }
 
-/// Turns calls of `threads` into steps; only threads that are kept belong to the load.
+/// Turns futex calls of `threads` into steps. Only the threads for which `keeps` is true belong to the load.
 pub fn weave(threads: &mut [Known], futexes: &Futexes, keeps: &[bool]) -> Woven {
     let mut odd = futexes.odd.clone();
     let woken = woken(threads);
@@ -128,7 +128,7 @@ pub fn weave(threads: &mut [Known], futexes: &Futexes, keeps: &[bool]) -> Woven 
     }
 }
 
-/// The places where threads that waited for a futex were woken by a call for the same futex, with
+/// The places where threads waited for a futex and were woken by a call for the same futex, with
 /// the number of the futex.
 fn woken(threads: &[Known]) -> HashMap<Place, u32> {
     let waited = |(thread, entry): Place| {
@@ -167,12 +167,13 @@ fn is_run(entry: &Entry) -> bool {
     matches!(entry, Entry::Step(Step::Run(_)) | Entry::Gone)
 }
 
-/// The holds of all futexes. A futex is unusable if a thread held it together with another one, or
-/// while it wrote or read: in an order other than the recorded one, threads could deadlock.
+/// The holds of all futexes. A futex is unusable if a thread held it together with another futex,
+/// or while the thread wrote or read, because threads could deadlock if they run in another order
+/// than the recorded one.
 fn holds(threads: &[Known], woken: &HashMap<Place, u32>, odd: &mut [bool]) -> Vec<Hold> {
     let mut all = Vec::new();
     for (thread, known) in (0_u32..).zip(threads) {
-        // The held or awaited futex, and the place since which.
+        // The futex that the thread holds or awaits, and the step since which it does.
         let mut has: Option<(u32, usize)> = None;
         for (index, &entry) in known.steps.iter().enumerate() {
             match (entry, has) {
@@ -242,7 +243,7 @@ fn wakes(known: &Known, index: usize, futex: u32, woken: &HashMap<Place, u32>) -
     }
 }
 
-/// The time at which the thread woken at `place` had begun to wait, ns.
+/// The time at which the thread woken at `place` had begun to wait, in ns.
 fn waits_since(threads: &[Known], (thread, entry): Place) -> Option<u64> {
     let before = threads[thread as usize].steps[..entry as usize].iter();
     before.rev().find_map(|entry| match *entry {
@@ -252,8 +253,8 @@ fn waits_since(threads: &[Known], (thread, entry): Place) -> Option<u64> {
 }
 
 /// The first step in `steps` at which the thread may have held the mutex that it releases at
-/// `index`, given that another thread has waited for it since `since`: the last step other than
-/// computing, and other than sleeps that ended later.
+/// `index`, given that another thread has waited since `since`. It is the last step other than
+/// computing and sleeps that ended later.
 fn began(steps: &[Entry], index: usize, since: u64) -> Option<usize> {
     for (before, entry) in steps[..index].iter().enumerate().rev() {
         match entry {
@@ -290,7 +291,7 @@ fn place(steps: &mut Vec<Entry>, hold: &Hold, mutex: u32, woken: &HashMap<Place,
     if let (false, Some(index)) = (hold.waits, hold.wakes) {
         steps[from..=index].rotate_right(1);
         steps[from] = lock;
-        // A thread woken by this waits for the mutex instead.
+        // The thread that this step woke waits for the mutex instead.
         let after = &steps[index + 1..];
         let wakes = after
             .iter()
@@ -305,9 +306,10 @@ fn place(steps: &mut Vec<Entry>, hold: &Hold, mutex: u32, woken: &HashMap<Place,
     }
 }
 
-/// Which mutex a futex is for a thread: the one of the threads that it woke, and of its wakers.
+/// The mutexes for which a futex stands. It stands for the same mutex for a thread, for the threads that this thread
+/// woke, and for its wakers.
 struct Numbers {
-    /// By futex and thread: another thread with the same mutex, or the thread itself.
+    /// For each futex and thread, another thread with the same mutex, or the thread itself.
     same: HashMap<(u32, u32), u32>,
     given: HashMap<(u32, u32), u32>,
 }
@@ -324,7 +326,7 @@ impl Numbers {
                     numbers.same.entry((futex, it)).or_insert(it);
                 }
                 let [one, other] = [thread, by].map(|it| numbers.first(futex, it));
-                // The smallest of these threads, so that the result does not depend on their order.
+                // Choose the smallest number, so that the result does not depend on the order of threads.
                 numbers.same.insert((futex, one.max(other)), one.min(other));
             }
         }
@@ -339,7 +341,7 @@ impl Numbers {
         thread
     }
 
-    /// `None` if no thread was woken: the wait was short.
+    /// The number of the mutex of `hold`; `None` if no thread was woken, because the wait was short.
     fn number(&mut self, hold: &Hold) -> Option<u32> {
         self.same.get(&(hold.futex, hold.thread))?;
         let next = self.given.len() as u32;

@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 /// The measurements of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Did {
-    /// Its last `comm`.
+    /// The thread's last `comm`.
     pub name: String,
-    /// The thread's identity, which is the same in a trace and in its replay's: the index of the
-    /// initial thread, then of its child, and so on.
+    /// The thread's identity, which is the same in a trace and in the trace of its replay: the
+    /// index of the initial thread, then of its child, and so on.
     pub path: Vec<u32>,
-    /// Its running time, ns of the machine's time.
+    /// The thread's running time, in ns of the machine's time.
     pub ran_ns: u64,
-    /// The time from each of its wakeups until it ran, ns.
+    /// The time from each of its wakeups until it ran, in ns.
     pub latencies_ns: Vec<u64>,
     /// The number of switches to it.
     pub turns: u64,
@@ -53,11 +53,11 @@ pub fn measured(threads: &[Known], keeps: &[bool]) -> Vec<Did> {
 /// The threads of one name that are not in the recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Other {
-    /// `comm`.
+    /// The threads' name (`comm`).
     pub name: String,
-    /// Their number.
+    /// The number of the threads.
     pub threads: usize,
-    /// Their running time together, ns.
+    /// The running time of all of these threads together, in ns.
     pub ran_ns: u64,
 }
 

@@ -1,8 +1,9 @@
 //! A recorded load from a trace of scheduling events.
 //!
 //! Such a trace does not show everything. These facts are lost: dependencies (a mutex or a pipe
-//! appears only as wakeups, unless `equipoise record` was asked for more), absolute timers without
-//! a period (a gap is a sleep), and how a task would have behaved under other conditions.
+//! appears only as wakeups, unless an option of `equipoise record` asks for more), absolute timers
+//! without a period (a gap is a sleep), and the behaviour that a task would have under other
+//! conditions.
 
 mod builder;
 mod finish;
@@ -31,7 +32,7 @@ use workload::recording::Recording;
 pub struct Imported {
     /// The load.
     pub recording: Recording,
-    /// A summary of it.
+    /// A summary of the trace.
     pub summary: Summary,
 }
 
@@ -44,22 +45,22 @@ pub struct Summary {
     pub lost: u64,
     /// The activity of each thread of the recording.
     pub threads: Vec<Did>,
-    /// The time from the load's first event to its last, ns.
+    /// The time from the load's first event to its last, in ns.
     pub makespan_ns: u64,
     /// The number of switches between tasks, including idle ones.
     pub switches: u64,
-    /// The time from the first event to the last, ns.
+    /// The time from the first event to the last, in ns.
     pub span_ns: u64,
     /// The number of CPUs.
     pub cpus: usize,
-    /// The threads outside the recording that ran, by name, the longest running ones first.
+    /// The threads outside the recording that ran, by name, longest running first.
     pub others: Vec<Other>,
-    /// Other remarks for the user: one line each.
+    /// Other remarks for the user, of one line each.
     pub notes: Vec<String>,
 }
 
 impl Summary {
-    /// The part of all CPUs' time that threads outside the recording took, percent.
+    /// The part of all CPUs' time that threads outside the recording took, in %.
     pub fn others_pct(&self) -> f64 {
         let ran: u64 = self.others.iter().map(|other| other.ran_ns).sum();
         let all = self.span_ns as f64 * self.cpus as f64;
@@ -67,12 +68,12 @@ impl Summary {
     }
 }
 
-/// If threads outside a recording took more than this part of all CPUs' time, percent, the load
-/// waited for them, and the replay, which lacks them, is not the same load.
+/// The part in % of all CPUs' time above which threads outside a recording matter: the load waited
+/// for them, and the replay, which lacks them, is not the same load.
 pub const MOST_OTHERS_PCT: f64 = 5.0;
 
-/// The load shown by `trace`, the content of `file`, measured on `machine`: work is scaled by the
-/// CPU's speed at the time. Without a machine, all CPUs are assumed equal.
+/// The load shown by `trace`, the content of `file`, which was recorded on `machine`. Work is
+/// scaled by the CPU's speed at the time. Without a machine, all CPUs are assumed to be equal.
 pub fn import(
     file: &str,
     trace: impl BufRead,
@@ -81,7 +82,7 @@ pub fn import(
     import_with(file, trace, machine, &[])
 }
 
-/// As [`import`], with periods that the user has set, by the threads' names.
+/// Imports as [`import`] does, with periods that the user has set by the threads' names.
 pub fn import_with(
     file: &str,
     trace: impl BufRead,
@@ -93,8 +94,8 @@ pub fn import_with(
     build(file, trace, builder)
 }
 
-/// As [`import`], without the time of the recorder's probes: the load as it is while nothing records it. The cost
-/// of the other events is part of the costs of `machine`.
+/// Imports as [`import`] does, but leaves out the time of the recorder's probes, so that the load is as if nothing
+/// recorded it. The cost of the other events is part of the costs of `machine`.
 pub fn unprobed(
     file: &str,
     trace: impl BufRead,
@@ -106,8 +107,8 @@ pub fn unprobed(
 }
 
 /// The measurements of the threads in `trace`, which a simulation on `machine` wrote. In a
-/// simulation, decisions take no time and their costs follow. A woken thread therefore waits for
-/// its waker's part before the switch to it.
+/// simulation, decisions take no time, and their costs follow. A woken thread therefore waits for
+/// its waker's part of the costs before the switch to the thread.
 pub fn simulated(trace: &[u8], machine: &Machine) -> Result<Summary, Box<BadInput>> {
     let mut builder = Builder::new(Some(machine));
     builder.simulated = true;

@@ -5,39 +5,40 @@ use super::known::{Entry, Known};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use workload::recording::Period;
 
-/// Fewer periods may be equal by chance.
+/// The smallest number of periods; fewer may be equal by chance.
 const FEWEST: usize = 8;
 /// The smallest confidence with which a period is accepted. Uniformly random sleeps whose lengths
-/// differ by a factor of 1.3 reach about half of it.
+/// differ by a factor of 1.3 have about half of this confidence.
 const BELIEVED: f64 = 0.7;
-/// The number of standard deviations by which wakeups must be more regular than by chance: among
-/// many intervals of a random thread some are frequent.
+/// The number of standard deviations by which wakeups must be more regular than by chance, because
+/// among many intervals of a random thread, some are frequent.
 const SIGNIFICANT: f64 = 5.0;
-/// The allowed distance of a wakeup from its time, in parts of the period. Timers are precise,
-/// stages of a frame are not.
+/// The allowed distance of a wakeup from its time, as the divisor of the period. Timers are
+/// precise; stages of a frame are not.
 const TOLERANCES: [u64; 3] = [100, 33, WIDEST];
 const WIDEST: u64 = 10;
-/// A wakeup within a job, such as the one after a lock, does not begin a period, so intervals
-/// across up to this number of wakeups are candidates.
+/// The largest number of wakeups across which an interval is a candidate, because a wakeup within a
+/// job, such as the one after a lock, does not begin a period.
 const OVER: usize = 4;
-/// The number of candidates, and the ratio of two neighbouring classes of intervals.
+/// The number of candidates; [`CLASS`] is the ratio of two neighbouring classes of intervals.
 const CANDIDATES: usize = 8;
 const CLASS: f64 = 1.04;
-/// A longer period must be better than a shorter one by this, because each multiple of a period is
-/// also a period.
+/// The confidence by which a longer period must be better than a shorter one, because each multiple
+/// of a period is also a period.
 const BETTER: f64 = 0.05;
-/// A thread that slept for at most this part of a period was at work at its end.
+/// The divisor of the period that gives the longest sleep after which a thread counts as still at work at the period's
+/// end.
 const LATE_SLEEP: u64 = 8;
-/// With a larger standard error, a slope of 0 cannot be distinguished from one of 1.
+/// The standard error above which a slope of 0 cannot be distinguished from a slope of 1.
 const SLOPE_ERROR: f64 = 0.15;
-/// Intervals count as a timer's if their standard deviation is less than this part of their mean.
+/// The divisor of the mean that gives the standard deviation below which intervals count as a timer's.
 const REGULAR: f64 = 500.0;
 /// The number of standard errors by which a correlation of successive intervals must differ from a
 /// timer's.
 const LAG_ERRORS: f64 = 3.0;
-/// ftrace's text has times in us.
+/// The resolution of times, because ftrace's text has times in us.
 const RESOLUTION_NS: f64 = 1_000.0;
-/// A period that the user sets has its wakeups within this part of it.
+/// The divisor of a period set by the user that gives the allowed distance of its wakeups.
 const SET_TOLERANCE: u64 = 4;
 
 /// A wakeup of a thread.
@@ -45,10 +46,10 @@ const SET_TOLERANCE: u64 = 4;
 struct Wakeup {
     /// Its index in the thread's steps.
     entry: u32,
-    /// The time at which the thread fell asleep, and at which it was woken, ns.
+    /// The time at which the thread fell asleep, in ns; `at` is the time at which it was woken.
     since: u64,
     at: u64,
-    /// The thread that woke it; `None` for a timer, an interrupt or a thread outside the load.
+    /// The waker; `None` for a timer, an interrupt or a thread outside the load.
     by: Option<u32>,
 }
 
@@ -56,11 +57,11 @@ struct Wakeup {
 pub struct Periodic {
     /// The period.
     pub period: Period,
-    /// The indices in its steps of the wakeups that release it, ascending.
+    /// The indices, in the thread's steps, of the wakeups that release it, ascending.
     pub releases: Vec<u32>,
 }
 
-/// The user's statement about the threads of a name: their period, ns, or `None` if they have none.
+/// The user's statement about the threads of a name: their period in ns, or `None` if they have none.
 pub type Set = (String, Option<u64>);
 
 /// Finds the period of each thread of the load; `set` has precedence.
@@ -71,7 +72,7 @@ pub fn find(threads: &[Known], keeps: &[bool], set: &[Set]) -> Vec<Option<Period
         .collect();
     let set: HashMap<&str, Option<u64>> = set.iter().map(|(name, ns)| (&**name, *ns)).collect();
     let mut found: Vec<Option<Periodic>> = Vec::new();
-    // The threads whose periods follow from their wakers', or not at all.
+    // The threads whose periods follow from those of their wakers, or are unknown.
     let mut open = BTreeMap::new();
     for (thread, wakeups) in wakeups.iter().enumerate() {
         let word = set.get(&*threads[thread].name);
@@ -97,12 +98,12 @@ pub fn find(threads: &[Known], keeps: &[bool], set: &[Set]) -> Vec<Option<Period
 
 /// A thread whose period is not known yet.
 struct Open {
-    /// The period of its wakeups, if they are regular.
+    /// The period of the thread's wakeups, if they are regular.
     grid: Option<Periodic>,
-    /// The releases of `grid` that timers make, or wakers that are periodic: they must be most. Threads that answer each
-    /// other without a timer are as regular as their work, and have no deadline.
+    /// The number of releases of `grid` by timers or by periodic wakers, which must be the majority. Threads that
+    /// answer each other without a timer are as regular as their work, and have no deadline.
     paced: usize,
-    /// The releases of `grid` that each other waker makes.
+    /// The number of releases of `grid` by each other waker.
     by_waker: HashMap<u32, usize>,
     /// The waker of most of its wakeups.
     usual: Option<u32>,
@@ -141,8 +142,8 @@ impl Open {
     }
 }
 
-/// Finds the periods of `open` threads that periodic threads wake, and of the threads that those wake in turn. Each
-/// thread is looked at again only when one of its wakers turns out to be periodic.
+/// Finds the periods of `open` threads that periodic threads wake, and of the threads that those wake in turn. A thread
+/// is examined again only when one of its wakers turns out to be periodic.
 fn follow(
     wakeups: &[Vec<Wakeup>],
     open: &mut BTreeMap<usize, Open>,
@@ -171,7 +172,7 @@ fn follow(
         let Some(it) = open.get_mut(&thread) else {
             continue;
         };
-        // The question is asked once, because the answer does not change.
+        // Ask only once, because the answer does not change.
         let waker = it.usual.filter(|&waker| found[waker as usize].is_some());
         let chained = waker.and_then(|waker| {
             it.usual = None;
@@ -225,7 +226,7 @@ fn on_grid(wakeups: &[Wakeup]) -> Option<Periodic> {
         .map(|fit| fit.periodic(wakeups))
 }
 
-/// The most frequent intervals, ns, ascending.
+/// The most frequent intervals in ns, ascending.
 fn candidates(wakeups: &[Wakeup]) -> Vec<u64> {
     let intervals = (1..=OVER).flat_map(|over| {
         let pairs = wakeups.iter().zip(wakeups.iter().skip(over));
@@ -245,12 +246,11 @@ fn candidates(wakeups: &[Wakeup]) -> Vec<u64> {
     middles
 }
 
-/// How well wakeups fit a period.
+/// The fit of wakeups to a period.
 struct Fit {
     /// The mean of the observed periods.
     ns: u64,
-    /// The share of the periods at whose end a wakeup came, corrected for chance: 0 for chance, 1
-    /// for all.
+    /// The share of the periods at whose end a wakeup came, corrected so that 0 is chance and 1 is all periods.
     confidence: f64,
     /// The distance of the share from chance, in standard deviations.
     deviations: f64,
@@ -260,8 +260,8 @@ struct Fit {
     releases: Vec<usize>,
 }
 
-/// Goes from each wakeup to the one a period later. Without such a wakeup the period is a miss,
-/// unless the thread was late, in which case its next wakeup says nothing.
+/// Goes from each wakeup to the one a period later. Without such a wakeup, the period is a miss,
+/// unless the thread was late, because the next wakeup then shows nothing.
 fn fit(wakeups: &[Wakeup], period: u64, part: &u64) -> Fit {
     let tolerance = period / part;
     let (mut hits, mut misses, mut releases) = (Vec::new(), 0, Vec::new());
@@ -332,11 +332,11 @@ fn percent(share: f64) -> u8 {
     (100.0 * share).round() as u8
 }
 
-/// Does the thread sleep for a time after its work, instead of until a time? If so, an interval
-/// grows with the work: the slope of intervals over work is 1, and for a timer it is 0. If the work
-/// varies too little to decide, late wakeups do: after one, a timer's next interval is shorter by
-/// the same amount, so that the correlation of successive intervals is -1/2, while for a pause it
-/// is 0.
+/// Does the thread sleep for a duration after its work, instead of until a time? If so, an interval
+/// grows with the work: the slope of intervals over work is 1; for a timer it is 0. If the work
+/// varies too little to decide, late wakeups decide. After a late wakeup, a timer's next interval
+/// is shorter by the same amount, so the correlation of successive intervals is -1/2; for a pause
+/// it is 0.
 fn is_self_paced(wakeups: &[Wakeup], hits: &[(usize, usize)]) -> bool {
     let interval = |&(a, b): &(usize, usize)| (wakeups[b].at - wakeups[a].at) as f64;
     let work = |&(a, b): &(usize, usize)| wakeups[b].since.saturating_sub(wakeups[a].at) as f64;
@@ -389,8 +389,8 @@ impl Pairs {
     }
 }
 
-/// The period of `waker`, with the wakeups `theirs`, if it wakes a thread with the wakeups `mine`, whose usual waker it is,
-/// once in most of its periods.
+/// The period of `waker`, if it makes most wakeups of a thread, and wakes this thread once in most of its periods. The
+/// waker has the wakeups `theirs`, and the thread has the wakeups `mine`.
 fn chained(
     waker: u32,
     mine: &[Wakeup],
@@ -398,7 +398,7 @@ fn chained(
     found: &[Option<Periodic>],
 ) -> Option<Periodic> {
     let periodic = found[waker as usize].as_ref()?;
-    // Takes the first wakeup in each of the waker's periods.
+    // Take the first wakeup in each of the waker's periods.
     let begins = periodic.releases.iter().filter_map(|entry| {
         let index = theirs.binary_search_by_key(entry, |it| it.entry).ok()?;
         Some(theirs[index].at)
@@ -412,7 +412,7 @@ fn chained(
     for it in mine.iter().filter(|it| it.by == Some(waker)) {
         let period = begins.partition_point(|&begin| begin <= it.at);
         let begin = begins[period.saturating_sub(1)];
-        // A waker that was late does the jobs of several periods as one.
+        // A waker that was late may do the jobs of several periods as one job.
         let is_next = last.is_none_or(|(last_period, at)| {
             last_period != period || (it.at >= begin + ns && it.at >= at + ns / 2)
         });
@@ -465,7 +465,7 @@ mod tests {
         }
     }
 
-    /// The wakeups of a thread that works for `work` after each of the wakeups `at`, ns. Wakeups
+    /// The wakeups of a thread that works for `work` after each of the wakeups `at`, in ns. Wakeups
     /// that arrive while it is busy are late.
     fn of(at: impl Iterator<Item = f64>, mut work: impl FnMut() -> f64) -> Vec<Wakeup> {
         let mut wakeups = Vec::new();
@@ -497,8 +497,8 @@ mod tests {
     }
 
     proptest! {
-        // Some random wakeups look like a timer's, and some wakeups by a timer look random, so the cases are the
-        // same in each run.
+        // Some random wakeups look like a timer's, and some wakeups by a timer look random, so each run of the test has
+        // the same cases.
         #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(2026), ..ProptestConfig::with_cases(400) })]
 
         /// With any period, phase and CPU share, and with the jitter of timers and wakeups, the
@@ -519,7 +519,7 @@ mod tests {
             );
         }
 
-        /// Poisson wakeups, and sleeps between half and one and a half of their mean, have no period.
+        /// Neither Poisson wakeups nor sleeps between 0.5 and 1.5 times their mean have a period.
         #[test]
         fn random_wakeups_have_no_period(
             ms in 0.5..120.0_f64, load in 0.01..0.9_f64, poisson in any::<bool>(), count in 40..800_u32,

@@ -27,8 +27,7 @@ impl Builder<'_> {
         thread.work += work;
     }
 
-    /// The current speed of `cpu`, in 1/2^20 of the fastest core: by its siblings and its
-    /// frequency.
+    /// The current speed of `cpu`, in 1/2^20 of the fastest core, which depends on its siblings and its frequency.
     pub fn speed(&self, cpu: usize) -> u32 {
         let Some(machine) = self.machine else {
             return 1 << 20;
@@ -50,8 +49,8 @@ impl Builder<'_> {
         (now * host / busy) as u32
     }
 
-    /// The number of the host's CPUs that execute the busy CPUs of a virtual machine, and of these; equal if
-    /// each has its own.
+    /// The number of the host's CPUs that execute the busy CPUs of a virtual machine, and the number of these busy
+    /// CPUs. The two are equal if each CPU has its own.
     fn shares(&self) -> (u64, u64) {
         let Some(host) = self.machine.and_then(|machine| machine.host_cpus) else {
             return (1, 1);
@@ -76,8 +75,8 @@ impl Builder<'_> {
         }
     }
 
-    /// `thread`, which runs on `cpu`, has ended a probed call. If it slept in the call, part of the probe's time may
-    /// be in its next work.
+    /// Leaves out the time of a probe when `thread`, which runs on `cpu`, has ended a probed call. If the thread slept
+    /// in the call, part of the probe's time may be in its next work.
     pub fn leave_out_probe(&mut self, cpu: usize, thread: u32) {
         let ns = self.kernel_ns(cpu, self.probe_ns);
         let probe = work_in(ns, self.speed(cpu));
@@ -107,7 +106,7 @@ mod tests {
         threads.map(|it| it.steps.iter().map(of).sum()).collect()
     }
 
-    /// Two threads run at a time for 1 ms on CPUs that share one, then one of them alone.
+    /// Two threads run at the same time for 1 ms on CPUs that share a CPU of the host, and then one of them runs alone.
     #[test]
     fn virtual_cpus_that_share_a_cpu_do_half_of_the_work() {
         let mut machine = Machine::find("smp-2").unwrap();

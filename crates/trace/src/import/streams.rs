@@ -1,18 +1,19 @@
-//! Pipes and sockets whose bytes were recorded: a wakeup in such a call becomes a read that waits
-//! for bytes, or a write that waits for room.
+//! Pipes and sockets whose reads and writes were recorded. A wakeup in such a call becomes a read
+//! that waits for bytes, or a write that waits for room.
 //!
-//! Only the end of a call is seen. A thread slept in a call if a call on the same stream woke it
-//! before its own call ended.
+//! The trace shows only the end of a call. A thread slept in a call if a call on the same stream
+//! woke it before its own call ended.
 
 use super::known::{Entry, Known, Stream};
 use std::collections::{HashMap, VecDeque};
 use workload::recording::Step;
 
-/// The default capacity of a pipe, bytes (pipe(7)).
+/// The default capacity of a pipe in bytes (pipe(7)).
 const PIPE: u64 = 65_536;
-/// The capacity of a socket for messages, bytes (`net.core.wmem_default`), ...
+/// The capacity of a socket for messages in bytes (`net.core.wmem_default`), ...
 const SOCKET: u64 = 212_992;
-/// ... each with its `sk_buff` and, in one piece with its data, `skb_shared_info` (x86-64).
+/// ... where each message counts with the size of its `sk_buff` and, together with its data,
+/// `skb_shared_info` (x86-64).
 const SK_BUFF: u64 = 256;
 const SHARED_INFO: u64 = 320;
 
@@ -32,16 +33,16 @@ struct Call {
     thread: u32,
     /// The end of the call.
     end: u32,
-    /// The first sleep in it, and the time when that began, ns.
+    /// The first sleep in the call, and the time in ns when this sleep began.
     slept: Option<(u32, u64)>,
-    /// The first thread that it woke since it last slept, and the time, ns.
+    /// The wakeup of the first thread that the call woke since it last slept, and the time in ns.
     woke: Option<(u32, u64)>,
     stream: u32,
     bytes: u64,
     write: bool,
-    /// The time when its bytes had arrived or had been taken, ns.
+    /// The time in ns when the call's bytes had been written or read.
     at: u64,
-    /// The last activity of its thread before that time, ns.
+    /// The time in ns of the last activity of the call's thread before `at`.
     after: u64,
     /// The number of bytes read before the end of a write that slept or was incomplete.
     early: u64,
@@ -52,19 +53,19 @@ struct Call {
 struct Use {
     reader: Option<u32>,
     written: bool,
-    /// Whether a thread of the load uses it.
+    /// Does a thread of the load use the stream?
     of_load: bool,
-    /// Whether it cannot be replayed from its bytes.
+    /// Is it impossible to replay the stream from its bytes?
     odd: bool,
     writer_slept: bool,
     level: u64,
     most: u64,
     largest: u64,
-    /// Its writes whose bytes have not been read, by time.
+    /// The writes whose bytes have not been read, by time.
     writes: VecDeque<usize>,
 }
 
-/// Turns calls of `threads` into steps; only threads that are kept belong to the load.
+/// Turns calls of `threads` on streams into steps. Only the threads for which `keeps` is true belong to the load.
 pub fn weave(threads: &mut [Known], streams: &[Stream], keeps: &[bool]) -> Woven {
     let in_calls = wakes_in_calls(threads);
     let (mut calls, covered) = calls(threads, &in_calls);
@@ -100,7 +101,7 @@ pub fn weave(threads: &mut [Known], streams: &[Stream], keeps: &[bool]) -> Woven
     }
 }
 
-/// The threads woken in a call: the places where they slept, and the stream.
+/// The places where threads slept until another thread woke them in a call on a stream, each with that stream.
 fn wakes_in_calls(threads: &[Known]) -> HashMap<Place, u32> {
     let mut all = HashMap::new();
     for known in threads {
@@ -189,8 +190,8 @@ fn calls(threads: &[Known], in_calls: &HashMap<Place, u32>) -> (Vec<Call>, HashM
     (all, covered)
 }
 
-/// Follows the use of the streams over time. If a read ends before the write from which it takes
-/// bytes, part of the write happened early.
+/// Follows the use of the streams over time. If a read ends before the end of the write from which
+/// it takes bytes, part of the write happened early.
 fn uses(calls: &mut [Call], streams: &[Stream], keeps: &[bool]) -> Vec<Use> {
     let of = |stream: &Stream| Use {
         odd: stream.foreign,
@@ -256,7 +257,7 @@ fn uses(calls: &mut [Call], streams: &[Stream], keeps: &[bool]) -> Vec<Use> {
     uses
 }
 
-/// The capacity of a stream: what it held when a writer waited for room, otherwise the default.
+/// The capacity of a stream, which is what the stream held when a writer waited for room, or otherwise the default.
 fn capacity(it: &Use, socket: bool) -> u64 {
     let usual = match (it.writer_slept, socket) {
         (true, _) => 0,
@@ -269,7 +270,7 @@ fn capacity(it: &Use, socket: bool) -> u64 {
     it.most.max(it.largest).max(usual)
 }
 
-/// Inserts `call` where it began to wait, or where it woke its waiter.
+/// Inserts `call` at the place where the call began to wait, or where it woke its waiter.
 fn place(steps: &mut [Entry], call: &Call, stream: u32, covered: &HashMap<Place, u32>) {
     let step = |bytes| {
         Entry::Step(match call.write {

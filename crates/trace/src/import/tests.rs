@@ -41,7 +41,7 @@ pub(super) const IDLE: (&str, i32) = ("swapper/0", 0);
 pub(super) const A: (&str, i32) = ("a", 10);
 pub(super) const B: (&str, i32) = ("b", 11);
 
-/// A runs, wakes B, and sleeps until a timer; B runs when A sleeps.
+/// A runs, wakes B, and sleeps until a timer expires; B runs while A sleeps.
 pub(super) fn story() -> String {
     [
         switch(0, 100, IDLE, "R", A),
@@ -118,7 +118,7 @@ fn work_is_by_the_speed_of_the_cpu() {
     let Run(work) = imported.recording.threads[1].steps[1] else {
         panic!("expected B to run")
     };
-    // B ran at 700 of 1400 MHz. Ticks, and the switch to the next thread, are the kernel's part.
+    // B ran at 700 of 1400 MHz. Ticks and the switch to the next thread are the kernel's part of the time.
     let costs = machine.core_types[machine.cpus[0].core_type].costs;
     let ns = 1_000_000;
     let ticks = ns * 2 * costs.tick_ns * u64::from(machine.hz) / 1_000_000_000;
@@ -132,7 +132,7 @@ fn work_is_by_the_speed_of_the_cpu() {
     assert!(
         error
             .message()
-            .contains("t.txt:1: CPU 9, and odroid-xu3 has 8"),
+            .contains("t.txt:1: the trace has an event on CPU 9, but machine `odroid-xu3` has 8"),
         "{}",
         error.message()
     );
@@ -179,7 +179,7 @@ fn a_file_that_is_no_trace_is_one_message_with_its_line() {
 fn without_flags_there_is_doubt() {
     let text = story().replace("d.h2.", ".....").replace("d..2.", ".....");
     let both = of(&text);
-    // A has slept while no other thread ran. B has never done so, and waits for A.
+    // A has slept while no other thread ran. B has never slept like this, so it waits for A.
     assert_eq!(both.recording.threads[1].steps[0], Wait);
     assert!(
         both.summary.notes[0].contains("no interrupt flags: 0 wakeups"),
@@ -225,8 +225,7 @@ fn a_period_is_kept_whatever_happens() {
     assert_eq!([steps[2], steps[4]], [until(10, 40), until(20, 10)]);
 }
 
-/// A timer that always expires while the same thread runs, although the thread runs more often than
-/// the timer expires.
+/// A timer always expires while the same thread runs, although this thread runs more often than the timer expires.
 #[test]
 fn without_flags_a_period_is_a_timer() {
     let text: String = (0..24)

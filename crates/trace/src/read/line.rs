@@ -4,7 +4,7 @@ use crate::event::{Line, Read, Stage, State, Task, Tracepoint};
 use crate::table::{Kind, MOST_FIELDS};
 use crate::values::Fields;
 
-/// Why a line cannot be read.
+/// The reason why a line cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
     /// The line does not have the form of an event. The line may belong to the event before it.
@@ -14,7 +14,7 @@ pub enum Wrong {
 }
 
 impl Wrong {
-    /// The expectation, for messages.
+    /// The part of an error message that says what was expected.
     pub fn expected(self) -> &'static str {
         match self {
             Wrong::Shape => {
@@ -98,7 +98,7 @@ fn lost(line: &str) -> Option<u64> {
 struct Head<'a> {
     cpu: usize,
     interrupt: bool,
-    /// ns.
+    /// The time in ns.
     at: u64,
     rest: &'a str,
 }
@@ -130,8 +130,8 @@ fn cpu(digits: &str) -> Option<usize> {
         .filter(|&cpu| all && cpu < machine::MAX_CPUS)
 }
 
-/// `task-17  1d..2  345us!: sched_switch: ...` (trace_options latency-format), or with seconds in place of
-/// us, as `trace-cmd report -l` prints it.
+/// The head of a line such as `task-17  1d..2  345us!: sched_switch: ...` (trace_options latency-format), or with
+/// seconds in place of us, as `trace-cmd report -l` prints it.
 fn latency_format(line: &str) -> Option<Head<'_>> {
     let words = line
         .split_whitespace()
@@ -160,13 +160,14 @@ fn latency_format(line: &str) -> Option<Head<'_>> {
     heads.into_iter().next()
 }
 
-/// irqs off, need_resched, context, preempt count: `h` and `H` are hard interrupts, `s` soft ones.
+/// The flags are irqs off, need_resched, context and preempt count. The context is `h` or `H` in a hard interrupt, and
+/// `s` in a soft one.
 fn is_interrupt(flags: &[u8]) -> bool {
     matches!(flags.get(2), Some(b'h' | b'H' | b's' | b'z' | b'Z'))
 }
 
-/// Reads the flags, if any, and the seconds. Returns whether it is in an interrupt, the time in ns,
-/// and the rest.
+/// Reads the flags, if any, and the seconds. Returns whether the event is in an interrupt, the time
+/// in ns, and the rest.
 fn time(rest: &str) -> Option<(bool, u64, &str)> {
     let rest = rest.trim_start();
     let (word, after) = rest.split_once(' ')?;
@@ -178,7 +179,7 @@ fn time(rest: &str) -> Option<(bool, u64, &str)> {
     Some((is_interrupt(word.as_bytes()), at, rest))
 }
 
-/// `12.000345: `, in ns, and the rest.
+/// The time in ns of a text such as `12.000345: `, and the rest.
 fn seconds(rest: &str) -> Option<(u64, &str)> {
     let (word, after) = rest.split_once(' ')?;
     let (seconds, fraction) = word.strip_suffix(':')?.split_once('.')?;
@@ -191,8 +192,8 @@ fn seconds(rest: &str) -> Option<(u64, &str)> {
     Some((ns.checked_add(fraction)?, after))
 }
 
-/// `sched_switch` of `sched:sched_switch: ...`, and the rest. perf may print a period before it and
-/// modifiers after it: `1 sched:sched_switch:k: ...`.
+/// The name of the event, such as `sched_switch` in `sched:sched_switch: ...`, and the rest. perf
+/// may print a period before the name and modifiers after it: `1 sched:sched_switch:k: ...`.
 fn name(rest: &str) -> Option<(&str, &str)> {
     let mut rest = rest.trim_start();
     if let Some((period, after)) = rest.split_once(' ')
@@ -222,7 +223,7 @@ fn event<'a>(name: &str, fields: &'a str) -> Option<Tracepoint<'a>> {
         Kind::Mark => Some(Tracepoint::Mark(fields.trim_end())),
         Kind::Call => Some(call(fields).unwrap_or(Tracepoint::Other)),
         Kind::Switch if !fields.starts_with("prev_comm=") => short_switch(fields),
-        // Before Linux 4.3: the task was awake already.
+        // In Linux before 4.3, this means that the task was already awake.
         Kind::Wakeup if fields.contains(" success=0") => Some(Tracepoint::Other),
         Kind::Waking if !fields.starts_with("comm=") => short_wakeup(Stage::Waking, fields),
         Kind::Wakeup if !fields.starts_with("comm=") => short_wakeup(Stage::Woken, fields),
@@ -257,7 +258,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// The text before the word `key=`, and that after it.
+/// The text before the word `key=`, and the text after it.
 fn split_key<'a>(text: &'a str, key: &str) -> Option<(&'a str, &'a str)> {
     let mut all = text.match_indices(key);
     all.find_map(|(start, _)| {
@@ -293,7 +294,7 @@ impl<'a> Fields<'a> for Text<'a> {
     }
 }
 
-/// `my task:17 [120] S ==> swapper/1:0 [120]`.
+/// Reads the short form of a switch: `my task:17 [120] S ==> swapper/1:0 [120]`.
 fn short_switch(fields: &str) -> Option<Tracepoint<'_>> {
     let (left, right) = fields.split_once(" ==> ")?;
     let (prev, state) = short(left)?;
@@ -304,7 +305,7 @@ fn short_switch(fields: &str) -> Option<Tracepoint<'_>> {
     })
 }
 
-/// `my task:17 [120] success=1 CPU:003`.
+/// Reads the short form of a wakeup: `my task:17 [120] success=1 CPU:003`.
 fn short_wakeup(stage: Stage, fields: &str) -> Option<Tracepoint<'_>> {
     let (task, _) = short(fields)?;
     Some(Tracepoint::Wakeup {
@@ -314,8 +315,8 @@ fn short_wakeup(stage: Stage, fields: &str) -> Option<Tracepoint<'_>> {
     })
 }
 
-/// `EXIT_DEAD`, `EXIT_ZOMBIE`, and `TASK_DEAD` of kernels before 4.14; in later ones threads of the kernel
-/// alone have the last bit, while they are parked.
+/// `EXIT_DEAD`, `EXIT_ZOMBIE`, and `TASK_DEAD` of kernels before 4.14. In later kernels, only parked kernel threads
+/// have the last of these bits.
 const DEAD_BITS: u64 = 0x10 | 0x20 | 0x40;
 /// The bits of a task that does not run. A preempted task has a higher state.
 const STATE_BITS: u64 = 0xff;
@@ -336,7 +337,7 @@ fn state(text: &str) -> Option<State> {
     })
 }
 
-/// `comm:pid [prio] ...`, the short form of perf and trace-cmd, and the rest.
+/// Reads a task in the short form of perf and trace-cmd, `comm:pid [prio] ...`; returns the task and the rest.
 fn short(fields: &str) -> Option<(Task<'_>, &str)> {
     let open = fields.rfind(" [")?;
     let close = open + fields[open..].find(']')?;
@@ -349,7 +350,7 @@ fn short(fields: &str) -> Option<(Task<'_>, &str)> {
     Some((task, &fields[close + 1..]))
 }
 
-/// `NR 202 (7ffd5a0c, 80, 2, ...)`: the numbers of hexadecimal digits.
+/// Reads a system call such as `NR 202 (7ffd5a0c, 80, 2, ...)`, whose arguments are hexadecimal.
 fn call(fields: &str) -> Option<Tracepoint<'_>> {
     let (number, args) = fields.strip_prefix("NR ")?.split_once(" (")?;
     let mut args = args.trim_end_matches(')').split(", ");

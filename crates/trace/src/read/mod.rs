@@ -39,7 +39,7 @@ pub fn each(file: &str, mut trace: impl BufRead, sink: &mut Sink<'_>) -> Result<
         head if embedded::is_json(head) => embedded::each_of_json,
         _ => return text::each(file, 1, trace, sink),
     };
-    // In neither of the first two formats are the events of all CPUs in the order of time.
+    // Read the whole file: the events of trace.dat and of Perfetto are not in the order of time across CPUs.
     let mut bytes = Vec::new();
     trace.read_to_end(&mut bytes).map_err(unreadable)?;
     whole(file, &bytes, sink)

@@ -17,8 +17,7 @@ const DEAD: i64 = 0x30;
 const BLOCKED: i64 = 0xcf;
 const EXPECTED: &str = "expected a complete Perfetto trace with ftrace events";
 
-/// Is this such a file, judging by its first bytes `head`? It begins with a packet, which is not
-/// text.
+/// Is this a Perfetto trace, judging by its first bytes `head`? It begins with a packet, which is not text.
 pub fn is(head: &[u8]) -> bool {
     let head = &head[..head.len().min(64)];
     let control = |&byte: &u8| byte < 0x20 && !byte.is_ascii_whitespace();
@@ -87,13 +86,13 @@ fn in_interrupt(common_flags: u32) -> bool {
     common_flags & u32::from(IN_INTERRUPT) != 0
 }
 
-/// A part of a trace, with its time (ns), its CPU, and whether it is in an interrupt.
+/// A part of a trace, with its time in ns, its CPU, and whether it is in an interrupt.
 type Item<'b> = (u64, usize, bool, Content<'b>);
 
 #[derive(Clone, Copy)]
 enum Content<'b> {
     Event(Tracepoint<'b>),
-    /// A switch in the compact form, which lacks the task that ran.
+    /// A switch in the compact form, which lacks the task that ran before.
     Switch {
         state: State,
         next: Task<'b>,
@@ -198,7 +197,7 @@ message! {
     }
 }
 
-/// `FtraceEvent`, if it is of a kind that is needed.
+/// An `FtraceEvent`, if it is of a kind that is needed.
 #[derive(Default)]
 struct FtraceEvent<'b> {
     timestamp: u64,
@@ -320,7 +319,7 @@ mod tests {
             packed(12, &[0, 0x08]),
         ];
         let second = [
-            // This packet is slightly later: packets are not ordered.
+            // The events of this packet are slightly later, because packets are not ordered.
             packed(1, &[11 * ms + 1, 2 * ms]),
             packed(2, &[0, 1]),
             packed(3, &[8, 0]),

@@ -1,4 +1,4 @@
-//! Traces that are lines of text, alone or within a web page or a JSON file.
+//! Traces that are lines of text, as a whole file or within a web page or a JSON file.
 
 use super::{ITS_MACHINE, Sink, line};
 use crate::event::{Read, Tracepoint};
@@ -35,7 +35,7 @@ pub fn each(
         if line.len() == LONGEST_LINE {
             return Err(bad("a line without end".to_owned(), EXPECTED));
         }
-        // The name of a thread is bytes that need not be UTF-8.
+        // The bytes of a thread's name need not be UTF-8.
         let text = String::from_utf8_lossy(&line);
         let read = match line::read(&text) {
             Err(line::Wrong::Shape) if last.goes_on_in(&text) => continue,
@@ -64,9 +64,9 @@ pub fn each(
 enum Last {
     /// There is no event so far.
     Nothing,
-    /// It has fields.
+    /// The event has fields.
     Fields,
-    /// It has a text, such as a print or a stack trace, which may have more lines.
+    /// The event has a text, such as a print or a stack trace, which may continue on further lines.
     Text,
 }
 

@@ -126,7 +126,7 @@ impl<W: Write> Format for Chrome<W> {
                 self.counter(now, &name, json!({ "kHz": khz }));
             }
             Tracepoint::Idle { cpu, state } => {
-                // One more than the state, so that 0 means not idle.
+                // The value is one more than the state, so that 0 means not idle.
                 let state = state.map_or(0, |state| state + 1);
                 let name = format!("CPU {cpu} idle state");
                 self.counter(now, &name, json!({ "state": state }));

@@ -11,14 +11,13 @@ use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use tempfile::SpooledTempFile;
 
 const PAGE: usize = 4096;
-/// A page's time and length.
+/// The size in bytes of the head of a page, which has the page's time and length.
 const PAGE_HEADER: usize = 16;
-/// The bits (of 32) of an event's time since the previous one, ns; the others are its length or
-/// kind.
+/// The number of bits, of 32, of an event's time in ns since the previous one; the other bits are its length or kind.
 const DELTA_BITS: u32 = 27;
 const TIME_EXTEND: u32 = 30;
 
-/// Kinds are numbered from here on; that of `print` is ftrace's own number.
+/// The number of the first kind; `print` has ftrace's own number.
 const FIRST_ID: u16 = 300;
 const PRINT_ID: u16 = 5;
 
@@ -30,7 +29,7 @@ fn id_of(kind: Kind) -> u16 {
     }
 }
 
-/// The first fields of all events: the declaration, the bytes, and whether it is signed.
+/// The first fields of all events: the declaration, the size in bytes, and whether the field is signed.
 const COMMON: [(&str, usize, bool); 4] = [
     ("unsigned short common_type", 2, false),
     ("unsigned char common_flags", 1, false),
@@ -46,7 +45,7 @@ fn place(size: usize, end: usize) -> usize {
     }
 }
 
-/// `format` in the folder of an event in tracefs.
+/// The text of the file `format` in the folder of an event in tracefs.
 fn format_of(kind: Kind) -> String {
     let Row { name, fields, .. } = kind.row();
     let mut text = format!("name: {name}\nID: {}\nformat:\n", id_of(kind));
@@ -110,7 +109,7 @@ fn encode(record: &Record<'_>, kind: Kind, out: &mut Vec<u8>) {
     });
 }
 
-/// The current page of a CPU, and the places of the full ones.
+/// The current page of a CPU, and the places of the full pages.
 struct Buffer {
     page: Vec<u8>,
     last: u64,
@@ -151,7 +150,7 @@ impl<W: Write> Dat<W> {
     fn append(&mut self, cpu: usize, now: u64) {
         let buffer = &mut self.cpus[cpu];
         self.event.resize(self.event.len().next_multiple_of(4), 0);
-        // The length, possibly once more, and a time that takes more bits.
+        // The largest size includes the length, possibly twice, and a time that takes more bits.
         let most = self.event.len() + 4 + 4 + 8;
         if !buffer.page.is_empty() && buffer.page.len() + most > PAGE {
             flush(buffer, &mut self.spool, &mut self.spooled);
@@ -200,7 +199,7 @@ impl<W: Write> Dat<W> {
     }
 }
 
-/// The page goes to the spool.
+/// Writes the page to the spool.
 fn flush(
     buffer: &mut Buffer,
     spool: &mut io::Result<BufWriter<SpooledTempFile>>,

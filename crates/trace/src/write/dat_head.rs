@@ -1,13 +1,13 @@
-//! The head of a `trace.dat`: the same for events of the simulated kernel and of Linux.
+//! The head of a `trace.dat`, which is the same for events of the simulated kernel and of Linux.
 
 /// Everything in a `trace.dat` of version 6 before the events (trace-cmd.dat.v6.5(5)), from the
 /// kernel's tracefs.
 pub struct Head {
-    /// Whether the events are in big endian; the head then is, too.
+    /// Are the events, and then also the head, in big endian?
     pub big_endian: bool,
-    /// Bytes of a `long`.
+    /// The size of a `long` in bytes.
     pub long: u8,
-    /// Bytes of a page of events.
+    /// The size of a page of events in bytes.
     pub page: usize,
     /// `events/header_page`
     pub header_page: Vec<u8>,
@@ -17,7 +17,7 @@ pub struct Head {
     pub ftrace: Vec<Vec<u8>>,
     /// The other systems' names, and their events' formats.
     pub systems: Vec<(String, Vec<Vec<u8>>)>,
-    /// `saved_cmdlines`: the names of tasks by pid, a line each.
+    /// The content of `saved_cmdlines`: the names of tasks by pid, each on a line.
     pub comms: Vec<u8>,
 }
 
@@ -45,11 +45,11 @@ impl Head {
             out.name(name);
             out.formats(formats);
         }
-        // No symbols and no formats of printk.
+        // There are no symbols and no formats of printk.
         out.bytes.extend([0; 8]);
         out.sized(&self.comms);
         out.u32(pages.len());
-        // An empty list of options. It may be left out, but `trace-cmd convert` fails without one.
+        // An empty list of options may be left out by the format's rules, but `trace-cmd convert` fails without one.
         out.bytes.extend_from_slice(b"options  \0\0\0");
         out.name("flyrecord");
         let begin = (out.bytes.len() + 16 * pages.len()).next_multiple_of(self.page);

@@ -34,7 +34,7 @@ pub const EXTENSIONS: &str = ".txt, .ftrace or .systrace (ftrace text), .dat (tr
                               (Perfetto), or .json (Chrome)";
 
 impl Kind {
-    /// Selected by the extension of the file's name ([`EXTENSIONS`]).
+    /// The kind by the extension of the file's name ([`EXTENSIONS`]).
     pub fn of(path: &Path) -> Option<Kind> {
         match path.extension()?.to_str()? {
             "txt" | "ftrace" | "systrace" => Some(Kind::Text),
@@ -51,8 +51,8 @@ impl Kind {
         matches!(self, Kind::Perfetto | Kind::Chrome)
     }
 
-    /// Writes a trace of `cpus` CPUs to `out`. Data that has to wait until the end, which is most of
-    /// a `trace.dat`, is kept in `spool`.
+    /// Writes a trace of `cpus` CPUs to `out`. Data that cannot be written until the end, which is most of a
+    /// `trace.dat`, is kept in `spool`.
     pub fn format<'a>(
         self,
         out: impl Write + 'a,
@@ -70,10 +70,10 @@ impl Kind {
 
 /// A consumer of a trace's records, which come in time order.
 pub trait Format {
-    /// The next one.
+    /// Writes the next record.
     fn record(&mut self, record: Record<'_>);
 
-    /// Ends the trace at `now`, ns. The error is the first write error, now or before.
+    /// Ends the trace at `now` (in ns). The error is the first write error, now or before.
     fn finish(&mut self, now: u64) -> io::Result<()>;
 }
 

@@ -1,6 +1,6 @@
-//! Perfetto's protobuf: the scheduling events as ftrace's, from which it makes the tracks of CPUs,
-//! threads and frequencies, and tracks of our own for utilization, power, energy and the
-//! scheduler's decisions.
+//! Perfetto's protobuf: the scheduling events as events of ftrace, from which Perfetto makes the
+//! tracks of CPUs, threads and frequencies, and our own tracks for utilization, power, energy and
+//! the scheduler's decisions.
 
 use super::text::Values;
 use super::{Format, Sink};
@@ -13,9 +13,9 @@ use std::io::{self, Write};
 
 /// The number of a CPU's events in a packet.
 const BUNDLE: usize = 256;
-/// The interval between records of the total energy, ns.
+/// The interval between records of the total energy, in ns.
 const ENERGY_EVERY_NS: u64 = 1_000_000;
-/// All packets are of one sequence.
+/// The number of the sequence to which all packets belong.
 const SEQUENCE: u32 = 1;
 
 // Numbers of fields of `TracePacket` in perfetto_trace.proto.
@@ -93,7 +93,8 @@ impl<W: Write> Perfetto<W> {
             .bytes(Message::default().message(1, &packet).bytes());
     }
 
-    /// An event of ftrace, if Perfetto has it. It has texts of bpf_trace_printk as those of trace_marker.
+    /// Writes an event of ftrace, if Perfetto has this kind. Perfetto has texts of bpf_trace_printk as texts of
+    /// trace_marker.
     fn ftrace(&mut self, record: &Record<'_>) {
         let field = match record.event {
             Tracepoint::Printk(_) => Kind::Mark.row().perfetto,
@@ -237,7 +238,7 @@ impl<W: Write> Perfetto<W> {
         }
     }
 
-    /// Records the energy so far, mJ.
+    /// Records the energy so far, in mJ.
     fn energy(&mut self, now: u64) {
         self.energy.pass(now);
         self.energy.said = Some(now);

@@ -73,7 +73,7 @@ impl fmt::Display for Values<'_> {
         let mut result = Ok(());
         let mut before = false;
         self.0.event.values(self.0.cpu, &mut |field, value| {
-            // A text of trace_marker has no address.
+            // A text of trace_marker is printed without the address of code.
             if field.kind != Type::Code && result.is_ok() {
                 result = write_value(f, std::mem::replace(&mut before, true), field, value);
             }

@@ -4,17 +4,17 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
 
-/// A machine with faults, by the number of the call of `turn`, counted from 0.
+/// A machine with faults at some calls of `turn`, counted from 0.
 #[derive(Default)]
 struct Fake {
     loaded: Option<String>,
     calls: Vec<String>,
     faults: HashMap<usize, Fault>,
     turns: usize,
-    /// The numbers of the blocks, counted with repeated ones, that are disturbed.
+    /// The numbers of the disturbed blocks, where repeated blocks count, too.
     disturbed: HashSet<usize>,
     blocks: usize,
-    /// By scheduler, the time of a turn, ns.
+    /// The time of a turn under each scheduler, in ns.
     times: HashMap<String, u64>,
     cannot_load: Option<String>,
     cannot_unload: bool,
@@ -93,7 +93,7 @@ proptest! {
             let all: HashSet<&String> = block.iter().collect();
             prop_assert_eq!(all.len(), schedulers);
         }
-        // In any order, turns are reported by scheduler.
+        // Turns are reported by scheduler, in whatever order they ran.
         for block in &outcome.blocks {
             let times: Vec<u64> = block.iter().map(|turn| turn.elapsed_ns).collect();
             prop_assert_eq!(times, (100..100 + schedulers as u64).collect::<Vec<_>>());
@@ -128,13 +128,13 @@ proptest! {
     }
 }
 
-/// Each of two schedulers is first about as often as the other, and the order depends on the seed alone.
+/// Each of two schedulers is first about as often as the other, and the order depends only on the seed.
 #[test]
 fn the_order_is_random() {
     let mut fake = Fake::default();
     tried(&mut fake, &plan(2, 999, 1));
     let first = fake.calls.chunks(2).filter(|block| block[0] == "0").count();
-    // 1000 tosses of a coin: 4 standard deviations.
+    // The bounds are 4 standard deviations of 1000 tosses of a coin.
     assert!((437..=563).contains(&first), "{first}");
     let mut again = Fake::default();
     tried(&mut again, &plan(2, 999, 1));
@@ -195,7 +195,7 @@ fn a_disturbed_block_is_repeated_but_not_for_ever() {
     assert_eq!(fake.turns, 2 + 2 * 3 * (1 + MOST_REPEATS as usize));
 }
 
-/// A scheduler that cannot be unloaded is no reason to load the next one.
+/// After a scheduler that cannot be unloaded, no other scheduler is loaded.
 #[test]
 fn nothing_is_loaded_after_a_failed_unload() {
     let mut fake = Fake {

@@ -1,5 +1,5 @@
-//! The costs of a scheduler on this computer, measured while it is loaded: the inputs of a prediction that the costs
-//! under the kernel's own scheduler do not give.
+//! The costs of a scheduler on this computer, measured while it is loaded. A prediction needs them in addition to the
+//! costs under the kernel's own scheduler.
 
 use crate::guard::{Guard, Part};
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,24 +11,25 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long the counting program may take to start, and the time that it then takes to list the programs.
+/// The time limit for the start of the counting program; [`LISTS`] is the time that it then takes to list the BPF
+/// programs.
 const STARTS: Duration = Duration::from_secs(10);
 const LISTS: Duration = Duration::from_millis(500);
-/// Longer than a turn: SIGINT ends it.
+/// The time for which the program counts, which is longer than a turn; SIGINT ends it.
 const LONG_S: &str = "1000000";
 
 /// The costs of a scheduler.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SchedulerCosts {
-    /// The ns of a call of each callback, by the names of a machine file, in the first block's turn.
+    /// The time in ns of a call of each callback, by its name in a machine file, in the turn of the first block.
     pub callbacks: BTreeMap<String, u64>,
-    /// A wakeup with its switch on one CPU, ns, and the part of it in callbacks.
+    /// The time in ns of a wakeup with its switch on one CPU.
     pub wakeup_ns: u64,
-    /// See above.
+    /// The part of `wakeup_ns` that callbacks take.
     pub callbacks_ns: u64,
 }
 
-/// A callback's ns of a call, and its calls.
+/// The time in ns of a call of each callback, and the number of its calls.
 type Calls = BTreeMap<String, (u64, u64)>;
 
 /// Counts the calls of callbacks while it lives (`scx_equipoise --costs`).
@@ -54,7 +55,7 @@ impl Counter {
         Ok(counter)
     }
 
-    /// Does the kernel count for it?
+    /// Does the kernel count calls for the program?
     fn counts(&self) -> bool {
         let fds = fs::read_dir(format!("/proc/{}/fd", self.child.id()));
         let mut targets = fds.into_iter().flatten().flatten();
@@ -64,7 +65,7 @@ impl Counter {
         })
     }
 
-    /// The calls since its start.
+    /// Ends the program; returns the calls since its start.
     fn end(mut self) -> io::Result<Calls> {
         if let Some(pid) = Pid::from_raw(self.child.id() as i32) {
             let _ = kill_process(pid, Signal::INT);
@@ -97,7 +98,7 @@ fn calls(section: &str) -> Calls {
 
 /// Measures schedulers in the first block.
 pub struct Meter {
-    /// scx_equipoise.
+    /// The path of scx_equipoise.
     program: PathBuf,
     host_cpus: Option<u32>,
     counter: Option<Counter>,
@@ -107,7 +108,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// With scx_equipoise at this place, in a virtual machine whose CPUs share `host_cpus`, if they do.
+    /// Measures with `program`, which is scx_equipoise, in a virtual machine whose CPUs share `host_cpus`, if any.
     pub fn new(program: PathBuf, host_cpus: Option<u32>) -> Meter {
         Meter {
             program,
@@ -118,7 +119,7 @@ impl Meter {
         }
     }
 
-    /// A scheduler has been loaded, and its turn is about to begin.
+    /// Called when a scheduler has been loaded and its turn is about to begin.
     pub fn loaded(&mut self, guard: &Guard) -> io::Result<()> {
         let wakeup_ns = wakeup_and_switch()?;
         let counter = Counter::start(guard, &self.program)?;
@@ -132,12 +133,12 @@ impl Meter {
         Ok(())
     }
 
-    /// The scheduler is unloaded. If its turn failed, its calls are still being counted.
+    /// Called when the scheduler is unloaded. If the scheduler's turn failed, its calls are still being counted.
     pub fn unloads(&mut self) {
         self.counter = None;
     }
 
-    /// The turn of the scheduler `name` is over, in which this number of CPUs was busy on average.
+    /// Called after the turn of the scheduler `name`, in which `busy` CPUs were busy on average.
     pub fn ended(&mut self, name: &str, busy: f64) -> io::Result<()> {
         let Some(counter) = self.counter.take() else {
             return Ok(());
@@ -156,7 +157,7 @@ impl Meter {
     }
 }
 
-/// A wakeup with its switch, ns, on the first CPU that this thread may use.
+/// The time in ns of a wakeup with its switch, on the first CPU that this thread may use.
 pub fn wakeup_and_switch() -> io::Result<u64> {
     let before = rustix::thread::sched_getaffinity(None)?;
     let cpu = (0..rustix::thread::CpuSet::MAX_CPU).find(|&cpu| before.is_set(cpu));
@@ -165,7 +166,7 @@ pub fn wakeup_and_switch() -> io::Result<u64> {
     measured
 }
 
-/// The time in callbacks of a wakeup with its switch: each has one call of the most frequent callback.
+/// The time in callbacks of a wakeup with its switch. Each wakeup has one call of the most frequent callback.
 fn of_a_wakeup(calls: &Calls) -> u64 {
     let wakeups = calls.values().map(|(_, calls)| *calls).max().unwrap_or(0);
     let sum: u64 = calls.values().map(|(ns, calls)| ns * calls).sum();
@@ -182,7 +183,7 @@ mod tests {
         let calls = calls(text);
         assert_eq!(calls["enqueue"], (300, 50));
         assert_eq!(calls.len(), 2);
-        // Half of the wakeups enqueue.
+        // Half of the wakeups call enqueue().
         assert_eq!(of_a_wakeup(&calls), 250);
         assert_eq!(of_a_wakeup(&Calls::new()), 0);
     }

@@ -1,4 +1,4 @@
-//! The load of a turn: a command, or what the computer does anyway.
+//! The load of a turn: a command, or the computer's own activity.
 
 use super::record::TurnRecorder;
 use super::said::{Said, with};
@@ -22,13 +22,13 @@ use std::time::{Duration, Instant, SystemTime};
 pub enum Load {
     /// Runs this command to its end.
     Command(Vec<OsString>),
-    /// Watches what runs anyway for this time.
+    /// Watches the computer's own activity for this time.
     Watch(Duration),
 }
 
 /// A load that runs.
 pub struct Running {
-    /// Becomes readable when the command ends; `None` without a command.
+    /// A descriptor that becomes readable when the command ends; `None` without a command.
     pub exit: Option<OwnedFd>,
     /// The time of the turn; `None` with a command.
     pub limit: Option<Duration>,
@@ -38,7 +38,7 @@ pub struct Running {
 }
 
 impl Load {
-    /// Starts the load; the command is the load of the recording.
+    /// Starts the load; the command counts as the load in the recording.
     pub fn start(&self, guard: &Guard, recorder: Option<&TurnRecorder>) -> Result<Running, Fault> {
         let words = match self {
             Load::Watch(time) => {
@@ -86,8 +86,8 @@ impl Running {
         part.map_or_else(Vec::new, Part::threads)
     }
 
-    /// Ends the load, and what its command left running. If it `has_ended` by itself, the command must have
-    /// succeeded.
+    /// Ends the load, and all processes that its command left behind. If the load `has_ended` by itself, its command
+    /// must have succeeded.
     pub fn end(self, has_ended: bool) -> Result<Turn, Fault> {
         let elapsed_ns = self.began.elapsed().as_nanos() as u64;
         let mut turn = Turn {
@@ -100,7 +100,7 @@ impl Running {
         let system = |error: io::Error| Fault::System(error.to_string());
         if has_ended {
             let status = child.wait().map_err(system)?;
-            // Ctrl-C, which reaches the command and the trial.
+            // Ctrl-C reaches both the command and the trial.
             if status.signal() == Some(libc::SIGINT) {
                 return Err(Fault::Stopped);
             }
@@ -123,7 +123,7 @@ impl Running {
     }
 }
 
-/// The context switches of all processes that this one has waited for, and of those that they have.
+/// The context switches of all processes for which this process has waited, and of those for which they have waited.
 fn switches() -> u64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the kernel writes to `usage`, which is valid, and zeroes are valid as well.
@@ -143,7 +143,7 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// The log at `place`, or in this folder.
+    /// Reads the log at `place`, or the newest one in that folder.
     pub fn new(place: PathBuf) -> Frames {
         Frames {
             place,
@@ -152,7 +152,7 @@ impl Frames {
         }
     }
 
-    /// A turn begins.
+    /// Called when a turn begins.
     pub fn begin(&mut self) {
         self.began = SystemTime::now();
         let file = self.place.is_file().then_some(&self.place);
@@ -162,17 +162,17 @@ impl Frames {
         });
     }
 
-    /// The frames of the turn, ms: those added to the log, or all of a new one.
+    /// The frame times of the turn in ms: those added to the log, or all of a new log.
     pub fn end(&mut self) -> Result<Vec<f64>, Box<BadInput>> {
         let file = match self.place.is_dir() {
             true => newest(&self.place, self.began),
             false => Some(self.place.clone()),
         };
         let file = file.ok_or_else(|| {
-            let message = format!("{}: no new log of frames", self.place.display());
+            let message = format!("{}: no new log of frame times", self.place.display());
             Box::new(BadInput::whole(
                 message,
-                "expected one for each turn (MangoHud: autostart_log, output_folder)",
+                "expected a log for each turn (MangoHud: autostart_log, output_folder)",
             ))
         })?;
         let mut frames = read(&file)?;
@@ -198,7 +198,7 @@ fn read(file: &Path) -> Result<Vec<f64>, Box<BadInput>> {
     frames::read(&name, opened)
 }
 
-/// The log in `folder` that was written last, after `began`. MangoHud also writes summaries.
+/// The newest log in `folder` written after `began`. MangoHud's summaries are not logs.
 fn newest(folder: &Path, began: SystemTime) -> Option<PathBuf> {
     let entries = fs::read_dir(folder).ok()?.flatten();
     let log = |entry: fs::DirEntry| {
@@ -224,7 +224,7 @@ mod tests {
         frames.begin();
         fs::write(&log, "fps,frametime\n60,16\n60,17\n50,20\n").unwrap();
         assert_eq!(frames.end().unwrap(), [20.0]);
-        // A new log begins.
+        // The next turn writes a new log.
         frames.begin();
         fs::remove_file(&log).unwrap();
         fs::write(folder.path().join("keeps-the-inode"), "").unwrap();

@@ -12,11 +12,11 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long a loader may take to end after SIGINT; then it is killed.
+/// The time limit for a loader to end after SIGINT, after which it is killed.
 const POLITE: Duration = Duration::from_secs(10);
-/// How long the kernel may take to return to its own scheduler.
+/// The time limit for the kernel to return to its own scheduler.
 const UNLOADS: Duration = Duration::from_secs(60);
-/// A scheduler that is still loaded this long after the end of its loader has no BPF link.
+/// The time after the end of its loader from which a scheduler that is still loaded has no BPF link.
 const OUTLIVES: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(5);
 pub struct Loader {
     child: Child,
     part: Part,
-    /// Its output.
+    /// The loader's output.
     pub said: Said,
     sched_ext: PathBuf,
     was_loaded: bool,
@@ -39,7 +39,7 @@ impl Loader {
             .split_first()
             .unwrap_or_else(|| unreachable!("a loader is a program"));
         let mut command = Command::new(program);
-        // Ctrl-C is for the trial, which ends the loader.
+        // Ctrl-C must reach only the trial, which ends the loader.
         command.args(options).stdin(Stdio::null()).process_group(0);
         let said = Said::by(&mut command).map_err(failed)?;
         let child = part.spawn(&mut command);
@@ -54,17 +54,17 @@ impl Loader {
         })
     }
 
-    /// Its process.
+    /// The number of the loader's process.
     pub fn pid(&self) -> i32 {
         self.child.id() as i32
     }
 
-    /// Does the kernel run its scheduler?
+    /// Does the kernel run the loader's scheduler?
     pub fn is_loaded(&self) -> bool {
         state(&self.sched_ext) == "enabled"
     }
 
-    /// An error that says what happened, if the loader has ended or its scheduler was thrown out.
+    /// Returns an error that says what happened if the loader has ended or the kernel has unloaded its scheduler.
     pub fn check(&mut self) -> Result<(), String> {
         let state = state(&self.sched_ext);
         self.was_loaded |= state == "enabled";
@@ -76,7 +76,7 @@ impl Loader {
             ));
         }
         if self.was_loaded && state != "enabled" {
-            // Its loader is about to print the reason.
+            // Wait, because the loader is about to print the reason.
             let began = Instant::now();
             while matches!(self.child.try_wait(), Ok(None))
                 && began.elapsed() < Duration::from_secs(2)
@@ -108,9 +108,9 @@ impl Loader {
     }
 }
 
-/// After the end of every loader: waits until the kernel's own scheduler runs. A scheduler without a BPF link
-/// outlives its loader; the kernel unloads it on request (SysRq-S, kernel/sched/ext.c). The error is the state
-/// in which the kernel stays.
+/// Waits until the kernel's own scheduler runs. Must be called after the end of every loader. A scheduler without a BPF
+/// link outlives its loader; the kernel unloads it on request (SysRq-S, kernel/sched/ext.c). The error is the state in
+/// which the kernel stays.
 pub fn unload(sched_ext: &Path) -> Result<(), String> {
     let began = Instant::now();
     let mut is_asked = false;

@@ -1,4 +1,4 @@
-//! Recording during turns, and what it costs.
+//! Recording during turns, and the cost of recording.
 
 use super::windows::Windows;
 use crate::{Recorded, Thread, Turn};
@@ -16,20 +16,21 @@ use trace::import::{self, Imported, Summary, import};
 use workload::Rng;
 use workload::recording::{self, Step};
 
-/// The cost at which the recorded share of a turn aims, in per cent of the load's CPU time: less than the 1 % that is
-/// promised, because the cost of an event is an estimate.
+/// The cost for which the recorded share of a turn is chosen, in per cent of the load's CPU time. It is less than the
+/// promised 1 %, because the cost of an event is an estimate.
 const AIM_PCT: f64 = 0.6;
 const BUFFER_KIB: u32 = 8 << 10;
-/// The measurement of an event's cost: round trips of a byte between two threads, and repetitions.
+/// The number of round trips of a byte between two threads in a measurement of an event's cost, and the number of such
+/// measurements.
 const TRIPS: u32 = 200;
 const REPEATS: usize = 25;
 /// The number of measurements of a window's cost.
 const WINDOWS: usize = 3;
 
-/// Whether to record.
+/// The turns to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// The first block, and so much of the others as costs at most 1 % of the load's CPU time.
+    /// The first block, and as much of the others as costs at most 1 % of the load's CPU time.
     Auto,
     /// Every block.
     Always,
@@ -40,16 +41,17 @@ pub enum Record {
 /// The cost of recording.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// The time that an event takes, ns: measured on this computer; 0 if it was too noisy for that.
+    /// The time that an event takes, in ns, measured on this computer; 0 if the computer was too noisy for a
+    /// measurement.
     pub event_ns: f64,
     /// The largest cost of a turn in the blocks that count, in per cent of the load's CPU time.
     pub most_pct: f64,
-    /// The CPU time that a window takes, in which a part of a turn is recorded, ns: measured on this computer.
+    /// The CPU time in ns that a window takes, in which a part of a turn is recorded, measured on this computer.
     #[serde(default)]
     pub window_ns: u64,
-    /// Are the blocks that count without a recording because of it?
+    /// Were blocks that count not recorded because of the cost?
     pub is_too_much: bool,
-    /// The share of the turns that was recorded last, per cent.
+    /// The recorded share of each turn in the last block, in %.
     #[serde(default = "all_pct")]
     pub share_pct: f64,
 }
@@ -61,7 +63,7 @@ struct Block {
     events_pct: f64,
     /// The largest cost of a turn's windows.
     windows_pct: f64,
-    /// The shortest turn, ns.
+    /// The shortest turn in ns.
     turn_ns: u64,
 }
 
@@ -75,8 +77,8 @@ pub struct Recording {
     cost: Option<Cost>,
     /// The turns of the current block.
     block: Option<Block>,
-    /// The share of a turn to record, and the expected time of the turn, ns; `None` in the first block, of which all is
-    /// recorded.
+    /// The share of a turn to record, and the expected time of the turn in ns; `None` in the first block, which is
+    /// recorded completely.
     sampled: Option<(f64, u64)>,
     rng: Rng,
     /// Is a turn to be kept?
@@ -86,8 +88,8 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Measures the cost of an event, unless nothing is recorded. If it `keeps` a turn, that one can be replayed. It is
-    /// an error if tracefs is not writable.
+    /// Measures the cost of an event, unless nothing is recorded. If `keeps` is set, one turn is kept, which can be
+    /// replayed. It is an error if tracefs is not writable.
     pub fn new(record: Record, keeps: bool) -> io::Result<Recording> {
         let cost = match record {
             Record::Never => None,
@@ -119,7 +121,7 @@ impl Recording {
         self.cost.as_ref()
     }
 
-    /// A recorder for the next turn, under the kernel's `own` scheduler or another one; `None` if it is not to be
+    /// A recorder for the next turn, under the kernel's `own` scheduler or another one; `None` if the turn is not to be
     /// recorded.
     pub fn recorder(&mut self, own: bool) -> io::Result<Option<TurnRecorder>> {
         if self.cost.as_ref().is_none_or(|it| it.is_too_much) {
@@ -138,7 +140,7 @@ impl Recording {
         Ok(Some(TurnRecorder::new(recorder(events)?, windows, keeps)))
     }
 
-    /// Adds the turn's cost, unless it is the kept one. Without a command, its CPU time is that of all CPUs.
+    /// Adds the cost of recording the turn. Without a command, the load's CPU time is that of all CPUs.
     fn charge(&mut self, turn: &Turn) {
         let (Some(cost), Some(recorded)) = (&mut self.cost, &turn.recorded) else {
             return;
@@ -147,7 +149,7 @@ impl Recording {
         let pct = |ns: f64| 100.0 * ns / busy.max(1) as f64;
         let events_pct = pct(recorded.events as f64 * cost.event_ns);
         let own_pct = pct(recorded.own_ns as f64);
-        // The recorder's work is for the windows, or for the buffers that the events fill.
+        // The recorder works for the windows or, without windows, for the buffers that the events fill.
         let (events_pct, windows_pct) = match recorded.window_ns {
             0 => {
                 let windows = Windows::count(turn.elapsed_ns) * cost.window_ns;
@@ -170,7 +172,7 @@ impl Recording {
         block.turn_ns = block.turn_ns.min(turn.elapsed_ns);
     }
 
-    /// A block is over: how much of the turns of the next one is to be recorded?
+    /// Called after a block. Decides how much of each turn of the next block is to be recorded.
     pub fn decide(&mut self) {
         let Some(cost) = &mut self.cost else { return };
         let Some(block) = self.block.take() else {
@@ -178,7 +180,7 @@ impl Recording {
         };
         let share = match self.record {
             Record::Always | Record::Never => 1.0,
-            // Without the cost of an event, nothing is known about the cost of recording.
+            // If the cost of an event is not known, the cost of recording is not known either.
             Record::Auto if cost.event_ns <= 0.0 => 0.0,
             Record::Auto if block.events_pct <= AIM_PCT => 1.0,
             Record::Auto => ((AIM_PCT - block.windows_pct) / block.events_pct).max(0.0),
@@ -188,7 +190,7 @@ impl Recording {
         self.sampled = Some((share, block.turn_ns));
     }
 
-    /// Adds to the `turn` what was recorded, if it has a load, and charges its cost.
+    /// Adds the figures of the recording to `turn`, if the recording has a load, and the cost of recording.
     pub fn read(&mut self, by: TurnRecorder, turn: &mut Turn) -> io::Result<()> {
         let keeps = by.keeps;
         turn.recorded = self.recorded(by)?;
@@ -234,7 +236,7 @@ fn recorder(events: Events) -> io::Result<Recorder> {
 /// The recorder of a turn.
 pub struct TurnRecorder {
     recorder: Recorder,
-    /// `None` if all of the turn is recorded.
+    /// The windows to record; `None` if all of the turn is recorded.
     windows: Option<Windows>,
     /// Is the recording kept?
     keeps: bool,
@@ -242,9 +244,9 @@ pub struct TurnRecorder {
     is_open: bool,
     began: Instant,
     opened_ns: u64,
-    /// The time in closed windows, ns.
+    /// The time in closed windows in ns.
     covered_ns: u64,
-    /// The CPU time that windows and full buffers took from the load, ns.
+    /// The CPU time that windows and full buffers took from the load, in ns.
     own_ns: u64,
 }
 
@@ -263,7 +265,7 @@ impl TurnRecorder {
         }
     }
 
-    /// A turn begins; `others` are threads outside the load.
+    /// Called when a turn begins; `others` are threads outside the load.
     pub fn begin(&mut self, others: &[i32]) -> io::Result<()> {
         match self.windows {
             Some(_) => self.recorder.begin_windows()?,
@@ -278,7 +280,7 @@ impl TurnRecorder {
         Ok(())
     }
 
-    /// Process `pid` is the load.
+    /// Records that process `pid` is the load.
     pub fn mark_load(&self, pid: i32) -> io::Result<()> {
         match self.windows {
             Some(_) => Ok(()),
@@ -286,8 +288,8 @@ impl TurnRecorder {
         }
     }
 
-    /// Opens or closes a window if it is time; returns the time until the next change. `threads` has the threads of
-    /// the load, and others that are not part of it.
+    /// Opens or closes a window when it is due; returns the time until the next change. `threads` has the threads of
+    /// the load, and other threads that are not part of the load.
     pub fn step(&mut self, threads: impl Fn() -> [Vec<i32>; 2]) -> io::Result<Duration> {
         let Some(windows) = &mut self.windows else {
             return Ok(Duration::MAX);
@@ -326,7 +328,7 @@ impl TurnRecorder {
         Ok(seen.ended)
     }
 
-    /// The load has ended.
+    /// Called when the load has ended.
     pub fn end(&mut self) -> io::Result<()> {
         if self.is_open {
             self.is_open = false;
@@ -336,7 +338,7 @@ impl TurnRecorder {
     }
 }
 
-/// The CPU time of this thread, ns.
+/// The CPU time of this thread, in ns.
 fn own_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -370,8 +372,8 @@ fn recorded(windows: &[Imported]) -> Recorded {
     }
 }
 
-/// The number of periods of a thread, and of those that it missed: it was still at work when the next one
-/// began, so no sleep ended there, and the next release comes two periods or more after the last one.
+/// The number of periods of a thread, and of missed ones. If a thread is still at work when its next period begins, no
+/// sleep ends there, and the next release comes at least two periods after the last one.
 fn periods(thread: &recording::Thread) -> (u64, u64) {
     let Some(period) = &thread.period else {
         return (0, 0);
@@ -394,7 +396,7 @@ fn periods(thread: &recording::Thread) -> (u64, u64) {
     (all, missed)
 }
 
-/// Calls `measured` on one CPU, so that no CPU's wakeup from idle is in a measured time.
+/// Calls `measured` on one CPU, so that the measured time includes no exit from an idle state.
 fn on_one_cpu<T>(measured: impl Fn() -> io::Result<T>) -> io::Result<T> {
     let everywhere = sched_getaffinity(None)?;
     let mut here = CpuSet::new();
@@ -405,8 +407,8 @@ fn on_one_cpu<T>(measured: impl Fn() -> io::Result<T>) -> io::Result<T> {
     measured
 }
 
-/// The cost of an event: the difference of the fastest round trips with and without the recorder, for each event of
-/// them, or 0 if noise hides it; and the cost of a window.
+/// The cost of an event and of a window. The former is the difference between the fastest round trips with and without
+/// the recorder, divided by their number of events, or 0 if noise hides it.
 fn measured() -> io::Result<Cost> {
     let mut without = Vec::new();
     for _ in 0..REPEATS {
@@ -440,7 +442,7 @@ fn measured() -> io::Result<Cost> {
     })
 }
 
-/// The time of some round trips of a byte between two threads.
+/// The time of [`TRIPS`] round trips of a byte between two threads.
 fn trips() -> io::Result<Duration> {
     let (mut to, mut there) = {
         let (reader, writer) = io::pipe()?;
@@ -493,7 +495,7 @@ mod tests {
         assert_eq!(periods(&without), (0, 0));
     }
 
-    /// The share of the next block's turns that is recorded, per cent, after a block with a turn of 1 ms CPU time.
+    /// The share in % of the next block's turns that is recorded, after a block with a turn of 1 ms of CPU time.
     fn share_after(record: Record, event_ns: f64, recorded: Recorded) -> Option<f64> {
         let cost = Cost {
             event_ns,
@@ -521,14 +523,14 @@ mod tests {
         assert_eq!(share(Record::Auto, events(10)), Some(100.0));
         assert_eq!(share(Record::Auto, events(600)), Some(10.0));
         assert_eq!(share(Record::Always, events(600)), Some(100.0));
-        // Emptying buffers counts, too.
+        // The cost of emptying buffers counts, too.
         let of = |own_ns, window_ns, count| Recorded {
             own_ns,
             window_ns,
             ..events(count)
         };
         assert_eq!(share(Record::Auto, of(60_000, 0, 0)), Some(10.0));
-        // A tenth of the turn was recorded; its window took half of the allowed time, or all.
+        // A tenth of the turn was recorded. The window took half of the allowed time, or all of it.
         assert_eq!(share(Record::Auto, of(0, 100_000, 60)), Some(10.0));
         assert_eq!(share(Record::Auto, of(3_000, 100_000, 60)), Some(5.0));
         assert_eq!(share(Record::Auto, of(6_000, 100_000, 60)), None);

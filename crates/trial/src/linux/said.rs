@@ -6,7 +6,7 @@ use std::process::{Command, ExitStatus};
 
 /// The number of lines that a message quotes.
 const QUOTED: usize = 3;
-/// Only the end of a long output is read, bytes.
+/// The size in bytes of the end of an output that is read.
 const MOST: u64 = 1 << 16;
 
 /// The standard output and error of a program.
@@ -20,7 +20,7 @@ impl Said {
         Ok(Said(file))
     }
 
-    /// The last lines, after a colon; only the line in which scx's loaders print why they end, if there is one.
+    /// The last lines, after a colon, or, if there is one, only the line in which scx's loaders print why they end.
     pub fn last(&self) -> String {
         let text = self.end().unwrap_or_default();
         match quoted(&String::from_utf8_lossy(&text)) {
@@ -35,13 +35,13 @@ impl Said {
         file.seek(SeekFrom::Start(length.saturating_sub(MOST)))?;
         let mut text = Vec::new();
         file.take(MOST).read_to_end(&mut text)?;
-        // A program that still runs appends.
+        // Seek to the end, where a program that still runs appends.
         self.0.try_clone()?.seek(SeekFrom::End(0))?;
         Ok(text)
     }
 }
 
-/// `with status 1`, `by signal 9`.
+/// The way in which a program ended: `with status 1`, `by signal 9`.
 pub fn with(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {
@@ -53,7 +53,7 @@ pub fn with(status: ExitStatus) -> String {
 fn quoted(text: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|it| !it.is_empty());
     let lines: Vec<&str> = lines.collect();
-    // The report of scx_utils, which follows what the kernel dumps.
+    // The report of scx_utils follows the kernel's dump.
     if let Some(reason) = lines.iter().rev().find(|it| it.starts_with("EXIT:")) {
         return (*reason).to_owned();
     }

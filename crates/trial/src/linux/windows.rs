@@ -1,14 +1,14 @@
-//! When to record, if recording all of a turn would cost too much.
+//! The times to record if recording all of a turn would cost too much.
 
 use std::ops::Range;
 use workload::Rng;
 
-/// A turn longer than this is recorded in several windows, ns.
+/// The length in ns above which a turn is recorded in several windows.
 const LONGEST_STRETCH_NS: u64 = 2_000_000_000;
 
-/// The windows of a turn, relative to its start, ns: one at a random time in each of the stretches into which the
-/// turn is divided (stratified sampling). Each moment is as likely to be in a window as any other, so the figures
-/// of the windows are unbiased, except that a wait longer than a window is not seen.
+/// The windows of a turn, relative to its start, in ns: one at a random time in each of the stretches into which the
+/// turn is divided (stratified sampling). Each moment is as likely to be in a window as any other, so the figures of
+/// the windows are unbiased, except that they miss waits longer than a window.
 pub struct Windows {
     stretch_ns: u64,
     window_ns: u64,
@@ -28,7 +28,7 @@ impl Windows {
         }
     }
 
-    /// The number of windows in a turn of this time.
+    /// The number of windows in a turn that takes `turn_ns`.
     pub fn count(turn_ns: u64) -> u64 {
         turn_ns.div_ceil(LONGEST_STRETCH_NS).max(1)
     }
@@ -37,7 +37,7 @@ impl Windows {
 impl Iterator for Windows {
     type Item = Range<u64>;
 
-    /// There is always another one, because a turn may take longer than expected.
+    /// There is always another window, because a turn may take longer than expected.
     fn next(&mut self) -> Option<Range<u64>> {
         let late = self.rng.below(self.stretch_ns - self.window_ns + 1);
         let from = self.number * self.stretch_ns + late;
@@ -72,7 +72,7 @@ mod tests {
             let window = Windows::new(0.1, 1_000_000, Rng::new(seed)).next().unwrap();
             hits[(window.start / 100_000) as usize] += 1;
         }
-        // A window begins in each of the first nine tenths 222 times; 5 standard deviations.
+        // A window begins in each of the first nine tenths 222 times on average; the bounds are 5 standard deviations.
         assert!(
             hits[..9].iter().all(|it| (150..295).contains(it)),
             "{hits:?}"

@@ -1,10 +1,10 @@
-//! Why a thread woke up late.
+//! The reason why a thread woke up late.
 
 use super::{Cause, Kind};
 use crate::explain::response::Response;
 use crate::explain::words::{seconds, shown};
 
-/// The cause of a late wakeup. It is `of_root`, the reason why the root of the chain lost time.
+/// The cause of a late wakeup is `of_root`, the reason why the root of the chain of wakeups lost time.
 pub fn late(response: &Response, of_root: &Cause) -> Cause {
     let root = response.late.as_ref().map(|late| late.root.name.as_str());
     let root = root.unwrap_or("its waker");

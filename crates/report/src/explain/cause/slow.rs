@@ -1,4 +1,4 @@
-//! Why a thread ran slowly.
+//! The reason why a thread ran slowly.
 
 use super::{Cause, Facts, Kind, Reason, cpus, part, placed_by, refusal, refused, speed, threads};
 use crate::explain::beside::Share;
@@ -7,8 +7,8 @@ use crate::explain::response::{Lost, Ran, Response};
 use crate::explain::words::{seconds, shown};
 use machine::Machine;
 
-/// The description of a CPU is reported as wrong if, relative to another CPU, it overstates the
-/// speed by at least this factor: `DECLARED / ACTUAL`.
+/// The factor, as a fraction, by which the description of a CPU must overstate its speed relative
+/// to another CPU to be reported as wrong.
 const WRONG: (u64, u64) = (3, 2);
 
 /// The cause of the time that `response` lost by running slowly. `chain` has the events of that
@@ -49,7 +49,7 @@ fn with_speed(facts: &Facts<'_>, cpu: usize) -> String {
     format!("CPU {cpu} (speed {} of 1024)", facts.speed(cpu))
 }
 
-/// Its CPU is of a slow kind.
+/// The reason if the thread's CPU is of a slow kind.
 fn kind(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
     let all = facts.machine.all_cpus();
     let is_faster = |other: usize| all.contains(other) && facts.speed(other) > facts.speed(cpu);
@@ -71,7 +71,7 @@ fn kind(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
             cpus(&faster),
             if faster.len() == 1 { "is" } else { "are" }
         );
-        // Without its affinity it would have run faster only where a faster CPU was free.
+        // Affinity is the cause only if a faster CPU was free.
         let free = facts.idled(ran.ns.min(ns) / 10, |other| faster.contains(&other));
         return match free.first() {
             Some(free) => {
@@ -98,7 +98,7 @@ fn kind(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
             .decided(placed)
             .better(other);
     }
-    // This is long enough to do a tenth of its work.
+    // A CPU counts if it idled for a tenth of the time that the thread ran.
     let idled = facts.idled(ran.ns.min(ns) / 10, |other| may.contains(&other));
     let gain = |idled: &&&Idled| {
         (
@@ -138,9 +138,9 @@ fn kind(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
     reason.decided(decided).better(better.cpu)
 }
 
-/// The cause of what `response` lost, if a CPU that it may use and that is no slower than those on which it
-/// ran idled for long enough to do all of its work, and would have saved half of the loss; `chain` has the
-/// events of that time. While it ran on as fast a CPU, an idle one was of no use to it.
+/// The cause of what `response` lost, if an idle CPU would have saved half of the loss: a CPU that the thread may use,
+/// that is no slower than those on which the thread ran, and that idled for long enough to do all of its work. While
+/// the thread ran on a CPU that is as fast, the idle one was of no use. `chain` has the events of that time.
 pub fn left(machine: &Machine, response: &Response, chain: &Chain, reports: bool) -> Option<Cause> {
     let facts = Facts::new(machine, chain, reports);
     let fastest = response.ran.keys().map(|&cpu| facts.speed(cpu)).max()?;
@@ -158,7 +158,8 @@ pub fn left(machine: &Machine, response: &Response, chain: &Chain, reports: bool
         of_use * u64::from(facts.speed(idled.cpu)) / 1024
     };
     let may = |cpu: usize| facts.allowed.contains(cpu) && facts.speed(cpu) >= fastest;
-    // On a CPU of the same kind it would have run as slowly; a low frequency is no matter of the CPU.
+    // On a CPU of the same kind the thread would have run just as slowly; a low frequency does not depend on the choice
+    // of the CPU.
     let saves = |idled: &Idled| {
         let there = response.fastest_ns() * 1024 / u64::from(facts.speed(idled.cpu));
         let slow = there.saturating_sub(response.fastest_ns());
@@ -195,7 +196,7 @@ pub fn left(machine: &Machine, response: &Response, chain: &Chain, reports: bool
     Some(reason.better(better.cpu).of(&loss))
 }
 
-/// It ran on a slow CPU, and all of the faster CPUs that it may use, `may`, were busy.
+/// The reason if the thread ran on a slow CPU, and all of `may`, the faster CPUs that it may use, were busy.
 fn fast_busy(facts: &Facts<'_>, cpu: usize, may: &[usize]) -> Reason {
     let mut others: Vec<Share> = Vec::new();
     for share in may.iter().flat_map(|&other| facts.ran(other)) {
@@ -219,14 +220,14 @@ fn fast_busy(facts: &Facts<'_>, cpu: usize, may: &[usize]) -> Reason {
     Reason::new(Kind::FastCpusBusy, Some(cpu), text).decided(facts.placed(cpu))
 }
 
-/// Does the machine's description overrate `cpu` by much, compared with `other`?
+/// Does the machine's description overrate `cpu` by at least [`WRONG`], compared with `other`?
 fn is_overrated(facts: &Facts<'_>, cpu: usize, other: usize) -> bool {
     let declared = |cpu: usize| u64::from(facts.machine.cpus[cpu].capacity);
     let actual = |cpu: usize| u64::from(speed(facts.machine, cpu));
     declared(cpu) * actual(other) * WRONG.1 >= declared(other) * actual(cpu) * WRONG.0
 }
 
-/// Its CPU had a low frequency.
+/// The reason if the thread's CPU had a low frequency.
 fn frequency(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
     let request = facts.chain.requests.get(&cpu);
     let text = format!(
@@ -240,7 +241,7 @@ fn frequency(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
         .decided(request.map(|(_, made)| made))
 }
 
-/// Another thread used its core.
+/// The reason if another thread used the same core.
 fn shared(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
     let siblings = facts.machine.siblings(cpu);
     let neighbours = siblings.iter().filter(|&other| other != cpu);

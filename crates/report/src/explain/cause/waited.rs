@@ -1,4 +1,4 @@
-//! Why a thread waited.
+//! The reason why a thread waited.
 
 use super::{Cause, Facts, Kind, Reason, cpus, part, placed_by, refusal, refused, threads};
 use crate::explain::beside::Share;
@@ -48,7 +48,7 @@ fn reason(facts: &Facts<'_>) -> Reason {
         .unwrap_or_else(|| busy(facts, cpu, ahead))
 }
 
-/// The CPU that it waited for longest.
+/// The CPU for which the thread waited longest.
 fn awaited(facts: &Facts<'_>) -> Option<usize> {
     let mut waited: BTreeMap<usize, u64> = BTreeMap::new();
     for step in &facts.chain.steps {
@@ -65,7 +65,7 @@ fn awaited(facts: &Facts<'_>) -> Option<usize> {
         })
 }
 
-/// Its control group was not allowed to run.
+/// The reason if the thread's control group was throttled.
 fn throttled(facts: &Facts<'_>) -> Option<Reason> {
     let held = facts
         .decisions()
@@ -74,7 +74,7 @@ fn throttled(facts: &Facts<'_>) -> Option<Reason> {
     Some(reason.decided(Some(held)))
 }
 
-/// It waited until the end of the run, although a CPU was free for it: the scheduler has lost it.
+/// The reason if the scheduler has lost the thread: it waited until the end of the run, although a CPU was free.
 fn never_dispatched(facts: &Facts<'_>) -> Option<Reason> {
     let Wait { open: true, to, .. } = facts.chain.wait else {
         return None;
@@ -82,7 +82,7 @@ fn never_dispatched(facts: &Facts<'_>) -> Option<Reason> {
     let ns = facts.chain.wait.ns();
     let idled = facts.idled(1, |cpu| facts.allowed.contains(cpu));
     let all: u64 = idled.iter().map(|idled| idled.ns).sum();
-    // It could have run for a tenth of its wait.
+    // The CPUs must have idled for at least a tenth of the wait.
     if all < ns / 10 {
         return None;
     }
@@ -104,7 +104,7 @@ fn never_dispatched(facts: &Facts<'_>) -> Option<Reason> {
     Some(reason.detail(refused(first)).detail(more).better(first.cpu))
 }
 
-/// The CPU that it waited for was idle.
+/// The reason if the CPU for which the thread waited was idle.
 fn idle_cpu(facts: &Facts<'_>, cpu: usize, better: Option<&Idled>) -> Option<Reason> {
     let ns = facts.chain.wait.ns();
     let idled = facts.chain.idled.iter().find(|idled| idled.cpu == cpu)?;
@@ -114,8 +114,8 @@ fn idle_cpu(facts: &Facts<'_>, cpu: usize, better: Option<&Idled>) -> Option<Rea
     let core = &facts.machine.core_types[facts.machine.cpus[cpu].core_type];
     let exit = core.idle_states.iter().map(|state| state.exit_latency_ns);
     let costs = &core.costs;
-    // The IPI, the exit from the deepest idle state and the switch, with a margin for a core below
-    // its highest frequency.
+    // The usual delay consists of the IPI, the exit from the deepest idle state and the switch,
+    // with a margin for a core below its highest frequency.
     let usual = exit.max().unwrap_or(0)
         + 4 * (costs.ipi_far_ns + costs.wakeup_ns + costs.context_switch_ns + costs.timer_irq_ns);
     if ns <= usual {
@@ -134,7 +134,7 @@ fn idle_cpu(facts: &Facts<'_>, cpu: usize, better: Option<&Idled>) -> Option<Rea
     Some(reason.detail(refused(idled)).detail(also).better(cpu))
 }
 
-/// Threads of a higher class had its CPU.
+/// The reason if threads of a higher class had the CPU.
 fn real_time(
     facts: &Facts<'_>,
     cpu: usize,
@@ -174,7 +174,7 @@ fn real_time(
     Some(reason)
 }
 
-/// It may use only a few CPUs, which are busy while the others idle.
+/// The reason if the CPUs that the thread may use were busy while others idled.
 fn affinity(
     facts: &Facts<'_>,
     cpu: usize,
@@ -227,7 +227,7 @@ fn crowd(facts: &Facts<'_>) -> Option<String> {
     }
 }
 
-/// A CPU that it may use idled, but it waited for another one.
+/// The reason if a CPU that the thread may use idled while the thread waited for another one.
 fn idle_elsewhere(
     facts: &Facts<'_>,
     cpu: Option<usize>,
@@ -304,7 +304,7 @@ fn idle_elsewhere(
     reason.detail(behind).detail(more).better(idle_cpu)
 }
 
-/// The verdict on a preemption of the running thread, or its turn.
+/// The decision about preempting the running thread, or about the end of its turn.
 fn verdict<'a>(facts: &Facts<'a>) -> Option<&'a Made> {
     let is_verdict = |made: &&Made| {
         matches!(
@@ -315,7 +315,7 @@ fn verdict<'a>(facts: &Facts<'a>) -> Option<&'a Made> {
     facts.decisions().find(is_verdict)
 }
 
-/// Threads with more weight ran, and no CPU was idle.
+/// The reason if threads with more weight ran, and no CPU was idle.
 fn weight(facts: &Facts<'_>, cpu: usize, ahead: &[Share]) -> Option<Reason> {
     let heavier: Vec<Share> = ahead
         .iter()
@@ -361,7 +361,7 @@ fn weight(facts: &Facts<'_>, cpu: usize, ahead: &[Share]) -> Option<Reason> {
     Some(reason.detail(by(said)).detail(Some(meanwhile)))
 }
 
-/// It has stopped to run, although the threads that ran on its CPU have no more weight.
+/// The reason if the thread has stopped running, although the threads that ran on its CPU have no more weight.
 fn starved(facts: &Facts<'_>, cpu: usize, ahead: &[Share]) -> Option<Reason> {
     if !facts.chain.wait.is_stall() {
         return None;
@@ -385,12 +385,12 @@ fn starved(facts: &Facts<'_>, cpu: usize, ahead: &[Share]) -> Option<Reason> {
     )
 }
 
-/// A verdict as a sentence.
+/// The decision `said` as a sentence.
 fn by(said: Option<&Made>) -> Option<String> {
     said.map(|made| format!("{}: {}", made.what, made.why))
 }
 
-/// The CPUs that it may use were busy.
+/// Says in words that the CPUs that the thread may use were busy.
 fn no_idle(facts: &Facts<'_>) -> String {
     let allowed = facts.idled(1, |cpu| facts.allowed.contains(cpu));
     let idle: u64 = allowed.iter().map(|idled| idled.ns).sum();
@@ -398,7 +398,7 @@ fn no_idle(facts: &Facts<'_>) -> String {
     let may = if limited { " that it may use" } else { "" };
     match facts.allowed.count() {
         1 => format!("{} may use no other CPU", facts.chain.wait.name),
-        // Less than one per cent.
+        // Idle time below 1 % does not count.
         all if idle.saturating_mul(100) < facts.chain.wait.ns() => {
             format!("all {all} CPUs{may} were busy")
         }

@@ -23,17 +23,17 @@ pub struct Chains {
     /// The counts and last values, by thread and decision.
     counts: BTreeMap<(String, &'static str), (u64, Raw)>,
     tasks: Tasks,
-    /// The windows that have not begun, in reverse order.
+    /// The windows that have not begun, latest first.
     coming: Vec<usize>,
     /// For each CPU, the task on it and the start of its turn.
     running: Vec<(Option<i32>, u64)>,
-    /// For each CPU, why it has found no work since it went idle, and the frequency that it last
-    /// requested.
+    /// For each CPU, the reasons why it has found no work since it went idle; `requests` has its
+    /// last frequency request.
     idle: Vec<Reasons>,
     requests: Vec<Option<(u64, Raw)>>,
     /// Has the scheduler reported a reason for a CPU that found no work?
     reports_idle: bool,
-    /// The waker of a thread that is about to wake up; `None`: an interrupt.
+    /// The waker of a thread that is about to wake up; `None` means an interrupt.
     waker: Option<(i32, Option<i32>)>,
     moves: Moves,
     others: Others,
@@ -234,7 +234,7 @@ impl Chains {
                     (made, 1)
                 }));
             }
-            // The summary of a search says nothing alongside its reasons.
+            // The summary of a search adds nothing to the reasons, so leave it out beside them.
             if decisions.len() > 1 {
                 decisions.retain(|(made, _)| made.decision.row != SUMMARY);
             }
@@ -306,7 +306,8 @@ impl Trace for Chains {
                 };
                 let there = self.running[target_cpu];
                 for window in self.open(now).filter(|window| window.wait.pid == task.1) {
-                    // The scheduler was asked first, and its decision has the reason for the sleep.
+                    // The scheduler was asked before this event, and has already added the step
+                    // with the reason for the sleep.
                     match window.steps.iter_mut().map(|step| &mut step.what).next() {
                         Some(RawWhat::Woken { by: waker, .. }) => *waker = by,
                         _ => {
@@ -324,7 +325,7 @@ impl Trace for Chains {
                 self.moves.moved(now, task.1, to);
                 let there = self.running[to];
                 for window in self.open(now).filter(|window| window.wait.pid == task.1) {
-                    // Its placement at the wakeup has already been recorded.
+                    // The thread's placement at the wakeup has already been recorded.
                     if window.cpu.is_some() {
                         window.push(now, cpu, RawWhat::Moved { from, to });
                         window.waits_for(now, to, there);

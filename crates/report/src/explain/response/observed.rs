@@ -17,7 +17,7 @@ pub struct Responses<'a> {
     open: HashMap<i32, Response>,
     /// The waiting threads, with the time and the cause of the beginning of each wait.
     waiting: HashMap<i32, (u64, After)>,
-    /// The waker of a thread that is about to wake up; `None`: an interrupt.
+    /// The waker of a thread that is about to wake up; `None` means an interrupt.
     waker: Option<(i32, Option<i32>)>,
     slow: BTreeMap<i32, Vec<Response>>,
     late: BTreeMap<i32, Vec<Response>>,
@@ -35,7 +35,7 @@ pub struct Chosen {
     pub slow: Vec<Response>,
     /// The responses whose wakers lost most time, largest first.
     pub late: Vec<Response>,
-    /// Where the threads lost time in the whole run.
+    /// The time that the threads lost in the whole run, by reason.
     pub totals: Vec<Total>,
     /// The response to compare with another run's, if requested.
     pub picked: Option<Response>,
@@ -48,7 +48,7 @@ struct Cpu {
     task: Option<i32>,
     since: u64,
     idle_ns: u64,
-    /// The cpufreq request, and the hardware's limit, kHz, if known.
+    /// The cpufreq request in kHz, if known; `allowed_khz` is the hardware's limit.
     asked_khz: Option<u32>,
     allowed_khz: Option<u32>,
 }
@@ -73,8 +73,8 @@ impl<'a> Responses<'a> {
         }
     }
 
-    /// Keeps one response, to compare it with another run's: the one around the time `near`, ns, or
-    /// the nearest, or otherwise the one that lost most time.
+    /// Keeps one response, to compare it with that of another run: the response around or nearest
+    /// to the time `near` in ns, or without a time the one that lost most.
     pub fn picking(self, near: Option<u64>) -> Responses<'a> {
         Responses {
             pick: Some(Pick::new(near)),
@@ -82,13 +82,13 @@ impl<'a> Responses<'a> {
         }
     }
 
-    /// The run is over at its duration `end`, ns, if it has one.
+    /// Ends the run at its duration `end` (in ns), if it has one.
     pub fn end(&mut self, end: Option<u64>) {
         self.now = end.unwrap_or(self.now).max(self.now);
     }
 
-    /// Of the requested threads, or otherwise of `threads` (names without instances). The run is
-    /// over.
+    /// The responses of the requested threads, or otherwise of `threads` (names without instances),
+    /// once the run is over.
     pub fn choose(mut self, threads: &[&str]) -> Chosen {
         let now = self.now;
         (0..self.cpus.len()).for_each(|cpu| self.account(now, cpu));
@@ -172,7 +172,7 @@ impl<'a> Responses<'a> {
         }
     }
 
-    /// How long `cpu` has been idle up to `now`, ns.
+    /// The time for which `cpu` has been idle up to `now`, in ns.
     fn idle_ns(&self, now: u64, cpu: &Cpu) -> u64 {
         cpu.idle_ns
             + if cpu.task.is_none() {
@@ -196,7 +196,7 @@ impl<'a> Responses<'a> {
         };
         let at = self.asked.at;
         let is_asked = at.is_none_or(|at| (period.released..=period.done).contains(&at));
-        // A period that was lost because the one before took too long has no work of its own.
+        // A period that was lost because the previous period took too long has no work of its own.
         let is_late = period.missed && period.done > period.due;
         if is_late && is_asked {
             self.misses
@@ -204,7 +204,7 @@ impl<'a> Responses<'a> {
         }
     }
 
-    /// `name`, which is `pid`, wakes up.
+    /// The thread `name` with number `pid` wakes up.
     fn wakes(&mut self, now: u64, (name, pid): (&str, i32)) {
         self.waiting.entry(pid).or_insert((now, After::Wakeup));
         let waker = self.waker.take().filter(|&(task, _)| task == pid);
@@ -228,8 +228,9 @@ impl<'a> Responses<'a> {
         self.open.insert(pid, response);
     }
 
-    /// `response` begins because the running thread `by` woke up its thread. The time that `by` has
-    /// lost since its own wakeup, or since it last woke up this thread, delays this one.
+    /// `response` begins because the running thread `by` woke up its thread. The response is
+    /// delayed by the time that `by` has lost since its own wakeup, or since it last woke up the
+    /// same thread.
     fn inherits(&mut self, now: u64, response: &mut Response, by: i32) {
         if let Some(cpu) = self.cpus.iter().position(|cpu| cpu.task == Some(by)) {
             self.account(now, cpu);
@@ -238,7 +239,7 @@ impl<'a> Responses<'a> {
         let Some(waker) = self.open.get_mut(&by) else {
             return;
         };
-        // A cycle of threads that wake each other up has no time at which it should wake up.
+        // In a cycle of threads that wake each other up, no thread has a time at which it should wake up.
         let is_cycle = waker.path.contains(&response.pid) || waker.path.len() >= LONGEST_PATH;
         if !waker.timed || is_cycle {
             return;
@@ -277,7 +278,7 @@ impl<'a> Responses<'a> {
         response.late = Some(Box::new(Late { ns, root }));
     }
 
-    /// `name`, which is `pid`, gets to run.
+    /// The thread `name` with number `pid` begins to run.
     fn runs(&mut self, now: u64, (name, pid): (&str, i32)) {
         let Some((from, after)) = self.waiting.remove(&pid) else {
             return;

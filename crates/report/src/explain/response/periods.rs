@@ -1,4 +1,4 @@
-//! The periods that the observer of responses keeps: their parts, and the missed ones.
+//! The periods that the observer of responses keeps: the parts of responses that are periods, and the missed ones.
 
 use super::Response;
 use crate::explain::wait::Wait;
@@ -7,24 +7,24 @@ use std::collections::HashMap;
 /// A period whose work was done after the deadline.
 #[derive(Clone, Debug)]
 pub struct Missed {
-    /// Its times.
+    /// The times of the period.
     pub period: workload::Period,
-    /// The thread's activity in it. It begins when the thread woke up, or when its previous period was done.
+    /// The thread's activity in it. This response begins when the thread woke up, or when its previous period was done.
     pub response: Response,
 }
 
 impl Missed {
-    /// How long after the deadline its work was done, ns.
+    /// The time from the deadline until the work was done, in ns.
     pub fn late_ns(&self) -> u64 {
         self.period.done.saturating_sub(self.period.due)
     }
 
-    /// The time that the thread or its wakers lost in it, ns.
+    /// The time that the thread or its wakers lost in the period, in ns.
     pub(in crate::explain) fn lost_ns(&self) -> u64 {
         self.response.lost_ns().max(self.response.late_ns())
     }
 
-    /// How long the thread was still busy with earlier periods when this one was released, ns.
+    /// The time after the release of this period for which the thread was still busy with earlier periods, in ns.
     pub fn behind_ns(&self) -> u64 {
         self.response.from.saturating_sub(self.period.released)
     }
@@ -37,11 +37,11 @@ pub struct Parts(HashMap<i32, Part>);
 /// The state of a thread with periods.
 #[derive(Default)]
 struct Part {
-    /// Its open response when its last period was done, and the idle time of each CPU until then.
+    /// The open response when the thread's last period was done, and the idle time of each CPU until then.
     mark: Option<(Response, Vec<u64>)>,
-    /// Its longest wait since then.
+    /// The longest wait since `mark`.
     longest: Option<Wait>,
-    /// Its response, or the last part of it, until it slept.
+    /// The last response, or its last part, until the thread slept.
     last: Option<Response>,
 }
 
@@ -68,8 +68,8 @@ impl Parts {
         }
     }
 
-    /// A period of `pid` is over, whose work was done at `done`: its response, or the part of it since
-    /// the period before.
+    /// Ends a period of `pid` whose work was done at `done`. Returns its response, or the part of the response since
+    /// the previous period.
     pub fn ends(
         &mut self,
         now: u64,
@@ -85,7 +85,7 @@ impl Parts {
                 response.to = now;
                 let ended = part.of(&response, idle);
                 (part.mark, part.longest) = (Some((response, idle.to_vec())), None);
-                // Several periods may be over at once.
+                // Several periods may end at once.
                 match ended.ns() {
                     0 => part.last.clone(),
                     _ => {
@@ -94,7 +94,7 @@ impl Parts {
                     }
                 }
             }
-            // The thread has slept since then.
+            // The thread has slept since `done`.
             _ => part.last.clone(),
         }
     }
@@ -118,7 +118,7 @@ impl Part {
 pub struct Misses(HashMap<i32, Vec<Missed>>);
 
 impl Misses {
-    /// Adds a missed period; the `worst` of its thread are kept.
+    /// Adds a missed period, and keeps the `worst` missed periods of its thread.
     pub fn add(&mut self, missed: Missed, worst: usize) {
         let kept = self.0.entry(missed.response.pid).or_default();
         kept.push(missed);
@@ -127,7 +127,7 @@ impl Misses {
         }
     }
 
-    /// The `worst` of all threads that are `wanted`.
+    /// The `worst` missed periods of all threads that are `wanted`.
     pub fn choose(self, worst: usize, wanted: impl Fn(&Response) -> bool) -> Vec<Missed> {
         let kept = self.0.into_values().flatten();
         let mut missed: Vec<Missed> = kept.filter(|one| wanted(&one.response)).collect();
@@ -136,8 +136,7 @@ impl Misses {
     }
 }
 
-/// Keeps the `worst`, sorted by time lost, largest first; of several in one response only the
-/// first.
+/// Keeps the `worst` missed periods, sorted by time lost, largest first; of several in one response, only the first.
 fn keep(missed: &mut Vec<Missed>, worst: usize) {
     missed.sort_by_key(|one| {
         let Response { from, pid, .. } = one.response;

@@ -10,7 +10,7 @@ pub struct Pick {
 }
 
 impl Pick {
-    /// See [`super::Responses::picking`].
+    /// Chooses by the time `near`; see [`super::Responses::picking`].
     pub fn new(near: Option<u64>) -> Pick {
         Pick {
             near,
@@ -18,7 +18,8 @@ impl Pick {
         }
     }
 
-    /// Smaller is better: the distance from the time, or the time that was not lost.
+    /// The rank of a response, where smaller is better: the distance from the time `near`, or else
+    /// the time that was not lost.
     fn rank(&self, response: &Response) -> (u64, u64) {
         match self.near {
             Some(at) => {
@@ -29,7 +30,7 @@ impl Pick {
         }
     }
 
-    /// Is it better than the best so far?
+    /// Is `response` better than the best of its thread so far?
     pub fn wants(&self, response: &Response) -> bool {
         let best = self.best.get(&response.name);
         best.is_none_or(|best| self.rank(response) < self.rank(best))

@@ -20,7 +20,7 @@ fn written(form: impl Fn([&str; 5], &str) -> String) -> String {
     story().lines().map(line).collect()
 }
 
-/// `a:10 [120] S ==> b:11 [120]`, as perf and older trace-cmd print the fields.
+/// The fields in the short form of perf and older trace-cmd, such as `a:10 [120] S ==> b:11 [120]`.
 fn short(name: &str, fields: &str) -> String {
     let of = |key: &str| {
         let rest = &fields[fields.find(key).unwrap() + key.len()..];
@@ -43,7 +43,7 @@ fn short(name: &str, fields: &str) -> String {
     }
 }
 
-/// The numbers of Linux 4.14 and later, without the arrow.
+/// The fields with the state as a number of Linux 4.14 and later, and without the arrow.
 fn raw(fields: &str) -> String {
     let bits = [("=R ==>", "=0"), ("=S ==>", "=1"), ("=X ==>", "=16")];
     bits.iter()
@@ -98,8 +98,8 @@ fn one_load_is_the_same_in_every_form() {
         assert_eq!(read.recording, expected.recording, "{form}");
         assert_eq!(read.summary.threads, expected.summary.threads, "{form}");
     }
-    // These formats have no flags, so the interrupt's wakeup looks like one by the running thread, which
-    // here is none.
+    // These formats have no flags, so the interrupt's wakeup looks like a wakeup by the running thread, but no thread
+    // runs here.
     let doubted = of(&without_flags(&|_, fields| fields.to_owned()));
     assert_eq!(doubted.recording.threads, expected.recording.threads);
     for (form, text) in [
@@ -113,8 +113,8 @@ fn one_load_is_the_same_in_every_form() {
     }
 }
 
-/// Between the events are stack traces, lines of the function tracer, prints of several lines, names that are not
-/// UTF-8.
+/// There are stack traces, lines of the function tracer, prints of several lines, and names that are not UTF-8 between
+/// the events.
 #[test]
 fn what_is_between_the_events_is_skipped() {
     let between = b"\
@@ -130,7 +130,7 @@ fn what_is_between_the_events_is_skipped() {
     let read =
         import("t.txt", &text[..], None).unwrap_or_else(|error| panic!("{}", error.message()));
     assert_eq!(read.recording.threads, of(&story).recording.threads);
-    // A call chain may follow an event with fields, other text may not.
+    // A call chain may follow an event with fields; other text may not.
     let chain = story.replacen(
         '\n',
         "\n\tffffffff8111 schedule+0x1 ([kernel])\n => do_idle\n",
@@ -141,7 +141,7 @@ fn what_is_between_the_events_is_skipped() {
     assert!(error(&garbled).starts_with("t.txt:2: `hello`"));
 }
 
-/// A thread that has exited, and another one with its pid. Kernels before 4.14 print its state as `x`.
+/// After a thread has exited, another thread gets its pid. Kernels before 4.14 print the state of the former as `x`.
 #[test]
 fn a_thread_that_exits_is_over() {
     let text = "    a-10 [000] 1.000000: sched_switch: p:1 [120] R ==> a:10 [120]\n\
@@ -155,7 +155,7 @@ fn a_thread_that_exits_is_over() {
         .filter(|it| it.name == "a")
         .map(|it| &*it.steps)
         .collect();
-    // The second begins 3 ms after the first.
+    // The second thread begins 3 ms after the first one.
     assert_eq!(
         steps,
         [&[Run(2_000_000)][..], &[Sleep(3_000_000), Run(2_000_000)]]
@@ -178,7 +178,7 @@ fn threads_that_nothing_wakes_are_no_load() {
                 b-2 [000] d..2. 0.2: sched_switch: b:2 [120] R ==> a:1 [120]\n\
                 a-1 [000] d..2. 0.3: sched_switch: a:1 [120] R ==> b:2 [120]\n";
     assert_eq!(of(busy).summary.threads.len(), 2);
-    // One wakeup that was not seen is an accident.
+    // A single missing wakeup does not matter.
     let all = of(&story()).recording.threads[0].steps.len();
     let text = story().replace("d.h2. 0.002400: sched_waking", "d.h2. 0.002400: other");
     assert_eq!(of(&text).recording.threads[0].steps.len(), all);

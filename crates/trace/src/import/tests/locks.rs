@@ -11,7 +11,7 @@ fn futex(cpu: usize, us: u64, by: (&str, i32), address: u64, waits: bool) -> Str
     )
 }
 
-/// A has a mutex when B requests it; B releases it later.
+/// A has a mutex when B requests it; B later releases it, too.
 fn contended() -> String {
     [
         "r-9 [001] ..... 0.000050: tracing_mark_write: equipoise record: futex 202\n".to_owned(),
@@ -61,8 +61,7 @@ fn a_thread_that_waits_for_a_mutex_takes_it() {
     );
 }
 
-/// A sleeps while it holds the mutex that B waits for, and A wakes B for another reason while B
-/// holds it.
+/// A sleeps while it holds the mutex for which B waits. Later, A wakes B for another reason while B holds the mutex.
 #[test]
 fn whoever_has_a_mutex_may_sleep() {
     use Step::{Lock, Sleep, Unlock};
@@ -103,8 +102,8 @@ fn whoever_has_a_mutex_may_sleep() {
     assert_eq!((&*kinds("a"), &*kinds("b")), ("lsu", "lsu"));
 }
 
-/// If the mutex is held together with another, if a thread waits for it in another way, or if the
-/// call has another number, it remains wakeups.
+/// A mutex remains wakeups if a thread holds it together with another mutex, if a thread waits for
+/// it in another way, or if the call has another number.
 #[test]
 fn futexes_that_may_not_be_mutexes_are_wakeups() {
     let beside = contended().replace(

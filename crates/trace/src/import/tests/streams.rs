@@ -9,7 +9,7 @@ fn moved(cpu: usize, us: u64, by: (&str, i32), event: &str, bytes: i64) -> Strin
     )
 }
 
-/// B sleeps for A's first bytes, and finds the second ones already there.
+/// B sleeps until A writes its first bytes, and finds the second ones already written.
 fn pipe() -> String {
     [
         switch(0, 100, IDLE, "R", B),
@@ -61,8 +61,7 @@ fn a_wakeup_in_a_call_is_a_read_that_waits() {
     assert!(recording.check().is_ok());
 }
 
-/// The event of the wakeup comes while B is about to sleep on another CPU, and A's call is over when
-/// B runs again.
+/// The event of the wakeup comes while B is about to sleep on another CPU, and A's call has ended when B runs again.
 #[test]
 fn a_wakeup_before_the_sleep_belongs_to_its_call() {
     let text = [
@@ -104,7 +103,7 @@ fn bytes_that_were_never_written_leave_the_wakeups() {
     assert!(imported.summary.notes[0].contains("1 of the load's 1 pipes and sockets are replayed"));
 }
 
-/// Remarks about streams concern only streams that the load uses.
+/// Remarks on streams are only about streams that the load uses.
 #[test]
 fn the_streams_of_others_are_not_counted() {
     let c = ("c", 12);

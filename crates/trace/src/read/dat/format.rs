@@ -35,7 +35,7 @@ struct Letters {
 struct Place {
     offset: usize,
     size: usize,
-    /// Whether it holds the place of the text (`__data_loc`).
+    /// Does the field hold the place of a text (`__data_loc`)?
     elsewhere: bool,
 }
 
@@ -92,7 +92,7 @@ impl Formats {
     }
 }
 
-/// Stands for an event that has each field of its format.
+/// A substitute for an event that has each field of its format.
 struct Present<'f>(&'f Format);
 
 impl Fields<'static> for Present<'_> {
@@ -187,7 +187,7 @@ fn place(format: &str, name: &str) -> Option<Place> {
     })
 }
 
-/// The letters from `{ 0x0010, "X" }` and so on in `print fmt`: they differ between kernels.
+/// The letters of states, from `{ 0x0010, "X" }` and so on in `print fmt`, which differ between kernels.
 fn letters(format: &str) -> Letters {
     let (_, print) = format.split_once("print fmt:").unwrap_or_default();
     let mut letters = Letters {
@@ -213,7 +213,7 @@ fn letters(format: &str) -> Letters {
 }
 
 impl Letters {
-    /// For a preempted task, only a bit without a letter is set.
+    /// The state of a preempted task has only a bit without a letter.
     fn state(self, state: u64) -> State {
         if state & self.dead != 0 {
             State::Dead

@@ -15,7 +15,7 @@ use std::collections::BinaryHeap;
 /// The first bytes of the file.
 const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
-/// Is this such a file, judging by its first bytes `head`?
+/// Is this a `trace.dat`, judging by its first bytes `head`?
 pub fn is(head: &[u8]) -> bool {
     head.starts_with(MAGIC)
 }
@@ -93,7 +93,7 @@ impl<'a> Input<'a> {
         Ok(text)
     }
 
-    /// The bytes, which their number precedes.
+    /// Reads a number, and then as many bytes.
     fn sized(&mut self) -> Result<&'a [u8], Wrong> {
         let size = self.u64()?;
         self.take(usize::try_from(size).unwrap_or(usize::MAX))
@@ -147,7 +147,7 @@ fn read(input: &mut Input<'_>, sink: &mut Sink<'_>) -> Result<(), Wrong> {
         input.string()?;
         read_formats(input, &mut formats)?;
     }
-    // Symbols, formats of printk, names of tasks.
+    // Skip the symbols and the formats of printk.
     for _ in 0..2 {
         let size = input.u32()? as usize;
         input.take(size)?;

@@ -3,15 +3,15 @@
 use super::{TRACE_DAT, Wrong};
 use std::ops::Range;
 
-/// The first 32 bits of an event: its length or kind, and then the time since the event before it,
-/// ns.
+/// The number of bits for an event's length or kind; the other bits of its first 32 have the time
+/// in ns since the previous event.
 const TYPE_BITS: u32 = 5;
 const DELTA_BITS: u32 = 27;
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
-/// `RB_MISSED_EVENTS` and `RB_MISSED_STORED`: events were lost before this page; their number
-/// follows its events.
+/// `RB_MISSED_EVENTS`: events were lost before this page. `RB_MISSED_STORED`: the number of lost
+/// events is stored after the page's events.
 const MISSED: u32 = 1 << 31;
 const MISSED_STORED: u32 = 1 << 30;
 
@@ -24,7 +24,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// From `header_page` of tracefs, for pages of this size.
+    /// The layout from `header_page` of tracefs, for pages of `page` bytes.
     pub fn of(header: &str, page: usize) -> Option<Layout> {
         let offset = |name: &str| {
             let line = header.lines().find(|line| line.contains(name))?;
@@ -45,7 +45,7 @@ impl Layout {
 #[derive(Clone, Copy)]
 pub enum Record<'a> {
     Event {
-        /// ns
+        /// The time, in ns.
         at: u64,
         offset: usize,
         bytes: &'a [u8],
@@ -100,7 +100,7 @@ impl<'a> Pages<'a> {
         u64::from(self.u32(at)) | u64::from(self.u32(at + 4)) << 32
     }
 
-    /// `None` at the end.
+    /// The next record; `None` at the end.
     pub fn next(&mut self) -> Result<Option<Record<'a>>, Wrong> {
         loop {
             if self.events.is_empty() {
@@ -156,7 +156,7 @@ impl<'a> Pages<'a> {
         let word = if has_word { self.u32(offset + 4) } else { 0 };
         let (body, length) = match kind {
             PADDING if delta == 0 => {
-                // The rest of the page is empty.
+                // After padding, the rest of the page is empty.
                 self.events.start = self.events.end;
                 return Ok(None);
             }
@@ -173,7 +173,7 @@ impl<'a> Pages<'a> {
         self.events.start += end;
         match kind {
             TIME_STAMP => {
-                // The highest bits are unchanged.
+                // The highest bits of the time are unchanged.
                 let low = u64::from(word) << DELTA_BITS | delta;
                 let high = DELTA_BITS + u32::BITS;
                 self.now = self.now >> high << high | low;
