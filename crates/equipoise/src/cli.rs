@@ -309,7 +309,8 @@ Examples:
 
 While scx_equipoise runs, root and other users with access to its statistics
 see the scheduler's activity, costs and energy. For another sched_ext
-scheduler, they see the events that Linux counts from 6.15 on. ? shows the keys.")]
+scheduler, they see the events that Linux counts from 6.15 on.
+? shows the keys.")]
     Top(Top),
     /// Print a completion script for a shell
     #[command(after_help = "\

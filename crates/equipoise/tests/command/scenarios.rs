@@ -33,7 +33,7 @@ fn a_heavy_thread_among_light_ones_is_as_fast_as_alone() {
     for machine in ["lunar-lake", "alder-lake", "sm8250", "tc2"] {
         let alone = takes(machine, HEAVY, "heavy");
         let among = takes(machine, &format!("{HEAVY}, {LIGHT}"), "heavy");
-        assert!(among < 1.02 * alone, "{machine}: {among} us, alone {alone}");
+        assert!(among < 1.03 * alone, "{machine}: {among} us, alone {alone}");
     }
 }
 
