@@ -40,8 +40,9 @@
  *
  * Each queue has a clock, which is the mean virtual time of its tasks. A task's lag is the service that it is owed:
  * its weight times its distance behind the clock. The lags of a queue sum to zero. A task that changes queues or
- * sleeps takes its lag along. A task whose weight exceeds what one CPU is worth is charged as if it weighed only
- * that, so that no task waits for it to catch up. Tasks that are bound to a CPU have a clock of their own.
+ * sleeps takes along what it is owed, and leaves behind what it owes. A task whose weight exceeds what one CPU is
+ *worth is charged as if it weighed only that, so that no task waits for it to catch up. Tasks that are bound to a
+ *CPU have a clock of their own.
  *
  * 4. Waiting (wait.h, queue.h)
  * ----------------------------
