@@ -9,10 +9,9 @@
  *
  *	lag = w * (clock - vtime)		ns of work on the fastest CPU,
  *
- * is the service that it is owed; a negative lag is a debt. The lags of a queue sum to zero. An entity that leaves
- * that is owed something leaves the debt to the others, so the clock moves to their mean; the entity brings it
- *along when it joins this queue again or another one. A debt stays on the clock until the others have caught up
- *(leave()).
+ * is the service that it is owed; a negative lag is a debt. The lags of a queue sum to zero. An entity that is owed
+ * service and leaves takes its lag along, and brings it to the queue that it joins next. The others then owe less,
+ * so the clock moves to their mean. A debt stays on the clock until the others have caught up (leave()).
  *
  * The weights are feasible: an entity that is worth more than one CPU counts only as much as one CPU of its queue
  * is worth (A. Chandra et al., "Surplus Fair Scheduling", OSDI 2000; level.h). All entities of a queue can then

@@ -41,15 +41,15 @@
  * Each queue has a clock, which is the mean virtual time of its tasks. A task's lag is the service that it is owed:
  * its weight times its distance behind the clock. The lags of a queue sum to zero. A task that changes queues or
  * sleeps takes along what it is owed, and leaves behind what it owes. A task whose weight exceeds what one CPU is
- *worth is charged as if it weighed only that, so that no task waits for it to catch up. Tasks that are bound to a
- *CPU have a clock of their own.
+ * worth is charged as if it weighed only that, so that no task waits for it to catch up. Tasks that are bound to
+ * a CPU have a clock of their own.
  *
  * 4. Waiting (wait.h, queue.h)
  * ----------------------------
  *
  * A task that finds no idle CPU waits in its cluster's queue, and a new task in the queue of the cluster with the
  * least load. Queues are ordered by deadline: virtual time plus the time that the task usually runs for, up to a
- * turn. A task that is bound to some CPUs of a cluster waits for one of them.
+ * turn, or two when it wakes up. A task that is bound to some CPUs of a cluster waits for one of them.
  *
  * 5. Preemption (preempt.h, crowd.h, next.h, turn.bpf.h)
  * -----------------------------------------------------

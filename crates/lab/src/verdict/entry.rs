@@ -17,15 +17,14 @@ pub struct Judgement {
 }
 
 impl Finding<'_> {
-    /// Whether one scheduler is better than another, significantly and by enough to matter; and the difference between
-    /// the best and the worst, as a multiple of the smallest difference that matters.
+    /// Whether a scheduler is best, significantly and by enough to matter; and the difference between the best and the
+    /// worst, as a multiple of the smallest difference that matters.
     pub fn apart(&self) -> (bool, f64) {
         let means = self.entries.iter().filter_map(|it| mean(&it.costs()?));
         let (least, most) = means.fold((f64::MAX, f64::MIN), |(least, most), it| {
             (least.min(it), most.max(it))
         });
-        let any = |test: &dyn Fn(&Entry<'_>) -> bool| self.entries.iter().any(test);
-        let differ = any(&|one| any(&|other| one.is_better(other)));
+        let differ = self.entries.iter().any(|entry| entry.is_best);
         let worth = self.entries.first().map_or(1.0, Entry::worth);
         (differ, (most - least) / worth)
     }
