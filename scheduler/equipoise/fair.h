@@ -292,15 +292,15 @@ static __always_inline bool leave_debtors(struct clock *clock, u32 round, u64 we
 	return false;
 }
 
-/* @e, which slept, comes back. Takes it off the clock, and returns what it is owed. */
-static __always_inline s64 come_back(struct clock *clock, struct entity *e)
+/* @e, one of the debtors, comes back. Takes it off the clock, and returns what is left of its debt. */
+__noinline s64 end_debt(struct clock *clock __arg_nonnull, struct entity *e __arg_nonnull)
 {
 	/* If two CPUs bring back the entity of a CPU's bound tasks at once, only one finds its weight. */
 	u64 weight = __sync_lock_test_and_set(&e->left_at, 0);
 	s64 lag, sum = 0;
 
 	if (!weight)
-		return e->left_with;
+		return 0;
 	lag = lag_at(clock, e->vtime, weight);
 	if (leave_debtors(clock, e->round, weight, &sum)) {
 		move_debtors(clock, e->vtime, weight, sum, -1);
@@ -308,6 +308,12 @@ static __always_inline s64 come_back(struct clock *clock, struct entity *e)
 		owe(clock, lag);
 	}
 	return lag < 0 ? lag : 0;
+}
+
+/* @e, which slept, comes back. Returns what it is owed. */
+static __always_inline s64 come_back(struct clock *clock, struct entity *e)
+{
+	return READ_ONCE(e->left_at) ? end_debt(clock, e) : e->left_with;
 }
 
 /* Changes the weight of @e, which keeps its lag. */

@@ -102,7 +102,7 @@ __noinline bool bring_to_bound(u32 cpu, s64 lag, bool leaves)
  * Takes @t, which is bound, off its clock. Returns the sum of its lag on the CPU's clock and its part of what the
  * CPU's bound tasks are owed together.
  */
-__noinline s64 take_bound_along(struct task_state *t __arg_nonnull)
+static __always_inline s64 take_bound_along(struct task_state *t)
 {
 	u64 weight = t->fair.weight ?: READ_ONCE(t->fair.left_at);
 	s64 lag;
