@@ -142,9 +142,9 @@ def failures(cells: list[Json]) -> Iterator[str]:
 def page(by_machine: dict[str, list[Json]], schedulers: list[str], versions: dict[str, str], runs: int) -> Iterator[str]:
     yield "# Published schedulers on six machines"
     yield ""
-    yield prose("The published schedulers that `--scheduler NAME` finds, beside today's Linux (`eevdf`) and `equipoise`, "
-                f"with {runs} runs per cell. `make field` writes this page. Each scheduler has the defaults of its loader; "
-                "`peers/` names the parts of a loader that are left out. Decisions take no simulated time.")
+    yield prose("This page compares the published schedulers that `--scheduler NAME` finds with today's Linux (`eevdf`) "
+                f"and `equipoise`, in {runs} runs per cell. `make field` writes this page. Each scheduler has the defaults "
+                "of its loader; `peers/` names the parts of a loader that are left out. Decisions take no simulated time.")
     yield ""
     yield prose("A number is a ratio to `eevdf`; less is better. **Bold** marks the best scheduler of a column and those "
                 "that do not differ from it significantly. `~` marks a ratio that does not differ from 1 significantly, "
@@ -153,8 +153,9 @@ def page(by_machine: dict[str, list[Json]], schedulers: list[str], versions: dic
     yield from markdown([["load", "as on eight CPUs", "number"],
                          *([load.name, f"`{load.load}`", load.number] for load in loads(8))])
     yield ""
-    yield prose("The loads grow with the number of CPUs. A geometric mean would be one of schbench, whose wakeups wait for "
-                "milliseconds under `eevdf` and for microseconds under most others; hence the medians.")
+    yield prose("The loads grow with the number of CPUs. Schbench would dominate a geometric mean, because its "
+                "wakeups wait for milliseconds under `eevdf` and for microseconds under most other schedulers; hence the "
+                "medians.")
     yield ""
     yield "## Medians of the eight ratios"
     yield ""

@@ -85,7 +85,8 @@ pub fn reached(said: &str) -> Option<String> {
     if any(&[LATE]) {
         let most = WALL.as_secs();
         Some(format!(
-            "the compiler takes more than {most} s for a file; expected less, and no pipes among its headers"
+            "the compiler takes more than {most} s for a file; expected less time, and no pipes among the \
+             file's headers"
         ))
     } else if any(&[
         "CPU time limit exceeded",

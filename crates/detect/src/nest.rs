@@ -126,7 +126,8 @@ impl Found {
         }
         if self.distances != given {
             self.warnings.push(
-                "distances differ by direction or are implausible; the larger ones are used"
+                "distances differ by direction or are implausible; the larger of both directions is used, \
+                 limited to 11 to 254 (10 within a node)"
                     .to_owned(),
             );
         }
@@ -157,8 +158,9 @@ impl Found {
             let (changed, all) = (nearer.len(), count * (count - 1) / 2);
             self.distances = nested;
             self.lose(format!(
-                "the nodes' distances{rows}, which form no nested groups; the largest ones below them that do are \
-                 written: {changed} of {all} pairs of nodes are nearer, such as {written} for {given}"
+                "the nodes' distances{rows}, which form no nested groups; the largest nested distances that do \
+                 not exceed them are written: {changed} of {all} pairs of nodes are nearer, such as {written} \
+                 instead of {given}"
             ));
         }
     }

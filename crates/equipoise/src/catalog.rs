@@ -41,7 +41,7 @@ pub fn machine(action: Catalog, output: &Output) -> Result<(), Error> {
             if strict && !warnings.is_empty() {
                 return Err(Box::new(BadInput::whole(
                     format!("{file}: {} warnings, and --strict is set", warnings.len()),
-                    "expected a description without them",
+                    "expected a description without warnings",
                 )));
             }
             Ok(format!(
@@ -205,7 +205,7 @@ fn other_kind(kind: &str, file: &str) -> Option<Box<BadInput>> {
         .find(is_other)?;
     Some(Box::new(BadInput::whole(
         format!("{file} is a {other} file, not a {kind} file"),
-        format!("expected a {kind} file; `equipoise {other} check` reads this one"),
+        format!("expected a {kind} file; `equipoise {other} check` reads this file"),
     )))
 }
 

@@ -71,7 +71,8 @@ Try one of these; each takes seconds.
       why frames are late there under Linux's own scheduler
 
   equipoise machine list        equipoise workload list        equipoise policy list
-      lists the built-in ones; `show NAME` prints one, and a path to your own file can replace a name
+      list the built-in machines, loads and policies; `show NAME` prints one, and the path of your own
+      file can replace a name
 
   equipoise help compare
       all options, with examples
@@ -226,7 +227,7 @@ Examples:
 After every end of a trial, even by SIGKILL, the kernel's own scheduler runs.
 Ctrl-C shows the results of the complete blocks.")]
     Trial(Trial),
-    /// The machines that can be simulated, and this computer
+    /// List, show and check the machines that can be simulated, and describe this computer
     #[command(after_help = "\
 Examples:
   # List the machines
@@ -247,7 +248,7 @@ Examples:
         #[command(subcommand)]
         action: MachineAction,
     },
-    /// The workloads: benchmark models, rt-app files and recorded loads
+    /// List, show, check and import workloads: benchmark models, rt-app files and recorded loads
     #[command(after_help = "\
 Examples:
   # List the workloads
@@ -265,7 +266,7 @@ Examples:
         #[command(subcommand)]
         action: WorkloadAction,
     },
-    /// The policies: today's Linux, our own, and published designs
+    /// List, show and check policies: today's Linux, our own, and published designs
     #[command(after_help = "\
 Examples:
   # List the policies
@@ -280,7 +281,7 @@ Examples:
         #[command(subcommand)]
         action: Catalog,
     },
-    /// The published sched_ext schedulers, whose sources are not part of Equipoise
+    /// List and fetch the published sched_ext schedulers, whose sources are not part of Equipoise
     #[command(after_help = "\
 Examples:
   # List them

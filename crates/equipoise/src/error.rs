@@ -97,9 +97,9 @@ impl Error {
             }
             Error::Cage(lacking) => {
                 say!(
-                    "error: this kernel lacks {lacking}, which protects your files from a \
-                     scheduler in C; expected Linux 5.13 or later with both enabled. --uncaged \
-                     runs it anyway"
+                    "error: this kernel lacks {lacking}, which protects your files from a scheduler in C; \
+                     expected Linux 5.13 or later with Landlock and seccomp enabled. --uncaged runs the \
+                     scheduler anyway"
                 );
                 ExitCode::from(2)
             }

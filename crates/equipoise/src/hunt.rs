@@ -296,7 +296,7 @@ fn sentence(
 ) -> String {
     if factor >= lab::STOPPED || victim.is_some_and(|victim| victim.stalls) {
         return format!(
-            "Threads stall under {name} on {machine}, and none does under {}.",
+            "Threads stall under {name} on {machine}, but none stalls under {}.",
             args.against
         );
     }

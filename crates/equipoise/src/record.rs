@@ -90,7 +90,10 @@ pub fn run(args: &Record) -> Result<(), Error> {
 fn for_workload(args: &Record) -> Result<Option<Machine>, Error> {
     match args.output.extension().and_then(|it| it.to_str()) {
         Some("dat") if args.machine.is_some() => Err(bad(
-            format!("--machine for {}, which is a trace", args.output.display()),
+            format!(
+                "--machine does not apply to {}, which is a trace",
+                args.output.display()
+            ),
             "expected --output FILE.json for a workload; for a trace, give --machine to `workload import`",
         )),
         Some("dat") => Ok(None),
@@ -115,13 +118,14 @@ fn say_calls(instance: &Instance) {
     }
     if calls.seen > 0 {
         say!(
-            "{} calls were probed; each took about {} ns longer, which counts as work",
+            "{} calls on pipes and sockets were probed; each took about {} ns longer, and this time counts as \
+             the threads' work",
             calls.seen,
             calls.cost_ns
         );
     }
     if calls.missed > 0 {
-        say!("warning: {} more were missed", calls.missed);
+        say!("warning: {} more calls were missed", calls.missed);
     }
 }
 
@@ -201,7 +205,8 @@ fn warns(watch: &Watch, load: Option<i32>) -> bool {
     let is_busy = others.pct + others.stolen_pct > MOST_OTHERS_PCT;
     if is_busy {
         say!(
-            "warning: this computer is busy: {}; the load waits for them in the recording, but not in a replay",
+            "warning: this computer is busy: {}; the load waits for this other work in the recording, but not \
+             in a replay",
             others.words()
         );
     }

@@ -260,7 +260,7 @@ fn busy(watches: bool) -> Option<String> {
     let is_busy = others.cpus > MOST_OTHERS_CPUS || others.stolen_pct > MOST_STOLEN_PCT;
     is_busy.then(|| {
         format!(
-            "this computer is busy: {}; it takes more blocks to find a difference than on an idle one",
+            "this computer is busy: {}; a trial then takes more blocks to find a difference than on an idle computer",
             others.words()
         )
     })

@@ -198,7 +198,7 @@ fn why(code: i32, said: &str) -> String {
             "used more than a simulation's 8 GiB of memory; expected less".to_owned()
         }
         Some(libc::SIGKILL) => {
-            "was killed, probably because memory ran out or after a day of CPU time; expected less of both"
+            "was killed, probably because memory ran out or a day of CPU time was used up; expected less of both"
                 .to_owned()
         }
         Some(signal) if (1..64).contains(&signal) => {

@@ -101,7 +101,7 @@ impl Scheduler {
         let name = simulator::scheduler_name(&object).map_err(|message| {
             refused(
                 message,
-                "expected such an ops.name, in SCX_OPS_DEFINE(..., .name = \"...\")",
+                "expected an ops.name that Linux takes, in SCX_OPS_DEFINE(..., .name = \"...\")",
             )
         })?;
         Ok(Scheduler {

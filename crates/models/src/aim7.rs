@@ -116,17 +116,17 @@ const PARAMS: &[Param] = &[
     time!(
         "link",
         at_speed(1_000),
-        "the same for linking or unlinking a file, in link_test"
+        "work under a directory's lock to link or unlink a file, in link_test"
     ),
     time!(
         "lookup",
         at_speed(330),
-        "the same for opening an existing file; about a quarter of creat_clo's time, an assumption"
+        "work under a directory's lock to open an existing file; about a quarter of creat_clo's time, an assumption"
     ),
     time!(
         "list",
         at_speed(20_000),
-        "the same for listing /bin, in dir_rtns_1, for some 130 files as in RHEL 6; an assumption"
+        "work under a directory's lock to list /bin, in dir_rtns_1, for some 130 files as in RHEL 6; an assumption"
     ),
     time!(
         "vma",

@@ -21,7 +21,7 @@ const PARAMS: &[Param] = &[
         default: 1_000_000_000,
         min: 1_000_000,
         max: 3_600_000_000_000,
-        help: "the time for which they compute (default 1s)",
+        help: "the time for which the threads compute (default 1s)",
     },
 ];
 

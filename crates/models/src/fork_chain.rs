@@ -51,7 +51,7 @@ const PARAMS: &[Param] = &[
         default: 10_000_000,
         min: 1_000,
         max: 10_000_000_000,
-        help: "the maximum; each process has a random amount between the two (default 10 ms, an assumption)",
+        help: "the maximum work of a process, which is random between least and most (default 10 ms, an assumption)",
     },
 ];
 

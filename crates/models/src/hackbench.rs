@@ -74,9 +74,9 @@ const PARAMS: &[Param] = &[
         default: 278,
         min: 1,
         max: 1_000_000,
-        help: "messages that a socket holds; Linux charges a socket's send buffer \
-               (net.core.wmem_default, 212992 bytes) the whole sk_buff, 768 bytes for messages of up \
-               to 192, and counted so on x86-64",
+        help: "messages that a socket holds; Linux charges the whole sk_buff, 768 bytes for messages of up to \
+               192, to the socket's send buffer (net.core.wmem_default, 212992 bytes); the same number was \
+               counted on x86-64",
     },
 ];
 

@@ -17,7 +17,7 @@ const PARAMS: &[Param] = &[
         default: 10_000_000_000,
         min: 1_000_000,
         max: 3_600_000_000_000,
-        help: "the time for which it transmits or receives, iperf's -t (default 10s)",
+        help: "the duration of the transfer, iperf's -t (default 10s)",
     },
     Param {
         name: "receive",

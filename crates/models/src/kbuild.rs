@@ -63,8 +63,8 @@ const PARAMS: &[Param] = &[
         default: 256,
         min: 0,
         max: 1 << 20,
-        help: "a compiler's working set between two switches, which it fetches again after a \
-               migration, KiB; an assumption: a full second-level cache (default 256)",
+        help: "a compiler's working set between two switches in KiB, which the compiler fetches again after a \
+               migration; an assumption: a full second-level cache (default 256)",
     },
 ];
 

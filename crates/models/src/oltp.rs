@@ -48,7 +48,7 @@ const PARAMS: &[Param] = &[
         default: 150_000,
         min: 0,
         max: 1_000_000_000,
-        help: "its work for a select of 100 rows, sysbench's --range-size; an assumption (default 150 us)",
+        help: "the database's work for a select of 100 rows, sysbench's --range-size; an assumption (default 150 us)",
     },
     Param {
         name: "write_work",
@@ -56,7 +56,7 @@ const PARAMS: &[Param] = &[
         default: 80_000,
         min: 0,
         max: 1_000_000_000,
-        help: "its work for an update, a delete or an insert; an assumption (default 80 us)",
+        help: "the database's work for an update, a delete or an insert; an assumption (default 80 us)",
     },
     Param {
         name: "flush",
@@ -96,7 +96,7 @@ pub(crate) const READ_ONLY: Benchmark = Benchmark {
 
 pub(crate) const READ_WRITE: Benchmark = Benchmark {
     name: "oltp-read-write",
-    description: "sysbench oltp_read_write: the same with updates, and commits that wait for a log",
+    description: "sysbench oltp_read_write: clients that send selects and updates, and commits that wait for a log",
     params: PARAMS,
     metrics: METRICS,
     make: |args| Box::new(Setup::new(args, true)),

@@ -53,7 +53,7 @@ macro_rules! params {
                 default: $server,
                 min: 0,
                 max: 1_000_000_000,
-                help: concat!("a server's work for these; ", $from),
+                help: concat!("a server's work for a request and its reply; ", $from),
             },
             Param {
                 name: "time",
@@ -93,7 +93,7 @@ pub(crate) const TBENCH: Benchmark = Benchmark {
         1_000,
         12_000,
         15_000,
-        "as for netperf, plus packing or unpacking the packet: an assumption"
+        "as for netperf, plus the work to pack or unpack the packet; an assumption"
     ),
     metrics: METRICS,
     make: |args| Box::new(Setup::new(args, StreamKind::TcpSocket)),

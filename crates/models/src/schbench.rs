@@ -79,7 +79,7 @@ const PARAMS_2016: &[Param] = &[
         default: 30_000_000,
         min: 0,
         max: 10_000_000_000,
-        help: "a messenger's sleep before it wakes its list, to which up to a quarter is added at random; \
+        help: "a messenger's sleep before it wakes its workers, longer by up to a quarter at random; \
                --sleeptime (default 30 ms)",
     },
     Param {
@@ -88,7 +88,7 @@ const PARAMS_2016: &[Param] = &[
         default: 30_000_000,
         min: 1_000,
         max: 10_000_000_000,
-        help: "how long a worker computes, in wall-clock time; --cputime (default 30 ms)",
+        help: "the time for which a worker computes, in wall-clock time; --cputime (default 30 ms)",
     },
     TIME,
 ];

@@ -25,7 +25,7 @@ const PARAMS: &[Param] = &[
         default: 10_000_000_000,
         min: 100_000_000,
         max: 3_600_000_000_000,
-        help: "the time for which they make transactions (default 10s)",
+        help: "the time for which the threads make transactions (default 10s)",
     },
     Param {
         name: "transaction",

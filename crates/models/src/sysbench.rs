@@ -29,9 +29,9 @@ const PARAMS: &[Param] = &[
         default: 1000,
         min: 1,
         max: 1_000_000,
-        help: "requests per thread; sysbench's --max-requests is this times threads, because \
-               published times of `--max-requests=1000` grow with the number of threads as if \
-               each made 1000",
+        help: "requests per thread; sysbench's --max-requests is this number times the number of threads, \
+               because published times of `--max-requests=1000` grow with the number of threads as if each \
+               thread made 1000",
     },
     Param {
         name: "request",
@@ -57,7 +57,7 @@ const PARAMS: &[Param] = &[
         default: 0,
         min: 0,
         max: machine::MAX_CPUS as u64 - 1,
-        help: "the only CPU that it may use, as with `taskset -c` (default: all)",
+        help: "the only CPU that the threads may use, as with `taskset -c` (default: all)",
     },
 ];
 

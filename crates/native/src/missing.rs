@@ -66,7 +66,8 @@ fn told(name: &str, is_declared: bool) -> String {
         (true, _) => "is declared, but not defined; add the file that defines it to the scheduler's files",
         (false, true) => "is a macro that no header defines; add the folder of its header as `--include DIR`",
         (false, false) => {
-            "is neither a function of Linux nor of scx's library; if a header declares it, add its folder as `--include DIR`"
+            "is neither a function of Linux nor of scx's library; if a header declares it, add the header's \
+             folder as `--include DIR`"
         }
     }
     .to_owned()
@@ -113,7 +114,7 @@ pub fn constant(line: &str) -> &'static str {
     let unknown = line.contains("undeclared (first use") || line.contains("undeclared identifier");
     match quoted(line) {
         Some(name) if unknown && is_constant(name) => {
-            "; if a header defines it, add its folder as `--include DIR`"
+            "; if a header defines it, add the header's folder as `--include DIR`"
         }
         _ => "",
     }
@@ -230,8 +231,8 @@ mod tests {
             ),
             (
                 undeclared("helper_of_mine"),
-                "helper_of_mine() is neither a function of Linux nor of scx's library; if a header declares it, add \
-                 its folder as `--include DIR`",
+                "helper_of_mine() is neither a function of Linux nor of scx's library; if a header declares \
+                 it, add the header's folder as `--include DIR`",
             ),
         ] {
             assert_eq!(told, format!("a.c:5: {expected}"));

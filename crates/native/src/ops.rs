@@ -69,8 +69,8 @@ impl Object {
         let deprecated = implemented(self).filter_map(|feature| feature.warning(self.kernel()));
         let pointers = self.task_pointers().iter().map(|name| {
             format!(
-                "`{name}` points to a task; unless it is a __kptr, Linux's verifier refuses to read through it, and \
-                 here a read after the task's end is not noticed"
+                "`{name}` points to a task; unless it is a __kptr, Linux's verifier refuses to read through \
+                 it, and the simulator does not notice a read after the task's end"
             )
         });
         deprecated.chain(pointers).collect()

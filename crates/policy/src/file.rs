@@ -110,7 +110,8 @@ impl Reader<'_> {
                 None => self.bad(
                     head.name.span(),
                     "`scheduler` is missing".to_owned(),
-                    "expected `scheduler`, or `extends` with a policy that has it".to_owned(),
+                    "expected `scheduler`, or `extends` with a policy that has a scheduler"
+                        .to_owned(),
                 ),
             };
         };

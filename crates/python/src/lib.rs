@@ -68,7 +68,7 @@ fn assignments(values: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<String>> {
         // The reader of policies gets all settings in one list, so a value must not contain the separator.
         if name.contains(separates) || name.contains('=') || value.contains(separates) {
             return Err(error::bad(
-                format!("{name}={value:?}: not one value"),
+                format!("{name}={value:?}: not a single value"),
                 "expected a number, a word or a boolean",
             ));
         }

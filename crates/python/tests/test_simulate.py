@@ -58,9 +58,9 @@ def test_numbers_that_are_none_are_bad_input(number):
 
 def test_a_setting_sets_nothing_else():
     for value in ('1\nload_tracking="pelt"', "1,load_tracking=pelt"):
-        with pytest.raises(BadInput, match="not one value"):
+        with pytest.raises(BadInput, match="not a single value"):
             Policy("cfs", newidle_limit_ns=value)
-    with pytest.raises(BadInput, match="not one value"):
+    with pytest.raises(BadInput, match="not a single value"):
         Workload("busy", duration="1s,threads=3")
 
 

@@ -100,8 +100,8 @@ pub fn results(findings: &Results<'_>, shown: Shown, told: Told<'_>) -> Page {
     let hidden = rows.len() - decide().count();
     let against = match findings.schedulers.as_slice() {
         [first, _, ..] => Some(format!(
-            "change: against {first}, with the 95 % confidence interval over {}; the geometric mean \
-             of the goal's columns, except those in %.",
+            "`change` is the change of the geometric mean of the goal's columns, except those in %, against \
+             {first}, with the 95 % confidence interval over {}.",
             told.pairs
         )),
         _ => None,

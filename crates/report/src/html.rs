@@ -199,9 +199,9 @@ fn timelines(out: &mut String, policies: &[PolicyFigure]) {
     }
     out.push_str(
         "<span id=\"view\" role=\"status\"></span>\n<ul class=\"legend\" id=\"threads\"></ul></div>\n\
-         <p class=\"hint\">All charts show the same time. Drag over one to zoom in; turn the wheel with Ctrl \
-         to zoom at the pointer; with a chart in focus, the keys W and S (or + and -), A and D (or left and \
-         right), and Home. ",
+         <p class=\"hint\">All charts show the same time. Drag over a chart to zoom in, or turn the wheel with Ctrl \
+         to zoom at the pointer. If a chart has the focus, the keys W and S (or + and -) zoom, A and D (or left and \
+         right) move in time, and Home shows the whole run. ",
     );
     if policies.iter().any(|policy| !policy.misses.is_empty()) {
         out.push_str(
@@ -274,7 +274,7 @@ fn misses(out: &mut String, policies: &[PolicyFigure]) {
     }
     out.push_str("<h3 id=\"misses\">Why deadlines were missed</h3>\n");
     out.push_str(
-        "<p class=\"hint\">The missed periods of each policy that lost most time, with the decisions in them.</p>\n",
+        "<p class=\"hint\">For each policy, the missed periods that lost most time, with the decisions in them.</p>\n",
     );
     for policy in policies {
         for miss in &policy.misses {

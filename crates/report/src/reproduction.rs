@@ -213,20 +213,20 @@ fn quality(reproduction: &Reproduction) -> Vec<String> {
     }
     if points.is_some() {
         remarks.push(
-            "A change is that of the mean in per cent, over runs paired by seed; its error is in \
-             points. If only a margin was published, the error is the excess over the margin."
+            "A change is the change of the mean in per cent, over runs paired by seed; its error is in points. \
+             If only a margin was published, the error is the excess over the margin."
                 .to_owned(),
         );
     }
     remarks.push(format!(
-        "Sign agreement: the percentage of published cells in which the change from the first \
-         column, or the published change itself, has the same direction in both tables (up, down, \
-         or less than {NO_DIFFERENCE_PCT} %)."
+        "Sign agreement is the percentage of published cells in which the change from the first column, or the \
+         published change itself, has the same direction in both tables (up, down, or less than \
+         {NO_DIFFERENCE_PCT} %)."
     ));
     if reproduction.rows.iter().any(|row| row.limit.is_some()) {
         remarks.push(
-            "limit: the best time that the machine's CPUs allow under any scheduler, and the average \
-             as a multiple of it."
+            "`limit` is the best time that the machine's CPUs allow under any scheduler, and the average as a \
+             multiple of this time."
                 .to_owned(),
         );
     }

@@ -101,12 +101,16 @@ fn busy_pct(measured: &[Measured]) -> f64 {
 fn cannot_tell(most: f64, busy_pct: f64) -> String {
     let why = match (most > NOISE_PCT, busy_pct < BUSY_PCT) {
         (true, _) => format!(
-            ": the runs of a policy differ by more than the policies do (± {most:.0} %). More runs may."
+            ": the runs of a policy differ by more than the policies do (± {most:.0} %). More runs may tell \
+             them apart."
         ),
         (false, true) => format!(
-            "; a load that keeps more CPUs busy than {busy_pct:.0} %, or switches more often, may."
+            ": CPUs are busy for {busy_pct:.0} % of the time. A load that keeps them busier, or switches more \
+             often, may tell the policies apart."
         ),
-        (false, false) => ": all CPUs are busy, and each policy completes as much.".to_owned(),
+        (false, false) => {
+            ": all CPUs are busy, and all policies complete the same amount of work.".to_owned()
+        }
     };
     format!("This comparison cannot tell the policies apart{why}")
 }

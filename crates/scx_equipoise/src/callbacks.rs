@@ -25,7 +25,9 @@ pub fn measure(
     stop: &Receiver<()>,
 ) -> Result<String> {
     let Ok(ops) = fs::read_to_string(sched_ext.join("root/ops")) else {
-        bail!("no sched_ext scheduler is loaded: expected one, whose callbacks can be measured");
+        bail!(
+            "no sched_ext scheduler is loaded: expected a scheduler whose callbacks can be measured"
+        );
     };
     let started = Instant::now();
     let measuring = Measuring::start()?;

@@ -73,7 +73,7 @@ pub fn callbacks(object: &Object) -> Result<BTreeMap<String, Cost>> {
             unsafe { bpf_prog_get_info_by_fd(program.as_fd().as_raw_fd(), &mut info, &mut len) };
         if status != 0 {
             let error = std::io::Error::from_raw_os_error(-status);
-            return Err(error).with_context(|| format!("cannot ask about {name}"));
+            return Err(error).with_context(|| format!("cannot read the cost of {name}"));
         }
         let cost = Cost {
             calls: info.run_cnt,

@@ -45,7 +45,7 @@ fn concerns(line: &str, task: &str) -> bool {
 pub fn warn_of_lost(said: &mut u64, lost: u64) {
     if lost > *said {
         log::warn!(
-            "{} decisions lost, because there were too many to print",
+            "{} decisions were lost, because there were too many to print",
             lost - *said
         );
         *said = lost;

@@ -102,7 +102,7 @@ fn fit(described: Machine, cpus: usize) -> Result<Machine, Box<BadInput>> {
     }
     Err(Box::new(BadInput::whole(
         format!(
-            "machine `{}` does not fit: it has {} CPUs, but this machine has {cpus}",
+            "machine `{}` does not fit: it has {} CPUs, but this computer has {cpus}",
             described.name,
             described.cpus.len(),
         ),

@@ -30,8 +30,8 @@ pub fn check(kernel: &Kernel, user: Uid) -> Result<()> {
             bail!("Linux {release} is too old: sched_ext requires Linux 6.12 or later");
         }
         bail!(
-            "Linux {release} has no sched_ext: it was built without CONFIG_SCHED_CLASS_EXT; \
-             expected a kernel that has it, Linux 6.12 or later"
+            "Linux {release} has no sched_ext: the kernel was built without CONFIG_SCHED_CLASS_EXT; expected \
+             Linux 6.12 or later with this option"
         );
     };
     if !kernel.btf.exists() {
@@ -63,8 +63,8 @@ pub fn explain_refusal(error: anyhow::Error, policy: &str, release: &str) -> any
     let malformed = compat::malformed_scx_kfuncs();
     if !malformed.is_empty() {
         return anyhow!(
-            "the BTF of Linux {release} describes {} functions of sched_ext wrongly, such as {}(), so \
-             it cannot load any scheduler: it was built with a pahole before 1.26 ({log})",
+            "the BTF of Linux {release} describes {} functions of sched_ext wrongly, such as {}(), so this \
+             kernel cannot load any scheduler: it was built with a pahole before 1.26 ({log})",
             malformed.len(),
             malformed[0],
         );

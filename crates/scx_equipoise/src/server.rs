@@ -435,13 +435,13 @@ impl<M> Client<M> {
         self.deadline.get_or_insert(now + PATIENCE);
         self.line.extend_from_slice(&part[..read]);
         if self.line.len() > LONGEST {
-            return Err(anyhow!("a line of over {LONGEST} bytes"));
+            return Err(anyhow!("a line has more than {LONGEST} bytes"));
         }
         match self.line.iter().position(|&byte| byte == b'\n') {
             None => Ok(None),
-            Some(end) if end + 1 < self.line.len() => {
-                Err(anyhow!("a line arrived before the last one was answered"))
-            }
+            Some(end) if end + 1 < self.line.len() => Err(anyhow!(
+                "a line arrived before the previous line was answered"
+            )),
             Some(_) => {
                 self.deadline = None;
                 self.active = now;

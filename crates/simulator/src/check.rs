@@ -154,7 +154,7 @@ impl Checker {
             let idle = cpu.curr.is_none() && !cpu.need_resched && wanted.contains(id);
             if let Some(since) = self.idle_since[id].filter(|since| now - since > limit) {
                 return Err(format!(
-                    "CPU {id} was idle for {} ns while another had two runnable tasks",
+                    "CPU {id} was idle for {} ns while another CPU had two runnable tasks",
                     now - since
                 ));
             }
@@ -359,6 +359,6 @@ fn check_cpus(kernel: &Kernel<'_>, runnable: &mut Vec<Runnable>) -> Result<(), S
 fn agree(name: impl Fn() -> String, counted: usize, is: usize) -> Result<(), String> {
     match counted == is {
         true => Ok(()),
-        false => Err(format!("{} is {counted}, and there are {is}", name())),
+        false => Err(format!("{} is {counted}, but there are {is}", name())),
     }
 }

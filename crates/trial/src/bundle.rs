@@ -144,7 +144,7 @@ impl Bundle {
         if bundle.version != VERSION {
             let version = bundle.version;
             return Err(format!(
-                "version {version}, and this program reads {VERSION}"
+                "the bundle has version {version}; this program reads version {VERSION}"
             ));
         }
         let known = |index: &usize| *index < bundle.plan.schedulers.len();
@@ -153,7 +153,9 @@ impl Bundle {
         let turns = bundle.outcome.schedulers.len();
         match named.clone().all(known) && bundle.outcome.blocks.iter().all(|it| it.len() == turns) {
             true => Ok(bundle),
-            false => Err(format!("{RESULTS}: blocks and schedulers do not fit")),
+            false => Err(format!(
+                "{RESULTS}: blocks and schedulers do not fit together"
+            )),
         }
     }
 }
@@ -346,7 +348,7 @@ mod tests {
         unfit.outcome.schedulers = vec![0, 1];
         assert!(message(&written(&unfit)).contains("do not fit"));
         unfit.version = 9;
-        assert!(message(&written(&unfit)).contains("version 9, and this program reads 1"));
+        assert!(message(&written(&unfit)).contains("version 9; this program reads version 1"));
         let nowhere = Bundle::read(Path::new("/nowhere"))
             .unwrap_err()
             .render(false);

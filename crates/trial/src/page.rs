@@ -73,7 +73,7 @@ pub fn page(
 
 /// The remark that the tables have other intervals than the verdict.
 const UNADJUSTED: &str = "The intervals in the tables are those of a trial whose number of blocks was fixed \
-                          beforehand; those of the verdict hold after any number.";
+                          beforehand; the intervals of the verdict hold after any number of blocks.";
 
 fn number_of_blocks(plan: &Plan, outcome: &Outcome) -> String {
     let count = outcome.blocks.len();
@@ -129,8 +129,8 @@ fn cost(about: &About) -> Option<String> {
         false => String::new(),
     };
     Some(format!(
-        "recording: {share}its events took about {:.0} ns each, and with the recorder's own work at most {:.2} % of the load's CPU time in \
-         a turn.",
+        "recording: {share}an event took about {:.0} ns; all events and the recorder's own work took at most \
+         {:.2} % of the load's CPU time in a turn.",
         cost.event_ns, cost.most_pct
     ))
 }
@@ -158,14 +158,15 @@ fn blocks_needed(results: &Results<'_>, outcome: &Outcome) -> Option<String> {
     };
     let more = one.saturating_sub(results.runs());
     let say = format!(
-        "{}: by its variation here, a difference of 1 % is significant with a chance of 80 % in {one} blocks, one of 2 % in {two}, and one of 5 % in {five}",
+        "{}: by its variation here, a difference of 1 % is significant with a chance of 80 % in {one} blocks, \
+         a difference of 2 % in {two}, and a difference of 5 % in {five}",
         figure.name
     );
     Some(
         match results.verdict.goals.iter().any(|it| it.tells_apart()) || more == 0 {
             true => say + ".",
             false => format!(
-                "{say}; this trial has {}, and {more} more would do for 1 %.",
+                "{say}; this trial has {} blocks, and {more} more suffice for 1 %.",
                 results.runs()
             ),
         },
@@ -312,7 +313,7 @@ mod tests {
         let says = page
             .remarks
             .iter()
-            .find(|it| it.contains("more would do"))
+            .find(|it| it.contains("more suffice"))
             .unwrap();
         // The deviation of the differences is 8.9 %, so 1 % needs (2.8 * 8.9)^2 blocks.
         let more: usize = says

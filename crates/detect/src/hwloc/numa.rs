@@ -48,7 +48,8 @@ impl Reader<'_> {
         };
         if !left.is_empty() && !all.is_empty() {
             found.warnings.push(format!(
-                "the nodes of CPUs {left} are missing, so those of a package are a node, and distances are not used"
+                "the nodes of CPUs {left} are missing, so these CPUs form one node per package, and distances \
+                 are not used"
             ));
         }
         found.nodes = nodes.into_values().collect();

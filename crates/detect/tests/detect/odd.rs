@@ -125,8 +125,8 @@ fn distances_that_the_format_cannot_say_are_the_nearest_that_it_can() {
     let row = |at: u32| (0..4).map(|to| if to == at { 10 } else { 20 }).collect();
     let rows: Vec<Vec<u32>> = (0..4).map(row).collect();
     assert_eq!(found.numa.distances, rows);
-    let says = "no nested groups; the largest ones below them that do are written: 2 of 6 pairs of nodes are nearer, \
-                such as 20 for 30";
+    let says = "no nested groups; the largest nested distances that do not exceed them are written: 2 of 6 \
+                pairs of nodes are nearer, such as 20 instead of 30";
     assert!(warnings[0].contains(says), "{warnings:?}");
     // hip07-d05.dts of Linux 6.12.
     let chips = four().nodes(&[

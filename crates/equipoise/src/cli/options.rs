@@ -137,8 +137,8 @@ pub struct Compare {
     /// Simulate this release of Linux, which decides what sched_ext offers and how it behaves
     #[arg(long, value_name = "6.12|7.3", default_value_t = Kernel::default(), value_parser = str::parse::<Kernel>)]
     pub kernel: Kernel,
-    /// Set a `const volatile` variable of the schedulers in C, as their loader would: of the
-    /// scheduler called NAME, else of all that have the variable
+    /// Set a `const volatile` variable of the schedulers in C, as their loader would: in the
+    /// scheduler called NAME, or without NAME in all that have the variable
     #[arg(long = "set", value_name = "[NAME:]VAR=VALUE", requires = "schedulers", value_parser = setting)]
     pub settings: Vec<Setting>,
     /// Run schedulers in C even if this kernel cannot isolate them (it lacks Landlock or seccomp)
@@ -219,7 +219,7 @@ pub struct Explain {
     #[arg(long, value_name = "THREAD")]
     pub task: Vec<String>,
     /// Show the same period of a thread, from its wakeup until it sleeps, under this policy next to
-    /// the other one: the period that lost most time, or the one at --at
+    /// the explained one: the period that lost most time, or the one at --at
     #[arg(long, value_name = "POLICY", conflicts_with = "worst")]
     pub diff: Option<String>,
     /// Explain the waits at this time, such as 1.204s or 1204ms, instead of the longest waits
@@ -448,16 +448,16 @@ pub struct Trial {
     /// Read frame times from this log of MangoHud, or from the newest log in this folder
     #[arg(long, value_name = "FILE|DIR")]
     pub frames: Option<PathBuf>,
-    /// Record the kernel's scheduler for latencies and periods: all of every turn, nothing, or (auto) as much of every
-    /// turn as costs at most 1 % of the load's CPU time
+    /// Record the kernel's scheduling events, for latencies and periods: every turn completely, nothing, or (auto) as
+    /// much of every turn as costs at most 1 % of the load's CPU time
     #[arg(long, value_enum, default_value = "auto")]
     pub record: RecordTurns,
     /// Simulate the recorded load under the same schedulers, on this machine with its measured costs, and show the
     /// predictions beside the measurements
     #[arg(long)]
     pub predict: bool,
-    /// Then simulate the recorded load under `equipoise` with each of its settings changed, and measure the best
-    /// setting beside the defaults in as many blocks
+    /// After the trial, simulate the recorded load under `equipoise` with each of its settings changed, and measure the
+    /// best setting beside the defaults in as many blocks
     #[arg(long)]
     pub tune: bool,
     /// Write the trial to FILE, to keep or to send: all samples, the machine, its kernel's configuration, the
@@ -503,11 +503,11 @@ pub enum TrialAction {
 /// The turns that are recorded.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RecordTurns {
-    /// As much as costs at most 1 % of the load's CPU time
+    /// As much of every turn as costs at most 1 % of the load's CPU time
     Auto,
-    /// All of them
+    /// Every turn completely
     Always,
-    /// None
+    /// Nothing
     Never,
 }
 

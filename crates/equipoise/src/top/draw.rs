@@ -38,8 +38,8 @@ const HELP: [&str; 17] = [
     "CPU %        CPU time, as a share of one CPU",
     "wait         mean time from runnable to running",
     "wait p99     99 % of the waits in the last 30 s were at most this long; waits",
-    "             of the same 50 ms count as their mean; - if not of the 64 busiest",
-    "runs/s       how many times per second the thread began to run",
+    "             of the same 50 ms count as their mean; - outside the 64 busiest",
+    "runs/s       times per second that the thread began to run",
     "moves/s      migrations to another CPU",
 ];
 

@@ -84,7 +84,7 @@ fn what_a_scheduler_lacks_is_named_with_what_to_add() {
         (
             "",
             "sink = MAX_LAYERS;",
-            "; if a header defines it, add its folder as `--include DIR`",
+            "; if a header defines it, add the header's folder as `--include DIR`",
         ),
     ] {
         let told = match told.starts_with(';') {

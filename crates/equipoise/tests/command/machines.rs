@@ -176,11 +176,11 @@ fn callbacks_take_the_time_that_the_machine_file_gives() {
     let paid = compare(
         "[callbacks.equipoise]\nsource = \"made up\"\nselect_cpu = 5_000\ndispatch = 5_000\n",
     );
-    let said = "callbacks: those of equipoise take the time that the machine file gives, and those of eevdf none.";
+    let said = "The callbacks of equipoise take the time that the machine file gives, and those of eevdf take no time.";
     has!(paid, said);
     let times = paid.lines().find(|line| line.contains("callback_time"));
     assert!(times.is_some(), "{paid}");
     let other = compare("[callbacks.simple]\nsource = \"made up\"\ndispatch = 5_000\n");
-    let said = "callbacks: the machine file has no costs for the callbacks of these schedulers.";
+    let said = "The machine file has no costs for the callbacks of these schedulers.";
     has!(other, said);
 }

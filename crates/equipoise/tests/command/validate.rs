@@ -24,7 +24,7 @@ fn a_recording_without_wakeups_is_not_judged() {
     std::fs::write(&trace, text.concat()).unwrap();
     let measured = format!("eevdf={}", trace.display());
     let says = run_badly(&["validate", "--machine", "smp-2", &measured]);
-    has!(says, "threads sleep, and the trace has no wakeups");
+    has!(says, "threads sleep, but the trace has no wakeups");
 }
 
 /// A recording of a machine with another number of CPUs, of more or of fewer.

@@ -264,14 +264,14 @@ impl Reader<'_> {
         else {
             return Err(self.bad(
                 column.name.span(),
-                "this column has no scheduler, or two",
+                "this column has no scheduler, or two schedulers",
                 "expected either `policy` or `scheduler`",
             ));
         };
         if changes && column.against.is_none() {
             return Err(self.bad(
                 named.span(),
-                "this column is not a change, but another one is",
+                "this column is not a change, but another column is",
                 "expected `against` in all columns or in none",
             ));
         }

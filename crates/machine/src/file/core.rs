@@ -54,7 +54,8 @@ impl Reader<'_> {
             if speed < 1 << 10 && !self.failed() {
                 return self.bad(
                     core.speed.as_ref().map_or(name.span(), Spanned::span),
-                    "this core type is more than 1024 times slower than the fastest".to_owned(),
+                    "this core type is more than 1024 times slower than the fastest core type"
+                        .to_owned(),
                     "expected speeds in the same unit on all core types",
                 );
             }
@@ -89,7 +90,7 @@ impl Reader<'_> {
             return self.bad(
                 first_name.span(),
                 format!("`{}` has neither speed nor capacity", first_name.get_ref()),
-                "expected one of them if there are several core types",
+                "expected a speed or a capacity if there are several core types",
             );
         }
         for (name, core) in cores {

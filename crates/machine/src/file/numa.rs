@@ -70,7 +70,7 @@ impl Reader<'_> {
             return self.bad(
                 file.line_ns.span(),
                 format!("there are {} costs of a cache line", given.len()),
-                format!("expected one for each distance: {}", levels.join(", ")),
+                format!("expected one cost for each distance: {}", levels.join(", ")),
             );
         }
         let mut costs = Vec::new();

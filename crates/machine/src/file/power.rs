@@ -161,7 +161,7 @@ impl Reader<'_> {
         if core_types.iter().any(|core| core.opps.is_empty()) {
             return self.bad(
                 span,
-                "a [turbo] section on a machine without frequencies".to_owned(),
+                "there is a [turbo] section, but the machine has no frequencies".to_owned(),
                 "expected OPPs for every core type",
             );
         }

@@ -33,7 +33,7 @@ impl Reader<'_> {
                     return self.bad(
                         list.span(),
                         format!("CPU {cpu} has two priorities"),
-                        "expected one for each CPU",
+                        "expected one priority for each CPU",
                     );
                 }
             }
@@ -43,7 +43,7 @@ impl Reader<'_> {
             return self.bad(
                 file.priority.span(),
                 format!("CPU {cpu} has no priority"),
-                "expected one for each CPU that is online",
+                "expected one priority for each CPU that is online",
             );
         }
         Ok(priorities

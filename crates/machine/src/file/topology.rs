@@ -107,7 +107,7 @@ impl Reader<'_> {
             return self.bad(
                 packages.span(),
                 "a package has no CPU that is online".to_owned(),
-                "expected at least one in each",
+                "expected at least one online CPU in each package",
             );
         }
         spans.smt.retain(|core| !core.is_empty());
@@ -122,7 +122,7 @@ impl Reader<'_> {
             return self.bad(
                 distances.span(),
                 format!("these distances make {} levels of CPUs", levels.len()),
-                format!("expected at most {MAX_LEVELS}, including those within a node"),
+                format!("expected at most {MAX_LEVELS}, including the levels within a node"),
             );
         }
         Ok(Topology {
@@ -270,7 +270,7 @@ impl Reader<'_> {
                 if !cpus.is_subset(span) {
                     return self.bad(
                         list.span(),
-                        format!("a cache of CPUs {cpus}, some of which are not in its package"),
+                        format!("a cache has CPUs {cpus}, some of which are not in its package"),
                         format!("expected CPUs of {span}"),
                     );
                 }
@@ -344,7 +344,7 @@ impl Reader<'_> {
             return self.bad(
                 at,
                 format!("the hardware threads {core} are in two caches"),
-                "expected each core within one",
+                "expected each core within one cache",
             );
         }
         Ok(llcs)

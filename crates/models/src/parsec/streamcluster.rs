@@ -58,13 +58,13 @@ const PARAMS: &[Param] = &[
         default: 210_000,
         min: 1_000,
         max: 1_000_000_000,
-        help: "polling in a barrier before a thread sleeps, at the reference speed: SPIN_COUNTER_MAX, \
-               35,000 turns of a loop that counts on the stack with 64 bits, 12 cycles each on a Cortex-A15 at \
-               2 GHz and so, by the ratio of speeds, 23 on a Cortex-A7 at 1.4 GHz. As GCC compiles it (ldrd, \
-               adds, adc, strd, then ldr of the flag and ldrd to compare) and describes the pipelines, it is \
-               at least 9 and 12, as each turn needs what the last one stored (ldrd 4, adds 1, adc 2, strd 2 \
-               on the one; all in order on the other), plus the wait of a load for such a store, for which \
-               no figure is published",
+        help: "polling in a barrier before a thread sleeps, at the reference speed: SPIN_COUNTER_MAX, 35,000 \
+               turns of a loop that counts on the stack with 64 bits, 12 cycles each on a Cortex-A15 at 2 GHz \
+               and so, by the ratio of speeds, 23 on a Cortex-A7 at 1.4 GHz. By the code and the pipelines of \
+               GCC (ldrd, adds, adc, strd, then ldr of the flag and ldrd to compare), a turn takes at least 9 \
+               cycles on the A15 (ldrd 4, adds 1, adc 2, strd 2) and 12 on the A7, which executes all of them \
+               in order: each turn needs the value that the previous turn stored. The wait of a load for such \
+               a store comes on top; no figure is published for it",
     },
     SCALE,
 ];

@@ -52,7 +52,7 @@ def points(axes: Mapping[str, Axis], design: str, samples: int | None, seed: int
                 raise bad_input(f"{name} is {axis} in a grid", "expected a list, or design='random' or 'sobol'")
             lists[name] = axis
         if samples is not None:
-            raise bad_input("samples in a grid", "expected design='random' or 'sobol' with it")
+            raise bad_input("samples in a grid", "expected design='random' or 'sobol' with samples")
         return [dict(zip(lists, values)) for values in itertools.product(*lists.values())]
     if design not in _DESIGNS:
         raise bad_input(f"design is {design!r}", "expected 'grid', 'random' or 'sobol'", design, _DESIGNS)

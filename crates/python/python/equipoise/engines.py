@@ -111,7 +111,7 @@ class Ray:
                     self.repeated += len(batch)
                     continue
                 if build != BUILD:
-                    raise SimulationError(f"a worker has equipoise {build}, and this is {BUILD}")
+                    raise SimulationError(f"a worker has equipoise {build}, but this process has {BUILD}")
                 if results:
                     pace.took(len(results), took)
                 left.extendleft(reversed(batch[len(results) :]))

@@ -228,7 +228,7 @@ def _cases(
     axes |= settings
     for name, axis in axes.items():
         if not isinstance(axis, Range) and not axis:
-            raise bad_input(f"no value for `{name}`", "expected one or more")
+            raise bad_input(f"no value for `{name}`", "expected one or more values")
     for point in points(axes, design, samples, seed):
         machine, workload, policy = point.pop("machine"), point.pop("workload"), point.pop("policy")
         if parameters:
@@ -294,7 +294,7 @@ class _Store:
             if before != label:
                 raise bad_input(
                     f"{file}: this folder holds another sweep (of build {before.get('build')})",
-                    "expected the folder of this one, or a new folder",
+                    "expected the folder of this sweep, or a new folder",
                 )
             self.done = {file.name for file in self.parts.iterdir()}
             return

@@ -210,7 +210,7 @@ class _Loads:
             if not any(objective.has(row) for row in rows):
                 raise bad_input(
                     f"no load measures `{objective.name}`",
-                    "expected a goal or metric that one of them has; joules require a machine with [power]",
+                    "expected a goal or metric that one of the loads has; joules require a machine with [power]",
                     objective.name,
                     {row["metric"] for row in rows},
                 )

@@ -59,7 +59,7 @@ pub(super) fn folded(findings: &Results<'_>) -> Vec<String> {
     same_as
         .filter_map(|(index, first)| {
             let [own, first] = [index, first?].map(|index| schedulers[index]);
-            Some(format!("{own}: as {first}, in every run"))
+            Some(format!("{own} has the same runs as {first}"))
         })
         .collect()
 }
@@ -152,13 +152,13 @@ pub(super) fn cut_short(findings: &Findings<'_>) -> Vec<String> {
 pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
     let mut remarks = Vec::new();
     remarks.push(
-        "wasted: the CPU time for which CPUs had no task while tasks that they may run waited on others."
+        "`wasted` is the CPU time for which CPUs idled while tasks that they may run waited on other CPUs."
             .to_owned(),
     );
     if comparison.workload.cpu_bound().is_some() {
         remarks.push(
-            "limit: the best time that the machine's CPUs allow under any scheduler, and the mean as \
-             a multiple of it."
+            "`limit` is the best time that the machine's CPUs allow under any scheduler, and the mean as a \
+             multiple of this time."
                 .to_owned(),
         );
     }
@@ -182,16 +182,15 @@ pub(super) fn callbacks(comparison: &Comparison) -> Option<String> {
     let names = comparison.schedulers.iter().map(lab::Scheduler::name);
     let (paid, free): (Vec<&str>, Vec<&str>) = names.partition(|name| costs.contains_key(*name));
     if paid.is_empty() {
-        let said =
-            "callbacks: the machine file has no costs for the callbacks of these schedulers.";
+        let said = "The machine file has no costs for the callbacks of these schedulers.";
         return Some(said.to_owned());
     }
     let none = match free.is_empty() {
         true => String::new(),
-        false => format!(", and those of {} none", free.join(", ")),
+        false => format!(", and those of {} take no time", free.join(", ")),
     };
     let paid = paid.join(", ");
     Some(format!(
-        "callbacks: those of {paid} take the time that the machine file gives{none}."
+        "The callbacks of {paid} take the time that the machine file gives{none}."
     ))
 }

@@ -15,8 +15,8 @@ const MOST_CAUSES: usize = 3;
 const MOST_COUNTED: usize = 8;
 
 /// The remark about a scheduler that records nothing.
-const UNSAID: &str = "A foreign scheduler in C reports no decisions. This page shows the trace, \
-                      and the lines of its bpf_printk() that contain the thread's name or pid.";
+const UNSAID: &str = "A foreign scheduler in C reports no decisions. This page shows the trace, and the lines \
+                      of the scheduler's bpf_printk() that contain the thread's name or pid.";
 
 /// A table for each wait, then the total waits of the threads, and the decisions about them.
 pub fn page(of: &Explanation<'_>) -> Page {

@@ -166,7 +166,7 @@ fn of_step(chain: &Chain, step: &Step) -> Vec<Cell> {
 fn woken(waited_for: Option<&str>, by: Option<&str>) -> String {
     match (waited_for, by) {
         (Some("a timer"), _) => "its timer expired".to_owned(),
-        (Some("nothing"), Some(by)) => format!("{by} made it"),
+        (Some("nothing"), Some(by)) => format!("{by} created it"),
         (Some(what), Some(by)) => format!("{by} woke it up; it slept for {what}"),
         (Some(what), None) => format!("an interrupt woke it up; it slept for {what}"),
         (None, Some(by)) => format!("{by} woke it up"),

@@ -189,7 +189,10 @@ impl Kernel<'_> {
     pub fn set_affinity(&mut self, cpu: usize, task: TaskPtr, mask: CpuMask) {
         let mask = mask.and(&self.machine.all_cpus());
         if mask.is_empty() {
-            return self.task_error(task, "sched_setaffinity(): expected a CPU of the machine");
+            return self.task_error(
+                task,
+                "sched_setaffinity(): EINVAL: the mask has no CPU of the machine",
+            );
         }
         if !mask.intersects(&self.hotplug.online) {
             let message = format!("sched_setaffinity(): EINVAL: none of CPUs {mask} is online");

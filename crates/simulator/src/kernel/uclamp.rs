@@ -191,7 +191,10 @@ impl Kernel<'_> {
         });
         let [min, max] = [asked[MIN].unwrap_or(0), asked[MAX].unwrap_or(SCALE)];
         if min > max || max > SCALE {
-            let message = format!("sched_setattr(): EINVAL: util_min {min} and util_max {max}");
+            let message = format!(
+                "sched_setattr(): EINVAL: util_min {min} and util_max {max}; expected \
+                 util_min <= util_max <= {SCALE}"
+            );
             return self.task_error(task, message);
         }
         self.uclamp.is_used = true;

@@ -519,14 +519,14 @@ fn iterations_of_queues_begin_and_end_once() {
     let destroy = "bpf_iter_scx_dsq_destroy(&it);";
     for (body, what) in [
         (new.to_owned(), "without releasing"),
-        (format!("{new} {new} {destroy}"), "that it has not ended"),
+        (format!("{new} {new} {destroy}"), "that has already begun"),
         (
             format!("{new} {destroy} {destroy}"),
-            "ends an iteration of a dispatch queue that it has not begun",
+            "ends an iteration that has not begun",
         ),
         (
             "bpf_iter_scx_dsq_next(&other);".to_owned(),
-            "continues an iteration of a dispatch queue that it has not begun",
+            "continues an iteration that has not begun",
         ),
     ] {
         let (reason, message) = exit_of(&machine(1), &one(), &walks(&body));

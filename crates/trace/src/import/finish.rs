@@ -51,7 +51,7 @@ impl Builder<'_> {
             });
         }
         if self.lacks_wakeups() {
-            return Err("threads sleep, and the trace has no wakeups".to_owned());
+            return Err("threads sleep, but the trace has no wakeups".to_owned());
         }
         self.summary.span_ns = self.last - self.first.unwrap_or(self.last);
         let keeps = self.keeps();
@@ -65,7 +65,8 @@ impl Builder<'_> {
         let locks = locks::weave(&mut self.threads, &self.futexes, &keeps);
         if locks.left > 0 {
             let note = format!(
-                "{1} of {0} mutexes are replayed only as wakeups, because threads outside the load use them, or they are held together with another one or while something is read or written",
+                "{1} of {0} mutexes are replayed only as wakeups, because threads outside the load use them, \
+                 or a thread holds one of them together with another mutex, or during a read or write",
                 locks.all, locks.left
             );
             self.summary.notes.push(note);
@@ -163,7 +164,10 @@ impl Builder<'_> {
             ms(ran)
         );
         if recorder > 0 {
-            note += &format!("; {:.3} ms of that are the recorder's", ms(recorder));
+            note += &format!(
+                "; the recorder's threads ran for {:.3} ms of that",
+                ms(recorder)
+            );
         }
         self.summary.notes.push(note);
     }

@@ -160,7 +160,7 @@ fn a_file_that_is_no_trace_is_one_message_with_its_line() {
         (waking(0, 1, A, "d..2.", B), "t.txt: no sched_switch"),
         (
             "x".repeat(crate::read::text::LONGEST_LINE + 1),
-            "t.txt:1: a line without end",
+            "t.txt:1: a line is too long",
         ),
     ] {
         let error = import("t.txt", text.as_bytes(), None).err().unwrap();

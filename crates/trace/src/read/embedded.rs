@@ -40,7 +40,7 @@ pub fn each_of_page(file: &str, page: &[u8], sink: &mut Sink<'_>) -> Result<(), 
     match found {
         true => Ok(()),
         false => Err(Box::new(BadInput::whole(
-            format!("{file}: a page without a trace"),
+            format!("{file}: the page has no trace"),
             "expected the page of systrace, which has ftrace's text in a <script class=\"trace-data\">",
         ))),
     }

@@ -33,7 +33,7 @@ pub fn each(
             break;
         }
         if line.len() == LONGEST_LINE {
-            return Err(bad("a line without end".to_owned(), EXPECTED));
+            return Err(bad("a line is too long".to_owned(), EXPECTED));
         }
         // The bytes of a thread's name need not be UTF-8.
         let text = String::from_utf8_lossy(&line);

@@ -152,8 +152,8 @@ pub fn barriers(
                 return Err(source.bad(
                     &event.at,
                     format!("barrier `{name}` occurs twice in task `{}`", task.name),
-                    "expected a different name for each barrier: rt-app counts each occurrence as \
-                     a thread, so these can never meet",
+                    "expected a different name for each barrier: rt-app counts each occurrence as a thread, so \
+                     these occurrences can never meet",
                 ));
             }
             if is_forked {
@@ -163,8 +163,7 @@ pub fn barriers(
                         "barrier `{name}` is in task `{}`, which is forked",
                         task.name
                     ),
-                    "expected barriers in tasks with an `instance` of at least 1: rt-app counts \
-                     only those",
+                    "expected barriers in tasks with an `instance` of at least 1: rt-app counts only such tasks",
                 ));
             }
             threads[barrier as usize] += task.instances;

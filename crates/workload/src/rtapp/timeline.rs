@@ -73,7 +73,7 @@ fn one(section: Field<'_>, place: &Range<usize>, fields: &[Field<'_>]) -> Read<T
         (None, None) => return Err(missing("online")),
         (Some(_), Some(_)) => {
             let message = "one change has both `online` and `scaling_max_freq`";
-            let expected = "expected one of them; changes may have the same time";
+            let expected = "expected one of the two keys; several changes may have the same time";
             return Err(section.source.bad(place, message, expected));
         }
     };

@@ -86,8 +86,8 @@ fn kind(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
     if let Some(&other) = overrated.max_by_key(|&&other| facts.speed(other)) {
         let capacity = |cpu: usize| facts.machine.cpus[cpu].capacity;
         let text = format!(
-            "the machine's description rates CPU {cpu} too high: its capacity is {}, and that of CPU {other} {}, but \
-             their speeds are {} and {} of 1024",
+            "the machine's description rates CPU {cpu} too high: its capacity is {} and that of CPU {other} is \
+             {}, but their speeds are {} and {} of 1024",
             capacity(cpu),
             capacity(other),
             facts.speed(cpu),

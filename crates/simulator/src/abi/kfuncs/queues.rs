@@ -163,7 +163,7 @@ kfuncs! {
         flags: u64
     ) -> bool {
         if !kernel.scx.dsqs.iterations.has(it) {
-            kernel.verifier_error("moves a task in an iteration of a dispatch queue that it has not begun");
+            kernel.verifier_error("moves a task in an iteration that has not begun (bpf_for_each(scx_dsq))");
             return false;
         }
         let set = it.flags & (abi::ITER_HAS_SLICE | abi::ITER_HAS_VTIME);
@@ -274,7 +274,7 @@ kfuncs! {
         });
         // A failed iteration must be ended, too.
         if !kernel.scx.dsqs.iterate(it, queue.unwrap_or(OnDsq::NONE), reverse) {
-            kernel.verifier_error("begins an iteration of a dispatch queue that it has not ended");
+            kernel.verifier_error("begins an iteration that has already begun (bpf_for_each(scx_dsq))");
         }
         kernel.bpf.table_mut().held.references += 1;
         match (queue, is_valid) {
@@ -292,7 +292,7 @@ kfuncs! {
             }
             Ok(None) => null_mut(),
             Err(NotBegun) => {
-                kernel.verifier_error("continues an iteration of a dispatch queue that it has not begun");
+                kernel.verifier_error("continues an iteration that has not begun (bpf_for_each(scx_dsq))");
                 null_mut()
             }
         }
@@ -301,7 +301,7 @@ kfuncs! {
     fn iter_dsq_destroy(kernel, it: &mut IterDsq) {
         match kernel.scx.dsqs.iterations.end(it) {
             true => kernel.bpf.table_mut().held.references -= 1,
-            false => kernel.verifier_error("ends an iteration of a dispatch queue that it has not begun"),
+            false => kernel.verifier_error("ends an iteration that has not begun (bpf_for_each(scx_dsq))"),
         }
     }
 }

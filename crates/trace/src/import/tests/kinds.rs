@@ -197,7 +197,7 @@ fn pages_and_json_without_a_trace_are_refused() {
     for (text, says) in [
         (
             "<!DOCTYPE html>\n<html></html>",
-            "t.txt: a page without a trace",
+            "t.txt: the page has no trace",
         ),
         ("{\"traceEvents\": []}", "t.txt:1: no scheduling events"),
         ("{\n\"systemTraceEvents\": 3}", "t.txt:2: invalid type"),

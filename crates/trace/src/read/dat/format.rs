@@ -43,7 +43,7 @@ impl Formats {
     /// Adds `format`, if its event is relevant; the error says what is wrong.
     pub fn add(&mut self, format: &str) -> Result<(), String> {
         let Some(name) = format.lines().find_map(|line| line.strip_prefix("name: ")) else {
-            return Err("a format without a name".to_owned());
+            return Err("a format has no name".to_owned());
         };
         let Some(kind) = Kind::read(name) else {
             return Ok(());
@@ -68,12 +68,12 @@ impl Formats {
         if Tracepoint::of(kind, &Present(&read)).is_none() {
             return match kind.may_be_of_others() {
                 true => Ok(()),
-                false => Err(format!("a format of {name} that lacks fields")),
+                false => Err(format!("the format of {name} lacks fields")),
             };
         }
         let id = format.lines().find_map(|line| line.strip_prefix("ID: "));
         let id = id.and_then(|id| id.trim().parse().ok());
-        self.kinds.insert(id.ok_or("a format without an ID")?, read);
+        self.kinds.insert(id.ok_or("a format has no ID")?, read);
         Ok(())
     }
 

@@ -132,7 +132,7 @@ fn read(input: &mut Input<'_>, sink: &mut Sink<'_>) -> Result<(), Wrong> {
     }
     let [endian, long] = input.array()?;
     if endian != 0 || !matches!(long, 4 | 8) {
-        return Err(input.wrong("from a big-endian machine, or damaged"));
+        return Err(input.wrong("the file is from a big-endian machine, or damaged"));
     }
     let page_size = input.u32()? as usize;
     input.expect("header_page")?;
@@ -171,7 +171,7 @@ fn read(input: &mut Input<'_>, sink: &mut Sink<'_>) -> Result<(), Wrong> {
     }
     if &heading != b"flyrecord\0" {
         input.at = begin;
-        return Err(input.wrong("no events of its own (a latency trace?)"));
+        return Err(input.wrong("the file has no events of its own (a latency trace?)"));
     }
     let mut buffers = Vec::new();
     for _ in 0..cpus {
@@ -223,10 +223,7 @@ fn merge(mut buffers: Vec<Pages<'_>>, formats: &Formats, sink: &mut Sink<'_>) ->
         let read = match record {
             Record::Lost { count, .. } => Read::Lost(count),
             Record::Event { at, bytes, .. } => formats.event(cpu, at, bytes).ok_or_else(|| {
-                wrong(
-                    "an event that is shorter than its format".to_owned(),
-                    TRACE_DAT,
-                )
+                wrong("an event is shorter than its format".to_owned(), TRACE_DAT)
             })?,
         };
         if read != Read::Nothing {

@@ -128,7 +128,7 @@ impl<'a> Pages<'a> {
         let first = offset + self.layout.data;
         let last = first + (commit & !(MISSED | MISSED_STORED)) as usize;
         if last > end {
-            return Err(wrong(offset, "a page whose content exceeds its size"));
+            return Err(wrong(offset, "a page's content exceeds the page's size"));
         }
         self.events = first..last;
         let stored = commit & MISSED_STORED != 0 && last + 8 <= end;
@@ -142,7 +142,7 @@ impl<'a> Pages<'a> {
     /// The next event of the page, unless it is only a time.
     fn event(&mut self) -> Result<Option<Record<'a>>, Wrong> {
         let offset = self.events.start;
-        let too_long = || wrong(offset, "an event that is longer than its page");
+        let too_long = || wrong(offset, "an event is longer than its page");
         let room = self.events.len();
         if room < 4 {
             return Err(too_long());
