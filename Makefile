@@ -1,17 +1,17 @@
 # The commands for newcomers. `make run` requires Rust and a C compiler; `make check` and `make test`
 # install the other tools that they need if they may (root on a machine with apt).
 
-# Searched for when it is used, because `tools` may only just have installed it.
+# The formatter is searched for when it is used, because `tools` may only just have installed it.
 CLANG_FORMAT = $(shell command -v clang-format-19 || echo clang-format)
 C_FILES := $(shell find scheduler -name '*.[ch]') $(wildcard crates/native/include/*.h crates/native/include/*/*.h crates/lab/tests/decisions/*.c crates/policy/tests/c/*.[ch] vm/in-guest/*.c) vm/calls.c
 CARGO_FLAGS := --locked
 # Runs the parts that this machine supports, and notes how long each took.
 PART := tests/part
 # Debian's kernels into which every policy must load: the last one of each version in its archive. `make test`
-# loads a policy of each scheduler into the newest, besides the tests in the oldest, which vm/build-kernel
-# builds.
+# loads a policy of each scheduler into the newest one, in addition to the tests in the oldest one, which
+# vm/build-kernel builds.
 KERNELS := 6.16.12 6.17.13 6.18.15 6.19.14 7.0.13 7.2.13 7.3.4
-# The tests in a guest that any change may break, long ones first; test-vm runs all of them, in full.
+# The tests in a guest that any change may break, long ones first; test-vm runs all tests in a guest, in full.
 # mixed-load loads every policy.
 VM_TESTS := capacity hotplug mixed-load starvation verifier@$(lastword $(KERNELS)) cgroups fairness record cage affinity clients smoke scx-simple
 
@@ -37,8 +37,8 @@ checks: check-format check-prose check-licenses lint check-tools
 	$(PART) "the examples in documentation" cargo test $(CARGO_FLAGS) --doc
 
 # The checks that CI runs, in a clean clone. Dependencies are built once per machine, for all clones at this
-# path (a cargo before 1.91 builds them in target/). Clones at two paths must not share them, because cargo
-# confuses the two by their modification times.
+# path (a cargo before 1.91 builds them in target/). Clones at two paths must not share the dependencies,
+# because cargo confuses the two builds by their modification times.
 test: export CARGO_BUILD_BUILD_DIR ?= $(HOME)/.cache/equipoise/build$(CURDIR)
 test: checks
 	$(PART) "the simulated kernel under a sanitizer" tests/sanitize
@@ -49,17 +49,17 @@ test: checks
 # Everything, which takes hours.
 test-all: test test-vm test-kernels test-python test-package
 
-# Compiles the schedulers into a folder, which `EQUIPOISE_OBJECTS=DIR` makes any program use in place of its own:
-# `make objects OBJECTS=DIR`.
+# Compiles the schedulers into a folder, which `EQUIPOISE_OBJECTS=DIR` makes any program use in place of its
+# own schedulers: `make objects OBJECTS=DIR`.
 OBJECTS := target/objects
 objects:
 	cargo run $(CARGO_FLAGS) --quiet --example objects -- $(OBJECTS)
 
-# The book of docs, in target/book (with mdBook).
+# Builds the book of docs, in target/book (with mdBook).
 book:
 	mdbook build
 
-# The Python package: its wheel in an empty virtual environment.
+# Tests the Python package: its wheel in an empty virtual environment.
 test-python:
 	tests/python
 
@@ -69,12 +69,12 @@ DESTDIR :=
 install:
 	packaging/install "$(PREFIX)" "$(DESTDIR)"
 
-# The Debian package, from its build to its purge.
+# Tests the Debian package, from its build to its purge.
 test-package:
 	tests/package
 	vm/package
 
-# README's two commands on a Debian that has only a C compiler and Rust.
+# Runs README's two commands on a Debian that has only a C compiler and Rust.
 pristine:
 	tests/pristine
 
@@ -96,21 +96,24 @@ test-corpus:
 	cargo build $(CARGO_FLAGS)
 	tests/corpus/run $(CORPUS)
 
-# Random machines and loads under every policy, with every invariant checked: `make soak SOAK="--hours 8"`.
+# Runs every policy on random machines and loads, and checks every invariant: `make soak SOAK="--hours 8"`.
 soak:
 	cargo bench --locked -p equipoise-simulator --bench soak -- $(SOAK)
 
-# Random loads, hotplug, kill -9 and more in guests, two hours each: `make soak-vm SOAK_VM="--seconds 600 2"`.
+# Runs random loads, hotplug, kill -9 and more in guests, two hours each:
+# `make soak-vm SOAK_VM="--seconds 600 2"`.
 soak-vm:
 	vm/soak $(SOAK_VM)
 
-# Writes what README and docs show of the commands: printed output, pictures, the table of results, and the screens
-# of `equipoise top`. The tests that write them compare them otherwise. docs/field.md and docs/matrix.md take hours, and
-# have targets of their own; tests/notebooks runs the notebooks. One test at a time, as several write README.
+# Writes what README and docs show of the commands: printed output, pictures, the table of results, and the
+# screens of `equipoise top`. Without EQUIPOISE_DOCS, the tests that write these compare them instead.
+# docs/field.md and docs/matrix.md take hours, and have targets of their own; tests/notebooks runs the
+# notebooks. One test runs at a time, because several tests write README.
 docs:
 	EQUIPOISE_DOCS=1 cargo test $(CARGO_FLAGS) -p equipoise --bins --test command -- --test-threads 1 headline:: printed:: screenshot::
 
-# The digests of whole traces (crates/lab/tests/decisions.rs), for a change that is meant to change decisions.
+# Records the digests of whole traces (crates/lab/tests/decisions.rs), after a change that is meant to change
+# decisions.
 record-decisions:
 	INSTA_UPDATE=always cargo test $(CARGO_FLAGS) -p equipoise-lab --test decisions
 
@@ -124,8 +127,9 @@ matrix:
 field:
 	python3 -m tools.field $(FIELD)
 
-# The properties of a fair scheduler (crates/simulator/tests/conformance/fairness/table.rs) on CASES random machines and
-# loads each, of which `make test` tries 200: `make properties SEED=7`, `PROPERTY=naps` for some rows, with their cases.
+# Tests the properties of a fair scheduler (crates/simulator/tests/conformance/fairness/table.rs) on CASES
+# random machines and loads each; `make test` tries 200. `make properties SEED=7` tries other cases, and
+# `PROPERTY=naps` only some properties, and prints their cases.
 CASES := 10000
 SEED := 1
 properties:
@@ -185,7 +189,7 @@ bench-vm:
 predict:
 	python3 -m tools.predict
 
-# Tools that the tests use beyond Rust and a C compiler.
+# Installs the tools that the tests use in addition to Rust and a C compiler.
 tools:
 	$(PART) --begin
 	tests/install-tools
@@ -204,8 +208,8 @@ check-format: tools
 check-prose:
 	@$(PART) "the words, which require Vale" tests/prose
 
-# Checks that every crate we link may be combined with GPL-2.0-only (with cargo-deny, which tests/licenses installs
-# once).
+# Checks that every crate that we link may be combined with GPL-2.0-only (with cargo-deny, which
+# tests/licenses installs once).
 check-licenses:
 	@$(PART) "the licences of dependencies, which require cargo-deny" tests/licenses
 
@@ -218,8 +222,8 @@ lint:
 		--target-dir target -- -D warnings
 	$(CC) -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter -Werror -fsyntax-only -I crates/native/include $(shell find scheduler -name main.bpf.c)
 
-# The developers' tools in Python: their types (with mypy), their tests, and whether the mutations, thresholds and rules
-# fit the scheduler.
+# Checks the developers' tools in Python: their types (with mypy), their tests, and whether the mutations,
+# thresholds and rules fit the scheduler.
 check-tools: tools
 	$(PART) "the types of the tools, which require mypy" --if 'mypy --version' mypy --strict --cache-dir target/mypy -p tools
 	$(PART) "the tests of the tools, which require Python 3.11" --if 'python3 -c "import tomllib"' \

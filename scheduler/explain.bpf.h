@@ -41,7 +41,10 @@ enum decision_numbers {
 
 #ifndef __EQUIPOISE_SIMULATED_H
 
-/* Set by user space before it loads the scheduler, as is the size of the buffer. */
+/*
+ * Whether decisions are recorded. User space sets this constant, and the size of the buffer, before it loads the
+ * scheduler.
+ */
 const volatile bool explains;
 
 struct {
@@ -82,7 +85,7 @@ _Static_assert(EXPLAINED_NUMBERS == EQUIPOISE_EXPLAINED_NUMBERS, "the simulated 
 
 #else
 
-/* Reserves room for a record; NULL if there is none. */
+/* Reserves room for a record. Returns NULL if there is no room. */
 static __always_inline struct explained *begin_record(void)
 {
 	struct explained *e = bpf_ringbuf_reserve(&explanations, sizeof(*e), 0);
@@ -121,8 +124,8 @@ static __always_inline void end_record(struct explained *e, enum decision decisi
 #endif
 
 /*
- * The decision is about task @about, given by its pid or 0, and CPU @on. The numbers are computed
- * only if records are enabled, so the computation may be expensive.
+ * Records that decision @name is about task @about, given by its pid or 0, and about CPU @on. The numbers are
+ * computed only if records are enabled, so the computation may be expensive.
  */
 #define explain(name, about, on, values...)                                                  \
 	do {                                                                                 \

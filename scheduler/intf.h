@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The interface to user space: the topology, which user space fills in before it loads the scheduler, as it does
- * with the policy (policy.bpf.h), and the counters, which it reads. crates/policy mirrors the structures of the
+ * The interface to user space: the topology, which user space fills in before it loads the scheduler, like the
+ * policy (policy.bpf.h); and the counters, which user space reads. crates/policy mirrors the structures of the
  * topology; a test there compares sizes and offsets.
  *
  * All types have a fixed width; __u32 and __u64 come from vmlinux.h or <linux/types.h>.
@@ -23,7 +23,7 @@
 
 /* The machine as a whole. */
 struct machine {
-	/* Time between ticks, in ns. */
+	/* The time between ticks, in ns. */
 	__u64 tick_ns;
 	/* CPUs are numbered 0..nr_cpus. */
 	__u32 nr_cpus;
@@ -32,7 +32,7 @@ struct machine {
 	__u32 governor_adds;
 	/*
 	 * Whether CPUs differ in capacity. If so, there are two groups outside any domain: the CPUs with the
-	 * highest capacity, and the others.
+	 * highest capacity, and the other CPUs.
 	 */
 	__u32 asymmetric;
 	__u32 fast_group;
@@ -62,13 +62,16 @@ struct machine {
 #define SD_NUMA 0x4000
 /* Our own flag: the domain has both fast and slow CPUs. */
 #define SD_HMP 0x10000
-/* The domain's CPUs differ in capacity; the domain has all capacities of the machine. */
+/*
+ * By the first flag, the domain's CPUs differ in capacity. By the second flag, the domain has CPUs of all
+ * capacities of the machine.
+ */
 #define SD_ASYM_CPUCAPACITY 0x20000
 #define SD_ASYM_CPUCAPACITY_FULL 0x40000
 
 /*
- * A sched_domain. Its CPUs are cpu_list[first .. first + weight), its groups
- * groups[first_group .. first_group + nr_groups), by their first CPU.
+ * A sched_domain. Its CPUs are cpu_list[first .. first + weight). Its groups, sorted by their first CPU, are
+ * groups[first_group .. first_group + nr_groups).
  */
 struct domain {
 	__u32 first;
@@ -86,7 +89,7 @@ struct domain {
 	__u32 newidle_idx;
 	__u32 wake_idx;
 	__u32 forkexec_idx;
-	/* The factor by which the balance interval of a busy CPU is longer. */
+	/* The factor by which the balance interval of a busy CPU is longer than that of an idle CPU. */
 	__u32 busy_factor;
 	/* The bounds of the balance interval, in ms. */
 	__u32 min_interval;
@@ -122,7 +125,8 @@ struct energy_domain {
 };
 
 /*
- * The capacity of one CPU at a frequency, where the largest CPU has 1024, and the cost of a unit of it, in 0.1 uW.
+ * The capacity of one CPU at a frequency, where the largest CPU has 1024, and the cost of a unit of this capacity,
+ * in 0.1 uW.
  */
 struct energy_state {
 	__u64 performance;
@@ -138,7 +142,7 @@ struct cpu_levels {
 	__u32 nr_levels;
 	/* The number of these domains, from the bottom, whose CPUs share a last-level cache. */
 	__u32 nr_llc_levels;
-	/* The first CPU that shares the last-level cache. CPUs with equal ids share one. */
+	/* The first CPU that shares the last-level cache. CPUs with equal ids share a cache. */
 	__u32 llc_id;
 	/* The numbers of the cache's CPUs are llc_list[llc_first .. llc_first + llc_weight). */
 	__u32 llc_first;
@@ -174,7 +178,7 @@ struct explained {
 	/* The row of decisions.def, and the CPU that decided. */
 	__u32 decision;
 	__u32 by;
-	/* The task and the CPU that the decision is about; a pid of 0: no task. */
+	/* The task and the CPU that the decision is about; a pid of 0 stands for no task. */
 	__s32 pid;
 	__s32 cpu;
 	__s64 numbers[EXPLAINED_NUMBERS];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Making a CPU choose its next task: every request of a scheduler to another CPU goes through here. */
+/* Makes a CPU choose its next task. Every request of a scheduler to another CPU goes through this file. */
 #ifndef __EQUIPOISE_KICK_H
 #define __EQUIPOISE_KICK_H
 
 #include "rq.bpf.h"
 
-/* Is this CPU going offline? A simulated one never does. */
+/* Is this CPU going offline? A simulated CPU never does. */
 static __always_inline bool goes_offline(void)
 {
 #ifdef __EQUIPOISE_SIMULATED_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The policy: switches and numbers for the same code. User space sets these before it loads the scheduler, and may
- * change the tunables among them later. A preset in policies/ is a set of values. All are 64 bits wide, so that the
- * table alone determines the layout.
+ * change the tunables among them later. A preset in policies/ is a set of values. All fields are 64 bits wide, so
+ * that the table alone determines the layout.
  */
 #ifndef __EQUIPOISE_POLICY_H
 #define __EQUIPOISE_POLICY_H

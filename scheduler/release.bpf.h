@@ -10,7 +10,7 @@
 
 #include <scx/common.bpf.h>
 
-/* Set by the loader. */
+/* Whether the program at sched_switch does the work of ops.cpu_release(). The loader sets this. */
 const volatile bool released_by_switch;
 
 #endif /* __EQUIPOISE_RELEASE_H */

@@ -10,7 +10,7 @@
 
 extern struct rq runqueues __ksym;
 
-/* NULL for an impossible CPU. */
+/* The runqueue of @cpu; NULL for an impossible CPU. */
 static __always_inline struct rq *cpu_rq(u32 cpu)
 {
 	return (struct rq *)bpf_per_cpu_ptr(&runqueues, cpu);

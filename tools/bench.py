@@ -8,7 +8,7 @@ Prints medians, and their ratios to those of EEVDF.
 The JSON of --json:
 
 {"schema": 1,
- "load_average": the host's when it began, over 1, 5 and 15 minutes, "cpus": of the guest, "clock": the option of
+ "load_average": of the host at the beginning, over 1, 5 and 15 minutes, "cpus": of the guest, "clock": the option of
    vm/run,
  "results": [{"benchmark", "unit" (less is better), "scheduler", "n": rounds, "median", "min", "max",
    "ratio": of its median to that of "eevdf", or null where that was not measured or is 0,

@@ -1,8 +1,9 @@
 """Counts the instructions that a switch takes in the kernel, under several schedulers, and writes docs/costs.md.
 
-Boots a guest of each kernel with a plugin of QEMU (vm/cost), and runs each load under each scheduler. The plugin counts
-instructions by chain of calls; this tool adds them up by part of the scheduler, and divides the sums by the number of
-switches. --judge DIR judges the files again that the plugin left in --keep DIR, without a guest."""
+Boots a guest of each kernel with a plugin of QEMU (vm/cost), and runs each load under each scheduler. The plugin
+counts instructions by chain of calls; this tool adds them up by part of the scheduler, and divides the sums by
+the number of switches. --judge DIR judges again, without a guest, the files that the plugin left in --keep
+DIR."""
 
 import json
 import os
@@ -114,7 +115,7 @@ class Measurement:
             _, parent, address, calls, instructions = line.split()
             name = symbols.name(int(address, 16))
             part, callback, kfunc = below(name, self.nodes[int(parent)])
-            # The return stack buffer is filled with calls inside a function.
+            # A call of an address inside a function only fills the return stack buffer, and does not count.
             count = int(calls) if symbols.begins(int(address, 16)) else 0
             self.nodes.append(Node(name, part, callback, kfunc, int(instructions), count))
         self.switches = sum(node.calls for node in self.nodes if node.name == "__switch_to_asm")

@@ -45,9 +45,10 @@ def apart(xs: Sequence[float], ys: Sequence[float]) -> bool:
 
 def fit(value: Callable[[float], float], target: float, low: float, high: float, within: float = 0.005,
         steps: int = 10) -> tuple[float, float]:
-    """Searches the positive argument at which a nearly linear, rising function has the value `target`, by secants from
-    `low` and `high`, and by steps of ten where the function does not rise. Returns the best argument that was tried,
-    and the relative error of its value. The error is `within` or more if the search has not converged."""
+    """Searches the positive argument at which a nearly linear, rising function has the value
+    `target`, by secants from `low` and `high`, and by factors of ten where the function does not
+    rise. Returns the best argument that was tried, and the relative error of its value. The error
+    is `within` or more if the search has not converged."""
     at_low = value(low)
     tried = []
     for _ in range(steps):

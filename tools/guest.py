@@ -12,7 +12,8 @@ from tools.command import PROJECT, parser, positive
 
 
 def options(description: str | None, kernel: str, rounds: int | None) -> argparse.ArgumentParser:
-    """A parser with the options of all tools that boot a guest. Without rounds, the guest has one CPU."""
+    """A parser with the options of all tools that boot a guest. Without `rounds`, the guest has one
+    CPU."""
     options = parser(description)
     options.add_argument("--kernel", metavar="VERSION", default=kernel, help="the kernel, as for vm/run (default: %(default)s)")
     if rounds:
@@ -78,7 +79,8 @@ def installed_peers() -> list[str]:
 
 def record(out: Path, args: argparse.Namespace, command: Path, schedulers: list[str], *, clock: str | None = None,
            turn: int | None = None, here: bool = False, loader: str = "", more: tuple[str, ...] = (), seconds: int) -> None:
-    """Makes tools.recorder record the loads `args.loads` below `out`, in a guest or here."""
+    """Makes tools.recorder record the loads `args.loads` below `out`, in a guest or on this
+    computer."""
     recorder = [sys.executable, "-m", "tools.recorder", "--rounds", str(args.rounds), "--schedulers", *schedulers, *more]
     if here:
         subprocess.run([*recorder, "--", command, out, *args.loads], cwd=PROJECT, check=True)

@@ -1,9 +1,10 @@
 """Records loads with deadlines in a guest, and compares the periods that an import finds, and the misses of a replay, with
 rt-app's own log.
 
-Boots once, with one CPU by a clock that counts instructions, and records rt-app with each LOAD beside a busy loop. A
-replay under `eevdf` is compared with rt-app's log: a period must be right within 2 %, and the share of missed periods
-within 3 points. A thread without a timer has no deadline in rt-app's log."""
+Boots once, with one CPU and a clock that counts instructions, and records rt-app with each LOAD
+beside a busy loop. A replay under `eevdf` is compared with rt-app's log: a period must be right
+within 2 %, and the share of missed periods within 3 points. A thread without a timer has no
+deadline in rt-app's log."""
 
 import argparse
 import json

@@ -24,8 +24,8 @@ Figures = dict[str, tuple[float, float]]
 
 def validated(command: Path, machine: Path, *recordings: str | Path, schedulers: tuple[str, ...] = ("eevdf",),
               kernel: str = "7.3") -> dict[str, Figures]:
-    """The measured and the simulated value of each figure, by scheduler. Schedulers in C are compiled for that kernel.
-    `validate` ends with status 4 if one of its own bounds is missed."""
+    """The measured and the simulated value of each figure, by scheduler. Schedulers in C are
+    compiled for `kernel`. `validate` ends with status 4 if one of its own bounds is missed."""
     page = ask(command, "validate", "--machine", machine, "--kernel", kernel, *recordings, accepted=(0, 4))
     return {table["title"]: {row[0]: (float(row[1]), float(row[2])) for row in table["rows"] if row[0] in {*BARS, BUSY}}
             for table in page["tables"] if table["title"] in schedulers}

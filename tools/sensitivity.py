@@ -41,7 +41,7 @@ CASES, LEAST_CASES = 60, 3
 
 @dataclass(frozen=True)
 class Measure:
-    """The value of each run."""
+    """A measure, with its value in each run."""
 
     unit: str
     better: str
@@ -93,7 +93,7 @@ class Judge:
         return [text for _, text in sorted(found, reverse=True)]
 
     def all_differences(self) -> list[str]:
-        """These measures, and the properties whose bars more or fewer cases miss."""
+        """The measures that differ, and the properties whose bars more or fewer cases miss."""
         missed = self.missed()
         return self.differences() + [f"{row} {missed[row] - count:+d} cases" for row, count in self.usual_missed.items()
                                      if abs(missed[row] - count) >= LEAST_CASES]
@@ -102,7 +102,7 @@ class Judge:
 def verdicts(pairs: Iterable[tuple[Measure, Measure]]) -> list[tuple[str, float]]:
     """The verdicts of the lab (crates/lab/examples/judge.rs) on pairs of a measure before and after a change. Each is
     `better`, `worse` or `same`, with the amount by which it is worse, in per cent or points. The runs are of two
-    builds, so that no comparison of the command has both."""
+    builds, so no comparison of the command has both."""
     lines = [" ".join((before.unit or "-", before.better, before.goal or "-",
                        *(",".join(map(repr, of.values)) for of in (before, after)))) for before, after in pairs]
     done = subprocess.run([PROJECT / "target/debug/examples/judge"], input="\n".join(lines) + "\n", capture_output=True,

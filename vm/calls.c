@@ -44,7 +44,7 @@ size_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *to, size
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
 
-/* No part of that ABI: the CPU that this thread emulates. */
+/* The CPU that this thread emulates, which is no part of that ABI. */
 extern __thread void *current_cpu;
 
 /* --- state -----------------------------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ enum ending { NO_CALL, CALL, RETURN, INTERRUPT_RETURN };
 struct block {
 	uint64_t address;
 	uint64_t end;
-	/* Where the symbol begins in which the block is, in this measurement. */
+	/* The address of the symbol in which the block is, in this measurement. */
 	uint64_t function;
 	int measurement;
 	/* The function that a direct call calls. */
@@ -80,12 +80,12 @@ struct edge {
 
 struct frame {
 	uint32_t node;
-	/* Where the call returns to; 0 if this frame is of an interrupt. */
+	/* The address to which the call returns; 0 if the frame is an interrupt's. */
 	uint64_t back;
 	const struct block *interrupted;
 };
 
-/* No address of code. */
+/* An address that no code has. */
 #define UNKNOWN 1
 #define DEPTH 256
 #define MAX_CPUS 64
@@ -132,7 +132,7 @@ static uint32_t child(uint32_t parent, uint64_t address)
 	return edges[i].node;
 }
 
-/* Where the last symbol begins that is not beyond `address`, or 0. */
+/* The address of the last symbol that does not begin beyond `address`, or 0. */
 static uint64_t function_of(uint64_t address)
 {
 	size_t low = 0, high = nr_symbols;
@@ -186,7 +186,7 @@ static int frame_of(const struct cpu *cpu, uint64_t back)
 	return i;
 }
 
-/* The last function that was called continues as another one: it calls that one in its place. */
+/* Makes the last function that was called continue as another one, which the caller seems to call in its place. */
 static void replace(struct cpu *cpu, uint64_t address, bool is_call)
 {
 	struct frame *last = &cpu->frames[cpu->depth - 1];
@@ -399,7 +399,7 @@ static void translate(uint64_t id, struct qemu_plugin_tb *tb)
 		if (length == sizeof(marks) && !memcmp(code, marks, length))
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, mark, NO_REGISTERS, NULL);
 	}
-	/* Lives as long as QEMU may execute the translation, of whose end a plugin learns nothing. */
+	/* This block lives as long as QEMU may execute the translation, of whose end a plugin learns nothing. */
 	block = calloc(1, sizeof(*block));
 	block->address = qemu_plugin_tb_vaddr(tb);
 	block->end = qemu_plugin_insn_vaddr(insn) + qemu_plugin_insn_size(insn);

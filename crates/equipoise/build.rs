@@ -22,7 +22,7 @@ fn main() {
     }
 }
 
-/// The output of git, without the end of the line.
+/// Runs git, and returns its output without the line feed at the end.
 fn git(args: &[&str]) -> Option<String> {
     let output = Command::new("git").args(args).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

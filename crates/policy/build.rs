@@ -1,6 +1,5 @@
-//! Generates Rust code from the tables that the scheduler's C includes. The rows of the tables are
-//! macro calls in both languages, so that they need no parser: settings.rs, counters.rs and
-//! decisions.rs define the macros.
+//! Generates Rust code from the tables that the scheduler's C includes. The rows of the tables are macro calls in both
+//! languages, so that the tables need no parser. settings.rs, counters.rs and decisions.rs define the macros.
 
 #[path = "schedulers.rs"]
 mod schedulers;

@@ -13,7 +13,7 @@ fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap());
     let scheduler = std::fs::canonicalize("src/scheduler.rs").unwrap();
     println!("cargo::rerun-if-changed={SOURCES}");
-    // Each skeleton is a separate type, so each has its own copy of the code that uses it.
+    // Each skeleton is a type of its own, so each has its own copy of the code that uses the skeleton.
     let (mut modules, mut table) = (String::new(), String::new());
     for (name, folder) in SCHEDULERS {
         scx_cargo::BpfBuilder::new()

@@ -12,14 +12,17 @@ static __always_inline void forget_refused(struct refused *refused)
 		*refused = (struct refused){};
 }
 
-/* A task stays, for the reason that *@count counts. */
+/* Counts a task that stays, in the count of its reason, *@count. */
 static __always_inline void note_refused(u32 *count)
 {
 	if (explaining)
 		(*count)++;
 }
 
-/* Nothing could be moved from env->src_cpu. Outside of explain(), looking at that CPU would take simulated time. */
+/*
+ * Records why nothing could be moved from env->src_cpu. Outside of explain(), looking at that CPU would take
+ * simulated time.
+ */
 static __always_inline void explain_failed(const struct balance_env *env)
 {
 	const struct refused *refused = &env->refused;
@@ -32,7 +35,10 @@ static __always_inline void explain_failed(const struct balance_env *env)
 		explain(only_running, 0, env->cpu, env->src_cpu, env_domain(env)->weight);
 }
 
-/* There is no group to pull from, or env->cpu is not the CPU that balances for its group (!@balance). */
+/*
+ * Records that there is no group to pull from, or that env->cpu is not the CPU that balances for its group
+ * (!@balance).
+ */
 static __always_inline void explain_balanced(const struct balance_env *env, bool balance)
 {
 	if (!explaining || env->idle == LB_NOT_IDLE)

@@ -8,7 +8,7 @@
 
 struct balance_env balance_envs[MAX_CPUS];
 
-/* This CPU's state. One is enough, because no balancing pass interrupts another one on the same CPU. */
+/* This CPU's state. One state is enough, because no balancing pass interrupts another one on the same CPU. */
 static __always_inline struct balance_env *this_balance_env(void)
 {
 	return &balance_envs[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];

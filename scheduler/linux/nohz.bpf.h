@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The CPUs that have stopped their tick, so that others balance for them. For any scheduler whose
+ * The CPUs that have stopped their tick, so that other CPUs balance for them. This file is for any scheduler whose
  * rq_of() has tick_stopped.
  */
 #ifndef __EQUIPOISE_NOHZ_MASK_H
@@ -43,7 +43,7 @@ static __always_inline bool nohz_stop_tick(u32 cpu)
 	return true;
 }
 
-/* A tick of @cpu. Returns true if it is the first one since the CPU was idle. */
+/* Starts the tick of @cpu. Returns true if this is the CPU's first tick since it was idle. */
 static __always_inline bool nohz_start_tick(u32 cpu)
 {
 	struct fair_rq *rq = rq_of(cpu);

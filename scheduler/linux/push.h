@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Giving away the running task. Where the kernel lets its stopper thread take the CPU, here the CPU
- * is made to reschedule, and releases the task in ops.dispatch(). For any scheduler that defines
- * rq_of() with curr.pid, exec_pid and exec_cpu; entity_of() with cpu and on_rq; task_allowed(),
- * put_curr(), migrate_entity().
+ * Giving away the running task. Where the kernel lets its stopper thread take the CPU, here the CPU is made to
+ * reschedule, and releases the task in ops.dispatch(). This file is for any scheduler that defines rq_of() with
+ * curr.pid, exec_pid and exec_cpu; entity_of() with cpu and on_rq; task_allowed(), put_curr(), migrate_entity().
  */
 #ifndef __EQUIPOISE_PUSH_H
 #define __EQUIPOISE_PUSH_H
@@ -42,7 +41,7 @@ __noinline s32 first_allowed_cpu(struct task_struct *p __arg_trusted, u32 group)
 	return found;
 }
 
-/* @prev leaves @cpu for @push_cpu: from now on it counts there, and ops.enqueue() follows. */
+/* Makes @prev leave @cpu for @push_cpu: from now on it counts there, and ops.enqueue() follows. */
 static __always_inline bool push_running_task(u32 cpu, struct task_struct *prev, u32 push_cpu, u64 now)
 {
 	struct fair_entity *se;
@@ -57,7 +56,7 @@ static __always_inline bool push_running_task(u32 cpu, struct task_struct *prev,
 }
 
 /*
- * In ops.dispatch(): @prev, which starts another program, goes to the chosen CPU (sched_exec()). A task that is
+ * Sends @prev, which starts another program, to the chosen CPU, in ops.dispatch() (sched_exec()). A task that is
  * still in the tracepoint at which the CPU was chosen stays, and the next tick tries again.
  */
 static __always_inline bool exec_balance(u32 cpu, struct task_struct *prev, u64 now)

@@ -32,7 +32,7 @@ struct cpu_util {
 	u64 estimated;
 	/* The interrupt time counted so far, in ns. */
 	u64 irq_time;
-	/* The time of the last update, ns of the runqueue's clock. */
+	/* The time of the last update, in ns of the runqueue's clock. */
 	u64 updated_at;
 	/* The last value of the runqueue's clock, and the time when it was first seen, in ns. */
 	u64 clock;

@@ -18,11 +18,11 @@
 #include "utilization.bpf.h"
 
 /*
- * Set by the loader: since Linux 6.17 scx_bpf_cpuperf_set() locks the CPU's runqueue, unless sched_ext knows that
- * it is locked. Requests are then possible in two places only: in an op, for the CPU whose runqueue is locked (for
- * another CPU it is an error), and in a timer, for any CPU. At the tracepoint sched_switch the runqueue is locked
- * without sched_ext knowing it, so the CPU would deadlock with itself. The simulated kernel accepts requests
- * anywhere, at no cost.
+ * Whether a request takes a lock, which the loader sets. Since Linux 6.17 scx_bpf_cpuperf_set() locks the CPU's
+ * runqueue, unless sched_ext knows that it is locked. Requests are then possible in two places only: in an op, for
+ * the CPU whose runqueue is locked (for another CPU it is an error), and in a timer, for any CPU. At the tracepoint
+ * sched_switch the runqueue is locked without sched_ext knowing it, so the CPU would deadlock with itself. The
+ * simulated kernel accepts requests anywhere, at no cost.
  */
 const volatile bool asking_locks;
 
@@ -108,8 +108,8 @@ __noinline bool update_frequency(u32 cpu, u64 now)
 u64 next_blocked_update;
 
 /*
- * An idle CPU's utilization decays with time, and so does its frequency request. It has no tick, so
- * a CPU with a tick updates all idle CPUs periodically (nohz.next_blocked).
+ * Updates the utilization and the frequency requests of idle CPUs, which decay with time. An idle CPU has no tick,
+ * so a CPU with a tick updates all idle CPUs periodically (nohz.next_blocked).
  */
 __noinline bool update_idle_cpus(u64 now)
 {

@@ -134,7 +134,7 @@ static __always_inline u64 task_util_est(const struct task_util *tu)
 	return tu->ewma > tu->enqueued ? tu->ewma : tu->enqueued;
 }
 
-/* The task becomes runnable on @cpu: adds its estimate to that of @cpu. */
+/* Adds the estimate of the task, which becomes runnable on @cpu, to that of @cpu. */
 static __always_inline void util_est_enqueue(const struct task_util *tu, u32 cpu)
 {
 	if (tracks_task_util())
@@ -147,7 +147,10 @@ static __always_inline void util_est_dequeue(const struct task_util *tu, u32 cpu
 		__sync_fetch_and_add(&cpu_util_of(cpu)->estimated, -task_util_est(tu));
 }
 
-/* util_est_update(): the task goes to sleep. An activation within one period does not change the estimate. */
+/*
+ * util_est_update(): updates the estimate of the task, which goes to sleep. An activation within one period does
+ * not change the estimate.
+ */
 static __always_inline void util_est_update(struct task_util *tu)
 {
 	s64 diff;

@@ -70,7 +70,7 @@ static __always_inline u64 cpu_util_fair(u32 cpu)
 }
 
 /*
- * cpu_util_cfs(): that utilization or, if it is larger, the estimated utilization of the runnable fair tasks
+ * cpu_util_cfs(): cpu_util_fair() or, if it is larger, the estimated utilization of the runnable fair tasks
  * (util_est, since Linux 4.17).
  */
 static __always_inline u64 cpu_util_cfs(u32 cpu)
@@ -201,8 +201,8 @@ static __always_inline void init_cpu_util(u32 cpu, u64 now)
 }
 
 /*
- * @cpu switches to @next. A switch between fair tasks needs no update unless averages are used. When the CPU
- * becomes idle, this update records that its clock stops.
+ * Updates the record of @cpu, which switches to @next. A switch between fair tasks needs no update unless averages
+ * are used. When the CPU becomes idle, this update records that its clock stops.
  */
 static __always_inline void switch_cpu_util(u32 cpu, const struct task_struct *next)
 {

@@ -1,4 +1,5 @@
-"""What Linux makes of a device tree, by its rules: a second implementation, to compare the reader with.
+"""What Linux makes of a device tree, by Linux's rules: a second implementation, with which the
+reader is compared.
 
 The rules are those of drivers/of, drivers/base/arch_topology.c, drivers/opp, drivers/cpuidle/dt_idle_states.c,
 arch/arm64/kernel/smp.c and arch/riscv/kernel/{cpu,smpboot}.c of Linux 7.3. The boot CPU is the first one.
@@ -89,7 +90,7 @@ def listed(root):
 
 
 def opps(node, handles):
-    """kHz and uV, rising, without boosts."""
+    """The operating points of a CPU: kHz and uV, rising, without boosts."""
     table = handles.get(node.cell("operating-points-v2"))
     if table is None:
         cells = node.cells("operating-points")
@@ -104,7 +105,8 @@ def opps(node, handles):
 
 
 def states(node, handles):
-    """Name, residency and exit latency in us (of_get_cpu_state_node(), init_state_node())."""
+    """The idle states of a CPU: name, residency and exit latency in us (of_get_cpu_state_node(),
+    init_state_node())."""
     domain = handles.get(node.cell("power-domains"))
     found = []
     for index in range(99):

@@ -1,5 +1,6 @@
-"""Compiled schedulers whose ELF has been changed in one place. Most are refused when they are read; those that the check of an
-object does not find are the dynamic loader's, in the cage."""
+"""Compiled schedulers whose ELF has been changed in one place. Most are refused when they are read;
+those that the check of an object does not find must be refused by the dynamic loader, in the
+cage."""
 
 import struct
 
@@ -54,7 +55,7 @@ def of_header(kind, at, value):
 
 
 def of_segment(kind, which, field, value, form="<Q"):
-    """Sets a field of a segment's header: its offset in bytes."""
+    """Sets a field of a segment's header. `field` is its offset in bytes."""
     return lambda elf: elf.put(form, elf.segment(kind, which) + field, value)
 
 
@@ -67,7 +68,7 @@ def adds(*entries):
 
 
 def second_dynamic(elf):
-    """Makes the stack's segment another dynamic one, which lies in data."""
+    """Makes the stack's segment a second dynamic one, which lies in data."""
     at, of = elf.segment(GNU_STACK), elf.segment(DYNAMIC)
     elf.image[at:at + 56] = elf.image[of:of + 56]
     elf.put("<Q", at + 8, elf.get("<Q", of + 8) + 16)
@@ -82,7 +83,7 @@ def over(which, other):
 
 
 def hash_table(field, value, form="<I"):
-    """Sets a word of the hash table of its symbols."""
+    """Sets a word of the hash table of the object's symbols."""
     return lambda elf: elf.put(form, elf.get("<Q", elf.entry(GNU_HASH) + 8) + field, value)
 
 

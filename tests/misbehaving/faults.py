@@ -122,13 +122,13 @@ for name, number, a, b, c in (
     ANYWHERE[f"call_{name}"] = (f'asm volatile("syscall" : "=a"(sink) : "a"({number}ULL), "D"({a}), "S"({b}), "d"({c}) '
                                 f': "rcx", "r11", "memory");')
 
-# Bodies that replace the body of an op: (op, body). Their correct twins have the op's own.
+# Bodies that replace the body of an op: (op, body). Their correct twins have the op's own body.
 INSTEAD = {}
 
 # Code before the body of ops.enqueue().
 IN_ENQUEUE = {}
 
-# Calls of the C library. The code finds it from one of the few functions that it may call: it goes back to
+# Calls of the C library. The code finds the library from one of the few functions that it may call: it goes back to
 # the library's first page, and from there uses its tables.
 FIND_LIBC = r"""
 extern void *memmove(void *, const void *, unsigned long);
@@ -224,7 +224,7 @@ for call, number, arguments in (
     ("perf", 298, "(long)faulty_array, 0, -1, -1, 0"), ("vmsplice", 278, "1, (long)faulty_array, 1, 0"), ("tee", 276, "1, 2, 1, 0"),
     ("sync", 162, ""), ("quotactl", 179, "0, 0, 0, 0"), ("getdents", 217, "1, (long)faulty_array, 64"), ("statx", 332, "-100, (long)\"/\", 0, 0, 0"),
     ("open_tree", 428, "-100, (long)\"/\", 0"), ("name_to_handle_at", 303, "-100, (long)\"/\", 0, 0, 0"), ("fanotify", 300, "0, 0"),
-    # Calls that are allowed, but not so.
+    # Calls that are allowed, but not with these arguments.
     ("poisoned memory", 28, "(long)faulty_array & -4096L, 4096, 100"), ("merged memory", 28, "(long)faulty_array & -4096L, 4096, 12"),
     ("locked memory", 9, "0, 4096, 3, 0x2022, -1, 0"), ("huge pages", 9, "0, 2 << 20, 3, 0x40022, -1, 0"), ("shared memory", 9, "0, 4096, 3, 0x21, -1, 0"),
     ("a futex of another", 202, "(long)faulty_array, 6, 0, 0, 0, 0"), ("a futex that moves waiters", 202, "(long)faulty_array, 3, 1, 1, (long)&sink, 0"),
@@ -257,7 +257,7 @@ IN_ENQUEUE |= {
     "message: failed twice": 'static char two[] = { 4, 0, 0, 0, 2, 6, 1, \'x\', 4, 0, 0, 0, 2, 6, 1, \'x\' }; faulty_call("write", 1, (long)two, 16, 0, 0, 0);',
     "message: escapes": 'static char said[] = { 8, 0, 0, 0, 2, 6, 5, 27, \'[\', \'2\', \'J\', 7 }; faulty_call("write", 1, (long)said, 12, 0, 0, 0); faulty_call("_exit", 0, 0, 0, 0, 0, 0);',
 }
-# Calls that all return, some seconds later.
+# Calls that all return, but each takes some seconds.
 IN_ENQUEUE["slow: every call"] = "for (volatile u64 i = 0; i < 1000000000; i++);"
 
 for value in ("-1", "5", "64", "1024", "1 << 30", "(s32)(1U << 31)", "-4096", "~0"):

@@ -1,6 +1,6 @@
-"""Schedulers that run code while they are loaded: compiled objects that are changed afterwards, so that the check of the
-object does not see it. C can do the same; these do not depend on how. The compiler of such a file is a script that copies
-the changed object."""
+"""Schedulers that run code while they are loaded: compiled objects that are changed afterwards, so that
+the check of the object does not see it. C can do the same, but these objects do not depend on the way in
+which it does so. The compiler of such a file is a script that copies the changed object."""
 
 import struct
 import subprocess
@@ -40,7 +40,8 @@ RELATIVE_COUNT = 0x6FFFFFF9
 
 
 def text_of(source, body):
-    """`source` with a function that runs at load, if the object is changed, and has `body`."""
+    """The text of `source` with a function that has `body`, and that runs at load if the object is
+    changed."""
     function = f"static void *faulty_choose(void) {{ {body} return 0; }}\nvoid *volatile faulty_chosen = faulty_choose;\n"
     return source.replace("static int timer(", FIND_LIBC + function + "static int timer(", 1)
 
@@ -72,12 +73,12 @@ def changed(image):
             break
     else:
         raise ValueError("no relocation of faulty_chosen")
-    # The loader finds them by DT_RELA.
+    # The loader finds the relocations by DT_RELA.
     struct.pack_into("<I", image, sections + size * number + 4, PROGBITS)
-    # It must apply the others first, so this one is the last.
+    # The loader must apply the other relocations first, so this one is the last.
     last = relocations[4] + relocations[5] - 24
     image[at:at + 24], image[last:last + 24] = image[last:last + 24], image[at:at + 24]
-    # The loader expects no other kind among the first ones.
+    # The loader expects no other kind among the first relocations.
     dynamic = by_name[".dynamic"][1]
     for at in range(dynamic[4], dynamic[4] + dynamic[5], 16):
         if struct.unpack_from("<Q", image, at)[0] == RELATIVE_COUNT:

@@ -17,11 +17,12 @@ class Case:
     text: object
     # The correct twin: the scheduler without the misdeed.
     twin: str
-    # The change of its object after it has been compiled, if any: a function from bytes to bytes.
+    # The change of the scheduler's object after its compilation, if any: a function from bytes to
+    # bytes.
     change: object = None
 
     def wall(self):
-        """The pattern of the message of the wall that must stop it."""
+        """The pattern of the message of the wall that must stop the scheduler."""
         return wall_of(self.name)
 
 
@@ -98,7 +99,7 @@ LEAVING = ("disable", "exit_task", "exit")
 IGNORED = ("error", "exit", "kick_negative", "kick_absent", "kick_contradiction", "perf_too_high", "perf_of_absent",
            "idle_of_absent", "insert_null")
 
-# The time of the fault for ops that are called often; for others it is the first call.
+# The time of the fault for ops that are called often; for other ops it is the first call.
 WHEN = {"at_first": "++calls == 1", "at_100": "++calls == 100", "on_cpu_1": "cpu == 1"}
 
 
@@ -131,7 +132,7 @@ def with_libc(text):
 
 
 def case(name, op, test, body):
-    """The scheduler whose `op` executes `body` if `test` holds; its twin never does."""
+    """The scheduler whose `op` executes `body` if `test` holds; its twin never executes it."""
     return Case(name, with_libc(source(op, f"if ({test}) {{ {body} }}")),
                 with_libc(source(op, f"if (one == 2 && ({test})) {{ {body} }}")))
 

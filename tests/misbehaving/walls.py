@@ -12,13 +12,13 @@ READ_ONLY = "read-only"
 DATA_AND_CODE = "both code and data, or an executable stack"
 
 WALLS = [(re.compile(name), re.compile(wall)) for name, wall in (
-    # At load, in the cage: no check of the object has found it.
+    # Code that runs at load, in the cage, and that no check of the object has found.
     (r"^load ends", "ended without a result"),
     (r"^load loops", ENDLESS),
     (r"^load faults", ADDRESS),
     (r"^load calls", CALL + ".*while it was loaded"),
     (r"^load needs", "cannot be loaded: .*Permission denied"),
-    # An object that a check finds, or else the dynamic loader, in the cage.
+    # An object that a check refuses, or else the dynamic loader, in the cage.
     (r"^object with DT_(INIT|INIT_ARRAY|PREINIT_ARRAY)$", CONSTRUCTOR),
     (r"^object with DT_(NEEDED|RPATH|RUNPATH|AUDIT|DEPAUDIT|AUXILIARY|FILTER)", "it loads other libraries"),
     (r"^object with (writable code|an executable stack)", DATA_AND_CODE),
@@ -81,13 +81,13 @@ WALLS = [(re.compile(name), re.compile(wall)) for name, wall in (
     (r"^dispatch creates", "it may sleep"),
     (r"^dispatch destroys", "attempting to destroy"),
     (r"^(dispatch|running) ", "events without time passing"),
-    # At compile time: the compiler's own cage.
+    # Stopped at compile time, by the compiler's own cage.
     (r"^file: (include (shadow|beside|elsewhere|process)|include_endless|a_pipe|a_link|a_folder|a_terminal)", "Permission denied"),
     (r"^file: incbin", "Permission denied|cannot open|can't open|file not found"),
     (r"^file: (include_itself|itself)", "nested depth"),
     (r"^file: macros_double", "of memory|of CPU time|takes more than 25 s"),
     (r"^file: data_of_gigabytes", "writes more than 256 MiB"),
-    # When it is read.
+    # Refused when the object is read.
     (r"^file: (large_bss|constant of gigabytes)", "more than 1 GiB"),
     (r"^file: (_init|_fini|ifunc|constructor|destructor|section (?!\.preinit))", CONSTRUCTOR),
     (r"^file: section \.preinit", "not allowed in DSO"),

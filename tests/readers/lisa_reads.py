@@ -25,7 +25,8 @@ tracking = trace.ana.load_tracking
 
 
 def pelt():
-    """The mean of the task's utilization in the trace, and by LISA's model of PELT from the times when it ran."""
+    """The mean of the task's utilization in the trace, and by LISA's model of PELT from the times
+    when the task ran."""
     # If there are several signals at the same time, the last one counts.
     last = lambda data: data[~data.index.duplicated(keep="last")]
     signal = last(tracking.df_task_signal(task, "util"))

@@ -6,8 +6,8 @@ tests=0
 failures=0
 check_output=$(mktemp)
 
-# check WHAT COMMAND [ARGUMENT...]: COMMAND must succeed; its output is shown when it does not. A
-# function runs in this shell: it may set variables, and leave a program in the background.
+# check WHAT COMMAND [ARGUMENT...]: COMMAND must succeed; its output is shown if it fails. A function runs in
+# this shell: it may set variables, and leave a program in the background.
 check() {
 	local what=$1 status=0
 	shift

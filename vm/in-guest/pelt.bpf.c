@@ -112,7 +112,7 @@ static __always_inline void count(struct compared *result, u64 ours, u64 theirs)
 		result->max_util = theirs;
 }
 
-/* The kernel has updated @avg. */
+/* Compares our signal with the kernel's, @avg, which the kernel has updated. */
 static __always_inline void compare(const struct sched_avg *avg, u64 now)
 {
 	u64 key = (u64)avg;
@@ -152,8 +152,9 @@ static __always_inline struct compared *loaded_result(const char *name, u32 cpu,
 }
 
 /*
- * The kernel has updated @avg of @rq, which belongs to @class or, for UTIL_NONE, to interrupts. The loaded
- * scheduler's value is only as recent as the last switch or tick.
+ * Compares the loaded scheduler's signal with @avg of @rq, which the kernel has updated, and which belongs to
+ * @class or, for UTIL_NONE, to interrupts. The loaded scheduler's value is only as recent as the last switch or
+ * tick.
  */
 static __always_inline void compare_loaded(const struct sched_avg *avg, const struct rq *rq, u32 class,
 					   const char *name)

@@ -49,7 +49,7 @@ static void compute(uint64_t us)
 		;
 }
 
-/* A task whose first period begins at @at. */
+/* Runs a task whose first period begins at @at. */
 static void run_periods(uint64_t at, uint64_t end, uint64_t period, uint64_t work)
 {
 	while (at < end) {

@@ -25,7 +25,7 @@
 #define REQUEST 250000
 
 struct worker {
-	/* 0: it has asked for a message and waits; 1: it has one. */
+	/* 0 if the worker has asked for a message and waits; 1 if it has one. */
 	atomic_int message;
 	/* The time of the wakeup, ns. */
 	atomic_ullong woken;

@@ -73,7 +73,7 @@ function look_for_idle_cpus(    cpu, crowded, length_) {
 	}
 }
 
-# One of the tasks has run on `cpu` until now, or continues to run.
+# Counts the time for which `pid`, one of the tasks, has run on `cpu` until now.
 function account(pid, cpu) {
 	if (settled >= 0) {
 		ran += now - max(began[pid], start + settled)

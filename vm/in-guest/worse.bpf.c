@@ -21,7 +21,7 @@ const volatile bool crowds = false;
 const volatile char forgotten[16];
 
 void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags) __ksym __weak;
-/* Its name in Linux 6.12. */
+/* The name of scx_bpf_dsq_insert() in Linux 6.12. */
 void scx_bpf_dispatch(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags) __ksym __weak;
 
 bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *cpumask) __ksym __weak;
@@ -52,7 +52,8 @@ int BPF_PROG(worse_enqueue, struct task_struct *p, u64 enq_flags)
 		return 0;
 	if (delay_ns && (enq_flags & SCX_ENQ_WAKEUP))
 		bpf_loop(1 << 20, until, &deadline, 0);
-	/* Also those that may run nowhere else: the global queue would wait until CPU 0 has no other task. */
+	/* This includes tasks that may run nowhere else, because the global queue would wait until CPU 0 has no
+	 * other task. */
 	if (crowds && bpf_cpumask_test_cpu(0, p->cpus_ptr))
 		queue = SCX_DSQ_LOCAL_ON | 0;
 	if (bpf_ksym_exists(scx_bpf_dsq_insert))

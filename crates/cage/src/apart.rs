@@ -13,12 +13,12 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The limit on the CPU time of such a process, in s; [`MORE_MEMORY`] limits the address space beyond that of this
-/// process.
+/// The limit on the CPU time of such a process, in s; [`MORE_MEMORY`] is the limit on its address space beyond that of
+/// this process.
 const CPU_S: u64 = 10;
 const MORE_MEMORY: u64 = 1 << 30;
 
-/// The wall time after which the process is ended.
+/// The wall time after which the process is killed.
 const WALL: Duration = Duration::from_secs(25);
 
 /// The reason why there is no answer.
@@ -30,13 +30,13 @@ pub enum Ended {
     Late,
     /// The answer of the process is too long.
     TooLong,
-    /// The process was ended by a signal (positive), or ended with a status (negative), as after a panic.
+    /// The process was killed by this signal (positive), or ended with this status (negative), as after a panic.
     Without(i32),
 }
 
 /// Calls `compute` in a process that, from before the call on, may only compute and write its answer of at most
-/// `longest` bytes. `compute` sees a copy of this process's memory. It must not use anything that other threads may
-/// have locked, except the allocator.
+/// `longest` bytes. `compute` sees a copy of this process's memory. `compute` must not use anything that other threads
+/// may have locked, except for the allocator.
 pub fn apart(longest: usize, compute: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8>, Ended> {
     within(CPU_S, longest, compute)
 }
@@ -70,7 +70,7 @@ fn within(cpu_s: u64, longest: usize, compute: impl FnOnce() -> Vec<u8>) -> Resu
             drop(writes);
             let child = Pid::from_raw(child).ok_or(Ended::Late)?;
             let answer = receive(reads, longest);
-            // End the process, unless it has ended by itself.
+            // Kill the process, unless it has ended by itself.
             if answer.is_err() {
                 let _ = kill_process(child, Signal::KILL);
             }
@@ -79,8 +79,8 @@ fn within(cpu_s: u64, longest: usize, compute: impl FnOnce() -> Vec<u8>) -> Resu
     }
 }
 
-/// The exit status of a process that could not drop its rights; [`PANICKED`] is that of a process whose computation
-/// panicked.
+/// The exit status of a process that could not drop its rights; [`PANICKED`] is the status of a process whose
+/// computation panicked.
 const NOT_RESTRICTED: i32 = 99;
 const PANICKED: i32 = 101;
 

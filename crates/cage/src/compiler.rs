@@ -47,7 +47,7 @@ const OF_COMPILERS: [&str; 23] = [
     "/gnu/store",
 ];
 
-/// The folders of the prefix of a compiler that is installed elsewhere.
+/// The folders of the prefix of a compiler that is installed outside the system's folders.
 const OF_A_PREFIX: [&str; 5] = ["include", "lib", "lib32", "lib64", "libexec"];
 
 /// The folders that show that a compiler is installed in a prefix.
@@ -59,8 +59,8 @@ const NULL: &str = "/dev/null";
 /// The extensions of headers and sources that a scheduler includes from its own folder.
 const HEADERS: [&str; 5] = ["h", "c", "inc", "def", "bpf"];
 
-/// The largest number of these files; [`MOST_DEPTH`] is their largest depth below the source. A
-/// source in a home directory must not cause a walk through all of the directory.
+/// The largest number of these files; [`MOST_DEPTH`] is the largest depth of a file below the source. A source in a
+/// home directory must not cause a walk through all of the directory.
 const MOST_HEADERS: usize = 4096;
 const MOST_DEPTH: usize = 4;
 
@@ -108,8 +108,8 @@ impl Files {
         })
     }
 
-    /// Restricts the processes of `command` to these files, and limits their time and memory. All of them end with
-    /// this process.
+    /// Restricts the processes of `command` to these files, and limits their time and memory. All these processes end
+    /// with this process.
     pub fn confine(&self, command: &mut Command) {
         limits::set(command);
         // Disable the compiler's cache, which would be in another folder.
@@ -157,7 +157,7 @@ fn rules(
     let read = AccessFs::from_read(abi);
     let read_file = AccessFs::ReadFile | AccessFs::Execute;
     let mut rules = nothing()?;
-    // A missing file needs no rule, because it cannot be read.
+    // A missing file needs no rule, because nothing can read it.
     let mut add = |path: &Path, access| -> Result<(), RulesetError> {
         if let Ok(opened) = PathFd::new(path) {
             let access = match path.is_dir() {

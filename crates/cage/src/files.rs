@@ -34,7 +34,7 @@ fn is(found: &Stat, kind: FileType) -> bool {
 const OTHERS: Mode = Mode::WGRP.union(Mode::WOTH);
 
 /// A folder that belongs to this process's user, as do the folders above it up to the base, and that no other user can
-/// change. This user thus wrote its content.
+/// change. This user thus wrote the content of the folder.
 #[derive(Debug)]
 pub struct Checked(OwnedFd);
 
@@ -44,8 +44,8 @@ impl Checked {
     pub fn make(base: &Path, below: &Path) -> io::Result<Checked> {
         std::fs::create_dir_all(base)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        // The user has named the base, which may be a link, and may be shared with a group, because no other member can
-        // make folders below it that belong to this user.
+        // The base, which the user has named, may be a link. It may also be shared with a group, because no other
+        // member can make folders below it that belong to this user.
         let mut folder = checked(openat(CWD, base, flags, Mode::empty())?, Mode::WOTH)?;
         for part in below.components() {
             let Component::Normal(part) = part else {
@@ -61,8 +61,8 @@ impl Checked {
         Ok(Checked(folder))
     }
 
-    /// The content of the file `name`, of at most `most` bytes, and the file. It must be a regular file of this user
-    /// that no other user can change.
+    /// The content of the file `name`, of at most `most` bytes, and the open file. The file must be a regular file of
+    /// this user that no other user can change.
     pub fn read(&self, name: &str, most: u64) -> io::Result<(Vec<u8>, File)> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = checked(openat(&self.0, name, flags, Mode::empty())?, OTHERS)?;

@@ -6,12 +6,12 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// The beginning of their names. It says what the folders are for, so that it differs from the names of the user's own
-/// folders: `/tmp/equipoise-main` may be a checkout.
+/// The beginning of temporary folders' names. It says what the folders are for, so that it differs from the names of
+/// the user's own folders: `/tmp/equipoise-main` may be a checkout.
 const PREFIX: &str = ".equipoise-temporary-";
 
-/// A temporary folder, which is removed when it is dropped. Its owner holds a lock on it, which ends with the owner's
-/// process. If the process is killed, the next process that makes such a folder removes this one.
+/// A temporary folder, which is removed when it is dropped. The folder's owner holds a lock on it, which ends with the
+/// owner's process. If the process is killed, the next process that makes such a folder removes this one.
 #[derive(Debug)]
 pub struct Folder {
     folder: TempDir,

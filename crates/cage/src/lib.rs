@@ -1,5 +1,5 @@
 //! The cage: processes that may only compute, for the code and the files of strangers; and functions that make the text
-//! of strangers safe for its target.
+//! of strangers safe for the place where it is written.
 //!
 //! - [`apart`] runs a function in a separate process that may only compute; [`Ended`] says how that process ended.
 //! - [`Files`] and [`Folder`] are the files that a caged compiler may read and write.

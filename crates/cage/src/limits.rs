@@ -1,4 +1,4 @@
-//! Limits on a compiler. A foreign scheduler could make it read endlessly, or fill the disk.
+//! Limits on a compiler, which a foreign scheduler could make read endlessly, or fill the disk.
 
 use crate::supervisor;
 use rustix::process::{Resource, Rlimit, setrlimit};

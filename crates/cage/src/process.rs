@@ -1,10 +1,10 @@
 //! A process for the code of a stranger, and its rights before that code is present, while it is loaded, and when it
 //! runs.
 //!
-//! A scheduler does not need the operating system. But it is native code: even if its symbols are checked, it can find
-//! the C library, and whatever a check of the object has found, it may run while the dynamic loader loads it. A
-//! stranger's code therefore gets a process of its own, which permanently drops its rights in three steps, each before
-//! it handles the next input that may be hostile:
+//! A scheduler does not need the operating system. But a scheduler is native code. Even if its symbols are checked, it
+//! can find the C library, and whatever a check of the object has found, the code may run while the dynamic loader
+//! loads it. A stranger's code therefore gets a process of its own, which permanently drops its rights in three steps,
+//! each before it handles the next input that may be hostile:
 //!
 //! 1. [`prepare`], in a process that will read or load a stranger's object: no files, networks or other processes
 //!    (Landlock), no terminal, and limited resources.
@@ -15,8 +15,8 @@
 //! 3. [`close`], before the first of the object's functions is called on purpose: no system calls of the dynamic
 //!    loader.
 //!
-//! Code that runs in step 2 could prevent step 3, so step 2 allows no call by which a process can change anything but
-//! itself.
+//! Code that runs in step 2 could prevent step 3, so step 2 allows no call by which a process can change anything
+//! except itself.
 
 use crate::rights::{is_uncaged, lacks, limit, nothing};
 use rustix::process::Resource;
@@ -53,7 +53,7 @@ const LIMITS_OF_LOADING: [(Resource, u64); 2] = [(Resource::Fsize, 0), (Resource
 const LIMIT_WHEN_LOADED: (Resource, u64) = (Resource::Nofile, 0);
 
 /// Calls that are allowed with any arguments: computing, memory, time, and the end of the process. No call is needed to
-/// end a thread, because none ends by itself.
+/// end a thread, because no thread ends by itself.
 const ALLOWED: [libc::c_long; 12] = [
     libc::SYS_brk,
     libc::SYS_munmap,
@@ -69,9 +69,9 @@ const ALLOWED: [libc::c_long; 12] = [
     libc::SYS_exit_group,
 ];
 
-/// The allowed advice: that of the C library's allocator, including `MADV_HUGEPAGE` if `$GLIBC_TUNABLES` asks for it,
-/// and that of AddressSanitizer's allocator, with which tests run. Other advice by root can take pages out of the
-/// computer's use (`MADV_HWPOISON`).
+/// The allowed advice to madvise(2). It is the advice of the C library's allocator, including `MADV_HUGEPAGE` if
+/// `$GLIBC_TUNABLES` asks for that, and of AddressSanitizer's allocator, with which tests run. Other advice by root can
+/// take pages out of the computer's use (`MADV_HWPOISON`).
 const ADVICE: [libc::c_int; 5] = [
     libc::MADV_DONTNEED,
     libc::MADV_FREE,
@@ -84,7 +84,7 @@ const ADVICE: [libc::c_int; 5] = [
 /// a given process (`FUTEX_LOCK_PI`).
 const FUTEXES: [libc::c_int; 3] = [libc::FUTEX_WAIT, libc::FUTEX_WAKE, libc::FUTEX_WAIT_BITSET];
 
-/// The flags of an operation.
+/// The flags of a futex operation.
 const FUTEX_FLAGS: libc::c_int = libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME;
 
 /// Flags that new memory must not have: memory that is never swapped, which root may take beyond its limit, and huge
@@ -102,11 +102,12 @@ const OF_LOADING: [libc::c_long; 6] = [
     libc::SYS_close,
 ];
 
-/// The code in memory before a stranger's object was loaded, which is that of this program and its libraries.
+/// The places in memory of the code that was there before a stranger's object was loaded, which is the code of this
+/// program and its libraries.
 static CODE: OnceLock<Vec<Range<u64>>> = OnceLock::new();
 
-/// Drops, for this process and its children, all rights that neither a simulation nor loading a scheduler needs. Must
-/// be called while the process has one thread. Each scheduler needs a process of its own, which [`load`] and [`close`]
+/// Drops, for this process and its children, all rights that neither a simulation nor loading a scheduler needs. Call
+/// this while the process has one thread. Each scheduler needs a process of its own, which [`load`] and [`close`]
 /// restrict further. A missing kernel feature is an error, unless [`run_uncaged`](crate::run_uncaged) was called.
 pub fn prepare() -> io::Result<()> {
     prepare_within(|_| MOST_MEMORY)
@@ -123,7 +124,8 @@ pub(crate) fn prepare_within(memory: impl FnOnce(u64) -> u64) -> io::Result<()> 
     let (code, mapped) = code()?;
     // Without this flag, unprivileged users can use neither Landlock nor seccomp.
     rustix::thread::set_no_new_privs(true)?;
-    // This fails for the leader of a process group, which does no harm if the leader already has a session of its own.
+    // The call fails for the leader of a process group. That does no harm if the leader already has a session of its
+    // own.
     if let Err(error) = rustix::process::setsid()
         && rustix::process::getsid(None)? != rustix::process::getpid()
     {
@@ -138,7 +140,7 @@ pub(crate) fn prepare_within(memory: impl FnOnce(u64) -> u64) -> io::Result<()> 
 }
 
 /// Drops all rights that the dynamic loader does not need, for all threads of the process, if the process was prepared.
-/// Must be called when the object is in an anonymous file and before the dynamic loader opens it.
+/// Call this when the object is in an anonymous file, and before the dynamic loader opens that file.
 pub fn load() -> io::Result<()> {
     only(|rules| {
         rules.simulation()?;
@@ -152,7 +154,7 @@ pub(crate) fn compute() -> io::Result<()> {
     only(Rules::simulation)
 }
 
-/// Leaves this program's code only the system calls that `allow` allows, and other code none.
+/// Leaves this program's code only the system calls that `allow` allows, and leaves other code no system calls.
 fn only(allow: impl FnOnce(&mut Rules) -> Result<(), BackendError>) -> io::Result<()> {
     let Some(code) = CODE.get() else {
         return Ok(());
@@ -163,8 +165,8 @@ fn only(allow: impl FnOnce(&mut Rules) -> Result<(), BackendError>) -> io::Resul
     enter(&[from(code), allowed.unwrap_or_else(all)].concat())
 }
 
-/// Drops the rights that are no longer needed, for all threads of the process, if the process was prepared. Must be
-/// called when the object is loaded and before its functions are called.
+/// Drops the rights that are no longer needed, for all threads of the process, if the process was prepared. Call this
+/// when the object is loaded, and before its functions are called.
 pub fn close() -> io::Result<()> {
     if CODE.get().is_none() {
         return Ok(());
@@ -184,7 +186,7 @@ fn enter(program: &BpfProgram) -> io::Result<()> {
     }
 }
 
-/// The code in memory now, and the size of all mapped memory, in bytes.
+/// The places of the code in memory, and the size of all mapped memory, in bytes.
 fn code() -> io::Result<(Vec<Range<u64>>, u64)> {
     let maps = std::fs::read_to_string("/proc/self/maps")?;
     let mut size = 0;
@@ -325,8 +327,8 @@ fn program(
     BpfProgram::try_from(filter).map(Some)
 }
 
-/// The beginning of a seccomp program, which refuses calls that are not from `code`. The program continues for other
-/// calls.
+/// The beginning of a seccomp program, which refuses calls that are not from `code`. For calls from `code` the program
+/// continues.
 fn from(code: &[Range<u64>]) -> BpfProgram {
     let load = |offset: u32| op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset);
     let when = |test: u32, value: u64, yes: u8, no: u8| sock_filter {

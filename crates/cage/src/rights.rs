@@ -1,4 +1,4 @@
-//! The rights that a process can give up, and the behaviour on a kernel that cannot take them away.
+//! The rights that a process can give up, and the behaviour on a kernel that cannot take these rights away.
 
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _,
@@ -42,8 +42,7 @@ pub fn nothing() -> Result<RulesetCreated, RulesetError> {
         .create()
 }
 
-/// Closes all inherited descriptors except the standard ones when this process executes another
-/// program.
+/// Makes all descriptors except the standard ones close when this process executes another program.
 pub fn inherit_nothing() -> io::Result<()> {
     const FIRST: libc::c_uint = 3;
     // SAFETY: the call only marks descriptors, and may be made between fork and exec.

@@ -1,6 +1,6 @@
 //! A process between this one and a compiler, which ends all of the compiler's processes when the compiler is done,
-//! when its time is up, or when this process has ended, by whatever signal. The compiler's passes are processes that it
-//! starts, and the kernel's signal at the death of a parent would reach only the compiler itself.
+//! when the compiler's time is up, or when this process has ended, by whatever signal. The compiler's passes are
+//! processes that it starts, and the kernel's signal at the death of a parent would reach only the compiler itself.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
@@ -10,12 +10,12 @@ use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::time::Duration;
 
-/// The exit status of a supervisor that has ended a compiler whose time was up.
+/// The exit status of a supervisor that has killed a compiler whose time was up.
 pub const LATE: i32 = 124;
 
-/// Forks, and returns in the new process, which leads a process group. The old process supervises the new one until
-/// that one ends, until `wall` has passed, or until `client`, the old process's parent, has ended. This function may be
-/// used between fork and exec, because it only makes system calls.
+/// Forks, and returns in the new process, which leads a process group. The old process supervises the new process until
+/// the new one ends, until `wall` has passed, or until `client`, the old process's parent, has ended. This function may
+/// be used between fork and exec, because it only makes system calls.
 pub fn start(client: Option<Pid>, wall: Duration) -> io::Result<()> {
     let client = client.ok_or(io::ErrorKind::NotFound)?;
     let client_ends = pidfd_open(client, PidfdFlags::empty())?;

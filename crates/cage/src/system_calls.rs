@@ -13,12 +13,11 @@ use std::collections::BTreeMap;
 
 /// Calls that are refused with any arguments, grouped by possible harm.
 const REFUSED: &[libc::c_long] = &[
-    // Networks and other processes' sockets. io_uring creates sockets and files without system
-    // calls.
+    // These calls reach networks and other processes' sockets. io_uring creates sockets and files without system calls.
     libc::SYS_socket,
     libc::SYS_socketpair,
     libc::SYS_io_uring_setup,
-    // Other processes.
+    // These calls affect other processes.
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
@@ -43,7 +42,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_sched_setaffinity,
     libc::SYS_move_pages,
     libc::SYS_migrate_pages,
-    // Files by name, beyond Landlock's rules.
+    // These calls change files by name, beyond Landlock's rules.
     libc::SYS_fchmodat,
     libc::SYS_fchownat,
     libc::SYS_fchown,
@@ -58,7 +57,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_open_by_handle_at,
     libc::SYS_inotify_init1,
     libc::SYS_fanotify_init,
-    // Memory and messages that outlive the process.
+    // These calls create memory and messages that outlive the process.
     libc::SYS_shmget,
     libc::SYS_shmat,
     libc::SYS_semget,
@@ -67,7 +66,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_add_key,
     libc::SYS_request_key,
     libc::SYS_keyctl,
-    // Parts of the kernel that no compiler uses.
+    // These calls are for parts of the kernel that no compiler uses.
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
@@ -105,7 +104,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_clone3,
 ];
 
-/// More system calls, for the architectures that have them.
+/// More calls that are refused, for the architectures that have them.
 #[cfg(target_arch = "x86_64")]
 const REFUSED_BESIDES: &[libc::c_long] = &[
     libc::SYS_chmod,
@@ -127,7 +126,7 @@ const REFUSED_BESIDES: &[libc::c_long] = &[];
 /// fchmodat2() has this number on every architecture (Linux 6.6, include/uapi/asm-generic/unistd.h).
 const FCHMODAT2: libc::c_long = 452;
 
-/// A clone() with one of these makes a namespace.
+/// The flags with which a clone() makes a namespace.
 const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWNS,
     libc::CLONE_NEWCGROUP,
@@ -141,7 +140,7 @@ const NAMESPACES: [libc::c_int; 7] = [
 /// ioctl()s that can insert input into a terminal.
 const TYPING: [u64; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
 
-/// The filter; `None` on an architecture whose system calls are not known here.
+/// Makes the filter; `None` on an architecture whose system calls are not known here.
 pub fn filter() -> Result<Option<BpfProgram>, BackendError> {
     let Ok(architecture) = TargetArch::try_from(std::env::consts::ARCH) else {
         return Ok(None);
@@ -159,7 +158,7 @@ pub fn filter() -> Result<Option<BpfProgram>, BackendError> {
         libc::SYS_clone,
         namespaces.into_iter().collect::<Result<_, _>>()?,
     );
-    // The kernel uses only the lower half.
+    // The kernel uses only the lower half of the request.
     let typing = TYPING.map(|request| when(1, Is::MaskedEq(u32::MAX.into()), request));
     rules.insert(
         libc::SYS_ioctl,

@@ -1,5 +1,6 @@
-//! Text from outside - names, descriptions, paths, messages - in a form that is safe for its target. Each writer passes
-//! all of its text through the function for its target, so that safety does not depend on where the text came from.
+//! Text from outside - names, descriptions, paths, messages - in a form that is safe for the place where it is written,
+//! the target. Each writer passes all of its text through the function for its target, so that safety does not depend
+//! on where the text came from.
 //!
 //! A terminal executes control characters, a reader of a trace takes a line feed for the end of an event, and a
 //! spreadsheet executes cells that begin like a formula. Everywhere, bidirectional controls (CVE-2021-42574) and
@@ -18,7 +19,7 @@ fn acts(c: char) -> bool {
             | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// `text`, in which each character for which `acts` is true is escaped as `\u{...}`, or in a shorter form.
+/// Escapes each character of `text` for which `acts` is true as `\u{...}`, or in a shorter form.
 fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
     if !text.contains(&acts) {
         return Cow::Borrowed(text);
@@ -45,12 +46,12 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| acts(c) && !matches!(c, '\n' | '\t'))
 }
 
-/// The text on one line.
+/// Puts the text on one line.
 pub fn one_line(text: &str) -> String {
     plain(&text.trim_end().replace('\t', " ")).into_owned()
 }
 
-/// Is `text` a name that needs no escapes?
+/// Is `text` a text of one line that needs no escapes?
 pub fn is_plain(text: &str) -> bool {
     !text.contains(acts)
 }
@@ -97,11 +98,11 @@ pub fn json(document: String) -> String {
     shown
 }
 
-/// Escapes a cell of a table that a spreadsheet may read: puts an apostrophe before a text that would be a formula, but
+/// Escapes a cell of a table that a spreadsheet may read. Puts an apostrophe before a text that would be a formula, but
 /// not before a number.
 pub fn cell(text: &str) -> Cow<'_, str> {
     let text = plain(text);
-    // A number has digits, a unit perhaps, and no operands.
+    // A number has digits, perhaps a unit, and no operands.
     let is_number = |rest: &str| {
         rest.is_empty()
             || rest.starts_with(|c: char| c.is_ascii_digit() || c == '.' || c == ' ')

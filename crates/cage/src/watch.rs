@@ -13,11 +13,11 @@ pub const LOOK_EVERY: Duration = Duration::from_millis(100);
 const MOST_TIME: Duration = Duration::from_secs(5);
 const LONG_CALL: Duration = Duration::from_millis(10);
 
-/// The limit on the number of samples in one call, and in a process that does nothing. The limit is not one of time,
-/// which passes for a stopped process, too. On a busy computer, a process waits for a CPU, but not for so long.
+/// The limit on the number of samples in one call, and in a process that does nothing. The limit is not a time, because
+/// time also passes for a stopped process. On a busy computer a process waits for a CPU, but not for that many samples.
 const MOST_LOOKS: u32 = 150;
 
-/// The number of samples after the first warning in which the process may report where it is.
+/// The number of samples after the first warning in which the process may report the place in its code.
 const MOST_LOOKS_TO_REPORT: u32 = 25;
 
 /// The progress that a process shows, which is the scheduler's call that is being executed. The process writes the
@@ -25,14 +25,14 @@ const MOST_LOOKS_TO_REPORT: u32 = 25;
 /// limit on CPU time still applies.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// The called function during a call, or else null. The address is only valid in the process itself.
+    /// The called function during a call, otherwise null. The address is only valid in the process itself.
     pub op: AtomicPtr<()>,
     /// The number of calls that began.
     pub calls: AtomicU64,
 }
 
 impl Progress {
-    /// New progress in memory that is shared with the processes that this one will fork. The memory is never freed.
+    /// New progress in memory that is shared with the processes that this process will fork. The memory is never freed.
     pub fn shared() -> io::Result<&'static Progress> {
         let (data, kind) = (
             libc::PROT_READ | libc::PROT_WRITE,
@@ -67,9 +67,9 @@ impl Progress {
 pub enum Verdict {
     /// The process makes progress.
     Fine,
-    /// A call does not return; the process may now report where it is.
+    /// A call does not return; the process may now report the place in its code.
     Late,
-    /// The process has not reported where it is.
+    /// The process has not reported the place in its code.
     Lost,
 }
 
@@ -81,9 +81,9 @@ pub struct Watch<'a> {
     time: Duration,
     /// The CPU time of long calls.
     long: Duration,
-    /// The number of samples in the current call, or since the process last did something.
+    /// The number of samples in the current call, or since the process was last active.
     samples: u32,
-    /// The number of samples since the process was late.
+    /// The number of samples since the process was found to be late.
     late: u32,
 }
 
@@ -100,8 +100,8 @@ impl Watch<'_> {
         }
     }
 
-    /// Takes a sample: the process has used `time`. If `is_heard` is false, the process may be waiting for a slow
-    /// reader of its results, and the sample counts only for CPU time.
+    /// Takes a sample of the process, which has used `time` of CPU time. If `is_heard` is false, the process may be
+    /// waiting for a slow reader of its results, and the sample counts only for CPU time.
     pub fn sample(&mut self, time: Duration, is_heard: bool) -> Verdict {
         let calls = self.progress.calls.load(Relaxed);
         let inside = !self.progress.op.load(Relaxed).is_null();

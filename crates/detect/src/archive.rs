@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Files that detection does not read, which are most files of a large machine: PCI devices, blocks of memory, cpusets.
+/// Patterns of files that detection does not read, which are most files of a large machine: PCI devices, blocks of
+/// memory, cpusets.
 const UNREAD: [&str; 3] = [
     "--exclude=*/devices/pci*",
     "--exclude=*/node/node*/memory*",

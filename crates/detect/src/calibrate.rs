@@ -18,7 +18,7 @@ use std::num::NonZeroU64;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// The number of rounds that are timed together; [`BATCHES`] is the number of measurements.
+/// The number of rounds that are timed together; [`BATCHES`] is the number of such measurements.
 const ROUNDS: u32 = 200;
 const BATCHES: usize = 15;
 /// The number of timers; [`TIMER_NS`] is the delay until they expire.
@@ -55,8 +55,9 @@ pub fn calibrate(found: &mut Found) -> io::Result<()> {
     pin(&numbers)
 }
 
-/// The time of a wakeup with its switch on CPU `cpu`, in ns: half of a round trip of a byte through two pipes, without
-/// the time of the pipes. The sum does not depend on how the kernel divides the time between the wakeup and the switch.
+/// The time of a wakeup and the switch after it on CPU `cpu`, in ns. It is half of a round trip of a byte through two
+/// pipes, without the time of the pipes. The sum does not depend on how the kernel divides the time between the wakeup
+/// and the switch.
 pub fn wakeup_and_switch(cpu: usize) -> io::Result<u64> {
     pin(&[cpu])?;
     Ok(ping_pong(cpu, cpu)?.saturating_sub(transfer()?))
@@ -92,7 +93,7 @@ fn measure(found: &Found, cpu: usize) -> io::Result<Measured> {
         context_switch_ns,
         wakeup_ns,
         ipi_near_ns: near,
-        // If all CPUs are near, no IPI is a far one.
+        // If all CPUs are near, use the near cost for both.
         ipi_far_ns: far.or(near),
         refill_near_ns: refill_near,
         refill_far_ns: refill_far.or(refill_near),
@@ -101,8 +102,8 @@ fn measure(found: &Found, cpu: usize) -> io::Result<Measured> {
     })
 }
 
-/// A CPU with the same last-level cache as `cpu`, and a CPU with another one. Neither is a hardware
-/// thread of the core of `cpu`.
+/// A CPU with the same last-level cache as `cpu`, and a CPU with another last-level cache. Neither is a hardware thread
+/// of the core of `cpu`.
 fn others(found: &Found, cpu: usize) -> (Option<usize>, Option<usize>) {
     let caches = found.caches.iter();
     let mine = caches
@@ -203,7 +204,7 @@ fn switch(cpu: usize) -> io::Result<u64> {
             let (since, switches) = (Instant::now(), switches());
             yields()?;
             let ns = since.elapsed().as_nanos() as u64;
-            // The other thread has usually yielded as often as this one.
+            // The other thread has usually yielded as often as this thread.
             let both = 2 * self::switches().saturating_sub(switches);
             let own = alone * (u64::from(ROUNDS) + both / 2);
             all.extend(ns.saturating_sub(own).checked_div(both));
@@ -308,7 +309,7 @@ fn tick(hz: Option<u32>) -> Option<u64> {
         last = this;
     }
     let expected = (TICKS.as_nanos() as u64 * hz / NS_PER_S) as usize;
-    // Other interrupts and slow reads of the clock also make gaps; the ticks are the longest ones.
+    // Other interrupts and slow reads of the clock also make gaps, but the longest gaps are those of ticks.
     gaps.sort_unstable_by(|a, b| b.cmp(a));
     gaps.truncate(expected);
     (gaps.len() == expected && expected > 0).then(|| median(gaps))

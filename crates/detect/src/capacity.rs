@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 /// The difference in % between the performance numbers of CPUs with the same maximum frequency
 /// above which the numbers are a ranking and not a measure, as for AMD's preferred cores.
 const RANKED_PCT: u64 = 3;
-/// The difference in % from which two measures contradict each other about two CPUs, if each rates
-/// another of the two as faster.
+/// The difference in % from which two measures contradict each other about two CPUs, if each measure rates a different
+/// one of the two as faster.
 const CONTRADICTS_PCT: u64 = 5;
-/// The highest value of a measure, which is work per MHz times kHz. A higher number is no measurement.
+/// The highest value of a measure, which is work per MHz times kHz. A higher number is not plausible.
 const HIGHEST: u64 = 1 << 40;
 /// The fastest CPU's capacity, as in today's kernels.
 const FULL: u64 = 1024;
@@ -23,7 +23,7 @@ pub(crate) struct Capacities {
 }
 
 impl Found {
-    /// The capacity of each CPU by the most informative measure, 1024 for the fastest.
+    /// The capacity of each CPU by the most informative measure, where the fastest CPU has 1024.
     pub fn capacities(&self) -> BTreeMap<usize, u32> {
         capacities(&mut self.clone()).of
     }
@@ -106,7 +106,7 @@ pub(crate) fn capacities(found: &mut Found) -> Capacities {
     }
 }
 
-/// The capacities if all CPUs have the same.
+/// The capacities if all CPUs have the same capacity.
 fn equal(found: &Found, speeds: Option<(Measure, BTreeMap<usize, u64>)>) -> Capacities {
     Capacities {
         of: found.cpus.keys().map(|&cpu| (cpu, FULL as u32)).collect(),

@@ -13,7 +13,7 @@ struct Entry {
     model: Option<String>,
 }
 
-/// The CPUs of the content of a `/proc/cpuinfo`, which are those that are online.
+/// The CPUs of the content of a `/proc/cpuinfo`, which are the online CPUs.
 #[derive(Default)]
 pub(crate) struct CpuInfo(BTreeMap<usize, Entry>);
 
@@ -53,7 +53,7 @@ impl CpuInfo {
         self.0.keys().copied().collect()
     }
 
-    /// The CPUs for which `key` is the same as for `cpu`, if `cpu` has one.
+    /// The CPUs for which `key` returns the same value as for `cpu`, if it returns a value.
     fn like<K: PartialEq>(&self, cpu: usize, key: impl Fn(&Entry) -> Option<K>) -> Option<CpuMask> {
         let own = key(self.0.get(&cpu)?)?;
         let same = self

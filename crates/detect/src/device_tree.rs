@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 /// A CPU of the tree.
 struct Listed<'a> {
-    /// Linux's number.
+    /// The number that Linux gives the CPU.
     number: usize,
     node: &'a Node,
     /// Does Linux start the CPU?
@@ -115,8 +115,8 @@ fn found(root: &Node, listed: &[Listed], by_handle: &BTreeMap<u32, &Node>) -> Fo
     found
 }
 
-/// The CPUs in Linux's order: the boot CPU, which is assumed to be the first, then the others in the
-/// order of their nodes.
+/// The CPUs in Linux's order: the boot CPU, which is assumed to be the first one, and then the others in the order of
+/// their nodes.
 ///
 /// No architecture numbers nodes whose status is `fail` (`of_get_next_cpu_node()`). riscv skips all harts that are
 /// unavailable or cannot run Linux (`riscv_early_of_processor_hartid()`); elsewhere a disabled CPU has a number. On

@@ -33,8 +33,9 @@ impl Folder {
         self.text(name)?.parse().ok()
     }
 
-    /// The CPUs of the file `map`, which has a bitmap, or else of `list`, which has a list. Kernels before 2.6.26 and
-    /// some copies have only the bitmap. If an edited copy has two answers, lscpu and hwloc read the bitmap.
+    /// The CPUs of the file `map`, which has a bitmap, or, without a valid bitmap, of `list`, which has a list. Kernels
+    /// before 2.6.26 and some copies have only the bitmap. If the two files of an edited copy differ, lscpu and hwloc
+    /// also use the bitmap.
     pub(crate) fn cpus(&self, list: &str, map: &str) -> Option<CpuMask> {
         let mapped = self.text(map).and_then(|map| hex_mask(&map));
         mapped.or_else(|| self.text(list)?.parse().ok())

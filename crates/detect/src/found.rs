@@ -8,7 +8,7 @@ use std::fmt;
 /// A machine as a source describes it.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// Its description in one line.
+    /// The machine's description in one line.
     pub description: String,
     /// The source, such as `sysfs`.
     pub source: String,
@@ -27,7 +27,7 @@ pub struct Found {
     pub caches: Vec<Cache>,
     /// The CPUs of each NUMA node with CPUs, in the order of the nodes.
     pub nodes: Vec<CpuMask>,
-    /// The distances between `nodes`, with a row for each node; empty if unknown.
+    /// The distances between `nodes`, with a row for each node; empty if they are not known.
     pub distances: Vec<Vec<u32>>,
     /// Does Linux lack data on capacities, so that all capacities are 1024, whatever the speeds of the CPUs?
     pub equal_capacities: bool,
@@ -42,13 +42,13 @@ pub struct Cpu {
     pub siblings: CpuMask,
     /// The CPUs of the CPU's cluster within the package, if known.
     pub cluster: Option<CpuMask>,
-    /// The CPUs that share its frequency, if known.
+    /// The CPUs that share the CPU's frequency, if known.
     pub policy: Option<CpuMask>,
-    /// The name of its core, such as `cortex-a55`.
+    /// The name of the CPU's core, such as `cortex-a55`.
     pub kind: Option<String>,
-    /// Measures of its speed.
+    /// Measures of the CPU's speed.
     pub measures: BTreeMap<Measure, u64>,
-    /// The kernel's priority for the CPU, if any; a higher one is preferred.
+    /// The kernel's priority for the CPU, if any. CPUs with higher priorities are preferred.
     pub priority: Option<u32>,
     /// The CPU's OPPs, in rising order.
     pub opps: Vec<OppFound>,
@@ -58,13 +58,13 @@ pub struct Cpu {
     pub decider: Option<Decider>,
     /// The time from a frequency request until the frequency is reached, in ns.
     pub transition_latency_ns: Option<u64>,
-    /// Its idle states from the shallowest to the deepest, without polling.
+    /// The CPU's idle states from the shallowest to the deepest, without polling.
     pub idle_states: Vec<IdleState>,
     /// Measured costs of kernel operations.
     pub costs: Option<Measured>,
 }
 
-/// A measure of a CPU's speed; the most informative comes first.
+/// A measure of a CPU's speed. The most informative measure comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Measure {
     /// The kernel's `cpu_capacity`, which is 1024 for the fastest CPU.
@@ -139,7 +139,7 @@ impl Found {
         self.warnings.push(format!("left out: {what}"));
     }
 
-    /// Reports, by number, NUMA nodes that have memory but lack `cpus`, such as `CPUs of their own`.
+    /// Reports NUMA nodes, by number, that have memory but lack `cpus`, which is a phrase such as `CPUs of their own`.
     pub(crate) fn lose_memory<N: ToString>(&mut self, nodes: impl Iterator<Item = N>, cpus: &str) {
         let numbers: Vec<String> = nodes.map(|node| node.to_string()).collect();
         if !numbers.is_empty() {
@@ -179,8 +179,8 @@ impl Found {
         self.cpus.keys().copied().collect()
     }
 
-    /// The CPUs that share the last-level cache of `cpu`; if no cache is known, those of its cluster; if no cluster is
-    /// known, those of its NUMA node.
+    /// The CPUs that share the last-level cache of `cpu`; if no cache is known, the CPUs of its cluster; if no cluster
+    /// is known, the CPUs of its NUMA node.
     pub fn last_level(&self, cpu: usize) -> CpuMask {
         let of_cpu = self.caches.iter().filter(|cache| cache.cpus.contains(cpu));
         let largest = of_cpu.max_by_key(|cache| cache.level);
@@ -198,8 +198,8 @@ impl Found {
             .unwrap_or(0)
     }
 
-    /// Removes caches that have no online CPU or are listed twice, and idle states that are not
-    /// deeper than the one before, which have no place in the order of depth.
+    /// Removes caches that have no online CPU or are listed twice, and idle states that are not deeper than the state
+    /// before, because states are ordered by depth.
     pub(crate) fn tidy(&mut self) {
         let online = self.online();
         for cache in &mut self.caches {

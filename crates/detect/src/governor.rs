@@ -17,7 +17,7 @@ pub struct Decider {
     preference: Option<String>,
 }
 
-/// The usual name, such as `hwp, balance_performance`, or the governor's name.
+/// Writes the usual name, such as `hwp, balance_performance`, or the governor's name.
 impl fmt::Display for Decider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.governor(), &self.preference) {
@@ -51,7 +51,7 @@ impl Decider {
         self.governor() == Some(Governor::Schedutil)
     }
 
-    /// The governor's name in machine files; `None` for one that is not modelled.
+    /// The governor's name in machine files; `None` for a governor that is not modelled.
     pub(crate) fn governor(&self) -> Option<Governor> {
         let preference = || self.preference.as_deref().map(nearest);
         match &*self.driver {
@@ -85,9 +85,9 @@ impl Decider {
     }
 }
 
-/// The preference for the kernel's word. For a number from 0 to 255, it is that of the word that
-/// Linux has for the number (`intel_pstate_get_energy_pref_index()` in
-/// drivers/cpufreq/intel_pstate.c); otherwise (`default`), the preference of most firmware.
+/// The preference for the kernel's word. For a number from 0 to 255, it is the preference of the word that Linux has
+/// for this number (`intel_pstate_get_energy_pref_index()` in drivers/cpufreq/intel_pstate.c); otherwise (`default`),
+/// the preference of most firmware.
 fn nearest(word: &str) -> Preference {
     let named = Preference::ALL.iter().find(|(name, _)| *name == word);
     match (named, word.parse::<u8>()) {
@@ -108,7 +108,7 @@ pub(crate) fn most<'a>(
     for decider in deciders {
         *counts.entry(decider).or_default() += 1;
     }
-    // If several are equally frequent, take the first.
+    // If several controls are equally frequent, take the first one.
     let Some((most, _)) = counts.iter().rev().max_by_key(|(_, count)| **count) else {
         return (None, Vec::new());
     };

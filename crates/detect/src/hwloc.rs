@@ -98,7 +98,7 @@ impl Reader<'_> {
                 found.cpus.entry(cpu).and_modify(|cpu| cpu.siblings = core);
             }
         }
-        // Since hwloc 2.5 Linux's clusters are groups of this subtype.
+        // Since hwloc 2.5, Linux's clusters are groups of this subtype.
         let is_cluster = |group: &Node| group.attribute("subtype") == Some("Cluster");
         for cluster in objects(root, &["Group"]).filter(is_cluster) {
             let cluster = self.cpuset(cluster)?.and(&online);

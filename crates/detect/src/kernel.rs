@@ -5,7 +5,7 @@ use crate::found::Found;
 use rustix::time::{ClockId, clock_getres};
 use std::path::Path;
 
-/// `CONFIG_HZ` of the running kernel: the coarse clocks advance once per tick.
+/// Finds `CONFIG_HZ` of the running kernel from the coarse clocks, which advance once per tick.
 pub fn tick_hz() -> u32 {
     let tick = clock_getres(ClockId::MonotonicCoarse);
     (1e9 / tick.tv_nsec as f64).round() as u32

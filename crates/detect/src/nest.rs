@@ -12,7 +12,7 @@ impl Found {
     pub(crate) fn nest(&mut self) {
         let node_of =
             |nodes: &[CpuMask], cpu: usize| nodes.iter().position(|node| node.contains(cpu));
-        // A cache or core may span nodes, because the firmware splits it.
+        // A cache or core may span nodes, because some firmware splits a cache or core.
         let nodes = std::mem::take(&mut self.nodes);
         let across = |span: &CpuMask| nodes.iter().filter(|node| node.intersects(span)).count() > 1;
         if self.cpus.values().any(|cpu| across(&cpu.siblings)) {
@@ -57,7 +57,8 @@ impl Found {
         self.even_clocks();
     }
 
-    /// CPUs that share a clock must have the same frequencies, because a policy of Linux has one table.
+    /// Removes shared clocks of CPUs with different frequencies. CPUs that share a clock must have the same
+    /// frequencies, because a policy of Linux has one table.
     fn even_clocks(&mut self) {
         let mut split = CpuMask::EMPTY;
         let before = self.cpus.clone();
@@ -81,7 +82,7 @@ impl Found {
         }
     }
 
-    /// Makes the threads of each core be of one core type.
+    /// Puts all threads of each core into one core type.
     pub(crate) fn split_cores(&mut self, capacities: &Capacities) {
         let cpus = self.cpus.clone();
         let mut split = Vec::new();
@@ -167,7 +168,7 @@ impl Found {
 }
 
 /// The largest distances that form nested groups and do not exceed `distances` (the subdominant ultrametric). The
-/// distance between two nodes is the longest step of that path whose longest step is shortest.
+/// nested distance between two nodes is the longest step of the path between them whose longest step is shortest.
 fn nested(distances: &[Vec<u32>]) -> Vec<Vec<u32>> {
     let mut nested = distances.to_vec();
     for by in 0..nested.len() {

@@ -1,13 +1,13 @@
-//! Linux's ranking of CPUs on x86 (`sched_set_itmt_core_prio()`), from its sources: `[preferred]`
-//! of a machine file.
+//! Linux's ranking of CPUs on x86 (`sched_set_itmt_core_prio()`), from the sources of this ranking, for the section
+//! `[preferred]` of a machine file.
 
 use crate::found::Found;
 use machine::CpuMask;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The value of the highest performance for which intel_pstate ranks CPUs by a register that user
-/// space cannot read (`CPPC_MAX_PERF`).
+/// The value of `highest_perf` for which intel_pstate ranks CPUs by a register that user space cannot read
+/// (`CPPC_MAX_PERF`).
 const NOT_SAID: u32 = 255;
 
 impl Found {
@@ -22,7 +22,7 @@ impl Found {
         (ranks.len() > 1 && !self.is_told_capacities()).then_some(ranks)
     }
 
-    /// Does Linux have capacities instead? It has them for a hybrid without hardware threads
+    /// Does Linux use capacities instead? It uses capacities for a hybrid without hardware threads
     /// (`hybrid_init_cpu_capacity_scaling()` of intel_pstate, Linux 6.12).
     fn is_told_capacities(&self) -> bool {
         let has = |kind: &str| {

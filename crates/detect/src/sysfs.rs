@@ -123,7 +123,7 @@ fn cpuinfo(sys: &Path) -> CpuInfo {
     CpuInfo::read(&text.unwrap_or_default())
 }
 
-/// The machine's own name.
+/// The name that the machine has for itself.
 fn description(sys: &Folder) -> String {
     let dmi = sys.at("class/dmi/id");
     let vendor = dmi.text("sys_vendor");
@@ -198,7 +198,8 @@ fn read_cpu(
     }
 }
 
-/// The cpufreq driver's ranking of the CPU: Turbo Boost Max 3.0 of intel_pstate, or preferred cores of amd-pstate.
+/// The cpufreq driver's ranking of the CPU, by Turbo Boost Max 3.0 of intel_pstate, or by preferred cores of
+/// amd-pstate.
 fn priority(all: &Folder, folder: &Folder, cpufreq: &Folder) -> Option<u32> {
     let driver = cpufreq.text("scaling_driver")?;
     if driver.starts_with("intel_") {
@@ -210,8 +211,8 @@ fn priority(all: &Folder, folder: &Folder, cpufreq: &Folder) -> Option<u32> {
         .filter(|_| ranks)
 }
 
-/// Sets of CPUs above the last-level cache. On s390, Linux has a scheduling domain for each; such machines may show no
-/// caches, and then CPUs share a package.
+/// Reads sets of CPUs above the last-level cache. On s390, Linux has a scheduling domain for each set. Such machines
+/// may show no caches; their CPUs then share a package.
 fn packages(all: &Folder, found: &mut Found, online: &CpuMask) {
     let spans = |name: &str, old: &str| -> BTreeMap<usize, CpuMask> {
         let of_cpu = |cpu: usize| {
@@ -241,7 +242,7 @@ fn packages(all: &Folder, found: &mut Found, online: &CpuMask) {
     }
 }
 
-/// The OPPs in rising order, and whether the intermediate ones are assumed. Linux uses the frequencies of
+/// The OPPs in rising order, and whether the intermediate OPPs are assumed. Linux uses the frequencies of
 /// `scaling_boost_frequencies` only while boost is enabled, and none above `cpuinfo_max_freq`
 /// (`cpufreq_frequency_table_cpuinfo()`).
 fn opps(cpufreq: &Folder, all: &Folder) -> (Vec<OppFound>, bool) {
@@ -345,7 +346,7 @@ fn kib(size: &str) -> Option<u32> {
     .filter(|&kib| kib > 0)
 }
 
-/// Nodes and distances, without nodes that have only memory.
+/// Reads the nodes and distances, without nodes that have only memory.
 fn nodes(sys: &Folder, found: &mut Found, online: &CpuMask) {
     let folder = sys.at("devices/system/node");
     let numbers = folder.numbered("node");

@@ -180,7 +180,7 @@ impl Found {
         if threads == 1 {
             return Ok(());
         }
-        // The first threads of all cores, and then the second ones, which is the order of `threads`.
+        // List the first threads of all cores, and then the second threads, which is the order of `threads`.
         let all: Vec<usize> = cpus.iter().collect();
         let numbered = |index: usize| {
             all[index..]
@@ -222,7 +222,7 @@ impl Found {
         Ok(())
     }
 
-    /// The sets of CPUs that share a clock. A CPU about which nothing is known has its own clock.
+    /// The sets of CPUs that share a clock. A CPU about which nothing is known has a clock of its own.
     fn clocks(&self) -> Vec<CpuMask> {
         let mut left = self.online();
         let mut clocks = Vec::new();
@@ -328,8 +328,8 @@ fn power_mw(cpu: &Cpu) -> Option<u64> {
         .map(|uw| (uw / 1000).max(1))
 }
 
-/// The voltage that corresponds to a power, relative to that of the highest OPP, which is assumed
-/// to have 1 V. Power is proportional to frequency times voltage squared.
+/// The voltage that corresponds to a power, relative to the power of the highest OPP, which is assumed to have 1 V.
+/// Power is proportional to frequency times voltage squared.
 fn microvolt(opp: &OppFound, highest: &OppFound) -> Option<u32> {
     let ratio = opp.power_uw? as f64 / highest.power_uw? as f64;
     let frequency = f64::from(opp.khz) / f64::from(highest.khz);

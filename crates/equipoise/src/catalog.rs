@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use workload::recording::{Recording, Step, Thread};
 use workload::{Better, Workload};
 
-/// The machines.
+/// Executes `equipoise machine`.
 pub fn machine(action: Catalog, output: &Output) -> Result<(), Error> {
     match action {
         Catalog::List => {
@@ -53,7 +53,7 @@ pub fn machine(action: Catalog, output: &Output) -> Result<(), Error> {
     }
 }
 
-/// The workloads.
+/// Executes `equipoise workload`.
 pub fn workload(action: Catalog, output: &Output) -> Result<(), Error> {
     match action {
         Catalog::List => list(
@@ -87,7 +87,7 @@ pub fn workload(action: Catalog, output: &Output) -> Result<(), Error> {
 /// The note about frequencies: only kernel/sched/cpufreq_schedutil.c reads the value of `scx_bpf_cpuperf_set()`.
 const SCHEDUTIL_ALONE: &str = "these take effect only under the governor schedutil";
 
-/// The policies.
+/// Executes `equipoise policy`.
 pub fn policy(action: Catalog, output: &Output) -> Result<(), Error> {
     match action {
         Catalog::List => {
@@ -121,7 +121,7 @@ pub fn policy(action: Catalog, output: &Output) -> Result<(), Error> {
     }
 }
 
-/// The published schedulers.
+/// Executes `equipoise scheduler`.
 pub fn scheduler(action: SchedulerAction, output: &Output) -> Result<(), Error> {
     let peers: Result<Vec<Peer>, _> = match &action {
         SchedulerAction::Fetch { schedulers } if !schedulers.is_empty() => {
@@ -190,7 +190,7 @@ fn check(
     output::show(output, "check", page)
 }
 
-/// The error about a file that is not of this `kind`, but a well-formed file of another kind.
+/// The error about a file that is not of this `kind`, but is a well-formed file of another kind.
 fn other_kind(kind: &str, file: &str) -> Option<Box<BadInput>> {
     let is_other = |&other: &&str| {
         other != kind
@@ -209,8 +209,7 @@ fn other_kind(kind: &str, file: &str) -> Option<Box<BadInput>> {
     )))
 }
 
-/// The duration that the load states, if any. A load that needs more CPUs than this machine has
-/// states none.
+/// The duration that the load states, if any. A load that needs more CPUs than this computer has states none.
 fn duration(workload: &dyn Workload) -> Option<String> {
     let machine = Machine::find("smp-8").ok()?;
     workload.check(&machine).ok()?;
@@ -260,7 +259,7 @@ fn workload_page(name: &str, workload: &dyn Workload) -> Page {
     }
 }
 
-/// The periods of a recording's threads, by which its `missed` are judged.
+/// The table of the periods of a recording's threads, by which its `missed` are judged.
 fn periods(recording: &Recording) -> Option<Table> {
     let row = |thread: &Thread| {
         let period = thread.period?;

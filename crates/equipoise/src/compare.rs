@@ -74,13 +74,13 @@ pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
     interrupt::check()
 }
 
-/// Does the command line name nothing to compare?
+/// Does the command line name no schedulers to compare?
 fn is_usual(args: &Compare) -> bool {
     !args.all_policies && args.policies.is_empty() && args.schedulers.is_empty()
 }
 
-/// The schedulers to compare: the policies first, then the schedulers in C. If the policies that come
-/// with Equipoise are compared, today's Linux is the first.
+/// The schedulers to compare: the policies first, then the schedulers in C. If the policies that come with Equipoise
+/// are compared, today's Linux is the first one.
 fn schedulers(args: &Compare) -> Result<Vec<Scheduler>, Error> {
     let names: Vec<&str> = match args.all_policies {
         true => Policy::usual().chain(Policy::published()).collect(),

@@ -15,10 +15,11 @@ use std::time::Duration;
 
 /// The time for which other load is observed before the measurement.
 const IDLE: Duration = Duration::from_millis(500);
-/// Costs are medians, which tolerate the interruptions of an idle desktop but not a busy CPU.
+/// The number of CPUs kept busy by other processes above which costs are not measured. Costs are medians, which
+/// tolerate the interruptions of an idle desktop but not a busy CPU.
 const MOST_OTHERS_CPUS: f64 = 0.2;
 const MOST_STOLEN_PCT: f64 = 5.0;
-/// The buffer for each CPU of a trace that has no reader, in KiB.
+/// The size, in KiB, of each CPU's buffer for a trace that has no reader.
 const TRACED_KB: u32 = 1024;
 
 /// Detects a machine.
@@ -31,8 +32,8 @@ pub fn calibrate(args: &Calibrate, output: &Output) -> Result<(), Error> {
     write(measured(args.traced, args.force)?, &args.name, output)
 }
 
-/// This computer with measured costs, `traced` while events are recorded. It is an error if other processes keep
-/// the computer busy, unless `force` is set.
+/// Detects this computer and measures its costs, `traced` while events are recorded. It is an error if other processes
+/// keep the computer busy, unless `force` is set.
 pub fn measured(traced: bool, force: bool) -> Result<Found, Error> {
     let mut found = this()?;
     let watch = Watch::begin().filter(|_| !force);
@@ -56,7 +57,7 @@ pub fn measured(traced: bool, force: bool) -> Result<Found, Error> {
     Ok(found)
 }
 
-/// An error if other processes have kept CPUs busy.
+/// Returns an error if other processes have kept CPUs busy.
 fn refuse_others(watch: &Watch) -> Result<(), Error> {
     let Some(others) = watch.others(None) else {
         return Ok(());
@@ -96,7 +97,7 @@ fn find(args: &Detect) -> Result<Found, Error> {
     }
 }
 
-/// This computer.
+/// Detects this computer.
 pub fn this() -> Result<Found, Error> {
     let mut found = sysfs(Path::new("/sys"))?;
     found.add_running_kernel();

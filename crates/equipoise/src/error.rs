@@ -15,7 +15,7 @@ macro_rules! say {
     };
 }
 
-/// Prints a line on standard error that may have colours; text from outside must have been escaped.
+/// Prints a line on standard error that may have colours. Text from outside must have been escaped before.
 #[allow(clippy::print_stderr)]
 pub fn say_styled(line: &str) {
     eprintln!("{line}");
@@ -36,14 +36,13 @@ pub enum Error {
     Run(Box<lab::Failure>),
     /// The results cannot be written: status 1.
     Write(String),
-    /// Sources cannot be fetched: status 1. A line for each.
+    /// Sources cannot be fetched: status 1. The text has a line for each source.
     Fetch(String),
     /// The command was asked to stop, and has shown the complete results: status 130.
     Stopped,
     /// The recorded command failed with this status.
     Command(i32),
-    /// `validate` found missed bounds: status 4. The message, unless the first line of the
-    /// output has it.
+    /// `validate` found missed bounds: status 4. The text is the message, unless the first line of the output has it.
     Missed(Option<String>),
     /// The kernel cannot isolate a foreign scheduler, so the scheduler does not run: status 2.
     Cage(String),
@@ -55,7 +54,7 @@ impl Error {
         Error::Write(format!("{}: {error}", path.display()))
     }
 
-    /// Prints the message on standard error.
+    /// Prints the error's message on standard error, and returns the exit status.
     pub fn report(self) -> ExitCode {
         match self {
             Error::Input(bad) => {

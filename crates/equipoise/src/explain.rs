@@ -207,7 +207,7 @@ pub fn missed_periods(
     ))
 }
 
-/// `missed`, each with the next of `chains`: as many as waits were observed for it.
+/// Combines each of `missed` with the next of `chains`, as many as waits were observed for that period.
 fn with_chains(
     case: &Case<'_>,
     missed: Vec<Missed>,
@@ -223,7 +223,7 @@ fn with_chains(
     with.collect()
 }
 
-/// Two observers of the same run.
+/// Passes the events of a run to two observers.
 pub struct Both<'a>(pub &'a mut dyn Trace, pub &'a mut dyn Trace);
 
 impl Trace for Both<'_> {

@@ -13,8 +13,8 @@ const MOST_MISSES: usize = 5;
 const FEW_MISSES: usize = 2;
 const FEW_SCHEDULERS: usize = 4;
 
-/// Figures of each scheduler's first run, which is simulated again for them. `None` if the command
-/// is to stop. `load` is the command's options for the machine and the workload.
+/// The figures of each scheduler's first run, which is simulated again for the figures. `None` if the command is to
+/// stop. `load` is the command's options for the machine and the workload.
 pub fn figures(comparison: &Comparison, load: &[String]) -> Result<Option<Figures>, Error> {
     let cases = comparison.cases();
     let durations = comparison.measured.iter().map(|measured| {
@@ -25,7 +25,7 @@ pub fn figures(comparison: &Comparison, load: &[String]) -> Result<Option<Figure
     or_stopped(shown.map(|shown| Figures::new(comparison, &shown, made_by())))
 }
 
-/// Figures of only the first run of `case`, as [`figures`] makes them.
+/// The figures of only the first run of `case`, as [`figures`] makes them.
 pub fn of_run(case: &Case<'_>, runs: &Runs, load: &[String]) -> Result<Option<Figures>, Error> {
     let watch = lab::Watch {
         done: &|| (),

@@ -18,15 +18,15 @@ const WORKER: &str = "--simulate-elsewhere";
 /// The path of this program, also after its file has been replaced.
 const ITSELF: &str = "/proc/self/exe";
 
-/// True if this process was started as a worker.
+/// Was this process started as a worker?
 pub fn is_worker() -> bool {
     std::env::args_os()
         .nth(1)
         .is_some_and(|word| word == WORKER)
 }
 
-/// Reports the features that the kernel lacks for isolating a scheduler in C: an error, or a
-/// warning if `uncaged`.
+/// Reports the features that the kernel lacks for isolating a scheduler in C, as an error or, if `uncaged`, as a
+/// warning.
 pub fn check_cage(uncaged: bool) -> Result<(), Error> {
     let lacking = cage::lacks();
     if uncaged {
@@ -45,7 +45,7 @@ pub fn check_cage(uncaged: bool) -> Result<(), Error> {
     }
 }
 
-/// The scheduler in C, or else the policy.
+/// The scheduler in C that `files` names or, without `files`, the policy.
 pub fn or_policy(files: Option<&Files>, policy: &str, build: &Build) -> Result<Scheduler, Error> {
     let Some(files) = files else {
         return Ok(Scheduler::policy_in(policy, build.kernel)?);
@@ -64,7 +64,7 @@ pub fn send_elsewhere(schedulers: &mut [Scheduler], recipe: &Recipe) {
     }
 }
 
-/// Starts a process that runs such schedulers.
+/// The function that starts a worker.
 pub fn start() -> Start {
     Arc::new(|| {
         let mut command = Command::new(ITSELF);
@@ -96,7 +96,7 @@ pub fn load(
     Ok(foreign)
 }
 
-/// The published scheduler that `files` names, unless they are files.
+/// The published scheduler that `files` names; `None` if `files` are files.
 fn peer(files: &[PathBuf]) -> Result<Option<Peer>, Error> {
     let [name] = files else {
         return Ok(None);
@@ -132,8 +132,8 @@ fn warned(scheduler: Scheduler) -> Scheduler {
     scheduler
 }
 
-/// Sets a variable of the scheduler that the setting names, otherwise of all schedulers that have
-/// the variable.
+/// Sets a variable of the scheduler that the setting names or, if it names none, of all schedulers that have the
+/// variable.
 fn set(foreign: &mut [Scheduler], setting: &Setting) -> Result<(), Error> {
     let Setting {
         scheduler,

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// The time between two lines about the progress, where there is no bar.
+/// The time between two lines about the progress, if there is no progress bar.
 const BETWEEN_LINES: Duration = Duration::from_secs(10);
 /// The number of runs in which a load is measured.
 const RUNS: u32 = 10;
@@ -204,7 +204,7 @@ fn table(name: &str, args: &Hunt, factors: &[(&str, f64)]) -> Table {
     }
 }
 
-/// The thread that suffers most, in the first run.
+/// A sentence about the thread that suffers most, in the first run.
 fn said_of(name: &str, victim: &Victim) -> String {
     let Victim {
         thread,
@@ -217,7 +217,7 @@ fn said_of(name: &str, victim: &Victim) -> String {
         true => {
             format!("Under {name}, {thread} was runnable and did not run from {since:.2} s on.")
         }
-        // The time would be printed as 0.
+        // The wait is so short that it would be printed as 0.
         false if *wait_ns < 50_000 => format!("Under {name}, {thread} hardly waits for a CPU."),
         false => format!(
             "Under {name}, {thread} waited for {:.1} ms from {since:.3} s on.",
@@ -250,7 +250,7 @@ fn why(args: &Hunt, machine: &str, path: &Path, victim: &Victim) -> String {
     )
 }
 
-/// The option of a hunt without noise.
+/// The option `--exact`, if the hunt has no noise.
 fn exact(args: &Hunt) -> &'static str {
     if args.noise.exact { " --exact" } else { "" }
 }

@@ -35,7 +35,7 @@ pub fn run(args: Import, output: &Output) -> Result<(), Error> {
     output::write_text(output, &format!("{}.json", stem(&args.trace)), &text)
 }
 
-/// Reads the load from `trace`, a file or `-`.
+/// Reads the load from `trace`, which is a file or `-`.
 pub fn read(
     trace: &Path,
     machine: Option<&Machine>,
@@ -69,7 +69,7 @@ const VERSION_7: &[u8] = b"\x17\x08\x44tracing7\0";
 /// The first bytes of perf's files (`PERF_MAGIC2`).
 const PERF_DATA: &[u8] = b"PERFILE2";
 
-/// Converts `trace` to trace-cmd's older format, in `file`.
+/// The command that converts `trace` to trace-cmd's older format, in `file`.
 fn trace_cmd(trace: &Path, file: &Path) -> Command {
     let mut command = Command::new("trace-cmd");
     command.args(["convert", "--file-version", "6", "-i"]);
@@ -77,7 +77,7 @@ fn trace_cmd(trace: &Path, file: &Path) -> Command {
     command
 }
 
-/// Prints the events of `trace` to `file`.
+/// The command that prints the events of `trace` to `file`.
 fn perf(trace: &Path, file: &Path) -> Command {
     let mut command = Command::new("perf");
     command.args(["script", "--fields", "comm,tid,cpu,time,event,trace", "-i"]);
@@ -88,7 +88,7 @@ fn perf(trace: &Path, file: &Path) -> Command {
     command
 }
 
-/// `trace` in a format that the import reads, if the program of `convert` is installed and can convert it.
+/// Converts `trace` to a format that the import reads, if the program of `convert` is installed and succeeds.
 fn converted(trace: &Path, convert: fn(&Path, &Path) -> Command) -> Option<File> {
     let folder = tempfile::tempdir().ok()?;
     let file = folder.path().join("trace");
@@ -130,7 +130,7 @@ pub fn say(summary: &Summary) {
     }
 }
 
-/// Prints the periods that were found, by name, on standard error.
+/// Prints the periods that were found, by the threads' names, on standard error.
 pub fn say_periods(recording: &Recording) {
     let mut by_name = BTreeMap::new();
     for thread in &recording.threads {

@@ -8,7 +8,7 @@ use std::process;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// True once the command has been asked to stop.
+/// Whether the command has been asked to stop.
 pub static STOP: AtomicBool = AtomicBool::new(false);
 
 /// The status that a shell reports for a command that SIGINT ended.
@@ -38,14 +38,14 @@ pub fn listen_to_end() {
     let _ = ctrlc::set_handler(|| STOP.store(true, Ordering::Relaxed));
 }
 
-/// Has `file` removed from now on if the command has to end at once.
+/// Removes `file` if the command has to end at once, from now on.
 pub fn half_written(file: &Path) {
     if let Ok(mut files) = HALF_WRITTEN.lock() {
         files.push(file.to_owned());
     }
 }
 
-/// An error if the command has been asked to stop.
+/// Returns an error if the command has been asked to stop.
 pub fn check() -> Result<(), Error> {
     match STOP.load(Ordering::Relaxed) {
         true => Err(Error::Stopped),

@@ -22,7 +22,8 @@ pub fn completions(shell: Shell) -> Result<(), Error> {
     output::print(&String::from_utf8_lossy(&text))
 }
 
-/// `command`, whose arguments accept only the built-in names; `shown` are the names that `show` accepts.
+/// `command`, where the arguments that are names accept only the built-in ones; `shown` are the names that `show`
+/// accepts.
 fn with_names(command: Command, shown: &[&'static str]) -> Command {
     let machines: Vec<&'static str> = Machine::names().collect();
     let loads: Vec<&'static str> = models::builtin().map(|(name, _)| name).collect();

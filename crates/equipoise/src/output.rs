@@ -1,5 +1,5 @@
-//! Output of results. Files are written under temporary names next to their places and renamed when
-//! everything has succeeded, so that no file is ever half written.
+//! Output of results. Files are written under temporary names in their folders, and renamed when everything has
+//! succeeded, so that no file is ever half written.
 
 use crate::cli::{Format, Output};
 use crate::error::Error;
@@ -191,7 +191,8 @@ fn text(format: Format, documents: &[Document<'_>], all: Option<All<'_>>) -> Str
     }
 }
 
-/// The width of the output in columns: `COLUMNS`, or else the width of the terminal, if the output is one.
+/// The width of the output in columns: `COLUMNS` or, if that is not set, the width of the terminal, if the output is
+/// one.
 fn width(term: &Term) -> Option<u16> {
     let asked = std::env::var("COLUMNS").ok();
     let asked = asked.and_then(|columns| columns.parse().ok());
@@ -200,12 +201,12 @@ fn width(term: &Term) -> Option<u16> {
         .or_else(|| term.size_checked().map(|(_, columns)| columns))
 }
 
-/// Finds, in tests, a writer that does not escape text from outside.
+/// Checks in tests that text from outside has been escaped, which finds a writer that does not escape it.
 fn expect_escaped(text: &str) {
     debug_assert!(cage::text::is_safe(text), "not escaped: {text:?}");
 }
 
-/// Prints to standard output. A reader that closes it early, like `head`, has read enough.
+/// Prints to standard output. It is no error if a reader, such as `head`, closes the pipe early.
 pub fn print(text: &str) -> Result<(), Error> {
     check_stdout()?;
     // Colors are escape sequences.
@@ -270,7 +271,7 @@ fn places(output: &Output, trace: Option<&Path>) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The folder that `path` is in.
+/// The folder of `path`.
 fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -288,7 +289,7 @@ pub fn listed_extension(file: &Path, extensions: &str) -> String {
     )
 }
 
-/// The kind of trace that the name of `file` asks for.
+/// The kind of trace that the name of `file` stands for.
 fn trace_kind(file: &Path) -> Result<Kind, Error> {
     Kind::of(file).ok_or_else(|| {
         Error::Input(Box::new(BadInput::whole(
@@ -298,8 +299,8 @@ fn trace_kind(file: &Path) -> Result<Kind, Error> {
     })
 }
 
-/// Traces the first run of each of `cases` to `file`; if there are several, to files with the
-/// cases' names before the extension. `None` if the command is to stop.
+/// Traces the first run of each of `cases` to `file`. If there are several cases, each has a file with the case's name
+/// before the extension. `None` if the command is to stop.
 pub fn trace(file: &Path, cases: &[(String, Case<'_>)], runs: &Runs) -> Result<Staged, Error> {
     match interrupt::check().and_then(|()| traces(file, cases, runs)) {
         Err(Error::Stopped) => {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Counts finished runs.
+/// A counter of finished runs.
 pub struct Progress {
     bar: ProgressBar,
     began: Instant,

@@ -86,7 +86,7 @@ pub fn run(args: &Record) -> Result<(), Error> {
     }
 }
 
-/// The machine for a workload; `None` for a trace. The name of the output decides.
+/// The machine for an output that is a workload; `None` for a trace. The name of the output decides.
 fn for_workload(args: &Record) -> Result<Option<Machine>, Error> {
     match args.output.extension().and_then(|it| it.to_str()) {
         Some("dat") if args.machine.is_some() => Err(bad(
@@ -228,7 +228,7 @@ fn start(command: &[OsString]) -> Result<Child, Error> {
         })
 }
 
-/// The command's status; ends the command if it still runs.
+/// Returns the command's status, and ends the command if it still runs.
 fn finish(command: Option<Child>) -> io::Result<i32> {
     let Some(mut child) = command else {
         return Ok(0);

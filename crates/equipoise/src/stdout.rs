@@ -1,5 +1,5 @@
-//! Missing standard output: before `main()` runs, the standard library puts `/dev/null` in the
-//! place of a closed standard stream (`>&-`), and all output would be lost silently.
+//! Detects a closed standard output. Before `main()` runs, the standard library puts `/dev/null` in the place of a
+//! closed standard stream (`>&-`), and all output would be lost silently.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,7 +18,7 @@ extern "C" fn look() {
     CLOSED.store(flags < 0, Ordering::Relaxed);
 }
 
-/// True if standard output was closed when the program began.
+/// Was standard output closed when the program began?
 pub fn is_closed() -> bool {
     CLOSED.load(Ordering::Relaxed)
 }

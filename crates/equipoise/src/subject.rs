@@ -5,7 +5,7 @@ use lab::{Described, Recipe};
 use machine::Machine;
 use workload::Workload;
 
-/// The recipe by which another process finds the same subject.
+/// The recipe by which another process makes this machine and load.
 pub fn recipe(machine: &str, workload: &str, cpunodebind: Option<&str>) -> Recipe {
     Recipe {
         machine: Described::Named(machine.to_owned()),
@@ -14,7 +14,7 @@ pub fn recipe(machine: &str, workload: &str, cpunodebind: Option<&str>) -> Recip
     }
 }
 
-/// The options that name the same subject.
+/// The options that name this machine and load.
 pub fn options(machine: &str, workload: &str, cpunodebind: Option<&str>) -> Vec<String> {
     let options = [
         ("--machine", Some(machine)),

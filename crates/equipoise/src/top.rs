@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// The time between two samples of the waits of threads.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The time limit for the scheduler's answer without a screen. The loader is a task like others: on one CPU with thirty
+/// The time limit for the scheduler's answer if there is no screen. The loader is a normal task: on one CPU with thirty
 /// other runnable tasks, its answer may take longer than the 2 s for which a screen waits.
 const ONCE_PATIENCE: Duration = Duration::from_secs(10);
 

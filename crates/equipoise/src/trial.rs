@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The default number of blocks; [`MOST_ROUNDS`] is the default with --until-decided.
+/// The default number of blocks; [`MOST_ROUNDS`] is the default number with --until-decided.
 const ROUNDS: u32 = 10;
 const MOST_ROUNDS: u32 = 100;
 /// The time for which other load is observed before the first block.
@@ -202,7 +202,7 @@ fn ended(fault: Option<Fault>) -> Result<(), Error> {
     }
 }
 
-/// The schedulers that the command line names, or else the installed ones.
+/// The schedulers that the command line names or, if it names none, the installed ones.
 fn schedulers(
     args: &Trial,
     path: &[PathBuf],
@@ -222,7 +222,7 @@ fn schedulers(
     Ok(::trial::named(schedulers))
 }
 
-/// The load, and its name.
+/// The load, and the name of the load.
 fn load(args: &Trial, find: &dyn Fn(&str) -> Option<PathBuf>) -> Result<(Load, String), Error> {
     if let Some(time) = args.watch {
         let name = format!("this computer's load for {} s", time.as_secs_f64());
@@ -266,13 +266,13 @@ fn busy(watches: bool) -> Option<String> {
     })
 }
 
-/// A seed from the clock.
+/// Makes a seed from the clock.
 fn clock() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(1, |now| now.as_micros() as u64 % 1_000_000)
 }
 
-/// This computer's CPU and kernel.
+/// This computer's CPU and kernel in words.
 fn computer() -> String {
     let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let mut lines = cpus.lines().filter_map(|line| line.split_once(':'));

@@ -14,7 +14,8 @@ use tempfile::SpooledTempFile;
 use trace::write::Kind;
 use workload::recording::Replay;
 
-/// The load comes from the first trace and is simulated under the scheduler of each trace.
+/// Executes `equipoise validate`. The load comes from the first trace, and is simulated under the scheduler of each
+/// trace.
 pub fn run(args: &Validate, output: &Output) -> Result<(), Error> {
     output::check_places(output, None)?;
     let machine = Machine::find(&args.machine)?;
@@ -83,7 +84,7 @@ fn scheduler(name_or_file: &str, kernel: Kernel) -> Result<Scheduler, Error> {
     }
 }
 
-/// The `trace.dat` of a replay, which stays in memory.
+/// Replays the load of `case`, and returns the `trace.dat`, which stays in memory.
 fn simulate(case: &Case, args: &Validate) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     let mut writer = report::events::writer(

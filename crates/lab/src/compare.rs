@@ -14,7 +14,7 @@ pub struct Comparison {
     pub machine: Machine,
     /// The workload.
     pub workload: Box<dyn Workload>,
-    /// The schedulers; the first is the baseline.
+    /// The schedulers, the first of which is the baseline.
     pub schedulers: Vec<Scheduler>,
     /// The number of runs, and their seeds.
     pub runs: Runs,
@@ -22,8 +22,9 @@ pub struct Comparison {
     pub asked: u32,
     /// The runs of each scheduler.
     pub measured: Vec<Measured>,
-    /// The difference in energy between the first scheduler and the one that differs most from it, without
-    /// frequencies; `None` unless the CPUs' frequencies followed the load under one of the two only.
+    /// The difference in energy, with all CPUs at their highest frequency, between the first scheduler and the
+    /// scheduler that differs most from it; `None` unless the CPUs' frequencies followed the load under only one of the
+    /// two.
     pub at_full_speed: Option<AtFullSpeed>,
     /// The compared measures.
     measures: Vec<Measure>,

@@ -1,10 +1,10 @@
 //! A foreign scheduler is native code, so its simulations run elsewhere: in processes without privileges, which can
 //! only report results ([`crate::work`]). This side requests runs, and accepts only reports that are possible.
 //!
-//! A worker is a separate process, without this one's environment, memory, terminal or files. A
-//! worker builds the machine and the workload from their descriptions ([`Recipe`]), drops the
-//! rights that it will not need, and forks a process for each run, which loads the scheduler, drops
-//! the remaining rights, and simulates. Messages are length-prefixed plain values (`wire`).
+//! A worker is a separate process, without this process's environment, memory, terminal or files. A worker builds the
+//! machine and the workload from their descriptions ([`Recipe`]), drops the rights that it will not need, and forks a
+//! process for each run, which loads the scheduler, drops the remaining rights, and simulates. Messages are
+//! length-prefixed plain values (`wire`).
 
 mod check;
 mod judged;
@@ -51,8 +51,8 @@ pub(crate) struct Workers {
 /// A run's side of a worker.
 struct Worker {
     process: Child,
-    /// Carries requests, and the exit codes of their processes. Those processes, which contain a
-    /// scheduler, have only `replies` and `errors`.
+    /// Carries requests, and the exit codes of the processes of their runs. These processes, which contain a scheduler,
+    /// have only `replies` and `errors`.
     control: UnixStream,
     replies: ChildStdout,
     errors: ChildStderr,
@@ -62,8 +62,7 @@ struct Worker {
 }
 
 impl Workers {
-    /// Workers for `object` with `globals`, called `scheduler`, on the machine and workload of
-    /// `recipe`.
+    /// The workers for `object` with `globals`, called `scheduler`, on the machine and workload of `recipe`.
     pub fn new(
         start: Start,
         recipe: &Recipe,
@@ -118,7 +117,7 @@ impl Workers {
     fn started(&self) -> io::Result<Worker> {
         let (control, its) = UnixStream::pair()?;
         let mut command = (self.start)();
-        // SAFETY: it makes a system call.
+        // SAFETY: the function makes a system call.
         unsafe { command.pre_exec(cage::inherit_nothing) };
         let mut process = command
             .stdin(OwnedFd::from(its))

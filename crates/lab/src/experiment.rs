@@ -129,7 +129,7 @@ pub struct Source {
 
 /// A scheduler of the table, or the change from one to another.
 pub struct Column {
-    /// Its name in the table.
+    /// The column's name in the table.
     pub name: String,
     /// The scheduler of the column's runs.
     pub scheduler: Scheduler,
@@ -137,7 +137,7 @@ pub struct Column {
     pub against: Option<Scheduler>,
     /// The column's own machine, if it is not the block's.
     machine: Option<Placed>,
-    /// The column's own parameters, which its loads have besides those of the rows, such as `i_mmap_rwsem=1`.
+    /// The column's own parameters, which its loads have in addition to those of the rows, such as `i_mmap_rwsem=1`.
     parameters: Option<Spanned<String>>,
 }
 
@@ -165,7 +165,7 @@ impl Column {
 
 /// A part of the table: rows measured on one machine.
 pub struct Block {
-    /// Its name in the table.
+    /// The block's name in the table.
     pub name: String,
     /// The machine of the columns that have none of their own.
     placed: Placed,
@@ -190,7 +190,7 @@ impl Experiment {
     }
 }
 
-/// `AUTHOR, DATE, LIST: "TITLE"`
+/// Writes `AUTHOR, DATE, LIST: "TITLE"`.
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Source {
@@ -216,7 +216,7 @@ impl Block {
         (!parts.is_empty()).then(|| parts.join(" "))
     }
 
-    /// True if any row has published numbers for this statistic, or no row has any published numbers.
+    /// Does any row have published numbers for this statistic, or has no row any published numbers?
     pub fn publishes(&self, stat: Stat) -> bool {
         let none = self.rows.iter().all(|row| row.published.is_empty());
         none || self
@@ -228,7 +228,7 @@ impl Block {
 
 /// A row that is the mean of the averages of a block's other rows, which share a unit.
 pub struct Average {
-    /// Its name in the table.
+    /// The row's name in the table.
     pub name: String,
     /// The published number of each column, if any.
     pub(crate) published: Vec<Option<Published>>,
@@ -236,13 +236,13 @@ pub struct Average {
 
 /// A row of the table: one metric of one workload.
 pub struct Row {
-    /// Its name in the table.
+    /// The row's name in the table.
     pub name: String,
     /// The workload.
     pub workload: Box<dyn Workload>,
     /// The workload's description for another process.
     described: Described,
-    /// The workload with the parameters of each column that has its own, by index into
+    /// The workload with the parameters of each column that has parameters of its own, by index into
     /// [`Experiment::columns`].
     variants: BTreeMap<usize, Box<dyn Workload>>,
     /// The foreign schedulers of the block's columns, if separate processes run this load under them.
@@ -298,7 +298,7 @@ impl Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stat {
-    /// Mean over all samples of all runs.
+    /// The mean over all samples of all runs.
     Avg,
     /// The smallest sample of any run.
     Min,
@@ -311,8 +311,8 @@ pub enum Stat {
     /// The 99.9th percentile of all samples of all runs.
     #[serde(rename = "p99.9")]
     P999,
-    /// Change of the mean in per cent, over runs paired by seed: against the scheduler that the column
-    /// names, otherwise against the first column.
+    /// The change of the mean in per cent, over runs paired by seed, against the scheduler that the column names or, if
+    /// it names none, against the first column.
     Change,
 }
 
@@ -450,8 +450,8 @@ impl Experiment {
             .flat_map(|block| block.rows.iter().map(move |row| (block, row)))
     }
 
-    /// Runs only 1/`scale` of each workload that can be shortened; its rows then estimate the time of the whole.
-    /// Returns true if there are any such rows.
+    /// Runs only 1/`scale` of each workload that can be shortened; the rows then estimate the time of the whole
+    /// workload. Returns whether there is such a workload.
     pub fn scale(&mut self, scale: u32) -> Result<bool> {
         let mut any = false;
         for block in &mut self.blocks {
@@ -484,7 +484,7 @@ impl Experiment {
         for block in &mut self.blocks {
             let all = block.rows.len();
             block.rows.retain(|row| keep(&row.name));
-            // The average is over all rows, so a block that lacks some has no average.
+            // The average is over all rows, so a block that lacks some of its rows has no average.
             block.average = block.average.take().filter(|_| block.rows.len() == all);
         }
         self.blocks.retain(|block| !block.rows.is_empty());

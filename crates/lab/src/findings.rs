@@ -16,7 +16,7 @@ pub struct Findings<'a> {
 
 /// The results of schedulers side by side, in the simulated kernel or on a real machine.
 pub struct Results<'a> {
-    /// The schedulers' names; the first is the baseline.
+    /// The schedulers' names; the first one is the baseline.
     pub schedulers: Vec<&'a str>,
     /// The runs of each scheduler. Runs of the same index are a pair.
     pub measured: &'a [Measured],

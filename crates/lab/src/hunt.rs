@@ -1,5 +1,5 @@
-//! The search for the load on which a scheduler does worst compared with another, or with the
-//! physical limit: random loads, mutations of the worst so far, then simplification of the worst.
+//! The search for the load on which a scheduler does worst compared with another, or with the physical limit. The
+//! search tries random loads and mutations of the worst loads so far, and then simplifies the worst load.
 
 mod load;
 mod score;
@@ -19,20 +19,20 @@ use workload::{CpuBound, Rng};
 const BATCH: usize = 32;
 /// The number of the worst loads that are mutated.
 const KEPT: usize = 16;
-/// The number of runs of a load in the search; [`FINAL_RUNS`] is that for the result.
+/// The number of runs of a load in the search; [`FINAL_RUNS`] is the number for the result.
 const SEARCH_RUNS: u32 = 2;
 const FINAL_RUNS: u32 = 10;
 /// The part of the time used for the search; the rest is used for simplification.
 const SEARCH: f64 = 0.7;
-/// The part of the logarithm of the factor that a simpler load must keep to be accepted.
+/// The part of the factor's logarithm that a simpler load must keep to be accepted.
 const KEEP: f64 = 0.8;
 /// The increase of the factor's logarithm that justifies one more thread.
 const THREAD: f64 = 0.02;
 
-/// The limit of a hunt, besides Ctrl-C.
+/// The limit of a hunt, which Ctrl-C also ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// The time.
+    /// The time of the hunt.
     pub time: Duration,
     /// The number of batches of the search; `None` means as many as there is time for.
     pub batches: Option<u32>,
@@ -118,7 +118,7 @@ pub fn hunt<'a>(
     }))
 }
 
-/// The next load to try: random, or a mutation of one of the worst.
+/// The next load to try, which is random, or a mutation of one of the worst loads.
 fn next<'a>(
     rng: &mut Rng,
     question: &Question<'_>,

@@ -1,8 +1,8 @@
 //! Measuring: repeated runs over seeds, their statistics, comparisons of schedulers, and the
 //! experiments that reproduce published tables.
 //!
-//! - A [`Case`] is a workload on a machine under a [`Scheduler`]. [`Runs`] says how often and with which seeds a case
-//!   is run; [`measure`] runs cases.
+//! - A [`Case`] is a workload on a machine under a [`Scheduler`]. [`Runs`] has the number of runs of a case and their
+//!   seeds; [`measure`] runs cases.
 //! - A [`Comparison`] is the command `compare`, whose [`Verdict`] judges each goal; a [`Reproduction`] is
 //!   the command `reproduce`. Only [`Reproduction::cells`] reads a table's published numbers, after the runs.
 //! - [`hunt()`] searches for loads on which a scheduler does badly.

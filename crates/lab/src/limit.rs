@@ -26,7 +26,7 @@ pub fn limit_s(work: &CpuBound, machine: &Machine) -> f64 {
         .take(work.parallelism)
         .map(|&speed| u64::from(speed))
         .sum();
-    // MAX_CPUS CPUs of full speed have a total of 2^32, which does not fit and is reduced by one.
+    // MAX_CPUS CPUs of full speed have a total of 2^32, which does not fit into 32 bits and is reduced by one.
     let ns = time_for(work.work, u32::try_from(total).unwrap_or(u32::MAX).max(1));
     let serial_ns = time_for(work.serial, speeds.first().copied().unwrap_or(1).max(1));
     (serial_ns + ns) as f64 / 1e9

@@ -12,7 +12,7 @@ use workload::{Better, Goal, Metric, Role, Unit, Workload};
 pub enum Judged {
     /// The mean.
     Mean,
-    /// The 99th percentile, for latencies, because the long ones hurt.
+    /// The 99th percentile, which judges latencies, because users notice the long ones.
     P99,
 }
 
@@ -24,7 +24,7 @@ impl Judged {
         }
     }
 
-    /// `mean` or `p99`.
+    /// The statistic's name: `mean` or `p99`.
     pub fn name(self) -> &'static str {
         match self {
             Judged::Mean => "mean",
@@ -48,7 +48,7 @@ pub struct Measure {
     pub metric: Metric,
     /// The statistic by which schedulers are compared.
     pub judged: Judged,
-    /// Is this a part of another measure, such as that of one of several threads that do the same work?
+    /// Is this measure a part of another one, such as the measure of one of several threads that do the same work?
     pub is_part: bool,
     /// The pooled metrics, as indices into [`metrics`](crate::metrics()).
     of: Vec<usize>,
@@ -191,8 +191,8 @@ fn together(pool: &str, first: &Metric, of: Vec<usize>) -> Vec<Measure> {
     std::iter::once(all).chain(spread).collect()
 }
 
-/// The spread between the threads whose metric `name` is `metric`, or which have the metrics `of`;
-/// `None` if the scheduler cannot influence it.
+/// The spread between the threads that share `metric` under the name `name`, or that have the metrics `of`; `None` if
+/// the scheduler cannot influence it.
 fn spread(name: &str, metric: &Metric, of: Vec<usize>) -> Option<Measure> {
     let (task, _) = name.rsplit_once('/')?;
     if metric.role != Role::Decides(Goal::Throughput) {

@@ -1,4 +1,4 @@
-//! The metrics of a run: those of the workload, wasted time, and those of a machine whose power is
+//! The metrics of a run. These are the metrics of the workload, wasted time, and metrics of a machine whose power is
 //! known, whose frequencies change, or on which shared memory or callbacks have costs.
 
 use crate::Threads;
@@ -38,7 +38,7 @@ pub const WASTE: [&str; 3] = ["wasted", "longest_waste", "slow_wakeups"];
 
 /// The metrics of the machine, in the order of their columns.
 static OWN: [Own; 12] = [
-    // Wasted time: the CPU time for which CPUs had no task while tasks that they may run waited on others, and the
+    // Wasted time: the CPU time for which CPUs had no task while tasks that they may run waited on other CPUs, and the
     // longest such time of a CPU.
     (Metric::detail("wasted", Unit::Ms), always, |run| {
         ms(run.counters.wasted_ns)
@@ -71,7 +71,7 @@ static OWN: [Own; 12] = [
             ms(throttled.ns / throttled.throttled.max(1))
         },
     ),
-    // The share of wakeups after which the task was on a CPU while a faster one idled that it may use.
+    // The share of wakeups after which the task was on a CPU while a faster CPU that the task may use idled.
     (
         Metric::detail("slow_wakeups", Unit::Percent),
         |_, machine| has_slow_cpus(machine),
@@ -108,7 +108,7 @@ static OWN: [Own; 12] = [
         has_power,
         |run| 1e6 / run.joules(),
     ),
-    // Changes of frequency, over all cpufreq policies (`stats/total_trans`).
+    // The number of changes of frequency, over all cpufreq policies (`stats/total_trans`).
     (
         Metric::detail("frequency_transitions", Unit::Count),
         |_, machine| machine.cpufreq.is_some(),
@@ -140,7 +140,7 @@ fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
 
-/// `part` of `all`, in %; 0 if there are none.
+/// `part` of `all`, in %; 0 if `all` is 0.
 fn share(part: u64, all: u64) -> f64 {
     100.0 * part as f64 / all.max(1) as f64
 }
@@ -150,7 +150,7 @@ fn applicable(workload: &dyn Workload, machine: &Machine) -> impl Iterator<Item 
         .filter(|(_, applies, _)| applies(workload, machine))
 }
 
-/// New-idle balancing: the number of times that a CPU that ran out of work searched for some, and the share of all
+/// New-idle balancing: the number of times that a CPU that ran out of work searched for more, and the share of all
 /// CPUs' time that these searches took. Only Equipoise's own schedulers count these. A comparison, which may include
 /// any scheduler, shows them as counters instead of metrics.
 static NEWIDLE: [Metric; 2] = [
@@ -180,8 +180,8 @@ pub(crate) fn countable<'a>(workload: &'a dyn Workload, machine: &Machine) -> Ve
     metrics
 }
 
-/// The samples of [`NEWIDLE`] from the counters `counted` of a run; none if the scheduler does not
-/// count.
+/// The samples of [`NEWIDLE`] from the counters `counted` of a run; no samples if the scheduler does not count these
+/// searches.
 pub(crate) fn newidle_samples(
     outcome: &Outcome,
     counted: Option<&policy::Counters>,

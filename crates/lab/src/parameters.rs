@@ -43,10 +43,10 @@ struct Fitted {
     experiment: String,
     block: String,
     row: String,
-    /// The columns; all of them if the list is empty.
+    /// The columns; all columns if the list is empty.
     #[serde(default)]
     columns: Vec<String>,
-    /// The statistics; all of them if the list is empty.
+    /// The statistics; all statistics if the list is empty.
     #[serde(default)]
     stats: Vec<Stat>,
 }

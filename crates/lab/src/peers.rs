@@ -73,14 +73,14 @@ const VARIABLE: &str = "EQUIPOISE_SCHEDULERS";
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
-    /// The folder with its files in C.
+    /// The folder with the scheduler's files in C.
     folder: PathBuf,
     /// The scheduler's main file, if it requires no work of a loader.
     main: Option<PathBuf>,
-    /// Its other files.
+    /// The scheduler's other files.
     #[serde(default)]
     files: Vec<PathBuf>,
-    /// Folders with headers.
+    /// The folders with headers.
     #[serde(default)]
     include: Vec<PathBuf>,
 }
@@ -114,13 +114,13 @@ impl Peer {
         self.name
     }
 
-    /// The path of the folder with its main files on this computer, which may not exist.
+    /// The path of the folder with the scheduler's main files on this computer, which may not exist.
     pub fn folder(&self) -> PathBuf {
         sources().join(&self.entry.folder)
     }
 
-    /// The packages that have its sources, each with its version: a crate (`NAME-VERSION`) or a
-    /// kernel (`linux-RELEASE`).
+    /// The packages that have the scheduler's sources, each with its version: a crate (`NAME-VERSION`) or a kernel
+    /// (`linux-RELEASE`).
     pub fn packages(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let Entry {
             folder, include, ..
@@ -133,14 +133,14 @@ impl Peer {
         })
     }
 
-    /// A folder with its sources or headers that is missing on this computer, if any.
+    /// A folder with the scheduler's sources or headers that is missing on this computer, if any.
     pub fn missing(&self) -> Option<PathBuf> {
         let sources = sources();
         let mut folders = self.packages().map(|(package, _)| sources.join(package));
         folders.find(|folder| !folder.is_dir())
     }
 
-    /// The way to get its sources, for messages.
+    /// The way to get the scheduler's sources, for messages.
     fn remedy(&self) -> String {
         format!(
             "`equipoise scheduler fetch {}` fetches them, and {VARIABLE} may name another folder",
@@ -148,7 +148,7 @@ impl Peer {
         )
     }
 
-    /// If the scheduler cannot be run here, the reason, and what to do.
+    /// The reason why the scheduler cannot be run here, and what to do; `None` if it can be run.
     pub fn obstacle(&self) -> Option<String> {
         let lacking = cage::lacks().join(" and ");
         if !lacking.is_empty() {

@@ -28,7 +28,8 @@ pub struct Reproduction {
 pub struct ReproducedRow {
     /// The simulated samples of each column; `None` if no run measured anything.
     pub simulated: Vec<Option<Pooled>>,
-    /// The change of each column against its reference or the first column; `None` if there is nothing to compare.
+    /// The change of each column against its reference or, without a reference, against the first column; `None` if
+    /// there is nothing to compare.
     pub changes: Vec<Option<Change>>,
     /// The best possible time in s, if the row is CPU-bound.
     pub limit: Option<f64>,
@@ -64,7 +65,7 @@ pub struct Cell<'a> {
     pub margin: f64,
     /// The number from the simulation; `None` if no run measured anything.
     pub simulated: Option<f64>,
-    /// The best possible value of the row's metric, if it is CPU-bound.
+    /// The best possible value of the row's metric, if the row is CPU-bound.
     pub limit: Option<f64>,
 }
 
@@ -91,19 +92,18 @@ impl Cell<'_> {
 /// The quality of a reproduction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// The mean of |error| over the published cells to which nothing was fitted, in per cent; `None` if
-    /// there are none.
+    /// The mean of |error| over the published cells to which nothing was fitted, in per cent; `None` if there are no
+    /// such cells.
     pub mean_abs_error_pct: Option<f64>,
     /// The mean of |error| over all published cells, in per cent.
     pub mean_abs_error_pct_of_all: Option<f64>,
-    /// The percentage of cells for which the [`sign`] of the change from the first column is the
-    /// same in the table and in the simulation. It covers the published cells outside the first
-    /// column in rows whose first column is published, except cells to which a parameter was fitted.
-    /// `None` if there are none.
+    /// The percentage of cells for which the [`sign`] of the change from the first column is the same in the table and
+    /// in the simulation. The percentage covers the published cells outside the first column in rows whose first column
+    /// is published, except cells to which a parameter was fitted. `None` if there are no such cells.
     ///
-    /// Each published change counts by its own sign, except those within a margin.
+    /// Each published change counts by its own sign, except changes within a margin.
     pub sign_agreement_pct: Option<f64>,
-    /// The mean of |[`Cell::error_points`]| over all published changes; `None` if there are none.
+    /// The mean of |[`Cell::error_points`]| over all published changes; `None` if there are no published changes.
     pub mean_abs_error_points: Option<f64>,
     /// The largest |[`Cell::error_points`]| over all published changes.
     pub max_abs_error_points: Option<f64>,
@@ -181,8 +181,8 @@ impl Reproduction {
         }
     }
 
-    /// The cells, row by row, and within a row, for each statistic, column by column. A block's row
-    /// of averages, with one statistic, is last.
+    /// The cells, row by row, and within a row, for each statistic, column by column. A block's row of averages, which
+    /// has one statistic, is last.
     pub fn cells(&self) -> Vec<Cell<'_>> {
         let mut cells = Vec::new();
         let mut reproduced = self.rows.iter();

@@ -74,20 +74,19 @@ impl Runs {
 /// The kept results of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// The samples of each of its metrics ([`metrics`](crate::metrics())), and then of new-idle
-    /// balancing.
+    /// The samples of each metric ([`metrics`](crate::metrics())), and then the samples of new-idle balancing.
     pub samples: Vec<Samples>,
-    /// The run's energy, by part of the machine; `None` if power is not known.
+    /// The energy of the run, by part of the machine; `None` if power is not known.
     pub energy: Option<simulator::Energy>,
     /// The kernel's counters.
     pub counters: simulator::Counters,
-    /// The scheduler's counters, if it is Equipoise's own.
+    /// The scheduler's counters, if it is one of Equipoise's own.
     pub balancing: Option<policy::Counters>,
     /// Simulated time in ns.
     pub simulated_ns: u64,
     /// The requests of the workload's control groups that the scheduler cannot keep.
     pub ignored: Vec<GroupRequest>,
-    /// Its threads, by name.
+    /// The run's threads, by name.
     pub threads: Vec<Threads>,
     /// The threads that were runnable but had stopped running long before the end.
     pub stalled: Vec<Stalled>,
@@ -108,14 +107,14 @@ pub struct Threads {
     pub name: String,
     /// The CPU time of the threads, in ns.
     pub cpu_ns: u64,
-    /// The longest time for which one of them was runnable and did not run, in ns.
+    /// The longest time for which one of the threads was runnable and did not run, in ns.
     pub longest_wait_ns: u64,
 }
 
 /// A thread that was runnable and did not run from some time until the end of the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stalled {
-    /// Its name.
+    /// The thread's name.
     pub thread: String,
     /// The time since which it did not run, in ns.
     pub since_ns: u64,
@@ -131,7 +130,7 @@ pub struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// No observer.
+    /// A watch without an observer.
     pub fn none() -> Watch<'static> {
         static NEVER: AtomicBool = AtomicBool::new(false);
         Watch {
@@ -183,7 +182,7 @@ impl Measured {
     }
 
     /// The threads that stalled, in the order of their names. Each has the number of runs in which it stalled, and the
-    /// time since which it stalled in the first of these, in ns.
+    /// time since which it stalled in the first of these runs, in ns.
     pub fn stalled(&self) -> Vec<(String, usize, u64)> {
         let mut found: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
         for run in &self.runs {
@@ -253,7 +252,7 @@ pub struct Failure {
     pub workload: String,
     /// The number of the run, from 0.
     pub run: u32,
-    /// Its seed.
+    /// The seed of the run.
     pub seed: u64,
     /// The error.
     pub error: simulator::Error,
@@ -261,10 +260,9 @@ pub struct Failure {
     pub foreign: bool,
 }
 
-/// Runs every case `runs.count` times; the result is in the order of `cases`, and does not depend
-/// on `runs.jobs`. Cases are run seed by seed, so that every case has the same number of complete
-/// runs if they are stopped. If several runs fail, the first failure in the order of runs and cases
-/// is returned.
+/// Runs every case `runs.count` times; the result is in the order of `cases`, and does not depend on `runs.jobs`. Cases
+/// are run seed by seed, so that every case has the same number of complete runs if the measurement is stopped. If
+/// several runs fail, the first failure in the order of runs and cases is returned.
 pub fn measure(
     cases: &[Case<'_>],
     runs: &Runs,
@@ -290,7 +288,7 @@ pub fn measure(
     Ok(measured)
 }
 
-/// Runs `case` as [`measure`] does, but only the runs `which`, one after another. `None` if they were stopped.
+/// Runs `case` as [`measure`] does, but only the runs `which`, one after another. `None` if these runs were stopped.
 pub fn measure_part(
     case: &Case<'_>,
     runs: &Runs,
@@ -327,7 +325,7 @@ fn measure_one(
     result
 }
 
-/// The number of runs that each case has.
+/// The number of complete runs of each case.
 pub(crate) fn complete(measured: &[Measured]) -> u32 {
     measured.first().map_or(0, |case| case.runs.len() as u32)
 }
@@ -347,7 +345,7 @@ pub fn trace_until(
     trace_run(case, runs, 0, trace, stop)
 }
 
-/// Traces as [`trace_until`] does, but run `run`.
+/// Traces as [`trace_until`] does, but traces run `run`.
 pub fn trace_run(
     case: &Case<'_>,
     runs: &Runs,
@@ -358,8 +356,8 @@ pub fn trace_run(
     trace_object(case, case.scheduler.object(), runs, run, trace, stop)
 }
 
-/// Traces as [`trace_until`] does, with a [`simulator::Event::Decision`] for each decision of
-/// Equipoise's own scheduler.
+/// Traces as [`trace_until`] does, and adds a [`simulator::Event::Decision`] for each decision of Equipoise's own
+/// scheduler.
 pub fn explain_until(
     case: &Case<'_>,
     runs: &Runs,
@@ -492,7 +490,8 @@ fn threads(outcome: &Outcome) -> Vec<Threads> {
     found
 }
 
-/// The threads that had stopped running: the last wait of each is not over, and is much longer than any before it.
+/// The threads that had stopped running: the last wait of each thread is not over, and is much longer than its waits
+/// before.
 fn stalled(outcome: &Outcome) -> Vec<Stalled> {
     let stalled = |task: &&simulator::TaskTotals| {
         let usual = STALL_WAITS * task.longest_wait_ns;
@@ -560,7 +559,7 @@ fn in_order<T: Send, E: Send>(
     };
     thread::scope(|scope| {
         for _ in 1..jobs.min(count) {
-            // If no thread can be started, this one does all the work.
+            // If no thread can be started, the current thread does all the work.
             let _ = thread::Builder::new().spawn_scoped(scope, some);
         }
         some();

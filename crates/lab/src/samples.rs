@@ -17,9 +17,9 @@ pub enum Open {
     Sample,
 }
 
-/// One metric's samples in one run, in bounded memory. Count, mean, minimum and maximum are exact.
-/// The distribution is complete up to 1024 samples; above, it has 1024 evenly spaced order
-/// statistics, so that a percentile is off by at most 0.05 % of the ranks.
+/// One metric's samples in one run, in bounded memory. Count, mean, minimum and maximum are exact. The distribution is
+/// complete up to 1024 samples. With more samples, it has 1024 evenly spaced order statistics, so that a percentile is
+/// off by at most 0.05 % of the ranks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples {
     n: u64,
@@ -30,7 +30,7 @@ pub struct Samples {
     points: Vec<f64>,
     /// The number of samples of each thread that shares the metric.
     by_thread: Box<[u64]>,
-    /// The ages of the responses that were open at the end.
+    /// The ages of the responses that were open at the end of the run.
     open: Box<[f64]>,
 }
 
@@ -48,7 +48,7 @@ impl Samples {
         let points = if n <= MAX_POINTS {
             sorted
         } else {
-            // The middle of each of the equal slices.
+            // Take the middle of each of the equal slices.
             (0..MAX_POINTS)
                 .map(|slice| sorted[(2 * slice + 1) * n / (2 * MAX_POINTS)])
                 .collect()
@@ -103,23 +103,23 @@ pub struct Pooled {
     pub min: f64,
     /// The largest sample of any run.
     pub max: f64,
-    /// Median (nearest rank, like the other percentiles).
+    /// The median (by nearest rank, like the other percentiles).
     pub p50: f64,
-    /// 95th percentile.
+    /// The 95th percentile.
     pub p95: f64,
-    /// 99th percentile.
+    /// The 99th percentile.
     pub p99: f64,
-    /// 99.9th percentile.
+    /// The 99.9th percentile.
     pub p999: f64,
 }
 
 impl Pooled {
-    /// Statistics of the completed samples; `None` if no run has a sample.
+    /// The statistics of the completed samples; `None` if no run has a sample.
     pub fn new<'a>(runs: impl IntoIterator<Item = &'a Samples>) -> Option<Pooled> {
         Pooled::counting(Open::Ignored, runs)
     }
 
-    /// Statistics that include open loops and responses. `None` if no run has a sample, because work that was never
+    /// The statistics that include open loops and responses. `None` if no run has a sample, because work that was never
     /// completed has no number.
     pub fn counting<'a>(open: Open, runs: impl IntoIterator<Item = &'a Samples>) -> Option<Pooled> {
         let mut runs: Vec<&Samples> = runs.into_iter().collect();
@@ -185,7 +185,7 @@ pub fn nearest_rank(values: &mut [f64], percent: f64) -> Option<f64> {
 
 /// The smallest point at which `percent` of the total weight `n` is reached.
 fn percentile(points: &[(f64, f64)], n: u64, percent: f64) -> f64 {
-    // Weights are quotients. Without some slack, a sum that should reach the rank may miss it.
+    // Weights are quotients, so a sum that should reach the rank may be slightly below it. Subtract some slack.
     let rank = n as f64 * (percent / 100.0) * (1.0 - 1e-9);
     let mut reached = 0.0;
     for &(point, weight) in points {

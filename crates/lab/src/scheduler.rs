@@ -28,7 +28,7 @@ enum Code {
 }
 
 impl Scheduler {
-    /// Equipoise's scheduler under a built-in policy, or one in a file.
+    /// Equipoise's scheduler under a built-in policy, or under a policy in a file.
     pub fn policy(name_or_path: &str) -> Result<Scheduler, Box<BadInput>> {
         Scheduler::policy_in(name_or_path, Kernel::default())
     }
@@ -52,10 +52,10 @@ impl Scheduler {
         })
     }
 
-    /// Any sched_ext scheduler in C, under the name that it gives itself (`ops.name`). `sources`
-    /// are its files; errors name the first one. Headers are also searched for in the folders
-    /// `include`. A scheduler that Linux would refuse to load is an error: a licence that is not
-    /// GPL-compatible, an invalid name, or a function that the newest simulated kernel lacks.
+    /// Any sched_ext scheduler in C, under the name that it gives itself (`ops.name`). `sources` are its files; errors
+    /// name the first file. Headers are also searched for in the folders `include`. A scheduler that Linux would refuse
+    /// to load is an error: a licence that is not GPL-compatible, an invalid name, or a function that the newest
+    /// simulated kernel lacks.
     pub fn foreign(sources: &[&Path], include: &[&Path]) -> Result<Scheduler, Box<BadInput>> {
         Scheduler::foreign_in(sources, include, Kernel::default())
     }
@@ -152,9 +152,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Makes a scheduler in C, with its current settings and name, run in processes of its own.
-    /// `start` starts them, and they build the machine and the workload of all its runs from
-    /// `recipe`.
+    /// Makes a scheduler in C, with its current settings and name, run in processes of its own. `start` starts these
+    /// processes, which build the machine and the workload of all runs from `recipe`.
     pub fn run_elsewhere(&mut self, recipe: &Recipe, start: &Start) {
         if let Code::Foreign {
             object,
@@ -188,7 +187,7 @@ impl Scheduler {
         })
     }
 
-    /// Renames the scheduler, to distinguish two with the same name.
+    /// Renames the scheduler, to distinguish it from another one with the same name.
     pub fn rename(&mut self, name: String) {
         self.name = name;
     }
@@ -206,12 +205,12 @@ impl Scheduler {
         }
     }
 
-    /// Is it foreign?
+    /// Is the scheduler foreign?
     pub fn is_foreign(&self) -> bool {
         matches!(self.code, Code::Foreign { .. })
     }
 
-    /// The code.
+    /// The scheduler's code.
     pub fn object(&self) -> &Object {
         match &self.code {
             Code::Policy(_, object) => object,
@@ -219,7 +218,7 @@ impl Scheduler {
         }
     }
 
-    /// The code that records its reasons, if there is such code. Both schedulers make the same decisions.
+    /// The scheduler's code that also records reasons, if there is such code. Both codes make the same decisions.
     /// Errors are as for [`Scheduler::under`].
     pub fn explaining_object(&self) -> Result<&Object, native::Error> {
         match &self.code {
@@ -228,7 +227,7 @@ impl Scheduler {
         }
     }
 
-    /// Is it a policy whose scheduler would know control groups, but that is to ignore them?
+    /// Is this a policy that ignores control groups, although its scheduler would know them?
     pub(crate) fn lacks_groups(&self) -> bool {
         match &self.code {
             Code::Policy(policy, _) => policy.settings.get("task_groups") == Some(0),
@@ -252,7 +251,7 @@ impl Scheduler {
         }
     }
 
-    /// The scheduler's counters, from the globals read; `None` for a foreign one.
+    /// The scheduler's counters, from the globals read; `None` for a foreign scheduler.
     pub(crate) fn counters(&self, read: &[Vec<u8>]) -> Option<policy::Counters> {
         policy::Counters::from_bytes(read.first()?)
     }
@@ -302,7 +301,7 @@ fn global(
     }
 }
 
-/// `value` as a C integer of `size` bytes, signed or unsigned, in this machine's byte order.
+/// Converts `value` to a C integer of `size` bytes, signed or unsigned, in this machine's byte order.
 fn integer_bytes(value: i64, size: usize) -> Option<Vec<u8>> {
     if ![1, 2, 4, 8].contains(&size) {
         return None;

@@ -1,4 +1,4 @@
-//! Is a difference between two schedulers significant?
+//! Decides whether a difference between two schedulers is significant.
 
 use puruspe::invbetai;
 use std::cell::RefCell;
@@ -7,18 +7,18 @@ use std::collections::HashMap;
 /// The two-sided confidence of [`Change::margin_pct`].
 const CONFIDENCE: f64 = 0.95;
 
-/// The factor by which the distance of two modes exceeds the width of each.
+/// The smallest ratio of the distance of two modes to the width of each.
 const MODES_APART: f64 = 3.0;
 /// The smallest number of runs of a mode.
 const LEAST_OF_MODE: usize = 3;
-/// The factor by which the values of the larger mode exceed those of the smaller one; a smaller difference does not
+/// The smallest ratio of the values of the larger mode to those of the smaller mode. A smaller difference does not
 /// mislead.
 const MODES_RATIO: f64 = 1.5;
 
 /// A scheduler's change of a metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
-    /// Change of the mean against the baseline, in per cent of the baseline.
+    /// The change of the mean against the baseline, in per cent of the baseline.
     pub mean_pct: f64,
     /// Half the width of the change's 95 % confidence interval, in per cent of the baseline; `None`
     /// for a single run, which does not show the noise.
@@ -33,9 +33,9 @@ impl Change {
     }
 }
 
-/// The difference between `other` and `baseline`, whose i-th entries have the same seed: the mean
-/// of the paired differences and half the width of its 95 % confidence interval (Student's), which
-/// a single pair does not have. `None` if there are no runs or the two are not pairs.
+/// The difference between `other` and `baseline`, whose i-th entries have the same seed: the mean of the paired
+/// differences and half the width of its 95 % confidence interval (Student's), which a single pair does not have.
+/// `None` if there are no runs, or if the numbers of runs differ.
 pub(crate) fn paired_difference(baseline: &[f64], other: &[f64]) -> Option<(f64, Option<f64>)> {
     let n = baseline.len();
     if n != other.len() {
@@ -53,18 +53,18 @@ pub fn mean_interval(runs: &[f64]) -> Option<(f64, Option<f64>)> {
     paired_difference(&vec![0.0; runs.len()], runs)
 }
 
-/// The quantile of the normal distribution for a chance of 80 %.
+/// The quantile of the normal distribution for a probability of 80 %.
 const POWER: f64 = 0.841_621;
 
-/// The number of pairs with which a difference of `least` is significant with a chance of 80 %, if pairs vary
-/// as much as these `differences`. `None` if there are fewer than two.
+/// The number of pairs with which a difference of `least` is significant with a probability of 80 %, if pairs vary as
+/// much as these `differences`. `None` if there are fewer than two differences.
 pub fn pairs_for(differences: &[f64], least: f64) -> Option<usize> {
     let n = differences.len();
     let mean = mean(differences).filter(|_| n > 1)?;
     let deviation = standard_error(differences, mean) * (n as f64).sqrt();
     let suffices =
         |n: &usize| (t_quantile(n - 1) + POWER) * deviation <= least.abs() * (*n as f64).sqrt();
-    // The search begins below the result of the normal approximation, which is smaller than that of Student's
+    // The search begins below the result of the normal approximation, which is smaller than the result of Student's
     // distribution.
     let normal = ((1.96 + POWER) * deviation / least).powi(2) as usize;
     (normal.max(2)..).find(suffices)
@@ -88,14 +88,14 @@ pub fn modes(runs: &[f64]) -> Option<[(f64, usize); 2]> {
     (few >= LEAST_OF_MODE && 4 * few >= n && are_apart).then_some(both)
 }
 
-/// The mean of `values`; `None` if there are none.
+/// The mean of `values`; `None` if there are no values.
 pub(crate) fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The change from `baseline` to `other`, whose i-th entries are the means of runs with the same
-/// seed. The interval is Student's for the mean of the paired differences. `None` if there are no
-/// runs, the baseline is 0, or the two are not pairs.
+/// The change from `baseline` to `other`, whose i-th entries are the means of runs with the same seed. The interval is
+/// Student's for the mean of the paired differences. `None` if there are no runs, the baseline is 0, or the numbers of
+/// runs differ.
 pub fn paired_change(baseline: &[f64], other: &[f64]) -> Option<Change> {
     let (difference, margin) = paired_difference(baseline, other)?;
     let per_cent = 100.0 / mean(baseline)?.abs();

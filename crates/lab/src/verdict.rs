@@ -1,16 +1,15 @@
-//! The best schedulers for each goal: the only place that decides whether one is better.
+//! The best schedulers for each goal. Only this module decides whether a scheduler is better than another.
 //!
 //! A goal is judged in this order ([`Reason`]): by threads that stalled; by deciding measures
 //! ([`Measure::decides`](crate::Measure::decides)) that a scheduler lacks; by the shares among the deciding measures
-//! (periods missed, in points); and by the geometric mean of the others. A scheduler is better than another if the 95 %
-//! confidence interval of the paired difference excludes zero and the difference is large enough to matter. A scheduler
-//! is among the best for a goal if no other is better ([`GoalVerdict::best`]), so that no two statements contradict
-//! each other.
+//! (periods missed, in points); and by the geometric mean of the other deciding measures. A scheduler is better than
+//! another if the 95 % confidence interval of the paired difference excludes zero and the difference is large enough to
+//! matter. A scheduler is among the best for a goal if no other is better ([`GoalVerdict::best`]), so that no two
+//! statements contradict each other.
 //!
-//! Times say nothing about work that was not done. Throughput is judged by the time for each completed
-//! unit of work, which includes the time of open units; energy is judged for the same work. If a
-//! scheduler completed a tenth less, its periods that never came count as missed, and latencies are
-//! compared per response.
+//! Times say nothing about work that was not done. Throughput is therefore judged by the time for each completed unit
+//! of work, which includes the time of open units, and energy is judged for the same work. If a scheduler completed a
+//! tenth fewer responses, its periods that never came count as missed, and latencies are compared per response.
 
 mod entry;
 mod standing;
@@ -33,12 +32,12 @@ const WORTH_LOG: f64 = 0.01;
 const WORTH_MISSED: f64 = 0.1;
 /// The smallest difference that matters between two spreads of equal threads, in points.
 const WORTH_SPREAD: f64 = 1.0;
-/// The smallest difference between the numbers of responses that makes latencies incomparable: 10 %.
-/// Below it, threads whose speed depends on the scheduler make a few more responses or a few less.
+/// The smallest difference between the numbers of responses that makes latencies incomparable: 10 %. Smaller
+/// differences are normal, because the speed of threads depends on the scheduler.
 const WORTH_WORK: f64 = 0.1;
 /// The smallest difference that matters between the numbers of stalled threads.
 const WORTH_STALLED: f64 = 0.5;
-/// The latency in ns as which shorter latencies count.
+/// The latency in ns for which shorter latencies count.
 const SHORTEST_LATENCY_NS: f64 = 1_000.0;
 
 /// The result of a comparison, goal by goal.
@@ -53,13 +52,13 @@ pub struct Verdict {
 pub struct GoalVerdict {
     /// The goal.
     pub goal: Goal,
-    /// Is more better for all measures by which the goal is judged?
+    /// Is a larger value better for all measures by which the goal is judged?
     pub higher_is_better: bool,
     /// The standing of each scheduler.
     pub standings: Vec<Standing>,
-    /// The schedulers that no other beats, best first; empty if no scheduler is worse than another.
+    /// The schedulers that no other scheduler beats, best first; empty if no scheduler is worse than another.
     pub best: Vec<usize>,
-    /// The schedulers that beat no other and are beaten, worst first; empty like `best`.
+    /// The schedulers that beat no other scheduler and that another scheduler beats, worst first; empty if `best` is.
     pub worst: Vec<usize>,
     /// The names of the measures by which the goal is judged.
     pub measures: Vec<String>,
@@ -81,8 +80,8 @@ pub enum Reason {
         /// Do the periods that never came under one of the two schedulers count?
         counts_absent: bool,
     },
-    /// The change of the geometric mean of the other measures against the other scheduler, and the
-    /// change of the work, if that was judged.
+    /// The change of the geometric mean of the measures besides shares against the other scheduler, and the change of
+    /// the work, if that was judged.
     Cost {
         /// The change.
         change: Change,
@@ -96,7 +95,7 @@ pub enum Reason {
 pub enum Statement {
     /// No scheduler is better than another.
     Same,
-    /// These schedulers are best, and better than the baseline; the first of them is better for this reason.
+    /// These schedulers are best, and better than the baseline. The reason is that of the first of these schedulers.
     Best(Vec<usize>, Reason),
     /// No scheduler is better than the baseline. These schedulers are worst; the baseline is better than the first of
     /// them for this reason.
@@ -268,7 +267,7 @@ impl GoalVerdict {
         }
     }
 
-    /// The costs of `one` and `other`, for the same work.
+    /// The costs of `one` and of `other` in each run, for the same work.
     fn costs(&self, one: usize, other: usize) -> Option<(Vec<f64>, Vec<f64>)> {
         let by_work = self.is_by_work(one, other);
         let of = |index: usize| {
@@ -287,8 +286,8 @@ impl GoalVerdict {
         Some((of(one)?, of(other)?))
     }
 
-    /// The excess of the work that `one` did over that of `other`, in per cent; for latency, of the number of
-    /// responses. `None` if work is not judged.
+    /// The excess of the work that `one` did over the work of `other`, in per cent. For latency, the work is the number
+    /// of responses. `None` if work is not judged.
     pub fn work_pct(&self, one: usize, other: usize) -> Option<f64> {
         let work = |index: usize| mean(self.standings[index].work.as_ref()?);
         Some(100.0 * (work(one)? - work(other)?).exp_m1())
@@ -319,7 +318,7 @@ impl GoalVerdict {
         if let Some(reason) = best.first().and_then(|&first| because(first, 0)) {
             return Statement::Best(best, reason);
         }
-        // No scheduler is best, because each is beaten by another: some by their shares, others by their times.
+        // No scheduler is best, because another one beats each of them, some by shares and others by times.
         let mut better: Vec<usize> = all.filter(|&one| self.is_better(one, 0)).collect();
         better.sort_by(|&a, &b| self.standings[a].order(&self.standings[b]));
         let first = better[0];
@@ -327,7 +326,7 @@ impl GoalVerdict {
     }
 
     /// The schedulers that the statement calls best. If the statement says that no scheduler is better than the
-    /// baseline, these are the baseline, and every scheduler that beats the worst and is beaten by none.
+    /// baseline, these are the baseline, and every scheduler that beats the worst one and that no scheduler beats.
     fn called_best(&self) -> Vec<usize> {
         match self.statement() {
             Statement::Best(best, _) => best,
@@ -352,8 +351,8 @@ impl GoalVerdict {
     }
 }
 
-/// A difference between logarithms as a change in per cent. The margin is the distance to the end of the
-/// confidence interval that is closer to zero, so that both exclude zero, or neither does.
+/// A difference between logarithms as a change in per cent. The margin is the distance to the end of the confidence
+/// interval that is closer to zero, so that both intervals exclude zero, or neither does.
 fn change(mean: f64, margin: Option<f64>, higher_is_better: bool) -> Change {
     let log = if higher_is_better { -mean } else { mean };
     let towards_zero = |margin: f64| log - margin.copysign(log);

@@ -1,5 +1,5 @@
-//! A worker. Requests arrive on standard input, which is a socket; on it, the worker also reports
-//! how the process of each run ended. The process's own reports go to standard output.
+//! A worker. Requests arrive on standard input, which is a socket, on which the worker also reports how the process of
+//! each run ended. The reports of this process go to standard output.
 
 use crate::elsewhere::LOST;
 use crate::elsewhere::wire::{Job, Reply, Request, decode, encode, receive, send};
@@ -19,11 +19,11 @@ use std::os::fd::{AsFd, FromRawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// The amount of a trace sent at a time, in bytes.
+/// The size in bytes of the part of a trace that is sent at a time.
 const TOLD_AT_ONCE: usize = 1 << 16;
 
-/// Runs a worker until its client closes the socket; returns its exit status. Must be called before
-/// the process has a second thread.
+/// Runs a worker until its client closes the socket, and returns its exit status. Call this before the process has a
+/// second thread.
 pub fn work() -> u8 {
     match serve() {
         Ok(()) => 0,
@@ -85,8 +85,8 @@ fn serve() -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for the end of a run's process, and ends it if it makes no `progress`. Returns its status in a shell's
-/// numbering, or [`LOST`]. If the client is gone, this process ends, and the run's process with it.
+/// Waits for the end of a run's process, and kills the process if it makes no `progress`. Returns its status in a
+/// shell's numbering, or [`LOST`]. If the client is gone, this process ends, and the run's process with it.
 fn wait(child: libc::pid_t, control: &UnixStream, progress: &Progress) -> io::Result<u8> {
     let pid = Pid::from_raw(child).ok_or_else(|| io::Error::other("no child"))?;
     let ends = pidfd_open(pid, PidfdFlags::empty())?;
@@ -105,7 +105,7 @@ fn wait(child: libc::pid_t, control: &UnixStream, progress: &Progress) -> io::Re
         match poll(&mut both, Some(&look)) {
             Ok(0) if !is_lost => match watch.sample(cage::cpu_time(child), has_room()) {
                 Verdict::Fine => {}
-                // The thread that simulates reports where it is, unless it blocks signals.
+                // The thread that simulates reports the place in its code, unless it blocks signals.
                 Verdict::Late => {
                     let _ = interrupt(child);
                 }
@@ -131,7 +131,7 @@ fn wait(child: libc::pid_t, control: &UnixStream, progress: &Progress) -> io::Re
     Ok(if is_lost { LOST } else { code as u8 })
 }
 
-/// Does the pipe of the results have room? If not, the run's process may be waiting for the reader.
+/// Does the pipe for the results have room? If not, the run's process may be waiting for the reader.
 fn has_room() -> bool {
     let stdout = io::stdout();
     let mut pipe = [PollFd::new(&stdout, PollFlags::OUT)];
@@ -139,11 +139,11 @@ fn has_room() -> bool {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // If this is unknown, the pipe counts as having room, so that the time limit applies.
+    // If poll() fails, the pipe counts as having room, so that the time limit applies.
     poll(&mut pipe, Some(&now)) != Ok(0)
 }
 
-/// Asks the main thread of `child` to report where it is.
+/// Asks the main thread of `child` to report the place in its code.
 fn interrupt(child: libc::pid_t) -> io::Result<()> {
     // SAFETY: the call sends a signal to this process's child.
     match unsafe { libc::syscall(libc::SYS_tgkill, child, child, libc::SIGXCPU) } {
@@ -152,7 +152,7 @@ fn interrupt(child: libc::pid_t) -> io::Result<()> {
     }
 }
 
-/// The work of a run's process.
+/// Does the work of a run's process.
 fn run(
     case: &Case<'_>,
     globals: &[Global],

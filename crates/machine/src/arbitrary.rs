@@ -8,8 +8,8 @@ use crate::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Machines of 1 to 64 CPUs: up to four core types of any capacity and speed, CPUs numbered in any
-/// order over up to eight clusters in up to four packages; some of them have offline CPUs.
+/// Machines of 1 to 64 CPUs: up to four core types of any capacity and speed, CPUs numbered in any order over up to
+/// eight clusters in up to four packages. Some of the machines have offline CPUs.
 pub fn machine() -> impl Strategy<Value = Machine> {
     (
         vec(core_type(), 1..=4),
@@ -29,7 +29,8 @@ pub fn machine() -> impl Strategy<Value = Machine> {
         })
 }
 
-/// `clusters` are (CPUs, core type, package), the last two modulo the available ones.
+/// Makes a machine of `clusters`, each given as (CPUs, core type, package). Core types and packages are modulo the
+/// number of available ones.
 fn assemble(
     core_types: Vec<(u32, CoreType)>,
     clusters: &[(usize, usize, usize)],
@@ -170,7 +171,7 @@ fn power() -> Power {
     }
 }
 
-/// Up to five OPPs, or none.
+/// Up to five OPPs.
 fn opps() -> impl Strategy<Value = Vec<Opp>> {
     vec(100_000..800_000u32, 0..=5).prop_map(|steps| {
         let mut khz = 0;

@@ -1,4 +1,4 @@
-//! The machines that come with Equipoise (`machines/` in the source tree), and how to find one by name.
+//! The machines that come with Equipoise (`machines/` in the source tree), and the search for a machine by name.
 
 use crate::Machine;
 use crate::input::{self, BadInput};

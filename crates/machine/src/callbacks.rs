@@ -22,8 +22,8 @@ pub const CALLBACKS: [&str; 17] = [
     "sched_switch",
 ];
 
-/// The cost of each callback of one scheduler, in the order of [`CALLBACKS`]: ns per call on the
-/// machine's fastest core type at its highest frequency, including the kernel functions that it
-/// calls. A callback that is not measured is free.
+/// The cost of each callback of one scheduler, in the order of [`CALLBACKS`], in ns per call on the machine's fastest
+/// core type at its highest frequency. The cost includes the kernel functions that the callback calls. A callback that
+/// is not measured is free.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Callbacks(pub [u64; CALLBACKS.len()]);

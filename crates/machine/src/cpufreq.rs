@@ -2,25 +2,25 @@
 
 use crate::{CoreType, CpuMask, Machine};
 
-/// How the machine changes frequencies: its cpufreq policies and the costs of a change.
+/// The changes of frequencies on a machine: its cpufreq policies, and the costs of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cpufreq {
     /// The CPUs of each policy, which run at one frequency and have the same OPPs. Each CPU is in exactly one policy.
-    /// Sorted by first CPU, as in `/sys/devices/system/cpu/cpufreq/policy*`.
+    /// The policies are sorted by first CPU, as in `/sys/devices/system/cpu/cpufreq/policy*`.
     pub policies: Vec<CpuMask>,
-    /// The time from a request for another frequency until the hardware runs at it (`cpuinfo_transition_latency`), in
-    /// ns.
+    /// The time from a request for another frequency until the hardware runs at that frequency
+    /// (`cpuinfo_transition_latency`), in ns.
     pub transition_latency_ns: u64,
     /// schedutil's minimum interval between changes (`rate_limit_us`), in ns.
     pub rate_limit_ns: u64,
     /// The governor of the frequencies.
     pub governor: Governor,
-    /// The ramp with which a processor that sets the frequencies changes them; `None` if it does so at once.
+    /// The ramp with which a processor that sets the frequencies changes them; `None` if frequencies change at once.
     pub ramp: Option<Ramp>,
 }
 
-/// The ramp of a core's frequency: linear from the lowest to the highest while one of its CPUs is
-/// busy, and back while they idle.
+/// The ramp of a core's frequency, which rises linearly from the lowest to the highest while one of the core's CPUs is
+/// busy, and falls back while they idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ramp {
     /// The time from the lowest frequency to the highest, in ns.
@@ -90,7 +90,7 @@ impl Governor {
     }
 }
 
-/// `hwp, balance_performance`
+/// Writes the governor and, if there is one, the preference: `hwp, balance_performance`.
 impl std::fmt::Display for Governor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.kind())?;
@@ -116,9 +116,9 @@ impl Cpufreq {
 /// An operating performance point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opp {
-    /// Frequency, in kHz.
+    /// The frequency, in kHz.
     pub khz: u32,
-    /// Supply voltage, in uV; `None` if unknown.
+    /// The supply voltage, in uV; `None` if unknown.
     pub microvolt: Option<u32>,
 }
 
@@ -128,7 +128,7 @@ impl CoreType {
         self.opps.len().max(1)
     }
 
-    /// The speed or capacity at OPP `opp`, where `full` is that at the highest frequency. Both are assumed to be
+    /// The speed or capacity at OPP `opp`, where `full` is the value at the highest frequency. Both are assumed to be
     /// proportional to the frequency.
     pub fn at_opp(&self, full: u32, opp: usize) -> u32 {
         match (self.opps.get(opp), self.opps.last()) {

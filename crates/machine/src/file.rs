@@ -29,13 +29,13 @@ struct MachineFile {
     name: Spanned<String>,
     #[serde(default)]
     description: String,
-    /// Default: [`DEFAULT_HZ`].
+    /// The default is [`DEFAULT_HZ`].
     hz: Option<Spanned<u32>>,
     #[serde(default)]
     idle_governor: IdleGovernor,
-    /// Default: true.
+    /// The default is true.
     irq_time_accounting: Option<bool>,
-    /// Default: none; the machine is not virtual.
+    /// The number of the host's CPUs. By default, the machine is not virtual.
     host_cpus: Option<Spanned<u32>>,
     /// CPUs that have a number but do not exist or are off.
     offline: Option<Spanned<String>>,
@@ -57,7 +57,7 @@ struct MachineFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table [callbacks.NAME]")]
 struct CallbacksFile {
-    /// Where the numbers come from.
+    /// The sources of the numbers.
     #[serde(rename = "source")]
     _source: String,
     select_cpu: Option<Spanned<u64>>,
@@ -95,11 +95,11 @@ struct MemoryFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table [core.NAME]")]
 struct CoreFile {
-    /// Default: in proportion to the speed, where the fastest core type has 1024.
+    /// By default, the capacity is proportional to the speed, where the fastest core type has 1024.
     capacity: Option<Spanned<u32>>,
-    /// Default: proportional to the capacities.
+    /// By default, speeds are proportional to the capacities.
     speed: Option<Spanned<SpeedFile>>,
-    /// Throughput of all hardware threads of a core together, relative to one thread alone. Default: 1.
+    /// The throughput of all hardware threads of a core together, relative to one thread alone. The default is 1.
     smt_throughput: Option<Spanned<f64>>,
     costs: Option<CostsFile>,
     #[serde(default)]
@@ -120,12 +120,12 @@ struct OppFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "the table [cpufreq]")]
 struct CpufreqFile {
-    /// Where the numbers come from.
+    /// The sources of the numbers.
     #[serde(rename = "source")]
     _source: String,
     shared_by: Spanned<SharedBy>,
     transition_latency_us: Spanned<u64>,
-    /// schedutil's tunable of this name. Default: that of Linux 6.12; see `Cpufreq::default_rate_limit_ns`.
+    /// schedutil's tunable of this name. The default is that of Linux 6.12; see `Cpufreq::default_rate_limit_ns`.
     rate_limit_us: Option<Spanned<u64>>,
     governor: Option<Spanned<GovernorFile>>,
     energy_performance_preference: Option<Spanned<String>>,
@@ -148,7 +148,7 @@ enum GovernorFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "the table [network]")]
 struct NetworkFile {
-    /// Where the numbers come from.
+    /// The sources of the numbers.
     #[serde(rename = "source")]
     _source: String,
     #[serde(default)]
@@ -181,9 +181,8 @@ enum Unit {
     Package,
 }
 
-/// The speed of a core type: the time for a fixed piece of work, or a rate of work. The unit is
-/// arbitrary but equal for all core types of the file: the machine's fastest core type is the
-/// reference.
+/// The speed of a core type: the time for a fixed piece of work, or a rate of work. The unit is arbitrary but equal for
+/// all core types of the file, because the machine's fastest core type is the reference.
 #[derive(Deserialize)]
 #[serde(
     deny_unknown_fields,
@@ -200,7 +199,7 @@ struct SpeedFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table of costs in ns")]
 struct CostsFile {
-    /// Where the numbers come from.
+    /// The sources of the numbers.
     #[serde(rename = "source")]
     _source: String,
     context_switch_ns: Option<Spanned<u64>>,
@@ -211,9 +210,9 @@ struct CostsFile {
     timer_irq_ns: Option<Spanned<u64>>,
     refill_near_ns: Option<Spanned<u64>>,
     refill_far_ns: Option<Spanned<u64>>,
-    /// Default: 0.
+    /// The default is 0.
     fair_class_ns: Option<Spanned<u64>>,
-    /// Default: 0.
+    /// The default is 0.
     ext_class_ns: Option<Spanned<u64>>,
 }
 
@@ -226,7 +225,7 @@ struct IdleFile {
     name: String,
     min_residency_us: Spanned<u64>,
     exit_latency_us: Spanned<u64>,
-    /// A core's power in this state; required if the machine has power data.
+    /// A core's power in this state, which is required if the machine has power data.
     power_mw: Option<Spanned<u32>>,
     /// The energy for entering and leaving this state.
     entry_uj: Option<Spanned<u32>>,
@@ -239,7 +238,7 @@ struct IdleFile {
     expecting = "a table with dynamic_mw and static_mw"
 )]
 struct CorePowerFile {
-    /// Where the numbers come from.
+    /// The sources of the numbers.
     #[serde(rename = "source")]
     _source: String,
     dynamic_mw: Spanned<u32>,
@@ -251,7 +250,7 @@ struct CorePowerFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "the table [power]")]
 struct PowerFile {
-    /// Where the numbers come from.
+    /// The sources of the numbers.
     #[serde(rename = "source")]
     _source: String,
     rest_mw: Spanned<u32>,
@@ -282,13 +281,13 @@ struct PartIdleFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "the table [turbo]")]
 struct TurboFile {
-    /// Where the numbers come from.
+    /// The sources of the numbers.
     #[serde(rename = "source")]
     _source: String,
     khz: Spanned<TurboKhz>,
     interval_us: Spanned<u64>,
     limit_mw: Option<Spanned<u32>>,
-    /// Required if `limit_mw` is given.
+    /// The window, which is required if `limit_mw` is given.
     window_ms: Option<Spanned<u64>>,
 }
 
@@ -309,7 +308,7 @@ enum TurboKhz {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "the table [preferred]")]
 struct PreferredFile {
-    /// Where the numbers come from.
+    /// The sources of the numbers.
     #[serde(rename = "source")]
     _source: String,
     /// The priorities, by lists of CPUs.
@@ -339,9 +338,8 @@ struct CacheFile {
 struct ClusterFile {
     core: Spanned<String>,
     cpus: Spanned<String>,
-    /// Hardware threads per core. With 2, the first half of `cpus` are the cores' first threads and
-    /// the second half, in the same order, their second ones, as Linux numbers them on most
-    /// machines.
+    /// The number of hardware threads per core. If it is 2, the first half of `cpus` are the cores' first threads, and
+    /// the second half, in the same order, are their second threads, as Linux numbers them on most machines.
     threads: Option<Spanned<usize>>,
     /// The hardware threads of each core, if Linux numbers them differently. Each CPU that is not listed is a core with
     /// one thread.

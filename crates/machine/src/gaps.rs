@@ -3,8 +3,7 @@
 use crate::Machine;
 
 impl Machine {
-    /// Missing facts about power on which joules depend, a sentence for each. Empty if the power is
-    /// not described at all.
+    /// A sentence for each missing fact about power on which joules depend. Empty if the power is not described at all.
     pub fn power_gaps(&self) -> Vec<String> {
         if self.power.is_none() {
             return Vec::new();
@@ -26,7 +25,7 @@ impl Machine {
         gaps
     }
 
-    /// All missing facts, a sentence for each.
+    /// A sentence for each missing fact.
     pub fn gaps(&self) -> Vec<String> {
         let mut gaps = self.power_gaps();
         for core in &self.core_types {

@@ -1,5 +1,5 @@
-//! Bad input: one message with the file, the line and what was expected. Used by every crate that
-//! reads a file.
+//! Bad input: one message with the file, the line and what was expected. Every crate that reads a file uses this
+//! module.
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use cage::text::{lines, plain};
@@ -120,7 +120,8 @@ impl BadInput {
         let file = self.place.as_ref().map_or("", |place| &place.file);
         let file = plain(file);
         let report = match &self.place {
-            // In a line with escapes the mark would be in the wrong place, so show the line only if it needs none.
+            // In a line with escapes the mark would be in the wrong place, so show the line only if it needs no
+            // escapes.
             Some(place) if matches!(lines(&place.text), Cow::Borrowed(_)) => {
                 let wrong = AnnotationKind::Primary
                     .span(place.bytes.clone())
@@ -140,7 +141,7 @@ pub fn one_of<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Strin
     one_of_described(name, known.into_iter().map(|known| (known, "")))
 }
 
-/// As [`one_of`], for a text in which the known names stand between other words.
+/// As [`one_of`], for a text, `expected`, in which the known names stand between other words.
 pub fn listed(name: &str, expected: &str) -> String {
     let is_part = |c: char| c.is_alphanumeric() || "_-.".contains(c);
     let words: Vec<&str> = expected.split(|c: char| !is_part(c)).collect();
@@ -150,8 +151,8 @@ pub fn listed(name: &str, expected: &str) -> String {
     }
 }
 
-/// As [`one_of`], for names with descriptions. If no name is similar to `name`, it suggests those
-/// whose description has all of its words.
+/// As [`one_of`], for names with descriptions. If no name is similar to `name`, the suggestions are the names whose
+/// descriptions have all words of `name`.
 pub fn one_of_described<S: AsRef<str>>(
     name: &str,
     known: impl IntoIterator<Item = (impl AsRef<str>, S)>,
@@ -210,8 +211,8 @@ pub fn shown(path: &Path) -> String {
     }
 }
 
-/// The content of `path`, or for `-` of standard input, which can be read once; the error names the
-/// file and the reason.
+/// The content of `path`, or of standard input if `path` is `-`, which can be read once. The error names the file and
+/// the reason.
 pub fn read(path: &Path, what: &str) -> Result<String, Box<BadInput>> {
     let file = shown(path);
     String::from_utf8(read_bytes(path, what)?).map_err(|error| {
@@ -280,7 +281,7 @@ pub fn kept() -> Vec<(PathBuf, Vec<u8>)> {
     files().kept.clone()
 }
 
-/// From now on, reading these paths returns these contents.
+/// Makes reading these paths return these contents from now on.
 pub fn give(given: Vec<(PathBuf, Vec<u8>)>) {
     files().given = given;
 }
@@ -336,9 +337,9 @@ fn of_each_line(text: &str, errors: Vec<toml::de::Error>) -> Vec<toml::de::Error
     errors
 }
 
-/// Adds the errors of keys and values in `left` to `errors`; `left` is the text without the lines that have a syntax
-/// error. The line of each error is emptied, and the text is read again. Missing keys are not reported, because they
-/// may be on an emptied line.
+/// Adds the errors of keys and values in `left` to `errors`; `left` is the text, in which the lines with syntax errors
+/// are empty. The line of each error is emptied, and the text is read again. Missing keys are not reported, because
+/// they may be on an emptied line.
 fn unfit<T: DeserializeOwned>(
     left: &mut [u8],
     errors: Vec<toml::de::Error>,
@@ -371,7 +372,7 @@ fn clear(left: &mut [u8], error: &toml::de::Error) -> bool {
     true
 }
 
-/// Is the error in a single line, and not due to something that other lines lack?
+/// Is the error in a single line, and not caused by something that other lines lack?
 fn is_about_line(error: &toml::de::Error) -> bool {
     [
         "unknown field",

@@ -1,5 +1,5 @@
-//! Machines: CPUs, their grouping and speed, and the costs of kernel operations; and bad input, which all
-//! crates report in the same way. Only `cage` is below this crate.
+//! Machines: CPUs, their grouping and speed, and the costs of kernel operations; and bad input, which all crates report
+//! in the same way. This crate depends only on the crate `cage`.
 //!
 //! - A [`Machine`] is described in TOML (`machines/*.toml`, `docs/machine-format.md`); see
 //!   [`Machine::find`] and [`Machine::load`].
@@ -46,7 +46,7 @@ pub struct Machine {
     pub name: String,
     /// A description of one line.
     pub description: String,
-    /// Scheduler ticks a second (the kernel's CONFIG_HZ).
+    /// The number of scheduler ticks per second (the kernel's CONFIG_HZ).
     pub hz: u32,
     /// The choice of a CPU's idle state.
     pub idle_governor: IdleGovernor,
@@ -65,31 +65,30 @@ pub struct Machine {
     pub rebuilt: bool,
     /// The core types that [`Cpu::core_type`] indexes.
     pub core_types: Vec<CoreType>,
-    /// Topology levels from the smallest span to the largest, as in the kernel's
-    /// `sched_domain_topology`: SMT, CLS (a second-level cache of several cores), MC (last-level
-    /// cache or cluster), PKG. Redundant levels are included; building the sched domains removes
-    /// them.
+    /// The topology levels from the smallest span to the largest, as in the kernel's `sched_domain_topology`: SMT, CLS
+    /// (a second-level cache of several cores), MC (last-level cache or cluster), PKG. Redundant levels are included;
+    /// building the sched domains removes them.
     pub levels: Vec<Level>,
     /// The clusters: CPUs of one core type that share a cache, and may share a clock. Empty if the clusters equal the
     /// last-level caches.
     pub clusters: Vec<CpuMask>,
     /// The caches in the machine file, sorted by level, then by first CPU.
     pub caches: Vec<Cache>,
-    /// How frequencies are changed; `None` if every CPU has one speed.
+    /// The changes of frequencies; `None` if every CPU has one speed.
     pub cpufreq: Option<Cpufreq>,
-    /// Its network adapter, if any.
+    /// The machine's network adapter, if any.
     pub network: Option<Network>,
     /// Whether the kernel's cpufreq governor adds a margin, and the utilization by real-time tasks, deadline tasks and
     /// interrupts, to a scheduler's request, as Linux 6.12's schedutil does. The simulated kernel's governor does not.
     pub governor_adds: bool,
-    /// The distances between its packages, each of which is a NUMA node.
+    /// The distances between the machine's packages, each of which is a NUMA node.
     pub numa: Numa,
-    /// The power of its parts; `None` if unknown.
+    /// The power of the machine's parts; `None` if unknown.
     pub power: Option<Power>,
     /// Limits below the requested frequency; `None` if there are none.
     pub turbo: Option<Turbo>,
-    /// The firmware's preference for each CPU, as Linux on x86 uses it (ITMT, AMD's preferred
-    /// cores); empty if it has none. See [`Machine::linux_capacity`].
+    /// The firmware's preference for each CPU, as Linux on x86 uses it (ITMT, AMD's preferred cores); empty if the
+    /// firmware has no preference. See [`Machine::linux_capacity`].
     pub priorities: Vec<u32>,
     /// The costs of schedulers' callbacks, by the scheduler's name. The callbacks of schedulers that are not listed
     /// take no time.
@@ -112,19 +111,19 @@ pub enum IdleGovernor {
 /// One logical CPU.
 #[derive(Clone, Debug)]
 pub struct Cpu {
-    /// Index into [`Machine::core_types`].
+    /// An index into [`Machine::core_types`].
     pub core_type: usize,
     /// The scheduler's view of the CPU's compute capacity (`cpu_power`, `cpu_capacity`) at its highest frequency, where
-    /// 1024 is nominal.
+    /// 1024 is the nominal capacity.
     pub capacity: u32,
 }
 
 /// A cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
-    /// Its level: 2 for an L2.
+    /// The cache's level, such as 2 for an L2.
     pub level: u32,
-    /// The CPUs that share it.
+    /// The CPUs that share the cache.
     pub cpus: CpuMask,
     /// The size in KiB, if known.
     pub size_kib: Option<u32>,
@@ -133,22 +132,21 @@ pub struct Cache {
 /// The common properties of cores of one type.
 #[derive(Clone, Debug, Default)]
 pub struct CoreType {
-    /// Its name, such as `cortex-a15`.
+    /// The core type's name, such as `cortex-a15`.
     pub name: String,
-    /// Work per nanosecond at the highest frequency, relative to the machine's fastest core type,
-    /// in units of 1/2^20: `1 << 20` is full speed. See [`Machine::time_for`].
+    /// The work per nanosecond at the highest frequency, relative to the machine's fastest core type, in units of
+    /// 1/2^20: `1 << 20` is full speed. See [`Machine::time_for`].
     pub speed: u32,
-    /// Throughput of all hardware threads of a core when all are busy, relative to one thread alone, in units of
+    /// The throughput of all hardware threads of a core when all are busy, relative to one thread alone, in units of
     /// 1/2^20: `1 << 20` is no gain. See [`Machine::thread_speed`].
     pub smt_throughput: u32,
     /// The costs of kernel operations on such a core, at the highest frequency.
     pub costs: Costs,
-    /// The keys of `costs` that the file omits: see [`Costs::usual`].
+    /// The keys of `costs` that the file omits; see [`Costs::usual`].
     pub usual_costs: Vec<&'static str>,
-    /// Operating performance points from the slowest to the fastest; empty if there is one speed.
+    /// The operating performance points from the slowest to the fastest; empty if there is only one speed.
     pub opps: Vec<Opp>,
-    /// cpuidle states from the shallowest to the deepest, among which
-    /// [`Machine::idle_governor`] chooses.
+    /// The cpuidle states from the shallowest to the deepest, among which [`Machine::idle_governor`] chooses.
     pub idle_states: Vec<IdleState>,
     /// The power of a core, if the machine's power is known.
     pub power: Option<CorePower>,
@@ -164,15 +162,15 @@ pub struct Costs {
     /// The time from sending a reschedule IPI until the target CPU handles it, within a cluster
     /// (last-level cache) and across clusters.
     pub ipi_near_ns: u64,
-    /// See `ipi_near_ns`.
+    /// The IPI's time across clusters; see `ipi_near_ns`.
     pub ipi_far_ns: u64,
-    /// The timer tick.
+    /// The time of the timer tick.
     pub tick_ns: u64,
     /// The time from a timer's expiry until its handler has woken its task (interrupt entry and
     /// handler).
     pub timer_irq_ns: u64,
-    /// The cost of cold caches: fetching a line of [`CACHE_LINE`] bytes after a migration within a
-    /// cluster. A migrated task pays it for each line of its footprint.
+    /// The cost of cold caches: fetching a line of [`CACHE_LINE`] bytes after a migration within a cluster. A migrated
+    /// task pays this cost for each line of its footprint.
     pub refill_near_ns: u64,
     /// As `refill_near_ns`, after a migration across clusters.
     pub refill_far_ns: u64,
@@ -180,14 +178,14 @@ pub struct Costs {
     /// that sched_ext spends instead, without the scheduler's callbacks. These costs count only for schedulers
     /// whose callbacks take time ([`Machine::callbacks`]).
     pub fair_class_ns: u64,
-    /// See `fair_class_ns`.
+    /// The time of sched_ext; see `fair_class_ns`.
     pub ext_class_ns: u64,
 }
 
 impl Costs {
-    /// The costs if a machine file omits them: round numbers in the range that perf bench sched and cyclictest show on
-    /// x86 servers and desktops of the last decade. Costs of the core's own work grow with `reference`, which is 1 for
-    /// a fast core at 3 GHz, and 2 for a core of half that speed.
+    /// The costs that are used if a machine file omits them. They are round numbers in the range that perf bench sched
+    /// and cyclictest show on x86 servers and desktops of the last decade. Costs of the core's own work grow with
+    /// `reference`, which is 1 for a fast core at 3 GHz, and 2 for a core of half that speed.
     pub fn usual(reference: f64) -> Costs {
         let core = |ns: f64| (ns * reference / 100.0).round() as u64 * 100;
         Costs {
@@ -205,7 +203,7 @@ impl Costs {
     }
 }
 
-/// Bytes in a cache line, on every machine described so far.
+/// The number of bytes in a cache line, on every machine described so far.
 pub const CACHE_LINE: u64 = 64;
 
 /// The largest number of idle states of a core type (the kernel's CPUIDLE_STATE_MAX).
@@ -214,7 +212,7 @@ pub const MAX_IDLE_STATES: usize = 10;
 /// One cpuidle state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdleState {
-    /// As in `/sys/devices/system/cpu/cpu*/cpuidle/state*/name`, such as `WFI`.
+    /// The name, as in `/sys/devices/system/cpu/cpu*/cpuidle/state*/name`, such as `WFI`.
     pub name: String,
     /// The shortest idle period for which a CPU enters the state, in ns.
     pub min_residency_ns: u64,
@@ -231,7 +229,7 @@ pub struct IdleState {
 pub struct Level {
     /// `SMT`, `CLS`, `MC`, `PKG` or `NUMA`, as in `/sys/kernel/debug/sched/domains`.
     pub name: &'static str,
-    /// The spans at this level; each CPU is in exactly one.
+    /// The spans at this level; each CPU is in exactly one span.
     pub spans: Vec<CpuMask>,
 }
 
@@ -260,7 +258,7 @@ impl Machine {
         machine
     }
 
-    /// The clusters; each CPU is in exactly one.
+    /// The clusters; each CPU is in exactly one cluster.
     pub fn clusters(&self) -> &[CpuMask] {
         match self.clusters.is_empty() {
             true => self.last_level_caches(),
@@ -268,13 +266,13 @@ impl Machine {
         }
     }
 
-    /// The CPUs of each last-level cache; each CPU is in exactly one.
+    /// The CPUs of each last-level cache; each CPU has exactly one last-level cache.
     pub fn last_level_caches(&self) -> &[CpuMask] {
         let mc = self.levels.iter().find(|level| level.name == "MC");
         mc.or(self.levels.first()).map_or(&[], |level| &level.spans)
     }
 
-    /// The hardware threads of `cpu`'s core, itself among them.
+    /// The hardware threads of `cpu`'s core, including `cpu`.
     pub fn siblings(&self, cpu: usize) -> CpuMask {
         self.levels
             .iter()
@@ -284,7 +282,7 @@ impl Machine {
             .unwrap_or(CpuMask::one(cpu))
     }
 
-    /// Linux 6.12's capacity of `cpu` at its highest frequency, relative to 1024 for the fastest
+    /// Linux 6.12's capacity of `cpu` at its highest frequency, where the fastest CPU has 1024
     /// (`arch_scale_cpu_capacity()`). CPUs that firmware ranks all have the same capacity: Linux uses either ranks or
     /// capacities for a hybrid x86 processor (`hybrid_init_cpu_capacity_scaling()` of drivers/cpufreq/intel_pstate.c).
     pub fn linux_capacity(&self, cpu: usize) -> u32 {
@@ -296,9 +294,9 @@ impl Machine {
         (u64::from(self.cpus[cpu].capacity) * FULL / u64::from(largest)).max(1) as u32
     }
 
-    /// The speed of `cpu` while `busy` of its core's hardware threads are busy, including itself (1/2^20 of the
-    /// reference). The core's throughput grows in equal steps from one busy thread to all, and the busy threads share
-    /// it equally.
+    /// The speed of `cpu` while `busy` of its core's hardware threads are busy, including `cpu`, in 1/2^20 of the
+    /// reference. The core's throughput grows in equal steps from one busy thread to all, and the busy threads share it
+    /// equally.
     pub fn thread_speed(&self, cpu: usize, busy: usize) -> u32 {
         let core = &self.core_types[self.cpus[cpu].core_type];
         let threads = self.siblings(cpu).count() as u64;
@@ -316,7 +314,7 @@ impl Machine {
     }
 }
 
-/// Nanoseconds that `work` takes at `speed` (1/2^20 of the reference), rounded up.
+/// The time that `work` takes at `speed` (1/2^20 of the reference), in ns, rounded up.
 #[inline]
 pub fn time_for(work: u64, speed: u32) -> u64 {
     match speed {
@@ -325,7 +323,8 @@ pub fn time_for(work: u64, speed: u32) -> u64 {
     }
 }
 
-/// Kept out of line, off the fast path of CPUs at full speed.
+/// [`time_for`] on a CPU below full speed. The function is not inlined, to keep the fast path of CPUs at full speed
+/// short.
 #[inline(never)]
 fn divided(work: u64, speed: u32) -> u64 {
     let speed = u64::from(speed);
@@ -336,7 +335,7 @@ fn divided(work: u64, speed: u32) -> u64 {
     }
 }
 
-/// Work done in `ns` at `speed` (1/2^20 of the reference), rounded down.
+/// The work done in `ns` at `speed` (1/2^20 of the reference), rounded down.
 #[inline]
 pub fn work_in(ns: u64, speed: u32) -> u64 {
     ((u128::from(ns) * u128::from(speed)) >> 20) as u64

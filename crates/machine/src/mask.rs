@@ -26,17 +26,17 @@ impl CpuMask {
     /// The empty set.
     pub const EMPTY: CpuMask = CpuMask { bits: [0; WORDS] };
 
-    /// CPUs `0..count`.
+    /// The CPUs `0..count`.
     pub fn first_n(count: usize) -> CpuMask {
         (0..count).collect()
     }
 
-    /// The set of `cpu` alone.
+    /// The set with `cpu` alone.
     pub fn one(cpu: usize) -> CpuMask {
         std::iter::once(cpu).collect()
     }
 
-    /// The bits, lowest CPU first, in bytes.
+    /// The set as bytes, with the lowest CPU in the lowest bit of the first byte.
     pub fn to_bytes(&self) -> [u8; MAX_CPUS / 8] {
         let mut bytes = [0; MAX_CPUS / 8];
         for (word, place) in self.bits.iter().zip(bytes.chunks_exact_mut(8)) {
@@ -169,7 +169,7 @@ impl FromIterator<usize> for CpuMask {
     }
 }
 
-/// The kernel's list format: `0-3,8`.
+/// Writes the kernel's list format: `0-3,8`.
 impl fmt::Display for CpuMask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut next = 0;

@@ -12,28 +12,28 @@ pub enum Driver {
     Napi,
     /// An adapter on USB, as driven by Linux's `drivers/net/usb/usbnet.c` behind `drivers/usb/dwc2`: each packet is a
     /// transfer of its own with its own interrupt, whose handler starts the next transfer. The remaining work is done
-    /// in two tasklets, those of the host controller and of the driver, and then in the network's softirq. Each of the
-    /// three is assumed to take a third of a packet's softirq time.
+    /// in two tasklets, one of the host controller and one of the driver, and then in the network's softirq. Each of
+    /// these three parts is assumed to take a third of a packet's softirq time.
     Usbnet,
 }
 
 /// A network adapter: the capacity of its link, and the interrupt costs of its packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// The path of its packets to their CPU.
+    /// The path of the adapter's packets to their CPU.
     pub driver: Driver,
     /// The capacity of the link in one direction, in kbit of payload per second.
     pub link_kbit: u64,
     /// The payload of a packet, in bytes.
     pub packet_bytes: u64,
-    /// The CPU that handles its interrupts.
+    /// The CPU that handles the adapter's interrupts.
     pub irq_cpu: usize,
     /// The time of a hard interrupt, in ns at the CPU's highest frequency.
     pub irq_ns: u64,
-    /// Softirq time of a sent packet (its completion, and its part of an acknowledgement), in ns at the CPU's highest
-    /// frequency.
+    /// The softirq time of a sent packet (the packet's completion, and its part of an acknowledgement), in ns at the
+    /// CPU's highest frequency.
     pub tx_packet_ns: u64,
-    /// Softirq time of a received packet, in ns at the CPU's highest frequency.
+    /// The softirq time of a received packet, in ns at the CPU's highest frequency.
     pub rx_packet_ns: u64,
 }
 

@@ -6,16 +6,16 @@ use std::fmt;
 
 /// The distance of a node to itself (ACPI's SLIT, the kernel's LOCAL_DISTANCE).
 pub const LOCAL_DISTANCE: u32 = 10;
-/// The distance of two nodes if firmware gives none (the kernel's REMOTE_DISTANCE).
+/// The distance of two nodes if firmware gives no distance (the kernel's REMOTE_DISTANCE).
 pub const REMOTE_DISTANCE: u32 = 20;
 
 /// The distances between nodes. Each package is a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Numa {
-    /// The distances from node to node, as `numactl --hardware` prints them; empty means
-    /// [`REMOTE_DISTANCE`] everywhere.
+    /// The distances from node to node, as `numactl --hardware` prints them; an empty list stands for
+    /// [`REMOTE_DISTANCE`] between all nodes.
     pub distances: Vec<Vec<u32>>,
-    /// The costs of shared memory; `None` means that it is free.
+    /// The costs of shared memory; `None` means that shared memory is free.
     pub memory: Option<Memory>,
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for Spinlock {
 }
 
 impl Machine {
-    /// The NUMA nodes: the packages.
+    /// The NUMA nodes, which are the packages.
     pub fn nodes(&self) -> &[CpuMask] {
         let packages = self.levels.iter().find(|level| level.name == "PKG");
         packages.map_or(&[], |level| &level.spans)
@@ -74,7 +74,7 @@ impl Machine {
         Ok(spans.fold(CpuMask::EMPTY, |all, span| all.or(span)))
     }
 
-    /// The node that `cpu` is in.
+    /// The node of `cpu`.
     pub fn node_of(&self, cpu: usize) -> usize {
         let mut nodes = self.nodes().iter();
         nodes.position(|span| span.contains(cpu)).unwrap_or(0)
@@ -121,7 +121,7 @@ impl Numa {
         levels
     }
 
-    /// The nodes in groups that are at most `distance` apart; `None` if these groups overlap.
+    /// Partitions the nodes into groups whose nodes are at most `distance` apart; `None` if such groups overlap.
     pub fn partition(&self, nodes: usize, distance: u32) -> Option<Vec<Vec<usize>>> {
         let near = |a: usize| -> Vec<usize> {
             (0..nodes)

@@ -9,16 +9,16 @@ use crate::{CoreType, CpuMask, Machine};
 /// The power of a machine's parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Power {
-    /// The power of everything outside packages, independent of the CPUs: memory, disks, fans,
-    /// losses of the supply; mW.
+    /// The power of everything outside packages, in mW. It is independent of the CPUs: memory, disks, fans, losses of
+    /// the supply.
     pub rest_mw: u32,
-    /// Each package, without its clusters and cores: the uncore.
+    /// The power of each package, without its clusters and cores (the uncore).
     pub package: PartPower,
-    /// Each cluster, without its cores.
+    /// The power of each cluster, without its cores.
     pub cluster: PartPower,
 }
 
-/// The power of a core, cluster or package besides its parts.
+/// The power of a core, cluster or package apart from that of its parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartPower {
     /// The power while any of the part's CPUs is busy, and until the part enters an idle state, in mW.
@@ -44,7 +44,8 @@ pub struct CorePower {
     /// The power while one hardware thread runs a busy loop at the highest OPP, in mW. At another OPP this power scales
     /// with frequency times voltage squared.
     pub dynamic_mw: u32,
-    /// The dynamic power of all its hardware threads together, relative to that of one thread, in units of 1/2^20.
+    /// The dynamic power of all hardware threads of the core together, relative to that of one thread, in units of
+    /// 1/2^20.
     pub smt_dynamic: u32,
     /// The power of a core that is not in an idle state, busy or not, at the highest OPP, in mW. At another OPP this
     /// power scales with voltage squared.
@@ -54,8 +55,8 @@ pub struct CorePower {
 /// The hardware's limits of the speed of a package's cores, below the requested frequency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turbo {
-    /// For each core type, the highest frequencies in kHz: the first value is for one active core, the second for two,
-    /// and the last also for more. No value exceeds the previous one.
+    /// For each core type, the highest frequencies in kHz: the first value is for one active core, the second value is
+    /// for two, and the last value is also for more. No value exceeds the previous one.
     pub khz: Vec<Vec<u32>>,
     /// Whether only active cores of the same type count.
     pub by_core: bool,
@@ -99,8 +100,8 @@ impl CorePower {
     }
 }
 
-/// Frequency and voltage at OPP `opp`, relative to those at the highest. Unknown voltages are
-/// assumed constant.
+/// The frequency and the voltage at OPP `opp`, relative to those at the highest OPP. Unknown voltages are assumed
+/// constant.
 pub fn opp_ratios(core: &CoreType, opp: usize) -> (f64, f64) {
     let (Some(opp), Some(highest)) = (core.opps.get(opp), core.opps.last()) else {
         return (1.0, 1.0);
@@ -121,7 +122,7 @@ impl Turbo {
 }
 
 impl Machine {
-    /// The packages, or sockets; each CPU is in exactly one.
+    /// The packages, or sockets; each CPU is in exactly one package.
     pub fn packages(&self) -> &[CpuMask] {
         let pkg = self.levels.iter().find(|level| level.name == "PKG");
         pkg.map_or(self.clusters(), |level| &level.spans)

@@ -1,24 +1,24 @@
 //! AIM7, the AIM Multiuser Benchmark, Suite VII: many users, each of which does one job after
 //! another. A job is a subtest drawn from a mix. The result is the number of jobs per minute.
 //!
-//! The mixes are AIM7's ([`mixes`]), and so are the operations of a subtest ([`subtests`]): its computing time, and
-//! those of its system calls that take a lock which users share, or wait for an event. The locks are Linux 3.10's: a
+//! The mixes are AIM7's ([`mixes`]), and so are the operations of a subtest ([`subtests`]). These are its computing
+//! time, and its system calls that wait for an event or take a lock which users share. The locks are Linux 3.10's: a
 //! directory's mutex (`i_mutex`) when its entries are listed or change; and on fork, exec and exit, those of each area
 //! of memory ([`process`]), of the files that all processes map (`i_mmap_mutex`) and of the memory that a child shares
 //! with its parent (`anon_vma`), because all users are children of one process. Users poll for the mutexes while the
 //! holder has a CPU, sleep for `anon_vma`, and are not preempted while they hold one of these locks, except where a
-//! block of a directory may have to be read. There are also spinlocks that all users share, whatever their directory
+//! block of a directory may have to be read. All users also share some spinlocks, whatever their directories
 //! ([`spinlocks`]). The file systems are ext4 on RAM disks, as HP's scripts make them: writing is computing, a
 //! synchronous write sleeps until the journal's thread has committed, and a change of a file system may have to wait
 //! for the commit ([`journal`]).
 //!
 //! A user has 100 jobs, drawn from the mix without replacement. As in AIM7's driver, the parent forks the users, reads
-//! from a pipe that each is ready, and starts all by a signal; the time ends when the last user has exited and the
-//! parent has waited for it. A user's first subtest that works in a directory gets a random file system, and each
-//! further subtest gets the next one. A subtest keeps its file system (the driver overwrites `DISKS` in the subtest's
-//! argument). AIM7's runs take minutes. Here a job may be a part of AIM7's job, which is the same for all jobs, and
-//! makes only that part of its calls. The time between two calls is not shortened, because it decides how often a CPU
-//! idles. A job without calls is shortened to that part.
+//! from a pipe that each user is ready, and starts all users by a signal. The time ends when the last user has exited
+//! and the parent has waited for that user. A user's first subtest that works in a directory gets a random file system,
+//! and each further subtest gets the next one. A subtest keeps its file system (the driver overwrites `DISKS` in the
+//! subtest's argument). AIM7's runs take minutes. Here a job may be shortened to a part of AIM7's job, which is the
+//! same part for all jobs, and makes only that part of the calls. The time between two calls is not shortened, because
+//! it decides how often a CPU idles. A job without calls is shortened to that part.
 
 mod journal;
 mod mixes;
@@ -65,8 +65,8 @@ macro_rules! count {
     };
 }
 
-/// The time, in ns, that work of `ns` on the machine on which the subtests were timed takes on the machine of AIM7's
-/// published figures.
+/// Converts `ns`, the duration of work on the machine on which the subtests were timed, to the duration on the machine
+/// of AIM7's published figures, in ns.
 ///
 /// A core of Westmere-EX at 2.4 GHz is assumed to take twice as long as a core of a Xeon of 2024: the
 /// Xeon's clock is 1.3 to 1.6 times as high, and the core accounts for the rest. This is an assumption,
@@ -180,7 +180,7 @@ pub(crate) static BENCHMARKS: [Benchmark; 9] = [
     benchmark!(8, "aim7-short", "short"),
 ];
 
-/// `fork(2)` of a user before the clock runs, ns at the reference speed.
+/// `fork(2)` of a user before the clock runs, in ns at the reference speed.
 const START_WORK: u64 = 20_000;
 /// The initial work of a user (its files and buffers), in ns at the reference speed. It is long enough for users to
 /// spread over the machine as they are forked.
@@ -263,7 +263,7 @@ impl Setup {
 /// The number of cache lines that `call` changes under its lock, including the lock's. For a directory that gets or
 /// loses an entry, these are its inode, its block and that block's buffer and journal heads; for a new or removed file,
 /// also the lines of its group of inodes (bitmap, descriptor, counters). For a directory that is read, it is the
-/// inode's line. They were counted in Linux 3.10.
+/// inode's line. The lines were counted in Linux 3.10.
 fn lines(call: Call) -> u32 {
     match call {
         Call::Entry | Call::Search | Call::Fifo => 8,
@@ -273,7 +273,7 @@ fn lines(call: Call) -> u32 {
     }
 }
 
-/// The directories that exist only once.
+/// The first of the directories that exist only once.
 const BIN: MutexId = 0;
 const CWD: MutexId = 1;
 /// The `n`th lock of [`process`].
@@ -302,7 +302,7 @@ const READY: StreamId = 1;
 /// The first stream of the journals.
 const STREAMS: StreamId = 2;
 
-/// A random value between half of `mean` and one and a half times it.
+/// A random value between 0.5 and 1.5 times `mean`.
 fn around(mean: u64, env: &mut Env) -> u64 {
     mean / 2 + env.rng.below(mean + 1)
 }
@@ -331,14 +331,14 @@ struct Parent {
 
 /// The current step of the parent.
 enum ParentState {
-    /// The parent has forked this many users.
+    /// The parent forks the users, and has forked this many.
     Forks(u64),
-    /// This many users have reported that they are ready.
+    /// The parent reads reports that users are ready, and has read this many.
     Hears(u64),
     Starts,
     Waits,
     Reports,
-    /// The parent has told this many journals that all jobs are done.
+    /// The parent tells the journals that all jobs are done, and has told this many.
     Stops(u32),
 }
 

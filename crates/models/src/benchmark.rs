@@ -4,7 +4,8 @@ use machine::Machine;
 use machine::input::BadInput;
 use workload::{Args, CpuBound, Metric, Param, Start, Workload};
 
-/// The work of `pthread_create`, in ns at the reference speed. It is an assumption, and is done once per thread.
+/// The work of `pthread_create`, in ns at the reference speed. The value is an assumption; the work is done once per
+/// thread.
 pub(crate) const CREATE_WORK: u64 = 30_000;
 
 /// A benchmark program.

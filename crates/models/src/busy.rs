@@ -42,17 +42,17 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     make: |args| Box::new(Busy::new(args)),
 };
 
-/// Work between two reads of the clock, ns at the reference speed.
+/// The work between two reads of the clock, in ns at the reference speed.
 const CHUNK: u64 = 100_000;
 
-/// The work in seconds of a CPU at the reference speed: the total (one sample per run) and that of each thread. Then
-/// the difference between the largest and the smallest work of a thread, relative to the mean.
+/// The work in seconds of a CPU at the reference speed: the total (one sample per run), and the work of each thread.
+/// The third metric is the difference between the largest and the smallest work of a thread, relative to the mean.
 const WORK: MetricId = 0;
 const THREAD_WORK: MetricId = 1;
 const SPREAD: MetricId = 2;
 
-/// The shared words: the number of threads that still compute; and the sum, maximum and minimum of the chunks of those
-/// that have ended.
+/// The shared words: the number of threads that still compute; and the sum, maximum and minimum of the chunks of the
+/// threads that have ended.
 const LEFT: usize = 0;
 const CHUNKS: usize = 1;
 const MOST: usize = 2;

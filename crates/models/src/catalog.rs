@@ -70,16 +70,16 @@ pub fn builtin() -> impl Iterator<Item = (&'static str, String)> {
     benchmarks.chain(files)
 }
 
-/// The parameters of the workload that [`load`] finds for `name`. Every rt-app file takes those of
+/// The parameters of the workload that [`load`] finds for `name`. Every rt-app file takes the parameters of
 /// [`rtapp::PARAMS`].
 pub fn parameters(name: &str) -> &'static [Param] {
     benchmark(name).map_or(rtapp::PARAMS, |benchmark| benchmark.params)
 }
 
 /// The workload `name_or_path`: a benchmark (`sysbench-cpu`), one of this project's rt-app files (`mixed`), or the path
-/// of an rt-app file; After a colon come its parameters (`sysbench-cpu:threads=5`, `my.json:duration=2`), among which
-/// may be those of a [`Placement`], for any workload: `kbuild:jobs=16,group=/app,nice=5`. Several workloads that are
-/// joined by plus signs run at once. The error names the file and line, or the parameter, and what was expected.
+/// of an rt-app file. After a colon come its parameters (`sysbench-cpu:threads=5`, `my.json:duration=2`). Any workload
+/// also takes the parameters of a [`Placement`]: `kbuild:jobs=16,group=/app,nice=5`. Several workloads that are joined
+/// by plus signs run at once. The error names the file and line, or the parameter, and what was expected.
 pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
     if name_or_path.contains('+') && !Path::new(name_or_path).exists() {
         let parts = name_or_path

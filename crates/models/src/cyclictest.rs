@@ -79,9 +79,9 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     make: |args| Box::new(Cyclictest::new(args)),
 };
 
-/// The main thread's interval between outputs, ns (`usleep(10000)` in cyclictest.c).
+/// The main thread's interval between outputs, in ns (`usleep(10000)` in cyclictest.c).
 const REFRESH: u64 = 10_000_000;
-/// The work of printing a thread's line, in ns at the reference speed. It is an assumption for a `write(2)` to a
+/// The work of printing a thread's line, in ns at the reference speed. The value is an assumption for a `write(2)` to a
 /// terminal.
 const PRINT_WORK: u64 = 20_000;
 
@@ -91,7 +91,7 @@ const MIN: MetricId = 1;
 const AVG: MetricId = 2;
 const MAX: MetricId = 3;
 
-/// The shared word that tells whether a thread has found the duration over.
+/// The shared word that says whether a thread has found the duration over.
 const SHUTDOWN: usize = 0;
 /// The number of all latencies, their sum, their minimum and their maximum, in ns.
 const CYCLES: usize = 1;

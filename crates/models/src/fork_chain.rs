@@ -2,7 +2,7 @@
 //! is a chain of processes that fork, load a program and wait for each other.
 //!
 //! The chain is that of a compiler's driver: the shell forks the driver and waits; the driver forks the compiler,
-//! waits, and does the next part itself. So one or two processes are runnable at a time, each for a short time, and a
+//! waits, and does the next part itself. One or two processes are thus runnable at a time, each for a short time, and a
 //! child begins just before its parent waits.
 
 use crate::benchmark::{Benchmark, Model};
@@ -84,7 +84,7 @@ const TIME: MetricId = 0;
 const CPUS: MetricId = 1;
 const WINDOW: u64 = 300_000_000;
 
-/// The work of a shell's fork(2), then that of execve(2), in ns at the reference speed. Both are assumptions.
+/// The work of a shell's fork(2), and the work of execve(2), in ns at the reference speed. Both values are assumptions.
 const FORK_WORK: u64 = 100_000;
 const EXEC_WORK: u64 = 300_000;
 

@@ -2,10 +2,10 @@
 //! socket.
 //!
 //! The model follows rt-tests' `hackbench.c` in its default mode (processes, socket pairs). The parent creates the
-//! groups, receivers first; a child reports by one byte that it is ready, and waits to be woken. When all are ready,
-//! the clock starts and the parent wakes them. A sender writes a message to each receiver of its group in turn, `loops`
-//! times; the senders of a group share the sending end of a receiver's socket. The clock stops when all children have
-//! been reaped.
+//! groups, receivers first; a child reports by one byte that it is ready, and waits to be woken. When all children are
+//! ready, the clock starts and the parent wakes them. A sender writes a message to each receiver of its group in turn,
+//! `loops` times; the senders of a group share the sending end of a receiver's socket. The clock stops when all
+//! children have been reaped.
 
 use crate::benchmark::{Benchmark, Model};
 use machine::Machine;
@@ -13,8 +13,8 @@ use workload::{
     Args, Env, Metric, MetricId, Op, Param, Program, Start, StreamId, StreamKind, TaskSpec, Unit,
 };
 
-/// The memory that a child uses between two switches, in bytes: its buffer and stack, and in the kernel its stack, a
-/// socket and a message. The size is an assumption.
+/// The memory that a child uses between two switches, in bytes: the child's buffer and stack, and in the kernel another
+/// stack, a socket and a message. The size is an assumption.
 const FOOTPRINT: u64 = 4 << 10;
 
 const PARAMS: &[Param] = &[
@@ -88,16 +88,16 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     make: |args| Box::new(Setup::new(args)),
 };
 
-/// The work of `fork(2)` of a small process, in ns at the reference speed. It is an assumption, without effect on the
-/// result, because the clock starts later.
+/// The work of `fork(2)` of a small process, in ns at the reference speed. The value is an assumption, but has no
+/// effect on the result, because the clock starts later.
 const FORK_WORK: u64 = 100_000;
 
 const TIME: MetricId = 0;
 
-/// Children write a byte here when they are ready.
+/// The stream into which a child writes a byte when it is ready.
 const READY: StreamId = 0;
-/// The parent writes a byte for each child here. (hackbench writes one, which wakes all pollers and
-/// is never read; a byte each has the same effect.)
+/// The stream into which the parent writes a byte for each child. (hackbench writes one byte, which wakes all pollers
+/// and is never read; one byte for each child has the same effect.)
 const WAKE: StreamId = 1;
 /// The first receiver's socket.
 const FIRST_SOCKET: StreamId = 2;

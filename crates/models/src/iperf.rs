@@ -46,9 +46,10 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     make: |args| Box::new(Iperf::new(args)),
 };
 
-/// iperf's buffer (`-l`), in bytes.
+/// The size of iperf's buffer (`-l`), in bytes.
 const BUFFER: u64 = 128 << 10;
-/// The socket's buffer, in bytes: about the result of Linux's autotuning on a local network. The size is an assumption.
+/// The size of the socket's buffer, in bytes. It is an assumption, and is about the result of Linux's autotuning on a
+/// local network.
 const SOCKET: u64 = 512 << 10;
 
 const THROUGHPUT: MetricId = 0;

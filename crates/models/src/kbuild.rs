@@ -1,7 +1,7 @@
 //! A kernel build: `make -j N vmlinux`.
 //!
-//! make reads its files, then starts compilers while it has tokens: its own and those in the jobserver's pipe, to which
-//! an object's shell returns one when it is done. For each object run the processes that kbuild runs
+//! make reads its files, then starts compilers while it has tokens: its own token and those in the jobserver's pipe, to
+//! which an object's shell returns a token when it is done. The processes of each object are those of kbuild
 //! (scripts/Kbuild.include, rule_cc_o_c of scripts/Makefile.build, and -pipe of arch/x86/Makefile, in Linux 3.9): a
 //! shell, which starts the gcc driver, which runs cc1 and as at the same time with a pipe between them. Then the shell
 //! starts fixdep, rm and mv, which record the dependencies. When the objects are complete, ld links them, alone.
@@ -81,31 +81,31 @@ const TIME: MetricId = 0;
 /// The jobserver's pipe; a byte is a token.
 const JOBSERVER: StreamId = 0;
 
-/// The work of compiling an object, relative to the average, in 1/1000: the middles of 32 equal parts of a log-normal
-/// distribution with a sigma of 0.8, as build logs show. Half of the objects take less than 0.72 times the average, and
-/// one in twenty takes more than 2.7 times. In a build of Linux 7.3 (by the CPU time of 830 compilers), sigma was 0.82,
-/// and these factors were 0.79 and 2.5.
+/// The work of compiling an object, relative to the average, in 1/1000. The values are the middles of 32 equal parts of
+/// a log-normal distribution with a sigma of 0.8, as build logs show. Half of the objects take less than 0.72 times the
+/// average, and one in twenty takes more than 2.7 times. In a build of Linux 7.3 (by the CPU time of 830 compilers),
+/// sigma was 0.82, and these factors were 0.79 and 2.5.
 const SIZES: [u64; 32] = [
     132, 193, 238, 276, 312, 347, 381, 414, 448, 483, 518, 554, 592, 632, 673, 717, 763, 813, 866,
     923, 986, 1056, 1133, 1220, 1320, 1437, 1577, 1751, 1978, 2299, 2826, 4142,
 ];
 
-/// The share of as in an object's work, in 1/1000; the rest is cc1's. It is an assumption.
+/// The share of as in an object's work, in 1/1000; the rest is cc1's. The share is an assumption.
 const AS_SHARE: u64 = 60;
 /// The size of a stdio buffer, in which cc1 writes, and of a pipe buffer, in bytes.
 const PIPE_BUFFER: u64 = 4 << 10;
 const PIPE_CAPACITY: u64 = 64 << 10;
-/// cc1's work between two writes of its output, in ns. It is an assumption, by which an average object has some 130 KiB
-/// of assembly.
+/// cc1's work between two writes of its output, in ns. The value is an assumption, by which an average object has some
+/// 130 KiB of assembly.
 const BUFFER_WORK: u64 = 3_000_000;
-/// fixdep's work, in ns, of reading the object's headers, about a hundred, for the settings that they use. It is an
-/// assumption.
+/// fixdep's work, in ns, of reading the object's headers, of which there are about a hundred, for the settings that
+/// they use. The value is an assumption.
 const FIXDEP_WORK: u64 = 3_000_000;
-/// The work of fork and exec in the parent, and that of a program's start, including the dynamic linker; in ns. Both
+/// The work, in ns, of fork and exec in the parent, and of a program's start, including the dynamic linker. Both values
 /// are assumptions.
 const FORK_WORK: u64 = 150_000;
 const EXEC_WORK: u64 = 600_000;
-/// The work of make for an object's rules and saved commands, in ns. It is an assumption.
+/// The work of make for an object's rules and saved commands, in ns, which is an assumption.
 const MAKE_WORK: u64 = 500_000;
 
 #[derive(Clone, Copy)]
@@ -175,7 +175,7 @@ struct Make {
     setup: Setup,
     /// The number of objects started.
     started: u64,
-    /// The number of tokens that are left before make has to wait for one from the pipe.
+    /// The number of tokens that are left before make has to wait for a token from the pipe.
     tokens: u64,
 }
 
@@ -318,7 +318,7 @@ impl Object {
         }
     }
 
-    /// The driver, which runs cc1 and as at the same time.
+    /// gcc, the driver, which runs cc1 and as at the same time.
     fn gcc(self) -> Script {
         let ops = vec![
             Op::Exec { work: EXEC_WORK },

@@ -1,9 +1,9 @@
 //! Models of benchmarks and other programs as workloads, and the catalog that finds a workload by name.
 //!
 //! A model is a [`workload::Workload`] whose tasks do what the program's threads do: the same computing, waiting and
-//! waking, with parameters that have their source beside them. [`builtin`] lists the names and [`parameters`] the
-//! parameters of one workload. [`load`] makes a workload from a name, with or without parameters, or from the path of
-//! an rt-app file or a recording:
+//! waking, with parameters whose sources are named beside them. [`builtin`] lists the names, and [`parameters`] lists
+//! the parameters of one workload. [`load`] makes a workload from a name, with or without parameters, or from the path
+//! of an rt-app file or a recording:
 //!
 //! ```
 //! let workload = models::load("sysbench-cpu:threads=2,time=1s+busy:threads=1,nice=5")?;

@@ -6,7 +6,7 @@
 //! is on the disk. The log has a lock, whose holder also writes the records of the commits that wait for the lock
 //! (group commit).
 //!
-//! Not modelled: locks of rows, reads from the disk, and network hardware, because both programs run
+//! Locks of rows and reads from the disk are not modelled. Network hardware is not, either, because both programs run
 //! on one machine.
 
 use crate::benchmark::{Benchmark, Model};
@@ -105,7 +105,7 @@ pub(crate) const READ_WRITE: Benchmark = Benchmark {
 const TRANSACTIONS: MetricId = 0;
 const LATENCY: MetricId = 1;
 
-/// The capacity of a connection in each direction, and the size of a request and of a reply, in bytes.
+/// The capacity of a connection in each direction, and the sizes of a request and of a reply, in bytes.
 const SOCKET: u64 = 64 << 10;
 const REQUEST: u64 = 60;
 const REPLY: u64 = 200;
@@ -159,7 +159,7 @@ impl Setup {
         if self.writes { 20 } else { 16 }
     }
 
-    /// Statement `nr` of a transaction. `BEGIN` takes as long as a row.
+    /// Statement `nr` of a transaction. `BEGIN` takes as long as the select of a row.
     fn statement(&self, nr: u64) -> Statement {
         match nr {
             0..=10 => Statement::Row,
@@ -294,7 +294,7 @@ enum ServerStep {
     Reply,
 }
 
-/// The database's thread of a connection.
+/// The database's thread for a connection.
 struct Server {
     setup: Setup,
     nr: usize,

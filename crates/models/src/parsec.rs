@@ -1,5 +1,5 @@
 //! Models of the pthreads versions of three programs of PARSEC 3.0 with the input `simlarge`, after their public
-//! sources: the computations of each thread, and their dependencies. The duration of the computations is calibrated;
+//! sources: the computations of each thread, and their dependencies. The durations of the computations are calibrated;
 //! see each program's parameters.
 
 mod barrier;
@@ -43,12 +43,12 @@ fn bound(work: u64, serial: u64, threads: u64, scale: u64) -> CpuBound {
     }
 }
 
-/// The main thread of a program that computes, runs threads, and computes again.
+/// The main thread of a program, which computes, runs threads, and computes again.
 struct Main {
     step: Step,
     before: u64,
     after: u64,
-    /// Creates the thread with this number.
+    /// Makes the thread with this number.
     thread: Box<dyn Fn(u64) -> TaskSpec + Send>,
     threads: u64,
     created: u64,

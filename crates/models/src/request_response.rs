@@ -1,10 +1,10 @@
 //! Clients and servers in pairs, one request and its reply at a time: netperf's TCP_RR and tbench over
 //! loopback TCP, and UnixBench's and perf's pipes.
 //!
-//! A client writes a request, its server reads it and writes a reply, the client reads that and begins again, for a
-//! given time; the result is the total of requests per second. The model follows netperf 2.4's `nettest_bsd.c`
-//! (`send_tcp_rr()`), and tbench 4's `sockio.c` and `tbench_srv.c`. In both, each client has a server process of its
-//! own.
+//! A client writes a request, its server reads the request and writes a reply, and the client reads the reply and
+//! begins again, for a given time. The result is the total number of requests per second. The model follows netperf
+//! 2.4's `nettest_bsd.c` (`send_tcp_rr()`), and tbench 4's `sockio.c` and `tbench_srv.c`. In both, each client has a
+//! server process of its own.
 
 use crate::benchmark::{Benchmark, Model};
 use machine::Machine;
@@ -118,10 +118,11 @@ pub(crate) const PIPE: Benchmark = Benchmark {
 
 /// The size of the socket's buffer, in bytes. (It is 16 KiB at first by net.ipv4.tcp_wmem, and grows.)
 const SOCKET: u64 = 64 << 10;
-/// The memory that each process uses between two switches, in bytes: as in hackbench, packet buffers and little else.
-/// The size is an assumption.
+/// The memory that each process uses between two switches, in bytes. As in hackbench, this is the size of packet
+/// buffers and little else, which is an assumption.
 const FOOTPRINT: u64 = 4 << 10;
-/// The work of fork(2) and of a process's start, in ns at the reference speed, as in hackbench. It is an assumption.
+/// The work of fork(2) and of a process's start, in ns at the reference speed. As in hackbench, the value is an
+/// assumption.
 const FORK_WORK: u64 = 100_000;
 
 const THROUGHPUT: MetricId = 0;

@@ -2,8 +2,8 @@
 //!
 //! The model follows github.com/masoncl/schbench. A worker puts itself into its messenger's list, wakes the messenger
 //! and waits; the messenger takes the list and wakes every worker in it. The wakeup latency counts from the time when
-//! the messenger began to wake the list, as in the program, so it grows with the place in the list. The two loads of
-//! the program's history:
+//! the messenger began to wake the list, as in the program, so it grows with the place in the list. The program has had
+//! two loads:
 //!
 //! - Since 2023 a worker then sleeps for a while, takes the lock of the CPU on which it is, by polling, and multiplies
 //!   matrices under it. The time for all of this is the request latency.
@@ -166,7 +166,7 @@ const METRICS_2016: &[Metric] = METRICS.split_at(PERCENTILES.len()).0;
 
 const REQUESTS: MetricId = 2 * PERCENTILES.len();
 
-/// The work between two reads of the clock by a spinning worker, ns at the reference speed.
+/// The work between two reads of the clock by a spinning worker, in ns at the reference speed.
 const CHUNK: u64 = 10_000;
 
 #[derive(Clone, Copy)]
@@ -183,13 +183,13 @@ struct Setup {
     kind: Kind,
 }
 
-/// The latencies of all workers, in ns: those of wakeups, then those of requests.
+/// The latencies of all workers, in ns: first the wakeup latencies, then the request latencies.
 type Latencies = Arc<Mutex<[Vec<u64>; 2]>>;
 
-/// The shared words. First, whether the time is over. For each messenger: the first worker of its list (0: none,
-/// otherwise the worker's number plus one), whether the messenger has been posted, whether it sleeps until then, and
-/// the number of its workers that have not left. For each worker: the next one in the list, and the time at which the
-/// messenger began to wake the list.
+/// The shared words. The first word says whether the time is over. Each messenger has words for the first worker of its
+/// list (0 stands for none; otherwise the word is the worker's number plus one), for whether the messenger has been
+/// posted, for whether it sleeps until it is posted, and for the number of its workers that have not left. Each worker
+/// has words for the next worker in the list, and for the time at which the messenger began to wake the list.
 #[derive(Clone, Copy)]
 struct Words {
     messengers: usize,

@@ -2,7 +2,7 @@
 //! pause. Each thread allocates memory. When the heap is full, the threads stop, and the same
 //! number of collectors, all woken at once, clear it.
 //!
-//! The model covers what matters to scheduling: busy threads and bursts of wakeups.
+//! The model has only the properties that matter to scheduling: busy threads and bursts of wakeups.
 
 use crate::benchmark::{Benchmark, Model};
 use machine::Machine;
@@ -74,8 +74,8 @@ const COLLECT: CondId = 0;
 const RESUME: CondId = 1;
 
 /// The shared words: the numbers of transactions since the last collection and in total; the number of threads that
-/// make transactions, and of the stopped ones among them; whether the heap is full; the number of active collectors;
-/// and the numbers of collections begun and completed.
+/// make transactions, and the number of these threads that have stopped; whether the heap is full; the number of active
+/// collectors; and the numbers of collections begun and completed.
 const ALLOCATED: usize = 0;
 const DONE: usize = 1;
 const RUNNING: usize = 2;

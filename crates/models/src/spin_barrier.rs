@@ -1,10 +1,10 @@
 //! Threads that share each step's work equally, and meet at barriers: inference with a language model
 //! on CPUs, as llama.cpp does it.
 //!
-//! The model follows ggml's `ggml_barrier()`: a thread that arrives polls the number of the barrier until the last one
-//! has raised it. With a limit on the polling, it then sleeps until it is woken, as in glibc's and OpenMP's barriers.
-//! Each operation of the language model's graph ends with a barrier, and each thread gets an equal part of the
-//! operation.
+//! The model follows ggml's `ggml_barrier()`: a thread that arrives polls the number of the barrier until the last
+//! thread has raised it. If the polling is limited, the thread then sleeps until it is woken, as in glibc's and
+//! OpenMP's barriers. Each operation of the language model's graph ends with a barrier, and each thread gets an equal
+//! part of the operation.
 
 use crate::benchmark::{Benchmark, CREATE_WORK, Model};
 use machine::Machine;
@@ -146,7 +146,7 @@ impl Setup {
         TaskSpec::new("thread", thread)
     }
 
-    /// The last thread has arrived at a barrier: lets all pass.
+    /// Lets all threads pass a barrier, because the last one has arrived there.
     fn pass(&self, env: &mut Env) {
         env.shared[INSIDE] = 0;
         env.shared[PASSED] += 1;

@@ -73,15 +73,15 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     make: |args| Box::new(Sysbench::new(args)),
 };
 
-/// The metrics if the time is given, of which one decides.
+/// The metrics if the time is given. One of these metrics decides.
 const TIMED_METRICS: &[Metric] = &[
     Metric::detail("time", Unit::S),
     Metric::detail("request_latency", Unit::Ms),
     Metric::throughput("events", ""),
 ];
 
-/// The work of reading options and preparing the test, in ns at the reference speed. It is an assumption. The main
-/// thread does this work before the clock starts, so it affects only how long that thread has run when it forks.
+/// The work of reading options and preparing the test, in ns at the reference speed. The value is an assumption. The
+/// main thread does this work before the clock starts, so it affects only how long that thread has run when it forks.
 const START_UP_WORK: u64 = 2_000_000;
 
 const TIME: MetricId = 0;

@@ -26,7 +26,7 @@ const LONGEST: u64 = (256 << 20) + DIGEST as u64;
 
 /// A folder of compiled objects.
 pub(crate) struct Cache {
-    /// `None` if no objects are kept.
+    /// The folder; `None` if no objects are kept.
     folder: Option<Checked>,
 }
 
@@ -60,8 +60,8 @@ impl Cache {
         object.ok_or_else(|| "not in the cache".to_owned())
     }
 
-    /// The shared object that `call` produces, from the cache if possible. Intermediate files stay
-    /// in the folder `work`. The error is the compiler's message.
+    /// The shared object that `call` produces, taken from the cache if possible. Intermediate files stay in the folder
+    /// `work`. The error is the compiler's message.
     pub fn compile(&self, call: Call, work: &Path) -> Result<Vec<u8>, String> {
         let entry = self.entry(call, work)?;
         if let Some((folder, name)) = &entry
@@ -80,8 +80,8 @@ impl Cache {
     }
 }
 
-/// The key of the object, if it can be determined. `preprocessed` is a file to write. The error is
-/// the preprocessor's message.
+/// The key of the object, if it can be determined. The preprocessed source is written to the file `preprocessed`. The
+/// error is the preprocessor's message.
 fn key(call: Call, preprocessed: &Path) -> Result<Option<String>, String> {
     let mut digest = Sha256::new();
     let mut add = |part: &[u8]| {

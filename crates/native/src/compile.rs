@@ -88,8 +88,9 @@ pub const HEADERS: &[(&str, &str)] = &[
 /// The flags for every scheduler. With `-g`, maps and globals are found by their debugging information. With
 /// `-fno-semantic-interposition` and hidden symbols, calls within the scheduler are direct, and instances do not
 /// interfere. With `-fstack-clash-protection`, an endless recursion hits the guard page below the stack and does not
-/// step over it. `-fno-tree-slp-vectorize` is there because gathering a few numbers into a vector takes longer than
-/// storing each. `-nostartfiles` leaves out the C library's code for loading, so that constructors can be detected.
+/// step over it. `-fno-tree-slp-vectorize` avoids gathering a few numbers into a vector, which takes longer than
+/// storing each number. `-nostartfiles` leaves out the C library's code for loading, so that constructors can be
+/// detected.
 pub const FLAGS: &[&str] = &[
     "-std=gnu11",
     "-O2",
@@ -116,8 +117,8 @@ pub const FLAGS: &[&str] = &[
 
 /// Additional flags for foreign schedulers: BPF has no floating point, and using it is an error with a line. Local
 /// variables start as zeroes: a scheduler may leave a `__kptr` uninitialized in a variable that it passes to
-/// bpf_map_update_elem(), because in BPF the call does not copy such fields. With its guard defined, a generated
-/// vmlinux.h beside the scheduler is empty.
+/// bpf_map_update_elem(), because in BPF the call does not copy such fields. A generated vmlinux.h beside the scheduler
+/// is empty, because its guard is defined.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[allow(dead_code)]
 pub const FOREIGN_FLAGS: &[&str] = &[
@@ -195,7 +196,7 @@ impl Call<'_> {
     }
 
     /// Compiles to the shared object `output`; the errors are those of [`Call::run`]. If there are several files, their
-    /// objects stay next to it.
+    /// objects stay next to `output`.
     pub fn compile(&self, output: &Path) -> Result<(), String> {
         if let [_] = self.sources {
             return self.run(self.of_source(0).arg("-o").arg(output));
@@ -229,7 +230,7 @@ impl Call<'_> {
     }
 }
 
-/// `path` in a form that no compiler takes for an option (as `-x.c`) or a file of options (as `@x.c`).
+/// `path` in a form that no compiler takes for an option (such as `-x.c`) or a file of options (such as `@x.c`).
 fn plain(path: &Path) -> PathBuf {
     match path.as_os_str().as_encoded_bytes().first() {
         Some(b'-' | b'@') => Path::new(".").join(path),
@@ -261,7 +262,7 @@ pub fn clang() -> Option<OsString> {
         .map(OsString::from)
 }
 
-/// The words of `command`; one word if all of it is the path of a file.
+/// The words of `command`. If all of `command` is the path of a file, it is one word.
 fn words(command: OsString) -> Vec<OsString> {
     if PathBuf::from(&command).is_file() {
         return vec![command];

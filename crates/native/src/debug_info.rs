@@ -38,7 +38,7 @@ pub struct Inner {
     pub value_size: u32,
     /// The number of entries.
     pub max_entries: u32,
-    /// Whether the inner maps are defined to hold maps themselves.
+    /// Whether, by this definition, the inner maps also hold maps.
     pub holds_maps: bool,
 }
 
@@ -53,7 +53,8 @@ fn dwarf<'a>(file: &object::File<'a>) -> Result<gimli::Dwarf<Slice<'a>>, gimli::
     })
 }
 
-/// `FILE:LINE` of the instruction at `address`; for code inlined from the simulated kernel's headers, that of the call.
+/// `FILE:LINE` of the instruction at `address`. For code inlined from the simulated kernel's headers, it is the line of
+/// the call.
 pub fn line(file: &object::File<'_>, address: u64) -> Option<String> {
     let context = addr2line::Context::from_dwarf(dwarf(file).ok()?).ok()?;
     let mut frames = context.find_frames(address).skip_all_loads().ok()?;
@@ -212,7 +213,7 @@ fn resolve<'a>(
     Err(ENDLESS)
 }
 
-/// The definition of the map of type `kind`, which is nested `depth` levels deep in others.
+/// The definition of the map of type `kind`, which is nested `depth` levels deep in other maps.
 fn map<'a>(
     dwarf: &gimli::Dwarf<Slice<'a>>,
     unit: &Unit<Slice<'a>>,
@@ -261,7 +262,7 @@ fn map<'a>(
     Ok(definition)
 }
 
-/// The map definition that the pointers in the array type `values` point to.
+/// The definition of the maps to which the pointers in the array type `values` point.
 fn inner<'a>(
     dwarf: &gimli::Dwarf<Slice<'a>>,
     unit: &Unit<Slice<'a>>,

@@ -70,8 +70,8 @@ const TRACEPOINT_SECTION: &str = "tp_btf/";
 /// The prefix of a section whose program only the loader's part can attach.
 const NOT_BY_ITSELF: char = '?';
 
-/// The prefix of such a program's name in the name of the constant by which the loader's part
-/// attaches it (`LOADER_ATTACH()`).
+/// The prefix that, before such a program's name, makes the name of the constant by which the loader's part attaches it
+/// (`LOADER_ATTACH()`).
 const ATTACHED: &str = "equipoise_attach_";
 
 /// The function that does a loader's part (`equipoise/loader.h`).
@@ -80,7 +80,7 @@ const LOADER: &str = "equipoise_loader";
 /// The limit in bytes on the memory of a scheduler's code and globals, of which every run has a copy.
 const MOST_MEMORY: u64 = 1 << 30;
 
-/// The limit in bytes on the length of a description. That of the largest scheduler has 100 kB.
+/// The limit in bytes on the length of a description. The description of the largest scheduler has 100 kB.
 const LONGEST: usize = 16 << 20;
 
 /// The size of a map variable's pointers to the map's type and to another parameter, in bytes.
@@ -93,7 +93,7 @@ pub(crate) fn too_much_memory(source: &str) -> Error {
     ))
 }
 
-/// The symbols of a scheduler's parts, which the loop over all symbols finds.
+/// The symbols of a scheduler's parts, which a loop over all symbols finds.
 #[derive(Default)]
 struct Found<'a> {
     variables: BTreeMap<String, Variable>,
@@ -107,7 +107,7 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// Adds `symbol` of `file`. The error says what is wrong with the description.
+    /// Adds `symbol` of `file`. The error says what is wrong with the scheduler.
     fn add(
         &mut self,
         file: &object::File<'a>,
@@ -208,8 +208,8 @@ fn unreadable(error: &dyn std::fmt::Display) -> String {
 }
 
 impl Description {
-    /// Reads the shared object `image`, compiled from `source` (for messages), in this process, because it is one of
-    /// Equipoise's own.
+    /// Reads the shared object `image`, compiled from `source` (for messages). This happens in this process, because
+    /// the object is one of Equipoise's own.
     pub(crate) fn of(source: &str, image: &[u8]) -> Result<Description, Error> {
         let failed = |what: String| Error(format!("{source}: {what}"));
         let file = object::File::parse(image).map_err(|error| failed(unreadable(&error)))?;

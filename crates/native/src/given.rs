@@ -1,20 +1,20 @@
 //! Declarations that Linux gives a scheduler: kfuncs (`__ksym`), and values of the kernel's configuration
 //! (`__kconfig`). The headers define kfuncs as functions of each file that includes scx/common.bpf.h. A file may also
-//! declare them itself, as published schedulers and a generated vmlinux.h do; such a file is linked with one that
-//! defines them for all files.
+//! declare them itself, as published schedulers and a generated vmlinux.h do; such a file is linked with a file that
+//! defines the kfuncs for all files.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The limit in bytes on the length of a header that is searched. A generated vmlinux.h is longer, and declares no
-/// configuration.
+/// The limit in bytes on the length of a header that is searched. A generated vmlinux.h is longer, but declares no
+/// configuration values.
 const LONGEST: u64 = 1 << 20;
 
 /// The maximum number of headers that are searched in a folder, which may be a folder of downloads.
 const MOST: usize = 1000;
 
-/// The beginning of a file that defines the functions of the headers for other files. The [`DEFINITIONS`] of functions
-/// that the headers have only as macros follow.
+/// The beginning of a file that defines the functions of the headers for other files. After it come the [`DEFINITIONS`]
+/// of functions that the headers have only as macros.
 const KFUNCS: &str =
     "#define static\n#define inline\n#include <scx/common.bpf.h>\n#undef static\n#undef inline\n";
 
@@ -75,7 +75,7 @@ impl Given {
         }
     }
 
-    /// A source that defines everything that is declared; `None` if nothing is. `all` includes kfuncs that the
+    /// A source that defines everything that is declared; `None` if nothing is declared. `all` includes kfuncs that the
     /// scheduler's own headers may define.
     pub fn source(&self, all: bool) -> Option<String> {
         let kfuncs = self.kfuncs && (all || !self.includes_common);

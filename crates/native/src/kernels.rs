@@ -13,7 +13,7 @@ type Release = (u8, u8);
 /// The release of Linux to simulate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kernel {
-    /// Linux 6.12, the first with sched_ext.
+    /// Linux 6.12, the first release with sched_ext.
     V6_12,
     /// Linux 7.3.
     #[default]
@@ -158,8 +158,8 @@ impl Feature {
         }
     }
 
-    /// The error message for a kernel that lacks the feature. It has the release that changed the feature, and the
-    /// kernel that has it.
+    /// The error message for a kernel that lacks the feature. The message has the release that changed the feature, and
+    /// the kernel that has the feature.
     pub fn missing(&self) -> String {
         let has = Kernel::ALL.into_iter().find(|&kernel| self.is_in(kernel));
         let has = has.map_or(String::new(), |kernel| format!("--kernel {kernel}"));
@@ -342,7 +342,7 @@ pub const FEATURES: &[Feature] = &[
         Kind::Op,
         Until::Deprecated((7, 3), "the sched_switch tracepoint, or SCX_ENQ_IMMED"),
     ),
-    // Linux 7.2 is the oldest kernel that is known to lack this feature.
+    // Linux 7.2 is the oldest kernel that we know to lack this feature.
     old(
         "SCX_OPS_HAS_CGROUP_WEIGHT",
         Kind::Flag(16),

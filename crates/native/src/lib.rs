@@ -4,8 +4,8 @@
 //!
 //! - An [`Object`] is a compiled scheduler: [`Object::compile`] compiles a file, and [`Object::own`] returns one of
 //!   `scheduler/`.
-//! - A [`Kernel`] is the Linux version whose sched_ext the scheduler sees, and a [`Feature`] is a part that not all
-//!   kernels have.
+//! - A [`Kernel`] is the Linux version whose sched_ext the scheduler sees, and a [`Feature`] is a part of sched_ext
+//!   that not all kernels have.
 //! - A [`Global`] is the value of a global variable, set before the object is loaded.
 //!
 //! ```no_run
@@ -66,8 +66,8 @@ impl Object {
     }
 
     /// Compiles `sources`, the files of one scheduler, for `kernel`. Messages name the first file. Headers are searched
-    /// for next to the sources, among the simulated kernel's headers, and in the folders `include`, in this order.
-    /// Using a feature that `kernel` lacks is an error.
+    /// next to the sources, among the simulated kernel's headers, and in the folders `include`, in this order. Using a
+    /// feature that `kernel` lacks is an error.
     pub fn compile_all(
         sources: &[&Path],
         include: &[&Path],
@@ -185,8 +185,8 @@ fn object_until(
         of(&Cache::of_user(), call, work.path())
     };
     let first = compile::compiler();
-    // Schedulers are written for clang, and a few compile only with it. The first compiler takes long to refuse a
-    // scheduler of many files, so look up clang's object before.
+    // Schedulers are written for clang, and a few compile only with it. The default compiler takes long to refuse a
+    // scheduler of many files, so look up clang's object in the cache first.
     let Some(clang) = compile::clang().map(|clang| [clang]) else {
         return with(&first, Cache::compile);
     };
@@ -200,7 +200,7 @@ fn object_until(
     for (compiler, of) in attempts {
         match with(compiler, of) {
             Ok(object) => return Ok(object),
-            // A source that makes one attempt reach a limit would do so in each.
+            // A source that reaches a limit in one attempt would reach it in each attempt.
             Err(message) if cage::reached(&message).is_some() => return Err(message),
             Err(message) if compiler == first => refusal = message,
             Err(_) => {}

@@ -1,5 +1,5 @@
-//! The side effects of loading a shared object: loading can run functions, load libraries and bind names. A BPF program
-//! does none of this, because it is code that the kernel calls, and that calls only the kernel's functions.
+//! Checks that loading a shared object has no side effects: loading can run functions, load libraries and bind names. A
+//! BPF program does none of this, because it is code that the kernel calls, and that calls only the kernel's functions.
 //!
 //! The dynamic loader uses the object's segments, not its section names, and so does this check.
 
@@ -21,7 +21,7 @@ const C_LIBRARY: [&str; 9] = [
 /// scheduler can test for it (`bpf_ksym_exists()`). No library has such names.
 const OF_THE_KERNEL: [&str; 2] = ["bpf_", "scx_"];
 
-/// Per-CPU variables of the kernel that the simulated one lacks. A weakly declared one is null, too.
+/// Per-CPU variables of the kernel that the simulated kernel lacks. A weakly declared variable is null, too.
 const VARIABLES_OF_THE_KERNEL: [&str; 3] = ["cpufreq_cpu_data", "hw_pressure", "tick_cpu_device"];
 
 /// The libraries that a compiler links by default.
@@ -95,8 +95,8 @@ pub fn check(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(), Error
     Ok(())
 }
 
-/// Names that the loader would look up in this process, in the C library. These include weak symbols, which are bound
-/// as others are.
+/// Checks the names that the loader would look up in this process, in the C library. These include weak symbols, which
+/// are bound like others.
 fn foreign_symbols(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(), Error> {
     let undefined = file
         .dynamic_symbols()

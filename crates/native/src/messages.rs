@@ -12,7 +12,7 @@ pub fn explain(source: &str, said: &str) -> String {
     let said = &*cage::text::lines(said);
     let mut told = HashSet::new();
     let lacking = said.lines().filter_map(lacking_function);
-    // One message for each function, with its first call.
+    // Each function gets one message, with the function's first call.
     let lacking = lacking.filter(|(name, _)| told.insert(*name));
     let mut unsupported: Vec<String> = lacking.map(|(_, message)| message).collect();
     unsupported.extend(said.lines().filter_map(missing::message));

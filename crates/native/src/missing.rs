@@ -1,13 +1,14 @@
-//! Functions, macros and headers that a scheduler uses and that nothing here defines. The messages say where each
-//! belongs, and what to add.
+//! Functions, macros and headers that a scheduler uses and that nothing here defines. The messages say where each of
+//! them belongs, and what to add.
 
 use crate::compile::HEADERS;
 
-/// The kernel's functions, by kind: a line with the kind, then their names.
+/// The kernel's functions, by kind. For each kind there is a line with the kind, and then lines with the functions'
+/// names.
 const LINUX: &str = include_str!("../functions/linux.txt");
 
-/// The functions of scx's library, by file: a line with the header and the source, if any, then
-/// their names, indented.
+/// The functions of scx's library, by file. For each file there is a line with the header and the source, if any, and
+/// then indented lines with the functions' names.
 const LIBRARY: &str = include_str!("../functions/scx-library.txt");
 
 /// The prefixes of the kernel's functions.
@@ -41,7 +42,7 @@ fn function(line: &str) -> Option<String> {
     ))
 }
 
-/// The message about the function `name`: its kind, and how to get it.
+/// The message about the function `name`, with its kind and the way to get it.
 fn told(name: &str, is_declared: bool) -> String {
     if let Some((header, _)) = HEADERS.iter().find(|(_, text)| calls(text, name))
         && !is_declared
@@ -125,7 +126,7 @@ fn is_constant(name: &str) -> bool {
     !name.contains(|c: char| c.is_ascii_lowercase())
 }
 
-/// The file and the line at the beginning of a compiler's message.
+/// The file and the line number at the beginning of a compiler's message.
 pub fn place(line: &str) -> Option<(&str, usize)> {
     let parts: Vec<&str> = line.split(':').map(str::trim).collect();
     parts

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 pub struct Global {
     /// The C variable's name.
     pub symbol: String,
-    /// The variable's first bytes, at most as many as the variable has. The other bytes keep their value, which is zero
-    /// for most tables.
+    /// The variable's first bytes, at most as many as the variable has. The variable's other bytes keep their values,
+    /// which are zero for most tables.
     pub bytes: Vec<u8>,
 }
 
@@ -42,7 +42,7 @@ impl Object {
     }
 
     /// As [`Object::parse`], for a foreign object, which is read in a process with no other rights. It is an error if
-    /// that takes too long.
+    /// the reading takes too long.
     pub fn read(source: &str, image: Vec<u8>) -> Result<Object, Error> {
         let description = Description::read(source, &image)?;
         Object::described(source, image, description)
@@ -196,7 +196,7 @@ impl Object {
         self.description.loaded_size
     }
 
-    /// `FILE:LINE` of the instruction at `address`, relative to the load address, by the debugging
+    /// `FILE:LINE` of the instruction at `address`, relative to the load address, according to the debugging
     /// information.
     pub fn line(&self, address: u64) -> Option<String> {
         debug_info::line(&object::File::parse(&*self.image).ok()?, address)
@@ -229,8 +229,8 @@ impl Object {
     }
 }
 
-/// The kernel for which an `image` with these `variables` was compiled; if it was compiled for all kernels, the default
-/// one.
+/// The kernel for which an `image` with these `variables` was compiled; the default kernel if the image was compiled
+/// for all kernels.
 fn compiled_for(image: &[u8], variables: &BTreeMap<String, Variable>) -> Kernel {
     let version = variables.get("LINUX_KERNEL_VERSION");
     let bytes =

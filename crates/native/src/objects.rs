@@ -28,7 +28,7 @@ impl Object {
         find(name, kernel, false)
     }
 
-    /// As [`Object::own_in`], with a scheduler that makes the same decisions and records its reasons
+    /// As [`Object::own_in`], but the scheduler also records the reasons for its decisions, which are the same
     /// (`scheduler/explain.bpf.h`). Recording costs real time, but no simulated time.
     pub fn explaining_in(name: &str, kernel: Kernel) -> Result<&'static Object, Error> {
         find(name, kernel, true)
@@ -90,8 +90,8 @@ fn find(name: &str, kernel: Kernel, explains: bool) -> Result<&'static Object, E
     Ok(object)
 }
 
-/// Reads object number `index`: from [`FOLDER`] if that is set, otherwise from this program; if the program contains
-/// none, the object is compiled.
+/// Reads object number `index`, from [`FOLDER`] if that is set, otherwise from this program. If the program contains no
+/// objects, compiles the object.
 fn load(index: usize, own: Own) -> Result<Object, Error> {
     let source = format!("scheduler/{}/main.bpf.c", own.folder);
     if let Some(folder) = std::env::var_os(FOLDER) {

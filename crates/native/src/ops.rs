@@ -56,7 +56,7 @@ pub(crate) fn check(source: &str, object: &Object) -> Result<(), Error> {
 /// The members in [`MEMBERS`] that `object` sets.
 fn implemented(object: &Object) -> impl Iterator<Item = &'static Feature> {
     let members = MEMBERS.into_iter().filter(|&(_, offset)| {
-        // The structure of a cid-form scheduler ends before cpu_acquire.
+        // The structure of a scheduler in cid form ends before cpu_acquire.
         (offset < CPU_ACQUIRE || !object.is_cid_form()) && object.ops_has(offset)
     });
     members.filter_map(|(name, _)| kernels::find(name))
@@ -76,7 +76,7 @@ impl Object {
         deprecated.chain(pointers).collect()
     }
 
-    /// Is this a cid-form scheduler (`SCX_OPS_CID_DEFINE()`)?
+    /// Is this a scheduler in cid form (`SCX_OPS_CID_DEFINE()`)?
     pub fn is_cid_form(&self) -> bool {
         self.variable("equipoise_cid_form").is_some()
     }

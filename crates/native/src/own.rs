@@ -15,12 +15,12 @@ pub struct Own {
     pub name: &'static str,
     /// The scheduler's folder in `scheduler/`.
     pub folder: &'static str,
-    /// Whether the scheduler records the reasons for its decisions (`scheduler/explain.bpf.h`)?
+    /// Whether the scheduler records the reasons for its decisions (`scheduler/explain.bpf.h`).
     pub explains: bool,
 }
 
 impl Own {
-    /// All objects: two of each scheduler.
+    /// All objects, which are two of each scheduler.
     pub fn all() -> impl Iterator<Item = Own> {
         let both = |&(name, folder)| {
             [false, true].map(|explains| Own {
@@ -41,7 +41,7 @@ impl Own {
     }
 
     /// Compiles the object from the source in the folder `sources` with the simulated kernel's headers in the folder
-    /// `include`: the result of `finish` for that call. The error is a complete message.
+    /// `include`. Returns the result of `finish` for that call. The error is a complete message.
     pub fn compile<T>(
         self,
         sources: &Path,
@@ -69,7 +69,7 @@ impl Own {
 /// other compilers do not know it.
 const GCC_FLAG: &str = "-fno-tree-forwprop";
 
-/// Does the compiler accept [`GCC_FLAG`]? The answer is kept, because a process uses one compiler.
+/// Does the compiler accept [`GCC_FLAG`]? The answer is kept, because a process uses only one compiler.
 fn accepts_gcc_flag(compiler: &[OsString]) -> bool {
     static ACCEPTS: OnceLock<bool> = OnceLock::new();
     *ACCEPTS.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! The presets (`policies/` in the source tree), and how to find a policy by name.
+//! The presets (`policies/` in the source tree), and the search for a policy by name.
 
 use crate::Policy;
 use cage::text::quoted;
@@ -15,7 +15,7 @@ macro_rules! builtin {
     };
 }
 
-/// The name, file and text of each preset, after the one that it extends; the baseline and our
+/// The name, file and text of each preset. A preset comes after the preset that it extends; the baseline and our
 /// recommendation come first.
 const BUILTIN: &[(&str, &str, &str)] = builtin![
     "eevdf",
@@ -49,7 +49,7 @@ impl Policy {
         BUILTIN.iter().map(|&(name, ..)| name)
     }
 
-    /// The presets to compare if none is named: the baseline, today's Linux, and our own.
+    /// The presets to compare if none is named: the baseline, which is today's Linux, and our own policies.
     pub fn usual() -> impl Iterator<Item = &'static str> {
         USUAL.iter().copied()
     }
@@ -60,7 +60,7 @@ impl Policy {
     }
 
     /// The preset with this name, otherwise the policy in the file with this path. A name that has a slash or ends in
-    /// `.toml` is always that of a file. A preset may be followed by settings, as in a policy file:
+    /// `.toml` is always the name of a file. A preset may be followed by settings, as in a policy file:
     /// `capacity:newidle_limit_ns=5000000,misfit=false`.
     pub fn find(name_or_path: &str) -> Result<Policy, Box<BadInput>> {
         if let Some((name, settings)) = name_or_path.split_once(':')
@@ -138,12 +138,12 @@ fn extended(whole: &str, base: &str, settings: &str) -> Result<Policy, Box<BadIn
     })
 }
 
-/// `settings`, each of the form `NAME=VALUE`, as the lines of a policy file.
+/// Converts `settings`, each of the form `NAME=VALUE`, to lines of a policy file.
 fn as_toml<'a>(settings: impl Iterator<Item = &'a str>) -> String {
     settings.map(|text| setting(text) + "\n").collect()
 }
 
-/// `NAME=VALUE` as TOML. A word needs no quotes, which a shell would remove.
+/// Converts `NAME=VALUE` to TOML. In `text` a word needs no quotes, because a shell would remove them.
 fn setting(text: &str) -> String {
     let word = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     match text.split_once('=') {

@@ -14,7 +14,7 @@ macro_rules! counters {
             $(#[doc = $what] pub $name: u64,)*
         }
 
-        /// The rows of `scheduler/counters.def`, by their names there.
+        /// The rows of `scheduler/counters.def`, by their names in that file.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[allow(missing_docs, non_camel_case_types)]
         pub enum CounterRow {

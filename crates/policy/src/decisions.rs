@@ -32,24 +32,24 @@ pub enum About {
     Waits,
     /// The task runs on the CPU, and continues.
     Keeps,
-    /// The task runs on the CPU, and yields to others.
+    /// The task runs on the CPU, and yields to other tasks.
     Yields,
-    /// The task waited elsewhere, and the CPU pulls it.
+    /// The task waited on another CPU, and the CPU pulls it.
     Pulled,
-    /// The task runs elsewhere, and the CPU asks for it.
+    /// The task runs on another CPU, and the CPU asks for it.
     Asked,
-    /// The task ran elsewhere, and is sent to the CPU.
+    /// The task ran on another CPU, and is sent to the CPU.
     Sent,
-    /// The CPU has nothing to run, and finds nothing. There is no task.
+    /// The CPU has nothing to run, and finds no task. The decision has no task.
     Idle,
-    /// The CPU requests a frequency. There is no task.
+    /// The CPU requests a frequency. The decision has no task.
     Frequency,
 }
 
 /// The kind of a decision's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
-    /// Time, in ns.
+    /// A time, in ns.
     Ns,
     /// The virtual time in ns by which a task is ahead of another one; negative if it is behind.
     Lead,
@@ -57,9 +57,9 @@ pub enum Number {
     Cpu,
     /// A task, by its pid.
     Task,
-    /// Utilization, load or capacity, where 1024 is the machine's largest CPU.
+    /// A utilization, load or capacity, where 1024 is the machine's largest CPU.
     Of1024,
-    /// Power, in 0.1 uW.
+    /// A power, in 0.1 uW.
     Power,
     /// A count.
     Count,
@@ -127,7 +127,7 @@ macro_rules! number {
 
 macro_rules! decisions {
     ($(DECISION($name:ident, $about:ident, $($words:literal)+ $(, $number:ident($of:ident))*))*) => {
-        /// The rows of `scheduler/decisions.def`, by their names there.
+        /// The rows of `scheduler/decisions.def`, by their names in that file.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[allow(missing_docs, non_camel_case_types)]
         pub enum DecisionRow {
@@ -148,7 +148,7 @@ macro_rules! decisions {
 }
 include!(concat!(env!("OUT_DIR"), "/decisions.rs"));
 
-/// `struct explained`: a decision as recorded in Linux, a record of the ring buffer.
+/// `struct explained`: a record of the ring buffer, with a decision that was made in Linux.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Explained {
@@ -158,16 +158,16 @@ pub struct Explained {
     pub decision: u32,
     /// The CPU that decided.
     pub by: u32,
-    /// The pid of the task that the decision is about; 0 if none.
+    /// The pid of the task that the decision is about; 0 if the decision is about no task.
     pub pid: i32,
-    /// The CPU that the decision is about; negative if none.
+    /// The CPU that the decision is about; negative if the decision is about no CPU.
     pub cpu: i32,
     /// The decision's numbers, padded.
     pub numbers: [i64; 4],
 }
 
 impl Explained {
-    /// The name of the ring buffer's map.
+    /// The name of the map that is the ring buffer.
     pub const BUFFER: &str = "explanations";
     /// The name of the global variable, a byte, that enables the records.
     pub const SWITCH: &str = "explains";
@@ -223,7 +223,7 @@ impl Decided<'_> {
         named.map(|(&(name, number), &value)| (name, number, value))
     }
 
-    /// The decision in words: `ui goes to CPU 3`.
+    /// The decision in words, such as `ui goes to CPU 3`.
     pub fn what(&self) -> String {
         let cpu = self
             .cpu

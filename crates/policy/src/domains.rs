@@ -11,13 +11,13 @@ use std::fmt;
 /// The kernel whose rules make the domains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Linux {
-    /// 3.9
+    /// Linux 3.9.
     V3_9,
-    /// 6.12 to 7.3. The one flag that differs (`asym_prefer_sibling`) has no effect under a policy that stands for
-    /// 6.12.
+    /// Linux 6.12 to 7.3. The one flag that differs between these kernels (`asym_prefer_sibling`) has no effect under a
+    /// policy that stands for 6.12.
     V6_12,
-    /// No kernel: 6.12's levels, with the capacity of each CPU from the machine's description,
-    /// whatever Linux knows.
+    /// No kernel's rules: Linux 6.12's levels, with the capacity of each CPU from the machine's description, whatever
+    /// Linux knows.
     Described,
 }
 
@@ -41,7 +41,7 @@ pub struct Domain {
     pub span: CpuMask,
     /// The groups of CPUs among which the domain is balanced, which partition `span`, sorted by first CPU.
     pub groups: Vec<CpuMask>,
-    /// The actions at this level.
+    /// The kernel's actions at this level.
     pub flags: Flags,
     /// The percentage of the local load that the busiest group or CPU must exceed.
     pub imbalance_pct: u32,
@@ -52,7 +52,7 @@ pub struct Domain {
     /// The index of the load average that an idle CPU uses. Newly idle CPUs, forks and wakeups use the present load
     /// (index 0).
     pub idle_idx: u32,
-    /// The factor by which the balance interval of a busy CPU is longer.
+    /// The factor by which the balance interval of a busy CPU is longer than that of an idle CPU.
     pub busy_factor: u32,
     /// The shortest balance interval, in ms.
     pub min_interval: u32,
@@ -63,7 +63,8 @@ pub struct Domain {
     pub imb_numa_nr: u32,
 }
 
-/// The distance above which tasks stay on their node: a fork or a wakeup does not place them on the other node.
+/// The distance above which tasks stay on their node: a fork or a wakeup does not place them on a node that is further
+/// away.
 const RECLAIM_DISTANCE: u32 = 30;
 
 impl Domain {
@@ -175,7 +176,7 @@ impl Domain {
     }
 
     /// `sd_parent_degenerate()`: does `self` add nothing to its child? (SD_PREFER_SIBLING is among the flags that
-    /// require groups, as since Linux 3.12; before that, the flag kept a level that had one group and so balanced
+    /// require groups, as since Linux 3.12; before that, the flag kept a level that had one group and thus balanced
     /// nothing.)
     fn adds_nothing_to(&self, child: &Domain) -> bool {
         if self.is_degenerate() {
@@ -189,7 +190,7 @@ impl Domain {
     }
 }
 
-/// `MC 0-1: 0 | 1`
+/// Writes the level, the span and the groups: `MC 0-1: 0 | 1`.
 impl fmt::Display for Domain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let groups: Vec<String> = self.groups.iter().map(CpuMask::to_string).collect();
@@ -226,8 +227,8 @@ impl Domains {
         kept
     }
 
-    /// `imb_numa_nr` as in `build_sched_domains()` of Linux 6.12: the number of last-level caches in a node or, if it
-    /// has only one, an eighth of its CPUs; larger domains allow more.
+    /// `imb_numa_nr` as in `build_sched_domains()` of Linux 6.12: the number of last-level caches in a node or, if a
+    /// node has only one, an eighth of the node's CPUs. Larger domains allow more tasks.
     fn allow_numa_imbalance(&mut self) {
         for levels in &self.cpus {
             let (mut allowed, mut allowed_span) = (1, 1);
@@ -258,7 +259,7 @@ impl Domains {
     }
 }
 
-/// One line per domain.
+/// Writes one line per domain.
 impl fmt::Display for Domains {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.domains

@@ -51,8 +51,8 @@ impl Policy {
 }
 
 impl Settings {
-    /// These settings with the changes in `text`, which consists of lines of a policy file that are settings. `name` is
-    /// the text's name in messages.
+    /// These settings with the changes in `text`, which consists of those lines of a policy file that are settings.
+    /// `name` is the text's name in messages.
     pub(crate) fn changed(&self, name: &str, text: &str) -> Result<Settings, Box<BadInput>> {
         Reader { file: name, text }.settings(self, &[])
     }
@@ -100,8 +100,8 @@ impl Reader<'_> {
         }
     }
 
-    /// A policy that extends another is for the same scheduler, because settings belong to a
-    /// scheduler.
+    /// Determines the policy's scheduler. A policy that extends another one has the same scheduler, because settings
+    /// belong to a scheduler.
     fn scheduler(&self, head: &Head, base: Option<&Policy>) -> Result<&'static str, Box<BadInput>> {
         let base = base.map(|base| base.scheduler);
         let Some(name) = &head.scheduler else {
@@ -197,7 +197,7 @@ impl Reader<'_> {
             else {
                 continue;
             };
-            // The extended policy has been checked, so the file must name one of the two.
+            // The extended policy has been checked, so the file must name one of the two settings.
             let (key, named) = (&*switch.key, &*other.key);
             let at = given.iter().rfind(|(name, _)| [key, named].contains(name));
             return self.bad(

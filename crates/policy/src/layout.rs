@@ -139,7 +139,7 @@ fn values(settings: &Settings, cpus: usize, live: bool) -> Vec<u64> {
     of_kind.map(value).collect()
 }
 
-/// The factor of tunables for this number of CPUs, by `TUNABLE_SCALING_*`; more than 8 count as 8
+/// The factor of tunables for this number of CPUs, by `TUNABLE_SCALING_*`. More than 8 CPUs count as 8
 /// (`get_update_sysctl_factor()`).
 fn tunable_scaling(scaling: u64, cpus: usize) -> u64 {
     let cpus = cpus.clamp(1, 8) as u64;
@@ -175,7 +175,7 @@ pub(crate) fn scales(machine: &Machine) -> bool {
     machine.governor_adds || machine.follows_requests()
 }
 
-/// The CPUs with the highest capacity, and the other ones, if any.
+/// The CPUs with the highest capacity, and the other CPUs, if any.
 fn fast_and_slow(machine: &Machine, linux: Linux) -> (CpuMask, Option<CpuMask>) {
     if linux == Linux::V6_12 && !machine.priorities.is_empty() {
         return (machine.all_cpus(), None);
@@ -193,9 +193,9 @@ fn fast_and_slow(machine: &Machine, linux: Linux) -> (CpuMask, Option<CpuMask>) 
 }
 
 /// `cpu_power` of a CPU, which Linux 6.12 calls `cpu_capacity`. In 6.12 the largest CPUs have 1024, even if they are
-/// hardware threads, and also if the capacities come from the description. In 3.9 a hardware thread has its part of the
-/// core's power, which SMT increases slightly (`default_scale_smt_power()`: sd->smt_gain, which is 1178 of 1024,
-/// divided by the number of threads).
+/// hardware threads. The same is true if the capacities come from the description. In 3.9 a hardware thread has its
+/// part of the core's power, which SMT increases slightly (`default_scale_smt_power()`: sd->smt_gain, which is 1178 of
+/// 1024, divided by the number of threads).
 fn cpu_power(machine: &Machine, cpu: usize, linux: Linux) -> u32 {
     const SMT_GAIN: u64 = 1178;
     let capacity = machine.cpus[cpu].capacity;
@@ -217,7 +217,7 @@ fn thread_speed(machine: &Machine, cpu: usize) -> u32 {
     (u64::from(beside_all) * 1024 / u64::from(alone)) as u32
 }
 
-/// The topology.
+/// The tables of the topology.
 struct Tables {
     domains: Vec<DomainC>,
     groups: Vec<GroupC>,
@@ -248,8 +248,8 @@ fn energy_states(core: &CoreType, power: &CorePower, capacity: u32) -> Vec<Energ
 }
 
 impl Tables {
-    /// Domains grow from level to level, so that the tables' static sizes suffice for any machine
-    /// of up to [`MAX_CPUS`]; see intf.h.
+    /// Makes the tables. Domains grow from level to level, so that the tables' static sizes suffice for any machine of
+    /// up to [`MAX_CPUS`]; see intf.h.
     fn new(machine: &Machine, linux: Linux) -> Tables {
         let domains = Domains::new(machine, linux);
         let mut tables = Tables {

@@ -1,13 +1,12 @@
 //! Policies: the configuration of the schedulers in `scheduler/`. A policy consists of data, namely switches and
-//! numbers for the same code. Presets are in `policies/`, and your own file can extend them.
+//! numbers for the same code. Presets are in `policies/`, and your own files can extend them.
 //!
 //! This crate is also the user space half of the scheduler: it builds the sched domains of a machine ([`Domains`]) and
-//! lays everything out as the scheduler's global variables ([`Policy::globals`]), which are the same for the simulated
-//! kernel and for BPF.
+//! sets the scheduler's global variables ([`Policy::globals`]), which are the same in the simulated kernel and in BPF.
 //!
 //! - A [`Policy`] is found by its name or file; its [`Settings`] are described by [`Setting`]s.
-//! - A [`Decision`] is a decision that a scheduler records with its reason; [`Counters`] are the numbers of its
-//!   actions.
+//! - A [`Decision`] is a decision that a scheduler records with its reason; [`Counters`] are the numbers of the
+//!   scheduler's actions.
 //!
 //! ```
 //! let policy = policy::Policy::find("equipoise")?;
@@ -34,7 +33,7 @@ use machine::Machine;
 use native::{Global, Kernel, Object};
 use std::borrow::Cow;
 
-/// A policy, complete.
+/// A complete policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// The name that `--policy` takes.
@@ -91,8 +90,8 @@ impl Policy {
         layout::tunables(&self.settings, machine.cpus.len())
     }
 
-    /// Does this policy differ from `other` only in tunables, so that a running scheduler can change from one to the
-    /// other?
+    /// Does this policy differ from `other` only in tunables, so that a running scheduler can change from one policy to
+    /// the other?
     pub fn is_tuned(&self, other: &Policy) -> bool {
         let fixed = |policy: &Policy| -> Vec<u64> {
             let fixed = policy.settings.list().filter(|(setting, _)| !setting.live);

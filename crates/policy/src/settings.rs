@@ -25,9 +25,9 @@ pub struct Setting {
 /// An option that another setting must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requirement {
-    /// The option's name in C.
+    /// The name in C of the required option.
     pub option: &'static str,
-    /// The reason.
+    /// The reason for the requirement.
     pub why: &'static str,
 }
 
@@ -189,7 +189,7 @@ fn read(rows: &[Row]) -> Vec<Setting> {
 }
 
 impl Setting {
-    /// `value` in words.
+    /// `value` as text.
     pub fn show(&self, value: u64) -> String {
         match &self.kind {
             Kind::Number { .. } => value.to_string(),
@@ -209,7 +209,7 @@ impl Setting {
         }
     }
 
-    /// The value that a policy file gives; `None` if this setting does not permit it.
+    /// The value that a policy file gives the setting; `None` if the setting does not permit it.
     pub(crate) fn value(&self, given: &toml::Value) -> Option<u64> {
         match (&self.kind, given) {
             (Kind::Number { range, .. }, toml::Value::Integer(given)) => {
@@ -224,7 +224,7 @@ impl Setting {
         }
     }
 
-    /// The permitted values, for a message.
+    /// The permitted values as text, for a message.
     pub(crate) fn expected(&self) -> String {
         match &self.kind {
             Kind::Number { range, .. } => format!("expected {} to {}", range.start(), range.end()),
@@ -248,7 +248,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The defaults for `scheduler`.
+    /// The default settings for `scheduler`.
     pub(crate) fn new(scheduler: &str) -> Settings {
         let table = of(scheduler);
         Settings {

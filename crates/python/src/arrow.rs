@@ -113,7 +113,7 @@ impl FromIterator<bool> for Bits {
 /// Texts, one after another.
 #[derive(Clone, PartialEq)]
 pub struct Texts {
-    /// The start of each text, and then the end of the last one.
+    /// The start of each text, and then the end of the last text.
     offsets: Vec<i32>,
     bytes: Vec<u8>,
 }
@@ -156,14 +156,14 @@ impl Data {
 #[derive(Clone)]
 pub struct Column {
     data: Arc<Data>,
-    /// The rows that have a value; `None` if all rows have one.
+    /// The rows that have a value; `None` if all rows have a value.
     valid: Option<Arc<Bits>>,
-    /// The texts of the dictionary, if the numbers are indices into one.
+    /// The texts of the dictionary, if the numbers are indices into a dictionary.
     texts: Option<Arc<Texts>>,
 }
 
 impl Column {
-    /// Numbers without missing ones.
+    /// A column of numbers, without missing ones.
     pub fn numbers(values: impl Into<Values>) -> Column {
         Column {
             data: Arc::new(Data::Numbers(values.into())),
@@ -172,7 +172,7 @@ impl Column {
         }
     }
 
-    /// Numbers, of which only the `valid` ones count.
+    /// A column of numbers, of which only the `valid` ones count.
     pub fn where_(values: impl Into<Values>, valid: Bits) -> Column {
         Column {
             valid: (valid.zeros() > 0).then(|| Arc::new(valid)),
@@ -180,7 +180,7 @@ impl Column {
         }
     }
 
-    /// Numbers, some of which may be missing.
+    /// A column of numbers, some of which may be missing.
     pub fn optional<T: Copy + Default>(values: impl IntoIterator<Item = Option<T>>) -> Column
     where
         Values: From<Vec<T>>,
@@ -199,7 +199,7 @@ impl Column {
         }
     }
 
-    /// Texts. The dictionary has them in the order of their first occurrence.
+    /// A column of texts. The dictionary has the texts in the order of their first occurrence.
     pub fn texts<'a>(values: impl IntoIterator<Item = Option<&'a str>>) -> Column {
         let (mut texts, mut places) = (Vec::new(), HashMap::new());
         let mut place = |text: &'a str| {
@@ -213,7 +213,7 @@ impl Column {
         column.of(&Arc::new(texts))
     }
 
-    /// The column of `texts` into which this column has indices.
+    /// A column of texts: those of `texts` into which this column has indices.
     pub fn of(self, texts: &Arc<Texts>) -> Column {
         Column {
             texts: Some(Arc::clone(texts)),
@@ -351,9 +351,8 @@ pub struct Stream {
 /// `ARROW_FLAG_NULLABLE`.
 const NULLABLE: i64 = 2;
 
-/// The memory to which a structure points. The structure's `release` drops it, together with the
-/// parts that the consumer has not taken over. A part that the consumer has taken over no longer
-/// has a `release`.
+/// The memory to which a structure points. The structure's `release` drops this memory, together with the parts that
+/// the consumer has not taken over. A part that the consumer has taken over no longer has a `release`.
 struct Owned<T, Keep> {
     children: Vec<*mut T>,
     dictionary: *mut T,
@@ -403,7 +402,7 @@ macro_rules! released {
             }
         }
 
-        // SAFETY: the buffers are shared and never written; the rest has one owner.
+        // SAFETY: the buffers are shared and never written; all other data has one owner.
         unsafe impl Send for $type {}
     };
 }
@@ -536,12 +535,12 @@ impl Stream {
     }
 
     unsafe extern "C" fn get_next(this: *mut Stream, out: *mut Array) -> c_int {
-        // SAFETY: as above.
+        // SAFETY: the consumer passes a stream that has not been released, and room for an array.
         unsafe {
             let batch = &mut *(*this).private.cast::<Batch>();
             match std::mem::replace(&mut batch.given, true) {
                 false => out.write(Array::of_rows(batch.rows, &batch.columns)),
-                // A released array marks the end.
+                // A released array marks the end of the stream.
                 true => (*out).release = None,
             }
         }

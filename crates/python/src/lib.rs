@@ -1,9 +1,9 @@
 //! `equipoise._native`: the native part of the Python package `equipoise`. Machines, workloads and policies are objects
 //! that can be pickled. Functions that simulate let other Python threads run, and return Arrow tables.
 //!
-//! `machine.rs`, `workload.rs` and `policy.rs` have the objects, `measure.rs` and `reproduce.rs` the functions that run
-//! simulations, and `arrow.rs` and `table.rs` the tables in which results are returned. Sweeps, tuning and plots are in
-//! Python.
+//! `machine.rs`, `workload.rs` and `policy.rs` have the objects, `measure.rs` and `reproduce.rs` have the functions
+//! that run simulations, and `arrow.rs` and `table.rs` have the tables in which results are returned. Sweeps, tuning
+//! and plots are in Python.
 //!
 //! ```text
 //! >>> equipoise.compare("rk3588", "game", ["eevdf", "equipoise"], runs=5)
@@ -53,7 +53,7 @@ mod _native {
     const BUILD: &str = env!("EQUIPOISE_VERSION");
 }
 
-/// The settings as `name=value`, as on the command line: `True` is `true`.
+/// Converts settings to the form `name=value`, as on the command line, where `True` is `true`.
 fn assignments(values: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<String>> {
     let Some(values) = values else {
         return Ok(Vec::new());
@@ -65,7 +65,7 @@ fn assignments(values: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<String>> {
             Err(_) => value.str()?.to_string(),
         };
         let name = name.str()?.to_string();
-        // The reader of policies gets all settings in one list, so a value must not contain the separator.
+        // The settings are joined to a list, so a value must not contain the separator.
         if name.contains(separates) || name.contains('=') || value.contains(separates) {
             return Err(error::bad(
                 format!("{name}={value:?}: not a single value"),

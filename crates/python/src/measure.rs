@@ -23,7 +23,7 @@ pub struct Combined {
 }
 
 impl Combined {
-    /// Checks that the workload can run on the machine; a scheduler in C gets processes of its own.
+    /// Checks that the workload can run on the machine, and combines them. A scheduler in C gets processes of its own.
     pub fn new(
         py: Python<'_>,
         machine: &Machine,
@@ -58,7 +58,7 @@ impl Combined {
     }
 }
 
-/// Some runs of a case, with their numbers.
+/// Some runs of a case, and their numbers.
 struct Part<'a> {
     case: Case<'a>,
     runs: Runs,
@@ -66,7 +66,7 @@ struct Part<'a> {
     measured: &'a Measured,
 }
 
-/// A row for each run and measure of all `parts`.
+/// A table with a row for each run and measure of all `parts`.
 fn runs_table(parts: &[Part<'_>]) -> Table {
     struct Row<'a> {
         part: &'a Part<'a>,
@@ -126,7 +126,7 @@ fn runs_table(parts: &[Part<'_>]) -> Table {
     pooled(columns, rows.iter().map(|row| row.pooled.as_ref())).table()
 }
 
-/// Adds the number of samples and their statistics, which are missing without samples.
+/// Adds the number of samples and the statistics of the samples, which are missing if there are no samples.
 fn pooled<'a>(columns: Columns, rows: impl Iterator<Item = Option<&'a Pooled>> + Clone) -> Columns {
     let of = |value: fn(&Pooled) -> f64| rows.clone().map(move |pooled| pooled.map(value));
     let count = rows.clone().map(|pooled| pooled.map_or(0, |it| it.n));
@@ -141,7 +141,7 @@ fn pooled<'a>(columns: Columns, rows: impl Iterator<Item = Option<&'a Pooled>> +
         .optional::<f64>("p999", of(|pooled| pooled.p999))
 }
 
-/// The counters, in a row for each run of all `parts`.
+/// A table of the counters, with a row for each run of all `parts`.
 fn counters_table(parts: &[Part<'_>]) -> Table {
     type Count = fn(&simulator::Counters) -> u64;
     const KERNEL: [(&str, Count); 9] = [
@@ -348,7 +348,7 @@ pub fn compare<'py>(
     Ok(all)
 }
 
-/// A row for each measure and policy.
+/// A table with a row for each measure and policy.
 fn results(findings: &Findings<'_>) -> Table {
     let entries: Vec<&Entry<'_>> = findings.entries().map(|(_, entry)| entry).collect();
     let metric = |entry: &Entry<'_>| entry.measure.metric.clone();
@@ -400,7 +400,7 @@ fn results(findings: &Findings<'_>) -> Table {
         .table()
 }
 
-/// A row for each goal and policy.
+/// A table with a row for each goal and policy.
 fn verdict(findings: &Findings<'_>) -> Table {
     let schedulers = &findings.comparison.schedulers;
     let goals = &findings.verdict.goals;

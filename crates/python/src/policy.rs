@@ -59,7 +59,7 @@ impl Policy {
     }
 }
 
-/// `value` as the value of the variable `name` of a scheduler in C.
+/// Converts `value` to a value of the variable `name` of a scheduler in C.
 fn number(name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<i64> {
     value.extract().map_err(|_| {
         bad(

@@ -69,7 +69,7 @@ pub fn reproduce<'py>(
     Ok(all)
 }
 
-/// A row for each cell of the table.
+/// A table with a row for each cell.
 fn cells(cells: &[Cell<'_>], runs: u32) -> Table {
     Columns::default()
         .text("block", cells.iter().map(|cell| cell.block))

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// The interval of checks for signals and of progress reports.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Asks a running function to stop, from another thread.
+/// A switch by which another thread can stop a running function.
 #[pyclass(frozen, module = "equipoise._native")]
 #[derive(Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
@@ -36,7 +36,7 @@ impl Stop {
     }
 }
 
-/// Runs a process that executes schedulers in C; returns its exit status.
+/// Works as a process that executes schedulers in C. Returns the exit status.
 #[pyfunction]
 pub fn work() -> u8 {
     lab::work()
@@ -57,7 +57,7 @@ native = importlib.util.module_from_spec(found)
 found.loader.exec_module(native)
 sys.exit(native.work())";
 
-/// An interpreter that is not installed finds its library by this variable.
+/// The variable by which an interpreter that is not installed finds its library.
 const LIBRARIES: &str = "LD_LIBRARY_PATH";
 
 /// The command that starts a process that runs schedulers in C.
@@ -78,9 +78,9 @@ pub fn start_worker(py: Python<'_>) -> PyResult<Start> {
     }))
 }
 
-/// The result of `work`, which runs on a thread of its own while other Python threads run.
-/// `progress` is called with the number of finished runs. The exception of a signal, such as
-/// `KeyboardInterrupt`, or of `progress` stops the work.
+/// Runs `work` on a thread of its own while other Python threads run, and returns its result. `progress` is called with
+/// the number of finished runs. The exception of a signal, such as `KeyboardInterrupt`, or of `progress` stops the
+/// work.
 pub fn run<T: Send>(
     py: Python<'_>,
     stop: Option<&Stop>,
@@ -108,7 +108,7 @@ pub fn run<T: Send>(
                     done: &count,
                     stop: asked,
                 };
-                // Sending fails only after a stop, when the result is not needed.
+                // Sending fails only after a stop, and then the result is not needed.
                 let _ = sender.send(work(watch));
             });
             loop {

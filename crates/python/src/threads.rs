@@ -54,7 +54,7 @@ impl Threads {
         &mut threads[place]
     }
 
-    /// A row for each thread.
+    /// A table with a row for each thread.
     pub fn table(&self, names: &Arc<Texts>) -> Table {
         let Threads(threads, _) = self;
         let comms: Vec<i32> = threads.iter().map(|thread| thread.comm).collect();
@@ -85,7 +85,7 @@ impl Threads {
             .table()
     }
 
-    /// A row for each thread and each CPU on which the thread ran.
+    /// A table with a row for each thread and each CPU on which the thread ran.
     pub fn cpu_time(&self, names: &Arc<Texts>) -> Table {
         let Threads(threads, _) = self;
         let rows = || {

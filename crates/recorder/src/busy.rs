@@ -32,18 +32,18 @@ struct Process {
     parent: i32,
     /// The time of the process itself.
     ticks: u64,
-    /// The time of its children that have ended.
+    /// The time of the process's children that have ended.
     childrens_ticks: u64,
 }
 
 /// The load by other processes since a [`Watch`] began.
 #[derive(Debug)]
 pub struct Others {
-    /// The number of CPUs that they kept busy.
+    /// The number of CPUs that these processes kept busy.
     pub cpus: f64,
     /// The share of the time of all CPUs that these processes took, in %.
     pub pct: f64,
-    /// The processes with the largest parts, and the number of CPUs that each kept busy.
+    /// The processes with the largest parts, and the number of CPUs that each process kept busy.
     names: Vec<(String, f64)>,
     /// The share of the time of all CPUs that the hypervisor gave to other guests, in %.
     pub stolen_pct: f64,
@@ -55,7 +55,7 @@ impl Watch {
         Watch::begin_at(Path::new("/proc"))
     }
 
-    /// `None` if the folder `proc` has no times.
+    /// Starts an observation of the computer whose /proc is in the folder `proc`; `None` if this folder has no times.
     fn begin_at(proc: &Path) -> Option<Watch> {
         Some(Watch {
             cpus: cpus(proc)?,
@@ -131,7 +131,7 @@ impl Others {
     }
 }
 
-/// The first line of /proc/stat; proc(5).
+/// Reads the first line of /proc/stat (proc(5)).
 fn cpus(proc: &Path) -> Option<Cpus> {
     let stat = fs::read_to_string(proc.join("stat")).ok()?;
     let first = stat.lines().next()?.strip_prefix("cpu ")?;
@@ -139,7 +139,7 @@ fn cpus(proc: &Path) -> Option<Cpus> {
         .split_ascii_whitespace()
         .map_while(|word| word.parse().ok())
         .collect();
-    // The times of guests come after these, and are part of user and nice.
+    // The times of guests come after these numbers, and are part of user and nice.
     let &[user, nice, system, idle, iowait, irq, softirq, stolen, ..] = &ticks[..] else {
         return None;
     };
@@ -167,7 +167,7 @@ fn processes(proc: &Path) -> HashMap<i32, Process> {
         .collect()
 }
 
-/// /proc/PID/stat; proc(5).
+/// Reads /proc/PID/stat (proc(5)).
 fn process(stat: &str) -> Option<Process> {
     // The name may contain any character.
     let (before, after) = stat.rsplit_once(')')?;
@@ -182,7 +182,7 @@ fn process(stat: &str) -> Option<Process> {
     })
 }
 
-/// Process `pid` and its descendants, except those whose parents have ended.
+/// Process `pid` and its descendants, except for descendants whose parents have ended.
 pub fn family(pid: i32) -> Vec<i32> {
     descendants(pid, &processes(Path::new("/proc")))
 }

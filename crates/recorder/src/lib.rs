@@ -3,7 +3,7 @@
 //!
 //! - A [`Recorder`] enables the events that its [`Options`] name, copies the pages of the kernel's ring
 //!   buffers, and writes the file.
-//! - An [`Instance`] is a folder of tracefs, which is removed in the end.
+//! - An [`Instance`] is a folder of tracefs, which is removed at the end.
 //! - [`busy`] has the busy time of all CPUs, from which the time of other processes follows.
 //!
 //! ```no_run
@@ -44,15 +44,15 @@ pub struct Options<'a> {
     pub buffer_kib: u32,
     /// The events of the kernel's scheduler.
     pub events: Events,
-    /// Also record pipes, sockets and affinities, with kernel probes.
+    /// Should pipes, sockets and affinities be recorded, too, with kernel probes?
     pub pipes: bool,
-    /// Also record calls of futex(2).
+    /// Should calls of futex(2) be recorded, too?
     pub futexes: bool,
     /// The folder for the events, in files without names.
     pub folder: &'a Path,
 }
 
-/// A recorder. Buffers are dropped before their instance, which otherwise could not be removed.
+/// A recorder. Buffers are dropped before their instance, because an instance with open buffers cannot be removed.
 pub struct Recorder {
     buffers: Vec<Spooled>,
     futexes: bool,
@@ -126,7 +126,7 @@ impl Recorder {
     }
 
     /// Begins a window, in which `load` are the threads of the load. This process and `others` are not part of the
-    /// load. Returns the time at which it began.
+    /// load. Returns the time at which the window began.
     pub fn open(&self, load: &[i32], others: &[i32]) -> io::Result<Instant> {
         self.instance.mark(WINDOW)?;
         let own = threads(std::process::id() as i32);
@@ -153,8 +153,8 @@ impl Recorder {
         self.drain(true)
     }
 
-    /// Takes the complete pages out of the buffers and, if `all` is set, the incomplete ones. This takes a CPU from the
-    /// load.
+    /// Takes the complete pages out of the buffers and, if `all` is set, the incomplete pages. This takes a CPU from
+    /// the load.
     pub fn drain(&mut self, all: bool) -> io::Result<()> {
         for spooled in &mut self.buffers {
             spooled.pages += spooled.buffer.drain(all, &mut spooled.file)?;

@@ -17,7 +17,7 @@ const MOST_AT_A_TIME: u32 = 4096;
 /// A kernel function whose returns are events.
 struct Function {
     name: &'static str,
-    /// The recorded fields; `PEER` stands for the offset of `unix_sock::peer`.
+    /// The recorded fields. `PEER` stands for the offset of `unix_sock::peer`.
     fetch: &'static str,
     /// The filter for calls of interest.
     filter: &'static str,
@@ -86,20 +86,20 @@ pub struct Probes {
     there: Vec<&'static Function>,
     /// Events that cannot be recorded, with the reasons.
     pub refused: Vec<String>,
-    /// The extra time of a call with probes, in ns.
+    /// The additional time of a call with probes, in ns.
     pub cost_ns: u64,
     /// [`Probes::count`] at the start of the recording.
     pub before: [u64; 2],
 }
 
-/// Calls that were probed.
+/// The calls that were probed.
 #[derive(Clone, Copy)]
 pub struct Calls {
     /// The number of probed calls.
     pub seen: u64,
     /// The number of calls missed because of `MOST_AT_A_TIME`.
     pub missed: u64,
-    /// The extra time of each call, in ns.
+    /// The additional time of each call, in ns.
     pub cost_ns: u64,
 }
 
@@ -167,7 +167,7 @@ impl Probes {
         }
     }
 
-    /// The kernel's number of calls, and of missed calls.
+    /// The kernel's counts of calls and of missed calls.
     pub fn count(&self) -> [u64; 2] {
         let text = fs::read_to_string(self.tracefs.join("kprobe_profile")).unwrap_or_default();
         let mut all = [0; 2];
@@ -184,7 +184,7 @@ impl Probes {
     }
 }
 
-/// The time of writing a byte to a pipe, or reading it, in ns, which is the median of many.
+/// The time of writing a byte to a pipe, or reading it, in ns, which is the median of many measurements.
 pub fn call_ns() -> io::Result<u64> {
     let (mut reader, mut writer) = io::pipe()?;
     let mut times = Vec::new();
@@ -218,7 +218,7 @@ pub fn remove_left(tracefs: &Path) {
     }
 }
 
-/// Writes a line about probes to the kernel.
+/// Writes a line that defines or removes probes to the kernel.
 fn define(tracefs: &Path, line: &str) -> io::Result<()> {
     let path = tracefs.join("kprobe_events");
     let named = |error: io::Error| {

@@ -11,8 +11,8 @@ use trace::write::dat_head::Head;
 /// The name of the instance, which the recorder's pid follows.
 const INSTANCE: &str = "equipoise-";
 
-/// The recorded events, in the folder `events`, in three lists. Only events of the first list are required. The first
-/// two lists are the events of [`Events::Waits`].
+/// The recorded events, in the folder `events`, in three lists. Only the events of the first list are required. The
+/// first two lists have the events of [`Events::Waits`].
 const NEEDED: [&str; 2] = ["sched/sched_waking", "sched/sched_switch"];
 const STARTS: [&str; 2] = ["sched/sched_process_fork", "sched/sched_wakeup_new"];
 const WANTED: [&str; 6] = [
@@ -33,7 +33,7 @@ pub enum Events {
     Waits,
 }
 
-/// The folder where tracefs is mounted.
+/// Finds the folder where tracefs is mounted.
 fn mounted() -> io::Result<PathBuf> {
     let mounts = fs::read_to_string("/proc/mounts")?;
     let place = mounts.lines().find_map(|line| {
@@ -75,7 +75,7 @@ fn sweep_in(instances: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// An instance that records until it is dropped. Dropping it removes it from tracefs.
+/// An instance that records until it is dropped. Dropping the instance removes it from tracefs.
 pub struct Instance {
     tracefs: PathBuf,
     folder: PathBuf,
@@ -144,7 +144,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Also records calls of futex(2), which slows down all system calls.
+    /// Makes the instance also record calls of futex(2), which slows down all system calls.
     fn enable_futexes(&mut self) -> io::Result<()> {
         let event = "raw_syscalls/sys_enter";
         let filter = format!("id == {}", libc::SYS_futex);
@@ -152,7 +152,7 @@ impl Instance {
         self.enable(event)
     }
 
-    /// Probes calls, which take `without` ns without probes.
+    /// Adds probes of calls, which take `without` ns without probes.
     fn probe(&mut self, without: u64) -> io::Result<Probes> {
         let mut probes = Probes::new(&self.tracefs);
         for (event, filter) in probes.events() {
@@ -334,7 +334,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Adds the complete pages and, if `all` is set, the incomplete one to `out`; returns the number of pages.
+    /// Adds the complete pages and, if `all` is set, the incomplete page to `out`, and returns the number of pages.
     pub fn drain(&mut self, all: bool, out: &mut impl Write) -> io::Result<u64> {
         let page = &mut self.page;
         let mut pages = 0;
@@ -345,7 +345,7 @@ impl Buffer {
                     page[count..].fill(0);
                     out.write_all(page)?;
                     pages += 1;
-                    // The page's length; the highest bits of this word are flags.
+                    // The page's length. The highest bits of this word are flags.
                     let length =
                         u32::from_ne_bytes([page[8], page[9], page[10], page[11]]) << 4 >> 4;
                     if !all && (length as usize) < page.len() / 2 {

@@ -4,7 +4,7 @@ use crate::number::number;
 use cage::text::markup as escape;
 use std::fmt::Write;
 
-/// The rules for drawings, on pages and in pictures.
+/// The rules of style for drawings, on pages and in pictures.
 pub(crate) const STYLE: &str = include_str!("html/drawing.css");
 
 /// Horizontal bars on a common scale that begins at 0.
@@ -21,15 +21,15 @@ pub struct Chart {
 /// A bar of a chart.
 #[derive(Clone, Debug, Default)]
 pub struct Bar {
-    /// Its label.
+    /// The label of the bar.
     pub label: String,
-    /// Its length.
+    /// The length of the bar.
     pub value: f64,
     /// The smallest and the largest of the values averaged.
     pub range: Option<(f64, f64)>,
-    /// Its colour.
+    /// The colour of the bar.
     pub colour: Colour,
-    /// Is it one of the best?
+    /// Is the bar one of the best?
     pub best: bool,
 }
 
@@ -41,7 +41,7 @@ pub enum Colour {
     Result,
     /// The colour of inputs, such as published figures.
     Input,
-    /// The colour of the policy with this number, the same in the whole page.
+    /// The colour of the policy with this number, which is the same in the whole page.
     Policy(usize),
 }
 

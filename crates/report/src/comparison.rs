@@ -61,7 +61,7 @@ pub fn comparison(findings: &Findings<'_>, shown: Shown) -> Page {
     }
 }
 
-/// The words of a page about its runs, besides their results.
+/// The words of a page about its runs, apart from their results.
 pub struct Told<'a> {
     /// The pairs that an interval is over, such as `runs paired by seed`.
     pub pairs: &'a str,
@@ -71,7 +71,7 @@ pub struct Told<'a> {
     pub remarks: Vec<String>,
 }
 
-/// The verdict, the tables and the charts of any results, without a title.
+/// A page without a title that has the verdict, the tables and the charts of `findings`.
 pub fn results(findings: &Results<'_>, shown: Shown, told: Told<'_>) -> Page {
     // Omit a measure without a sample in any run.
     let rows: Vec<&Finding<'_>> = findings
@@ -121,7 +121,7 @@ pub fn results(findings: &Results<'_>, shown: Shown, told: Told<'_>) -> Page {
     }
 }
 
-/// The time that the CPUs wasted, for every goal: a row for each scheduler.
+/// The table of the time that the CPUs wasted, with a row for each scheduler.
 fn wasted(findings: &Results<'_>, rows: &[&Finding<'_>]) -> Option<Table> {
     let columns: Vec<&&Finding<'_>> = rows
         .iter()
@@ -144,7 +144,7 @@ fn wasted(findings: &Results<'_>, rows: &[&Finding<'_>]) -> Option<Table> {
     })
 }
 
-/// Every measure, with its distribution: a row for each measure and scheduler.
+/// The table of every measure's distribution, with a row for each measure and scheduler.
 fn distributions(rows: &[&Finding<'_>]) -> Table {
     let has_limit = rows.iter().any(|row| row.limit.is_some());
     let mut header = [
@@ -192,7 +192,7 @@ fn distributions(rows: &[&Finding<'_>]) -> Table {
     }
 }
 
-/// Mean, minimum, percentiles and maximum.
+/// The cells of a distribution: mean, minimum, percentiles and maximum.
 fn distribution(entry: &Entry<'_>) -> Vec<Cell> {
     let Some(pooled) = &entry.pooled else {
         return vec![Cell::new("-", Tone::Dim); 6];
@@ -214,7 +214,7 @@ fn distribution(entry: &Entry<'_>) -> Vec<Cell> {
         .to_vec()
 }
 
-/// The threads' CPU times, and the times for which they were runnable and did not run.
+/// The table of the threads' CPU times, and of the times for which they were runnable and did not run.
 fn threads(findings: &Results<'_>) -> Table {
     let names = findings
         .measured
@@ -273,7 +273,7 @@ fn threads(findings: &Results<'_>) -> Table {
     }
 }
 
-/// The kernel's and scheduler's counters of a run, on average.
+/// The table of the kernel's and the scheduler's counters, as means of the runs.
 fn counters(findings: &Results<'_>, time: &str) -> Table {
     let header = [
         "policy",
@@ -321,7 +321,7 @@ fn counters(findings: &Results<'_>, time: &str) -> Table {
     }
 }
 
-/// The judged values of a measure as means of the runs, with their intervals.
+/// The chart of a measure's judged values, as means of the runs with their intervals.
 fn chart(row: &Finding<'_>) -> Chart {
     let measure = row.measure;
     let bar = |(index, entry): (usize, &Entry<'_>)| {

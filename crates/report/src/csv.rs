@@ -30,8 +30,8 @@ struct OfRun<'a> {
     p999: Option<f64>,
 }
 
-/// For `equipoise compare`: tidy data, a line for each measure, policy and run, named as in the
-/// JSON output.
+/// The results of `equipoise compare` as tidy data: a line for each measure, policy and run, with the names of the JSON
+/// output.
 pub fn comparison(findings: &Findings<'_>) -> String {
     let lines = findings
         .entries()
@@ -70,12 +70,12 @@ fn of_runs<'a>(
     })
 }
 
-/// For `equipoise reproduce`: a line for each cell, named as in the JSON output.
+/// The results of `equipoise reproduce`: a line for each cell, with the names of the JSON output.
 pub fn reproductions(reproductions: &[Reproduction]) -> String {
     text(json::cells(reproductions))
 }
 
-/// For other results: the tables, one below the other, separated by empty lines.
+/// The tables of any other page, one below the other, separated by empty lines.
 pub fn page(page: &Page) -> String {
     let tables = page.tables.iter().map(|table| {
         let mut writer = csv::Writer::from_writer(Vec::new());
@@ -95,7 +95,7 @@ fn text(lines: impl IntoIterator<Item = impl Serialize>) -> String {
     for line in lines {
         written(writer.serialize(line));
     }
-    // Only serialization turns the strings of `lines` into cells, so escape them afterwards.
+    // Only serialization turns the strings of `lines` into cells, so escape the cells afterwards.
     let plain = finished(writer);
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)

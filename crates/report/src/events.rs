@@ -1,4 +1,4 @@
-//! A run's events as Linux would trace them, and the files and tables that have them.
+//! A run's events as Linux would trace them, and the files and tables with these events.
 
 pub mod columns;
 pub(crate) mod linux;
@@ -11,8 +11,8 @@ use std::io::{self, Write};
 use tempfile::SpooledTempFile;
 use trace::write::Kind;
 
-/// A trace of a run on `machine`, written to `out` as `kind`. Data that cannot be written until the
-/// end, which is most of a `trace.dat`, is kept in `spool`.
+/// Makes the writer of a trace of a run on `machine`, which writes to `out` as `kind`. Data that cannot be written
+/// until the end, which is most of a `trace.dat`, is kept in `spool`.
 pub fn writer<'a>(
     kind: Kind,
     out: impl Write + 'a,
@@ -25,7 +25,7 @@ pub fn writer<'a>(
 
 /// A trace that goes to a file.
 pub trait Writer: simulator::Trace {
-    /// Ends the trace. The error is the first write error, now or before.
+    /// Ends the trace. Returns the first write error, which may have happened before this call.
     fn finish(&mut self) -> io::Result<()>;
 }
 

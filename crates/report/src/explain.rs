@@ -1,9 +1,9 @@
-//! Explains why threads waited for a CPU, or ran slowly, by the chain of the scheduler's decisions
-//! from a wakeup until the thread runs, the threads that ran meanwhile, and the CPUs that idled.
+//! Explains why threads waited for a CPU or ran slowly. The explanation consists of the chain of the scheduler's
+//! decisions from a wakeup until the thread runs, the threads that ran meanwhile, and the CPUs that idled.
 //!
-//! A run is simulated twice. The first run shows all waits, of which some are chosen ([`Waits`]).
-//! In the second run the scheduler records its reasons, and those about the chosen waits are kept
-//! ([`Chains`]). This takes little memory, even for a long run.
+//! A run is simulated twice. The first run shows all waits, of which some are chosen ([`Waits`]). In the second run the
+//! scheduler records its reasons, and the reasons for the chosen waits are kept ([`Chains`]). This takes little memory,
+//! even for a long run.
 
 mod beside;
 mod cause;
@@ -47,11 +47,11 @@ pub struct Explanation<'a> {
     pub workload: &'a str,
     /// The scheduler's name.
     pub policy: &'a str,
-    /// Does the scheduler record its decisions? A foreign one does not.
+    /// Does the scheduler record its decisions? A foreign scheduler does not.
     pub decisions: bool,
     /// The seed.
     pub seed: u64,
-    /// The requested time in ns, if no thread waited at that time, so that the nearest wait is shown.
+    /// The requested time in ns, if no thread waited at that time, so that the nearest wait is shown instead.
     pub missed: Option<u64>,
     /// The waits of the requested threads, by name.
     pub latencies: Vec<Latencies>,

@@ -25,10 +25,10 @@ use std::fmt::Write;
 
 /// The size limit in bytes of the slices of all runs of a page, before base64 adds a third. A page has at most 3 MB.
 const SLICES_BYTES: usize = 1_400_000;
-/// With more CPUs than this, the CPUs of a cluster share a lane.
+/// The largest number of CPUs that have a lane each. With more CPUs, the CPUs of a cluster share a lane.
 const MOST_CPU_LANES: usize = 16;
 
-/// A page's drawings besides tables and bars.
+/// A page's drawings apart from tables and bars.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
     /// The command that made the page, and its version.
@@ -63,7 +63,7 @@ pub(super) struct MachineFigure {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cluster {
     pub core: String,
-    /// A description, such as `capacity 606 of 1441, 208-1200 MHz`.
+    /// A description of the CPUs, such as `capacity 606 of 1441, 208-1200 MHz`.
     pub what: String,
     /// The first CPU of each core, and the number of its CPUs.
     pub cores: Vec<Vec<usize>>,
@@ -80,7 +80,7 @@ pub(super) struct PolicyFigure {
     pub summary: String,
     /// The running times of the threads by cluster or CPU.
     pub threads: Table,
-    /// Are there lanes of load? `frequency` and `power` say the same of their lanes.
+    /// Are there lanes of load? `frequency` and `power` are the same for lanes of frequencies and of power.
     pub busy: bool,
     pub frequency: bool,
     pub power: bool,
@@ -94,13 +94,13 @@ pub(super) struct PolicyFigure {
 #[derive(Clone, Debug, Default)]
 pub(super) struct MissFigure {
     pub thread: String,
-    /// The times of the release, of the deadline, and when the work was done, in ms.
+    /// The times, in ms, of the release, of the deadline, and of the end of the work.
     pub released: f64,
     pub due: f64,
     pub done: f64,
-    /// Sentences; the first one has the cause.
+    /// Sentences about the miss; the first sentence has the cause.
     pub says: Vec<String>,
-    /// The events.
+    /// The tables of the miss's events.
     pub chains: Vec<Table>,
 }
 
@@ -123,10 +123,10 @@ struct RunData<'a> {
     policy: &'a str,
     /// The duration of the run, in ms.
     duration: f64,
-    /// The end of the slices in ms.
+    /// The time at which the slices end, in ms.
     shown: f64,
-    /// For each CPU, the number of slices, and then for each slice the time since the previous one
-    /// and the length in us, and the thread; as LEB128, in base64.
+    /// For each CPU, the number of slices, and then for each slice the time since the previous slice in us, the length
+    /// in us, and the thread. The numbers are in LEB128 and base64.
     slices: String,
     /// The length of a bin, in ms.
     bin: f64,
@@ -135,7 +135,7 @@ struct RunData<'a> {
     power: Vec<Lane>,
     /// The threads with periods.
     periodic: Vec<Periodic>,
-    /// The command that explains a miss, without its thread and time.
+    /// The command that explains a miss, without the thread and the time.
     explain: String,
 }
 
@@ -148,7 +148,7 @@ struct Lane {
     values: Vec<f64>,
 }
 
-/// A run's threads, with all instances of a thread pooled, and for each thread its index among the pooled ones.
+/// A run's threads, where all instances of a thread are pooled, and for each thread its index among the pooled threads.
 type Pooled = (Vec<Thread>, Vec<usize>);
 
 /// A scheduler's first run, as a page shows it.
@@ -174,7 +174,7 @@ impl Figures {
     }
 
     /// The figures of one run of each of `cases`, which differ in their schedulers. The drawings of the cases in `open`
-    /// are open at first. They lack energy, which is a mean over runs.
+    /// are open at first. These figures lack energy, which is a mean over runs.
     pub fn of_runs(
         cases: &[Case<'_>],
         open: &[usize],
@@ -239,7 +239,7 @@ impl Figures {
         for (index, policy) in policies.iter_mut().enumerate() {
             (policy.index, policy.open) = (index, open.contains(&index));
         }
-        // The two policies to compare come first, so that one is right below the other.
+        // The two policies to compare come first, so that their drawings are adjacent.
         policies.sort_by_key(|policy| {
             let place = open.iter().position(|&index| index == policy.index);
             (place.unwrap_or(open.len()), policy.index)
@@ -325,7 +325,7 @@ fn round(value: f64, digits: i32) -> f64 {
     (value * scale).round() / scale
 }
 
-/// The names of all runs' threads, those that ran longest in all runs together first.
+/// The names of all runs' threads, sorted by the running time in all runs together, longest first.
 fn longest_running(runs: &[Pooled]) -> Vec<String> {
     let mut ran: BTreeMap<&str, u64> = BTreeMap::new();
     for thread in runs.iter().flat_map(|(threads, _)| threads) {
@@ -382,7 +382,7 @@ fn summary(data: &RunData<'_>, run: &FirstRun, threads: &[Thread]) -> String {
     text
 }
 
-/// Run time, wakeups, migrations, and where each thread ran.
+/// The table of each thread's running time, wakeups, migrations, and CPUs.
 fn running_times(machine: &Machine, run: &FirstRun, threads: &[Thread]) -> Table {
     let mut places: Vec<(String, Vec<usize>)> = Vec::new();
     for cpus in machine.clusters() {

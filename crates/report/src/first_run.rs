@@ -10,7 +10,7 @@ use std::io;
 use trace::write::Format;
 use trace::{Record, Tracepoint};
 
-/// The largest approximate number of points in a lane; [`FEWEST_BINS`] is the smallest.
+/// The largest number of points in a lane, approximately; [`FEWEST_BINS`] is the smallest.
 const BINS: u64 = 1000;
 const FEWEST_BINS: u64 = 100;
 /// The approximate number of points in all lanes of a page, of 4 or 5 bytes each.
@@ -75,7 +75,7 @@ impl Recorder {
 impl Meter {
     fn until(&mut self, bin_ns: u64, now: u64) {
         let (mw, pj) = (u64::from(self.mw), &mut self.pj);
-        // A mW over a ns is a pJ.
+        // Power of 1 mW for 1 ns is an energy of 1 pJ.
         spread(bin_ns, self.since, now, |bin, ns| {
             if let Some(sum) = pj.get_mut(bin) {
                 *sum += mw * ns;
@@ -122,7 +122,7 @@ pub struct FirstRun {
     pub(super) khz_ns: Vec<Option<Vec<u128>>>,
     /// The threads in the order of their first run.
     pub(super) threads: Vec<Thread>,
-    /// The threads' completed periods, in the order of their ends, with the index of the thread.
+    /// The threads' completed periods, in the order of their ends, each with the index of its thread.
     pub(super) periods: Vec<(u32, workload::Period)>,
     /// The energy in pJ, by part and bin.
     pub(super) pj: BTreeMap<Part, Vec<u64>>,
@@ -130,7 +130,7 @@ pub struct FirstRun {
     cpus: Vec<Cpu>,
 }
 
-/// A slice: a thread that ran on a CPU; times in ns.
+/// A turn of a thread on a CPU; times are in ns.
 #[derive(Clone, Copy)]
 pub(super) struct Slice {
     pub cpu: u16,
@@ -140,7 +140,7 @@ pub(super) struct Slice {
     pub to: u64,
 }
 
-/// A thread, or all instances of one.
+/// A thread, or all instances of a thread.
 #[derive(Clone, Default)]
 pub(super) struct Thread {
     pub name: String,
@@ -254,8 +254,8 @@ impl FirstRun {
             .collect()
     }
 
-    /// The threads, with all instances of a thread pooled (rt-app's `name-0`, `name-1`), and for
-    /// each thread its index among the pooled ones.
+    /// The threads, with all instances of a thread pooled (rt-app's `name-0`, `name-1`), and for each thread its index
+    /// among the pooled threads.
     pub(super) fn pooled(&self) -> (Vec<Thread>, Vec<usize>) {
         let mut pooled: Vec<Thread> = Vec::new();
         let mut index_of: BTreeMap<&str, usize> = BTreeMap::new();
@@ -326,7 +326,7 @@ impl Format for FirstRun {
     }
 }
 
-/// The parts of the time between `from` and `to` in bins of `bin_ns`.
+/// Passes the parts of the time between `from` and `to` that are in each bin of `bin_ns` to `add`.
 fn spread(bin_ns: u64, from: u64, to: u64, mut add: impl FnMut(usize, u64)) {
     let mut at = from;
     while at < to {

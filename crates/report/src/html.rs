@@ -51,7 +51,7 @@ pub fn html(title: &str, pages: &[Page]) -> String {
     out
 }
 
-/// The verdict in a few words: the statement about every goal, or else the first sentence.
+/// The verdict in a few words: the statement about all goals or, if there is none, the first sentence.
 fn headline(page: &Page) -> Option<&str> {
     let mut lines = page.verdict.iter();
     let whole = lines.find(|line| line.starts_with("Best for every goal"));
@@ -124,7 +124,7 @@ fn write_page(out: &mut String, page: &Page) {
     }
 }
 
-/// Writes the charts: beside or below the verdict that they show, or else above the tables.
+/// Writes the charts of bars, with the verdict that they show or, without a verdict, above the tables.
 fn bars(out: &mut String, page: &Page) {
     if page.charts.is_empty() {
         return;
@@ -154,7 +154,7 @@ fn contents(out: &mut String, figures: &Figures) {
     out.push_str("</ul></nav>\n");
 }
 
-/// Each cluster as a box of its cores, each with its CPUs.
+/// Writes each cluster as a box of its cores, each with its CPUs.
 fn machine(out: &mut String, machine: &MachineFigure) {
     out.push_str("<section id=\"machine\">\n");
     line(out, "h2", &format!("Machine: {}", machine.name));
@@ -179,7 +179,7 @@ fn machine(out: &mut String, machine: &MachineFigure) {
     out.push_str("</ul>\n</section>\n");
 }
 
-/// For each policy, which thread ran when on which CPU, the deadlines, and the CPUs' load, frequency and power.
+/// Writes, for each policy, which thread ran when on which CPU, the deadlines, and the CPUs' load, frequency and power.
 fn timelines(out: &mut String, policies: &[PolicyFigure]) {
     out.push_str(
         "<section id=\"timelines\">\n<h2>Timelines: the first run of each policy</h2>\n\
@@ -237,7 +237,7 @@ fn timelines(out: &mut String, policies: &[PolicyFigure]) {
     out.push_str("</section>\n");
 }
 
-/// A policy's other charts, and the table of where its threads ran.
+/// Writes a policy's other charts, and the table of the CPUs on which its threads ran.
 fn more(out: &mut String, policy: &PolicyFigure) {
     out.push_str("<details class=\"more\"><summary>Load");
     let others = [(policy.frequency, ", frequency"), (policy.power, ", power")];
@@ -267,7 +267,7 @@ fn more(out: &mut String, policy: &PolicyFigure) {
     out.push_str("</details>\n");
 }
 
-/// The missed periods that are explained, by policy.
+/// Writes the missed periods that are explained, by policy.
 fn misses(out: &mut String, policies: &[PolicyFigure]) {
     if policies.iter().all(|policy| policy.misses.is_empty()) {
         return;
@@ -300,7 +300,7 @@ fn misses(out: &mut String, policies: &[PolicyFigure]) {
     }
 }
 
-/// A place for the script's drawing.
+/// Writes a place for the script's drawing.
 fn chart(out: &mut String, part: &str, label: &str) {
     let _ = writeln!(
         out,
@@ -329,7 +329,7 @@ fn latencies(out: &mut String, figures: &Figures) {
     out.push_str("</section>\n");
 }
 
-/// A bar for each policy, with its parts, and the corresponding table.
+/// Writes a bar for each policy, with its parts, and the corresponding table.
 fn energy(out: &mut String, energy: &Energy) {
     out.push_str("<section id=\"energy\">\n<h2>Energy</h2>\n<ul class=\"legend\">\n");
     let colour = |kind: usize| format!("var(--e{})", kind % 6);
@@ -427,7 +427,7 @@ fn table(out: &mut String, table: &Table) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// For each column, whether any row has a text in it. The first column always counts.
+/// For each column, whether any row has a text in the column. The first column always counts.
 fn filled(table: &Table) -> Vec<bool> {
     let says = |cell: &Cell| !matches!(&*cell.text, "" | "-");
     let any = |column: usize| {

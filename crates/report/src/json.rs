@@ -21,10 +21,10 @@
 //! `compare`:
 //! - `machine`, `workload`, `runs`, `asked_runs` as above, `seed`; `seeds[]`, the seed of each run (64 bits, in
 //!   hexadecimal).
-//! - `exact`: whether the runs had no noise. `at_full_speed`, null unless a difference in energy was tested with the
-//!   highest frequencies: the `policy` that differs from the first one; the name of the `changed` policy; `change_pct`
-//!   with its `change_margin_pct` at these frequencies; and `explains`, whether frequencies explain most of the
-//!   difference.
+//! - `exact` says whether the runs had no noise. `at_full_speed`, null unless a difference in energy was tested with
+//!   the highest frequencies: the `policy` that differs from the first one; the name of the `changed` policy;
+//!   `change_pct` with its `change_margin_pct` at these frequencies; and `explains`, whether frequencies explain most
+//!   of the difference.
 //! - `stalled[]`: the threads that were runnable and did not run from some time until the end: `policy`, `thread`, the
 //!   number of `runs` in which this happened, and `since_s`, the time in the first of these runs.
 //! - `verdict[]`: one for each measured goal: `goal` (`latency`, `throughput`, `energy` or `fairness`); `best[]`, the
@@ -261,7 +261,7 @@ struct ShownTable<'a> {
     rows: Vec<Vec<&'a str>>,
 }
 
-/// The JSON of results that have no format of their own.
+/// The JSON of a page that has no format of its own.
 pub fn page(page: &Page) -> String {
     text(&Shown {
         schema: SCHEMA,
@@ -400,7 +400,7 @@ fn experiment(reproduction: &Reproduction) -> Experiment<'_> {
     }
 }
 
-/// The experiment of a cell, because the cells of all experiments are in one list.
+/// The name of a cell's experiment, because the cells of all experiments are in one list.
 #[derive(Serialize)]
 pub(crate) struct Of<'a> {
     experiment: &'a str,
@@ -548,7 +548,7 @@ pub(crate) fn seed_name(seed: u64) -> String {
     format!("{seed:#018x}")
 }
 
-/// `lower`, `higher` or `neither`.
+/// The direction's name: `lower`, `higher` or `neither`.
 pub fn better_name(better: Better) -> &'static str {
     match better {
         Better::Lower => "lower",
@@ -557,7 +557,7 @@ pub fn better_name(better: Better) -> &'static str {
     }
 }
 
-/// `latency`, `throughput`, `energy` or `fairness`.
+/// The goal's name: `latency`, `throughput`, `energy` or `fairness`.
 pub fn goal_name(goal: Goal) -> &'static str {
     match goal {
         Goal::Latency => "latency",
@@ -590,7 +590,7 @@ fn energy_by_part(measured: &Measured) -> Option<BTreeMap<String, f64>> {
         .collect()
 }
 
-/// Every counter by its name.
+/// Every counter by its name, as a mean over the runs.
 fn balancing(measured: &Measured) -> Option<BTreeMap<&'static str, f64>> {
     let mut all = BTreeMap::from([("newidle_time_pct", measured.newidle_time_pct()?)]);
     for counter in policy::Counters::ALL {

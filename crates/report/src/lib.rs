@@ -2,7 +2,7 @@
 //! Linux would trace them.
 //!
 //! - A [`Page`] has the content but not the form: [`Table`]s, charts and remarks. [`terminal()`] prints a page, and
-//!   [`html()`] draws it. JSON has its own contract, see [`json`].
+//!   [`html()`] draws it. JSON output has a contract of its own, see [`json`].
 //! - [`events`] makes Linux's tracepoints of a run, for trace files and for tables.
 //! - [`explain::Explanation`] says why threads waited or ran slowly.
 //!

@@ -6,7 +6,7 @@ use crate::power;
 use crate::{Cell, Page, Table, Tone};
 use machine::{CoreType, CpuMask, Cpufreq, Machine, Memory, Opp};
 
-/// The page of `machine`.
+/// The page of a machine.
 pub fn machine(machine: &Machine) -> Page {
     Page {
         title: format!("{}: {}", machine.name, machine.description),
@@ -177,7 +177,7 @@ fn core_types(machine: &Machine) -> Table {
         row.extend(machine.core_types.iter().map(|core| Cell::from(cost(core))));
         row
     };
-    // A value, with a mark if it is typical instead of from the file.
+    // A value, with a mark if it is a typical value instead of one from the file.
     let cost = |core: &CoreType, key: &str, ns: u64| {
         let mark = if core.usual_costs.contains(&key) {
             "*"
@@ -261,7 +261,7 @@ fn frequencies(machine: &Machine, cpufreq: &Cpufreq) -> Table {
     }
 }
 
-/// The distance between each two nodes, and the cost of a cache line.
+/// The distance between each two nodes, and the cost of moving a cache line between them.
 fn nodes(machine: &Machine) -> Option<Table> {
     let nodes = machine.nodes().len();
     let memory = machine.numa.memory.as_ref();
@@ -295,7 +295,7 @@ fn nodes(machine: &Machine) -> Option<Table> {
     })
 }
 
-/// The levels of domains. A level whose span equals that of its child is redundant and left out.
+/// The levels of sched domains. A level whose span equals that of its child is redundant, and is left out.
 fn domains(machine: &Machine) -> Table {
     let mut below: Vec<CpuMask> = machine.all_cpus().iter().map(CpuMask::one).collect();
     let mut rows: Vec<Vec<Cell>> = Vec::new();

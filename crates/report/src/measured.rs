@@ -19,7 +19,7 @@ pub struct Pair {
 
 /// The result of judging pairs.
 pub struct Outcome {
-    /// The tables; the title is the judgement.
+    /// The tables, under a title that is the judgement.
     pub page: Page,
     /// Does every figure meet its bound?
     pub passes: bool,
@@ -27,11 +27,11 @@ pub struct Outcome {
 
 /// The largest number of threads shown, longest running first.
 const SHOWN: usize = 12;
-/// The number of other threads whose names are shown, and of missed bounds in the first line.
+/// The number of other threads whose names are shown, and the number of missed bounds in the first line.
 const NAMED: usize = 3;
 const NS_PER_MS: f64 = 1e6;
 
-/// The judgement of `pairs`, of a load called `name` on a machine.
+/// Judges `pairs`, of a load called `name` on a machine.
 pub fn measured(name: &str, machine: &str, pairs: &[Pair]) -> Outcome {
     let judged: Vec<(&Pair, Vec<Judged>)> = pairs.iter().map(|pair| (pair, judge(pair))).collect();
     let all = || judged.iter().flat_map(|(_, figures)| figures);
@@ -87,7 +87,7 @@ pub fn measured(name: &str, machine: &str, pairs: &[Pair]) -> Outcome {
     Outcome { page, passes }
 }
 
-/// A missed bound, for the first line.
+/// A missed bound in words, for the first line.
 fn missed_bound(pair: &Pair, figure: &Judged, names_policy: bool) -> String {
     let name = figure.name.split(',').next().unwrap_or_default();
     let value = match figure.off() {
@@ -132,7 +132,8 @@ fn table(title: &str, first: &str, figures: &[Judged]) -> Table {
     }
 }
 
-/// Remarks on the number of threads whose running time meets its bound, and of threads that the load lacks.
+/// Remarks on the number of threads whose running time meets its bound, and on the number of threads that the load
+/// lacks.
 fn alike(pair: &Pair, ran: &[Judged]) -> Vec<String> {
     let bound = ran.iter().filter(|judged| judged.passes().is_some());
     let alike = bound.clone().filter(|it| it.passes() == Some(true)).count();

@@ -15,13 +15,12 @@ struct Move {
 }
 
 impl Moves {
-    /// The task `pid` moves to the CPU `to` at `now` (in ns).
+    /// Records that the task `pid` moves to the CPU `to` at `now` (in ns).
     pub fn moved(&mut self, now: u64, pid: i32, to: usize) {
         self.latest = Some(Move { at: now, pid, to });
     }
 
-    /// The pid of the task that was just moved, if `decision`, made at `now` about `cpu`, pulls one
-    /// there.
+    /// The pid of the task that was just moved, if `decision`, made at `now` about `cpu`, pulls a task to `cpu`.
     pub fn pulled(&self, now: u64, decision: &Decision, cpu: Option<usize>) -> Option<i32> {
         let latest = self.latest.as_ref()?;
         let is_it = decision.about == About::Pulled && latest.at == now && Some(latest.to) == cpu;

@@ -19,12 +19,12 @@ pub(crate) fn number(value: f64) -> String {
     format!("{value:.*}", 4usize.saturating_sub(digits_before_point))
 }
 
-/// [`number`], or a dash.
+/// [`number`], or a dash if there is no value.
 pub(crate) fn number_or_dash(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), number)
 }
 
-/// A signed percentage with one decimal; without a sign if it rounds to zero.
+/// A signed percentage with one decimal; it has no sign if it rounds to zero.
 pub(crate) fn percent(value: f64) -> String {
     let text = format!("{value:+.1} %");
     match text.as_str() {

@@ -3,7 +3,7 @@
 use crate::timeline::Timeline;
 use crate::{Chart, Figures, Table};
 
-/// A title, tables, and charts.
+/// The content of a page: a title, tables, and charts.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     /// The headline.
@@ -20,6 +20,6 @@ pub struct Page {
     pub charts: Vec<Chart>,
     /// Pictures of a few periods; a terminal leaves them out.
     pub timelines: Vec<Timeline>,
-    /// Figures of an HTML page only.
+    /// Figures that only an HTML page shows.
     pub figures: Option<Figures>,
 }

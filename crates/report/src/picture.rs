@@ -35,8 +35,8 @@ pub fn picture(pages: &[&Page]) -> Option<String> {
     Some(out)
 }
 
-/// The rules in the page's colours, for light and dark backgrounds, without variables, which many readers of SVG do not
-/// support.
+/// The rules of style in the page's colours, for light and dark backgrounds, without variables, which many readers of
+/// SVG do not support.
 fn style() -> String {
     let rules = format!(
         "svg text {{ font: 12px sans-serif; fill: var(--text); }}\nsvg .back {{ fill: var(--back); }}\n{STYLE}"

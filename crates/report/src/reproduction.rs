@@ -5,7 +5,7 @@ use crate::number::{number, number_or_dash, percent};
 use crate::{Bar, Cell, Chart, Colour, Page, Table, Tone};
 use lab::{Block, Experiment, NO_DIFFERENCE_PCT, Reproduction, Scheduler, Stat};
 
-/// The page of `reproduction`.
+/// The page of a reproduction.
 pub fn reproduction(reproduction: &Reproduction) -> Page {
     let experiment = &reproduction.experiment;
     let runs = &reproduction.runs;
@@ -79,8 +79,8 @@ fn header(experiment: &Experiment, block: &Block) -> Vec<String> {
     header
 }
 
-/// The lines of one row of the published table: one for each statistic in `shown`, and one with the
-/// distance of the averages from the limit. An unpublished table has only the simulated numbers.
+/// The lines of one row of the published table: one for each statistic in `shown`, and one line with the distance of
+/// the averages from the limit. A table that was not published has only the simulated numbers.
 fn rows(stats: &[&[lab::Cell<'_>]], shown: &[Stat], published: bool) -> Vec<Vec<Cell>> {
     let columns = if published { 0..3 } else { 1..2 };
     let mut rows = Vec::new();
@@ -132,7 +132,7 @@ fn title(experiment: &Experiment, block: &Block) -> String {
     }
 }
 
-/// The published number, the simulated one, and the error.
+/// The cells of the published number, the simulated number, and the error.
 fn numbers(cell: &lab::Cell<'_>) -> [Cell; 3] {
     let dash = || "-".to_owned();
     let (published, simulated, error) = if cell.stat == Stat::Change {
@@ -173,7 +173,7 @@ fn remarks(reproduction: &Reproduction) -> Vec<String> {
         .collect()
 }
 
-/// Errors and sign agreement, of numbers, of changes, or of both.
+/// Remarks on the errors and the sign agreement of numbers, of changes, or of both.
 fn quality(reproduction: &Reproduction) -> Vec<String> {
     if !reproduction.experiment.is_published() {
         return Vec::new();

@@ -7,22 +7,22 @@ pub struct Table {
     pub title: String,
     /// The columns' names; a line feed separates an upper from a lower name.
     pub header: Vec<String>,
-    /// The number of text columns, from the left; the rest are numbers.
+    /// The number of text columns, from the left; the other columns have numbers.
     pub text_columns: usize,
     /// The number of adjacent columns of numbers that stay together if a narrow terminal folds the table; 0 means 1.
     pub together: usize,
     /// The rows.
     pub rows: Vec<Vec<Cell>>,
-    /// The number of rows at the end that a page shows only on request.
+    /// The number of rows, at the end of the table, that a page shows only on request.
     pub folded: usize,
 }
 
 /// A cell of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
-    /// Its text.
+    /// The cell's text.
     pub text: String,
-    /// Its emphasis.
+    /// The cell's emphasis.
     pub tone: Tone,
 }
 

@@ -12,9 +12,9 @@ const PADDING: usize = 2;
 /// The terminal's capabilities.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Style {
-    /// Colours and bold type.
+    /// Can the terminal show colours and bold type?
     pub colour: bool,
-    /// Its width in columns for breaking lines; `None` never breaks.
+    /// The terminal's width in columns, at which lines are broken; `None` never breaks.
     pub width: Option<u16>,
 }
 
@@ -51,7 +51,7 @@ pub fn terminal(page: &Page, style: Style) -> String {
     out
 }
 
-/// The page with texts from which everything that a terminal would execute is escaped.
+/// The page, where everything in texts that a terminal would execute is escaped.
 fn safe(page: &Page) -> Page {
     let one = |text: &String| lines(text).into_owned();
     let all = |texts: &[String]| texts.iter().map(one).collect();
@@ -99,7 +99,7 @@ fn with_label(said: &str, style: Style) -> String {
     }
 }
 
-/// `text`, broken to the width; the indentation shows where the next paragraph begins.
+/// `text`, broken to the width. All lines but the first are indented, which shows where the next paragraph begins.
 fn filled(text: &str, style: Style) -> String {
     let filled = match style.width.map(usize::from) {
         Some(width) if display_width(text) > width => {
@@ -154,7 +154,7 @@ fn column_width(table: &Table, column: usize, style: Style) -> usize {
     header.chain(cells).max().unwrap_or(0)
 }
 
-/// A table of `columns` of `table`. If it is still too wide, its text is broken.
+/// A table with `columns` of `table`. If this table is still too wide, its text is broken.
 fn table(table: &Table, columns: &[usize], style: Style) -> comfy_table::Table {
     let mut shown = comfy_table::Table::new();
     let header = columns.iter().map(|&column| &table.header[column]);
@@ -181,7 +181,7 @@ fn table(table: &Table, columns: &[usize], style: Style) -> comfy_table::Table {
     shown
 }
 
-/// Bold type marks the best values; without colours, a star does.
+/// The mark of a cell. Bold type marks the best values; without colours, a star does.
 fn mark(cell: &Cell, style: Style) -> &'static str {
     match cell.tone == Tone::Best && !style.colour {
         true => "*",

@@ -7,7 +7,7 @@ use policy::time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// The width of a picture, in px: that of a page of text.
+/// The width of a picture, in px, which is that of a page of text.
 pub(crate) const WIDTH: f64 = 860.0;
 
 /// The number of threads with a colour of their own.
@@ -46,20 +46,20 @@ pub struct Run {
     pub cpus: Vec<(String, Vec<Slice>)>,
     /// The thread whose periods are shown.
     pub thread: String,
-    /// Its periods.
+    /// The thread's periods.
     pub periods: Vec<workload::Period>,
     /// Sentences below the rows.
     pub says: Vec<String>,
 }
 
-/// A thread's turn on a CPU; times in ns.
+/// A thread's turn on a CPU; times are in ns.
 #[derive(Clone, Debug)]
 pub struct Slice {
     /// The thread's name.
     pub thread: String,
-    /// Its beginning.
+    /// The beginning of the turn.
     pub from: u64,
-    /// Its end.
+    /// The end of the turn.
     pub to: u64,
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn figure(timeline: &Timeline) -> String {
     )
 }
 
-/// The threads' colours: those of the shown periods first, then those that ran longest.
+/// The threads' colours. The threads with the shown periods come first, then the threads that ran longest.
 fn colours(timeline: &Timeline) -> Vec<(String, usize)> {
     let mut ran: BTreeMap<&str, u64> = BTreeMap::new();
     for run in &timeline.runs {
@@ -192,7 +192,7 @@ impl Drawing<'_> {
         self.y += 10.0;
     }
 
-    /// The name of the next row.
+    /// Draws the name of the next row.
     fn name(&mut self, name: &str) {
         let (x, y) = (NAMES - 8.0, self.y + 13.0);
         let name = escape(name);
@@ -208,7 +208,7 @@ impl Drawing<'_> {
         ));
     }
 
-    /// The thread's work: from its release until it was done, with a mark at the deadline.
+    /// Draws the thread's periods: the work from its release until it was done, with a mark at the deadline.
     fn periods(&mut self, run: &Run) {
         if run.periods.is_empty() {
             return;
@@ -238,7 +238,7 @@ impl Drawing<'_> {
         self.y += ROW;
     }
 
-    /// The time axis of the rows since `top`.
+    /// Draws the time axis of the rows since `top`.
     fn axis(&mut self, top: f64) {
         let Timeline { from, to, .. } = *self.timeline;
         let step = step((to - from) as f64 / MARKS);

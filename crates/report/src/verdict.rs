@@ -19,8 +19,9 @@ const NOISE_PCT: f64 = 5.0;
 /// The part of the time, in %, above which busy CPUs leave no room for a difference.
 const BUSY_PCT: f64 = 90.0;
 
-/// A line for each scheduler under which threads stalled; a line for each goal, or only for `goal`; and a line that
-/// names the scheduler that is best for every goal, or says that the comparison cannot tell the schedulers apart.
+/// The verdict: a line for each scheduler under which threads stalled; a line for each goal, or only for `goal`; and a
+/// line that names the scheduler that is best for every goal, or says that the comparison cannot tell the schedulers
+/// apart.
 pub(crate) fn verdict(findings: &Results<'_>, goal: Option<Goal>) -> Vec<String> {
     let names = findings.schedulers.clone();
     let mut lines: Vec<String> = names
@@ -54,7 +55,7 @@ pub(crate) fn verdict(findings: &Results<'_>, goal: Option<Goal>) -> Vec<String>
     lines
 }
 
-/// The threads that stopped to run under a scheduler.
+/// A sentence about the threads that stopped running under a scheduler.
 fn stalled(name: &str, measured: &Measured) -> Option<String> {
     let stalled = measured.stalled();
     let (_, most, _) = stalled.iter().max_by_key(|(_, runs, _)| *runs)?;
@@ -125,7 +126,7 @@ pub(crate) fn title(goal: Goal) -> &'static str {
     }
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// Names in words: `a`, `a and b`, `a, b and c`.
 fn and(mut names: Vec<String>) -> String {
     let last = names.pop().unwrap_or_default();
     match names.is_empty() {
@@ -138,12 +139,12 @@ struct Words<'a> {
     names: Vec<&'a str>,
     verdict: &'a Verdict,
     rows: &'a [Finding<'a>],
-    /// The schedulers that are not named, because every run was the same as under an earlier one.
+    /// For each scheduler, the earlier one under which every run was the same, if any. Such a scheduler is not named.
     same_as: Vec<Option<usize>>,
 }
 
 impl Words<'_> {
-    /// A line for each goal, and one for all.
+    /// A line for each goal, and a line for all goals.
     fn goals(&self, goal: Option<Goal>) -> Vec<String> {
         let wanted = |verdict: &&GoalVerdict| goal.is_none_or(|goal| verdict.goal == goal);
         let goals = self.verdict.goals.iter().filter(wanted);
@@ -208,13 +209,13 @@ impl Words<'_> {
         }
     }
 
-    /// The `schedulers` without those whose runs are equal to another one's.
+    /// The `schedulers` except those whose runs are equal to another scheduler's.
     fn named(&self, schedulers: &[usize]) -> Vec<usize> {
         let is_first = |&it: &usize| self.same_as[it].is_none_or(|it| !schedulers.contains(&it));
         schedulers.iter().copied().filter(is_first).collect()
     }
 
-    /// `a`, `a and b`, `a, b, c and 4 others`.
+    /// Schedulers in words: `a`, `a and b`, `a, b, c and 4 others`.
     fn list(&self, schedulers: &[usize]) -> String {
         let named = match schedulers.len() {
             // The name of one more scheduler takes no more room than `and 1 other`.
@@ -323,7 +324,8 @@ impl Words<'_> {
             _ => 0,
         };
         if verdict.reason(winner, against) == Some(Reason::Stalled) {
-            // A policy's speed at the expense of threads that do not run is no price of another one.
+            // If a policy gained speed at the expense of threads that do not run, that gain is no price of another
+            // policy.
             return Vec::new();
         }
         let parts = self.rows.iter().filter(|row| {
@@ -343,7 +345,7 @@ impl Words<'_> {
             .collect()
     }
 
-    /// The scheduler that is best for every goal, if more than one goal has a best.
+    /// The scheduler that is best for every goal, if more than one goal has a best scheduler.
     fn altogether(&self) -> Option<String> {
         if !self.verdict.is_of_several_goals() {
             return None;
@@ -367,7 +369,7 @@ impl Words<'_> {
     }
 }
 
-/// Two shares in words; `counts` are the numbers of responses, where those that never came count.
+/// Two shares in words; `counts` are the numbers of responses, where responses that never came count.
 fn shares(goal: Goal, own: f64, other: f64, name: &str, counts: Option<(f64, f64)>) -> String {
     let [own, other] = [own, other].map(share);
     match (goal, counts) {
@@ -421,7 +423,7 @@ fn part(own: &Entry<'_>, other: &Entry<'_>, name: &str) -> Option<(f64, String)>
     Some((change.mean_pct.abs(), say))
 }
 
-/// `12.0 ± 3.1 %`. The margin is left out if it would be printed as 0.
+/// A change with its margin: `12.0 ± 3.1 %`. The margin is left out if it would be printed as 0.
 fn with_margin(change: &Change, unit: &str) -> String {
     let margin = match change.margin_pct {
         Some(margin) if margin >= 0.05 => format!(" ± {margin:.1}"),
@@ -435,7 +437,7 @@ fn amount(verdict: &GoalVerdict, change: &Change, name: &str) -> String {
     of_goal(verdict.goal, verdict.higher_is_better, change, name)
 }
 
-/// The result of the runs that test whether frequencies are the reason of a difference in energy.
+/// A sentence about the runs that test whether frequencies are the reason for a difference in energy.
 pub(crate) fn at_full_speed(comparison: &Comparison) -> Option<String> {
     let test = comparison.at_full_speed.as_ref()?;
     let name = |index: usize| comparison.schedulers[index].name();
@@ -483,7 +485,7 @@ fn of_goal(goal: Goal, higher_is_better: bool, change: &Change, name: &str) -> S
     format!("{} {what} than under {name}", with_margin(change, "%"))
 }
 
-/// A large change as a factor: `4.1 times the time under eevdf (at least 3.2)`; `None` for a smaller one.
+/// A large change as a factor: `4.1 times the time under eevdf (at least 3.2)`; `None` for a smaller change.
 fn as_factor(change: &Change, of: &str, name: &str) -> Option<String> {
     let factor = 1.0 + change.mean_pct / 100.0;
     let least = factor - change.margin_pct.unwrap_or(0.0) / 100.0;

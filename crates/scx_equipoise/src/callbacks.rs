@@ -1,5 +1,5 @@
-//! `--costs`: the costs of the callbacks of the loaded scheduler, of whatever project, as a section of a machine file
-//! ([`machine::Callbacks`]).
+//! `--costs`: the costs of the callbacks of the loaded scheduler, which may be of any project, as a section of a
+//! machine file ([`machine::Callbacks`]).
 
 use crate::control::{self, Request};
 use crate::cost::{Cost, Measuring};
@@ -32,7 +32,7 @@ pub fn measure(
     let started = Instant::now();
     let measuring = Measuring::start()?;
     let before = programs();
-    // The wait ends with an error when the time is up.
+    // The wait returns an error when the time is up, which is the normal case.
     let _ = stop.recv_timeout(time);
     let costs = difference(&before, &programs());
     drop(measuring);
@@ -63,7 +63,7 @@ fn programs() -> BTreeMap<u32, (&'static str, Cost)> {
         let Some(name) = is_candidate.then(|| function(&info)).flatten() else {
             continue;
         };
-        // Every callback is a member of struct sched_ext_ops, except the program at a tracepoint.
+        // Every callback is a member of struct sched_ext_ops, except for the program at a tracepoint.
         if let Some(callback) = callback(&name)
             && (info.ty == ProgramType::StructOps) != (callback == "sched_switch")
         {
@@ -85,7 +85,7 @@ fn function(info: &ProgramInfo) -> Option<String> {
     Some(function.name()?.to_string_lossy().into_owned())
 }
 
-/// The callback with which the name of `function` ends, as in `bpfland_update_idle`.
+/// The callback whose name is the end of `function`, as in `bpfland_update_idle`.
 fn callback(function: &str) -> Option<&'static str> {
     let ends = |name: &&&str| {
         function
@@ -99,7 +99,7 @@ fn callback(function: &str) -> Option<&'static str> {
         .copied()
 }
 
-/// The calls and the time that were added to each callback between two readings.
+/// The number of calls and the time that were added to each callback between two readings.
 fn difference(
     before: &BTreeMap<u32, (&'static str, Cost)>,
     after: &BTreeMap<u32, (&'static str, Cost)>,

@@ -1,10 +1,9 @@
 //! `scx_equipoise get` and `set`: every user can read a loaded scheduler's settings, and root can
 //! change them.
 //!
-//! The loader listens on a Unix socket; a client sends a line of JSON and reads one. A change of
-//! tunables takes effect at once. Any other change loads the scheduler again, as does a CPU that
-//! goes offline or comes online. Until the scheduler is loaded, tasks run under Linux's own
-//! scheduler.
+//! The loader listens on a Unix socket; a client sends a line of JSON and reads a line of JSON. A change of tunables
+//! takes effect at once. For any other change the loader loads the scheduler again, and also if a CPU goes offline or
+//! comes online. Until the scheduler is loaded, tasks run under Linux's own scheduler.
 
 use crate::error::Error;
 use crate::server::{self, Access, Answer, Service, Socket};
@@ -25,7 +24,7 @@ const FOLDER: &str = "/run/scx_equipoise";
 
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub enum Request {
-    /// A request for the settings of these names, or for all.
+    /// A request for the settings with these names, or for all settings if there are no names.
     Get(Vec<String>),
     /// A request for changes, each of which is `NAME=VALUE`; `policy` is a name, too.
     Set(Vec<String>),
@@ -63,13 +62,13 @@ struct State {
 }
 
 impl State {
-    /// True if the requested change does not need the scheduler to be reloaded.
+    /// Does a change wait that does not need the scheduler to be reloaded?
     fn asks_for_tuning(&self) -> bool {
         let asked = self.asked.as_ref();
         asked.is_some_and(|(policy, _)| policy.is_tuned(&self.policy))
     }
 
-    /// Takes the requested policy. Its client waits until the policy is in effect.
+    /// Takes the requested policy. The client that requested it waits until the policy is in effect.
     fn take(&mut self) -> Option<Policy> {
         let (policy, client) = self.asked.take()?;
         self.waiting = Some(client);
@@ -96,14 +95,14 @@ impl Control {
         self.tell();
     }
 
-    /// Has a message when [`Control::wants_it_gone`] may have become true, or
+    /// The channel that has a message when [`Control::wants_it_gone`] may have become true, or when
     /// [`Control::next_tuning`] has a policy.
     pub fn news(&self) -> &crossbeam::channel::Receiver<()> {
         &self.news.1
     }
 
     fn tell(&self) {
-        // If a message is still in the channel, that one is enough.
+        // If a message is still in the channel, that message is enough.
         let _ = self.news.0.try_send(());
     }
 
@@ -111,7 +110,7 @@ impl Control {
         self.shutdown.load(Ordering::Relaxed)
     }
 
-    /// True if the scheduler must exit, without a successor or for another policy.
+    /// Must the scheduler exit, without a successor or for another policy?
     pub fn wants_it_gone(&self) -> bool {
         let state = self.state();
         self.is_shut_down() || (state.asked.is_some() && !state.asks_for_tuning())
@@ -123,8 +122,8 @@ impl Control {
         state.take().unwrap_or_else(|| state.policy.clone())
     }
 
-    /// The policy to which only tunables must change while the scheduler runs;
-    /// [`Control::attached`] reports that it is done.
+    /// The policy to which only tunables must change while the scheduler runs; Call [`Control::attached`] when the
+    /// change is done.
     pub fn next_tuning(&self) -> Option<Policy> {
         let mut state = self.state();
         match state.asks_for_tuning() {
@@ -133,7 +132,7 @@ impl Control {
         }
     }
 
-    /// Called when `policy` is in effect.
+    /// Notifies the client that `policy` is in effect.
     pub fn attached(&self, policy: &Policy) {
         let mut state = self.state();
         state.policy = policy.clone();
@@ -143,8 +142,8 @@ impl Control {
         }
     }
 
-    /// Called when a policy could not be loaded. Returns true if a client had requested the policy.
-    /// The client gets the error, and the previous policy is loaded again.
+    /// Records that a policy could not be loaded. Returns whether a client had requested the policy. The client then
+    /// gets the error, and the previous policy is loaded again.
     pub fn failed(&self, error: &anyhow::Error) -> bool {
         match self.state().waiting.take() {
             Some(client) => {
@@ -222,13 +221,13 @@ impl Service for Arc<Control> {
     }
 }
 
-/// The path of the socket: in the folder that systemd made for the service, or otherwise in
-/// [`FOLDER`], where clients look for the socket.
+/// The path of the socket, in the folder that systemd made for the service or, without one, in [`FOLDER`]. Clients look
+/// for the socket in [`FOLDER`].
 fn path() -> PathBuf {
     path_in(env::var_os("RUNTIME_DIRECTORY").as_deref())
 }
 
-/// The variable lists all of the service's folders, in an order that systemd chooses.
+/// Finds the path in `folders`. The variable lists all of the service's folders, in an order that systemd chooses.
 fn path_in(folders: Option<&OsStr>) -> PathBuf {
     let mut folders = folders.into_iter().flat_map(env::split_paths);
     let own = folders.find(|folder| folder.file_name() == Path::new(FOLDER).file_name());
@@ -262,7 +261,7 @@ fn get(policy: &Policy, names: &[String]) -> Reply {
     )
 }
 
-/// `policy` with `changes`; the error is a message.
+/// Makes the `changes` to `policy`. The error is a message.
 fn changed(policy: &Policy, changes: &[String]) -> Result<Policy, String> {
     let (names, settings): (Vec<&str>, Vec<&str>) = changes
         .iter()
@@ -280,7 +279,7 @@ fn changed(policy: &Policy, changes: &[String]) -> Result<Policy, String> {
     policy.with(settings.into_iter()).map_err(message)
 }
 
-/// The client's side: sends `request`, and returns the loader's answer.
+/// Sends `request` as a client, and returns the loader's answer.
 pub fn ask(request: &Request) -> Result<String, Error> {
     ask_at(&path(), request)
 }

@@ -27,8 +27,8 @@ impl Cost {
     }
 }
 
-/// While this value exists, the kernel measures all BPF programs (`BPF_ENABLE_STATS`), which costs
-/// two readings of the clock for each call.
+/// A measurement: while this value exists, the kernel measures all BPF programs (`BPF_ENABLE_STATS`), which costs two
+/// readings of the clock for each call.
 #[derive(Debug)]
 pub struct Measuring {
     _enabled: OwnedFd,
@@ -43,7 +43,7 @@ impl Measuring {
             let error = std::io::Error::from_raw_os_error(-fd);
             return Err(error).context("cannot measure BPF programs");
         }
-        // SAFETY: as above.
+        // SAFETY: the descriptor is ours.
         let _enabled = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Measuring { _enabled })
     }

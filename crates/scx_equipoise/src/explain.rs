@@ -8,12 +8,12 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-/// The largest number of task names that are remembered. After this number all names are looked up
-/// again, because pids are reused.
+/// The largest number of task names that are remembered. When there are more, all names are looked up again, because
+/// pids are reused.
 const MOST_NAMES: usize = 4096;
 
-/// Prints the decisions in `buffer` at each call of `RingBuffer::consume`: all, or only decisions
-/// about the task of this name or pid.
+/// Prints the decisions in `buffer` at each call of `RingBuffer::consume`: all decisions or, if `task` is given, only
+/// those about the task with this name or pid.
 pub fn printer(buffer: &dyn MapCore, task: Option<String>) -> Result<RingBuffer<'static>> {
     let names = Names::default();
     let mut builder = RingBufferBuilder::new();
@@ -21,7 +21,7 @@ pub fn printer(buffer: &dyn MapCore, task: Option<String>) -> Result<RingBuffer<
         let line = Explained::line(record, |pid| names.of(pid));
         let line = line.as_deref().unwrap_or("unknown decision");
         if task.as_deref().is_none_or(|task| concerns(line, task)) {
-            // A reader that closes standard output has read enough; the scheduler stays loaded.
+            // If a reader closes standard output, the scheduler stays loaded.
             let _ = writeln!(io::stdout().lock(), "{line}");
         }
         0
@@ -31,7 +31,7 @@ pub fn printer(buffer: &dyn MapCore, task: Option<String>) -> Result<RingBuffer<
         .context("cannot listen to the scheduler's decisions")
 }
 
-/// True if a decision's `line` names the task, which appears as `NAME (PID)`.
+/// Does a decision's `line` name the task? The task appears as `NAME (PID)`.
 fn concerns(line: &str, task: &str) -> bool {
     let is_word_end = |before: &str| !before.ends_with(|c: char| c.is_alphanumeric());
     let name = format!("{task} (");

@@ -58,7 +58,7 @@ pub unsafe fn words<T>(variable: &mut T) -> &[AtomicU64] {
     unsafe { std::slice::from_raw_parts(std::ptr::from_mut(variable).cast(), count) }
 }
 
-/// True if the object has this variable.
+/// Does the object have this variable?
 pub fn has(object: &OpenObject, symbol: &str) -> Result<bool> {
     Ok(variables(object)?.contains_key(symbol))
 }

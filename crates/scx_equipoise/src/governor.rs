@@ -3,8 +3,8 @@
 use detect::Decider;
 use policy::Policy;
 
-/// The warning if `policy` sets frequencies and some of the machine's `deciders` ignore them;
-/// `None` otherwise, and if frequencies never change.
+/// The warning if `policy` sets frequencies and some of the machine's `deciders` ignore them; `None` otherwise, or if
+/// frequencies never change.
 pub fn warning(policy: &Policy, deciders: &[Decider]) -> Option<String> {
     let ignoring: Vec<String> = deciders
         .iter()

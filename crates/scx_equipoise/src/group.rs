@@ -5,14 +5,14 @@ use std::ffi::CString;
 
 /// Finds the group by its name or number.
 pub fn find(name: &str) -> Result<Gid, String> {
-    // The number that means "no change" to chown(2) is not a group.
+    // The number that means "no change" to chown(2) is not the number of a group.
     if let Some(gid) = name.parse().ok().filter(|&gid| gid != u32::MAX) {
         return Ok(Gid::from_raw(gid));
     }
     let unknown = || "expected the name or number of a group".to_owned();
     let name = CString::new(name).map_err(|_| unknown())?;
-    // SAFETY: `name` ends with a zero. The result is valid until the next call, and no other thread
-    // calls.
+    // SAFETY: `name` ends with a zero. The result is valid until the next call, and no other thread calls this
+    // function.
     let entry = unsafe { libc::getgrnam(name.as_ptr()).as_ref() };
     entry
         .map(|entry| Gid::from_raw(entry.gr_gid))

@@ -16,14 +16,14 @@ pub fn describe(name_or_path: &str) -> Result<Machine, Error> {
     Ok(fit(Machine::find(name_or_path)?, number_of_cpus()?)?)
 }
 
-/// The highest number that a CPU may have, plus one.
+/// One more than the highest number that a CPU may have.
 fn number_of_cpus() -> Result<usize> {
     let possible = detect::possible(Path::new(SYS)).map_err(anyhow::Error::msg)?;
     Ok(possible.iter().last().map_or(1, |last| last + 1))
 }
 
-/// The machine as it is now, or as `described`, and its online CPUs. No offline CPU is in any span.
-/// If CPUs go on- or offline while this reads sysfs, the result is a consistent snapshot.
+/// The machine as it is now, or as `described`, and its online CPUs. No offline CPU is in any span. If CPUs go online
+/// or offline while this function reads sysfs, the result is a consistent snapshot.
 pub fn machine(described: Option<&Machine>) -> Result<(Machine, CpuMask)> {
     let (mut machine, online) = match described {
         Some(described) => (described.clone(), online()?),
@@ -39,7 +39,7 @@ pub fn machine(described: Option<&Machine>) -> Result<(Machine, CpuMask)> {
     Ok((machine, online))
 }
 
-/// True if schedutil governs any CPU. Other governors are assumed to use only the request.
+/// Does schedutil govern any CPU? Other governors are assumed to use only the request.
 fn governor_adds() -> bool {
     const POLICIES: &str = "/sys/devices/system/cpu/cpufreq";
     let governor = |policy: std::fs::DirEntry| {
@@ -69,9 +69,8 @@ const SYS: &str = "/sys";
 /// The time between two readings of sysfs that have to agree.
 const SETTLED: Duration = Duration::from_millis(100);
 
-/// The place of each online CPU according to sysfs. A CPU that comes online is listed before its
-/// caches and siblings are listed, and the kernel may not report when these are, so two readings
-/// have to agree.
+/// The place of each online CPU according to sysfs. A CPU that comes online is listed before its caches and siblings
+/// are listed, and the kernel may not report when that happens, so two readings have to agree.
 fn places() -> Result<Vec<Place>> {
     let mut before = read_places()?;
     loop {
@@ -121,11 +120,11 @@ fn keep_online(machine: &mut Machine, online: &CpuMask) {
     }
 }
 
-/// The place of a CPU. CPUs with equal numbers share the unit.
+/// The place of a CPU. CPUs with equal numbers share the respective unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     cpu: usize,
-    /// The capacity in sysfs, where 1024 is that of the machine's largest CPU.
+    /// The capacity in sysfs, where the machine's largest CPU has 1024.
     capacity: u32,
     core: usize,
     /// The first CPU with the same last-level cache.
@@ -205,7 +204,7 @@ fn assemble(cpus: usize, places: &[Place]) -> Machine {
     }
 }
 
-/// CPUs with the same `key` form a span.
+/// A level whose spans are the CPUs with the same `key`.
 fn level<K: Ord>(name: &'static str, places: &[Place], key: impl Fn(&Place) -> K) -> Level {
     let mut spans: BTreeMap<K, CpuMask> = BTreeMap::new();
     for place in places {

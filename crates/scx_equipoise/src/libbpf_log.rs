@@ -7,8 +7,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 
-/// The size of the largest log that is kept, in bytes. A longer log loses its beginning, because the
-/// verifier's verdict is at the end.
+/// The size of the largest log that is kept, in bytes. The beginning of a longer log is dropped, because the verifier's
+/// verdict is at the end.
 const MOST_KEPT: usize = 16 << 20;
 
 static KEPT: Mutex<String> = Mutex::new(String::new());

@@ -1,8 +1,8 @@
 //! Limits on control groups that the kernel's fair class enforces but this scheduler does not.
 //!
 //! The kernel applies `cpu.max` and `cpu.idle` only to tasks of the fair class. `equipoise` enforces both if the kernel
-//! reports them, which it does from Linux 6.17 and 7.3 on. On other kernels tasks run without these limits, so a
-//! container with a CPU limit becomes unlimited. The loader therefore names the groups that have a limit.
+//! reports them, which Linux does from 6.17 and 7.3 on. On other kernels tasks run without these limits, so a container
+//! with a CPU limit becomes unlimited. The loader therefore names the groups that have a limit.
 
 use std::fs;
 use std::path::Path;
@@ -50,7 +50,7 @@ fn look(root: &Path, folder: &Path, kept: Kept, found: &mut Vec<String>) {
         .into_iter()
         .flatten()
         .flatten()
-        // Groups are folders; a link could lead to a loop.
+        // Groups are folders. Do not follow links, which could lead to a loop.
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
         .map(|entry| entry.path())
         .collect();

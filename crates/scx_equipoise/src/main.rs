@@ -1,9 +1,9 @@
 //! `scx_equipoise`: loads Equipoise's scheduler into Linux through sched_ext, and keeps it there
 //! until a signal or a request ends it.
 //!
-//! `preflight.rs` checks the kernel, `scheduler.rs` opens, sets and attaches the BPF object, `host.rs` is this computer
-//! as a machine, and `server.rs` answers the requests of `control.rs` and the statistics of `stats.rs` through a
-//! socket. `callbacks.rs` and `cost.rs` measure the scheduler's costs.
+//! `preflight.rs` checks the kernel, `scheduler.rs` opens, sets and attaches the BPF object, `host.rs` describes this
+//! computer as a machine, and `server.rs` answers the requests of `control.rs` and the statistics of `stats.rs` through
+//! a socket. `callbacks.rs` and `cost.rs` measure the scheduler's costs.
 //!
 //! ```text
 //! scx_equipoise --policy equipoise
@@ -76,7 +76,7 @@ fn run(opts: &Opts) -> Result<(), Error> {
         print!("{}", control::ask(&request)?);
         return Ok(());
     }
-    // The loader sets the modes of its folders and sockets itself.
+    // The loader sets the modes of its folders and sockets explicitly.
     rustix::process::umask(rustix::fs::Mode::WGRP | rustix::fs::Mode::WOTH);
     start_logging(opts.verbose)?;
     if let Some(seconds) = opts.monitor {
@@ -90,7 +90,7 @@ fn run(opts: &Opts) -> Result<(), Error> {
     if let Some(seconds) = opts.costs {
         let (tell, stop) = mpsc::channel();
         on_signal(move || {
-            // If the time is up, nothing waits for the message.
+            // This fails if the time is up, because nothing waits for the message then.
             let _ = tell.send(());
         })?;
         let time = Duration::from_secs_f64(seconds);
@@ -176,7 +176,7 @@ fn start_logging(verbose: bool) -> Result<(), Error> {
         .set_location_level(LevelFilter::Off)
         .set_target_level(LevelFilter::Off)
         .set_thread_level(LevelFilter::Off)
-        // Otherwise libbpf lists features of newer kernels at every start.
+        // Without this filter, libbpf lists features of newer kernels at every start.
         .add_filter_ignore_str("scx_utils::compat")
         .build();
     let colors = if std::io::stderr().is_terminal() {

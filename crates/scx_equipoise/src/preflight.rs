@@ -1,5 +1,5 @@
-//! Checks before a scheduler is loaded, and explanations of a refusal by the kernel. Each gives a
-//! sentence, rather than a failed system call.
+//! Checks before a scheduler is loaded, and explanations of a refusal by the kernel. Each of them gives a sentence,
+//! rather than a failed system call.
 
 use crate::libbpf_log;
 use anyhow::{Result, anyhow, bail};
@@ -8,13 +8,13 @@ use scx_utils::compat;
 use std::fs;
 use std::path::Path;
 
-/// The first Linux with sched_ext.
+/// The first release of Linux with sched_ext.
 const OLDEST: (u32, u32) = (6, 12);
 
 /// The kernel's description of itself.
 #[derive(Debug)]
 pub struct Kernel<'a> {
-    /// Its release, such as `6.12.9-amd64`.
+    /// The kernel's release, such as `6.12.9-amd64`.
     pub release: &'a str,
     /// `/sys/kernel/sched_ext`.
     pub sched_ext: &'a Path,

@@ -34,7 +34,7 @@ impl Profile {
         Ok(Profile(file))
     }
 
-    /// The current preference: a value of the setting `prefer`.
+    /// The current preference, which is a value of the setting `prefer`.
     pub fn preference(&mut self) -> Result<&'static str> {
         let mut profile = String::new();
         let read = self.0.rewind();

@@ -60,9 +60,9 @@ fn has_field(structure: &str, field: &str) -> bool {
     compat::struct_has_field(structure, field).unwrap_or(false)
 }
 
-/// Adapts the ops to the kernel's control groups: a kernel may be built without them, and a kernel
-/// before 6.18 requires a flag for weights. Evaluates to the limits that the scheduler enforces.
-/// This is a macro because the type of `ops` is that of the skeleton.
+/// Adapts the ops to the kernel's control groups. A kernel may be built without them, and a kernel before 6.18 requires
+/// a flag for weights. Evaluates to the limits that the scheduler enforces. This is a macro because the type of `ops`
+/// is that of the skeleton.
 macro_rules! fit_cgroups {
     ($ops:expr) => {{
         // Linux has these ops from 6.17 and 6.19 on; from 7.3 on, it also reports limits that were set before.
@@ -100,7 +100,7 @@ const CHECKS: &str = "checks";
 /// The variable of schedulers whose program at `sched_switch` can do what `ops.cpu_release()` does.
 const RELEASED_BY_SWITCH: &str = "released_by_switch";
 
-/// True if a program may empty a CPU's local queue wherever it runs, as in Linux 6.19 and later.
+/// May a program empty a CPU's local queue wherever it runs, as in Linux 6.19 and later?
 fn reenqueues_anywhere() -> Result<bool> {
     Ok(compat::ksym_exists("scx_bpf_dsq_reenq")? || compat::ksym_exists("scx_bpf_reenqueue_local___v2")?)
 }
@@ -110,9 +110,9 @@ struct Scheduler<'object> {
     skeleton: BpfSkel<'object>,
     link: Link,
     stats: stats::Server,
-    /// The CPUs for which it was configured.
+    /// The CPUs for which the scheduler was configured.
     online: CpuMask,
-    /// True if the scheduler reports decisions; `task` is the task whose decisions are printed.
+    /// Whether the scheduler reports decisions; `task` is the task whose decisions are printed.
     explains: bool,
     explained_task: Option<String>,
 }
@@ -147,7 +147,7 @@ impl<'object> Scheduler<'object> {
             skeleton.struct_ops.equipoise_ops_mut().cpu_release = std::ptr::null_mut();
             values.push(globals::switched_on(RELEASED_BY_SWITCH));
         }
-        // Other schedulers than equipoise have no invariants to check.
+        // Only equipoise has invariants to check.
         if opts.check && globals::has(skeleton.open_object_mut(), CHECKS)? {
             values.push(globals::switched_on(CHECKS));
         }
@@ -190,7 +190,7 @@ impl<'object> Scheduler<'object> {
         })
     }
 
-    /// Serves statistics until the scheduler exits or must exit. Returns an error if it failed.
+    /// Serves statistics until the scheduler exits or must exit. Returns an error if the scheduler failed.
     fn run(mut self, machine: &Machine, control: &Control) -> Result<Next> {
         // The kernel reports CPUs that go online or offline after the scheduler was opened. A CPU
         // that was about to go offline at that time may still have counted as online.

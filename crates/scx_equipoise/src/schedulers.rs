@@ -8,8 +8,8 @@ use machine::{CpuMask, Machine};
 use policy::Policy;
 use std::mem::MaybeUninit;
 
-// Each scheduler has a module with its skeleton and its own copy of scheduler.rs; SCHEDULERS is the
-// table of them.
+// Each scheduler has a module with its skeleton and its own copy of scheduler.rs. SCHEDULERS is the table of these
+// modules.
 include!(concat!(env!("OUT_DIR"), "/schedulers.rs"));
 
 /// The next step after a scheduler has been unloaded.
@@ -21,8 +21,8 @@ pub enum Next {
     Restart,
 }
 
-/// Loads a scheduler for the policy on the machine, whose online CPUs are given, and keeps it
-/// loaded until it exits or must exit. Returns an error if it failed.
+/// A function that loads a scheduler for the policy on the machine, whose online CPUs are given, and keeps the
+/// scheduler loaded until it exits or must exit. Returns an error if the scheduler failed.
 pub type Run =
     fn(&Opts, &Policy, &Machine, CpuMask, &mut MaybeUninit<OpenObject>, &Control) -> Result<Next>;
 

@@ -1,10 +1,10 @@
-//! A server on a Unix socket: a client sends a line, reads a line, and may repeat that.
+//! A server on a Unix socket: a client sends a line and reads a line, any number of times.
 //!
 //! Any user may connect to a socket of the loader, so one thread serves all clients, within limits: on the length of a
 //! line, on the time for a line, and on each user's connections, requests and bytes. If a user has too many
 //! connections, the server closes one that has sent a part of a line or, if there is none, the one that has been silent
-//! for longest. A new client is therefore never refused, and is read once, so that a whole line in one piece is
-//! answered, whatever other clients send. If connections arrive too fast, they are served in batches.
+//! for longest. A new client is therefore never refused. The server reads from it once, so that a whole line in one
+//! piece is answered, whatever other clients send. If connections arrive too fast, they are served in batches.
 //!
 //! The process that serves the socket holds a lock beside it, so that a second process neither removes nor replaces the
 //! socket.
@@ -32,8 +32,8 @@ pub const PATIENCE: Duration = Duration::from_secs(1);
 /// The longest line, in bytes. A request to change every setting is much shorter.
 const LONGEST: usize = 16 << 10;
 
-/// The limit on the connections of all users; [`MOST_OF_A_USER`] is that of each user. Each connection is an open file,
-/// of which a process may often have only 1,024, and may hold a line in memory.
+/// The limit on the connections of all users; [`MOST_OF_A_USER`] is the limit for each user. Each connection is an open
+/// file, of which a process may often have only 1,024, and may hold a line in memory.
 const MOST: usize = 256;
 const MOST_OF_A_USER: usize = 64;
 
@@ -50,8 +50,8 @@ const THREAD: &str = "socket";
 const PIECE: usize = 1024;
 
 /// The largest number of connections that are accepted at a time. After [`MANY`], the next connections wait for
-/// [`PACE`], so at most 1,600 per second are accepted. The others wait in the system's queue, which is short, or for a
-/// place in that queue, so each of a thousand clients waits for less than a second.
+/// [`PACE`], so at most 1,600 per second are accepted. Further connections wait in the system's queue, which is short,
+/// or for a place in that queue, so each of a thousand clients waits for less than a second.
 const AT_ONCE: usize = 16;
 const MANY: usize = 4;
 const QUEUE: i32 = 128;
@@ -63,7 +63,7 @@ pub trait Service: Send + 'static {
     /// The state that the server keeps for a client between two requests.
     type Memory: Default;
 
-    /// The answer to `line`. An error ends the connection.
+    /// Returns the answer to `line`. An error ends the connection.
     fn reply(&mut self, memory: &mut Self::Memory, is_root: bool, line: &[u8]) -> Result<Answer>;
 }
 
@@ -75,7 +75,7 @@ pub enum Answer {
     Later(Box<dyn FnOnce() -> Result<Vec<u8>> + Send>),
 }
 
-/// `message` as a line of JSON.
+/// Converts `message` to a line of JSON.
 pub fn line(message: &impl serde::Serialize) -> Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
@@ -178,7 +178,7 @@ fn listen(path: &Path, access: Access) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// The client's side: a connection with the running loader.
+/// Connects, as a client, with the running loader.
 pub fn connect(path: &Path) -> Result<UnixStream> {
     UnixStream::connect(path).map_err(|error| {
         let absent = matches!(
@@ -208,7 +208,7 @@ struct Server<S: Service> {
 struct Rate {
     /// The time when the second began.
     began: Instant,
-    /// The number of lines; `pieces` counts pieces of lines beyond the first.
+    /// The number of lines; `pieces` is the number of pieces of lines beyond the first piece of each connection.
     requests: u32,
     pieces: u32,
 }
@@ -216,7 +216,7 @@ struct Rate {
 struct Client<M> {
     stream: UnixStream,
     user: Uid,
-    /// The received part of the line.
+    /// The part of the line that has been received.
     line: Vec<u8>,
     /// The deadline of the line; `None` between two lines.
     deadline: Option<Instant>,
@@ -251,8 +251,8 @@ impl<S: Service> Server<S> {
         }
     }
 
-    /// Waits for clients, and serves the clients that are ready. Returns the number of new ones, or `None` at
-    /// the end.
+    /// Waits for clients, and serves the clients that are ready. Returns the number of new clients, or `None` at the
+    /// end.
     fn turn(&mut self) -> io::Result<Option<usize>> {
         let now = Instant::now();
         self.forget(now);
@@ -324,8 +324,8 @@ impl<S: Service> Server<S> {
         })
     }
 
-    /// Accepts waiting connections and reads from them, but not so many that existing connections wait for long.
-    /// Returns the number of accepted connections.
+    /// Accepts waiting connections and reads from them, but only so many that existing connections do not wait for
+    /// long. Returns the number of accepted connections.
     fn accept(&mut self) -> io::Result<usize> {
         for accepted in 0..AT_ONCE {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -350,7 +350,7 @@ impl<S: Service> Server<S> {
             if self.may_send(&self.clients[newest]) {
                 self.read(newest);
             }
-            // A user that has sent much junk may not send more.
+            // A user that has sent too many pieces may not send more.
             match self.clients.get(newest) {
                 Some(client) if client.line.is_empty() || self.may_send(client) => {}
                 _ => {
@@ -368,8 +368,8 @@ impl<S: Service> Server<S> {
         Ok(AT_ONCE)
     }
 
-    /// Drops the least valuable client, which is one with a part of a line or, if there is none,
-    /// the one that has been silent for longest.
+    /// Drops the least valuable client, which is a client with a part of a line or, if there is none, the client that
+    /// has been silent for longest.
     fn drop_least(&mut self, among: impl Fn(&Client<S::Memory>) -> bool) {
         let clients = self.clients.iter().enumerate();
         let of_them = clients.filter(|(_, client)| among(client));
@@ -390,8 +390,7 @@ impl<S: Service> Server<S> {
         }
     }
 
-    /// Reads from the client, and answers if the line is whole. Returns false if the connection
-    /// ends.
+    /// Reads from the client, and answers if the line is complete. Returns false if the connection ends.
     fn talk(&mut self, index: usize) -> Result<bool> {
         let (user, is_first) = (
             self.clients[index].user,
@@ -407,7 +406,7 @@ impl<S: Service> Server<S> {
         let client = &mut self.clients[index];
         let is_root = client.user.is_root();
         match self.service.reply(&mut client.memory, is_root, &line)? {
-            // A client that has read the last answer has room for this answer.
+            // The socket of a client that has read the last answer has room for this answer.
             Answer::Now(line) => {
                 (&client.stream).write_all(&line)?;
                 Ok(true)
@@ -422,7 +421,7 @@ impl<S: Service> Server<S> {
 }
 
 impl<M> Client<M> {
-    /// The client's line, once it is whole. An error ends the connection.
+    /// The client's line, once it is complete. An error ends the connection.
     fn read_line(&mut self) -> Result<Option<Vec<u8>>> {
         let mut part = [0; PIECE];
         let read = match self.stream.read(&mut part) {

@@ -66,7 +66,7 @@ macro_rules! metrics {
                 }
             }
 
-            /// Prints `LABEL=COUNT` for each count that this scheduler has, except zeros.
+            /// Prints `LABEL=COUNT` for each count that this scheduler has, except for zeros.
             fn format_counted(&self, out: &mut impl Write) -> std::io::Result<()> {
                 $(if self.$name > 0 {
                     write!(out, " {}={}", $label, self.$name)?;
@@ -143,7 +143,7 @@ pub fn describe(out: &mut impl Write) -> Result<()> {
         .describe_meta(out, None)
 }
 
-/// The server's side.
+/// The server of statistics.
 pub struct Server {
     _socket: Socket,
     requests: Receiver<()>,
@@ -172,7 +172,7 @@ impl Server {
         })
     }
 
-    /// The channels for totals and for requests of totals. Each request gets one total.
+    /// The channels for totals and for requests of totals. Each request gets one message with totals.
     pub fn channels(&self) -> (Sender<Totals>, Receiver<()>) {
         (self.answers.clone(), self.requests.clone())
     }
@@ -274,7 +274,7 @@ pub fn find_server() -> Result<()> {
         })
 }
 
-/// The client's side: prints statistics every `interval` until it `is_over`.
+/// Prints statistics, as a client, every `interval` until `is_over` returns true.
 pub fn monitor(interval: Duration, is_over: impl Fn() -> bool) -> Result<()> {
     scx_utils::monitor_stats::<Metrics>(&[], interval, is_over, |metrics| {
         metrics.format(&mut std::io::stdout().lock())

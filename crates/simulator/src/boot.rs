@@ -127,7 +127,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
     Ok(kernel)
 }
 
-/// The shell runs on a random CPU, and starts the workload's first tasks.
+/// Starts the shell, which runs on a random CPU and forks the workload's first tasks.
 fn start_shell(kernel: &mut Kernel<'_>, tasks: Vec<TaskSpec>) {
     let mut tasks = tasks.into_iter();
     let mut left = false;

@@ -97,7 +97,7 @@ impl Checker {
         self.found.get_or_insert(message);
     }
 
-    /// `task` starts to compute.
+    /// Begins the account of a computation of `task`.
     pub fn begins(&mut self, task: TaskPtr, asked: u64, own_time: bool) {
         *self.work_of(task) = Work {
             asked,
@@ -106,7 +106,7 @@ impl Checker {
         };
     }
 
-    /// `task` has computed for `ns` on `cpu`, whose speed is in 1/2^20.
+    /// Adds the time `ns` for which `task` has computed on `cpu`, whose speed is in 1/2^20, to the account.
     pub fn computed(&mut self, task: TaskPtr, cpu: usize, ns: u64, speed: u32) {
         self.computed_ns[cpu] += ns;
         let work = self.work_of(task);
@@ -115,7 +115,7 @@ impl Checker {
         work.pieces += 1;
     }
 
-    /// `task` completes its computing, on a CPU of `speed`.
+    /// Checks that `task`, which completes its computation on a CPU of `speed`, got exactly its work.
     pub fn ends(&mut self, task: TaskPtr, speed: u32) {
         let Work {
             asked,
@@ -256,7 +256,7 @@ fn check_tasks(kernel: &Kernel<'_>, places: &mut Vec<usize>) -> Result<(), Strin
     Ok(())
 }
 
-/// `places` is the number of CPUs and queues on which `task` was found.
+/// Checks the state of `task`, which was found on `places` CPUs and queues.
 fn check_task(kernel: &Kernel<'_>, task: TaskPtr, places: usize) -> Result<(), String> {
     let label = || task.label();
     let custody = usize::from(task.ops_state.get() == OpsState::Queued);

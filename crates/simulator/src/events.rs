@@ -160,7 +160,7 @@ impl Events {
         heap[place] = entry;
     }
 
-    /// Removes the first element of the heap, which has happened.
+    /// Removes the first element of the heap, whose event has happened.
     #[inline(never)]
     fn remove_first(&mut self) {
         self.first_is_over = false;
@@ -171,7 +171,7 @@ impl Events {
         }
     }
 
-    /// The time of the next scheduled event, in ns; the end of time if there is none.
+    /// The time of the next scheduled event, in ns; the largest number if there is none.
     #[inline]
     fn announced(&mut self) -> u64 {
         if self.first_is_over {
@@ -180,13 +180,13 @@ impl Events {
         self.heap[0].time()
     }
 
-    /// The task on `cpu` will complete its computing at `time`, in ns, unless this is called again.
+    /// Sets the time, in ns, at which the task on `cpu` will complete its computing.
     #[inline]
     pub fn set_done(&mut self, cpu: usize, time: u64) {
         self.done.set(cpu, Done::new(time, cpu));
     }
 
-    /// Like [`Events::set_done`], but returns true if the completion is the next event, which then happens now, without
+    /// As [`Events::set_done`]. Returns true if the completion is the next event, which then happens now, without
     /// [`Events::next`].
     #[inline]
     pub fn set_done_next(&mut self, cpu: usize, time: u64) -> bool {
@@ -195,7 +195,7 @@ impl Events {
         self.done.soonest() == done && self.announced() > time
     }
 
-    /// From now on no task computes on `cpu`.
+    /// Forgets the completion time of `cpu`, on which no task computes from now on.
     #[inline]
     pub fn clear_done(&mut self, cpu: usize) {
         self.done.set(cpu, NEVER);
@@ -233,9 +233,9 @@ pub struct Next {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Done(u64);
 
-/// The end of time.
+/// A time after all other times.
 const NEVER: Done = Done(u64::MAX);
-/// The bits of the word for the CPU.
+/// The number of bits of the word for the CPU.
 const CPU_BITS: u32 = MAX_CPUS.trailing_zeros();
 
 impl Done {
@@ -246,7 +246,7 @@ impl Done {
         Done(time.min(last) << CPU_BITS | cpu as u64)
     }
 
-    /// The time in ns; [`NEVER`] is after all other times.
+    /// The time in ns.
     #[inline]
     fn time(self) -> u64 {
         self.0 >> CPU_BITS

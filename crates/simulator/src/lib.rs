@@ -1,7 +1,8 @@
 //! The simulated kernel: runs a workload on a machine under a sched_ext scheduler, deterministically.
 //!
 //! - A [`Config`] says what is run: a machine, a workload, a scheduler's object with its globals, a seed.
-//! - [`run`] runs it to its end; the [`Outcome`] has the workload's measurements and the kernel's counters.
+//! - [`run`] runs this configuration to its end; the [`Outcome`] has the workload's measurements and the kernel's
+//!   counters.
 //! - A [`Trace`] receives every scheduling [`Event`] of the run.
 //!
 //! ```no_run
@@ -91,7 +92,7 @@ pub type Globals<'a> = &'a dyn Fn(&Machine) -> Vec<Global>;
 /// A request of the workload's control groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum GroupRequest {
-    /// That there be groups: a scheduler without support for them treats all tasks as members of one group.
+    /// Control groups as such: a scheduler without support for them treats all tasks as members of one group.
     Groups,
     /// `cpu.weight`.
     Weight,
@@ -112,8 +113,8 @@ pub struct Outcome {
     pub counters: Counters,
     /// Whether the workload has control groups.
     pub has_groups: bool,
-    /// The requests of the workload's control groups that the scheduler cannot satisfy, because it or the kernel lacks
-    /// the callback.
+    /// The requests of the workload's control groups that the scheduler cannot satisfy, because the scheduler has no
+    /// callback for them or the kernel does not call it.
     pub ignored: Vec<GroupRequest>,
     /// The workload's tasks, in the order of their creation.
     pub tasks: Vec<TaskTotals>,
@@ -185,7 +186,7 @@ counters! {
     }
     /// For each CPU, the time spent in interrupts, in ns; it is a part of `overhead_ns` when the CPU was busy.
     pub irq_ns: Vec<u64>,
-    /// For each CPU, the time spent running tasks, in ns, including the kernel's overhead on their behalf.
+    /// For each CPU, the time spent running tasks, in ns, including the kernel's overhead for them.
     pub busy_ns: Vec<u64>,
     /// For each CPU, the part of `busy_ns` spent on switches, wakeups, interrupts and ticks.
     pub overhead_ns: Vec<u64>,
@@ -206,8 +207,7 @@ pub const EXPLAINED_NUMBERS: usize = 4;
 
 /// Scheduling events, named and filled like the kernel's tracepoints of the same names.
 ///
-/// They can be sent to another process, except for decisions, which only this project's schedulers
-/// report.
+/// These events can be sent to another process, except for decisions, which only this project's schedulers report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event<'a> {
     /// `sched_switch`; pid 0 is idle (`swapper`).
@@ -286,8 +286,8 @@ pub enum Event<'a> {
         /// The limit in kHz.
         khz: u32,
     },
-    /// The task that is about to wake up another one; precedes the latter's `Wakeup`. Not a
-    /// tracepoint of the kernel.
+    /// The task that is about to wake up another task. Precedes the `Wakeup` of the other task. Not a tracepoint of the
+    /// kernel.
     Waker {
         /// `comm`, `pid` of the task that wakes up.
         #[serde(borrow)]
@@ -296,8 +296,8 @@ pub enum Event<'a> {
         #[serde(borrow)]
         by: Option<(&'a str, i32)>,
     },
-    /// The CPUs that a task may use from now on: at its creation, if these are not all CPUs, and when they change. Not
-    /// a tracepoint of the kernel.
+    /// The CPUs that a task may use from now on: sent at the task's creation, if it may not use all CPUs, and when they
+    /// change. Not a tracepoint of the kernel.
     Affinity {
         /// `comm`, `pid`.
         #[serde(borrow)]
@@ -305,8 +305,8 @@ pub enum Event<'a> {
         /// A [`machine::CpuMask`] in bytes.
         cpus: &'a [u8],
     },
-    /// The properties that, besides the priority, decide a task's share of the CPUs from now on: sent when it enters a
-    /// control group, and when its policy becomes SCHED_IDLE or ceases to be. Not a tracepoint of the kernel.
+    /// The properties that, besides the priority, decide a task's share of the CPUs from now on: sent when the task
+    /// enters a control group, and when its policy becomes SCHED_IDLE or ceases to be. Not a tracepoint of the kernel.
     Weight {
         /// `comm`, `pid`.
         #[serde(borrow)]
@@ -321,7 +321,7 @@ pub enum Event<'a> {
         /// The product of `group_weight` and the weights of the groups above. 2^20 stands for the default weight, 100.
         product: u64,
     },
-    /// A task that loses its CPU has been polling, for a word, a mutex or a kernel lock. Precedes the task's `Switch`.
+    /// The task that loses its CPU has been polling for a word, a mutex or a kernel lock. Precedes the task's `Switch`.
     /// Not a tracepoint of the kernel.
     Polls {
         /// `comm`, `pid`.
@@ -330,8 +330,8 @@ pub enum Event<'a> {
         /// The time since which the task has polled, in ns.
         since: u64,
     },
-    /// A period of a task is over: its program has compared the time when its work was done with the
-    /// deadline. Not a tracepoint of the kernel.
+    /// A period of a task is over, and its program has compared the time when its work was done with the deadline. Not
+    /// a tracepoint of the kernel.
     Period {
         /// `comm`, `pid`.
         #[serde(borrow)]
@@ -366,7 +366,7 @@ pub enum Event<'a> {
 }
 
 impl Event<'_> {
-    /// The pid of a task and its period, if the event is the end of one.
+    /// Returns the pid of a task and its period, if the event is the end of a period.
     pub fn period(&self) -> Option<(i32, workload::Period)> {
         match *self {
             Event::Period {
@@ -410,8 +410,8 @@ pub enum Error {
         /// The waiting tasks, and the reasons.
         waiting: String,
     },
-    /// The workload did something that a kernel would refuse, or a task of it executes ops without end and without time
-    /// passing.
+    /// The workload did something that a kernel would refuse, or one of its tasks executes ops without end while no
+    /// time passes.
     #[error("task {task} at {at_ns} ns: {message}")]
     Task {
         /// The task's name and pid.

@@ -3,8 +3,8 @@
 use machine::MAX_CPUS;
 use std::ops::{Index, IndexMut};
 
-/// One `T` for each CPU of a machine. There is room for the largest machine, so an index is compared with a constant,
-/// which most functions do only once.
+/// One `T` for each CPU of a machine. There is room for the largest machine, so the bound of an index is a constant,
+/// and most functions check an index only once.
 pub struct PerCpu<T> {
     all: Box<[T; MAX_CPUS]>,
     len: usize,

@@ -8,12 +8,12 @@ use crate::kernel::task::{Class, Continuation, TaskPtr};
 use crate::{Counters, Error, GroupRequest, Outcome, TaskTotals};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The limits on events at one time and on a CPU's reschedules, beyond which the scheduler is assumed to cause them
-/// endlessly: enough for many events of each task of the largest workload.
+/// The limits on events at one time and on a CPU's reschedules. Beyond this limit the scheduler is assumed to cause
+/// them endlessly. The limit suffices for many events of each task of the largest workload.
 pub const MAX_INSTANT_EVENTS: u32 = 2_000_000;
 
-/// The number of events between two tests of whether the run has to stop; a power of two. So many events take about 1
-/// ms.
+/// The number of events between two tests of whether the run has to stop; a power of two. This number of events takes
+/// about 1 ms.
 const EVENTS_BETWEEN_LOOKS: u64 = 1 << 13;
 
 /// Runs the event loop until all tasks have exited, the time of the workload or of the limit is up,
@@ -135,8 +135,8 @@ pub fn outcome(
     let ignored = ignored(&kernel);
     kernel.disable_scheduler();
     kernel.check_constants();
-    // The scheduler has already exited: an error while it is being disabled does not count, unless it is one for which
-    // Linux would have refused the scheduler.
+    // If the scheduler has already exited, an error while it is being disabled does not count, unless it is one for
+    // which Linux would have refused the scheduler.
     kernel.failure = kernel.refused.take();
     for cpu in 0..kernel.cpus.len() {
         kernel.pause(cpu);

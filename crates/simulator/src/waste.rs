@@ -2,7 +2,7 @@
 //! checker of Lozi et al., "The Linux Scheduler: a Decade of Wasted Cores" (EuroSys 2016).
 //!
 //! A CPU idles while no task runs on it or is on its way to it. A task is on its way if it is queued on a CPU that has
-//! been told to reschedule. The waste at a time is the number of waiting tasks that the idle CPUs could run, each task
+//! a request to reschedule. The waste at a time is the number of waiting tasks that the idle CPUs could run, each task
 //! where its affinity allows. CPUs to which a task is on its way take tasks first. Wasted time changes only when a CPU
 //! starts or stops idling, or while a CPU idles, so computing it as time passes costs nothing while all CPUs have
 //! tasks.
@@ -64,7 +64,7 @@ struct Streak {
     from: u64,
     until: u64,
     wanted: Wanted,
-    /// Of the CPUs that could take a task, the one that has been idle for longest, if known.
+    /// The CPU that has been idle for longest among those that could take a task, if known.
     oldest: Option<usize>,
 }
 
@@ -72,7 +72,7 @@ struct Streak {
 struct Groups {
     /// Every affinity that tasks have had. The tasks of the first one, which is that of all CPUs, are not counted.
     list: Vec<Group>,
-    /// The number of runnable tasks in the groups after the first.
+    /// The number of runnable tasks in the groups after the first one.
     bound: usize,
 }
 
@@ -117,7 +117,7 @@ impl Waste {
         }
     }
 
-    /// A task is on its way to `cpu`.
+    /// Records that `cpu` is not idle from `now` on, because a task is on its way.
     pub fn begin_load(&mut self, cpu: usize, now: u64) {
         if !self.idle.contains(cpu) {
             return;
@@ -131,7 +131,7 @@ impl Waste {
         self.streak.oldest.take_if(|oldest| *oldest == cpu);
     }
 
-    /// `cpu` idles; if it `is_stuck`, it does so although there is a task on its runqueue.
+    /// Records that `cpu` idles from `now` on. If `is_stuck`, there is a task on its runqueue.
     pub fn end_load(&mut self, cpu: usize, now: u64, is_stuck: bool) {
         let state = &mut self.cpus[cpu];
         if is_stuck && !state.is_stuck {
@@ -152,7 +152,7 @@ impl Waste {
         self.nr_loaded -= 1;
     }
 
-    /// `cpu`, which is idle, goes offline.
+    /// Records that `cpu`, which is idle, goes offline.
     pub fn go_offline(&mut self, cpu: usize) {
         self.idle.clear(cpu);
         self.nr_idle -= 1;
@@ -160,7 +160,7 @@ impl Waste {
         self.streak.oldest = None;
     }
 
-    /// `cpu` comes online, and is idle.
+    /// Records that `cpu` comes online, and is idle.
     pub fn come_online(&mut self, cpu: usize, now: u64) {
         self.idle.set(cpu);
         self.nr_idle += 1;
@@ -181,21 +181,21 @@ impl Waste {
         }) as u32
     }
 
-    /// A task of `group`, which is not 0, becomes runnable.
+    /// Counts a task of `group`, which is not 0, as runnable.
     #[inline(never)]
     pub fn add(&mut self, group: u32) {
         self.groups.list[group as usize].runnable += 1;
         self.groups.bound += 1;
     }
 
-    /// A task of `group`, which is not 0, is no longer runnable.
+    /// No longer counts a task of `group`, which is not 0, as runnable.
     #[inline(never)]
     pub fn remove(&mut self, group: u32) {
         self.groups.list[group as usize].runnable -= 1;
         self.groups.bound -= 1;
     }
 
-    /// From `from` to `until`, idle CPUs could have run `count` more tasks.
+    /// Adds the wasted time from `from` to `until`, in which idle CPUs could have run `count` more tasks.
     fn lose(&mut self, from: u64, until: u64, count: usize, wanted: Wanted) {
         self.wasted_ns += count as u64 * (until - from);
         let streak = &mut self.streak;
@@ -256,7 +256,8 @@ impl Speeds {
 }
 
 impl Kernel<'_> {
-    /// Time passes until `until`, while a CPU idles and there are more runnable tasks than busy CPUs.
+    /// Adds the time wasted from now to `until`. Call this while a CPU idles and there are more runnable tasks than
+    /// busy CPUs.
     #[cold]
     #[inline(never)]
     pub fn waste_until(&mut self, until: u64) {
@@ -307,8 +308,8 @@ impl Kernel<'_> {
             .filter(|&task| self.is_throttled(task))
     }
 
-    /// The number of runnable tasks, of several affinities, that idle CPUs could run in addition,
-    /// and the CPUs that could each run one.
+    /// The number of runnable tasks, of several affinities, that idle CPUs could run in addition, and the CPUs that
+    /// could each run one of them.
     fn match_waiting(&self) -> (usize, CpuMask) {
         let waste = &self.waste;
         let list = waste.groups.list.iter();
@@ -363,14 +364,13 @@ impl Kernel<'_> {
         }
     }
 
-    /// `cpu` has a runnable task.
+    /// Records that a task is on its way to `cpu`.
     pub fn begin_load(&mut self, cpu: usize) {
         let now = self.now();
         self.waste.begin_load(cpu, now);
     }
 
-    /// The last task on the runqueue of `cpu` has left it. If the task ran, the CPU is about to
-    /// switch.
+    /// Records that the last task on the runqueue of `cpu` has left it. If the task ran, the CPU is about to switch.
     #[inline(never)]
     pub fn lost_last(&mut self, cpu: usize) {
         if self.cpus[cpu].curr.is_none() {
@@ -378,7 +378,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The number of tasks on the runqueue of `cpu` has changed.
+    /// Records that the number of tasks on the runqueue of `cpu` has changed.
     pub fn load_changed(&mut self, cpu: usize) {
         match self.rq(cpu).nr_running {
             0 => self.lost_last(cpu),
@@ -386,7 +386,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `cpu`, which may be idle with a task on its runqueue, reschedules.
+    /// Records that `cpu`, which may be idle with a task on its runqueue, reschedules.
     #[cold]
     pub fn unstick(&mut self, cpu: usize) {
         if self.waste.cpus[cpu].is_stuck && self.rq(cpu).nr_running > 0 {
@@ -394,7 +394,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `cpu` has no task to switch to, or has lost the task that was on its way.
+    /// Records that `cpu` has no task to switch to, or has lost the task that was on its way.
     pub fn idles(&mut self, cpu: usize, is_stuck: bool) {
         let now = self.now();
         self.waste.end_load(cpu, now, is_stuck);
@@ -437,7 +437,7 @@ pub struct Recount {
 }
 
 impl Recount {
-    /// Time passes until `until`.
+    /// Adds the time wasted from now to `until`.
     pub fn until(&mut self, kernel: &Kernel<'_>, until: u64) {
         self.since.resize(kernel.cpus.len(), None);
         let now = kernel.now();

@@ -5,7 +5,7 @@
 pub struct Task<'a> {
     /// The name (`comm`).
     pub comm: &'a str,
-    /// Its pid; 0 is idle.
+    /// The pid; 0 is the idle task.
     pub pid: i32,
     /// The priority: 120 is nice 0, 0 to 99 is real time, and -1 is a deadline; [`DEFAULT_PRIO`] if the event has none.
     pub prio: i32,
@@ -34,7 +34,7 @@ pub struct Line<'a> {
     pub cpu: usize,
     /// The time in ns since an arbitrary start.
     pub at: u64,
-    /// Does the trace have the CPU's context (ftrace's flags), and is this context an interrupt?
+    /// Did the event happen in an interrupt, according to ftrace's flags? False if the trace has no flags.
     pub interrupt: bool,
     /// The event.
     pub event: Tracepoint<'a>,
@@ -60,7 +60,7 @@ pub enum Tracepoint<'a> {
     Switch {
         /// The task that ran.
         prev: Task<'a>,
-        /// Its state.
+        /// The state of `prev`.
         state: State,
         /// The task that runs from now on.
         next: Task<'a>,
@@ -78,9 +78,9 @@ pub enum Tracepoint<'a> {
     Migrate {
         /// The task.
         task: Task<'a>,
-        /// Its CPU before.
+        /// The task's CPU before.
         orig_cpu: usize,
-        /// Its CPU from now on.
+        /// The task's CPU from now on.
         dest_cpu: usize,
     },
     /// `sched_process_fork`. The child has its parent's name until it is renamed.
@@ -96,14 +96,14 @@ pub enum Tracepoint<'a> {
     Rename {
         /// The task's pid.
         pid: i32,
-        /// Its name before.
+        /// The task's name before.
         oldcomm: &'a str,
-        /// Its name from now on.
+        /// The task's name from now on.
         newcomm: &'a str,
     },
     /// `cpu_idle`: the CPU enters this idle state, or stops idling (`None`).
     Idle {
-        /// The CPU.
+        /// The CPU that enters or leaves the state.
         cpu: usize,
         /// The state.
         state: Option<u32>,
@@ -112,16 +112,16 @@ pub enum Tracepoint<'a> {
     Frequency {
         /// The CPU.
         cpu: usize,
-        /// Its new frequency in kHz.
+        /// The new frequency in kHz.
         khz: u32,
     },
-    /// `sched_cpu_capacity` of LISA's module `sched_tp`, of 1024.
+    /// `sched_cpu_capacity` of LISA's module `sched_tp`. 1024 is the capacity of the largest CPU.
     Capacity {
         /// The CPU.
         cpu: usize,
-        /// Its capacity at its highest frequency.
+        /// The CPU's capacity at its highest frequency.
         orig: u32,
-        /// Its capacity at its frequency.
+        /// The CPU's capacity at its current frequency.
         curr: u32,
     },
     /// `sched_pelt_se` of `sched_tp`: a task's averages.
@@ -130,7 +130,7 @@ pub enum Tracepoint<'a> {
         cpu: usize,
         /// The task.
         task: Task<'a>,
-        /// Its averages.
+        /// The task's averages.
         average: Averages,
     },
     /// `sched_pelt_cfs`, `sched_pelt_rt` or `sched_pelt_dl` of `sched_tp`: the averages of a CPU's class.
@@ -139,7 +139,7 @@ pub enum Tracepoint<'a> {
         cpu: usize,
         /// The class.
         class: Class,
-        /// Its averages.
+        /// The averages of the class.
         average: Averages,
     },
     /// `bpf_trace_printk`: a text of the scheduler.
@@ -148,14 +148,14 @@ pub enum Tracepoint<'a> {
     Moved(Moved),
     /// `sched_setaffinity` (a probe of `equipoise record`).
     Pinned {
-        /// The task; 0 is the running one.
+        /// The task's pid; 0 stands for the running task.
         pid: i32,
-        /// Its new affinity, for the first 64 CPUs.
+        /// The task's new affinity, for the first 64 CPUs.
         cpus: u64,
     },
     /// `__sched_setscheduler` (a probe of `equipoise record`).
     Scheduled {
-        /// The task.
+        /// The task's pid.
         pid: i32,
         /// The task's new policy; negative if the task keeps its policy.
         policy: i32,
@@ -164,9 +164,9 @@ pub enum Tracepoint<'a> {
     },
     /// `sys_enter`: the running thread makes a system call.
     Call {
-        /// Its number.
+        /// The number of the system call.
         number: i64,
-        /// Its first arguments.
+        /// The first arguments of the system call.
         args: [u64; 3],
     },
     /// A text written to `trace_marker`.
@@ -180,13 +180,13 @@ pub enum Tracepoint<'a> {
         name: &'static str,
         /// The decision in words: `ui goes to CPU 3`.
         what: &'a str,
-        /// Its numbers, with their names.
+        /// The numbers on which the decision is based, with their names.
         numbers: &'a [(&'static str, i64)],
-        /// Its reason in words.
+        /// The reason for the decision in words.
         why: &'a str,
     },
-    /// The power of a part of the machine from now on, or energy that it used at once. A trace of Linux would have the
-    /// number as a [`Tracepoint::Mark`].
+    /// The power of a part of the machine from now on, or energy that the part used at once. A trace of Linux would
+    /// have the number as a [`Tracepoint::Mark`].
     Counter {
         /// The part.
         part: &'a str,
@@ -195,7 +195,7 @@ pub enum Tracepoint<'a> {
         /// The number.
         value: u64,
     },
-    /// Another event.
+    /// Any other event.
     Other,
 }
 
@@ -253,7 +253,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// The class that the kernel's priority implies.
+    /// The class that priority `prio` of the kernel implies.
     pub fn of(prio: i32) -> Class {
         match prio {
             ..0 => Class::Dl,
@@ -270,7 +270,7 @@ pub struct Averages {
     pub load: f64,
     /// The runnable average: 1024 for each runnable task.
     pub runnable: f64,
-    /// The utilization: 1024 while a task runs.
+    /// The utilization, which approaches 1024 while a task runs.
     pub util: f64,
     /// `last_update_time` in ns.
     pub updated: u64,
@@ -286,7 +286,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// `mW`, `pJ`.
+    /// The unit's symbol: `mW` or `pJ`.
     pub fn name(self) -> &'static str {
         match self {
             Unit::Milliwatt => "mW",

@@ -16,7 +16,7 @@ pub trait Value<'b>: Default {
     /// Reads the next value, which replaces a value that the message already has, or is added to it.
     fn read(&mut self, decoder: &mut Decoder<'b>) -> Result<(), Error>;
 
-    /// Reads a value as [`Value::read`] does, but one that is encoded as `wire_type`.
+    /// As [`Value::read`], for a value that is encoded as `wire_type`.
     fn read_as(&mut self, wire_type: u8, decoder: &mut Decoder<'b>) -> Result<(), Error> {
         match wire_type == Self::WIRE_TYPE {
             true => self.read(decoder),
@@ -96,7 +96,7 @@ impl<'b, T: Value<'b>> Value<'b> for Vec<T> {
     }
 }
 
-/// Reads a length and then, with `one`, the items within it.
+/// Reads a length, and then each of the items within this length by calling `one`.
 pub fn each<'b>(
     decoder: &mut Decoder<'b>,
     mut one: impl FnMut(&mut Decoder<'b>) -> Result<(), Error>,
@@ -142,8 +142,7 @@ macro_rules! message {
 }
 pub(crate) use message;
 
-/// Takes the first field off the message `left` if that field is a message of type `M`; otherwise returns
-/// the reason why it is not.
+/// Takes the first field off the message `left` if that field is a message of type `M`. The error says why it is not.
 pub fn take_message<'b, M: Value<'b>>(left: &mut &'b [u8], field: u32) -> Result<M, String> {
     let mut decoder = PbDecoder::new(*left);
     let tag = decoder.decode_tag().map_err(described)?;
@@ -207,7 +206,7 @@ impl Message {
         self
     }
 
-    /// The message, with the fields that `add` gives it, if there is a `value`.
+    /// Adds fields by calling `add`, if there is a `value`.
     pub fn with<T>(self, value: Option<T>, add: impl FnOnce(Message, T) -> Message) -> Message {
         match value {
             Some(value) => add(self, value),

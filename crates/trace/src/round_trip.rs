@@ -1,4 +1,4 @@
-//! A trace that is read has the events that were written, in each format that has a reader.
+//! Tests that a trace that is read has the events that were written, in each format that has a reader.
 
 use crate::event::{Line, Read};
 use crate::write::Kind;

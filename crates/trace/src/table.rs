@@ -4,25 +4,25 @@
 
 /// An event, as the kernel declares it.
 pub struct Row {
-    /// Its folder in tracefs.
+    /// The event's folder in tracefs.
     pub system: &'static str,
-    /// Its name.
+    /// The event's name.
     pub name: &'static str,
-    /// The number of its message in Perfetto's `FtraceEvent`; 0 if there is none.
+    /// The number of the event's message in Perfetto's `FtraceEvent`; 0 if there is none.
     pub perfetto: u32,
-    /// Its fields, in order.
+    /// The event's fields, in order.
     pub fields: &'static [Field],
 }
 
 /// A field of an event.
 pub struct Field {
-    /// Its name in tracefs's `format`.
+    /// The field's name in tracefs's `format`.
     pub name: &'static str,
-    /// Its type.
+    /// The field's type.
     pub kind: Type,
-    /// Its number in Perfetto's message; 0 if the message has no such field.
+    /// The field's number in Perfetto's message; 0 if the message has no such field.
     pub perfetto: u32,
-    /// Its name in the event's text; empty if the text has only the value.
+    /// The field's name in the event's text; empty if the text has only the value.
     pub key: &'static str,
     /// The text between the previous field and this one.
     pub before: &'static str,
@@ -85,12 +85,12 @@ impl Type {
         }
     }
 
-    /// The size of a field of this type in bytes; 0 if it extends to the end.
+    /// The size of a field of this type in bytes; 0 if the field extends to the end.
     pub fn size(self) -> usize {
         self.c().1
     }
 
-    /// Is it a text?
+    /// Is the type a text?
     pub fn is_text(self) -> bool {
         use Type::*;
         matches!(self, Comm | Path | Place | Rest)
@@ -117,7 +117,7 @@ impl Field {
         }
     }
 
-    /// The argument of printf that prints it.
+    /// The argument for this field in the event's print format.
     pub fn argument(&self) -> String {
         let name = self.name;
         match self.kind {
@@ -131,13 +131,13 @@ impl Field {
         }
     }
 
-    /// The field with another name in text than in tracefs.
+    /// Gives the field another name in text than in tracefs.
     const fn key(mut self, key: &'static str) -> Field {
         self.key = key;
         self
     }
 
-    /// The field with a text other than a space between the previous field and this one.
+    /// Puts `before`, instead of a space, between the previous field and this one.
     const fn after(mut self, before: &'static str) -> Field {
         self.before = before;
         self
@@ -168,7 +168,7 @@ macro_rules! rows {
             /// All rows, in their order.
             pub const ALL: &'static [Kind] = &[$(Kind::$kind,)*];
 
-            /// The row.
+            /// The row of this kind.
             pub fn row(self) -> &'static Row {
                 const ROWS: &[Row] = &[$(Row { system: $system, name: $name, perfetto: $perfetto, fields: $fields },)*];
                 &ROWS[self as usize]
@@ -289,19 +289,19 @@ rows! {
 }
 
 impl Kind {
-    /// The kind of this name, if a reader needs its events.
+    /// The kind of event with this name, if a reader needs such events.
     pub fn read(name: &str) -> Option<Kind> {
         let mut all = Kind::ALL.iter().copied();
         all.find(|kind| kind.is_read() && kind.row().name == name)
     }
 
-    /// The kind with this number in Perfetto's `FtraceEvent`, if a reader needs its events.
+    /// The kind of event with this number in Perfetto's `FtraceEvent`, if a reader needs such events.
     pub fn of_perfetto(number: u32) -> Option<Kind> {
         let mut all = Kind::ALL.iter().copied();
         all.find(|kind| kind.is_read() && kind.row().perfetto == number)
     }
 
-    /// Is this kind in the traces that are written?
+    /// Is this kind of event in the traces that are written?
     pub fn is_written(self) -> bool {
         self.row().system != PROBE && self != Kind::Call && self != Kind::Waking
     }

@@ -61,7 +61,7 @@ impl<'a> Tracepoint<'a> {
         })
     }
 
-    /// Passes each field of the event on `cpu`, and its value, to `to`.
+    /// Passes each field of the event, which happened on `cpu`, and its value to `to`.
     pub(crate) fn values(&self, cpu: usize, to: &mut dyn FnMut(&'static Field, Value<'_>)) {
         let Some(kind) = self.kind() else { return };
         let fields = kind.row().fields.iter();
@@ -122,8 +122,8 @@ impl<'a> Tracepoint<'a> {
             }
             Tracepoint::Printk(message) => put.text(&plain(&message.trim_end().replace('\n', " "))),
             Tracepoint::Mark(text) => put.int(0).text(text),
-            // Decisions and counters are written as Android's atrace writes instants and counters;
-            // process 0 stands for no process.
+            // Decisions and counters are written as Android's atrace writes instants and counters. Process 0 stands for
+            // no process.
             Tracepoint::Decision { what, why, .. } => {
                 put.int(0).text(&format!("I|0|{what}: {why}"))
             }
@@ -138,7 +138,7 @@ impl<'a> Tracepoint<'a> {
         };
     }
 
-    /// The event of `kind` with these fields; `None` if one is missing or wrong.
+    /// The event of `kind` with these fields; `None` if a field is missing or wrong.
     pub(crate) fn of(kind: Kind, fields: &impl Fields<'a>) -> Option<Tracepoint<'a>> {
         let task = |comm: usize, prio: Option<usize>| {
             Some(Task {
@@ -248,7 +248,7 @@ impl Put<'_> {
     }
 }
 
-/// A task's name as the kernel stores it; no character of it can end the event or act on a reader.
+/// A task's name as the kernel stores it, without characters that end the event or act on a terminal.
 pub fn comm(name: &str) -> Cow<'_, str> {
     let cut = |name: &str| {
         let mut end = name.len().min(COMM_LEN);

@@ -1,9 +1,9 @@
 //! The order of a trial: blocks in which every scheduler has one turn, in random order.
 //!
 //! A computer becomes warmer, its caches fill and its batteries drain, so a later turn runs under other conditions.
-//! Within a block the conditions are similar, and by the random order their remaining drift favours no scheduler
-//! (randomized block design: Fisher, The Design of Experiments, 1935). The first block is dropped, because it fills
-//! caches and finds the clocks of an idle computer.
+//! Within a block the conditions are similar and, because of the random order, their remaining drift favours no
+//! scheduler (randomized block design: Fisher, The Design of Experiments, 1935). The first block is dropped, because it
+//! fills caches and finds the clocks of an idle computer.
 
 use crate::{Scheduler, Sequence, Turn};
 use serde::{Deserialize, Serialize};
@@ -15,9 +15,9 @@ const MOST_REPEATS: u32 = 3;
 /// The schedulers, and the number of turns of each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The schedulers; the first is the baseline.
+    /// The schedulers, the first of which is the baseline.
     pub schedulers: Vec<Scheduler>,
-    /// The number of blocks that count or, with [`Plan::until_decided`], its limit.
+    /// The number of blocks that count or, with [`Plan::until_decided`], the limit of that number.
     pub rounds: u32,
     /// Does the trial end as soon as the verdict on every scheduler is decided?
     pub until_decided: bool,
@@ -31,9 +31,9 @@ pub trait Kernel {
     fn load(&mut self, scheduler: &Scheduler) -> Result<(), Fault>;
     /// Runs the load once under the loaded scheduler.
     fn turn(&mut self) -> Result<Turn, Fault>;
-    /// Unloads the scheduler. It is a [`Fault::System`] if the kernel's own scheduler does not run afterwards.
+    /// Unloads the scheduler. The error is a [`Fault::System`] if the kernel's own scheduler does not run afterwards.
     fn unload(&mut self) -> Result<(), Fault>;
-    /// Called after the first block; the following blocks count.
+    /// Notes that the first block is over, and that the following blocks count.
     fn is_warm(&mut self) {}
     /// A reason why the turns since this call or [`Kernel::is_warm`] cannot be compared, such as thermal
     /// throttling.
@@ -58,15 +58,15 @@ pub enum Fault {
 /// A scheduler that has no further turns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Removed {
-    /// Its index in [`Plan::schedulers`].
+    /// The index of the scheduler in [`Plan::schedulers`].
     pub scheduler: usize,
-    /// The number of the block; 0 is the dropped one.
+    /// The number of the block; 0 is the dropped block.
     pub block: u32,
-    /// The reason.
+    /// The reason for the removal.
     pub why: String,
 }
 
-/// The result of a trial, also of one that ended early.
+/// The result of a trial, also if the trial ended early.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The schedulers that had a turn in every block, as indices.

@@ -1,8 +1,8 @@
 //! A trial in one file, to keep or to send: a tar archive compressed with zstd.
 //!
 //! The archive has `trial.json` ([`Bundle`]), `machine.toml`, the kernel's configuration, the CPUs' topology from
-//! sysfs, the recording as a workload, and the page. The command line and the names of threads may tell something about
-//! the user, so they are replaced unless the user allows them.
+//! sysfs, the recording as a workload, and the page. The command line and the names of threads may reveal something
+//! about the user, so they are replaced unless the user allows them.
 
 use crate::{About, Fault, Outcome, Plan};
 use machine::input::BadInput;
@@ -39,7 +39,7 @@ pub struct Bundle {
     pub outcome: Outcome,
 }
 
-/// The parts of a bundle besides the results.
+/// The parts of a bundle apart from the results.
 pub struct More<'a> {
     /// The machine file.
     pub machine: Option<String>,
@@ -50,7 +50,7 @@ pub struct More<'a> {
 }
 
 impl Bundle {
-    /// The results of a trial. Unless `names` is set, the names of threads and the command line are replaced.
+    /// Makes the bundle's results. Unless `names` is set, the names of threads and the command line are replaced.
     pub fn new(about: &About, plan: &Plan, outcome: &Outcome, names: bool) -> Bundle {
         let mut bundle = Bundle {
             version: VERSION,
@@ -123,7 +123,7 @@ impl Bundle {
         Ok(compress_to_vec(&tar[..], CompressionLevel::Fastest))
     }
 
-    /// Reads the results in `file`. It is an error if the file is no bundle, or not of this version.
+    /// Reads the results in `file`. It is an error if the file is not a bundle, or is of another version.
     pub fn read(file: &Path) -> Result<Bundle, Box<BadInput>> {
         let bad = |message: String| {
             let message = format!("{}: {message}", file.display());

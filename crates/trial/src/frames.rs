@@ -12,13 +12,13 @@ const COLUMNS: [&str; 4] = [
 ];
 /// The multiple of the median of all frame times above which a frame is jank.
 const JANK: f64 = 2.0;
-/// The time in ms that no frame takes, so a median above it is in another unit.
+/// A time in ms that no frame takes. A median above it is in another unit.
 const LONGEST_MS: f64 = 10_000.0;
 
 /// The frame times in `text`, the content of `file`, in ms. MangoHud writes two lines about the computer before the
-/// columns' names; comments begin with `//`. It is an error if no line names a column of frame times, or a value is no
-/// positive number. A last line without a line feed is left out, because the game is still writing it, and half of a
-/// number is a number, too.
+/// columns' names; comments begin with `//`. It is an error if no line names a column of frame times, or if a value is
+/// not a positive number. A last line without a line feed is left out, because the game is still writing it, and half
+/// of a number is a number, too.
 pub fn read(file: &str, mut text: impl Read) -> Result<Vec<f64>, Box<BadInput>> {
     let expected = "expected a log of MangoHud (output_folder, log_duration), or a CSV with a column frametime or MsBetweenPresents, in ms";
     let bad = |line: Option<u64>, message: String| {

@@ -1,12 +1,12 @@
-//! A trial leaves nothing behind, however it ends.
+//! Makes sure that a trial leaves nothing behind, however it ends.
 //!
 //! The loader and the command run in a control group of the trial. The guard, another process of this program, holds
 //! one end of a pipe whose other end only the trial has. When the trial ends, also by SIGKILL, the pipe closes; the
 //! guard then kills the group (`cgroup.kill`, since Linux 5.14), removes it, and removes the recorder's instance. When
-//! a loader ends, the kernel unloads its scheduler, because the loader holds the only reference to the BPF link. The
-//! guard asks the kernel to unload a scheduler without a link (`loader::unload()`). An orderly end takes the same path,
-//! so no second path needs tests. The loader and the command also ask the kernel for SIGKILL at the death of the trial,
-//! in case both the trial and the guard are killed.
+//! a loader ends, the kernel unloads its scheduler, because the loader holds the only reference to the BPF link. A
+//! scheduler without a link is unloaded by the kernel at the guard's request (`loader::unload()`). An orderly end takes
+//! the same path, so no second path needs tests. The loader and the command also ask the kernel for SIGKILL at the
+//! death of the trial, in case both the trial and the guard are killed.
 
 use crate::linux::{loader, sched_ext};
 use std::fs::{self, OpenOptions};
@@ -17,9 +17,9 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The variable that has the group's folder and makes this program a guard.
+/// The environment variable that has the group's folder, and that makes this program a guard.
 const VARIABLE: &str = "EQUIPOISE_TRIAL_GUARD";
-/// The variable that is set if the trial loads schedulers.
+/// The environment variable that is set if the trial loads schedulers.
 const LOADS: &str = "EQUIPOISE_TRIAL_LOADS";
 /// The time limit for the end of killed processes, whose memory the kernel may be writing to disk.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -61,8 +61,8 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Makes the group below this process's own group. No controller is enabled for it there, so the group does not
-    /// change the shares of CPU time. If the trial `loads` schedulers, the guard also unloads the last one.
+    /// Makes the group below this process's own group. No controller is enabled for the new group, so the group does
+    /// not change the shares of CPU time. If the trial `loads` schedulers, the guard also unloads the last one.
     pub fn new(loads: bool) -> io::Result<Guard> {
         let group = own_group()?.join(format!("equipoise-trial-{}", std::process::id()));
         fs::create_dir(&group).map_err(|error| named(&group, &error))?;
@@ -93,7 +93,7 @@ impl Guard {
         })
     }
 
-    /// A group below the trial's group, for one process and all that this process starts.
+    /// Makes a group below the trial's group, for one process and all processes that it starts.
     pub fn part(&self, name: &str) -> io::Result<Part> {
         let folder = self.group.join(name);
         fs::create_dir(&folder).map_err(|error| named(&folder, &error))?;
@@ -163,7 +163,7 @@ impl Drop for Part {
     }
 }
 
-/// In the line of `text` that begins with `line`, the number after `key`, which a blank or `=` follows.
+/// The number after `key` and a blank or `=`, in the line of `text` that begins with `line`.
 fn number(text: &str, line: &str, key: &str) -> Option<u64> {
     let line = text.lines().find(|it| it.split(' ').next() == Some(line))?;
     let rest = &line[line.find(key)? + key.len()..];

@@ -1,4 +1,4 @@
-//! The conditions under which this computer measures; a change makes turns incomparable.
+//! The conditions under which this computer measures. If these conditions change, turns are incomparable.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +25,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// The conditions now; `sys` is `/sys`.
+    /// Reads the current conditions; `sys` is `/sys`.
     pub fn now(sys: &Path) -> Conditions {
         Conditions {
             suspended: suspended(),
@@ -98,7 +98,7 @@ impl Conditions {
         governor.into_iter().chain(turbo).collect()
     }
 
-    /// The reason, if any, why turns between `before` and now cannot be compared with others.
+    /// The reason, if any, why turns between `before` and now cannot be compared with other turns.
     pub fn disturbed_since(&self, before: &Conditions) -> Option<String> {
         if self.suspended > before.suspended + Duration::from_millis(10) {
             return Some("the computer was suspended".to_owned());
@@ -126,7 +126,7 @@ fn suspended() -> Duration {
     read(ClockId::Boottime).saturating_sub(monotonic)
 }
 
-/// The numbers of the files in `folder` whose names are `name` and a number, ascending.
+/// The numbers of the files in `folder` whose names are `name` and a number, in ascending order.
 pub fn numbered(folder: &Path, name: &str) -> Vec<usize> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let number = |entry: fs::DirEntry| entry.file_name().to_str()?.strip_prefix(name)?.parse().ok();
@@ -140,8 +140,8 @@ pub fn numbered(folder: &Path, name: &str) -> Vec<usize> {
 pub struct Kinds(BTreeMap<usize, String>);
 
 impl Kinds {
-    /// The kinds by the capacity that the kernel gives each CPU, where 1024 is that of the largest. Without capacities,
-    /// all CPUs are of one kind.
+    /// The kinds by the capacity that the kernel gives each CPU, where 1024 is that of the largest CPU. Without
+    /// capacities, all CPUs are of one kind.
     pub fn of(sys: &Path) -> Kinds {
         let cpus = sys.join("devices/system/cpu");
         let kind = |cpu: usize| {
@@ -179,7 +179,7 @@ impl Kinds {
     }
 }
 
-/// The average frequency of the CPUs that report one, in kHz.
+/// The average frequency of the CPUs that report a frequency, in kHz.
 pub fn khz(sys: &Path) -> Option<u64> {
     let cpus = sys.join("devices/system/cpu");
     let of = |cpu: usize| {

@@ -1,12 +1,12 @@
-//! Which scheduler suits this computer and this load? A trial runs a command under the kernel's own
-//! scheduler and under sched_ext schedulers in turn, and judges them as a comparison in the simulated
-//! kernel is judged ([`lab::Verdict`]).
+//! Finds the scheduler that suits this computer and this load. A trial runs a command under the kernel's own scheduler
+//! and under sched_ext schedulers in turn, and judges the schedulers as a comparison in the simulated kernel is judged
+//! ([`lab::Verdict`]).
 //!
-//! [`run`] decides what runs when. It reaches the machine through [`Kernel`], so that tests of its order, its stopping
-//! and its handling of failures need no real kernel; [`linux::Linux`] is the real one.
+//! [`run`] decides which scheduler runs when. It reaches the machine through [`Kernel`], so that tests of the order, of
+//! the end of a trial and of the handling of failures need no real kernel; [`linux::Linux`] is the real kernel.
 //!
-//! - A [`Plan`] says what is tried and for how long; an [`Outcome`] has the turns.
-//! - A [`bundle::Bundle`] keeps all of a trial in a file, which [`bundle::Bundle::read`] opens elsewhere:
+//! - A [`Plan`] has the schedulers and the number of turns; an [`Outcome`] has the turns.
+//! - A [`bundle::Bundle`] keeps all of a trial in a file, which [`bundle::Bundle::read`] opens on any computer:
 //!
 //! ```no_run
 //! let bundle = trial::bundle::Bundle::read("office.trial".as_ref())?;

@@ -41,7 +41,7 @@ pub struct Options {
     pub frames: Option<PathBuf>,
     /// The turns to record.
     pub record: Record,
-    /// Is a recording to be kept that can be replayed?
+    /// Should a recording be kept that can be replayed?
     pub keeps: bool,
     /// The time limit for loading a scheduler.
     pub load_limit: Duration,
@@ -49,7 +49,7 @@ pub struct Options {
 
 /// This computer's kernel.
 pub struct Linux {
-    // Fields are dropped in this order. The guard comes after the fields whose groups it removes.
+    // Fields are dropped in this order, so the guard comes after the fields whose groups it removes.
     loader: Option<Loader>,
     scheduler: String,
     options: Options,
@@ -124,8 +124,8 @@ impl Linux {
         self.meter.iter().flat_map(|it| it.found.clone()).collect()
     }
 
-    /// In the first block, measures the loaded scheduler's costs: first without a load, then until `ended` has the turn
-    /// of the load. A scheduler whose costs cannot be measured has none.
+    /// Measures the loaded scheduler's costs in the first block: first without a load, then until `ended` has the turn
+    /// of the load. If the costs of a scheduler cannot be measured, it has no costs.
     fn meter(&mut self, ended: Option<&Turn>) {
         let Some(meter) = self.meter.as_mut().filter(|_| !self.is_warm) else {
             return;
@@ -185,7 +185,7 @@ impl Linux {
         }
     }
 
-    /// The loader's threads, which are not part of the load, even if the load is all processes.
+    /// The loader's threads, which are not part of the load, even if the load consists of all processes.
     fn others(&self) -> Vec<i32> {
         let loader = self.loader.iter();
         loader.flat_map(|it| recorder::threads(it.pid())).collect()
@@ -237,8 +237,8 @@ impl Linux {
         Ok(turn)
     }
 
-    /// The share of the CPUs' time that other processes than the load took. It may be below zero, because /proc/stat
-    /// counts ticks.
+    /// The share of the CPUs' time that processes other than the load took. The share may be below zero, because
+    /// /proc/stat counts ticks.
     fn others_pct(&self, turn: &Turn, own_ns: u64) -> f64 {
         let busy: u64 = turn.busy_ns.values().sum();
         let cpus = std::thread::available_parallelism().map_or(1, |it| it.get());

@@ -1,37 +1,37 @@
-//! The measures of a trial, in the form of a comparison's.
+//! The measures of a trial, in the form of the measures of a comparison.
 
 use crate::{Outcome, Recorded, Thread, Turn};
 use lab::{Judged, Measure, Run, Samples, Threads, nearest_rank};
 use std::collections::HashMap;
 use workload::{Better, Goal, Metric, Role, Unit};
 
-/// The largest number of threads with a measure of their own, which are those that ran longest.
+/// The largest number of threads with a measure of their own, which are the threads that ran longest.
 const MOST_THREADS: usize = 8;
 
-/// The value of a turn; `None` if the turn has none.
+/// The value of a turn; `None` if the turn has no value.
 type Column = Box<dyn Fn(&Turn) -> Option<f64>>;
 
 /// A figure of a turn.
 pub struct Figure {
-    /// Its name, such as `wakeup_latency_p99`.
+    /// The figure's name, such as `wakeup_latency_p99`.
     pub name: &'static str,
-    /// Its unit.
+    /// The figure's unit.
     unit: Unit,
     better: Better,
     role: Role,
-    /// Its value; `None` if the turn has none.
+    /// The figure's value; `None` if the turn has no value.
     pub of: fn(&Turn) -> Option<f64>,
 }
 
 const LATENCY: Role = Role::Decides(Goal::Latency);
 const EXPLAINS: Role = Role::Explains(Goal::Latency);
 
-/// All figures. The first figure that every turn has decides when a sequential trial ends.
+/// All figures. The first figure that every turn has decides about the end of a sequential trial.
 pub fn figures() -> &'static [Figure] {
     &FIGURES
 }
 
-/// A figure that is better if it is lower.
+/// A figure of which lower values are better.
 const fn lower(name: &'static str, unit: Unit, role: Role, of: fn(&Turn) -> Option<f64>) -> Figure {
     Figure {
         name,
@@ -164,7 +164,7 @@ fn missed_pct(turn: &Turn) -> Option<f64> {
 
 /// The runs of a trial, and their measures.
 pub struct Measured {
-    /// The measures, those that decide first.
+    /// The measures. Those that decide come first.
     pub measures: Vec<Measure>,
     /// The runs of each scheduler; runs with the same index are of one block.
     pub runs: Vec<lab::Measured>,

@@ -7,10 +7,10 @@ use lab::Results;
 use report::{Page, Shown, Told};
 use serde::{Deserialize, Serialize};
 
-/// The differences for which the page says how many blocks they need, in %.
+/// The differences, in %, for which the page gives the number of blocks that finding them needs.
 const DIFFERENCES_PCT: [f64; 3] = [1.0, 2.0, 5.0];
 
-/// The words of a page about a trial, besides its results.
+/// The words of a page about a trial, apart from the results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct About {
     /// The load, as the user named it.
@@ -23,7 +23,7 @@ pub struct About {
     pub cost: Option<Cost>,
 }
 
-/// The page of the complete blocks; `measured` is of the same `outcome`.
+/// The page of the complete blocks; `measured` has the measures of the same `outcome`.
 pub fn page(
     about: &About,
     plan: &Plan,
@@ -135,7 +135,7 @@ fn cost(about: &About) -> Option<String> {
     ))
 }
 
-/// The number of blocks that are needed to find differences, by the scheduler that varies most.
+/// The number of blocks that are needed to find differences, computed for the scheduler that varies most.
 fn blocks_needed(results: &Results<'_>, outcome: &Outcome) -> Option<String> {
     let turns = || outcome.blocks.iter().flatten();
     let has = |of: fn(&Turn) -> Option<f64>| turns().all(|it| of(it).is_some_and(|it| it > 0.0));

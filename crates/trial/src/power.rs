@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 pub struct Reading(BTreeMap<String, Counter>);
 
 impl Reading {
-    /// The counters of RAPL below `sys`, or else those of hwmon. Empty if the machine has none, or if this process may
-    /// not read them.
+    /// The counters of RAPL below `sys` or, if there are none, those of hwmon. Empty if the machine has none, or if
+    /// this process may not read them.
     pub fn now(sys: &Path) -> Reading {
         let number = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
         let list = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten();
@@ -34,7 +34,7 @@ impl Reading {
         Reading(sensors.filter_map(sensor).collect())
     }
 
-    /// The energy since `before`, in uJ, if no counter started again more than once. `None` without counters.
+    /// The energy since `before`, in uJ, if no counter started again more than once. `None` if there are no counters.
     pub fn since(&self, before: &Reading) -> Option<u64> {
         let used = |(name, now): (&String, &Counter)| Some(now.since(*before.0.get(name)?));
         let all: Option<Vec<u64>> = self.0.iter().map(used).collect();

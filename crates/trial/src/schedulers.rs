@@ -17,7 +17,7 @@ const NO_LOADERS: [&str; 4] = ["scx_loader", "scx_ctl", "scx_top", "scx_stats"];
 /// A scheduler of a trial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scheduler {
-    /// Its name in tables.
+    /// The scheduler's name in tables.
     pub name: String,
     /// The command that loads the scheduler, and unloads it when the command ends; `None` for the kernel's own
     /// scheduler.
@@ -40,9 +40,9 @@ impl Scheduler {
         self.name.split(' ').next().unwrap_or_default()
     }
 
-    /// The scheduler called `text`: `eevdf` (the kernel's own), one of Equipoise's policies with or without
-    /// settings, or the command line of a loader. `find` returns the path of a program. It is an error if the
-    /// policy does not exist, or the program does not.
+    /// The scheduler called `text`: `eevdf` (the kernel's own), one of Equipoise's policies with or without settings,
+    /// or the command line of a loader. `find` returns the path of a program. It is an error if the policy or the
+    /// program does not exist.
     pub fn parse(
         text: &str,
         find: &dyn Fn(&str) -> Option<PathBuf>,
@@ -97,8 +97,8 @@ impl Scheduler {
     }
 }
 
-/// The schedulers to compare. The baseline is added as the first one, unless `schedulers` has it. A scheduler that is
-/// named twice gets a number, so that a trial can compare a scheduler with itself.
+/// The schedulers to compare. The baseline is added as the first one, unless `schedulers` has it. A scheduler that
+/// occurs twice gets a number, so that a trial can compare a scheduler with itself.
 pub fn named(mut schedulers: Vec<Scheduler>) -> Vec<Scheduler> {
     match schedulers.iter().position(|it| it.loader.is_none()) {
         Some(first) => schedulers[..=first].rotate_right(1),
@@ -132,7 +132,7 @@ pub fn installed(folders: &[PathBuf], find: &dyn Fn(&str) -> Option<PathBuf>) ->
     parsed.filter_map(Result::ok).collect()
 }
 
-/// Finds a program. A path is used as it is; a name is searched for beside this program, and then on `path`.
+/// Finds a program. A path is used as it is; a name is searched beside this program, and then on `path`.
 pub fn find(program: &str, beside: Option<&Path>, path: &[PathBuf]) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(PathBuf::from(program)).filter(|it| it.is_file());

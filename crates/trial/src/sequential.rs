@@ -1,24 +1,24 @@
 //! A sequential test, which may be evaluated after every block, and says when a trial is decided.
 //!
 //! A fixed-size test that is evaluated again and again finds a difference sooner or later, even if there is none. This
-//! test bets instead. If a scheduler equals the baseline, the random order of a block makes their difference `d` as
-//! likely as `-d`. A bet that knows `|d|` and multiplies its stake by `1 + tanh(l d)` then keeps it on average,
-//! whatever `l` is chosen beforehand, so the chance that the stake ever reaches 1/alpha is at most alpha (Ville's
-//! inequality). The product is the test martingale for symmetric differences of de la Peña (A General Class of
+//! test bets instead. If a scheduler equals the baseline, the random order of a block makes a difference `d` between
+//! the two as likely as `-d`. A bet that knows `|d|` and multiplies its stake by `1 + tanh(l d)` then keeps it on
+//! average, whatever `l` is chosen beforehand, so the chance that the stake ever reaches 1/alpha is at most alpha
+//! (Ville's inequality). The product is the test martingale for symmetric differences of de la Peña (A General Class of
 //! Exponential Inequalities for Martingales and Ratios, Annals of Probability 27, 1999), with a bounded bet; Ramdas,
 //! Grünwald, Vovk and Shafer (Game-Theoretic Statistics and Safe Anytime-Valid Inference, Statistical Science 38, 2023)
 //! give the theory. The stake is spread over both directions and over [`BETS`].
 //!
-//! The differences that the bets do not refute are the interval, which holds at every look.
+//! The interval consists of the differences that the bets do not refute, and holds at every look.
 
 use crate::measures::{Figure, figures};
 use crate::{Outcome, Turn};
 
 /// The chance of any false statement in a trial.
 const ALPHA: f64 = 0.05;
-/// The sizes of bets per standard scale of the differences, from cautious to bold.
+/// The sizes of bets, relative to the standard scale of the differences, from cautious to bold.
 const BETS: [f64; 5] = [0.25, 0.5, 1.0, 2.0, 4.0];
-/// Differences below 1 % do not matter, as in [`lab::Verdict`].
+/// The difference below which differences do not matter: 1 %, as in [`lab::Verdict`].
 const WORTH: f64 = 0.01;
 
 /// The state of the test after some blocks.
@@ -26,16 +26,16 @@ const WORTH: f64 = 0.01;
 pub struct Sequence {
     /// The figure that decides, which is the first of frame time, time and wakeup latency that the turns have.
     pub figure: &'static str,
-    /// The state of the test for each scheduler besides the baseline.
+    /// The state of the test for each scheduler except for the baseline.
     pub decisions: Vec<Decision>,
 }
 
 /// The state of the test for one scheduler.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// Its position in [`Outcome::schedulers`].
+    /// The scheduler's position in [`Outcome::schedulers`].
     pub scheduler: usize,
-    /// The interval of the scheduler's change against the baseline, in %; not finite if still unbounded.
+    /// The interval of the scheduler's change against the baseline, in %; not finite while the interval is unbounded.
     pub interval_pct: (f64, f64),
     /// Is the scheduler's verdict decided?
     pub is_decided: bool,

@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The measurements of one turn, without those that this computer cannot make.
+/// The measurements of one turn. Measurements that this computer cannot make are missing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
-    /// The time from the start of the command to its end, in ns; the length of the turn if nothing is started.
+    /// The time from the start of the command to its end, in ns; the length of the turn if there is no command.
     pub elapsed_ns: u64,
     /// Was a command started, whose time is a result?
     pub is_timed: bool,
@@ -43,7 +43,7 @@ pub struct Recorded {
     pub switches: u64,
     /// The threads of the load, by name.
     pub threads: Vec<Thread>,
-    /// The time that was recorded, in ns; 0 if all of the turn was.
+    /// The time that was recorded, in ns; 0 if the whole turn was recorded.
     #[serde(default)]
     pub window_ns: u64,
     /// The CPU time that the recorder took from the load during the turn, in ns.

@@ -90,7 +90,7 @@ impl Generator {
             }
             self.text.push_str("\t\t\t\t},\n");
         }
-        // First pairs of tasks meet (0 and 1, and so on), then groups of four, then all.
+        // Pairs of tasks meet first (0 and 1, and so on), then groups of four, then all tasks.
         if tasks > task ^ 1 {
             self.pair(task);
         }

@@ -31,7 +31,7 @@ pub(crate) fn metric(whose: Option<&str>, better: Better) -> Metric {
 /// The metrics to which the CPU time of a thread counts.
 #[derive(Clone, Default)]
 pub(crate) struct Account {
-    /// The metric of the set of threads that this one belongs to.
+    /// The metric of the set of threads to which this thread belongs.
     pub own: Option<MetricId>,
     /// For each control group, the metrics of the group and of the groups above it.
     pub groups: Arc<[Vec<MetricId>]>,

@@ -6,11 +6,12 @@ use std::ops::{Index, IndexMut};
 /// Information and resources for a task when it is asked for its next op.
 #[derive(Debug)]
 pub struct Env {
-    /// `CLOCK_MONOTONIC`, ns since the run began.
+    /// `CLOCK_MONOTONIC`: the time since the run began, in ns.
     pub now: u64,
     /// The CPU on which the task runs.
     pub cpu: usize,
-    /// The time at which the last op, if it was a sleep, was due, in ns; otherwise the time at which the last op began.
+    /// The time at which the last op was due, if that was a sleep, otherwise the time at which the last op began, in
+    /// ns.
     pub due: u64,
     /// The time at which the task was last made runnable, in ns.
     pub woken_at: u64,
@@ -59,7 +60,7 @@ impl Env {
         }
     }
 
-    /// Reports a period to the kernel, if the kernel asks for periods.
+    /// Reports `period` to the kernel, if the kernel asks for periods.
     #[inline]
     pub fn judge(&mut self, period: impl FnOnce() -> Period) {
         if let Some(periods) = &mut self.periods {

@@ -1,5 +1,5 @@
-//! A kernel for tests of workloads: CPUs of the reference speed, a FIFO queue with a slice, and no costs. It checks
-//! only the validity of a program's ops, and nothing about scheduling.
+//! A kernel for tests of workloads: CPUs of the reference speed, a FIFO queue with a slice, and no costs. This kernel
+//! checks only the validity of a program's ops, and nothing about scheduling.
 
 use crate::{
     Env, GroupId, Metric, Op, Recorder, SchedPolicy, Start, TaskSpec, UtilClamps, Workload,
@@ -72,7 +72,7 @@ struct Mutex {
 /// The state after a run.
 #[derive(Default)]
 pub struct Kernel {
-    /// The time, ns since the run began.
+    /// The time since the run began, in ns.
     pub now: u64,
     /// The measurements.
     pub recorder: Recorder,
@@ -246,7 +246,7 @@ impl Machinery {
         })
     }
 
-    /// Executes one step of `task`. False if the task sleeps.
+    /// Executes one step of `task`. Returns false if the task sleeps.
     fn step(&mut self, task: usize) -> bool {
         match std::mem::replace(&mut self.tasks[task].after, After::Nothing) {
             After::Nothing => {}
@@ -414,7 +414,7 @@ impl Machinery {
         true
     }
 
-    /// The task has the mutex of an [`Op::Hold`], and works under it.
+    /// Executes the work of `task`, which has the mutex of an [`Op::Hold`], under the mutex.
     fn hold(&mut self, task: usize, mutex: u32, work: u64, keeps: bool) -> bool {
         self.tasks[task].remaining = work;
         self.tasks[task].after = match keeps {

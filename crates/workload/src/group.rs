@@ -1,6 +1,6 @@
 //! Control groups that tasks of a workload are in.
 
-/// Index into the workload's control groups, see [`crate::Start::groups`].
+/// An index into the workload's control groups, see [`crate::Start::groups`].
 pub type GroupId = u32;
 
 /// A control group with the settings of its cpu controller.
@@ -8,7 +8,7 @@ pub type GroupId = u32;
 pub struct ControlGroup {
     /// The group's name within its parent.
     pub name: String,
-    /// The group's parent, which precedes it in the list; `None` is the root.
+    /// The group's parent, which precedes it in the list; `None` stands for the root.
     pub parent: Option<GroupId>,
     /// `cpu.weight`, 1 to 10,000.
     pub weight: u32,
@@ -25,7 +25,7 @@ pub struct Bandwidth {
     pub quota_us: u64,
     /// The period, 1000 to 1,000,000 us.
     pub period_us: u64,
-    /// The maximum of the unused time that is kept; at most the quota.
+    /// The maximum of the unused time that is kept for later periods, which is at most the quota.
     pub burst_us: u64,
 }
 

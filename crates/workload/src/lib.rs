@@ -1,5 +1,5 @@
-//! The activity of tasks: the interface between programs and the (simulated) kernel, and two kinds of load behind it,
-//! rt-app files and recordings. The crate `models` has the models of benchmarks.
+//! The activity of tasks: the interface between programs and the (simulated) kernel, and two kinds of load that use
+//! this interface, rt-app files and recordings. The crate `models` has the models of benchmarks.
 //!
 //! - A [`Workload`] is a recipe. [`Workload::start`] makes one instance for one run, a [`Start`]: kernel
 //!   objects and the first tasks.
@@ -72,7 +72,7 @@ pub trait Workload: Send + Sync {
     fn check(&self, _machine: &Machine) -> Result<(), Box<BadInput>> {
         Ok(())
     }
-    /// The workload that replaces this one in run `run` (from 0) of `count`, if runs differ in more than the seed.
+    /// The workload that replaces this workload in run `run` (from 0) of `count`, if runs differ in more than the seed.
     fn of_run(&self, _run: u32, _count: u32) -> Option<Box<dyn Workload>> {
         None
     }
@@ -92,7 +92,8 @@ pub trait Workload: Send + Sync {
     fn recording(&self) -> Option<&recording::Recording> {
         None
     }
-    /// A fresh instance. `machine` provides facts that a real program queries, such as the number of CPUs.
+    /// Makes a fresh instance of the workload. `machine` provides facts that a real program queries, such as the number
+    /// of CPUs.
     fn start(&self, machine: &Machine) -> Start;
 }
 
@@ -125,8 +126,8 @@ pub struct Start {
     /// The streams.
     pub streams: Vec<Stream>,
     /// Streams that are connections over the machine's network adapter, with their direction. Bytes that are written to
-    /// a transmitting stream leave it when the adapter has sent them. A sender that always has more data fills a
-    /// receiving stream.
+    /// a transmitting stream leave the stream when the adapter has sent them. A sender that always has more data fills
+    /// a receiving stream.
     pub connections: Vec<(StreamId, Direction)>,
     /// Initial values of the shared memory words ([`Env::shared`]).
     pub shared: Vec<u64>,
@@ -142,7 +143,7 @@ pub struct Start {
     pub is_endless: bool,
 }
 
-/// A pipe, or one direction of a socket pair, or an event whose bytes wake one waiter each.
+/// A pipe, one direction of a socket pair, or an event, each of whose bytes wakes one waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream {
     /// The kind, on which the flags of the stream's wakeups depend.
@@ -196,19 +197,20 @@ pub const DEFAULT_FOOTPRINT: u64 = 16 << 10;
 pub struct TaskSpec {
     /// `comm`, of which at most 15 bytes are kept.
     pub name: Arc<str>,
-    /// Scheduling policy and its parameters.
+    /// The scheduling policy and its parameters.
     pub policy: SchedPolicy,
-    /// Allowed CPUs; `None` for those of the parent.
+    /// The allowed CPUs; `None` for those of the parent.
     pub affinity: Option<CpuMask>,
-    /// `PR_SET_TIMERSLACK` in ns, which applies to sleeps of `SCHED_NORMAL` tasks. `None` is the kernel's default of 50
-    /// us.
+    /// `PR_SET_TIMERSLACK` in ns, which applies to sleeps of `SCHED_NORMAL` tasks. `None` stands for the kernel's
+    /// default of 50 us.
     pub timer_slack_ns: Option<u64>,
     /// The number of bytes that the task uses between two switches, and has to fetch again after a migration.
     pub footprint: u64,
     /// The dynamic power of the task's computing; a busy loop has [`machine::BUSY_LOOP`].
     pub activity: u32,
     /// The thread's session (`setsid(2)`), which is a group if the kernel groups tasks by session (autogroup). `None`
-    /// is the session of the parent; the workload's first tasks begin in that of the shell, which counts as no session.
+    /// stands for the session of the parent. The workload's first tasks begin in the session of the shell, which counts
+    /// as no session.
     pub session: Option<u32>,
     /// The task's program.
     pub program: Box<dyn Program>,
@@ -233,7 +235,7 @@ impl TaskSpec {
     }
 }
 
-/// `sched_prio_to_weight[]` of kernel/sched/core.c: a nice level has about 1.25 times the weight of the next one.
+/// `sched_prio_to_weight[]` of kernel/sched/core.c: a nice level has about 1.25 times the weight of the next level.
 pub const PRIO_TO_WEIGHT: [u32; 40] = [
     88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904,
     3906, 3121, 2501, 1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87,
@@ -248,7 +250,7 @@ pub const SLICES_NS: RangeInclusive<u64> = 100_000..=100_000_000;
 pub enum SchedPolicy {
     /// `SCHED_OTHER`; nice -20..=19.
     Normal {
-        /// Nice value.
+        /// The nice value.
         nice: i8,
         /// The slice in ns that the task requests, 0.1 to 100 ms (`sched_attr::sched_runtime` since Linux 6.12); 0 for
         /// the default.
@@ -256,30 +258,30 @@ pub enum SchedPolicy {
     },
     /// `SCHED_BATCH`; nice -20..=19.
     Batch {
-        /// Nice value.
+        /// The nice value.
         nice: i8,
-        /// The slice that the task requests, in ns, as for `Normal`.
+        /// The slice in ns that the task requests, as for `Normal`.
         slice_ns: u64,
     },
     /// `SCHED_IDLE`.
     Idle,
     /// `SCHED_FIFO`; priority 1..=99.
     Fifo {
-        /// RT priority.
+        /// The real-time priority.
         priority: u8,
     },
     /// `SCHED_RR`; priority 1..=99.
     RoundRobin {
-        /// RT priority.
+        /// The real-time priority.
         priority: u8,
     },
     /// `SCHED_DEADLINE`, with times in ns.
     Deadline {
-        /// Budget per period.
+        /// The budget per period.
         runtime_ns: u64,
-        /// Relative deadline.
+        /// The relative deadline.
         deadline_ns: u64,
-        /// Period.
+        /// The period.
         period_ns: u64,
     },
 }
@@ -296,12 +298,12 @@ pub struct UtilClamps {
 
 /// A task's code, which returns one op after another. Calls take no simulated time.
 pub trait Program: Send {
-    /// The next op. The kernel calls this when the task first runs, then whenever an op is complete, but not after
-    /// [`Op::Exit`].
+    /// Returns the next op. The kernel calls this when the task first runs, and then whenever an op is complete, but
+    /// not after [`Op::Exit`].
     fn next(&mut self, env: &mut Env) -> Op;
 
-    /// The run ends before the task exits. Records open measurements ([`Recorder::record_open`]),
-    /// such as a response that is not complete.
+    /// Records open measurements ([`Recorder::record_open`]), such as a response that is not complete. The kernel calls
+    /// this when the run ends before the task exits.
     fn end(&mut self, _env: &mut Env) {}
 }
 
@@ -311,13 +313,13 @@ impl<F: FnMut(&mut Env) -> Op + Send> Program for F {
     }
 }
 
-/// Index into the workload's mutexes.
+/// An index into the workload's mutexes.
 pub type MutexId = u32;
-/// Index into the workload's condition variables.
+/// An index into the workload's condition variables.
 pub type CondId = u32;
-/// Index into the workload's barriers.
+/// An index into the workload's barriers.
 pub type BarrierId = u32;
-/// Index into the workload's streams.
+/// An index into the workload's streams.
 pub type StreamId = u32;
 
 /// The way in which tasks wait for a kernel lock ([`Op::Hold`]).
@@ -333,7 +335,7 @@ pub enum KernelLock {
     Spinlock,
 }
 
-/// A system call, or computing between two calls. The tag is not merged with that of a policy, so that it is quick to
+/// A system call, or computing between two calls. The tag is not merged with a policy's tag, so that it is quick to
 /// read.
 #[repr(u8)]
 pub enum Op {
@@ -344,7 +346,7 @@ pub enum Op {
     },
     /// Computes until the task has had this CPU time, whatever the CPU's speed.
     RunFor {
-        /// CPU time, in ns.
+        /// The CPU time, in ns.
         ns: u64,
     },
     /// `clock_nanosleep` for a time; timer slack applies to a normal task.
@@ -352,7 +354,7 @@ pub enum Op {
         /// The time from now, in ns.
         ns: u64,
     },
-    /// `clock_nanosleep(TIMER_ABSTIME)`; done at once if the time has passed.
+    /// `clock_nanosleep(TIMER_ABSTIME)`, which is complete at once if the time has passed.
     SleepUntil {
         /// The time since the run began, in ns.
         at: u64,
@@ -367,13 +369,14 @@ pub enum Op {
     Hold {
         /// The lock.
         mutex: MutexId,
-        /// The work, in ns at the reference speed if the task's CPU was the last to work under the lock.
+        /// The work, in ns at the reference speed. The time is that on the CPU that was the last to work under the
+        /// lock.
         work: u64,
-        /// The number of cache lines that the task changes, including the lock's own. They are fetched from the last
-        /// holder, if the machine has costs for that.
+        /// The number of cache lines that the task changes, including the lock's own. These lines are fetched from the
+        /// last holder, if the machine has costs for that.
         lines: u32,
-        /// The number of nodes, of one line each, that the task reads of the tree under the lock. Each was last changed
-        /// by a different previous holder. A spinlock has no tree.
+        /// The number of nodes, of one line each, that the task reads of the tree under the lock. A different previous
+        /// holder was the last to change each node. A spinlock has no tree.
         nodes: u32,
         /// The kind of the lock, which is the same for all users.
         kind: KernelLock,
@@ -404,7 +407,7 @@ pub enum Op {
     BroadcastRequeue(CondId),
     /// Polls a shared word in a busy loop for as long as it is `value`, until `work` is used up.
     SpinWhile {
-        /// Index into [`Env::shared`].
+        /// The index of the word in [`Env::shared`].
         word: usize,
         /// The polling continues while the word has this value.
         value: u64,
@@ -415,20 +418,21 @@ pub enum Op {
     SpinLock(MutexId),
     /// `pthread_barrier_wait`.
     Barrier(BarrierId),
-    /// `write(2)` to a stream: computes `work`, then puts `bytes` into the stream, and sleeps while that is full.
+    /// `write(2)` to a stream: computes `work`, then puts `bytes` into the stream, and sleeps while the stream has no
+    /// room for them.
     Write {
         /// The stream.
         stream: StreamId,
-        /// The number of bytes; at most the capacity.
+        /// The number of bytes, which is at most the stream's capacity.
         bytes: u64,
         /// The work, in ns at the reference speed.
         work: u64,
     },
-    /// `read(2)` of exactly `bytes`: sleeps until there are as many, then computes `work`.
+    /// `read(2)` of exactly `bytes`: sleeps until the stream has that many, then computes `work`.
     Read {
         /// The stream.
         stream: StreamId,
-        /// The number of bytes; at most the capacity.
+        /// The number of bytes, which is at most the stream's capacity.
         bytes: u64,
         /// The work, in ns at the reference speed.
         work: u64,
@@ -457,7 +461,7 @@ pub enum Op {
     SetPolicy(SchedPolicy),
     /// `sched_setattr` with `SCHED_FLAG_UTIL_CLAMP`.
     SetUtilClamps(UtilClamps),
-    /// Writes the task's own pid to a group's `cgroup.procs`; `None` is the root.
+    /// Writes the task's own pid to a group's `cgroup.procs`; `None` stands for the root.
     EnterGroup(Option<GroupId>),
     /// The task ends.
     Exit,

@@ -1,5 +1,5 @@
-//! The noise of a real machine, for loads that have none of their own: without it, all runs of such a load are the same
-//! sequence of events, and a confidence interval over seeds is meaningless.
+//! The noise of a real machine, for loads that have none of their own. Without noise, all runs of such a load are the
+//! same sequence of events, and a confidence interval over seeds is meaningless.
 //!
 //! The sizes are from the examples of Linux's own tracers of noise
 //! (Documentation/trace/osnoise-tracer.rst and timerlat-tracer.rst):
@@ -9,7 +9,7 @@
 //! - Timers expire up to 3 us late: the tracer's `irq timer_latency` is 0.8 to 2.8 us.
 //! - Other threads of the machine interrupt a busy CPU 11 times a second, for up to 202 us. In the example, eight CPUs
 //!   were observed for a second each; the rate is the mean of the last column, and the time is the largest noise. Here
-//!   the interrupted thread takes longer by that time.
+//!   an interruption prolongs the computing of the thread by that time.
 //!
 //! Each thread has random numbers of its own, so that the noise of a thread is the same under each
 //! scheduler.
@@ -26,7 +26,7 @@ const BETWEEN_NS: f64 = 1e9 / 11.0;
 /// The longest interruption, in ns.
 const INTERRUPTION_NS: u64 = 202_000;
 
-/// `workload` with noise that depends on `seed`.
+/// Adds noise that depends on `seed` to `workload`.
 pub fn with_noise(workload: &dyn Workload, seed: u64) -> impl Workload + '_ {
     Noisy { workload, seed }
 }

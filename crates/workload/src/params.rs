@@ -8,9 +8,10 @@ use machine::input::{self, BadInput};
 pub struct Param {
     /// The name before the `=`.
     pub name: &'static str,
-    /// The unit of the value: a count, or the unit of a time that has no suffix (`ns`, `us`, `ms`, `s`).
+    /// The unit of the value: a count, or a unit of time, in which a value without a suffix (`ns`, `us`, `ms`, `s`) is
+    /// read.
     pub unit: Unit,
-    /// The default: a count, or ns for a time.
+    /// The default value, which is a count, or a time in ns.
     pub default: u64,
     /// The least value, in the unit of `default`.
     pub min: u64,
@@ -126,7 +127,7 @@ impl Args {
         Ok(())
     }
 
-    /// The value of `name`: a count, or ns for a time.
+    /// The value of `name`, which is a count, or a time in ns.
     ///
     /// # Panics
     /// If the workload has no such parameter.

@@ -25,7 +25,7 @@ const NAMES: [&str; 9] = [
     "group", "weight", "quota", "cpus", "nice", "class", "slice", "session", "cpu_time",
 ];
 
-/// The period of a quota, in us: the default of `cpu.max`.
+/// The period of a quota, in us, which is the default of `cpu.max`.
 const PERIOD_US: u64 = 100_000;
 
 /// A policy for fair threads.
@@ -39,7 +39,7 @@ enum FairClass {
 /// The place of the threads of a workload.
 #[derive(Clone, Debug, Default)]
 pub struct Placement {
-    /// The names of the group and of those above it, from the root down; empty for the root.
+    /// The names of the group and of the groups above it, from the root down; empty for the root.
     group: Vec<String>,
     weight: Option<u32>,
     quota: Option<Bandwidth>,
@@ -96,7 +96,7 @@ impl Placement {
         Ok((placement, rest.join(",")))
     }
 
-    /// Is this the placement that the threads have anyway?
+    /// Does the placement change nothing?
     pub fn is_nothing(&self) -> bool {
         let Placement {
             group,
@@ -229,7 +229,7 @@ fn path(value: &str) -> Result<Vec<String>, Expected> {
     }
 }
 
-/// CPUs, such as 0.5 or 2, or a time per period, such as 20ms/100ms.
+/// Reads a quota: CPUs, such as 0.5 or 2, or a time per period, such as 20ms/100ms.
 fn quota(value: &str) -> Result<Bandwidth, Expected> {
     let us = |text: &str| nanoseconds(text, 1e3).map(|ns| ns / 1000);
     let read = match value.split_once('/') {
@@ -255,7 +255,7 @@ struct Placed {
     name: String,
     placement: Arc<Placement>,
     workload: Box<dyn Workload>,
-    /// The workload's metrics, and that of the CPU time, if CPU time decides.
+    /// The workload's metrics and, if CPU time decides, the metric of the CPU time.
     metrics: Vec<Metric>,
 }
 

@@ -4,17 +4,17 @@ use crate::Unit;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// Index into [`crate::Workload::metrics`].
+/// An index into [`crate::Workload::metrics`].
 pub type MetricId = usize;
 
 /// The direction in which a metric improves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
-    /// Times and latencies.
+    /// Lower is better, as for times and latencies.
     Lower,
-    /// Rates.
+    /// Higher is better, as for rates.
     Higher,
-    /// Values that do not depend on the scheduler, such as the number of a timer's expiries.
+    /// Neither is better: the value does not depend on the scheduler, such as the number of a timer's expiries.
     Neither,
 }
 
@@ -36,9 +36,9 @@ pub enum Goal {
 pub enum Role {
     /// The metric decides which scheduler serves the goal best.
     Decides(Goal),
-    /// The metric explains a part of one that decides, and is worth showing beside it.
+    /// The metric explains a part of a metric that decides, and is shown beside it.
     Explains(Goal),
-    /// Additional information.
+    /// The metric is additional information.
     Detail,
 }
 
@@ -82,18 +82,18 @@ impl Metric {
         }
     }
 
-    /// Additional information, where lower is better.
+    /// A metric that is additional information, where lower is better.
     pub const fn detail(name: &'static str, unit: Unit) -> Metric {
         Metric::new(name, unit, Better::Lower, Role::Detail)
     }
 
-    /// The time of the whole workload, in s.
+    /// A metric for the time of the whole workload, in s.
     pub const fn makespan(name: &'static str) -> Metric {
         let role = Role::Decides(Goal::Throughput);
         Metric::new(name, Unit::S, Better::Lower, role)
     }
 
-    /// An amount of work, or a rate.
+    /// A metric for an amount of work, or for a rate.
     pub const fn throughput(name: &'static str, unit: &'static str) -> Metric {
         let role = Role::Decides(Goal::Throughput);
         Metric::new(name, Unit::Other(unit), Better::Higher, role)
@@ -119,7 +119,7 @@ struct Series {
     recorded: u64,
     /// For each thread that shares the metric ([`Metric::sharers`]), the number of its samples.
     by_thread: Box<[u64]>,
-    /// The age of each sample that was still open at the end.
+    /// The age of each sample that was still open at the end of the run.
     open: Vec<f64>,
 }
 
@@ -203,8 +203,8 @@ impl Recorder {
         self.series.len() == metrics.len() && self.series.iter().zip(metrics).all(is_of)
     }
 
-    /// The samples of `metric` in the order in which they were made. If there are more than
-    /// [`MAX_SAMPLES`], every second, fourth, eighth, ... is kept.
+    /// The samples of `metric` in the order in which they were made. If there are more than [`MAX_SAMPLES`] samples,
+    /// only every second, fourth, eighth, ... sample is kept.
     pub fn samples(&self, metric: MetricId) -> &[f64] {
         &self.series[metric].samples
     }
@@ -214,7 +214,7 @@ impl Recorder {
         self.series[metric].recorded
     }
 
-    /// The ages of the samples of `metric` that were open at the end.
+    /// The ages of the samples of `metric` that were open at the end of the run.
     pub fn open(&self, metric: MetricId) -> &[f64] {
         &self.series[metric].open
     }

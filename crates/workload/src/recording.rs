@@ -13,15 +13,15 @@ pub use replay::Replay;
 
 /// The version of the file's format.
 pub const VERSION: u32 = 5;
-/// The first version, which had no streams; the second version had no mutexes, the third no periods, and the fourth no
-/// slices.
+/// The first version of the format. It had no streams, the second version had no mutexes, the third had no periods, and
+/// the fourth had no slices.
 const FIRST_VERSION: u32 = 1;
 
 /// A recording.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Recording {
-    /// [`VERSION`], or an older one.
+    /// The version of the file's format: [`VERSION`], or an older one.
     pub recording: u32,
     /// A description of one line.
     #[serde(default)]
@@ -40,12 +40,12 @@ pub struct Recording {
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Thread {
-    /// `comm`.
+    /// The thread's name (`comm`).
     pub name: String,
-    /// Nice value, -20 to 19.
+    /// The nice value, -20 to 19.
     #[serde(default, skip_serializing_if = "is_default")]
     pub nice: i8,
-    /// Priority of `SCHED_FIFO`, 1 to 99; `None` for a normal thread.
+    /// The priority of `SCHED_FIFO`, 1 to 99; `None` for a normal thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fifo: Option<u8>,
     /// The thread's period, from which its deadlines follow.
@@ -55,8 +55,8 @@ pub struct Thread {
     pub steps: Vec<Step>,
 }
 
-/// The period of a thread. Each [`Step::Release`] begins one, and the thread has to complete its work before the next
-/// one.
+/// The period of a thread. Each [`Step::Release`] begins a period, and the thread has to complete its work before the
+/// next period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Period {
@@ -86,7 +86,7 @@ pub enum Step {
     /// Sleeps until this time after the beginning, in ns, as a thread with a periodic timer does; does not sleep if the
     /// time has passed.
     Until(u64),
-    /// Waits until other threads have woken it more often than it has waited.
+    /// Waits until other threads have woken this thread more often than it has waited.
     Wait,
     /// Wakes up this thread.
     Wake(usize),
@@ -98,8 +98,8 @@ pub enum Step {
     Lock(u32),
     /// Unlocks this mutex.
     Unlock(u32),
-    /// From now on the thread may run on these CPUs, a bit for each of the first 64; `None` is all CPUs. Threads that
-    /// it starts inherit the set.
+    /// From now on the thread may run on these CPUs, a bit for each of the first 64; `None` stands for all CPUs.
+    /// Threads that this thread starts inherit the set.
     Cpus(#[serde(deserialize_with = "cpus")] Option<u64>),
     /// Requests slices of this length, 0.1 to 100 ms in ns, from now on; 0 is the default.
     Slice(u64),
@@ -146,7 +146,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Checks consistency. The error says what is wrong with the recording.
+    /// Checks that the recording is consistent. The error says what is wrong.
     pub fn check(&self) -> Result<(), String> {
         if !(FIRST_VERSION..=VERSION).contains(&self.recording) {
             return Err(format!(
@@ -214,7 +214,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Checks that thread `index` uses existing mutexes, and releases all that it has taken.
+    /// Checks that thread `index` uses existing mutexes, and releases all mutexes that it has taken.
     fn check_mutexes(&self, index: usize) -> Result<(), String> {
         let mut has = Vec::new();
         for step in &self.threads[index].steps {

@@ -20,8 +20,8 @@ impl Rng {
         self.0.next_u64()
     }
 
-    /// A uniform number in `0..bound`; 0 for a bound of 0. (By multiply and shift, whose bias is below 2^-32 for bounds
-    /// below 2^32.)
+    /// A uniform number in `0..bound`; 0 for a bound of 0. The number is made by multiply and shift, whose bias is
+    /// below 2^-32 for bounds below 2^32.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64

@@ -5,7 +5,7 @@
 //! value. An event's key may continue after the event's name (`run1`, `lock_a`). Differences from
 //! rt-app:
 //!
-//! - `run` is in us at the machine's reference speed, whatever `global.calibration` says.
+//! - The time of `run` is in us at the machine's reference speed, whatever `global.calibration` says.
 //! - A meaningless key, which rt-app skips, is an error. So is an event that could never run or never continue: a wait
 //!   without a waker, a barrier that cannot be passed, an unlock without a lock. A waker without a waiter and a task
 //!   that never starts are remarks.
@@ -29,7 +29,7 @@
 //!   task's own name instead; a remark lists the tasks for which the two differ. A `lock` of the same name is the same
 //!   mutex.
 //! - `memrun` is work at the reference speed: caches are not simulated, and `ref` has no effect.
-//! - A forked thread's timers count from the first thread's start, too, so their first expiries are missed.
+//! - The timers of a forked thread also count from the first thread's start, so their first expiries are missed.
 //!
 //! The section `taskgroups` has the settings of control groups (`groups.rs`), which rt-app leaves
 //! to the user. `"cpu_time": "more"` or `"less"` there and in tasks makes CPU time a metric
@@ -38,8 +38,8 @@
 //! `util_min` and `util_max` clamp the frequency of the CPU, as the kernel does for any sched_ext scheduler; Linux's
 //! placement of tasks by these clamps is not simulated. A note names the tasks.
 //!
-//! Ignored are `pi_enabled`, `lock_pages` and `nodes_membind`, which have no counterpart in the simulated kernel, and
-//! the settings of logs.
+//! The keys `pi_enabled`, `lock_pages` and `nodes_membind`, which have no counterpart in the simulated kernel, and the
+//! settings of logs are ignored.
 
 use crate::cpu_time::{self, Account};
 use crate::params::Param;
@@ -80,7 +80,7 @@ pub const PARAMS: &[Param] = &[Param {
 const ENDLESS_DURATION: u64 = 10_000_000_000;
 
 /// The largest number of threads of a task that have metrics of their own, which keeps tables readable. More threads
-/// share one set of metrics, in which only the loops of each are counted.
+/// share one set of metrics, in which only the number of loops is counted for each thread.
 const MAX_LOGGED_INSTANCES: u32 = 8;
 
 /// The largest count of a semaphore (`SEM_VALUE_MAX`).
@@ -92,14 +92,14 @@ const TIME: MetricId = 0;
 
 /// The indices of the shared words.
 mod word {
-    /// rt-app's `t_zero`, in ns; the next word tells whether it has been set.
+    /// rt-app's `t_zero`, in ns; the next word says whether this time has been set.
     pub const ZERO: usize = 0;
     pub const ZERO_SET: usize = 1;
     /// The number of threads that have not ended.
     pub const LIVE: usize = 2;
     /// The number of the machine's CPUs.
     pub const CPUS: usize = 3;
-    /// The first shared timer; after the timers, the number of forks of each task.
+    /// The first shared timer. The words after the timers are the numbers of forks of each task.
     pub const TIMERS: usize = 4;
 }
 
@@ -132,8 +132,8 @@ struct Plan {
     deadlines: Vec<Option<u64>>,
 }
 
-/// The metrics of a thread: the columns of rt-app's log, with a sample for each loop of a phase, and two that rt-app
-/// does not have.
+/// The metrics of a thread: the columns of rt-app's log, with a sample for each loop of a phase, and two metrics that
+/// rt-app does not have.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Log {
@@ -150,14 +150,14 @@ struct Log {
 /// The metrics of threads that are woken.
 #[derive(Clone, Copy)]
 struct Wakes {
-    /// The delay from a timer's expiry (for loops with one), or from a wakeup after a wait, until the thread ran.
+    /// The delay from a timer's expiry (for loops with a timer), or from a wakeup after a wait, until the thread ran.
     /// rt-app has this metric for timers only.
     wakeup_latency: MetricId,
     /// The time from the timer's expiry or the wakeup until the thread sets its timer or waits again. rt-app has no
     /// such metric.
     response: MetricId,
-    /// For a thread with a period, its own or that of the timer at the head of its chain (`deadlines.rs`): 100 for each
-    /// response that took longer than the period, 0 for the others; in per cent. rt-app has no such metric.
+    /// For a thread with a period, its own or that of the timer at the head of its chain (`deadlines.rs`), in per cent:
+    /// 100 for each response that took longer than the period, otherwise 0. rt-app has no such metric.
     missed: Option<MetricId>,
 }
 
@@ -166,7 +166,7 @@ impl Plan {
         word::TIMERS + self.config.timers.len() + task
     }
 
-    /// A task's name; with more than one instance, followed by rt-app's number of the thread.
+    /// A task's name. If the task has more than one instance, rt-app's number of the thread follows.
     fn thread_name(&self, task: usize, instance: usize) -> String {
         let tasks = &self.config.tasks;
         match tasks[task].instances {
@@ -198,8 +198,8 @@ pub fn description(text: &str) -> String {
 }
 
 impl RtApp {
-    /// Parses `text`, the content of `file`. `duration`, in ns, overrides the file's. The error is the first mistake,
-    /// with its line and what was expected.
+    /// Parses `text`, the content of `file`. `duration`, in ns, overrides the duration in the file. The error is the
+    /// first mistake, with its line and what was expected.
     pub fn parse(
         name: &str,
         file: &str,
@@ -268,7 +268,7 @@ impl Plan {
             let period = timer || task.has(has_deadline);
             let computes = task.has(|action| matches!(action, Action::Run(_) | Action::Copy(_)));
             let run = task.has(|action| matches!(action, Action::Run(_) | Action::Runtime(_)));
-            // Whichever thread has the timer, the timer determines the number of loops, and the scheduler does not.
+            // The timer, and not the scheduler, determines the number of loops, in whichever thread the timer is.
             let paced = timer || waits && timers;
             let (better, role) = match (paced, computes) {
                 (true, _) => (Better::Neither, Role::Detail),
@@ -364,7 +364,7 @@ impl Plan {
         self.group_cpu_times = of_groups.into();
     }
 
-    /// The metrics to which the CPU time of a thread of `task` counts that begins in `group`.
+    /// The metrics to which the CPU time of a thread of `task` counts if the thread begins in `group`.
     fn account(&self, task: usize, group: Option<GroupId>) -> Account {
         Account {
             own: self.cpu_times[task],
@@ -383,10 +383,10 @@ impl Workload for RtApp {
         &self.description
     }
 
-    /// `time`, and the columns of rt-app's log as `THREAD/run`, `period`, `slack` and `wu_lat`. Threads of a task that
-    /// has more than 8 instances or is forked share `TASK/...`; without a fork, the loops of each are counted. A thread
-    /// that is woken also has `THREAD/response`, the time from the wakeup until its work is done. A thread with a
-    /// period, its own or its chain's, has `THREAD/missed`.
+    /// The metrics are `time`, and the columns of rt-app's log as `THREAD/run`, `period`, `slack` and `wu_lat`. Threads
+    /// of a task that has more than 8 instances or is forked share `TASK/...`; without a fork, the loops of each are
+    /// counted. A thread that is woken also has `THREAD/response`, the time from the wakeup until its work is done. A
+    /// thread with a period, its own or its chain's, has `THREAD/missed`.
     fn metrics(&self) -> &[Metric] {
         &self.metrics
     }
@@ -420,7 +420,7 @@ impl Workload for RtApp {
         notes
     }
 
-    /// `cpus` must be CPUs of `machine`, and the timeline must be possible there.
+    /// Checks that `cpus` are CPUs of `machine`, and that the timeline is possible there.
     fn check(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
         let all = machine.all_cpus();
         let mut bindings = self.plan.config.bindings.iter();

@@ -1,9 +1,8 @@
 //! Several workloads at once: `sysbench-cpu:time=15+rt-pinned`.
 //!
-//! Each workload has its own mutexes, streams and so on, which are numbered one after another; a
-//! program sees only its own. A metric is prefixed with the workload's name if two workloads have
-//! metrics of the same name. The run ends when all tasks have exited, or at the first duration of a
-//! workload.
+//! Each workload has its own mutexes, streams and so on, which are numbered one after another. A program sees only the
+//! objects of its own workload. A metric is prefixed with the workload's name if two workloads have metrics of the same
+//! name. The run ends when all tasks have exited, or at the first duration of a workload.
 
 use crate::{ControlGroup, Env, GroupId, Metric, MetricId, Op, Program, Start, TaskSpec, Workload};
 use machine::Machine;
@@ -130,15 +129,15 @@ impl Workload for Together {
     }
 }
 
-/// The control groups of all parts: those with the same path are one.
+/// The control groups of all parts. Groups with the same path are one group.
 #[derive(Default)]
 struct Groups {
     all: Vec<ControlGroup>,
 }
 
 impl Groups {
-    /// Adds the groups of a part, and returns the id of each. If several parts have the group, its settings are the
-    /// first ones that are not the defaults.
+    /// Adds the groups of a part, and returns the id of each. If several parts have a group, its settings are those of
+    /// the first part in which they are not the defaults.
     fn join(&mut self, part: Vec<ControlGroup>) -> Vec<GroupId> {
         let mut ids: Vec<GroupId> = Vec::new();
         for group in part {
@@ -183,7 +182,7 @@ impl Place {
         task
     }
 
-    /// The op as the kernel sees it.
+    /// Converts an op of the part to the op that the kernel gets.
     fn op(&self, op: Op) -> Op {
         match op {
             Op::Lock(mutex) => Op::Lock(mutex + self.mutexes),

@@ -23,31 +23,34 @@ struct fair_entity;
 struct fair_rq;
 struct running;
 
-/* The designs' state of a task, */
+/* The designs' state of a task. */
 struct design_entity {
 	struct hmp_entity hmp;
 	struct hperf_entity hperf;
 };
 
-/* of the running one, where the tick and other CPUs find it without looking the task up, */
+/* The designs' state of the running task, where the tick and other CPUs find it without looking the task up. */
 struct design_running {
 	struct hmp_running hmp;
 	struct hperf_running hperf;
 };
 
-/* of a runqueue, */
+/* The designs' state of a runqueue. */
 struct design_rq {
 	struct hmp_rq hmp;
 	struct hperf_rq hperf;
 	struct newidle_limit_rq newidle_limit;
 };
 
-/* of a domain of a CPU's, */
+/* The designs' state of a domain of a CPU. */
 struct design_domain {
 	struct powersave_domain powersave;
 };
 
-/* and of a pass of load_balance(), of the domain in it, and of a group in that. */
+/*
+ * The designs' state for a pass of load_balance(), for the domain that the pass balances, and for a group of that
+ * domain.
+ */
 struct design_env {
 	struct misfit_env misfit;
 };
@@ -67,16 +70,23 @@ struct design_group_stats {
  */
 HOOK void hook_init_rq(struct fair_rq *rq);
 HOOK void hook_init_task(const struct task_struct *p, struct fair_entity *se, bool fork);
-/* @se becomes runnable, but is not accounted yet; it has become runnable on @rq; it is no longer runnable there. */
+/*
+ * Called when @se becomes runnable, but is not accounted yet; when it has become runnable on @rq; and when it is no
+ * longer runnable there.
+ */
 HOOK void hook_enqueue_entity(struct fair_entity *se);
 HOOK void hook_add_entity(struct fair_rq *rq, const struct fair_entity *se);
 HOOK void hook_remove_entity(struct fair_rq *rq, const struct fair_entity *se);
-/* @se moves to the runqueue of @cpu while it waits. Returns whether the design has set its vruntime there. */
+/*
+ * Called when @se moves to the runqueue of @cpu while it waits. Returns whether the design has set its vruntime
+ * there.
+ */
 HOOK bool hook_place_migrated(struct fair_entity *se, u32 cpu);
-/* The sums of @se, which counts in @rq if that is not NULL, were brought up to date. */
+/* Called when the sums of @se, which counts in @rq if that is not NULL, were brought up to date. */
 HOOK void hook_update_entity_load(struct fair_entity *se, struct fair_rq *rq);
 /*
- * The running task: @se starts to run; it stops; it has run for @delta_fair ns of its vruntime; its tick.
+ * Called for the running task: when @se starts to run, when it stops, when it has run for @delta_fair ns of its
+ * vruntime, and at its tick.
  */
 HOOK void hook_set_curr(struct fair_rq *rq, const struct fair_entity *se);
 HOOK void hook_put_curr(const struct fair_rq *rq, struct fair_entity *se);
@@ -106,12 +116,12 @@ HOOK bool hook_exec_stays(void);
 HOOK bool hook_balances(const struct domain *sd);
 /* @rq runs out of work. Returns true if it must not search. */
 HOOK bool hook_newidle_limited(struct fair_rq *rq, u64 now);
-/* @cpu has run out of work and found no task in its domains, or has not searched (@wanted is false). */
+/* Called when @cpu has run out of work and found no task in its domains, or has not searched (@wanted is false). */
 HOOK void hook_idle_balance(u32 cpu, bool wanted, u64 now);
 /* Is there work that only the next ops.dispatch() of the CPU of @rq can do? The second hook does that work. */
 HOOK bool hook_dispatch_expected(const struct fair_rq *rq);
 HOOK void hook_dispatch(struct fair_rq *rq, u32 cpu, u64 now);
-/* Before the domains of a CPU are balanced. */
+/* Called before the domains of a CPU are balanced. */
 HOOK void hook_periodic_balance(u64 now);
 /* Does @cpu, which is busy, have work for an idle CPU? If so, @ilb becomes that CPU, or -1 for any. */
 HOOK bool hook_kick_needed(u32 cpu);
@@ -144,7 +154,7 @@ HOOK bool hook_moves_any(const struct balance_env *env);
 HOOK void hook_begin_queues(struct balance_env *env);
 HOOK void hook_consider_queue(struct balance_env *env, u32 cpu);
 HOOK s32 hook_find_queue(const struct balance_env *env);
-/* A CPU to pull from has been found. */
+/* Called when a CPU to pull from has been found. */
 HOOK void hook_pulls(const struct balance_env *env);
 /* No waiting task could be moved: should the running task move, and should it move at once? The last hook is called
  * when the running task has been requested.

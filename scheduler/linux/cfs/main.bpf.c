@@ -87,7 +87,7 @@ static __always_inline u32 enqueue_cpu(struct task_struct *p, const struct fair_
 	return scx_bpf_task_cpu(p);
 }
 
-/* @p becomes runnable on @cpu: after a sleep, a fork, or a change of class or affinity. */
+/* Makes @se runnable on @cpu: after a sleep, a fork, or a change of class or affinity. */
 static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 enq_flags, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -293,7 +293,7 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	}
 }
 
-/* A higher class takes the CPU: its waiting tasks must stay where other CPUs can pull them. */
+/* A higher class takes the CPU, whose waiting tasks must stay where other CPUs can pull them. */
 void BPF_STRUCT_OPS(equipoise_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	scx_bpf_reenqueue_local();
@@ -368,7 +368,7 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 	return 0;
 }
 
-/* A task executes another program. This is a good time to move it, because its cache is empty. */
+/* A task executes another program. This is a good time to move the task, because its cache is empty. */
 SEC("tp_btf/sched_prepare_exec")
 int BPF_PROG(equipoise_exec, struct task_struct *p)
 {

@@ -44,7 +44,7 @@ static __always_inline void trigger_load_balance(u32 cpu, u64 jiffies)
 	nohz_balancer_kick(cpu, jiffies);
 }
 
-/* The end of a slice (hrtick.bpf.h). */
+/* Ends a slice (hrtick.bpf.h). */
 static int run_hrtick(void *timers, int *key, struct scheduler_timer *timer)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -77,8 +77,8 @@ static int run_class_tick(void *timers, int *key, struct scheduler_timer *timer)
 }
 
 /*
- * In an op of @cpu, which is about to switch: the next task is known, and so is the frequency to
- * request.
+ * Requests the frequency, in an op of @cpu, which is about to switch: the next task is known, and so is the
+ * frequency.
  */
 static __always_inline void ask_before_switch(u32 cpu)
 {
@@ -348,7 +348,7 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 		llc_of(cpu)->has_idle_cores = true;
 }
 
-/* A higher class takes the CPU: its waiting tasks must stay where other CPUs can pull them. */
+/* A higher class takes the CPU, whose waiting tasks must stay where other CPUs can pull them. */
 void BPF_STRUCT_OPS(equipoise_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	scx_bpf_reenqueue_local();
@@ -422,7 +422,7 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 	return 0;
 }
 
-/* A task executes another program. This is a good time to move it, because its cache is empty. */
+/* A task executes another program. This is a good time to move the task, because its cache is empty. */
 SEC("tp_btf/sched_prepare_exec")
 int BPF_PROG(equipoise_exec, struct task_struct *p)
 {

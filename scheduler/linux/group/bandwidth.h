@@ -10,8 +10,8 @@
  *	          all but 1 ms, when the last task has stopped
  *
  * The scheduler defines struct group_rq with runtime_remaining, runtime_seq, throttled and h_curr; group_queues(),
- * which tells whether a queue that has used up its time is throttled at the next pick, as before Linux 6.18, and
- * not at once; and queue_throttled(), which is called when a queue is throttled.
+ * which says whether a queue that has used up its time is throttled at the next pick, as before Linux 6.18, and not
+ * at once; and queue_throttled(), which is called when a queue is throttled.
  */
 #ifndef __EQUIPOISE_FAIR_BANDWIDTH_H
 #define __EQUIPOISE_FAIR_BANDWIDTH_H
@@ -21,8 +21,8 @@
 
 /* The time that a runqueue keeps (min_cfs_rq_runtime), in ns. */
 #define MIN_CFS_RQ_RUNTIME 1000000
-/* The delay, in ns, after which time that was given back is distributed, unless the period ends so soon after
- * that. */
+/* The delay, in ns, after which time that was given back is distributed, unless the period ends within this
+ * time. */
 #define SLACK_PERIOD 5000000
 #define MIN_BANDWIDTH_EXPIRATION 2000000
 /* More than all CPUs can use in a period, but so little that no sum overflows. */
@@ -102,7 +102,7 @@ static __always_inline bool assign_cfs_rq_runtime(u32 group, struct group_rq *gr
 	return grq->runtime_remaining > 0;
 }
 
-/* @grq has used up its time, so it gets more or is throttled. Returns true if it is throttled. */
+/* Gives more time to @grq, which has used up its time, or throttles it. Returns true if it is throttled. */
 static __always_inline bool throttle_cfs_rq(u32 group, struct group_rq *grq, u32 cpu)
 {
 	struct fair_bandwidth *b = bandwidth_of(group);
@@ -142,7 +142,10 @@ static __always_inline bool account_cfs_rq_runtime(u32 group, struct group_rq *g
 	return grq->throttled || throttle_cfs_rq(group, grq, cpu);
 }
 
-/* A task in @group ran on @cpu for @delta ns. True if @group, or one above it, is throttled. */
+/*
+ * Charges @group and the groups above it for a task that ran on @cpu for @delta ns. Returns true if one of these
+ * groups is throttled.
+ */
 __noinline bool account_hierarchy(u32 group, u32 cpu, u64 delta)
 {
 	bool throttled = false;
@@ -156,8 +159,8 @@ __noinline bool account_hierarchy(u32 group, u32 cpu, u64 delta)
 	return throttled;
 }
 
-/* Tasks may not use time that the group no longer has, so when the first task of @grq wakes up, @grq takes time or
- * is throttled. */
+/* Takes time for @grq, or throttles it, when its first task wakes up, because tasks may not use time that the group
+ * no longer has. */
 static __always_inline void check_enqueue_throttle(u32 group, struct group_rq *grq, u32 cpu)
 {
 	if (!grq->h_curr && !grq->throttled)
@@ -170,7 +173,7 @@ static __always_inline bool runtime_refresh_within(const struct fair_bandwidth *
 	return (s64)(b->expires - bpf_ktime_get_ns()) < ns;
 }
 
-/* The last task of @grq has stopped, so other runqueues may use its time. */
+/* Gives back time of @grq, whose last task has stopped, so that other runqueues may use it. */
 static __always_inline void return_cfs_rq_runtime(u32 group, struct group_rq *grq)
 {
 	struct fair_bandwidth *b = bandwidth_of(group);
@@ -189,7 +192,7 @@ static __always_inline void return_cfs_rq_runtime(u32 group, struct group_rq *gr
 	start_group_timer(&slack_timers, group, SLACK_PERIOD);
 }
 
-/* A period begins: the quota is added, and unused time is kept up to the burst. */
+/* Begins a period: adds the quota, and keeps unused time up to the burst. */
 static __always_inline void refill_cfs_bandwidth_runtime(struct fair_bandwidth *b)
 {
 	b->seq++;

@@ -79,7 +79,7 @@ __noinline u32 add_group(u32 parent, u64 shares, bool idle)
 	return group;
 }
 
-/* Groups come from the root downwards, one at a time. */
+/* Makes a group for @cgrp. Groups come from the root downwards, one at a time. */
 static __always_inline s32 init_cgroup(struct cgroup *cgrp, u32 cpu_weight, bool idle)
 {
 	struct fair_group_of *of = bpf_cgrp_storage_get(&cgroups, cgrp, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -108,7 +108,7 @@ static __always_inline s32 init_cgroup(struct cgroup *cgrp, u32 cpu_weight, bool
 	return 0;
 }
 
-/* The kernel takes no cpu.weight for a group with cpu.idle. */
+/* Sets the weight of a group. The kernel takes no cpu.weight for a group with cpu.idle. */
 static __always_inline void set_group_weight(struct cgroup *cgrp, u32 cpu_weight)
 {
 	u32 group = own_group(cgrp);
@@ -119,7 +119,10 @@ static __always_inline void set_group_weight(struct cgroup *cgrp, u32 cpu_weight
 	set_group_shares(group, fair_group_at(group)->given);
 }
 
-/* For queued tasks, a change of whether they count as SCHED_IDLE takes effect at their next wakeup. */
+/*
+ * Sets whether a group has cpu.idle. For queued tasks, a change of whether they count as SCHED_IDLE takes effect at
+ * their next wakeup.
+ */
 static __always_inline void set_group_idle(struct cgroup *cgrp, bool idle)
 {
 	u32 group = own_group(cgrp);

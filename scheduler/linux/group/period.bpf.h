@@ -60,7 +60,7 @@ __noinline bool distribute_cfs_runtime(u32 group)
 	return true;
 }
 
-/* A period of @group ends. Returns false if no runqueue has used the group's time, so that the timer may stop. */
+/* Ends a period of @group. Returns false if no runqueue has used the group's time, so that the timer may stop. */
 static __always_inline bool do_sched_cfs_period_timer(u32 group, struct fair_bandwidth *b)
 {
 	refill_cfs_bandwidth_runtime(b);
@@ -110,7 +110,9 @@ static __always_inline void init_group_timer(void *timers, u32 group, scheduler_
 	bpf_timer_set_callback(&timer->timer, function);
 }
 
-/* cpu.max of @group changes, or is set for the first time; a quota of ~0 means no limit: tg_set_cfs_bandwidth(). */
+/*
+ * Changes cpu.max of @group, or sets it for the first time; a quota of ~0 means no limit: tg_set_cfs_bandwidth().
+ */
 __noinline bool set_cfs_bandwidth(u32 group, u64 period_us, u64 quota_us, u64 burst_us)
 {
 	bool limited = period_us && quota_us != ~0ULL;

@@ -14,10 +14,11 @@ use std::time::{Duration, Instant};
 const TIME: Duration = Duration::from_millis(50);
 /// The rounds of a loop between two readings of the clock.
 const ROUNDS: u32 = 1000;
-/// The share of the work of as many single CPUs below which CPUs count as fewer.
+/// If CPUs together do less than this share of the work of the same number of single CPUs, they count as fewer CPUs.
 const LEAST_SHARE: f64 = 0.75;
 
-/// The number of the host's CPUs that execute the cores of this virtual machine, if they are fewer than its cores.
+/// The number of the host's CPUs that execute the cores of this virtual machine, if there are fewer of these CPUs than
+/// cores.
 pub fn cpus(found: &Found) -> io::Result<Option<u32>> {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let mut words = info.split_whitespace();

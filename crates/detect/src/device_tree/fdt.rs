@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 /// The first word of a blob (Devicetree Specification 0.4, section 5.2).
 const MAGIC: u32 = 0xd00d_feed;
-/// The oldest version of the format that this reader knows (`FDT_FIRST_SUPPORTED_VERSION` of libfdt), and the newest.
+/// The oldest version of the format that this reader knows (`FDT_FIRST_SUPPORTED_VERSION` of libfdt), and the newest
+/// version.
 const OLDEST: u32 = 16;
 const NEWEST: u32 = 17;
 /// The deepest tree that Linux unflattens (`FDT_MAX_DEPTH` in drivers/of/fdt.c).
@@ -52,7 +53,7 @@ impl Node {
         .tree()
     }
 
-    /// Big-endian words of 32 bits.
+    /// The big-endian words of 32 bits in the property `name`.
     pub fn cells(&self, name: &str) -> Vec<u32> {
         let value = self.properties.get(name);
         let words = value.map(|value| value.chunks_exact(4));
@@ -64,7 +65,7 @@ impl Node {
         self.cells(name).first().copied()
     }
 
-    /// The strings of a list.
+    /// The strings of the list in the property `name`.
     pub fn texts(&self, name: &str) -> impl Iterator<Item = &str> {
         let value = self.properties.get(name).into_iter();
         let parts = value.flat_map(|value| value.split(|&byte| byte == 0));
@@ -75,7 +76,7 @@ impl Node {
         })
     }
 
-    /// The first string of a list.
+    /// The first string of the list in the property `name`.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.texts(name).next()
     }
@@ -141,7 +142,7 @@ impl Reader<'_> {
         Some(word)
     }
 
-    /// Skips `length` bytes, and the padding up to the next word.
+    /// Skips `length` bytes and the padding up to the next word.
     fn skip(&mut self, length: usize) -> Option<()> {
         self.at = self.at.checked_add(length)?.checked_next_multiple_of(4)?;
         Some(())
@@ -155,7 +156,7 @@ impl Reader<'_> {
         Some(property)
     }
 
-    /// The root, after which the structure must end.
+    /// Reads the root, after which the structure must end.
     fn tree(mut self) -> Result<Node, String> {
         let mut open: Vec<Node> = Vec::new();
         let mut root = None;

@@ -42,8 +42,8 @@ pub(super) fn add(found: &mut Found, listed: &[Listed], by_handle: &BTreeMap<u32
     }
 }
 
-/// The node of state `index` (`of_get_cpu_state_node()` in drivers/of/cpu.c), which is in the list of the CPU's first
-/// power domain or otherwise in the CPU's own list.
+/// The node of state `index` (`of_get_cpu_state_node()` in drivers/of/cpu.c). It is in the list of the CPU's first
+/// power domain or, if that domain has no list, in the CPU's own list.
 fn state<'a>(cpu: &Node, index: usize, by_handle: &BTreeMap<u32, &'a Node>) -> Option<&'a Node> {
     let find = |node: &Node, list: &str| {
         let handle = node.cells(list).get(index).copied()?;
@@ -59,7 +59,7 @@ fn domain<'a>(node: &Node, by_handle: &BTreeMap<u32, &'a Node>) -> Option<&'a No
     by_handle.get(&node.cell("power-domains")?).copied()
 }
 
-/// The names of states that domains above those of CPUs have, such as a cluster's.
+/// The names of the states of domains above those of CPUs, such as a cluster's domain.
 fn of_groups<'a>(listed: &[Listed], by_handle: &BTreeMap<u32, &'a Node>) -> BTreeSet<&'a str> {
     let mut names = BTreeSet::new();
     for cpu in listed {
@@ -76,11 +76,11 @@ fn of_groups<'a>(listed: &[Listed], by_handle: &BTreeMap<u32, &'a Node>) -> BTre
     names
 }
 
-/// An idle state (`init_state_node()` in drivers/cpuidle/dt_idle_states.c); `None` if a time is
-/// missing, without which Linux gives up.
+/// An idle state (`init_state_node()` in drivers/cpuidle/dt_idle_states.c); `None` if a time is missing, without which
+/// Linux does not use the state.
 fn idle_state(node: &Node) -> Option<IdleState> {
     let ns = |name: &str| node.cell(name).map(|us| u64::from(us) * 1000);
-    // The kernel takes the wakeup latency, or otherwise the sum of the entry and the exit latency.
+    // The kernel takes the wakeup latency, or, if there is none, the sum of the entry and the exit latency.
     let both = || Some(ns("entry-latency-us")? + ns("exit-latency-us")?);
     Some(IdleState {
         name: node.base_name().to_owned(),

@@ -11,7 +11,7 @@ const REMOTE_DISTANCE: u32 = 20;
 
 /// Adds the nodes and their distances to `found`.
 pub(super) fn add(found: &mut Found, root: &Node, listed: &[Listed]) {
-    // A CPU has the NUMA node of its own device node or of the nearest one above (`of_node_to_nid()`).
+    // A CPU has the NUMA node of its own device node or of the nearest node above that has one (`of_node_to_nid()`).
     let cpus = root.child("cpus");
     let above = cpus.and_then(|cpus| cpus.cell("numa-node-id"));
     let above = above.or_else(|| root.cell("numa-node-id")).unwrap_or(0);

@@ -28,12 +28,12 @@ pub(super) struct Table {
     turbo: Vec<u32>,
     /// Are some of the OPPs only for some chips (`opp-supported-hw`)?
     selected: bool,
-    /// Do voltages depend on the chip (`opp-microvolt-NAME`)?
+    /// The frequencies in kHz that have `turbo-mode`, which Linux uses only while boost is enabled.
     by_chip: bool,
 }
 
 impl Table {
-    /// The table of `node`, of version 2, or of version 1, which is a list of kHz and uV.
+    /// Reads the table of `node`, which is of version 2, or of version 1 (a list of kHz and uV).
     pub fn of(node: &Node, by_handle: &BTreeMap<u32, &Node>) -> Table {
         let coefficient = node.cell("dynamic-power-coefficient").filter(|&it| it > 0);
         let table = node.cell(TABLE).and_then(|handle| by_handle.get(&handle));
@@ -125,7 +125,7 @@ pub(super) fn add(found: &mut Found, listed: &[Listed], by_handle: &BTreeMap<u32
     share_power(found);
 }
 
-/// The clock that `node` shares with other nodes, as a property that is equal for all of them.
+/// The clock that `node` shares with other nodes, as a property that is equal for all these nodes.
 fn clock(node: &Node, by_handle: &BTreeMap<u32, &Node>) -> Option<(&'static str, Vec<u32>)> {
     let named = DOMAINS.iter().find_map(|&name| {
         let cells = node.cells(name);
@@ -141,7 +141,8 @@ fn clock(node: &Node, by_handle: &BTreeMap<u32, &Node>) -> Option<(&'static str,
 }
 
 /// If the first CPU's table is of version 1, all CPUs have that table and share its clock; otherwise, if the table is
-/// shared, this holds for the CPUs that have no table (`dt_cpufreq_early_init()` in drivers/cpufreq/cpufreq-dt.c).
+/// shared, the CPUs that have no table get this table and clock (`dt_cpufreq_early_init()` in
+/// drivers/cpufreq/cpufreq-dt.c).
 fn share_first(found: &mut Found, listed: &[Listed], by_handle: &BTreeMap<u32, &Node>) {
     let Some(first) = listed.iter().find(|cpu| cpu.online) else {
         return;
@@ -174,8 +175,8 @@ fn share_first(found: &mut Found, listed: &[Listed], by_handle: &BTreeMap<u32, &
     }
 }
 
-/// A domain of the energy model has the power of its first CPU (`dev_pm_opp_of_register_em()`), which alone may
-/// have a `dynamic-power-coefficient`.
+/// Gives the CPUs of a domain of the energy model the power of the domain's first CPU (`dev_pm_opp_of_register_em()`),
+/// which alone may have a `dynamic-power-coefficient`.
 fn share_power(found: &mut Found) {
     let before = found.cpus.clone();
     for cpu in found.cpus.values_mut() {

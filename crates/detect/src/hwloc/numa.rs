@@ -10,12 +10,13 @@ use std::collections::BTreeMap;
 /// The bit of `kind` for distances that are latencies (`HWLOC_DISTANCES_KIND_MEANS_LATENCY`).
 const MEANS_LATENCY: u32 = 1 << 2;
 
-/// The numbers of nodes, and their distances row by row.
+/// The numbers of the nodes, and the distances between them row by row.
 type Matrix = (Vec<usize>, Vec<u32>);
 
 impl Reader<'_> {
     /// Adds the nodes to `found`. In hwloc, a node of memory without its own CPUs, such as HBM or CXL, has the CPUs
-    /// near it. In Linux each CPU is in one node, so if nodes share CPUs, the node with the lowest number gets them.
+    /// near that node. In Linux each CPU is in one node, so if nodes share CPUs, the node with the lowest number gets
+    /// them.
     pub(super) fn nodes(
         &self,
         root: Node,

@@ -10,7 +10,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table, Wrap};
 
-/// With fewer columns, the screen shows either the threads or the scheduler's activity.
+/// The width in columns below which the screen shows either the threads or the scheduler's activity.
 const WIDE: u16 = 130;
 
 /// The minimum width of a CPU in columns: number, bar, percentage, frequency, history.
@@ -20,7 +20,7 @@ const CPU_WIDTH: usize = 38;
 /// terminal's library leaves all colours out.
 const CPU_TIME: usize = 3;
 
-/// A longer bar would show nothing more.
+/// The largest length of a bar. A longer bar would show nothing more.
 const BAR: usize = 40;
 
 const HELP: [&str; 17] = [
@@ -99,7 +99,7 @@ pub fn draw(frame: &mut Frame<'_>, computer: &Computer, state: &State) {
     }
 }
 
-/// The filter, if there is one, or else the keys.
+/// The last line of the screen: the filter, if there is one, otherwise the keys.
 fn foot_of(state: &State, width: usize) -> String {
     match (state.types_filter, state.filter.is_empty()) {
         (true, _) => format!(
@@ -123,7 +123,7 @@ fn keys(width: usize) -> String {
     }
 }
 
-/// The missing columns and the reasons; only the columns if the reasons do not fit two lines.
+/// The missing columns and the reasons. Without the reasons if these do not fit into two lines.
 fn reasons(interval: &Interval, width: usize) -> Vec<Line<'static>> {
     let missing = &interval.missing;
     let mut lines: Vec<String> = Vec::new();
@@ -147,8 +147,8 @@ fn reasons(interval: &Interval, width: usize) -> Vec<Line<'static>> {
     lines.into_iter().map(Line::from).collect()
 }
 
-/// The CPUs by cluster: each has a bar and a history, in as few columns as fit into `height` lines.
-/// If none fit, each has one block.
+/// The CPUs by cluster, each with a bar and a history, in as few columns as fit into `height` lines. If they do not
+/// fit, each CPU is one block.
 fn cpus(
     computer: &Computer,
     interval: &Interval,
@@ -264,7 +264,7 @@ fn heading(computer: &Computer, interval: &Interval, cluster: &CpuMask) -> Line<
     Line::styled(text, bold())
 }
 
-/// The block whose height is `part` of a line's, from 0 to 1.
+/// The block character whose height is the part `part` of a line's height, from 0 to 1.
 fn block(part: f64) -> char {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     BLOCKS[((part * 8.0) as usize).min(7)]

@@ -1,13 +1,13 @@
-//! An interval as JSON: numbers are numbers, and null where the kernel does not provide them.
+//! An interval as JSON. Numbers that the kernel does not provide are null.
 
 use super::page::{self, Callback, Rate};
 use super::sample::{Computer, Cpu, Interval};
 use super::threads::Thread;
 use serde_json::{Value, json};
 
-/// The interval as JSON: `title`, `scheduler`, `seconds`; `cpus[]`; `threads[]`, the threads that ran, most CPU time
-/// first; `decisions[]`, `callbacks[]` and `power_w` of the scheduler; `missing[]`, which lists the values that could
-/// not be read, with the reasons.
+/// The interval as JSON: `title`, `scheduler`, `seconds`; `cpus[]`; `threads[]`, the threads that ran, sorted by CPU
+/// time, largest first; `decisions[]`, `callbacks[]` and `power_w` of the scheduler; `missing[]`, which lists the
+/// values that could not be read, with the reasons.
 pub fn json(computer: &Computer, interval: &Interval) -> String {
     let cpus: Vec<Value> = interval
         .cpus

@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 /// The number of threads in a table.
 const THREADS: usize = 20;
 
-/// The longest name in a table of threads that fits 80 columns. The name of a kworker is longer.
+/// The length of the longest name in a table of threads that fits into 80 columns. The name of a kworker is longer.
 const NAME: usize = 20;
 
-/// The page. Tables without data are left out.
+/// The page of an interval. Tables without data are left out.
 pub fn page(computer: &Computer, interval: &Interval) -> Page {
     let mut tables = vec![
         types(computer, interval),
@@ -80,7 +80,7 @@ fn average(cpus: &[Cpu]) -> Cpu {
     }
 }
 
-/// Types of cores, largest first. A computer with a single type does not need the table.
+/// The table of the types of cores, largest first. A computer with a single type does not need this table.
 fn types(computer: &Computer, interval: &Interval) -> Table {
     let machine = &computer.machine;
     let mut by_type: BTreeMap<(u32, usize), Vec<Cpu>> = BTreeMap::new();
@@ -117,7 +117,7 @@ fn cpus(computer: &Computer, interval: &Interval) -> Table {
     table("CPUs", &[&["CPU"], &DOES[..]].concat(), rows)
 }
 
-/// The columns of a thread.
+/// The columns of a table of threads.
 pub const OF_THREADS: [&str; 8] = [
     "thread", "TID", "CPU", "CPU %", "wait", "wait p99", "runs/s", "moves/s",
 ];
@@ -141,7 +141,7 @@ pub fn of_thread(thread: &Thread) -> [String; 8] {
     ]
 }
 
-/// A time with its unit: `850 us`, `12.4 ms`, `1.25 s`.
+/// A time with its unit, such as `850 us`, `12.4 ms` or `1.25 s`.
 fn time(ns: f64) -> String {
     match ns {
         ns if ns < 999_500.0 => format!("{:.0} us", ns / 1e3),
@@ -168,9 +168,9 @@ fn threads(interval: &Interval) -> Table {
 
 /// A counter of the scheduler.
 pub struct Rate {
-    /// Its name in statistics.
+    /// The counter's name in statistics.
     pub name: String,
-    /// The events that it counts.
+    /// The events that are counted.
     pub what: String,
     /// The number of these events per second.
     pub a_second: f64,
@@ -208,11 +208,11 @@ fn rates(rates: Vec<Rate>) -> Table {
 
 /// The cost of a callback.
 pub struct Callback {
-    /// Its name in `struct sched_ext_ops`.
+    /// The callback's name in `struct sched_ext_ops`.
     pub name: String,
-    /// Calls per second.
+    /// The number of calls per second.
     pub calls: f64,
-    /// The mean time of a call.
+    /// The mean time of a call in ns.
     pub ns: f64,
 }
 

@@ -21,12 +21,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The watched computer.
 pub struct Computer {
     root: PathBuf,
-    /// Its CPUs.
+    /// The computer's CPUs.
     pub machine: Machine,
-    /// The connection to scx_equipoise's statistics. The first answer begins an interval; each
-    /// later answer ends one and begins the next.
+    /// The connection to scx_equipoise's statistics. The first answer begins an interval; each later answer ends an
+    /// interval and begins the next one.
     stats: RefCell<Option<StatsClient>>,
-    /// True if this user may not read the statistics.
+    /// Whether this user may not read the statistics.
     is_refused: Cell<bool>,
     /// The time limit for the scheduler's answer.
     pub patience: Duration,
@@ -57,7 +57,7 @@ impl Computer {
         fs::read_to_string(self.root.join(path)).ok()
     }
 
-    /// The current frequency in kHz; `None` without a driver that reports it.
+    /// The current frequency in kHz; `None` if no driver reports it.
     fn khz(&self, cpu: usize) -> Option<u64> {
         let path = format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
         self.read(&path)?.trim().parse().ok()
@@ -158,7 +158,7 @@ pub struct Moment {
 /// A CPU's times since the computer started.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Times {
-    /// All ticks of `/proc/stat`; `idle_ticks` has the idle ones.
+    /// All ticks of `/proc/stat`; `idle_ticks` has the idle ticks.
     ticks: u64,
     idle_ticks: u64,
     tasks: Option<Tasks>,
@@ -168,7 +168,7 @@ struct Times {
 /// with CONFIG_SCHEDSTATS.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Tasks {
-    /// The time that they have waited for the CPU.
+    /// The time for which the tasks have waited for the CPU.
     waited_ns: u64,
     /// The number of times that a task began to run.
     switches: u64,
@@ -192,7 +192,7 @@ impl Moment {
             let bad = BadInput::whole(message, "expected a line `cpu0 ...` for each");
             return Err(Box::new(bad).into());
         }
-        // The last two of nine fields: Documentation/scheduler/sched-stats.rst.
+        // These are the last two of nine fields (Documentation/scheduler/sched-stats.rst).
         let schedstat = computer.read("proc/schedstat").unwrap_or_default();
         for (cpu, fields) in lines_of_cpus(&schedstat) {
             if let (Some(times), &[.., waited_ns, switches]) = (cpus.get_mut(&cpu), &fields[..]) {
@@ -238,7 +238,7 @@ pub struct Interval {
     pub counted: Option<Value>,
     /// The sched_ext scheduler's events per second, if the kernel counts them.
     pub events: BTreeMap<String, f64>,
-    /// The threads that ran, most CPU time first.
+    /// The threads that ran, sorted by CPU time, largest first.
     pub threads: Vec<Thread>,
     /// The columns that could not be read, with the reasons.
     pub missing: Vec<(&'static str, &'static str)>,
@@ -251,9 +251,9 @@ pub struct Cpu {
     pub busy: f64,
     /// The average number of waiting tasks, if the kernel counts them.
     pub waiting: Option<f64>,
-    /// Switches per second, if the kernel counts them.
+    /// The number of switches per second, if the kernel counts them.
     pub switches: Option<f64>,
-    /// Its frequency at the end of the interval.
+    /// The CPU's frequency at the end of the interval.
     pub khz: Option<u64>,
 }
 
@@ -327,13 +327,13 @@ impl Watch {
         self.threads.look(Instant::now());
     }
 
-    /// Ends an interval, and begins the next.
+    /// Ends an interval, and begins the next one.
     pub fn next(&mut self) -> Result<Interval, Error> {
         let now = Moment::now(&self.computer)?;
         Ok(self.until(now))
     }
 
-    /// [`Watch::next`], for an interval that lasted `length`.
+    /// As [`Watch::next`], for an interval that lasted `length`.
     #[cfg(test)]
     pub fn next_after(&mut self, length: Duration) -> Interval {
         let mut now = Moment::now(&self.computer).unwrap();

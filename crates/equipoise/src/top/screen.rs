@@ -20,7 +20,7 @@ const SLOWEST: Duration = Duration::from_secs(60);
 
 /// The last interval, and the user's choices.
 pub struct State {
-    /// The last interval; `None` until the first has ended.
+    /// The last interval; `None` until the first interval has ended.
     pub interval: Option<Interval>,
     /// The busy part of each of the last intervals for each CPU, oldest first.
     pub history: BTreeMap<usize, VecDeque<f64>>,
@@ -30,7 +30,7 @@ pub struct State {
     pub is_reversed: bool,
     /// Only threads whose name or process contains this text are shown; case is ignored.
     pub filter: String,
-    /// Whether the user is typing the filter, so that keys are characters of it.
+    /// Whether the user is typing the filter, so that keys are its characters.
     pub types_filter: bool,
     /// Whether each process has one line.
     pub by_process: bool,
@@ -47,20 +47,20 @@ pub struct State {
     pub refresh: Duration,
 }
 
-/// The column that threads are sorted by.
+/// The column by which threads are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
-    /// By name, from A.
+    /// By name, in alphabetical order.
     Name,
-    /// By CPU time, largest first, as in the following orders.
+    /// By CPU time, largest first. All further orders also have the largest value first.
     Ran,
-    /// The mean wait.
+    /// By the mean wait.
     Wait,
-    /// The 99th percentile of waits.
+    /// By the 99th percentile of waits.
     WaitP99,
-    /// Turns per second.
+    /// By turns per second.
     Turns,
-    /// Migrations per second.
+    /// By migrations per second.
     Migrations,
 }
 
@@ -134,7 +134,7 @@ impl State {
         self.interval = Some(interval);
     }
 
-    /// The threads in their order, from the first on the screen.
+    /// The threads in their order, beginning with the first one on the screen.
     pub fn threads(&self) -> Vec<Thread> {
         let mut threads = self.shown();
         threads.sort_by(|a, b| self.sort.compare(a, b));
@@ -174,7 +174,7 @@ impl State {
         self.first = 0;
     }
 
-    /// Carries out `key`; false if it ends the program.
+    /// Carries out `key`. Returns false if the key ends the program.
     fn press(&mut self, key: KeyEvent) -> bool {
         let last = self.shown().len().saturating_sub(1);
         match key.code {

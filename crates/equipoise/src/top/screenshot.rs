@@ -1,5 +1,5 @@
-//! The screens of docs/top.md and docs/top-wide.md, drawn from a folder with a computer's /proc and /sys: an
-//! invented board's, and those of a guest under Linux 7.3.4 (recorded.json).
+//! The screens of docs/top.md and docs/top-wide.md, drawn from a folder with a computer's /proc and /sys. The computers
+//! are an invented board, and a guest under Linux 7.3.4 (recorded.json).
 
 use super::draw::draw;
 use super::sample::{Computer, Watch};

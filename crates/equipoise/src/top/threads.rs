@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The number of threads whose waits are sampled between refreshes, which are those with the most
-/// CPU time. Reading the waits of one takes a few us, so all reads take well below 1 % of a CPU.
+/// The number of threads whose waits are sampled between refreshes. These are the threads with the most CPU time.
+/// Reading the waits of a thread takes a few us, so all reads take well below 1 % of a CPU.
 const WATCHED: usize = 64;
 
 /// The age up to which a wait counts for the percentile.
@@ -25,7 +25,7 @@ struct Counted {
     ticks: u64,
     /// From `sched`: `se.nr_migrations`.
     migrations: Option<u64>,
-    /// The time from the beginning of the scan until `turns` was read: a scan takes some ms on a busy computer.
+    /// The time from the beginning of the scan until `turns` was read. A scan takes some ms on a busy computer.
     read_after: Duration,
 }
 
@@ -39,17 +39,17 @@ struct Turns {
 /// A thread that ran in an interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Thread {
-    /// The process's number.
+    /// The process's pid.
     pub pid: u32,
-    /// Its own number.
+    /// The thread's tid.
     pub tid: u32,
-    /// Its name (`comm`).
+    /// The thread's name (`comm`).
     pub name: String,
-    /// The name of its process, that is, of the process's first thread.
+    /// The name of the thread's process, which is the name of the process's first thread.
     pub process: String,
     /// The number of threads that this entry stands for.
     pub threads: usize,
-    /// The CPU that it last ran on.
+    /// The CPU on which the thread last ran.
     pub cpu: Option<usize>,
     /// CPU time as a share of one CPU, from 0 to 1.
     pub ran: f64,
@@ -60,12 +60,11 @@ pub struct Thread {
     /// The 99th percentile of these times in the last [`WINDOW`], in ns. Turns between two samples
     /// count with their mean wait.
     pub wait_p99_ns: Option<f64>,
-    /// Migrations to another CPU per second.
+    /// The number of migrations to another CPU per second.
     pub migrations: Option<f64>,
 }
 
-/// The waits of a thread, oldest first: for each sample its time, the mean wait (ns), and the
-/// number of waits.
+/// The waits of a thread, oldest first: for each sample the time, the mean wait (ns), and the number of waits.
 type Waits = VecDeque<(Instant, f64, u64)>;
 
 /// The threads of a computer over time.
@@ -103,7 +102,7 @@ impl Threads {
         }
     }
 
-    /// The threads that ran since the last call, most CPU time first; none on the first call.
+    /// The threads that ran since the last call, sorted by CPU time, largest first; no threads on the first call.
     pub fn scan(&mut self, now: Instant) -> Vec<Thread> {
         let ids = self.ids();
         let seconds = self.at.map(|at| (now - at).as_secs_f64().max(1e-9));
@@ -338,7 +337,7 @@ fn folder(proc: &Path, (pid, tid): Id) -> PathBuf {
     proc.join(format!("{pid}/task/{tid}"))
 }
 
-/// `schedstat`: Documentation/scheduler/sched-stats.rst.
+/// Reads `schedstat` (Documentation/scheduler/sched-stats.rst).
 fn turns(folder: &Path) -> Option<Turns> {
     let text = fs::read_to_string(folder.join("schedstat")).ok()?;
     let mut numbers = text
@@ -351,7 +350,7 @@ fn turns(folder: &Path) -> Option<Turns> {
     })
 }
 
-/// `sched` has a line `se.nr_migrations : 7`.
+/// Reads `sched`, which has a line such as `se.nr_migrations : 7`.
 fn migrations(folder: &Path) -> Option<u64> {
     let text = fs::read_to_string(folder.join("sched")).ok()?;
     let line = text

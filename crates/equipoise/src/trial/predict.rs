@@ -34,9 +34,9 @@ pub struct Predictor {
     traced: Machine,
     /// The machine file with the costs while nothing is recorded.
     text: String,
-    /// The number of the host's CPUs that execute this computer's, if they are fewer.
+    /// The number of the host's CPUs that execute this computer's CPUs, if the host has fewer.
     pub host_cpus: Option<u32>,
-    /// The cost in ns of a wakeup with its switch under the kernel's own scheduler.
+    /// The cost in ns of a wakeup and the switch after it under the kernel's own scheduler.
     wakeup_ns: u64,
     /// The counterpart of each scheduler of the plan; `None` if it cannot be simulated.
     schedulers: Vec<Option<Scheduler>>,
@@ -146,7 +146,7 @@ impl Predictor {
     }
 
     /// The machine file with the costs of the scheduler that the simulator calls `name`. The time of a wakeup outside
-    /// of its callbacks is the cost of sched_ext, which replaces the cost of the fair class: the file has the
+    /// of its callbacks is the cost of sched_ext, which replaces the cost of the fair class, so the file has the
     /// difference.
     fn with_costs(&self, name: &str, costs: &SchedulerCosts) -> String {
         let outside = costs.wakeup_ns.saturating_sub(costs.callbacks_ns);
@@ -213,7 +213,7 @@ fn simulate(
     )?)
 }
 
-/// The simulated counterpart of a scheduler; if there is none, `None`, with a note.
+/// The simulated counterpart of a scheduler. If there is none, prints a note and returns `None`.
 fn simulated(scheduler: &::trial::Scheduler) -> Option<Scheduler> {
     let (name, kernel) = (scheduler.simulated(), kernel());
     let found = match name.starts_with("scx_") {
@@ -259,8 +259,8 @@ fn sampled_pct(outcome: &Outcome) -> Option<f64> {
     (least < LEAST_RECORDED_PCT).then_some(least)
 }
 
-/// The ratio of each figure to the baseline's, and then of each thread's latency, for the scheduler with index `at` in
-/// the measurement. In the simulation this scheduler is the second one.
+/// For the scheduler with index `at` in the measurement, the ratio of each figure to the baseline's figure, and then
+/// the ratio of each thread's latency. In the simulation this scheduler is the second one.
 fn pairs(measured: &Results<'_>, simulation: &Comparison, at: usize) -> [Vec<Pair>; 2] {
     let simulated = simulation.findings();
     let value = |results: &Results<'_>, name: &str, index: usize| {
@@ -302,14 +302,15 @@ impl Pair {
         100.0 * (self.predicted / self.measured - 1.0)
     }
 
-    /// Is the replay like the load under the kernel's own scheduler, so that it can predict the load under others?
+    /// Is the replay like the load under the kernel's own scheduler, so that it can predict the load under other
+    /// schedulers?
     fn is_like_load(&self) -> bool {
         let [real, replayed] = self.own;
         replayed <= self.bound * real && real <= self.bound * replayed
     }
 }
 
-/// The thread whose latency is predicted worst, for each scheduler with a wrong prediction.
+/// A sentence for each scheduler with a wrong prediction, which names the thread whose latency is predicted worst.
 fn culprits(pairs: &[Pair], threads: &[Pair]) -> Vec<String> {
     let mut names: Vec<&str> = Vec::new();
     let wrong = |it: &&Pair| it.is_like_load() && it.error_pct().abs() > NAMED_PCT;

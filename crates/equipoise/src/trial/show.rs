@@ -12,7 +12,7 @@ use report::{Cell, Page, Shown, Table, Tone};
 use std::path::{Path, PathBuf};
 use trace::import::import;
 
-/// An error unless the name of `file` is that of a bundle.
+/// Returns an error unless the name of `file` is that of a bundle.
 pub fn check_bundle(file: &Path) -> Result<(), Error> {
     match file.to_string_lossy().ends_with(".tar.zst") {
         true => Ok(()),
@@ -23,8 +23,8 @@ pub fn check_bundle(file: &Path) -> Result<(), Error> {
     }
 }
 
-/// The bundle as a file that does not have its final name yet; `trace` is a recorded turn. A `predictor` has measured
-/// the machine's costs.
+/// Writes the bundle to a file that does not have its final name yet. `trace` is a recorded turn, and `predictor` has
+/// measured the machine's costs.
 pub fn stage(
     file: &Path,
     bundle: &Bundle,
@@ -67,7 +67,7 @@ pub fn stage(
     Ok(staged)
 }
 
-/// Shows one bundle as its trial, several as one table.
+/// Shows one bundle as its trial, or several bundles as one table.
 pub fn bundles(files: &[PathBuf], shown: Shown, output: &Output) -> Result<(), Error> {
     let read = files.iter().map(|file| Bundle::read(file));
     let bundles: Vec<Bundle> = read.collect::<Result<_, _>>()?;
@@ -81,7 +81,7 @@ pub fn bundles(files: &[PathBuf], shown: Shown, output: &Output) -> Result<(), E
     output::show(output, "trials", page)
 }
 
-/// A row for each trial and scheduler, a column for each goal.
+/// A table with a row for each trial and scheduler, and a column for each goal.
 fn together(bundles: &[Bundle], shown: Shown) -> Page {
     let goals = [
         workload::Goal::Throughput,
@@ -136,7 +136,7 @@ fn together(bundles: &[Bundle], shown: Shown) -> Page {
     }
 }
 
-/// The change of a goal against the first scheduler.
+/// The change of a goal against the first scheduler, as a cell.
 fn change(results: &Results<'_>, goal: workload::Goal, scheduler: usize) -> Cell {
     let verdict = results.verdict.of(goal);
     let Some((verdict, change)) = verdict.and_then(|it| Some((it, it.change(0, scheduler)?)))

@@ -18,8 +18,8 @@ const LEAST_PCT: f64 = 1.0;
 pub struct Tuned {
     /// A row for each setting that changes a figure.
     pub table: Table,
-    /// The policy with the best setting, such as `equipoise:slice_ns=1500000`; `None` if none is clearly better than
-    /// the defaults.
+    /// The policy with the best setting, such as `equipoise:slice_ns=1500000`; `None` if no setting is clearly better
+    /// than the defaults.
     pub best: Option<String>,
 }
 
@@ -42,7 +42,7 @@ pub fn tune(predictor: &Predictor, trace: &[u8], goes_on: bool) -> Result<Tuned,
     Ok(judge(&names, &columns))
 }
 
-/// The policy with each other choice of `setting`, or with half and with twice the number `value`.
+/// The policies in which `setting` has each other choice, or half or twice the number `value`.
 fn changed(setting: &Setting, value: u64) -> Vec<String> {
     let values: Vec<u64> = match &setting.kind {
         _ if !setting.live => Vec::new(),
@@ -58,7 +58,8 @@ fn changed(setting: &Setting, value: u64) -> Vec<String> {
         .collect()
 }
 
-/// The metric `name` of each scheduler relative to that of the first one; empty if the load does not have this metric.
+/// The metric `name` of each scheduler relative to the metric of the first scheduler; empty if the load does not have
+/// this metric.
 fn ratios(results: &Results<'_>, name: &str) -> Vec<f64> {
     let row = results
         .rows

@@ -1,6 +1,5 @@
-//! Checks a worker's reports: CPUs exist, times do not go back, samples belong to existing metrics and are in the
-//! range that a run can measure, names are safe for a terminal, and a trace does not exceed its limits of events and
-//! ticks. Reports that pass are accepted.
+//! Checks a worker's reports: CPUs exist, times do not go back, samples belong to existing metrics and are in the range
+//! that a run can measure, names are safe for a terminal, and a trace does not exceed its limits on events and ticks.
 
 use super::wire::TIME_LIMIT_NS;
 use machine::{CpuMask, Machine};
@@ -23,7 +22,7 @@ const TICKS_OF_AN_EVENT: u64 = 10;
 /// The highest pid, `PID_MAX_LIMIT` of include/linux/threads.h.
 const MAX_PID: i32 = 1 << 22;
 
-/// The highest power in mW of a part of a machine; [`MOST_KHZ`] is the highest frequency.
+/// The highest power in mW of a part of a machine; [`MOST_KHZ`] is the highest frequency in kHz.
 const MOST_POWER_MW: u32 = 100_000_000;
 const MOST_KHZ: u32 = 100_000_000;
 
@@ -71,7 +70,7 @@ impl<'c, 't> Expected<'c, 't> {
         const OF_A_CPU: usize = 256;
         // The size of all other data, which includes the totals of tasks.
         const OTHER: usize = 16 << 20;
-        // The kept samples, and as many that are still open.
+        // The kept samples, and as many of loops and responses that are still open.
         let samples = 2 * self.workload.metrics().len() * MAX_SAMPLES * SAMPLE;
         samples + self.machine.cpus.len() * OF_A_CPU + OTHER
     }
@@ -199,7 +198,7 @@ impl<'c, 't> Expected<'c, 't> {
         }
         counts(counters, longest, of_all)?;
         for of_cpus in [&counters.irq_ns, &counters.busy_ns, &counters.overhead_ns] {
-            // No CPU does two things at a time. Check this, because sums of these times are shown.
+            // None of a CPU's times can exceed the duration of the run. Check this, because sums of these times are shown.
             let bounded = of_cpus.iter().all(|&ns| ns <= longest);
             expect(of_cpus.len() == cpus && bounded, "times of CPUs")?;
         }

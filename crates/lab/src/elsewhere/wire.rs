@@ -1,5 +1,5 @@
-//! The messages between a worker and its client: each is a length of four bytes, and a value in
-//! postcard's format, which is never executed.
+//! The messages between a worker and its client: each is a length of four bytes and a value in postcard's format, which
+//! contains no code.
 
 use cage::text::one_line;
 use machine::Machine;
@@ -25,24 +25,24 @@ pub struct Recipe {
 /// A machine or a workload.
 #[derive(Clone, Serialize, Deserialize)]
 pub enum Described {
-    /// Given by its name or path, as on the command line.
+    /// A machine or workload that is given by its name or path, as on the command line.
     Named(String),
-    /// Given by a text.
+    /// A machine or workload that is given by a text.
     Text {
-        /// Its name.
+        /// The name of the machine or workload.
         name: String,
         /// The name of the text in messages.
         file: String,
         /// The text.
         text: String,
-        /// A workload's parameters.
+        /// The parameters of a workload.
         params: Option<String>,
     },
-    /// Several workloads at once.
+    /// Several workloads that run at once.
     Together {
-        /// The name of all of them together.
+        /// The name of all these workloads together.
         name: String,
-        /// Each of them.
+        /// The workloads.
         parts: Vec<Described>,
     },
 }
@@ -97,7 +97,7 @@ impl Described {
 }
 
 impl Recipe {
-    /// The files read so far to which names in the text refer.
+    /// The files that were read to follow names in the text.
     fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut files = input::kept();
         files.retain(|(path, _)| {
@@ -295,12 +295,12 @@ fn shown(text: &str) -> String {
     one_line(text).chars().take(LONGEST_SHOWN).collect()
 }
 
-/// `value` as a message.
+/// Encodes `value` as a message.
 pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     postcard::to_stdvec(value).expect("writing to memory does not fail")
 }
 
-/// The value encoded in `message`, if the message consists of exactly one value.
+/// Decodes the value in `message`, if the message consists of exactly one value.
 pub fn decode<'a, T: Deserialize<'a>>(message: &'a [u8]) -> Option<T> {
     match postcard::take_from_bytes(message) {
         Ok((value, [])) => Some(value),
@@ -315,7 +315,7 @@ pub fn send(to: &mut impl Write, message: &[u8]) -> io::Result<()> {
     to.write_all(message)
 }
 
-/// The next message; `None` at the end.
+/// Receives the next message; `None` at the end.
 pub fn receive(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut length = [0; 4];
     match from.read_exact(&mut length) {

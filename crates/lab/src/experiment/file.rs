@@ -182,10 +182,10 @@ struct Shown {
     index: Option<usize>,
 }
 
-/// A column of the file, as this run treats it.
+/// A column of the file, by its treatment in this run.
 enum Read {
     Column(Box<Column>),
-    /// The sentence that says why the column's published scheduler cannot be run here.
+    /// The column is left out. The sentence says why its published scheduler cannot be run here.
     LeftOut(String),
     /// None of the column's rows will be run, so its published scheduler is not loaded.
     WithoutRows,
@@ -468,8 +468,8 @@ impl Reader<'_> {
         own.map(variant).collect()
     }
 
-    /// The workload of a row. The name may be that of a load in the file, or contain one among several
-    /// loads that run at once.
+    /// The workload of a row. The name may be that of a load in the file, or list such names among several loads that
+    /// run at once.
     fn described(
         &self,
         name: &Spanned<String>,
@@ -518,7 +518,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The number of each column that is not left out, if the column is among the published ones.
+    /// The number of each column that is not left out, if the column is among the published columns.
     fn cells(
         &self,
         cells: &Spanned<Vec<Spanned<toml::Value>>>,

@@ -12,7 +12,7 @@ const MAX_PHASES: usize = 3;
 const MAX_EVENTS: usize = 4;
 /// The longest time that a thread of a finite load may take alone on the fastest CPU, in us.
 const MAX_THREAD_US: u64 = 400_000;
-/// Limits of an event's time in us.
+/// The limits of an event's time in us.
 const TIMES_US: (u64, u64) = (20, 200_000);
 
 /// A load.
@@ -47,7 +47,7 @@ pub struct Phase {
     pub events: Vec<Event>,
 }
 
-/// Times in us.
+/// An event of a phase; times are in us.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
     Run(u64),

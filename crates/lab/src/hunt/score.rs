@@ -65,11 +65,11 @@ pub struct Question<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// The length in ns as which shorter waits count, because the difference between two short waits does not matter.
+/// The length in ns for which shorter waits count, because the difference between two short waits does not matter.
 const SHORT_WAIT_NS: f64 = 1e6;
 /// The smallest progress of a thread that matters, as a share of a CPU.
 const LEAST_SHARE: f64 = 0.01;
-/// The share of a CPU as which lower progress counts, so that the factor is finite.
+/// The share of a CPU for which lower progress counts, so that the factor is finite.
 const NO_SHARE: f64 = 0.001;
 /// The factor of a scheduler that was stopped, as by the watchdog.
 pub const STOPPED: f64 = 1000.0;
@@ -77,11 +77,11 @@ pub const STOPPED: f64 = 1000.0;
 /// The thread that a scheduler treats worst.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Victim {
-    /// Its name.
+    /// The thread's name.
     pub thread: String,
-    /// The time when its longest wait began, in ns.
+    /// The time when the thread's longest wait began, in ns.
     pub since_ns: u64,
-    /// The length of that wait in ns.
+    /// The length of this wait in ns.
     pub wait_ns: u64,
     /// Did the thread never run again?
     pub stalls: bool,
@@ -134,8 +134,8 @@ impl Question<'_> {
         .filter(|factor| factor.is_finite()))
     }
 
-    /// The thread with the longest wait in the first run of `text` or, by share, the thread that loses most. `None` if
-    /// no thread waits for a CPU, or the scheduler is stopped.
+    /// The thread with the longest wait in the first run of `text` or, by share, the thread that loses the most. `None`
+    /// if no thread waits for a CPU, or the scheduler is stopped.
     pub fn victim(&self, machine: &Machine, text: &str) -> Result<Option<Victim>, Box<Failure>> {
         let Ok(workload) = workload::parse("load", "load.json", text, None) else {
             return Ok(None);
@@ -273,7 +273,7 @@ fn is_stopped(failure: &Failure) -> bool {
 /// loses nothing, although its work may take longer at a lower clock frequency. Real-time threads
 /// do not count, because these schedulers do not choose among them.
 ///
-/// Returns the factor, and the index of the thread that lost most.
+/// Returns the factor, and the index of the thread that lost the most.
 fn worst_share(machine: &Machine, own: &[Progress], other: &[Progress]) -> (f64, Option<usize>) {
     // The trace shows the default weight of a thread that is not switched after it sets its nice value.
     let known = |(own, other): (&Progress, &Progress)| Progress {
@@ -299,9 +299,9 @@ fn worst_share(machine: &Machine, own: &[Progress], other: &[Progress]) -> (f64,
     )
 }
 
-/// The time to which each thread is entitled. Real-time threads are entitled to what they get, and the
-/// others to CPU time in proportion to their weights, but no thread to more than one CPU. The unused part of
-/// a thread's time is not redistributed, so a fair scheduler would give at least this.
+/// The time to which each thread is entitled. A real-time thread is entitled to the time that it gets. The other
+/// threads are entitled to CPU time in proportion to their weights, but to at most one CPU each. The unused part of a
+/// thread's time is not redistributed, so a fair scheduler would give at least this time.
 fn entitled(machine: &Machine, threads: &[Progress]) -> Vec<f64> {
     let cpus = machine.all_cpus();
     let busy = |cpu: usize| machine.siblings(cpu).count();
@@ -334,7 +334,7 @@ fn entitled(machine: &Machine, threads: &[Progress]) -> Vec<f64> {
 
 /// Follows each thread of a run.
 struct Observer {
-    /// For each CPU, its speed relative to the fastest, the running thread, and the start of its turn.
+    /// For each CPU, its speed relative to the fastest CPU, the running thread, and the start of its turn.
     speeds: Vec<f64>,
     running: Vec<Option<(usize, u64)>>,
     threads: Vec<Thread>,
@@ -357,9 +357,9 @@ struct Thread {
     stalls: bool,
 }
 
-/// The priority of nice -20; real-time and deadline threads have lower numbers (`MAX_RT_PRIO`).
+/// The priority of nice -20(`MAX_RT_PRIO`); the priorities of real-time and deadline threads are lower numbers.
 const FIRST_NORMAL_PRIO: i32 = 100;
-/// The shell that starts the load is the first task.
+/// The pid of the first task, the shell that starts the load.
 const SHELL: i32 = 1000;
 
 impl Observer {
@@ -374,7 +374,7 @@ impl Observer {
         }
     }
 
-    /// The thread `pid`; `None` for idle.
+    /// The index of the thread `pid`; `None` for the idle task.
     fn thread(&mut self, (name, pid): (&str, i32), prio: i32) -> Option<usize> {
         let index = usize::try_from(pid - SHELL).ok()?;
         if self.threads.len() <= index {

@@ -11,15 +11,15 @@ use tempfile::TempDir;
 /// Unpacks Debian's source of a kernel into the current folder.
 const FETCH_LINUX: &str = include_str!("../../peers/fetch-linux");
 
-/// The schedulers in a kernel's source.
+/// The patterns of the schedulers in a kernel's source.
 const EXAMPLES: [&str; 2] = ["tools/sched_ext/*", "tools/testing/selftests/sched_ext/*"];
 
 /// The beginning of the name of a kernel's package.
 const LINUX: &str = "linux-";
 
 /// Fetches the sources of `peers` that this computer lacks. `say` is called with a line before each download, which may
-/// take minutes; cargo and apt print their own errors on standard error. A package is there completely or not at all.
-/// The error has a line for each source that is still missing.
+/// take minutes; cargo and apt print their own errors on standard error. A package is installed completely or not at
+/// all. The error has a line for each source that is still missing.
 pub fn fetch_sources(peers: &[Peer], say: &dyn Fn(&str)) -> Result<(), String> {
     let into = sources();
     let packages = peers.iter().flat_map(|peer| peer.packages());
@@ -84,8 +84,8 @@ fn fetch_crates(crates: &[(&str, &str)], into: &Path, say: &dyn Fn(&str)) -> Res
     Ok(())
 }
 
-/// A manifest that makes cargo fetch exactly these versions. Nothing is compiled. The edition is one
-/// that old versions of cargo can read.
+/// A manifest that makes cargo fetch exactly these versions. Nothing is compiled. Old versions of cargo can read this
+/// edition.
 fn manifest(crates: &[(&str, &str)]) -> String {
     let mut text = String::from(
         "[package]\nname = \"schedulers\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\n\

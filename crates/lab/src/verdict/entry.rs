@@ -1,4 +1,4 @@
-//! One measure under one scheduler: whether it is better than under another, and by how much.
+//! One measure under one scheduler: whether the measure is better than under another scheduler, and by how much.
 
 use super::{SHORTEST_LATENCY_NS, WORTH_LOG, WORTH_MISSED, WORTH_SPREAD, change};
 use crate::stats::{mean, paired_difference};
@@ -8,9 +8,9 @@ use workload::{Better, Goal, Unit};
 /// The verdict on one measure under one scheduler against another one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Judgement {
-    /// `better`, `worse` or `same`.
+    /// The verdict: `better`, `worse` or `same`.
     pub verdict: &'static str,
-    /// The amount by which the scheduler is worse: in points for a share, or else in per cent.
+    /// The amount by which the scheduler is worse: in points for a share, otherwise in per cent.
     pub worse: f64,
     /// The distance from `worse` to the end of the 95 % confidence interval that is closer to 0.
     pub margin: Option<f64>,
@@ -38,7 +38,7 @@ pub(super) fn is_less(one: &[f64], other: &[f64], worth: f64) -> bool {
     difference >= worth && difference > margin
 }
 
-/// The `entries` of one measure that no other beats and that beat another.
+/// The `entries` of one measure that no other entry beats and that beat another entry.
 pub(crate) fn best_of(entries: &[Entry<'_>]) -> Vec<usize> {
     let any = |test: &dyn Fn(&Entry<'_>) -> bool| entries.iter().any(test);
     let is_best = |&index: &usize| {
@@ -59,7 +59,7 @@ impl Entry<'_> {
                 .is_some_and(|(own, others)| is_less(&own, &others, self.worth()))
     }
 
-    /// The value of each run that [`Entry::is_better`] compares; less is better.
+    /// The value of each run that [`Entry::is_better`] compares, where less is better.
     pub(super) fn costs(&self) -> Option<Vec<f64>> {
         match is_share(self) {
             true => self.judged(),
@@ -75,8 +75,8 @@ impl Entry<'_> {
         }
     }
 
-    /// The difference of this entry from `other`, as [`Entry::is_better`] judges it: in points for a share, or else in
-    /// per cent.
+    /// The difference of this entry from `other`, as [`Entry::is_better`] judges it: in points for a share, otherwise
+    /// in per cent.
     pub fn difference(&self, other: &Entry<'_>) -> Option<Change> {
         let (mean, margin) = paired_difference(&other.costs()?, &self.costs()?)?;
         Some(match is_share(self) {
@@ -88,8 +88,8 @@ impl Entry<'_> {
         })
     }
 
-    /// The verdict on this entry against `other`, an entry of the same measure. `None` if a run of one of the two has
-    /// no value.
+    /// The verdict on this entry against `other`, an entry of the same measure. `None` if a run of one of the two
+    /// entries has no value.
     pub fn against(&self, other: &Entry<'_>) -> Option<Judgement> {
         let verdict = match (self.is_better(other), other.is_better(self)) {
             (true, _) => "better",
@@ -137,8 +137,8 @@ pub(super) fn is_share(entry: &Entry<'_>) -> bool {
     entry.measure.metric.unit == Unit::Percent && entry.measure.metric.better == Better::Lower
 }
 
-/// The mean over `entries`, run by run, of `of` applied to the judged value; `None` if a run has no
-/// value or there are no entries.
+/// For each run, the mean over `entries` of the result of `of` for the judged value; `None` if a run has no value or
+/// there are no entries.
 pub(super) fn mean_by_run(
     entries: &[&Entry<'_>],
     of: impl Fn(&Entry<'_>, f64) -> f64,

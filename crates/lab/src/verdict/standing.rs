@@ -6,7 +6,7 @@ use crate::stats::mean;
 use crate::{Entry, Finding, Run};
 use workload::Goal;
 
-/// A scheduler's result for a goal. Each list has a number for each run; less is better.
+/// A scheduler's result for a goal. Each list has a number for each run, where less is better.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Standing {
     /// The number of threads that stalled.
@@ -22,7 +22,7 @@ pub struct Standing {
     pub(super) work: Option<Vec<f64>>,
     /// The number of responses of a run, for latency.
     pub responses: Option<f64>,
-    /// A measure without a sample in some run, because the thread never completed what it measures,
+    /// A measure without a sample in some run, because the thread completed no loop or response that it measures,
     /// although another scheduler has samples in every run.
     pub lacks: Option<String>,
 }
@@ -65,7 +65,7 @@ pub(super) fn stalled(runs: &[Run]) -> Vec<f64> {
     runs.iter().map(|run| run.stalled.len() as f64).collect()
 }
 
-/// Did one of the two schedulers complete significantly fewer responses, so many fewer that times are not those of the
+/// Did one of the two schedulers complete so many fewer responses, significantly, that the times are not those of the
 /// same work?
 pub(super) fn differs(one: &Standing, other: &Standing) -> bool {
     let pair = one.work.as_ref().zip(other.work.as_ref());

@@ -3,9 +3,9 @@
 use crate::{Finding, Run};
 use workload::{Better, Goal};
 
-/// For each scheduler, the logarithm of the work done in each run: of completed loops, responses and the amounts of
-/// `rows`, each weighted by the CPU time of its threads in `runs`. `None` without such a measure, or if some run
-/// completed no unit of one.
+/// For each scheduler, the logarithm of the work done in each run: the completed loops, responses and amounts of
+/// `rows`, each weighted by the CPU time of its threads in `runs`. `None` if there is no such measure, or if some run
+/// completed no unit of a measure.
 pub(super) fn work(rows: &[&Finding<'_>], runs: &[&[Run]]) -> Vec<Option<Vec<f64>>> {
     let counted = counted(rows);
     let weights = weights(&counted, runs);

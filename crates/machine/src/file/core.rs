@@ -50,7 +50,7 @@ impl Reader<'_> {
                 None => (rate / fastest * FULL_CAPACITY).round().max(1.0) as u32,
             });
             let speed = (rate / fastest * f64::from(1 << 20)).round() as u32;
-            // Below 1/1024 of the fastest, the fixed point would be coarser than 0.1 %.
+            // Below 1/1024 of the fastest core type's speed, the fixed point would be coarser than 0.1 %.
             if speed < 1 << 10 && !self.failed() {
                 return self.bad(
                     core.speed.as_ref().map_or(name.span(), Spanned::span),
@@ -74,7 +74,8 @@ impl Reader<'_> {
         Ok((core_types, capacities))
     }
 
-    /// A speed or a capacity is meaningful only relative to those of the other core types.
+    /// Checks that all core types give their speeds in the same way, and that all or none give capacities, because
+    /// these values are meaningful only relative to those of the other core types.
     fn all_say_the_same(&self, cores: &BTreeMap<Spanned<String>, CoreFile>) -> Result<()> {
         let Some((first_name, first)) = cores.first_key_value() else {
             return Ok(());
@@ -157,7 +158,7 @@ impl Reader<'_> {
         )
     }
 
-    /// The costs, and the keys of those that take typical values. `slowness` is 1 for a fast core at 3 GHz.
+    /// The costs, and the keys of the costs that take typical values. `slowness` is 1 for a fast core at 3 GHz.
     fn costs(&self, core: &CoreFile, slowness: f64) -> Result<(Costs, Vec<&'static str>)> {
         let mut costs = Costs::usual(slowness);
         let mut usual = Vec::new();

@@ -79,7 +79,8 @@ impl Reader<'_> {
         }))
     }
 
-    /// The file has both times of a ramp or neither, and only for a processor that sets the frequencies.
+    /// Reads the ramp. The file has both times of a ramp or neither, and only for a processor that sets the
+    /// frequencies.
     fn ramp(&self, file: &CpufreqFile) -> Result<Option<Ramp>> {
         let (up, down) = match (&file.ramp_up_us, &file.ramp_down_us) {
             (None, None) => return Ok(None),
@@ -105,7 +106,8 @@ impl Reader<'_> {
         }))
     }
 
-    /// A processor that sets the frequencies must have a preference, and no other governor may have one.
+    /// Reads the governor. A processor that sets the frequencies must have a preference, and no other governor may have
+    /// one.
     fn governor(&self, file: &CpufreqFile) -> Result<Governor> {
         let kind = file.governor.as_ref().map(Spanned::get_ref);
         let by_preference = match kind {
@@ -185,8 +187,8 @@ impl Reader<'_> {
         Ok(policies)
     }
 
-    /// A policy has one table of frequencies in Linux, so core types that share a clock have the
-    /// same frequencies.
+    /// Checks that core types that share a clock have the same frequencies, because a policy of Linux has one table of
+    /// frequencies.
     fn of_one_table(
         &self,
         shared_by: &Spanned<SharedBy>,

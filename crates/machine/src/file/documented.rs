@@ -1,5 +1,5 @@
-//! `docs/machine-format.md` has every key and no other, and its example and those of `docs/machine-examples.md` are valid
-//! machines.
+//! Tests that `docs/machine-format.md` has exactly the keys of the format, and that the examples there and in
+//! `docs/machine-examples.md` are valid machines.
 
 use super::*;
 use serde::de::{DeserializeOwned, Deserializer, Visitor};

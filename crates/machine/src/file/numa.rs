@@ -5,7 +5,7 @@ use super::{MachineFile, MemoryFile};
 use crate::{LOCAL_DISTANCE, Memory, Numa};
 use std::ops::RangeInclusive;
 
-/// The distances between two nodes that the SLIT can express: 255 is unreachable.
+/// The distances between two nodes that the SLIT can express; 255 means that a node is unreachable.
 const REMOTE: RangeInclusive<u32> = LOCAL_DISTANCE + 1..=254;
 
 impl Reader<'_> {

@@ -1,4 +1,4 @@
-//! Implausible values: an error if they would spoil every result, otherwise a warning.
+//! Reports implausible values: as an error if they would spoil every result, otherwise as a warning.
 
 use super::reader::{Reader, Result};
 use super::{CoreFile, MachineFile};
@@ -9,11 +9,13 @@ use toml::Spanned;
 const USUAL_HZ: [u32; 13] = [
     24, 48, 64, 100, 128, 200, 250, 256, 300, 500, 512, 1000, 1024,
 ];
-/// A capacity that differs from the speed by this factor is in another unit, or has a wrong number of digits.
+/// The ratio of a capacity to the speed, or its inverse, from which the capacity is probably in another unit, or has a
+/// wrong number of digits.
 const WRONG: f64 = 10.0;
-/// A factor that may be intended but rarely is: TC2's values, which are measured, differ by 1.2.
+/// The ratio that may be intended but rarely is. TC2's values, which are measured, differ by 1.2.
 const ODD: f64 = 2.0;
-/// A switch or wakeup that takes this long, in ns, was measured with tracing, or is in another unit.
+/// The time of a switch or wakeup, in ns, from which it is assumed to be measured with tracing, or to be in another
+/// unit.
 const SLOW_NS: u64 = 100_000;
 
 impl Reader<'_> {
@@ -43,7 +45,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The factor between each core type's capacity and its speed, relative to the fastest one.
+    /// The factor between each core type's capacity and its speed, relative to the fastest core type.
     fn capacities(&self, machine: &MachineFile, core_types: &[CoreType]) -> Result<()> {
         let given = || machine.core.values().zip(core_types);
         let capacity = |file: &CoreFile| file.capacity.as_ref().map(|it| f64::from(*it.get_ref()));

@@ -185,7 +185,7 @@ impl Reader<'_> {
                     "expected window_ms, the time over which the power is averaged",
                 );
             }
-            // There is a window, but no limit.
+            // The file has a window, but no limit.
             (None, Some(window)) => {
                 self.time(window, 1_000_000)?;
                 None

@@ -5,7 +5,8 @@ use super::reader::{Reader, Result};
 use super::topology::Topology;
 use std::ops::RangeInclusive;
 
-/// Linux on x86 uses eight bits of ACPI's `highest_perf` (`CPPC_MAX_PERF` of its cpufreq drivers).
+/// The range of priorities: Linux on x86 uses eight bits of ACPI's `highest_perf` (`CPPC_MAX_PERF` of its cpufreq
+/// drivers).
 const PRIORITY: RangeInclusive<u32> = 0..=255;
 
 impl Reader<'_> {

@@ -7,9 +7,9 @@ use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 
-/// A larger cost or latency is probably in the wrong unit.
+/// The largest cost or latency. A larger one is probably in the wrong unit.
 const MAX_COST_NS: u64 = 1_000_000_000;
-/// A generous range for the kernel's CONFIG_HZ.
+/// The range for the kernel's CONFIG_HZ, which is generous.
 const HZ: RangeInclusive<u32> = 10..=10_000;
 
 pub(super) type Result<T> = std::result::Result<T, Box<BadInput>>;
@@ -96,7 +96,7 @@ impl<'a> Reader<'a> {
         }
         let priorities = self.keep(self.priorities(&machine.preferred, &topology));
         let callbacks = self.callbacks(&machine.callbacks);
-        // Wrong values would look implausible, too.
+        // Skip warnings if there are errors, because wrong values would look implausible, too.
         if !self.failed() {
             self.keep(self.plausible(&machine, hz, &core_types));
         }
@@ -143,8 +143,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// `value`, which must be in `range`. A value outside is an error, and the checks continue with the nearest value
-    /// inside.
+    /// `value`, which must be in `range`. A value outside of the range is an error, and the checks continue with the
+    /// nearest value inside.
     pub(super) fn within(
         &self,
         value: &Spanned<u32>,
@@ -162,7 +162,7 @@ impl<'a> Reader<'a> {
         given.clamp(*range.start(), *range.end())
     }
 
-    /// `value`, given in units of `unit_ns`, as ns. A time of more than a second is an error.
+    /// Converts `value`, which is in units of `unit_ns`, to ns. A time of more than a second is an error.
     pub(super) fn cost(&self, value: &Spanned<u64>, unit_ns: u64) -> u64 {
         let ns = value.get_ref().saturating_mul(unit_ns);
         if ns > MAX_COST_NS {

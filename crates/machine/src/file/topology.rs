@@ -28,11 +28,11 @@ pub(super) struct Topology {
 /// The sets of CPUs that share a core, a cache or a package, without offline CPUs.
 #[derive(Default)]
 pub(crate) struct Spans {
-    /// Hardware threads of a core.
+    /// The hardware threads of each core.
     pub smt: Vec<CpuMask>,
-    /// Second-level caches that several cores share; empty if there are none.
+    /// The second-level caches that several cores share; empty if there are none.
     pub cls: Vec<CpuMask>,
-    /// Last-level caches.
+    /// The last-level caches.
     pub mc: Vec<CpuMask>,
     pub pkg: Vec<CpuMask>,
 }
@@ -159,7 +159,7 @@ impl Reader<'_> {
                 "expected a cluster with at least one CPU",
             );
         }
-        // A placeholder, which is never read, for a CPU without a cluster: a copy of the first CPU that has one.
+        // A placeholder, which is never read, for a CPU without a cluster: a copy of the first CPU that has a cluster.
         let some = cpus.iter().flatten().next().cloned();
         let all = cpus.into_iter().map(|cpu| cpu.or(some.clone()));
         Ok(all.flatten().collect())
@@ -302,8 +302,8 @@ impl Reader<'_> {
         Ok(caches)
     }
 
-    /// The CPUs that share a last-level cache, for a package's `clusters`: those that share a CPU's largest cache or,
-    /// if the file has no caches, its cluster.
+    /// The sets of CPUs that share a last-level cache, for a package's `clusters`. These are the CPUs that share the
+    /// largest cache or, if the file has no caches, the cluster.
     fn last_level(
         &self,
         package: &PackageFile,
@@ -316,7 +316,7 @@ impl Reader<'_> {
             let mut left = *cluster;
             while let Some(cpu) = left.first() {
                 let of_cpu = caches.iter().filter(|cache| cache.cpus.contains(cpu));
-                // A first-level cache alone does not show whether cores share a larger one.
+                // A first-level cache alone does not show whether cores share a larger cache.
                 let largest = of_cpu
                     .filter(|cache| cache.level > 1)
                     .max_by_key(|cache| cache.level);
@@ -366,7 +366,8 @@ impl Reader<'_> {
     }
 }
 
-/// The level between cores and last-level caches: the second-level caches if several cores share one, otherwise none.
+/// The level between cores and last-level caches: the second-level caches if several cores share one, otherwise no
+/// caches.
 fn second_level(caches: &[Cache], spans: &Spans, offline: &CpuMask) -> Vec<CpuMask> {
     let of_core = |core: &CpuMask| {
         let shared = caches

@@ -3,15 +3,15 @@
 //!
 //! A transaction that is to be committed is closed first (`T_LOCKED`): no handle can start until the open ones have
 //! ended, and the thread runs to open the next transaction. Then the thread writes the blocks that the handles have
-//! changed, and tasks that want to change these again wait until they are written (`BJ_Shadow`). The source is fs/jbd2
-//! of Linux 3.10: `start_this_handle()`, `do_get_write_access()`, `jbd2_journal_commit_transaction()`. Not modelled:
-//! checkpoints, which a journal of this size needs once in some fifty commits, and the writes of a file's data, each
-//! with a handle of its own.
+//! changed, and tasks that want to change these again wait until the blocks are written (`BJ_Shadow`). The source is
+//! fs/jbd2 of Linux 3.10: `start_this_handle()`, `do_get_write_access()`, `jbd2_journal_commit_transaction()`.
+//! Checkpoints, which a journal of this size needs once in some fifty commits, and the writes of a file's data, each
+//! with a handle of its own, are not modelled.
 
 use super::{STREAMS as FIRST, USERS, WORDS as BEFORE};
 use workload::{Env, Op, Program, StreamId};
 
-/// A file system's streams. A byte in one wakes a task that waits for the event.
+/// A file system's streams. A byte in a stream wakes a task that waits for the event.
 #[derive(Clone, Copy)]
 enum Stream {
     /// A request (`j_wait_commit`).
@@ -80,7 +80,7 @@ impl FileSystem {
         FIRST + STREAMS as u32 * self.0 + stream as u32
     }
 
-    /// The task waits for a byte.
+    /// The op by which a task waits for a byte in `stream`.
     fn wait(self, stream: Stream) -> Op {
         Op::Read {
             stream: self.stream(stream),
@@ -99,7 +99,7 @@ impl FileSystem {
         })
     }
 
-    /// Requests the commit of the open transaction: returns the op that wakes the thread, if that sleeps.
+    /// Requests the commit of the open transaction. Returns the op that wakes the journal's thread, if it sleeps.
     fn request(self, env: &mut Env) -> Option<Op> {
         *self.word(Word::Requested, env) = 1;
         self.wake_all(Stream::Request, Word::Asleep, env)
@@ -147,7 +147,7 @@ impl Handle {
         }
     }
 
-    /// The next wait before blocks may be changed; `None` when they may be.
+    /// The next wait before the handle may change blocks; `None` when it may change them.
     pub fn begin(&mut self, env: &mut Env) -> Option<Op> {
         let fs = FileSystem(self.filesystem);
         if !self.started {
@@ -174,7 +174,7 @@ impl Handle {
         None
     }
 
-    /// Ends the handle. Returns the op that wakes the thread, if that waits for this handle.
+    /// Ends the handle. Returns the op that wakes the journal's thread, if it waits for this handle.
     pub fn end(self, env: &mut Env) -> Option<Op> {
         let fs = FileSystem(self.filesystem);
         *fs.word(Word::Reserved, env) -= self.credits;
@@ -186,7 +186,8 @@ impl Handle {
     }
 }
 
-/// A writer commits its data: it requests a commit, then waits.
+/// Commits a writer's data: returns the op that requests a commit, if it is necessary, and the op that waits for the
+/// commit.
 pub fn sync(filesystem: u32, env: &mut Env) -> (Option<Op>, Op) {
     let fs = FileSystem(filesystem);
     let (stream, waiters) = FileSystem::committed(*fs.word(Word::Open, env));
@@ -201,7 +202,7 @@ pub fn stop(filesystem: u32, env: &mut Env) -> Option<Op> {
     fs.wake_all(Stream::Request, Word::Asleep, env)
 }
 
-/// The thread (`kjournald2()`).
+/// The journal's thread (`kjournald2()`).
 pub struct Journal {
     fs: FileSystem,
     filesystems: u32,

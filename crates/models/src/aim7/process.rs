@@ -12,7 +12,7 @@ use std::sync::Arc;
 use workload::{Env, KernelLock, Op, Program, TaskSpec};
 
 /// The number of files that processes map: the users' program, libm, libc, ld.so, the shell and the programs that it
-/// starts, and libdl, which stands for the libraries of these other than libc.
+/// starts, and libdl, which stands for the libraries of these programs other than libc.
 const FILES: u32 = 6;
 const PROGRAM: u32 = 0;
 const LIBM: u32 = 1;
@@ -35,10 +35,10 @@ pub fn anonymous() -> u64 {
     AREAS.iter().filter(|&&lock| lock >= FILES).count() as u64
 }
 
-/// The changes of a starting program to the trees of the files that it maps: those of its own two areas; those of the
-/// loader, which the kernel maps as a whole and then trims, and whose data it maps, part of which becomes read-only
-/// later; and those of two libraries. The loader maps each library as a whole, makes the gap inaccessible, maps the
-/// data over the end, and makes a part of the data read-only (fs/binfmt_elf.c; glibc's elf/dl-load.c and dl-reloc.c).
+/// The changes of a starting program to the trees of the files that it maps: for its own two areas; for the loader,
+/// which the kernel maps as a whole and then trims, and whose data the kernel maps, part of which becomes read-only
+/// later; and for two libraries. The loader maps each library as a whole, makes the gap inaccessible, maps the data
+/// over the end, and makes a part of the data read-only (fs/binfmt_elf.c; glibc's elf/dl-load.c and dl-reloc.c).
 const STARTS: [(u32, TreeChange); 19] = [
     (STARTED, TreeChange::Maps),
     (STARTED, TreeChange::Maps),
@@ -65,8 +65,8 @@ const STARTS: [(u32, TreeChange); 19] = [
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TreeChange {
     /// A child gets a copy of an area. For a file's mapping, the tree is changed next to the parent's area
-    /// (`vma_interval_tree_insert_after()`); for an anonymous one it is searched from the root down to the area's
-    /// place.
+    /// (`vma_interval_tree_insert_after()`); for an anonymous area the tree is searched from the root down to the
+    /// area's place.
     Copies,
     /// An area is mapped: the tree is searched from the root down to its place.
     Maps,
@@ -74,17 +74,17 @@ enum TreeChange {
     Splits,
     /// An area is unmapped, and removed from its place.
     Unmaps,
-    /// A copy without later neighbours is unmapped.
+    /// A copy without later neighbours is unmapped, and removed from its place.
     Drops,
 }
 
 impl TreeChange {
     /// The number of nodes of the tree under `lock` that the operation reads and that others have changed, if each user
-    /// has its areas in the tree. They were counted by running Linux's algorithms (lib/rbtree.c, mm/interval_tree.c) on
-    /// trees of 1100 to 2000 users' areas while 20 to 300 children come and go on 80 CPUs. A descent passes all equal
-    /// nodes, 1.7 times the depth of a balanced tree, of which 10 to 13 have changed since its CPU last saw them; a
-    /// split meets 18 to 29 changed nodes, a removal 5 to 6. A file's copy is a leaf, so its insertion meets 2 such
-    /// nodes, and its removal 1.
+    /// has its areas in the tree. The nodes were counted by running Linux's algorithms (lib/rbtree.c,
+    /// mm/interval_tree.c) on trees of 1100 to 2000 users' areas while 20 to 300 children come and go on 80 CPUs. A
+    /// descent passes all equal nodes, 1.7 times the depth of a balanced tree, of which 10 to 13 have changed since its
+    /// CPU last saw them; a split meets 18 to 29 changed nodes, a removal 5 to 6. A file's copy is a leaf, so its
+    /// insertion meets 2 such nodes, and its removal 1.
     fn nodes(self, lock: u32, users: u64) -> u32 {
         let each = AREAS.iter().filter(|&&other| other == lock).count() as u64;
         let depth = (users * each.max(1)).max(1).ilog2();
@@ -104,8 +104,8 @@ impl TreeChange {
 enum Image {
     /// AIM7's program, with the memory that all users have inherited.
     Users,
-    /// The shell, or a program that it started. The child's anonymous memory is its own, so no
-    /// other user waits for the memory's locks.
+    /// The shell, or a program that it started. The child has anonymous memory of its own, so no other user waits for
+    /// the memory's locks.
     Started,
 }
 
@@ -130,16 +130,16 @@ pub struct Areas {
     rest: Option<Rest>,
 }
 
-/// The use of the areas.
+/// The fate of the areas.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// A child copies them.
+    /// A child copies the areas.
     Copied,
-    /// A child that has copied them unmaps them.
+    /// A child that has copied the areas unmaps them.
     Dropped,
-    /// A starting program maps them.
+    /// A starting program maps the areas.
     Started,
-    /// The program that has mapped them exits.
+    /// The program that has mapped the areas exits.
     Ended,
 }
 
@@ -230,7 +230,7 @@ pub enum Act {
     Exec,
     /// Forks a child, and waits for it.
     Fork(&'static [Act]),
-    /// Exits. A child that never starts another program computes first.
+    /// Exits. A child that never starts another program computes before that.
     Exit,
 }
 
@@ -303,7 +303,7 @@ impl Child {
         }
     }
 
-    /// A child of this one.
+    /// A child of this process.
     fn fork(&self, acts: &'static [Act]) -> Child {
         Child {
             setup: self.setup.clone(),

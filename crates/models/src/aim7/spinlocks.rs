@@ -19,8 +19,8 @@ pub enum Lock {
     /// `dcache_lru_lock`, one lock for the lists of unused names of all file systems (until 3.12).
     Lru,
     /// `mb_cache_spinlock`, which protects blocks of extended attributes that inodes share. SELinux's labels are in
-    /// such blocks if inodes have no room for them. We assume that they are, because HP fixed this lock for AIM7 (Linux
-    /// commit 1f3e55fe02d1).
+    /// such blocks if inodes have no room for them. We assume that the labels are there, because HP fixed this lock for
+    /// AIM7 (Linux commit 1f3e55fe02d1).
     Labels,
     /// `tasklist_lock`, taken for writing, which protects the list of all processes.
     Tasks,
@@ -42,8 +42,8 @@ impl Lock {
         }
     }
 
-    /// The number of cache lines that change under the lock: the lock's own, and those of
-    /// neighbours in the lists that it protects.
+    /// The number of cache lines that change under the lock: the lock's own line, and the lines of neighbours in the
+    /// lists that it protects.
     fn lines(self) -> u32 {
         match self {
             Directory | InodeHash => 1,
@@ -55,10 +55,10 @@ impl Lock {
     }
 }
 
-/// All spinlocks of `call`. A new file's name and inode take the places of a removed one's. The directory's lock is
-/// taken when its use begins and ends, and when it gets or loses a child. Blocks of labels are looked up or taken, and
-/// released. A process is listed on fork, reported to its parent on exit, and removed from the list when the parent has
-/// waited.
+/// All spinlocks of `call`. A new file's name and inode take the places of those of a removed file. The directory's
+/// lock is taken when the use of the directory begins and ends, and when the directory gets or loses a child. Blocks of
+/// labels are looked up or taken, and released. A process is listed on fork, reported to its parent on exit, and
+/// removed from the list when the parent has waited.
 pub fn of(call: Call) -> &'static [Lock] {
     match call {
         Call::Entry | Call::Search | Call::Fifo => &[

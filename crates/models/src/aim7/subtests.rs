@@ -1,8 +1,8 @@
 //! AIM7's subtests: the computing time of each, and its operations that affect other users.
 //!
 //! The operations are counted in the subtests' source (davidlohr/areaim, `osdl-aim-7/src`), for files of ten blocks of
-//! 1 KiB, their size with so many users. Reads and writes of a private file, pipes, sockets and signals to oneself
-//! affect no other user, and count as computing.
+//! 1 KiB, which is the size with so many users. Reads and writes of a private file, pipes, sockets and signals to
+//! oneself affect no other user, and count as computing.
 
 use super::at_speed;
 use Call::{Entry, Fifo, Fork, Link, List, Open, Script, Search, Sleep, Sync, System};
@@ -30,7 +30,7 @@ pub enum Call {
     Script,
     /// As [`Call::Script`], but with `system(3)`, which forks once more and first starts a shell.
     System,
-    /// Waits for a script that sleeps for [`SLEEP_NS`].
+    /// Executes a script that sleeps for [`SLEEP_NS`], and waits for it.
     Sleep,
 }
 
@@ -76,10 +76,10 @@ pub fn find(name: &str) -> &'static Subtest {
     found.expect("every subtest of a mix is known")
 }
 
-/// All subtests. Their times are the CPU time of each alone, including children, on a Xeon of 2024 under Linux 6.18
-/// (`getrusage(2)` around the loops of `reaim -o -y`). Files were on ext4, but those of synchronous and direct I/O on
-/// tmpfs, because RAM disks take no time. The times of `signal_test` and `shell_rtns_2` are estimated by comparison
-/// with others.
+/// All subtests. Their times are the CPU times of each subtest alone, including children, on a Xeon of 2024 under Linux
+/// 6.18 (`getrusage(2)` around the loops of `reaim -o -y`). Files were on ext4, except that those of synchronous and
+/// direct I/O were on tmpfs, because RAM disks take no time. The times of `signal_test` and `shell_rtns_2` are
+/// estimated by comparison with other subtests.
 pub const SUBTESTS: &[Subtest] = &[
     subtest("add_double", 4_900, &[]),
     subtest("add_float", 3_300, &[]),

@@ -43,7 +43,7 @@ enum UserState {
     /// The user copies the areas of its memory for a child.
     Forks(Areas, Call),
     Joins,
-    /// The user has a directory's mutex, and this work to do, in ns, in a handle of so many blocks.
+    /// The user has a directory's mutex, and has this work to do, in ns, in a handle of this many blocks.
     Holds(DirectoryCall, u64, Option<u64>),
     /// The user is about to do this work on the directory, in ns.
     Runs(DirectoryCall, u64),
@@ -61,11 +61,11 @@ enum UserState {
 
 /// The purpose of a handle.
 enum Purpose {
-    /// To change a directory, which takes this work, in ns.
+    /// The handle changes a directory, which takes this work, in ns.
     Changes(DirectoryCall, u64),
-    /// To write synchronously.
+    /// The handle writes synchronously.
     Syncs,
-    /// To write or free an inode.
+    /// The handle writes or frees an inode.
     Works,
 }
 
@@ -77,7 +77,7 @@ struct DirectoryCall {
     locks: &'static [Lock],
     inside: Option<usize>,
     handle: Option<Handle>,
-    /// The number of blocks of a last handle, after all locks.
+    /// The number of blocks of the last handle, if there is one after all locks.
     last: Option<u64>,
 }
 
@@ -105,7 +105,7 @@ impl Job {
         }
     }
 
-    /// The next call, drawn at random from the remaining ones.
+    /// The next call, drawn at random from the remaining calls.
     fn call(&mut self, env: &mut Env) -> Option<Call> {
         let left: u32 = self.calls.iter().sum();
         if left == 0 {
@@ -246,7 +246,7 @@ impl User {
         }
     }
 
-    /// The user has the handle, and does the work for which it is.
+    /// Does the work for which the user began the handle.
     fn begun(&mut self, handle: Handle, purpose: Purpose, env: &mut Env) -> Op {
         self.state = match purpose {
             Purpose::Changes(change, work) => {

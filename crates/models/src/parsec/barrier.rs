@@ -33,7 +33,8 @@ enum At {
     Outside,
     /// The thread holds the mutex, and checks whether the last use of the barrier is over.
     Enter,
-    /// The last thread of the previous use has not left yet: the thread polls for that, then takes the mutex.
+    /// The last thread of the previous use has not left yet, so the thread polls until it has left, then takes the
+    /// mutex.
     PollLeft,
     TakeToEnter,
     /// The thread holds the mutex.

@@ -1,4 +1,4 @@
-//! blackscholes: data-parallel computing between reading a file and writing one.
+//! blackscholes: data-parallel computing between reading a file and writing a file.
 //!
 //! The model follows PARSEC 3.0's `blackscholes.c`: the main thread reads the options, creates the threads, joins them
 //! and writes the prices. Each thread prices its block of options 100 times without synchronizing.
@@ -38,7 +38,7 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     make: |args| Box::new(Blackscholes::new(args)),
 };
 
-/// NUM_RUNS
+/// `NUM_RUNS`.
 const RUNS: u64 = 100;
 
 struct Blackscholes {

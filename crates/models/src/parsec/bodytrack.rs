@@ -3,7 +3,7 @@
 //! The model follows PARSEC 3.0's bodytrack (`main.cpp`, `TrackingModelPthread.cpp`). The main thread creates a pool of
 //! workers. For each frame it loads images and writes the last result; the workers filter the images of four cameras,
 //! three times each; and they process the particles, layer by layer. A command starts at a barrier in which the workers
-//! sleep; they take units of work from a dispenser under a mutex until none are left, and meet the main thread in
+//! sleep. They take units of work from a dispenser under a mutex until no unit is left, and meet the main thread in
 //! another barrier. The thread that loads images ahead of time is left out: here the main thread does its work.
 
 use super::{METRICS, SCALE, THREADS, TIME, bound};
@@ -88,10 +88,11 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     make: |args| Box::new(Bodytrack::new(args)),
 };
 
-/// The barrier at which the workers wait for a command, and the one at which all threads wait for its end.
+/// The barrier at which the workers wait for a command, and the barrier at which all threads wait for the command's
+/// end.
 const COMMAND: BarrierId = 0;
 const READY: BarrierId = 1;
-/// Guards the dispenser of units.
+/// The mutex that guards the dispenser of units.
 const DISPENSER: MutexId = 0;
 /// The shared words: the number of units that are left of the command, the work of each in ns, and whether the workers
 /// have to exit.
@@ -120,7 +121,7 @@ struct Frame {
     particles: u64,
     /// The work of a particle command.
     particle: u64,
-    /// The serial work before each frame, and at the end.
+    /// The serial work before each frame, and at the end, in ns at the reference speed.
     serial: u64,
     /// The work before each command.
     step: u64,
@@ -214,7 +215,7 @@ struct Main {
 }
 
 impl Main {
-    /// Hands out the next command.
+    /// Makes the units of the next command available.
     fn dispense(&mut self, env: &mut Env) {
         let (units, work) = match self.command < self.frame.filters {
             true => (FILTER_UNITS, self.frame.filter),

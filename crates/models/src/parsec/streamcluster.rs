@@ -77,11 +77,12 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     make: |args| Box::new(Streamcluster::new(args)),
 };
 
-/// The work of adding a thread's result to the sum, in ns at the reference speed: the time to fetch a cache line from
-/// another core. It is an assumption.
+/// The work of adding a thread's result to the sum, in ns at the reference speed. The value is an assumption: the time
+/// to fetch a cache line from another core.
 const SUM_WORK: u64 = 100;
 
-/// The memory that a thread uses between two switches, in bytes: its block does not stay in a cache anyway.
+/// The memory that a thread uses between two switches, in bytes. The thread's block is not included, because it does
+/// not stay in a cache anyway.
 const FOOTPRINT: u64 = 32 << 10;
 
 struct Streamcluster {
@@ -172,7 +173,7 @@ struct Thread {
 }
 
 impl Thread {
-    /// A thread's work after this number of barriers of a round, ns at the reference speed.
+    /// A thread's work after this number of barriers of a round, in ns at the reference speed.
     fn work_after(&self, barriers: u32) -> u64 {
         match barriers {
             2 | 4 | 6 => self.pass,

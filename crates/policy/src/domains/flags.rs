@@ -7,15 +7,15 @@ use std::ops::BitOr;
 pub struct Flags(pub u32);
 
 impl Flags {
-    /// Balance at this level.
+    /// The kernel balances at this level.
     pub const LOAD_BALANCE: Flags = Flags(0x0001);
-    /// Balance when about to become idle.
+    /// A CPU balances when it is about to become idle.
     pub const BALANCE_NEWIDLE: Flags = Flags(0x0002);
-    /// Place tasks that start another program.
+    /// The kernel places tasks that start another program.
     pub const BALANCE_EXEC: Flags = Flags(0x0004);
-    /// Place forked tasks.
+    /// The kernel places forked tasks.
     pub const BALANCE_FORK: Flags = Flags(0x0008);
-    /// Consider waking a task on the waker's CPU.
+    /// The kernel considers waking a task on the waker's CPU.
     pub const WAKE_AFFINE: Flags = Flags(0x0020);
     /// The CPUs are hardware threads of a core.
     pub const SHARE_CPUPOWER: Flags = Flags(0x0080);
@@ -25,16 +25,16 @@ impl Flags {
     pub const ASYM_PACKING: Flags = Flags(0x0800);
     /// One CPU at a time balances such domains.
     pub const SERIALIZE: Flags = Flags(0x0400);
-    /// Prefer tasks in a sibling of this domain.
+    /// Tasks are preferably in a sibling of this domain.
     pub const PREFER_SIBLING: Flags = Flags(0x1000);
-    /// Spans NUMA nodes.
+    /// The domain spans NUMA nodes.
     pub const NUMA: Flags = Flags(0x4000);
-    /// CPUs differ in capacity.
+    /// The CPUs differ in capacity.
     pub const ASYM_CPUCAPACITY: Flags = Flags(0x20000);
     /// The domain has CPUs of every capacity of the machine.
     pub const ASYM_CPUCAPACITY_FULL: Flags = Flags(0x40000);
 
-    /// Flags that require at least two groups.
+    /// The flags that require at least two groups.
     pub(super) const NEED_GROUPS: Flags = Flags(
         0x0001
             | 0x0002

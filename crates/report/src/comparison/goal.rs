@@ -15,7 +15,7 @@ const MOST_MEASURES: usize = 12;
 /// The measures that decide one goal.
 pub(super) struct Deciding<'a> {
     verdict: &'a GoalVerdict,
-    /// The measures that are shown: of many, those in which the schedulers differ most.
+    /// The measures that are shown. If there are too many, they are those in which the schedulers differ most.
     pub(super) rows: Vec<&'a Finding<'a>>,
     all: usize,
 }
@@ -32,7 +32,7 @@ impl<'a> Deciding<'a> {
     }
 }
 
-/// At most [`MOST_MEASURES`] of `rows`, in their order.
+/// The [`MOST_MEASURES`] of `rows` in which the schedulers differ most, in the order of `rows`.
 fn most_apart<'a>(rows: Vec<&'a Finding<'a>>) -> Vec<&'a Finding<'a>> {
     if rows.len() <= MOST_MEASURES {
         return rows;
@@ -122,11 +122,12 @@ pub(super) fn of_goal(findings: &Results<'_>, deciding: &Deciding<'_>) -> Table 
     }
 }
 
-/// The largest number of rows of a table in which none is folded.
+/// The largest number of rows of a table that has no folded rows.
 const MOST_SHOWN: usize = 4;
 
-/// The schedulers in the order of rows. A few are in the order in which they were given. Of many schedulers, the
-/// baseline comes first and then the best ones for the goal; the second list has those that another scheduler beats.
+/// The schedulers in the order of rows. A few schedulers stay in the given order. Of more than [`MOST_SHOWN`], the
+/// first list has the baseline and then the best schedulers for the goal; the second list has the schedulers that
+/// another one beats.
 pub(super) fn by_goal(schedulers: Vec<usize>, verdict: &GoalVerdict) -> (Vec<usize>, Vec<usize>) {
     if schedulers.len() <= MOST_SHOWN || !verdict.tells_apart() {
         return (schedulers, Vec::new());
@@ -142,8 +143,8 @@ pub(super) fn by_goal(schedulers: Vec<usize>, verdict: &GoalVerdict) -> (Vec<usi
     (shown, folded)
 }
 
-/// The schedulers that have rows in tables, which are all but those under which every run was the same as under an
-/// earlier one.
+/// The schedulers that have rows in tables, which are all schedulers except those under which every run was the same as
+/// under an earlier scheduler.
 pub(super) fn distinct(findings: &Results<'_>) -> impl Iterator<Item = usize> + use<> {
     let same_as = findings.same_as();
     (0..same_as.len()).filter(move |&index| same_as[index].is_none())
@@ -192,8 +193,8 @@ pub(super) fn column(measure: &Measure) -> String {
     format!("{}\n{of}", measure.metric.name.replace('/', "\n"))
 }
 
-/// The judged value of the scheduler number `index`, emphasized if it is the best, or if it differs
-/// from the first scheduler's.
+/// The judged value of the scheduler number `index`, emphasized if it is the best value, or if it differs from the
+/// first scheduler's value.
 pub(super) fn judged(row: &Finding<'_>, index: usize) -> Cell {
     let (entry, first) = (&row.entries[index], &row.entries[0]);
     let Some(pooled) = &entry.pooled else {

@@ -15,7 +15,7 @@ pub(super) fn says_something(chart: &Chart) -> bool {
     chart.bars.iter().any(|bar| bar.value != 0.0)
 }
 
-/// The number of runs, and their seed.
+/// A remark about the number of runs and their seeds.
 pub(crate) fn number_of_runs(runs: &Runs, asked: u32) -> String {
     match runs.count == asked {
         true => format!(
@@ -30,8 +30,9 @@ pub(crate) fn number_of_runs(runs: &Runs, asked: u32) -> String {
     }
 }
 
-/// A note if the runs of every scheduler hardly differ, so that intervals over seeds show no noise. Exact runs hardly
-/// differ if every margin is too small to be printed; runs with noise, only if all are the same.
+/// Returns a note if the runs hardly differ, so that intervals over seeds show no noise. Exact runs hardly differ if
+/// every margin is too small to be printed. Runs with noise hardly differ if all runs of the first scheduler are the
+/// same.
 pub(super) fn same_runs(findings: &Findings<'_>) -> Option<String> {
     let comparison = findings.comparison;
     let first = comparison.measured.first()?.runs.first()?;
@@ -52,7 +53,7 @@ pub(super) fn same_runs(findings: &Findings<'_>) -> Option<String> {
     })
 }
 
-/// The schedulers under which every run was the same as under an earlier one.
+/// Remarks about the schedulers under which every run was the same as under an earlier scheduler.
 pub(super) fn folded(findings: &Results<'_>) -> Vec<String> {
     let schedulers = &findings.schedulers;
     let same_as = findings.same_as().into_iter().enumerate();
@@ -64,7 +65,7 @@ pub(super) fn folded(findings: &Results<'_>) -> Vec<String> {
         .collect()
 }
 
-/// For each request of the workload's control groups, the schedulers that ignore it.
+/// For each request of the workload's control groups that schedulers ignore, a remark that names these schedulers.
 pub(super) fn ignored_groups(findings: &Results<'_>) -> Vec<String> {
     let requests = [
         (
@@ -94,7 +95,7 @@ pub(super) fn ignored_groups(findings: &Results<'_>) -> Vec<String> {
         .collect()
 }
 
-/// The measures of `rows` that have two modes under a scheduler.
+/// Remarks about the measures of `rows` that have two modes under a scheduler.
 pub(super) fn two_modes<'a>(
     findings: &Results<'_>,
     rows: impl Iterator<Item = &'a Finding<'a>>,
@@ -118,8 +119,8 @@ pub(super) fn two_modes<'a>(
         .collect()
 }
 
-/// Loads that would end by themselves but have no time, because the duration of another load ended
-/// the run first.
+/// Remarks about loads that would end by themselves but have no time, because the duration of another load ended the
+/// run first.
 pub(super) fn cut_short(findings: &Findings<'_>) -> Vec<String> {
     let comparison = findings.comparison;
     let Some(duration_ns) = comparison.workload.start(&comparison.machine).duration_ns else {

@@ -94,15 +94,15 @@ pub struct Events {
     pub cpu: Vec<u16>,
     /// The kind.
     pub kind: Vec<EventKind>,
-    /// The task about which the event is (`next_pid` of a switch, the child of a fork); 0 is idle.
+    /// The pid of the event's task (`next_pid` of a switch, the child of a fork); 0 is the idle task.
     pub pid: Vec<i32>,
-    /// Its name, an index into [`Columns::names`].
+    /// The task's name, as an index into [`Columns::names`].
     pub comm: Vec<i32>,
-    /// Its priority (`next_prio`).
+    /// The task's priority (`next_prio` of a switch).
     pub prio: Vec<i32>,
     /// `prev_pid` of a switch, the parent of a fork.
     pub other_pid: Vec<i32>,
-    /// Its name, an index into [`Columns::names`].
+    /// The name of that task, as an index into [`Columns::names`].
     pub other_comm: Vec<i32>,
     /// `prev_prio` of a switch.
     pub other_prio: Vec<i32>,
@@ -112,7 +112,7 @@ pub struct Events {
     pub orig_cpu: Vec<u16>,
     /// `dest_cpu` of a migration, `target_cpu` of a wakeup.
     pub dest_cpu: Vec<u16>,
-    /// `state` of `cpu_frequency` (kHz) and `cpu_idle` (the state, -1 at its end).
+    /// `state` of `cpu_frequency` (kHz), or of `cpu_idle` (the idle state, or -1 when the CPU leaves it).
     pub state: Vec<i32>,
 }
 
@@ -128,9 +128,9 @@ pub struct Utilization {
     pub pid: Vec<i32>,
     /// The name of the task, or of the class for averages of a CPU; an index into [`Columns::names`].
     pub comm: Vec<i32>,
-    /// The utilization, of 1024.
+    /// The utilization, where 1024 is the largest CPU's capacity.
     pub util: Vec<f32>,
-    /// The runnable average, of 1024.
+    /// The runnable average: 1024 for each runnable task.
     pub runnable: Vec<f32>,
     /// The weighted load average: 1024 for each runnable task of nice 0.
     pub load: Vec<f32>,
@@ -156,9 +156,9 @@ pub struct Columns {
     pub names: Vec<String>,
     /// Switches, wakeups, migrations, ...
     pub events: Events,
-    /// Load tracking; empty if it was not requested.
+    /// Load tracking; empty if that was not requested.
     pub utilization: Utilization,
-    /// Power; empty if it is not known.
+    /// Power and energy; empty if the machine's power is not known.
     pub energy: Energy,
     places: HashMap<String, i32>,
     with_utilization: bool,
@@ -189,14 +189,14 @@ impl Trace for ColumnRecorder {
     }
 }
 
-/// The task of an event that is about none.
+/// The task of an event that is not about a task.
 const NO_TASK: Task<'_> = Task {
     comm: "",
     pid: 0,
     prio: 0,
 };
 
-/// An event's data besides its task.
+/// The data of an event apart from its task.
 #[derive(Default)]
 struct More<'a> {
     other: Option<Task<'a>>,

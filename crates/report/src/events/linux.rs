@@ -26,7 +26,7 @@ pub(crate) struct Linux<F> {
 }
 
 impl<F: Format> Linux<F> {
-    /// For a run on `machine`, whose CPUs are all idle and at their highest frequencies.
+    /// Starts the trace of a run on `machine`, whose CPUs are all idle and at their highest frequencies.
     pub fn new(machine: &Machine, format: F) -> Linux<F> {
         let tick_ns = 1_000_000_000 / u64::from(machine.hz.max(1));
         Linux {
@@ -40,7 +40,7 @@ impl<F: Format> Linux<F> {
         }
     }
 
-    /// The consumer, after the last record.
+    /// Ends the trace, and returns the consumer.
     pub fn into_format(mut self) -> F {
         // A consumer that writes nothing cannot fail.
         let _ = self.finish();
@@ -74,8 +74,7 @@ impl<F: Format> Linux<F> {
         self.record(cpu, Tracepoint::Capacity { cpu, orig, curr });
     }
 
-    /// Records the events that happen without a cause before `now`: CPUs entering idle states, and
-    /// ticks.
+    /// Records the events that time alone causes before `now`: CPUs entering idle states, and ticks.
     fn pass(&mut self, now: u64) {
         loop {
             let due = self.next_tick.min(self.next_idle);
@@ -225,7 +224,7 @@ impl<F: Format> Linux<F> {
         state.update_clock(now);
         state.current = Some(next.pid).filter(|&pid| pid != 0);
         if next.pid == 0 {
-            // The idle time is made up for at once (`rq->lost_idle_time`).
+            // `clock_pelt` catches up with the idle time at once (`rq->lost_idle_time`).
             (state.idle_since, state.idle_states) = (now, 0);
             if let Some((_, at)) = state.next_idle_state() {
                 self.next_idle = self.next_idle.min(at);
@@ -233,8 +232,8 @@ impl<F: Format> Linux<F> {
         }
     }
 
-    /// Records a decision of the scheduler. The scheduler repeats frequency requests, so only
-    /// changed ones are recorded.
+    /// Records a decision of the scheduler. The scheduler repeats frequency requests, so only changed requests are
+    /// recorded.
     fn decide(&mut self, cpu: usize, task: Option<Task<'_>>, decided: Decided<'_>) {
         let pulled = self
             .moves
@@ -272,7 +271,7 @@ impl<F: Format> Linux<F> {
         self.record(cpu, event);
     }
 
-    /// cpufreq or the hardware changes the speed limit of `cpu`.
+    /// Changes the frequency request or the hardware's limit of `cpu` by calling `change`.
     fn set_frequency(&mut self, cpu: usize, change: impl FnOnce(&mut Frequency)) {
         self.state.update(cpu);
         let now = self.state.now;
@@ -289,7 +288,7 @@ impl<F: Format> Linux<F> {
     }
 }
 
-/// A task that the simulator reports by its name and pid.
+/// Makes a task of the name and pid that the simulator reports.
 fn named((comm, pid): (&str, i32), prio: i32) -> Task<'_> {
     Task { comm, pid, prio }
 }

@@ -3,12 +3,12 @@
 
 use trace::Averages;
 
-/// The length of a period in us of the clock, whose us are 1024 ns long.
+/// The length of a period in us of the clock, where a us has 1024 ns.
 const PERIOD: u64 = 1024;
 /// The number of periods after which half of a contribution is left.
 const HALF_LIFE: f64 = 32.0;
 
-/// The remainder after `periods`.
+/// The part of a contribution that is left after `periods`.
 fn decay(periods: u64) -> f64 {
     (-(periods as f64) / HALF_LIFE).exp2()
 }
@@ -35,7 +35,7 @@ pub(crate) struct Levels {
     pub load: f64,
     /// The runnable level: 1024 for each runnable task.
     pub runnable: f64,
-    /// The utilization: 1024 while a task runs.
+    /// The utilization, which approaches 1024 while a task runs.
     pub util: f64,
 }
 
@@ -50,7 +50,7 @@ impl Levels {
 }
 
 impl Average {
-    /// The levels have been `levels` from the last update until `clock` (in ns).
+    /// Updates the averages to `clock` (in ns), given the `levels` since the last update.
     pub fn update(&mut self, clock: u64, levels: Levels) {
         let delta = clock.saturating_sub(self.updated) >> 10;
         if delta == 0 {
@@ -99,8 +99,8 @@ impl Average {
         }
     }
 
-    /// The averages of a task that joins a runqueue with `levels`. They decay at the same times as the runqueue's
-    /// average `to`.
+    /// The averages of a task that joins a runqueue with `levels`. The averages decay at the same times as the
+    /// runqueue's average `to`.
     pub fn attach(to: &Average, levels: Levels) -> Average {
         let mut average = Average {
             sums: Levels::default(),
@@ -110,13 +110,13 @@ impl Average {
         average
     }
 
-    /// A task with averages of `levels` joins.
+    /// Adds the averages `levels` of a task that joins the runqueue.
     pub fn add(&mut self, levels: Levels) {
         let divider = self.divider();
         self.sums = self.sums.map(levels, |sum, level| sum + level * divider);
     }
 
-    /// A task with averages of `levels` leaves.
+    /// Subtracts the averages `levels` of a task that leaves the runqueue.
     pub fn remove(&mut self, levels: Levels) {
         let divider = self.divider();
         self.sums = self

@@ -26,24 +26,24 @@ pub(super) struct Tracked {
 pub(super) struct Cpu {
     /// The capacity, where 1024 is that of the machine's largest CPU.
     pub capacity: u32,
-    /// The frequencies in kHz; `None` if unknown. The current one is the lower of the cpufreq
-    /// request and the hardware's limit.
+    /// The frequencies in kHz; `None` if unknown. The current frequency is the lower of the cpufreq request and the
+    /// hardware's limit.
     pub frequency: Option<Frequency>,
-    /// The idle time after which each of its idle states is entered, in ns.
+    /// For each idle state of the CPU, the idle time in ns after which the CPU enters it.
     residencies: Vec<u64>,
     pub current: Option<i32>,
     pub exiting: bool,
-    /// The scheduler's last cpufreq request, of 1024.
+    /// The scheduler's last cpufreq request, where 1024 is the highest one.
     pub asked: Option<i64>,
     /// The time since which the CPU has been idle.
     pub idle_since: u64,
-    /// The number of idle states entered.
+    /// The number of idle states that the CPU has entered since it went idle.
     pub idle_states: usize,
     /// `clock_pelt`, and the time when it had that value, in ns. While the CPU is idle, `clock_pelt` equals the time.
     clock: u64,
     clock_at: u64,
     pub fair: Tracker,
-    /// The average of the real-time class, of running time only; `dl` is that of the deadline class.
+    /// The average of the real-time class, which has only running time; `dl` is the average of the deadline class.
     pub rt: Average,
     pub dl: Average,
 }
@@ -93,7 +93,7 @@ impl Entity {
 }
 
 impl Cpu {
-    /// The advance of the CPU's clock in 1024 ns while the CPU is busy.
+    /// The advance of the CPU's clock in 1024 ns in which the CPU is busy.
     pub fn scale(&self) -> u64 {
         let capacity = u64::from(self.capacity);
         match &self.frequency {
@@ -111,7 +111,7 @@ impl Cpu {
         }
     }
 
-    /// Advances the clock. Must be called before the CPU's speed or its running task changes.
+    /// Advances the clock. Call this before the CPU's speed or its running task changes.
     pub fn update_clock(&mut self, now: u64) {
         self.clock = self.clock(now);
         self.clock_at = now;
@@ -135,7 +135,7 @@ impl Cpu {
         self.fair.average.update(clock, fair);
     }
 
-    /// The idle state that the CPU enters next, and the time of that, in ns.
+    /// The idle state that the CPU enters next, and the time at which it does, in ns.
     pub fn next_idle_state(&self) -> Option<(usize, u64)> {
         if self.current.is_some() {
             return None;
@@ -146,7 +146,7 @@ impl Cpu {
 }
 
 impl Tracked {
-    /// All CPUs of `machine` idle, at their highest frequencies.
+    /// The state of `machine`, whose CPUs are all idle and at their highest frequencies.
     pub fn new(machine: &Machine) -> Tracked {
         let largest = machine.cpus.iter().map(|cpu| cpu.capacity).max();
         let cpu = |cpu: &machine::Cpu| {
@@ -214,8 +214,8 @@ impl Tracked {
         }
     }
 
-    /// The task `pid`, created if it is unknown. A new task's utilization is half of its CPU's
-    /// spare capacity, Linux's bound (`post_init_entity_util_avg()`).
+    /// Adds `task` if it is unknown. The utilization of a new task is half of its CPU's spare capacity, which is
+    /// Linux's upper bound (`post_init_entity_util_avg()`).
     pub fn know(&mut self, cpu: usize, task: Task<'_>) {
         let state = &mut self.cpus[cpu];
         let util = (f64::from(state.capacity) - state.fair.average.levels().util).max(0.0) / 2.0;
@@ -258,7 +258,7 @@ impl Tracked {
         }
     }
 
-    /// Sets the task's priority, which may change its class. The averages of the class are updated to now.
+    /// Sets the task's priority, which may change its class. Updates the averages of the class to now.
     pub fn set_prio(&mut self, pid: i32, prio: i32) {
         let Some(task) = self.tasks.get(&pid) else {
             return;

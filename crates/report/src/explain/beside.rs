@@ -1,5 +1,5 @@
-//! The activity of other threads during some waits: where they ran, and which of them also waited.
-//! A trace shows this for any scheduler.
+//! The activity of other threads during some waits: where they ran, and which of them also waited. This activity is in
+//! the trace of any scheduler.
 
 use super::wait::Wait;
 use std::collections::{BTreeMap, HashMap};
@@ -11,13 +11,13 @@ pub struct Share {
     pub name: String,
     /// Its pid.
     pub pid: i32,
-    /// The duration in ns.
+    /// The duration of the activity in ns.
     pub ns: u64,
     /// The part of `ns` in which the thread only polled, at the end of its turns, in ns.
     pub polled_ns: u64,
 }
 
-/// The other threads' activity during one wait: which ran on each CPU, and which waited.
+/// The other threads' activity during one wait: which threads ran on each CPU, and which threads waited.
 #[derive(Clone, Debug, Default)]
 pub struct Beside {
     /// For each CPU, the threads that ran there and their running times, longest first.
@@ -53,24 +53,24 @@ impl Others {
         }
     }
 
-    /// `pid` is runnable from `now` on, and does not run.
+    /// Records that `pid` is runnable from `now` on, and does not run.
     pub fn waits(&mut self, now: u64, pid: i32) {
         self.waiting.entry(pid).or_insert(now);
     }
 
-    /// `pid` no longer waits.
+    /// Ends the wait of `pid`.
     pub fn runs(&mut self, now: u64, pid: i32) {
         if let Some(since) = self.waiting.remove(&pid) {
             self.waited(since, now, pid);
         }
     }
 
-    /// `pid`, which is about to lose its CPU, has polled since the time `since`.
+    /// Records that `pid`, which is about to lose its CPU, has polled since the time `since`.
     pub fn polls(&mut self, pid: i32, since: u64) {
         self.polls = Some((pid, since));
     }
 
-    /// `pid` ran on `cpu` from `since` until `now`.
+    /// Records that `pid` ran on `cpu` from `since` until `now`.
     pub fn ran(&mut self, since: u64, now: u64, cpu: usize, pid: i32) {
         let polls = self.polls.take().filter(|polls| polls.0 == pid);
         let polled = polls.map_or(now, |(_, from)| from.max(since));
@@ -91,7 +91,7 @@ impl Others {
         }
     }
 
-    /// The results in the order of the waits, once the run is over.
+    /// The activity during each of the waits, in their order. Call this when the run is over.
     pub fn finish(mut self, name: impl Fn(i32) -> String) -> Vec<Beside> {
         for (pid, since) in std::mem::take(&mut self.waiting) {
             self.waited(since, u64::MAX, pid);
@@ -118,7 +118,7 @@ impl Others {
     }
 }
 
-/// The time for which the interval overlapped `wait`, in ns.
+/// The time for which the interval from `since` to `until` overlapped `wait`, in ns.
 fn common(wait: &Wait, since: u64, until: u64) -> Option<u64> {
     let ns = until.min(wait.to).checked_sub(since.max(wait.from))?;
     Some(ns).filter(|&ns| ns > 0)

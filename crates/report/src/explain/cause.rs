@@ -1,8 +1,8 @@
-//! The cause of a wait or of a slow run, in one sentence: where the time went, which decision cost
-//! most, with its rule and numbers, and which CPU would have been better at that moment.
+//! The cause of a wait or of a slow run, in one sentence: where the time went, which decision cost the most time, with
+//! its rule and numbers, and which CPU would have been better at that moment.
 //!
-//! The rules look at what the trace shows of any scheduler (which threads ran where, which CPUs
-//! idled, which the thread may use) and name a decision only where the scheduler reports one.
+//! The rules use what the trace of any scheduler shows (which threads ran where, which CPUs idled, which CPUs the
+//! thread may use), and name a decision only where the scheduler reports one.
 
 mod late;
 mod slow;
@@ -49,7 +49,7 @@ pub enum Kind {
     Nice,
     /// Threads of control groups with more weight ran.
     Group,
-    /// The thread has stopped running, although the threads that ran have no more weight.
+    /// The thread has stopped running, although the threads that ran have no more weight than it.
     Starved,
     /// All CPUs that the thread may use were busy.
     Busy,
@@ -63,9 +63,9 @@ pub enum Kind {
     Frequency,
     /// Another thread used its core.
     SharedCore,
-    /// The thread that wakes it up was late.
+    /// The waker of the thread was late.
     LateWaker,
-    /// Its work takes longer than its period.
+    /// The thread's work takes longer than its period.
     Work,
 }
 
@@ -86,7 +86,7 @@ pub struct Cause {
     pub better: Option<usize>,
 }
 
-/// The reason of a sentence, without its subject.
+/// The reason for a loss, from which the sentence about the loss is made.
 struct Reason {
     kind: Kind,
     /// The text after `because`.
@@ -125,7 +125,7 @@ impl Reason {
         self
     }
 
-    /// The cause of `loss`, such as `ui waited 3 ms`.
+    /// The cause of `loss`, a clause such as `ui waited 3 ms`.
     fn of(self, loss: &str) -> Cause {
         Cause {
             kind: self.kind,
@@ -164,7 +164,7 @@ impl<'a> Facts<'a> {
         speed(self.machine, cpu)
     }
 
-    /// The decisions about the thread, in their order.
+    /// The decisions about the thread, in the order in which they were made.
     fn decisions(&self) -> impl DoubleEndedIterator<Item = &'a Made> {
         let steps = self.chain.steps.iter();
         steps.filter_map(|step: &Step| match &step.what {
@@ -185,7 +185,7 @@ impl<'a> Facts<'a> {
         self.decisions().filter(places).rfind(on_it)
     }
 
-    /// The CPUs selected by `may` that idled for at least `least` ns of the window, longest first.
+    /// The CPUs selected by `may` that idled for at least `least` ns of the window, the longest idle first.
     fn idled(&self, least: u64, may: impl Fn(usize) -> bool) -> Vec<&'a Idled> {
         let idled = self.chain.idled.iter();
         idled
@@ -214,7 +214,8 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Does the thread `share` have more weight, by its group, or within the same group by itself?
+    /// Does the thread of `share` have more weight than the waiting thread, by its group or, within one group, by
+    /// itself?
     fn outweighs(&self, share: &Share) -> bool {
         let (own, other) = (self.group(self.chain.wait.pid), self.group(share.pid));
         match (self.chain.priority, self.priority(share)) {
@@ -257,16 +258,15 @@ fn placed_by(made: Option<&Made>) -> Option<String> {
     made.map(|made| format!("{} by this rule: {}", made.what, made.why))
 }
 
-/// `all of it` if `ns` is at least 99 % of `of`, otherwise the time.
+/// In words, the part that `ns` is of `of`: `all of it` from 99 % on, otherwise the time.
 fn part(ns: u64, of: u64) -> String {
-    // The time counts as all if less than 1 % is missing.
     match ns.saturating_mul(100) >= of.saturating_mul(99) {
         true => "all of it".to_owned(),
         false => format!("{} of it", shown(ns)),
     }
 }
 
-/// `CPU 3`, or `CPUs 0-1 and 4`.
+/// CPUs in words, such as `CPU 3`, or `CPUs 0-1 and 4`.
 fn cpus(list: &[usize]) -> String {
     let mask: CpuMask = list.iter().copied().collect();
     match list {
@@ -275,12 +275,12 @@ fn cpus(list: &[usize]) -> String {
     }
 }
 
-/// `a (3.0 ms), b (1.0 ms) and 2 more`.
+/// Threads and their times in words, such as `a (3.0 ms), b (1.0 ms) and 2 more`.
 fn threads(shares: &[Share]) -> String {
     let named = shares.iter().take(MOST_NAMED);
     let mut named: Vec<String> = named
         .map(|share| {
-            // The thread polls if it polled for nine tenths of its time.
+            // A thread is said to poll if it polled for at least nine tenths of its time.
             let polls = share.polled_ns.saturating_mul(10) >= share.ns.saturating_mul(9);
             let polls = if polls { ", only polling" } else { "" };
             format!("{} ({}{polls})", share.name, shown(share.ns))

@@ -1,4 +1,4 @@
-//! The events of a wait, in order, and the CPUs that idled meanwhile.
+//! The events of a wait, in order, and the CPUs that idled during it.
 
 mod observed;
 
@@ -19,19 +19,20 @@ pub struct Chain {
     pub steps: Vec<Step>,
     /// The number of lines of the scheduler's `bpf_printk()` about the thread that are left out.
     pub unsaid: usize,
-    /// The CPUs that idled meanwhile, longest first.
+    /// The CPUs that idled during the wait, the longest idle first.
     pub idled: Vec<Idled>,
-    /// Other threads' activity meanwhile.
+    /// The other threads' activity during the wait.
     pub beside: Beside,
     /// The CPUs that the thread may use; `None` means all.
     pub allowed: Option<CpuMask>,
-    /// Its priority.
+    /// The thread's priority.
     pub priority: Priority,
     /// The priorities of the threads in `beside`, by pid.
     pub priorities: BTreeMap<i32, Priority>,
-    /// The control groups of these threads and of the waiting thread, by pid; threads in the root group are left out.
+    /// The control groups, by pid, of the threads in `beside` and of the waiting thread. Threads in the root group are
+    /// left out.
     pub groups: BTreeMap<i32, Group>,
-    /// For each CPU, its latest frequency request before the wait began, or otherwise the first one after that, with
+    /// For each CPU, its latest frequency request before the wait began, or otherwise its first request after that; and
     /// the time of the request in ns.
     pub requests: BTreeMap<usize, (u64, Made)>,
 }
@@ -39,11 +40,11 @@ pub struct Chain {
 /// An event of a wait.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// Its time in ns.
+    /// The time of the event in ns.
     pub at: u64,
-    /// Its CPU.
+    /// The CPU of the event.
     pub cpu: usize,
-    /// Its kind.
+    /// The kind of the event.
     pub what: What,
 }
 
@@ -52,25 +53,25 @@ pub struct Step {
 pub enum What {
     /// The thread wakes up.
     Woken {
-        /// The reason for its sleep, such as `a timer`, if known.
+        /// The reason for the thread's sleep, such as `a timer`, if known.
         waited_for: Option<&'static str>,
-        /// The thread that ran where it was woken: its waker, unless a timer expired.
+        /// The thread that ran on the CPU where the wakeup happened: the waker, unless a timer expired.
         by: Option<String>,
     },
     /// The scheduler makes a decision.
     Decided(Made),
     /// The thread is moved to another CPU's runqueue.
     Moved {
-        /// The CPU that it leaves.
+        /// The CPU that the thread leaves.
         from: usize,
-        /// The CPU to which it moves.
+        /// The CPU to which the thread moves.
         to: usize,
     },
     /// Another thread, or none, has the CPU for which the thread waits.
     Other {
-        /// The thread.
+        /// The thread that has the CPU; `None` if the CPU has no thread.
         task: Option<String>,
-        /// The duration from `Step::at` on, in ns.
+        /// The time for which it has the CPU, from `Step::at` on, in ns.
         ns: u64,
     },
     /// A message of the scheduler about the thread, by `bpf_printk()`.
@@ -82,15 +83,15 @@ pub enum What {
 /// A decision, in words.
 #[derive(Clone, Debug)]
 pub struct Made {
-    /// Its row.
+    /// The row of the decision.
     pub decision: &'static Decision,
     /// The CPU about which the decision is.
     pub cpu: Option<usize>,
     /// The decision, such as `ui-0 goes to CPU 3`.
     pub what: String,
-    /// The reason.
+    /// The reason for the decision.
     pub why: String,
-    /// The numbers.
+    /// The numbers on which the decision is based.
     pub numbers: Vec<(&'static str, Number, i64)>,
 }
 
@@ -100,18 +101,16 @@ pub const SLEPT: &str = "it slept, and nothing made it search for work";
 /// A CPU without work.
 #[derive(Clone, Debug)]
 pub struct Idled {
-    /// Its number.
+    /// The number of the CPU.
     pub cpu: usize,
-    /// The duration in ns.
+    /// The time for which the CPU idled, in ns.
     pub ns: u64,
-    /// Was it idle when the wait began?
+    /// Was the CPU idle when the wait began?
     pub at_start: bool,
-    /// The reasons why the CPU found no work, each with the number of times and the words of the
-    /// last time. If the CPU made no decision in the wait, the reasons why it had found no work
-    /// before, since it went idle.
+    /// The reasons why the CPU found no work, each with the last such decision and their number. If the CPU made no
+    /// decision in the wait, these are the reasons from the time between going idle and the wait.
     pub decisions: Vec<(Made, u64)>,
-    /// The CPU was idle all the time and never made a decision since it went idle, although the
-    /// scheduler reports decisions.
+    /// Was the CPU idle all the time without a decision since it went idle, although the scheduler reports decisions?
     pub slept: bool,
 }
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// The version of the format, which is that of `compare`.
 const SCHEMA: u32 = 2;
 
-/// The largest number of CPUs on which the thread ran that are listed.
+/// The largest number of CPUs that are listed of those on which the thread ran.
 const MOST_CPUS: usize = 4;
 /// The largest number of CPUs drawn.
 const MOST_ROWS: usize = 16;
@@ -34,7 +34,7 @@ pub struct Difference<'a> {
 }
 
 impl Difference<'_> {
-    /// A table of both periods, and the decisions in each.
+    /// A page with a table of both periods, and the decisions in each period.
     pub fn page(&self) -> Page {
         let [first, second] = &self.sides;
         let mut tables = vec![self.table()];
@@ -138,7 +138,7 @@ impl Difference<'_> {
         verdict
     }
 
-    /// The largest part of the difference, if there is a difference.
+    /// The largest part of the difference in words, if there is a difference.
     fn mostly(&self) -> String {
         let [first, second] = self.sides.each_ref().map(|side| side.response.parts());
         let longer = self.sides[1].response.ns() > self.sides[0].response.ns();
@@ -173,7 +173,7 @@ impl Difference<'_> {
         row("slept after", &|side| shown(side.response.ns()));
         for (at, (name, _)) in self.sides[0].response.parts().into_iter().enumerate() {
             let time = |side: &Period| side.response.parts()[at].1;
-            // A reason for which neither run lost time is omitted.
+            // Omit a reason for which neither run lost time.
             if name == "work" || self.sides.iter().any(|side| time(side) > 0) {
                 row(&format!("  {name}"), &|side| shown(time(side)));
             }
@@ -215,7 +215,7 @@ impl Difference<'_> {
     }
 }
 
-/// `CPU 4 (10.2 ms), CPU 1 (300 us)`, longest first.
+/// The CPUs on which the thread ran, in words, such as `CPU 4 (10.2 ms), CPU 1 (300 us)`, longest first.
 fn ran_on(response: &Response) -> String {
     let ran = response.ran.iter().map(|(&cpu, ran)| (cpu, ran.ns));
     let mut ran: Vec<(usize, u64)> = ran.filter(|&(_, ns)| ns > 0).collect();

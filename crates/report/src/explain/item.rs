@@ -1,5 +1,4 @@
-//! The losses that are explained: waits, slow runs and late wakeups in one order, each with its
-//! cause.
+//! The losses that are explained: waits, slow runs and late wakeups in a common order, each with its cause.
 
 use super::cause::{self, Cause};
 use super::chain::Chain;
@@ -115,7 +114,8 @@ pub fn items<'a>(of: &'a Explanation<'_>) -> Vec<Item<'a>> {
 }
 
 /// The causes of stalls, then of the missed periods, then of the other `items` in their order. Losses below a tenth of
-/// the largest are left out. If a thread has several losses for one reason, only the first of them gets a cause.
+/// the largest are left out. If a thread has several losses for one reason, only the first of these losses gets a
+/// cause.
 pub fn causes(of: &Explanation<'_>, items: &[Item<'_>]) -> Vec<Cause> {
     let largest = items.first().map_or(0, Item::lost_ns);
     let mut seen = BTreeSet::new();

@@ -153,7 +153,7 @@ struct Decision<'a> {
 struct Idled<'a> {
     cpu: usize,
     ns: u64,
-    /// The CPU was idle all the time, and made no decision since it went idle.
+    /// Was the CPU idle all the time without a decision since it went idle?
     slept: bool,
     decisions: Vec<Times<'a>>,
 }
@@ -173,7 +173,7 @@ struct Counted<'a> {
     first: Decision<'a>,
 }
 
-/// The JSON, which ends in a line feed.
+/// The explanation as JSON, which ends in a line feed.
 pub fn json(of: &Explanation<'_>) -> String {
     let threads = of.latencies.iter().map(|latencies| {
         let at = |share| (!latencies.ns.is_empty()).then(|| latencies.quantile(share));
@@ -232,7 +232,7 @@ fn missed_causes<'a>(of: &'a Explanation<'_>) -> impl Iterator<Item = Cause> + '
     causes.map(|one| in_response(&one.cause(of.machine), &one.missed.response))
 }
 
-/// A missed period; its cause is among the causes, in the same order.
+/// A missed period. Its cause is in the list of causes, which has the same order.
 fn missed(one: &MissedPeriod) -> serde_json::Value {
     let MissedPeriod { missed, period } = one;
     serde_json::json!({

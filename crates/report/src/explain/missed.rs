@@ -98,11 +98,11 @@ impl Missed {
 pub struct MissedPeriod {
     /// The period.
     pub missed: Missed,
-    /// Its events.
+    /// The events of the period.
     pub period: Period,
 }
 
-/// The windows that [`super::Chains`] has to observe for each of `missed`.
+/// For each of `missed`, the windows that [`super::Chains`] has to observe.
 pub fn observed(missed: &[Missed]) -> Vec<Vec<(Wait, Subject)>> {
     let of = |one: &Missed| {
         let (waits, chosen) = period::parts(&one.response);
@@ -112,7 +112,7 @@ pub fn observed(missed: &[Missed]) -> Vec<Vec<(Wait, Subject)>> {
 }
 
 impl MissedPeriod {
-    /// `missed` with the `chains` of its windows; `None` if the chains belong to another period.
+    /// Combines `missed` with the `chains` of its windows; `None` if the chains belong to another period.
     pub fn new(
         machine: &Machine,
         scheduler: (&str, bool),
@@ -127,8 +127,8 @@ impl MissedPeriod {
     pub fn cause(&self, machine: &Machine) -> Cause {
         let period = &self.period;
         let response = &self.missed.response;
-        // Threads that delayed this one for a part of the period are no cause if its work could have been done
-        // elsewhere.
+        // Threads that delayed this thread for a part of the period are no cause if its work could have been done on
+        // another CPU.
         let busy = |cause: &Cause| {
             matches!(
                 cause.kind,
@@ -142,7 +142,7 @@ impl MissedPeriod {
         self.missed.cause(better.or_else(|| period.cause.clone()))
     }
 
-    /// The events of the largest loss in the period.
+    /// The table of the events of the largest loss in the period.
     pub fn table(&self, machine: &Machine) -> Table {
         let response = &self.missed.response;
         let late = response.late.as_ref().filter(|_| response.is_late());

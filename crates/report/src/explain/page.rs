@@ -18,7 +18,7 @@ const MOST_COUNTED: usize = 8;
 const UNSAID: &str = "A foreign scheduler in C reports no decisions. This page shows the trace, and the lines \
                       of the scheduler's bpf_printk() that contain the thread's name or pid.";
 
-/// A table for each wait, then the total waits of the threads, and the decisions about them.
+/// A page with a table for each wait, then the total waits of the threads, and the decisions about them.
 pub fn page(of: &Explanation<'_>) -> Page {
     let items = items(of);
     let verdict = causes(of, &items).into_iter().take(MOST_CAUSES);
@@ -39,7 +39,7 @@ pub fn page(of: &Explanation<'_>) -> Page {
                 _ => chain(waits, of.decisions),
             },
         };
-        // The root of a late wakeup may be among the waits.
+        // The thread at the root of a late wakeup may be among the waits.
         if !tables.iter().any(|other| other.title == table.title) {
             tables.push(table);
         }
@@ -84,8 +84,8 @@ fn said(cause: Cause) -> String {
         .join(" ")
 }
 
-/// Columns of times in ns, with their names. Each column has one unit, given in its head, so that its longest time is
-/// easy to see.
+/// Columns of times in ns, with their names. Each column has one unit, which its head gives, so that the column's
+/// longest time is easy to see.
 fn in_units<const N: usize>(
     names: [&str; N],
     rows: &[[Option<u64>; N]],

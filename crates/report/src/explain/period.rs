@@ -14,7 +14,7 @@ pub struct Period {
     pub decisions: bool,
     /// The response, from the wakeup until the thread slept.
     pub response: Response,
-    /// The events of all that time.
+    /// The events of the whole response.
     pub whole: Chain,
     /// The events of the longest wait, unless the thread lost more time by running slowly than by waiting.
     pub waited: Option<Chain>,

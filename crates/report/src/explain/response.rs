@@ -17,30 +17,30 @@ const FULL: u32 = 1 << 20;
 /// A thread from its wakeup until it sleeps again.
 #[derive(Clone, Debug, Default)]
 pub struct Response {
-    /// Its name, such as `ui-0`.
+    /// The thread's name, such as `ui-0`.
     pub name: String,
-    /// Its pid.
+    /// The thread's pid.
     pub pid: i32,
-    /// The time when it woke up, in ns.
+    /// The time when the thread woke up, in ns.
     pub from: u64,
-    /// The time when it fell asleep, in ns.
+    /// The time when the thread fell asleep, in ns.
     pub to: u64,
-    /// The CPUs it ran on.
+    /// The CPUs on which the thread ran.
     pub ran: BTreeMap<usize, Ran>,
-    /// The idle time of each CPU meanwhile, in ns.
+    /// The idle time of each CPU during the response, in ns.
     pub idle_ns: Vec<u64>,
-    /// Its longest wait for a CPU.
+    /// The thread's longest wait for a CPU.
     pub longest: Option<Wait>,
-    /// The name of the thread that woke it up; `None` for an interrupt.
+    /// The name of the waker; `None` for an interrupt.
     pub woken_by: Option<String>,
-    /// The time that the threads in the chain of wakeups to this thread lost before this thread woke up.
+    /// The time that threads in the chain of wakeups lost before this thread woke up.
     pub late: Option<Box<Late>>,
-    /// Its time from the wakeup to running, in ns.
+    /// The time from the thread's wakeup to running, in ns.
     pub woken_ns: u64,
     /// Did an interrupt wake the first thread of the chain? Only then is there a time at which this
     /// thread should have woken up.
     timed: bool,
-    /// The pids of the threads in the chain of wakeups, this one last.
+    /// The pids of the threads in the chain of wakeups, this thread last.
     path: Vec<i32>,
     /// The time that this thread had lost when it last woke up each other thread, by pid, in ns.
     told: Vec<(i32, u64)>,
@@ -57,13 +57,13 @@ pub struct Late {
     pub root: Response,
 }
 
-/// The longest chain of wakers that is followed.
+/// The longest chain of wakers that is traced back.
 const LONGEST_PATH: usize = 16;
 
 /// The time that a thread lost by running slowly, in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// The time lost because the thread's CPU is of a slower kind than the machine's fastest.
+    /// The time lost because the thread's CPU is of a slower kind than the machine's fastest CPU.
     pub kind_ns: u64,
     /// The time lost because another thread used the same core.
     pub shared_ns: u64,
@@ -88,7 +88,7 @@ pub struct Total {
     pub responses: usize,
     /// The waits after wakeups in ns.
     pub woken_ns: u64,
-    /// The waits after it lost a CPU, in ns.
+    /// The waits after the thread lost a CPU, in ns.
     pub preempted_ns: u64,
     /// The time lost by running slowly.
     pub slow: Lost,
@@ -97,15 +97,16 @@ pub struct Total {
 /// A thread's activity on a CPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ran {
-    /// The time when it first ran there, in ns.
+    /// The time when the thread first ran there, in ns.
     pub from: u64,
-    /// Its running time in ns.
+    /// The thread's running time there, in ns.
     pub ns: u64,
-    /// The time with another thread of the core busy, in ns.
+    /// The running time while another thread of the core was busy, in ns.
     pub shared_ns: u64,
-    /// The work done, in ns at 1/2^20 of the fastest core's speed, with the kernel's work for it.
+    /// The work done, in ns at 1/2^20 of the fastest core's speed, including the kernel's work for the thread.
     work: u128,
-    /// The work that would have been done at the highest frequency; `alone_work` is that with idle siblings, too.
+    /// The work that would have been done at the highest frequency; `alone_work` is the work with idle siblings as
+    /// well.
     full_work: u128,
     alone_work: u128,
     /// The integral of the frequency over time, in ns times 1/2^20 of the CPU's highest frequency.
@@ -164,7 +165,7 @@ impl Response {
         self.ran_ns().saturating_sub(self.fastest_ns())
     }
 
-    /// The time for which it was runnable but did not run, in ns.
+    /// The time for which the thread was runnable but did not run, in ns.
     pub fn waited_ns(&self) -> u64 {
         self.ns().saturating_sub(self.ran_ns())
     }
@@ -174,17 +175,17 @@ impl Response {
         self.ns().saturating_sub(self.fastest_ns())
     }
 
-    /// The time lost by its wakers, in ns.
+    /// The time lost by the thread's wakers, in ns.
     pub fn late_ns(&self) -> u64 {
         self.late.as_ref().map_or(0, |late| late.ns)
     }
 
-    /// Did it lose more time to a slow CPU than to waiting?
+    /// Did the thread lose more time to a slow CPU than to waiting?
     pub fn is_slow(&self) -> bool {
         self.slow_ns() > self.waited_ns()
     }
 
-    /// The part of this response after its state `earlier`; `longest` is the longest wait of that part.
+    /// The part of this response after the earlier state `earlier`; `longest` is the longest wait in that part.
     pub(super) fn since(&self, earlier: &Response, longest: Option<Wait>) -> Response {
         let of_cpu = |(&cpu, ran): (&usize, &Ran)| {
             let before = earlier.ran.get(&cpu).copied().unwrap_or_default();
@@ -220,7 +221,7 @@ impl Response {
         debug_assert!(within(self.ran_ns()), "{self:?}");
     }
 
-    /// Is more of its delay due to a late waker than to its own lost time?
+    /// Is more of the thread's delay due to a late waker than to its own lost time?
     pub fn is_late(&self) -> bool {
         self.late_ns() > self.lost_ns()
     }

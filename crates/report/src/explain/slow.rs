@@ -9,8 +9,8 @@ use machine::Machine;
 /// The largest number of idle CPUs listed.
 const MOST_IDLED: usize = 4;
 
-/// The CPUs of a response with their speeds, the time on the fastest CPU, and the idle CPUs that
-/// are no slower.
+/// A table of a response: the CPUs with their speeds, the time that the work takes on the fastest CPU, and the idle
+/// CPUs that are no slower.
 pub fn table(response: &Response, machine: &Machine) -> Table {
     let name = &response.name;
     let from = seconds(response.from);

@@ -41,7 +41,7 @@ pub(super) fn chain(chain: &Chain, decisions: bool) -> Table {
     for step in &chain.steps {
         if let What::Other { task, ns } = &step.what {
             seen += 1;
-            // The first and the last turns are shown; those in between are summed up.
+            // The first and the last turns are shown; the turns in between are summed up.
             if others > MOST_OTHERS
                 && (MOST_OTHERS / 2..others - MOST_OTHERS / 2).contains(&(seen - 1))
             {
@@ -58,7 +58,7 @@ pub(super) fn chain(chain: &Chain, decisions: bool) -> Table {
         let more = format!("{} more lines of bpf_printk()", chain.unsaid);
         rows.push(vec!["meanwhile".into(), "".into(), more.into(), "".into()]);
     }
-    // The idle CPU for which it waits has already been listed.
+    // The idle CPU for which the thread waits has already been listed.
     let idles = |step: &Step| matches!(step.what, What::Other { task: None, .. });
     let is_said = |cpu| {
         chain
@@ -99,7 +99,7 @@ pub(super) fn chain(chain: &Chain, decisions: bool) -> Table {
     }
 }
 
-/// Other threads' runs that are not shown one by one.
+/// Other threads' turns that are not shown one by one.
 #[derive(Default)]
 struct Left {
     first: Option<(u64, usize)>,
@@ -114,7 +114,7 @@ impl Left {
         self.ns += if is_task { ns } else { 0 };
     }
 
-    /// Is `step`, which is about other threads, one of these runs?
+    /// Is `step`, which is about other threads, one of these turns?
     fn is_part(&self, step: &Step) -> bool {
         let about_others = |about| matches!(about, About::Keeps | About::Yields | About::Preempts);
         self.first.is_some()
@@ -191,7 +191,7 @@ fn idled(idled: &Idled) -> Vec<Cell> {
     )
 }
 
-/// Rows about the threads that ran on each CPU, and about the others that waited.
+/// Rows about the threads that ran on each CPU, and about the other threads that waited.
 fn beside(beside: &Beside) -> Vec<Vec<Cell>> {
     let listed = |list: &[Share]| {
         let named = list.iter().take(MOST_BESIDE);

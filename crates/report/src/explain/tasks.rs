@@ -17,7 +17,7 @@ struct Known {
     prio: i32,
     /// The CPUs that the task may use; `None` means all.
     allowed: Option<CpuMask>,
-    /// Is its policy SCHED_IDLE?
+    /// Is the task's policy SCHED_IDLE?
     idle: bool,
     group: Option<Group>,
 }
@@ -25,11 +25,11 @@ struct Known {
 /// A control group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Its path.
+    /// The group's path.
     pub path: String,
-    /// Its `cpu.weight`.
+    /// The group's `cpu.weight`.
     pub weight: u32,
-    /// The product of this weight and of the weights of the groups above.
+    /// The product of this weight and the weights of the groups above, where 2^20 stands for the default weight, 100.
     pub product: u64,
 }
 
@@ -37,7 +37,7 @@ pub struct Group {
 #[derive(Debug, Default)]
 pub struct Tasks {
     known: HashMap<i32, Known>,
-    /// The names that several tasks share. They are known only at the end.
+    /// The names that several tasks share. These names are known only at the end of the run.
     shared: HashSet<String>,
 }
 
@@ -64,7 +64,7 @@ impl Priority {
         }
     }
 
-    /// Is the task of a class above the fair one?
+    /// Is the priority that of a class above the fair class?
     pub fn is_real_time(self) -> bool {
         matches!(self, Priority::Deadline | Priority::RealTime(_))
     }
@@ -127,7 +127,7 @@ impl Tasks {
         }
     }
 
-    /// The run is over, so no further names appear.
+    /// Finds the names that several tasks share. Call this when the run is over.
     pub fn finish(&mut self) {
         let mut once = HashSet::new();
         let names = self.known.values().map(|known| &known.name);

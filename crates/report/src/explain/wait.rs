@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// A time in which a thread was runnable and did not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// Its name, such as `ui-0`.
+    /// The thread's name, such as `ui-0`.
     pub name: String,
-    /// Its pid.
+    /// The thread's pid.
     pub pid: i32,
     /// The event before the wait.
     pub after: After,
@@ -28,7 +28,7 @@ pub enum After {
     Wakeup,
     /// The thread ran on this CPU, and lost it.
     Running {
-        /// Its number.
+        /// The number of the CPU.
         cpu: usize,
     },
 }
@@ -62,21 +62,21 @@ pub struct Asked {
     pub worst: usize,
 }
 
-/// No thread has that name.
+/// The error that no thread has the requested name.
 #[derive(Debug)]
 pub struct Unknown {
-    /// The name.
+    /// The requested name.
     pub thread: String,
     /// The existing names.
     pub names: Vec<String>,
 }
 
-/// The waits of a thread's instances after each wakeup.
+/// The waits of a thread's instances after their wakeups.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     /// The thread's name without an instance's number.
     pub name: String,
-    /// ns, from the shortest to the longest.
+    /// The waits in ns, from the shortest to the longest.
     pub ns: Vec<u64>,
 }
 
@@ -107,7 +107,7 @@ struct Thread {
 }
 
 impl Waits {
-    /// Observes what `asked` requests, as far as that is known before the run.
+    /// Starts to observe a run for the waits that `asked` requests.
     pub fn new(asked: &Asked) -> Waits {
         Waits {
             at: asked.at,
@@ -196,7 +196,8 @@ impl Waits {
         Ok((woken, latencies.collect()))
     }
 
-    /// Ends the run at its duration `end` (in ns), if it has one. Threads that wait then never ran.
+    /// Ends the run at its duration `end` (in ns), if the run has one. Threads that wait at that time do not run any
+    /// more.
     pub fn end(&mut self, end: Option<u64>) {
         let end = end.unwrap_or(self.now).max(self.now);
         let mut waiting: Vec<(i32, (u64, After))> = self.waiting.drain().collect();
@@ -274,7 +275,7 @@ impl Trace for Waits {
                     return;
                 }
                 list.push(wait);
-                // Do not sort at every wait.
+                // Sort only when the list has doubled, which is cheaper than at every wait.
                 if list.len() > 2 * worst {
                     keep(list, at, worst);
                 }
@@ -284,8 +285,8 @@ impl Trace for Waits {
     }
 }
 
-/// Keeps the `worst` of `waits`: the longest waits or, if a time was requested, the waits nearest
-/// to that time, and of equally near waits the longest.
+/// Keeps at most `worst` of `waits`: the longest waits or, if a time was requested, the waits nearest to that time. Of
+/// equally near waits, the longest are kept.
 fn keep(waits: &mut Vec<Wait>, at: Option<u64>, worst: usize) {
     let far = |wait: &Wait| at.map_or(0, |at| wait.distance(at));
     waits.sort_by_key(|wait| (far(wait), u64::MAX - wait.ns(), wait.from, wait.pid));

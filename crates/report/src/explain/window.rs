@@ -1,5 +1,4 @@
-//! A wait under observation during its run, in numbers: words and names follow at the end
-//! ([`super::chain`]).
+//! A wait under observation during its run, in numbers. Words and names are added at the end ([`super::chain`]).
 
 use super::said::{MOST_SAID, is_about};
 use super::wait::{After, Wait};
@@ -13,18 +12,18 @@ const BEFORE_NS: u64 = 50_000;
 /// A decision as the scheduler records it.
 #[derive(Clone, Copy)]
 pub struct Raw {
-    /// Its row.
+    /// The row of the decision.
     pub decision: &'static Decision,
     /// The task about which the decision is.
     pub pid: Option<i32>,
     /// The CPU about which the decision is.
     pub cpu: Option<usize>,
-    /// Its numbers.
+    /// The numbers on which the decision is based.
     pub numbers: [i64; EXPLAINED_NUMBERS],
 }
 
 impl Raw {
-    /// Does it concern the task?
+    /// Does the decision concern the task?
     pub fn concerns(&self, pid: i32) -> bool {
         let is_it = |&(number, value): &(&(&str, Number), &i64)| {
             number.1 == Number::Task && *value == i64::from(pid)
@@ -49,10 +48,10 @@ impl Raw {
     }
 }
 
-/// A decision's name, and the number of CPUs of the domain about which it is; 0 if it is not about a domain.
+/// A decision's name, and the number of CPUs of the domain that the decision is about; 0 if it is not about a domain.
 pub type Reason = (&'static str, i64);
 
-/// The reasons why a CPU took nothing since it went idle, each with the last decision and its time.
+/// The reasons why a CPU took nothing since it went idle, each with the last decision and the decision's time.
 pub type Reasons = BTreeMap<Reason, (u64, Raw)>;
 
 /// The subject of a [`Window`].
@@ -78,14 +77,15 @@ pub struct Window {
     pub steps: Vec<RawStep>,
     /// The idle time of each CPU.
     pub idle_ns: BTreeMap<usize, u64>,
-    /// For each CPU and reason why it found no work, the number of times, and the last decision.
+    /// For each CPU and each reason why it found no work, the number of decisions with this reason, and the last such
+    /// decision.
     pub idle: BTreeMap<(usize, Reason), (u64, Raw)>,
     /// For each CPU that was idle when the window began, the reasons why it had found no work before.
     pub idle_before: BTreeMap<usize, Reasons>,
     /// The CPUs that were idle when the window began.
     pub idle_at_start: BTreeSet<usize>,
     /// For each CPU, the time and the value of its latest frequency request before the window began, or otherwise of
-    /// its first one after that.
+    /// its first request after that.
     pub requests: BTreeMap<usize, (u64, Raw)>,
     /// The number of lines that the scheduler printed about the thread, of which [`MOST_SAID`] are
     /// among the steps.
@@ -94,11 +94,11 @@ pub struct Window {
 
 /// A step in numbers.
 pub struct RawStep {
-    /// Its time in ns.
+    /// The time of the step in ns.
     pub at: u64,
-    /// Its CPU.
+    /// The CPU of the step.
     pub cpu: usize,
-    /// Its kind.
+    /// The kind of the step.
     pub what: RawWhat,
 }
 
@@ -157,7 +157,7 @@ impl Window {
         self.steps.push(RawStep { at, cpu, what });
     }
 
-    /// The thread that runs on the window's CPU leaves the CPU.
+    /// Ends the turn of the thread that leaves the window's CPU.
     pub fn end_other(&mut self, now: u64) {
         let others = self.steps.iter_mut().rev();
         let mut open = others.filter_map(|step| match &mut step.what {
@@ -172,7 +172,8 @@ impl Window {
         }
     }
 
-    /// The thread waits for `cpu` from now on; `running` has the thread on that CPU and the start of its turn.
+    /// Makes `cpu` the CPU for which the thread waits from now on; `running` has the thread on that CPU and the start
+    /// of its turn.
     pub fn waits_for(&mut self, now: u64, cpu: usize, running: (Option<i32>, u64)) {
         if self.cpu == Some(cpu) || self.subject != Subject::Wait {
             return;
@@ -190,7 +191,7 @@ impl Window {
         }
     }
 
-    /// The scheduler prints `line` by `bpf_printk()`.
+    /// Adds `line`, which the scheduler prints by `bpf_printk()`, if it is about the thread.
     pub fn says(&mut self, now: u64, cpu: usize, line: &str) {
         if is_about(line, &self.wait.name, self.wait.pid) {
             self.said += 1;

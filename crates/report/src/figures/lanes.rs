@@ -11,7 +11,7 @@ use simulator::Part;
 /// The unit of times of periods, in ns.
 pub(super) const UNIT_NS: u64 = 2_000;
 
-/// A lane with the power of each kind of part.
+/// The lanes of power, one for each kind of part.
 pub(super) fn power(machine: &Machine, run: &FirstRun) -> Vec<Lane> {
     if machine.power.is_none() {
         return Vec::new();
@@ -53,7 +53,7 @@ pub(super) fn kind_of(machine: &Machine, part: Part) -> String {
     }
 }
 
-/// The slices, encoded in at most `budget` bytes, and the end of their time, in ns.
+/// Encodes the slices in at most `budget` bytes. Returns the code, and the time at which the encoded slices end, in ns.
 pub(super) fn slices(
     machine: &Machine,
     run: &FirstRun,
@@ -92,7 +92,7 @@ pub(super) fn slices(
     (BASE64_STANDARD.encode(all), shown)
 }
 
-/// Seven bits per byte, the low ones first.
+/// Appends `value` in LEB128: seven bits per byte, the low ones first.
 pub(super) fn leb128(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -101,13 +101,13 @@ pub(super) fn leb128(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// The length of each bin, in ns; the last is shorter.
+/// The length of each bin, in ns; the last bin is shorter.
 fn bin_lengths(run: &FirstRun) -> impl Iterator<Item = u64> {
     let (bin, duration) = (run.bin_ns, run.duration_ns);
     (0..duration.div_ceil(bin)).map(move |index| bin.min(duration - index * bin))
 }
 
-/// A lane for each CPU, or cluster.
+/// The lanes of load, one for each CPU or cluster.
 pub(super) fn busy(machine: &Machine, run: &FirstRun) -> Vec<Lane> {
     let lane = |name: String, cpus: &[usize]| Lane {
         name,
@@ -131,7 +131,8 @@ pub(super) fn busy(machine: &Machine, run: &FirstRun) -> Vec<Lane> {
         .collect()
 }
 
-/// A lane for each cpufreq policy; without cpufreq, or with many policies, the mean of each cluster.
+/// The lanes of frequency, one for each cpufreq policy. Without cpufreq, or with many policies, each cluster has a lane
+/// with its mean frequency.
 pub(super) fn frequency(machine: &Machine, run: &FirstRun) -> Vec<Lane> {
     let domains = match &machine.cpufreq {
         Some(cpufreq) if cpufreq.policies.len() <= MOST_CPU_LANES => &cpufreq.policies[..],

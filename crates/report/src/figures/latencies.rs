@@ -17,14 +17,15 @@ pub(super) struct LatencyData {
     percent: Vec<Vec<f64>>,
 }
 
-/// The largest number of threads with a distribution of latencies: first those that decide the
-/// verdict, then those that woke up most often.
+/// The largest number of threads with a distribution of latencies. Threads that decide the verdict come first, then the
+/// threads that woke up most often.
 const MOST_LATENCIES: usize = 12;
 
 /// The number of points of a distribution.
 const CDF_POINTS: usize = 160;
 
-/// The distributions of the threads that are `judged`, and then of those that woke up most often under any policy.
+/// The distributions of the threads that are `judged`, and then of the threads that woke up most often under any
+/// policy.
 pub(super) fn latencies(runs: &[&[Thread]], judged: &[String]) -> Vec<LatencyData> {
     let mut names: Vec<(&str, usize)> = Vec::new();
     for thread in runs.iter().flat_map(|threads| threads.iter()) {

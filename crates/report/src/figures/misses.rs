@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 /// The number of periods shown on each side of a missed one.
 const PERIODS_BESIDE: f64 = 4.0;
 
-/// The largest number of threads whose periods have a lane. Threads with most misses come first, then those that ran
-/// longest.
+/// The largest number of threads whose periods have a lane. The threads with most misses come first, then the threads
+/// that ran longest.
 const MOST_PERIODIC: usize = 8;
 
 /// The size limit in bytes of the periods of all runs of a page, before base64 adds a third.
@@ -27,14 +27,14 @@ pub(super) struct Periodic {
     thread: usize,
     missed: usize,
     judged: usize,
-    /// For each period, the time from the previous release to its release, and from its release to
-    /// its deadline, in units of 2 us; and the time from its release until its work was done in
-    /// these units, doubled, plus 1 if the deadline was missed. As LEB128, in base64.
+    /// For each period, the time from the previous release to its release, and from its release to its deadline, in
+    /// units of 2 us. The third number is the time from its release until its work was done in these units, doubled,
+    /// plus 1 if the deadline was missed. The numbers are in LEB128 and base64.
     periods: String,
 }
 
-/// The two schedulers whose drawings are open at first: the best and the worst for the first goal for which one is
-/// worse than another, or else the first two.
+/// The two schedulers whose drawings are open at first: the best and the worst one for the first goal for which one is
+/// worse than another, or else the first two schedulers.
 pub(super) fn opened(comparison: &Comparison) -> Vec<usize> {
     let findings = comparison.findings();
     let mut goals = findings.verdict.goals.iter();
@@ -45,7 +45,7 @@ pub(super) fn opened(comparison: &Comparison) -> Vec<usize> {
     }
 }
 
-/// The time in ms around the miss of these schedulers that lost most time; `None` if they missed no period.
+/// The time in ms around the largest miss of the last of these schedulers that missed a period; `None` if none did.
 pub(super) fn view(open: &[usize], misses: &[Vec<MissFigure>]) -> Option<[f64; 2]> {
     let last = open.iter().rev();
     let miss = last.filter_map(|&index| misses[index].first()).next()?;
@@ -84,7 +84,7 @@ pub(super) fn miss_figure(machine: &Machine, miss: &MissedPeriod) -> MissFigure 
     }
 }
 
-/// The places in `order` of the threads with periods, most misses first.
+/// The places in `order` of the threads with periods, sorted by the number of misses, most first.
 pub(super) fn periodic_threads(shown: &[Shown], pooled: &[Pooled], order: &[String]) -> Vec<usize> {
     let mut missed: BTreeMap<usize, u64> = BTreeMap::new();
     for (shown, (threads, of)) in shown.iter().zip(pooled) {
@@ -104,7 +104,7 @@ pub(super) fn periodic_threads(shown: &[Shown], pooled: &[Pooled], order: &[Stri
     places.into_iter().map(|(_, place)| place).collect()
 }
 
-/// The periods of the threads of these ranks.
+/// The periods of the threads with these ranks, in at most `budget` bytes.
 pub(super) fn periods(
     run: &FirstRun,
     rank_of: impl Fn(u32) -> usize,

@@ -1,5 +1,5 @@
 // Draws the figures of a page with uPlot, from the data in the page. Each policy's charts are drawn when they are
-// opened, and all show the same part of the run.
+// opened, and all charts show the same part of the run.
 "use strict";
 (() => {
   const holder = document.getElementById("data");
@@ -8,15 +8,16 @@
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const COLOURS = 8;
   const colour = (index) => css(index < COLOURS ? `--c${index}` : "--other");
-  // The texts of a duration, and of a time since the run began.
+  // The text of a duration; `at` makes the text of a time since the run began.
   const time = (ms) => (ms >= 100 ? ms.toFixed(1) : ms.toFixed(3)) + " ms";
   const at = (ms) => (ms / 1000).toFixed(6) + " s";
   const longest = Math.max(...data.runs.map((run) => run.duration));
   const policyColour = (index) => css(`--p${index % 6}`);
-  const drawn = []; // of { draw, chart }, to be drawn again in other colours or with another width
+  const drawn = []; // Items are { draw, chart }, to be drawn again in other colours or with another width.
   let view = { min: 0, max: longest };
 
-  // A function that returns the next number in LEB128 at each call, and `undefined` after the last one.
+  // Returns a function that returns the next number of `text` (LEB128) at each call, and `undefined` after the last
+  // one.
   const numbers = (text) => {
     const raw = atob(text);
     let at = 0;
@@ -32,7 +33,7 @@
     };
   };
 
-  // The periods of a thread: releases, deadlines and ends of the work in ms, and whether they were missed.
+  // Decodes the periods of a thread: releases, deadlines and ends of the work in ms, and whether they were missed.
   const decodePeriods = (lane) => {
     const number = numbers(lane.periods), ms = 2 / 1000;
     const all = { thread: lane.thread, from: [], due: [], to: [], missed: [] };
@@ -48,7 +49,7 @@
     return all;
   };
 
-  // The slices of each CPU: beginnings and ends in ms, and threads.
+  // Decodes the slices of each CPU: beginnings and ends in ms, and threads.
   const decode = (text, cpus) => {
     const number = numbers(text);
     return Array.from({ length: cpus }, () => {
@@ -66,7 +67,7 @@
     });
   };
 
-  // The first slice that ends after `ms`.
+  // The index of the first slice that ends after `ms`.
   const after = (lane, ms) => {
     let low = 0, high = lane.to.length;
     while (low < high) {
@@ -82,7 +83,7 @@
     font: "12px system-ui, sans-serif", ...more,
   });
   const gutter = () => (innerWidth < 600 ? 62 : 90);
-  // The name, shortened to fit the gutter.
+  // The name of the thread, shortened to fit the gutter.
   const short = (name) => {
     const most = Math.floor((gutter() - 12) / 7);
     return name.length > most ? `${name.slice(0, most - 1)}…` : name;
@@ -156,8 +157,8 @@
     const row = Math.min(rows - 1, Math.max(0, Math.floor((top / u.over.clientHeight) * rows)));
     const tip = document.createElement("span");
     tip.textContent = `${at(ms)}, ${what(ms, row)}`;
-    // Place the description on the side with more room. Its element is as wide as the chart, and is at the chart's
-    // lower edge.
+    // Place the description on the side with more room. The description's element is as wide as the chart, and is at
+    // the chart's lower edge.
     const box = said.getBoundingClientRect(), over = u.over.getBoundingClientRect();
     const x = over.left - box.left + left, isLeft = left < over.width / 2;
     tip.style[isLeft ? "left" : "right"] = `${(isLeft ? x : box.width - x) + 14}px`;
@@ -165,7 +166,7 @@
     said.replaceChildren(tip);
   };
 
-  let selected = null; // the missed period whose reason is shown: { run, thread, from, due, to }
+  let selected = null; // The missed period whose reason is shown: { run, thread, from, due, to }.
 
   const timeline = (element, run, index) => {
     const lanes = decode(run.slices, data.cpus), periods = run.periodic.map(decodePeriods);
@@ -229,7 +230,7 @@
       }
       ctx.restore();
     };
-    // The period at a time; if there are several, the missed one, or else the last one.
+    // The period at a time. If there are several, the missed one is chosen, or otherwise the last one.
     const periodAt = (lane, ms, near) => {
       let found = -1;
       for (let i = Math.max(0, after(lane, ms - near) - 1); i < lane.from.length && lane.from[i] <= ms + near; i++) {
@@ -330,7 +331,7 @@
       at.push(at[at.length - 1]);
       return at;
     });
-    const inside = of === "power"; // the names are too long for the axis
+    const inside = of === "power"; // The names are too long for the axis.
     const row = inside ? 40 : rows > 8 ? 22 : 30;
     const label = (u) => {
       const { ctx } = u, { left, top, height: high } = u.bbox;
@@ -444,7 +445,7 @@
   }
   const ranks = new Map(data.threads.map((name, thread) => [name, thread]));
   document.querySelectorAll("tbody th, .miss .thread").forEach((cell) => {
-    // Measures are THREAD/MEASURE.
+    // Measures have names of the form THREAD/MEASURE.
     const thread = ranks.get(cell.textContent.split("/")[0]);
     if (thread !== undefined) cell.prepend(swatch(thread));
   });

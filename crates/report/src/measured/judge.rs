@@ -12,15 +12,15 @@ const MAKESPAN_PCT: f64 = 10.0;
 const SWITCHES_PCT: f64 = 15.0;
 const RUN_TIME_PCT: f64 = 2.0;
 const LATENCY_FACTOR: f64 = 1.5;
-/// ftrace's text has times in us, so a shorter difference of latencies may be rounding.
+/// A difference of latencies that may be caused by rounding, because ftrace's text has times in us.
 const RESOLUTION_US: f64 = 1.0;
 /// The smallest number of latencies beyond a percentile for which it is judged. With fewer, the
 /// percentile is a matter of chance.
 const BEYOND: usize = 10;
-/// Threads with less than this part of the load's running time are too short for a bound in percent.
+/// The part of the load's running time, in %, below which a thread runs too briefly for a bound in percent.
 const SMALL_PCT: u64 = 1;
 
-/// The bound on the distance of a simulated value from the measured one.
+/// The bound on the distance of a simulated value from the measured value.
 #[derive(Clone, Copy)]
 pub enum Bound {
     /// The simulated value may differ by this part of the measured value, in %.
@@ -43,7 +43,7 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// Is the bound met? `None` without one.
+    /// Is the bound met? `None` if there is no bound.
     pub fn passes(&self) -> Option<bool> {
         let measured = self.measured;
         let simulated = self.simulated.unwrap_or(measured);
@@ -60,7 +60,7 @@ impl Judged {
         }
     }
 
-    /// The bound in words, empty without one.
+    /// The bound in words; empty if there is no bound.
     pub fn bound(&self) -> String {
         match self.bound {
             Bound::Percent(most) => format!("{most:.0} %"),
@@ -70,7 +70,7 @@ impl Judged {
         }
     }
 
-    /// `PASS`, `FAIL`, or the reason why there is no bound.
+    /// The verdict: `PASS`, `FAIL`, or the reason why there is no bound.
     pub fn verdict(&self) -> &'static str {
         match (self.bound, self.passes()) {
             (Bound::None(why), _) => why,
@@ -79,7 +79,7 @@ impl Judged {
         }
     }
 
-    /// The excess of the simulated value over the measured one, in %.
+    /// The excess of the simulated value over the measured value, in %.
     pub fn off(&self) -> Option<f64> {
         let simulated = self.simulated?;
         (self.measured > 0.0).then(|| 100.0 * (simulated / self.measured - 1.0))
@@ -205,7 +205,7 @@ pub fn ran(pair: &Pair, measured: &Did, simulated: &Did) -> Judged {
     }
 }
 
-/// Of the threads with a bound, the one whose running time is furthest off.
+/// The thread with a bound whose running time is furthest off.
 fn worst_thread(pair: &Pair) -> Option<Judged> {
     let threads = threads(pair).into_iter();
     let judged = threads.map(|(measured, simulated)| ran(pair, measured, simulated));

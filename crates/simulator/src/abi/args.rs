@@ -48,7 +48,7 @@ as_it_is!(
 /// The callback of `bpf_for_each_map_elem()`: the map variable, a key, its value and the context.
 pub type ForEach = unsafe extern "C" fn(*mut *const Map, *mut u8, *mut u8, *mut c_void) -> i64;
 
-/// Where there must be a `T`, NULL ends the scheduler, as an invalid address would.
+/// Ends the scheduler by a fault if `c` is NULL where a `T` is required, as access to an invalid address would.
 #[inline]
 fn expect_one<T>(c: *const T) {
     if c.is_null() || !c.is_aligned() {
@@ -68,7 +68,7 @@ impl<T> FromC for &mut T {
     #[inline]
     unsafe fn from_c(c: *mut T) -> Self {
         expect_one(c);
-        // SAFETY: the trait guarantees it.
+        // SAFETY: the trait guarantees a valid pointer.
         unsafe { &mut *c }
     }
 }
@@ -79,7 +79,7 @@ impl<T> FromC for &T {
     #[inline]
     unsafe fn from_c(c: *const T) -> Self {
         expect_one(c);
-        // SAFETY: the trait guarantees it.
+        // SAFETY: the trait guarantees a valid pointer.
         unsafe { &*c }
     }
 }
@@ -89,7 +89,7 @@ impl FromC for CpuMask {
 
     #[inline]
     unsafe fn from_c(c: *const CpuMask) -> CpuMask {
-        // SAFETY: the trait guarantees it.
+        // SAFETY: the trait guarantees a valid pointer.
         unsafe { *c }
     }
 }
@@ -99,7 +99,7 @@ impl FromC for Option<TaskPtr> {
 
     #[inline]
     unsafe fn from_c(c: *mut TaskStruct) -> Option<TaskPtr> {
-        // SAFETY: the trait guarantees it, and all task pointers that a scheduler has are from the kernel.
+        // SAFETY: the trait guarantees a valid pointer, and all task pointers that a scheduler has are from the kernel.
         unsafe { TaskPtr::from_abi(c) }
     }
 }
@@ -108,7 +108,7 @@ impl FromC for &CStr {
     type C = *const c_char;
 
     unsafe fn from_c(c: *const c_char) -> Self {
-        // SAFETY: the trait guarantees it.
+        // SAFETY: the trait guarantees a valid pointer.
         unsafe { CStr::from_ptr(c) }
     }
 }
@@ -136,7 +136,7 @@ impl FromC for Numbers {
 impl Numbers {
     /// The first `count` numbers.
     pub fn first(&self, count: u32) -> &[i32] {
-        // SAFETY: `FromC` guarantees it; the scheduler passes the length of its array.
+        // SAFETY: `FromC` guarantees a valid pointer; the scheduler passes the length of its array.
         unsafe { slice::from_raw_parts(self.0, count as usize) }
     }
 }

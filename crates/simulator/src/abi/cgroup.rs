@@ -69,7 +69,7 @@ impl Parts {
             },
         }));
         let own = parts.as_ptr();
-        // SAFETY: just made.
+        // SAFETY: the group was just made.
         unsafe {
             (*own).cgroup.self_css.cgroup = &raw mut (*own).cgroup;
             (*own).cgroup.kn = &raw mut (*own).node;
@@ -97,8 +97,8 @@ unsafe fn link(parent: *mut Css, child: *mut Css) {
     }
 }
 
-/// The periods over a run of groups with a `cpu.max`, by the CPU time that their tasks had. (`cpu.stat` instead counts
-/// the periods in which the scheduler throttled a CPU.)
+/// The periods of groups with a `cpu.max` over a run, judged by the CPU time that their tasks had. (`cpu.stat` instead
+/// counts the periods in which the scheduler throttled a CPU.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Throttled {
     /// All periods.
@@ -109,11 +109,11 @@ pub struct Throttled {
     pub ns: u64,
 }
 
-/// A group has used up its quota if less than this part of it is left.
+/// A group counts as throttled if less than 1/`NEARLY` of its quota is left.
 const NEARLY: u64 = 50;
 
 impl Group {
-    /// Begins the periods until `now`, each of which adds the quota. An overdraft is paid back from these.
+    /// Begins the periods until `now`, each of which adds the quota. Any overdraft is paid back from the added time.
     fn refill(&self, max: Bandwidth, now: u64) {
         let (period, quota) = (max.period_us * 1000, max.quota_us as i64 * 1000);
         let end = self.period_end.get();
@@ -153,7 +153,7 @@ impl Groups {
     fn add(&mut self, settings: ControlGroup) {
         let id = ROOT_ID + self.0.len() as u64;
         let above = (!self.0.is_empty()).then(|| self.parts(self.place(settings.parent)));
-        // SAFETY: it is alive.
+        // SAFETY: the group above is alive.
         let level = above.map_or(0, |above| unsafe { (*above).cgroup.level } + 1);
         let name = CString::new(settings.name.replace('\0', "")).unwrap_or_default();
         let parts = Parts::new(id, level, &name, settings.weight);
@@ -170,7 +170,7 @@ impl Groups {
             }
         }
         let own = parts.as_ptr();
-        // SAFETY: just made.
+        // SAFETY: the group was just made.
         unsafe {
             let cgroup = &raw mut (*own).cgroup;
             // For a group at a deeper level than the array has, a scheduler finds null.
@@ -189,7 +189,7 @@ impl Groups {
         });
     }
 
-    /// The index of the workload's `group`.
+    /// The index in this list of the workload's `group`.
     fn place(&self, group: Option<GroupId>) -> usize {
         group.map_or(0, |group| 1 + group as usize)
     }
@@ -204,19 +204,19 @@ impl Groups {
     }
 
     pub fn group(&self, index: usize) -> *mut Cgroup {
-        // SAFETY: it is alive; only the address is taken.
+        // SAFETY: the group is alive; only the address is taken.
         unsafe { &raw mut (*self.parts(index)).cgroup }
     }
 
     /// The css_set of the tasks in the workload's `group`; `None` is the root.
     pub fn css_set(&self, group: Option<GroupId>) -> *mut CssSet {
-        // SAFETY: as above.
+        // SAFETY: the group is alive; only the address is taken.
         unsafe { &raw mut (*self.parts(self.place(group))).set }
     }
 
     /// The group of the tasks with this css_set.
     pub fn of(&self, set: *mut CssSet) -> *mut Cgroup {
-        // SAFETY: it belongs to one of the groups, which are alive.
+        // SAFETY: the css_set belongs to one of the groups, which are alive.
         unsafe { (*set).dfl_cgrp }
     }
 
@@ -251,7 +251,7 @@ impl Groups {
         path.filter_map(|index| Some((&self.0[index], self.0[index].settings.max?)))
     }
 
-    /// A task with this css_set ran for `ns` until `now`.
+    /// Charges `ns` of CPU time, until `now`, to the limited groups of a task with this css_set.
     pub fn charge(&self, set: *mut CssSet, now: u64, ns: u64) {
         for (group, max) in self.limited(set) {
             group.refill(max, now);
@@ -262,7 +262,7 @@ impl Groups {
         }
     }
 
-    /// The periods of all groups with a limit, until `now`.
+    /// Returns the sums of the periods of all groups with a limit, until `now`.
     pub fn throttled(&self, now: u64) -> Throttled {
         let limited = self
             .0
@@ -284,7 +284,7 @@ impl Groups {
     pub fn is_throttled(&self, set: *mut CssSet, now: u64) -> bool {
         self.limited(set).any(|(group, max)| {
             group.refill(max, now);
-            // A scheduler stops a group at a tick or a switch, perhaps a little before its end.
+            // A scheduler stops a group at a tick or a switch, perhaps a little before the quota is used up.
             group.left.get() <= (max.quota_us * 1000 / NEARLY) as i64
         })
     }
@@ -292,7 +292,7 @@ impl Groups {
     /// The `cpu.weight` of the group with this css_set, and the product of its weight and its
     /// ancestors' weights, where 2^20 stands for the default weight of 100.
     pub fn weight(&self, set: *mut CssSet) -> (u32, u64) {
-        // SAFETY: as above.
+        // SAFETY: the pointer is that of one of the groups, which are alive.
         let id = unsafe { (*(*self.of(set)).kn).id };
         let own = (id - ROOT_ID) as usize;
         let (mut index, mut product) = (own, 1 << 20);
@@ -312,12 +312,12 @@ impl Groups {
         }
     }
 
-    /// Is there a group, besides the root, of which `what` holds?
+    /// Does `what` hold for any group besides the root?
     pub fn any(&self, what: impl Fn(&ControlGroup) -> bool) -> bool {
         self.0.iter().skip(1).any(|group| what(&group.settings))
     }
 
-    /// A group and the arguments of `ops.cgroup_init()` for it.
+    /// Returns a group, and the arguments of `ops.cgroup_init()` for that group.
     pub fn init(&self, index: usize) -> (*mut Cgroup, CgroupInitArgs) {
         let settings = &self.0[index].settings;
         let Bandwidth {

@@ -33,7 +33,7 @@ pub struct Instance {
     /// Variables for the inner maps that the scheduler's loader would create.
     inner_maps: Vec<Shared<[*mut Map]>>,
     pub objects: Objects,
-    /// The function that does the part of the scheduler's loader.
+    /// The function that does the part of the scheduler's loader, if the object has one.
     pub loader: Option<Loader>,
     base: *mut u8,
     /// The variables to which the scheduler may not write, with their values when it was loaded.
@@ -85,7 +85,8 @@ impl Instance {
         self.maps.removed.len() | self.objects.dropped.len() != 0
     }
 
-    /// Frees removed values and dropped objects: no call into the scheduler that may use them is left.
+    /// Frees removed values and dropped objects. Call this only when no call into the scheduler that may use them is
+    /// left.
     #[cold]
     #[inline(never)]
     pub fn collect_garbage(&mut self) {
@@ -116,7 +117,7 @@ impl Instance {
             }
         };
         fill_in(NR_CPU_IDS, nr_cpus as u32);
-        // SAFETY: it is the kernel's table, which outlives what is loaded.
+        // SAFETY: the pointer is to the kernel's table, which outlives what is loaded.
         let tick_ns = unsafe { (*table).tick_ns };
         fill_in(CONFIG_HZ, (1_000_000_000 / tick_ns) as u32);
         fill_in(VERSION, object.kernel().version_code());
@@ -191,7 +192,7 @@ impl Instance {
             };
         }
         let mut instance = Instance {
-            // SAFETY: the object is loaded there.
+            // SAFETY: the object is loaded at `base`.
             ops: unsafe { read_ops(object, base) },
             loader: object.loader().map(|address| {
                 let function: *const u8 = base.wrapping_add(address as usize);
@@ -220,7 +221,7 @@ impl Instance {
     /// To be called after the scheduler's loader part, which may change ops and constants: reads
     /// the ops again, and keeps the constants as they are now.
     pub fn loader_done(&mut self, object: &Object) {
-        // SAFETY: the object is loaded there.
+        // SAFETY: the object is loaded at `self.base`.
         self.ops = unsafe { read_ops(object, self.base) };
         self.keep_constants(object);
     }
@@ -234,7 +235,7 @@ impl Instance {
         self.constants = constants.collect();
     }
 
-    /// Makes the scheduler's read-only data writable, for the function that does its loader's part.
+    /// Makes the scheduler's read-only data writable, for the function that does the part of the scheduler's loader.
     fn open_constants(&self, object: &Object) -> std::io::Result<()> {
         let page = rustix::param::page_size();
         for &(start, size) in object.read_only() {

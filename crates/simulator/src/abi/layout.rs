@@ -52,7 +52,7 @@ pub struct SchedExtEntity {
     pub holding_cpu: Cell<i32>,
     pub core_sched_at: Cell<u64>,
     pub disallow: Cell<bool>,
-    /// jiffies
+    /// The unit is jiffies.
     pub runnable_at: Cell<u64>,
     pub tid: Cell<u64>,
     pub ddsp_dsq_id: u64,
@@ -371,7 +371,7 @@ pub struct Ops {
     pub update_idle: Option<unsafe extern "C" fn(i32, bool)>,
     pub init_task: Option<unsafe extern "C" fn(Task, *mut InitTaskArgs) -> i32>,
     pub exit_task: Option<unsafe extern "C" fn(Task, *mut ExitTaskArgs)>,
-    /// Only a cid-form scheduler gets the arguments; its `set_cpumask` gets a `scx_cmask`.
+    /// Only a cid-form scheduler gets these arguments; the `set_cpumask` op of such a scheduler gets a `scx_cmask`.
     pub enable: Option<unsafe extern "C" fn(Task, *mut EnableArgs)>,
     pub disable: Option<unsafe extern "C" fn(Task)>,
     pub dump: Option<unsafe extern "C" fn(*mut DumpCtx)>,

@@ -26,11 +26,11 @@ const ARENA: u32 = 33;
 const NOEXIST: u64 = 1;
 const EXIST: u64 = 2;
 
-/// The limit on the size of all maps of a scheduler together. Larger maps are probably a mistake, and each of several
-/// parallel simulations has its own.
+/// The limit on the size of all maps of a scheduler together. A larger size is probably a mistake, and each of several
+/// parallel simulations has its own maps.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// The approximate overhead of a hash entry besides key and value, in bytes.
+/// The approximate overhead of a hash entry in addition to its key and value, in bytes.
 const ENTRY: u64 = 64;
 
 /// The maps of a loaded scheduler.
@@ -54,7 +54,7 @@ pub type Entry = (Box<[u8]>, *mut u8);
 enum Contents {
     /// Arrays and storages: C has pointers into this.
     Direct(Shared<[u64]>),
-    /// Values by key. Ordered, so that iteration does not depend on hashing.
+    /// Values by key, ordered so that iteration does not depend on hashing.
     Hash(BTreeMap<Box<[u8]>, Shared<[u64]>>),
     /// First in, first out.
     Queue(VecDeque<Box<[u8]>>),
@@ -69,7 +69,7 @@ fn copy(bytes: Bytes<'_>) -> Box<[u8]> {
     bytes.iter().map(Cell::get).collect()
 }
 
-/// A value's bytes as 8-byte words, which keeps it aligned.
+/// A value's bytes as 8-byte words, so that a copy is aligned.
 fn words(value: Bytes<'_>) -> impl Iterator<Item = u64> {
     value.chunks(8).map(|bytes| {
         let mut word = [0; 8];
@@ -136,7 +136,7 @@ fn check_sizes(definition: &MapDefinition) -> Result<(), String> {
     }
 }
 
-/// Bytes of a page.
+/// The size of a page in bytes.
 const PAGE: u32 = 4096;
 
 /// The largest value: `KMALLOC_MAX_SIZE` less the overhead, and `BPF_LOCAL_STORAGE_MAX_VALUE_SIZE`.
@@ -180,7 +180,7 @@ impl Maps {
         pointers: impl FnOnce() -> Shared<[u64]>,
     ) -> Result<*mut Map, String> {
         let mut definition = *definition;
-        // The loader would set the size, usually to the number of CPUs.
+        // The scheduler's loader would set this size, usually to the number of CPUs.
         if definition.kind == ARRAY && definition.max_entries == 0 {
             definition.max_entries = nr_cpus as u32;
         }
@@ -248,7 +248,7 @@ impl Maps {
         &mut self.contents[map.index as usize]
     }
 
-    /// The key and the value that contain the address `inside`, in an array or a hash.
+    /// The entry whose value contains the address `inside`, in an array or a hash.
     pub fn entry_around(&mut self, map: &Map, inside: usize) -> Option<Entry> {
         match self.contents(map) {
             Contents::Direct(_) if map.stride > 0 => {
@@ -269,7 +269,7 @@ impl Maps {
         }
     }
 
-    /// `bpf_map_lookup_elem()` of a hash: null if the key is not there.
+    /// `bpf_map_lookup_elem()` of a hash: null if the hash does not have the key.
     pub fn lookup(&mut self, map: &Map, key: &[u8]) -> *mut u8 {
         match self.contents(map) {
             Contents::Hash(values) => values
@@ -308,8 +308,8 @@ impl Maps {
                 match values.get_mut(key) {
                     Some(_) if flags & NOEXIST != 0 => return Err(abi::EEXIST),
                     Some(old) => {
-                        // The value is written in place, because C may hold a pointer to it, and
-                        // may even pass it as the new value.
+                        // The old value is overwritten in place, because C may hold a pointer to it, and may even pass
+                        // that pointer as the new value.
                         for (index, word) in words(value).enumerate() {
                             old[index] = word;
                         }
@@ -339,7 +339,7 @@ impl Maps {
         Ok(())
     }
 
-    /// Frees removed values: no call into the scheduler that may use one is left.
+    /// Frees removed values. Call this only when no call into the scheduler that may use one is left.
     pub fn forget_removed(&mut self) {
         self.removed.clear();
     }

@@ -102,7 +102,7 @@ impl Bpf {
         Ok(())
     }
 
-    /// Forgets the state of a scheduler that has exited, and whose programs no longer run.
+    /// Forgets the state of a scheduler that has exited. Its programs no longer run.
     pub fn forget_scheduler(&mut self) {
         self.timers.forget();
         self.groups.release_storage();
@@ -127,7 +127,7 @@ impl Bpf {
         table.cid_to_cpu = cid_to_cpu;
     }
 
-    /// Code runs on `cpu` from here on.
+    /// Makes `cpu` the CPU whose code is running.
     #[inline]
     pub fn set_cpu(&mut self, cpu: usize) {
         let current = self.rqs[cpu].curr;
@@ -154,19 +154,20 @@ impl Bpf {
         &self.rqs[cpu]
     }
 
-    /// An op is called: sets aside the references and locks of the calling code, and returns them.
+    /// Sets aside the references and locks of the code that calls an op, and returns them.
     #[inline]
     pub fn held(&mut self) -> Held {
         std::mem::take(&mut self.table_mut().held)
     }
 
-    /// The op returned to code that holds `outer`. True if the op still holds references or locks.
+    /// Restores `outer`, the references and locks of the code to which an op returned. Returns whether the op still
+    /// holds any of its own.
     #[inline]
     pub fn give_back(&mut self, outer: Held) -> bool {
         std::mem::replace(&mut self.table_mut().held, outer) != Held::default()
     }
 
-    /// The pointer through which the scheduler calls the kernel.
+    /// Sets the pointer through which the scheduler calls the kernel.
     #[inline]
     pub fn lend(&mut self, kernel: *mut c_void) {
         self.table_mut().kernel = kernel;

@@ -89,7 +89,7 @@ impl Objects {
         true
     }
 
-    /// Frees the objects that were dropped in the call, which is over.
+    /// Frees the objects that were dropped in the call into the scheduler. Call this when the call is over.
     pub fn forget_dropped(&mut self) {
         while let Some(object) = self.dropped.pop() {
             release(object);

@@ -34,8 +34,8 @@ impl<T: ?Sized> Deref for Shared<T> {
     #[inline]
     fn deref(&self) -> &T {
         // SAFETY: the `T` lives as long as `self`. C, which may write to it, runs only while it is called. During such
-        // a call, the callers of C (`scx::call::call!`) and the functions that C calls (`abi::kfuncs`) keep no such
-        // reference.
+        // a call, the callers of C (`scx::call::call!`) and the functions that C calls (`abi::kfuncs`) keep no
+        // reference to the `T`.
         unsafe { self.0.as_ref() }
     }
 }
@@ -43,7 +43,8 @@ impl<T: ?Sized> Deref for Shared<T> {
 impl<T: ?Sized> DerefMut for Shared<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above; in addition, `self` is borrowed for the same time.
+        // SAFETY: the `T` lives as long as `self`, and C does not run now (see `deref()`); `self` is borrowed for as
+        // long as the reference.
         unsafe { self.0.as_mut() }
     }
 }

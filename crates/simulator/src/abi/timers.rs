@@ -18,7 +18,7 @@ pub struct Timers {
     all: Vec<Timer>,
     /// The generation of new timers: expiries of forgotten ones are older.
     generation: u32,
-    /// The start of the current millisecond, in ns, and the number of expiries in that millisecond.
+    /// The start of the current counting period, in ns, and the number of expiries in that period.
     period: u64,
     expiries: u32,
 }
@@ -78,7 +78,7 @@ impl Timers {
         Ok(())
     }
 
-    /// Ids begin at 1; 0 is an uninitialised timer.
+    /// Finds the id and the state of `timer`. Ids begin at 1; an uninitialised timer has id 0.
     fn find(&mut self, timer: &BpfTimer) -> Result<(u32, &mut Timer), i32> {
         let index = timer.id.wrapping_sub(1);
         let timer = self.all.get_mut(index as usize).ok_or(abi::EINVAL)?;
@@ -135,14 +135,14 @@ impl Timers {
         Ok(std::mem::take(&mut timer.active))
     }
 
-    /// The scheduler has exited, so its timers are gone.
+    /// Forgets all timers, because the scheduler has exited.
     pub fn forget(&mut self) {
         let newest = self.all.iter().map(|timer| timer.generation).max();
         self.generation = newest.map_or(self.generation, |newest| newest.wrapping_add(1));
         self.all.clear();
     }
 
-    /// Counts an expiry at `now`, in ns. Are there more expiries than allowed?
+    /// Counts an expiry at `now`, in ns. Returns whether there are more expiries than allowed.
     pub fn are_too_many(&mut self, now: u64) -> bool {
         if now - self.period >= PERIOD_NS {
             (self.period, self.expiries) = (now, 0);
@@ -151,7 +151,7 @@ impl Timers {
         self.expiries > MOST_EXPIRIES
     }
 
-    /// A timer expires, unless the expiry is void.
+    /// Stops the timer that expires, and returns the call to make; `None` if the expiry is void.
     pub fn expire(&mut self, expiry: Expiry) -> Option<Due> {
         let timer = self.all.get_mut(expiry.timer as usize)?;
         if timer.generation != expiry.generation || !std::mem::take(&mut timer.active) {

@@ -29,7 +29,7 @@ const MIN_RUNTIME_NS: u64 = 1 << 10;
 pub struct Dl {
     /// Tasks that wait for a CPU.
     pub queued: usize,
-    /// Bandwidth promised to tasks, of 1/2^20 of a CPU.
+    /// The bandwidth promised to tasks, in units of 1/2^20 of a CPU.
     pub total_bw: u64,
 }
 
@@ -97,13 +97,13 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    /// The bandwidth of `cpus` that can be promised to tasks, of 1/2^20 of a CPU.
+    /// The bandwidth of `cpus` that can be promised to tasks, in units of 1/2^20 of a CPU.
     pub fn dl_limit(&self, cpus: &CpuMask) -> u64 {
         let capacity = |cpu| u64::from(self.hw.cpufreq.cap(cpu));
         cpus.iter().map(|cpu| (capacity(cpu) * MAX_BW) >> 10).sum()
     }
 
-    /// The task has exited, so its bandwidth is free.
+    /// Releases the bandwidth of `task`, which has exited, and voids its timers.
     pub fn exit_dl(&mut self, task: TaskPtr) {
         self.dl_deactivate(task);
         self.dl.total_bw -= task.dl.get().bandwidth();
@@ -129,7 +129,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The task moves to another CPU and takes its bandwidth along.
+    /// Moves the bandwidth of `task`, which changes its CPU, to `to`.
     pub fn migrate_dl(&mut self, task: TaskPtr, to: usize) {
         if task.dl.get().active {
             let bandwidth = task.dl.get().bandwidth();
@@ -220,7 +220,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The task, which ran, waits again.
+    /// Accounts the running time of `task`, which stops running, and queues it if it is runnable and has budget.
     #[inline(never)]
     pub fn put_prev_dl(&mut self, cpu: usize, task: TaskPtr) {
         self.update_curr_dl(cpu, task);
@@ -324,7 +324,7 @@ impl Kernel<'_> {
         self.events.push(at, What::Dl(timer));
     }
 
-    /// A timer has expired.
+    /// Handles the expiry of a task's timer.
     pub fn dl_timer(&mut self, timer: Timer) {
         let Timer {
             task,
@@ -384,7 +384,7 @@ impl Kernel<'_> {
         debug_assert_eq!(task.cpu(), cpu);
     }
 
-    /// The deadline of the task on `cpu`; a later one is less urgent.
+    /// The earliest deadline of the deadline tasks that run or wait on `cpu`; the largest number if there is none.
     fn dl_urgency(&self, cpu: usize) -> u64 {
         let curr = self.cpus[cpu]
             .curr
@@ -440,7 +440,8 @@ impl Kernel<'_> {
         self.find_later_rq(task).unwrap_or(prev)
     }
 
-    /// `pull_dl_task()`: pulls the waiting task with the earliest deadline, if it is earlier than all deadlines here.
+    /// `pull_dl_task()`: pulls the waiting task with the earliest deadline, if that deadline is earlier than all
+    /// deadlines on `cpu`.
     #[inline(never)]
     pub fn pull_dl(&mut self, cpu: usize) {
         let own = self.dl_urgency(cpu);

@@ -62,7 +62,7 @@ impl Default for DlServer {
 }
 
 impl DlServer {
-    /// `replenish_dl_new_period()`: unless the server is running, it waits.
+    /// `replenish_dl_new_period()`: begins a new period, and defers the server unless it is running.
     fn new_period(&mut self, now: u64) {
         self.entity.new_period(now);
         if !self.running {
@@ -122,7 +122,7 @@ impl DlServer {
             .saturating_add_signed(-self.entity.runtime)
     }
 
-    /// The server's deadline (ns), if it takes part in picking the next task.
+    /// The server's deadline, in ns, if the server takes part in picking the next task.
     pub fn deadline(&self) -> Option<u64> {
         self.queued.then_some(self.entity.deadline)
     }
@@ -151,7 +151,7 @@ impl Kernel<'_> {
         self.queue_server(cpu);
     }
 
-    /// The server has to run now.
+    /// Queues the server, and reschedules `cpu` unless a deadline task with an earlier or equal deadline runs there.
     fn queue_server(&mut self, cpu: usize) {
         let server = &mut self.cpus[cpu].server;
         server.entity.throttled = false;
@@ -191,14 +191,14 @@ impl Kernel<'_> {
         }
     }
 
-    /// `cpu` begins to idle.
+    /// Notes that `cpu` begins to idle now.
     pub fn server_idles(&mut self, cpu: usize) {
         let now = self.now();
         self.cpus[cpu].server.idle_from = now;
     }
 
-    /// `dl_server_update_idle()`: `cpu` has idled until now, which is time that its tasks could
-    /// have used.
+    /// `dl_server_update_idle()`: consumes budget for the time for which `cpu` has idled until now, because its tasks
+    /// could have used that time.
     pub fn server_idled(&mut self, cpu: usize) {
         let (now, is_7_3) = (self.now(), self.scx.is_7_3());
         let server = &mut self.cpus[cpu].server;
@@ -215,7 +215,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `update_curr_dl_se()`: consumes the budget.
+    /// `update_curr_dl_se()`: the budget is consumed. Defers or throttles the server, or replenishes the budget.
     #[cold]
     fn server_exceeded(&mut self, cpu: usize, idle: bool) {
         let now = self.now();
@@ -270,7 +270,7 @@ impl Kernel<'_> {
         true
     }
 
-    /// The timer has expired, or its handler has run (`handled`).
+    /// Handles the expiry of the server's timer, or the end of the timer interrupt (`handled`).
     pub fn server_timer(&mut self, cpu: usize, generation: u32, handled: bool) {
         if self.cpus[cpu].server.entity.generation != generation {
             return;
@@ -326,7 +326,7 @@ impl Kernel<'_> {
         self.cpus[cpu].server.entity.generation == generation
     }
 
-    /// Picks a task for the server of `cpu` (`pick_task_dl()`), which stops if there is none.
+    /// Picks a task for the server of `cpu` (`pick_task_dl()`). If there is no task, the server stops.
     pub fn pick_server(&mut self, cpu: usize, prev: Option<TaskPtr>) -> Option<TaskPtr> {
         self.balance_ext(cpu, prev);
         let task = self.pick_ext(cpu, prev);

@@ -66,7 +66,8 @@ impl Kernel<'_> {
         (cpu, is_idle)
     }
 
-    /// `scx_bpf_select_cpu_and()`: an idle CPU of `among` that the task may run on.
+    /// `scx_bpf_select_cpu_and()`: the CPU for the task, which is an idle one of `among` that the task may use, if
+    /// there is one.
     pub fn select_cpu_and(
         &mut self,
         task: TaskPtr,
@@ -111,7 +112,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// A runnable task comes to the runqueue of `cpu`.
+    /// Counts a task that becomes runnable on `cpu`, and starts the deadline server if it is the first.
     #[inline]
     pub fn joins_rq(&mut self, cpu: usize) {
         self.change_rq(cpu);

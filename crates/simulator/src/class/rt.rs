@@ -25,7 +25,7 @@ fn refill(task: TaskPtr) {
 }
 
 impl Kernel<'_> {
-    /// The number of runnable tasks of the class on `cpu` changes by `more`.
+    /// Changes the number of runnable tasks of the class on `cpu` by `more`.
     fn count_rt(&mut self, cpu: usize, more: i32) {
         let rq = self.rq(cpu);
         rq.nr_running = rq.nr_running.wrapping_add_signed(more);
@@ -40,8 +40,8 @@ impl Kernel<'_> {
         self.queue_rt(task, false);
     }
 
-    /// The task, which ran, waits again: ahead of tasks of equal priority if it was preempted, behind them if its slice
-    /// is over.
+    /// Accounts the running time of `task`, which stops running, and queues it if it is runnable: ahead of tasks of
+    /// equal priority if it was preempted, behind them if its slice is over.
     #[inline(never)]
     pub fn put_prev_rt(&mut self, cpu: usize, task: TaskPtr) {
         self.update_curr(cpu, task);

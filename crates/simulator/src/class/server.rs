@@ -26,7 +26,7 @@ pub struct DlEntity {
 }
 
 impl DlEntity {
-    /// `dl_bw`: of 1/2^20 of a CPU.
+    /// `dl_bw`: the entity's bandwidth, in units of 1/2^20 of a CPU.
     pub fn bandwidth(&self) -> u64 {
         ratio(self.dl_period, self.dl_runtime)
     }

@@ -1,5 +1,5 @@
-//! The current activity of a simulation's scheduler, for outside observers: the handler of its
-//! faults, and the process that notices a call that does not return.
+//! The current activity of a simulation's scheduler, for outside observers: the handler of the scheduler's faults, and
+//! the process that notices a call that does not return.
 
 use cage::Progress;
 use native::Object;
@@ -17,8 +17,8 @@ type OpName = *mut ();
 pub struct CallRecord {
     scheduler: String,
     code: Code,
-    /// The progress that others see: it is in memory that another process watches, or in `_own`. The field is a
-    /// pointer, because each call of an op follows it twice.
+    /// The progress that observers read, in memory that another process watches, or in `_own`. The field is a pointer,
+    /// because each call of an op follows it twice.
     progress: NonNull<Progress>,
     _own: Arc<Progress>,
 }
@@ -35,8 +35,8 @@ pub fn show(progress: &'static Progress) {
     let _ = WATCHED.set(progress);
 }
 
-/// Loads a scheduler by calling `load`, and reports that in the progress: code of the scheduler may run while it is
-/// loaded, and has to return in time, as ops have to.
+/// Loads a scheduler by calling `load`, and shows this in the progress as a call: code of the scheduler may run while
+/// it is loaded, and has to return in time, as ops have to.
 pub fn loading<R>(load: impl FnOnce() -> R) -> R {
     let Some(progress) = WATCHED.get() else {
         return load();
@@ -59,12 +59,12 @@ pub struct Code {
     object: *const Object,
 }
 
-// SAFETY: an Object can be shared; the pointer is followed while the simulation is in the middle of a call.
+// SAFETY: an Object can be shared; the pointer is followed only during a call, while its simulation has the object.
 unsafe impl Send for Code {}
 unsafe impl Sync for Code {}
 
 impl Code {
-    /// `object`, loaded at `base`.
+    /// The code of `object`, which is loaded at `base`.
     pub fn new(object: &Object, base: usize) -> Code {
         Code {
             addresses: base..base + object.loaded_size() as usize,
@@ -103,7 +103,7 @@ thread_local! {
 }
 
 impl CallRecord {
-    /// Starts the record of the simulation of `scheduler` that starts on this thread, and stays on it. The object of
+    /// Starts the record of the simulation of `scheduler` that begins on this thread and stays on it. The object of
     /// `code` must live as long as the simulation.
     pub fn start(scheduler: String, code: Code) -> Arc<CallRecord> {
         let own = Arc::<Progress>::default();
@@ -123,7 +123,7 @@ impl CallRecord {
         unsafe { self.progress.as_ref() }
     }
 
-    /// The op `name` is called; pass the result to [`CallRecord::end`].
+    /// Records a call of the op `name`, and returns the op that called it; pass that to [`CallRecord::end`].
     #[inline]
     pub fn begin(&self, op: &'static &'static str) -> OpName {
         let progress = self.progress();
@@ -134,7 +134,7 @@ impl CallRecord {
         outer
     }
 
-    /// The op returned.
+    /// Records that the op returned to `outer`.
     #[inline]
     pub fn end(&self, outer: OpName) {
         self.progress().op.store(outer, Relaxed);

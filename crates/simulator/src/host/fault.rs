@@ -106,7 +106,7 @@ extern "C" fn report(signal: c_int, _: *mut libc::siginfo_t, context: *mut libc:
     // SAFETY: with SA_SIGINFO the argument is the thread's context.
     let context = unsafe { &mut *context.cast() };
     let mut address = instruction_pointer(context);
-    // A breakpoint is reported at the address after its instruction.
+    // A breakpoint is reported with the address after its instruction.
     if cfg!(target_arch = "x86_64") && signal == SIGTRAP {
         address -= 1;
     }

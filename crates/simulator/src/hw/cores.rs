@@ -127,7 +127,7 @@ impl Cores {
         time_for(ns, self.share)
     }
 
-    /// The cpufreq policy of `cpu` is at `opp` from now on.
+    /// Sets the OPP of the cpufreq policy of `cpu`.
     pub fn set_opp(&mut self, cpu: usize, opp: usize) {
         self.threads[cpu].opp = opp;
     }
@@ -137,12 +137,12 @@ impl Cores {
         self.threads[cpu].ramp
     }
 
-    /// The frequency of the core of `cpu` has reached `opp`.
+    /// Sets the OPP that the frequency of the core of `cpu` has reached.
     pub fn set_ramp(&mut self, cpu: usize, opp: usize) {
         self.threads[cpu].ramp = opp;
     }
 
-    /// The hardware limits `cpu` to the fastest OPP of at most `khz`, or to its slowest OPP, from now on.
+    /// Limits `cpu` to the fastest OPP of at most `khz`, or to its slowest OPP: the hardware's limit.
     pub fn set_cap(&mut self, cpu: usize, khz: u32) {
         let thread = &mut self.threads[cpu];
         let opps = &self.opps[thread.core_type];

@@ -8,9 +8,9 @@
 //! its runnable tasks ([`crate::kernel::uclamp`]). Linux's schedutil also adds a margin, and the utilization by
 //! real-time tasks, deadline tasks and interrupts.
 //!
-//! Under any other governor requests have no effect, and CPUs stay at the highest frequency that turbo allows. For
-//! `performance` this is its definition. It is not published how a processor that sets frequencies itself (HWP,
-//! amd-pstate's active mode) uses its preference; here such a processor runs a busy CPU as fast as it can.
+//! Under any other governor requests have no effect, and CPUs stay at the highest frequency that turbo allows. This is
+//! the definition of `performance`. A processor that sets frequencies itself (HWP, amd-pstate's active mode) uses its
+//! preference by unpublished rules; here such a processor runs a busy CPU as fast as it can.
 
 use crate::abi::layout::CPUPERF_ONE;
 use machine::{CpuMask, Machine};
@@ -30,7 +30,7 @@ pub struct Cpufreq {
 struct Cpu {
     /// The index of the CPU's policy.
     policy: u32,
-    /// The scheduler's request for the CPU, and the CPU's capacity; [`CPUPERF_ONE`] is the largest.
+    /// The scheduler's request for the CPU, and the CPU's capacity, relative to the largest, which is [`CPUPERF_ONE`].
     target: u32,
     capacity: u32,
     /// The bandwidth of the CPU's deadline tasks at the last request, in 1/2^20 of a CPU.
@@ -200,7 +200,7 @@ impl Cpufreq {
         (policy.cpus, capacity - capacity * most / highest)
     }
 
-    /// The hardware of `policy` runs at the requested frequency.
+    /// Ends the change of `policy` to the requested frequency. Returns the change.
     pub fn changed(&mut self, policy: u32, now: u64) -> Change {
         let policy = &mut self.policies[policy as usize];
         policy.changing = false;

@@ -25,7 +25,7 @@ pub enum Part {
     Rest,
 }
 
-/// `cpu-3`, `package-0`.
+/// Writes the part's name, such as `cpu-3` or `package-0`.
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -45,7 +45,7 @@ pub struct Energy {
     pub parts: Vec<(Part, u128)>,
 }
 
-/// pJ in a J.
+/// The number of pJ in a J.
 const PJ_PER_J: f64 = 1e12;
 
 impl Energy {
@@ -226,13 +226,13 @@ pub struct Meters {
     threads: Vec<Thread>,
     /// Cores, then clusters, then packages.
     groups: Vec<Group>,
-    /// By core, as in `groups`.
+    /// The table of each core, with the same index as the core in `groups`.
     tables: Vec<Table>,
     /// The current OPP of each core.
     opps: Vec<usize>,
     first_package: usize,
     rest_mw: u32,
-    /// Whether power is known. Without `[power]`, power is 0 everywhere, and only busy times count.
+    /// Whether power is known. If the machine has no `[power]`, the meters only count busy times.
     known: bool,
 }
 
@@ -355,7 +355,7 @@ impl Meters {
         }
     }
 
-    /// The core of `cpu` runs at `opp` from `now` on.
+    /// Sets the OPP at which the core of `cpu` runs from `now` on.
     pub fn set_opp(&mut self, cpu: usize, opp: usize, now: u64) {
         // Cores come first among the groups.
         let core = self.threads[cpu].groups[0];

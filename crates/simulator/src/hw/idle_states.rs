@@ -31,7 +31,7 @@ impl IdleStates {
         }
     }
 
-    /// `cpu` idles from now on.
+    /// Chooses an idle state for `cpu`, which idles from now on.
     #[inline]
     pub fn enter(&mut self, cpu: usize) {
         if let Some(menu) = self.menus.get_mut(cpu) {
@@ -39,7 +39,8 @@ impl IdleStates {
         }
     }
 
-    /// `cpu` has a task; if it idled, it did so from `since` until `now`. Ticks come every `tick_ns`.
+    /// Ends the idle state of `cpu`, which gets a task. If `cpu` idled, it did so from `since` until `now`. Ticks come
+    /// every `tick_ns`.
     #[inline]
     pub fn left(&mut self, cpu: usize, since: u64, now: u64, tick_ns: u64) {
         if let Some(menu) = self.menus.get_mut(cpu) {
@@ -47,7 +48,7 @@ impl IdleStates {
         }
     }
 
-    /// A tick finds `runnable` tasks on `cpu`.
+    /// Passes the number of runnable tasks at a tick of `cpu` to its governor.
     #[inline]
     pub fn tick(&mut self, cpu: usize, runnable: u32) {
         if let Some(menu) = self.menus.get_mut(cpu) {

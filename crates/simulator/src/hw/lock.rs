@@ -46,8 +46,9 @@ impl Lock {
         }
     }
 
-    /// The turn of `cpu`, which requests the lock at `asked`. `needs` returns the time to get the lock in a given turn,
-    /// `keeps` is the time for which `cpu` keeps the lock, both in ns, and `node` has the node of each CPU.
+    /// Finds the first turn that `cpu` can have, which requests the lock at `asked`. `needs` returns the time to get
+    /// the lock in a given turn, `keeps` is the time for which `cpu` keeps the lock, both in ns, and `node` has the
+    /// node of each CPU.
     #[inline]
     pub fn turn(
         &self,
@@ -83,14 +84,14 @@ impl Lock {
         turn
     }
 
-    /// `cpu`, whose turn it is, holds the lock until `until`.
+    /// Records that `cpu`, whose turn it is, holds the lock until `until`.
     #[inline]
     pub fn hold(&mut self, cpu: usize, turn: &Turn, until: u64) {
         self.insert(turn.place, cpu, turn, until);
     }
 
-    /// `cpu`, whose turn it was, released the lock at `until`, or when the next known holder got it, if that was
-    /// earlier.
+    /// Records that `cpu`, whose turn it was, released the lock at `until`, or when the next known holder got the lock,
+    /// if that was earlier.
     pub fn held(&mut self, cpu: usize, turn: &Turn, until: u64) {
         let place = self.holds.partition_point(|hold| hold.from <= turn.from);
         let next = self.holds.get(place).map_or(u64::MAX, |hold| hold.from);

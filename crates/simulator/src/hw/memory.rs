@@ -55,10 +55,10 @@ pub struct Code {
 }
 
 impl Memory {
-    /// The memory that `memory` describes, for CPUs in these nodes.
+    /// The memory that `memory` describes; `node` has the node of each CPU.
     pub fn new(memory: &machine::Memory, node: Shared<[u16]>) -> Memory {
         let (cpus, nodes) = (node.len(), memory.line_ns.len());
-        // The kernel's lines, then the scheduler's, then the lines of no CPU.
+        // The order is: the kernel's lines of each CPU, the scheduler's lines of each CPU, the lines of no CPU.
         let nr_lines = 2 * cpus + abi::GLOBAL_LINES;
         let line = |line| abi::Line {
             version: 1,
@@ -128,7 +128,7 @@ impl Memory {
         together(self.fetch_ns(last, cpu), 4)
     }
 
-    /// `cpu` writes the shared fields of the runqueue of `rq`; returns the cost, in ns.
+    /// Records that `cpu` writes the shared fields of the runqueue of `rq`; returns the cost, in ns.
     fn write(&mut self, cpu: usize, rq: usize) -> u64 {
         let line = self.lines[rq];
         let shared = u64::from(line.shared_ns);
@@ -203,7 +203,7 @@ impl Memory {
         self.take(lock, code, 0, self.lock_ns + ns) + ns
     }
 
-    /// `code` takes `lock`, to keep it; returns the cost, in ns.
+    /// `code` takes `lock`, to keep it. Returns the turn, and the cost in ns.
     pub fn begin(&self, lock: &mut Lock, code: Code) -> (Turn, u64) {
         lock.forget(code.now);
         let asked = code.now + code.spent;

@@ -32,8 +32,8 @@ const MOST_NS: u64 = 50_000_000;
 /// The square root of `STDDEV_THRESH`. If the standard deviation of the last idle times is lower, their mean is
 /// the prediction.
 const REPEATS_NS: u64 = 20_000;
-/// The weight of a runnable task in the multiplier of the exit latencies: a load of 1024 is 0.5 in fixed point,
-/// which `get_loadavg()` turns into 5, and the multiplier counts it twice.
+/// The weight of a runnable task in the multiplier of the exit latencies: a load of 1024 is 0.5 in fixed point, which
+/// `get_loadavg()` turns into 5, and the multiplier adds twice that value.
 const LOAD: u64 = 10;
 
 impl Default for Menu {
@@ -50,7 +50,7 @@ impl Default for Menu {
 }
 
 impl Menu {
-    /// A CPU with `states` idles from now on.
+    /// Chooses a state of `states` for a CPU that idles from now on.
     pub fn choose(&mut self, states: &[IdleState]) {
         let predicted = self.repeated().unwrap_or(self.average_ns);
         let multiplier = 1 + LOAD * u64::from(self.runnable);
@@ -75,7 +75,7 @@ impl Menu {
         (mean > 0 && repeats).then_some(mean)
     }
 
-    /// The CPU has a task; if it idled, it did so from `since` until `now`.
+    /// Records an idle time of the CPU, which gets a task: if it idled, it did so from `since` until `now`.
     pub fn idled(&mut self, since: u64, now: u64, tick_ns: u64) {
         if !std::mem::take(&mut self.entered) {
             return;
@@ -90,7 +90,7 @@ impl Menu {
         }
     }
 
-    /// A tick finds this number of runnable tasks.
+    /// Records the number of runnable tasks at a tick.
     pub fn tick(&mut self, runnable: u32) {
         self.runnable = runnable;
     }

@@ -1,4 +1,4 @@
-//! The machine's parts, as models.
+//! Models of the machine's parts.
 
 pub mod cores;
 pub mod cpufreq;

@@ -59,8 +59,8 @@ struct Connection {
 }
 
 impl Connection {
-    /// Another packet waits for the softirq. Returns whether that raises an interrupt, because the
-    /// connection is not polled.
+    /// Adds a packet that waits for the softirq. Returns whether the packet raises an interrupt, because the connection
+    /// is not polled.
     fn packet_waits(&mut self) -> bool {
         self.waiting += 1;
         !std::mem::replace(&mut self.polling, true)
@@ -96,12 +96,12 @@ impl Network {
         }
     }
 
-    /// The CPU that handles its interrupts.
+    /// The CPU that handles the adapter's interrupts.
     pub fn irq_cpu(&self) -> usize {
         self.adapter.irq_cpu
     }
 
-    /// The time of a hard interrupt, ns at the highest frequency.
+    /// The duration of a hard interrupt, in ns at the highest frequency.
     pub fn irq_ns(&self) -> u64 {
         self.adapter.irq_ns
     }
@@ -116,7 +116,7 @@ impl Network {
         self.connections[connection as usize].stream
     }
 
-    /// Packets are under way, which may wake a task.
+    /// Are packets under way, which may wake a task?
     pub fn is_active(&self) -> bool {
         self.connections
             .iter()
@@ -155,7 +155,7 @@ impl Network {
         })
     }
 
-    /// A packet of `connection` has passed the link. Returns whether the adapter raises an interrupt.
+    /// Records that a packet of `connection` has passed the link. Returns whether the adapter raises an interrupt.
     pub fn packet_passed(&mut self, connection: u32) -> bool {
         let connection = &mut self.connections[connection as usize];
         connection.passed += 1;
@@ -168,7 +168,7 @@ impl Network {
         }
     }
 
-    /// The handler of the interrupt for `connection` completes: it has raised a softirq.
+    /// Completes the handler of the interrupt for `connection`, which has raised a softirq.
     pub fn interrupt_done(&mut self, connection: u32) {
         match self.adapter.driver {
             Driver::Napi => self.net_rx.poll_list.push_back(connection),
@@ -179,8 +179,7 @@ impl Network {
         }
     }
 
-    /// The time of the softirq for a packet, or of the tasklets before it, ns at the highest
-    /// frequency.
+    /// The duration of the softirq for a packet, or of each tasklet before it, in ns at the highest frequency.
     fn packet_stage_ns(&self, connection: u32) -> u64 {
         let packet_ns = match self.connections[connection as usize].direction {
             Direction::Transmit => self.adapter.tx_packet_ns,
@@ -192,12 +191,12 @@ impl Network {
         }
     }
 
-    /// Connections wait to be polled.
+    /// Do connections wait to be polled?
     pub fn net_rx_pending(&self) -> bool {
         !self.net_rx.poll_list.is_empty()
     }
 
-    /// The network's softirq begins: `net_rx_action()`.
+    /// Begins the network's softirq: `net_rx_action()`.
     pub fn begin_net_rx(&mut self, now: Jiffies) {
         self.net_rx.budget = BUDGET;
         self.net_rx.time_limit = now.after(BUDGET_NS);
@@ -217,8 +216,8 @@ impl Network {
         })
     }
 
-    /// The time of the softirq's next packets, ns at the highest frequency, or `None` if no packet waits or the budget
-    /// is used up.
+    /// Continues the softirq with the next packets. Returns their duration in ns at the highest frequency, or `None` if
+    /// no packet waits or the budget is used up.
     pub fn net_rx(&mut self, now: Jiffies) -> Option<u64> {
         while let Some(&index) = self.net_rx.poll_list.front() {
             let connection = &mut self.connections[index as usize];
@@ -251,8 +250,8 @@ impl Network {
         self.usb.scheduled()
     }
 
-    /// `tasklet_action()`: completes the current part, and continues with the tasklets in `todo`. Returns the time of
-    /// the next part, ns at the highest frequency, or `None` if all of these are done.
+    /// `tasklet_action()`: completes the current part, and continues with the tasklets in `todo`. Returns the duration
+    /// of the next part in ns at the highest frequency, or `None` if all of these tasklets are done.
     pub fn tasklet(&mut self, todo: &mut Tasklets) -> Option<u64> {
         if let Some(connection) = self.usb.finish() {
             self.netif_rx(connection);
@@ -261,7 +260,7 @@ impl Network {
         Some(self.packet_stage_ns(connection))
     }
 
-    /// Queues a packet for the network's softirq, and raises that if it was not raised: `netif_rx()`.
+    /// Queues a packet for the network's softirq, and raises the softirq if necessary: `netif_rx()`.
     fn netif_rx(&mut self, connection: u32) {
         if self.connections[connection as usize].packet_waits() {
             self.net_rx.poll_list.push_back(connection);

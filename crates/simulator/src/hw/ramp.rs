@@ -17,12 +17,12 @@ struct Core {
     cpus: CpuMask,
     /// The frequencies of the core's OPPs, in kHz.
     khz: Vec<u32>,
-    /// The core's frequency at the time `at`, relative to the highest, 0 to 1.
+    /// The core's frequency at the time `at`, where 0 is the lowest and 1 the highest.
     level: f64,
     at: u64,
     /// The CPUs of the core that are busy.
     busy: CpuMask,
-    /// The next step up is scheduled.
+    /// Whether the next step up is scheduled.
     climbing: bool,
 }
 
@@ -57,8 +57,8 @@ impl Ramp {
         Some(ramp)
     }
 
-    /// `cpu` becomes busy or idle. Returns its core, the CPUs whose OPP changes, that OPP, and the time
-    /// of the core's next step up, if none was scheduled.
+    /// Records that `cpu` becomes busy or idle. Returns its core, the CPUs whose OPP changes, that OPP, and the time of
+    /// the core's next step up, if none was scheduled.
     pub fn set_busy(&mut self, cpu: usize, busy: bool, now: u64) -> Option<Step> {
         let index = self.core_of[cpu];
         let core = &mut self.cores[index as usize];
@@ -70,7 +70,7 @@ impl Ramp {
         (busy && !core.climbing).then(|| core.step(index, &self.rules, now))
     }
 
-    /// The time of the next step of core number `index` has come; `None` if the core idles.
+    /// Takes the next step of core number `index`, whose time has come; returns `None` if the core idles.
     pub fn climb(&mut self, index: u32, now: u64) -> Option<Step> {
         let core = &mut self.cores[index as usize];
         core.pass(&self.rules, now);
@@ -91,7 +91,7 @@ pub struct Step {
 }
 
 impl Core {
-    /// Lets the time until `now` pass, in which the core was busy or idle.
+    /// Updates the level for the time until `now`, in which the core was busy or idle.
     fn pass(&mut self, rules: &machine::Ramp, now: u64) {
         let ns = (now - self.at) as f64;
         self.level = match self.busy.is_empty() {

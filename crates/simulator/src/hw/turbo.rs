@@ -76,8 +76,8 @@ impl Turbo {
         })
     }
 
-    /// A CPU of `package` becomes busy. Returns the time of its control unit's next check, in ns, if none was
-    /// scheduled.
+    /// Begins an interval when a CPU of `package` becomes busy. Returns the time of the control unit's next check, in
+    /// ns; `None` if one was scheduled already.
     #[inline]
     pub fn wakes(&mut self, package: usize, meters: &mut Meters, now: u64) -> Option<u64> {
         let pcu = &mut self.pcus[package];
@@ -120,7 +120,7 @@ impl Turbo {
         Some(pcu.looks(&self.rules, now))
     }
 
-    /// CPUs of `package` with a new limit, and the limit in kHz. Call this until it returns `None`.
+    /// Returns CPUs of `package` with a new limit, and the limit in kHz. Call this until it returns `None`.
     pub fn take_change(&mut self, package: usize) -> Option<(CpuMask, u32)> {
         let changed = |kind: &&mut Kind| kind.changed;
         let kind = self.pcus[package].kinds.iter_mut().find(changed)?;
@@ -152,7 +152,7 @@ impl Kind {
         self.khz.partition_point(|&opp| opp <= khz).max(1) - 1
     }
 
-    /// The fastest OPP from now on, after `ns` in which the package used `pj` and the counted cores were busy for
+    /// Chooses the fastest allowed OPP, after `ns` in which the package used `pj` and the counted cores were busy for
     /// `busy_ns` together. The package may draw `allowed_mw`. The estimate assumes that only cores of this kind change
     /// their frequency.
     fn decide(

@@ -43,13 +43,13 @@ impl Usb {
         }
     }
 
-    /// The transfer of a packet of `connection` is over.
+    /// Queues a packet of `connection`, whose transfer is over, for the controller's tasklet.
     pub fn transferred(&mut self, connection: u32) {
         self.giveback.push_back(connection);
     }
 
-    /// The running tasklet completes its transfer. Returns the connection whose packet then reaches
-    /// the network's softirq.
+    /// Completes the transfer of the running tasklet. Returns the connection whose packet then reaches the network's
+    /// softirq.
     pub fn finish(&mut self) -> Option<u32> {
         match self.running.take()? {
             (Tasklet::Giveback, connection) => {

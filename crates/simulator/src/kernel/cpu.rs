@@ -1,4 +1,4 @@
-//! A CPU, in the kernel.
+//! A CPU of the simulated kernel.
 
 use crate::class::dl_server::DlServer;
 use crate::hw::cores;
@@ -16,8 +16,8 @@ pub struct Cpu {
     pub curr: Option<TaskPtr>,
     /// Kernel time to be spent before the task continues, in ns.
     pub debt: u64,
-    /// The remaining time of interrupts, as of `irq_since`. This time is the first part of `debt`. On an idle CPU,
-    /// which has no debt, it passes, too.
+    /// The remaining time of interrupts, as of `irq_since`. This time is the first part of `debt`, and also passes on
+    /// an idle CPU, which has no debt.
     pub irq_debt: u64,
     pub irq_since: u64,
     /// The time at which the task computes again, while `armed`.
@@ -32,8 +32,8 @@ pub struct Cpu {
     /// Whether the scheduler was notified that the CPU is idle, and has not been notified since that it is busy.
     pub knows_idle: bool,
     /// The CPU's current speed according to the hardware ([`crate::hw::cores`]): work per nanosecond, in 1/2^20 of the
-    /// reference. Then the current speed of kernel code, relative to that at the highest frequency, which is
-    /// [`cores::FULL`].
+    /// reference. The next field is the current speed of kernel code, relative to that at the highest frequency, which
+    /// is [`cores::FULL`].
     pub speed: u32,
 
     pub kernel_speed: u32,
@@ -96,12 +96,12 @@ impl Cpu {
         })
     }
 
-    /// The CPU runs a task, or searches for one to run.
+    /// Does the CPU run a task, or search for one to run?
     pub fn is_busy(&self) -> bool {
         self.curr.is_some() || self.idles_at.is_some()
     }
 
-    /// `task` computes on this CPU from `now` on, after the kernel's debt. Returns the time of completion, in ns.
+    /// Lets `task` compute on this CPU from `now` on, after the kernel's debt. Returns the time of completion, in ns.
     #[inline]
     pub fn resume(&mut self, task: TaskPtr, now: u64) -> u64 {
         let debt = std::mem::take(&mut self.debt);
@@ -125,7 +125,7 @@ impl Cpu {
         self.irq_ns += passed;
     }
 
-    /// The time until `now` has been accounted, so the time of interrupts starts no earlier.
+    /// Starts the time of interrupts no earlier than `now`, because the time until `now` has been accounted.
     pub fn forget_past(&mut self, now: u64) {
         if self.irq_debt == 0 {
             self.irq_since = now;

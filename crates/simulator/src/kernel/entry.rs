@@ -14,7 +14,7 @@ use crate::run::MAX_INSTANT_EVENTS;
 use machine::{time_for, work_in};
 
 impl Kernel<'_> {
-    /// Kernel code starts on `cpu`: an interrupt, or a system call of its task.
+    /// Begins kernel code on `cpu`, in an interrupt or a system call of its task: pauses the task's computing.
     #[inline]
     pub fn enter(&mut self, cpu: usize) {
         self.set_cpu(cpu);
@@ -42,20 +42,20 @@ impl Kernel<'_> {
         clock_task
     }
 
-    /// Kernel code on `cpu` ends: sends the kicks, reschedules if necessary, and resumes the task. As long as no other
+    /// Ends kernel code on `cpu`: sends the kicks, reschedules if necessary, and resumes the task. As long as no other
     /// event comes before the task completes its computing, this function carries on with that completion at once.
     pub fn leave(&mut self, cpu: usize) {
         self.proceed(cpu, false);
     }
 
-    /// The task on `cpu` completes its computing.
+    /// Completes the computing of the task on `cpu`, and continues the task.
     #[inline(always)]
     pub fn done(&mut self, cpu: usize) {
         self.set_cpu(cpu);
         self.proceed(cpu, true);
     }
 
-    /// [`Kernel::leave`], after the task's computing if that is `done`.
+    /// [`Kernel::leave`], after the task has completed its computing if `done`.
     #[inline(always)]
     fn proceed(&mut self, cpu: usize, mut done: bool) {
         let mut reschedules = 0;
@@ -146,8 +146,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// Adds kernel time on `cpu`, ns at its highest frequency: its task, or the one it is about to
-    /// switch to, continues later.
+    /// Adds kernel time on `cpu`, in ns at its highest frequency. The CPU's task, or the task to which the CPU is about
+    /// to switch, continues later.
     #[inline]
     pub fn charge(&mut self, cpu: usize, ns: u64) {
         let cpu = &mut self.cpus[cpu];
@@ -186,8 +186,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// A task arrives on an idle CPU. The task waits for the interrupt that woke it, but not for an earlier interrupt
-    /// that is still being handled.
+    /// Limits the remaining time of interrupts when a task arrives on an idle CPU. The task waits for the interrupt
+    /// that woke it, but not for an earlier interrupt that is still being handled.
     pub fn end_idle_irq(&mut self, cpu: usize) {
         let cpu = &mut self.cpus[cpu];
         cpu.irq_debt = cpu.irq_debt.min(cpu.debt);
@@ -228,8 +228,8 @@ impl Kernel<'_> {
         self.events.set_done(cpu, done);
     }
 
-    /// `cpu` has become busy or idle, so the shares of its core's hardware threads change, and those of
-    /// virtual CPUs in their host.
+    /// Updates the speeds that depend on `cpu`, which has become busy or idle: those of its core's hardware threads,
+    /// and those of virtual CPUs.
     #[inline]
     pub fn share_core(&mut self, cpu: usize) {
         if !self.hw.cores.siblings(cpu).is_empty() {
@@ -310,7 +310,7 @@ impl Kernel<'_> {
         ns
     }
 
-    /// The running code takes the lock of the runqueue of `rq` and changes it.
+    /// Charges the running code for taking the lock of the runqueue of `rq` and changing the runqueue.
     #[inline]
     pub fn change_rq(&mut self, rq: usize) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
@@ -318,14 +318,14 @@ impl Kernel<'_> {
         });
     }
 
-    /// The running code takes the locks of two runqueues, and keeps them.
+    /// Charges the running code for taking the locks of two runqueues, which it keeps.
     pub fn lock_rqs(&mut self, rqs: [usize; 2]) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
             memory.lock_rqs(rqs, code)
         });
     }
 
-    /// The running code releases the runqueues that it locked.
+    /// Releases the runqueues that the running code locked.
     pub fn unlock_rqs(&mut self) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
             memory.unlock_rqs(code);
@@ -333,7 +333,7 @@ impl Kernel<'_> {
         });
     }
 
-    /// The running task takes a spinlock, and does the work of `section` under it now.
+    /// Charges the running task for taking a spinlock and doing the work of `section` under it.
     pub fn take_spinlock(&mut self, section: Section) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
             let work = time_for(section.work, self.cpus[code.cpu].speed);
@@ -344,8 +344,8 @@ impl Kernel<'_> {
         });
     }
 
-    /// The running code takes the `wait_lock` of a kernel lock, for a few instructions, and to change a neighbour's
-    /// entry in the list of waiters, a line on that neighbour's stack.
+    /// Charges the running code for taking the `wait_lock` of a kernel lock for a few instructions, and for changing a
+    /// neighbour's entry in the list of waiters, a line on that neighbour's stack.
     pub fn take_wait_lock(&mut self, mutex: u32, neighbour: Option<TaskPtr>) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
             let line = neighbour.map_or(0, |task| memory.fetch_ns(task.cpu(), code.cpu));
@@ -353,7 +353,7 @@ impl Kernel<'_> {
         });
     }
 
-    /// The running code begins to take the `wait_lock`. The caller keeps the returned turn for
+    /// Charges the running code for taking the `wait_lock`, which it keeps. Pass the returned turn to
     /// [`Kernel::end_wait_lock`].
     pub fn begin_wait_lock(&mut self, mutex: u32) -> Option<Turn> {
         let mut begun = None;
@@ -365,7 +365,7 @@ impl Kernel<'_> {
         begun
     }
 
-    /// The running code, which kept the lock, releases it after another `ns`.
+    /// Releases the `wait_lock` that the running code kept, after another `ns`.
     pub fn end_wait_lock(&mut self, mutex: u32, turn: Turn, ns: u64) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
             memory.end(self.programs.mutexes.spinlock(mutex), &turn, code, ns);
@@ -373,16 +373,16 @@ impl Kernel<'_> {
         });
     }
 
-    /// The running code wakes `waiter`, of which it changes three lines one after another: the entry on its stack in
-    /// the list of waiters, its state, and its `pi_lock`. The last two are changed even if the waiter is awake already
-    /// (`try_to_wake_up()`).
+    /// Charges the running code for waking `waiter`, of which it changes three lines one after another: the entry on
+    /// its stack in the list of waiters, its state, and its `pi_lock`. The last two are changed even if the waiter is
+    /// awake already (`try_to_wake_up()`).
     pub fn fetch_waiter(&mut self, waiter: TaskPtr) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
             3 * memory.fetch_ns(waiter.cpu(), code.cpu)
         });
     }
 
-    /// The running code reads nodes of the tree that a kernel lock protects.
+    /// Charges the running code for reading nodes of the tree that a kernel lock protects.
     pub fn fetch_nodes(&mut self, mutex: u32, nodes: u32) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
             let before = self.programs.mutexes.holders(mutex, nodes);
@@ -390,7 +390,7 @@ impl Kernel<'_> {
         });
     }
 
-    /// The running code reads `task`, which last ran, or was queued, on its CPU.
+    /// Charges the running code for reading `task`, which last ran, or was queued, on its CPU.
     #[inline]
     pub fn read_task(&mut self, task: TaskPtr) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
@@ -398,7 +398,7 @@ impl Kernel<'_> {
         });
     }
 
-    /// The running code changes `lines` cache lines that CPU `last` changed last.
+    /// Charges the running code for changing `lines` cache lines that CPU `last` changed last.
     #[inline]
     pub fn fetch_lines(&mut self, last: usize, lines: u32) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {

@@ -78,7 +78,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `cpu` goes offline or comes online, after the changes that were requested before.
+    /// Takes `cpu` offline or online, after the changes that were requested before.
     pub fn hotplug(&mut self, cpu: usize, online: bool) {
         self.hotplug.pending.push_back((cpu, online));
         if self.hotplug.pending.len() == 1 {
@@ -150,7 +150,7 @@ impl Kernel<'_> {
     }
 
     fn go_offline(&mut self, cpu: usize) {
-        // From here on no interrupt is sent to it.
+        // From here on no interrupt is sent to the CPU.
         self.cpus[cpu].need_resched = true;
         self.tell_scheduler(cpu, false);
         self.vacate(cpu);
@@ -172,7 +172,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The tasks of `cpu` leave it (`balance_push()`).
+    /// Moves the tasks of `cpu` to other CPUs (`balance_push()`).
     fn vacate(&mut self, cpu: usize) {
         let prev = self.cpus[cpu].curr;
         if let Some(prev) = prev {
@@ -246,7 +246,7 @@ impl Kernel<'_> {
         self.update_rq_clock(cpu);
     }
 
-    /// `cpu`, if it was paused for another CPU's action, continues.
+    /// Resumes the task of `cpu` if it was paused for another CPU's action.
     pub fn resume_paused(&mut self, cpu: usize) {
         if let Some(task) = self.cpus[cpu].curr
             && !self.cpus[cpu].armed
@@ -256,7 +256,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The frequency of `cpu`'s cpufreq policy is limited to `khz` from now on.
+    /// Limits the frequency of `cpu`'s cpufreq policy to `khz` from now on.
     pub fn limit_frequency(&mut self, cpu: usize, khz: u32) {
         let now = self.now();
         if let Some((policy, at)) = self.hw.cpufreq.limit(cpu, khz, now) {

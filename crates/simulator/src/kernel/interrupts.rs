@@ -26,7 +26,7 @@ impl Kernel<'_> {
         result
     }
 
-    /// A reschedule IPI has arrived.
+    /// Handles a reschedule IPI to `cpu`.
     pub fn resched_interrupt(&mut self, cpu: usize) {
         // The CPU may have gone offline since the IPI was sent.
         if self.cpus[cpu].need_resched && self.hotplug.online.contains(cpu) {
@@ -35,7 +35,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The tick runs while a CPU is busy (NO_HZ_IDLE), at the same times on all CPUs.
+    /// Starts the tick of `cpu`, which runs while the CPU is busy (NO_HZ_IDLE), at the same times as on all CPUs.
     pub fn start_tick(&mut self, cpu: usize) {
         if !self.cpus[cpu].tick_queued {
             self.cpus[cpu].tick_queued = true;
@@ -66,7 +66,7 @@ impl Kernel<'_> {
         self.leave(cpu);
     }
 
-    /// A task's sleep timer has expired: the interrupt comes as soon as its CPU is awake.
+    /// Handles the expiry of a task's sleep timer: the interrupt comes as soon as the CPU that handles it is awake.
     pub fn sleep_expired(&mut self, task: TaskPtr) {
         let cpu = self.timers_cpu(task.cpu());
         let at = self.timer_interrupt(cpu);
@@ -75,7 +75,7 @@ impl Kernel<'_> {
         self.timer_interrupt_done(cpu);
     }
 
-    /// A timer has expired for `cpu`: returns the time when its handler completes.
+    /// Begins a timer interrupt for `cpu`. Returns the time when its handler completes, in ns.
     pub fn timer_interrupt(&mut self, cpu: usize) -> u64 {
         let now = self.now();
         let cost = self.cpus[cpu].kernel_time(self.cpus[cpu].costs.timer_irq_ns);
@@ -97,7 +97,7 @@ impl Kernel<'_> {
         self.leave(cpu);
     }
 
-    /// The timer's handler wakes its task.
+    /// Lets the timer's handler wake its task.
     pub fn sleep_ended(&mut self, task: TaskPtr) {
         self.sleeping -= 1;
         let cpu = self.timers_cpu(task.cpu());
@@ -147,7 +147,7 @@ impl Kernel<'_> {
         self.hw.idle_states.exit_ns(cpu, slept)
     }
 
-    /// A scheduled change of the hardware.
+    /// Carries out a scheduled change of the hardware.
     pub fn hardware_event(&mut self, event: hw::Event) {
         match event {
             hw::Event::Frequency { policy } => self.frequency_changed(policy),
@@ -217,7 +217,7 @@ impl Kernel<'_> {
         self.hw.turbo.as_mut()?.take_change(package as usize)
     }
 
-    /// The frequency of a core changes.
+    /// Applies a step of a core's frequency, and schedules the next one.
     fn ramp_step(&mut self, step: Option<hw::ramp::Step>) {
         let Some(step) = step else {
             return;
@@ -236,7 +236,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `cpu` switches from its task to `next`, or to idle: its power changes.
+    /// Changes the power of `cpu`, which switches from its task to `next`, or to idle.
     #[inline]
     pub fn meter_switch(&mut self, cpu: usize, next: Option<TaskPtr>) {
         if let Some(ramp) = &mut self.hw.ramp {
@@ -300,7 +300,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The network's connections begin: the senders at their other ends have data for this machine.
+    /// Starts the network's connections, on which the senders at the other ends already have data.
     pub fn start_connections(&mut self) {
         let Some(network) = &self.hw.network else {
             return;
@@ -312,7 +312,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Something was written to `stream` or read from it.
+    /// Lets the network use data or room in `stream`, which a task has written or read.
     #[inline]
     pub fn stream_changed(&mut self, stream: StreamId) {
         if self.hw.network.is_some() {
@@ -377,7 +377,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// An interrupt of `cpu` completes the current part of the softirqs, unless other interrupts have delayed the part.
+    /// Completes the current part of the softirqs in an interrupt of `cpu`, unless other interrupts have delayed the
+    /// part.
     pub fn softirq_part_done(&mut self, cpu: usize) {
         match self.softirqs.take_held_up() {
             0 => self.softirq(cpu),
@@ -453,7 +454,7 @@ impl Kernel<'_> {
         self.softirqs.daemon = Some(daemon);
     }
 
-    /// `ksoftirqd`, each time that it has the CPU and has completed a part of the softirqs.
+    /// Runs `ksoftirqd` when it gets the CPU, and when it has completed a part of the softirqs.
     pub fn run_ksoftirqd(&mut self, cpu: usize, task: TaskPtr) -> Step {
         task.continuation.set(Continuation::Softirqs);
         loop {

@@ -72,8 +72,7 @@ impl Kernel<'_> {
         owner.is_none_or(|owner| owner.in_kernel.get())
     }
 
-    /// `task` is about to leave `cpu`. If the task keeps a kernel lock, no other task may poll for
-    /// that lock.
+    /// Prepares `task` for leaving `cpu`. If the task keeps a kernel lock, no other task may poll for that lock.
     pub fn goes(&mut self, cpu: usize, task: TaskPtr) {
         if let Some(mutex) = task.keeps.get() {
             task.in_kernel.set(false);
@@ -81,7 +80,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `task` has its CPU again.
+    /// Restores the state of `task`, which has its CPU again.
     pub fn is_back(&mut self, task: TaskPtr) {
         task.in_kernel.set(task.keeps.get().is_some());
     }

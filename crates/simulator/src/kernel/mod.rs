@@ -120,7 +120,7 @@ impl<'a> Kernel<'a> {
         self.bpf.table().cpu as usize
     }
 
-    /// Code runs on `cpu` from here on.
+    /// Makes `cpu` the CPU whose code is running.
     #[inline]
     pub fn set_cpu(&mut self, cpu: usize) {
         self.bpf.set_cpu(cpu);
@@ -157,7 +157,7 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// Ends the run: the workload did something after which it cannot continue.
+    /// Ends the run, because the workload did something after which it cannot continue.
     #[cold]
     #[inline(never)]
     pub fn task_error(&mut self, task: TaskPtr, message: impl Display) {

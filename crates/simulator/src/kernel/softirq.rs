@@ -1,5 +1,4 @@
-//! Softirqs: work that interrupts leave for later, and the daemon that does it when there is too
-//! much of it.
+//! Softirqs: work that interrupts leave for later, and the daemon that does this work when there is too much of it.
 //!
 //! The rules are those of `kernel/softirq.c` of Linux 4.17. At its end an interrupt handles pending softirqs, including
 //! new ones, until 2 ms by the tick's clock or ten rounds are over, or a task needs the CPU. It then wakes the CPU's
@@ -51,7 +50,7 @@ impl Pending {
         self.net_rx || self.tasklets.any()
     }
 
-    /// The time of the next part, in the order of the softirqs, ns at the highest frequency.
+    /// Begins the next part, in the order of the softirqs. Returns its duration in ns at the highest frequency.
     fn next(&mut self, network: &mut Network, now: Jiffies) -> Option<u64> {
         if self.net_rx {
             let part = network.net_rx(now);
@@ -81,7 +80,7 @@ impl Softirqs {
         self.interrupted == Some(cpu)
     }
 
-    /// An interrupt takes `ns` on `cpu`, which delays the softirqs that it interrupts.
+    /// Delays the softirqs that an interrupt of `ns` on `cpu` interrupts.
     #[inline]
     pub fn hold_up(&mut self, cpu: usize, ns: u64) {
         if self.in_interrupt(cpu) {
@@ -89,13 +88,13 @@ impl Softirqs {
         }
     }
 
-    /// The time for which the current part was delayed since the last call, in ns.
+    /// Returns the time for which the current part was delayed since the last call, in ns.
     pub fn take_held_up(&mut self) -> u64 {
         std::mem::take(&mut self.held_up)
     }
 
-    /// Does an interrupt that raised softirqs handle them at its end? An interrupt that arrived
-    /// during softirqs leaves new ones to the interrupted code.
+    /// May an interrupt that raised softirqs handle them at its end? An interrupt that arrived during softirqs leaves
+    /// new ones to the interrupted code.
     pub fn begin_at_irq_exit(&self) -> bool {
         let left_to_daemon = self.daemon.is_some_and(|daemon| daemon.on_rq.get());
         self.round.is_none() && !left_to_daemon
@@ -106,9 +105,9 @@ impl Softirqs {
         self.round.is_some() || Pending::of(network).any()
     }
 
-    /// `__do_softirq()`: begins, or continues after a completed part; in an interrupt of CPU
-    /// `interrupted`, otherwise in the daemon. Returns the time of the next part, ns at the highest
-    /// frequency; `None` if no work is left, or the limits are reached.
+    /// `__do_softirq()`: begins, or continues after a completed part; in an interrupt of CPU `interrupted`, otherwise
+    /// in the daemon. Returns the duration of the next part in ns at the highest frequency, or `None` if no work is
+    /// left or a limit is reached.
     pub fn handle(
         &mut self,
         network: &mut Network,

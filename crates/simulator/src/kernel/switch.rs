@@ -163,7 +163,7 @@ impl Kernel<'_> {
         );
     }
 
-    /// `cpu`, which was idle, gets a task.
+    /// Ends the idle period of `cpu`, which gets a task.
     #[inline(never)]
     fn end_idle(&mut self, cpu: usize) {
         let now = self.now();
@@ -195,7 +195,7 @@ impl Kernel<'_> {
         self.idle(cpu);
     }
 
-    /// `cpu` has nothing to run: it idles at the end of its search.
+    /// Lets `cpu`, which has nothing to run, idle at the end of its search for a task.
     fn idle(&mut self, cpu: usize) {
         let ns = self.take_spent();
         if ns == 0 {
@@ -212,7 +212,7 @@ impl Kernel<'_> {
         self.events.push(at, What::Idle { cpu: cpu as u32 });
     }
 
-    /// `cpu` has completed its search for a task to run, and idles if there is still none.
+    /// Ends the search of `cpu` for a task to run, which idles if there is still none.
     pub fn search_done(&mut self, cpu: usize) {
         self.cpus[cpu].idles_at = None;
         self.set_cpu(cpu);
@@ -238,7 +238,7 @@ impl Kernel<'_> {
         self.update_idle(cpu, true);
     }
 
-    /// The cost of the switch itself, and of cold caches if the task comes from another CPU.
+    /// Charges the cost of the switch itself, and of cold caches if the task comes from another CPU.
     fn charge_switch(&mut self, cpu: usize, task: TaskPtr) {
         let costs = self.cpus[cpu].costs;
         let mut cost = costs.context_switch_ns;

@@ -67,7 +67,7 @@ impl Kernel<'_> {
         state.debt > 0 || self.spent() > 0 || state.need_resched || self.failure.is_some()
     }
 
-    /// The rest of an op that took time.
+    /// Executes the rest of an op that took time.
     #[inline(always)]
     fn go_on(&mut self, cpu: usize, task: TaskPtr) -> Step {
         match task.continuation.get() {
@@ -86,7 +86,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The rest of an op that is not among the most frequent ones.
+    /// Executes the rest of an op that is not among the most frequent ones.
     #[inline(never)]
     fn go_on_otherwise(&mut self, cpu: usize, task: TaskPtr) -> Step {
         match task.continuation.replace(Continuation::NextOp) {
@@ -221,7 +221,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The task has `amount` to compute.
+    /// Gives the task `amount` to compute.
     #[inline]
     pub fn set_left(&mut self, task: TaskPtr, amount: u64, own_time: bool) {
         task.left.set(amount);
@@ -231,7 +231,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The task sleeps until it is woken.
+    /// Puts the task to sleep until it is woken.
     pub fn sleep(&mut self, cpu: usize, task: TaskPtr, waits_for: &'static str) -> Step {
         task.abi.state.set(abi::TASK_INTERRUPTIBLE);
         task.waits_for.set(waits_for);
@@ -248,7 +248,7 @@ impl Kernel<'_> {
         self.sleep(cpu, task, CHILDREN)
     }
 
-    /// The task on `cpu` may have written shared words: ends the polls for these.
+    /// Ends the polls for shared words that the task on `cpu` may have written.
     fn words_written(&mut self, cpu: usize) {
         while let Some(task) = self.programs.stop_changed() {
             self.end_poll(cpu, task);

@@ -22,8 +22,8 @@ const MAX_RT_PRIO: i32 = 100;
 /// `current->timer_slack_ns` of a task whose parents did not change it (init/init_task.c), in ns.
 const DEFAULT_TIMER_SLACK_NS: u64 = 50_000;
 /// `current->wakee_flips` of a shell, which the tasks that it starts inherit: the number of times that it woke another
-/// task than the last time. Linux decays it only at wakeups, so a task's value depends on all its ancestors. Measured
-/// in Linux 6.12, just booted in a virtual machine: 14 for the shell, 8 to 37 for its children.
+/// task than the last time. Linux decays it only at wakeups, so a task's value depends on all its ancestors. In Linux
+/// 6.12, just booted in a virtual machine, we measured 14 for the shell and 8 to 37 for its children.
 const SHELLS_WAKEE_FLIPS: u32 = 14;
 const WEIGHT_IDLEPRIO: u32 = 3;
 
@@ -56,8 +56,8 @@ impl Session {
     }
 }
 
-/// A task. The structure begins with the part that the scheduler sees, so that a pointer to one is
-/// a pointer to the other.
+/// A task. The structure begins with the part that the scheduler sees, so that a pointer to that part is also a pointer
+/// to the task.
 #[repr(C, align(64))]
 pub struct Task {
     pub abi: TaskStruct,
@@ -69,7 +69,7 @@ pub struct Task {
     pub class: Cell<Class>,
     /// Whether the task is runnable: on a runqueue or running (`TASK_ON_RQ_QUEUED`).
     pub on_rq: Cell<bool>,
-    /// The number of its affinity in [`crate::waste`]; 0: all CPUs.
+    /// The number of the task's affinity in [`crate::waste`]; 0 stands for all CPUs.
     pub group: Cell<u32>,
     /// Whether `left` is CPU time in ns, not work at the reference speed.
     pub own_time: Cell<bool>,
@@ -88,7 +88,7 @@ pub struct Task {
     pub instant_ops: Cell<u32>,
     pub instant: Cell<u64>,
     pub continuation: Cell<Continuation>,
-    /// The computing that is left before `continuation`, in the unit that `own_time` gives.
+    /// The work that is left before `continuation`, in the unit that `own_time` gives.
     pub left: Cell<u64>,
     pub program: RefCell<Box<dyn Program>>,
     /// The time at which the sleep is due, in ns; see `workload::Env::due`.
@@ -157,7 +157,7 @@ pub enum Class {
 /// The continuation of a task that completes its computing, or is woken.
 #[derive(Clone, Copy)]
 pub enum Continuation {
-    /// The next op of its program.
+    /// The task executes the next op of its program.
     NextOp,
     /// The task waited for bytes in a stream.
     Read { stream: u32, bytes: u64, work: u64 },
@@ -223,8 +223,8 @@ pub enum OpsState {
 
 /// A task of one simulation. All copies refer to the same task, which lives as long as the simulation.
 ///
-/// A simulation is single-threaded, and C accesses its tasks as well, so they are shared by
-/// pointer, and every mutable field is in a cell: there is no `&mut Task`.
+/// A simulation is single-threaded, and C accesses its tasks as well, so they are shared by pointer. Every mutable
+/// field is in a cell, so there is no `&mut Task`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TaskPtr(NonNull<Task>);
 

@@ -54,7 +54,7 @@ impl Kernel<'_> {
         task.group.set(self.waste.group(&mask));
     }
 
-    /// None of the CPUs that `task` may use is online, so from now on it may run everywhere.
+    /// Lets `task` run everywhere from now on, because none of the CPUs that it may use is online.
     #[cold]
     pub fn break_affinity(&mut self, task: TaskPtr) {
         let counted = task.on_rq.get();
@@ -152,8 +152,8 @@ impl Kernel<'_> {
         task.abi.release_storage();
     }
 
-    /// Takes the current task, which must be runnable, off its runqueue, changes it and puts it back. The task
-    /// continues to run, unless it may no longer use the CPU: then it is queued on an allowed one.
+    /// Takes the current task, which must be runnable, off its runqueue, changes the task and puts it back. The task
+    /// continues to run, unless it may no longer use the CPU: then it is queued on an allowed CPU.
     /// (`__do_set_cpus_allowed()`, `__sched_setscheduler()`, `migration_cpu_stop()`.)
     pub fn change(&mut self, cpu: usize, task: TaskPtr, change: impl FnOnce(&mut Self, TaskPtr)) {
         self.deactivate(task, abi::DEQ_SAVE);
@@ -211,7 +211,7 @@ impl Kernel<'_> {
         self.trace_affinity(cpu, task);
     }
 
-    /// The task that runs on `cpu` moves itself to the control group `group` (`cgroup_attach_task()`).
+    /// Moves the task that runs on `cpu` to the control group `group`, as `cgroup_attach_task()` does.
     pub fn enter_group(&mut self, cpu: usize, task: TaskPtr, group: Option<GroupId>) {
         let from = self.bpf.groups.of(task.abi.cgroups.get());
         let css_set = self.bpf.groups.css_set(group);

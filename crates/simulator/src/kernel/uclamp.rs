@@ -99,7 +99,7 @@ impl Aggregate {
         }
     }
 
-    /// Returns whether no task is left.
+    /// Removes `value` from its bucket. Returns whether no task is left.
     fn remove(&mut self, value: u16, when_idle: u16) -> bool {
         let bucket = self.bucket(value);
         bucket.tasks -= 1;
@@ -139,7 +139,7 @@ impl Uclamp {
         perf.min(max).max(min)
     }
 
-    /// `uclamp_rq_inc()`: `task` becomes runnable on its CPU.
+    /// `uclamp_rq_inc()`: counts the clamps of `task`, which becomes runnable on its CPU.
     #[inline]
     pub fn add(&mut self, task: TaskPtr) {
         if self.is_used && task.class.get() != Class::Dl {
@@ -158,7 +158,7 @@ impl Uclamp {
         cpu.is_idle = false;
     }
 
-    /// `uclamp_rq_dec()`: `task` leaves the runqueue of its CPU.
+    /// `uclamp_rq_dec()`: no longer counts the clamps of `task`, which leaves the runqueue of its CPU.
     #[inline]
     pub fn remove(&mut self, task: TaskPtr) {
         if self.is_used {

@@ -66,7 +66,7 @@ impl Kernel<'_> {
         );
     }
 
-    /// The CPU for a waking task, and the enqueue flag that tells whether the task's class chose that CPU.
+    /// The CPU for a waking task, and the enqueue flag that says whether the task's class chose that CPU.
     #[inline]
     pub fn select_task_rq(&mut self, task: TaskPtr, prev: usize, wake_flags: u64) -> (usize, u64) {
         let first_allowed = || task.abi.cpus_mask.get().first().unwrap_or(prev);
@@ -97,7 +97,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Moves a task that is on no runqueue.
+    /// Moves a task that is on no runqueue to `cpu`.
     #[inline]
     pub fn set_task_cpu(&mut self, task: TaskPtr, cpu: usize) {
         let from = task.cpu();
@@ -167,7 +167,7 @@ impl Kernel<'_> {
         let preempts = match self.cpus[cpu].curr {
             None => true,
             Some(curr) => match (task.class.get(), curr.class.get()) {
-                // Only its timer makes a throttled task run.
+                // A throttled task runs only after its timer has expired.
                 (Class::Dl, _) if task.dl.get().throttled => false,
                 (Class::Dl, Class::Dl) => task.dl.get().deadline < curr.dl.get().deadline,
                 (Class::Rt, Class::Rt) => task.abi.prio.get() < curr.abi.prio.get(),

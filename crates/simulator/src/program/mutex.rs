@@ -27,7 +27,7 @@ struct Mutex {
     holders: Holders,
 }
 
-/// The last [`Holders::MOST`] CPUs that held a kernel lock.
+/// The last CPUs, at most [`Holders::MOST`], that held a kernel lock.
 #[derive(Clone, Copy)]
 struct Holders {
     cpus: [u16; Holders::MOST],
@@ -44,7 +44,7 @@ impl Holders {
         self.count += 1;
     }
 
-    /// The last `count` holders before the current one, or all that are recorded if these are fewer.
+    /// The last `count` holders before the current one, or all that are recorded if fewer are recorded.
     fn before(&self, count: u32) -> impl Iterator<Item = usize> {
         let before = self.count.saturating_sub(1);
         let known = before.min(Holders::MOST as u32 - 1);
@@ -71,7 +71,7 @@ impl Mutex {
         }
     }
 
-    /// `task` takes the mutex. Returns the CPU that had it last.
+    /// Makes `task` the mutex's owner. Returns the CPU that had the mutex last, or the task's own if no CPU had it.
     #[inline]
     fn take(&mut self, task: TaskPtr) -> usize {
         self.owner = Some(task);
@@ -125,12 +125,12 @@ impl Mutexes {
         }
     }
 
-    /// Other tasks may sleep for the mutex, so it has to be unlocked through the kernel.
+    /// Marks the mutex as one that has to be unlocked through the kernel, because other tasks may sleep for it.
     pub fn contend(&mut self, mutex: u32) {
         self.mutexes[mutex as usize].contended = true;
     }
 
-    /// The task sleeps until the mutex is unlocked, behind earlier sleepers.
+    /// Queues `task` behind earlier sleepers until the mutex is unlocked.
     pub fn queue(&mut self, task: TaskPtr, mutex: u32) {
         self.mutexes[mutex as usize].waiters.push(task);
     }
@@ -168,9 +168,9 @@ impl Mutexes {
         Some(state.take(task))
     }
 
-    /// Can a task take this kernel lock? A writer that finds an rwsem taken has counted itself as
-    /// active, and undoes that only under its `wait_lock`: until then no task can take it, even if
-    /// it has been released (`down_write()`; lib/rwsem.c).
+    /// Can a task take this kernel lock? A writer that finds an rwsem taken has counted itself as active, and undoes
+    /// that only under the `wait_lock`. Until then no task can take the rwsem, even if it has been released
+    /// (`down_write()`; lib/rwsem.c).
     pub fn is_free(&self, mutex: u32) -> bool {
         let state = &self.mutexes[mutex as usize];
         state.owner.is_none() && state.arriving == 0
@@ -185,12 +185,12 @@ impl Mutexes {
         self.mutexes[mutex as usize].owner
     }
 
-    /// A task has found an rwsem taken.
+    /// Counts a task that has found an rwsem taken.
     pub fn arrive(&mut self, mutex: u32) {
         self.mutexes[mutex as usize].arriving += 1;
     }
 
-    /// A task that had arrived has the `wait_lock` of the rwsem.
+    /// No longer counts a task as arriving, because it has the `wait_lock` of the rwsem.
     pub fn arrived(&mut self, mutex: u32) {
         self.mutexes[mutex as usize].arriving -= 1;
     }
@@ -205,8 +205,9 @@ impl Mutexes {
         self.mutexes[mutex as usize].holders.before(count)
     }
 
-    /// Releases a kernel lock, and returns its kind and the waiter to wake: the first one, which stays first until it
-    /// has the lock. No waiter of an rwsem is woken while a task arrives, because the arriving task takes it.
+    /// Releases a kernel lock, and returns its kind and the waiter to wake. This is the first waiter, which stays first
+    /// until it has the lock. No waiter of an rwsem is woken while a task arrives, because the arriving task takes the
+    /// lock.
     pub fn release(&mut self, task: TaskPtr, mutex: u32) -> Result<Released, NotOwner> {
         let state = self.owned(task, mutex)?;
         state.owner = None;

@@ -94,24 +94,24 @@ impl Streams {
         Transfer::Done
     }
 
-    /// After a read: do writers have to be woken? Unix sockets wake them once at most a quarter is
-    /// in use (`unix_writable()`, net/unix/af_unix.c).
+    /// Do writers have to be woken after a read? Unix sockets wake their writers once at most a quarter is in use
+    /// (`unix_writable()`, net/unix/af_unix.c).
     #[inline]
     pub fn is_writable(&self, stream: u32) -> bool {
         let state = &self.0[stream as usize];
         state.used * 4 <= state.capacity
     }
 
-    /// The network has sent bytes of the stream. Do writers have to be woken? TCP wakes them once
-    /// at most two thirds are in use (`sk_stream_is_writeable()`, include/net/sock.h).
+    /// Removes bytes that the network has sent. Returns whether writers have to be woken: TCP wakes them once at most
+    /// two thirds are in use (`sk_stream_is_writeable()`, include/net/sock.h).
     pub fn sent(&mut self, stream: u32, bytes: u64) -> bool {
         let state = &mut self.0[stream as usize];
         state.used -= bytes;
         state.used * 3 <= state.capacity * 2
     }
 
-    /// The network has put bytes into the stream, which has room for them. The stream's readers
-    /// have to be woken.
+    /// Adds bytes that the network has received to the stream, which has room for them. The caller has to wake the
+    /// stream's readers.
     pub fn received(&mut self, stream: u32, bytes: u64) {
         self.0[stream as usize].used += bytes;
     }

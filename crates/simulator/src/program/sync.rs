@@ -16,7 +16,7 @@ impl Condvars {
         self.0[cond as usize].push(task);
     }
 
-    /// The task that has waited longest stops waiting.
+    /// Removes and returns the task that has waited longest.
     #[inline]
     pub fn signal(&mut self, cond: u32) -> Option<TaskPtr> {
         self.0[cond as usize].pop()
@@ -43,7 +43,8 @@ impl Barriers {
         Barriers(parties.iter().map(barrier).collect())
     }
 
-    /// `task` arrives. If it is the last, [`Barriers::let_go`] releases the others.
+    /// Counts `task` as arrived, and queues it unless it is the last one. Returns whether it is the last one: the
+    /// caller then releases the others by [`Barriers::let_go`].
     pub fn arrive(&mut self, task: TaskPtr, barrier: u32) -> bool {
         let state = &mut self.0[barrier as usize];
         if state.arrived + 1 >= state.parties {

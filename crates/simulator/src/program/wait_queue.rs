@@ -2,8 +2,8 @@
 
 use crate::kernel::task::TaskPtr;
 
-/// Tasks in order of arrival. Each task points to the next, so a task can be in one queue at most, which suffices
-/// because it sleeps for one event.
+/// Tasks in order of arrival. Each task points to the next task, so a task can be in one queue at most. That suffices,
+/// because a task sleeps for one event.
 #[derive(Clone, Copy, Default)]
 pub struct WaitQueue {
     /// The first and the last task.

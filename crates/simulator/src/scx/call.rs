@@ -2,9 +2,9 @@
 
 use crate::abi::layout::{Cgroup, DumpCtx, ExitInfo, Map, TaskStruct};
 
-/// The contexts from which each kfunc may be called. A kfunc belongs to a group, and a call of the scheduler has a
-/// context; the kfunc is allowed if group and context share a bit. The low byte is for Linux 6.12, which checks at run
-/// time (`SCX_KF_*`), the second byte for 7.3, whose verifier checks by op (`scx_kf_allow_flags[]`).
+/// The contexts from which each kfunc may be called. A kfunc belongs to a group, and a call into the scheduler has a
+/// context; the kfunc is allowed if its group and the context share a bit. The low byte is for Linux 6.12, which checks
+/// at run time (`SCX_KF_*`); the second byte is for Linux 7.3, whose verifier checks by op (`scx_kf_allow_flags[]`).
 pub mod kf {
     const CPU_RELEASE_6_12: u32 = 1 << 0;
     const DISPATCH_6_12: u32 = 1 << 1;

@@ -26,7 +26,7 @@ impl Costs {
 }
 
 impl Kernel<'_> {
-    /// The running code has called the callback `index` of [`CALLBACKS`].
+    /// Charges the running code for calling the callback `index` of [`CALLBACKS`].
     #[cold]
     pub fn charge_callback(&mut self, index: usize) {
         let cpu = self.this_cpu();

@@ -60,13 +60,13 @@ impl Kernel<'_> {
         self.hw.memory.is_some() && !self.scx.is_fair_class
     }
 
-    /// The running code takes the lock of `on` to insert a task.
+    /// Charges the running code for taking the lock of `on` to insert a task.
     #[inline]
     pub fn lock_to_insert(&mut self, on: OnDsq, order: Order) {
         self.lock_dsq_for(on, |memory, dsq, cpu| insertion_ns(memory, dsq, order, cpu));
     }
 
-    /// The running code takes the lock of `on` to remove the task at `index`.
+    /// Charges the running code for taking the lock of `on` to remove the task at `index`.
     #[inline]
     pub fn lock_to_remove(&mut self, on: OnDsq, index: usize) {
         self.lock_dsq_for(on, |memory, dsq, cpu| {
@@ -76,7 +76,7 @@ impl Kernel<'_> {
         });
     }
 
-    /// The running code takes the lock of `on`, if that is a queue of the scheduler.
+    /// Charges the running code for taking the lock of `on`, if that is a queue of the scheduler.
     #[inline]
     pub fn lock_dsq(&mut self, on: OnDsq) {
         self.lock_dsq_for(on, |_, _, _| 0);
@@ -105,7 +105,8 @@ impl Kernel<'_> {
         });
     }
 
-    /// The running code finds no task in `on`. The CPU needs the lock unless the queue is empty.
+    /// Charges the running code, which finds no task in `on`, for taking the queue's lock or, if the queue is empty,
+    /// for reading its line.
     #[inline]
     pub fn find_nothing(&mut self, on: OnDsq) {
         match self.shares_lines() && on.is_user() && self.scx.dsqs.get(on).is_empty() {
@@ -126,19 +127,19 @@ impl Kernel<'_> {
         });
     }
 
-    /// `cpu`, whose code is running, becomes idle or busy.
+    /// Records that `cpu`, whose code is running, becomes idle or busy.
     pub fn set_idle_mask(&mut self, cpu: usize, idle: bool) {
         self.scx.idle_masks.update(cpu, idle);
         self.change_idle_mask(cpu);
     }
 
-    /// The running code tries to claim `cpu`: `test_and_clear_cpu_idle()`.
+    /// Claims `cpu` for the running code if it is idle (`test_and_clear_cpu_idle()`), and charges for the attempt.
     pub fn claim_idle(&mut self, cpu: usize) -> bool {
         self.change_idle_mask(cpu);
         self.scx.idle_masks.claim(cpu)
     }
 
-    /// The running code has claimed `cpu`, if it found one.
+    /// Charges the running code for claiming `cpu`, if it claimed one.
     #[inline]
     pub fn claimed(&mut self, cpu: Option<usize>) {
         if let Some(cpu) = cpu {
@@ -146,7 +147,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The running code changes the bit of `cpu` in the masks of idle CPUs, or tries to.
+    /// Charges the running code for changing the bit of `cpu` in the masks of idle CPUs, or trying to.
     #[inline]
     fn change_idle_mask(&mut self, cpu: usize) {
         if self.shares_lines() && self.scx.idle_masks.enabled {

@@ -55,7 +55,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `dsq_inc_nr()` of an IMMED task: it goes back to the scheduler if it cannot run immediately.
+    /// `dsq_inc_nr()` of an IMMED task: the task goes back to the scheduler if it cannot run immediately.
     #[cold]
     fn immed_inserted(&mut self, cpu: usize, task: TaskPtr, flags: u64) {
         task.immed.set(true);
@@ -96,7 +96,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `dispatch_dequeue()`: takes the task off the queue it is on, if any.
+    /// `dispatch_dequeue()`: takes the task off its queue, if it is on one.
     #[inline]
     pub fn remove(&mut self, task: TaskPtr) {
         let on = task.dsq.get();

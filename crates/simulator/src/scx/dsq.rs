@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 /// A queued task.
 #[derive(Clone, Copy, Debug)]
 pub struct Queued {
-    /// `p->scx.dsq_vtime` when the task was queued, by which a virtual-time queue is ordered.
+    /// `p->scx.dsq_vtime` when the task was queued. This time is the order of a virtual-time queue.
     pub vtime: u64,
     /// The number of the insertion; an iteration skips tasks that were queued after it began.
     pub sequence: u64,
@@ -25,8 +25,8 @@ pub enum Order {
     Vtime,
 }
 
-/// One dispatch queue. It is a sorted ring buffer, because queues are short, and most insertions are near an end, where
-/// moving a few entries is faster than any tree.
+/// One dispatch queue. The queue is a sorted ring buffer, because queues are short and most insertions are near an end,
+/// where moving a few entries is faster than any tree.
 #[derive(Debug)]
 pub struct Dsq {
     id: u64,
@@ -35,7 +35,7 @@ pub struct Dsq {
     sequence: u64,
     /// The queue's lock, on a machine that describes the costs of locks.
     pub lock: Lock,
-    /// The CPUs that have read the queue's cache line since that was last changed, on such a machine.
+    /// The CPUs that have read the queue's cache line since the line was last changed, on such a machine.
     pub readers: CpuMask,
 }
 
@@ -81,7 +81,7 @@ impl Dsq {
         self.tasks.is_empty() || self.order == order
     }
 
-    /// Inserts at the tail, or at the head.
+    /// Inserts `task` at the head if `head` is true, otherwise at the tail.
     #[inline]
     fn push(&mut self, task: TaskPtr, head: bool) {
         self.order = Order::Fifo;
@@ -97,8 +97,8 @@ impl Dsq {
         }
     }
 
-    /// Inserts by virtual time, behind tasks of the same time. Times wrap: the order is by signed
-    /// difference. Returns the index of the task.
+    /// Inserts `task` by virtual time, behind tasks of the same time. Times wrap, so the signed difference decides.
+    /// Returns the index of the task.
     #[inline]
     fn insert(&mut self, task: TaskPtr, vtime: u64) -> usize {
         self.order = Order::Vtime;
@@ -124,7 +124,7 @@ impl Dsq {
         index
     }
 
-    /// The index of `task`; usually it is the first.
+    /// The index of `task`, which usually is the first one.
     #[inline]
     pub fn position(&self, task: TaskPtr) -> Option<usize> {
         match self.tasks.front() {
@@ -188,7 +188,7 @@ impl OnDsq {
     }
 }
 
-/// The error that the scheduler has not begun an iteration.
+/// The error for an iteration that the scheduler has not begun.
 pub struct NotBegun;
 
 /// All dispatch queues: the global queue, the local queue of each CPU, and the user queues, which the scheduler has
@@ -265,7 +265,7 @@ impl Dsqs {
         &mut self.all[on.place()]
     }
 
-    /// Inserts `task` into `on` at the tail, or at the head.
+    /// Inserts `task` into `on`, at the head if `head` is true, otherwise at the tail.
     #[inline]
     pub fn push(&mut self, on: OnDsq, task: TaskPtr, head: bool) {
         self.get_mut(on).push(task, head);

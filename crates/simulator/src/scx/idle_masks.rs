@@ -15,13 +15,13 @@ pub struct IdleMasks {
     of_nodes: Shared<[CpuMask]>,
     next_of_nodes: usize,
     /// For each CPU, the CPUs of its last-level cache and of its node, unless these are all CPUs. Linux 7.3 searches
-    /// them first.
+    /// these CPUs first.
     near: Vec<[Option<CpuMask>; 2]>,
     /// For each CPU, the last result of [`IdleMasks::any_distribute`] (`distribute_cpu_mask_prev`).
     distributed: Vec<usize>,
 }
 
-/// The number of masks of nodes: more than an op holds at a time.
+/// The number of masks of nodes, which is more than an op holds at a time.
 const NODE_MASKS: usize = 64;
 
 /// The masks that C reads.
@@ -91,8 +91,8 @@ impl IdleMasks {
         !self.siblings.is_empty()
     }
 
-    /// The masks for C, by `enum equipoise_cpumask`: the possible and the online CPUs, the idle CPUs, and the idle
-    /// cores, which are the idle CPUs if no core has more than one thread.
+    /// The masks for C, by `enum equipoise_cpumask`. These are the possible and the online CPUs, the idle CPUs, and the
+    /// idle cores, which are the idle CPUs if no core has more than one thread.
     pub fn for_c(&self, which: u32) -> *const CpuMask {
         let masks = self.masks.as_ptr();
         // SAFETY: the masks are alive, and only addresses are taken.
@@ -128,7 +128,7 @@ impl IdleMasks {
         self.masks.possible
     }
 
-    /// `cpu` comes online, and idles, or goes offline.
+    /// Records that `cpu` comes online and idles, or that it goes offline.
     pub fn set_online(&mut self, cpu: usize, online: bool) {
         match online {
             true => self.masks.online.set(cpu),
@@ -137,7 +137,7 @@ impl IdleMasks {
         self.update(cpu, online);
     }
 
-    /// `cpu` becomes idle or busy.
+    /// Records that `cpu` becomes idle or busy.
     pub fn update(&mut self, cpu: usize, idle: bool) {
         if !self.enabled {
             return;
@@ -198,8 +198,8 @@ impl IdleMasks {
         }
     }
 
-    /// `scx_select_cpu_dfl()` of Linux 7.3 for a task that may run on `allowed`, with `SCX_PICK_IDLE_*` flags. Claims and
-    /// returns an idle CPU or, for a synchronous wakeup, the waker's.
+    /// `scx_select_cpu_dfl()` of Linux 7.3 for a task that may run on `allowed`, with `SCX_PICK_IDLE_*` flags. Claims
+    /// and returns an idle CPU or, for a synchronous wakeup, returns the waker's CPU.
     pub fn select_cpu(
         &mut self,
         waker: &Waker,
@@ -295,8 +295,8 @@ impl IdleMasks {
     }
 }
 
-/// `scx_idle_update_selcpu_topology()`: for each CPU, its last-level cache if there are several, and its node if that
-/// differs from the cache and there are several.
+/// `scx_idle_update_selcpu_topology()`: for each CPU, the CPUs of its last-level cache, if there are several caches,
+/// and the CPUs of its node, if these are not the same CPUs and there are several nodes.
 fn near(machine: &Machine) -> Vec<[Option<CpuMask>; 2]> {
     let all = machine.all_cpus();
     let span_of = |spans: &[CpuMask], cpu: usize| {

@@ -4,7 +4,7 @@
 use crate::abi::layout::IterDsq;
 use crate::scx::dsq::OnDsq;
 
-/// The iterations of all ops in progress, the innermost last. There are few at a time.
+/// The iterations of all ops in progress, the innermost last. There are few iterations at a time.
 #[derive(Default)]
 pub struct Iterations(Vec<Iteration>);
 
@@ -41,7 +41,7 @@ impl Iterations {
         new
     }
 
-    /// The iteration, if it has begun. Usually it is the innermost.
+    /// The iteration, if it has begun. Usually it is the innermost iteration.
     #[inline]
     pub fn get(&mut self, iteration: &IterDsq) -> Option<&mut Iteration> {
         let place = place(iteration);
@@ -72,7 +72,7 @@ impl Iterations {
         found.map(|index| self.0.remove(index)).is_some()
     }
 
-    /// A task has come to `on` at `index` (`by` is 1), or left it (-1): iterations stay between the same tasks.
+    /// Keeps iterations between the same tasks when a task comes to `on` at `index` (`by` is 1) or leaves it (-1).
     #[inline(always)]
     pub fn shift(&mut self, on: OnDsq, index: usize, by: isize) {
         if !self.0.is_empty() {

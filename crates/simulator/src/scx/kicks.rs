@@ -1,5 +1,4 @@
-//! Kicks (`scx_bpf_kick_cpu()`) that are requested and not yet sent: the requesting code completes
-//! first.
+//! Kicks (`scx_bpf_kick_cpu()`) that are requested and not yet sent, because the requesting code completes first.
 
 use crate::abi::layout as abi;
 use std::collections::VecDeque;

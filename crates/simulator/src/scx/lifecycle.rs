@@ -25,7 +25,7 @@ const LEAST_STALL_NS: u64 = 100_000_000;
 const HARDLY_BUSY: u64 = 10;
 
 impl Kernel<'_> {
-    /// `scx_ops_exit_kind()`: the scheduler is disabled, and the run ends. Only the first reason counts.
+    /// `scx_ops_exit_kind()`: ends the run, after which the scheduler is disabled. Only the first reason counts.
     pub fn scheduler_exit(&mut self, kind: u32, code: i64, message: String) {
         if self.failure.is_some() {
             return;
@@ -54,7 +54,7 @@ impl Kernel<'_> {
         self.scheduler_exit(abi::EXIT_ERROR, 0, message.to_string());
     }
 
-    /// The current op does something for which Linux's verifier would have refused the scheduler.
+    /// Stops the scheduler, because the current op does something for which Linux's verifier would have refused it.
     #[cold]
     #[inline(never)]
     pub fn verifier_error(&mut self, what: &str) {
@@ -75,7 +75,7 @@ impl Kernel<'_> {
         self.scheduler_error(message);
     }
 
-    /// Checks, once the scheduler is disabled, that it has not written to its constants.
+    /// Checks that the scheduler, which is disabled, has not written to its constants.
     pub fn check_constants(&mut self) {
         if let Some(name) = self.bpf.instance.written() {
             let message = format!(
@@ -101,8 +101,8 @@ impl Kernel<'_> {
         self.scheduler_error(format_args!("invalid CPU {cpu} {place}"));
     }
 
-    /// The CPU for a number from the scheduler: a cid in cid form, otherwise a CPU. Other numbers
-    /// are errors.
+    /// The CPU for a number from the scheduler, which is a cid in cid form and otherwise a CPU. Other numbers are
+    /// errors of the scheduler.
     #[inline]
     pub fn cpu_from_c(&mut self, number: i32, place: &'static str) -> Option<usize> {
         if self.scx.cids.form {
@@ -166,9 +166,9 @@ impl Kernel<'_> {
         })
     }
 
-    /// The workload's time is over. A scheduler that leaves tasks waiting for half of that time while their CPUs hardly
-    /// work has stalled, however short that time was. If these CPUs did other work, the run has results, which include
-    /// the waiting tasks.
+    /// Stops a scheduler that has stalled when the workload's time is over. A scheduler that leaves tasks waiting for
+    /// half of that time while their CPUs hardly work has stalled, however short that time was. If these CPUs did other
+    /// work, the run has results, which include the waiting tasks.
     pub fn check_dispatched(&mut self) {
         let ran = |task: &TaskPtr| task.abi.se.sum_exec_runtime.get() > 0;
         let now = self.now();
@@ -271,7 +271,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `scx_cgroup_can_attach()`: an errno if the scheduler refuses.
+    /// `scx_cgroup_can_attach()`: returns 0, or an errno if the scheduler refuses.
     pub fn prep_move(&mut self, task: TaskPtr, from: *mut Cgroup, to: *mut Cgroup) -> i32 {
         match self.scx.ops.cgroup_prep_move {
             Some(cgroup_prep_move) => {
@@ -281,7 +281,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// `scx_cgroup_move_task()`: `task`, which is on no runqueue, has changed its control group.
+    /// `scx_cgroup_move_task()`: notifies the scheduler that `task`, which is on no runqueue, has changed its control
+    /// group.
     pub fn moved(&mut self, task: TaskPtr, from: *mut Cgroup, to: *mut Cgroup) {
         if let Some(cgroup_move) = self.scx.ops.cgroup_move {
             call_op!(self, kf::REST, cgroup_move, task.abi(), from, to);
@@ -396,7 +397,7 @@ impl Kernel<'_> {
         self.weight_changed(task);
     }
 
-    /// `switching_to_scx()`: a task of another class comes under the scheduler.
+    /// `switching_to_scx()`: puts a task of another class under the scheduler.
     pub fn switching_to_ext(&mut self, task: TaskPtr) {
         self.enable_task(task);
         if !self.scx.cids.form {
@@ -433,7 +434,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `__scx_update_idle()`: `cpu` changes between the idle task and another.
+    /// `__scx_update_idle()`: `cpu` switches from the idle task to another task, or back.
     pub fn update_idle(&mut self, cpu: usize, idle: bool) {
         if let Some(update_idle) = self.scx.ops.update_idle {
             let number = self.cpu_for_c(cpu);

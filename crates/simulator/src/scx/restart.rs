@@ -25,7 +25,7 @@ use native::{Global, Object};
 /// waits for the exit, and the verifier takes most of the time.
 const RELOAD_NS: u64 = 100_000_000;
 
-/// The scheduler's loader, which loads it again.
+/// The scheduler's loader, which loads the scheduler again after hotplug.
 pub struct Loader<'a> {
     pub object: &'a Object,
     pub globals: &'a [Global],
@@ -51,8 +51,8 @@ impl Kernel<'_> {
         true
     }
 
-    /// The scheduler exits because `cpu` goes offline or comes online (`handle_hotplug()`). If no loader restarts the
-    /// scheduler, its exit ends the run.
+    /// Lets the scheduler exit because `cpu` goes offline or comes online (`handle_hotplug()`). If no loader restarts
+    /// the scheduler, its exit ends the run.
     pub fn exit_for_hotplug(&mut self, cpu: usize, online: bool) {
         let going = if online { "online" } else { "offline" };
         let message = format!("cpu {cpu} going {going}, exiting scheduler");
@@ -136,8 +136,8 @@ impl Kernel<'_> {
         tasks
     }
 
-    /// Puts the tasks that [`Kernel::take_tasks`] took back on runqueues (`sched_enq_and_set_task()`); all CPUs
-    /// reschedule.
+    /// Puts the tasks that [`Kernel::take_tasks`] took back on runqueues (`sched_enq_and_set_task()`), and makes all
+    /// CPUs reschedule.
     fn give_tasks(&mut self, tasks: &[TaskPtr]) {
         for &task in tasks {
             if self.failure.is_some() {

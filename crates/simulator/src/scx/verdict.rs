@@ -54,7 +54,7 @@ impl Given {
 }
 
 impl Verdict {
-    /// Does the scheduler still have the task, by the same enqueueing?
+    /// Does the scheduler still have the task from the enqueueing to which the verdict belongs?
     #[inline]
     fn holds(&self) -> bool {
         self.task.ops_state.get() == OpsState::Queued && self.task.qseq.get() == self.qseq
@@ -169,7 +169,7 @@ impl Verdicts {
         self.buffer.get(index).copied().filter(Verdict::holds)
     }
 
-    /// The verdicts have been carried out.
+    /// Empties the buffer, whose verdicts have been carried out.
     #[inline]
     pub fn end_flush(&mut self) {
         self.buffer.clear();

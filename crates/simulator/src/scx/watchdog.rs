@@ -19,7 +19,7 @@ pub struct Watchdog {
     pub timeout_ns: u64,
     /// The time of the next check for Linux's rule, in ns.
     linux_at: u64,
-    /// For each CPU, the time at which it was first seen idle, and its busy time then, in ns.
+    /// For each CPU, the time of the first check that found it idle, and its busy time at that check, in ns.
     idle: Vec<(u64, u64)>,
 }
 
@@ -91,8 +91,8 @@ impl Watchdog {
 /// The number of tasks that a message names.
 const MOST_NAMED: usize = 4;
 
-/// The message about `stalled` tasks, which wait at `now`, in ns, while their CPUs idle. It has their names and the
-/// times for which they have waited. `None` without tasks.
+/// The message about `stalled` tasks, which wait at `now`, in ns, while their CPUs idle. The message has the tasks'
+/// names and the times for which they have waited. `None` if there are no such tasks.
 pub fn not_dispatched(now: u64, stalled: impl Iterator<Item = TaskPtr>) -> Option<String> {
     let stalled: Vec<TaskPtr> = stalled.collect();
     let shortest = stalled

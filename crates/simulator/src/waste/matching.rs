@@ -17,7 +17,8 @@ impl<'a> Matching<'a> {
         }
     }
 
-    /// Finds a task for `cpu` in addition to those found before. Skips the groups in `seen`, which have been tried.
+    /// Finds a task for `cpu` in addition to the tasks that are matched already. Skips the groups in `seen`, which have
+    /// been tried.
     fn add(&mut self, cpu: usize, seen: &mut [bool]) -> bool {
         for group in 0..self.groups.len() {
             let (allowed, waiting) = &self.groups[group];
@@ -39,7 +40,7 @@ impl<'a> Matching<'a> {
         false
     }
 
-    /// Adds `cpus`, as far as there are tasks for them. Returns the number of CPUs that get one.
+    /// Finds tasks for as many of `cpus` as possible. Returns the number of CPUs that get a task.
     pub fn add_all(&mut self, cpus: &CpuMask) -> usize {
         let groups = self.groups.len();
         cpus.iter()
@@ -47,7 +48,7 @@ impl<'a> Matching<'a> {
             .count()
     }
 
-    /// The CPUs that could each take one more task, if only one of them did.
+    /// The CPUs each of which could take one more task, if no other CPU did.
     pub fn wanted(&self) -> CpuMask {
         let is_short = |group: usize| self.taken[group].len() < self.groups[group].1;
         let mut open: Vec<bool> = (0..self.groups.len()).map(is_short).collect();

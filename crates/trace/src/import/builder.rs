@@ -34,7 +34,8 @@ pub struct Builder<'a> {
     pub flags: bool,
     /// Does the trace have sched_waking? If so, sched_wakeup adds nothing, and lacks the waker.
     waking: bool,
-    /// Does the trace have wakeups? `unwoken` is the number of times that a thread ran after a sleep without a wakeup.
+    /// Does the trace have wakeups? `unwoken` is the number of times that a thread ran after a sleep although no event
+    /// woke it.
     wakes: bool,
     unwoken: u64,
     /// Does the trace come from a simulation? There, the cost of a wakeup follows the switch that
@@ -74,7 +75,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The error says which event does not fit.
+    /// Processes an event. The error says why the event does not fit.
     pub fn event(&mut self, line: &Line) -> Result<(), String> {
         match line.event {
             Tracepoint::Other => return Ok(()),
@@ -135,7 +136,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// An error unless the machine has as many CPUs as the recorded one, `cpus`.
+    /// Returns an error unless the machine has `cpus` CPUs, as the recorded machine does.
     pub fn recorded_on(&self, cpus: usize) -> Result<(), String> {
         match self.machine {
             Some(machine) if machine.cpus.len() != cpus => Err(format!(
@@ -343,8 +344,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Do threads sleep and run again, although no event wakes any? The trace then does not distinguish sleeping from
-    /// waiting, and a simulation in which threads wait for any time would pass.
+    /// Do threads sleep and run again, although the trace has no wakeups? The trace then does not distinguish sleeping
+    /// from waiting, and a simulation in which threads wait for any time would pass.
     pub fn lacks_wakeups(&self) -> bool {
         self.unwoken > 0 && !self.wakes
     }
@@ -408,7 +409,7 @@ impl<'a> Builder<'a> {
         });
     }
 
-    /// Adds a step after which a thread may run on other CPUs, or requests another slice.
+    /// Adds a step that changes the affinity of a thread, or the slice that it requests.
     fn set(&mut self, thread: Option<u32>, now: u64, mut step: Step) {
         let Some(thread) = thread else { return };
         if let Step::Slice(ns) = &mut step {

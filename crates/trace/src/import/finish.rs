@@ -12,10 +12,10 @@ use workload::recording::{Period, Recording, Step, Thread, VERSION};
 
 /// The lowest number of a kernel priority that is not real time.
 const FIRST_FAIR: i32 = 100;
-/// The smallest number of wakeups by another thread for which a thread that interrupts wake counts
-/// as woken by that thread ...
+/// The smallest number of wakeups by another thread from which that thread, and not an interrupt, counts as the waker
+/// of a thread that interrupts also wake.
 const BELIEVED: u32 = 3;
-/// ... if they are also at least one in this many of all of its wakeups.
+/// These wakeups must also be at least 1 / `BELIEVED_PART` of all wakeups of the woken thread.
 const BELIEVED_PART: u32 = 2;
 /// The computing time in ns below which a thread that starts others is a shell.
 const SHELL_NS: u64 = 1_000_000;
@@ -36,7 +36,7 @@ const KERNEL_THREADS: [&str; 7] = [
 ];
 
 impl Builder<'_> {
-    /// The recording. The error says why there is no recording.
+    /// Returns the recording. The error says why there is none.
     pub fn finish(mut self) -> Result<Imported, String> {
         for cpu in 0..self.cpus.len() {
             self.account(cpu, self.last);
@@ -222,8 +222,8 @@ impl Builder<'_> {
         u64::MAX.checked_shr(beyond).unwrap_or(0)
     }
 
-    /// `entry` as a step, which a periodic timer may end. Times are in ns relative to `base`; `numbers` has the numbers
-    /// of threads in the recording.
+    /// `entry` as a step of the recording. A periodic timer may end a sleep. Times are in ns relative to `base`;
+    /// `numbers` has the numbers of threads in the recording.
     fn step(
         &self,
         entry: Entry,
@@ -259,9 +259,9 @@ impl Builder<'_> {
         })
     }
 
-    /// In a trace without the contexts of wakeups, a wakeup by a timer's interrupt looks like a
-    /// wakeup by the interrupted thread. If interrupts wake a thread on idle CPUs, or periodically,
-    /// interrupts are assumed to wake it on busy CPUs, too, unless another thread often wakes it.
+    /// Attributes doubtful wakeups to timers. In a trace without the contexts of wakeups, a wakeup by a timer's
+    /// interrupt looks like a wakeup by the interrupted thread. If interrupts wake a thread on idle CPUs, or
+    /// periodically, interrupts are assumed to wake it on busy CPUs, too, unless another thread often wakes it.
     fn doubt(&mut self) {
         let mut doubted = 0_u64;
         let sleeps = |thread: &Known| wakes(&thread.steps).count() as u32;

@@ -8,9 +8,9 @@ pub struct Known {
     pub prio: i32,
     pub steps: Vec<Entry>,
     pub is: Is,
-    /// Its parent.
+    /// The thread's parent.
     pub parent: Option<u32>,
-    /// The time of the thread's start or first event, in ns; `until` is the time of its last activity.
+    /// The time of the thread's start or first event, in ns; `until` is the time of the thread's last activity.
     pub from: u64,
     pub until: u64,
     /// Does the thread belong to the load, according to the trace?
@@ -20,19 +20,19 @@ pub struct Known {
     pub ran_ns: u64,
     /// The time in ns that the kernel spent for the thread outside of its turns, by the machine file.
     pub owed: u64,
-    /// The slice that it requests, in ns; 0 is the default.
+    /// The slice that the thread requests, in ns; 0 is the default.
     pub slice_ns: u64,
-    /// The CPU on which it last ran.
+    /// The CPU on which the thread last ran.
     pub cpu: Option<usize>,
     /// The last wakeup, if the thread has not run since: its time in ns, and whether an interrupt caused it.
     pub woken: Option<(u64, bool)>,
-    /// A wakeup that came before the task slept. It counts if the task runs again without another wakeup.
+    /// A wakeup that came before the thread slept. It counts if the thread runs again without another wakeup.
     pub early: Option<Early>,
-    /// Its waits for a CPU after each wakeup, in ns.
+    /// The thread's waits for a CPU after each wakeup, in ns.
     pub latencies: Vec<u64>,
-    /// The number of switches to it.
+    /// The number of switches to the thread.
     pub turns: u64,
-    /// The number of switches to it on another CPU than before.
+    /// The number of switches to the thread on another CPU than before.
     pub migrations: u64,
 }
 
@@ -46,7 +46,7 @@ pub struct Early {
     pub waker: Waker,
     /// The wakeup's reserved place in the waker's steps.
     pub entry: u32,
-    /// Its time in ns.
+    /// The wakeup's time in ns.
     pub at: u64,
 }
 
@@ -125,7 +125,7 @@ pub struct Gap {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Is {
     Runnable,
-    /// The thread sleeps since this time, in ns.
+    /// The thread has slept since this time, in ns.
     Blocked(u64),
     Dead,
 }

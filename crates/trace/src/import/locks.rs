@@ -30,11 +30,12 @@ pub struct Futexes {
     odd: Vec<bool>,
 }
 
-/// The result.
+/// The result of [`weave`].
 pub struct Woven {
     /// The number of mutexes in the steps. Processes may have different mutexes at the same address.
     pub mutexes: u32,
-    /// The number of futexes for which the load waits as mutexes; `left` is the number of those that remain wakeups.
+    /// The number of futexes for which threads of the load wait; `left` is the number of those futexes that are not
+    /// replayed as mutexes, so that their waits remain wakeups.
     pub all: usize,
     pub left: usize,
 }
@@ -173,7 +174,7 @@ fn is_run(entry: &Entry) -> bool {
 fn holds(threads: &[Known], woken: &HashMap<Place, u32>, odd: &mut [bool]) -> Vec<Hold> {
     let mut all = Vec::new();
     for (thread, known) in (0_u32..).zip(threads) {
-        // The futex that the thread holds or awaits, and the step since which it does.
+        // The futex that the thread holds or awaits, and the first step in which it does.
         let mut has: Option<(u32, usize)> = None;
         for (index, &entry) in known.steps.iter().enumerate() {
             match (entry, has) {
@@ -232,7 +233,7 @@ fn holds(threads: &[Known], woken: &HashMap<Place, u32>, odd: &mut [bool]) -> Ve
     all
 }
 
-/// The first thread that the call of `known` at `index` wakes.
+/// The first thread that the call of `known` at step `index` wakes.
 fn wakes(known: &Known, index: usize, futex: u32, woken: &HashMap<Place, u32>) -> Option<Place> {
     let mut after = known.steps[index + 1..].iter().filter(|it| !is_run(it));
     match *after.next()? {
@@ -306,8 +307,8 @@ fn place(steps: &mut Vec<Entry>, hold: &Hold, mutex: u32, woken: &HashMap<Place,
     }
 }
 
-/// The mutexes for which a futex stands. It stands for the same mutex for a thread, for the threads that this thread
-/// woke, and for its wakers.
+/// The mutexes for which a futex stands. A futex stands for the same mutex in a thread, in the threads that this thread
+/// woke, and in its wakers.
 struct Numbers {
     /// For each futex and thread, another thread with the same mutex, or the thread itself.
     same: HashMap<(u32, u32), u32>,

@@ -14,11 +14,11 @@ pub struct Did {
     pub path: Vec<u32>,
     /// The thread's running time, in ns of the machine's time.
     pub ran_ns: u64,
-    /// The time from each of its wakeups until it ran, in ns.
+    /// The time from each of the thread's wakeups until it ran, in ns.
     pub latencies_ns: Vec<u64>,
-    /// The number of switches to it.
+    /// The number of switches to the thread.
     pub turns: u64,
-    /// The number of switches to it on another CPU than before.
+    /// The number of switches to the thread on another CPU than before.
     pub migrations: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A recorded load from a trace of scheduling events.
+//! Makes a recorded load from a trace of scheduling events.
 //!
 //! Such a trace does not show everything. These facts are lost: dependencies (a mutex or a pipe
 //! appears only as wakeups, unless an option of `equipoise record` asks for more), absolute timers
@@ -39,9 +39,9 @@ pub struct Imported {
 /// The size of the trace, and its losses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Lines with scheduler events.
+    /// The number of lines with scheduler events.
     pub events: u64,
-    /// Events that were lost according to the trace.
+    /// The number of events that were lost according to the trace.
     pub lost: u64,
     /// The activity of each thread of the recording.
     pub threads: Vec<Did>,
@@ -68,12 +68,12 @@ impl Summary {
     }
 }
 
-/// The part in % of all CPUs' time above which threads outside a recording matter: the load waited
-/// for them, and the replay, which lacks them, is not the same load.
+/// The part in % of all CPUs' time above which threads outside a recording matter. Above this limit, the load waited
+/// for these threads, so the replay, which lacks them, is not the same load.
 pub const MOST_OTHERS_PCT: f64 = 5.0;
 
-/// The load shown by `trace`, the content of `file`, which was recorded on `machine`. Work is
-/// scaled by the CPU's speed at the time. Without a machine, all CPUs are assumed to be equal.
+/// Imports the load that `trace`, the content of `file`, shows. The trace was recorded on `machine`. Work is scaled by
+/// the CPU's speed at the time. Without a machine, all CPUs are assumed to be equal.
 pub fn import(
     file: &str,
     trace: impl BufRead,
@@ -94,8 +94,8 @@ pub fn import_with(
     build(file, trace, builder)
 }
 
-/// Imports as [`import`] does, but leaves out the time of the recorder's probes, so that the load is as if nothing
-/// recorded it. The cost of the other events is part of the costs of `machine`.
+/// Imports as [`import`] does, but leaves out the time of the recorder's probes, so that the load is as it would be
+/// without a recorder. The cost of the other events is part of the costs of `machine`.
 pub fn unprobed(
     file: &str,
     trace: impl BufRead,

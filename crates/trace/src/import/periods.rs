@@ -13,8 +13,8 @@ const BELIEVED: f64 = 0.7;
 /// The number of standard deviations by which wakeups must be more regular than by chance, because
 /// among many intervals of a random thread, some are frequent.
 const SIGNIFICANT: f64 = 5.0;
-/// The allowed distance of a wakeup from its time, as the divisor of the period. Timers are
-/// precise; stages of a frame are not.
+/// The divisors of the period that give the allowed distance of a wakeup from its expected time. Timers are precise;
+/// stages of a frame are not.
 const TOLERANCES: [u64; 3] = [100, 33, WIDEST];
 const WIDEST: u64 = 10;
 /// The largest number of wakeups across which an interval is a candidate, because a wakeup within a
@@ -44,7 +44,7 @@ const SET_TOLERANCE: u64 = 4;
 /// A wakeup of a thread.
 #[derive(Clone, Copy, Debug)]
 struct Wakeup {
-    /// Its index in the thread's steps.
+    /// The index of the wakeup in the thread's steps.
     entry: u32,
     /// The time at which the thread fell asleep, in ns; `at` is the time at which it was woken.
     since: u64,
@@ -57,14 +57,14 @@ struct Wakeup {
 pub struct Periodic {
     /// The period.
     pub period: Period,
-    /// The indices, in the thread's steps, of the wakeups that release it, ascending.
+    /// The indices, in the thread's steps, of the wakeups that release it, in ascending order.
     pub releases: Vec<u32>,
 }
 
-/// The user's statement about the threads of a name: their period in ns, or `None` if they have none.
+/// The user's statement about the threads of a name: the name, and their period in ns or, if they have none, `None`.
 pub type Set = (String, Option<u64>);
 
-/// Finds the period of each thread of the load; `set` has precedence.
+/// Finds the period of each thread of the load; the user's periods in `set` have precedence.
 pub fn find(threads: &[Known], keeps: &[bool], set: &[Set]) -> Vec<Option<Periodic>> {
     let wakeups: Vec<Vec<Wakeup>> = threads
         .iter()
@@ -105,7 +105,7 @@ struct Open {
     paced: usize,
     /// The number of releases of `grid` by each other waker.
     by_waker: HashMap<u32, usize>,
-    /// The waker of most of its wakeups.
+    /// The waker of most of the thread's wakeups.
     usual: Option<u32>,
 }
 
@@ -142,8 +142,8 @@ impl Open {
     }
 }
 
-/// Finds the periods of `open` threads that periodic threads wake, and of the threads that those wake in turn. A thread
-/// is examined again only when one of its wakers turns out to be periodic.
+/// Finds the periods of `open` threads that periodic threads wake, and of the threads that these threads wake in turn.
+/// A thread is examined again only when one of its wakers turns out to be periodic.
 fn follow(
     wakeups: &[Vec<Wakeup>],
     open: &mut BTreeMap<usize, Open>,
@@ -226,7 +226,7 @@ fn on_grid(wakeups: &[Wakeup]) -> Option<Periodic> {
         .map(|fit| fit.periodic(wakeups))
 }
 
-/// The most frequent intervals in ns, ascending.
+/// The most frequent intervals in ns, in ascending order.
 fn candidates(wakeups: &[Wakeup]) -> Vec<u64> {
     let intervals = (1..=OVER).flat_map(|over| {
         let pairs = wakeups.iter().zip(wakeups.iter().skip(over));
@@ -260,8 +260,8 @@ struct Fit {
     releases: Vec<usize>,
 }
 
-/// Goes from each wakeup to the one a period later. Without such a wakeup, the period is a miss,
-/// unless the thread was late, because the next wakeup then shows nothing.
+/// Fits wakeups to a period: goes from each wakeup to the wakeup that is a period later. If there is none, the period
+/// is a miss, unless the thread was late, because its next wakeup then shows nothing.
 fn fit(wakeups: &[Wakeup], period: u64, part: &u64) -> Fit {
     let tolerance = period / part;
     let (mut hits, mut misses, mut releases) = (Vec::new(), 0, Vec::new());
@@ -379,7 +379,7 @@ impl Pairs {
         self.covariance / self.variance.0.max(f64::MIN_POSITIVE)
     }
 
-    /// The standard error of the slope; infinite if the first is constant.
+    /// The standard error of the slope; infinite if the first variable is constant.
     fn slope_error(&self) -> f64 {
         if self.variance.0.sqrt() <= RESOLUTION_NS {
             return f64::INFINITY;
@@ -434,7 +434,7 @@ fn chained(
     })
 }
 
-/// A period that the user has set.
+/// The releases for a period that the user has set.
 fn given(wakeups: &[Wakeup], ns: u64) -> Periodic {
     let fit = fit(wakeups, ns.max(SET_TOLERANCE), &SET_TOLERANCE);
     let mut set = fit.periodic(wakeups);

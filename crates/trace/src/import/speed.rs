@@ -50,7 +50,7 @@ impl Builder<'_> {
     }
 
     /// The number of the host's CPUs that execute the busy CPUs of a virtual machine, and the number of these busy
-    /// CPUs. The two are equal if each CPU has its own.
+    /// CPUs. The numbers are equal if each busy CPU has a CPU of the host.
     fn shares(&self) -> (u64, u64) {
         let Some(host) = self.machine.and_then(|machine| machine.host_cpus) else {
             return (1, 1);
@@ -59,7 +59,7 @@ impl Builder<'_> {
         (u64::from(host).min(busy.max(1)), busy.max(1))
     }
 
-    /// The current duration on `cpu` of kernel code that takes `ns` at its highest frequency.
+    /// The current duration on `cpu` of kernel code that takes `ns` at the CPU's highest frequency.
     pub fn kernel_ns(&self, cpu: usize, ns: u64) -> u64 {
         let (host, busy) = self.shares();
         let ns = ns * busy / host;

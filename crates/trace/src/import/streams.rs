@@ -10,14 +10,14 @@ use workload::recording::Step;
 
 /// The default capacity of a pipe in bytes (pipe(7)).
 const PIPE: u64 = 65_536;
-/// The capacity of a socket for messages in bytes (`net.core.wmem_default`), ...
+/// The capacity of a socket for messages in bytes (`net.core.wmem_default`). Each message counts with `SK_BUFF` and,
+/// together with its data, `SHARED_INFO`.
 const SOCKET: u64 = 212_992;
-/// ... where each message counts with the size of its `sk_buff` and, together with its data,
-/// `skb_shared_info` (x86-64).
+/// The sizes of `sk_buff` and of `skb_shared_info` in bytes (x86-64).
 const SK_BUFF: u64 = 256;
 const SHARED_INFO: u64 = 320;
 
-/// The result.
+/// The result of [`weave`].
 pub struct Woven {
     /// For each stream in the steps, its capacity in bytes.
     pub capacities: Vec<u64>,

@@ -7,9 +7,9 @@ use crate::read::each;
 use machine::input::BadInput;
 use std::io::BufRead;
 
-/// The load in each window of `trace`, the content of `file`: a recording that was interrupted, so that a
-/// thread's state at the end of a window says nothing about the next one. A window begins with the mark
-/// [`WINDOW`] and ends with [`GAP`]. Windows without a load are left out.
+/// Imports the load in each window of `trace`, the content of `file`. The recording was interrupted between windows, so
+/// a thread's state at the end of a window says nothing about the next window. A window begins with the mark [`WINDOW`]
+/// and ends with [`GAP`]. Windows without a load are left out.
 pub fn windows(file: &str, trace: impl BufRead) -> Result<Vec<Imported>, Box<BadInput>> {
     let (mut builders, mut is_open) = (Vec::new(), false);
     each(file, trace, &mut |read| {

@@ -161,7 +161,7 @@ fn latency_format(line: &str) -> Option<Head<'_>> {
 }
 
 /// The flags are irqs off, need_resched, context and preempt count. The context is `h` or `H` in a hard interrupt, and
-/// `s` in a soft one.
+/// `s` in a softirq.
 fn is_interrupt(flags: &[u8]) -> bool {
     matches!(flags.get(2), Some(b'h' | b'H' | b's' | b'z' | b'Z'))
 }
@@ -192,8 +192,8 @@ fn seconds(rest: &str) -> Option<(u64, &str)> {
     Some((ns.checked_add(fraction)?, after))
 }
 
-/// The name of the event, such as `sched_switch` in `sched:sched_switch: ...`, and the rest. perf
-/// may print a period before the name and modifiers after it: `1 sched:sched_switch:k: ...`.
+/// The name of the event, such as `sched_switch` in `sched:sched_switch: ...`, and the rest of the line. perf may print
+/// a period before the name and modifiers after it: `1 sched:sched_switch:k: ...`.
 fn name(rest: &str) -> Option<(&str, &str)> {
     let mut rest = rest.trim_start();
     if let Some((period, after)) = rest.split_once(' ')
@@ -240,8 +240,8 @@ fn event<'a>(name: &str, fields: &'a str) -> Option<Tracepoint<'a>> {
 struct Text<'a>([&'a str; MOST_FIELDS]);
 
 impl<'a> Text<'a> {
-    /// Each value extends to the key of the next. A key may also be the field's name in tracefs, as
-    /// `trace-cmd report -R` prints it.
+    /// Each value extends to the key of the next value. A key may also be the field's name in tracefs, as `trace-cmd
+    /// report -R` prints it.
     fn of(kind: Kind, text: &'a str) -> Option<Text<'a>> {
         let mut values = [""; MOST_FIELDS];
         let mut left = text;
@@ -316,7 +316,7 @@ fn short_wakeup(stage: Stage, fields: &str) -> Option<Tracepoint<'_>> {
 }
 
 /// `EXIT_DEAD`, `EXIT_ZOMBIE`, and `TASK_DEAD` of kernels before 4.14. In later kernels, only parked kernel threads
-/// have the last of these bits.
+/// have 0x40.
 const DEAD_BITS: u64 = 0x10 | 0x20 | 0x40;
 /// The bits of a task that does not run. A preempted task has a higher state.
 const STATE_BITS: u64 = 0xff;

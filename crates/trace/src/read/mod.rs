@@ -23,7 +23,7 @@ type Whole = fn(&str, &[u8], &mut Sink<'_>) -> Result<(), Box<BadInput>>;
 /// Receives the events of a trace in the order of time. Its error says which event does not fit.
 pub type Sink<'s> = dyn FnMut(Read<'_>) -> Result<(), String> + 's;
 
-/// Passes the content of `trace` to `sink`; its first bytes determine the format.
+/// Passes the events of `trace` to `sink`. The first bytes of the trace determine its format.
 pub fn each(file: &str, mut trace: impl BufRead, sink: &mut Sink<'_>) -> Result<(), Box<BadInput>> {
     let unreadable = |error: std::io::Error| {
         Box::new(BadInput::whole(

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 /// A trace is one message that consists of packets.
 const PACKET: u32 = 1;
-/// `prev_state` of a task that ended (X, Z), and of one that sleeps, in kernels since 4.14.
+/// The bits of `prev_state` of a task that ended (X, Z), and of a task that sleeps, in kernels since 4.14.
 const DEAD: i64 = 0x30;
 const BLOCKED: i64 = 0xcf;
 const EXPECTED: &str = "expected a complete Perfetto trace with ftrace events";
@@ -120,7 +120,7 @@ fn bundle<'b>(bundle: &Bundle<'b>, items: &mut Vec<Item<'b>>) {
     }
 }
 
-/// Times are relative to the previous one; names are indices into a table.
+/// Decodes events in the compact form. Each time is relative to the previous time, and names are indices into a table.
 fn compact<'b>(cpu: usize, compact: &Compact<'b>, items: &mut Vec<Item<'b>>) {
     let task = |comm: u32, pid: i32, prio: i32| {
         let comm = compact.names.get(comm as usize)?;

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 /// Writes the JSON that `chrome://tracing` and Perfetto read; each CPU is a thread of one process.
 pub(crate) struct Chrome<W> {
     sink: Sink<W>,
-    /// For each CPU, the task on it and the start of its turn.
+    /// For each CPU, the task on it, and the start of the task's turn.
     running: Vec<Option<(String, i32, u64)>>,
     /// The utilization of each CPU's classes.
     utils: Vec<[f64; 3]>,
@@ -79,7 +79,7 @@ impl<W: Write> Chrome<W> {
     }
 }
 
-/// The format has microseconds.
+/// Converts to microseconds, the unit of the format.
 fn us(ns: u64) -> f64 {
     ns as f64 / 1e3
 }
@@ -126,7 +126,7 @@ impl<W: Write> Format for Chrome<W> {
                 self.counter(now, &name, json!({ "kHz": khz }));
             }
             Tracepoint::Idle { cpu, state } => {
-                // The value is one more than the state, so that 0 means not idle.
+                // The value is one more than the state, so that 0 means that the CPU is not idle.
                 let state = state.map_or(0, |state| state + 1);
                 let name = format!("CPU {cpu} idle state");
                 self.counter(now, &name, json!({ "state": state }));

@@ -13,11 +13,12 @@ use tempfile::SpooledTempFile;
 const PAGE: usize = 4096;
 /// The size in bytes of the head of a page, which has the page's time and length.
 const PAGE_HEADER: usize = 16;
-/// The number of bits, of 32, of an event's time in ns since the previous one; the other bits are its length or kind.
+/// The number of bits, of 32, for an event's time in ns since the previous event; the other bits have the event's
+/// length or kind.
 const DELTA_BITS: u32 = 27;
 const TIME_EXTEND: u32 = 30;
 
-/// The number of the first kind; `print` has ftrace's own number.
+/// The number of the first kind of event. Only `print` has ftrace's own number.
 const FIRST_ID: u16 = 300;
 const PRINT_ID: u16 = 5;
 
@@ -29,7 +30,7 @@ fn id_of(kind: Kind) -> u16 {
     }
 }
 
-/// The first fields of all events: the declaration, the size in bytes, and whether the field is signed.
+/// The first fields of all events, each with its declaration, the size in bytes, and whether the field is signed.
 const COMMON: [(&str, usize, bool); 4] = [
     ("unsigned short common_type", 2, false),
     ("unsigned char common_flags", 1, false),
@@ -37,7 +38,7 @@ const COMMON: [(&str, usize, bool); 4] = [
     ("int common_pid", 4, true),
 ];
 
-/// The offset of a field of `size` bytes in an event, after `end` bytes, with C's alignment.
+/// The aligned offset of a field of `size` bytes in an event, after `end` bytes of other fields.
 fn place(size: usize, end: usize) -> usize {
     match size {
         2 | 4 | 8 => end.next_multiple_of(size),
@@ -75,7 +76,7 @@ fn format_of(kind: Kind) -> String {
     text + &format!("\nprint fmt: \"{print}\", {}\n", arguments.join(", "))
 }
 
-/// The bytes of `record`, which replace the content of `out`.
+/// Encodes `record` in `out`, whose content it replaces.
 fn encode(record: &Record<'_>, kind: Kind, out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(&id_of(kind).to_le_bytes());
@@ -109,7 +110,7 @@ fn encode(record: &Record<'_>, kind: Kind, out: &mut Vec<u8>) {
     });
 }
 
-/// The current page of a CPU, and the places of the full pages.
+/// The current page of a CPU, and the numbers of the full pages.
 struct Buffer {
     page: Vec<u8>,
     last: u64,

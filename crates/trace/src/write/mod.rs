@@ -34,7 +34,7 @@ pub const EXTENSIONS: &str = ".txt, .ftrace or .systrace (ftrace text), .dat (tr
                               (Perfetto), or .json (Chrome)";
 
 impl Kind {
-    /// The kind by the extension of the file's name ([`EXTENSIONS`]).
+    /// The kind of file that the extension of `path` stands for ([`EXTENSIONS`]).
     pub fn of(path: &Path) -> Option<Kind> {
         match path.extension()?.to_str()? {
             "txt" | "ftrace" | "systrace" => Some(Kind::Text),
@@ -73,7 +73,7 @@ pub trait Format {
     /// Writes the next record.
     fn record(&mut self, record: Record<'_>);
 
-    /// Ends the trace at `now` (in ns). The error is the first write error, now or before.
+    /// Ends the trace at `now` (in ns). Returns the first write error, which may have happened before this call.
     fn finish(&mut self, now: u64) -> io::Result<()>;
 }
 

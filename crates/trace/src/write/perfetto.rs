@@ -11,7 +11,7 @@ use crate::values::Value;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// The number of a CPU's events in a packet.
+/// The largest number of a CPU's events in a packet.
 const BUNDLE: usize = 256;
 /// The interval between records of the total energy, in ns.
 const ENERGY_EVERY_NS: u64 = 1_000_000;
@@ -93,8 +93,8 @@ impl<W: Write> Perfetto<W> {
             .bytes(Message::default().message(1, &packet).bytes());
     }
 
-    /// Writes an event of ftrace, if Perfetto has this kind. Perfetto has texts of bpf_trace_printk as texts of
-    /// trace_marker.
+    /// Writes an event of ftrace, if Perfetto has this kind. In Perfetto's format, texts of bpf_trace_printk are texts
+    /// of trace_marker.
     fn ftrace(&mut self, record: &Record<'_>) {
         let field = match record.event {
             Tracepoint::Printk(_) => Kind::Mark.row().perfetto,
@@ -139,7 +139,7 @@ impl<W: Write> Perfetto<W> {
         }
     }
 
-    /// The number of a track, which is described at its first use.
+    /// Returns the number of a track, and describes the track at its first use.
     fn track(&mut self, track: Track, name: &str, group: Option<&'static str>, unit: &str) -> u64 {
         if let Some(&uuid) = self.tracks.get(&track) {
             return uuid;
@@ -197,7 +197,7 @@ impl<W: Write> Perfetto<W> {
             Some("Decisions"),
             "",
         );
-        // `DebugAnnotation`, with its int_value or its string_value.
+        // Makes a `DebugAnnotation`, which has an int_value or a string_value.
         let annotation = |name: &str| Message::default().string(10, name);
         let mut event = Message::default()
             .uint(9, TYPE_INSTANT)

@@ -1,5 +1,5 @@
-//! The costs of a scheduler on this computer, measured while it is loaded. A prediction needs them in addition to the
-//! costs under the kernel's own scheduler.
+//! The costs of a scheduler on this computer, measured while it is loaded. A prediction needs these costs in addition
+//! to the costs under the kernel's own scheduler.
 
 use crate::guard::{Guard, Part};
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,8 +11,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The time limit for the start of the counting program; [`LISTS`] is the time that it then takes to list the BPF
-/// programs.
+/// The time limit for the start of the counting program; [`LISTS`] is the time that the program then takes to list the
+/// BPF programs.
 const STARTS: Duration = Duration::from_secs(10);
 const LISTS: Duration = Duration::from_millis(500);
 /// The time for which the program counts, which is longer than a turn; SIGINT ends it.
@@ -23,7 +23,7 @@ const LONG_S: &str = "1000000";
 pub struct SchedulerCosts {
     /// The time in ns of a call of each callback, by its name in a machine file, in the turn of the first block.
     pub callbacks: BTreeMap<String, u64>,
-    /// The time in ns of a wakeup with its switch on one CPU.
+    /// The time in ns of a wakeup and the switch after it, on one CPU.
     pub wakeup_ns: u64,
     /// The part of `wakeup_ns` that callbacks take.
     pub callbacks_ns: u64,
@@ -65,7 +65,7 @@ impl Counter {
         })
     }
 
-    /// Ends the program; returns the calls since its start.
+    /// Ends the program, and returns the calls since its start.
     fn end(mut self) -> io::Result<Calls> {
         if let Some(pid) = Pid::from_raw(self.child.id() as i32) {
             let _ = kill_process(pid, Signal::INT);
@@ -119,7 +119,7 @@ impl Meter {
         }
     }
 
-    /// Called when a scheduler has been loaded and its turn is about to begin.
+    /// Measures a wakeup, and starts to count calls, when a scheduler has been loaded and its turn is about to begin.
     pub fn loaded(&mut self, guard: &Guard) -> io::Result<()> {
         let wakeup_ns = wakeup_and_switch()?;
         let counter = Counter::start(guard, &self.program)?;
@@ -133,12 +133,13 @@ impl Meter {
         Ok(())
     }
 
-    /// Called when the scheduler is unloaded. If the scheduler's turn failed, its calls are still being counted.
+    /// Stops counting when the scheduler is unloaded. If the scheduler's turn failed, its calls are still being
+    /// counted.
     pub fn unloads(&mut self) {
         self.counter = None;
     }
 
-    /// Called after the turn of the scheduler `name`, in which `busy` CPUs were busy on average.
+    /// Takes the counts after the turn of the scheduler `name`, in which `busy` CPUs were busy on average.
     pub fn ended(&mut self, name: &str, busy: f64) -> io::Result<()> {
         let Some(counter) = self.counter.take() else {
             return Ok(());
@@ -157,7 +158,7 @@ impl Meter {
     }
 }
 
-/// The time in ns of a wakeup with its switch, on the first CPU that this thread may use.
+/// The time in ns of a wakeup and the switch after it, on the first CPU that this thread may use.
 pub fn wakeup_and_switch() -> io::Result<u64> {
     let before = rustix::thread::sched_getaffinity(None)?;
     let cpu = (0..rustix::thread::CpuSet::MAX_CPU).find(|&cpu| before.is_set(cpu));
@@ -166,7 +167,8 @@ pub fn wakeup_and_switch() -> io::Result<u64> {
     measured
 }
 
-/// The time in callbacks of a wakeup with its switch. Each wakeup has one call of the most frequent callback.
+/// The time in callbacks of a wakeup and the switch after it, in ns. Each wakeup has one call of the most frequent
+/// callback.
 fn of_a_wakeup(calls: &Calls) -> u64 {
     let wakeups = calls.values().map(|(_, calls)| *calls).max().unwrap_or(0);
     let sum: u64 = calls.values().map(|(ns, calls)| ns * calls).sum();

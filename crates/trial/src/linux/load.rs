@@ -28,9 +28,9 @@ pub enum Load {
 
 /// A load that runs.
 pub struct Running {
-    /// A descriptor that becomes readable when the command ends; `None` without a command.
+    /// A descriptor that becomes readable when the command ends; `None` if there is no command.
     pub exit: Option<OwnedFd>,
-    /// The time of the turn; `None` with a command.
+    /// The time of the turn; `None` if there is a command.
     pub limit: Option<Duration>,
     command: Option<(Child, Part, Said)>,
     began: Instant,
@@ -38,7 +38,7 @@ pub struct Running {
 }
 
 impl Load {
-    /// Starts the load; the command counts as the load in the recording.
+    /// Starts the load. The recording counts the command as the load.
     pub fn start(&self, guard: &Guard, recorder: Option<&TurnRecorder>) -> Result<Running, Fault> {
         let words = match self {
             Load::Watch(time) => {
@@ -134,16 +134,16 @@ fn switches() -> u64 {
     (usage.ru_nvcsw + usage.ru_nivcsw) as u64
 }
 
-/// A log of frame times, or a folder with one for each turn.
+/// A log of frame times, or a folder with a log for each turn.
 pub struct Frames {
     place: PathBuf,
     began: SystemTime,
-    /// The log at the start of the turn, and its number of frames.
+    /// The log at the start of the turn, and the number of its frames.
     before: Option<(u64, usize)>,
 }
 
 impl Frames {
-    /// Reads the log at `place`, or the newest one in that folder.
+    /// Reads the log at `place`, or the newest log in that folder.
     pub fn new(place: PathBuf) -> Frames {
         Frames {
             place,
@@ -152,7 +152,7 @@ impl Frames {
         }
     }
 
-    /// Called when a turn begins.
+    /// Notes the state of the log when a turn begins.
     pub fn begin(&mut self) {
         self.began = SystemTime::now();
         let file = self.place.is_file().then_some(&self.place);
@@ -162,7 +162,7 @@ impl Frames {
         });
     }
 
-    /// The frame times of the turn in ms: those added to the log, or all of a new log.
+    /// The frame times of the turn in ms: the frame times added to the log, or all frame times of a new log.
     pub fn end(&mut self) -> Result<Vec<f64>, Box<BadInput>> {
         let file = match self.place.is_dir() {
             true => newest(&self.place, self.began),

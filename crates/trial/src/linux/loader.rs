@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const POLITE: Duration = Duration::from_secs(10);
 /// The time limit for the kernel to return to its own scheduler.
 const UNLOADS: Duration = Duration::from_secs(60);
-/// The time after the end of its loader from which a scheduler that is still loaded has no BPF link.
+/// The time after the end of a loader. A scheduler that is still loaded then has no BPF link.
 const OUTLIVES: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -54,7 +54,7 @@ impl Loader {
         })
     }
 
-    /// The number of the loader's process.
+    /// The pid of the loader.
     pub fn pid(&self) -> i32 {
         self.child.id() as i32
     }
@@ -64,7 +64,7 @@ impl Loader {
         state(&self.sched_ext) == "enabled"
     }
 
-    /// Returns an error that says what happened if the loader has ended or the kernel has unloaded its scheduler.
+    /// Returns an error, which says what happened, if the loader has ended or the kernel has unloaded its scheduler.
     pub fn check(&mut self) -> Result<(), String> {
         let state = state(&self.sched_ext);
         self.was_loaded |= state == "enabled";
@@ -108,9 +108,9 @@ impl Loader {
     }
 }
 
-/// Waits until the kernel's own scheduler runs. Must be called after the end of every loader. A scheduler without a BPF
-/// link outlives its loader; the kernel unloads it on request (SysRq-S, kernel/sched/ext.c). The error is the state in
-/// which the kernel stays.
+/// Waits until the kernel's own scheduler runs. Call this after the end of every loader. A scheduler without a BPF link
+/// outlives its loader; the kernel unloads it on request (SysRq-S, kernel/sched/ext.c). The error is the state in which
+/// the kernel stays.
 pub fn unload(sched_ext: &Path) -> Result<(), String> {
     let began = Instant::now();
     let mut is_asked = false;

@@ -16,8 +16,8 @@ use trace::import::{self, Imported, Summary, import};
 use workload::Rng;
 use workload::recording::{self, Step};
 
-/// The cost for which the recorded share of a turn is chosen, in per cent of the load's CPU time. It is less than the
-/// promised 1 %, because the cost of an event is an estimate.
+/// The cost of recording, in per cent of the load's CPU time, for which the recorded share of a turn is chosen. It is
+/// less than the promised 1 %, because the cost of an event is an estimate.
 const AIM_PCT: f64 = 0.6;
 const BUFFER_KIB: u32 = 8 << 10;
 /// The number of round trips of a byte between two threads in a measurement of an event's cost, and the number of such
@@ -30,11 +30,11 @@ const WINDOWS: usize = 3;
 /// The turns to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// The first block, and as much of the others as costs at most 1 % of the load's CPU time.
+    /// The first block is recorded, and as much of the other blocks as costs at most 1 % of the load's CPU time.
     Auto,
-    /// Every block.
+    /// Every block is recorded.
     Always,
-    /// No block.
+    /// No block is recorded.
     Never,
 }
 
@@ -81,7 +81,7 @@ pub struct Recording {
     /// recorded completely.
     sampled: Option<(f64, u64)>,
     rng: Rng,
-    /// Is a turn to be kept?
+    /// Should a turn be kept?
     keeps: bool,
     /// A `trace.dat` of a turn in the first block, under the kernel's own scheduler, which can be replayed.
     pub kept: Option<Vec<u8>>,
@@ -121,8 +121,8 @@ impl Recording {
         self.cost.as_ref()
     }
 
-    /// A recorder for the next turn, under the kernel's `own` scheduler or another one; `None` if the turn is not to be
-    /// recorded.
+    /// A recorder for the next turn, under the kernel's `own` scheduler or another scheduler; `None` if the turn is not
+    /// to be recorded.
     pub fn recorder(&mut self, own: bool) -> io::Result<Option<TurnRecorder>> {
         if self.cost.as_ref().is_none_or(|it| it.is_too_much) {
             return Ok(None);
@@ -140,7 +140,7 @@ impl Recording {
         Ok(Some(TurnRecorder::new(recorder(events)?, windows, keeps)))
     }
 
-    /// Adds the cost of recording the turn. Without a command, the load's CPU time is that of all CPUs.
+    /// Adds the cost of recording the turn. If there is no command, the load's CPU time is that of all CPUs.
     fn charge(&mut self, turn: &Turn) {
         let (Some(cost), Some(recorded)) = (&mut self.cost, &turn.recorded) else {
             return;
@@ -149,7 +149,8 @@ impl Recording {
         let pct = |ns: f64| 100.0 * ns / busy.max(1) as f64;
         let events_pct = pct(recorded.events as f64 * cost.event_ns);
         let own_pct = pct(recorded.own_ns as f64);
-        // The recorder works for the windows or, without windows, for the buffers that the events fill.
+        // The recorder takes CPU time for the windows or, without windows, for emptying the buffers that the events
+        // fill.
         let (events_pct, windows_pct) = match recorded.window_ns {
             0 => {
                 let windows = Windows::count(turn.elapsed_ns) * cost.window_ns;
@@ -172,7 +173,7 @@ impl Recording {
         block.turn_ns = block.turn_ns.min(turn.elapsed_ns);
     }
 
-    /// Called after a block. Decides how much of each turn of the next block is to be recorded.
+    /// Decides, after a block, which share of each turn of the next block is recorded.
     pub fn decide(&mut self) {
         let Some(cost) = &mut self.cost else { return };
         let Some(block) = self.block.take() else {
@@ -236,7 +237,7 @@ fn recorder(events: Events) -> io::Result<Recorder> {
 /// The recorder of a turn.
 pub struct TurnRecorder {
     recorder: Recorder,
-    /// The windows to record; `None` if all of the turn is recorded.
+    /// The windows to record; `None` if the whole turn is recorded.
     windows: Option<Windows>,
     /// Is the recording kept?
     keeps: bool,
@@ -265,7 +266,7 @@ impl TurnRecorder {
         }
     }
 
-    /// Called when a turn begins; `others` are threads outside the load.
+    /// Begins to record when a turn begins; `others` are threads outside the load.
     pub fn begin(&mut self, others: &[i32]) -> io::Result<()> {
         match self.windows {
             Some(_) => self.recorder.begin_windows()?,
@@ -288,8 +289,8 @@ impl TurnRecorder {
         }
     }
 
-    /// Opens or closes a window when it is due; returns the time until the next change. `threads` has the threads of
-    /// the load, and other threads that are not part of the load.
+    /// Opens or closes a window when it is due, and returns the time until the next change. `threads` has the threads
+    /// of the load, and other threads that are not part of the load.
     pub fn step(&mut self, threads: impl Fn() -> [Vec<i32>; 2]) -> io::Result<Duration> {
         let Some(windows) = &mut self.windows else {
             return Ok(Duration::MAX);
@@ -317,7 +318,7 @@ impl TurnRecorder {
         Ok(Duration::from_nanos(next.saturating_sub(now)))
     }
 
-    /// Waits for the end of the process of `exit`, for at most `time`; empties buffers that are half full.
+    /// Waits for the end of the process of `exit`, for at most `time`, and empties buffers that are half full.
     pub fn wait(&mut self, exit: Option<&OwnedFd>, time: Duration) -> io::Result<bool> {
         let seen = self.recorder.wait(exit, time)?;
         if seen.half_full {
@@ -328,7 +329,7 @@ impl TurnRecorder {
         Ok(seen.ended)
     }
 
-    /// Called when the load has ended.
+    /// Ends the recording when the load has ended.
     pub fn end(&mut self) -> io::Result<()> {
         if self.is_open {
             self.is_open = false;
@@ -372,8 +373,8 @@ fn recorded(windows: &[Imported]) -> Recorded {
     }
 }
 
-/// The number of periods of a thread, and of missed ones. If a thread is still at work when its next period begins, no
-/// sleep ends there, and the next release comes at least two periods after the last one.
+/// The number of periods of a thread, and the number of missed periods. If a thread is still at work when its next
+/// period begins, no sleep ends there, and the next release comes at least two periods after the last one.
 fn periods(thread: &recording::Thread) -> (u64, u64) {
     let Some(period) = &thread.period else {
         return (0, 0);
@@ -407,8 +408,8 @@ fn on_one_cpu<T>(measured: impl Fn() -> io::Result<T>) -> io::Result<T> {
     measured
 }
 
-/// The cost of an event and of a window. The former is the difference between the fastest round trips with and without
-/// the recorder, divided by their number of events, or 0 if noise hides it.
+/// The cost of an event and of a window. The cost of an event is the difference between the fastest round trips with
+/// and without the recorder, divided by their number of events, or 0 if noise hides the difference.
 fn measured() -> io::Result<Cost> {
     let mut without = Vec::new();
     for _ in 0..REPEATS {

@@ -20,7 +20,8 @@ impl Said {
         Ok(Said(file))
     }
 
-    /// The last lines, after a colon, or, if there is one, only the line in which scx's loaders print why they end.
+    /// The last lines, after a colon. If there is a line in which one of scx's loaders says why it ends, only that line
+    /// is returned.
     pub fn last(&self) -> String {
         let text = self.end().unwrap_or_default();
         match quoted(&String::from_utf8_lossy(&text)) {
@@ -41,7 +42,7 @@ impl Said {
     }
 }
 
-/// The way in which a program ended: `with status 1`, `by signal 9`.
+/// The way in which a program ended, such as `with status 1` or `by signal 9`.
 pub fn with(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {

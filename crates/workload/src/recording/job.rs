@@ -14,7 +14,7 @@ pub struct Job {
 pub struct Outcome {
     /// The time from the job's release until the thread slept for the next job, in ns.
     pub response_ns: u64,
-    /// The number of periods for which the thread was at work, and the number of these that it missed.
+    /// The number of periods for which the thread was at work, and the number of these periods that it missed.
     pub periods: u64,
     pub missed: u64,
 }
@@ -23,8 +23,8 @@ impl Job {
     /// The outcome of a job of `period` that ended at `end`; the next job, if there is one, was released at `next`.
     ///
     /// A recorded thread that was late does not sleep, so the jobs of several periods appear as one. A thread with a
-    /// timer continues at once, and only its last job can be in time: after an earlier job in time it would have slept.
-    /// A woken thread loses the wakeups during its work, and the job itself is late.
+    /// timer continues at once, and only its last job can be in time, because the thread would have slept after an
+    /// earlier job in time. A woken thread loses the wakeups during its work, and the job itself is late.
     pub fn outcome(self, period: u64, end: u64, next: Option<u64>) -> Outcome {
         let response_ns = end.saturating_sub(self.release);
         let late = response_ns.saturating_sub(1) / period;

@@ -11,15 +11,15 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The maximum number of thread names with metrics of their own. If there are more, only the names of periodic threads
-/// have their own.
+/// The maximum number of thread names with metrics of their own. If there are more names, only those of periodic
+/// threads have metrics of their own.
 const MAX_NAMES: usize = 16;
 
 pub(super) const MAKESPAN: MetricId = 0;
 
 const LATENCY: MetricId = 1;
 
-/// The first of the latencies by name.
+/// The index of the first metric of latencies by name.
 pub(super) const BY_NAME: MetricId = 2;
 
 /// The shared word with the number of threads that have not ended.
@@ -34,7 +34,7 @@ pub struct Replay {
 
 struct Plan {
     recording: Recording,
-    /// For each thread, the metric of its latencies, besides the metric for all threads.
+    /// For each thread, the metric of its latencies, in addition to the metric for all threads.
     by_name: Vec<Option<MetricId>>,
     /// For each thread with a period, the metrics of its periods.
     periodic: Vec<Option<Periodic>>,
@@ -148,9 +148,9 @@ impl Workload for Replay {
         &self.plan.recording.description
     }
 
-    /// `makespan`, until the last thread ended; and the time from a wakeup until the thread ran,
-    /// for all threads and for those of each name. A name with periods also has `NAME/response`,
-    /// the time from a release until the work is done, and `NAME/missed`.
+    /// The metrics are `makespan`, the time until the last thread ended, and the time from a wakeup until the thread
+    /// ran, for all threads and for the threads of each name. A name with periods also has `NAME/response`, the time
+    /// from a release until the work is done, and `NAME/missed`.
     fn metrics(&self) -> &[Metric] {
         &self.metrics
     }
@@ -170,7 +170,7 @@ impl Workload for Replay {
                 .map(|thread| Running::spec(&self.plan, thread, machine.cpus.len()))
                 .collect(),
             mutexes: self.plan.recording.mutexes as usize,
-            // A stream for the wakeups of each thread, then the streams of the recording.
+            // The streams for the wakeups of each thread come first, then the streams of the recording.
             streams: self
                 .plan
                 .wakes
@@ -232,7 +232,7 @@ impl Running {
         }
     }
 
-    /// The thread runs after a wakeup.
+    /// Records the latency of a thread that runs after a wakeup.
     fn record_latency(&self, env: &mut Env) {
         let since = match self.doing {
             Some(Step::Sleep(_) | Step::Until(_)) => env.due,
@@ -262,7 +262,7 @@ impl Running {
         step.copied()
     }
 
-    /// The sleep that was the thread's last step ended a period.
+    /// Begins a period, because the sleep that was the thread's last step ended the previous one.
     fn release(&mut self, env: &mut Env) {
         let Some(periodic) = self.plan.periodic[self.thread] else {
             return;
@@ -284,7 +284,8 @@ impl Running {
         });
     }
 
-    /// The thread's work of the current period ended at `end`, and the next period began at `next`.
+    /// Records the response of the thread, whose work of the current period ended at `end`. The next period began at
+    /// `next`.
     fn respond(&mut self, env: &mut Env, end: u64, next: Option<u64>) {
         if let (Some(periodic), Some(job)) = (self.plan.periodic[self.thread], self.job.take()) {
             let outcome = job.outcome(periodic.period_ns, end, next);

@@ -34,7 +34,7 @@ struct Holding {
 }
 
 impl Holding {
-    /// Two iterations show everything that endless iteration would show.
+    /// Walks through two iterations, which show everything that endless iteration would show.
     fn walk_task(&mut self, source: Source<'_>, task: &Task, names: &Names) -> Check {
         let rounds = |loops: Option<u32>| loops.unwrap_or(2).min(2);
         for _ in 0..rounds(task.loops) {
@@ -126,7 +126,7 @@ pub fn condvars(
 }
 
 /// The number of threads that each barrier waits for: as in rt-app, the instances of every task that names it. It is an
-/// error if so many threads can never meet there.
+/// error if that many threads can never meet there.
 pub fn barriers(
     source: Source<'_>,
     tasks: &[Task],
@@ -192,8 +192,8 @@ enum Visit {
     Done,
 }
 
-/// Finds a cycle by a depth-first search without recursion: a path back to a barrier that is still being visited is
-/// one.
+/// Finds a cycle by a depth-first search without recursion. A path back to a barrier that is still being visited is a
+/// cycle.
 fn find_cycle<'a>(
     from: u32,
     after: &[Vec<(u32, &'a Range<usize>)>],

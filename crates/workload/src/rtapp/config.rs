@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// A whole file.
 #[derive(Default)]
 pub struct Config {
-    /// `global.duration`, in ns; `None` is rt-app's -1: the run lasts until all threads have ended.
+    /// `global.duration`, in ns; `None` stands for rt-app's -1, by which the run lasts until all threads have ended.
     pub duration: Option<u64>,
     /// `global.cumulative_slack`.
     pub cumulative_slack: bool,
@@ -49,9 +49,9 @@ pub struct Task {
     pub instances: u32,
     /// `delay`, in ns.
     pub delay: u64,
-    /// `loop`; `None` is forever.
+    /// `loop`; `None` stands for endless iteration.
     pub loops: Option<u32>,
-    /// The policy and its priority at the task's start.
+    /// The policy, with its parameters, at the task's start.
     pub policy: SchedPolicy,
     /// `util_min` and `util_max`.
     pub clamps: UtilClamps,
@@ -69,11 +69,11 @@ pub struct Task {
 
 /// One entry of `phases`.
 pub struct Phase {
-    /// `loop`; `None` is forever.
+    /// `loop`; `None` stands for endless iteration.
     pub loops: Option<u32>,
-    /// `cpus`; without it, the task's.
+    /// `cpus`; `None` leaves the task's CPUs.
     pub affinity: Option<CpuMask>,
-    /// `taskgroup`; without it, the task's.
+    /// `taskgroup`; `None` leaves the task's group.
     pub group: Option<Option<GroupId>>,
     /// A change of policy or priority.
     pub policy: Option<SchedPolicy>,
@@ -99,11 +99,11 @@ pub enum Action {
     Run(u64),
     /// `runtime`: computes until this time has passed, in ns.
     Runtime(u64),
-    /// `mem`, `iorun`: the work in ns at the reference speed, which does not count for the log's `run`.
+    /// `mem`, `iorun`: computes this work, in ns at the reference speed, which does not count for the log's `run`.
     Copy(u64),
-    /// `sleep`, in ns.
+    /// `sleep`: sleeps for this time, in ns.
     Sleep(u64),
-    /// `timer`: period in ns.
+    /// `timer`: sleeps until the timer's next expiry.
     Timer {
         /// The timer.
         timer: Timer,
@@ -118,7 +118,7 @@ pub enum Action {
     Wait {
         /// The condition variable.
         cond: u32,
-        /// The mutex, which is held.
+        /// The mutex, which the thread holds.
         mutex: u32,
     },
     /// `signal`.
@@ -133,7 +133,7 @@ pub enum Action {
     Barrier(u32),
     /// `yield`.
     Yield,
-    /// `fork` of a task, by index.
+    /// `fork`: creates a thread of the task with this index.
     Fork(usize),
 }
 

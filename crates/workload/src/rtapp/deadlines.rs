@@ -1,14 +1,14 @@
-//! Deadlines of threads that are woken by others: a chain of threads that wake each other gets work
-//! in each period of the timer at its head, so each thread's deadline is that period.
+//! Deadlines of threads that other threads wake. A chain of threads that wake each other gets work in each period of
+//! the timer at its head, so each thread's deadline is that period.
 
 use super::config::{Action, Phase, Task};
 use std::collections::BTreeSet;
 
 /// For each condition variable, the time after a wakeup by which the waiter should sleep again, in ns. A phase with one
 /// timer wakes others once per period; a waiter without a timer passes on the periods of all its wakers. There is no
-/// deadline without a timer, or with several periods.
+/// deadline if there is no timer, or if there are several periods.
 pub fn deadlines(tasks: &[Task], condvars: usize) -> Vec<Option<u64>> {
-    // `None` is for wakers without a known pace.
+    // `None` stands for wakers without a known pace.
     let mut paces: Vec<BTreeSet<Option<u64>>> = vec![BTreeSet::new(); condvars];
     // Each round passes the periods on by one thread, until nothing changes.
     loop {

@@ -10,18 +10,18 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// The number of bytes that `mem` writes per ns. It is an assumption, in the range of a mobile core's memory bandwidth;
-/// the reference core's real rate is not part of a machine's description.
+/// The number of bytes that `mem` writes per ns. The number is an assumption, in the range of a mobile core's memory
+/// bandwidth; the reference core's real rate is not part of a machine's description.
 const MEM_BYTES_PER_NS: u64 = 4;
-/// The work of one `write(2)` of `iorun` to the default device `/dev/null`, in ns at the reference speed. It is an
-/// assumption, in the range of a system call; devices that make a task wait are not modelled.
+/// The work of one `write(2)` of `iorun` to the default device `/dev/null`, in ns at the reference speed. The time is
+/// an assumption, in the range of a system call; devices that make a task wait are not modelled.
 const WRITE_WORK: u64 = 500;
 
-/// The work of an access to a byte by `memrun`, which is an iteration of its loop, in ns. It is an assumption.
+/// The work of an access to a byte by `memrun`, which is an iteration of its loop, in ns, which is an assumption.
 const BYTE_WORK: u64 = 1;
 /// The size of a buffer up to which `memrun` follows a pointer in the given time, in ns: the latencies of the first,
-/// the second and the last level of cache. They are assumptions, in the range of a mobile processor; caches are not
-/// simulated.
+/// the second and the last level of cache. The values are assumptions, in the range of a mobile processor; caches are
+/// not simulated.
 const CHASE_WORK: [(u64, u64); 3] = [(32 << 10, 2), (512 << 10, 5), (8 << 20, 15)];
 /// The time in which `memrun` follows a pointer in a larger buffer, in ns: the latency of memory.
 const MEMORY_WORK: u64 = 80;
@@ -45,7 +45,7 @@ enum Kind {
     Resume,
     Yield,
     Fork,
-    // Events of releases after 1.0.
+    // An event of releases after 1.0.
     MemRun,
     Post,
     Take,
@@ -83,7 +83,7 @@ fn kind(key: &str) -> Option<Kind> {
         .map(|&(_, kind)| kind)
 }
 
-/// Is this key an event?
+/// Is this key the name of an event?
 pub fn is_event(key: &str) -> bool {
     kind(key).is_some()
 }
@@ -156,7 +156,7 @@ impl Timers {
 pub struct Resources {
     /// Mutexes. A `suspend` or `resume` uses the mutex with the name that it gives.
     pub mutexes: Names,
-    /// Condition variables. A `suspend` or `resume` uses the one with the name that it gives.
+    /// Condition variables. A `suspend` or `resume` uses the condition variable with the name that it gives.
     pub condvars: Names,
     /// Barriers.
     pub barriers: Names,
@@ -305,8 +305,8 @@ fn semaphore(field: Field<'_>, resources: &mut Resources) -> Result<Semaphore, B
     })
 }
 
-/// The work of `memrun`, ns at the reference speed: `count` bytes that are read or written one at a time, or
-/// `count` pointers that are followed, each of which waits for a line of the cache into which `size` fits.
+/// The work of `memrun` in ns at the reference speed: `count` bytes that are read or written one at a time, or `count`
+/// pointers that are followed, each of which waits for a line of the cache into which `size` fits.
 fn memrun(field: Field<'_>) -> Result<u64, Box<BadInput>> {
     let [kind, size, count, stride, pattern, name] =
         members(field, ["type", "size", "count", "stride", "pattern", "ref"])?;
@@ -337,7 +337,7 @@ fn memrun(field: Field<'_>) -> Result<u64, Box<BadInput>> {
     }
 }
 
-/// The name that a `suspend` gives or, if it gives none, the task's own.
+/// The name that a `suspend` gives or, if it gives none, the task's name.
 fn suspend_name<'a>(field: Field<'a>, task: &'a str) -> Result<&'a str, Box<BadInput>> {
     if field.entry.value.is_none() {
         return Ok(task);

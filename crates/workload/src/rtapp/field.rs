@@ -1,4 +1,4 @@
-//! Reading one key's value with its type and range; every refusal says what was expected.
+//! Reads one key's value with its type and range. Every error says what was expected.
 
 use super::json::{Entry, Kind, Source, Value};
 use machine::input::{BadInput, listed};
@@ -38,7 +38,7 @@ impl<'a> Field<'a> {
         })
     }
 
-    /// The error that the value is wrong.
+    /// The error for a wrong value.
     pub fn bad(&self, expected: impl Into<String>) -> Box<BadInput> {
         let (at, found) = match &self.entry.value {
             Some(value) => (&value.at, value.describe()),
@@ -53,7 +53,7 @@ impl<'a> Field<'a> {
         self.source.bad(at, message, expected)
     }
 
-    /// The error that the key is not allowed here.
+    /// The error for a key that is not allowed here.
     pub fn bad_key(
         &self,
         message: impl Into<String>,
@@ -89,7 +89,7 @@ impl<'a> Field<'a> {
         Ok(self.integer(NATURAL, &what)? as u64 * 1000)
     }
 
-    /// `true` or `false`.
+    /// A boolean: `true` or `false`.
     pub fn boolean(&self) -> Read<bool> {
         match self.value("true or false")?.kind {
             Kind::Bool(value) => Ok(value),

@@ -12,13 +12,13 @@ use crate::{SchedPolicy, UtilClamps};
 use machine::CpuMask;
 use machine::input::{BadInput, listed};
 
-/// rt-app's `mem_buffer_size` if the file gives none, in bytes.
+/// The size in bytes that rt-app uses if the file gives no `mem_buffer_size`.
 const DEFAULT_BUFFER: u64 = 4 << 20;
 
 /// The largest number of threads that a file may start.
 const MAX_THREADS: u64 = 100_000;
 
-/// The longest `duration`, s: a day, after which a simulation ends in any case.
+/// The longest `duration` in s: a day, after which a simulation ends in any case.
 const MAX_DURATION: i64 = 24 * 3600;
 
 const TASK_KEYS: &str = "instance, delay, loop, phases, cpus, policy, priority, dl-runtime, \
@@ -119,8 +119,8 @@ impl Global {
             "mem_buffer_size" => {
                 self.buffer = field.integer(1..=*NATURAL.end(), "bytes")? as u64;
             }
-            // The CPU on which rt-app calibrates `run`, or the ns per loop of that calibration. Here `run` is work at
-            // the reference speed, which needs no measurement.
+            // The value is the CPU on which rt-app calibrates `run`, or the ns per loop of that calibration. Here `run`
+            // is work at the reference speed, which needs no measurement.
             "calibration" => match field.value("\"CPU0\" or ns per loop")?.kind {
                 Kind::Number(_) => {
                     field.integer(1..=*NATURAL.end(), "ns per loop")?;
@@ -287,7 +287,7 @@ fn read_task(task: Field<'_>, global: &Global, resources: &mut Resources) -> Rea
                 clamps: UtilClamps::default(),
                 events,
             });
-            // A single phase continues forever without `loop`; with it, the phase runs so many times.
+            // A single phase runs `loop` times or, without `loop`, forever.
             loops.map(|_| 1)
         }
     };
@@ -378,7 +378,7 @@ fn read_cpus(field: Field<'_>, resources: &mut Resources) -> Read<CpuMask> {
     Ok(cpus)
 }
 
-/// Reads `loop`; `None` is forever.
+/// Reads `loop`; `None` stands for endless iteration.
 fn read_loops(field: Field<'_>) -> Read<Option<u32>> {
     let expected = "the number of loops: at least 1, or -1 for no limit";
     match field.integer(-1..=*NATURAL.end(), expected)? {

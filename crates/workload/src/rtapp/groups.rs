@@ -22,7 +22,7 @@ type Read<T> = Result<T, Box<BadInput>>;
 const WEIGHT: RangeInclusive<i64> = 1..=10_000;
 const PERIOD: RangeInclusive<u64> = 1_000..=1_000_000;
 const QUOTA: RangeInclusive<u64> = 1_000..=1_000_000_000_000;
-/// The period of a `cpu.max` that gives none, in us.
+/// The period, in us, of a `cpu.max` that gives no period.
 const DEFAULT_PERIOD: u64 = 100_000;
 /// The largest number of groups in a file.
 const MAX_GROUPS: usize = 4_000;
@@ -46,7 +46,8 @@ pub struct MeasuredGroup {
 }
 
 impl Groups {
-    /// The group of this `taskgroup` or key, which is created, with its ancestors, if it is new. `None` is the root.
+    /// The group of this `taskgroup` or key, which is created, with its ancestors, if it is new. `None` stands for the
+    /// root.
     pub fn find(&mut self, field: Field<'_>, path: &str) -> Read<Option<GroupId>> {
         let Some(names) = path.strip_prefix('/') else {
             return Err(field.bad("a cgroup's path that begins with `/`"));
@@ -73,13 +74,13 @@ impl Groups {
         Ok(group)
     }
 
-    /// `taskgroup`.
+    /// The group of a `taskgroup`.
     pub fn of_task(&mut self, field: Field<'_>) -> Read<Option<GroupId>> {
         let path = field.string("a cgroup's path")?;
         self.find(field, path)
     }
 
-    /// The section `taskgroups`.
+    /// Reads the section `taskgroups`.
     pub fn read(&mut self, section: Field<'_>) -> Read<()> {
         let groups = section.object("control groups by path")?;
         no_repeats(&groups, |_| false)?;
@@ -103,7 +104,7 @@ impl Groups {
         Ok(())
     }
 
-    /// All groups, and those whose CPU time decides.
+    /// All groups, and the groups whose CPU time decides.
     pub fn all(self) -> (Vec<ControlGroup>, Vec<MeasuredGroup>) {
         (self.all, self.measured)
     }
@@ -114,7 +115,7 @@ fn weight_of(nice: i64) -> u32 {
     (PRIO_TO_WEIGHT[(nice + 20) as usize] * 100 + 512) / 1024
 }
 
-/// `cpu_time` of a group or a task.
+/// Reads the `cpu_time` of a group or a task.
 pub fn cpu_time(field: Field<'_>) -> Read<Better> {
     let text = field.string(cpu_time::EXPECTED)?;
     cpu_time::direction(text).ok_or_else(|| field.bad(cpu_time::EXPECTED))
@@ -157,7 +158,7 @@ fn set(group: &mut ControlGroup, section: Field<'_>) -> Read<Option<Better>> {
     Ok(better)
 }
 
-/// `cpu.max`: a quota or `max`, and a period.
+/// Reads `cpu.max`: a quota or `max`, and a period.
 fn bandwidth(field: Field<'_>) -> Read<Option<Bandwidth>> {
     let text = field.string("a quota and a period in us")?;
     let mut words = text.split_ascii_whitespace();

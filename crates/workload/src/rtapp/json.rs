@@ -23,7 +23,7 @@ pub struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Reports what is wrong with the bytes `at`, and what was expected.
+    /// Makes the error about the bytes `at`, which says what is wrong with them and what was expected.
     pub fn bad(
         &self,
         at: &Range<usize>,
@@ -54,7 +54,7 @@ pub enum Kind {
     Null,
     /// `true`, `false`
     Bool(bool),
-    /// A number, as written.
+    /// A number, as written in the file.
     Number(String),
     /// The text with escapes resolved.
     String(String),
@@ -70,7 +70,7 @@ pub struct Entry {
     pub key: String,
     /// The position of the key.
     pub key_at: Range<usize>,
-    /// `None` for `"key",`.
+    /// The value; `None` for `"key",`.
     pub value: Option<Value>,
 }
 

@@ -33,9 +33,9 @@ const CLASSES: [(&str, Class); 6] = [
 
 const NICE: RangeInclusive<i64> = -20..=19;
 const RT_PRIORITY: RangeInclusive<i64> = 1..=99;
-/// rt-app's priority for a real-time task that gives none.
+/// rt-app's priority of a real-time task that gives none.
 const DEFAULT_RT_PRIORITY: i64 = 10;
-/// The shortest budget that the kernel accepts, ns (`1 << DL_SCALE`).
+/// The shortest budget that the kernel accepts, in ns (`1 << DL_SCALE`).
 const DL_MIN_RUNTIME: u64 = 1024;
 
 impl Class {
@@ -63,7 +63,7 @@ impl Class {
     }
 }
 
-/// The settings of one object, as written.
+/// The settings of one object, as written in the file.
 #[derive(Clone, Copy, Default)]
 pub struct Settings<'a> {
     policy: Option<(Class, Field<'a>)>,
@@ -76,8 +76,8 @@ pub struct Settings<'a> {
 }
 
 impl<'a> Settings<'a> {
-    /// Takes `field` if it is a setting. With `legacy`, names without `dl-` are also settings,
-    /// which rt-app still reads at task level.
+    /// Takes `field` if it is a setting. If `legacy`, names without `dl-` are settings, too; rt-app still reads these
+    /// at task level.
     pub fn take(&mut self, field: Field<'a>, legacy: bool) -> Result<bool, Box<BadInput>> {
         match field.key() {
             "policy" => self.policy = Some((Class::read(field)?, field)),
@@ -127,7 +127,7 @@ impl<'a> Settings<'a> {
         self.priority.map_or(Ok(default), nice)
     }
 
-    /// The slice that is requested, as in rt-app since 2025 for Linux 6.12; 0 is the default slice.
+    /// The requested slice in ns, as in rt-app since 2025 for Linux 6.12; 0 stands for the default slice.
     fn slice_ns(&self, default: u64) -> Result<u64, Box<BadInput>> {
         let what = "the slice that a SCHED_OTHER or SCHED_BATCH task requests";
         self.slice

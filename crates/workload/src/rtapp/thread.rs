@@ -16,11 +16,11 @@ const RUNTIME_CHUNK: u64 = 32_000;
 /// rt-app fails when one task has been forked this many times; here the forking thread ends.
 const FORKS_LIMIT: u64 = 1024;
 
-/// The work of `pthread_create`, in ns at the reference speed. It is an assumption.
+/// The work of `pthread_create`, in ns at the reference speed, which is an assumption.
 const FORK_WORK: u64 = 30_000;
 
 /// The work of rt-app itself for a loop of a phase, in ns at the reference speed: reading clocks and writing the log's
-/// line. It is an assumption, and also lets time pass in a loop of events that take none.
+/// line. The value is an assumption. The work also lets time pass in a loop of events that take no time.
 const LOOP_WORK: u64 = 1_000;
 
 /// The barrier that all initial threads meet first.
@@ -33,7 +33,7 @@ const NOT_IN_LOOP: usize = usize::MAX;
 #[repr(C, align(64))]
 pub struct Thread {
     doing: Doing,
-    /// The actions of the phase's loop, and the position in it; [`NOT_IN_LOOP`] before and between
+    /// The actions of the phase's loop, and the position in it; the position is [`NOT_IN_LOOP`] before and between
     /// loops.
     actions: Arc<[Action]>,
     event: usize,
@@ -43,11 +43,11 @@ pub struct Thread {
     loops: Option<u32>,
     line: Line,
     log: Log,
-    /// The time of the thread's release, in ns: when its timer expired, or when it was woken from a wait. `None` before
+    /// The time of the thread's release, in ns, at which its timer expired, or it was woken from a wait. `None` before
     /// the first release.
     released: Option<u64>,
-    /// The thread's deadline after a release by a wakeup, and its response time, in ns. A thread with timers is judged
-    /// by its timers only.
+    /// The thread's deadline after a release by a wakeup, and its response time, in ns. Only its timers judge a thread
+    /// with timers.
     deadline: Option<u64>,
     response: u64,
     /// The thread's longest response, in ns.
@@ -60,12 +60,12 @@ pub struct Thread {
     task: usize,
     /// The thread's number among the task's initial threads.
     instance: usize,
-    /// The index in `phases`; and the number of completed iterations over all of them.
+    /// The index in `phases`, and the number of completed iterations over all phases.
     phase: usize,
     thread_loops: u32,
     forked: bool,
     policy: SchedPolicy,
-    /// The control group in which the thread is, and that of the thread that created it.
+    /// The thread's control group, and the control group of the thread that created it.
     group: Option<GroupId>,
     inherited_group: Option<GroupId>,
     affinity: Box<Affinity>,
@@ -104,7 +104,7 @@ enum Doing {
     Wait { cond: u32, since: u64 },
 }
 
-/// A thread's affinity; `None` is all CPUs.
+/// A thread's affinity; `None` stands for all CPUs.
 #[derive(Default)]
 struct Affinity {
     /// The affinity of the thread's parent.
@@ -119,7 +119,7 @@ struct Line {
     run: u64,
     slack: i64,
     wakeup_latency: u64,
-    /// Whether the loop had a timer, so that the last two are measured.
+    /// Whether the loop had a timer, so that the last two values are measured.
     has_timer: bool,
 }
 
@@ -175,7 +175,7 @@ impl Thread {
         self.actions = Arc::clone(&self.plan.actions[self.task][self.phase]);
     }
 
-    /// A thread inherits policy and affinity from the one that creates it.
+    /// Makes a thread that this thread forks, which inherits the policy and the affinity.
     fn forked(&self, task: usize) -> TaskSpec {
         let thread = Thread {
             forked: true,
@@ -223,7 +223,7 @@ impl Thread {
         })
     }
 
-    /// Finishes the current event, unless it continues with another [`RUNTIME_CHUNK`].
+    /// Finishes the current event, unless the event continues with another [`RUNTIME_CHUNK`].
     #[inline]
     fn finish(&mut self, env: &mut Env) -> Option<Op> {
         let now = env.now;
@@ -260,7 +260,7 @@ impl Thread {
     /// The next op when all events of a loop are complete, or no loop has begun.
     #[inline(never)]
     fn turn(&mut self, env: &mut Env) -> Op {
-        // Each iteration advances by a step, up to the end of the task.
+        // Advance by a step in each iteration, up to the end of the task.
         loop {
             match self.step {
                 Step::Events => {
@@ -291,8 +291,8 @@ impl Thread {
         }
     }
 
-    /// A timer's state is its next expiry plus 1, or 0 before its first use, which counts from the thread's start.
-    /// Returns the expiry, in ns, unless that has passed.
+    /// Sets the timer for its next period. Returns the expiry, in ns, unless that has passed. A timer's state is its
+    /// next expiry plus 1, or 0 before the first use, which counts from the thread's start.
     fn timer(&mut self, env: &mut Env, timer: Timer, period: u64) -> Option<u64> {
         let config = &self.plan.config;
         let (state, mode) = match timer {
@@ -445,7 +445,7 @@ impl Thread {
         };
     }
 
-    /// The op of the next event or, between loops, the next op there.
+    /// The op of the next event or, between loops, the next op between loops.
     #[inline(always)]
     fn act(&mut self, env: &mut Env) -> Op {
         let Some(&action) = self.actions.get(self.event) else {
@@ -514,7 +514,7 @@ impl Thread {
     }
 }
 
-/// The call that makes the change, if there is any change.
+/// The call that changes the clamps, if there is any change.
 fn set_clamps(clamps: UtilClamps) -> Option<Op> {
     (clamps != UtilClamps::default()).then_some(Op::SetUtilClamps(clamps))
 }

@@ -20,7 +20,7 @@ type Read<T> = Result<T, Box<BadInput>>;
 /// The highest frequency of a machine file, in kHz.
 const MAX_KHZ: i64 = 10_000_000;
 
-/// The section, in order of time, each change with its place in the text.
+/// Reads the section: the changes in order of time, each with its place in the text.
 pub fn read(section: Field<'_>) -> Read<Vec<(Timed, Range<usize>)>> {
     let expected = "an array of changes of the machine, such as { \"at\": 2000000, \"cpus\": [3], \
                     \"online\": false }";

@@ -12,8 +12,8 @@
 #include "balance_env.bpf.h"
 
 /*
- * Asks @src_cpu to push task @pid, or any task if that is 0, to @dst_cpu. Returns false if @src_cpu is already
- * pushing one.
+ * Asks @src_cpu to push task @pid, or any task if @pid is 0, to @dst_cpu. Returns false if @src_cpu is already
+ * pushing a task.
  */
 static __always_inline bool ask_push(u32 src_cpu, u32 dst_cpu, s32 pid)
 {
@@ -43,7 +43,7 @@ static __always_inline bool request_push(const struct balance_env *env)
 	return true;
 }
 
-/* Gives a waiting task of @cpu to @push_cpu: the task @pid, or any if @pid is 0. */
+/* Gives a waiting task of @cpu to @push_cpu: the task @pid, or any task if @pid is 0. */
 __noinline bool push_queued_task(u32 cpu, u32 push_cpu, s32 pid, u64 now)
 {
 	struct task_struct *p;

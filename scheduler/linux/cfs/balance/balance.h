@@ -30,7 +30,7 @@ static __always_inline bool task_hot(const struct task_struct *p, const struct f
 	return (s64)(now - se->exec_start) < (s64)tunables.sched_migration_cost;
 }
 
-/* If the task may not use dst_cpu, it may be allowed on another CPU of the group of dst_cpu: new_dst_cpu. */
+/* Notes, as new_dst_cpu, another CPU of the group of dst_cpu that the task may use, if it may not use dst_cpu. */
 static __always_inline void find_other_dst_cpu(struct task_struct *p, struct balance_env *env)
 {
 	s32 cpu = first_allowed_cpu(p, env_local_group(env));
@@ -129,7 +129,7 @@ __noinline u32 move_tasks(struct balance_env *env __arg_nonnull, u64 now)
 }
 
 /*
- * move_tasks(), and again for other CPUs of dst_cpu's group if affinity kept dst_cpu from getting its part.
+ * Calls move_tasks(), and again for other CPUs of dst_cpu's group if affinity kept dst_cpu from getting its part.
  */
 static __always_inline u32 move_tasks_to_group(struct balance_env *env, u64 now)
 {
@@ -149,7 +149,7 @@ static __always_inline u32 move_tasks_to_group(struct balance_env *env, u64 now)
 	return moved;
 }
 
-/* Has balancing failed so often that the running task should be moved, or should it be moved anyway? */
+/* Has balancing failed so often that the running task should be moved, or is there another reason to move it? */
 static __always_inline bool need_active_balance(const struct balance_env *env)
 {
 	return hook_active_balance(env) ||
@@ -163,7 +163,8 @@ static __always_inline void grow_interval(struct domain_state *ds, const struct 
 		ds->balance_interval *= 2;
 }
 
-/* Nothing could be moved from src_cpu. Decides whether a task should be pushed, and when the next attempt is due.
+/* Decides, because nothing could be moved from src_cpu, whether a task should be pushed, and when the next attempt
+ * is due.
  */
 static __always_inline void balance_failed(struct balance_env *env)
 {
@@ -213,8 +214,8 @@ static __always_inline u32 balance_domain(u32 dst_cpu, u32 level, enum balance_i
 		if (src < 0)
 			goto out_balanced;
 		/*
-		 * Set even if the queue has only one task, because need_active_balance() reads it: Linux 3.9 leaves
-		 * it at CPU 0.
+		 * Set src_cpu even if its queue has only one task, because need_active_balance() reads it. Linux
+		 * 3.9 leaves it at CPU 0 then.
 		 */
 		env->src_cpu = src;
 		hook_pulls(env);
@@ -296,7 +297,7 @@ __noinline u64 rebalance_domains(u32 cpu, enum balance_idle idle, u64 now)
 			next_balance = ds->last_balance + interval;
 			update_next_balance = true;
 		}
-		/* Another CPU of the group balances more often, in this domain and those above. */
+		/* Another CPU of the group balances more often, in this domain and in the domains above. */
 		if (!balance)
 			break;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The state of one pass of load_balance(): the kernel's lb_env, sd_lb_stats and sg_lb_stats. It is
- * kept per balancing CPU, because BPF has only 512 bytes of stack.
+ * The state of one pass of load_balance(): the kernel's lb_env, sd_lb_stats and sg_lb_stats. The state is kept for
+ * each balancing CPU, because BPF has only 512 bytes of stack.
  */
 #ifndef __EQUIPOISE_BALANCE_ENV_H
 #define __EQUIPOISE_BALANCE_ENV_H
@@ -19,18 +19,18 @@
 
 /* A group's part of the statistics of its domain. */
 struct group_stats {
-	u64 avg_load;	       /* load over power */
-	u64 group_load;	       /* biased to or from the CPU that balances */
-	u64 sum_weighted_load; /* unbiased */
+	u64 avg_load;	       /* the load divided by the power */
+	u64 group_load;	       /* the load, biased to or from the CPU that balances */
+	u64 sum_weighted_load; /* the load without bias */
 	u64 sum_nr_running;
-	u64 group_capacity; /* tasks it should have */
+	u64 group_capacity; /* the number of tasks that the group should have */
 	u64 idle_cpus;
 	/* The largest and the smallest load of a CPU in a group that is not the local one. */
 	u64 max_cpu_load, min_cpu_load;
 	u64 max_nr_running, min_nr_running;
 	/* The first idle CPU of the local group, or -1. */
 	s32 first_idle_cpu;
-	bool group_imb; /* uneven within */
+	bool group_imb; /* whether the group is uneven within */
 	bool group_has_capacity;
 	struct design_group_stats design;
 };

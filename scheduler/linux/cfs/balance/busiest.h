@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Is a domain imbalanced, and which group and runqueue are the busiest? find_busiest_group() and
- * find_busiest_queue() of Linux 3.9; imbalance.h computes the amount to move.
+ * Decides whether a domain is imbalanced, and finds the busiest group and runqueue: find_busiest_group() and
+ * find_busiest_queue() of Linux 3.9. imbalance.h computes the amount to move.
  */
 #ifndef __EQUIPOISE_BUSIEST_H
 #define __EQUIPOISE_BUSIEST_H
@@ -112,7 +112,7 @@ __noinline bool update_sg_lb_stats(struct balance_env *env __arg_nonnull, u32 gr
 	return true;
 }
 
-/* Is the group of env->sgs busier than the busiest so far, and does it have too many tasks? */
+/* Is the group of env->sgs busier than the busiest group so far, and does it have too many tasks? */
 static __always_inline bool update_sd_pick_busiest(const struct balance_env *env)
 {
 	const struct group_stats *sgs = &env->sgs;
@@ -154,7 +154,7 @@ static __always_inline void update_sd_lb_stats(struct balance_env *env)
 		}
 		/*
 		 * If the child domain prefers that its sibling domains have the tasks, one task is enough for a
-		 * group, as long as the local one has room for the others.
+		 * group, as long as the local group has room for the other tasks.
 		 */
 		if (prefer_sibling && hook_spreads(env) && sds->this_has_capacity && sgs->group_capacity > 1)
 			sgs->group_capacity = 1;
@@ -194,8 +194,9 @@ static __always_inline bool is_imbalanced(const struct balance_env *env)
 }
 
 /*
- * The busiest group of the domain if there is an imbalance, or the group to empty, and in env->imbalance the load
- * to move. Returns -1 if there is no such group, or if another CPU balances for the local group (env->balance).
+ * Finds the busiest group of the domain if there is an imbalance, or the group to empty, and sets env->imbalance to
+ * the load to move. Returns -1 if there is no such group, or if another CPU balances for the local group
+ * (env->balance).
  */
 __noinline s32 find_busiest_group(struct balance_env *env __arg_nonnull)
 {

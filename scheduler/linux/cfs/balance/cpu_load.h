@@ -42,7 +42,7 @@ static __always_inline u64 decay_load_missed(u64 load, u64 missed, u32 idx)
 	return load;
 }
 
-/* @pending ticks have passed, of which all except the last were without load. */
+/* Decays the averages for @pending ticks, of which all except the last were without load. */
 static __always_inline void decay_cpu_load(struct fair_rq *rq, u64 load, u64 pending)
 {
 	rq->cpu_load[0] = load;
@@ -88,7 +88,7 @@ static __always_inline u64 cpu_load_average(u32 cpu, u32 idx, u64 total)
 	return i < CPU_LOAD_IDX_MAX - 1 ? rq_of(cpu)->cpu_load[i] : total;
 }
 
-/* The load of a CPU to pull tasks from: biased low. */
+/* The load of a CPU to pull tasks from, biased low. */
 static __always_inline u64 source_load(u32 cpu, u32 idx)
 {
 	u64 total = weighted_cpuload(cpu), average = cpu_load_average(cpu, idx, total);
@@ -96,7 +96,7 @@ static __always_inline u64 source_load(u32 cpu, u32 idx)
 	return average < total ? average : total;
 }
 
-/* The load of a CPU to give tasks to: biased high. */
+/* The load of a CPU to give tasks to, biased high. */
 static __always_inline u64 target_load(u32 cpu, u32 idx)
 {
 	u64 total = weighted_cpuload(cpu), average = cpu_load_average(cpu, idx, total);

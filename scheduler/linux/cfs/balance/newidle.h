@@ -69,7 +69,7 @@ __noinline u32 newidle_balance(u32 cpu, u64 now)
 	return pulled;
 }
 
-/* @cpu has nothing to run. */
+/* Balances for @cpu, which has nothing to run. */
 static __always_inline void idle_balance(u32 cpu, u64 now)
 {
 	bool wanted = newidle_wanted(rq_of(cpu), now);
@@ -81,7 +81,7 @@ static __always_inline void idle_balance(u32 cpu, u64 now)
 	hook_idle_balance(cpu, wanted, now);
 }
 
-/* @rq is woken up: updates its average idle time, by an eighth of the difference to the last one. */
+/* Updates the average idle time of @rq, which is woken up, by an eighth of the difference to the last idle time. */
 static __always_inline void update_avg_idle(struct fair_rq *rq, u64 now)
 {
 	u64 max = 2 * tunables.sched_migration_cost, delta;

@@ -55,7 +55,7 @@ __noinline s32 find_new_ilb(void)
 	return found;
 }
 
-/* Called before balancing for @cpu, which may be idle. */
+/* Updates the averages of @cpu, which may be idle, before balancing for it. */
 static __always_inline void update_blocked_averages(u32 cpu, u64 now)
 {
 	update_tg_load_avg(rq_of(cpu), now);
@@ -75,7 +75,7 @@ static __always_inline bool periodic_balance(u32 cpu, enum balance_idle idle, u6
 	return true;
 }
 
-/* @cpu has work for an idle CPU: kicks one. */
+/* Kicks an idle CPU, because @cpu has work for one. */
 static __always_inline void nohz_balancer_kick(u32 cpu)
 {
 	s32 ilb;

@@ -34,7 +34,7 @@ static __always_inline u64 sched_slice(u64 nr_running, u64 load, u32 weight)
 }
 
 /* sched_slice() of an entity of @weight in the queue of @group on @cpu, among @nr_running entities with a total
- * weight of @load. It is a part of the parts that the groups above have. */
+ * weight of @load. The slice is a part of the slices of the groups above. */
 __noinline u64 sched_slice_in(u32 group, u32 cpu, u64 nr_running, u64 load, u32 weight)
 {
 	u64 slice;
@@ -70,7 +70,7 @@ static __always_inline void clear_buddies(struct fair_rq *rq, s32 pid)
 		rq->last_pid = 0;
 }
 
-/* A task of @vruntime in @group has joined the dispatch queue of @cpu. */
+/* Updates leftmost, because a task of @vruntime in @group has joined the dispatch queue of @cpu. */
 static __always_inline void add_leftmost(u32 group, u32 cpu, u64 vruntime)
 {
 	u64 *leftmost = in_group(group) ? leftmost_of(group, cpu) : &rq_of(cpu)->leftmost;
@@ -93,8 +93,8 @@ __noinline u64 first_vruntime(u32 cpu)
 }
 
 /*
- * Updates min_vruntime to the smallest vruntime on the runqueue, where the running task has @curr. It never
- * decreases.
+ * Updates min_vruntime to the smallest vruntime on the runqueue, where the running task has the vruntime @curr.
+ * min_vruntime never decreases.
  */
 static __always_inline void update_min_vruntime(struct fair_rq *rq, u64 curr)
 {
@@ -129,7 +129,7 @@ static __always_inline void update_curr(u32 cpu, u64 now)
 		rq->curr_throttled = true;
 }
 
-/* @p gets @cpu. */
+/* Makes @p, which gets @cpu, the running task of its runqueue. */
 static __always_inline void set_curr(u32 cpu, const struct task_struct *p, struct fair_entity *se, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -157,7 +157,7 @@ static __always_inline void set_curr(u32 cpu, const struct task_struct *p, struc
 		set_next_groups(se->group, cpu);
 }
 
-/* The running task, @se, leaves @cpu. */
+/* Records that the running task, @se, leaves @cpu. */
 static __always_inline void put_curr(u32 cpu, struct fair_entity *se, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -178,7 +178,7 @@ static __always_inline void put_curr(u32 cpu, struct fair_entity *se, u64 now)
 	}
 }
 
-/* @prev continues for another slice. */
+/* Lets @prev continue for another slice. */
 static __always_inline void keep_prev(struct fair_rq *rq, struct task_struct *prev)
 {
 	rq->curr.delta_exec = 0;
@@ -187,7 +187,7 @@ static __always_inline void keep_prev(struct fair_rq *rq, struct task_struct *pr
 	prev->scx.slice = SCX_SLICE_INF;
 }
 
-/* A task that slept gets half a latency of credit, but its vruntime never decreases. */
+/* Places a task that slept: the task gets half a latency of credit, but its vruntime never decreases. */
 static __always_inline void place_sleeper(u32 cpu, struct fair_entity *se)
 {
 	u64 min = *min_vruntime_of(se->group, cpu);
@@ -209,8 +209,8 @@ static __noinline void place_forked(struct fair_entity *se, u32 cpu, u64 now)
 }
 
 /*
- * Is @curr so far ahead that @se should run? Returns 1 if it is, 0 if it is ahead by less than a wakeup granularity
- * in virtual time of @se, and -1 if it is not ahead.
+ * Is @curr so far ahead that @se should run? Returns 1 if @curr is that far ahead, 0 if it is ahead by less than a
+ * wakeup granularity in virtual time of @se, and -1 if it is not ahead.
  */
 static __always_inline int wakeup_preempt_entity(u64 curr, u64 se, u32 weight, u32 inv_weight)
 {
@@ -341,7 +341,10 @@ static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, const struc
 	return true;
 }
 
-/* @p has joined the dispatch queue of @cpu: makes the CPU reschedule, if it should. Returns whether it does. */
+/*
+ * Makes @cpu reschedule, if it should, because @p has joined its dispatch queue. Returns whether the CPU
+ * reschedules.
+ */
 __noinline bool check_preempt_curr(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
 {
 	struct fair_entity *se = entity_of(p);

@@ -34,7 +34,7 @@ static __always_inline u64 affine_load(u64 weight, u64 load)
 }
 
 /*
- * May the task of @waking, last on @prev_cpu, be pulled to @this_cpu, its waker's, without an
+ * May the task of @waking, which last ran on @prev_cpu, be pulled to its waker's CPU, @this_cpu, without an
  * imbalance in their domain at @level? A waker that is about to sleep does not count.
  */
 __noinline bool wake_affine_weight(u32 this_cpu, u32 prev_cpu, u32 level, const struct waking *waking __arg_nonnull)

@@ -4,7 +4,7 @@
  * the CPU's dispatch queue, ordered by vruntime, whose id is the CPU's number.
  *
  * Another CPU may change nr_running and the load sums (atomically) and leave notes (active_balance, next_pid, ...).
- * The CPU itself writes everything else. While it is idle, the CPU that balances for it does so.
+ * The CPU itself writes everything else. While the CPU is idle, the CPU that balances for it writes this instead.
  */
 #ifndef __EQUIPOISE_RUNQUEUE_H
 #define __EQUIPOISE_RUNQUEUE_H
@@ -18,7 +18,7 @@
 
 #define CPU_LOAD_IDX_MAX 5
 
-/* The running task: the fields that the tick and a waker need without looking it up. */
+/* The running task: the fields that the tick and a waker need without looking the task up. */
 struct running {
 	/* The task's pid; 0 if no fair task runs, because the CPU is idle or a higher class has it. */
 	s32 pid;
@@ -100,7 +100,7 @@ struct fair_rq {
 	/* The running task, if it is to move to exec_cpu because it starts another program. */
 	s32 exec_pid;
 	u32 exec_cpu;
-	/* The tick has been stopped, and has not run since: the kernel's NOHZ_TICK_STOPPED. */
+	/* Whether the tick has been stopped, and has not run since: the kernel's NOHZ_TICK_STOPPED. */
 	bool tick_stopped;
 	/* Whether the CPU has been asked to balance for all idle CPUs. */
 	bool nohz_balance_kick;

@@ -22,7 +22,7 @@ struct fair_entity {
 	u64 vruntime;
 	/* The time at which the task last ran, in ns. */
 	u64 exec_start;
-	/* The CPU on which the task counts, or last did. */
+	/* The CPU on which the task counts, or last counted. */
 	u32 cpu;
 	u32 weight;
 	/* 2^32 / weight */
@@ -48,7 +48,7 @@ struct {
 	__type(value, struct fair_entity);
 } entities SEC(".maps");
 
-/* NULL for a task that sched_ext did not announce, which does not happen. */
+/* The entity of @p; NULL for a task that sched_ext did not announce, which does not happen. */
 static __always_inline struct fair_entity *entity_of(struct task_struct *p)
 {
 	return bpf_task_storage_get(&entities, p, NULL, 0);
@@ -94,9 +94,9 @@ static __always_inline void update_entity_load_avg(struct fair_entity *se, u64 n
 }
 
 /*
- * @se wakes up on another CPU than it went to sleep on. Its averages have decayed only up to the last event of its
- * old runqueue, and so hardly at all if the old CPU idled without a tick (migrate_task_rq_fair(), from Linux 3.8
- * on; Linux 5.19 began to estimate the rest).
+ * Decays the averages of @se, which wakes up on another CPU than the one on which it went to sleep. The averages
+ * have decayed only up to the last event of its old runqueue, and so hardly at all if the old CPU idled without a
+ * tick (migrate_task_rq_fair(), from Linux 3.8 on; Linux 5.19 began to estimate the rest).
  */
 static __always_inline void migrate_sleeper(struct fair_entity *se, u64 now)
 {
@@ -148,7 +148,7 @@ static __always_inline void remove_entity(struct fair_entity *se)
 	hook_remove_entity(rq, se);
 }
 
-/* The task becomes runnable on @cpu. */
+/* Counts the task, which becomes runnable on @cpu. */
 static __always_inline void account_entity_enqueue(struct fair_entity *se, u32 cpu)
 {
 	prepare_attach(cpu);
@@ -158,14 +158,17 @@ static __always_inline void account_entity_enqueue(struct fair_entity *se, u32 c
 	bpf_spin_unlock(&se->lock);
 }
 
-/* A task in a group goes to sleep. Its load decays, but counts in the group until the task wakes up. */
+/*
+ * Adds the load of a task in a group that goes to sleep. The load decays, but counts in the group until the task
+ * wakes up.
+ */
 static __always_inline void add_blocked_load(struct fair_entity *se)
 {
 	se->decay_count = decay_periods(bpf_ktime_get_ns());
 	__sync_fetch_and_add(&group_rq_at(se->group, se->cpu)->blocked_load_avg, se->load_avg_contrib);
 }
 
-/* The task, which slept, wakes up or leaves the group. */
+/* Removes the load of the task, which slept, and wakes up or leaves the group. */
 static __always_inline void remove_blocked_load(struct fair_entity *se, u64 now)
 {
 	u64 slept = decay_periods(now) - se->decay_count;
@@ -176,7 +179,7 @@ static __always_inline void remove_blocked_load(struct fair_entity *se, u64 now)
 	subtract(&group_rq_at(se->group, se->cpu)->blocked_load_avg, decay_load(se->load_avg_contrib, slept));
 }
 
-/* The task is no longer runnable. */
+/* No longer counts the task as runnable. */
 static __always_inline void account_entity_dequeue(struct fair_entity *se)
 {
 	bpf_spin_lock(&se->lock);
@@ -217,7 +220,7 @@ static __always_inline void migrate_entity(struct fair_entity *se, u32 cpu)
 	migrate_prepared(se, cpu);
 }
 
-/* @p gets a new nice level, policy or group. */
+/* Gives @p a new nice level, policy or group. */
 static __noinline void reweight_entity(struct task_struct *p, struct fair_entity *se, u32 group)
 {
 	u32 weight = task_weight(p);

@@ -11,7 +11,7 @@
 /* The value by which tasks are compared. */
 enum candidate_key {
 	KEY_RATIO,    /* the runnable average */
-	KEY_DRUNTIME, /* time on fast CPUs less that on slow ones */
+	KEY_DRUNTIME, /* the time on fast CPUs less the time on slow CPUs */
 };
 
 /* The best candidate so far, and the data that decides whether it moves. */
@@ -33,7 +33,7 @@ struct candidate {
 
 struct candidates {
 	struct candidate first, second;
-	/* The tick has a candidate of its own, because it may interrupt code that uses the other two. */
+	/* The tick has a candidate of its own, because it may interrupt code that uses the other two candidates. */
 	struct candidate of_tick;
 } __attribute__((aligned(64)));
 
@@ -66,7 +66,7 @@ static __always_inline void look_for(struct candidate *best, enum candidate_key 
 	best->dst_cpu = dst_cpu;
 }
 
-/* Considers @p, which is on @cpu. With @running it is the running task, whose @key is in the runqueue. */
+/* Considers @p, which is on @cpu. If @running, @p is the running task, whose @key is in the runqueue. */
 __noinline bool consider_task(struct candidate *best __arg_nonnull, struct task_struct *p __arg_trusted, u32 cpu,
 			      s64 key, bool running)
 {

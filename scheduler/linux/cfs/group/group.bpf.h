@@ -31,11 +31,11 @@ struct group_rq {
 	u32 h_nr_running;
 	/* Whether a task below the queue runs. */
 	bool h_curr;
-	/* The loads of the queue's entities: that of the runnable ones, and that of the sleeping ones, which
-	 * decays. */
+	/* The loads of the queue's entities: the load of the runnable entities, and the load of the sleeping ones,
+	 * which decays. */
 	u64 runnable_load_avg;
 	u64 blocked_load_avg;
-	/* The time until which that has decayed, in periods. */
+	/* The time until which the load of sleeping entities has decayed, in periods. */
 	u64 last_decay;
 	/* The queue's parts of the sums in fair_group. */
 	u64 tg_load_avg_contrib;

@@ -101,7 +101,7 @@ static __always_inline struct group_pick choose(const struct group_picks *picks)
 	return best;
 }
 
-/* The entity of the queue of @group on @cpu that runs next. With @goes_on, it may be the running task. */
+/* The entity of the queue of @group on @cpu that runs next. If @goes_on, it may be the running task. */
 static __noinline struct group_pick pick_from_queue(u32 group, u32 cpu, bool goes_on)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -134,7 +134,7 @@ static __noinline struct group_pick pick_from_queue(u32 group, u32 cpu, bool goe
 	return best;
 }
 
-/* Starts the next task on @cpu; @prev is the running one if it can continue. False if there is none. */
+/* Starts the next task on @cpu; @prev is the running task if it can continue. Returns false if there is no task. */
 static __noinline bool start_from_queues(u32 cpu, struct task_struct *prev, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);

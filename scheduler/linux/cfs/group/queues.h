@@ -22,7 +22,7 @@ static __always_inline u64 later_vruntime(u64 a, u64 b)
 }
 
 /* Counts @tasks more in the queue of @group, or fewer if @tasks is negative. Returns false if no queue above counts
- * them, because this one is the root's or is throttled. */
+ * them, because this queue is the root's or is throttled. */
 static __always_inline bool count_in_queue(u32 group, u32 cpu, s32 tasks)
 {
 	struct fair_rq *rq;
@@ -37,7 +37,7 @@ static __always_inline bool count_in_queue(u32 group, u32 cpu, s32 tasks)
 	return false;
 }
 
-/* The entity of @group joins the queue of @parent on @cpu (@by is 1), or leaves it (-1). */
+/* Counts the entity of @group that joins the queue of @parent on @cpu (@by is 1), or leaves it (-1). */
 static __always_inline void account_group_entity(struct group_rq *grq, u32 parent, u32 cpu, s32 by)
 {
 	grq->on_rq = by > 0;
@@ -67,7 +67,10 @@ static __always_inline void dequeue_group_entity(u32 group, struct group_rq *grq
 
 __noinline bool throttle_queue(u32 group, u32 cpu, u64 now);
 
-/* The first entity has joined the queue of @group, which needs time if it is limited: check_enqueue_throttle(). */
+/*
+ * Takes time for the queue of @group, if it is limited, because its first entity has joined:
+ * check_enqueue_throttle().
+ */
 static __always_inline void first_queued(u32 group, u32 cpu, u64 now)
 {
 	struct group_rq *grq = group_rq_at(group, cpu);
@@ -79,7 +82,7 @@ static __always_inline void first_queued(u32 group, u32 cpu, u64 now)
 		throttle_queue(group, cpu, now);
 }
 
-/* The entity of @group has slept; it gets half a latency of credit (place_entity()). */
+/* Enqueues the entity of @group, which has slept, and so gets half a latency of credit (place_entity()). */
 static __always_inline void enqueue_group_entity(u32 group, struct group_rq *grq, u32 cpu, u64 now)
 {
 	u32 parent = group_parent(group);
@@ -99,8 +102,8 @@ static __always_inline void enqueue_group_entity(u32 group, struct group_rq *grq
 		first_queued(parent, cpu, now);
 }
 
-/* @tasks have come to the queue of @group on @cpu, which is not throttled. Returns true if they count on the
- * CPU. */
+/* Counts @tasks that have come to the queue of @group on @cpu, which is not throttled. Returns true if they count
+ * on the CPU. */
 __noinline bool enqueue_above(u32 group, u32 cpu, s32 tasks, u64 now)
 {
 	for (;;) {
@@ -118,7 +121,8 @@ __noinline bool enqueue_above(u32 group, u32 cpu, s32 tasks, u64 now)
 	}
 }
 
-/* @tasks have left the queue of @group on @cpu. Entities of empty queues leave, too, and that of a @throttled one.
+/* No longer counts @tasks that have left the queue of @group on @cpu. The entities of empty queues leave, too, and
+ * so does the entity of a @throttled queue.
  */
 __noinline bool dequeue_above(u32 group, u32 cpu, s32 tasks, bool throttled, u64 now)
 {
@@ -141,7 +145,7 @@ __noinline bool dequeue_above(u32 group, u32 cpu, s32 tasks, bool throttled, u64
 	}
 }
 
-/* A task of @weight joins the queue of @group on @cpu. */
+/* Counts a task of @weight that joins the queue of @group on @cpu. */
 __noinline bool join_group(u32 group, u32 cpu, u32 weight)
 {
 	struct group_rq *grq = group_rq_at(group, cpu);
@@ -153,7 +157,7 @@ __noinline bool join_group(u32 group, u32 cpu, u32 weight)
 	return count_in_queue(group, cpu, 1) && enqueue_above(group, cpu, 1, now);
 }
 
-/* A task of @weight leaves the queue of @group on @cpu. */
+/* No longer counts a task of @weight that leaves the queue of @group on @cpu. */
 __noinline bool leave_group(u32 group, u32 cpu, u32 weight)
 {
 	struct group_rq *grq = group_rq_at(group, cpu);
@@ -166,8 +170,8 @@ __noinline bool leave_group(u32 group, u32 cpu, u32 weight)
 	return count_in_queue(group, cpu, -1) && dequeue_above(group, cpu, 1, false, bpf_ktime_get_ns());
 }
 
-/* The queue of @group on @cpu has used up its time: the queue leaves, unless it gets some more. Returns true if it
- * has left. */
+/* Throttles the queue of @group on @cpu, which has used up its time, unless it gets some more. Returns true if the
+ * queue has left. */
 __noinline bool throttle_queue(u32 group, u32 cpu, u64 now)
 {
 	struct group_rq *grq = group_rq_at(group, cpu);
@@ -178,7 +182,7 @@ __noinline bool throttle_queue(u32 group, u32 cpu, u64 now)
 	return true;
 }
 
-/* The queue of @group on @cpu is no longer throttled: it comes back with its tasks. */
+/* Brings back the queue of @group on @cpu, which is no longer throttled, with its tasks. */
 static __always_inline void unthrottle_queue(u32 group, u32 cpu, u64 now)
 {
 	struct group_rq *grq = group_rq_at(group, cpu);
@@ -211,8 +215,8 @@ static __always_inline void advance_min_vruntime(u32 group, u32 cpu, u64 curr)
 }
 
 /*
- * The task at @vruntime, in @group, ran on @cpu for @delta ns: charges the entities above it for that. Returns true
- * if a queue has used up its time.
+ * Charges the entities above the task at @vruntime, in @group, which ran on @cpu for @delta ns. Returns true if a
+ * queue has used up its time.
  */
 __noinline bool charge_groups(u32 group, u32 cpu, u64 vruntime, u64 delta)
 {
@@ -232,7 +236,7 @@ __noinline bool charge_groups(u32 group, u32 cpu, u64 vruntime, u64 delta)
 	return over;
 }
 
-/* A task in @group gets @cpu, or continues for another slice: set_next_entity(). */
+/* Updates the entities above a task in @group that gets @cpu, or continues for another slice: set_next_entity(). */
 __noinline bool set_next_groups(u32 group, u32 cpu)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -247,7 +251,7 @@ __noinline bool set_next_groups(u32 group, u32 cpu)
 	return true;
 }
 
-/* The running task, in @group, leaves @cpu. */
+/* Updates the entities above the running task, in @group, which leaves @cpu. */
 __noinline bool put_prev_groups(u32 group, u32 cpu, u64 now)
 {
 	while (group) {
@@ -265,7 +269,7 @@ __noinline bool put_prev_groups(u32 group, u32 cpu, u64 now)
 	return true;
 }
 
-/* A tick of the running task, in @group: entity_tick(). */
+/* Handles a tick of the running task, in @group: entity_tick(). */
 __noinline bool tick_groups(u32 group, u32 cpu, u64 now)
 {
 	for (; group; group = group_parent(group)) {
@@ -278,7 +282,7 @@ __noinline bool tick_groups(u32 group, u32 cpu, u64 now)
 	return true;
 }
 
-/* Before @cpu balances: decays the loads of all its queues (__update_blocked_averages_cpu()). */
+/* Decays the loads of all queues of @cpu before the CPU balances (__update_blocked_averages_cpu()). */
 __noinline bool update_blocked_groups(u32 cpu, u64 now)
 {
 	for (u32 group = nr_fair_groups - 1; group; group--) {

@@ -6,8 +6,8 @@
  *	weight = tg->shares * ─────────────────────────────────────────────	(calc_cfs_shares())
  *	                      load_avg of the group elsewhere + weights here
  *
- * A queue's part of load_avg is the load of its entities: of the runnable ones, and of the sleeping ones, which
- * decays.
+ * A queue's part of load_avg is the load of its entities: of the runnable entities, and of the sleeping ones, whose
+ * load decays.
  */
 #ifndef __EQUIPOISE_CFS_SHARES_H
 #define __EQUIPOISE_CFS_SHARES_H

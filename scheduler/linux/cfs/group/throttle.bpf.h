@@ -11,7 +11,7 @@ static __always_inline void update_curr_at(u32 cpu, u64 now)
 	update_curr(cpu, now);
 }
 
-/* The queue of @group on @cpu may run again: unthrottle_cfs_rq(). */
+/* Lets the queue of @group on @cpu run again: unthrottle_cfs_rq(). */
 __noinline bool unthrottle_cfs_rq(u32 group, u32 cpu)
 {
 	struct group_rq *grq;
@@ -38,7 +38,7 @@ static __always_inline void init_group_rq(u32 group, u32 cpu)
 	u64 now = bpf_ktime_get_ns();
 
 	__builtin_memset(grq, 0, sizeof(*grq));
-	/* As in init_rq(). */
+	/* The same initial value as in init_rq(). */
 	grq->min_vruntime = NSEC_PER_SEC;
 	grq->leftmost = ~0ULL;
 	grq->vruntime = *min_vruntime_of(group_parent(group), cpu);
@@ -47,7 +47,7 @@ static __always_inline void init_group_rq(u32 group, u32 cpu)
 	set_group_entity_weight(grq, fair_group_at(group)->shares);
 }
 
-/* The weight of a group changes: sched_group_set_shares(). */
+/* Changes the weight of a group: sched_group_set_shares(). */
 __noinline bool set_group_shares(u32 group, u64 shares)
 {
 	int cpu;

@@ -10,7 +10,7 @@
 #include "../../push.h"
 #include "balance_env.bpf.h"
 
-/* Asks src_cpu to push a task to dst_cpu. Returns false if src_cpu is already pushing one. */
+/* Asks src_cpu to push a task to dst_cpu. Returns false if src_cpu is already pushing a task. */
 static __always_inline bool request_push(const struct balance_env *env)
 {
 	struct fair_rq *rq = rq_of(env->src_cpu);
@@ -103,8 +103,8 @@ __noinline bool push_oldest(struct balance_env *env __arg_nonnull, u32 push_cpu)
 }
 
 /*
- * Balancing between @push_cpu and @cpu has succeeded after all, so the lowest domain that has both CPUs forgets its
- * failures.
+ * Makes the lowest domain that has both CPUs forget its failures, because balancing between @push_cpu and @cpu has
+ * succeeded after all.
  */
 __noinline bool forget_failures(u32 push_cpu, u32 cpu)
 {

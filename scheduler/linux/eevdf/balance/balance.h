@@ -26,7 +26,10 @@ static __always_inline bool task_hot(const struct task_struct *p, const struct f
 	       (s64)tunables.sched_migration_cost;
 }
 
-/* @p may not use dst_cpu. Another CPU of the group of dst_cpu may be allowed: new_dst_cpu. */
+/*
+ * Notes that @p may not use dst_cpu, and, as new_dst_cpu, another CPU of the group of dst_cpu that it may use, if
+ * there is one.
+ */
 static __always_inline void note_pinned(struct task_struct *p, struct balance_env *env)
 {
 	s32 cpu;
@@ -160,7 +163,7 @@ __noinline u32 move_tasks(struct balance_env *env __arg_nonnull)
 }
 
 /*
- * move_tasks(), and again for other CPUs of dst_cpu's group if affinity kept dst_cpu from getting its part.
+ * Calls move_tasks(), and again for other CPUs of dst_cpu's group if affinity kept dst_cpu from getting its part.
  */
 static __always_inline u32 move_tasks_to_group(struct balance_env *env)
 {
@@ -196,7 +199,7 @@ static __always_inline bool need_active_balance(const struct balance_env *env)
 	       power_of(src_cpu) * sd->imbalance_pct < power_of(env->dst_cpu) * 100;
 }
 
-/* Tells the domain above, which has the local group, whether affinity still hinders its balance. */
+/* Notes in the domain above, which has the local group, whether affinity still hinders its balance. */
 static __always_inline void note_imbalance(const struct balance_env *env, bool imbalance)
 {
 	struct group_state *parent;
@@ -219,8 +222,8 @@ static __always_inline void grow_interval(const struct balance_env *env)
 		ds->balance_interval *= 2;
 }
 
-/* Nothing could be moved from src_cpu: pushes the running task if that should move, and sets the time of the next
- * attempt. */
+/* Pushes the running task of src_cpu if it should move, because nothing could be moved, and sets the time of the
+ * next attempt. */
 static __always_inline void balance_failed(struct balance_env *env)
 {
 	struct domain_state *ds = env_domain_state(env);
@@ -242,8 +245,8 @@ static __always_inline void balance_failed(struct balance_env *env)
 }
 
 /*
- * Does dst_cpu balance for its group? The CPU that does is the first idle one, preferably of an idle core, or the
- * first CPU if none is idle.
+ * Does dst_cpu balance for its group? The CPU that balances is the first idle one, preferably of an idle core, or
+ * the first CPU if none is idle.
  */
 __noinline bool should_we_balance(const struct balance_env *env __arg_nonnull)
 {
@@ -370,7 +373,8 @@ static __always_inline u64 domain_interval(const struct domain *sd, const struct
 }
 
 /*
- * Newidle balancing took @cost ns in a domain. The estimate falls by 1 % per second. Returns true if it fell now.
+ * Updates the estimate of the cost of newidle balancing in a domain, where it took @cost ns. The estimate falls by
+ * 1 % per second. Returns true if it fell now.
  */
 static __always_inline bool update_newidle_cost(struct domain_state *ds, u64 cost, u64 jiffies)
 {
@@ -386,7 +390,8 @@ static __always_inline bool update_newidle_cost(struct domain_state *ds, u64 cos
 }
 
 /*
- * The cost of newidle balancing on @cpu has changed in a domain; the minimum of the cost is that of moving a task.
+ * Recomputes the cost of newidle balancing on @cpu after a change in a domain. The minimum is the cost of moving a
+ * task.
  */
 __noinline bool decay_idle_balance_cost(u32 cpu)
 {

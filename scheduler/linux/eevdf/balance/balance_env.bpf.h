@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The state of one pass of load_balance(): the kernel's lb_env and sd_lb_stats. It is kept per
+ * The state of one pass of load_balance(): the kernel's lb_env and sd_lb_stats. The state is kept for each
  * balancing CPU, because BPF has only 512 bytes of stack.
  */
 #ifndef __EQUIPOISE_BALANCE_ENV_H
@@ -60,7 +60,7 @@ struct balance_env {
 	bool dst_core_idle;
 	/* Whether dst_cpu has clearly more capacity than every CPU of the group under consideration. */
 	bool dst_is_larger;
-	/* Whether any CPU is overloaded (has more than one task), and whether any is overutilized. */
+	/* Whether any CPU is overloaded (has more than one task), and whether any CPU is overutilized. */
 	bool overloaded;
 	bool overutilized;
 	/* The CPUs found to have no movable task; the set is valid only if any_excluded is true. */

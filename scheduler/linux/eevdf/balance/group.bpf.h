@@ -34,7 +34,7 @@ struct group_stats {
 	u64 group_util;
 	u64 group_runnable;
 	u64 misfit_task_load;
-	/* The number of runnable tasks of all classes, and that of fair tasks. */
+	/* The number of runnable tasks of all classes, and the number of fair tasks. */
 	u32 sum_nr_running;
 	u32 sum_h_nr_running;
 	u32 idle_cpus;
@@ -46,7 +46,7 @@ struct group_stats {
 	enum group_kind type;
 };
 
-/* The state of a group besides struct group. */
+/* The state of a group in addition to struct group. */
 struct group_state {
 	/* The smallest and the largest capacity of the group's CPUs, as last computed. */
 	u32 min_capacity;

@@ -11,7 +11,7 @@
 #include "nohz.bpf.h"
 
 /*
- * Counts one attempt that ended at @now, in ns. With NI_RANDOM the attempt stands for several ones, of which
+ * Counts one attempt that ended at @now, in ns. With NI_RANDOM the attempt stands for several attempts, of which
  * @success of 1024 succeeded.
  */
 static __always_inline void update_newidle_stats(struct domain_state *ds, u32 success, u64 now)
@@ -40,7 +40,7 @@ static __always_inline void update_newidle_stats(struct domain_state *ds, u32 su
 /*
  * Searches @cpu's domain at @level, as often as such searches have succeeded. *@since is the time, in ns, when the
  * previous search ended, or when the first one began; the time since then is added to *@cost. *@looked becomes true
- * if it searches.
+ * if the domain is searched.
  */
 static __always_inline u32 newidle_balance_domain(u32 cpu, u32 level, u64 jiffies, u64 *since, u64 *cost,
 						  bool *balance, bool *looked)
@@ -57,7 +57,7 @@ static __always_inline u32 newidle_balance_domain(u32 cpu, u32 level, u64 jiffie
 			explain(rarely_finds, 0, cpu, domain_of(cpu, level)->weight, ds->newidle_ratio);
 			return 0;
 		}
-		/* Each executed search counts as so many searches. */
+		/* Each executed search counts as this many searches. */
 		weight = (1024 + weight / 2) / weight;
 	}
 	*looked = true;
@@ -79,7 +79,7 @@ static __always_inline u64 idle_balance_due(u32 cpu, u32 level)
 	return ds->last_balance + domain_interval(domain_of(cpu, level), ds, false);
 }
 
-/* @rq, which is now idle, balances no later than at @next_balance, in jiffies. */
+/* Makes @rq, which is now idle, balance no later than at @next_balance, in jiffies. */
 static __always_inline void advance_next_balance(struct fair_rq *rq, u64 next_balance)
 {
 	if (time_after(rq->next_balance, next_balance))
@@ -130,7 +130,7 @@ __noinline u32 newidle_balance(u32 cpu, u64 now)
 	return pulled ? pulled : rq->nr_running;
 }
 
-/* @cpu has nothing to run. */
+/* Balances for @cpu, which has nothing to run. */
 static __always_inline void idle_balance(u32 cpu, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -153,7 +153,7 @@ static __always_inline void idle_balance(u32 cpu, u64 now)
 	nohz_newidle_balance(cpu, now);
 }
 
-/* @rq is woken up: updates its average idle time, by an eighth of the difference to the last one. */
+/* Updates the average idle time of @rq, which is woken up, by an eighth of the difference to the last idle time. */
 static __always_inline void update_avg_idle(struct fair_rq *rq, u64 now)
 {
 	u64 max = 2 * rq->max_idle_balance_cost;

@@ -28,7 +28,7 @@ struct nohz_update {
 
 struct nohz_update nohz_update;
 
-/* The tick of @cpu stops as it goes idle. */
+/* Stops the tick of @cpu, which goes idle. */
 static __always_inline void nohz_balance_enter_idle(u32 cpu)
 {
 	rq_of(cpu)->has_blocked_load = true;
@@ -39,14 +39,14 @@ static __always_inline void nohz_balance_enter_idle(u32 cpu)
 	nohz_update.has_blocked = true;
 }
 
-/* A tick of @cpu, which is no longer idle. */
+/* Handles a tick of @cpu, which is no longer idle. */
 static __always_inline void nohz_balance_exit_idle(u32 cpu)
 {
 	if (nohz_start_tick(cpu))
 		__sync_fetch_and_add(&llc_of(cpu)->nr_busy_cpus, 1);
 }
 
-/* Called before balancing for @cpu, which may be idle. */
+/* Updates the averages of @cpu, which may be idle, before balancing for it. */
 static __always_inline void update_blocked_averages(u32 cpu, u64 now)
 {
 	rq_of(cpu)->last_blocked_load_update = jiffies_at(now);
@@ -236,7 +236,7 @@ static __always_inline void nohz_answer_kick(u32 cpu, u64 now)
 		nohz_idle_balance(cpu, flags, now);
 }
 
-/* @cpu is about to idle, probably for some time, and first updates the averages of idle CPUs. */
+/* Updates the averages of idle CPUs when @cpu is about to idle, probably for some time. */
 static __always_inline void nohz_newidle_balance(u32 cpu, u64 now)
 {
 	if (rq_of(cpu)->avg_idle < tunables.sched_migration_cost || !nohz_update.has_blocked ||

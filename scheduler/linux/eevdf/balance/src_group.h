@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Is a domain imbalanced, and which group and runqueue are the busiest? sched_balance_find_src_group() and
- * sched_balance_find_src_rq() of Linux 7.3; imbalance.h computes the amount to move.
+ * Decides whether a domain is imbalanced, and finds the busiest group and runqueue: sched_balance_find_src_group()
+ * and sched_balance_find_src_rq() of Linux 7.3. imbalance.h computes the amount to move.
  */
 #ifndef __EQUIPOISE_SRC_GROUP_H
 #define __EQUIPOISE_SRC_GROUP_H
@@ -74,7 +74,7 @@ __noinline bool update_sg_lb_stats(struct balance_env *env __arg_nonnull, u32 gr
 	return true;
 }
 
-/* Does the group of env->sgs, which has room, have less room than the busiest so far? */
+/* Does the group of env->sgs, which has room, have less room than the busiest group so far? */
 static __always_inline bool has_less_spare(const struct group_stats *sgs, const struct group_stats *busiest)
 {
 	if (sgs->idle_cpus != busiest->idle_cpus)
@@ -82,7 +82,7 @@ static __always_inline bool has_less_spare(const struct group_stats *sgs, const 
 	return sgs->sum_nr_running > busiest->sum_nr_running;
 }
 
-/* Is the group of env->sgs, @group, busier than the busiest so far? */
+/* Is the group of env->sgs, @group, busier than the busiest group so far? */
 static __always_inline bool update_sd_pick_busiest(const struct balance_env *env, u32 group)
 {
 	const struct group_stats *sgs = &env->sgs, *busiest = &env->busiest;
@@ -238,8 +238,8 @@ static __always_inline bool is_imbalanced(struct balance_env *env)
 	return busiest->sum_h_nr_running != 1;
 }
 
-/* The busiest group of the domain if there is an imbalance, and in env->imbalance the amount that should move; -1
- * if there is none. */
+/* Finds the busiest group of the domain if there is an imbalance, and sets env->imbalance to the amount that should
+ * move. Returns -1 if there is no imbalance. */
 __noinline s32 find_busiest_group(struct balance_env *env __arg_nonnull)
 {
 	env->imbalance = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Delayed dequeue (DELAY_DEQUEUE, DELAY_ZERO): a task that goes to sleep after it has had more than its share stays
- * in the runqueue's sums, and so in the average, until the others have caught up and the task would be picked. Then
- * it leaves with a lag of zero. A task that wakes up before that keeps its place.
+ * in the runqueue's sums, and so in the average, until the other tasks have caught up and the task would be picked.
+ * Then it leaves with a lag of zero. A task that wakes up before that keeps its place.
  *
  * In the kernel such a task is queued. For sched_ext it sleeps, so its contribution is stored here, in one of its
  * CPU's slots. That CPU fills the slots. To empty a slot, a CPU takes the pid out of it: the same CPU when it picks
@@ -51,7 +51,7 @@ static __always_inline bool still_delayed(const struct fair_entity *se)
 	return se->delayed && READ_ONCE(delayed_slot(se->cpu, se->delayed_slot)->pid) == se->pid;
 }
 
-/* With the lock held: @se goes to sleep, but still counts. Returns false if no slot is free. */
+/* Keeps counting @se, which goes to sleep; with the lock held. Returns false if no slot is free. */
 static __always_inline bool delay_entity(struct fair_entity *se)
 {
 	struct fair_rq *rq = rq_for_update(se->cpu);
@@ -86,7 +86,7 @@ static __always_inline bool delay_entity(struct fair_entity *se)
 	return true;
 }
 
-/* The task @pid in slot @nr of @cpu no longer counts. Returns false if that was so before. */
+/* Stops counting the task @pid in slot @nr of @cpu. Returns false if it no longer counted. */
 static __always_inline bool end_delay(u32 cpu, u32 nr, s32 pid)
 {
 	struct delayed_slot *slot = delayed_slot(cpu, nr);
@@ -140,15 +140,15 @@ static __always_inline void update_sleeper_load_avg(struct fair_entity *se, u64 
 	update_entity_load_avg(se, now, false);
 }
 
-/* The averages of @se, which sleeps, decay as far as those of its runqueue have. */
+/* Decays the averages of @se, which sleeps, as far as those of its runqueue have decayed. */
 static __always_inline void sync_entity_load_avg(struct fair_entity *se)
 {
 	if (se->attached && !se->on_rq)
 		update_sleeper_load_avg(se, avg_of(rq_of(se->cpu), se->group, se->cpu)->last_update_time);
 }
 
-/* @se has left its CPU, which did not update its averages while it idled. The averages of @se decay for that time,
- * too. */
+/* Decays the averages of @se, which has left its CPU, for the time in which that CPU idled and did not update its
+ * averages. */
 static __always_inline void migrate_se_pelt_lag(struct fair_entity *se, u64 now)
 {
 	if (rq_of(se->cpu)->idle)

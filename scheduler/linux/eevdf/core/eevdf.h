@@ -57,8 +57,8 @@ static __always_inline bool is_protected(const struct running *curr)
 }
 
 /*
- * @curr of @rq continues although another task has arrived, but for at most the shortest slice of any task
- * (update_protect_slice()).
+ * Shortens the protection of @curr of @rq, which continues although another task has arrived: it lasts for at most
+ * the shortest slice of any task (update_protect_slice()).
  */
 static __always_inline void shorten_protection(struct fair_rq *rq, struct running *curr)
 {
@@ -149,7 +149,7 @@ static __noinline void reweight_curr(struct fair_rq *rq, struct fair_entity *se,
 	curr->weight = se->h_weight = weight;
 }
 
-/* @p gets @cpu. */
+/* Makes @p, which gets @cpu, the running task of its runqueue. */
 static __always_inline void set_curr(u32 cpu, const struct task_struct *p, struct fair_entity *se, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -187,7 +187,7 @@ static __always_inline void set_curr(u32 cpu, const struct task_struct *p, struc
 	rq->need_resched = rq->resched_lazy = false;
 }
 
-/* The running task, @se, leaves @cpu. */
+/* Records that the running task, @se, leaves @cpu. */
 static __always_inline void put_curr(u32 cpu, struct fair_entity *se, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -209,7 +209,7 @@ static __always_inline void put_curr(u32 cpu, struct fair_entity *se, u64 now)
 }
 
 /*
- * @se, which was delayed when it went to sleep on @old_cpu, wakes up on @cpu. Returns true if it keeps its old
+ * Wakes up @se, which was delayed when it went to sleep on @old_cpu, on @cpu. Returns true if it keeps its old
  * place, because it is still beyond its share. Otherwise it is owed nothing. If it wakes up on another CPU, it
  * takes its debt along, which is at most that with which it went to sleep, even if the average has fallen (in Linux
  * 6.12 the debt then grows).
@@ -240,8 +240,8 @@ static __noinline void update_sleeper_in_group(struct fair_rq *rq, struct fair_e
 	update_avg_of_group(rq, se->group, cpu);
 }
 
-/* @se, whose group is not the root, joins the runqueue of @cpu. Adds its weight, too, unless it @stays where it
- * was. */
+/* Counts @se, whose group is not the root, in the runqueue of @cpu that it joins. Adds its weight, too, unless it
+ * @stays where it was. */
 static __noinline void enqueue_in_group(struct fair_entity *se, u32 cpu, bool stays)
 {
 	u64 weight = (u64)se->weight << SCALE_LOAD_SHIFT;
@@ -269,14 +269,14 @@ static __noinline void dequeue_in_group(const struct fair_entity *se, bool delay
 	dequeue_hierarchy(se->group, se->cpu, se->weight, se->idle_policy, true);
 }
 
-/* @se, which has joined the queue of its group on its CPU, counts in the groups above. */
+/* Counts @se, which has joined the queue of its group on its CPU, in the groups above. */
 static __always_inline void joined_queue(const struct fair_entity *se)
 {
 	if (group_queues() && se->group)
 		join_group(se->group, se->cpu, se->idle_policy);
 }
 
-/* @se becomes runnable on @cpu: after a sleep, a fork, or a change of class or affinity. */
+/* Makes @se runnable on @cpu: after a sleep, a fork, or a change of class or affinity. */
 static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -315,8 +315,8 @@ static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 
 	joined_queue(se);
 }
 
-/* @se is no longer runnable. If it only goes to sleep (@sleeps), and has had more than its share, it still
- * counts. */
+/* Takes @se, which is no longer runnable, off its runqueue. If it only goes to sleep (@sleeps), and has had more
+ * than its share, it still counts. */
 static __always_inline void dequeue_entity(struct fair_entity *se, bool sleeps, u64 now)
 {
 	struct fair_rq *rq = rq_of(se->cpu);
@@ -350,8 +350,8 @@ static __always_inline void dequeue_entity(struct fair_entity *se, bool sleeps, 
 }
 
 /*
- * @se, which is in a group and has left the runqueue of @src_cpu, joins that of @cpu. This is not part of
- * migrate_entity(), because code under a lock may not call the functions for groups.
+ * Moves the counts of @se, which is in a group and has left the runqueue of @src_cpu, to that of @cpu. This is not
+ * part of migrate_entity(), because code under a lock may not call the functions for groups.
  */
 static __noinline void migrate_hierarchy(struct fair_entity *se, u32 src_cpu, u32 cpu, s64 rel_deadline)
 {
@@ -405,7 +405,7 @@ static __noinline void migrate_entity(struct fair_entity *se, u32 cpu)
 		migrate_hierarchy(se, src_cpu, cpu, rel_deadline);
 }
 
-/* @se, which counts nowhere, has the policy and the nice level of @p from now on. */
+/* Gives @se, which counts nowhere, the policy and the nice level of @p from now on. */
 static __always_inline void set_entity_weight(struct fair_entity *se, const struct task_struct *p)
 {
 	u32 weight = task_weight(p);
@@ -420,8 +420,8 @@ static __always_inline void set_entity_weight(struct fair_entity *se, const stru
 }
 
 /*
- * @p gets a new nice level, slice or policy, or moves to the group @group. Its lag and deadline keep their length
- * in time (reweight_eevdf()).
+ * Gives @p a new nice level, slice or policy, or moves it to the group @group. Its lag and deadline keep their
+ * length in time (reweight_eevdf()).
  */
 static __noinline void reweight_entity(struct task_struct *p, struct fair_entity *se, u32 group)
 {

@@ -10,7 +10,7 @@ struct fair_entity {
 	/* Protects the CPU on which the entity counts, and its weight there, because other CPUs may move the
 	 * entity. */
 	struct bpf_spin_lock lock;
-	/* The CPU on which the entity counts, or last did. */
+	/* The CPU on which the entity counts, or last counted. */
 	u32 cpu;
 	u64 vruntime;
 	/* The vruntime by which the entity should have received its slice. */
@@ -29,8 +29,8 @@ struct fair_entity {
 	 */
 	u64 listed_at;
 	/*
-	 * The weight in the group, and that on the CPU, scaled, which are the same in the root. Then 2^32 / weight
-	 * or, in another group, 0, where an exact division is used.
+	 * The weight in the group, and the weight on the CPU, scaled; in the root the two are the same. The last
+	 * field is 2^32 / weight or, in another group, 0, where an exact division is used.
 	 */
 	u32 weight;
 	u32 inv_weight;
@@ -55,17 +55,17 @@ struct fair_entity {
 	s32 pid;
 	/* Whether the averages have changed since the estimate was updated. */
 	bool util_changed;
-	/* The estimated utilization, where 1024 is the largest CPU: that at the end of the last activations, which
-	 * falls slowly. */
+	/* The estimated utilization, where 1024 is the largest CPU: the utilization at the end of the last
+	 * activations, which falls slowly. */
 	u32 util_est;
 	/*
-	 * The task that this one woke last, the number of times that this has changed lately, and the start of that
-	 * count, in jiffies (wake_wide()).
+	 * The task that this task woke last, the number of times that the woken task has changed lately, and the
+	 * start of that count, in jiffies (wake_wide()).
 	 */
 	s32 last_wakee;
 	u32 wakee_flips;
 	u64 wakee_flip_decay;
-	/* The CPU that the task used before its last one. */
+	/* The CPU that the task used before its last CPU. */
 	u32 recent_used_cpu;
 	struct load_avg avg;
 };

@@ -54,7 +54,7 @@ static __always_inline void hrtick_start_fair(u32 cpu, u64 now)
 	hrtick_arm(cpu, now);
 }
 
-/* Another CPU may have requested the timer. */
+/* Answers another CPU's request for the timer, if there is one. */
 static __always_inline void hrtick_answer(u32 cpu, u64 now)
 {
 	if (rq_of(cpu)->hrtick_at == HRTICK_ASKED_FOR)
@@ -71,7 +71,10 @@ static __always_inline bool hrtick_asked_alone(const struct fair_rq *rq)
 	       !rq->active_balance && !rq->nohz_kick;
 }
 
-/* A task has arrived on @cpu. The task may be the first one with which the running task has to share the CPU. */
+/*
+ * Updates the timer of @cpu, where a task has arrived. The task may be the first one with which the running task
+ * has to share the CPU.
+ */
 static __always_inline void hrtick_update(u32 cpu)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -86,7 +89,7 @@ static __always_inline void hrtick_update(u32 cpu)
 	kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-/* The timer of @cpu has expired. Is the slice over? */
+/* The timer of @cpu has expired: returns whether the slice is over. */
 static __always_inline bool hrtick_expired(u32 cpu, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);

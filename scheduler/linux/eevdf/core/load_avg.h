@@ -14,7 +14,7 @@
 #include "../../../topology.bpf.h"
 
 struct load_avg {
-	/* The time of the last update, ns of clock_pelt. */
+	/* The time of the last update, in ns of clock_pelt. */
 	u64 last_update_time;
 	u64 load_sum;
 	u64 runnable_sum;
@@ -45,7 +45,10 @@ static __always_inline u64 decay_sum(u64 val, u64 n)
 	return (val >> 32) * inv + ((val & 0xffffffff) * inv >> 32);
 }
 
-/* During the update, other CPUs may have subtracted more than there is. */
+/*
+ * Returns @sum, or 0 if it is negative, because other CPUs may have subtracted more than there was during the
+ * update.
+ */
 static __always_inline u64 not_negative(u64 sum)
 {
 	return (s64)sum < 0 ? 0 : sum;
@@ -129,7 +132,10 @@ static __always_inline void sub_load_avg(u64 *avg, u64 *sum, u64 task_avg, u64 t
 	__sync_fetch_and_add(sum, -(task_sum < had_sum ? task_sum : had_sum));
 }
 
-/* The task with @sa and @weight leaves the runqueue @rq (detach_entity_load_avg()). */
+/*
+ * Subtracts the averages @sa of a task with @weight, which leaves the runqueue, from @rq's
+ * (detach_entity_load_avg()).
+ */
 static __always_inline void detach_load_avg(struct load_avg *rq, const struct load_avg *sa, u64 weight)
 {
 	sub_load_avg(&rq->load_avg, &rq->load_sum, sa->load_avg, weight * sa->load_sum);

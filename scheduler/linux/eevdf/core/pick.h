@@ -27,7 +27,7 @@ static __always_inline bool goes_to_eligible(struct fair_rq *rq, const struct fa
 	return false;
 }
 
-/* Called in ops.enqueue(): @p waits on @cpu. */
+/* Queues @p, which waits on @cpu. Called in ops.enqueue(). */
 static __always_inline void queue_task(struct task_struct *p, const struct fair_entity *se, u32 cpu, u64 enq_flags)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -161,7 +161,7 @@ __noinline bool pick_buddy(u32 cpu)
 	return picked;
 }
 
-/* Starts the next task on @cpu; @prev is the running one if it can continue. */
+/* Starts the next task on @cpu; @prev is the running task if it can continue. */
 static __always_inline void pick_next_entity(u32 cpu, struct task_struct *prev, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);

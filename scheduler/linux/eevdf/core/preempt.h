@@ -8,7 +8,7 @@
 #include "wakeup.h"
 
 /*
- * The task that runs on @cpu has to stop. Returns true if the CPU has to be notified now. With lazy preemption, the
+ * Makes the task that runs on @cpu stop. Returns true if the CPU has to be notified now. With lazy preemption, the
  * task of another CPU stops only when that CPU next enters the kernel (resched_curr_lazy()), except if the CPU is
  * about to do so to set a timer.
  */
@@ -24,7 +24,10 @@ static __always_inline bool resched_curr(u32 cpu)
 	return true;
 }
 
-/* This CPU, @cpu, is in the kernel: a task that is marked for lazy preemption or is throttled stops now. */
+/*
+ * Makes the task of this CPU, @cpu, stop now if it is marked for lazy preemption or is throttled, because the CPU
+ * is in the kernel.
+ */
 static __always_inline void resched_if_lazy(u32 cpu)
 {
 	struct fair_rq *rq;
@@ -41,7 +44,10 @@ static __always_inline void resched_if_lazy(u32 cpu)
 	kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-/* @p has joined a queue of @cpu: makes the CPU reschedule, if it should. Returns whether it does. */
+/*
+ * Makes @cpu reschedule, if it should, because @p has joined one of its queues. Returns whether the CPU
+ * reschedules.
+ */
 __noinline bool check_preempt_curr(struct task_struct *p __arg_trusted, u32 cpu)
 {
 	struct fair_entity *se = entity_of(p);

@@ -50,7 +50,7 @@ static __always_inline bool eligible(u64 avg, u64 vruntime)
 
 /*
  * The lag of @se on @queue, if the average is @avg. The lag is limited to the longest slice of the queue plus a
- * tick; in Linux 6.12 to two of its own slices, or a tick if that is longer.
+ * tick; in Linux 6.12 it is limited to two of the entity's own slices, or a tick if that is longer.
  */
 static __always_inline s64 entity_lag(const struct eevdf_queue *queue, u64 avg, const struct fair_entity *se)
 {
@@ -106,7 +106,7 @@ static __always_inline void end_move(struct eevdf_queue *queue)
 	__sync_fetch_and_add(&queue->moves_done, 1);
 }
 
-/* An entity of @weight, scaled, at @vruntime joins @queue or leaves it (@by is 1 or -1). */
+/* Counts an entity of @weight, scaled, at @vruntime that joins @queue or leaves it (@by is 1 or -1). */
 static __always_inline void count_entity(struct eevdf_queue *queue, u64 weight, u64 vruntime, s32 by)
 {
 	begin_move(queue);

@@ -4,7 +4,8 @@
  * the CPU's two dispatch queues (pick.h).
  *
  * Another CPU may change the counts and sums of runnable tasks (atomically) and leave notes (active_balance, ...).
- * The CPU itself writes everything else, under its lock. While it is idle, the CPU that balances for it does so.
+ * The CPU itself writes everything else, under its lock. While the CPU is idle, the CPU that balances for it writes
+ * this instead.
  */
 #ifndef __EQUIPOISE_RUNQUEUE_H
 #define __EQUIPOISE_RUNQUEUE_H
@@ -19,7 +20,7 @@
 #define SCALE_LOAD_SHIFT 10
 #define NICE_0_WEIGHT ((u64)NICE_0_LOAD << SCALE_LOAD_SHIFT)
 
-/* The running task: the fields that the tick and a waker need without looking it up. */
+/* The running task: the fields that the tick and a waker need without looking the task up. */
 struct running {
 	/* The task's pid; 0 if no fair task runs, because the CPU is idle or a higher class has it. */
 	s32 pid;
@@ -54,7 +55,7 @@ struct domain_state {
 	u32 newidle_success;
 	u32 newidle_ratio;
 	u32 pad;
-	/* The time of the last count, ns (NI_RATE). */
+	/* The time of the last count, in ns (NI_RATE). */
 	u64 newidle_stamp;
 };
 
@@ -180,7 +181,7 @@ struct fair_rq {
 	/* Whether another CPU requests a task of this CPU for push_cpu. */
 	u32 active_balance;
 	u32 push_cpu;
-	/* The requested work for all idle CPUs: NOHZ_*_KICK. */
+	/* The work that this CPU is asked to do for all idle CPUs: NOHZ_*_KICK. */
 	u32 nohz_kick;
 	/* Whether the CPU is idle and has averages that still decay; and the time of their last update, in
 	 * jiffies. */
@@ -204,8 +205,8 @@ struct llc {
 	/* The number of CPUs with a tick. */
 	u32 nr_busy_cpus;
 	/*
-	 * The number of CPUs that a search for an idle one may read (SIS_UTIL), and that for the domain with CPUs
-	 * of every capacity that begins with this cache.
+	 * The number of CPUs that a search for an idle one may read (SIS_UTIL), and the number for the domain with
+	 * CPUs of every capacity that begins with this cache.
 	 */
 	u32 nr_idle_scan;
 	u32 nr_asym_idle_scan;
@@ -215,7 +216,7 @@ struct llc llcs[MAX_CPUS];
 
 /* State of the machine as a whole (root_domain). */
 struct whole_machine {
-	/* Whether any CPU has more than one task and, where placement by energy is possible, whether any is
+	/* Whether any CPU has more than one task and, where placement by energy is possible, whether any CPU is
 	 * overutilized. */
 	bool overloaded;
 	bool overutilized;
@@ -292,8 +293,8 @@ static __always_inline u32 slice_class(u64 slice)
 	return class & (SLICE_CLASSES - 1);
 }
 
-/* An entity that requests @slice, its own (@custom) or the default one, joins @queue or leaves it (@by is 1 or
- * -1). */
+/* Counts an entity that requests @slice, its own (@custom) or the default one, and that joins @queue or leaves it
+ * (@by is 1 or -1). */
 static __always_inline void count_slice(struct eevdf_queue *queue, bool custom, u64 slice, s32 by)
 {
 	u32 class;
@@ -368,7 +369,7 @@ static __always_inline u64 cpu_fair_util(u32 cpu)
 	return util < capacity ? util : capacity;
 }
 
-/* That value or, if larger, the utilization that tasks would have if they did not have to wait:
+/* cpu_fair_util() or, if larger, the utilization that tasks would have if they did not have to wait:
  * cpu_util_cfs_boost(). */
 static __always_inline u64 cpu_fair_util_boost(u32 cpu)
 {
@@ -409,7 +410,7 @@ static __always_inline u64 rq_clock_pelt(const struct fair_rq *rq)
 	return rq->clock_pelt - rq->lost_idle_time;
 }
 
-/* Takes the tasks that woke up elsewhere out of the runqueue's averages. */
+/* Takes the tasks that woke up on other CPUs out of the runqueue's averages. */
 static __noinline void apply_removed_load(struct fair_rq *rq)
 {
 	struct removed_load *removed = &rq->removed;
@@ -447,7 +448,7 @@ static __always_inline void update_tg_load_avg(struct fair_rq *rq)
 	simulated_write_global(LINE_TG_LOAD);
 }
 
-/* @cpu becomes idle or busy. */
+/* Records that @cpu becomes idle or busy. */
 static __always_inline void set_idle(u32 cpu, bool idle, u64 now)
 {
 	struct fair_rq *rq = rq_for_update(cpu);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Tasks: the state of each, and the runqueue in which it counts. Its weight and vruntime count from its wakeup
- * until it sleeps, whether it waits or runs; its averages count until it wakes up elsewhere.
+ * until it sleeps, whether it waits or runs; its averages count until it wakes up on another CPU.
  */
 #ifndef __EQUIPOISE_TASK_H
 #define __EQUIPOISE_TASK_H
@@ -18,7 +18,7 @@ struct {
 	__type(value, struct fair_entity);
 } entities SEC(".maps");
 
-/* NULL for a task that sched_ext did not announce, which does not happen. */
+/* The entity of @p; NULL for a task that sched_ext did not announce, which does not happen. */
 static __always_inline struct fair_entity *entity_of(struct task_struct *p)
 {
 	return bpf_task_storage_get(&entities, p, NULL, 0);
@@ -98,8 +98,8 @@ static __noinline void update_avg_of_group(struct fair_rq *rq, u32 group, u32 cp
 }
 
 /*
- * @se, whose group is not the root, joins the runqueue of @cpu with its weight there, or leaves it (@by is 1 or
- * -1). The root's weight includes that of its group's entity instead.
+ * Counts @se, whose group is not the root, with its weight in the runqueue of @cpu, which it joins or leaves (@by
+ * is 1 or -1). The root's weight includes that of its group's entity instead.
  */
 static __always_inline void count_in_group(const struct fair_entity *se, u32 cpu, s32 by)
 {
@@ -173,8 +173,8 @@ static __always_inline void detach_entity(struct fair_entity *se)
 }
 
 /*
- * The sleeping task leaves its runqueue for another CPU's: the averages that it leaves keep its part until their
- * own CPU, or the one that balances for idle CPUs, updates them.
+ * Lets the sleeping task leave its runqueue for another CPU's. The averages that it leaves keep its part until
+ * their own CPU, or the one that balances for idle CPUs, updates them.
  */
 static __always_inline void remove_entity_load_avg(struct fair_entity *se)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Does a task that has become runnable preempt the running one? wakeup_preempt_fair() of Linux 7.3. */
+/* Decides whether a task that has become runnable preempts the running one: wakeup_preempt_fair() of Linux 7.3. */
 #ifndef __EQUIPOISE_WAKEUP_H
 #define __EQUIPOISE_WAKEUP_H
 
@@ -44,8 +44,8 @@ static __always_inline bool wakeup_is_best(struct fair_rq *rq, const struct fair
 }
 
 /*
- * @se preempts for its shorter slice: it runs next, unless a task with an even shorter slice does
- * (set_short_buddy()).
+ * Notes @se, which preempts for its shorter slice, as the task that runs next, unless a task with an even shorter
+ * slice does (set_short_buddy()).
  */
 static __always_inline void set_short_buddy(struct fair_rq *rq, const struct fair_entity *se)
 {

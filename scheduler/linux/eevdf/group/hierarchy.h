@@ -30,7 +30,7 @@ __noinline bool in_idle_group(u32 group)
 	return idle;
 }
 
-/* A task comes to @grq or leaves it (@by is 1 or -1); it may be @runnable and @idle. */
+/* Counts a task that comes to @grq or leaves it (@by is 1 or -1), and that may be @runnable and @idle. */
 static __always_inline void count_tasks(struct group_rq *grq, s32 by, bool runnable, bool idle)
 {
 	__sync_fetch_and_add(&grq->h_nr_queued, by);
@@ -40,7 +40,7 @@ static __always_inline void count_tasks(struct group_rq *grq, s32 by, bool runna
 		__sync_fetch_and_add(&grq->h_nr_idle, by);
 }
 
-/* A queued entity of @weight joins or leaves the runqueue above @group on @cpu. */
+/* Counts a queued entity of @weight that joins or leaves the runqueue above @group on @cpu. */
 static __always_inline void count_entity_above(u32 group, u32 cpu, u64 weight, s32 by)
 {
 	u32 parent = group_parent(group);
@@ -50,14 +50,14 @@ static __always_inline void count_entity_above(u32 group, u32 cpu, u64 weight, s
 		__sync_fetch_and_add(&group_rq_at(parent, cpu)->queue.nr, by);
 }
 
-/* The first entity has joined @grq: its averages continue, and it needs time if it is limited. */
+/* Continues the averages of @grq, which its first entity has joined, and takes time if @grq is limited. */
 static __always_inline void first_enqueued(u32 group, struct group_rq *grq, u32 cpu)
 {
 	check_enqueue_throttle(group, grq, cpu);
 	start_pelt_clock(rq_of(cpu), grq);
 }
 
-/* The last entity has left @grq, which keeps no more time than it may. */
+/* Gives back the time that @grq, which its last entity has left, may not keep. */
 static __always_inline void last_dequeued(u32 group, struct group_rq *grq, u32 cpu)
 {
 	return_cfs_rq_runtime(group, grq);
@@ -66,8 +66,8 @@ static __always_inline void last_dequeued(u32 group, struct group_rq *grq, u32 c
 }
 
 /*
- * A task of @own weight, not scaled, becomes runnable in @group on @cpu, whose clock is up to date. Returns its
- * weight there, scaled.
+ * Makes a task of @own weight, not scaled, runnable in @group on @cpu, whose clock is up to date. Returns the
+ * task's weight there, scaled.
  */
 __noinline u64 enqueue_hierarchy(u32 group, u32 cpu, u64 own, bool idle)
 {
@@ -105,7 +105,7 @@ __noinline u64 enqueue_hierarchy(u32 group, u32 cpu, u64 own, bool idle)
 	return calc_prop_weight(0, cpu, entity, weight);
 }
 
-/* The task is no longer runnable there. @runnable: it was not asleep before (delayed.h). */
+/* Makes the task no longer runnable there. @runnable is true if the task was not asleep before (delayed.h). */
 __noinline bool dequeue_hierarchy(u32 group, u32 cpu, u64 own, bool idle, bool runnable)
 {
 	bool empty = false;
@@ -144,7 +144,10 @@ __noinline bool dequeue_hierarchy(u32 group, u32 cpu, u64 own, bool idle, bool r
 	return true;
 }
 
-/* A queued task in @group on @cpu has gone to sleep, and still counts until it would be picked: set_delayed(). */
+/*
+ * Records that a queued task in @group on @cpu has gone to sleep, and still counts until it would be picked:
+ * set_delayed().
+ */
 __noinline bool delay_hierarchy(u32 group, u32 cpu)
 {
 	forget_origin(group);
@@ -168,7 +171,7 @@ __noinline bool propagate_hierarchy(u32 group, u32 cpu)
 	return true;
 }
 
-/* A task of @own weight in @group gets @cpu. Returns its weight, scaled. */
+/* Updates the groups above a task of @own weight in @group that gets @cpu. Returns the task's weight, scaled. */
 __noinline u64 set_next_hierarchy(u32 group, u32 cpu, u64 own)
 {
 	u64 weight = NICE_0_WEIGHT, entity = own << SCALE_LOAD_SHIFT;
@@ -189,7 +192,7 @@ __noinline u64 set_next_hierarchy(u32 group, u32 cpu, u64 own)
 	return calc_prop_weight(0, cpu, entity, weight);
 }
 
-/* The running task, which is in @group, leaves @cpu. */
+/* Updates the groups above the running task, which is in @group, when it leaves @cpu. */
 __noinline bool put_prev_hierarchy(u32 group, u32 cpu)
 {
 	forget_origin(group);
@@ -204,7 +207,7 @@ __noinline bool put_prev_hierarchy(u32 group, u32 cpu)
 	return true;
 }
 
-/* A tick of the running task, of @own weight in @group. Returns its weight, scaled. */
+/* Updates the groups at a tick of the running task, of @own weight in @group. Returns the task's weight, scaled. */
 __noinline u64 tick_hierarchy(u32 group, u32 cpu, u64 own)
 {
 	u64 weight = NICE_0_WEIGHT, entity = own << SCALE_LOAD_SHIFT;

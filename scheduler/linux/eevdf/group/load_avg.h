@@ -9,7 +9,7 @@
 
 #include "group.bpf.h"
 
-/* While no task is queued in a throttled runqueue, its averages stand still. */
+/* Makes the averages of a throttled runqueue stand still while no task is queued there. */
 static __always_inline void stop_pelt_clock(const struct fair_rq *rq, struct group_rq *grq)
 {
 	if (grq->pelt_clock_throttled)
@@ -53,7 +53,7 @@ static __always_inline void add_tg_cfs_propagate(struct group_rq *grq, s64 runna
 	grq->prop_runnable_sum += runnable_sum;
 }
 
-/* Subtracts tasks that woke up elsewhere from the averages of @grq. */
+/* Subtracts tasks that woke up on other CPUs from the averages of @grq. */
 static __noinline void apply_removed_group_load(struct group_rq *grq)
 {
 	struct removed_load *removed = &grq->removed;
@@ -167,7 +167,10 @@ static __always_inline void update_tg_cfs_load(struct group_rq *grq, struct load
 	grq->se.avg.load_avg = load_avg;
 }
 
-/* Tasks came to @grq or left it: updates its entity and the runqueue above. Returns true if there was a change. */
+/*
+ * Updates the entity of @grq and the runqueue above, because tasks came to @grq or left it. Returns true if there
+ * was a change.
+ */
 static __always_inline bool propagate_entity_load_avg(u32 group, struct group_rq *grq, u32 cpu)
 {
 	u32 parent = group_parent(group);

@@ -48,7 +48,7 @@ static __always_inline void consider(struct group_pick *best, struct group_pick 
 		*best = one;
 }
 
-/* The entity of the queue of @group that runs, because @curr does. False if there is none. */
+/* The entity of the queue of @group that runs, because @curr does. Returns false if there is none. */
 static __always_inline bool running_entity(u32 group, u32 cpu, const struct running *curr, struct group_pick *found,
 					   bool *protected)
 {
@@ -179,7 +179,7 @@ static __noinline s32 pick_from_queues(u32 cpu, const struct running *curr)
 	return 0;
 }
 
-/* @prev, which runs on @cpu with @rq, continues. */
+/* Lets @prev, which runs on @cpu with @rq, continue. */
 static __always_inline void keep_running(struct fair_rq *rq, u32 cpu, struct task_struct *prev)
 {
 	if (rq->nr_running > 1)
@@ -188,7 +188,7 @@ static __always_inline void keep_running(struct fair_rq *rq, u32 cpu, struct tas
 	prev->scx.slice = SCX_SLICE_INF;
 }
 
-/* Starts the next task on @cpu; @prev is the running one if it can continue. False if there is none. */
+/* Starts the next task on @cpu; @prev is the running task if it can continue. Returns false if there is no task. */
 static __noinline bool start_from_queues(u32 cpu, struct task_struct *prev)
 {
 	struct running none = {};
@@ -219,7 +219,7 @@ static __always_inline bool preempts_at(struct fair_rq *rq, const struct task_st
 	struct group_pick first;
 
 	/* The running entity is no longer protected from a task with a shorter slice (do_preempt_short()) or, if it
-	 * is idle, from one that is not. */
+	 * is idle, from a task that is not. */
 	if ((curr_idle && !idle) ||
 	    (curr_idle == idle && normal && wakes->slice < slice && eligible(avg, wakes->vruntime) &&
 	     (time_before(wakes->deadline, deadline) || !eligible(avg, vruntime)))) {

@@ -46,7 +46,7 @@ static __always_inline void count_on_cpu(u32 cpu, struct h_counts tasks)
 }
 
 /* Counts @tasks more in the queue of @group, or fewer if @tasks is negative. Returns false if no queue above counts
- * them, because this one is the root's or is throttled. */
+ * them, because this queue is the root's or is throttled. */
 static __always_inline bool count_in_queue(u32 group, u32 cpu, struct h_counts *tasks)
 {
 	if (!group) {
@@ -57,7 +57,7 @@ static __always_inline bool count_in_queue(u32 group, u32 cpu, struct h_counts *
 	return !group_rq_at(group, cpu)->throttled;
 }
 
-/* The entity of @group on @cpu leaves the queue above. */
+/* Takes the entity of @group on @cpu off the queue above. */
 static __always_inline void dequeue_group_entity(u32 group, struct group_rq *grq, u32 cpu)
 {
 	u32 parent = group_parent(group);
@@ -75,7 +75,7 @@ static __always_inline void dequeue_group_entity(u32 group, struct group_rq *grq
 		return_cfs_rq_runtime(parent, group_rq_at(parent, cpu));
 }
 
-/* The slice of the entity of @grq is the shortest one of its queue. */
+/* Sets the slice of the entity of @grq to the shortest one of its queue. */
 static __always_inline void set_group_slice(struct group_rq *grq)
 {
 	grq->se.slice = min_slice(&grq->queue);
@@ -91,8 +91,8 @@ static __always_inline void update_group_slice(struct eevdf_queue *queue, struct
 }
 
 /*
- * @tasks have left the queue of @group on @cpu. The entities of queues that are empty leave, too; with @delay, only
- * if they have had no more than their share.
+ * No longer counts @tasks that have left the queue of @group on @cpu. The entities of queues that are empty leave,
+ * too; if @delay, only if they have had no more than their share.
  */
 __noinline bool dequeue_above(u32 group, u32 cpu, struct h_counts tasks, bool delay)
 {
@@ -138,8 +138,8 @@ static __always_inline void switch_pelt_clocks(u32 top, u32 cpu)
 	}
 }
 
-/* The queue of @group on @cpu has used up its time: the queue leaves, unless it gets some more. Returns true if it
- * has left. */
+/* Throttles the queue of @group on @cpu, which has used up its time, unless it gets some more. Returns true if the
+ * queue has left. */
 __noinline bool throttle_queue(u32 group, u32 cpu)
 {
 	struct group_rq *grq = group_rq_at(group, cpu);
@@ -155,8 +155,8 @@ __noinline bool throttle_queue(u32 group, u32 cpu)
 	return true;
 }
 
-/* Before a pick from the queue of @group on @cpu: check_cfs_rq_runtime(). Returns true if the queue is
- * throttled. */
+/* Throttles the queue of @group on @cpu, if its time is used up, before a pick from it: check_cfs_rq_runtime().
+ * Returns true if the queue is throttled. */
 static __always_inline bool check_cfs_rq_runtime(u32 group, u32 cpu)
 {
 	const struct group_rq *grq = group_rq_at(group, cpu);
@@ -166,7 +166,7 @@ static __always_inline bool check_cfs_rq_runtime(u32 group, u32 cpu)
 	return grq->throttled || throttle_queue(group, cpu);
 }
 
-/* The first entity has joined the queue of @group on @cpu, which needs time if it is limited. */
+/* Takes time for the queue of @group on @cpu, if it is limited, because its first entity has joined. */
 static __always_inline void first_queued(u32 group, u32 cpu)
 {
 	struct group_rq *grq = group_rq_at(group, cpu);
@@ -178,7 +178,10 @@ static __always_inline void first_queued(u32 group, u32 cpu)
 		throttle_queue(group, cpu);
 }
 
-/* The entity of @group on @cpu, which waits to leave, has tasks again: requeue_delayed_entity(). */
+/*
+ * Requeues the entity of @group on @cpu, which waits to leave, because it has tasks again:
+ * requeue_delayed_entity().
+ */
 static __always_inline void requeue_delayed_group(struct eevdf_queue *queue, struct group_rq *grq)
 {
 	u64 avg = avg_vruntime(queue);
@@ -192,7 +195,7 @@ static __always_inline void requeue_delayed_group(struct eevdf_queue *queue, str
 	count_entity(queue, grq->se.h_weight, grq->se.vruntime, 1);
 }
 
-/* @tasks have come to the queue of @group on @cpu, which is not throttled. */
+/* Counts @tasks that have come to the queue of @group on @cpu, which is not throttled. */
 __noinline bool enqueue_above(u32 group, u32 cpu, struct h_counts tasks)
 {
 	for (;;) {
@@ -222,7 +225,7 @@ __noinline bool enqueue_above(u32 group, u32 cpu, struct h_counts tasks)
 	}
 }
 
-/* A task has joined the queue of @group on @cpu, whose clock is up to date. */
+/* Counts a task that has joined the queue of @group on @cpu, whose clock is up to date. */
 __noinline bool join_group(u32 group, u32 cpu, bool idle)
 {
 	struct group_rq *grq = group_rq_at(group, cpu);
@@ -234,7 +237,10 @@ __noinline bool join_group(u32 group, u32 cpu, bool idle)
 	return count_in_queue(group, cpu, &tasks) && enqueue_above(group, cpu, tasks);
 }
 
-/* A task has left the queue of @group on @cpu. It is @runnable if it was not asleep before (delayed.h). */
+/*
+ * No longer counts a task that has left the queue of @group on @cpu. The task is @runnable if it was not asleep
+ * before (delayed.h).
+ */
 __noinline bool leave_group(u32 group, u32 cpu, bool idle, bool runnable)
 {
 	struct group_rq *grq = group_rq_at(group, cpu);
@@ -246,7 +252,7 @@ __noinline bool leave_group(u32 group, u32 cpu, bool idle, bool runnable)
 	return count_in_queue(group, cpu, &tasks) && dequeue_above(group, cpu, tasks, true);
 }
 
-/* The queue of @group on @cpu is no longer throttled: it comes back with its tasks. */
+/* Brings back the queue of @group on @cpu, which is no longer throttled, with its tasks. */
 __noinline bool unthrottle_queue(u32 group, u32 cpu)
 {
 	struct group_rq *grq = group_rq_at(group, cpu);
@@ -260,8 +266,8 @@ __noinline bool unthrottle_queue(u32 group, u32 cpu)
 	return enqueue_above(group, cpu, tasks);
 }
 
-/* The entities of @group and those above it, which run on @cpu, are charged @delta ns. Returns true if one of them
- * has to stop. */
+/* Charges the entities of @group and those above it, which run on @cpu, @delta ns. Returns true if one of them has
+ * to stop. */
 __noinline bool charge_groups(u32 group, u32 cpu, u64 delta)
 {
 	bool stops = false;
@@ -290,7 +296,10 @@ __noinline bool charge_groups(u32 group, u32 cpu, u64 delta)
 	return stops;
 }
 
-/* A task in @group gets @cpu. Entities that ran before, for a task in the group @last, keep their protection. */
+/*
+ * Updates the entities above a task in @group that gets @cpu. Entities that ran before, for a task in the group
+ * @last, keep their protection.
+ */
 __noinline bool set_next_groups(u32 group, u32 cpu, u32 last)
 {
 	while (group) {
@@ -306,7 +315,8 @@ __noinline bool set_next_groups(u32 group, u32 cpu, u32 last)
 	return true;
 }
 
-/* The task that ran, in @group, has left @cpu: queues that have used up their time leave, too (put_prev_entity()).
+/* Lets queues that have used up their time leave after the task that ran, in @group, has left @cpu
+ * (put_prev_entity()).
  */
 __noinline bool throttle_prev_groups(u32 group, u32 cpu)
 {
@@ -317,7 +327,7 @@ __noinline bool throttle_prev_groups(u32 group, u32 cpu)
 	return true;
 }
 
-/* A tick of the running task. */
+/* Handles a tick of the running task. */
 __noinline bool tick_groups(u32 group, u32 cpu)
 {
 	while (group) {

@@ -63,7 +63,7 @@ static __always_inline u64 calc_group_shares(const struct fair_group *tg, const 
 	return shares < MIN_SHARES ? MIN_SHARES : shares;
 }
 
-/* The weight of entities of the runqueue above the one of @group on @cpu changes. */
+/* Changes the weight of the entities of the runqueue above that of @group on @cpu by @change. */
 static __always_inline void add_weight_above(u32 group, u32 cpu, s64 change)
 {
 	u32 parent = group_parent(group);
@@ -75,7 +75,7 @@ static __always_inline void add_weight_above(u32 group, u32 cpu, s64 change)
 }
 
 /*
- * The entity of @grq, which competes in @queue, gets another @weight there, and its lag and the time until its
+ * Gives the entity of @grq, which competes in @queue, another @weight there. Its lag and the time until its
  * deadline keep their length. Until the entity is picked again, others may preempt it, because in Linux 6.12 a
  * changed deadline ends the protection (protect_slice()).
  */
@@ -97,7 +97,7 @@ static __always_inline void reweight_in_queue(struct eevdf_queue *queue, struct 
 		grq->vprot = se->vruntime;
 }
 
-/* The entity of @group on @cpu gets another weight: reweight_entity(). */
+/* Gives the entity of @group on @cpu another weight: reweight_entity(). */
 static __always_inline void reweight_group_entity(u32 group, struct group_rq *grq, u32 cpu, u64 weight)
 {
 	struct load_avg *above = avg_above(group, cpu), *se = &grq->se.avg;

@@ -29,7 +29,7 @@ static __always_inline u64 limbo_order(u64 now)
 	return -now;
 }
 
-/* @p leaves the runqueue of @cpu. */
+/* Takes @p off the runqueue of @cpu. */
 static __always_inline void throttle_task(struct task_struct *p, struct fair_entity *se, u32 cpu, u64 now)
 {
 	explain(held_back, p->pid, cpu);
@@ -83,7 +83,7 @@ __noinline bool hold_picked(u32 cpu)
 	return i;
 }
 
-/* The tasks of @group that wait on @cpu may run again, unless another group is still throttled:
+/* Lets the tasks of @group that wait on @cpu run again, unless another group is still throttled:
  * unthrottle_cfs_rq(). */
 __noinline bool unthrottle_cfs_rq(u32 group, u32 cpu)
 {
@@ -133,7 +133,7 @@ static __always_inline void init_group_rq(u32 group, u32 cpu)
 	grq->avg.last_update_time = grq->se.avg.last_update_time = clock;
 }
 
-/* The weight of a group changes: __sched_group_set_shares(). */
+/* Changes the weight of a group: __sched_group_set_shares(). */
 __noinline bool set_group_shares(u32 group, u64 shares)
 {
 	struct fair_group *tg;

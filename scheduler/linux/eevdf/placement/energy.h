@@ -206,7 +206,7 @@ __noinline s32 find_energy_efficient_cpu(struct task_struct *p __arg_trusted, u3
 			best = env->max_spare_cpu;
 		}
 	}
-	/* Take a CPU that fits where the old one does not, or one that costs less. */
+	/* Take a CPU that fits where the old CPU does not, or a CPU that costs less. */
 	if (best < 0 || best_delta >= prev_delta)
 		best = prev_cpu;
 	explain(least_energy, p->pid, best, task_util_est(se), best_delta, prev_cpu, prev_delta);

@@ -95,7 +95,7 @@ __noinline bool update_sg_wakeup_stats(struct task_struct *p __arg_trusted, u32 
 	return any;
 }
 
-/* Is the group of env->sgs, @group, idler than the idlest so far? */
+/* Is the group of env->sgs, @group, idler than the idlest group so far? */
 static __always_inline bool update_pick_idlest(const struct idlest_env *env, u32 group)
 {
 	const struct group_stats *sgs = &env->sgs, *idlest = &env->idlest;
@@ -119,7 +119,7 @@ static __always_inline bool update_pick_idlest(const struct idlest_env *env, u32
 
 /*
  * Is the idlest group so much idler than the local one that the task should leave? @nr_allowed is the number of
- * CPUs that it may use in the local group.
+ * CPUs that the task may use in the local group.
  */
 static __always_inline bool leaves_local(const struct idlest_env *env, const struct domain *sd, u32 nr_allowed)
 {
@@ -157,8 +157,7 @@ static __always_inline bool leaves_local(const struct idlest_env *env, const str
 }
 
 /*
- * The number of the group of @cpu's domain at @level that is the idlest for @p, or -1 if it is
- * @cpu's own.
+ * The number of the group of @cpu's domain at @level that is the idlest for @p, or -1 if that is @cpu's own group.
  */
 __noinline s32 find_idlest_group(struct task_struct *p __arg_trusted, u32 cpu, u32 level)
 {
@@ -192,8 +191,8 @@ __noinline s32 find_idlest_group(struct task_struct *p __arg_trusted, u32 cpu, u
 }
 
 /*
- * The idlest CPU of @group that @p may use: the one that became idle most recently or, if none is idle, the one
- * with the least load. If @p may use none, @this_cpu.
+ * The idlest CPU of @group that @p may use: the CPU that became idle most recently or, if none is idle, the CPU
+ * with the least load. If @p may use no CPU of @group, returns @this_cpu.
  */
 __noinline s32 find_idlest_cpu(struct task_struct *p __arg_trusted, u32 group, u32 this_cpu)
 {

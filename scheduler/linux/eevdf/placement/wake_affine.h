@@ -5,7 +5,7 @@
 
 #include "../core/eevdf.h"
 
-/* @waker wakes @pid. Records whether it wakes many tasks in turn. */
+/* Records that @waker wakes @pid, to show whether it wakes many tasks in turn. */
 static __always_inline void record_wakee(struct fair_entity *waker, s32 pid, u64 jiffies)
 {
 	if (time_after(jiffies, waker->wakee_flip_decay + jiffies_per_sec())) {
@@ -37,7 +37,8 @@ static __always_inline void inherit_wakees(const struct task_struct *p, struct f
 }
 
 /*
- * If a task wakes more tasks than a cache has CPUs, and these wake others in turn, they should not all be near it.
+ * If a task wakes more tasks than a cache has CPUs, and these wake others in turn, these tasks should not all be
+ * near the waker.
  */
 static __always_inline bool wake_wide(const struct fair_entity *waker, const struct fair_entity *se, u32 cpu)
 {
@@ -66,9 +67,8 @@ static __always_inline s32 wake_affine_idle(u32 this_cpu, u32 prev_cpu, bool syn
 }
 
 /*
- * The choice by load: with a task of @task_load, would this CPU be less busy than the task's last
- * one, relative to their capacities? A waker that is about to sleep (@sync), of @current_load, does
- * not count.
+ * The choice by load: with a task of @task_load, would this CPU be less busy than the task's last CPU, relative to
+ * their capacities? A waker that is about to sleep (@sync), of @current_load, does not count.
  */
 static __always_inline bool wake_affine_weight(u32 this_cpu, u32 prev_cpu, u32 imbalance_pct, s64 task_load,
 					       s64 current_load, bool sync)
@@ -86,7 +86,7 @@ static __always_inline bool wake_affine_weight(u32 this_cpu, u32 prev_cpu, u32 i
 	return this_eff_load < prev_eff_load + sync;
 }
 
-/* The CPU near which @se, last on @prev_cpu, wakes up; @imbalance_pct is that of the domain of both. */
+/* The CPU near which @se, last on @prev_cpu, wakes up; @imbalance_pct is that of the domain of both CPUs. */
 static __always_inline u32 wake_affine(const struct fair_entity *waker, const struct fair_entity *se, u32 this_cpu,
 				       u32 prev_cpu, u32 imbalance_pct, bool sync)
 {

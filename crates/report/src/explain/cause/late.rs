@@ -4,7 +4,8 @@ use super::{Cause, Kind};
 use crate::explain::response::Response;
 use crate::explain::words::{seconds, shown};
 
-/// The cause of a late wakeup is `of_root`, the reason why the root of the chain of wakeups lost time.
+/// The cause of a late wakeup, given `of_root`, the cause of the loss of the thread at the root of the chain of
+/// wakeups.
 pub fn late(response: &Response, of_root: &Cause) -> Cause {
     let root = response.late.as_ref().map(|late| late.root.name.as_str());
     let root = root.unwrap_or("its waker");

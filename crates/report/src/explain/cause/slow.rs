@@ -11,8 +11,8 @@ use machine::Machine;
 /// to another CPU to be reported as wrong.
 const WRONG: (u64, u64) = (3, 2);
 
-/// The cause of the time that `response` lost by running slowly. `chain` has the events of that
-/// time; `reports` tells whether the scheduler reports its decisions.
+/// The cause of the time that `response` lost by running slowly. `chain` has the events of that time; `reports` says
+/// whether the scheduler reports its decisions.
 pub fn slow(machine: &Machine, response: &Response, chain: &Chain, reports: bool) -> Cause {
     let facts = Facts::new(machine, chain, reports);
     let loss = format!(
@@ -44,7 +44,7 @@ fn reason(facts: &Facts<'_>, response: &Response) -> Reason {
     }
 }
 
-/// `CPU 3 (speed 512 of 1024)`.
+/// A CPU and its speed in words, such as `CPU 3 (speed 512 of 1024)`.
 fn with_speed(facts: &Facts<'_>, cpu: usize) -> String {
     format!("CPU {cpu} (speed {} of 1024)", facts.speed(cpu))
 }
@@ -71,7 +71,7 @@ fn kind(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
             cpus(&faster),
             if faster.len() == 1 { "is" } else { "are" }
         );
-        // Affinity is the cause only if a faster CPU was free.
+        // Affinity is the cause only if a faster CPU was idle.
         let free = facts.idled(ran.ns.min(ns) / 10, |other| faster.contains(&other));
         return match free.first() {
             Some(free) => {
@@ -138,9 +138,9 @@ fn kind(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
     reason.decided(decided).better(better.cpu)
 }
 
-/// The cause of what `response` lost, if an idle CPU would have saved half of the loss: a CPU that the thread may use,
-/// that is no slower than those on which the thread ran, and that idled for long enough to do all of its work. While
-/// the thread ran on a CPU that is as fast, the idle one was of no use. `chain` has the events of that time.
+/// The cause of the loss of `response`, if an idle CPU would have saved half of it. The thread may use this CPU, which
+/// is no slower than those on which the thread ran, and which idled for long enough to do all of the thread's work.
+/// While the thread ran on a CPU that is as fast, the idle CPU was of no use. `chain` has the events of that time.
 pub fn left(machine: &Machine, response: &Response, chain: &Chain, reports: bool) -> Option<Cause> {
     let facts = Facts::new(machine, chain, reports);
     let fastest = response.ran.keys().map(|&cpu| facts.speed(cpu)).max()?;
@@ -250,7 +250,7 @@ fn shared(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
         .collect();
     others.sort_by_key(|share| u64::MAX - share.ns);
     let placed = facts.placed(cpu);
-    // A core is idle as long as all of its threads are.
+    // A core is idle while all of its hardware threads are idle.
     let idle_ns = |cpu: usize| {
         let threads = facts.machine.siblings(cpu);
         let idle = threads.iter().map(|it| {

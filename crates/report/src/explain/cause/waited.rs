@@ -10,7 +10,7 @@ use machine::Machine;
 use policy::{About, DecisionRow};
 use std::collections::BTreeMap;
 
-/// The cause of `chain`'s wait; `reports` tells whether the scheduler reports its decisions.
+/// The cause of `chain`'s wait; `reports` says whether the scheduler reports its decisions.
 pub fn waited(machine: &Machine, chain: &Chain, reports: bool) -> Cause {
     let facts = Facts::new(machine, chain, reports);
     let loss = format!(
@@ -26,7 +26,7 @@ pub fn waited(machine: &Machine, chain: &Chain, reports: bool) -> Cause {
     reason(&facts).of(&loss)
 }
 
-/// The rules, in the order in which they apply.
+/// Applies the rules in their order, and returns the reason of the first one that fits.
 fn reason(facts: &Facts<'_>) -> Reason {
     let cpu = awaited(facts);
     let ahead = cpu.map_or(&[][..], |cpu| facts.ran(cpu));
@@ -74,7 +74,7 @@ fn throttled(facts: &Facts<'_>) -> Option<Reason> {
     Some(reason.decided(Some(held)))
 }
 
-/// The reason if the scheduler has lost the thread: it waited until the end of the run, although a CPU was free.
+/// The reason if the scheduler has lost the thread: it waited until the end of the run, although a CPU was idle.
 fn never_dispatched(facts: &Facts<'_>) -> Option<Reason> {
     let Wait { open: true, to, .. } = facts.chain.wait else {
         return None;
@@ -218,7 +218,7 @@ fn waker_ran<'a>(facts: &Facts<'a>, ahead: &'a [Share]) -> Option<&'a Share> {
         .find(|share| share.name == by && share.ns >= half)
 }
 
-/// The number of other threads that also waited.
+/// The number of other threads that also waited, in words.
 fn crowd(facts: &Facts<'_>) -> Option<String> {
     match facts.chain.beside.waited.len() {
         0 => None,

@@ -25,22 +25,22 @@ pub struct Chains {
     tasks: Tasks,
     /// The windows that have not begun, latest first.
     coming: Vec<usize>,
-    /// For each CPU, the task on it and the start of its turn.
+    /// For each CPU, the task on it, and the start of the task's turn.
     running: Vec<(Option<i32>, u64)>,
-    /// For each CPU, the reasons why it has found no work since it went idle; `requests` has its
-    /// last frequency request.
+    /// For each CPU, the reasons why it has found no work since it went idle. `requests` has each CPU's last frequency
+    /// request.
     idle: Vec<Reasons>,
     requests: Vec<Option<(u64, Raw)>>,
     /// Has the scheduler reported a reason for a CPU that found no work?
     reports_idle: bool,
-    /// The waker of a thread that is about to wake up; `None` means an interrupt.
+    /// The waker of a thread that is about to wake up; the inner `None` stands for an interrupt.
     waker: Option<(i32, Option<i32>)>,
     moves: Moves,
     others: Others,
 }
 
 impl Chains {
-    /// Collects the events of these windows on a machine with `cpus` CPUs.
+    /// Starts to collect the events of these windows on a machine with `cpus` CPUs.
     pub fn new(
         windows: Vec<(Wait, Subject)>,
         threads: impl IntoIterator<Item = String>,
@@ -306,8 +306,8 @@ impl Trace for Chains {
                 };
                 let there = self.running[target_cpu];
                 for window in self.open(now).filter(|window| window.wait.pid == task.1) {
-                    // The scheduler was asked before this event, and has already added the step
-                    // with the reason for the sleep.
+                    // The scheduler's decision came before this event, and already added the step with the reason for
+                    // the sleep.
                     match window.steps.iter_mut().map(|step| &mut step.what).next() {
                         Some(RawWhat::Woken { by: waker, .. }) => *waker = by,
                         _ => {

@@ -17,13 +17,13 @@ pub struct Responses<'a> {
     open: HashMap<i32, Response>,
     /// The waiting threads, with the time and the cause of the beginning of each wait.
     waiting: HashMap<i32, (u64, After)>,
-    /// The waker of a thread that is about to wake up; `None` means an interrupt.
+    /// The waker of a thread that is about to wake up; the inner `None` stands for an interrupt.
     waker: Option<(i32, Option<i32>)>,
     slow: BTreeMap<i32, Vec<Response>>,
     late: BTreeMap<i32, Vec<Response>>,
     totals: BTreeMap<String, Total>,
     pick: Option<Pick>,
-    /// The parts of responses that are periods, and those that were missed.
+    /// The parts of responses that are periods, and the missed periods.
     parts: Parts,
     misses: Misses,
 }
@@ -54,7 +54,7 @@ struct Cpu {
 }
 
 impl<'a> Responses<'a> {
-    /// Observes a run on `machine`, for the threads in `asked`.
+    /// Starts to observe a run on `machine`, for the threads in `asked`.
     pub fn new(machine: &'a Machine, asked: &'a Asked) -> Responses<'a> {
         Responses {
             machine,
@@ -73,8 +73,8 @@ impl<'a> Responses<'a> {
         }
     }
 
-    /// Keeps one response, to compare it with that of another run: the response around or nearest
-    /// to the time `near` in ns, or without a time the one that lost most.
+    /// Keeps one response, to compare it with a response of another run: the response around or nearest to the time
+    /// `near` in ns or, without a time, the response that lost the most time.
     pub fn picking(self, near: Option<u64>) -> Responses<'a> {
         Responses {
             pick: Some(Pick::new(near)),
@@ -82,7 +82,7 @@ impl<'a> Responses<'a> {
         }
     }
 
-    /// Ends the run at its duration `end` (in ns), if it has one.
+    /// Ends the run at its duration `end` (in ns), if the run has one.
     pub fn end(&mut self, end: Option<u64>) {
         self.now = end.unwrap_or(self.now).max(self.now);
     }
@@ -140,7 +140,7 @@ impl<'a> Responses<'a> {
         }
     }
 
-    /// Accounts the activity of `cpu` and its core's other threads until `now`, before a change.
+    /// Accounts the activity of `cpu` and its core's other threads until `now`. Call this before a change.
     fn account(&mut self, now: u64, cpu: usize) {
         let siblings = self.machine.siblings(cpu);
         let busy = siblings.iter().filter(|&it| self.cpus[it].task.is_some());
@@ -186,7 +186,7 @@ impl<'a> Responses<'a> {
         self.cpus.iter().map(|cpu| self.idle_ns(now, cpu)).collect()
     }
 
-    /// A period of `pid`, which runs on `cpu`, is over.
+    /// Records the end of a period of `pid`, which runs on `cpu`.
     fn period(&mut self, now: u64, cpu: usize, pid: i32, period: workload::Period) {
         self.account(now, cpu);
         let idle = self.idle_of_all(now);
@@ -204,7 +204,7 @@ impl<'a> Responses<'a> {
         }
     }
 
-    /// The thread `name` with number `pid` wakes up.
+    /// Begins a response when the thread `name` with number `pid` wakes up.
     fn wakes(&mut self, now: u64, (name, pid): (&str, i32)) {
         self.waiting.entry(pid).or_insert((now, After::Wakeup));
         let waker = self.waker.take().filter(|&(task, _)| task == pid);
@@ -228,9 +228,8 @@ impl<'a> Responses<'a> {
         self.open.insert(pid, response);
     }
 
-    /// `response` begins because the running thread `by` woke up its thread. The response is
-    /// delayed by the time that `by` has lost since its own wakeup, or since it last woke up the
-    /// same thread.
+    /// Computes the delay of `response`, which begins because the running thread `by` woke up its thread. The response
+    /// is delayed by the time that `by` has lost since its own wakeup, or since it last woke up the same thread.
     fn inherits(&mut self, now: u64, response: &mut Response, by: i32) {
         if let Some(cpu) = self.cpus.iter().position(|cpu| cpu.task == Some(by)) {
             self.account(now, cpu);
@@ -278,7 +277,7 @@ impl<'a> Responses<'a> {
         response.late = Some(Box::new(Late { ns, root }));
     }
 
-    /// The thread `name` with number `pid` begins to run.
+    /// Ends the wait of the thread `name` with number `pid`, which begins to run.
     fn runs(&mut self, now: u64, (name, pid): (&str, i32)) {
         let Some((from, after)) = self.waiting.remove(&pid) else {
             return;
@@ -358,7 +357,7 @@ impl<'a> Responses<'a> {
     }
 }
 
-/// Keeps the `worst` responses, sorted by the time `lost`, largest first.
+/// Keeps at most `worst` responses, those with the largest times `lost`, largest first.
 fn keep(responses: &mut Vec<Response>, worst: usize, lost: fn(&Response) -> u64) {
     responses.sort_by_key(|one| (u64::MAX - lost(one), one.from, one.pid));
     responses.truncate(worst);

@@ -1,4 +1,4 @@
-//! The periods that the observer of responses keeps: the parts of responses that are periods, and the missed ones.
+//! The periods that the observer of responses keeps: the parts of responses that are periods, and the missed periods.
 
 use super::Response;
 use crate::explain::wait::Wait;
@@ -9,7 +9,8 @@ use std::collections::HashMap;
 pub struct Missed {
     /// The times of the period.
     pub period: workload::Period,
-    /// The thread's activity in it. This response begins when the thread woke up, or when its previous period was done.
+    /// The thread's activity in the period. This response begins when the thread woke up, or when its previous period
+    /// was done.
     pub response: Response,
 }
 
@@ -51,7 +52,7 @@ impl Parts {
         self.0.contains_key(&pid)
     }
 
-    /// A wait is over.
+    /// Records a wait that is over.
     pub fn waited(&mut self, wait: &Wait) {
         if let Some(part) = self.0.get_mut(&wait.pid)
             && part.longest.as_ref().map_or(0, Wait::ns) < wait.ns()
@@ -60,7 +61,7 @@ impl Parts {
         }
     }
 
-    /// A thread with periods sleeps.
+    /// Records the end of the response of a thread with periods, which sleeps.
     pub fn closes(&mut self, response: &Response, idle: &[u64]) {
         if let Some(part) = self.0.get_mut(&response.pid) {
             part.last = Some(part.of(response, idle));
@@ -68,8 +69,8 @@ impl Parts {
         }
     }
 
-    /// Ends a period of `pid` whose work was done at `done`. Returns its response, or the part of the response since
-    /// the previous period.
+    /// Ends a period of `pid` whose work was done at `done`. Returns the period's response, or the part of the response
+    /// since the previous period.
     pub fn ends(
         &mut self,
         now: u64,
@@ -118,7 +119,7 @@ impl Part {
 pub struct Misses(HashMap<i32, Vec<Missed>>);
 
 impl Misses {
-    /// Adds a missed period, and keeps the `worst` missed periods of its thread.
+    /// Adds a missed period, and keeps the `worst` missed periods of the thread.
     pub fn add(&mut self, missed: Missed, worst: usize) {
         let kept = self.0.entry(missed.response.pid).or_default();
         kept.push(missed);
@@ -136,7 +137,8 @@ impl Misses {
     }
 }
 
-/// Keeps the `worst` missed periods, sorted by time lost, largest first; of several in one response, only the first.
+/// Keeps the `worst` missed periods, sorted by time lost, largest first; of several missed periods in one response,
+/// only the first is kept.
 fn keep(missed: &mut Vec<Missed>, worst: usize) {
     missed.sort_by_key(|one| {
         let Response { from, pid, .. } = one.response;

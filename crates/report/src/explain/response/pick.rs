@@ -1,9 +1,9 @@
-//! Chooses a response for each thread, and then one of them.
+//! Chooses a response for each thread, and then one of these responses.
 
 use super::Response;
 use std::collections::BTreeMap;
 
-/// Chooses a response for each thread, and then one of them.
+/// The choice of a response for each thread, and of one of these responses.
 pub struct Pick {
     near: Option<u64>,
     best: BTreeMap<String, Response>,
@@ -18,8 +18,8 @@ impl Pick {
         }
     }
 
-    /// The rank of a response, where smaller is better: the distance from the time `near`, or else
-    /// the time that was not lost.
+    /// The rank of a response, where smaller is better: the distance from the time `near`, or, without such a time, the
+    /// time that was not lost.
     fn rank(&self, response: &Response) -> (u64, u64) {
         match self.near {
             Some(at) => {
@@ -30,7 +30,7 @@ impl Pick {
         }
     }
 
-    /// Is `response` better than the best of its thread so far?
+    /// Is `response` better than the best response of its thread so far?
     pub fn wants(&self, response: &Response) -> bool {
         let best = self.best.get(&response.name);
         best.is_none_or(|best| self.rank(response) < self.rank(best))

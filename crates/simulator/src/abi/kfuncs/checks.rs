@@ -41,7 +41,7 @@ pub fn not_allowed(kernel: &mut Kernel<'_>, group: u32, called: &str) {
     ));
 }
 
-/// The task that C passed. NULL stops the scheduler; the kernel's verifier would have refused it.
+/// Returns the task that C passed. NULL stops the scheduler; the kernel's verifier would have refused it.
 pub fn given(kernel: &mut Kernel<'_>, task: Option<TaskPtr>) -> Option<TaskPtr> {
     if task.is_none() {
         kernel.scheduler_error("NULL where a task is expected");
@@ -92,7 +92,8 @@ pub fn per_node(kernel: &Kernel<'_>) -> bool {
     kernel.scx.ops.flags & abi::OPS_BUILTIN_IDLE_PER_NODE != 0
 }
 
-/// Kfuncs without a node argument are errors under SCX_OPS_BUILTIN_IDLE_PER_NODE.
+/// Returns false after a scheduler error if a kfunc without a node argument is called under
+/// SCX_OPS_BUILTIN_IDLE_PER_NODE.
 pub fn flat(kernel: &mut Kernel<'_>) -> bool {
     let flat = !per_node(kernel);
     if !flat {

@@ -57,7 +57,7 @@ kfuncs! {
         status(kernel.bpf.instance.maps.pop(map, value.value(map), stay))
     }
 
-    /// Calls back for each entry until a callback returns a value other than 0.
+    /// Calls `callback` for each entry until a callback returns a value other than 0.
     fn map_for_each(
         kernel,
         map: &Map,
@@ -143,14 +143,14 @@ kfuncs! {
         cache.and_then(CpuMask::first).map_or(-1, |first| first as i32)
     }
 
-    /// The time for which `cpu` has not been idle (`/proc/stat`), for a loader's part. 0 if there is no such CPU.
+    /// The time for which `cpu` has been busy (`/proc/stat`), in ns, for a loader's part; 0 if there is no such CPU.
     fn busy_ns(kernel, cpu: i32) -> u64 {
         let known = (cpu as u32 as usize) < kernel.machine.cpus.len();
         let now = kernel.now();
         if known { kernel.cpus[cpu as usize].busy_until(now) } else { 0 }
     }
 
-    /// The scheduler records a decision and its reason.
+    /// Records a decision of the scheduler and the reason for it.
     fn explain(kernel, decision: u32, pid: i32, cpu: i32, numbers: &[i64; EXPLAINED_NUMBERS]) {
         if kernel.trace.is_none() {
             return;

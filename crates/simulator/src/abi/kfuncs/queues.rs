@@ -168,7 +168,7 @@ kfuncs! {
         }
         let set = it.flags & (abi::ITER_HAS_SLICE | abi::ITER_HAS_VTIME);
         it.flags &= !set;
-        // Linux 6.12 allows it in any context without a runqueue lock.
+        // Linux 6.12 allows this kfunc in any context without a runqueue lock.
         let unlocked = !kernel.scx.is_7_3() && kernel.scx.context.mask & kf::BITS_6_12 == 0;
         if !unlocked && !allowed(kernel, kf::MOVES, "scx_bpf_dsq_move") {
             return false;

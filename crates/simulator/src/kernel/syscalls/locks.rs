@@ -54,7 +54,7 @@ impl Kernel<'_> {
         self.wait(cpu, task, Some(mutex), MUTEX)
     }
 
-    /// The task sleeps until it is woken, then locks the mutex, if any.
+    /// Puts the task to sleep; after a wakeup it locks the mutex, if any.
     pub(super) fn wait(
         &mut self,
         cpu: usize,
@@ -83,7 +83,7 @@ impl Kernel<'_> {
         self.task_error(task, format_args!("{does} {mutex}, {although}"));
     }
 
-    /// A mutex is free: wakes `waiter`, and lets a task that polls for the mutex take it.
+    /// Wakes `waiter`, because the mutex is free, and lets a task that polls for the mutex take it.
     #[inline(never)]
     fn unlocked(&mut self, cpu: usize, mutex: u32, waiter: Option<TaskPtr>) {
         if let Some(waiter) = waiter {
@@ -92,8 +92,8 @@ impl Kernel<'_> {
         self.end_polls(cpu, |until| until == PollUntil::Mutex(mutex));
     }
 
-    /// Wakes the first waiter of the condition; the others now wait for their mutex, whose owner wakes one of them when
-    /// it unlocks.
+    /// Wakes the first waiter of the condition. The other waiters now wait for their mutex, whose owner wakes one of
+    /// them on unlocking.
     pub(super) fn broadcast_requeue(&mut self, cond: u32) {
         let first = self.programs.condvars.signal(cond);
         while let Some(waiter) = self.programs.condvars.signal(cond) {

@@ -36,7 +36,7 @@ impl Kernel<'_> {
         );
     }
 
-    /// Takes bytes from the stream, which costs `work`, or waits for them.
+    /// Takes bytes from the stream, which costs `work`, or waits for bytes.
     #[inline]
     pub(super) fn read(
         &mut self,
@@ -64,7 +64,7 @@ impl Kernel<'_> {
         self.compute(task, work, false, Continuation::ReadDone { stream })
     }
 
-    /// Bytes have arrived in the stream: wakes all readers.
+    /// Wakes all readers of the stream, because bytes have arrived.
     #[inline]
     fn wake_readers(&mut self, stream: u32) {
         while let Some(reader) = self.programs.streams.next_reader(stream) {
@@ -73,7 +73,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The stream has room: wakes all writers.
+    /// Wakes all writers of the stream, because it has room.
     #[inline]
     pub(super) fn wake_writers(&mut self, stream: u32) {
         while let Some(writer) = self.programs.streams.next_writer(stream) {
@@ -82,14 +82,14 @@ impl Kernel<'_> {
         }
     }
 
-    /// The network has sent bytes of the stream.
+    /// Removes bytes that the network has sent from the stream.
     pub fn sent(&mut self, stream: u32, bytes: u64) {
         if self.programs.streams.sent(stream, bytes) {
             self.wake_writers(stream);
         }
     }
 
-    /// The network has put bytes into the stream.
+    /// Adds bytes that the network has received to the stream.
     pub fn received(&mut self, stream: u32, bytes: u64) {
         self.programs.streams.received(stream, bytes);
         self.wake_readers(stream);

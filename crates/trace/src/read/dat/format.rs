@@ -77,7 +77,7 @@ impl Formats {
         Ok(())
     }
 
-    /// The event in `bytes`, on `cpu` at `at` ns; `None` if it is too short.
+    /// The event in `bytes`, on `cpu` at `at` ns; `None` if `bytes` is too short.
     pub fn event<'a>(&self, cpu: usize, at: u64, bytes: &'a [u8]) -> Option<Read<'a>> {
         let id = u16::from_le_bytes([*bytes.first()?, *bytes.get(1)?]);
         let Some(format) = self.kinds.get(&id) else {
@@ -92,7 +92,7 @@ impl Formats {
     }
 }
 
-/// A substitute for an event that has each field of its format.
+/// Stands for an event that has each field of its format.
 struct Present<'f>(&'f Format);
 
 impl Fields<'static> for Present<'_> {

@@ -203,7 +203,7 @@ fn read_formats(input: &mut Input<'_>, formats: &mut Formats) -> Result<(), Wron
     Ok(())
 }
 
-/// The events of all CPUs by time.
+/// Passes the events of all CPUs to `sink`, in the order of time.
 fn merge(mut buffers: Vec<Pages<'_>>, formats: &Formats, sink: &mut Sink<'_>) -> Result<(), Wrong> {
     let mut heads: Vec<Option<Record<'_>>> = vec![None; buffers.len()];
     let mut order = BinaryHeap::new();

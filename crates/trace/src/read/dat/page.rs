@@ -3,8 +3,8 @@
 use super::{TRACE_DAT, Wrong};
 use std::ops::Range;
 
-/// The number of bits for an event's length or kind; the other bits of its first 32 have the time
-/// in ns since the previous event.
+/// The number of bits for an event's length or kind. The other bits of the event's first 32 bits have the time in ns
+/// since the previous event.
 const TYPE_BITS: u32 = 5;
 const DELTA_BITS: u32 = 27;
 const PADDING: u32 = 29;
@@ -139,7 +139,7 @@ impl<'a> Pages<'a> {
         }))
     }
 
-    /// The next event of the page, unless it is only a time.
+    /// The next event of the page, unless that is only a time.
     fn event(&mut self) -> Result<Option<Record<'a>>, Wrong> {
         let offset = self.events.start;
         let too_long = || wrong(offset, "an event is longer than its page");
@@ -162,7 +162,7 @@ impl<'a> Pages<'a> {
             }
             PADDING => (4, word as usize),
             TIME_EXTEND | TIME_STAMP => (8, 0),
-            // The length includes its own word.
+            // The length includes the word that holds it.
             0 => (8, (word as usize).saturating_sub(4)),
             words => (4, 4 * words as usize),
         };

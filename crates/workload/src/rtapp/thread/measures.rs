@@ -6,10 +6,10 @@ use super::{Doing, Thread};
 use crate::{Env, Period};
 
 impl Thread {
-    /// A wait for `cond` that began at `since` has ended.
+    /// Begins a response when a wait for `cond` that began at `since` has ended.
     #[inline(never)]
     pub(super) fn woken(&mut self, env: &mut Env, cond: u32, since: u64) {
-        // If the thread has not been woken since then, it did not sleep.
+        // If the thread has not been woken since `since`, it did not sleep.
         let woken = env.woken_at.max(since);
         self.count_lost(env, woken);
         self.released = Some(woken);
@@ -23,7 +23,7 @@ impl Thread {
     }
 
     /// Counts the wakeups that the thread lost because it was still at work: the periods that passed between the last
-    /// wakeup and that at `woken`, but no more than its delay explains.
+    /// wakeup and the one at `woken`, but no more than its delay explains.
     fn count_lost(&self, env: &mut Env, woken: u64) {
         if let (Some(missed), Some(last)) =
             (self.log.wakes.and_then(|wakes| wakes.missed), self.released)
@@ -44,7 +44,7 @@ impl Thread {
         }
     }
 
-    /// The thread has completed the work of its release.
+    /// Ends the response of the thread, which has completed the work of its release.
     pub(super) fn respond(&mut self, env: &mut Env) {
         if let (Some(wakes), Some(released)) = (self.log.wakes, self.released) {
             self.response = env.now - released;
@@ -64,7 +64,7 @@ impl Thread {
         }
     }
 
-    /// The release of the thread's current work, in ns, if it has not completed that.
+    /// The release of the thread's current work, in ns, if the thread has not completed that work.
     fn open_release(&self, env: &Env) -> Option<u64> {
         let released = match self.doing {
             // A thread without a timer waits for its next release here, unless it has been woken.
@@ -76,8 +76,8 @@ impl Thread {
         released.filter(|&released| released < env.now)
     }
 
-    /// At the end of the run, counts a response that is still open if it has already taken longer than all before it.
-    /// The periods that have passed since its release are missed.
+    /// At the end of the run, counts a response that is still open if it has already taken longer than all responses
+    /// before it. The periods that have passed since the release count as missed.
     pub(super) fn end_response(&self, env: &mut Env, wakes: Wakes) {
         let Some(released) = self.open_release(env) else {
             return;

@@ -19,9 +19,9 @@
 
 /* hmp_max_tasks: the number of waiting tasks of a runqueue that are considered. */
 #define HMP_MAX_TASKS 5
-/* Packing excludes tasks with more than nine tenths of a CPU's load. */
+/* The load above which packing excludes a task: nine tenths of a CPU. */
 #define HMP_LARGE_TASK (NICE_0_LOAD * 90 / 100)
-/* A task that runs for more than this part of its runnable time, in 1024ths, counts as not starved. */
+/* If a task runs for more than this part of its runnable time, in 1024ths, it counts as not starved. */
 #define HMP_NOT_STARVING 768
 
 static __always_inline bool hmp_enabled(void)
@@ -29,14 +29,14 @@ static __always_inline bool hmp_enabled(void)
 	return policy.hmp == HMP_LINARO && machine.asymmetric;
 }
 
-/* Has the CPU of @rq been asked to pull a task from a slow one? */
+/* Has the CPU of @rq been asked to pull a task from a slow CPU? */
 static __always_inline bool hmp_pull_expected(const struct fair_rq *rq)
 {
 	return rq->design.hmp.wake_for_idle_pull;
 }
 
-/* A kick that came between ops.dispatch() and the idle task has no effect. Clears it, so that this CPU can be asked
- * again. */
+/* Clears a request whose kick came between ops.dispatch() and the idle task, and so had no effect, so that this CPU
+ * can be asked again. */
 static __always_inline void hmp_update_idle(struct fair_rq *rq)
 {
 	rq->design.hmp.wake_for_idle_pull = false;
@@ -106,8 +106,8 @@ __noinline s32 hmp_idle_cpu(u32 group)
 }
 
 /*
- * hmp_domain_min_load(): the CPU of @group with the least load for @p, so an idle one if there is any. Among
- * equals, it is the CPU that has been unused for the longest time. -1 if @p may use none.
+ * hmp_domain_min_load(): the CPU of @group with the least load for @p, which is an idle one if there is any. Among
+ * equals, it is the CPU that has been unused for the longest time. Returns -1 if @p may use no CPU of @group.
  */
 __noinline s32 hmp_min_load_cpu(struct task_struct *p __arg_trusted, u32 group)
 {
@@ -193,7 +193,7 @@ __noinline s32 hmp_best_little_cpu(struct task_struct *p __arg_trusted, u32 prev
 }
 
 /* hmp_down_migration(), at a wakeup: the slow CPU to which the task goes, from a fast CPU or another slow one; -1
- * if it does not. */
+ * if the task does not go to a slow CPU. */
 __noinline s32 hmp_wake_down(struct task_struct *p __arg_trusted, u32 prev_cpu, u64 now)
 {
 	struct fair_entity *se = entity_of(p);
@@ -329,8 +329,8 @@ __noinline bool hmp_force_up_migration(u64 now)
 }
 
 /*
- * hmp_idle_pull(): @this_cpu has nothing to run; if it is fast, it gets the heaviest task that may
- * go up.
+ * hmp_idle_pull(): pulls, for @this_cpu, which has nothing to run, the heaviest task that may go up, if @this_cpu
+ * is fast.
  */
 __noinline bool hmp_idle_pull(u32 this_cpu, u64 now)
 {

@@ -18,7 +18,7 @@ struct hmp_running {
 struct hmp_rq {
 	/* The sum of the runnable averages of the runqueue's tasks, whatever their weights. */
 	u64 load_avg_ratio;
-	/* The times when a task last arrived here from a CPU of the other kind, up or down, in ns. */
+	/* The times when a task last arrived on this CPU from a CPU of the other kind, up or down, in ns. */
 	u64 last_up;
 	u64 last_down;
 	/* Whether the CPU has been asked to pull a task from a slow CPU. */

@@ -26,7 +26,7 @@ struct hperf_clock {
 	u64 time;
 	/* The druntime of a task that has had its share of all CPUs from the start, in ns. */
 	s64 druntime;
-	/* The time until which that has been counted, in ns. */
+	/* The time until which this druntime has been counted, in ns. */
 	u64 updated;
 };
 

@@ -7,18 +7,20 @@
  * CPUs of one kind are balanced among themselves as usual. Between the fast and the slow cluster:
  *
  *  - Each cluster's load is compared with its capacity: CPUs, their speed (the slowdown coefficient) and their
- *    frequency. If a cluster's load is too high relative to the other's, a task goes to the other one, down or up.
+ *    frequency. If a cluster's load is too high relative to the other's, a task goes to the other cluster, down or
+ *    up.
  *  - A task has a druntime. It grows while the task runs on a fast CPU and shrinks while it runs on a slow one, at
- *    the pace of its vruntime: near 0, the task has had as much time on both. The task that leaves a cluster is the
- *    one that has spent the most time there: that with the highest druntime goes down, that with the lowest up.
+ *    the pace of its vruntime: if it is near 0, the task has had the same time on both. The task that leaves a
+ *    cluster is the one that has spent the most time there: the task with the highest druntime goes down, and the
+ *    task with the lowest druntime goes up.
  *  - If the clusters are in balance, these two tasks change places.
- *  - A fast CPU without work pulls from the slow ones. A slow one does not pull.
+ *  - A fast CPU without work pulls from the slow ones. A slow CPU does not pull.
  *  - A waking or new task goes to the CPU with the least load.
  *
  * These rules are ours, not the posting's:
  *
- *  - A task that has received less than others, over all CPUs, comes first on the CPU to which it
- *    moves (hperf_clock, clock.bpf.h).
+ *  - A task that has received less than other tasks, over all CPUs, comes first on the CPU to which it moves
+ *    (hperf_clock, clock.bpf.h).
  *  - A new task, or one that slept, begins with a neutral druntime (clock.bpf.h).
  *  - A slow CPU's tick wakes an idle fast CPU that may run one of its tasks (hperf_tick()).
  */
@@ -55,14 +57,14 @@ static __always_inline bool hperf_enabled(void)
 	return policy.hmp == HMP_HPERF && machine.asymmetric;
 }
 
-/* Has the CPU of @rq been asked to pull a task from a slow one? */
+/* Has the CPU of @rq been asked to pull a task from a slow CPU? */
 static __always_inline bool hperf_pull_expected(const struct fair_rq *rq)
 {
 	return rq->design.hperf.wake_for_idle_pull;
 }
 
-/* A kick that came between ops.dispatch() and the idle task has no effect. Clears it, so that this CPU can be asked
- * again. */
+/* Clears a request whose kick came between ops.dispatch() and the idle task, and so had no effect, so that this CPU
+ * can be asked again. */
 static __always_inline void hperf_update_idle(struct fair_rq *rq)
 {
 	rq->design.hperf.wake_for_idle_pull = false;
@@ -175,8 +177,8 @@ static __always_inline bool hperf_too_high(const struct hperf_cluster *from, con
 }
 
 /*
- * is_hmp_imbalance(): fast CPUs come first; an idle slow CPU takes a task if they have more tasks than they can
- * run; otherwise loads follow capacities, as long as no CPU is left without work.
+ * is_hmp_imbalance(): fast CPUs come first; an idle slow CPU takes a task if the fast CPUs have more tasks than
+ * they can run; otherwise loads follow capacities, as long as no CPU is left without work.
  */
 static __always_inline enum hperf_imbalance is_hmp_imbalance(const struct hperf_stats *stats)
 {
@@ -229,7 +231,7 @@ static __always_inline void hperf_move(struct candidate *best, bool up, u32 dst_
 		this_counters()->down_migrations++;
 }
 
-/* The clusters are in balance: the two tasks that have been longest on their side change places. */
+/* Lets the two tasks that have been longest on their side change places, because the clusters are in balance. */
 static __always_inline void hperf_swap(struct candidates *best, const struct hperf_stats *stats, u64 now)
 {
 	struct candidate *down = &best->first, *up = &best->second;
@@ -257,7 +259,7 @@ static __always_inline void hperf_swap(struct candidates *best, const struct hpe
 	this_counters()->swaps++;
 }
 
-/* Between the clusters, before each periodic balance. */
+/* Balances between the clusters, before each periodic balance. */
 __noinline bool hperf_balance(u64 now)
 {
 	u32 this_cpu = bpf_get_smp_processor_id() & (MAX_CPUS - 1);
@@ -341,8 +343,8 @@ __noinline bool hperf_tick(u32 cpu, u64 now)
 }
 
 /*
- * The CPU for @p: an idle one, preferably fast, otherwise the one with the least load relative to its capacity.
- * Among equal CPUs it is @prev_cpu, on which the task last ran.
+ * The CPU for @p: an idle one, preferably a fast one, otherwise the CPU with the least load relative to its
+ * capacity. Among equal CPUs it is @prev_cpu, on which the task last ran.
  */
 __noinline s32 hperf_select_task_rq(struct task_struct *p __arg_trusted, u32 prev_cpu)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Power balance: an idle CPU of a group that is in use, but not full, takes the tasks of the least used group in
- * its domain, so that the latter can sleep. These are patches 14 to 20 of the series that powersave.h names.
+ * its domain, so that this group can sleep. These are patches 14 to 20 of the series that powersave.h names.
  *
  * Power balance is lazy, because otherwise tasks that come and go would be packed and spread again and again. It
  * waits until the domain has not been balanced for performance for some time, which perf_lb_record records. Any
@@ -16,7 +16,7 @@
 /* Power balance needs no balance for performance among the last 32, and at most this many among the last 64. */
 #define PERF_LB_LATE 0xffffffffULL
 #define PERF_LB_MAX 4
-/* The record is cleared after a time without a balance of so many of the longest balance intervals. */
+/* The record is cleared if there is no balance for this many of the longest balance intervals. */
 #define PERF_LB_FORGET 8
 
 /*
