@@ -85,8 +85,8 @@ impl<'a> Builder<'a> {
         self.summary.events += 1;
         self.flags |= line.interrupt;
         let first = *self.first.get_or_insert(line.at);
-        // The files of several CPUs may overlap slightly.
-        let now = line.at.max(self.last);
+        let now = line.at;
+        debug_assert!(now >= self.last, "events come in the order of time");
         self.last = now;
         self.know_cpu(line.cpu, first)?;
         match line.event {

@@ -258,6 +258,36 @@ fn a_switch_to_another_cpu_is_a_migration() {
     assert_eq!([threads[0].migrations, threads[1].migrations], [1, 0]);
 }
 
+/// `cat per_cpu/cpu*/trace` prints one CPU after the other.
+#[test]
+fn events_of_several_cpus_are_sorted_by_time() {
+    let story = story().replace("[000] d..2. 0.0024", "[001] d..2. 0.0024");
+    let story = story.replace("[000] d..2. 0.0025", "[001] d..2. 0.0025");
+    let (first, last): (Vec<&str>, _) = story.lines().partition(|line| line.contains("[001]"));
+    let by_cpu = [first, last].concat().join("\n");
+    let (expected, sorted) = (of(&story), of(&by_cpu));
+    assert_eq!(sorted.recording, expected.recording);
+    assert_eq!(sorted.summary, expected.summary);
+}
+
+#[test]
+fn a_cpu_whose_time_goes_back_is_refused() {
+    let ahead = story().replace("0.000400", "9999.0");
+    for (text, says) in [
+        (
+            story() + &story(),
+            "t.txt:8: an event of CPU 0 at 0.000100000 s follows one at 0.002500000 s in line 7",
+        ),
+        (
+            ahead,
+            "t.txt:4: an event of CPU 0 at 0.001400000 s follows one at 9999.000000000 s in line 3",
+        ),
+    ] {
+        let error = import("t.txt", text.as_bytes(), None).err().unwrap();
+        assert_eq!(error.message(), says);
+    }
+}
+
 #[test]
 fn affinities_are_steps() {
     let set = "a-10 [000] ..... 0.000350: sched_setaffinity: (x <- y) task=0 cpus=0x1 result=0\n\

@@ -22,7 +22,7 @@ pub fn is_json(head: &[u8]) -> bool {
 /// Passes the events of the texts in `page` to `sink`.
 pub fn each_of_page(file: &str, page: &[u8], sink: &mut Sink<'_>) -> Result<(), Box<BadInput>> {
     let page = String::from_utf8_lossy(page);
-    let mut found = false;
+    let (mut lines, mut found) = (text::Lines::new(file), false);
     for (at, _) in page.match_indices(SCRIPT) {
         let Some(start) = page[at..].find('>').map(|end| at + end + 1) else {
             break;
@@ -35,10 +35,10 @@ pub fn each_of_page(file: &str, page: &[u8], sink: &mut Sink<'_>) -> Result<(), 
         }
         found = true;
         let line = page[..start].matches('\n').count() as u64 + 1;
-        text::each(file, line, inside.as_bytes(), sink)?;
+        lines.add(line, inside.as_bytes())?;
     }
     match found {
-        true => Ok(()),
+        true => lines.pass(sink),
         false => Err(Box::new(BadInput::whole(
             format!("{file}: the page has no trace"),
             "expected the page of systrace, which has ftrace's text in a <script class=\"trace-data\">",
@@ -68,10 +68,8 @@ pub fn each_of_json(file: &str, json: &[u8], sink: &mut Sink<'_>) -> Result<(), 
     let text = chrome
         .system
         .ok_or_else(|| bad(1, "no scheduling events".to_owned()))?;
-    text::each(
-        &format!("{file}: systemTraceEvents"),
-        1,
-        text.as_bytes(),
-        sink,
-    )
+    let file = format!("{file}: systemTraceEvents");
+    let mut lines = text::Lines::new(&file);
+    lines.add(1, text.as_bytes())?;
+    lines.pass(sink)
 }

@@ -9,49 +9,59 @@ use crate::values::Fields;
 pub enum Wrong {
     /// The line does not have the form of an event. The line may belong to the event before it.
     Shape,
+    /// The line lacks this field before the name of the event: the CPU or the time, if perf was told to leave it out.
+    Lacks(&'static str),
+    /// The time is a number of ticks, as the kernel and trace-cmd print the times of a clock that does not count ns.
+    Ticks,
     /// The line has the form of an event, but not the event's fields.
     Fields,
 }
 
 impl Wrong {
+    /// The part of an error message that follows the line.
+    pub fn message(self) -> String {
+        match self {
+            Wrong::Shape | Wrong::Fields => "is not a line of a trace".to_owned(),
+            Wrong::Lacks(field) => format!("has no {field}"),
+            Wrong::Ticks => {
+                "has a time without a unit, from a clock that does not count ns".to_owned()
+            }
+        }
+    }
+
     /// The part of an error message that says what was expected.
     pub fn expected(self) -> &'static str {
         match self {
             Wrong::Shape => {
                 "expected a line of ftrace's text or of perf script, such as `task-1 [000] d.... 1.000001: sched_switch: ...`"
             }
+            Wrong::Lacks(_) => {
+                "expected each event's CPU and time; print them with `perf script --fields comm,tid,cpu,time,event,trace`"
+            }
+            Wrong::Ticks => {
+                "expected seconds, such as `1.000001:`; record with a clock that counts ns, such as `mono` (`trace-cmd record -C mono`)"
+            }
             Wrong::Fields => "expected the fields of this event, as the kernel prints them",
         }
     }
 }
 
-/// Reads `line`.
+/// Reads `line`. A line that has the form of an event is one, whatever the name of its thread is: `#1`, `version`.
 pub fn read(line: &str) -> Result<Read<'_>, Wrong> {
-    let trimmed = line.trim();
-    // ftrace's heading ends in `#P:8`, and that of `trace-cmd report` is `cpus=8`.
-    let cpus = match trimmed.starts_with('#') {
-        true => trimmed.rsplit_once("#P:").map(|(_, cpus)| cpus),
-        false => trimmed.strip_prefix("cpus="),
+    let Some(head) = head(line) else {
+        return heading(line.trim()).ok_or(Wrong::Shape);
     };
-    if let Some(cpus) = cpus.and_then(|cpus| cpus.parse().ok()) {
-        return Ok(Read::Cpus(cpus));
-    }
-    if trimmed.is_empty() || trimmed.starts_with('#') || is_heading(trimmed) {
-        return Ok(Read::Nothing);
-    }
-    if let Some(lost) = lost(trimmed) {
-        return Ok(Read::Lost(lost));
-    }
     let Head {
         cpu,
         interrupt,
         at,
         rest,
-    } = head(line).ok_or(Wrong::Shape)?;
+    } = head;
     // Lines of the function tracer and of stack traces have no name of an event.
-    let event = match name(rest) {
-        Some((name, fields)) => event(name, fields).ok_or(Wrong::Fields)?,
-        None => Tracepoint::Other,
+    let event = match (name(rest), lost(rest)) {
+        (Some((name, fields)), _) => event(name, fields).ok_or(Wrong::Fields)?,
+        (None, Some(lost)) => return Ok(Read::Lost(lost)),
+        (None, None) => Tracepoint::Other,
     };
     Ok(Read::Event(Line {
         cpu,
@@ -61,15 +71,47 @@ pub fn read(line: &str) -> Result<Read<'_>, Wrong> {
     }))
 }
 
-/// The lines before the events of `trace-cmd report`: `version = 6`, `CPU 1 is empty`, `cpus=2`.
-fn is_heading(line: &str) -> bool {
+/// Reads a line between the events, or before them: ftrace's heading `#P:8`, and those of `trace-cmd report`, `cpus=8`,
+/// `version = 6` and `CPU 1 is empty`.
+fn heading(line: &str) -> Option<Read<'_>> {
+    let cpus = match line.starts_with('#') {
+        true => line.rsplit_once("#P:").map(|(_, cpus)| cpus),
+        false => line.strip_prefix("cpus="),
+    };
+    if let Some(cpus) = cpus.and_then(|cpus| cpus.parse().ok()) {
+        return Some(Read::Cpus(cpus));
+    }
     let empty = line.to_ascii_lowercase();
     let empty = empty
         .strip_prefix("cpu")
         .and_then(|rest| rest.strip_suffix(" is empty"));
-    empty.is_some_and(|cpu| cpu.trim().parse::<usize>().is_ok())
-        || line.starts_with("cpus=")
-        || line.starts_with("version")
+    let is_empty = empty.is_some_and(|cpu| cpu.trim().parse::<usize>().is_ok());
+    match is_empty || line.is_empty() || line.starts_with('#') || line.starts_with("version =") {
+        true => Some(Read::Nothing),
+        false => lost(line).map(Read::Lost),
+    }
+}
+
+/// Why `line`, which does not have the form of an event, is wrong. If it has the name of an event, the words before the
+/// name show the reason.
+pub fn missing(line: &str) -> Wrong {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let is_name = |word: &&str| {
+        let of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':');
+        word.ends_with(':') && word.contains('_') && word.bytes().all(of_name)
+    };
+    let Some(event) = words.iter().position(is_name) else {
+        return Wrong::Shape;
+    };
+    let head = &words[..event];
+    let has_cpu = head.iter().any(|word| word.starts_with('['));
+    let mut times = head.iter().filter_map(|word| word.strip_suffix(':'));
+    match times.next_back() {
+        Some(time) if time.parse::<u64>().is_ok() => Wrong::Ticks,
+        Some(time) if time.parse::<f64>().is_ok() && has_cpu => Wrong::Shape,
+        Some(time) if time.parse::<f64>().is_ok() => Wrong::Lacks("CPU"),
+        _ => Wrong::Lacks("time"),
+    }
 }
 
 /// Does `line` belong to a call chain, which perf, ftrace and trace-cmd print below an event: an
@@ -86,9 +128,11 @@ pub fn is_in_call_chain(line: &str) -> bool {
 /// lost 12` of perf.
 fn lost(line: &str) -> Option<u64> {
     let number = |text: &str| text.split_whitespace().find_map(|word| word.parse().ok());
-    if line.starts_with("CPU:") && (line.contains("LOST") || line.contains("DROPPED")) {
-        let inside = line.split_once('[')?.1.trim_end_matches(']');
-        return Some(number(inside).unwrap_or(1));
+    if let Some((cpu, inside)) = line.strip_prefix("CPU:").and_then(|it| it.split_once(" ["))
+        && cpu.parse::<usize>().is_ok()
+        && (inside.contains("LOST") || inside.contains("DROPPED"))
+    {
+        return Some(number(inside.trim_end_matches(']')).unwrap_or(1));
     }
     let (_, lost) = line.split_once("PERF_RECORD_LOST")?;
     Some(number(lost.trim_start_matches("_SAMPLES")).unwrap_or(1))
@@ -103,8 +147,8 @@ struct Head<'a> {
     rest: &'a str,
 }
 
-/// The CPU is in the first brackets that contain a number and precede a time; a task's name may have
-/// brackets, too. ftrace's latency format has the CPU before the flags.
+/// The CPU is in the first brackets that contain a number and precede a time and the name of an event; a task's name may
+/// have brackets and even a time, too. ftrace's latency format has the CPU before the flags.
 fn head(line: &str) -> Option<Head<'_>> {
     let brackets = line.match_indices('[').filter_map(|(open, _)| {
         let close = open + line[open..].find(']')?;
@@ -119,7 +163,11 @@ fn head(line: &str) -> Option<Head<'_>> {
             rest,
         })
     });
-    heads.next().or_else(|| latency_format(line))
+    let first = heads.next().or_else(|| latency_format(line))?;
+    match name(first.rest) {
+        Some(_) => Some(first),
+        None => heads.find(|it| name(it.rest).is_some()).or(Some(first)),
+    }
 }
 
 fn cpu(digits: &str) -> Option<usize> {
@@ -362,207 +410,4 @@ fn call(fields: &str) -> Option<Tracepoint<'_>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::event::DEFAULT_PRIO;
-
-    fn event_of(line: &str) -> Line<'_> {
-        match read(line) {
-            Ok(Read::Event(line)) => line,
-            other => panic!("{line}: {other:?}"),
-        }
-    }
-
-    #[test]
-    fn one_switch_in_every_way_of_writing_it() {
-        let expected = Tracepoint::Switch {
-            prev: Task {
-                comm: "my task",
-                pid: 17,
-                prio: 120,
-            },
-            state: State::Blocked,
-            next: Task {
-                comm: "swapper/1",
-                pid: 0,
-                prio: 120,
-            },
-        };
-        for line in [
-            "         my task-17      [001] d..2.    12.000345: sched_switch: prev_comm=my task prev_pid=17 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120",
-            "         my task-17    (     16) [001] d..2 12.000345: sched_switch: prev_comm=my task prev_pid=17 prev_prio=120 prev_state=D ==> next_comm=swapper/1 next_pid=0 next_prio=120",
-            "         my task-17    [001]    12.000345: sched_switch:         my task:17 [120] S ==> swapper/1:0 [120]",
-            "my task    17 [001]    12.000345:       sched:sched_switch: my task:17 [120] S ==> swapper/1:0 [120]",
-            "my task    16/17 [001]    12.000345000: sched:sched_switch: prev_comm=my task prev_pid=17 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120",
-        ] {
-            let read = event_of(line);
-            assert_eq!(
-                (read.cpu, read.at, read.interrupt),
-                (1, 12_000_345_000, false),
-                "{line}"
-            );
-            assert_eq!(read.event, expected, "{line}");
-        }
-    }
-
-    #[test]
-    fn wakeups_and_their_context() {
-        let task = Task {
-            comm: "a-b:c",
-            pid: 9,
-            prio: 98,
-        };
-        let wakeup = |stage, target_cpu| Tracepoint::Wakeup {
-            stage,
-            task,
-            target_cpu,
-        };
-        let line =
-            "  <idle>-0  [003] dNh5. 1.5: sched_waking: comm=a-b:c pid=9 prio=98 target_cpu=003";
-        let read = event_of(line);
-        assert_eq!(
-            (read.interrupt, read.event),
-            (true, wakeup(Stage::Waking, Some(3)))
-        );
-        let line =
-            "swapper 0 [003] 1.500000000: sched:sched_wakeup: a-b:c:9 [98] success=1 CPU:003";
-        let read = event_of(line);
-        assert_eq!(
-            (read.interrupt, read.at, read.event),
-            (false, 1_500_000_000, wakeup(Stage::Woken, None))
-        );
-        let line =
-            "sh-7 [000] .... 1.5: sched_process_fork: comm=sh pid=7 child_comm=ls -l child_pid=8";
-        let child = Task {
-            comm: "ls -l",
-            pid: 8,
-            prio: DEFAULT_PRIO,
-        };
-        let parent = Task {
-            comm: "sh",
-            pid: 7,
-            prio: DEFAULT_PRIO,
-        };
-        assert_eq!(event_of(line).event, Tracepoint::Fork { parent, child });
-        let line = "<idle>-0 [000] .... 1.5: cpu_frequency: state=1200000 cpu_id=2";
-        assert_eq!(
-            event_of(line).event,
-            Tracepoint::Frequency {
-                cpu: 2,
-                khz: 1_200_000
-            }
-        );
-    }
-
-    #[test]
-    fn irrelevant_lines_are_skipped() {
-        for line in ["", "# tracer: nop", "CPU 1 is empty", "version = 7"] {
-            assert_eq!(read(line), Ok(Read::Nothing), "{line}");
-        }
-        assert_eq!(read("#          #P:8"), Ok(Read::Cpus(8)));
-        assert_eq!(read("cpus=2"), Ok(Read::Cpus(2)));
-        assert_eq!(read("CPU:2 [LOST 12 EVENTS]"), Ok(Read::Lost(12)));
-        assert_eq!(read("CPU:2 [7 EVENTS DROPPED]"), Ok(Read::Lost(7)));
-        assert_eq!(
-            read("perf 1 [000] 1.0: PERF_RECORD_LOST lost 5"),
-            Ok(Read::Lost(5))
-        );
-        for line in [
-            "hello",
-            "a-1 [000] .... x: y: z",
-            "a-1 [9999] .... 1.0: y: z",
-            "a-1 [000] 1.0: sched_switch: prev_comm=a prev",
-        ] {
-            assert!(read(line).is_err(), "{line}");
-        }
-        for line in [
-            "\tffffffff8111 schedule+0x1 ([kernel])",
-            "\t               0 [unknown] ([unknown])",
-            " => __schedule",
-            "=> schedule (ffffffff8111)",
-        ] {
-            assert_eq!(read(line), Err(Wrong::Shape), "{line}");
-            assert!(is_in_call_chain(line), "{line}");
-        }
-        assert!(!is_in_call_chain("hello"));
-    }
-
-    #[test]
-    fn states_are_letters_or_bits() {
-        for (text, expected) in [
-            ("R", State::Runnable),
-            ("R+", State::Runnable),
-            ("S", State::Blocked),
-            ("D|K", State::Blocked),
-            ("I", State::Blocked),
-            ("Z", State::Dead),
-            ("x", State::Dead),
-            ("0", State::Runnable),
-            ("256", State::Runnable),
-            ("0x100", State::Runnable),
-            ("1", State::Blocked),
-            ("0x402", State::Blocked),
-            ("16", State::Dead),
-            ("64", State::Dead),
-        ] {
-            assert_eq!(state(text), Some(expected), "{text}");
-        }
-        assert_eq!(state(" "), None);
-    }
-
-    #[test]
-    fn what_is_around_an_event_does_not_hide_it() {
-        let fields = "comm=w[1] pid=9 prio=98 target_cpu=003";
-        for (line, at, interrupt) in [
-            (
-                "w[1]-9 [003] d..2. 1.5: sched_waking: ",
-                1_500_000_000,
-                false,
-            ),
-            (
-                "w[1] 9 [003] 1.5: 1 sched:sched_waking:k: ",
-                1_500_000_000,
-                false,
-            ),
-            (
-                "w 9 [003] 1.5: sched:sched_waking/call-graph=no/: ",
-                1_500_000_000,
-                false,
-            ),
-            (
-                "  <idle>-0       3dNh2   14us : sched_waking: ",
-                14_000,
-                true,
-            ),
-            (
-                "    bash-1994    3d..2  103us+: sched_waking: ",
-                103_000,
-                false,
-            ),
-            (
-                "    bash-1994    3d..2. 12.000345: sched_waking: ",
-                12_000_345_000,
-                false,
-            ),
-        ] {
-            let line = line.to_owned() + fields;
-            let read = event_of(&line);
-            assert_eq!(
-                (read.cpu, read.at, read.interrupt),
-                (3, at, interrupt),
-                "{line}"
-            );
-            let Tracepoint::Wakeup { task, .. } = read.event else {
-                panic!("{line}: {:?}", read.event)
-            };
-            assert_eq!((task.comm, task.pid), ("w[1]", 9), "{line}");
-        }
-        for line in [
-            "a-1 [000] d..2 1.0: <stack trace>",
-            "a-1 [000] d..2 1.0: mutex_unlock <-rb_simple_write",
-            "a-1 [000] 1.0: sched_wakeup: comm=a pid=10 prio=120 success=0 target_cpu=0",
-        ] {
-            assert_eq!(event_of(line).event, Tracepoint::Other, "{line}");
-        }
-    }
-}
+mod tests;

@@ -14,8 +14,19 @@ use std::io::BufRead;
 /// The expectation in errors about a trace that does not fit the machine.
 const ITS_MACHINE: &str = "expected a trace that was recorded on this machine";
 
+/// The expectation in errors about a CPU whose time goes back. The kernel writes the events of a CPU in the order of
+/// time, and every tool keeps that order, so the rest belongs to another recording, or a time is wrong.
+const IN_ORDER: &str = "expected one recording with the events of each CPU in the order of time, as trace-cmd, perf and tracefs print them";
+
 /// `TRACE_FLAG_HARDIRQ`, `TRACE_FLAG_SOFTIRQ` and `TRACE_FLAG_NMI` of `common_flags`.
 const IN_INTERRUPT: u8 = 0x08 | 0x10 | 0x40;
+
+/// Programs that compress files: the first bytes of their files, their names, and how to decompress a file.
+const COMPRESSED: [(&[u8], &str, &str); 3] = [
+    (b"\x1f\x8b", "gzip", "gzip -d"),
+    (b"\x28\xb5\x2f\xfd", "zstd", "zstd -d"),
+    (b"\xfd7zXZ\0", "xz", "xz -d"),
+];
 
 /// Reads a whole trace, the content of a file.
 type Whole = fn(&str, &[u8], &mut Sink<'_>) -> Result<(), Box<BadInput>>;
@@ -32,15 +43,35 @@ pub fn each(file: &str, mut trace: impl BufRead, sink: &mut Sink<'_>) -> Result<
         ))
     };
     let head = trace.fill_buf().map_err(unreadable)?;
+    if let Some((_, program, decompress)) = COMPRESSED.iter().find(|it| head.starts_with(it.0)) {
+        return Err(Box::new(BadInput::whole(
+            format!("{file}: the file is compressed by {program}"),
+            format!("expected a trace; decompress it with `{decompress}`"),
+        )));
+    }
     let whole: Whole = match head {
         head if dat::is(head) => dat::each,
         head if perfetto::is(head) => perfetto::each,
         head if embedded::is_page(head) => embedded::each_of_page,
         head if embedded::is_json(head) => embedded::each_of_json,
-        _ => return text::each(file, 1, trace, sink),
+        _ => {
+            let mut lines = text::Lines::new(file);
+            lines.add(1, trace)?;
+            return lines.pass(sink);
+        }
     };
     // Read the whole file: the events of trace.dat and of Perfetto are not in the order of time across CPUs.
     let mut bytes = Vec::new();
     trace.read_to_end(&mut bytes).map_err(unreadable)?;
     whole(file, &bytes, sink)
+}
+
+/// The part of an error message about an event of `cpu` at `at` ns that follows an event at `before` ns.
+fn goes_back(cpu: usize, at: u64, before: u64) -> String {
+    let seconds = |ns: u64| format!("{}.{:09} s", ns / 1_000_000_000, ns % 1_000_000_000);
+    format!(
+        "an event of CPU {cpu} at {} follows one at {}",
+        seconds(at),
+        seconds(before)
+    )
 }

@@ -213,3 +213,45 @@ fn pages_and_json_without_a_trace_are_refused() {
         assert!(error(text).starts_with(says), "{}", error(text));
     }
 }
+
+#[test]
+fn a_line_without_a_cpu_or_a_usable_time_names_what_is_missing() {
+    for (line, says) in [
+        ("a 10 1.5: sched:sched_stat_runtime: comm=a", "has no CPU"),
+        ("a 10 [000] sched:sched_switch: a:10 [120] S", "has no time"),
+        ("a 10 sched:sched_switch: a:10 [120] S", "has no time"),
+        (
+            "a-10 [000] d..2. 333642316: sched_stat: x=1",
+            "has a time without a unit",
+        ),
+        (
+            "a-10 [000] 0: sched_switch: a:10 [120] S",
+            "has a time without a unit",
+        ),
+        (
+            "a-10 0d..2. 333: sched_switch: a:10 [120] S",
+            "has a time without a unit",
+        ),
+        (
+            "a-10 [99999] 1.5: sched_switch: a:10 [120] S",
+            "is not a line of a trace",
+        ),
+        ("a note: hello", "is not a line of a trace"),
+    ] {
+        let expected = format!("t.txt:1: `{line}` {says}");
+        assert!(error(line).starts_with(&expected), "{}", error(line));
+    }
+}
+
+#[test]
+fn compressed_traces_are_named() {
+    for (head, program) in [
+        (&b"\x1f\x8b\x08\x08"[..], "gzip"),
+        (b"\x28\xb5\x2f\xfd\x04", "zstd"),
+        (b"\xfd7zXZ\0\0", "xz"),
+    ] {
+        let error = import("t.gz", head, None).err().unwrap();
+        let says = format!("t.gz: the file is compressed by {program}");
+        assert_eq!(error.message(), says);
+    }
+}

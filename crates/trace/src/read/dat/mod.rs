@@ -1,11 +1,13 @@
 //! `trace.dat`, trace-cmd's file, of version 6 (trace-cmd.dat.v6.5(5)), which `equipoise record`
 //! also writes: the formats of the events, and for each CPU the pages of its ring buffer.
 
+mod clock;
 mod format;
 mod page;
 
-use super::{ITS_MACHINE, Sink};
+use super::{IN_ORDER, ITS_MACHINE, Sink, goes_back};
 use crate::event::Read;
+use clock::{Clock, Options};
 use format::Formats;
 use machine::input::BadInput;
 use page::{Layout, Pages, Record};
@@ -161,12 +163,9 @@ fn read(input: &mut Input<'_>, sink: &mut Sink<'_>) -> Result<(), Wrong> {
         expected: ITS_MACHINE,
     })?;
     let mut heading = input.array::<10>()?;
+    let mut options = Options::default();
     if &heading == b"options  \0" {
-        // Entries until a zero.
-        while input.u16()? != 0 {
-            let size = input.u32()? as usize;
-            input.take(size)?;
-        }
+        options = Options::read(input)?;
         heading = input.array()?;
     }
     if &heading != b"flyrecord\0" {
@@ -187,7 +186,7 @@ fn read(input: &mut Input<'_>, sink: &mut Sink<'_>) -> Result<(), Wrong> {
         let (begin, end) = (begin as usize, end as usize);
         buffers.push(Pages::new(input.bytes, begin..end, layout));
     }
-    merge(buffers, &formats, sink)
+    merge(buffers, &formats, options.clock(input)?, sink)
 }
 
 fn read_formats(input: &mut Input<'_>, formats: &mut Formats) -> Result<(), Wrong> {
@@ -204,7 +203,12 @@ fn read_formats(input: &mut Input<'_>, formats: &mut Formats) -> Result<(), Wron
 }
 
 /// Passes the events of all CPUs to `sink`, in the order of time.
-fn merge(mut buffers: Vec<Pages<'_>>, formats: &Formats, sink: &mut Sink<'_>) -> Result<(), Wrong> {
+fn merge(
+    mut buffers: Vec<Pages<'_>>,
+    formats: &Formats,
+    clock: Clock,
+    sink: &mut Sink<'_>,
+) -> Result<(), Wrong> {
     let mut heads: Vec<Option<Record<'_>>> = vec![None; buffers.len()];
     let mut order = BinaryHeap::new();
     for (cpu, (pages, head)) in buffers.iter_mut().zip(&mut heads).enumerate() {
@@ -222,15 +226,30 @@ fn merge(mut buffers: Vec<Pages<'_>>, formats: &Formats, sink: &mut Sink<'_>) ->
         };
         let read = match record {
             Record::Lost { count, .. } => Read::Lost(count),
-            Record::Event { at, bytes, .. } => formats.event(cpu, at, bytes).ok_or_else(|| {
-                wrong("an event is shorter than its format".to_owned(), TRACE_DAT)
-            })?,
+            Record::Event { at, bytes, .. } => {
+                let event = formats.event(cpu, clock.ns(at), bytes);
+                event.ok_or_else(|| {
+                    wrong("an event is shorter than its format".to_owned(), TRACE_DAT)
+                })?
+            }
         };
         if read != Read::Nothing {
             sink(read).map_err(|message| wrong(message, ITS_MACHINE))?;
         }
         heads[cpu] = buffers[cpu].next()?;
+        if let Some(next) = heads[cpu]
+            && next.time() < record.time()
+        {
+            return Err(Wrong {
+                at: next.offset(),
+                message: goes_back(cpu, clock.ns(next.time()), clock.ns(record.time())),
+                expected: IN_ORDER,
+            });
+        }
         order.extend(heads[cpu].map(|record| Reverse((record.time(), cpu))));
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

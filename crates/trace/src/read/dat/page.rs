@@ -45,7 +45,7 @@ impl Layout {
 #[derive(Clone, Copy)]
 pub enum Record<'a> {
     Event {
-        /// The time, in ns.
+        /// The time, in ticks of the file's clock.
         at: u64,
         offset: usize,
         bytes: &'a [u8],
