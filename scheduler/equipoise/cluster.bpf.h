@@ -87,6 +87,9 @@ struct cluster {
 	u32 running[CLUSTER_CPUS];
 	/* The part of each of these weights that the cluster's clock counts. */
 	u32 counted[CLUSTER_CPUS];
+	/* The sum of these weights as far as they count for the machine's level, less those that the clock counts.
+	 */
+	s64 beyond;
 	/* Immutable. */
 	u64 cpus __attribute__((aligned(64)));
 	u32 nr_cpus;

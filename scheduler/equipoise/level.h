@@ -40,6 +40,8 @@ struct level {
 	u64 bound;
 	/* The least weight of a running task, or of a CPU's bound tasks. */
 	u64 least;
+	/* The weight that counts for the machine's level, but not on the cluster's clock. */
+	s64 beyond;
 } __attribute__((aligned(64)));
 
 struct level levels[MAX_CPUS];
@@ -105,8 +107,13 @@ static __always_inline void add_to_level(struct level *l, const struct cluster *
 	u32 cpu = nth_of_cluster(c, slot);
 	u64 running = running_weight(c, slot), bound = bound_weight(cpu);
 
-	if (running)
-		l->weight += (s64)running - READ_ONCE(c->counted[slot & (CLUSTER_CPUS - 1)]);
+	if (running) {
+		s64 counted = READ_ONCE(c->counted[slot & (CLUSTER_CPUS - 1)]);
+		u64 most = READ_ONCE(machine_worth);
+
+		l->weight += (s64)running - counted;
+		l->beyond += (s64)(running < most ? running : most) - counted;
+	}
 	l->weight += bound - READ_ONCE(cpu_at(cpu)->bound.weight);
 	if (running && running < l->least)
 		l->least = running;
@@ -154,6 +161,7 @@ __noinline bool find_level(u32 cluster)
 	*l = (struct level){ .weight = READ_ONCE(c->clock.weight), .cpus = c->nr_cpus, .least = ~0ULL };
 	bpf_for(i, 0, c->nr_cpus)
 		add_to_level(l, c, i);
+	WRITE_ONCE(c->beyond, l->beyond);
 	/* Each round except the last gives away at least one CPU. */
 	bpf_for(i, 0, c->nr_cpus)
 		if (!give_cpus(cluster))
@@ -210,7 +218,7 @@ __noinline bool find_machine_worth(u64 now)
 		s64 sum = READ_ONCE(c->clock.weight);
 		u64 worth = READ_ONCE(c->worth);
 
-		l->weight += sum > 0 ? sum : 0;
+		l->weight += sum > 0 ? sum + READ_ONCE(c->beyond) : 0;
 		/* In 1024ths of a CPU. */
 		l->cpus += open_speed(c);
 		if (worth < l->least)

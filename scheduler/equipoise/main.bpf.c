@@ -202,8 +202,9 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, cpu == idle ? 0 : SCX_ENQ_PREEMPT);
 		return cpu;
 	}
-	/* A new task has no data in any cache, so it waits where its turn comes soonest. */
-	if (unlike || wake_flags & SCX_WAKE_FORK)
+	/* A new task has no data in any cache, so it waits where its turn comes soonest. A debtor waits where its
+	 * debt is. */
+	if ((unlike && !owes(t)) || wake_flags & SCX_WAKE_FORK)
 		prev_cpu = least_loaded(p, t, prev_cpu);
 	else
 		explain(none_idle, p->pid, prev_cpu);

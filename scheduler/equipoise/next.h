@@ -7,6 +7,20 @@
 #include "turn.bpf.h"
 #include "wait.h"
 
+/*
+ * Does @t, which runs on @cpu and has a later deadline than the first waiting task, this_first(), keep the CPU? A
+ * task that is worth a CPU keeps it from a task that is not and that other CPUs can take.
+ */
+__noinline bool keeps_cpu(const struct task_state *t __arg_nonnull, u32 cpu)
+{
+	u32 index = cpu_at(cpu)->cluster;
+	const struct cluster *c = cluster_at(index);
+	u64 dsq = cluster_dsq(index);
+
+	return !t->bound_to && c->nr_cpus > 1 && this_first()->dsq == dsq && is_worth_cpu(c, t->full_weight) &&
+	       !is_worth_cpu(c, first_weight(dsq, cpu));
+}
+
 /* The running task has used its slice: may it continue? If so, it gets a new slice. */
 __noinline bool goes_on(struct task_struct *prev __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu)
 {
@@ -30,13 +44,8 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, struct task_stat
 		return true;
 	}
 	deadline = t->bound_to ? in_cluster_time(this, prev->scx.dsq_vtime) : prev->scx.dsq_vtime;
-	/*
-	 * The task also stops if the deadlines are equal. A task that is worth a CPU keeps it from tasks that other
-	 * CPUs can take, but not from those that wait for this CPU alone.
-	 */
-	if (yields || (!is_before(deadline, first) &&
-		       (t->bound_to || c->nr_cpus == 1 || this_first()->dsq != cluster_dsq(this->cluster) ||
-			!is_worth_cpu(c, t->full_weight)))) {
+	/* The task also stops if the deadlines are equal. */
+	if (yields || (!is_before(deadline, first) && !keeps_cpu(t, cpu))) {
 		explain(ahead, prev->pid, cpu, first - deadline);
 		return false;
 	}

@@ -39,6 +39,12 @@ static __always_inline struct clock *clock_of(const struct task_state *t)
 	return t->bound_to ? &cpu_at(t->bound_to - 1)->own : &cluster_at(t->cluster)->clock;
 }
 
+/* Has @t, which slept, still to pay a debt? */
+static __always_inline bool owes(const struct task_state *t)
+{
+	return READ_ONCE(t->fair.left_at) && (s64)(READ_ONCE(clock_of(t)->now) - t->fair.vtime) < 0;
+}
+
 /*
  * Puts the tasks that are bound to @cpu on the clock of its cluster, as one entity with their feasible weight.
  *

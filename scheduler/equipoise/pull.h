@@ -457,14 +457,14 @@ enum evened {
 };
 
 /*
- * Does a running task of @own with @progress stop for one that is behind it and waits in @other? It continues if it
- * has had no more than its fair share of the machine: tasks that had more stop instead. It also continues if @other
- * has less load, because the waiting task will catch up there: progress lags behind load, so all CPUs of @own would
- * take tasks until @own had the largest load.
+ * Does a running task of @own with @progress stop for one that is behind it and waits in @other? Between clusters
+ * it continues if it has had no more than its fair share of the machine: tasks that had more stop instead. It also
+ * continues if @other has less load, because the waiting task will catch up there: progress lags behind load, so
+ * all CPUs of @own would take tasks until @own had the largest load.
  */
 static __always_inline bool gives_way(u64 progress, const struct cluster *own, const struct cluster *other)
 {
-	return progress > READ_ONCE(machine_progress) && (other == own || load_of(other, 0) > load_of(own, 0));
+	return other == own || (progress > READ_ONCE(machine_progress) && load_of(other, 0) > load_of(own, 0));
 }
 
 /*

@@ -4,9 +4,9 @@
  * tasks and child groups by their weights, as in the kernel's fair class.
  *
  * The tree is flattened, as in scx_flatcg: a task's weight is multiplied, for each group above it, by that group's
- * weight divided by the sum of the runnable weights in that group. The sums are exact and machine-wide, updated at
- * wakeups and sleeps; so a group is not divided among CPUs, and its parts need no balancing. If the root is the
- * only group, this code does nothing.
+ * weight divided by the sum of the runnable weights in that group, on average. The sums are exact and machine-wide,
+ * updated at wakeups and sleeps; so a group is not divided among CPUs, and its parts need no balancing. If the root
+ * is the only group, this code does nothing.
  */
 #ifndef __EQUIPOISE_SHARE_H
 #define __EQUIPOISE_SHARE_H
@@ -32,6 +32,9 @@
 struct share {
 	/* The sum of the runnable weights in the group. */
 	s64 runnable;
+	/* The average of FULL_PART / runnable while there are runnable tasks, at the time @averaged_at in ns. */
+	u64 average;
+	u64 averaged_at;
 	/* The part of the group's own weight that counts in the group above. */
 	s64 counted;
 	u32 parent;
@@ -95,14 +98,52 @@ __noinline s64 settle_share(u32 index)
 	return change;
 }
 
+/* The part of a group that a weight of 1 has, if it is the only one there. A sum of weights is between 3 and 2^34.
+ */
+#define PART_SHIFT 40
+#define FULL_PART (1ULL << PART_SHIFT)
+/* Averages are over about 2^25 ns, PELT's half-life: a shorter one would follow the periods of a thread at 60 Hz.
+ */
+#define AVERAGE_SHIFT 25
+
+/* The average part of the group @index that a weight of 1 has, at @now; FULL_PART is the whole group. */
+__noinline u64 average_part(u32 index, u64 now)
+{
+	const struct share *s = share_at(index);
+	s64 runnable = READ_ONCE(s->runnable);
+	u64 average = READ_ONCE(s->average), age = now - READ_ONCE(s->averaged_at);
+	u64 part = runnable > 0 ? FULL_PART / (u64)runnable : average;
+
+	/* Another CPU may have noted a later time. */
+	if ((s64)age < 0)
+		return average;
+	if (age >= 1ULL << AVERAGE_SHIFT)
+		return part;
+	return average - (average * age >> AVERAGE_SHIFT) + (part * age >> AVERAGE_SHIFT);
+}
+
+/* The sum of the group @index is about to change: adds the time since the last change to its average. */
+__noinline bool note_average(u32 index)
+{
+	struct share *s = share_at(index);
+	u64 now = bpf_ktime_get_ns(), last = READ_ONCE(s->averaged_at), average = average_part(index, now);
+
+	if (__sync_val_compare_and_swap(&s->averaged_at, last, now) != last)
+		return false;
+	WRITE_ONCE(s->average, average);
+	return true;
+}
+
 /* The runnable weight of the group @index grows by @weight. */
 __noinline int add_runnable(u32 index, s64 weight)
 {
 	forget_origin(index);
 	while (index && weight && can_loop) {
 		struct share *s = share_at(index);
-		s64 before = __sync_fetch_and_add(&s->runnable, weight);
+		s64 before;
 
+		note_average(index);
+		before = __sync_fetch_and_add(&s->runnable, weight);
 		if ((before > 0) == (before + weight > 0))
 			break;
 		weight = settle_share(index);
@@ -112,26 +153,28 @@ __noinline int add_runnable(u32 index, s64 weight)
 }
 
 /*
- * The machine-wide weight of a task of @weight in the group @index, in 1024ths of a weight; at least 1.
+ * The machine-wide weight of a task of @weight in the group @index now, in 1024ths of a weight; at least 1.
+ * Each group is divided as it was on average, because a task may wait for much longer than others of its group run:
+ * if a thread of nice -11 there wakes up for 50 us, a loop that is queued meanwhile would wait as if it weighed a
+ * tenth.
  */
 __noinline u64 shared_weight(u32 index, u32 weight)
 {
-	u64 shared = (u64)weight << SHARE_SHIFT;
+	u64 shared = (u64)weight << SHARE_SHIFT, now = bpf_ktime_get_ns();
 
 	forget_origin(index);
 	while (index && can_loop) {
 		struct share *s = share_at(index);
-		s64 runnable = READ_ONCE(s->runnable);
+		u64 part = average_part(index, now), most = FULL_PART / (weight ?: 1);
 
-		/* The task may not have been counted yet. */
-		if (runnable < (s64)weight)
-			runnable = weight;
+		/* A task weighs no more than its group. */
+		if (part > most)
+			part = most;
 		weight = READ_ONCE(s->weight);
 		/* The group has just been removed; its tasks are on their way to another. */
 		if (!weight)
 			break;
-		if (runnable > 0)
-			shared = shared * weight / (u64)runnable;
+		shared = (shared * part >> PART_SHIFT / 2) * weight >> PART_SHIFT / 2;
 		index = s->parent;
 	}
 	return shared ? shared : 1;
@@ -188,6 +231,7 @@ static __always_inline s32 init_share(struct cgroup *cgrp, u32 cpu_weight, bool 
 	}
 	s = share_at(index);
 	s->runnable = s->counted = s->held = 0;
+	s->average = FULL_PART / NICE_0_LOAD;
 	s->parent = parent;
 	s->level = share_at(parent)->level + 1;
 	s->given = weight_of_cgroup(cpu_weight);

@@ -8,13 +8,16 @@
 #include "preempt.h"
 
 /*
- * Of the CPUs in the cluster of @cpu that @p may use, the one whose other bound tasks weigh least; if several are
- * equal, not @cpu, so that three tasks on two CPUs take turns. Returns @cpu if @p may use none.
+ * Of the CPUs in the cluster of @cpu that @p may use at @now, the one whose other bound tasks weigh least. If
+ * several are equal, it is one whose task has made more progress than @p, so that three tasks on two CPUs take
+ * turns, or @cpu. A task takes its debt along: if tasks changed CPUs at each turn, a CPU's clock might stand still,
+ * and a task that may use only this CPU would never run. Returns @cpu if @p may use none.
  */
-__noinline u32 least_bound(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull, u32 cpu)
+__noinline u32 least_bound(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull, u32 cpu,
+			   u64 now)
 {
+	u64 least = ~0ULL, much = progress_of(t, now) + vtime_for(tunables.unfairness, t->full_weight ?: 1);
 	struct cluster *c = cluster_of(cpu);
-	u64 least = ~0ULL;
 	u32 found = cpu;
 	int slot;
 
@@ -22,10 +25,15 @@ __noinline u32 least_bound(struct task_struct *p __arg_trusted, const struct tas
 		return cpu;
 	bpf_for(slot, 0, c->nr_cpus) {
 		u32 other = nth_of_cluster(c, slot);
-		u64 weight = bound_weight(other) + (other == cpu);
+		u64 weight = bound_weight(other);
 
 		if (other + 1 == t->bound_to)
 			weight -= t->fair.weight;
+		/* A weight of 1 only decides between equal ones: nice 0 is 2^20. */
+		if (other == cpu)
+			weight += 1;
+		else if (READ_ONCE(cpu_at(other)->progress) <= much)
+			weight += 2;
 		if (weight >= least || !task_allowed(p, other))
 			continue;
 		least = weight;
@@ -66,7 +74,7 @@ static __always_inline void wait_in_cluster(struct task_struct *p, u32 cpu, u64 
 __noinline u32 place(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu, u64 now)
 {
 	if (is_bound_in(p, t, cpu_at(cpu)->cluster))
-		cpu = least_bound(p, t, cpu);
+		cpu = least_bound(p, t, cpu, now);
 	enter_clock(p, t, cpu, now);
 	reweigh(clock_of(t), &t->fair, find_weight(t));
 	return cpu;

@@ -363,13 +363,15 @@ const SHARES: &str = r#"#include <scx/common.bpf.h>
     #define SCHEDULER_SETTINGS "equipoise/settings.def"
     #include "equipoise/share.bpf.h"
     static struct equipoise_map map;
+    static struct equipoise_kernel kernel;
     void group(u32 index, u32 parent, u32 cpu_weight)
     {
         u32 weight = weight_of_cgroup(cpu_weight);
 
         *(struct equipoise_map **)&cgroups = &map;
+        equipoise_kernel = &kernel;
         shares[index] = (struct share){ .parent = parent, .level = shares[parent].level + 1, .weight = weight,
-                                        .given = weight };
+                                        .given = weight, .average = FULL_PART / NICE_0_LOAD };
     }
     static struct share_of_cgroup of = { .own = true };
     static struct cgroup cgroup = { .storage = { &of } };
@@ -384,6 +386,7 @@ const SHARES: &str = r#"#include <scx/common.bpf.h>
     s64 runnable(u32 index) { return shares[index].runnable; }
     s64 counted(u32 index) { return shares[index].counted; }
     u64 shared(u32 index, u32 weight) { return shared_weight(index, weight); }
+    void pass(u32 us, u32 unused) { kernel.now += us * 1000ULL; }
     "#;
 
 const GROUPS: usize = 8;
@@ -415,6 +418,15 @@ impl Shares {
         let shared: Symbol<unsafe extern "C" fn(u32, u32) -> u64> =
             unsafe { self.0.get(b"shared") }.unwrap();
         unsafe { shared(group as u32, weight) as f64 / 1024.0 }
+    }
+
+    /// Lets so much time pass that averages are as the sums.
+    fn settle(&self) {
+        self.pass(100_000);
+    }
+
+    fn pass(&self, us: u32) {
+        self.set(b"pass", us as usize, 0);
     }
 
     fn weigh(&self, group: usize, cpu_weight: u32) {
@@ -478,6 +490,7 @@ fn shares_are_those_of_the_tree() {
         for (index, sum) in sums.iter().enumerate().skip(1) {
             prop_assert_eq!(shares.of(b"runnable", index), *sum, "group {}", index);
         }
+        shares.settle();
         for &(group, weight) in &tasks {
             let (mut expected, mut index) = (f64::from(weight), group);
             while index > 0 {
@@ -488,6 +501,23 @@ fn shares_are_those_of_the_tree() {
             prop_assert!((shared - expected).abs() < 0.02 * expected + 0.1, "{} of {}", shared, expected);
         }
     });
+}
+
+/// Two loops keep their halves of a group while a heavy thread there runs for 50 us, but not while it runs for longer.
+#[test]
+fn a_short_run_hardly_changes_the_division_of_a_group() {
+    let shares = Shares::new(&[0; GROUPS], &[100; GROUPS]);
+    shares.add(1, 2 * 1024);
+    shares.settle();
+    assert_eq!(shares.shared(1, 1024), 512.0);
+    shares.add(1, 11_916);
+    shares.pass(50);
+    assert!((505.0..512.0).contains(&shares.shared(1, 1024)));
+    shares.settle();
+    assert_eq!(shares.shared(1, 1024).round(), 75.0);
+    shares.add(1, -11_916);
+    shares.settle();
+    assert_eq!(shares.shared(1, 1024), 512.0);
 }
 
 /// A group with cpu.idle has the weight of a SCHED_IDLE task, 3. Without cpu.idle, it has its own weight again.

@@ -256,6 +256,23 @@ fn the_charge_for_a_turn_is_kept() {
     }
 }
 
+/// A heavy thread that runs for 50 us each 5 ms divides its group anew each time. Its loops once waited as if they
+/// weighed a tenth, and the group got 4.2 of 10 s.
+#[test]
+fn short_runs_of_a_heavy_thread_do_not_cost_its_group_the_share() {
+    let helper = r#""helper": { "taskgroup": "/session", "loop": -1, "priority": -11, "run": 50,
+        "timer": { "ref": "unique", "period": 5000 } }"#;
+    let tasks = [
+        &*loops("app", "/session", 2),
+        helper,
+        &loops("build", "/build", 8),
+    ]
+    .join(", ");
+    let json =
+        format!(r#""taskgroups": {{ "/session": {{}}, "/build": {{}} }}, "tasks": {{ {tasks} }}"#);
+    assert_shares(&shares(2, 5, &json), &[("app", 0.99), ("build", 1.0)]);
+}
+
 /// A group gets exactly its quota, on one CPU or several, alone or beside other groups, which get the
 /// rest.
 #[test]

@@ -1,7 +1,7 @@
 //! Loads on which a thread once got too little, most of them found by a property test.
 
 use super::ideal::{claims, shares};
-use super::load::{Does, Load, Thread, run as run_load, turn};
+use super::load::{Does, Load, Thread, run as run_load, thread, turn};
 use super::random::{equal_cpus, heterogeneous, unlike_cpus};
 use crate::support::{MS, Script, equipoise_cpu_time, run_for, sleep_for, speeds, task};
 use machine::Machine;

@@ -106,3 +106,47 @@ fn a_cpu_that_changes_places_takes_no_other_task() {
         assert!(got[i] > 0.95 * 0.5869, "{got:?}");
     }
 }
+
+/// Four loops may use two CPUs, and a periodic thread only one of them. The loops changed CPUs at each turn and took
+/// their debts along, so that the clock of the thread's CPU stood still: after 67 ms the thread never ran again.
+#[test]
+fn loops_of_two_cpus_do_not_stop_the_clock_of_one() {
+    let of = |does, cpus| Task {
+        does,
+        nice: 0,
+        cpus,
+    };
+    let period = Does::Period {
+        run: 10 * MS,
+        period: 33 * MS,
+    };
+    let mut tasks = vec![of(period, 0b100)];
+    tasks.extend([of(Does::Spin, 0b101); 4]);
+    for seed in 1..=3 {
+        let got = run(&equal_cpus(8, 1, 250), &tasks, seed, UNTIL).unwrap();
+        assert!(got[0] > 0.29, "{got:?}");
+    }
+}
+
+/// Three threads of nice 0 for two CPUs, and a light loop, beside which each of the three was worth a CPU at times. A
+/// thread of short runs preempted one of the others, which kept its CPU all the same, until the end of its turn.
+#[test]
+fn a_task_that_is_worth_a_cpu_does_not_keep_it_from_another_one() {
+    let period = |run, period| Does::Period { run, period };
+    let mut threads = vec![
+        thread(period(8_333_000, 16_667_000)),
+        thread(period(500_000, 5 * MS)),
+        thread(Does::Spin),
+        thread(Does::Spin),
+    ];
+    threads[3].nice = 10;
+    let got = run_load(
+        "equipoise",
+        &equal_cpus(2, 1, 250),
+        &threads.into(),
+        1,
+        FROM..UNTIL,
+    );
+    let audio = got.unwrap()[1];
+    assert!(audio.missed * 100 <= audio.periods, "{audio:?}");
+}
