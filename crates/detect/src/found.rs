@@ -198,8 +198,8 @@ impl Found {
             .unwrap_or(0)
     }
 
-    /// Removes caches that have no online CPU or are listed twice, and idle states that are not deeper than the state
-    /// before, because states are ordered by depth.
+    /// Removes caches that have no online CPU, are listed twice or overlap others, and idle states that are not deeper
+    /// than the state before, because states are ordered by depth.
     pub(crate) fn tidy(&mut self) {
         let online = self.online();
         for cache in &mut self.caches {
@@ -209,6 +209,7 @@ impl Found {
         self.caches
             .sort_by_key(|cache| (cache.level, cache.cpus.first()));
         self.caches.dedup();
+        self.separate_caches();
         if self.nodes.is_empty() {
             self.nodes = vec![online];
         }
@@ -233,6 +234,28 @@ impl Found {
                 "the idle states {}, which are not deeper than those before them",
                 names.join(", ")
             ));
+        }
+    }
+
+    /// Removes caches that overlap without being within the one of the higher level, which no hardware has.
+    fn separate_caches(&mut self) {
+        let overlap = |a: &Cache, b: &Cache| {
+            let (low, high) = if a.level < b.level { (a, b) } else { (b, a) };
+            let nests = low.level < high.level && low.cpus.is_subset(&high.cpus);
+            a != b && a.cpus.intersects(&b.cpus) && !nests
+        };
+        let all = std::mem::take(&mut self.caches);
+        let (lost, kept): (Vec<_>, Vec<_>) = all
+            .iter()
+            .cloned()
+            .partition(|cache| all.iter().any(|other| overlap(cache, other)));
+        self.caches = kept;
+        let lost: Vec<String> = lost
+            .iter()
+            .map(|cache| format!("the L{} of CPUs {}", cache.level, cache.cpus))
+            .collect();
+        if !lost.is_empty() {
+            self.lose(format!("{}, which overlap", lost.join(", ")));
         }
     }
 }

@@ -15,11 +15,18 @@ impl Found {
         // A cache or core may span nodes, because some firmware splits a cache or core.
         let nodes = std::mem::take(&mut self.nodes);
         let across = |span: &CpuMask| nodes.iter().filter(|node| node.intersects(span)).count() > 1;
-        if self.cpus.values().any(|cpu| across(&cpu.siblings)) {
-            self.warnings.push(
-                "hardware threads of a core are in several nodes, so one node is used for all CPUs"
-                    .to_owned(),
-            );
+        let one = |cpu: &usize| across(&CpuMask::one(*cpu));
+        let shared: CpuMask = self.cpus.keys().copied().filter(one).collect();
+        let wrong = match shared.is_empty() {
+            false => Some(format!("CPUs {shared} are in several NUMA nodes")),
+            true if self.cpus.values().any(|cpu| across(&cpu.siblings)) => {
+                Some("hardware threads of a core are in several nodes".to_owned())
+            }
+            true => None,
+        };
+        if let Some(wrong) = wrong {
+            self.warnings
+                .push(format!("{wrong}, so one node is used for all CPUs"));
             self.nodes = vec![self.online()];
             self.distances.clear();
         } else {

@@ -97,13 +97,7 @@ fn of_folder(root: &Path) -> Result<Found, String> {
         .max()
         .unwrap_or(0);
     found.offline = CpuMask::first_n(highest + 1).without(&online);
-    let energy = energy_model(&sys);
-    for number in online.iter() {
-        let cpu = all.at(format!("cpu{number}"));
-        let read = read_cpu(&sys, &cpu, number, &online, &energy);
-        found.caches.extend(caches(&cpu, read.siblings));
-        found.cpus.insert(number, read);
-    }
+    cpus(&sys, &online, &mut found);
     nodes(&sys, &mut found, &online);
     let has_topology = online
         .iter()
@@ -114,6 +108,51 @@ fn of_folder(root: &Path) -> Result<Found, String> {
     }
     found.tidy();
     Ok(found)
+}
+
+/// Reads the online CPUs and their caches.
+fn cpus(sys: &Folder, online: &CpuMask, found: &mut Found) {
+    let all = sys.at("devices/system/cpu");
+    let energy = energy_model(sys);
+    let threads = spans(&all, online, ["core_cpus", "thread_siblings"], found);
+    let clusters = spans(&all, online, ["cluster_cpus"; 2], found);
+    let (mut all_caches, mut unreadable) = (Vec::new(), CpuMask::EMPTY);
+    for number in online.iter() {
+        let cpu = all.at(format!("cpu{number}"));
+        let read = Cpu {
+            siblings: *threads.get(&number).unwrap_or(&CpuMask::one(number)),
+            cluster: clusters.get(&number).copied(),
+            ..read_cpu(sys, &cpu, number, online, &energy)
+        };
+        let (caches, all_readable) = caches(&cpu, read.siblings);
+        all_caches.extend(caches.into_iter().map(|cache| (number, cache)));
+        if !all_readable {
+            unreadable.set(number);
+        }
+        found.cpus.insert(number, read);
+    }
+    if !unreadable.is_empty() {
+        found.lose(format!(
+            "caches of CPUs {unreadable}, whose shared_cpu_list is not a list of CPUs"
+        ));
+    }
+    let mut levels: BTreeMap<u32, BTreeMap<usize, CpuMask>> = BTreeMap::new();
+    for (cpu, cache) in &all_caches {
+        let level = levels.entry(cache.level).or_default();
+        level.insert(*cpu, cache.cpus.and(online));
+    }
+    for (level, spans) in levels {
+        let wrong = contradictions(&spans);
+        if !wrong.is_empty() {
+            all_caches.retain(|(cpu, cache)| cache.level != level || !wrong.contains(*cpu));
+            found.lose(format!(
+                "the L{level} of CPUs {wrong}, whose shared_cpu_list contradicts those of other CPUs"
+            ));
+        }
+    }
+    found
+        .caches
+        .extend(all_caches.into_iter().map(|(_, cache)| cache));
 }
 
 /// The content of `proc/cpuinfo` beside a copy of sysfs.
@@ -136,6 +175,7 @@ fn description(sys: &Folder) -> String {
     }
 }
 
+/// Reads a CPU, except the sets of CPUs of its core and its cluster.
 fn read_cpu(
     sys: &Folder,
     folder: &Folder,
@@ -144,12 +184,6 @@ fn read_cpu(
     energy: &BTreeMap<usize, BTreeMap<u32, u64>>,
 ) -> Cpu {
     let all = sys.at("devices/system/cpu");
-    let topology = folder.at("topology");
-    let span = |name: &str| {
-        let span = topology.cpus(&format!("{name}_list"), name)?;
-        Some(span.and(online))
-    };
-    let siblings = span("core_cpus").or_else(|| span("thread_siblings"));
     let cpufreq = folder.at("cpufreq");
     // A policy may list only its own CPU; related_cpus also has offline CPUs.
     let policy = ["related_cpus", "affected_cpus"].iter().find_map(|name| {
@@ -178,10 +212,6 @@ fn read_cpu(
         }
     }
     Cpu {
-        siblings: siblings
-            .filter(|span| span.contains(number))
-            .unwrap_or(CpuMask::one(number)),
-        cluster: span("cluster_cpus").filter(|span| span.contains(number)),
         policy: policy.map(|policy| policy.and(online)),
         kind: kind(sys, folder, number),
         measures,
@@ -194,7 +224,7 @@ fn read_cpu(
             // This leaves out CPUFREQ_ETERNAL and other implausible values.
             .filter(|&ns| ns < 1_000_000_000),
         idle_states: idle_states(&folder.at("cpuidle")),
-        costs: None,
+        ..Cpu::default()
     }
 }
 
@@ -211,30 +241,80 @@ fn priority(all: &Folder, folder: &Folder, cpufreq: &Folder) -> Option<u32> {
         .filter(|_| ranks)
 }
 
+/// The CPUs whose sets do not contain them, or contain CPUs with other sets.
+fn contradictions(spans: &BTreeMap<usize, CpuMask>) -> CpuMask {
+    let agrees = |cpu: usize, span: &CpuMask| {
+        let same = |other| spans.get(&other).is_none_or(|its| its == span);
+        span.contains(cpu) && span.iter().all(same)
+    };
+    let wrong = spans.iter().filter(|&(&cpu, span)| !agrees(cpu, span));
+    wrong.map(|(&cpu, _)| cpu).collect()
+}
+
+/// The set of CPUs of each CPU in its `topology`, whose file has the first of `names` or, in older kernels, the second.
+/// All CPUs of a set have the same set. Others are left out with a warning, and so are unreadable files.
+fn spans(
+    all: &Folder,
+    online: &CpuMask,
+    names: [&str; 2],
+    found: &mut Found,
+) -> BTreeMap<usize, CpuMask> {
+    let files = names.map(|map| (format!("{map}_list"), map));
+    let mut spans = BTreeMap::new();
+    let (mut unreadable, mut file) = (CpuMask::EMPTY, "");
+    for cpu in online.iter() {
+        let topology = all.at(format!("cpu{cpu}/topology"));
+        let exists = |name: &str| topology.text(name).is_some();
+        let Some((list, _)) = files.iter().find(|(list, map)| exists(list) || exists(map)) else {
+            continue;
+        };
+        file = list;
+        match files
+            .iter()
+            .find_map(|(list, map)| topology.cpus(list, map))
+        {
+            None => unreadable.set(cpu),
+            Some(span) if span.is_empty() => {}
+            Some(span) => {
+                spans.insert(cpu, span.and(online));
+            }
+        }
+    }
+    let wrong = contradictions(&spans);
+    for (cpus, what) in [
+        (unreadable, "is not a list of CPUs"),
+        (wrong, "contradicts those of other CPUs"),
+    ] {
+        if !cpus.is_empty() {
+            found.lose(format!("{file} of CPUs {cpus}, which {what}"));
+        }
+    }
+    spans.retain(|&cpu, _| !wrong.contains(cpu));
+    // A CPU without a set is in the set of the CPUs that name it.
+    for span in spans.clone().values() {
+        for cpu in span.iter() {
+            spans.entry(cpu).or_insert(*span);
+        }
+    }
+    spans
+}
+
 /// Reads sets of CPUs above the last-level cache. On s390, Linux has a scheduling domain for each set. Such machines
 /// may show no caches; their CPUs then share a package.
 fn packages(all: &Folder, found: &mut Found, online: &CpuMask) {
-    let spans = |name: &str, old: &str| -> BTreeMap<usize, CpuMask> {
-        let of_cpu = |cpu: usize| {
-            let topology = all.at(format!("cpu{cpu}/topology"));
-            let read = |name: &str| topology.cpus(&format!("{name}_list"), name);
-            let span = read(name).or_else(|| read(old))?.and(online);
-            span.contains(cpu).then_some((cpu, span))
-        };
-        online.iter().filter_map(of_cpu).collect()
-    };
-    let packages = spans("package_cpus", "core_siblings");
+    let packages = spans(all, online, ["package_cpus", "core_siblings"], found);
     if found.caches.is_empty() {
         for (number, cpu) in &mut found.cpus {
             cpu.cluster = cpu.cluster.or(packages.get(number).copied());
         }
     }
-    for (what, spans) in [
-        ("packages", packages),
-        ("dies", spans("die_cpus", "die_cpus")),
-        ("books", spans("book_cpus", "book_siblings")),
-        ("drawers", spans("drawer_cpus", "drawer_siblings")),
-    ] {
+    let mut of = |names| spans(all, online, names, found);
+    let others = [
+        ("dies", of(["die_cpus"; 2])),
+        ("books", of(["book_cpus", "book_siblings"])),
+        ("drawers", of(["drawer_cpus", "drawer_siblings"])),
+    ];
+    for (what, spans) in [("packages", packages)].into_iter().chain(others) {
         let mut spans: Vec<CpuMask> = spans.into_values().collect();
         spans.sort_by_key(CpuMask::first);
         spans.dedup();
@@ -303,9 +383,11 @@ fn idle_states(cpuidle: &Folder) -> Vec<IdleState> {
     states.filter(|state| state.name != "POLL").collect()
 }
 
-/// The caches of this CPU, without instruction caches and the first level.
-fn caches(cpu: &Folder, core: CpuMask) -> Vec<Cache> {
+/// The caches of this CPU, without instruction caches and the first level; and whether the CPUs of all of them are
+/// readable.
+fn caches(cpu: &Folder, core: CpuMask) -> (Vec<Cache>, bool) {
     let cache = cpu.at("cache");
+    let mut all_readable = true;
     let read = |number: usize| {
         let index = cache.at(format!("index{number}"));
         let level: u32 = index.number("level")?;
@@ -313,7 +395,9 @@ fn caches(cpu: &Folder, core: CpuMask) -> Vec<Cache> {
             return None;
         }
         // Linux on ia64 leaves the mask of a cache that is not shared empty.
-        let shared = index.cpus("shared_cpu_list", "shared_cpu_map")?;
+        let shared = index.cpus("shared_cpu_list", "shared_cpu_map");
+        all_readable &= shared.is_some() || index.text("shared_cpu_list").is_none();
+        let shared = shared?;
         Some(Cache {
             level,
             cpus: if shared.is_empty() { core } else { shared },
@@ -334,7 +418,8 @@ fn caches(cpu: &Folder, core: CpuMask) -> Vec<Cache> {
         cpus: core,
         size_kib: u32::try_from(bytes >> 10).ok().filter(|&kib| kib > 0),
     });
-    caches.into_iter().chain(own).collect()
+    let caches = caches.into_iter().chain(own).collect();
+    (caches, all_readable)
 }
 
 /// The number of KiB in a size such as `1280K` or `32M`.

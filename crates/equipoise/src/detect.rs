@@ -73,9 +73,10 @@ fn refuse_others(watch: &Watch) -> Result<(), Error> {
 
 /// Writes a machine file, and prints warnings on standard error.
 fn write(found: Found, name: &str, output: &Output) -> Result<(), Error> {
+    let source = format!("the machine file from {}", found.source);
     let file = found.machine_file(name);
     // Refuse a text that the parser would refuse: a name may be invalid, or a value impossible.
-    let machine = Machine::parse(&format!("{name}.toml"), &file.text)?;
+    let machine = Machine::parse(&source, &file.text)?;
     for warning in file.warnings.iter().chain(&machine.warnings) {
         say!("warning: {warning}");
     }

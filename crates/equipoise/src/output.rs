@@ -279,14 +279,16 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// The part of a message that says that the name of `file` must end in one of `extensions`.
-pub fn listed_extension(file: &Path, extensions: &str) -> String {
+/// The part of a message that says that the name of `file` must end in one of the `known` extensions, which `expected`
+/// describes.
+pub fn one_of_extensions<'a>(
+    file: &Path,
+    known: impl IntoIterator<Item = &'a str>,
+    expected: &str,
+) -> String {
     let own = file.extension().unwrap_or_default().to_string_lossy();
-    let dotted = format!(".{own}");
-    input::listed(
-        &dotted,
-        &format!("expected a name that ends in {extensions}"),
-    )
+    let expected = format!("expected a name that ends in {expected}");
+    input::suggest(&format!(".{own}"), known, &expected)
 }
 
 /// The kind of trace that the name of `file` stands for.
@@ -294,7 +296,11 @@ fn trace_kind(file: &Path) -> Result<Kind, Error> {
     Kind::of(file).ok_or_else(|| {
         Error::Input(Box::new(BadInput::whole(
             format!("{}: unknown kind of trace", file.display()),
-            listed_extension(file, trace::write::EXTENSIONS),
+            one_of_extensions(
+                file,
+                trace::write::EXTENSIONS.map(|(extension, _)| extension),
+                trace::write::EXPECTED,
+            ),
         )))
     })
 }

@@ -100,8 +100,9 @@ fn for_workload(args: &Record) -> Result<Option<Machine>, Error> {
         Some("json") => machine(args).map(Some),
         _ => Err(bad(
             format!("{}: unknown kind of recording", args.output.display()),
-            &output::listed_extension(
+            &output::one_of_extensions(
                 &args.output,
+                [".dat", ".json"],
                 ".dat (trace-cmd's trace) or .json (a workload)",
             ),
         )),

@@ -122,10 +122,7 @@ impl Reader<'_> {
             _ => self.bad(
                 name.span(),
                 format!("the scheduler is `{}`", name.get_ref()),
-                input::listed(
-                    name.get_ref(),
-                    &format!("expected {}", base.unwrap_or(&names.join(" or "))),
-                ),
+                input::one_of(name.get_ref(), base.map_or(names, |base| vec![base])),
             ),
         }
     }
@@ -156,7 +153,9 @@ impl Reader<'_> {
                         value.span(),
                         format!("{} is {}", setting.key, value.get_ref()),
                         match value.get_ref().as_str() {
-                            Some(word) => input::listed(word, &setting.expected()),
+                            Some(word) => {
+                                input::suggest(word, setting.words(), &setting.expected())
+                            }
                             None => setting.expected(),
                         },
                     );

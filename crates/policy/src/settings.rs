@@ -225,6 +225,15 @@ impl Setting {
     }
 
     /// The permitted values as text, for a message.
+    /// The words that the setting may have as its value.
+    pub(crate) fn words(&self) -> Vec<&'static str> {
+        match &self.kind {
+            Kind::Number { .. } => Vec::new(),
+            Kind::Switch => vec!["true", "false"],
+            Kind::Choice(choices) => choices.iter().map(|choice| choice.word).collect(),
+        }
+    }
+
     pub(crate) fn expected(&self) -> String {
         match &self.kind {
             Kind::Number { range, .. } => format!("expected {} to {}", range.start(), range.end()),

@@ -287,13 +287,13 @@ pub enum SchedPolicy {
 }
 
 /// A change of a task's utilization clamps (uclamp), where 1024 is the largest CPU at its highest frequency. `None`
-/// leaves a clamp as it is, `Some(None)` removes it.
+/// leaves a clamp as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UtilClamps {
     /// `sched_util_min`.
-    pub min: Option<Option<u16>>,
+    pub min: Option<u16>,
     /// `sched_util_max`.
-    pub max: Option<Option<u16>>,
+    pub max: Option<u16>,
 }
 
 /// A task's code, which returns one op after another. Calls take no simulated time.

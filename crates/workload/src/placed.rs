@@ -469,8 +469,8 @@ mod tests {
     #[test]
     fn a_workload_keeps_its_own_groups_and_classes() {
         let json = r#"{ "taskgroups": { "/x": {} }, "tasks": {
-            "f": { "policy": "SCHED_FIFO", "priority": 5, "run": 1, "loop": 1, "taskgroup": "/x" },
-            "n": { "priority": 18, "run": 1, "loop": 1 } } }"#;
+            "f": { "policy": "SCHED_FIFO", "priority": 5, "run": 1, "loop": 1 },
+            "n": { "priority": 18, "run": 1, "loop": 1, "taskgroup": "/x" } } }"#;
         let own = crate::parse("own", "own.json", json, None).unwrap();
         let (placement, rest) =
             Placement::read("own", "group=/app,nice=5,duration=2,class=batch").unwrap();

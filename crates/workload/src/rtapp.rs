@@ -28,6 +28,10 @@
 //! - `suspend` waits for the name that it gives, as in release 1.0, which Debian has. Since June 2025, rt-app takes the
 //!   task's own name instead; a remark lists the tasks for which the two differ. A `lock` of the same name is the same
 //!   mutex.
+//! - A fair task's `runtime` outside of phases is not a requested slice, as in release 1.0. Since February 2025, rt-app
+//!   takes it as `dl-runtime` also; a remark lists the tasks.
+//! - A phase's `dl-runtime` alone changes the slice of a fair task. rt-app changes it only along with `policy` or
+//!   `priority`.
 //! - `memrun` is work at the reference speed: caches are not simulated, and `ref` has no effect.
 //! - The timers of a forked thread also count from the first thread's start, so their first expiries are missed.
 //!

@@ -165,6 +165,118 @@ fn a_cache_across_nodes_is_one_in_each() {
     assert!(warnings[0].contains("spans several nodes"), "{warnings:?}");
 }
 
+/// The warnings about four CPUs, after `edit`, and the machine.
+fn edited(cpus: Cpus<'_>, edit: impl Fn(&Tree)) -> (machine::Machine, Vec<String>) {
+    let tree = Tree::new(4, &[cpus]);
+    edit(&tree);
+    machine(detect::sysfs(tree.path()).unwrap())
+}
+
+#[test]
+fn sets_of_cpus_that_are_unreadable_or_contradict_each_other_are_named() {
+    let smt = Cpus {
+        cores: "0-1 2-3",
+        clusters: "0-3",
+        ..plain("0-3")
+    };
+    let topology = |cpu: usize| format!("devices/system/cpu/cpu{cpu}/topology");
+    let core_of_3 = |list: &'static str| {
+        edited(smt, |tree| {
+            tree.write(topology(3) + "/core_cpus_list", list)
+        })
+    };
+    let (machine, warnings) = core_of_3("3");
+    assert_eq!(
+        warnings,
+        ["left out: core_cpus_list of CPUs 2, which contradicts those of other CPUs"]
+    );
+    assert_eq!(level(&machine, "SMT"), "0-1");
+    let (machine, warnings) = core_of_3("foo");
+    assert_eq!(
+        warnings,
+        ["left out: core_cpus_list of CPUs 3, which is not a list of CPUs"]
+    );
+    // CPU 2 names CPU 3.
+    assert_eq!(level(&machine, "SMT"), "0-1 2-3");
+    let (machine, warnings) = core_of_3("0-1");
+    assert_eq!(
+        warnings,
+        ["left out: core_cpus_list of CPUs 2-3, which contradicts those of other CPUs"]
+    );
+    assert_eq!(level(&machine, "SMT"), "0-1");
+    let (_, warnings) = edited(smt, |tree| {
+        tree.write(topology(0) + "/cluster_cpus_list", "0");
+    });
+    assert_eq!(
+        warnings,
+        ["left out: cluster_cpus_list of CPUs 1-3, which contradicts those of other CPUs"]
+    );
+    // An older kernel's file counts instead.
+    let (machine, warnings) = edited(smt, |tree| {
+        tree.write(topology(3) + "/core_cpus_list", "foo");
+        tree.write(topology(3) + "/thread_siblings_list", "2-3");
+    });
+    assert!(warnings.is_empty(), "{warnings:?}");
+    assert_eq!(level(&machine, "SMT"), "0-1 2-3");
+}
+
+#[test]
+fn caches_that_overlap_are_left_out() {
+    let shared = Cpus {
+        l2: "0-1 2-3",
+        l2_size: "1M",
+        l3: "0-3",
+        l3_size: "4M",
+        ..plain("0-3")
+    };
+    let (_, warnings) = edited(shared, |_| {});
+    assert!(warnings.is_empty(), "{warnings:?}");
+    let (machine, warnings) = edited(shared, |tree| {
+        tree.write(
+            "devices/system/cpu/cpu2/cache/index2/shared_cpu_list",
+            "1-3",
+        );
+    });
+    assert_eq!(
+        warnings,
+        ["left out: the L2 of CPUs 2-3, whose shared_cpu_list contradicts those of other CPUs"]
+    );
+    assert_eq!(level(&machine, "CLS"), "0-1");
+    let crossed = Cpus {
+        l3: "0,2 1,3",
+        ..shared
+    };
+    let (_, warnings) = edited(crossed, |_| {});
+    assert_eq!(
+        warnings,
+        [
+            "left out: the L2 of CPUs 0-1, the L2 of CPUs 2-3, the L3 of CPUs 0,2, the L3 of CPUs 1,3, which overlap"
+        ]
+    );
+    assert_eq!(level(&machine, "MC"), "0-3");
+    let (_, warnings) = edited(shared, |tree| {
+        tree.write(
+            "devices/system/cpu/cpu2/cache/index3/shared_cpu_list",
+            "none",
+        );
+    });
+    assert_eq!(
+        warnings,
+        ["left out: caches of CPUs 2, whose shared_cpu_list is not a list of CPUs"]
+    );
+}
+
+#[test]
+fn a_cpu_in_several_nodes_is_named() {
+    let tree = Tree::new(4, &[plain("0-3")]).nodes(&[("0-2", "10 20"), ("2-3", "20 10")]);
+    let (machine, warnings) = machine(detect::sysfs(tree.path()).unwrap());
+    assert_eq!(
+        warnings,
+        ["CPUs 2 are in several NUMA nodes, so one node is used for all CPUs"]
+    );
+    assert!(machine.numa.distances.is_empty());
+}
+
 #[test]
 fn a_folder_that_is_no_sysfs_is_refused() {
     let folder = tempfile::tempdir().unwrap();

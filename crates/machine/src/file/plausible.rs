@@ -17,6 +17,10 @@ const ODD: f64 = 2.0;
 /// The time of a switch or wakeup, in ns, from which it is assumed to be measured with tracing, or to be in another
 /// unit.
 const SLOW_NS: u64 = 100_000;
+/// The limit of a core type's highest frequency, in kHz; a lower one is probably in MHz. Even the slowest CPUs that run
+/// Linux are faster: an OpenRISC core has 20 MHz (arch/openrisc/boot/dts/or1ksim.dts). The slower OPPs of a CPU may have
+/// less, such as 1 MHz (drivers/cpufreq/elanfreq.c).
+const SLOWEST_KHZ: u32 = 10_000;
 
 impl Reader<'_> {
     pub(super) fn plausible(
@@ -31,6 +35,7 @@ impl Reader<'_> {
         self.capacities(machine, core_types)?;
         for (file, core) in machine.core.values().zip(core_types) {
             self.costs_of(file, core);
+            self.fastest_opp(file, core)?;
             for state in &file.idle {
                 let (residency, latency) = (&state.min_residency_us, &state.exit_latency_us);
                 if latency.get_ref() > residency.get_ref() {
@@ -43,6 +48,22 @@ impl Reader<'_> {
             }
         }
         Ok(())
+    }
+
+    fn fastest_opp(&self, file: &CoreFile, core: &CoreType) -> Result<()> {
+        let fastest = file.opp.last().map(|opp| &opp.khz);
+        let Some(khz) = fastest.filter(|khz| *khz.get_ref() < SLOWEST_KHZ) else {
+            return Ok(());
+        };
+        self.bad(
+            khz.span(),
+            format!(
+                "the fastest OPP of `{}` has {} kHz",
+                core.name,
+                khz.get_ref()
+            ),
+            format!("expected at least {SLOWEST_KHZ} kHz: no CPU that runs Linux is slower"),
+        )
     }
 
     /// The factor between each core type's capacity and its speed, relative to the fastest core type.
@@ -159,6 +180,27 @@ cpus = "2-3"
             assert!(error.message().contains(off), "{}", error.message());
             assert_eq!(error.expected(), "expected about 512");
         }
+    }
+
+    #[test]
+    fn frequencies_in_mhz_are_an_error() {
+        let opps = |slow, fast| {
+            let opps = format!("[[core.big.opp]]\nkhz = {slow}\n[[core.big.opp]]\nkhz = {fast}\n");
+            let cpufreq = "[cpufreq]\nsource = \"a test\"\nshared_by = \"cluster\"\ntransition_latency_us = 10\n";
+            let text = HYBRID.replace("[core.little]", &format!("{opps}{cpufreq}[core.little]"));
+            Machine::parse("f.toml", &text)
+        };
+        let error = opps(1800, 2400).unwrap_err();
+        assert_eq!(
+            error.message(),
+            "f.toml:20: the fastest OPP of `big` has 2400 kHz"
+        );
+        assert!(
+            error.expected().contains("at least 10000 kHz"),
+            "{}",
+            error.expected()
+        );
+        assert!(opps(1000, 33_000).is_ok());
     }
 
     #[test]

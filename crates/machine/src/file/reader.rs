@@ -403,7 +403,7 @@ lock_ns = 70
                 "[[10, 14], [14, 10]]",
                 "[50, 100]",
                 "[50]",
-                "one for each distance: 10, 14",
+                "one cost for each distance: 10, 14",
             ),
             (
                 "[[10, 14], [14, 10]]",

@@ -187,7 +187,7 @@ impl Kernel<'_> {
         let changes = [clamps.min, clamps.max];
         let asked = BOTH.map(|which| {
             let requested = task.clamps.requested[which].get();
-            changes[which].unwrap_or(requested)
+            changes[which].or(requested)
         });
         let [min, max] = [asked[MIN].unwrap_or(0), asked[MAX].unwrap_or(SCALE)];
         if min > max || max > SCALE {

@@ -29,20 +29,27 @@ pub enum Kind {
     Chrome,
 }
 
-/// The extensions of a trace file's name, for messages.
-pub const EXTENSIONS: &str = ".txt, .ftrace or .systrace (ftrace text), .dat (trace-cmd), .perfetto-trace or .pftrace \
+/// The extensions of a trace file's name, with the kinds of file for which they stand.
+pub const EXTENSIONS: [(&str, Kind); 7] = [
+    (".txt", Kind::Text),
+    (".ftrace", Kind::Text),
+    (".systrace", Kind::Text),
+    (".dat", Kind::Dat),
+    (".perfetto-trace", Kind::Perfetto),
+    (".pftrace", Kind::Perfetto),
+    (".json", Kind::Chrome),
+];
+
+/// The [`EXTENSIONS`], for messages.
+pub const EXPECTED: &str = ".txt, .ftrace or .systrace (ftrace text), .dat (trace-cmd), .perfetto-trace or .pftrace \
                               (Perfetto), or .json (Chrome)";
 
 impl Kind {
     /// The kind of file that the extension of `path` stands for ([`EXTENSIONS`]).
     pub fn of(path: &Path) -> Option<Kind> {
-        match path.extension()?.to_str()? {
-            "txt" | "ftrace" | "systrace" => Some(Kind::Text),
-            "dat" => Some(Kind::Dat),
-            "perfetto-trace" | "pftrace" => Some(Kind::Perfetto),
-            "json" => Some(Kind::Chrome),
-            _ => None,
-        }
+        let own = path.extension()?;
+        let found = EXTENSIONS.iter().find(|(dotted, _)| own == &dotted[1..]);
+        found.map(|&(_, kind)| kind)
     }
 
     /// Can the format hold the scheduler's decisions? The other formats hold only what Linux itself

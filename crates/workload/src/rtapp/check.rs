@@ -3,11 +3,36 @@
 use super::config::{self, Action, Event, Task};
 use super::event::Names;
 use super::json::Source;
+use crate::SchedPolicy;
 use machine::input::BadInput;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 type Check = Result<(), Box<BadInput>>;
+
+/// Checks that no task forks while its policy is SCHED_DEADLINE: the kernel's `sched_fork()` refuses (EAGAIN), and
+/// rt-app exits.
+pub fn forks(source: Source<'_>, tasks: &[Task]) -> Check {
+    for task in tasks {
+        let mut policy = task.policy;
+        // In a second iteration, a phase may have the policy of a later one.
+        let iterations = if task.loops == Some(1) { 1 } else { 2 };
+        for phase in (0..iterations).flat_map(|_| &task.phases) {
+            policy = phase.policy.unwrap_or(policy);
+            let is_fork = |event: &&Event| matches!(event.action, Action::Fork(_));
+            if let SchedPolicy::Deadline { .. } = policy
+                && let Some(fork) = phase.events.iter().find(is_fork)
+            {
+                return Err(source.bad(
+                    &fork.at,
+                    format!("task `{}` forks while it is SCHED_DEADLINE", task.name),
+                    "expected another policy while it forks: Linux fails with EAGAIN, and rt-app exits",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
 
 /// The tasks that never run, since they start no thread and no task forks them, as remarks.
 pub fn never_run(tasks: &[Task]) -> Vec<String> {

@@ -73,7 +73,7 @@ pub struct Phase {
     pub loops: Option<u32>,
     /// `cpus`; `None` leaves the task's CPUs.
     pub affinity: Option<CpuMask>,
-    /// `taskgroup`; `None` leaves the task's group.
+    /// `taskgroup`; `None` leaves the thread in its group.
     pub group: Option<Option<GroupId>>,
     /// A change of policy or priority.
     pub policy: Option<SchedPolicy>,

@@ -5,7 +5,7 @@ use super::field::{Field, NATURAL, no_repeats};
 use super::groups::Groups;
 use crate::UtilClamps;
 use machine::CpuMask;
-use machine::input::{BadInput, listed};
+use machine::input::BadInput;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -76,6 +76,11 @@ const KINDS: [(&str, Kind); 20] = [
     ("sem_wait", Kind::Take),
 ];
 
+const MODES: [(&str, TimerMode); 2] = [
+    ("relative", TimerMode::Relative),
+    ("absolute", TimerMode::Absolute),
+];
+
 fn kind(key: &str) -> Option<Kind> {
     KINDS
         .iter()
@@ -89,9 +94,8 @@ pub fn is_event(key: &str) -> bool {
 }
 
 /// The valid events, for messages.
-pub fn names() -> String {
-    let names: Vec<_> = KINDS.iter().map(|&(name, _)| name).collect();
-    names.join(", ")
+pub fn names() -> [&'static str; KINDS.len()] {
+    KINDS.map(|(name, _)| name)
 }
 
 /// Names of one kind of resource, numbered in order of appearance. rt-app creates a resource when
@@ -179,8 +183,8 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Takes a `util_min` or `util_max` of `task`: 0 to 1024, or -1 for no limit. `clamps` are the
-    /// clamps of the same object so far.
+    /// Takes a `util_min` or `util_max` of `task`: 0 to 1024, or -1, which leaves the clamp as it is. `clamps` are
+    /// the clamps of the same object so far.
     pub fn clamped(
         &mut self,
         field: Field<'_>,
@@ -189,17 +193,19 @@ impl Resources {
     ) -> Result<(), Box<BadInput>> {
         let value = field.integer(
             -1..=1024,
-            "a utilization of at most 1024, or -1 for no limit",
+            "a utilization of at most 1024, or -1 for no change",
         )?;
+        let Ok(value) = u16::try_from(value) else {
+            return Ok(());
+        };
         if !self.clamped.iter().any(|name| name == task) {
             self.clamped.push(task.to_owned());
         }
-        let value = Some(u16::try_from(value).ok());
         match field.key() {
-            "util_min" => clamps.min = value,
-            _ => clamps.max = value,
+            "util_min" => clamps.min = Some(value),
+            _ => clamps.max = Some(value),
         }
-        if let (Some(Some(min)), Some(Some(max))) = (clamps.min, clamps.max)
+        if let (Some(min), Some(max)) = (clamps.min, clamps.max)
             && min > max
         {
             return Err(field.bad("a util_min of at most util_max"));
@@ -276,7 +282,8 @@ pub fn read(
             let name = field.name("the task to create")?;
             let Some(&task) = resources.tasks.get(name) else {
                 let tasks: Vec<_> = resources.tasks.keys().map(String::as_str).collect();
-                return Err(field.bad(format!("one of the tasks {}", tasks.join(", "))));
+                let expected = format!("one of the tasks {}", tasks.join(", "));
+                return Err(field.unknown_name(name, &tasks, &expected));
             };
             push(Action::Fork(task));
         }
@@ -318,23 +325,21 @@ fn memrun(field: Field<'_>) -> Result<u64, Box<BadInput>> {
     }
     name.map(|name| name.name("the buffer's name"))
         .transpose()?;
+    let orders = [("random", false), ("sequential", true)];
     let sequential = match pattern {
-        Some(pattern) => match pattern.string("the order of the pointers")? {
-            "sequential" => true,
-            "random" => false,
-            _ => return Err(pattern.bad("\"random\" or \"sequential\"")),
-        },
+        Some(pattern) => pattern.choice("the order of the pointers", &orders)?,
         None => false,
     };
-    match kind.string("the kind of accesses")? {
-        "read" | "write" => Ok(count * BYTE_WORK),
-        "chase" if sequential => Ok(count * CHASE_WORK[0].1),
-        "chase" => {
+    let kinds = [("read", false), ("write", false), ("chase", true)];
+    let work = match kind.choice("the kind of accesses", &kinds)? {
+        false => BYTE_WORK,
+        true if sequential => CHASE_WORK[0].1,
+        true => {
             let fits = CHASE_WORK.iter().find(|(most, _)| size <= *most);
-            Ok(count * fits.map_or(MEMORY_WORK, |&(_, work)| work))
+            fits.map_or(MEMORY_WORK, |&(_, work)| work)
         }
-        _ => Err(kind.bad("\"read\", \"write\" or \"chase\"")),
-    }
+    };
+    Ok(count * work)
 }
 
 /// The name that a `suspend` gives or, if it gives none, the task's name.
@@ -353,16 +358,12 @@ fn members<'a, const N: usize>(
     field: Field<'a>,
     names: [&str; N],
 ) -> Result<[Option<Field<'a>>; N], Box<BadInput>> {
-    let shape = names.join(", ");
-    let fields = field.object(&format!("{{ {shape} }}"))?;
+    let fields = field.object(&format!("{{ {} }}", names.join(", ")))?;
     no_repeats(&fields, |_| false)?;
     let mut found = [None; N];
     for member in fields {
         let Some(index) = names.iter().position(|name| *name == member.key()) else {
-            return Err(member.bad_key(
-                format!("unknown key `{}` in `{}`", member.key(), field.key()),
-                listed(member.key(), &format!("expected {shape}")),
-            ));
+            return Err(member.unknown_key(&format!("`{}`", field.key()), names));
         };
         found[index] = Some(member);
     }
@@ -399,11 +400,7 @@ fn timer(
     let period = required(field, period, "period")?.microseconds("the timer's period")?;
     let mode = match mode {
         None => TimerMode::Relative,
-        Some(mode) => match mode.string("the timer's mode")? {
-            "relative" => TimerMode::Relative,
-            "absolute" => TimerMode::Absolute,
-            _ => return Err(mode.bad("\"relative\" or \"absolute\"")),
-        },
+        Some(mode) => mode.choice("the timer's mode", &MODES)?,
     };
     let timer = if name.starts_with("unique") {
         Timer::Own(own.number(name, mode) as u32)

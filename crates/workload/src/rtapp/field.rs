@@ -1,7 +1,7 @@
 //! Reads one key's value with its type and range. Every error says what was expected.
 
 use super::json::{Entry, Kind, Source, Value};
-use machine::input::{BadInput, listed};
+use machine::input::{BadInput, one_of, suggest};
 use machine::{CpuMask, MAX_CPUS};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -40,17 +40,42 @@ impl<'a> Field<'a> {
 
     /// The error for a wrong value.
     pub fn bad(&self, expected: impl Into<String>) -> Box<BadInput> {
+        self.wrong(format!("expected {}", expected.into()))
+    }
+
+    fn wrong(&self, expected: String) -> Box<BadInput> {
         let (at, found) = match &self.entry.value {
             Some(value) => (&value.at, value.describe()),
             None => (&self.entry.key_at, "nothing".to_owned()),
         };
         let message = format!("`{}` is {found}", self.key());
-        let expected = format!("expected {}", expected.into());
-        let expected = match self.entry.value.as_ref().map(|value| &value.kind) {
-            Some(Kind::String(word)) => listed(word, &expected),
-            _ => expected,
-        };
         self.source.bad(at, message, expected)
+    }
+
+    /// Reads one of the names of `table`; `what` describes them.
+    pub fn choice<T: Copy>(&self, what: &str, table: &[(&str, T)]) -> Read<T> {
+        let word = self.string(what)?;
+        let found = table.iter().find(|(name, _)| *name == word);
+        found.map(|&(_, value)| value).ok_or_else(|| {
+            let names: Vec<&str> = table.iter().map(|&(name, _)| name).collect();
+            self.unknown_name(word, &names, &format!("one of {}", names.join(", ")))
+        })
+    }
+
+    /// The error for a value, `word`, that is none of the `known` names.
+    pub fn unknown_name(&self, word: &str, known: &[&str], expected: &str) -> Box<BadInput> {
+        let expected = format!("expected {expected}");
+        self.wrong(suggest(word, known.iter().copied(), &expected))
+    }
+
+    /// The error for a key that is none of the `known` ones; `owner` is the object that has it.
+    pub fn unknown_key<'n>(
+        &self,
+        owner: &str,
+        known: impl IntoIterator<Item = &'n str>,
+    ) -> Box<BadInput> {
+        let message = format!("unknown key `{}` in {owner}", self.key());
+        self.bad_key(message, one_of(self.key(), known))
     }
 
     /// The error for a key that is not allowed here.

@@ -10,7 +10,7 @@ use super::sched::{Class, Settings};
 use super::timeline;
 use crate::{SchedPolicy, UtilClamps};
 use machine::CpuMask;
-use machine::input::{BadInput, listed};
+use machine::input::{BadInput, suggest};
 
 /// The size in bytes that rt-app uses if the file gives no `mem_buffer_size`.
 const DEFAULT_BUFFER: u64 = 4 << 20;
@@ -21,10 +21,36 @@ const MAX_THREADS: u64 = 100_000;
 /// The longest `duration` in s: a day, after which a simulation ends in any case.
 const MAX_DURATION: i64 = 24 * 3600;
 
-const TASK_KEYS: &str = "instance, delay, loop, phases, cpus, policy, priority, dl-runtime, \
-                         dl-deadline, dl-period, util_min, util_max, nodes_membind, taskgroup, cpu_time";
-const PHASE_KEYS: &str = "loop, cpus, policy, priority, dl-runtime, dl-deadline, dl-period, \
-                          util_min, util_max, nodes_membind, taskgroup";
+const GLOBAL_KEYS: [&str; 13] = [
+    "duration",
+    "calibration",
+    "default_policy",
+    "pi_enabled",
+    "lock_pages",
+    "logdir",
+    "log_basename",
+    "log_size",
+    "ftrace",
+    "gnuplot",
+    "io_device",
+    "mem_buffer_size",
+    "cumulative_slack",
+];
+/// The keys of tasks only, and those of tasks and phases.
+const TASK_KEYS: [&str; 4] = ["instance", "delay", "phases", "cpu_time"];
+const PHASE_KEYS: [&str; 11] = [
+    "loop",
+    "cpus",
+    "policy",
+    "priority",
+    "dl-runtime",
+    "dl-deadline",
+    "dl-period",
+    "util_min",
+    "util_max",
+    "nodes_membind",
+    "taskgroup",
+];
 
 type Read<T> = Result<T, Box<BadInput>>;
 
@@ -49,14 +75,9 @@ pub fn parse(source: Source<'_>) -> Read<Config> {
             "timeline" => timeline = timeline::read(section)?,
             // rt-app creates resources when events name them; the section is from older releases.
             "resources" => drop(section.object("resources by name")?),
-            key => {
-                return Err(section.bad_key(
-                    format!("unknown key `{key}`"),
-                    listed(
-                        key,
-                        "expected tasks, global, taskgroups, timeline or resources",
-                    ),
-                ));
+            _ => {
+                let known = ["tasks", "global", "taskgroups", "timeline", "resources"];
+                return Err(section.unknown_key("the file", known));
             }
         }
     }
@@ -150,17 +171,7 @@ impl Global {
             },
             // Releases before 1.0 read this key, and rt-app's own examples still have it.
             "frag" => {}
-            key => {
-                return Err(field.bad_key(
-                    format!("unknown key `{key}` in `global`"),
-                    listed(
-                        key,
-                        "expected duration, calibration, default_policy, pi_enabled, lock_pages, \
-                         logdir, log_basename, log_size, ftrace, gnuplot, io_device, \
-                         mem_buffer_size or cumulative_slack",
-                    ),
-                ));
-            }
+            _ => return Err(field.unknown_key("`global`", GLOBAL_KEYS)),
         }
         Ok(())
     }
@@ -201,6 +212,7 @@ fn read_tasks(
             format!("expected at most {MAX_THREADS}"),
         ));
     }
+    check::forks(section.source, &config.tasks)?;
     check::mutexes(section.source, &config.tasks, &resources.mutexes)?;
     config.notes = resources.notes;
     config.notes.extend(check::never_run(&config.tasks));
@@ -235,7 +247,7 @@ fn read_task(task: Field<'_>, global: &Global, resources: &mut Resources) -> Rea
             }
             "delay" => delay = field.microseconds("a time to wait at the start")?,
             "cpus" => affinity = Some(read_cpus(field, resources)?),
-            "taskgroup" => group = Some(resources.groups.of_task(field)?),
+            "taskgroup" => group = resources.groups.of_task(field)?,
             "cpu_time" => cpu_time = Some(groups::cpu_time(field)?),
             "loop" => loops = Some(read_loops(field)?),
             "phases" => {}
@@ -249,46 +261,41 @@ fn read_task(task: Field<'_>, global: &Global, resources: &mut Resources) -> Rea
                 }
             }
             _ if ignored(field)? => {}
-            key => {
-                return Err(field.bad_key(
-                    format!("unknown key `{key}` in task `{}`", task.key()),
-                    listed(
-                        key,
-                        &format!("expected {TASK_KEYS}, or an event: {}", event::names()),
-                    ),
-                ));
+            _ => {
+                let owner = format!("task `{}`", task.key());
+                return Err(neither_key_nor_event(field, &owner, &TASK_KEYS));
             }
         }
     }
     let policy = settings.of_task(global.default_policy, task)?;
+    if let Some(slice) = settings.legacy_slice(policy)? {
+        resources.notes.push(format!(
+            "task {} has the default slice; rt-app since February 2025 takes its `runtime` also as `dl-runtime`, a \
+             slice of {} us",
+            task.key(),
+            slice / 1000
+        ));
+    }
     let mut timers = Timers::default();
-    let mut read = Vec::new();
-    let loops = match phases {
+    let (phases, loops) = match phases {
         Some(section) => {
-            let phases = section.object("phases by name")?;
-            if phases.is_empty() {
-                return Err(section.bad("at least one phase"));
-            }
-            let mut current = policy;
-            for phase in phases {
-                let phase = read_phase(phase, task.key(), current, &mut timers, resources)?;
-                current = phase.policy.unwrap_or(current);
-                read.push(phase);
-            }
-            loops.unwrap_or(None)
+            let in_force = (policy, group.is_some());
+            let phases = read_phases(section, task.key(), in_force, &mut timers, resources)?;
+            (phases, loops.unwrap_or(None))
         }
         None => {
+            check_group(task, policy, group.is_some())?;
             let events = read_events(task, &fields, task.key(), &mut timers, resources)?;
-            read.push(Phase {
+            let phase = Phase {
                 loops: loops.unwrap_or(Some(1)),
                 affinity: None,
                 group: None,
                 policy: None,
                 clamps: UtilClamps::default(),
                 events,
-            });
+            };
             // A single phase runs `loop` times or, without `loop`, forever.
-            loops.map(|_| 1)
+            (vec![phase], loops.map(|_| 1))
         }
     };
     Ok(Task {
@@ -301,9 +308,45 @@ fn read_task(task: Field<'_>, global: &Global, resources: &mut Resources) -> Rea
         affinity,
         group,
         cpu_time,
-        phases: read,
+        phases,
         timers: timers.modes,
     })
+}
+
+/// Reads `phases`. `in_force` is the task's policy, and whether the task has a `taskgroup`.
+fn read_phases(
+    section: Field<'_>,
+    task: &str,
+    in_force: (SchedPolicy, bool),
+    timers: &mut Timers,
+    resources: &mut Resources,
+) -> Read<Vec<Phase>> {
+    let (mut policy, mut has_group) = in_force;
+    let mut phases = Vec::new();
+    for field in section.object("phases by name")? {
+        let phase = read_phase(field, task, policy, timers, resources)?;
+        policy = phase.policy.unwrap_or(policy);
+        has_group |= phase.group.is_some();
+        check_group(field, policy, has_group)?;
+        phases.push(phase);
+    }
+    match phases.is_empty() {
+        true => Err(section.bad("at least one phase")),
+        false => Ok(phases),
+    }
+}
+
+/// Refuses a task or phase that rt-app refuses: with a `taskgroup`, of its own or of an earlier phase, and a policy of
+/// another class than the fair one.
+fn check_group(owner: Field<'_>, policy: SchedPolicy, has_group: bool) -> Read<()> {
+    let class = Class::of(policy);
+    if class.is_fair() || !has_group {
+        return Ok(());
+    }
+    Err(owner.bad_key(
+        format!("`{}` has a taskgroup and is {}", owner.key(), class.name()),
+        "expected SCHED_OTHER, SCHED_BATCH or SCHED_IDLE: rt-app refuses other policies with a taskgroup",
+    ))
 }
 
 fn read_phase(
@@ -324,19 +367,14 @@ fn read_phase(
         }
         match field.key() {
             "cpus" => affinity = Some(read_cpus(field, resources)?),
-            "taskgroup" => group = Some(resources.groups.of_task(field)?),
+            "taskgroup" => group = resources.groups.of_task(field)?,
             "loop" => loops = read_loops(field)?,
             "util_min" | "util_max" => resources.clamped(field, task, &mut clamps)?,
             key if event::is_event(key) => {}
             _ if ignored(field)? => {}
-            key => {
-                return Err(field.bad_key(
-                    format!("unknown key `{key}` in phase `{}`", phase.key()),
-                    listed(
-                        key,
-                        &format!("expected {PHASE_KEYS}, or an event: {}", event::names()),
-                    ),
-                ));
+            _ => {
+                let owner = format!("phase `{}`", phase.key());
+                return Err(neither_key_nor_event(field, &owner, &[]));
             }
         }
     }
@@ -348,6 +386,20 @@ fn read_phase(
         clamps,
         events: read_events(phase, &fields, task, timers, resources)?,
     })
+}
+
+/// The error for a key of `owner`, which is a task or a phase. Tasks have `more` keys than phases.
+fn neither_key_nor_event(field: Field<'_>, owner: &str, more: &[&str]) -> Box<BadInput> {
+    let (keys, events) = ([more, &PHASE_KEYS].concat(), event::names());
+    let expected = format!(
+        "expected {}, or an event: {}",
+        keys.join(", "),
+        events.join(", ")
+    );
+    field.bad_key(
+        format!("unknown key `{}` in {owner}", field.key()),
+        suggest(field.key(), keys.into_iter().chain(events), &expected),
+    )
 }
 
 fn read_events(
@@ -364,7 +416,7 @@ fn read_events(
     if events.is_empty() {
         return Err(owner.bad_key(
             format!("`{}` has no events", owner.key()),
-            format!("expected at least one of {}", event::names()),
+            format!("expected at least one of {}", event::names().join(", ")),
         ));
     }
     Ok(events)

@@ -12,7 +12,7 @@ use crate::Better;
 use crate::PRIO_TO_WEIGHT;
 use crate::cpu_time;
 use crate::group::{Bandwidth, ControlGroup, GroupId};
-use machine::input::{BadInput, listed};
+use machine::input::BadInput;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
@@ -26,6 +26,15 @@ const QUOTA: RangeInclusive<u64> = 1_000..=1_000_000_000_000;
 const DEFAULT_PERIOD: u64 = 100_000;
 /// The largest number of groups in a file.
 const MAX_GROUPS: usize = 4_000;
+
+const KEYS: [&str; 6] = [
+    "cpu.weight",
+    "cpu.weight.nice",
+    "cpu.max",
+    "cpu.max.burst",
+    "cpu.idle",
+    "cpu_time",
+];
 
 /// The groups of a file, each after its parent.
 #[derive(Default)]
@@ -74,10 +83,12 @@ impl Groups {
         Ok(group)
     }
 
-    /// The group of a `taskgroup`.
-    pub fn of_task(&mut self, field: Field<'_>) -> Read<Option<GroupId>> {
-        let path = field.string("a cgroup's path")?;
-        self.find(field, path)
+    /// The group of a `taskgroup`, unless its path is empty, which counts as no `taskgroup`.
+    pub fn of_task(&mut self, field: Field<'_>) -> Read<Option<Option<GroupId>>> {
+        match field.string("a cgroup's path")? {
+            "" => Ok(None),
+            path => self.find(field, path).map(Some),
+        }
     }
 
     /// Reads the section `taskgroups`.
@@ -137,14 +148,9 @@ fn set(group: &mut ControlGroup, section: Field<'_>) -> Read<Option<Better>> {
             "cpu.max" => group.max = bandwidth(field)?,
             "cpu.max.burst" => burst = Some((field, field.integer(0..=*QUOTA.end() as i64, "us")?)),
             "cpu_time" => better = Some(cpu_time(field)?),
-            key => {
-                return Err(field.bad_key(
-                    format!("unknown key `{key}` in control group `{}`", section.key()),
-                    listed(
-                        key,
-                        "expected cpu.weight, cpu.weight.nice, cpu.max, cpu.max.burst, cpu.idle or cpu_time",
-                    ),
-                ));
+            _ => {
+                let owner = format!("control group `{}`", section.key());
+                return Err(field.unknown_key(&owner, KEYS));
             }
         }
     }

@@ -7,7 +7,7 @@
 
 use jsonc_parser::tokens::Token;
 use jsonc_parser::{Scanner, ScannerOptions};
-use machine::input::BadInput;
+use machine::input::{BOM, BadInput};
 use std::ops::Range;
 
 /// The maximum nesting of objects and arrays; rt-app's grammar needs 6.
@@ -106,6 +106,13 @@ pub fn parse(source: Source<'_>) -> Result<Value, Box<BadInput>> {
         token: None,
         at: 0..0,
     };
+    if source.text.starts_with(BOM) {
+        return Err(source.bad(
+            &(0..BOM.len_utf8()),
+            "not JSON: the file begins with a byte order mark",
+            "expected UTF-8 without a byte order mark, which json-c and therefore rt-app refuse",
+        ));
+    }
     parser.advance()?;
     let value = parser.value(0)?;
     match parser.token {
@@ -267,6 +274,7 @@ mod tests {
         assert!(error("{\n\"a\": }").starts_with("t.json:2: "));
         assert!(error("{}\n{}").starts_with("t.json:2: "));
         assert!(error("").starts_with("t.json:1: "));
+        assert!(error("\u{feff}{}").contains("byte order mark"));
         assert!(error("{\n\n\"a").starts_with("t.json:3: "));
         assert!(error(&"[".repeat(100_000)).contains("deep"));
     }

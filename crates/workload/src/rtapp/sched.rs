@@ -41,13 +41,18 @@ const DL_MIN_RUNTIME: u64 = 1024;
 impl Class {
     /// Reads a policy's name.
     pub fn read(field: Field<'_>) -> Result<Class, Box<BadInput>> {
-        let names = CLASSES.map(|(name, _)| name).join(", ");
-        let text = field.string("a scheduling policy")?;
-        CLASSES
-            .iter()
-            .find(|(name, _)| *name == text)
-            .map(|&(_, class)| class)
-            .ok_or_else(|| field.bad(format!("one of {names}")))
+        field.choice("a scheduling policy", &CLASSES)
+    }
+
+    /// The policy's name.
+    pub fn name(self) -> &'static str {
+        let mut named = CLASSES.iter().filter(|&&(_, class)| class == self);
+        named.next().expect("each class has a name").0
+    }
+
+    /// Is it a policy of the fair class?
+    pub fn is_fair(self) -> bool {
+        matches!(self, Class::Other | Class::Batch | Class::Idle)
     }
 
     /// The class of a policy.
@@ -99,25 +104,48 @@ impl<'a> Settings<'a> {
         self.resolve(class, self.policy.map_or(task, |(_, field)| field))
     }
 
-    /// The policy that a phase sets while `current` is in force; `None` if the phase changes nothing.
+    /// The policy that a phase sets while `current` is in force; `None` if the phase changes nothing. As in rt-app's
+    /// `set_thread_param()`, a phase without `policy` sets the parameters of the current one, and parameters that
+    /// have no effect there change nothing. SCHED_DEADLINE keeps none of its parameters.
     pub fn of_phase(&self, current: SchedPolicy) -> Result<Option<SchedPolicy>, Box<BadInput>> {
-        match (self.policy, self.priority) {
-            (Some((class, field)), _) => self.resolve(class, field).map(Some),
-            (None, None) if self.slice.is_none() => Ok(None),
-            (None, priority) => match current {
-                SchedPolicy::Deadline { .. } => Ok(None),
-                SchedPolicy::Normal { nice, slice_ns } => Ok(Some(SchedPolicy::Normal {
-                    nice: self.nice(nice)?,
-                    slice_ns: self.slice_ns(slice_ns)?,
-                })),
-                SchedPolicy::Batch { nice, slice_ns } => Ok(Some(SchedPolicy::Batch {
-                    nice: self.nice(nice)?,
-                    slice_ns: self.slice_ns(slice_ns)?,
-                })),
-                _ => priority
-                    .map(|field| self.resolve(Class::of(current), field))
-                    .transpose(),
+        if let Some((class, field)) = self.policy {
+            return self.resolve(class, field).map(Some);
+        }
+        let any = match current {
+            SchedPolicy::Deadline { .. } => {
+                let times = self.runtime.or(self.deadline).or(self.period);
+                times.or(self.priority)
+            }
+            SchedPolicy::Normal { .. } | SchedPolicy::Batch { .. } => self.priority.or(self.slice),
+            _ => self.priority,
+        };
+        let Some(field) = any else {
+            return Ok(None);
+        };
+        Ok(Some(match current {
+            SchedPolicy::Normal { nice, slice_ns } => SchedPolicy::Normal {
+                nice: self.nice(nice)?,
+                slice_ns: self.slice_ns(slice_ns)?,
             },
+            SchedPolicy::Batch { nice, slice_ns } => SchedPolicy::Batch {
+                nice: self.nice(nice)?,
+                slice_ns: self.slice_ns(slice_ns)?,
+            },
+            _ => self.resolve(Class::of(current), field)?,
+        }))
+    }
+
+    /// The `runtime` in ns that rt-app since February 2025 also takes as the slice of a fair task without `dl-runtime`.
+    /// Release 1.0 does not, and for tasks without `phases` it is an event, so it is not a slice here.
+    pub fn legacy_slice(&self, policy: SchedPolicy) -> Result<Option<u64>, Box<BadInput>> {
+        match policy {
+            SchedPolicy::Normal { .. } | SchedPolicy::Batch { .. } if self.slice.is_none() => {
+                let runtime = self.runtime;
+                runtime
+                    .map(|field| field.microseconds("a time to run"))
+                    .transpose()
+            }
+            _ => Ok(None),
         }
     }
 

@@ -65,9 +65,8 @@ pub struct Thread {
     thread_loops: u32,
     forked: bool,
     policy: SchedPolicy,
-    /// The thread's control group, and the control group of the thread that created it.
+    /// The thread's control group.
     group: Option<GroupId>,
-    inherited_group: Option<GroupId>,
     affinity: Box<Affinity>,
 }
 
@@ -76,6 +75,7 @@ enum Step {
     Delay,
     TaskPolicy,
     TaskClamps,
+    TaskGroup,
     Affinity,
     PhasePolicy,
     PhaseClamps,
@@ -159,7 +159,6 @@ impl Thread {
                 slice_ns: 0,
             },
             group: None,
-            inherited_group: None,
             affinity: Box::default(),
             line: Line::default(),
         };
@@ -175,13 +174,12 @@ impl Thread {
         self.actions = Arc::clone(&self.plan.actions[self.task][self.phase]);
     }
 
-    /// Makes a thread that this thread forks, which inherits the policy and the affinity.
+    /// Makes a thread that this thread forks, which inherits the policy, the control group and the affinity.
     fn forked(&self, task: usize) -> TaskSpec {
         let thread = Thread {
             forked: true,
             policy: self.policy,
             group: self.group,
-            inherited_group: self.group,
             affinity: Box::new(Affinity {
                 default: self.affinity.own,
                 own: self.affinity.own,
@@ -207,11 +205,11 @@ impl Thread {
         })
     }
 
-    fn set_group(&mut self, wanted: Option<GroupId>) -> Option<Op> {
-        (self.group != wanted).then(|| {
-            self.group = wanted;
-            Op::EnterGroup(wanted)
-        })
+    /// Enters the group of a `taskgroup`. Without one, the thread stays in its group.
+    fn set_group(&mut self, wanted: Option<Option<GroupId>>) -> Option<Op> {
+        let group = wanted.filter(|&group| group != self.group)?;
+        self.group = group;
+        Some(Op::EnterGroup(group))
     }
 
     fn set_affinity(&mut self, env: &Env, wanted: Option<CpuMask>) -> Option<Op> {
@@ -409,8 +407,12 @@ impl Thread {
                 self.set_policy(task.policy)
             }
             Step::TaskClamps => {
-                self.step = Step::Affinity;
+                self.step = Step::TaskGroup;
                 set_clamps(task.clamps)
+            }
+            Step::TaskGroup => {
+                self.step = Step::Affinity;
+                self.set_group(task.group)
             }
             Step::Affinity => {
                 self.step = Step::PhasePolicy;
@@ -419,8 +421,7 @@ impl Thread {
             }
             Step::Group => {
                 self.step = Step::Begin;
-                let wanted = self.phase(task).group.or(task.group);
-                self.set_group(wanted.unwrap_or(self.inherited_group))
+                self.set_group(self.phase(task).group)
             }
             Step::PhasePolicy => {
                 self.step = Step::PhaseClamps;

@@ -12,7 +12,7 @@ use super::field::{Field, fields, no_repeats};
 use super::json::Kind;
 use crate::timeline::{Change, Limit, Timed};
 use machine::CpuMask;
-use machine::input::{BadInput, listed};
+use machine::input::BadInput;
 use std::ops::Range;
 
 type Read<T> = Result<T, Box<BadInput>>;
@@ -52,11 +52,9 @@ fn one(section: Field<'_>, place: &Range<usize>, fields: &[Field<'_>]) -> Read<T
             "cpus" => cpus = Some(field.cpus()?),
             "online" => online = Some(field.boolean()?),
             "scaling_max_freq" => limit = Some(read_limit(*field)?),
-            key => {
-                return Err(field.bad_key(
-                    format!("unknown key `{key}` in `timeline`"),
-                    listed(key, "expected at, cpus, online or scaling_max_freq"),
-                ));
+            _ => {
+                let known = ["at", "cpus", "online", "scaling_max_freq"];
+                return Err(field.unknown_key("`timeline`", known));
             }
         }
     }

@@ -42,7 +42,7 @@ fn refuses_wrong_types_and_ranges() {
         "a": { "timer": 5 }                                          | `timer` is 5 | { ref, period, mode }
         "a": { "timer": { "ref": "x" } }                             | `timer` lacks `period` | period
         "a": { "timer": { "period": 1 } }                            | `timer` lacks `ref` | ref
-        "a": { "timer": { "ref": "x", "period": 1, "mode": "abs" } } | `mode` is "abs" | "absolute"
+        "a": { "timer": { "ref": "x", "period": 1, "mode": "abs" } } | `mode` is "abs" | did you mean `absolute`
         "a": { "wait": { "ref": "c" } }                              | `wait` lacks `mutex` | mutex
         "a": { "cpus": 0, "run": 1 }                                 | `cpus` is 0 | array of CPU numbers
         "a": { "cpus": [], "run": 1 }                                | `cpus` is an empty array | [0, 2]
@@ -59,6 +59,19 @@ fn refuses_wrong_types_and_ranges() {
 }
 
 #[test]
+fn words_of_an_expectation_are_not_suggested() {
+    for event in [r#""run": "x""#, r#""sleep": "time""#, r#""lock": 5"#] {
+        let text = format!(r#"{{ "tasks": {{ "a": {{ {event} }} }} }}"#);
+        let error = parse(&text).err().unwrap();
+        assert!(
+            error.expected().starts_with("expected "),
+            "{}",
+            error.expected()
+        );
+    }
+}
+
+#[test]
 fn refuses_bad_scheduling_settings() {
     refused(
         r#"
@@ -68,8 +81,24 @@ fn refuses_bad_scheduling_settings() {
         "a": { "policy": "SCHED_FIFO", "phases": { "p": { "priority": -3, "run": 1 } } } | `priority` is -3 | from 1 to 99
         "a": { "policy": "SCHED_DEADLINE", "run": 1 }                    | SCHED_DEADLINE with a runtime of 0 | dl-runtime
         "a": { "policy": "SCHED_DEADLINE", "dl-runtime": 9, "dl-period": 5, "run": 1 } | SCHED_DEADLINE with a runtime of 9 | <= dl-period
+        "a": { "policy": "SCHED_DEADLINE", "dl-runtime": 9, "phases": { "p": { "dl-period": 20, "run": 1 } } } | SCHED_DEADLINE with a runtime of 0 | dl-runtime
+        "a": { "policy": "SCHED_DEADLINE", "dl-runtime": 9, "phases": { "p": { "priority": 1, "run": 1 } } } | SCHED_DEADLINE with a runtime of 0 | dl-runtime
         "#,
     );
+}
+
+#[test]
+fn refuses_a_taskgroup_with_another_policy_than_a_fair_one() {
+    refused(
+        r#"
+        "a": { "policy": "SCHED_FIFO", "taskgroup": "/g", "run": 1 } | `a` has a taskgroup and is SCHED_FIFO | SCHED_OTHER
+        "a": { "taskgroup": "/", "phases": { "p": { "policy": "SCHED_RR", "run": 1 } } } | `p` has a taskgroup and is SCHED_RR | SCHED_IDLE
+        "a": { "policy": "SCHED_BATCH", "phases": { "p": { "taskgroup": "/g", "run": 1 }, "q": { "policy": "SCHED_FIFO", "run": 1 } } } | `q` has a taskgroup and is SCHED_FIFO | SCHED_OTHER
+        "#,
+    );
+    let allowed = r#"{ "tasks": { "a": { "policy": "SCHED_FIFO", "phases": {
+        "p": { "taskgroup": "", "run": 1 }, "q": { "policy": "SCHED_IDLE", "taskgroup": "/g", "run": 1 } } } } }"#;
+    assert!(parse(allowed).is_ok());
 }
 
 #[test]
@@ -97,11 +126,13 @@ fn refuses_what_could_never_run_or_go_on() {
         "a": { "fork": "b" }                                         | `fork` is "b" | one of the tasks a
         "a": { "suspend": "b" }                                      | nothing ever wakes the waiters for `b` | resume
         "a": { "sem_wait": "b" }                                     | nothing ever wakes the waiters for `semaphore b` | sem_post
-        "a": { "memrun": { "type": "copy", "size": 1, "count": 1 } } | `type` is "copy" | "chase"
+        "a": { "memrun": { "type": "copy", "size": 1, "count": 1 } } | `type` is "copy" | read, write, chase
         "a": { "run": 1, "phases": { "p": { "run": 1 } } }           | event `run` next to `phases` | inside a phase
         "a": { "unlock": "m" }                                       | `m` is unlocked but not held | `lock` before
         "a": { "lock": "m" }                                         | `m` is locked by the task that holds it | `unlock`
         "a": { "loop": 1, "lock": "m" }                              | task `a` never unlocks `m` | `unlock`
+        "a": { "policy": "SCHED_DEADLINE", "dl-runtime": 9, "fork": "a" } | task `a` forks while it is SCHED_DEADLINE | EAGAIN
+        "a": { "phases": { "p": { "fork": "a" }, "q": { "policy": "SCHED_DEADLINE", "dl-runtime": 9, "run": 1 } } } | task `a` forks | EAGAIN
         "a": { "wait": { "ref": "c", "mutex": "m" } }                | the wait uses mutex `m`, which is not held | `lock`
         "#,
     );

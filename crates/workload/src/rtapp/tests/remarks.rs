@@ -57,6 +57,20 @@ fn a_suspend_under_another_name_is_named() {
     );
 }
 
+/// rt-app since February 2025 requests a slice with it.
+#[test]
+fn a_runtime_that_may_be_a_slice_is_named() {
+    let runtime = |more: &str| notes(&format!(r#" "a": {{ {more} "loop": 1, "runtime": 300 }} "#));
+    let slice = "task a has the default slice; rt-app since February 2025 takes its `runtime` also as `dl-runtime`, \
+                 a slice of 300 us.";
+    assert_eq!(runtime(""), [slice]);
+    assert_eq!(runtime(r#""policy": "SCHED_BATCH","#), [slice]);
+    assert!(runtime(r#""dl-runtime": 500,"#).is_empty());
+    assert!(runtime(r#""policy": "SCHED_IDLE","#).is_empty());
+    assert!(runtime(r#""policy": "SCHED_DEADLINE", "dl-period": 900,"#).is_empty());
+    assert!(notes(r#" "a": { "loop": 1, "runtime1": 300 } "#).is_empty());
+}
+
 #[test]
 fn json_c_takes_single_quotes() {
     let text = "{ 'tasks': { 'a': { \"loop\": 1, 'lock': 'it\\'s', 'unlock': \"it's\" } } }";

@@ -185,7 +185,11 @@ fn policies_and_priorities_change_by_phase() {
                 "higher": { "priority": 40, "run": 10 },
                 "fair": { "policy": "SCHED_OTHER", "priority": -5, "run": 10 },
                 "stays": { "run": 10 } } },
-            "dl": { "policy": "SCHED_DEADLINE", "dl-runtime": 1000, "dl-period": 10000, "loop": 1, "run": 10 },
+            "dl": { "policy": "SCHED_DEADLINE", "dl-runtime": 1000, "dl-period": 10000, "loop": 1, "phases": {
+                "as-task": { "run": 10 },
+                "more": { "dl-runtime": 2000, "dl-period": 9000, "run": 10 },
+                "all": { "dl-runtime": 3000, "run": 10 },
+                "stays": { "run": 10 } } },
             "rr": { "policy": "SCHED_RR", "loop": 1, "run": 10 } "#,
     );
     let kernel = Kernel::run(&workload, 3);
@@ -204,13 +208,18 @@ fn policies_and_priorities_change_by_phase() {
             },
         ]
     );
+    let deadline = |runtime_us: u64, period_us: u64| SchedPolicy::Deadline {
+        runtime_ns: runtime_us * 1000,
+        deadline_ns: period_us * 1000,
+        period_ns: period_us * 1000,
+    };
     assert_eq!(
         of("dl"),
-        [SchedPolicy::Deadline {
-            runtime_ns: 1_000_000,
-            deadline_ns: 10_000_000,
-            period_ns: 10_000_000,
-        }]
+        [
+            deadline(1000, 10_000),
+            deadline(2000, 9000),
+            deadline(3000, 3000)
+        ]
     );
     assert_eq!(of("rr"), [SchedPolicy::RoundRobin { priority: 10 }]);
 }
@@ -223,6 +232,7 @@ fn fair_tasks_have_slices() {
         r#" "a": { "priority": 3, "dl-runtime": 200, "loop": 1, "phases": {
                 "as-task": { "run": 10 },
                 "longer": { "dl-runtime": 5000, "run": 10 },
+                "no-deadline": { "dl-period": 5000, "dl-deadline": 4000, "run": 10 },
                 "nicer": { "priority": 5, "run": 10 },
                 "batch": { "policy": "SCHED_BATCH", "run": 10 } } },
             "event": { "policy": "SCHED_OTHER", "loop": 1, "runtime": 300 } "#,
@@ -461,18 +471,37 @@ fn a_thread_sets_its_utilization_clamps() {
         "{notes:?}"
     );
     let clamps = UtilClamps {
-        min: Some(Some(512)),
-        max: Some(None),
+        min: Some(512),
+        max: None,
     };
     let set = Kernel::run(&clamped, 2).clamps;
     assert_eq!(set, [("ui".to_owned(), clamps)]);
-    assert!(parsed(r#""delay" : 1"#).unwrap().notes().is_empty());
+    // As in rt-app, -1 changes nothing.
+    for unclamped in [r#""delay" : 1"#, r#""util_min" : -1, "util_max" : -1"#] {
+        let unclamped = parsed(unclamped).unwrap();
+        assert!(unclamped.notes().is_empty());
+        assert!(Kernel::run(&unclamped, 2).clamps.is_empty());
+    }
     let error = parsed(r#""util_min" : 1025"#).err().unwrap();
     assert!(error.expected().contains("1024"), "{error}");
     let error = parsed(r#""util_min" : 600, "util_max" : 500"#)
         .err()
         .unwrap();
     assert!(error.expected().contains("at most util_max"), "{error}");
+}
+
+/// As in `doc/examples/tutorial/example11.json` of rt-app.
+#[test]
+fn a_phase_without_a_taskgroup_stays_in_the_group() {
+    let workload = tasks(
+        r#" "a": { "loop": 2, "taskgroup": "/of-task", "phases": {
+                "as-task": { "run": 10 },
+                "moves": { "taskgroup": "/of-phase", "run": 10 },
+                "stays": { "run": 10 } } } "#,
+    );
+    let groups = Kernel::run(&workload, 1).groups;
+    let groups: Vec<_> = groups.iter().map(|&(_, group)| group).collect();
+    assert_eq!(groups, [Some(0), Some(1)]);
 }
 
 #[test]

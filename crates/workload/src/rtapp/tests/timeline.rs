@@ -53,7 +53,7 @@ fn mistakes_are_refused_on_their_line() {
         { "at": 1, "cpus": [0], "online": 0 }                           | `online` is 0 | true or false
         { "at": 1, "cpu": 0, "online": true }                           | unknown key `cpu` | at, cpus, online
         { "at": 1, "at": 1, "cpus": [0] }                               | `at` occurs twice | once
-        { "at": 1, "cpus": [0], "online": true, "scaling_max_freq": 1 } | one change has both `online` and `scaling_max_freq` | one of them
+        { "at": 1, "cpus": [0], "online": true, "scaling_max_freq": 1 } | one change has both `online` and `scaling_max_freq` | one of the two keys
         { "at": 1, "cpus": [0], "scaling_max_freq": 0 }                 | `scaling_max_freq` is 0 | kHz
         { "at": 1, "cpus": [0], "scaling_max_freq": "0%" }              | `scaling_max_freq` is | 40%
         { "at": 1, "cpus": [0], "scaling_max_freq": "40" }              | `scaling_max_freq` is | 40%
