@@ -100,6 +100,29 @@ fn an_open_wait_is_explained() {
     );
 }
 
+/// A period whose work was never done because the thread waited until the end is not one with too much work.
+#[test]
+fn a_period_that_ends_in_an_open_wait_is_explained_by_it() {
+    let tasks = r#""ui": { "run": 1000, "priority": 5, "timer": { "ref": "unique", "period": 10000 } },
+        "loop": { "instance": 5, "run": 1000 }"#;
+    let load = rt_app::file(5, tasks);
+    let drop = file("never-inserts-nice.bpf.c");
+    let args = [
+        "explain",
+        "--machine",
+        "tc2",
+        "--workload",
+        load.path().to_str().unwrap(),
+        "--scheduler",
+        &drop,
+    ];
+    let said = stdout(&[&args[..], &["--task", "ui", "--worst", "1"]].concat());
+    has!(
+        line(&said, "ui missed its deadline at"),
+        "did not run until the end of the run"
+    );
+}
+
 /// Under a scheduler that always gives a CPU to the same thread, that thread's loops are short.
 #[test]
 fn a_mean_per_loop_does_not_reward_starvation() {

@@ -94,7 +94,10 @@ impl<'a> Responses<'a> {
         (0..self.cpus.len()).for_each(|cpu| self.account(now, cpu));
         let mut open: Vec<i32> = self.open.keys().copied().collect();
         open.sort_unstable();
-        open.into_iter().for_each(|pid| self.sleeps(now, pid));
+        for pid in open {
+            self.ends_wait(now, pid, true);
+            self.sleeps(now, pid);
+        }
         let (asked, worst) = (&self.asked.threads, self.asked.worst);
         let wanted = |response: &Response| match asked.is_empty() {
             true => threads.contains(&base(&response.name)),
@@ -189,6 +192,8 @@ impl<'a> Responses<'a> {
     /// Records the end of a period of `pid`, which runs on `cpu`.
     fn period(&mut self, now: u64, cpu: usize, pid: i32, period: workload::Period) {
         self.account(now, cpu);
+        // The thread waits only if the run ends before the work is done.
+        self.ends_wait(now, pid, true);
         let idle = self.idle_of_all(now);
         let open = self.open.get(&pid);
         let Some(response) = self.parts.ends(now, pid, period.done, open, &idle) else {
@@ -277,8 +282,8 @@ impl<'a> Responses<'a> {
         response.late = Some(Box::new(Late { ns, root }));
     }
 
-    /// Ends the wait of the thread `name` with number `pid`, which begins to run.
-    fn runs(&mut self, now: u64, (name, pid): (&str, i32)) {
+    /// Ends the wait of thread `pid`, which begins to run or, if the wait is `open`, waits until the end of the run.
+    fn ends_wait(&mut self, now: u64, pid: i32, open: bool) {
         let Some((from, after)) = self.waiting.remove(&pid) else {
             return;
         };
@@ -286,12 +291,12 @@ impl<'a> Responses<'a> {
             return;
         };
         let wait = Wait {
-            name: name.to_owned(),
+            name: response.name.clone(),
             pid,
             after,
             from,
             to: now,
-            open: false,
+            open,
         };
         if after == After::Wakeup {
             response.woken_ns += wait.ns();
@@ -382,7 +387,7 @@ impl Trace for Responses<'_> {
                 } else if prev.1 != 0 {
                     self.waiting.insert(prev.1, (now, After::Running { cpu }));
                 }
-                self.runs(now, next);
+                self.ends_wait(now, next.1, false);
             }
             Event::CpuFrequency { khz } => {
                 self.account(now, cpu);
