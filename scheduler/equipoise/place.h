@@ -48,7 +48,7 @@ static __always_inline bool owes(const struct task_state *t)
 /*
  * Puts the tasks that are bound to @cpu on the clock of its cluster, as one entity with their feasible weight.
  *
- * Context: any CPU, whenever a task joins or leaves them, and @cpu when it charges one of them.
+ * Context: any CPU, when a task joins or leaves the tasks bound to @cpu; @cpu, when it charges one of these tasks.
  */
 __noinline bool weigh_bound(u32 cpu)
 {

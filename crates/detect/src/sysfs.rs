@@ -162,7 +162,7 @@ fn cpuinfo(sys: &Path) -> CpuInfo {
     CpuInfo::read(&text.unwrap_or_default())
 }
 
-/// The name that the machine has for itself.
+/// The machine's name according to DMI or else the device tree, or a fixed description if neither has a name.
 fn description(sys: &Folder) -> String {
     let dmi = sys.at("class/dmi/id");
     let vendor = dmi.text("sys_vendor");

@@ -36,8 +36,8 @@ pub fn check_cage(uncaged: bool) -> Result<(), Error> {
         nothing if nothing.is_empty() => Ok(()),
         what if uncaged => {
             say!(
-                "warning: this kernel lacks {what}: a scheduler in C has all of your rights, \
-                 including access to your files"
+                "warning: this kernel lacks {what}: a scheduler in C keeps those of your rights that only {what} \
+                 would take away, such as access to files (Landlock) or system calls (seccomp)"
             );
             Ok(())
         }

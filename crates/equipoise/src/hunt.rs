@@ -36,7 +36,7 @@ pub fn run(args: Hunt, output: &Output) -> Result<(), Error> {
                 "--against {}: that is the hunted policy itself",
                 args.against
             ),
-            "expected another policy, or another --policy",
+            "expected a different policy for --against or for --policy",
         ));
     }
     let question = Question {

@@ -87,8 +87,8 @@ impl Staged {
     }
 }
 
-/// Writes `documents`, and the files that are `staged`. `all` has all documents together for
-/// programs that read standard output, if there can be several documents.
+/// Writes `documents`, and the files that are `staged`. `all` combines all documents into one JSON
+/// or CSV text for standard output; it is `None` if the command has only one document.
 pub fn emit(
     output: &Output,
     documents: &[Document<'_>],

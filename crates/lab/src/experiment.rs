@@ -265,7 +265,8 @@ pub struct Row {
 pub struct Published {
     /// The number.
     pub value: f64,
-    /// The largest distance of the real number from `value`, if a bound was published.
+    /// The largest distance of the measured number from `value`: the published bound (such as 2 for "within 2 %"), or
+    /// 0 if the number itself was published.
     pub margin: f64,
 }
 

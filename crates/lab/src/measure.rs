@@ -98,7 +98,8 @@ impl Measure {
     }
 
     /// The way in which the measure counts loops and responses that were open at the end of a run:
-    /// throughput counts the time for which they were at work, and latency their age.
+    /// a measure of throughput where lower is better counts the time for which they were at work, a
+    /// latency that is judged by its 99th percentile counts their age, and other measures ignore them.
     fn open(&self) -> Open {
         let metric = &self.metric;
         match metric.role.goal() {

@@ -351,8 +351,9 @@ impl GoalVerdict {
     }
 }
 
-/// A difference between logarithms as a change in per cent. The margin is the distance to the end of the confidence
-/// interval that is closer to zero, so that both intervals exclude zero, or neither does.
+/// A difference between logarithms as a change in per cent. The margin is the distance to that end of the
+/// confidence interval which is closer to zero, so that the interval in per cent excludes zero exactly if that of the
+/// logarithms does.
 fn change(mean: f64, margin: Option<f64>, higher_is_better: bool) -> Change {
     let log = if higher_is_better { -mean } else { mean };
     let towards_zero = |margin: f64| log - margin.copysign(log);

@@ -192,7 +192,7 @@ impl Recording {
                     && !SLICES_NS.contains(&ns)
                 {
                     return Err(format!(
-                        "thread {index} requests a slice of {ns} ns; expected 0, or 100000 to 100000000"
+                        "thread {index} requests a slice of {ns} ns; expected 0 ns, or 100000 to 100000000 ns"
                     ));
                 }
                 let (Step::Wake(other) | Step::Fork(other)) = *step else {

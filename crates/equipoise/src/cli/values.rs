@@ -104,8 +104,12 @@ pub fn measured(text: &str) -> Result<Measured, String> {
 
 /// Parses `[NAME:]VAR=VALUE`; the value is a decimal or 0x number, or true or false.
 pub fn setting(text: &str) -> Result<Setting, String> {
-    let expected =
-        || format!("expected VAR=VALUE or NAME:VAR=VALUE with an integer value, found `{text}`");
+    let expected = || {
+        format!(
+            "expected VAR=VALUE or NAME:VAR=VALUE, where VALUE is an integer (decimal or 0x...), true or false; found \
+             `{text}`"
+        )
+    };
     let (name, value) = text.split_once('=').ok_or_else(expected)?;
     let (scheduler, variable) = match name.split_once(':') {
         Some((scheduler, variable)) => (Some(scheduler), variable),

@@ -144,7 +144,7 @@ impl State {
         threads.split_off(self.first.min(threads.len()))
     }
 
-    /// The threads that pass the filter, or the processes.
+    /// The threads that pass the filter or, if processes are shown, these threads summed by process.
     fn shown(&self) -> Vec<Thread> {
         let threads = self
             .interval

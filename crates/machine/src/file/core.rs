@@ -212,8 +212,8 @@ impl Reader<'_> {
             }) {
                 return self.bad(
                     state.min_residency_us.span(),
-                    "this idle state is not deeper than the one before it".to_owned(),
-                    "expected residencies and exit latencies that rise from state to state",
+                    "this idle state has a lower residency or exit latency than the one before it".to_owned(),
+                    "expected a min_residency_us and an exit_latency_us that are at least those of the state before",
                 );
             }
             idle_states.push(next);

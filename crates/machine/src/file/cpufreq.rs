@@ -96,7 +96,7 @@ impl Reader<'_> {
         if file.energy_performance_preference.is_none() {
             return self.bad(
                 up.span(),
-                "there is a ramp, but the processor does not set frequencies".to_owned(),
+                "ramp_up_us is given, but the processor does not set frequencies".to_owned(),
                 "expected governor = \"hwp\" or \"amd-pstate\"",
             );
         }

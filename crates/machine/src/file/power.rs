@@ -110,8 +110,8 @@ impl Reader<'_> {
             if shallower.is_some_and(|shallower| residency_ns < shallower.residency_ns) {
                 return self.bad(
                     state.residency_us.span(),
-                    "this idle state is not deeper than the one before it".to_owned(),
-                    "expected residencies that rise from state to state",
+                    "this idle state is shallower than the one before it".to_owned(),
+                    "expected a residency_us that is at least that of the state before",
                 );
             }
             power.idle.push(PartIdle {

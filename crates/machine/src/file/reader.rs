@@ -296,7 +296,7 @@ cpus = "2-4"
             (
                 "min_residency_us = 2500",
                 "min_residency_us = 0",
-                "rise from state to state",
+                "at least those of the state before",
             ),
             (
                 "exit_latency_us = 700",

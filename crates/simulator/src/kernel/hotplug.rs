@@ -194,7 +194,7 @@ impl Kernel<'_> {
     /// `__balance_push_cpu_stop()`: moves a task that is runnable, but not running, from `cpu` to another CPU.
     fn push_away(&mut self, task: TaskPtr, cpu: usize) {
         match task.class.get() {
-            // The task may run on all CPUs.
+            // A deadline task may run on all CPUs, so `fallback_cpu()` never changes its affinity.
             Class::Dl => {
                 let to = self.fallback_cpu(task, cpu);
                 self.push_away_dl(task, to);

@@ -171,7 +171,7 @@ impl Parser<'_> {
         if depth > MAX_DEPTH {
             return Err(self.source.bad(
                 &self.at,
-                format!("objects and arrays nest more than {MAX_DEPTH} deep"),
+                format!("objects and arrays are nested more than {MAX_DEPTH} levels deep"),
                 "expected an rt-app file",
             ));
         }

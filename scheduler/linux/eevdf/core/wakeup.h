@@ -71,7 +71,8 @@ static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, const struc
 	if (group_queues())
 		return preempts_in_queues(rq, p, se);
 	if (!curr_idle || idle) {
-		/* Batch and idle tasks wait for the end of the slice; in Linux 7.3 new tasks do, too. */
+		/* Batch and idle tasks wait for the end of the running task's slice. In Linux 7.3, new tasks do,
+		 * too, unless their own slice is shorter. */
 		if (curr_idle != idle || p->policy == SCHED_BATCH || idle ||
 		    (se->is_new && !shorter && !policy.fork_preempts) ||
 		    !wakeup_is_best(rq, se, avg_vruntime(&rq->queue))) {

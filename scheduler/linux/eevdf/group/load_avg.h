@@ -167,10 +167,7 @@ static __always_inline void update_tg_cfs_load(struct group_rq *grq, struct load
 	grq->se.avg.load_avg = load_avg;
 }
 
-/*
- * Updates the entity of @grq and the runqueue above, because tasks came to @grq or left it. Returns true if there
- * was a change.
- */
+/* If tasks have come to @grq or left it, updates @grq's entity and the runqueue above, and returns true. */
 static __always_inline bool propagate_entity_load_avg(u32 group, struct group_rq *grq, u32 cpu)
 {
 	u32 parent = group_parent(group);

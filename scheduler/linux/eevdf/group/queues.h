@@ -139,7 +139,7 @@ static __always_inline void switch_pelt_clocks(u32 top, u32 cpu)
 }
 
 /* Throttles the queue of @group on @cpu, which has used up its time, unless it gets some more. Returns true if the
- * queue has left. */
+ * queue is throttled; it has then left the queue above. */
 __noinline bool throttle_queue(u32 group, u32 cpu)
 {
 	struct group_rq *grq = group_rq_at(group, cpu);
