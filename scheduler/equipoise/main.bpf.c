@@ -162,6 +162,12 @@ __noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, struct task_
 		note_stop(found, now);
 		this_counters()->wakeup_preemptions++;
 	}
+	/* A bound task waits for one CPU: the one that stops. */
+	if (found >= 0 && t->bound_to && (u32)found != cpu) {
+		cpu = found;
+		enter_clock(p, t, cpu, now);
+		set_deadline(p, t, request_of(p, t));
+	}
 	if (at_once) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | found, SLICE_MAX, enq_flags | SCX_ENQ_PREEMPT);
 		return found;

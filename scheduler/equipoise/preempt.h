@@ -18,6 +18,14 @@ static __always_inline const struct task_struct *running_on(u32 cpu)
 	return curr && curr->pid ? curr : NULL;
 }
 
+/* Was a waiting task sent to @cpu's local queue? If other tasks always bypassed it, it would never run. */
+static __always_inline bool is_waited_for(u32 cpu)
+{
+	const struct rq *rq = cpu_rq(cpu);
+
+	return rq && rq->scx.local_dsq.nr;
+}
+
 /* The time, in ns, for which the task on @cpu has run at @now since it was last charged or started. */
 static __always_inline u64 uncharged(u32 cpu, u64 now)
 {

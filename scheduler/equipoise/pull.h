@@ -8,14 +8,6 @@
 #include "held.h"
 #include "wait.h"
 
-/* Was a waiting task sent to @cpu's local queue? If other tasks always bypassed it, it would never run. */
-static __always_inline bool is_waited_for(u32 cpu)
-{
-	const struct rq *rq = cpu_rq(cpu);
-
-	return rq && rq->scx.local_dsq.nr;
-}
-
 /* Takes a task that another CPU of @cluster keeps in its own queue. */
 __noinline bool pull_kept(u32 cluster)
 {
@@ -457,14 +449,20 @@ enum evened {
 };
 
 /*
- * Does a running task of @own with @progress stop for one that is behind it and waits in @other? Between clusters
- * it continues if it has had no more than its fair share of the machine: tasks that had more stop instead. It also
- * continues if @other has less load, because the waiting task will catch up there: progress lags behind load, so
- * all CPUs of @own would take tasks until @own had the largest load.
+ * Does @t, which runs on @cpu with @progress, stop for a task behind it that waits in @dsq, a queue of cluster
+ * @index? For a task that one CPU of another cluster keeps, only if the tasks bound there weigh more than those
+ * here. For one that any CPU there may take, @t continues if it has had no more than its fair share of the machine,
+ * or if that cluster has less load: progress lags behind load, so all CPUs of a cluster would take tasks until it
+ * is crowded.
  */
-static __always_inline bool gives_way(u64 progress, const struct cluster *own, const struct cluster *other)
+static __always_inline bool gives_way(const struct task_state *t, u64 progress, u32 cpu, u32 index, u64 dsq)
 {
-	return other == own || (progress > READ_ONCE(machine_progress) && load_of(other, 0) > load_of(own, 0));
+	const struct cluster *own = cluster_of(cpu), *other = cluster_at(index);
+
+	if (dsq != cluster_dsq(index))
+		return other == own ||
+		       bound_weight(dsq - own_dsq(0)) > (t->bound_to ? bound_weight(cpu) : t->full_weight);
+	return progress > READ_ONCE(machine_progress) && load_of(other, 0) > load_of(own, 0);
 }
 
 /*
@@ -479,6 +477,7 @@ __noinline u32 even_out(struct task_struct *p __arg_trusted, const struct task_s
 	struct cluster *other = next_to_compare(p, this);
 	u64 progress, apart;
 	s32 waiting;
+	u64 dsq;
 
 	this->look_at = now + tunables.unfairness;
 	if (!other)
@@ -490,13 +489,14 @@ __noinline u32 even_out(struct task_struct *p __arg_trusted, const struct task_s
 	best->progress = progress > apart ? progress - apart : 0;
 	least_in(best, this->compared, cpu, now);
 	waiting = best->pid;
+	dsq = this_first()->dsq;
 	best->pid = 0;
 	if (!may_be_slower(other, this) || is_pinned(p) || !most_behind(best, this->compared, false)) {
 		if (!waiting) {
 			ask_for_room(best, this->compared, cpu, now);
 			return EVEN;
 		}
-		return gives_way(progress, cluster_of(cpu), other) &&
+		return gives_way(t, progress, cpu, this->compared, dsq) &&
 				       post_request(&this->request,
 						    make_request(REQUEST_PULL, this->compared, waiting, 0))
 			       ? EVEN_STOPS

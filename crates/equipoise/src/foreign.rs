@@ -36,8 +36,8 @@ pub fn check_cage(uncaged: bool) -> Result<(), Error> {
         nothing if nothing.is_empty() => Ok(()),
         what if uncaged => {
             say!(
-                "warning: this kernel lacks {what}: a scheduler in C keeps those of your rights that only {what} \
-                 would take away, such as access to files (Landlock) or system calls (seccomp)"
+                "warning: this kernel lacks {what}: a scheduler in C keeps the rights that this protection would take \
+                 away, such as access to your files or system calls"
             );
             Ok(())
         }

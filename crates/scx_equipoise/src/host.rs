@@ -351,7 +351,7 @@ mod tests {
         assert!(
             error
                 .message()
-                .contains("has 5 CPUs, but this machine has 4")
+                .contains("has 5 CPUs, but this computer has 4")
         );
     }
 }

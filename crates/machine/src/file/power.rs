@@ -365,7 +365,7 @@ threads = 2
                 "power_mw = 4_000\n",
                 "power_mw = 4_000\n[[power.package.idle]]\nresidency_us = 250\npower_mw = 1\n",
                 "residency_us = 250",
-                "residencies that rise",
+                "at least that of the state before",
             ),
         ] {
             assert_eq!(good.matches(from).count(), 1, "{from}");

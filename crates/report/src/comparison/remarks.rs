@@ -31,19 +31,17 @@ pub(crate) fn number_of_runs(runs: &Runs, asked: u32) -> String {
 }
 
 /// Returns a note if the runs hardly differ, so that intervals over seeds show no noise. Exact runs hardly differ if
-/// every margin is too small to be printed. Runs with noise hardly differ if all runs of the first scheduler are the
-/// same.
+/// every margin is too small to be printed. Runs with noise hardly differ if all runs of each scheduler are the same.
 pub(super) fn same_runs(findings: &Findings<'_>) -> Option<String> {
     let comparison = findings.comparison;
-    let first = comparison.measured.first()?.runs.first()?;
-    let mut runs = comparison.measured.first()?.runs.iter();
+    let mut runs = comparison.measured.iter().map(|one| &one.runs);
     let goals = findings.verdict.goals.iter();
     let changes = goals.flat_map(|goal| {
         (1..comparison.schedulers.len()).filter_map(|index| goal.change(0, index)?.margin_pct)
     });
     let margins: Vec<f64> = changes.collect();
     let are_same = match margins.is_empty() || comparison.runs.noise {
-        true => runs.all(|run| run.is_same(first)),
+        true => runs.all(|runs| runs.iter().all(|run| run.is_same(&runs[0]))),
         false => margins.iter().all(|&margin| margin < LEAST_MARGIN_PCT),
     };
     (comparison.runs.count > 1 && are_same).then(|| {

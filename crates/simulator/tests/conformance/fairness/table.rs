@@ -366,11 +366,11 @@ table! {
     loops_on_one_cache, free(one_cache(), spin(), all()), ideal, 0.05, 0, 0.05;
     loops_on_equal_cpus, free(alike(), spin(), all()), ideal, 0.05, 0, 0.05;
     loops_on_unlike_cpus, free(unlike(), spin(), all()), ideal, 0.05, 10, 0.2;
-    loops_with_affinities, bound(few(), spin(), all()), ideal, 0.05, 10, 0.5;
+    loops_with_affinities, bound(few(), spin(), all()), ideal, 0.05, 11, 0.5;
     naps_on_one_cache, free(one_cache(), does(), all()), ideal, 0.05, 2, 0.15;
     naps_on_equal_cpus, free(alike(), does(), all()), ideal, 0.05, 6, 0.15;
     naps_on_unlike_cpus, free(unlike(), does(), all()), ideal, 0.05, 68, 0.3;
-    naps_with_affinities, bound(few(), does(), all()), ideal, 0.05, 27, 0.55;
+    naps_with_affinities, bound(few(), does(), all()), ideal, 0.05, 28, 0.35;
     no_cpu_idles_beside_a_waiting_thread, bound(any_machine(), does(), all()), conserving, 0.0, 0, 0.0;
 }
 

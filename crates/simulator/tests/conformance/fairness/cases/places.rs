@@ -150,3 +150,47 @@ fn a_task_that_is_worth_a_cpu_does_not_keep_it_from_another_one() {
     let audio = got.unwrap()[1];
     assert!(audio.missed * 100 <= audio.periods, "{audio:?}");
 }
+
+/// Four loops of one CPU, and six that may also use a CPU of another cluster. One of the six kept the other CPU, because
+/// its cluster, all of whose other CPUs idled, had as much load as the first one.
+#[test]
+fn loops_of_two_clusters_take_turns_on_the_cpu_that_others_may_not_use() {
+    let of = |nice, cpus| Task {
+        does: Does::Spin,
+        nice,
+        cpus,
+    };
+    let mut tasks = vec![of(-2, 1 << 7); 4];
+    tasks.extend([of(0, 1 << 7 | 1 << 15); 6]);
+    let got = run(&equal_cpus(8, 2, 250), &tasks, 1, UNTIL).unwrap();
+    for loops in &got[4..] {
+        assert!((loops - 1.0 / 6.0).abs() < 0.02, "{got:?}");
+    }
+}
+
+/// A thread of short runs preempts the CPU of a light loop in its affinity, and gets that CPU at once: it once waited
+/// for another one, while the CPU that had stopped for it found no task.
+#[test]
+fn a_bound_task_goes_to_the_cpu_that_stops_for_it() {
+    let five = [2, 3, 4, 6, 7];
+    let of = |does, nice| Thread {
+        nice,
+        cpus: Some(five.into_iter().collect()),
+        ..thread(does)
+    };
+    let period = Does::Period {
+        run: 200_000,
+        period: 2 * MS,
+    };
+    let mut threads = vec![of(period, 0), of(Does::Spin, 0), of(Does::Spin, 0)];
+    threads.extend(vec![of(Does::Spin, 19); 3]);
+    let got = run_load(
+        "equipoise",
+        &equal_cpus(8, 1, 250),
+        &threads.into(),
+        1,
+        FROM..UNTIL,
+    );
+    let thread = got.unwrap()[0];
+    assert!(thread.missed * 25 <= thread.periods, "{thread:?}");
+}
