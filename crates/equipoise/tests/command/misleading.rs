@@ -78,20 +78,17 @@ fn entry<'a>(result: &'a Value, policy: &str, metric: &str) -> &'a Value {
     found.unwrap_or_else(|| panic!("no {metric}"))
 }
 
+/// What `explain` says on tc2 of a scheduler that never inserts tasks of nice > 0.
+fn explain_drop(workload: &str, more: &[&str]) -> String {
+    let drop = file("never-inserts-nice.bpf.c");
+    let args = ["explain", "--machine", "tc2", "--workload", workload];
+    stdout(&[&args[..], &["--scheduler", &drop], more].concat())
+}
+
 /// The wait that never ended is a wait.
 #[test]
 fn an_open_wait_is_explained() {
-    let drop = file("never-inserts-nice.bpf.c");
-    let args = [
-        "explain",
-        "--machine",
-        "tc2",
-        "--workload",
-        "mixed",
-        "--scheduler",
-        &drop,
-    ];
-    let said = stdout(&[&args[..], &["--task", "background", "--at", "3s"]].concat());
+    let said = explain_drop("mixed", &["--task", "background", "--at", "3s"]);
     assert!(!said.contains("None of these threads waited"), "{said}");
     let first = line(&said, "background-");
     has!(
@@ -106,17 +103,8 @@ fn a_period_that_ends_in_an_open_wait_is_explained_by_it() {
     let tasks = r#""ui": { "run": 1000, "priority": 5, "timer": { "ref": "unique", "period": 10000 } },
         "loop": { "instance": 5, "run": 1000 }"#;
     let load = rt_app::file(5, tasks);
-    let drop = file("never-inserts-nice.bpf.c");
-    let args = [
-        "explain",
-        "--machine",
-        "tc2",
-        "--workload",
-        load.path().to_str().unwrap(),
-        "--scheduler",
-        &drop,
-    ];
-    let said = stdout(&[&args[..], &["--task", "ui", "--worst", "1"]].concat());
+    let load = load.path().to_str().unwrap();
+    let said = explain_drop(load, &["--task", "ui", "--worst", "1"]);
     has!(
         line(&said, "ui missed its deadline at"),
         "did not run until the end of the run"
