@@ -81,15 +81,14 @@ struct cluster {
 	/* The weight that one CPU is worth (level.h), and the time of the last update, in ns. */
 	u64 worth __attribute__((aligned(64)));
 	u64 levelled_at;
+	/* The mean progress (progress.h) of the tasks that run here. */
+	u64 progress;
 	/* The weights of the running tasks that are not bound, by their CPUs' slots, as of the last tick or switch
 	 * there.
 	 */
 	u32 running[CLUSTER_CPUS];
 	/* The part of each of these weights that the cluster's clock counts. */
 	u32 counted[CLUSTER_CPUS];
-	/* The sum of these weights as far as they count for the machine's level, less those that the clock counts.
-	 */
-	s64 beyond;
 	/* Immutable. */
 	u64 cpus __attribute__((aligned(64)));
 	u32 nr_cpus;
@@ -137,8 +136,8 @@ struct cpu_state {
 	s32 pid;
 	/* The running task is bound to the CPU. */
 	bool runs_bound;
-	/* The running task has not been charged since it began to run. */
-	bool begins;
+	/* The running task came from another cluster, and has not been charged here yet. */
+	bool arrived;
 	u64 burst;
 	u64 progress;
 	/* The time, in ns, when the running task was last charged or, if it has not been, the task before it

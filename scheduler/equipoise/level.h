@@ -40,8 +40,6 @@ struct level {
 	u64 bound;
 	/* The least weight of a running task, or of a CPU's bound tasks. */
 	u64 least;
-	/* The weight that counts for the machine's level, but not on the cluster's clock. */
-	s64 beyond;
 } __attribute__((aligned(64)));
 
 struct level levels[MAX_CPUS];
@@ -107,13 +105,8 @@ static __always_inline void add_to_level(struct level *l, const struct cluster *
 	u32 cpu = nth_of_cluster(c, slot);
 	u64 running = running_weight(c, slot), bound = bound_weight(cpu);
 
-	if (running) {
-		s64 counted = READ_ONCE(c->counted[slot & (CLUSTER_CPUS - 1)]);
-		u64 most = READ_ONCE(machine_worth);
-
-		l->weight += (s64)running - counted;
-		l->beyond += (s64)(running < most ? running : most) - counted;
-	}
+	if (running)
+		l->weight += (s64)running - READ_ONCE(c->counted[slot & (CLUSTER_CPUS - 1)]);
 	l->weight += bound - READ_ONCE(cpu_at(cpu)->bound.weight);
 	if (running && running < l->least)
 		l->least = running;
@@ -161,7 +154,6 @@ __noinline bool find_level(u32 cluster)
 	*l = (struct level){ .weight = READ_ONCE(c->clock.weight), .cpus = c->nr_cpus, .least = ~0ULL };
 	bpf_for(i, 0, c->nr_cpus)
 		add_to_level(l, c, i);
-	WRITE_ONCE(c->beyond, l->beyond);
 	/* Each round except the last gives away at least one CPU. */
 	bpf_for(i, 0, c->nr_cpus)
 		if (!give_cpus(cluster))
@@ -175,38 +167,13 @@ __noinline bool find_level(u32 cluster)
 	return true;
 }
 
-/* The progress (progress.h) of a task that always had its fair share of the machine, and its time, in ns. */
-u64 machine_progress, machine_progress_at;
-
-/*
- * Lets the fair progress grow until @now, and forgets it as that of each task is forgotten. No task can have made
- * more than one of the weight @least that always had a CPU.
- */
-static __always_inline void advance_machine(u64 now, u64 least)
-{
-	u64 progress = READ_ONCE(machine_progress), most = vtime_for(PROGRESS_NS, least);
-	u64 last = READ_ONCE(machine_progress_at);
-	s64 past = now - last;
-
-	/* A tick that began earlier may come here later, and ticks of two clusters at once. */
-	if (past <= 0 || __sync_val_compare_and_swap(&machine_progress_at, last, now) != last)
-		return;
-	if (past > (s64)PROGRESS_NS)
-		past = PROGRESS_NS;
-	if (progress > most)
-		progress = most;
-	progress -= progress / PROGRESS_NS * past + (progress % PROGRESS_NS * (u64)past >> PROGRESS_SHIFT);
-	WRITE_ONCE(machine_progress, progress + vtime_for(past, READ_ONCE(machine_worth)));
-}
-
 /*
  * The machine's level: that of the sum of all clusters, but no less than the least of theirs, which for an idle
- * cluster is its last one: the tasks that sleep may be as light. Without that limit a machine that idles would let
- * a task be due a thousand CPUs, and for seconds afterwards none would have had more than its share.
+ * cluster is its last one: the tasks that sleep may be as light.
  *
  * Context: as find_level().
  */
-__noinline bool find_machine_worth(u64 now)
+__noinline bool find_machine_worth(void)
 {
 	struct level *l = this_level();
 	u64 found;
@@ -218,7 +185,7 @@ __noinline bool find_machine_worth(u64 now)
 		s64 sum = READ_ONCE(c->clock.weight);
 		u64 worth = READ_ONCE(c->worth);
 
-		l->weight += sum > 0 ? sum + READ_ONCE(c->beyond) : 0;
+		l->weight += sum > 0 ? sum : 0;
 		/* In 1024ths of a CPU. */
 		l->cpus += open_speed(c);
 		if (worth < l->least)
@@ -226,7 +193,6 @@ __noinline bool find_machine_worth(u64 now)
 	}
 	found = l->weight * SCHED_POWER_SCALE / (u64)l->cpus;
 	WRITE_ONCE(machine_worth, found > l->least ? found : l->least);
-	advance_machine(now, l->least);
 	return true;
 }
 
@@ -243,7 +209,7 @@ static __always_inline void update_level(u32 cluster, u64 now)
 	    __sync_val_compare_and_swap(&c->levelled_at, last, now) != last)
 		return;
 	find_level(cluster);
-	find_machine_worth(now);
+	find_machine_worth();
 }
 
 #endif /* __EQUIPOISE_LEVEL_H */

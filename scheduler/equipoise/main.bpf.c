@@ -286,6 +286,9 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 	request = READ_ONCE(this->request);
 	if (runs && !asks_for_task(request))
 		return;
+	/* Another task is about to come for the one that goes. */
+	if (request_kind(request) == REQUEST_SWAP)
+		return;
 	if (pull_kept(this->cluster))
 		return;
 	if (nr_clusters > 1) {

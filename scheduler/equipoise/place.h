@@ -203,10 +203,10 @@ __noinline bool move_to_clock(struct task_struct *p __arg_trusted, struct task_s
 
 	count_runnable(t, true);
 	weight = find_weight(t);
-	if (arrives)
-		begin_work(t, now);
 	t->cluster = cluster;
 	t->bound_to = bound_to;
+	if (arrives)
+		begin_work(t, now);
 	write_cluster(cluster_at(cluster));
 	if (bound_to)
 		join_bound(t, cpu, weight, lag);
@@ -271,13 +271,13 @@ static __always_inline void set_deadline(struct task_struct *p, struct task_stat
 	p->scx.dsq_vtime = deadline_of(t, request);
 }
 
-/* Publishes the values of @p, which runs on @this or begins to (@begins), for other CPUs. */
+/* Publishes the values of @p, which runs on @this or begins to, for other CPUs. */
 static __always_inline void show_running(struct cpu_state *this, const struct task_struct *p,
-					 const struct task_state *t, bool begins)
+					 const struct task_state *t)
 {
 	WRITE_ONCE(this->pid, p->pid);
 	WRITE_ONCE(this->burst, t->burst);
-	WRITE_ONCE(this->begins, begins);
+	WRITE_ONCE(this->arrived, t->cluster != this->cluster);
 	WRITE_ONCE(this->runs_bound, t->bound_to);
 	WRITE_ONCE(this->progress, progress_of(t, this->charged_at));
 	note_running(this, cluster_at(this->cluster), t->bound_to ? 0 : t->full_weight,
@@ -301,7 +301,7 @@ static __always_inline void begin_turn(struct task_struct *p, struct task_state 
 
 		p->scx.dsq_vtime = READ_ONCE(c->clock.now) + vtime_for(tunables.slice, READ_ONCE(c->worth));
 	}
-	show_running(this, p, t, true);
+	show_running(this, p, t);
 }
 
 /* Charges the tasks that are bound to @cpu for @work, on both clocks. */
@@ -358,9 +358,12 @@ static __always_inline u64 charge(struct task_struct *p, struct task_state *t, u
 /* Charges @p, which has run on @cpu and does not sleep yet. */
 static __always_inline void charge_running(struct task_struct *p, struct task_state *t, u32 cpu)
 {
+	struct cpu_state *this = cpu_at(cpu);
+
 	charge(p, t, cpu);
 	bound_lag(clock_of(t), &t->fair, tunables.lag);
-	show_running(cpu_at(cpu), p, t, false);
+	show_running(this, p, t);
+	count_progress(cluster_at(this->cluster), this->progress);
 }
 
 #endif /* __EQUIPOISE_PLACE_H */

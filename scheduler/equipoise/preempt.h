@@ -50,13 +50,9 @@ static __always_inline s64 distance(u32 cpu, u64 at, bool bound)
 static __always_inline s64 earlier_by(const struct task_struct *p, const struct task_state *t, u32 place, u32 cpu,
 				      const struct task_struct *curr)
 {
-	bool bound = t->bound_to, runs_bound = READ_ONCE(cpu_at(cpu)->runs_bound);
+	s64 ahead = distance(cpu, curr->scx.dsq_vtime, READ_ONCE(cpu_at(cpu)->runs_bound));
 
-	if (bound && runs_bound)
-		return service_for(curr->scx.dsq_vtime - p->scx.dsq_vtime, t->fair.weight ?: 1);
-	return service_for(distance(cpu, curr->scx.dsq_vtime, runs_bound) -
-				   distance(place, p->scx.dsq_vtime, bound),
-			   (bound ? READ_ONCE(cpu_at(place)->bound.weight) : t->fair.weight) ?: 1);
+	return service_for(ahead - distance(place, p->scx.dsq_vtime, t->bound_to), t->fair.weight ?: 1);
 }
 
 /*

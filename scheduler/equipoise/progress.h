@@ -50,10 +50,22 @@ static __always_inline void note_work(struct task_state *t, u64 work, u64 now)
 	t->recent_at = now;
 }
 
-/* The work of a task like @t that always had its fair share of the machine, in ns: at most what one CPU can do. */
+/* Counts @progress, of the task that a tick found running on a CPU of @c, in the mean there. */
+static __always_inline void count_progress(struct cluster *c, u64 progress)
+{
+	s64 mean = READ_ONCE(c->progress);
+
+	WRITE_ONCE(c->progress, mean + ((s64)(progress - mean) >> LEVEL_SHIFT));
+}
+
+/*
+ * The work of a task like @t that made as much progress as the tasks that run in its cluster, in ns: at most what
+ * one CPU can do. The share that weights give on the whole machine says less: where a cpuset leaves CPUs idle, a
+ * thread that naps would be far ahead of the loops beside it as soon as it wakes up.
+ */
 static __always_inline u64 fair_work(const struct task_state *t)
 {
-	u64 work = service_for(READ_ONCE(machine_progress), t->full_weight ?: 1);
+	u64 work = service_for(READ_ONCE(cluster_at(t->cluster)->progress), t->full_weight ?: 1);
 
 	return work < PROGRESS_NS ? work : PROGRESS_NS;
 }
@@ -65,32 +77,19 @@ static __always_inline u64 demanded_work(u64 did, u64 slept)
 }
 
 /*
- * The distance, in ns of work, by which a task that slept is at least behind one that always has its share of the
- * machine: twice the difference at which tasks change places. So a waking task soon gets a fast CPU, but does not
- * keep it.
- */
-static __always_inline u64 behind_at_wakeup(void)
-{
-	return 2 * tunables.unfairness;
-}
-
-/*
  * The recent work that counts for @t, which @did and @slept so many ns, and wakes up or is new: its fair share less
  * the work that it lacks, which is the part of its fair share, or of its demand if that is less, that it did not
  * do. A task that did more than its fair share has what it did.
  */
 __noinline u64 work_at_wakeup(const struct task_state *t __arg_nonnull, u64 did, u64 slept)
 {
-	u64 fair = fair_work(t), lacks = behind_at_wakeup(), due;
+	u64 fair = fair_work(t), due = demanded_work(did, slept);
 
 	if (did > fair)
 		return did;
-	due = demanded_work(did, slept);
 	if (due > fair)
 		due = fair;
-	if (due > did + lacks)
-		lacks = due - did;
-	return fair > lacks ? fair - lacks : 0;
+	return fair - (due - did);
 }
 
 /* The progress of @t, which has slept, if it wakes up at @now. */

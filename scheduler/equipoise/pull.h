@@ -109,10 +109,10 @@ static __always_inline const struct task_struct *may_move(u32 cpu, u32 to)
 
 /*
  * The running task of @cluster that may run on best->to, which is faster now, and has the least progress, if it has
- * less than best->progress. Progress is as of the last tick of the task's CPU. A task that has just begun to run is
- * left alone, unless an idle CPU takes it over (@begins).
+ * less than best->progress. Progress is as of the last tick or switch of the task's CPU. A task that has just come
+ * from another cluster is left alone, unless an idle CPU takes it over (@arrived).
  */
-__noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster, bool begins)
+__noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster, bool arrived)
 {
 	u32 speed = speed_of(cpu_at(best->to), cluster_of(best->to));
 	struct cluster *c = cluster_at(cluster);
@@ -124,7 +124,7 @@ __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster
 		const struct task_struct *curr;
 
 		if (has_bit(READ_ONCE(c->idle), slot) || READ_ONCE(other->request) ||
-		    (READ_ONCE(other->begins) && !begins) || speed_of(other, c) >= speed)
+		    (READ_ONCE(other->arrived) && !arrived) || speed_of(other, c) >= speed)
 			continue;
 		curr = may_move(cpu, best->to);
 		if (!curr || READ_ONCE(other->progress) >= best->progress)
@@ -451,18 +451,18 @@ enum evened {
 /*
  * Does @t, which runs on @cpu with @progress, stop for a task behind it that waits in @dsq, a queue of cluster
  * @index? For a task that one CPU of another cluster keeps, only if the tasks bound there weigh more than those
- * here. For one that any CPU there may take, @t continues if it has had no more than its fair share of the machine,
- * or if that cluster has less load: progress lags behind load, so all CPUs of a cluster would take tasks until it
- * is crowded.
+ * here, by the speeds of the CPUs. For one that any CPU there may take, @t continues if it has had no more than
+ * those that run there, or if that cluster has less load: progress lags behind load, so all CPUs of a cluster
+ * would take tasks until it is crowded.
  */
 static __always_inline bool gives_way(const struct task_state *t, u64 progress, u32 cpu, u32 index, u64 dsq)
 {
 	const struct cluster *own = cluster_of(cpu), *other = cluster_at(index);
 
 	if (dsq != cluster_dsq(index))
-		return other == own ||
-		       bound_weight(dsq - own_dsq(0)) > (t->bound_to ? bound_weight(cpu) : t->full_weight);
-	return progress > READ_ONCE(machine_progress) && load_of(other, 0) > load_of(own, 0);
+		return other == own || bound_weight(dsq - own_dsq(0)) * own->speed >
+					       (t->bound_to ? bound_weight(cpu) : t->full_weight) * other->speed;
+	return progress > READ_ONCE(other->progress) && load_of(other, 0) > load_of(own, 0);
 }
 
 /*
@@ -567,9 +567,8 @@ __noinline bool most_ahead(struct seen_running *best __arg_nonnull, struct task_
 
 /*
  * @p wakes up and may have @idle, which was claimed for it. If a task on a faster CPU is ahead of @p, the two
- * change places here, because a task that naps seldom runs at a tick, where even_out() compares tasks. A task that
- * has had no more than its share of the machine keeps its CPU from tasks that only slept, so a heavy thread is as
- * fast among light ones as alone. Returns the CPU that @p gets.
+ * change places here, on the fastest such CPU, because a task that naps seldom runs at a tick, where even_out()
+ * compares tasks. Returns the CPU that @p gets.
  */
 __noinline s32 place_of_ahead(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 idle)
 {
@@ -581,13 +580,16 @@ __noinline s32 place_of_ahead(struct task_struct *p __arg_trusted, struct task_s
 	if (is_pinned(p))
 		return idle;
 	find_weight(t);
-	progress = progress_at_wakeup(t, now) + vtime_for(behind_at_wakeup(), t->full_weight ?: 1);
+	progress = progress_at_wakeup(t, now);
 	best->pid = 0;
 	best->to = idle;
 	best->progress = progress;
-	bpf_for(i, 0, nr_clusters)
-		if (is_faster(cluster_at(i), c))
-			most_ahead(best, p, i);
+	bpf_for(i, 0, nr_clusters) {
+		u32 index = c->order[i & (MAX_CLUSTERS - 1)];
+
+		if (!is_faster(cluster_at(index), c) || most_ahead(best, p, index))
+			break;
+	}
 	if (!best->pid ||
 	    !post_request(&cpu_at(best->cpu)->request, make_request(REQUEST_SEND, idle, best->pid, 0)))
 		return idle;

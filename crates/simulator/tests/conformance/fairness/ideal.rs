@@ -238,13 +238,16 @@ pub fn claims(load: &Load) -> Vec<Claim> {
     load.threads.iter().map(claim).collect()
 }
 
-/// The fair shares of `claims`, in CPUs of the fastest kind, on CPUs of these `speeds`. If some claims exclude CPUs,
-/// all CPUs must be equal.
+/// The fair shares of `claims`, in CPUs of the fastest kind, on CPUs of these `speeds`, which must be equal unless all
+/// claims have the same set of CPUs.
 pub fn shares(claims: &[Claim], speeds: &[f64]) -> Vec<f64> {
-    match claims.iter().any(|claim| claim.cpus != !0) {
-        true => due(claims, speeds.len()),
-        false => due_by_speed(claims, speeds),
+    let set = claims.first().map_or(!0, |claim| claim.cpus);
+    if claims.iter().any(|claim| claim.cpus != set) {
+        return due(claims, speeds.len());
     }
+    let of_set = (0..speeds.len()).filter(|&cpu| set == !0 || set >> cpu & 1 == 1);
+    let speeds: Vec<f64> = of_set.map(|cpu| speeds[cpu]).collect();
+    due_by_speed(claims, &speeds)
 }
 
 /// The fair share of each thread of `load` in the `window`, in CPUs of the fastest kind. Each group of `load` must have

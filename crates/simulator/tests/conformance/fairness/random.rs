@@ -153,26 +153,43 @@ pub fn free(
     })
 }
 
+/// The CPUs among the first `cpus` whose bits in `mask`, which begins anew after 64, are set.
+fn some_of(cpus: usize, mask: u64) -> CpuMask {
+    (0..cpus)
+        .filter(|cpu| mask.rotate_right(*cpu as u32) & 1 == 1)
+        .collect()
+}
+
 /// As [`free`], but half of the threads may use only some of the CPUs.
 pub fn bound(
     machine: impl Strategy<Value = Machine>,
     does: impl Strategy<Value = Does>,
     nice: impl Strategy<Value = i8>,
 ) -> impl Strategy<Value = Case> {
-    (
-        free(machine, does, nice),
-        vec(prop::option::of(any::<u64>()), 24),
-    )
-        .prop_map(|(mut case, masks)| {
-            let cpus = case.machine.cpus.len();
-            for (thread, mask) in case.load.threads.iter_mut().zip(masks) {
-                let some = |mask: u64| {
-                    (0..cpus)
-                        .filter(|cpu| mask.rotate_right(*cpu as u32) & 1 == 1)
-                        .collect::<CpuMask>()
-                };
-                thread.cpus = mask.map(some).filter(|mask| !mask.is_empty());
-            }
-            case
-        })
+    let masks = vec(prop::option::of(any::<u64>()), 24);
+    (free(machine, does, nice), masks).prop_map(|(mut case, masks)| {
+        let cpus = case.machine.cpus.len();
+        for (thread, mask) in case.load.threads.iter_mut().zip(masks) {
+            thread.cpus = mask
+                .map(|mask| some_of(cpus, mask))
+                .filter(|mask| !mask.is_empty());
+        }
+        case
+    })
+}
+
+/// As [`free`], but all threads may use the same CPUs only, as in a cpuset.
+pub fn cpuset(
+    machine: impl Strategy<Value = Machine>,
+    does: impl Strategy<Value = Does>,
+    nice: impl Strategy<Value = i8>,
+) -> impl Strategy<Value = Case> {
+    (free(machine, does, nice), any::<u64>()).prop_map(|(mut case, mask)| {
+        let set = some_of(case.machine.cpus.len(), mask);
+        let set = (!set.is_empty()).then_some(set);
+        for thread in &mut case.load.threads {
+            thread.cpus = set;
+        }
+        case
+    })
 }

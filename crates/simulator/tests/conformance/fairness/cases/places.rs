@@ -64,6 +64,31 @@ fn a_task_that_naps_has_its_share_of_the_fast_cpus() {
     }
 }
 
+/// A cpuset with big and little CPUs, as games and containers have, is a machine of its own for its tasks: neither the
+/// idle CPUs beside it nor equal numbers of tasks on its fast and slow CPUs count. The periodic thread did 0.24 of a
+/// CPU's work instead of 0.3, and loops on the slow CPU 0.07 instead of 0.125.
+#[test]
+fn a_cpuset_of_big_and_little_cpus_is_shared_like_a_machine() {
+    let within = |task: Task, cpus: u64| Task { cpus, ..task };
+    let periodic = Task {
+        does: Does::Period {
+            run: 3 * MS,
+            period: 10 * MS,
+        },
+        ..spin(0)
+    };
+    for name in ["rk3588", "sm8250"] {
+        let mut tasks = vec![within(periodic, 0b1101_0111)];
+        tasks.extend([within(spin(0), 0b1101_0111); 6]);
+        let got = run(&heterogeneous(name, 250), &tasks, 1, UNTIL).unwrap();
+        assert!(got[0] > 0.285, "{name}: {got:?}");
+    }
+    let mut tasks = vec![within(spin(-19), 0b101_0001)];
+    tasks.extend([within(spin(0), 0b101_0001); 8]);
+    let got = run(&heterogeneous("sm8250", 250), &tasks, 1, UNTIL).unwrap();
+    assert!(got[1..].iter().all(|share| *share > 0.115), "{got:?}");
+}
+
 /// Loops of nice 19 are little load for the slow CPUs, but one task cannot use more than one of these CPUs.
 #[test]
 fn little_load_on_slow_cpus_is_no_gain() {
