@@ -46,7 +46,8 @@ pub fn device_tree(file: &str, blob: &[u8]) -> Result<Found, Box<BadInput>> {
     }
     if listed.len() > machine::MAX_CPUS {
         let message = format!("{} CPUs", listed.len());
-        return Err(bad(&message, "expected at most 1024"));
+        let expected = format!("expected at most {}", machine::MAX_CPUS);
+        return Err(bad(&message, &expected));
     }
     if !listed.iter().any(|cpu| cpu.online) {
         return Err(bad(
@@ -108,10 +109,11 @@ fn found(root: &Node, listed: &[Listed], by_handle: &BTreeMap<u32, &Node>) -> Fo
     }
     opps::add(&mut found, listed, by_handle);
     idle::add(&mut found, listed, by_handle);
-    measures(&mut found, listed);
     found.caches = caches(listed, by_handle);
     numa::add(&mut found, root, listed);
     found.tidy();
+    // After `tidy()`, which removes impossible frequencies.
+    measures(&mut found, listed);
     found
 }
 
@@ -273,15 +275,11 @@ fn caches(listed: &[Listed], by_handle: &BTreeMap<u32, &Node>) -> Vec<Cache> {
             let cache = caches.entry(handle).or_insert_with(|| Cache {
                 level: node.cell("cache-level").unwrap_or(level),
                 cpus: CpuMask::EMPTY,
-                size_kib: node
-                    .cell("cache-size")
-                    .map(|bytes| bytes >> 10)
-                    .filter(|&kib| kib > 0),
+                size_kib: node.cell("cache-size").map(|bytes| bytes >> 10),
             });
             cache.cpus.set(cpu.number);
             next = after(node);
         }
     }
-    let known = |cache: &Cache| (2..=4).contains(&cache.level);
-    caches.into_values().filter(known).collect()
+    caches.into_values().collect()
 }

@@ -78,7 +78,8 @@ impl Reader<'_> {
             let cpu: usize = self.number(pu, "os_index")?;
             if cpu >= machine::MAX_CPUS {
                 let message = format!("CPU {cpu}");
-                return Err(self.bad(pu, message, "expected CPUs below 1024"));
+                let expected = format!("expected CPUs below {}", machine::MAX_CPUS);
+                return Err(self.bad(pu, message, &expected));
             }
             found.cpus.insert(cpu, Cpu::default());
         }
@@ -143,17 +144,15 @@ impl Reader<'_> {
 
     fn caches(&self, root: Node, found: &mut Found) -> Result<(), Box<BadInput>> {
         for cache in objects(root, &["Cache", "L2Cache", "L3Cache", "L4Cache"]) {
-            // Type 2 is an instruction cache; a machine file has at most four levels.
-            if cache.attribute("cache_type") == Some("2")
-                || !(2..=4).contains(&self.number::<u32>(cache, "depth")?)
-            {
+            // Type 2 is an instruction cache.
+            if cache.attribute("cache_type") == Some("2") {
                 continue;
             }
             let bytes: u64 = self.number(cache, "cache_size")?;
             found.caches.push(Cache {
                 level: self.number(cache, "depth")?,
                 cpus: self.cpuset(cache)?,
-                size_kib: u32::try_from(bytes >> 10).ok().filter(|&kib| kib > 0),
+                size_kib: u32::try_from(bytes >> 10).ok(),
             });
         }
         Ok(())

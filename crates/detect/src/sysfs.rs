@@ -7,6 +7,7 @@ use crate::found::Measure;
 use crate::found::{Cpu, Found, OppFound};
 use crate::governor::Decider;
 use crate::kind::kind;
+use crate::limits::contradictions;
 use machine::{Cache, CpuMask, IdleState};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -219,10 +220,7 @@ fn read_cpu(
         opps,
         assumed_opps,
         decider: Decider::read(&cpufreq),
-        transition_latency_ns: cpufreq
-            .number::<u64>("cpuinfo_transition_latency")
-            // This leaves out CPUFREQ_ETERNAL and other implausible values.
-            .filter(|&ns| ns < 1_000_000_000),
+        transition_latency_ns: cpufreq.number("cpuinfo_transition_latency"),
         idle_states: idle_states(&folder.at("cpuidle")),
         ..Cpu::default()
     }
@@ -239,16 +237,6 @@ fn priority(all: &Folder, folder: &Folder, cpufreq: &Folder) -> Option<u32> {
     cpufreq
         .number("amd_pstate_prefcore_ranking")
         .filter(|_| ranks)
-}
-
-/// The CPUs whose sets do not contain them, or contain CPUs with other sets.
-fn contradictions(spans: &BTreeMap<usize, CpuMask>) -> CpuMask {
-    let agrees = |cpu: usize, span: &CpuMask| {
-        let same = |other| spans.get(&other).is_none_or(|its| its == span);
-        span.contains(cpu) && span.iter().all(same)
-    };
-    let wrong = spans.iter().filter(|&(&cpu, span)| !agrees(cpu, span));
-    wrong.map(|(&cpu, _)| cpu).collect()
 }
 
 /// The set of CPUs of each CPU in its `topology`, whose file has the first of `names` or, in older kernels, the second.
@@ -416,7 +404,7 @@ fn caches(cpu: &Folder, core: CpuMask) -> (Vec<Cache>, bool) {
     let own = bytes.map(|bytes| Cache {
         level: 2,
         cpus: core,
-        size_kib: u32::try_from(bytes >> 10).ok().filter(|&kib| kib > 0),
+        size_kib: u32::try_from(bytes >> 10).ok(),
     });
     let caches = caches.into_iter().chain(own).collect();
     (caches, all_readable)
@@ -428,7 +416,6 @@ fn kib(size: &str) -> Option<u32> {
         Some(mib) => mib.parse::<u32>().ok()?.checked_mul(1024),
         None => size.trim_end_matches('K').parse().ok(),
     }
-    .filter(|&kib| kib > 0)
 }
 
 /// Reads the nodes and distances, without nodes that have only memory.
@@ -501,7 +488,7 @@ fn energy_model(sys: &Folder) -> BTreeMap<usize, BTreeMap<u32, u64>> {
             let state = domain.at(name);
             Some((
                 state.number::<u32>("frequency")?,
-                state.number::<u64>("power")? * unit_uw,
+                state.number::<u64>("power")?.saturating_mul(unit_uw),
             ))
         };
         let states = domain.names();
@@ -521,8 +508,8 @@ mod tests {
     #[test]
     fn sizes_are_the_kernels() {
         assert_eq!(
-            [kib("1280K"), kib("32M"), kib("0K"), kib("x")],
-            [Some(1280), Some(32768), None, None]
+            [kib("1280K"), kib("32M"), kib("x")],
+            [Some(1280), Some(32768), None]
         );
     }
 }

@@ -4,6 +4,7 @@ use super::Listed;
 use super::fdt::Node;
 use crate::found::{Cpu, Found, OppFound};
 use machine::CpuMask;
+use machine::limits::MICROVOLT;
 use std::collections::BTreeMap;
 
 /// Properties that name a clock domain of the firmware: the provider and an index. The cpufreq
@@ -13,9 +14,6 @@ const DOMAINS: [&str; 2] = ["qcom,freq-domain", "performance-domains"];
 
 /// The property that names a table of OPPs.
 const TABLE: &str = "operating-points-v2";
-
-/// The valid range of voltages in uV. Some trees have numbers of steps or corners in place of voltages.
-const MICROVOLT: std::ops::RangeInclusive<u32> = 100_000..=5_000_000;
 
 /// The frequencies of a CPU, by its node.
 #[derive(Default)]
@@ -28,7 +26,7 @@ pub(super) struct Table {
     turbo: Vec<u32>,
     /// Are some of the OPPs only for some chips (`opp-supported-hw`)?
     selected: bool,
-    /// The frequencies in kHz that have `turbo-mode`, which Linux uses only while boost is enabled.
+    /// Do voltages depend on the chip (`opp-microvolt-NAME`)?
     by_chip: bool,
 }
 
@@ -56,7 +54,8 @@ impl Table {
             let [high, low, ..] = node.cells("opp-hz")[..] else {
                 continue;
             };
-            let khz = ((u64::from(high) << 32 | u64::from(low)) / 1000) as u32;
+            let hz = u64::from(high) << 32 | u64::from(low);
+            let khz = u32::try_from(hz / 1000).unwrap_or(u32::MAX);
             let latency = node.cell("clock-latency-ns").map(u64::from);
             table.latency_ns = table.latency_ns.max(latency);
             if node.properties.contains_key("turbo-mode") {
@@ -69,6 +68,7 @@ impl Table {
             let microvolt = node.cell("opp-microvolt");
             table.opps.push(OppFound {
                 khz,
+                // Some trees have numbers of steps or corners in place of voltages.
                 microvolt: microvolt.filter(|it| MICROVOLT.contains(it)),
                 power_uw: node.cell("opp-microwatt").map(u64::from),
             });

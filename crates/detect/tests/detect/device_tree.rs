@@ -186,7 +186,7 @@ fn garbage_is_survived() {
             garbled[at] = (seed >> 24) as u8;
         }
         if let Ok(found) = detect::device_tree("a.dtb", &garbled) {
-            found.machine_file("garbled");
+            machine(found);
         }
     }
 }

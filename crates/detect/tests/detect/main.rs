@@ -4,6 +4,7 @@ mod boards;
 mod device_tree;
 mod governors;
 mod hwloc;
+mod limits;
 mod machines;
 mod odd;
 mod tree;

@@ -4,14 +4,9 @@ use super::reader::{Reader, Result};
 use super::topology::Topology;
 use super::{CoreFile, CpufreqFile, GovernorFile, MachineFile, SharedBy, Unit};
 use crate::input;
+use crate::limits::{KHZ, MICROVOLT};
 use crate::{CoreType, CpuMask, Cpufreq, Governor, Opp, Preference, Ramp};
-use std::ops::RangeInclusive;
 use toml::Spanned;
-
-/// The valid range of frequencies, 1 MHz to 10 GHz; other values are probably in the wrong unit.
-const KHZ: RangeInclusive<u32> = 1_000..=10_000_000;
-/// The valid range of voltages, 0.1 V to 5 V.
-const MICROVOLT: RangeInclusive<u32> = 100_000..=5_000_000;
 
 impl Reader<'_> {
     pub(super) fn opps(&self, core: &CoreFile) -> Result<Vec<Opp>> {

@@ -2,14 +2,10 @@
 
 use super::reader::{Reader, Result};
 use super::{CoreFile, IdleFile, MachineFile, PartPowerFile, TurboKhz};
+use crate::limits::{ENTRY_UJ, MW};
 use crate::{CorePower, CoreType, PartIdle, PartPower, Power, PowerLimit, Turbo};
-use std::ops::RangeInclusive;
 use toml::Spanned;
 
-/// The limit on powers, 10 kW; larger values are probably in the wrong unit.
-const MW: RangeInclusive<u32> = 0..=10_000_000;
-/// The limit on energies, 1 J; larger values are probably in the wrong unit.
-const ENTRY_UJ: RangeInclusive<u32> = 0..=1_000_000;
 /// The default of `smt_dynamic`, measured on Sandy Bridge (machines/snb-ep-2s.toml).
 const SMT_DYNAMIC: f64 = 1.357;
 const PJ_PER_UJ: u64 = 1_000_000;

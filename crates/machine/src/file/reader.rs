@@ -2,13 +2,12 @@
 
 use super::{DEFAULT_HZ, MachineFile};
 use crate::input::BadInput;
+use crate::limits::COST_NS;
 use crate::{MAX_CPUS, Machine};
 use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 
-/// The largest cost or latency. A larger one is probably in the wrong unit.
-const MAX_COST_NS: u64 = 1_000_000_000;
 /// The range for the kernel's CONFIG_HZ, which is generous.
 const HZ: RangeInclusive<u32> = 10..=10_000;
 
@@ -165,14 +164,14 @@ impl<'a> Reader<'a> {
     /// Converts `value`, which is in units of `unit_ns`, to ns. A time of more than a second is an error.
     pub(super) fn cost(&self, value: &Spanned<u64>, unit_ns: u64) -> u64 {
         let ns = value.get_ref().saturating_mul(unit_ns);
-        if ns > MAX_COST_NS {
+        if !COST_NS.contains(&ns) {
             self.keep(self.bad::<()>(
                 value.span(),
                 format!("{} is longer than a second", value.get_ref()),
-                format!("expected 0 to {}", MAX_COST_NS / unit_ns),
+                format!("expected 0 to {}", COST_NS.end() / unit_ns),
             ));
         }
-        ns.min(MAX_COST_NS)
+        ns.min(*COST_NS.end())
     }
 
     /// An optional cost in ns, which is 0 by default.

@@ -1,17 +1,12 @@
 //! The topology: clusters, cores, caches, packages, and the kernel's levels.
 
-use super::core::MAX_THREADS;
 use super::reader::{Reader, Result};
 use super::{CacheFile, ClusterFile, CoreFile, MachineFile, PackageFile};
+use crate::limits::{CACHE_LEVEL, SIZE_KIB, THREADS};
 use crate::{Cache, Cpu, CpuMask, Level, MAX_CPUS, Numa};
 use std::collections::BTreeMap;
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use toml::Spanned;
-
-/// The cache levels, L1 to L4.
-const CACHE_LEVEL: RangeInclusive<u32> = 1..=4;
-/// The limit on cache sizes, 16 GiB; larger values are probably in the wrong unit.
-const SIZE_KIB: RangeInclusive<u32> = 1..=16 << 20;
 
 /// The maximum number of levels in a scheduler's tables (`MAX_LEVELS` in scheduler/intf.h).
 const MAX_LEVELS: usize = 8;
@@ -196,11 +191,11 @@ impl Reader<'_> {
             return self.siblings(cluster, siblings, span);
         }
         let threads = match &cluster.threads {
-            Some(threads) if !(1..=MAX_THREADS).contains(threads.get_ref()) => {
+            Some(threads) if !THREADS.contains(threads.get_ref()) => {
                 return self.bad(
                     threads.span(),
                     format!("threads is {}", threads.get_ref()),
-                    format!("expected 1 to {MAX_THREADS}"),
+                    format!("expected {} to {}", THREADS.start(), THREADS.end()),
                 );
             }
             Some(threads) => *threads.get_ref(),
@@ -237,11 +232,14 @@ impl Reader<'_> {
         let mut cores = Vec::new();
         for list in siblings.get_ref() {
             let core = self.cpus(list)?;
-            if !core.is_subset(&left) || core.count() > MAX_THREADS {
+            if !core.is_subset(&left) || !THREADS.contains(&core.count()) {
                 return self.bad(
                     list.span(),
                     format!("CPUs {core} are not a core of the cluster"),
-                    format!("expected at most {MAX_THREADS} CPUs of {span}, each in one core"),
+                    format!(
+                        "expected at most {} CPUs of {span}, each in one core",
+                        THREADS.end()
+                    ),
                 );
             }
             left = left.without(&core);
