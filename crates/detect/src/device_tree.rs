@@ -42,7 +42,17 @@ pub fn device_tree(file: &str, blob: &[u8]) -> Result<Found, Box<BadInput>> {
         .collect();
     let listed = listed(&root);
     if listed.is_empty() {
-        return Err(bad("no CPU", "expected nodes /cpus/cpu@..."));
+        let is_overlay = root
+            .children
+            .iter()
+            .any(|it| it.child("__overlay__").is_some());
+        return Err(match is_overlay {
+            true => bad(
+                "this is an overlay, which changes another tree",
+                "expected a complete tree, as `fdtoverlay -i BASE.dtb -o FILE.dtb OVERLAY.dtbo` writes it",
+            ),
+            false => bad("no CPU", "expected nodes /cpus/cpu@..."),
+        });
     }
     if listed.len() > machine::MAX_CPUS {
         let message = format!("{} CPUs", listed.len());
@@ -123,6 +133,9 @@ fn found(root: &Node, listed: &[Listed], by_handle: &BTreeMap<u32, &Node>) -> Fo
 /// No architecture numbers nodes whose status is `fail` (`of_get_next_cpu_node()`). riscv skips all harts that are
 /// unavailable or cannot run Linux (`riscv_early_of_processor_hartid()`); elsewhere a disabled CPU has a number. On
 /// PowerPC each thread of a node has a number (`smp_setup_cpu_maps()`).
+///
+/// A disabled CPU with an `enable-method` waits until the kernel starts it (Devicetree Specification 0.4, section
+/// 3.8.1), as do all CPUs but the first on PowerPC boards with spin tables. arm64 starts every CPU that has a method.
 fn listed(root: &Node) -> Vec<Listed<'_>> {
     let mut listed = Vec::new();
     let cpus = root.child("cpus").into_iter();
@@ -133,11 +146,12 @@ fn listed(root: &Node) -> Vec<Listed<'_>> {
         if !is_cpu || failed || (is_hart && !(node.is_available() && runs_linux(node))) {
             continue;
         }
+        let waits = node.text("status") == Some("disabled") && node.text("enable-method").is_some();
         for _ in 0..threads(node) {
             listed.push(Listed {
                 number: listed.len(),
                 node,
-                online: node.is_available(),
+                online: node.is_available() || waits,
             });
         }
     }
@@ -273,10 +287,13 @@ fn caches(listed: &[Listed], by_handle: &BTreeMap<u32, &Node>) -> Vec<Cache> {
                 break;
             };
             let cache = caches.entry(handle).or_insert_with(|| Cache {
-                level: node.cell("cache-level").unwrap_or(level),
+                level,
                 cpus: CpuMask::EMPTY,
                 size_kib: node.cell("cache-size").map(|bytes| bytes >> 10),
             });
+            // A tree may lack levels, and a CPU may lack a cache that others have below this one.
+            let deepest = cache.level.max(level);
+            cache.level = node.cell("cache-level").unwrap_or(deepest);
             cache.cpus.set(cpu.number);
             next = after(node);
         }

@@ -83,8 +83,11 @@ impl Table {
             power_uw: None,
         };
         let cells = node.cells("operating-points");
+        // Linux refuses a table with half a pair (`_of_add_opp_table_v1()`).
+        let pairs = cells.chunks_exact(2);
+        let whole = pairs.remainder().is_empty();
         Table {
-            opps: cells.chunks_exact(2).map(opp).collect(),
+            opps: pairs.filter(|_| whole).map(opp).collect(),
             latency_ns: node.cell("clock-latency").map(u64::from),
             ..Table::default()
         }
@@ -212,6 +215,12 @@ fn report(found: &mut Found, tables: &BTreeMap<usize, Table>, listed: &[Listed])
                 .iter()
                 .any(|name| cpu.node.properties.contains_key(*name))
     });
+    let useless = of(&|cpu, table| {
+        let named = |name: &str| cpu.node.properties.contains_key(name);
+        table.opps.is_empty()
+            && table.turbo.is_empty()
+            && (named(TABLE) || named("operating-points"))
+    });
     let unpowered = of(&|cpu, table| {
         cpu.node.cell("dynamic-power-coefficient").is_some()
             && !table.opps.iter().any(|opp| opp.power_uw.is_some())
@@ -236,6 +245,11 @@ fn report(found: &mut Found, tables: &BTreeMap<usize, Table>, listed: &[Listed])
     if !clocked.is_empty() {
         found.lose(format!(
             "CPUs {clocked} have clock domains, but firmware knows their frequencies, which the tree lacks"
+        ));
+    }
+    if !useless.is_empty() {
+        found.lose(format!(
+            "the OPPs of CPUs {useless}, which name no table with frequencies"
         ));
     }
     if !unpowered.is_empty() {

@@ -171,6 +171,19 @@ fn a_file_that_is_no_device_tree_is_refused() {
     assert!(error.message().contains("no CPU"), "{}", error.message());
 }
 
+#[test]
+fn an_overlay_is_no_machine() {
+    let mut tree = DeviceTree::new();
+    tree.root = node("").has(node("fragment@0").has(node("__overlay__")));
+    let error = detect::device_tree("a.dtbo", &tree.to_dtb()).unwrap_err();
+    assert!(error.message().contains("overlay"), "{}", error.message());
+    assert!(
+        error.expected().contains("`fdtoverlay "),
+        "{}",
+        error.expected()
+    );
+}
+
 /// Reading any blob terminates, with a machine or with a message.
 #[test]
 fn garbage_is_survived() {
