@@ -1,6 +1,7 @@
 //! Detection of real machines from their own descriptions.
 
 mod boards;
+mod copies;
 mod device_tree;
 mod governors;
 mod hwloc;
