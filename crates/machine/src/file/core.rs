@@ -32,7 +32,7 @@ impl Reader<'_> {
         let fastest = rates.iter().copied().fold(0.0, f64::max);
         let mut opps = Vec::new();
         for core in cores.values() {
-            opps.push(self.keep(self.opps(core)).unwrap_or_default());
+            opps.push(self.opps(core));
         }
         let of_fastest = rates
             .iter()

@@ -161,6 +161,17 @@ impl Reader<'_> {
                 "expected OPPs for every core type",
             );
         }
+        let slowest = |core: &CoreType| core.opps.first().map_or(0, |opp| opp.khz);
+        let mut limits = core_types.iter().zip(&khz);
+        let low = limits.find(|(core, list)| list.last() < Some(&slowest(core)));
+        // If the OPPs are wrong, the limits may be right.
+        if let Some((core, _)) = low.filter(|_| !self.failed()) {
+            return self.bad(
+                file.khz.span(),
+                format!("a limit is below the slowest OPP of `{}`", core.name),
+                format!("expected at least {} kHz", slowest(core)),
+            );
+        }
         let limit = match (&file.limit_mw, &file.window_ms) {
             (None, None) => None,
             (Some(limit), Some(window)) if machine.power.is_some() => Some(PowerLimit {
@@ -181,10 +192,12 @@ impl Reader<'_> {
                     "expected window_ms, the time over which the power is averaged",
                 );
             }
-            // The file has a window, but no limit.
             (None, Some(window)) => {
-                self.time(window, 1_000_000)?;
-                None
+                return self.bad(
+                    window.span(),
+                    "there is a time window, but no limit on the power".to_owned(),
+                    "expected limit_mw, or no window_ms",
+                );
             }
         };
         Ok(Some(Turbo {
@@ -355,6 +368,20 @@ threads = 2
                 "window_ms",
                 "expected a time",
             ),
+            (
+                GOOD,
+                "[2_000_000, 1_000_000]",
+                "[2_000, 1_000]",
+                "khz = [",
+                "expected at least 1000000 kHz",
+            ),
+            (
+                GOOD,
+                "limit_mw = 95_000\n",
+                "",
+                "window_ms",
+                "expected limit_mw",
+            ),
             (GOOD, parts, "", "[core.big]", "expected a [power] section"),
             (
                 without_turbo.as_str(),
@@ -375,5 +402,20 @@ threads = 2
                 "{line}: {said}"
             );
         }
+    }
+
+    /// OPPs in the wrong order are OPPs for the turbo limits, too.
+    #[test]
+    fn a_wrong_opp_causes_no_other_errors() {
+        let text = GOOD.replace("khz = 1_000_000\n", "khz = 3_000_000\n");
+        let shown = Machine::parse("f.toml", &text).unwrap_err().render(false);
+        let errors: Vec<&str> = shown
+            .lines()
+            .filter(|line| line.starts_with("error"))
+            .collect();
+        let [error] = errors[..] else {
+            panic!("{errors:?}")
+        };
+        assert!(error.contains("not faster"), "{error}");
     }
 }

@@ -268,11 +268,21 @@ cpus = "2-4"
         let a7 = "cpus = \"2-4\"";
         for (from, to, says) in [
             ("hz = 100", "hz = 0", "expected 10 to 10000"),
-            ("hz = 100", "hz = \"100\"", "expected u32"),
+            ("hz = 100", "hz = \"100\"", "expected a whole number"),
             ("hz = 100", "ghz = 100", "ghz"),
+            ("[[package]]", "[package]", "which begins with `[[NAME]]`"),
+            (
+                "[core.cortex-a7]",
+                "[[core.cortex-a7]]",
+                "which begins with `[NAME]`",
+            ),
             ("hz = 100", "host_cpus = 0", "expected 1 to"),
             ("capacity = 1441", "capacity = 0", "expected 1 to 65536"),
-            ("capacity = 1441", "capacity = -5", "expected u32"),
+            (
+                "capacity = 1441",
+                "capacity = -5",
+                "expected a whole number",
+            ),
             ("time = 33.5", "time = 0.0", "expected a number above 0"),
             ("time = 33.5", "time = -1", "expected a number above 0"),
             ("time = 33.5", "time = nan", "expected a number above 0"),
@@ -318,6 +328,14 @@ cpus = "2-4"
     fn a_gap_in_the_cpu_numbers_is_named() {
         let (_, text) = error("cpus = \"2-4\"", "cpus = \"3-5\"");
         assert!(text.contains("CPU 2 is in no cluster"), "{text}");
+    }
+
+    #[test]
+    fn a_file_without_core_types_needs_the_clusters_one() {
+        let text =
+            "name = \"m\"\n[core]\n[[package]]\n[[package.cluster]]\ncore = \"a\"\ncpus = \"0\"\n";
+        let error = Machine::parse("f.toml", text).unwrap_err();
+        assert_eq!(error.expected(), "expected a section [core.a]");
     }
 
     #[test]

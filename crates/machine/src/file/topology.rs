@@ -2,8 +2,9 @@
 
 use super::reader::{Reader, Result};
 use super::{CacheFile, ClusterFile, CoreFile, MachineFile, PackageFile};
+use crate::input;
 use crate::limits::{CACHE_LEVEL, SIZE_KIB, THREADS};
-use crate::{Cache, Cpu, CpuMask, Level, MAX_CPUS, Numa};
+use crate::{Cache, Cpu, CpuMask, Level, Numa};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use toml::Spanned;
@@ -173,14 +174,13 @@ impl Reader<'_> {
             None => self.bad(
                 name.span(),
                 format!("no core type is called `{}`", name.get_ref()),
-                format!(
-                    "expected {}",
-                    cores
-                        .keys()
-                        .map(|core| core.get_ref().as_str())
-                        .collect::<Vec<_>>()
-                        .join(", ")
-                ),
+                match cores.is_empty() {
+                    true => format!("expected a section [core.{}]", name.get_ref()),
+                    false => input::one_of(
+                        name.get_ref(),
+                        cores.keys().map(|core| core.get_ref().as_str()),
+                    ),
+                },
             ),
         }
     }
@@ -355,11 +355,7 @@ impl Reader<'_> {
     /// The CPUs of `list`, which is in the range `at` of the text.
     pub(super) fn list(&self, list: &str, at: Range<usize>) -> Result<CpuMask> {
         list.parse().or_else(|expected: String| {
-            self.bad(
-                at,
-                format!("`{list}` is not a list of CPUs"),
-                format!("{expected} (at most {MAX_CPUS} CPUs)"),
-            )
+            self.bad(at, format!("`{list}` is not a list of CPUs"), expected)
         })
     }
 }
