@@ -1,7 +1,7 @@
 //! Copies of a sysfs that lack files, and settings of the running kernel.
 
-use crate::machine;
 use crate::tree::{Cpus, Tree};
+use crate::{kinds, machine};
 
 fn two() -> Cpus<'static> {
     Cpus {
@@ -81,5 +81,21 @@ fn disabled_idle_states_are_not_entered() {
     assert_eq!(
         warnings,
         ["left out: the idle states C1E, which are disabled"]
+    );
+}
+
+#[test]
+fn a_cpuinfo_of_arm_has_kinds() {
+    let entry = |cpu: usize, part: &str| {
+        format!("processor\t: {cpu}\nCPU implementer\t: 0x41\nCPU part\t: {part}\n\n")
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("cpuinfo");
+    std::fs::write(&file, entry(0, "0xd05") + &entry(1, "0xd0b")).unwrap();
+    let (found, warnings) = machine(detect::sysfs(&file).unwrap());
+    assert_eq!(kinds(&found), ["cortex-a55 1024: 0", "cortex-a76 1024: 1"]);
+    assert_eq!(
+        warnings,
+        ["no data on the CPUs' speeds, so all CPUs count as equal"]
     );
 }

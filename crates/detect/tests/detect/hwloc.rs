@@ -57,6 +57,57 @@ fn a_hybrid() {
 }
 
 #[test]
+fn kinds_have_the_names_of_their_cores() {
+    let kinds_with = |infos: [&str; 2]| {
+        let part = |cpus: &str, info: &str| format!("<cpukind cpuset=\"{cpus}\">{info}</cpukind>");
+        let cut = HYBRID.find("  <cpukind").unwrap();
+        let xml = format!(
+            "{}{}{}</topology>",
+            &HYBRID[..cut],
+            part("0xf", infos[0]),
+            part("0x30", infos[1])
+        );
+        let implementer = "<info name=\"CPUImplementer\" value=\"0x41\"/>";
+        let xml = xml.replace(
+            "<info name=\"CPUModel\"",
+            &format!("{implementer}<info name=\"CPUModel\""),
+        );
+        let (machine, warnings) = machine(detect::hwloc("h.xml", &xml).unwrap());
+        assert_eq!(
+            warnings,
+            ["no data on the CPUs' speeds, so all CPUs count as equal"]
+        );
+        kinds(&machine)
+    };
+    let info = |name: &str, value: &str| format!("<info name=\"{name}\" value=\"{value}\"/>");
+    for (name, values, names) in [
+        (
+            "CoreType",
+            ["IntelAtom", "IntelLowPower"],
+            ["e-core", "lp-e-core"],
+        ),
+        (
+            "CPUPart",
+            ["0xd85", "0xd87"],
+            ["cortex-x925", "cortex-a725"],
+        ),
+        ("CPUPart", ["0xd85", "0xfff"], ["cortex-x925", "arm-41-fff"]),
+        (
+            "DarwinCompatible",
+            ["apple,firestorm;ARM,v8", "apple,icestorm"],
+            ["firestorm", "icestorm"],
+        ),
+    ] {
+        let infos = values.map(|value| info(name, value));
+        let expected = [
+            format!("{} 1024: 0-3", names[0]),
+            format!("{} 1024: 4-5", names[1]),
+        ];
+        assert_eq!(kinds_with([&infos[0], &infos[1]]), expected);
+    }
+}
+
+#[test]
 fn a_cache_above_the_fourth_level_is_left_out() {
     let fifth = HYBRID.replace(
         "<object type=\"L3Cache\"",
@@ -97,7 +148,7 @@ fn nodes_have_their_distances() {
 #[test]
 fn errors_name_their_line() {
     for (from, to, line, says) in [
-        ("</topology>\n", "", 1, "never closed"),
+        ("</topology>\n", "", 30, "never closed"),
         (
             "<object type=\"PU\" os_index=\"0\"",
             "<object type=\"PU\" os_index=\"x\"",
