@@ -111,16 +111,11 @@ fn found(root: &Node, listed: &[Listed], by_handle: &BTreeMap<u32, &Node>) -> Fo
         cpu.siblings = cpu.siblings.and(&online);
         cpu.cluster = cpu.cluster.map(|cluster| cluster.and(&online));
     }
-    let sockets = sockets(root);
-    if sockets > 1 {
-        found.lose(format!(
-            "{sockets} sockets, unless they are NUMA nodes or have caches of their own"
-        ));
-    }
     opps::add(&mut found, listed, by_handle);
     idle::add(&mut found, listed, by_handle);
     found.caches = caches(listed, by_handle);
     numa::add(&mut found, root, listed);
+    found.lose_spans("sockets", &sockets(root, listed, &online));
     found.tidy();
     // After `tidy()`, which removes impossible frequencies.
     measures(&mut found, listed);
@@ -225,12 +220,18 @@ fn collect_cores(node: &Node, listed: &[Listed], cores: &mut Vec<(CpuMask, CpuMa
     cores.extend(here.into_iter().map(|core| (core, cluster)));
 }
 
-fn sockets(root: &Node) -> usize {
+/// The online CPUs of each socket of `/cpus/cpu-map`.
+fn sockets(root: &Node, listed: &[Listed], online: &CpuMask) -> Vec<CpuMask> {
     let map = root.child("cpus").and_then(|cpus| cpus.child("cpu-map"));
     let children = map.into_iter().flat_map(|map| &map.children);
-    children
-        .filter(|child| child.name.starts_with("socket"))
-        .count()
+    let sockets = children.filter(|child| child.name.starts_with("socket"));
+    let span = |socket| {
+        let mut cores = Vec::new();
+        collect_cores(socket, listed, &mut cores);
+        let cores = cores.iter().map(|(core, _)| core.and(online));
+        cores.fold(CpuMask::EMPTY, |all, core| all.or(&core))
+    };
+    sockets.map(span).filter(|span| !span.is_empty()).collect()
 }
 
 /// The measures of speed. Linux multiplies `capacity-dmips-mhz` by each CPU's highest frequency, or takes the property

@@ -299,6 +299,30 @@ fn idle_states_may_be_behind_power_domains() {
     );
 }
 
+#[test]
+fn sockets_that_are_nothing_else_are_named() {
+    let socket = |number: u32, handle: u32| {
+        let cluster = |number: u32| {
+            let core = node("core0").with("cpu", handle + number);
+            node(&format!("cluster{number}")).has(core)
+        };
+        node(&format!("socket{number}"))
+            .has(cluster(0))
+            .has(cluster(1))
+    };
+    let with = |node_of: fn(u32) -> u32| {
+        let cpus = (0..4).map(|number| {
+            cpu(number, "arm,cortex-a72")
+                .with("phandle", 1 + number)
+                .with("numa-node-id", node_of(number))
+        });
+        let map = node("cpu-map").has(socket(0, 1)).has(socket(1, 3));
+        board(cpus.chain([map]).collect(), vec![]).1
+    };
+    assert!(with(|number| number / 2).is_empty());
+    assert_eq!(with(|_| 0), ["left out: the sockets 0-1 2-3"]);
+}
+
 /// A CPU without an L2 reaches the L3 first.
 #[test]
 fn the_level_of_a_cache_is_its_longest_distance() {
