@@ -99,3 +99,56 @@ fn a_cpuinfo_of_arm_has_kinds() {
         ["no data on the CPUs' speeds, so all CPUs count as equal"]
     );
 }
+
+/// An archive describes its own machine, and not the computer that reads it.
+#[test]
+fn links_out_of_an_archive_are_not_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (archive, content) = (folder.path().join("a.tar"), folder.path().join("content"));
+    let elsewhere = Tree::new(4, &[two()]);
+    elsewhere.write("khz", 2_000_000);
+    let pack = || {
+        let mut tar = std::process::Command::new("tar");
+        let tar = tar
+            .arg("-cf")
+            .arg(&archive)
+            .arg("-C")
+            .arg(&content)
+            .arg(".");
+        assert!(tar.status().unwrap().success());
+        detect::sysfs(&archive)
+    };
+    let link = |to: &std::path::Path, from: &str| {
+        let from = content.join(from);
+        std::fs::create_dir_all(from.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(to, from).unwrap();
+    };
+    link(elsewhere.path(), "sys");
+    let error = pack().unwrap_err();
+    assert!(
+        error.contains("no devices/system/cpu in the archive"),
+        "{error}"
+    );
+    std::fs::remove_file(content.join("sys")).unwrap();
+    link(
+        &elsewhere.path().join("khz"),
+        "sys/devices/system/cpu/policy/cpuinfo_min_freq",
+    );
+    link(
+        &elsewhere.path().join("khz"),
+        "sys/devices/system/cpu/policy/cpuinfo_max_freq",
+    );
+    // This one leads to another place in the archive.
+    link("../policy".as_ref(), "sys/devices/system/cpu/cpu0/cpufreq");
+    let khz = || {
+        let (found, _) = machine(pack().unwrap());
+        found.core_types[0].opps.last().map(|opp| opp.khz)
+    };
+    assert_eq!(khz(), None);
+    for file in ["cpuinfo_min_freq", "cpuinfo_max_freq"] {
+        let file = content.join("sys/devices/system/cpu/policy").join(file);
+        std::fs::remove_file(&file).unwrap();
+        std::fs::write(file, "1000000").unwrap();
+    }
+    assert_eq!(khz(), Some(1_000_000));
+}
