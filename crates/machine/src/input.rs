@@ -177,8 +177,12 @@ pub fn shown(path: &Path) -> String {
 /// The content of `path`, or of standard input if `path` is `-`, which can be read once. The error names the file and
 /// the reason.
 pub fn read(path: &Path, what: &str) -> Result<String, Box<BadInput>> {
-    let file = shown(path);
-    String::from_utf8(read_bytes(path, what)?).map_err(|error| {
+    utf8(&shown(path), read_bytes(path, what)?, what)
+}
+
+/// The text of `bytes`, the content of `file`.
+pub fn utf8(file: &str, bytes: Vec<u8>, what: &str) -> Result<String, Box<BadInput>> {
+    String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + good.iter().filter(|&&byte| byte == b'\n').count();
         Box::new(BadInput::whole(
