@@ -22,6 +22,9 @@ pub const CACHE_LEVEL: RangeInclusive<u32> = 1..=4;
 pub const SIZE_KIB: RangeInclusive<u32> = 1..=16 << 20;
 /// The hardware threads of a core (POWER8 has eight).
 pub const THREADS: RangeInclusive<usize> = 1..=8;
+/// The maximum number of levels of CPUs, from cores to nodes, in a scheduler's tables (`MAX_LEVELS` in
+/// scheduler/intf.h).
+pub const MAX_LEVELS: usize = 8;
 /// The ratio of a capacity to the speed, or its inverse, from which the capacity is probably in another unit, or has a
 /// wrong number of digits.
 pub const CAPACITY_TO_SPEED: f64 = 10.0;

@@ -184,6 +184,21 @@ fn an_overlay_is_no_machine() {
     );
 }
 
+/// Each word, replaced by an odd one, leads to a machine or to a message.
+#[test]
+fn no_word_of_a_tree_is_too_much() {
+    let blob = rk3399();
+    for at in (0..blob.len() - 4).step_by(4) {
+        for odd in [0_u32, 1, 2, 20, 0x7fff_ffff, u32::MAX] {
+            let mut odd_blob = blob.clone();
+            odd_blob[at..at + 4].copy_from_slice(&odd.to_be_bytes());
+            if let Ok(found) = detect::device_tree("a.dtb", &odd_blob) {
+                machine(found);
+            }
+        }
+    }
+}
+
 /// Reading any blob terminates, with a machine or with a message.
 #[test]
 fn garbage_is_survived() {

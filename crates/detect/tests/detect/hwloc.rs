@@ -306,3 +306,50 @@ fn sets_of_more_than_sixty_four_cpus_are_read() {
     assert_eq!(level(&machine, "SMT"), "0,64");
     assert_eq!(machine.offline.count(), 63);
 }
+
+/// Each value, replaced by an odd one, leads to a machine or to a message.
+#[test]
+fn no_value_of_an_attribute_is_too_much() {
+    let groups = "<object type=\"Group\" subtype=\"Cluster\" cpuset=\"0x3\"/><object type=\"Die\" cpuset=\"0xc\"/>";
+    let distances = "<distances2 type=\"NUMANode\" nbobjs=\"2\" kind=\"5\" name=\"NUMALatency\" indexing=\"os\">\
+                     <indexes length=\"4\">0 1 </indexes><u64values length=\"12\">10 21 21 10 </u64values></distances2>";
+    let node = "<object type=\"NUMANode\" os_index=\"1\" cpuset=\"0x30\"/>";
+    let text = HYBRID
+        .replace(
+            "<object type=\"L3Cache\"",
+            &format!("{groups}{node}<object type=\"L3Cache\""),
+        )
+        .replace(
+            "os_index=\"0\" cpuset=\"0x0000003f\" gp_index=\"3\"",
+            "os_index=\"0\" cpuset=\"0xf\" gp_index=\"3\"",
+        )
+        .replace("</topology>", &format!("{distances}</topology>"));
+    let quotes: Vec<usize> = text.match_indices('"').map(|(at, _)| at).collect();
+    let values = quotes.chunks_exact(2).map(|two| two[0] + 1..two[1]);
+    let numbers = ["10 21 21 10 ", "0 1 "]
+        .map(|numbers| text.find(numbers).unwrap())
+        .map(|at| at..at + 1);
+    for place in values.chain(numbers) {
+        for odd in [
+            "",
+            "0",
+            "1",
+            "-1",
+            "4095",
+            "4294967295",
+            "18446744073709551615",
+            "0x0",
+            "0x1",
+            "0x6",
+            "0xf...f",
+            "PU",
+            "Core",
+        ] {
+            let mut odd_text = text.clone();
+            odd_text.replace_range(place.clone(), odd);
+            if let Ok(found) = detect::hwloc("h.xml", &odd_text) {
+                machine(found);
+            }
+        }
+    }
+}

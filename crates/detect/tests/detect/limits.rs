@@ -172,6 +172,40 @@ fn frequencies_too_far_apart_for_equal_capacities() {
     );
 }
 
+/// Sixty-four nodes whose distances grow with each bit of the number: six levels above those of cores and caches.
+#[test]
+fn distances_that_make_too_many_levels() {
+    let cpus = Cpus {
+        cpus: "0-127",
+        cores: &(0..64)
+            .map(|node| format!("{node},{} ", node + 64))
+            .collect::<String>(),
+        ..Cpus::default()
+    };
+    let distance = |a: usize, b: usize| match (a ^ b).checked_ilog2() {
+        None => 10,
+        Some(bit) => [12, 20, 30, 60, 61, 100][bit as usize],
+    };
+    let lists: Vec<String> = (0..64)
+        .map(|node| format!("{node},{}", node + 64))
+        .collect();
+    let rows = (0..64).map(|a| (0..64).map(|b| format!("{} ", distance(a, b))).collect());
+    let rows: Vec<String> = rows.collect();
+    let nodes: Vec<(&str, &str)> = lists
+        .iter()
+        .zip(&rows)
+        .map(|(list, row)| (&**list, &**row))
+        .collect();
+    let (machine, warnings) = sysfs(&Tree::new(128, &[cpus]).nodes(&nodes));
+    assert_eq!(machine.numa.levels(64), [10, 12, 20, 30, 60, 100]);
+    assert_eq!(
+        warnings,
+        [
+            "left out: distances of nodes that make more than 8 levels of CPUs; written are 60 instead of 61"
+        ]
+    );
+}
+
 #[test]
 fn too_many_cpus() {
     let cpus = (0..4097).map(|number| node(&format!("cpu@{number:x}")).with("device_type", "cpu"));

@@ -3,14 +3,11 @@
 use super::reader::{Reader, Result};
 use super::{CacheFile, ClusterFile, CoreFile, MachineFile, PackageFile};
 use crate::input;
-use crate::limits::{CACHE_LEVEL, SIZE_KIB, THREADS};
+use crate::limits::{CACHE_LEVEL, MAX_LEVELS, SIZE_KIB, THREADS};
 use crate::{Cache, Cpu, CpuMask, Level, Numa};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use toml::Spanned;
-
-/// The maximum number of levels in a scheduler's tables (`MAX_LEVELS` in scheduler/intf.h).
-const MAX_LEVELS: usize = 8;
 
 /// The topology of a machine.
 pub(super) struct Topology {
