@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 /// The maximum number of assumed OPPs between the lowest and the highest frequency.
 const ASSUMED_OPPS: u32 = 8;
 
-/// The folder of each CPU's policy. In a copy without symbolic links, only one of a policy's CPUs has this folder, or none
-/// has it.
+/// The folder of each CPU's policy. In a copy without symbolic links, only one of a policy's CPUs has this folder, or
+/// no CPU has it.
 pub(super) fn folders(all: &Folder, online: &CpuMask) -> BTreeMap<usize, Folder> {
     let own = online
         .iter()
