@@ -232,29 +232,31 @@ fn report(found: &mut Found, tables: &BTreeMap<usize, Table>, listed: &[Listed])
             khz.join(", ")
         ));
     }
-    if !selected.is_empty() {
-        found.lose(format!(
-            "OPPs of CPUs {selected} are for some chips only (opp-supported-hw); all are written"
-        ));
-    }
-    if !by_chip.is_empty() {
-        found.lose(format!(
-            "voltages of CPUs {by_chip} depend on the chip (opp-microvolt-NAME)"
-        ));
-    }
-    if !clocked.is_empty() {
-        found.lose(format!(
-            "CPUs {clocked} have clock domains, but firmware knows their frequencies, which the tree lacks"
-        ));
-    }
-    if !useless.is_empty() {
-        found.lose(format!(
-            "the OPPs of CPUs {useless}, which name no table with frequencies"
-        ));
-    }
-    if !unpowered.is_empty() {
-        found.lose(format!(
-            "CPUs {unpowered} have a dynamic-power-coefficient, but no voltages, so their power is unknown"
-        ));
+    for (cpus, of, what) in [
+        (
+            selected,
+            "OPPs of",
+            "are for some chips only (opp-supported-hw); all are written",
+        ),
+        (
+            by_chip,
+            "voltages of",
+            "depend on the chip (opp-microvolt-NAME)",
+        ),
+        (
+            clocked,
+            "",
+            "have clock domains, but firmware knows their frequencies, which the tree lacks",
+        ),
+        (useless, "the OPPs of", "are in no table with frequencies"),
+        (
+            unpowered,
+            "",
+            "have a dynamic-power-coefficient, but no voltages, so their power is unknown",
+        ),
+    ] {
+        if !cpus.is_empty() {
+            found.lose(format!("{of} CPUs {cpus} {what}").trim_start());
+        }
     }
 }

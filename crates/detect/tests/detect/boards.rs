@@ -370,7 +370,7 @@ fn tables_and_idle_states_that_linux_refuses_are_named() {
     assert_eq!(
         warnings,
         [
-            "left out: the OPPs of CPUs 0-2, which name no table with frequencies",
+            "left out: the OPPs of CPUs 0-2 are in no table with frequencies",
             "left out: the idle states of CPUs 3, because a residency or a latency is missing in cpu-sleep",
         ]
     );

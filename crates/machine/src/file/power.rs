@@ -1,7 +1,7 @@
 //! The power of cores, clusters and packages, and turbo.
 
 use super::reader::{Reader, Result};
-use super::{CoreFile, IdleFile, MachineFile, PartPowerFile, TurboKhz};
+use super::{CoreFile, IdleFile, MachineFile, PartPowerFile, TurboFile, TurboKhz};
 use crate::limits::{ENTRY_UJ, MW};
 use crate::{CorePower, CoreType, PartIdle, PartPower, Power, PowerLimit, Turbo};
 use toml::Spanned;
@@ -127,51 +127,8 @@ impl Reader<'_> {
         let Some(file) = &machine.turbo else {
             return Ok(None);
         };
-        let span = file.span();
+        let khz = self.turbo_khz(file, core_types)?;
         let file = file.get_ref();
-        let mut khz = vec![Vec::new(); core_types.len()];
-        match file.khz.get_ref() {
-            TurboKhz::All(list) => khz.fill(list.clone()),
-            TurboKhz::ByCore(lists) => {
-                for (name, list) in lists {
-                    let Some(index) = core_types.iter().position(|core| core.name == *name) else {
-                        return self.bad(
-                            file.khz.span(),
-                            format!("no core type is called `{name}`"),
-                            "expected core types of this machine",
-                        );
-                    };
-                    khz[index].clone_from(list);
-                }
-            }
-        }
-        let by_core = matches!(file.khz.get_ref(), TurboKhz::ByCore(_));
-        let falls = |list: &Vec<u32>| list.is_sorted_by(|fewer, more| fewer >= more);
-        if khz.iter().any(|list| list.is_empty() || !falls(list)) {
-            return self.bad(
-                file.khz.span(),
-                "these are not frequencies for one, two and more active cores".to_owned(),
-                "expected at least one frequency for each core type, and none above the previous one",
-            );
-        }
-        if core_types.iter().any(|core| core.opps.is_empty()) {
-            return self.bad(
-                span,
-                "there is a [turbo] section, but the machine has no frequencies".to_owned(),
-                "expected OPPs for every core type",
-            );
-        }
-        let slowest = |core: &CoreType| core.opps.first().map_or(0, |opp| opp.khz);
-        let mut limits = core_types.iter().zip(&khz);
-        let low = limits.find(|(core, list)| list.last() < Some(&slowest(core)));
-        // If the OPPs are wrong, the limits may be right.
-        if let Some((core, _)) = low.filter(|_| !self.failed()) {
-            return self.bad(
-                file.khz.span(),
-                format!("a limit is below the slowest OPP of `{}`", core.name),
-                format!("expected at least {} kHz", slowest(core)),
-            );
-        }
         let limit = match (&file.limit_mw, &file.window_ms) {
             (None, None) => None,
             (Some(limit), Some(window)) if machine.power.is_some() => Some(PowerLimit {
@@ -202,10 +159,63 @@ impl Reader<'_> {
         };
         Ok(Some(Turbo {
             khz,
-            by_core,
+            by_core: matches!(file.khz.get_ref(), TurboKhz::ByCore(_)),
             interval_ns: self.time(&file.interval_us, 1000)?,
             limit,
         }))
+    }
+
+    /// The highest frequencies of each core type by the number of active cores.
+    fn turbo_khz(
+        &self,
+        file: &Spanned<TurboFile>,
+        core_types: &[CoreType],
+    ) -> Result<Vec<Vec<u32>>> {
+        let span = file.span();
+        let file = file.get_ref();
+        let mut khz = vec![Vec::new(); core_types.len()];
+        match file.khz.get_ref() {
+            TurboKhz::All(list) => khz.fill(list.clone()),
+            TurboKhz::ByCore(lists) => {
+                for (name, list) in lists {
+                    let Some(index) = core_types.iter().position(|core| core.name == *name) else {
+                        return self.bad(
+                            file.khz.span(),
+                            format!("no core type is called `{name}`"),
+                            "expected core types of this machine",
+                        );
+                    };
+                    khz[index].clone_from(list);
+                }
+            }
+        }
+        let falls = |list: &Vec<u32>| list.is_sorted_by(|fewer, more| fewer >= more);
+        if khz.iter().any(|list| list.is_empty() || !falls(list)) {
+            return self.bad(
+                file.khz.span(),
+                "these are not frequencies for one, two and more active cores".to_owned(),
+                "expected at least one frequency for each core type, and none above the previous one",
+            );
+        }
+        if core_types.iter().any(|core| core.opps.is_empty()) {
+            return self.bad(
+                span,
+                "there is a [turbo] section, but the machine has no frequencies".to_owned(),
+                "expected OPPs for every core type",
+            );
+        }
+        let slowest = |core: &CoreType| core.opps.first().map_or(0, |opp| opp.khz);
+        let mut limits = core_types.iter().zip(&khz);
+        let low = limits.find(|(core, list)| list.last() < Some(&slowest(core)));
+        // If the OPPs are wrong, the limits may be right.
+        if let Some((core, _)) = low.filter(|_| !self.failed()) {
+            return self.bad(
+                file.khz.span(),
+                format!("a limit is below the slowest OPP of `{}`", core.name),
+                format!("expected at least {} kHz", slowest(core)),
+            );
+        }
+        Ok(khz)
     }
 
     /// As [`Reader::cost`], but 0 is an error.
