@@ -1,4 +1,4 @@
-//! A machine as hwloc's XML or a device tree describes it: refused with a message, or a machine file.
+//! A machine as hwloc's XML or a device tree describes it: refused with a message, or a valid machine file.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
@@ -7,6 +7,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         Err(_) => detect::device_tree("FILE", bytes),
     };
     if let Ok(found) = found {
-        let _ = machine::Machine::parse("FILE", &found.machine_file("found").text);
+        let file = found.machine_file("found");
+        machine::Machine::parse("FILE", &file.text).expect("a machine file that is valid");
     }
 });

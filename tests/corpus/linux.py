@@ -72,6 +72,11 @@ def is_hart(node):
     return node.available() and (node.text("riscv,isa") or "rv64ima")[:7].lower() in ("rv64ima", "rv32ima")
 
 
+def is_started(node):
+    """A disabled CPU that the kernel enables (Devicetree Specification 0.4, section 3.8.1)."""
+    return node.text("status") == "disabled" and node.text("enable-method") is not None
+
+
 def listed(root):
     """The nodes of Linux's CPUs by number."""
     nodes = []
@@ -128,7 +133,7 @@ def machine(blob):
     root = tree(blob)
     handles = {node.cell("phandle"): node for node in root.walk() if node.cell("phandle") is not None}
     nodes = listed(root)
-    online = [node.available() for node in nodes]
+    online = [node.available() or is_started(node) for node in nodes]
     found = [opps(node, handles) for node in nodes]
     alone = [index for index, table in enumerate(found) if not table]
     first = nodes[0] if nodes else Node("")

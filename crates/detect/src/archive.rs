@@ -1,5 +1,7 @@
 //! A copy of a machine's files in an archive, as `hwloc-gather-topology` makes it, or as lscpu's tests contain it.
 
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -24,7 +26,9 @@ pub(crate) fn unpack(file: &Path, folder: &Path) -> Result<(), String> {
     let done =
         done.map_err(|error| format!("{name}: tar: {error}; unpack it, and give the folder"))?;
     match done.status.success() {
-        true => Ok(()),
+        true => fs::canonicalize(folder)
+            .and_then(|folder| remove_links_out_of(&folder, &folder))
+            .map_err(|error| format!("{name}: cannot read what it contains: {error}")),
         false => {
             let said = String::from_utf8_lossy(&done.stderr);
             let first = said.lines().next().map(str::to_owned);
@@ -34,9 +38,26 @@ pub(crate) fn unpack(file: &Path, folder: &Path) -> Result<(), String> {
     }
 }
 
+/// Removes the symbolic links in `below` that lead out of `folder`, an absolute path without links. With a link to
+/// `/sys`, an archive would describe this computer.
+fn remove_links_out_of(folder: &Path, below: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(below)? {
+        let entry = entry?;
+        let (kind, path) = (entry.file_type()?, entry.path());
+        // A link to nothing is read as a missing file.
+        let leads_out = || fs::canonicalize(&path).is_ok_and(|to| !to.starts_with(folder));
+        if kind.is_dir() {
+            remove_links_out_of(folder, &path)?;
+        } else if kind.is_symlink() && leads_out() {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}
+
 /// The folder with the files of a machine, which is `folder` or a folder in it.
 pub(crate) fn root(folder: &Path) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(folder).ok()?.flatten();
+    let entries = fs::read_dir(folder).ok()?.flatten();
     let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     folders.sort();
     let mut all = std::iter::once(folder.to_owned()).chain(folders);

@@ -1,6 +1,7 @@
 //! The relative speeds of CPUs, by the available measures.
 
 use crate::found::{Found, Measure};
+use machine::limits::CAPACITY_TO_SPEED;
 use std::collections::BTreeMap;
 
 /// The difference in % between the performance numbers of CPUs with the same maximum frequency
@@ -67,7 +68,13 @@ pub(crate) fn capacities(found: &mut Found) -> Capacities {
         let speeds = measures
             .into_iter()
             .find(|(measure, values)| *measure == Measure::MaxFrequency && !flat(values));
-        return equal(found, speeds);
+        let fit = |(_, values): &(Measure, BTreeMap<usize, u64>)| fit_equal_capacities(values);
+        if !speeds.iter().all(fit) {
+            found.lose(format!(
+                "the highest frequencies, which are a factor of {CAPACITY_TO_SPEED} or more apart, although capacities are equal"
+            ));
+        }
+        return equal(found, speeds.filter(fit));
     }
     let chosen = measures.iter().find(|(_, values)| !flat(values));
     let Some((measure, values)) = chosen.or(measures.first()) else {
@@ -113,6 +120,14 @@ fn equal(found: &Found, speeds: Option<(Measure, BTreeMap<usize, u64>)>) -> Capa
         by: None,
         speeds,
     }
+}
+
+/// May CPUs with these speeds have the same capacity in a machine file?
+fn fit_equal_capacities(speeds: &BTreeMap<usize, u64>) -> bool {
+    let (slowest, fastest) = (speeds.values().min(), speeds.values().max());
+    slowest
+        .zip(fastest)
+        .is_some_and(|(&slowest, &fastest)| (fastest as f64) < slowest as f64 * CAPACITY_TO_SPEED)
 }
 
 /// `values` scaled so that the largest is 1024, rounded down as in Linux (`topology_normalize_cpu_scale()`).

@@ -1,7 +1,8 @@
 //! `/proc/cpuinfo`, for copies of a machine's files that have no topology in sysfs. On x86 it has the package and
-//! the core of each CPU.
+//! the core of each CPU, and on Arm the kind of core.
 
 use crate::found::{Cpu, Found};
+use crate::kind::arm_name_of;
 use machine::CpuMask;
 use std::collections::BTreeMap;
 
@@ -11,6 +12,9 @@ struct Entry {
     package: Option<u32>,
     core: Option<u32>,
     model: Option<String>,
+    /// Arm's implementer and part number.
+    implementer: Option<String>,
+    part: Option<String>,
 }
 
 /// The CPUs of the content of a `/proc/cpuinfo`, which are the online CPUs.
@@ -41,6 +45,8 @@ impl CpuInfo {
             match key {
                 "physical id" => entry.package = value.parse().ok(),
                 "core id" => entry.core = value.parse().ok(),
+                "CPU implementer" => entry.implementer = Some(value.to_owned()),
+                "CPU part" => entry.part = Some(value.to_owned()),
                 "model name" => entry.model = Some(value.to_owned()),
                 _ => {}
             }
@@ -89,12 +95,14 @@ impl CpuInfo {
             source: "/proc/cpuinfo".to_owned(),
             ..Found::default()
         };
-        for &number in self.0.keys() {
+        for (&number, entry) in &self.0 {
             let siblings = CpuMask::one(number);
+            let numbers = entry.implementer.as_ref().zip(entry.part.as_ref());
             found.cpus.insert(
                 number,
                 Cpu {
                     siblings,
+                    kind: numbers.and_then(|(implementer, part)| arm_name_of(implementer, part)),
                     ..Cpu::default()
                 },
             );

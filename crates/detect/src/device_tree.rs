@@ -42,11 +42,22 @@ pub fn device_tree(file: &str, blob: &[u8]) -> Result<Found, Box<BadInput>> {
         .collect();
     let listed = listed(&root);
     if listed.is_empty() {
-        return Err(bad("no CPU", "expected nodes /cpus/cpu@..."));
+        let is_overlay = root
+            .children
+            .iter()
+            .any(|it| it.child("__overlay__").is_some());
+        return Err(match is_overlay {
+            true => bad(
+                "this is an overlay, which changes another tree",
+                "expected a complete tree, as `fdtoverlay -i BASE.dtb -o FILE.dtb OVERLAY.dtbo` writes it",
+            ),
+            false => bad("no CPU", "expected nodes /cpus/cpu@..."),
+        });
     }
     if listed.len() > machine::MAX_CPUS {
         let message = format!("{} CPUs", listed.len());
-        return Err(bad(&message, "expected at most 1024"));
+        let expected = format!("expected at most {}", machine::MAX_CPUS);
+        return Err(bad(&message, &expected));
     }
     if !listed.iter().any(|cpu| cpu.online) {
         return Err(bad(
@@ -100,18 +111,14 @@ fn found(root: &Node, listed: &[Listed], by_handle: &BTreeMap<u32, &Node>) -> Fo
         cpu.siblings = cpu.siblings.and(&online);
         cpu.cluster = cpu.cluster.map(|cluster| cluster.and(&online));
     }
-    let sockets = sockets(root);
-    if sockets > 1 {
-        found.lose(format!(
-            "{sockets} sockets, unless they are NUMA nodes or have caches of their own"
-        ));
-    }
     opps::add(&mut found, listed, by_handle);
     idle::add(&mut found, listed, by_handle);
-    measures(&mut found, listed);
     found.caches = caches(listed, by_handle);
     numa::add(&mut found, root, listed);
+    found.lose_spans("sockets", &sockets(root, listed, &online));
     found.tidy();
+    // After `tidy()`, which removes impossible frequencies.
+    measures(&mut found, listed);
     found
 }
 
@@ -121,6 +128,9 @@ fn found(root: &Node, listed: &[Listed], by_handle: &BTreeMap<u32, &Node>) -> Fo
 /// No architecture numbers nodes whose status is `fail` (`of_get_next_cpu_node()`). riscv skips all harts that are
 /// unavailable or cannot run Linux (`riscv_early_of_processor_hartid()`); elsewhere a disabled CPU has a number. On
 /// PowerPC each thread of a node has a number (`smp_setup_cpu_maps()`).
+///
+/// A disabled CPU with an `enable-method` waits until the kernel starts it (Devicetree Specification 0.4, section
+/// 3.8.1), as do all CPUs but the first on PowerPC boards with spin tables. arm64 starts every CPU that has a method.
 fn listed(root: &Node) -> Vec<Listed<'_>> {
     let mut listed = Vec::new();
     let cpus = root.child("cpus").into_iter();
@@ -131,11 +141,12 @@ fn listed(root: &Node) -> Vec<Listed<'_>> {
         if !is_cpu || failed || (is_hart && !(node.is_available() && runs_linux(node))) {
             continue;
         }
+        let waits = node.text("status") == Some("disabled") && node.text("enable-method").is_some();
         for _ in 0..threads(node) {
             listed.push(Listed {
                 number: listed.len(),
                 node,
-                online: node.is_available(),
+                online: node.is_available() || waits,
             });
         }
     }
@@ -209,12 +220,18 @@ fn collect_cores(node: &Node, listed: &[Listed], cores: &mut Vec<(CpuMask, CpuMa
     cores.extend(here.into_iter().map(|core| (core, cluster)));
 }
 
-fn sockets(root: &Node) -> usize {
+/// The online CPUs of each socket of `/cpus/cpu-map`.
+fn sockets(root: &Node, listed: &[Listed], online: &CpuMask) -> Vec<CpuMask> {
     let map = root.child("cpus").and_then(|cpus| cpus.child("cpu-map"));
     let children = map.into_iter().flat_map(|map| &map.children);
-    children
-        .filter(|child| child.name.starts_with("socket"))
-        .count()
+    let sockets = children.filter(|child| child.name.starts_with("socket"));
+    let span = |socket| {
+        let mut cores = Vec::new();
+        collect_cores(socket, listed, &mut cores);
+        let cores = cores.iter().map(|(core, _)| core.and(online));
+        cores.fold(CpuMask::EMPTY, |all, core| all.or(&core))
+    };
+    sockets.map(span).filter(|span| !span.is_empty()).collect()
 }
 
 /// The measures of speed. Linux multiplies `capacity-dmips-mhz` by each CPU's highest frequency, or takes the property
@@ -271,17 +288,16 @@ fn caches(listed: &[Listed], by_handle: &BTreeMap<u32, &Node>) -> Vec<Cache> {
                 break;
             };
             let cache = caches.entry(handle).or_insert_with(|| Cache {
-                level: node.cell("cache-level").unwrap_or(level),
+                level,
                 cpus: CpuMask::EMPTY,
-                size_kib: node
-                    .cell("cache-size")
-                    .map(|bytes| bytes >> 10)
-                    .filter(|&kib| kib > 0),
+                size_kib: node.cell("cache-size").map(|bytes| bytes >> 10),
             });
+            // A tree may lack levels, and a CPU may lack a cache that others have below this one.
+            let deepest = cache.level.max(level);
+            cache.level = node.cell("cache-level").unwrap_or(deepest);
             cache.cpus.set(cpu.number);
             next = after(node);
         }
     }
-    let known = |cache: &Cache| (2..=4).contains(&cache.level);
-    caches.into_values().filter(known).collect()
+    caches.into_values().collect()
 }

@@ -14,7 +14,14 @@ pub(crate) fn read(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(io::Error::other)
 }
 
+/// `text` without white space around it, and without the zeros with which an archive fills up a file of sysfs, which is
+/// shorter than its size says.
+pub(crate) fn trim(text: &str) -> &str {
+    text.trim_matches(|c: char| c.is_whitespace() || c == '\0')
+}
+
 /// A folder of small files.
+#[derive(Clone)]
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
@@ -25,7 +32,7 @@ impl Folder {
     /// A file's content without white space around it; `None` if it cannot be read or is empty.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
         let text = read(&self.0.join(name)).ok()?;
-        let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
+        let text = trim(&text);
         (!text.is_empty()).then(|| text.to_owned())
     }
 

@@ -198,9 +198,10 @@ impl Found {
             .unwrap_or(0)
     }
 
-    /// Removes caches that have no online CPU, are listed twice or overlap others, and idle states that are not deeper
-    /// than the state before, because states are ordered by depth.
+    /// Removes facts that a machine file cannot have; caches that have no online CPU, are listed twice or overlap
+    /// others; and idle states that are not deeper than the state before, because states are ordered by depth.
     pub(crate) fn tidy(&mut self) {
+        self.limit();
         let online = self.online();
         for cache in &mut self.caches {
             cache.cpus = cache.cpus.and(&online);

@@ -5,11 +5,12 @@ mod numa;
 use crate::folder::hex_mask;
 use crate::found::Measure;
 use crate::found::{Cpu, Found};
+use crate::kind::arm_name_of;
 use machine::input::BadInput;
 use machine::{Cache, CpuMask};
-use roxmltree::{Document, Node, ParsingOptions};
+use roxmltree::{Document, Error, Node, ParsingOptions};
 
-/// The machine that `text`, the content of `file`, describes in version 1 or 2 of hwloc's format.
+/// The machine that `text`, the content of `file`, describes in version 1, 2 or 3 of hwloc's format.
 pub fn hwloc(file: &str, text: &str) -> Result<Found, Box<BadInput>> {
     let options = ParsingOptions {
         // Each file begins with the name of its DTD.
@@ -17,7 +18,11 @@ pub fn hwloc(file: &str, text: &str) -> Result<Found, Box<BadInput>> {
         ..ParsingOptions::default()
     };
     let document = Document::parse_with_options(text, options).map_err(|error| {
-        let line = error.pos().row as usize;
+        let line = match error {
+            // The parser has no line for a file that was cut.
+            Error::UnclosedRootNode | Error::UnexpectedEndOfStream => text.lines().count(),
+            _ => error.pos().row as usize,
+        };
         let start: usize = text
             .lines()
             .take(line.saturating_sub(1))
@@ -78,7 +83,8 @@ impl Reader<'_> {
             let cpu: usize = self.number(pu, "os_index")?;
             if cpu >= machine::MAX_CPUS {
                 let message = format!("CPU {cpu}");
-                return Err(self.bad(pu, message, "expected CPUs below 1024"));
+                let expected = format!("expected CPUs below {}", machine::MAX_CPUS);
+                return Err(self.bad(pu, message, &expected));
             }
             found.cpus.insert(cpu, Cpu::default());
         }
@@ -143,17 +149,15 @@ impl Reader<'_> {
 
     fn caches(&self, root: Node, found: &mut Found) -> Result<(), Box<BadInput>> {
         for cache in objects(root, &["Cache", "L2Cache", "L3Cache", "L4Cache"]) {
-            // Type 2 is an instruction cache; a machine file has at most four levels.
-            if cache.attribute("cache_type") == Some("2")
-                || !(2..=4).contains(&self.number::<u32>(cache, "depth")?)
-            {
+            // Type 2 is an instruction cache.
+            if cache.attribute("cache_type") == Some("2") {
                 continue;
             }
             let bytes: u64 = self.number(cache, "cache_size")?;
             found.caches.push(Cache {
                 level: self.number(cache, "depth")?,
                 cpus: self.cpuset(cache)?,
-                size_kib: u32::try_from(bytes >> 10).ok().filter(|&kib| kib > 0),
+                size_kib: u32::try_from(bytes >> 10).ok(),
             });
         }
         Ok(())
@@ -165,30 +169,19 @@ impl Reader<'_> {
             .descendants()
             .filter(|node| node.has_tag_name("cpukind"))
         {
-            let cpus = self.cpuset(kind)?;
-            for info in kind.children().filter(|node| node.has_tag_name("info")) {
-                let name = info.attribute("name").unwrap_or_default();
-                let value = info.attribute("value").unwrap_or_default();
-                for (_, cpu) in found
-                    .cpus
-                    .iter_mut()
-                    .filter(|(number, _)| cpus.contains(**number))
-                {
-                    let mut measure = |measure, unit: u64| {
-                        let value = value
-                            .parse::<u64>()
-                            .ok()
-                            .and_then(|value| value.checked_mul(unit));
-                        cpu.measures.extend(value.map(|value| (measure, value)));
-                    };
-                    match (name, value) {
-                        ("FrequencyMaxMHz", _) => measure(Measure::MaxFrequency, 1000),
-                        ("LinuxCapacity", _) => measure(Measure::LinuxCapacity, 1),
-                        ("CoreType", "IntelCore") => cpu.kind = Some("p-core".to_owned()),
-                        ("CoreType", "IntelAtom") => cpu.kind = Some("e-core".to_owned()),
-                        _ => {}
-                    }
-                }
+            let (cpus, name) = (self.cpuset(kind)?, core_name(kind, root));
+            let value = |name, unit| info(kind, name)?.parse::<u64>().ok()?.checked_mul(unit);
+            let measures = [
+                (Measure::MaxFrequency, value("FrequencyMaxMHz", 1000)),
+                (Measure::LinuxCapacity, value("LinuxCapacity", 1)),
+            ];
+            let of_kind = found.cpus.iter_mut();
+            for (_, cpu) in of_kind.filter(|(number, _)| cpus.contains(**number)) {
+                cpu.kind = name.clone().or(cpu.kind.take());
+                let known = measures
+                    .iter()
+                    .filter_map(|&(measure, value)| Some((measure, value?)));
+                cpu.measures.extend(known);
             }
         }
         Ok(())
@@ -204,6 +197,41 @@ fn objects<'a, 'input: 'a>(
         let has = |name| types.contains(&name);
         node.has_tag_name("object") && node.attribute("type").is_some_and(has)
     })
+}
+
+/// The value of the information `name` about `node`.
+fn info<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {
+    let infos = node.children().filter(|child| child.has_tag_name("info"));
+    let mut named = infos.filter(|info| info.attribute("name") == Some(name));
+    named.find_map(|info| info.attribute("value"))
+}
+
+/// The name of the cores of a kind of CPU: Intel's, Arm's (since hwloc 2.14, by the fields of the MIDR in which the
+/// kinds differ; the other fields belong to the package), or that of macOS, such as `apple,icestorm;ARM,v8`.
+fn core_name(kind: Node, root: Node) -> Option<String> {
+    let intel = match info(kind, "CoreType") {
+        Some("IntelCore") => Some("p-core"),
+        Some("IntelAtom") => Some("e-core"),
+        // Since hwloc 2.13.
+        Some("IntelLowPower") => Some("lp-e-core"),
+        _ => None,
+    };
+    let macos = || {
+        info(kind, "DarwinCompatible")?
+            .split(';')
+            .next()?
+            .split(',')
+            .nth(1)
+    };
+    if let Some(name) = intel.or_else(macos) {
+        return Some(name.to_owned());
+    }
+    let mut packages = objects(root, &["Package"]);
+    let common = || packages.find_map(|package| info(package, "CPUImplementer"));
+    arm_name_of(
+        info(kind, "CPUImplementer").or_else(common)?,
+        info(kind, "CPUPart")?,
+    )
 }
 
 /// The model name of the machine's CPUs, and the number of packages.

@@ -26,6 +26,7 @@ mod governor;
 mod hwloc;
 mod kernel;
 mod kind;
+mod limits;
 mod nest;
 mod preferred;
 mod sysfs;

@@ -2,7 +2,9 @@
 
 use crate::capacity::Capacities;
 use crate::found::Found;
+use machine::limits::MAX_LEVELS;
 use machine::{Cache, CpuMask, Numa};
+use std::collections::BTreeSet;
 
 /// The largest number of nodes whose distances fit in a warning.
 const FEW_NODES: usize = 8;
@@ -169,6 +171,36 @@ impl Found {
                 "the nodes' distances{rows}, which form no nested groups; the largest nested distances that do \
                  not exceed them are written: {changed} of {all} pairs of nodes are nearer, such as {written} \
                  instead of {given}"
+            ));
+        }
+        self.merge_distances();
+    }
+
+    /// Merges the most similar distances until the levels of CPUs are few enough for a machine file.
+    fn merge_distances(&mut self) {
+        let threads = self.cpus.values().any(|cpu| cpu.siblings.count() > 1);
+        let shared = |cache: &Cache| cache.level == 2 && cache.cpus.count() > 1;
+        let second_level = self.caches.iter().any(shared);
+        // Last-level caches and packages are two levels more.
+        let within = 2 + usize::from(threads) + usize::from(second_level);
+        let all = self.distances.iter().flatten().copied();
+        let mut levels: Vec<u32> = BTreeSet::from_iter(all).into_iter().skip(1).collect();
+        let mut merged = Vec::new();
+        while within + levels.len() > MAX_LEVELS {
+            let ratio = |at: usize| f64::from(levels[at + 1]) / f64::from(levels[at]);
+            let closest = (1..levels.len()).min_by(|&a, &b| ratio(a - 1).total_cmp(&ratio(b - 1)));
+            let Some(at) = closest else { break };
+            let (nearer, farther) = (levels[at - 1], levels.remove(at));
+            let distances = self.distances.iter_mut().flatten();
+            distances
+                .filter(|it| **it == farther)
+                .for_each(|it| *it = nearer);
+            merged.push(format!("{nearer} instead of {farther}"));
+        }
+        if !merged.is_empty() {
+            self.lose(format!(
+                "distances of nodes that make more than {MAX_LEVELS} levels of CPUs; written are {}",
+                merged.join(", ")
             ));
         }
     }

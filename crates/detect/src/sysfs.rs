@@ -1,18 +1,19 @@
 //! A machine as described by the kernel below `/sys`, or by a copy of it.
 
+mod frequencies;
+
 use crate::archive;
 use crate::cpuinfo::CpuInfo;
-use crate::folder::{Folder, read};
+use crate::folder::{Folder, read, trim};
 use crate::found::Measure;
-use crate::found::{Cpu, Found, OppFound};
+use crate::found::{Cpu, Found};
 use crate::governor::Decider;
 use crate::kind::kind;
+use crate::limits::contradictions;
 use machine::{Cache, CpuMask, IdleState};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The maximum number of assumed OPPs between the lowest and the highest frequency.
-const ASSUMED_OPPS: u32 = 8;
 /// `EM_PERF_DOMAIN_MICROWATTS` of the energy model's flags (include/linux/energy_model.h).
 const MICROWATTS: u64 = 1;
 
@@ -30,8 +31,8 @@ pub fn possible(root: &Path) -> Result<CpuMask, String> {
 fn listed(root: &Path, name: &str) -> Result<CpuMask, String> {
     let file = root.join("devices/system/cpu").join(name);
     let list = read(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-    let list = list.trim();
-    list.parse()
+    trim(&list)
+        .parse()
         .map_err(|expected: String| format!("{}: {expected}", file.display()))
 }
 
@@ -83,8 +84,10 @@ fn of_folder(root: &Path) -> Result<Found, String> {
         let file = all.at(format!("cpu{cpu}")).text("online");
         file.as_deref() != Some("0")
     };
-    let online =
-        online(&root).unwrap_or_else(|_| present.iter().copied().filter(is_online).collect());
+    let online = match all.text("online") {
+        Some(_) => online(&root)?,
+        None => present.iter().copied().filter(is_online).collect(),
+    };
     let mut found = Found {
         description: description(&sys),
         source: "sysfs".to_owned(),
@@ -116,13 +119,20 @@ fn cpus(sys: &Folder, online: &CpuMask, found: &mut Found) {
     let energy = energy_model(sys);
     let threads = spans(&all, online, ["core_cpus", "thread_siblings"], found);
     let clusters = spans(&all, online, ["cluster_cpus"; 2], found);
+    let policies = frequencies::folders(&all, online);
+    let mut disabled = BTreeSet::new();
     let (mut all_caches, mut unreadable) = (Vec::new(), CpuMask::EMPTY);
     for number in online.iter() {
         let cpu = all.at(format!("cpu{number}"));
+        let own = || cpu.at("cpufreq");
+        let cpufreq = policies.get(&number).cloned().unwrap_or_else(own);
+        let (idle_states, others) = idle_states(&cpu.at("cpuidle"));
+        disabled.extend(others);
         let read = Cpu {
             siblings: *threads.get(&number).unwrap_or(&CpuMask::one(number)),
             cluster: clusters.get(&number).copied(),
-            ..read_cpu(sys, &cpu, number, online, &energy)
+            idle_states,
+            ..read_cpu(sys, &cpu, &cpufreq, number, online, &energy)
         };
         let (caches, all_readable) = caches(&cpu, read.siblings);
         all_caches.extend(caches.into_iter().map(|cache| (number, cache)));
@@ -130,6 +140,13 @@ fn cpus(sys: &Folder, online: &CpuMask, found: &mut Found) {
             unreadable.set(number);
         }
         found.cpus.insert(number, read);
+    }
+    if !disabled.is_empty() {
+        let names: Vec<String> = disabled.into_iter().collect();
+        found.lose(format!(
+            "the idle states {}, which are disabled",
+            names.join(", ")
+        ));
     }
     if !unreadable.is_empty() {
         found.lose(format!(
@@ -179,21 +196,12 @@ fn description(sys: &Folder) -> String {
 fn read_cpu(
     sys: &Folder,
     folder: &Folder,
+    cpufreq: &Folder,
     number: usize,
     online: &CpuMask,
     energy: &BTreeMap<usize, BTreeMap<u32, u64>>,
 ) -> Cpu {
     let all = sys.at("devices/system/cpu");
-    let cpufreq = folder.at("cpufreq");
-    // A policy may list only its own CPU; related_cpus also has offline CPUs.
-    let policy = ["related_cpus", "affected_cpus"].iter().find_map(|name| {
-        let list = cpufreq
-            .text(name)?
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(",");
-        list.parse::<CpuMask>().ok()
-    });
     let mut measures = BTreeMap::new();
     for (measure, value) in [
         (Measure::CpuCapacity, folder.number("cpu_capacity")),
@@ -205,50 +213,23 @@ fn read_cpu(
     ] {
         measures.extend(value.map(|value| (measure, value)));
     }
-    let (mut opps, assumed_opps) = opps(&cpufreq, &all);
+    let (mut opps, assumed_opps) = frequencies::opps(cpufreq, &all);
     if let Some(powers) = energy.get(&number) {
         for opp in &mut opps {
             opp.power_uw = powers.get(&opp.khz).copied();
         }
     }
     Cpu {
-        policy: policy.map(|policy| policy.and(online)),
+        policy: frequencies::related(cpufreq).map(|policy| policy.and(online)),
         kind: kind(sys, folder, number),
         measures,
-        priority: priority(&all, folder, &cpufreq),
+        priority: frequencies::priority(&all, folder, cpufreq),
         opps,
         assumed_opps,
-        decider: Decider::read(&cpufreq),
-        transition_latency_ns: cpufreq
-            .number::<u64>("cpuinfo_transition_latency")
-            // This leaves out CPUFREQ_ETERNAL and other implausible values.
-            .filter(|&ns| ns < 1_000_000_000),
-        idle_states: idle_states(&folder.at("cpuidle")),
+        decider: Decider::read(cpufreq),
+        transition_latency_ns: cpufreq.number("cpuinfo_transition_latency"),
         ..Cpu::default()
     }
-}
-
-/// The cpufreq driver's ranking of the CPU, by Turbo Boost Max 3.0 of intel_pstate, or by preferred cores of
-/// amd-pstate.
-fn priority(all: &Folder, folder: &Folder, cpufreq: &Folder) -> Option<u32> {
-    let driver = cpufreq.text("scaling_driver")?;
-    if driver.starts_with("intel_") {
-        return folder.number("acpi_cppc/highest_perf");
-    }
-    let ranks = all.text("amd_pstate/prefcore").as_deref() == Some("enabled");
-    cpufreq
-        .number("amd_pstate_prefcore_ranking")
-        .filter(|_| ranks)
-}
-
-/// The CPUs whose sets do not contain them, or contain CPUs with other sets.
-fn contradictions(spans: &BTreeMap<usize, CpuMask>) -> CpuMask {
-    let agrees = |cpu: usize, span: &CpuMask| {
-        let same = |other| spans.get(&other).is_none_or(|its| its == span);
-        span.contains(cpu) && span.iter().all(same)
-    };
-    let wrong = spans.iter().filter(|&(&cpu, span)| !agrees(cpu, span));
-    wrong.map(|(&cpu, _)| cpu).collect()
 }
 
 /// The set of CPUs of each CPU in its `topology`, whose file has the first of `names` or, in older kernels, the second.
@@ -322,65 +303,32 @@ fn packages(all: &Folder, found: &mut Found, online: &CpuMask) {
     }
 }
 
-/// The OPPs in rising order, and whether the intermediate OPPs are assumed. Linux uses the frequencies of
-/// `scaling_boost_frequencies` only while boost is enabled, and none above `cpuinfo_max_freq`
-/// (`cpufreq_frequency_table_cpuinfo()`).
-fn opps(cpufreq: &Folder, all: &Folder) -> (Vec<OppFound>, bool) {
-    let opp = |khz| OppFound {
-        khz,
-        microvolt: None,
-        power_uw: None,
-    };
-    if let Some(list) = cpufreq.text("scaling_available_frequencies") {
-        let enabled = cpufreq
-            .text("boost")
-            .or_else(|| all.text("cpufreq/boost"))
-            .map(|enabled| enabled == "1");
-        let most = cpufreq.number("cpuinfo_max_freq").unwrap_or(u32::MAX);
-        let boost = cpufreq.text("scaling_boost_frequencies");
-        let boost = boost.filter(|_| enabled != Some(false)).unwrap_or_default();
-        let boost = boost.split_whitespace().filter(|khz| {
-            let khz = khz.parse::<u32>();
-            enabled.is_some() || khz.is_ok_and(|khz| khz <= most)
-        });
-        let all = list.split_whitespace().chain(boost);
-        let mut khz: Vec<u32> = all.filter_map(|khz| khz.parse().ok()).collect();
-        khz.sort_unstable();
-        khz.dedup();
-        return (khz.into_iter().map(opp).collect(), false);
-    }
-    let (Some(least), Some(most)) = (
-        cpufreq.number::<u32>("cpuinfo_min_freq"),
-        cpufreq.number::<u32>("cpuinfo_max_freq"),
-    ) else {
-        return (Vec::new(), false);
-    };
-    if least >= most {
-        return (vec![opp(most)], false);
-    }
-    let mut khz: Vec<u32> = (0..ASSUMED_OPPS)
-        .map(|step| {
-            let up = u64::from(most - least) * u64::from(step) / u64::from(ASSUMED_OPPS - 1);
-            least + up as u32
-        })
-        .collect();
-    khz.dedup();
-    (khz.into_iter().map(opp).collect(), true)
-}
-
-/// Every idle state except polling.
-fn idle_states(cpuidle: &Folder) -> Vec<IdleState> {
+/// Every idle state except polling, and the names of the disabled ones, which cpuidle does not enter.
+fn idle_states(cpuidle: &Folder) -> (Vec<IdleState>, Vec<String>) {
     let state = |number: usize| {
         let state = cpuidle.at(format!("state{number}"));
         Some(IdleState {
             name: state.text("name")?,
-            min_residency_ns: state.number::<u64>("residency")?.checked_mul(1000)?,
-            exit_latency_ns: state.number::<u64>("latency")?.checked_mul(1000)?,
+            min_residency_ns: state.number::<u64>("residency")?.saturating_mul(1000),
+            exit_latency_ns: state.number::<u64>("latency")?.saturating_mul(1000),
             ..IdleState::default()
         })
     };
-    let states = cpuidle.numbered("state").into_iter().filter_map(state);
-    states.filter(|state| state.name != "POLL").collect()
+    let is_disabled = |number: &usize| {
+        let disabled = cpuidle.number::<u64>(&format!("state{number}/disable"));
+        disabled.is_some_and(|disabled| disabled != 0)
+    };
+    let (disabled, enabled): (Vec<_>, Vec<_>) =
+        cpuidle.numbered("state").into_iter().partition(is_disabled);
+    let states = enabled.into_iter().filter_map(state);
+    let names = disabled
+        .into_iter()
+        .filter_map(|number| cpuidle.text(&format!("state{number}/name")));
+    let is_sleep = |name: &str| name != "POLL";
+    (
+        states.filter(|state| is_sleep(&state.name)).collect(),
+        names.filter(|name| is_sleep(name)).collect(),
+    )
 }
 
 /// The caches of this CPU, without instruction caches and the first level; and whether the CPUs of all of them are
@@ -416,7 +364,7 @@ fn caches(cpu: &Folder, core: CpuMask) -> (Vec<Cache>, bool) {
     let own = bytes.map(|bytes| Cache {
         level: 2,
         cpus: core,
-        size_kib: u32::try_from(bytes >> 10).ok().filter(|&kib| kib > 0),
+        size_kib: u32::try_from(bytes >> 10).ok(),
     });
     let caches = caches.into_iter().chain(own).collect();
     (caches, all_readable)
@@ -428,7 +376,6 @@ fn kib(size: &str) -> Option<u32> {
         Some(mib) => mib.parse::<u32>().ok()?.checked_mul(1024),
         None => size.trim_end_matches('K').parse().ok(),
     }
-    .filter(|&kib| kib > 0)
 }
 
 /// Reads the nodes and distances, without nodes that have only memory.
@@ -501,7 +448,7 @@ fn energy_model(sys: &Folder) -> BTreeMap<usize, BTreeMap<u32, u64>> {
             let state = domain.at(name);
             Some((
                 state.number::<u32>("frequency")?,
-                state.number::<u64>("power")? * unit_uw,
+                state.number::<u64>("power")?.saturating_mul(unit_uw),
             ))
         };
         let states = domain.names();
@@ -521,8 +468,8 @@ mod tests {
     #[test]
     fn sizes_are_the_kernels() {
         assert_eq!(
-            [kib("1280K"), kib("32M"), kib("0K"), kib("x")],
-            [Some(1280), Some(32768), None, None]
+            [kib("1280K"), kib("32M"), kib("x")],
+            [Some(1280), Some(32768), None]
         );
     }
 }

@@ -86,11 +86,11 @@ fn write(found: Found, name: &str, output: &Output) -> Result<(), Error> {
 fn find(args: &Detect) -> Result<Found, Error> {
     if let Some(file) = &args.hwloc {
         let text = input::read(file, "hwloc XML file")?;
-        return Ok(detect::hwloc(&file.to_string_lossy(), &text)?);
+        return Ok(detect::hwloc(&input::shown(file), &text)?);
     }
     if let Some(file) = &args.dtb {
         let blob = input::read_bytes(file, "device tree blob")?;
-        return Ok(detect::device_tree(&file.to_string_lossy(), &blob)?);
+        return Ok(detect::device_tree(&input::shown(file), &blob)?);
     }
     match &args.sysfs {
         Some(folder) => sysfs(folder),
@@ -110,7 +110,7 @@ fn sysfs(folder: &Path) -> Result<Found, Error> {
         let message = format!("{}: no machine: {message}", folder.display());
         Error::Input(Box::new(BadInput::whole(
             message,
-            "expected /sys or a copy of it",
+            "expected /sys, a copy of it, an archive of a copy, or a /proc/cpuinfo",
         )))
     })
 }

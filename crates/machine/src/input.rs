@@ -177,8 +177,12 @@ pub fn shown(path: &Path) -> String {
 /// The content of `path`, or of standard input if `path` is `-`, which can be read once. The error names the file and
 /// the reason.
 pub fn read(path: &Path, what: &str) -> Result<String, Box<BadInput>> {
-    let file = shown(path);
-    String::from_utf8(read_bytes(path, what)?).map_err(|error| {
+    utf8(&shown(path), read_bytes(path, what)?, what)
+}
+
+/// The text of `bytes`, the content of `file`.
+pub fn utf8(file: &str, bytes: Vec<u8>, what: &str) -> Result<String, Box<BadInput>> {
+    String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + good.iter().filter(|&&byte| byte == b'\n').count();
         Box::new(BadInput::whole(
@@ -350,10 +354,14 @@ fn is_about_line(error: &toml::de::Error) -> bool {
 fn bad_toml(file: &str, text: &str, error: &toml::de::Error) -> BadInput {
     // serde and the TOML parser put their expectation after the last "expected".
     let (message, expected) = match split_expected(error.message()) {
-        Some((message, expected)) => (
-            message.trim_end_matches([',', ' ', '\n', ':']).to_owned(),
-            format!("expected {expected}"),
-        ),
+        Some((message, expected)) => {
+            let message = message.trim_end_matches([',', ' ', '\n', ':']);
+            let head = head(text, error).unwrap_or_default();
+            (
+                in_words(message),
+                format!("expected {}", expected_in_words(message, expected, head)),
+            )
+        }
         None => match error.message().strip_prefix("missing field ") {
             Some(field) => (error.message().to_owned(), format!("expected {field} here")),
             None => (error.message().to_owned(), "expected valid TOML".to_owned()),
@@ -372,6 +380,48 @@ fn bad_toml(file: &str, text: &str, error: &toml::de::Error) -> BadInput {
     };
     let at = error.span().unwrap_or(0..0);
     BadInput::at(file, text, at, message, expected)
+}
+
+/// The line of the error, if it is the head of a table.
+fn head<'a>(text: &'a str, error: &toml::de::Error) -> Option<&'a str> {
+    let before = text.get(..error.span()?.start)?;
+    let line = text[before.rfind('\n').map_or(0, |at| at + 1)..]
+        .lines()
+        .next()?
+        .trim_start();
+    line.starts_with('[').then_some(line)
+}
+
+/// serde's message about a value of the wrong type, with TOML's names of types.
+fn in_words(message: &str) -> String {
+    match message {
+        "invalid type: map" => "this is a table".to_owned(),
+        "invalid type: sequence" => "this is a list".to_owned(),
+        // The limits of serde's integers are not those of TOML's.
+        _ => message
+            .strip_suffix(" as i128")
+            .unwrap_or(message)
+            .to_owned(),
+    }
+}
+
+/// The `expected` type in words, where Rust's name means little to a reader of TOML. `head` is the line, if it is the
+/// head of a table: a file may have `[package]` instead of `[[package]]`, or the reverse.
+fn expected_in_words<'a>(message: &str, expected: &'a str, head: &str) -> &'a str {
+    match expected {
+        "a sequence" if message == "invalid type: map" && !head.is_empty() => {
+            "a list of tables, each of which begins with `[[NAME]]`"
+        }
+        _ if message == "invalid type: map" && head.starts_with("[[") => {
+            "one table, which begins with `[NAME]`"
+        }
+        "u32" => "a whole number from 0 to 4294967295",
+        "u64" | "usize" => "a whole number from 0",
+        "f64" => "a number",
+        "a sequence" => "a list",
+        "a map" => "a table",
+        _ => expected,
+    }
 }
 
 /// Splits `message` at its first "expected " that is not part of "unexpected ".
@@ -468,10 +518,30 @@ mod tests {
         struct File {
             #[serde(rename = "number")]
             _number: u32,
+            #[serde(default, rename = "list")]
+            _list: Vec<u32>,
         }
         for (text, line, message, expected) in [
             ("number = 1\nnumer = 2\n", 2, "numer", "number"),
-            ("\nnumber = \"1\"\n", 2, "invalid type", "expected u32"),
+            (
+                "\nnumber = \"1\"\n",
+                2,
+                "invalid type",
+                "expected a whole number from 0 to 4294967295",
+            ),
+            ("number = [1]\n", 1, "a list", "expected a whole number"),
+            (
+                "number = 1\n[list]\n",
+                2,
+                "a table",
+                "expected a list of tables, each of which begins with `[[NAME]]`",
+            ),
+            (
+                "number = 18446744073709551616\n",
+                1,
+                "integer `18446744073709551616`",
+                "a whole number",
+            ),
             ("", 1, "missing field", "expected `number`"),
         ] {
             let bad = from_toml::<File>("f", text).unwrap_err();

@@ -24,6 +24,7 @@ mod cpufreq;
 mod file;
 mod gaps;
 pub mod input;
+pub mod limits;
 mod mask;
 mod network;
 mod numa;

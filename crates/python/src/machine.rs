@@ -153,7 +153,10 @@ fn found(sysfs: Option<PathBuf>, hwloc: Option<PathBuf>, dtb: Option<PathBuf>) -
             let folder = sysfs.as_deref().unwrap_or(Path::new("/sys"));
             let mut found = detect::sysfs(folder).map_err(|message| {
                 let message = format!("{}: no machine: {message}", folder.display());
-                bad(message, "expected /sys or a copy of it")
+                bad(
+                    message,
+                    "expected /sys, a copy of it, an archive of a copy, or a /proc/cpuinfo",
+                )
             })?;
             if sysfs.is_none() {
                 found.add_running_kernel();

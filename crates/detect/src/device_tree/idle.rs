@@ -3,7 +3,7 @@
 use super::Listed;
 use super::fdt::Node;
 use crate::found::Found;
-use machine::IdleState;
+use machine::{CpuMask, IdleState};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The latency of the state that Linux adds before the tree's states (`psci_idle_init_cpu()`,
@@ -12,15 +12,21 @@ const WFI_NS: u64 = 1_000;
 
 /// Adds the states of `listed` CPUs to `found`.
 pub(super) fn add(found: &mut Found, listed: &[Listed], by_handle: &BTreeMap<u32, &Node>) {
+    let (mut incomplete, mut without) = (BTreeSet::new(), CpuMask::EMPTY);
     for cpu in listed {
         let Some(of_cpu) = found.cpus.get_mut(&cpu.number) else {
             continue;
         };
-        let mut states: Vec<IdleState> = (0..)
-            .map_while(|index| state(cpu.node, index, by_handle))
-            .filter(|node| node.is_available())
-            .map_while(idle_state)
-            .collect();
+        let nodes = (0..).map_while(|index| state(cpu.node, index, by_handle));
+        let nodes = nodes.filter(|node| node.is_available());
+        let (whole, lacking): (Vec<_>, Vec<_>) = nodes.partition(|node| idle_state(node).is_some());
+        // Linux then uses none of the CPU's states (`dt_init_idle_driver()`).
+        if !lacking.is_empty() {
+            incomplete.extend(lacking.iter().map(|node| node.base_name()));
+            without.set(cpu.number);
+            continue;
+        }
+        let mut states: Vec<IdleState> = whole.into_iter().filter_map(idle_state).collect();
         if !states.is_empty() {
             let wfi = IdleState {
                 name: "WFI".to_owned(),
@@ -31,6 +37,13 @@ pub(super) fn add(found: &mut Found, listed: &[Listed], by_handle: &BTreeMap<u32
             states.insert(0, wfi);
         }
         of_cpu.idle_states = states;
+    }
+    if !incomplete.is_empty() {
+        let names: Vec<&str> = incomplete.into_iter().collect();
+        found.lose(format!(
+            "the idle states of CPUs {without}, because a residency or a latency is missing in {}",
+            names.join(", ")
+        ));
     }
     let groups = of_groups(listed, by_handle);
     if !groups.is_empty() {

@@ -4,6 +4,7 @@ use super::Listed;
 use super::fdt::Node;
 use crate::found::{Cpu, Found, OppFound};
 use machine::CpuMask;
+use machine::limits::MICROVOLT;
 use std::collections::BTreeMap;
 
 /// Properties that name a clock domain of the firmware: the provider and an index. The cpufreq
@@ -13,9 +14,6 @@ const DOMAINS: [&str; 2] = ["qcom,freq-domain", "performance-domains"];
 
 /// The property that names a table of OPPs.
 const TABLE: &str = "operating-points-v2";
-
-/// The valid range of voltages in uV. Some trees have numbers of steps or corners in place of voltages.
-const MICROVOLT: std::ops::RangeInclusive<u32> = 100_000..=5_000_000;
 
 /// The frequencies of a CPU, by its node.
 #[derive(Default)]
@@ -28,7 +26,7 @@ pub(super) struct Table {
     turbo: Vec<u32>,
     /// Are some of the OPPs only for some chips (`opp-supported-hw`)?
     selected: bool,
-    /// The frequencies in kHz that have `turbo-mode`, which Linux uses only while boost is enabled.
+    /// Do voltages depend on the chip (`opp-microvolt-NAME`)?
     by_chip: bool,
 }
 
@@ -56,7 +54,8 @@ impl Table {
             let [high, low, ..] = node.cells("opp-hz")[..] else {
                 continue;
             };
-            let khz = ((u64::from(high) << 32 | u64::from(low)) / 1000) as u32;
+            let hz = u64::from(high) << 32 | u64::from(low);
+            let khz = u32::try_from(hz / 1000).unwrap_or(u32::MAX);
             let latency = node.cell("clock-latency-ns").map(u64::from);
             table.latency_ns = table.latency_ns.max(latency);
             if node.properties.contains_key("turbo-mode") {
@@ -69,6 +68,7 @@ impl Table {
             let microvolt = node.cell("opp-microvolt");
             table.opps.push(OppFound {
                 khz,
+                // Some trees have numbers of steps or corners in place of voltages.
                 microvolt: microvolt.filter(|it| MICROVOLT.contains(it)),
                 power_uw: node.cell("opp-microwatt").map(u64::from),
             });
@@ -83,8 +83,11 @@ impl Table {
             power_uw: None,
         };
         let cells = node.cells("operating-points");
+        // Linux refuses a table with half a pair (`_of_add_opp_table_v1()`).
+        let pairs = cells.chunks_exact(2);
+        let whole = pairs.remainder().is_empty();
         Table {
-            opps: cells.chunks_exact(2).map(opp).collect(),
+            opps: pairs.filter(|_| whole).map(opp).collect(),
             latency_ns: node.cell("clock-latency").map(u64::from),
             ..Table::default()
         }
@@ -212,6 +215,12 @@ fn report(found: &mut Found, tables: &BTreeMap<usize, Table>, listed: &[Listed])
                 .iter()
                 .any(|name| cpu.node.properties.contains_key(*name))
     });
+    let useless = of(&|cpu, table| {
+        let named = |name: &str| cpu.node.properties.contains_key(name);
+        table.opps.is_empty()
+            && table.turbo.is_empty()
+            && (named(TABLE) || named("operating-points"))
+    });
     let unpowered = of(&|cpu, table| {
         cpu.node.cell("dynamic-power-coefficient").is_some()
             && !table.opps.iter().any(|opp| opp.power_uw.is_some())
@@ -223,24 +232,31 @@ fn report(found: &mut Found, tables: &BTreeMap<usize, Table>, listed: &[Listed])
             khz.join(", ")
         ));
     }
-    if !selected.is_empty() {
-        found.lose(format!(
-            "OPPs of CPUs {selected} are for some chips only (opp-supported-hw); all are written"
-        ));
-    }
-    if !by_chip.is_empty() {
-        found.lose(format!(
-            "voltages of CPUs {by_chip} depend on the chip (opp-microvolt-NAME)"
-        ));
-    }
-    if !clocked.is_empty() {
-        found.lose(format!(
-            "CPUs {clocked} have clock domains, but firmware knows their frequencies, which the tree lacks"
-        ));
-    }
-    if !unpowered.is_empty() {
-        found.lose(format!(
-            "CPUs {unpowered} have a dynamic-power-coefficient, but no voltages, so their power is unknown"
-        ));
+    for (cpus, of, what) in [
+        (
+            selected,
+            "OPPs of",
+            "are for some chips only (opp-supported-hw); all are written",
+        ),
+        (
+            by_chip,
+            "voltages of",
+            "depend on the chip (opp-microvolt-NAME)",
+        ),
+        (
+            clocked,
+            "",
+            "have clock domains, but firmware knows their frequencies, which the tree lacks",
+        ),
+        (useless, "the OPPs of", "are in no table with frequencies"),
+        (
+            unpowered,
+            "",
+            "have a dynamic-power-coefficient, but no voltages, so their power is unknown",
+        ),
+    ] {
+        if !cpus.is_empty() {
+            found.lose(format!("{of} CPUs {cpus} {what}").trim_start());
+        }
     }
 }

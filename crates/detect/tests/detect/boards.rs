@@ -97,6 +97,22 @@ fn harts_that_cannot_run_linux_have_no_number() {
     );
 }
 
+/// QorIQ boards with spin tables, and arm64.
+#[test]
+fn disabled_cpus_with_a_method_are_started() {
+    let waits = |name: &str, method| {
+        node(name)
+            .with("device_type", "cpu")
+            .with("status", "disabled")
+            .with("enable-method", method)
+    };
+    for (name, method) in [("PowerPC,e500mc", "spin-table"), ("cpu", "psci")] {
+        let first = node(&format!("{name}@0")).with("device_type", "cpu");
+        let (machine, _) = board(vec![first, waits(&format!("{name}@1"), method)], vec![]);
+        assert_eq!(machine.all_cpus().to_string(), "0-1", "{name}");
+    }
+}
+
 /// t4240: two threads for each node, which have consecutive numbers.
 #[test]
 fn threads_of_powerpc_have_numbers() {
@@ -280,6 +296,83 @@ fn idle_states_may_be_behind_power_domains() {
     assert!(
         warnings[0].contains("groups of CPUs (cluster-sleep-0)"),
         "{warnings:?}"
+    );
+}
+
+#[test]
+fn sockets_that_are_nothing_else_are_named() {
+    let socket = |number: u32, handle: u32| {
+        let cluster = |number: u32| {
+            let core = node("core0").with("cpu", handle + number);
+            node(&format!("cluster{number}")).has(core)
+        };
+        node(&format!("socket{number}"))
+            .has(cluster(0))
+            .has(cluster(1))
+    };
+    let with = |node_of: fn(u32) -> u32| {
+        let cpus = (0..4).map(|number| {
+            cpu(number, "arm,cortex-a72")
+                .with("phandle", 1 + number)
+                .with("numa-node-id", node_of(number))
+        });
+        let map = node("cpu-map").has(socket(0, 1)).has(socket(1, 3));
+        board(cpus.chain([map]).collect(), vec![]).1
+    };
+    assert!(with(|number| number / 2).is_empty());
+    assert_eq!(with(|_| 0), ["left out: the sockets 0-1 2-3"]);
+}
+
+/// A CPU without an L2 reaches the L3 first.
+#[test]
+fn the_level_of_a_cache_is_its_longest_distance() {
+    let cache = |name: &str, handle: u32| {
+        node(name)
+            .with("compatible", "cache")
+            .with("phandle", handle)
+    };
+    let (machine, warnings) = board(
+        vec![
+            cpu(0, "arm,cortex-a55").with("next-level-cache", 9_u32),
+            cpu(1, "arm,cortex-a78").with("next-level-cache", 8_u32),
+        ],
+        vec![
+            cache("l2", 8).with("next-level-cache", 9_u32),
+            cache("l3", 9),
+        ],
+    );
+    let caches: Vec<_> = machine
+        .caches
+        .iter()
+        .map(|it| (it.level, it.cpus.to_string()))
+        .collect();
+    assert_eq!(caches, [(2, "1".to_owned()), (3, "0-1".to_owned())]);
+    assert!(warnings.is_empty(), "{warnings:?}");
+}
+
+#[test]
+fn tables_and_idle_states_that_linux_refuses_are_named() {
+    let state = node("cpu-sleep")
+        .with("min-residency-us", 500_u32)
+        .with("phandle", 7_u32);
+    // In place of 64 bits, 32.
+    let opp = node("opp-1").with("opp-hz", 1_000_000_000_u32);
+    let table = node("opp-table").with("phandle", 8_u32).has(opp);
+    let cpus = vec![
+        cpu(0, "arm,cortex-a55").with("operating-points-v2", 8_u32),
+        cpu(1, "arm,cortex-a55").with("operating-points-v2", 99_u32),
+        cpu(2, "arm,cortex-a55").with("operating-points", [1_000_000_u32, 900_000, 500_000]),
+        cpu(3, "arm,cortex-a55").with("cpu-idle-states", 7_u32),
+    ];
+    let (machine, warnings) = board(cpus, vec![node("idle-states").has(state), table]);
+    assert!(machine.core_types[0].opps.is_empty());
+    assert!(machine.core_types[0].idle_states.is_empty());
+    assert_eq!(
+        warnings,
+        [
+            "left out: the OPPs of CPUs 0-2 are in no table with frequencies",
+            "left out: the idle states of CPUs 3, because a residency or a latency is missing in cpu-sleep",
+        ]
     );
 }
 

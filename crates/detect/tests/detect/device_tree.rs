@@ -171,6 +171,34 @@ fn a_file_that_is_no_device_tree_is_refused() {
     assert!(error.message().contains("no CPU"), "{}", error.message());
 }
 
+#[test]
+fn an_overlay_is_no_machine() {
+    let mut tree = DeviceTree::new();
+    tree.root = node("").has(node("fragment@0").has(node("__overlay__")));
+    let error = detect::device_tree("a.dtbo", &tree.to_dtb()).unwrap_err();
+    assert!(error.message().contains("overlay"), "{}", error.message());
+    assert!(
+        error.expected().contains("`fdtoverlay "),
+        "{}",
+        error.expected()
+    );
+}
+
+/// Each word, replaced by an odd one, leads to a machine or to a message.
+#[test]
+fn no_word_of_a_tree_is_too_much() {
+    let blob = rk3399();
+    for at in (0..blob.len() - 4).step_by(4) {
+        for odd in [0_u32, 1, 2, 20, 0x7fff_ffff, u32::MAX] {
+            let mut odd_blob = blob.clone();
+            odd_blob[at..at + 4].copy_from_slice(&odd.to_be_bytes());
+            if let Ok(found) = detect::device_tree("a.dtb", &odd_blob) {
+                machine(found);
+            }
+        }
+    }
+}
+
 /// Reading any blob terminates, with a machine or with a message.
 #[test]
 fn garbage_is_survived() {
@@ -186,7 +214,7 @@ fn garbage_is_survived() {
             garbled[at] = (seed >> 24) as u8;
         }
         if let Ok(found) = detect::device_tree("a.dtb", &garbled) {
-            found.machine_file("garbled");
+            machine(found);
         }
     }
 }

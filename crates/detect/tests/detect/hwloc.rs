@@ -57,6 +57,57 @@ fn a_hybrid() {
 }
 
 #[test]
+fn kinds_have_the_names_of_their_cores() {
+    let kinds_with = |infos: [&str; 2]| {
+        let part = |cpus: &str, info: &str| format!("<cpukind cpuset=\"{cpus}\">{info}</cpukind>");
+        let cut = HYBRID.find("  <cpukind").unwrap();
+        let xml = format!(
+            "{}{}{}</topology>",
+            &HYBRID[..cut],
+            part("0xf", infos[0]),
+            part("0x30", infos[1])
+        );
+        let implementer = "<info name=\"CPUImplementer\" value=\"0x41\"/>";
+        let xml = xml.replace(
+            "<info name=\"CPUModel\"",
+            &format!("{implementer}<info name=\"CPUModel\""),
+        );
+        let (machine, warnings) = machine(detect::hwloc("h.xml", &xml).unwrap());
+        assert_eq!(
+            warnings,
+            ["no data on the CPUs' speeds, so all CPUs count as equal"]
+        );
+        kinds(&machine)
+    };
+    let info = |name: &str, value: &str| format!("<info name=\"{name}\" value=\"{value}\"/>");
+    for (name, values, names) in [
+        (
+            "CoreType",
+            ["IntelAtom", "IntelLowPower"],
+            ["e-core", "lp-e-core"],
+        ),
+        (
+            "CPUPart",
+            ["0xd85", "0xd87"],
+            ["cortex-x925", "cortex-a725"],
+        ),
+        ("CPUPart", ["0xd85", "0xfff"], ["cortex-x925", "arm-41-fff"]),
+        (
+            "DarwinCompatible",
+            ["apple,firestorm;ARM,v8", "apple,icestorm"],
+            ["firestorm", "icestorm"],
+        ),
+    ] {
+        let infos = values.map(|value| info(name, value));
+        let expected = [
+            format!("{} 1024: 0-3", names[0]),
+            format!("{} 1024: 4-5", names[1]),
+        ];
+        assert_eq!(kinds_with([&infos[0], &infos[1]]), expected);
+    }
+}
+
+#[test]
 fn a_cache_above_the_fourth_level_is_left_out() {
     let fifth = HYBRID.replace(
         "<object type=\"L3Cache\"",
@@ -97,7 +148,7 @@ fn nodes_have_their_distances() {
 #[test]
 fn errors_name_their_line() {
     for (from, to, line, says) in [
-        ("</topology>\n", "", 1, "never closed"),
+        ("</topology>\n", "", 30, "never closed"),
         (
             "<object type=\"PU\" os_index=\"0\"",
             "<object type=\"PU\" os_index=\"x\"",
@@ -254,4 +305,51 @@ fn sets_of_more_than_sixty_four_cpus_are_read() {
     let (machine, _) = machine(detect::hwloc("h.xml", &text).unwrap());
     assert_eq!(level(&machine, "SMT"), "0,64");
     assert_eq!(machine.offline.count(), 63);
+}
+
+/// Each value, replaced by an odd one, leads to a machine or to a message.
+#[test]
+fn no_value_of_an_attribute_is_too_much() {
+    let groups = "<object type=\"Group\" subtype=\"Cluster\" cpuset=\"0x3\"/><object type=\"Die\" cpuset=\"0xc\"/>";
+    let distances = "<distances2 type=\"NUMANode\" nbobjs=\"2\" kind=\"5\" name=\"NUMALatency\" indexing=\"os\">\
+                     <indexes length=\"4\">0 1 </indexes><u64values length=\"12\">10 21 21 10 </u64values></distances2>";
+    let node = "<object type=\"NUMANode\" os_index=\"1\" cpuset=\"0x30\"/>";
+    let text = HYBRID
+        .replace(
+            "<object type=\"L3Cache\"",
+            &format!("{groups}{node}<object type=\"L3Cache\""),
+        )
+        .replace(
+            "os_index=\"0\" cpuset=\"0x0000003f\" gp_index=\"3\"",
+            "os_index=\"0\" cpuset=\"0xf\" gp_index=\"3\"",
+        )
+        .replace("</topology>", &format!("{distances}</topology>"));
+    let quotes: Vec<usize> = text.match_indices('"').map(|(at, _)| at).collect();
+    let values = quotes.chunks_exact(2).map(|two| two[0] + 1..two[1]);
+    let numbers = ["10 21 21 10 ", "0 1 "]
+        .map(|numbers| text.find(numbers).unwrap())
+        .map(|at| at..at + 1);
+    for place in values.chain(numbers) {
+        for odd in [
+            "",
+            "0",
+            "1",
+            "-1",
+            "4095",
+            "4294967295",
+            "18446744073709551615",
+            "0x0",
+            "0x1",
+            "0x6",
+            "0xf...f",
+            "PU",
+            "Core",
+        ] {
+            let mut odd_text = text.clone();
+            odd_text.replace_range(place.clone(), odd);
+            if let Ok(found) = detect::hwloc("h.xml", &odd_text) {
+                machine(found);
+            }
+        }
+    }
 }

@@ -1,9 +1,11 @@
 //! Detection of real machines from their own descriptions.
 
 mod boards;
+mod copies;
 mod device_tree;
 mod governors;
 mod hwloc;
+mod limits;
 mod machines;
 mod odd;
 mod tree;

@@ -2,6 +2,7 @@
 
 use super::reader::{Reader, Result};
 use super::{CoreFile, IdleFile, SpeedFile};
+use crate::limits::THREADS;
 use crate::{CoreType, Costs, IdleState, MAX_IDLE_STATES};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -10,8 +11,6 @@ use toml::Spanned;
 const CAPACITY: RangeInclusive<u32> = 1..=65_536;
 /// The capacity of the fastest CPUs in today's kernels (`SCHED_CAPACITY_SCALE`).
 const FULL_CAPACITY: f64 = 1024.0;
-/// The largest number of hardware threads of a core (POWER8 has eight).
-pub(super) const MAX_THREADS: usize = 8;
 /// The frequency in kHz for which the typical costs hold.
 const USUAL_KHZ: f64 = 3e6;
 
@@ -33,7 +32,7 @@ impl Reader<'_> {
         let fastest = rates.iter().copied().fold(0.0, f64::max);
         let mut opps = Vec::new();
         for core in cores.values() {
-            opps.push(self.keep(self.opps(core)).unwrap_or_default());
+            opps.push(self.opps(core));
         }
         let of_fastest = rates
             .iter()
@@ -118,13 +117,13 @@ impl Reader<'_> {
         let Some(throughput) = &core.smt_throughput else {
             return Ok(1 << 20);
         };
-        if (1.0..=MAX_THREADS as f64).contains(throughput.get_ref()) {
+        if (1.0..=*THREADS.end() as f64).contains(throughput.get_ref()) {
             return Ok((throughput.get_ref() * f64::from(1 << 20)).round() as u32);
         }
         self.bad(
             throughput.span(),
             format!("smt_throughput is {}", throughput.get_ref()),
-            format!("expected 1 (no gain) to {MAX_THREADS}"),
+            format!("expected 1 (no gain) to {}", THREADS.end()),
         )
     }
 

@@ -4,26 +4,21 @@ use super::reader::{Reader, Result};
 use super::topology::Topology;
 use super::{CoreFile, CpufreqFile, GovernorFile, MachineFile, SharedBy, Unit};
 use crate::input;
+use crate::limits::{KHZ, MICROVOLT};
 use crate::{CoreType, CpuMask, Cpufreq, Governor, Opp, Preference, Ramp};
-use std::ops::RangeInclusive;
 use toml::Spanned;
 
-/// The valid range of frequencies, 1 MHz to 10 GHz; other values are probably in the wrong unit.
-const KHZ: RangeInclusive<u32> = 1_000..=10_000_000;
-/// The valid range of voltages, 0.1 V to 5 V.
-const MICROVOLT: RangeInclusive<u32> = 100_000..=5_000_000;
-
 impl Reader<'_> {
-    pub(super) fn opps(&self, core: &CoreFile) -> Result<Vec<Opp>> {
+    pub(super) fn opps(&self, core: &CoreFile) -> Vec<Opp> {
         let mut opps: Vec<Opp> = Vec::new();
         for opp in &core.opp {
             let khz = self.within(&opp.khz, "khz", KHZ);
             if opps.last().is_some_and(|slower| khz <= slower.khz) {
-                return self.bad(
+                self.keep(self.bad::<()>(
                     opp.khz.span(),
                     "this OPP is not faster than the one before it".to_owned(),
                     "expected frequencies that rise from OPP to OPP",
-                );
+                ));
             }
             let microvolt = opp
                 .microvolt
@@ -31,7 +26,7 @@ impl Reader<'_> {
                 .map(|microvolt| self.within(microvolt, "microvolt", MICROVOLT));
             opps.push(Opp { khz, microvolt });
         }
-        Ok(opps)
+        opps
     }
 
     pub(super) fn cpufreq(
@@ -159,9 +154,17 @@ impl Reader<'_> {
                     .iter()
                     .map(|list| self.list(list, shared_by.span()))
                     .collect();
+                let count = topology.cpus.len();
                 let mut left = online;
                 let mut policies = Vec::new();
                 for list in lists? {
+                    if let Some(cpu) = list.first_from(count) {
+                        return self.bad(
+                            shared_by.span(),
+                            format!("there is no CPU {cpu}"),
+                            format!("expected CPUs below {count}"),
+                        );
+                    }
                     let policy = list.and(&online);
                     if !policy.is_subset(&left) {
                         return self.bad(
@@ -376,6 +379,12 @@ cpus = "0-1"
                 "shared_by = \"board\"",
                 "shared_by",
                 "`package`",
+            ),
+            (
+                "shared_by = \"cluster\"",
+                "shared_by = [\"0-99\"]",
+                "shared_by",
+                "there is no CPU",
             ),
             (
                 "transition_latency_us = 300",

@@ -73,6 +73,13 @@ impl Reader<'_> {
                 format!("expected one cost for each distance: {}", levels.join(", ")),
             );
         }
+        let falls = given
+            .windows(2)
+            .find(|two| two[1].get_ref() < two[0].get_ref());
+        if let Some(two) = falls {
+            let message = "a cache line costs less from this distance than from a shorter one";
+            self.warn(two[1].span(), message.to_owned());
+        }
         let mut costs = Vec::new();
         for ns in given {
             costs.push(self.cost(ns, 1) as u32);
@@ -91,5 +98,22 @@ impl Reader<'_> {
             lock_ns: self.cost(&file.lock_ns, 1) as u32,
             spinlock: file.spinlock,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Machine;
+
+    #[test]
+    fn a_line_that_is_cheaper_from_farther_away_is_a_warning() {
+        let text = "name = \"m\"\n[core.any]\n\
+             [memory]\nsource = \"a test\"\ncached_ns = 10\nline_ns = [100, 50]\nlock_ns = 10\n\
+             [[package]]\n[[package.cluster]]\ncore = \"any\"\ncpus = \"0\"\n\
+             [[package]]\n[[package.cluster]]\ncore = \"any\"\ncpus = \"1\"\n";
+        assert_eq!(
+            Machine::parse("f.toml", text).unwrap().warnings,
+            ["f.toml:6: a cache line costs less from this distance than from a shorter one"]
+        );
     }
 }

@@ -3,24 +3,18 @@
 use super::reader::{Reader, Result};
 use super::{CoreFile, MachineFile};
 use crate::CoreType;
+use crate::limits::{CAPACITY_TO_SPEED, SLOWEST_KHZ};
 use toml::Spanned;
 
 /// The usual values of CONFIG_HZ (kernel/Kconfig.hz, and the values of Alpha, ARM and MIPS).
 const USUAL_HZ: [u32; 13] = [
     24, 48, 64, 100, 128, 200, 250, 256, 300, 500, 512, 1000, 1024,
 ];
-/// The ratio of a capacity to the speed, or its inverse, from which the capacity is probably in another unit, or has a
-/// wrong number of digits.
-const WRONG: f64 = 10.0;
 /// The ratio that may be intended but rarely is. TC2's values, which are measured, differ by 1.2.
 const ODD: f64 = 2.0;
 /// The time of a switch or wakeup, in ns, from which it is assumed to be measured with tracing, or to be in another
 /// unit.
 const SLOW_NS: u64 = 100_000;
-/// The limit of a core type's highest frequency, in kHz; a lower one is probably in MHz. Even the slowest CPUs that run
-/// Linux are faster: an OpenRISC core has 20 MHz (arch/openrisc/boot/dts/or1ksim.dts). The slower OPPs of a CPU may have
-/// less, such as 1 MHz (drivers/cpufreq/elanfreq.c).
-const SLOWEST_KHZ: u32 = 10_000;
 
 impl Reader<'_> {
     pub(super) fn plausible(
@@ -86,7 +80,7 @@ impl Reader<'_> {
                     at.get_ref()
                 )
             };
-            if times >= WRONG {
+            if times >= CAPACITY_TO_SPEED {
                 let expected = reference * speed;
                 return self.bad(
                     at.span(),

@@ -1,15 +1,11 @@
 //! The power of cores, clusters and packages, and turbo.
 
 use super::reader::{Reader, Result};
-use super::{CoreFile, IdleFile, MachineFile, PartPowerFile, TurboKhz};
+use super::{CoreFile, IdleFile, MachineFile, PartPowerFile, TurboFile, TurboKhz};
+use crate::limits::{ENTRY_UJ, MW};
 use crate::{CorePower, CoreType, PartIdle, PartPower, Power, PowerLimit, Turbo};
-use std::ops::RangeInclusive;
 use toml::Spanned;
 
-/// The limit on powers, 10 kW; larger values are probably in the wrong unit.
-const MW: RangeInclusive<u32> = 0..=10_000_000;
-/// The limit on energies, 1 J; larger values are probably in the wrong unit.
-const ENTRY_UJ: RangeInclusive<u32> = 0..=1_000_000;
 /// The default of `smt_dynamic`, measured on Sandy Bridge (machines/snb-ep-2s.toml).
 const SMT_DYNAMIC: f64 = 1.357;
 const PJ_PER_UJ: u64 = 1_000_000;
@@ -131,40 +127,8 @@ impl Reader<'_> {
         let Some(file) = &machine.turbo else {
             return Ok(None);
         };
-        let span = file.span();
+        let khz = self.turbo_khz(file, core_types)?;
         let file = file.get_ref();
-        let mut khz = vec![Vec::new(); core_types.len()];
-        match file.khz.get_ref() {
-            TurboKhz::All(list) => khz.fill(list.clone()),
-            TurboKhz::ByCore(lists) => {
-                for (name, list) in lists {
-                    let Some(index) = core_types.iter().position(|core| core.name == *name) else {
-                        return self.bad(
-                            file.khz.span(),
-                            format!("no core type is called `{name}`"),
-                            "expected core types of this machine",
-                        );
-                    };
-                    khz[index].clone_from(list);
-                }
-            }
-        }
-        let by_core = matches!(file.khz.get_ref(), TurboKhz::ByCore(_));
-        let falls = |list: &Vec<u32>| list.is_sorted_by(|fewer, more| fewer >= more);
-        if khz.iter().any(|list| list.is_empty() || !falls(list)) {
-            return self.bad(
-                file.khz.span(),
-                "these are not frequencies for one, two and more active cores".to_owned(),
-                "expected at least one frequency for each core type, and none above the previous one",
-            );
-        }
-        if core_types.iter().any(|core| core.opps.is_empty()) {
-            return self.bad(
-                span,
-                "there is a [turbo] section, but the machine has no frequencies".to_owned(),
-                "expected OPPs for every core type",
-            );
-        }
         let limit = match (&file.limit_mw, &file.window_ms) {
             (None, None) => None,
             (Some(limit), Some(window)) if machine.power.is_some() => Some(PowerLimit {
@@ -185,18 +149,73 @@ impl Reader<'_> {
                     "expected window_ms, the time over which the power is averaged",
                 );
             }
-            // The file has a window, but no limit.
             (None, Some(window)) => {
-                self.time(window, 1_000_000)?;
-                None
+                return self.bad(
+                    window.span(),
+                    "there is a time window, but no limit on the power".to_owned(),
+                    "expected limit_mw, or no window_ms",
+                );
             }
         };
         Ok(Some(Turbo {
             khz,
-            by_core,
+            by_core: matches!(file.khz.get_ref(), TurboKhz::ByCore(_)),
             interval_ns: self.time(&file.interval_us, 1000)?,
             limit,
         }))
+    }
+
+    /// The highest frequencies of each core type by the number of active cores.
+    fn turbo_khz(
+        &self,
+        file: &Spanned<TurboFile>,
+        core_types: &[CoreType],
+    ) -> Result<Vec<Vec<u32>>> {
+        let span = file.span();
+        let file = file.get_ref();
+        let mut khz = vec![Vec::new(); core_types.len()];
+        match file.khz.get_ref() {
+            TurboKhz::All(list) => khz.fill(list.clone()),
+            TurboKhz::ByCore(lists) => {
+                for (name, list) in lists {
+                    let Some(index) = core_types.iter().position(|core| core.name == *name) else {
+                        return self.bad(
+                            file.khz.span(),
+                            format!("no core type is called `{name}`"),
+                            "expected core types of this machine",
+                        );
+                    };
+                    khz[index].clone_from(list);
+                }
+            }
+        }
+        let falls = |list: &Vec<u32>| list.is_sorted_by(|fewer, more| fewer >= more);
+        if khz.iter().any(|list| list.is_empty() || !falls(list)) {
+            return self.bad(
+                file.khz.span(),
+                "these are not frequencies for one, two and more active cores".to_owned(),
+                "expected at least one frequency for each core type, and none above the previous one",
+            );
+        }
+        if core_types.iter().any(|core| core.opps.is_empty()) {
+            return self.bad(
+                span,
+                "there is a [turbo] section, but the machine has no frequencies".to_owned(),
+                "expected OPPs for every core type",
+            );
+        }
+        let slowest = |core: &CoreType| core.opps.first().map_or(0, |opp| opp.khz);
+        let mut limits = core_types.iter().zip(&khz);
+        let low = limits.find(|(core, list)| list.last() < Some(&slowest(core)));
+        // If the OPPs are wrong, the limits may be right.
+        if let Some((core, _)) = low.filter(|_| !self.failed()) {
+            return self.bad(
+                file.khz.span(),
+                format!("a limit is below the slowest OPP of `{}`", core.name),
+                format!("expected at least {} kHz", slowest(core)),
+            );
+        }
+        Ok(khz)
     }
 
     /// As [`Reader::cost`], but 0 is an error.
@@ -359,6 +378,20 @@ threads = 2
                 "window_ms",
                 "expected a time",
             ),
+            (
+                GOOD,
+                "[2_000_000, 1_000_000]",
+                "[2_000, 1_000]",
+                "khz = [",
+                "expected at least 1000000 kHz",
+            ),
+            (
+                GOOD,
+                "limit_mw = 95_000\n",
+                "",
+                "window_ms",
+                "expected limit_mw",
+            ),
             (GOOD, parts, "", "[core.big]", "expected a [power] section"),
             (
                 without_turbo.as_str(),
@@ -379,5 +412,20 @@ threads = 2
                 "{line}: {said}"
             );
         }
+    }
+
+    /// OPPs in the wrong order are OPPs for the turbo limits, too.
+    #[test]
+    fn a_wrong_opp_causes_no_other_errors() {
+        let text = GOOD.replace("khz = 1_000_000\n", "khz = 3_000_000\n");
+        let shown = Machine::parse("f.toml", &text).unwrap_err().render(false);
+        let errors: Vec<&str> = shown
+            .lines()
+            .filter(|line| line.starts_with("error"))
+            .collect();
+        let [error] = errors[..] else {
+            panic!("{errors:?}")
+        };
+        assert!(error.contains("not faster"), "{error}");
     }
 }

@@ -93,7 +93,7 @@ mod tests {
             ("\"0-2\" = 7, \"1\" = 8", "CPU 1 has two priorities"),
             ("\"0-4\" = 7", "there is no CPU 4"),
             ("\"0-2\" = 256", "expected 0 to 255"),
-            ("\"0-2\" = -1", "expected u32"),
+            ("\"0-2\" = -1", "expected a whole number"),
             ("\"first\" = 1", "expected a CPU list"),
         ] {
             let said = with(priority).unwrap_err();

@@ -2,13 +2,12 @@
 
 use super::{DEFAULT_HZ, MachineFile};
 use crate::input::BadInput;
+use crate::limits::COST_NS;
 use crate::{MAX_CPUS, Machine};
 use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 
-/// The largest cost or latency. A larger one is probably in the wrong unit.
-const MAX_COST_NS: u64 = 1_000_000_000;
 /// The range for the kernel's CONFIG_HZ, which is generous.
 const HZ: RangeInclusive<u32> = 10..=10_000;
 
@@ -165,14 +164,14 @@ impl<'a> Reader<'a> {
     /// Converts `value`, which is in units of `unit_ns`, to ns. A time of more than a second is an error.
     pub(super) fn cost(&self, value: &Spanned<u64>, unit_ns: u64) -> u64 {
         let ns = value.get_ref().saturating_mul(unit_ns);
-        if ns > MAX_COST_NS {
+        if !COST_NS.contains(&ns) {
             self.keep(self.bad::<()>(
                 value.span(),
                 format!("{} is longer than a second", value.get_ref()),
-                format!("expected 0 to {}", MAX_COST_NS / unit_ns),
+                format!("expected 0 to {}", COST_NS.end() / unit_ns),
             ));
         }
-        ns.min(MAX_COST_NS)
+        ns.min(*COST_NS.end())
     }
 
     /// An optional cost in ns, which is 0 by default.
@@ -269,11 +268,21 @@ cpus = "2-4"
         let a7 = "cpus = \"2-4\"";
         for (from, to, says) in [
             ("hz = 100", "hz = 0", "expected 10 to 10000"),
-            ("hz = 100", "hz = \"100\"", "expected u32"),
+            ("hz = 100", "hz = \"100\"", "expected a whole number"),
             ("hz = 100", "ghz = 100", "ghz"),
+            ("[[package]]", "[package]", "which begins with `[[NAME]]`"),
+            (
+                "[core.cortex-a7]",
+                "[[core.cortex-a7]]",
+                "which begins with `[NAME]`",
+            ),
             ("hz = 100", "host_cpus = 0", "expected 1 to"),
             ("capacity = 1441", "capacity = 0", "expected 1 to 65536"),
-            ("capacity = 1441", "capacity = -5", "expected u32"),
+            (
+                "capacity = 1441",
+                "capacity = -5",
+                "expected a whole number",
+            ),
             ("time = 33.5", "time = 0.0", "expected a number above 0"),
             ("time = 33.5", "time = -1", "expected a number above 0"),
             ("time = 33.5", "time = nan", "expected a number above 0"),
@@ -319,6 +328,14 @@ cpus = "2-4"
     fn a_gap_in_the_cpu_numbers_is_named() {
         let (_, text) = error("cpus = \"2-4\"", "cpus = \"3-5\"");
         assert!(text.contains("CPU 2 is in no cluster"), "{text}");
+    }
+
+    #[test]
+    fn a_file_without_core_types_needs_the_clusters_one() {
+        let text =
+            "name = \"m\"\n[core]\n[[package]]\n[[package.cluster]]\ncore = \"a\"\ncpus = \"0\"\n";
+        let error = Machine::parse("f.toml", text).unwrap_err();
+        assert_eq!(error.expected(), "expected a section [core.a]");
     }
 
     #[test]

@@ -1,20 +1,13 @@
 //! The topology: clusters, cores, caches, packages, and the kernel's levels.
 
-use super::core::MAX_THREADS;
 use super::reader::{Reader, Result};
 use super::{CacheFile, ClusterFile, CoreFile, MachineFile, PackageFile};
-use crate::{Cache, Cpu, CpuMask, Level, MAX_CPUS, Numa};
+use crate::input;
+use crate::limits::{CACHE_LEVEL, MAX_LEVELS, SIZE_KIB, THREADS};
+use crate::{Cache, Cpu, CpuMask, Level, Numa};
 use std::collections::BTreeMap;
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use toml::Spanned;
-
-/// The cache levels, L1 to L4.
-const CACHE_LEVEL: RangeInclusive<u32> = 1..=4;
-/// The limit on cache sizes, 16 GiB; larger values are probably in the wrong unit.
-const SIZE_KIB: RangeInclusive<u32> = 1..=16 << 20;
-
-/// The maximum number of levels in a scheduler's tables (`MAX_LEVELS` in scheduler/intf.h).
-const MAX_LEVELS: usize = 8;
 
 /// The topology of a machine.
 pub(super) struct Topology {
@@ -178,14 +171,13 @@ impl Reader<'_> {
             None => self.bad(
                 name.span(),
                 format!("no core type is called `{}`", name.get_ref()),
-                format!(
-                    "expected {}",
-                    cores
-                        .keys()
-                        .map(|core| core.get_ref().as_str())
-                        .collect::<Vec<_>>()
-                        .join(", ")
-                ),
+                match cores.is_empty() {
+                    true => format!("expected a section [core.{}]", name.get_ref()),
+                    false => input::one_of(
+                        name.get_ref(),
+                        cores.keys().map(|core| core.get_ref().as_str()),
+                    ),
+                },
             ),
         }
     }
@@ -196,11 +188,11 @@ impl Reader<'_> {
             return self.siblings(cluster, siblings, span);
         }
         let threads = match &cluster.threads {
-            Some(threads) if !(1..=MAX_THREADS).contains(threads.get_ref()) => {
+            Some(threads) if !THREADS.contains(threads.get_ref()) => {
                 return self.bad(
                     threads.span(),
                     format!("threads is {}", threads.get_ref()),
-                    format!("expected 1 to {MAX_THREADS}"),
+                    format!("expected {} to {}", THREADS.start(), THREADS.end()),
                 );
             }
             Some(threads) => *threads.get_ref(),
@@ -237,11 +229,14 @@ impl Reader<'_> {
         let mut cores = Vec::new();
         for list in siblings.get_ref() {
             let core = self.cpus(list)?;
-            if !core.is_subset(&left) || core.count() > MAX_THREADS {
+            if !core.is_subset(&left) || !THREADS.contains(&core.count()) {
                 return self.bad(
                     list.span(),
                     format!("CPUs {core} are not a core of the cluster"),
-                    format!("expected at most {MAX_THREADS} CPUs of {span}, each in one core"),
+                    format!(
+                        "expected at most {} CPUs of {span}, each in one core",
+                        THREADS.end()
+                    ),
                 );
             }
             left = left.without(&core);
@@ -357,11 +352,7 @@ impl Reader<'_> {
     /// The CPUs of `list`, which is in the range `at` of the text.
     pub(super) fn list(&self, list: &str, at: Range<usize>) -> Result<CpuMask> {
         list.parse().or_else(|expected: String| {
-            self.bad(
-                at,
-                format!("`{list}` is not a list of CPUs"),
-                format!("{expected} (at most {MAX_CPUS} CPUs)"),
-            )
+            self.bad(at, format!("`{list}` is not a list of CPUs"), expected)
         })
     }
 }

@@ -1,0 +1,154 @@
+//! Copies of a sysfs that lack files, and settings of the running kernel.
+
+use crate::tree::{Cpus, Tree};
+use crate::{kinds, machine};
+
+fn two() -> Cpus<'static> {
+    Cpus {
+        cpus: "0-1",
+        ..Cpus::default()
+    }
+}
+
+/// Copies made by tar fill the rest of the file with zeros.
+#[test]
+fn the_list_of_online_cpus_is_read_or_refused() {
+    let tree = Tree::new(4, &[two()]);
+    let with = |online: &str| {
+        tree.write("devices/system/cpu/online", online);
+        detect::sysfs(tree.path())
+    };
+    let (found, _) = machine(with("0,2\n\0\0\0").unwrap());
+    assert_eq!(found.all_cpus().to_string(), "0,2");
+    for wrong in ["0-x", "0-8191"] {
+        let error = with(wrong).unwrap_err();
+        assert!(error.contains("cpu/online: expected a CPU list"), "{error}");
+    }
+}
+
+#[test]
+fn without_symbolic_links_a_policy_names_its_cpus() {
+    let cpus = |cpus, khz| Cpus {
+        cpus,
+        policies: cpus,
+        khz,
+        ..Cpus::default()
+    };
+    let little = cpus("0-1", &[500_000, 1_000_000]);
+    let big = cpus("2-3", &[500_000, 2_000_000]);
+    let whole = Tree::new(4, &[little, big]);
+    let expected = machine(detect::sysfs(whole.path()).unwrap());
+    let all = |tree: &Tree| tree.path().join("devices/system/cpu");
+    for only_policies in [false, true] {
+        let tree = Tree::new(4, &[little, big]);
+        for (first, second) in [(0, 1), (2, 3)] {
+            let own = |cpu: usize| all(&tree).join(format!("cpu{cpu}/cpufreq"));
+            std::fs::remove_dir_all(own(second)).unwrap();
+            if only_policies {
+                std::fs::create_dir_all(all(&tree).join("cpufreq")).unwrap();
+                let policy = all(&tree).join(format!("cpufreq/policy{first}"));
+                std::fs::rename(own(first), policy).unwrap();
+            }
+        }
+        let found = machine(detect::sysfs(tree.path()).unwrap());
+        assert_eq!(format!("{:?}", found.0), format!("{:?}", expected.0));
+        assert_eq!(found.1, expected.1);
+    }
+}
+
+#[test]
+fn disabled_idle_states_are_not_entered() {
+    let cpus = Cpus {
+        idle: &[
+            ("POLL", 0, 0),
+            ("C1", 1, 2),
+            ("C1E", 2, 4),
+            ("C6", 100, 200),
+        ],
+        ..two()
+    };
+    let tree = Tree::new(2, &[cpus]);
+    for cpu in 0..2 {
+        for (state, disabled) in [0, 0, 1, 0].into_iter().enumerate() {
+            let state = format!("devices/system/cpu/cpu{cpu}/cpuidle/state{state}");
+            tree.write(format!("{state}/disable"), disabled);
+        }
+    }
+    let (found, warnings) = machine(detect::sysfs(tree.path()).unwrap());
+    let states = found.core_types[0].idle_states.iter();
+    let names: Vec<&str> = states.map(|state| &*state.name).collect();
+    assert_eq!(names, ["C1", "C6"]);
+    assert_eq!(
+        warnings,
+        ["left out: the idle states C1E, which are disabled"]
+    );
+}
+
+#[test]
+fn a_cpuinfo_of_arm_has_kinds() {
+    let entry = |cpu: usize, part: &str| {
+        format!("processor\t: {cpu}\nCPU implementer\t: 0x41\nCPU part\t: {part}\n\n")
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("cpuinfo");
+    std::fs::write(&file, entry(0, "0xd05") + &entry(1, "0xd0b")).unwrap();
+    let (found, warnings) = machine(detect::sysfs(&file).unwrap());
+    assert_eq!(kinds(&found), ["cortex-a55 1024: 0", "cortex-a76 1024: 1"]);
+    assert_eq!(
+        warnings,
+        ["no data on the CPUs' speeds, so all CPUs count as equal"]
+    );
+}
+
+/// An archive describes its own machine, and not the computer that reads it.
+#[test]
+fn links_out_of_an_archive_are_not_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (archive, content) = (folder.path().join("a.tar"), folder.path().join("content"));
+    let elsewhere = Tree::new(4, &[two()]);
+    elsewhere.write("khz", 2_000_000);
+    let pack = || {
+        let mut tar = std::process::Command::new("tar");
+        let tar = tar
+            .arg("-cf")
+            .arg(&archive)
+            .arg("-C")
+            .arg(&content)
+            .arg(".");
+        assert!(tar.status().unwrap().success());
+        detect::sysfs(&archive)
+    };
+    let link = |to: &std::path::Path, from: &str| {
+        let from = content.join(from);
+        std::fs::create_dir_all(from.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(to, from).unwrap();
+    };
+    link(elsewhere.path(), "sys");
+    let error = pack().unwrap_err();
+    assert!(
+        error.contains("no devices/system/cpu in the archive"),
+        "{error}"
+    );
+    std::fs::remove_file(content.join("sys")).unwrap();
+    link(
+        &elsewhere.path().join("khz"),
+        "sys/devices/system/cpu/policy/cpuinfo_min_freq",
+    );
+    link(
+        &elsewhere.path().join("khz"),
+        "sys/devices/system/cpu/policy/cpuinfo_max_freq",
+    );
+    // This one leads to another place in the archive.
+    link("../policy".as_ref(), "sys/devices/system/cpu/cpu0/cpufreq");
+    let khz = || {
+        let (found, _) = machine(pack().unwrap());
+        found.core_types[0].opps.last().map(|opp| opp.khz)
+    };
+    assert_eq!(khz(), None);
+    for file in ["cpuinfo_min_freq", "cpuinfo_max_freq"] {
+        let file = content.join("sys/devices/system/cpu/policy").join(file);
+        std::fs::remove_file(&file).unwrap();
+        std::fs::write(file, "1000000").unwrap();
+    }
+    assert_eq!(khz(), Some(1_000_000));
+}
