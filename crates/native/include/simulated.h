@@ -111,7 +111,7 @@ struct equipoise_kernel {
 	struct cgroup *(*cgroup)(void *k, u64 id);
 	void *(*storage_get)(void *k, struct equipoise_map *map, void **slot, const void *init, u64 flags);
 	void (*storage_delete)(void *k, struct equipoise_map *map, void **slot);
-	void *(*map_lookup)(void *k, struct equipoise_map *map, const void *key);
+	void *(*map_lookup)(void *k, struct equipoise_map *map, u32 cpu, const void *key);
 	s64 (*map_update)(void *k, struct equipoise_map *map, const void *key, const void *value, u64 flags);
 	s64 (*map_delete)(void *k, struct equipoise_map *map, const void *key);
 	s64 (*map_push)(void *k, struct equipoise_map *map, const void *value, u64 flags);

@@ -534,6 +534,8 @@ static inline int ctzll(u64 v)
 		((old) - ((old) / ___decay)) + ((new) / ___decay); \
 	})
 
+extern struct rq runqueues;
+
 /* The clocks of a CPU's runqueue. Here neither interrupts nor a hypervisor take time from a task. */
 static inline u64 scx_clock_task(u32 cpu)
 {
