@@ -22,7 +22,7 @@
  * runqueue, unless sched_ext knows that it is locked. Requests are then possible in two places only: in an op, for
  * the CPU whose runqueue is locked (for another CPU it is an error), and in a timer, for any CPU. At the tracepoint
  * sched_switch the runqueue is locked without sched_ext knowing it, so the CPU would deadlock with itself. The
- * simulated kernel accepts requests anywhere, at no cost.
+ * simulated kernel accepts requests of Equipoise's own schedulers anywhere, at no cost.
  */
 const volatile bool asking_locks;
 

@@ -66,7 +66,7 @@ WALLS = [(re.compile(name), re.compile(wall)) for name, wall in (
     (r"^timer_outside", "timer"),
     (r"^insert_null", r"NULL where a task|calls scx_bpf_dsq_insert\(\)"),
     (r"^float", "SSE|floating|general"),
-    (r"^(init|init_task|cgroup_init)_returns", r"ops\.\w+\(\) failed"),
+    (r"^(init|init_task|cgroup_init)_returns", r"ops\.\w+\(\) (failed|returned an invalid errno)"),
     (r"^enqueue (to_no_dsq|to_builtin)", "non-existent DSQ"),
     (r"^enqueue to_no_cpu", "invalid CPU 4000"),
     (r"^enqueue with_flags", "invalid enq_flags"),

@@ -91,7 +91,7 @@ struct equipoise_kernel {
 	void (*dump)(void *k, const char *text);
 	void (*printk)(void *k, const char *text);
 	u32 (*cpuperf)(void *k, s32 cpu, u32 what);
-	void (*cpuperf_set)(void *k, s32 cpu, u32 perf);
+	void (*cpuperf_set)(void *k, s32 cpu, u32 perf, bool of_any_cpu);
 	const struct cpumask *(*cpumask)(void *k, u32 which);
 	s32 (*cpu_node)(void *k, s32 cpu);
 	const struct cpumask *(*node_cpumask)(void *k, s32 node, bool smt);
@@ -109,9 +109,10 @@ struct equipoise_kernel {
 	void (*events)(void *k, struct scx_event_stats *out);
 	void (*cpu_only)(void *k, const char *kfunc);
 	struct cgroup *(*cgroup)(void *k, u64 id);
+	struct cgroup *(*task_cgroup)(void *k, struct task_struct *p);
 	void *(*storage_get)(void *k, struct equipoise_map *map, void **slot, const void *init, u64 flags);
 	void (*storage_delete)(void *k, struct equipoise_map *map, void **slot);
-	void *(*map_lookup)(void *k, struct equipoise_map *map, const void *key);
+	void *(*map_lookup)(void *k, struct equipoise_map *map, u32 cpu, const void *key);
 	s64 (*map_update)(void *k, struct equipoise_map *map, const void *key, const void *value, u64 flags);
 	s64 (*map_delete)(void *k, struct equipoise_map *map, const void *key);
 	s64 (*map_push)(void *k, struct equipoise_map *map, const void *value, u64 flags);

@@ -761,22 +761,33 @@ struct sched_ext_ops_cid {
 	char name[SCX_OPS_NAME_LEN];
 };
 
-/* BPF's own types: map types and flags of include/uapi/linux/bpf.h. */
+/*
+ * BPF's own types: map types and flags of include/uapi/linux/bpf.h. The simulated kernel names the map types that it
+ * lacks (abi/maps.rs).
+ */
 enum bpf_map_type {
 	BPF_MAP_TYPE_UNSPEC,
 	BPF_MAP_TYPE_HASH,
 	BPF_MAP_TYPE_ARRAY,
-	BPF_MAP_TYPE_PERCPU_HASH = 5,
+	BPF_MAP_TYPE_PROG_ARRAY,
+	BPF_MAP_TYPE_PERF_EVENT_ARRAY,
+	BPF_MAP_TYPE_PERCPU_HASH,
 	BPF_MAP_TYPE_PERCPU_ARRAY,
-	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_STACK_TRACE,
+	BPF_MAP_TYPE_CGROUP_ARRAY,
+	BPF_MAP_TYPE_LRU_HASH,
 	BPF_MAP_TYPE_LRU_PERCPU_HASH,
-	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
+	BPF_MAP_TYPE_LPM_TRIE,
+	BPF_MAP_TYPE_ARRAY_OF_MAPS,
 	BPF_MAP_TYPE_HASH_OF_MAPS,
 	BPF_MAP_TYPE_QUEUE = 22,
 	BPF_MAP_TYPE_STACK,
-	BPF_MAP_TYPE_RINGBUF = 27,
-	BPF_MAP_TYPE_TASK_STORAGE = 29,
-	BPF_MAP_TYPE_USER_RINGBUF = 31,
+	BPF_MAP_TYPE_STRUCT_OPS = 26,
+	BPF_MAP_TYPE_RINGBUF,
+	BPF_MAP_TYPE_INODE_STORAGE,
+	BPF_MAP_TYPE_TASK_STORAGE,
+	BPF_MAP_TYPE_BLOOM_FILTER,
+	BPF_MAP_TYPE_USER_RINGBUF,
 	BPF_MAP_TYPE_CGRP_STORAGE,
 	BPF_MAP_TYPE_ARENA,
 };
@@ -803,6 +814,11 @@ struct bpf_spin_lock {
 
 struct bpf_res_spin_lock {
 	u32 val;
+};
+
+struct bpf_iter_num {
+	int cur;
+	int end;
 };
 
 struct bpf_iter_bits {

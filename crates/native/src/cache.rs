@@ -1,8 +1,8 @@
 //! Compiled objects in the user's cache, so that nothing is compiled twice.
 //!
 //! The key of an object is everything that determines it: the compiler, the flags and the preprocessed source, with all
-//! that it includes. The preprocessor therefore runs each time, which is quick, but the compiler runs only for new
-//! input. If an entry is broken, or the cache cannot be written, or another user could have written to the cache, the
+//! that it includes, and with the files' names and line numbers, which messages about a fault take from the object. The
+//! preprocessor therefore runs each time, which is quick, but the compiler runs only for new input. If an entry is broken, or the cache cannot be written, or another user could have written to the cache, the
 //! compiler runs, without a message.
 
 use crate::compile::Call;
@@ -90,9 +90,10 @@ fn key(call: Call, preprocessed: &Path) -> Result<Option<String>, String> {
     };
     for source in 0..call.sources.len() {
         let mut command = call.of_source(source);
-        call.run(command.args(["-E", "-P", "-o"]).arg(preprocessed))?;
-        add(&fs::read(preprocessed)
-            .map_err(|error| format!("{}: {error}", preprocessed.display()))?);
+        call.run(command.args(["-E", "-o"]).arg(preprocessed))?;
+        let text = fs::read(preprocessed)
+            .map_err(|error| format!("{}: {error}", preprocessed.display()))?;
+        add(&without_folders(&text));
     }
     let Some((path, version)) = identity(&call.compiler[0]) else {
         return Ok(None);
@@ -107,6 +108,24 @@ fn key(call: Call, preprocessed: &Path) -> Result<Option<String>, String> {
     Ok(Some(
         digits.iter().map(|byte| format!("{byte:02x}")).collect(),
     ))
+}
+
+/// The text `preprocessed` without the folders in its line markers (`# LINE "FILE" FLAGS`). The folder of the headers is
+/// a new one each time, and messages do not contain folders.
+fn without_folders(preprocessed: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(preprocessed.len());
+    for line in preprocessed.split_inclusive(|&byte| byte == b'\n') {
+        let quote = line.iter().position(|&byte| byte == b'"');
+        let slash = line.iter().rposition(|&byte| byte == b'/');
+        match quote.zip(slash) {
+            Some((quote, slash)) if quote < slash && line.starts_with(b"# ") => {
+                text.extend_from_slice(&line[..=quote]);
+                text.extend_from_slice(&line[slash + 1..]);
+            }
+            _ => text.extend_from_slice(line),
+        }
+    }
+    text
 }
 
 /// The identity of the compiler: its file, with its modification time and size, which an update
@@ -224,10 +243,13 @@ mod tests {
     fn the_same_bytes_are_compiled_once() {
         let setup = marked();
         assert_eq!(setup.compile(), MARK);
-        // Text that the preprocessor drops does not change the key.
-        fs::write(setup.path("a.h"), "/* one */\n#define A 1\n").unwrap();
+        // Text that the preprocessor drops does not change the key, and neither does the folder.
+        fs::write(setup.path("a.h"), "#define A 1 /* one */\n").unwrap();
         assert_eq!(setup.compile(), MARK);
         assert_eq!(setup.entries().len(), 1);
+        let elsewhere = Setup::new();
+        elsewhere.compile();
+        assert_eq!(elsewhere.names(), setup.names());
     }
 
     #[test]
@@ -242,6 +264,16 @@ mod tests {
         fs::write(setup.path("a.c"), "int f(void) { return 3; }\n").unwrap();
         assert_ne!(setup.compile(), MARK);
         assert_eq!(setup.entries().len(), 4);
+    }
+
+    #[test]
+    fn a_line_that_moves_or_a_file_that_is_renamed_is_compiled_anew() {
+        let setup = marked();
+        let text = fs::read_to_string(setup.path("a.c")).unwrap();
+        for first in ["/* A comment. */\n", "#line 5\n", "#line 1 \"b.c\"\n"] {
+            fs::write(setup.path("a.c"), format!("{first}{text}")).unwrap();
+            assert_ne!(setup.compile(), MARK, "{first}");
+        }
     }
 
     #[test]

@@ -67,7 +67,9 @@ pub fn line(file: &object::File<'_>, address: u64) -> Option<String> {
             continue;
         };
         let path = std::path::Path::new(path);
-        found = Some(format!("{}:{line}", path.file_name()?.to_str()?));
+        // A `#line` may give the file any name.
+        let name = cage::text::one_line(path.file_name()?.to_str()?);
+        found = Some(format!("{name}:{line}"));
         if !HEADERS.iter().any(|(header, _)| path.ends_with(header)) {
             break;
         }

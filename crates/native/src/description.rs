@@ -19,6 +19,10 @@ pub struct Description {
     pub(crate) task_pointers: Vec<String>,
     pub(crate) maps: Vec<Map>,
     pub(crate) tracepoints: Vec<Tracepoint>,
+    /// The programs that the simulated kernel does not run, each with its line and its section.
+    pub(crate) idle: Vec<String>,
+    /// Values of the kernel's configuration that the simulated kernel does not know.
+    pub(crate) unknown_configs: Vec<String>,
     pub(crate) loader: Option<u64>,
     pub(crate) read_only: Vec<(u64, u64)>,
     pub(crate) ops: u64,
@@ -67,6 +71,16 @@ pub struct Map {
 /// The sections of programs that take a tracepoint's own arguments.
 const TRACEPOINT_SECTION: &str = "tp_btf/";
 
+/// The section of programs that only a loader calls.
+const CALLED_BY_LOADER: &str = "syscall";
+
+/// The section of the values of the kernel's configuration that a scheduler requires and the simulated kernel does not
+/// know (`given.rs`).
+pub(crate) const UNKNOWN_CONFIGS: &str = ".kconfig.unknown";
+
+/// The prefixes of the sections of functions that the simulated kernel calls, or that other functions call.
+const CALLED: [&str; 3] = [".text", "struct_ops", TRACEPOINT_SECTION];
+
 /// The prefix of a section whose program only the loader's part can attach.
 const NOT_BY_ITSELF: char = '?';
 
@@ -100,6 +114,9 @@ struct Found<'a> {
     /// The name, address and size of each map.
     maps: Vec<(&'a str, u64, u64)>,
     tracepoints: Vec<Tracepoint>,
+    /// The name, address and section of each program of another kind.
+    others: Vec<(&'a str, u64, String)>,
+    unknown_configs: Vec<String>,
     only_if_attached: HashSet<&'a str>,
     /// The name, address and size of each ops.
     ops: Vec<(&'a str, u64, u64)>,
@@ -120,21 +137,8 @@ impl<'a> Found<'a> {
             .section_by_index(index)
             .map_err(|error| error.to_string())?;
         let section_name = section.name().unwrap_or_default();
-        let section_of = section_name.trim_start_matches(NOT_BY_ITSELF);
         if symbol.kind() == SymbolKind::Text {
-            if let Some(tracepoint) = section_of.strip_prefix(TRACEPOINT_SECTION) {
-                if section_of != section_name {
-                    self.only_if_attached.insert(name);
-                }
-                self.tracepoints.push(Tracepoint {
-                    name: tracepoint.to_owned(),
-                    function: name.to_owned(),
-                    address: symbol.address(),
-                });
-            }
-            if name == LOADER {
-                self.loader = Some(symbol.address());
-            }
+            self.add_function(name, symbol.address(), section_name);
         }
         if symbol.kind() != SymbolKind::Data || symbol.size() == 0 {
             return Ok(());
@@ -158,6 +162,7 @@ impl<'a> Found<'a> {
         match section_name {
             ".maps" => self.maps.push((name, address, size)),
             ".struct_ops" | ".struct_ops.link" => self.ops.push((name, address, size)),
+            UNKNOWN_CONFIGS => self.unknown_configs.push(name.to_owned()),
             _ => {}
         }
         let variable = Variable {
@@ -167,6 +172,29 @@ impl<'a> Found<'a> {
         };
         self.variables.insert(name.to_owned(), variable);
         Ok(())
+    }
+
+    /// Adds the function `name` at `address` in the section `section_name`.
+    fn add_function(&mut self, name: &'a str, address: u64, section_name: &str) {
+        let section_of = section_name.trim_start_matches(NOT_BY_ITSELF);
+        if let Some(tracepoint) = section_of.strip_prefix(TRACEPOINT_SECTION) {
+            if section_of != section_name {
+                self.only_if_attached.insert(name);
+            }
+            self.tracepoints.push(Tracepoint {
+                name: tracepoint.to_owned(),
+                function: name.to_owned(),
+                address,
+            });
+        }
+        if name == LOADER {
+            self.loader = Some(address);
+        }
+        let is_called = CALLED.iter().any(|of| section_of.starts_with(of));
+        // A compiler splits functions; the parts' names have a dot.
+        if !is_called && section_of == section_name && !name.contains('.') {
+            self.others.push((name, address, section_name.to_owned()));
+        }
     }
 
     /// The address and size of the scheduler's only ops.
@@ -201,6 +229,20 @@ impl<'a> Found<'a> {
         };
         self.maps.iter().map(map).collect()
     }
+
+    /// The programs that the simulated kernel does not run, each with its line in `file` and its section.
+    fn idle(&mut self, file: &object::File<'_>) -> Vec<String> {
+        let has_loader = self.loader.is_some();
+        self.others.sort_by_key(|&(_, address, _)| address);
+        let idle = self.others.iter();
+        let idle = idle.filter(|(_, _, section)| !has_loader || section != CALLED_BY_LOADER);
+        let told = idle.map(|(name, address, section)| {
+            let line = debug_info::line(file, *address);
+            let line = line.map_or(String::new(), |line| format!("{line}: "));
+            format!("{line}{name}() in section {section}")
+        });
+        told.collect()
+    }
 }
 
 fn unreadable(error: &dyn std::fmt::Display) -> String {
@@ -230,9 +272,11 @@ impl Description {
         }
         let (ops, size) = found.ops().map_err(failed)?;
         let maps = found.maps(&file).map_err(failed)?;
+        let idle = found.idle(&file);
         let Found {
             variables,
             mut tracepoints,
+            unknown_configs,
             only_if_attached,
             loader,
             ..
@@ -261,6 +305,8 @@ impl Description {
             task_pointers,
             maps,
             tracepoints,
+            idle,
+            unknown_configs,
             loader,
             read_only: loading::read_only(elf),
             ops,
@@ -351,7 +397,9 @@ impl Description {
         let maps = self.maps.iter().map(|map| &map.name);
         let programs = self.tracepoints.iter();
         let programs = programs.flat_map(|program| [&program.name, &program.function]);
-        let mut names = names.chain(maps).chain(programs).chain(&self.license);
+        let told = self.idle.iter().chain(&self.unknown_configs);
+        let names = names.chain(maps).chain(programs).chain(told);
+        let mut names = names.chain(&self.license);
         if !names.all(|name| is_plain(name)) {
             return wrong("a name with control characters");
         }

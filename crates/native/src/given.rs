@@ -3,7 +3,8 @@
 //! declare them itself, as published schedulers and a generated vmlinux.h do; such a file is linked with a file that
 //! defines the kfuncs for all files.
 
-use std::collections::BTreeSet;
+use crate::description::UNKNOWN_CONFIGS;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The limit in bytes on the length of a header that is searched. A generated vmlinux.h is longer, but declares no
@@ -30,8 +31,13 @@ bool scx_bpf_dsq_move_to_local___v2(u64 dsq_id, u64 enq_flags) { return __equipo
 pub(crate) struct Given {
     kfuncs: bool,
     includes_common: bool,
-    configs: BTreeSet<String>,
+    /// The values' names, and whether the scheduler requires each of them: a source, not a file beside it that it may
+    /// not include, declares the value, and not as `__weak`.
+    configs: BTreeMap<String, bool>,
 }
+
+/// The value of the configuration that the simulated kernel sets, the tick rate.
+const CONFIG_HZ: &str = "CONFIG_HZ";
 
 impl Given {
     /// Reads `sources`, and the files beside them and in the folders `include` that they may include.
@@ -71,7 +77,10 @@ impl Given {
         for line in text.split(';').filter(|line| line.contains("__kconfig")) {
             let words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
             let names = words.filter(|word| word.starts_with("CONFIG_"));
-            self.configs.extend(names.map(str::to_owned));
+            let is_required = is_source && !line.contains("__weak");
+            for name in names {
+                *self.configs.entry(name.to_owned()).or_default() |= is_required;
+            }
         }
     }
 
@@ -88,9 +97,13 @@ impl Given {
             text += DEFINITIONS;
         }
         // A declaration of any integer type reads the lower bytes. When the simulated kernel loads the object, it sets
-        // the options that it knows; the others are not set (`n`).
-        for name in &self.configs {
-            text += &format!("unsigned long long {name};\n");
+        // the value that it knows; the others are not set (`n`). Linux refuses a scheduler that requires one that is not.
+        for (name, is_required) in &self.configs {
+            let section = match *is_required && name != CONFIG_HZ {
+                true => format!(" __attribute__((section(\"{UNKNOWN_CONFIGS}\")))"),
+                false => String::new(),
+            };
+            text += &format!("unsigned long long {name}{section};\n");
         }
         Some(text)
     }
@@ -125,6 +138,16 @@ mod tests {
             text,
             "unsigned long long CONFIG_A;\nunsigned long long CONFIG_HZ;\n"
         );
+        let required = |text: &str| {
+            std::fs::write(path("y.bpf.c"), text).unwrap();
+            let given = Given::of(&[&path("y.bpf.c")], &[]).source(true).unwrap();
+            given.contains("CONFIG_A __attribute__((section(")
+        };
+        assert!(required("extern int CONFIG_A __kconfig;\n"));
+        assert!(!required("extern int CONFIG_A __kconfig __weak;\n"));
+        std::fs::write(path("own.h"), "extern int CONFIG_A __kconfig;\n").unwrap();
+        assert!(!required("int CONFIG_B;\n"));
+        std::fs::remove_file(path("y.bpf.c")).unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
         std::fs::write(elsewhere.path().join("y.c"), "#include <x.bpf.c>\n").unwrap();
         let given = Given::of(&[&elsewhere.path().join("y.c")], &[folder.path()]);

@@ -269,6 +269,45 @@ mod tests {
     }
 
     #[test]
+    fn a_program_or_a_configuration_that_the_kernel_lacks_gets_a_warning() {
+        let object = compile(
+            "#include <scx/common.bpf.h>
+             extern int CONFIG_NR_CPUS __kconfig;
+             extern int CONFIG_HZ __kconfig;
+             extern bool CONFIG_NUMA __kconfig __weak;
+             int f(void) { return CONFIG_NR_CPUS + CONFIG_HZ + CONFIG_NUMA; }
+             SEC(\"tp_btf/sched_switch\") int BPF_PROG(runs, bool preempt) { return f(); }
+             SEC(\"?fentry/do_exit\") int BPF_PROG(optional) { return 0; }
+             SEC(\"kprobe/do_exit\") int BPF_PROG(probe) { return 0; }
+             SEC(\"syscall\") int settle(void *ctx) { return 0; }
+             SCX_OPS_DEFINE(ops, .name = \"x\");",
+        );
+        let warnings = object.unwrap().warnings();
+        let begins = [
+            "test.bpf.c:8: probe() in section kprobe/do_exit does not run; ",
+            "test.bpf.c:9: settle() in section syscall does not run; ",
+            "`CONFIG_NR_CPUS` reads as 0 (not set), ",
+        ];
+        assert_eq!(warnings.len(), begins.len(), "{warnings:?}");
+        for (warning, begin) in warnings.iter().zip(begins) {
+            assert!(warning.starts_with(begin), "{warning}");
+        }
+    }
+
+    #[test]
+    fn a_file_s_name_does_not_break_the_line_of_a_message() {
+        let object = compile(
+            "#include <scx/common.bpf.h>
+             #line 7 \"a\\033[2J\\nb.c\"
+             SEC(\"kprobe/do_exit\") int f(void *ctx) { return 0; }
+             SCX_OPS_DEFINE(ops, .name = \"x\");",
+        );
+        let warnings = object.unwrap().warnings();
+        let line = "a\\u{1b}[2J\\nb.c:7: ";
+        assert!(warnings[0].starts_with(line), "{warnings:?}");
+    }
+
+    #[test]
     fn maps_are_read_as_they_are_defined() {
         let object = compile(
             "#include <scx/common.bpf.h>

@@ -1,5 +1,6 @@
 //! Messages made of the output of the compiler and the linker about a scheduler.
 
+use crate::compile::HEADERS;
 use crate::missing::{self, place};
 use crate::{description, kernels};
 use std::collections::HashSet;
@@ -9,7 +10,7 @@ use std::path::Path;
 /// Makes one message of `said`, the compiler's output about `source`. Functions that the simulated kernel lacks come
 /// first, by name and line, in whatever form the compiler or the linker reported them.
 pub fn explain(source: &str, said: &str) -> String {
-    let said = &*cage::text::lines(said);
+    let said = &*with_places_of_use(&cage::text::lines(said));
     let mut told = HashSet::new();
     let lacking = said.lines().filter_map(lacking_function);
     // Each function gets one message, with the function's first call.
@@ -65,6 +66,32 @@ pub fn explain(source: &str, said: &str) -> String {
     }
 }
 
+/// `said`, in which an error in a macro of the simulated kernel's headers has the place where the scheduler uses the
+/// macro. gcc adds that place as a note; clang begins with it.
+fn with_places_of_use(said: &str) -> String {
+    let lines: Vec<&str> = said.lines().collect();
+    let placed = lines.iter().enumerate().map(|(index, line)| {
+        let Some((at, what)) = line.split_once(": error: ") else {
+            return (*line).to_owned();
+        };
+        let is_ours = place(at).is_some_and(|(file, _)| is_header(file));
+        let notes = lines[index + 1..].iter();
+        let notes = notes.take_while(|line| !line.contains(": error: "));
+        let uses = notes.filter_map(|line| line.split_once(": note: in expansion of macro"));
+        match uses.last().filter(|_| is_ours) {
+            Some((use_at, _)) => format!("{use_at}: error: {what}"),
+            None => (*line).to_owned(),
+        }
+    });
+    placed.collect::<Vec<_>>().join("\n")
+}
+
+/// Is `path` that of a header of the simulated kernel?
+fn is_header(path: &str) -> bool {
+    let mut headers = HEADERS.iter();
+    headers.any(|(header, _)| Path::new(path).ends_with(header))
+}
+
 /// gcc and clang print these texts if they crash, as clang 14 does on scx_lavd.
 const CRASHED: [&str; 2] = ["internal compiler error", "clang frontend command failed"];
 
@@ -115,6 +142,27 @@ mod tests {
         ] {
             assert_eq!(explain("d/x.bpf.c", said), explained);
         }
+    }
+
+    #[test]
+    fn an_error_in_a_macro_of_the_headers_has_the_line_of_its_use() {
+        let said = "x.bpf.c: In function 'f':\n\
+            /tmp/h/bpf/bpf_helpers.h:9:2: error: implicit declaration of function 'bpf_iter_task_new'; did you mean x\n    \
+            9 |  bpf_iter_##type##_new(\n\
+            /tmp/h/scx/common.bpf.h:7:1: note: in expansion of macro 'bpf_for_each'\n\
+            x.bpf.c:5:3: note: in expansion of macro 'all'\n\
+            x.bpf.c:6:1: error: other\n\
+            own.h:7:1: error: third\n\
+            x.bpf.c:8:1: note: in expansion of macro 'own'";
+        assert_eq!(
+            explain("x.bpf.c", said),
+            "x.bpf.c:5: bpf_iter_task_new() is a kfunc of Linux that the simulated kernel does not support"
+        );
+        let placed = with_places_of_use(said);
+        assert!(
+            placed.contains("\nx.bpf.c:6:1: error: other\nown.h:7:1: error: third\n"),
+            "{placed}"
+        );
     }
 
     #[test]

@@ -181,6 +181,16 @@ impl Object {
             .map(|(name, variable)| (&**name, *variable))
     }
 
+    /// The programs that the simulated kernel does not run, each with its line and its section.
+    pub(crate) fn idle_programs(&self) -> &[String] {
+        &self.description.idle
+    }
+
+    /// The values of the kernel's configuration that the scheduler requires and the simulated kernel does not know.
+    pub(crate) fn unknown_configs(&self) -> &[String] {
+        &self.description.unknown_configs
+    }
+
     /// The global variables that point to tasks, by their types.
     pub(crate) fn task_pointers(&self) -> &[String] {
         &self.description.task_pointers

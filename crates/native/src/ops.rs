@@ -63,8 +63,8 @@ fn implemented(object: &Object) -> impl Iterator<Item = &'static Feature> {
 }
 
 impl Object {
-    /// A warning for each deprecated op that the scheduler implements, and for each global variable that
-    /// may outlive the task that it points to.
+    /// A warning for each deprecated op that the scheduler implements, for each global variable that may outlive the
+    /// task that it points to, and for each program and value of the configuration that the simulated kernel lacks.
     pub fn warnings(&self) -> Vec<String> {
         let deprecated = implemented(self).filter_map(|feature| feature.warning(self.kernel()));
         let pointers = self.task_pointers().iter().map(|name| {
@@ -73,7 +73,20 @@ impl Object {
                  it, and the simulator does not notice a read after the task's end"
             )
         });
-        deprecated.chain(pointers).collect()
+        let idle = self.idle_programs().iter().map(|program| {
+            format!("{program} does not run; the simulated kernel runs programs in struct_ops and tp_btf only")
+        });
+        let configs = self.unknown_configs().iter();
+        let configs = configs.map(|name| {
+            format!(
+                "`{name}` reads as 0 (not set), because the simulated kernel has no value for it"
+            )
+        });
+        deprecated
+            .chain(pointers)
+            .chain(idle)
+            .chain(configs)
+            .collect()
     }
 
     /// Is this a scheduler in cid form (`SCX_OPS_CID_DEFINE()`)?

@@ -84,9 +84,21 @@ __attribute__((weak)) int LINUX_KERNEL_VERSION = EQUIPOISE_COMPILED_FOR;
 #define ___bpf_fill8(arr, p, x, rest...) (arr[p] = (unsigned long long)(x), ___bpf_fill7(arr, p + 1, rest))
 #define ___bpf_fill(arr, args...) ___bpf_apply(___bpf_fill, ___bpf_narg(args))(arr, 0, ##args)
 
-/* Loops that the verifier needs spelled out; here they are plain loops. */
-#define bpf_for(i, start, end) for (int ___end_##i = ((i) = (start), (end)); (i) < ___end_##i; (i)++)
-#define bpf_repeat(n) for (u64 ___i = 0, ___n = (n); ___i < ___n; ___i++)
+/*
+ * Loops over numbers, as in libbpf: the iterator has the count, so that the body may change @i, which keeps its last
+ * value after the loop. The iterator makes no step if there would be more than BPF_MAX_LOOPS.
+ */
+#define bpf_for(i, start, end)                                                                      \
+	for (struct bpf_iter_num ___it, *___p __attribute__((unused)) =                             \
+						(bpf_iter_num_new(&___it, (start), (end)), NULL);   \
+	     ({                                                                                     \
+		     int *___t = bpf_iter_num_next(&___it);                                         \
+		     ___t && ((i) = *___t, (i) >= (start) && (i) < (end));                          \
+	     });)
+#define bpf_repeat(n)                                                                        \
+	for (struct bpf_iter_num ___it, *___p __attribute__((unused)) =                      \
+						(bpf_iter_num_new(&___it, 0, (n)), NULL);    \
+	     bpf_iter_num_next(&___it);)
 #define bpf_for_each(type, cur, args...)                                                                   \
 	for (struct bpf_iter_##type ___it __attribute__((aligned(8), cleanup(bpf_iter_##type##_destroy))), \
 	     *___p __attribute__((unused)) = (bpf_iter_##type##_new(&___it, ##args), NULL);                \
@@ -96,6 +108,33 @@ __attribute__((weak)) int LINUX_KERNEL_VERSION = EQUIPOISE_COMPILED_FOR;
 #define __cond_break(expr)
 #define cond_break
 #define cond_break_label(label)
+
+/* kernel/bpf/bpf_iter.c */
+static __always_inline int bpf_iter_num_new(struct bpf_iter_num *it, int start, int end)
+{
+	bool is_range = start <= end;
+
+	*it = (struct bpf_iter_num){};
+	if (!is_range || (u32)(end - start) > BPF_MAX_LOOPS)
+		return is_range ? -7 /* E2BIG */ : -22; /* EINVAL */
+	*it = (struct bpf_iter_num){ .cur = start - 1, .end = end };
+	return 0;
+}
+
+static __always_inline int *bpf_iter_num_next(struct bpf_iter_num *it)
+{
+	if (it->cur + 1 >= it->end) {
+		*it = (struct bpf_iter_num){};
+		return NULL;
+	}
+	it->cur++;
+	return &it->cur;
+}
+
+static __always_inline void bpf_iter_num_destroy(struct bpf_iter_num *it)
+{
+	(void)it;
+}
 
 static __always_inline struct equipoise_map *__equipoise_map(const void *map)
 {
@@ -135,7 +174,7 @@ static __always_inline u32 bpf_get_smp_processor_id(void)
 
 static inline u32 bpf_get_numa_node_id(void)
 {
-	return 0;
+	return __kcall(cpu_node, __KERNEL->cpu);
 }
 
 static inline u32 bpf_get_prandom_u32(void)
@@ -161,11 +200,15 @@ static inline u64 bpf_get_current_pid_tgid(void)
 static __always_inline void *bpf_map_lookup_percpu_elem(void *map, const void *key, u32 cpu)
 {
 	struct equipoise_map *m = __equipoise_map(map);
-	u32 index = *(const u32 *)key;
 
-	if (cpu >= __KERNEL->nr_cpu_ids || index >= m->max_entries)
+	if (cpu >= __KERNEL->nr_cpu_ids)
 		return NULL;
-	return m->values + ((u64)cpu * m->max_entries + index) * m->stride;
+	if (m->type == BPF_MAP_TYPE_PERCPU_ARRAY) {
+		u32 index = *(const u32 *)key;
+
+		return index < m->max_entries ? m->values + ((u64)cpu * m->max_entries + index) * m->stride : NULL;
+	}
+	return __kcall(map_lookup, m, cpu, __equipoise_there(key));
 }
 
 static __always_inline void *bpf_map_lookup_elem(void *map, const void *key)
@@ -186,7 +229,7 @@ static __always_inline void *bpf_map_lookup_elem(void *map, const void *key)
 	case BPF_MAP_TYPE_PERCPU_ARRAY:
 		return bpf_map_lookup_percpu_elem(map, key, __KERNEL->cpu);
 	default:
-		return __kcall(map_lookup, m, __equipoise_there(key));
+		return __kcall(map_lookup, m, __KERNEL->cpu, __equipoise_there(key));
 	}
 }
 
@@ -217,7 +260,8 @@ static inline long bpf_map_peek_elem(void *map, void *value)
 
 static inline long bpf_for_each_map_elem(void *map, void *callback, void *ctx, u64 flags)
 {
-	(void)flags;
+	if (flags)
+		return -22; /* EINVAL */
 	return __kcall(map_for_each, __equipoise_map(map), map, callback, ctx);
 }
 
@@ -282,17 +326,21 @@ static inline long bpf_timer_cancel(struct bpf_timer *timer)
 	return __kcall(timer_cancel, timer);
 }
 
-static inline long __equipoise_loop(u32 nr_loops, long (*callback)(u64 index, void *ctx), void *ctx)
+static inline long __equipoise_loop(u32 nr_loops, long (*callback)(u64 index, void *ctx), void *ctx, u64 flags)
 {
 	u32 i;
 
+	if (flags)
+		return -22; /* EINVAL */
+	if (nr_loops > BPF_MAX_LOOPS)
+		return -7; /* E2BIG */
 	for (i = 0; i < nr_loops; i++)
 		if (callback(i, ctx))
 			return i + 1;
 	return i;
 }
 #define bpf_loop(nr_loops, callback, ctx, flags) \
-	__equipoise_loop(nr_loops, (long (*)(u64, void *))(void *)(callback), ctx)
+	__equipoise_loop(nr_loops, (long (*)(u64, void *))(void *)(callback), ctx, flags)
 
 /* One callback at a time runs in the simulation, so there is no concurrent access. */
 #define __sync_fetch_and_add(ptr, val)            \
@@ -398,7 +446,6 @@ static inline long bpf_user_ringbuf_drain(void *map, void *callback, void *ctx, 
  * The per-CPU variables of the kernel that exist here: the runqueue, and since Linux 6.10 the capacity that a limit
  * of the frequency takes. The latter is defined, so that its address is not null.
  */
-extern struct rq runqueues;
 __attribute__((weak, visibility("hidden"))) const unsigned long cpufreq_pressure = 0;
 #define bpf_per_cpu_ptr(variable, cpu)                                \
 	((typeof(variable))_Generic((variable),                       \
@@ -438,42 +485,64 @@ static __always_inline struct rq *__equipoise_rq(u32 cpu)
 		___len;                                                                 \
 	})
 
-#define bpf_probe_read_kernel(dst, size, src)                     \
-	({                                                        \
-		const void *___from = (const void *)(src);        \
-		if (___from)                                      \
-			__builtin_memcpy((dst), ___from, (size)); \
-		else                                              \
-			__builtin_memset((dst), 0, (size));       \
-		___from ? 0L : -14L; /* EFAULT */                 \
+/*
+ * The kernel reads no user's memory, to which a small address belongs, such as that of a member of a structure at NULL
+ * (copy_from_kernel_nofault_allowed()). Here the first page is the part of that memory that a program may come to.
+ */
+static __always_inline bool __equipoise_is_kernels(const void *src)
+{
+	return (u64)src >= 4096;
+}
+
+#define bpf_probe_read_kernel(dst, size, src)                         \
+	({                                                            \
+		const void *___from = (const void *)(src);            \
+		bool ___is_kernels = __equipoise_is_kernels(___from); \
+		if (___is_kernels)                                    \
+			__builtin_memcpy((dst), ___from, (size));     \
+		else                                                  \
+			__builtin_memset((dst), 0, (size));           \
+		___is_kernels ? 0L : -34L; /* ERANGE */               \
 	})
 #define bpf_probe_read(dst, size, src) bpf_probe_read_kernel(dst, size, src)
 /* A simulated task has no memory of its own. */
 #define bpf_probe_read_user(dst, size, src) ((void)(src), __builtin_memset((dst), 0, (size)), -14L)
-#define bpf_probe_read_kernel_str(dst, size, src)                       \
-	({                                                              \
-		char *___dst = (char *)(dst);                           \
-		const char *___src = (const char *)(src);               \
-		long ___n = 0, ___size = (size);                        \
-		while (___n < ___size && (___dst[___n] = ___src[___n])) \
-			___n++;                                         \
-		if (___n == ___size && ___size)                         \
-			___dst[___n - 1] = 0;                           \
-		___n + 1;                                               \
-	})
+/* Returns the length of the text that was copied, with its zero. */
+static __always_inline long __equipoise_read_str(char *dst, u32 size, const char *src)
+{
+	u32 n = 0;
+
+	if (!size)
+		return 0;
+	if (!__equipoise_is_kernels(src)) {
+		__builtin_memset(dst, 0, size);
+		return -34; /* ERANGE */
+	}
+	while (n < size - 1 && src[n]) {
+		dst[n] = src[n];
+		n++;
+	}
+	dst[n] = 0;
+	return n + 1;
+}
+#define bpf_probe_read_kernel_str(dst, size, src) __equipoise_read_str((void *)(dst), size, (const void *)(src))
 
 #define bpf_probe_read_str(dst, size, src) bpf_probe_read_kernel_str(dst, size, src)
 
 /* @data has @data_len / 8 numbers or pointers, at most 12, which the C library's function takes one by one. */
-#define bpf_snprintf(str, str_size, fmt, data, data_len)                                                         \
-	({                                                                                                       \
-		const u64 *___data = (const u64 *)(data);                                                        \
-		u64 ___args[12] = {};                                                                            \
-		__builtin_memcpy(___args, ___data, (data_len) < sizeof(___args) ? (data_len) : sizeof(___args)); \
-		(long)__builtin_snprintf(str, str_size, fmt, ___args[0], ___args[1], ___args[2], ___args[3],     \
-					 ___args[4], ___args[5], ___args[6], ___args[7], ___args[8], ___args[9], \
-					 ___args[10], ___args[11]) +                                             \
-			1;                                                                                       \
+#define bpf_snprintf(str, str_size, fmt, data, data_len)                                                           \
+	({                                                                                                         \
+		const u64 *___data = (const u64 *)(data);                                                          \
+		u32 ___len = (data_len);                                                                           \
+		u64 ___args[12] = {};                                                                              \
+		bool ___is_valid = ___len % 8 == 0 && ___len <= sizeof(___args) && (___data || !___len);           \
+		if (___is_valid && ___len)                                                                         \
+			__builtin_memcpy(___args, ___data, ___len);                                                \
+		___is_valid ? (long)__builtin_snprintf(str, str_size, fmt, ___args[0], ___args[1], ___args[2],     \
+						       ___args[3], ___args[4], ___args[5], ___args[6], ___args[7], \
+						       ___args[8], ___args[9], ___args[10], ___args[11]) +         \
+				      1                                                                            \
+			    : -22L; /* EINVAL */                                                                   \
 	})
 
 /* Parts of preempt_count: include/linux/preempt.h. */

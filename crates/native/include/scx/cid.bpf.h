@@ -98,7 +98,7 @@ static __kfunc(scx_bpf_cidperf_set) s32 scx_bpf_cidperf_set(s32 cid, u32 perf)
 
 	if (cpu < 0)
 		return -EINVAL;
-	__kcall(cpuperf_set, cpu, perf);
+	__kcall(cpuperf_set, cpu, perf, false);
 	return 0;
 }
 

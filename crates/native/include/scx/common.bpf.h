@@ -209,9 +209,13 @@ static inline u32 scx_bpf_cpuperf_cur(s32 cpu)
 	return __kcall(cpuperf, cpu, EQUIPOISE_CPUPERF_CUR);
 }
 
+/*
+ * Linux 7.3 refuses a request for another CPU than the one whose runqueue is locked. In Linux, the loader makes
+ * Equipoise's own schedulers, which are compiled for all kernels, observe that (scheduler/signals/frequency.bpf.h).
+ */
 static inline void scx_bpf_cpuperf_set(s32 cpu, u32 perf)
 {
-	__kcall(cpuperf_set, cpu, perf);
+	__kcall(cpuperf_set, cpu, perf, !EQUIPOISE_COMPILED_FOR);
 }
 
 static inline const struct cpumask *scx_bpf_get_possible_cpumask(void)
@@ -405,7 +409,7 @@ static inline bool is_migration_disabled(const struct task_struct *p)
 
 static inline struct cgroup *scx_bpf_task_cgroup(struct task_struct *p)
 {
-	return __equipoise_take(p->cgroups->dfl_cgrp);
+	return __equipoise_take(__kcall(task_cgroup, p));
 }
 
 static inline struct cgroup *bpf_cgroup_ancestor(struct cgroup *cgrp, int level)
@@ -533,6 +537,8 @@ static inline int ctzll(u64 v)
 		typeof((decay) + 0) ___decay = 1 << (decay);       \
 		((old) - ((old) / ___decay)) + ((new) / ___decay); \
 	})
+
+extern struct rq runqueues;
 
 /* The clocks of a CPU's runqueue. Here neither interrupts nor a hypervisor take time from a task. */
 static inline u64 scx_clock_task(u32 cpu)

@@ -29,7 +29,7 @@ impl Scheduler {
         static struct rq rqs[2];
         static u32 asked[2], asks;
         static u32 cpuperf(void *k, s32 cpu, u32 what) {{ return what == EQUIPOISE_CPUPERF_CUR ? 1024 : 1024 >> cpu; }}
-        static void cpuperf_set(void *k, s32 cpu, u32 perf) {{ asked[cpu] = perf; asks++; }}
+        static void cpuperf_set(void *k, s32 cpu, u32 perf, bool of_any_cpu) {{ asked[cpu] = perf; asks++; }}
         void boot(void)
         {{
             kernel.now = 1000000000;

@@ -75,7 +75,7 @@ pub struct TaskStruct {
     pub tgid: Cell<i32>,
     pub migration_disabled: Cell<u16>,
     pub sched_class: Cell<*const c_void>,
-    pub mm: Cell<*mut c_void>,
+    pub mm: Cell<*const MmStruct>,
     pub real_parent: Cell<*mut TaskStruct>,
     pub parent: Cell<*mut TaskStruct>,
     pub group_leader: Cell<*mut TaskStruct>,
@@ -125,6 +125,12 @@ pub struct SignalStruct {
 #[repr(C)]
 pub struct Autogroup {
     pub id: u64,
+}
+
+/// The memory of a process, of which a scheduler sees only whether it is another one's.
+#[repr(C)]
+pub struct MmStruct {
+    pub id: Cell<u64>,
 }
 
 /// The user of a task: its IDs, real and effective.

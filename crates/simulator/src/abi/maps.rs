@@ -1,11 +1,12 @@
 //! BPF maps: arrays and storages, which C reads directly, and hashes, queues and stacks, which it
 //! accesses by calls.
 
+use crate::abi::hash::Hash;
 use crate::abi::layout::{self as abi, Map};
 use crate::abi::shared::Shared;
 use native::MapDefinition;
 use std::cell::Cell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 // Map types of include/uapi/linux/bpf.h.
 const HASH: u32 = 1;
@@ -13,6 +14,7 @@ const ARRAY: u32 = 2;
 const PERCPU_HASH: u32 = 5;
 const PERCPU_ARRAY: u32 = 6;
 const LRU_HASH: u32 = 9;
+const LRU_PERCPU_HASH: u32 = 10;
 const ARRAY_OF_MAPS: u32 = 12;
 const QUEUE: u32 = 22;
 const STACK: u32 = 23;
@@ -22,9 +24,24 @@ const USER_RINGBUF: u32 = 31;
 const CGRP_STORAGE: u32 = 32;
 const ARENA: u32 = 33;
 
+/// The names of map types that are not supported, after `BPF_MAP_TYPE_`.
+const UNSUPPORTED: [(u32, &str); 10] = [
+    (3, "PROG_ARRAY"),
+    (4, "PERF_EVENT_ARRAY"),
+    (7, "STACK_TRACE"),
+    (8, "CGROUP_ARRAY"),
+    (11, "LPM_TRIE"),
+    (13, "HASH_OF_MAPS"),
+    (26, "STRUCT_OPS"),
+    (28, "INODE_STORAGE"),
+    (30, "BLOOM_FILTER"),
+    (34, "INSN_ARRAY"),
+];
+
 // Flags of bpf_map_update_elem().
 const NOEXIST: u64 = 1;
 const EXIST: u64 = 2;
+const LOCK: u64 = 4;
 
 /// The limit on the size of all maps of a scheduler together. A larger size is probably a mistake, and each of several
 /// parallel simulations has its own maps.
@@ -54,8 +71,7 @@ pub type Entry = (Box<[u8]>, *mut u8);
 enum Contents {
     /// Arrays and storages: C has pointers into this.
     Direct(Shared<[u64]>),
-    /// Values by key, ordered so that iteration does not depend on hashing.
-    Hash(BTreeMap<Box<[u8]>, Shared<[u64]>>),
+    Hash(Hash),
     /// First in, first out.
     Queue(VecDeque<Box<[u8]>>),
     /// Last in, first out.
@@ -63,14 +79,14 @@ enum Contents {
 }
 
 /// Bytes in C's memory, which C may change.
-type Bytes<'a> = &'a [Cell<u8>];
+pub type Bytes<'a> = &'a [Cell<u8>];
 
 fn copy(bytes: Bytes<'_>) -> Box<[u8]> {
     bytes.iter().map(Cell::get).collect()
 }
 
 /// A value's bytes as 8-byte words, so that a copy is aligned.
-fn words(value: Bytes<'_>) -> impl Iterator<Item = u64> {
+pub fn words(value: Bytes<'_>) -> impl Iterator<Item = u64> {
     value.chunks(8).map(|bytes| {
         let mut word = [0; 8];
         for (to, from) in word.iter_mut().zip(bytes) {
@@ -90,6 +106,9 @@ fn check_sizes(definition: &MapDefinition) -> Result<(), String> {
         max_entries,
         ..
     } = *definition;
+    if let Some((_, name)) = UNSUPPORTED.iter().find(|(other, _)| *other == kind) {
+        return Err(format!("BPF_MAP_TYPE_{name} is not supported"));
+    }
     if kind == ARENA {
         return match (key_size, value_size) {
             (0, 0) => Ok(()),
@@ -121,7 +140,12 @@ fn check_sizes(definition: &MapDefinition) -> Result<(), String> {
     if value_size == 0 && kind != ARRAY_OF_MAPS {
         return Err("no value; expected __type(value, ...)".into());
     }
-    let most = if storage { MOST_STORAGE } else { MOST_VALUE };
+    let most = match kind {
+        ARRAY => i32::MAX as u32,
+        PERCPU_ARRAY | PERCPU_HASH | LRU_PERCPU_HASH => MOST_PER_CPU,
+        _ if storage => MOST_STORAGE,
+        _ => MOST_VALUE,
+    };
     if value_size > most {
         return Err(format!(
             "values of {value_size} bytes; expected at most {most}"
@@ -139,8 +163,10 @@ fn check_sizes(definition: &MapDefinition) -> Result<(), String> {
 /// The size of a page in bytes.
 const PAGE: u32 = 4096;
 
-/// The largest value: `KMALLOC_MAX_SIZE` less the overhead, and `BPF_LOCAL_STORAGE_MAX_VALUE_SIZE`.
+/// The largest value: `KMALLOC_MAX_SIZE` less the overhead, `PCPU_MIN_UNIT_SIZE`, and
+/// `BPF_LOCAL_STORAGE_MAX_VALUE_SIZE`.
 const MOST_VALUE: u32 = 4 << 20;
+const MOST_PER_CPU: u32 = 32 << 10;
 const MOST_STORAGE: u32 = 64 << 10;
 
 fn zeroes(words: usize) -> Shared<[u64]> {
@@ -204,7 +230,10 @@ impl Maps {
             ARRAY => array(1)?,
             PERCPU_ARRAY => array(nr_cpus)?,
             ARRAY_OF_MAPS => Contents::Direct(pointers()),
-            HASH | LRU_HASH => Contents::Hash(BTreeMap::new()),
+            HASH => Contents::Hash(Hash::new(stride, 1, false)),
+            LRU_HASH => Contents::Hash(Hash::new(stride, 1, true)),
+            PERCPU_HASH => Contents::Hash(Hash::new(stride, nr_cpus, false)),
+            LRU_PERCPU_HASH => Contents::Hash(Hash::new(stride, nr_cpus, true)),
             QUEUE => Contents::Queue(VecDeque::new()),
             STACK => Contents::Stack(Vec::new()),
             TASK_STORAGE | CGRP_STORAGE => {
@@ -215,7 +244,6 @@ impl Maps {
             // The pages of an arena, and the records of a ring buffer, are allocated like other
             // objects of the scheduler.
             ARENA | RINGBUF | USER_RINGBUF => array(0)?,
-            PERCPU_HASH => return Err("BPF_MAP_TYPE_PERCPU_HASH is not supported".into()),
             kind => return Err(format!("map type {kind} is not supported")),
         };
         self.bytes += taken;
@@ -244,6 +272,15 @@ impl Maps {
         Ok(variable)
     }
 
+    /// The size of an entry of the hash `map`, in bytes.
+    fn size_of_entry(&self, map: &Map) -> u64 {
+        let copies = match &self.contents[map.index as usize] {
+            Contents::Hash(hash) => hash.copies() as u64,
+            _ => 1,
+        };
+        ENTRY + u64::from(map.key_size) + copies * u64::from(map.stride)
+    }
+
     fn contents(&mut self, map: &Map) -> &mut Contents {
         &mut self.contents[map.index as usize]
     }
@@ -257,24 +294,15 @@ impl Maps {
                 (index < map.max_entries)
                     .then(|| (Box::from(index.to_ne_bytes()), map.element(0, index)))
             }
-            Contents::Hash(values) => values
-                .iter()
-                .map(|(key, value)| (key, value.as_ptr()))
-                .find(|(_, value)| {
-                    let start = value.addr();
-                    (start..start + 8 * value.len()).contains(&inside)
-                })
-                .map(|(key, value)| (key.clone(), value.cast())),
+            Contents::Hash(hash) => hash.entry_around(inside),
             _ => None,
         }
     }
 
-    /// `bpf_map_lookup_elem()` of a hash: null if the hash does not have the key.
-    pub fn lookup(&mut self, map: &Map, key: &[u8]) -> *mut u8 {
+    /// `bpf_map_lookup_percpu_elem()` of a hash: null if the hash does not have the key.
+    pub fn lookup(&mut self, map: &Map, cpu: usize, key: &[u8]) -> *mut u8 {
         match self.contents(map) {
-            Contents::Hash(values) => values
-                .get(key)
-                .map_or(std::ptr::null_mut(), |value| value.as_ptr().cast()),
+            Contents::Hash(hash) => hash.get(key, cpu),
             _ => std::ptr::null_mut(),
         }
     }
@@ -288,8 +316,11 @@ impl Maps {
         value: Bytes<'_>,
         flags: u64,
     ) -> Result<(), i32> {
-        let more = ENTRY + u64::from(map.key_size) + u64::from(map.stride);
+        let more = self.size_of_entry(map);
         let no_room = self.bytes + more > MOST_BYTES;
+        if flags & !LOCK > EXIST {
+            return Err(abi::EINVAL);
+        }
         match self.contents(map) {
             Contents::Direct(values) => {
                 let index = key.try_into().map_or(u32::MAX, u32::from_ne_bytes);
@@ -303,23 +334,21 @@ impl Maps {
                 // SAFETY: an element is as long as a value. `copy_from` allows a value that is the element itself.
                 unsafe { to.copy_from(value.as_ptr().cast(), value.len()) };
             }
-            Contents::Hash(values) => {
-                let full = values.len() >= map.max_entries as usize;
-                match values.get_mut(key) {
-                    Some(_) if flags & NOEXIST != 0 => return Err(abi::EEXIST),
-                    Some(old) => {
-                        // The old value is overwritten in place, because C may hold a pointer to it, and may even pass
-                        // that pointer as the new value.
-                        for (index, word) in words(value).enumerate() {
-                            old[index] = word;
+            Contents::Hash(hash) => {
+                let full = hash.len() >= map.max_entries as usize;
+                match hash.contains(key) {
+                    true if flags & NOEXIST != 0 => return Err(abi::EEXIST),
+                    true => hash.set(key, cpu, value),
+                    false if flags & EXIST != 0 => return Err(abi::ENOENT),
+                    false => {
+                        let removed = if full { hash.make_room() } else { None };
+                        match (full, &removed) {
+                            (true, None) => return Err(abi::E2BIG),
+                            (false, _) if no_room => return Err(abi::ENOMEM),
+                            _ => hash.set(key, cpu, value),
                         }
-                    }
-                    None if flags & EXIST != 0 => return Err(abi::ENOENT),
-                    None if full => return Err(abi::E2BIG),
-                    None if no_room => return Err(abi::ENOMEM),
-                    None => {
-                        values.insert(key.into(), words(value).collect());
-                        self.bytes += more;
+                        self.bytes += if full { 0 } else { more };
+                        self.removed.extend(removed);
                     }
                 }
             }
@@ -330,12 +359,12 @@ impl Maps {
 
     /// `bpf_map_delete_elem()`. The value is kept until [`Maps::forget_removed`].
     pub fn delete(&mut self, map: &Map, key: &[u8]) -> Result<(), i32> {
-        let Contents::Hash(values) = self.contents(map) else {
+        let Contents::Hash(hash) = self.contents(map) else {
             return Err(abi::EINVAL);
         };
-        let value = values.remove(key).ok_or(abi::ENOENT)?;
+        let value = hash.remove(key).ok_or(abi::ENOENT)?;
         self.removed.push(value);
-        self.bytes -= ENTRY + u64::from(map.key_size) + u64::from(map.stride);
+        self.bytes -= self.size_of_entry(map);
         Ok(())
     }
 
@@ -410,10 +439,7 @@ impl Maps {
     /// The entries that `bpf_for_each_map_elem()` by code on `cpu` passes.
     pub fn entries(&mut self, map: &Map, cpu: usize) -> Result<Vec<Entry>, i32> {
         match self.contents(map) {
-            Contents::Hash(values) => Ok(values
-                .iter()
-                .map(|(key, value)| (key.clone(), value.as_ptr().cast()))
-                .collect()),
+            Contents::Hash(hash) => Ok(hash.entries(cpu).collect()),
             Contents::Direct(_) => Ok((0..map.max_entries)
                 .map(|index| (Box::from(index.to_ne_bytes()), map.element(cpu, index)))
                 .collect()),
@@ -452,12 +478,12 @@ mod tests {
         let mut maps = Maps::default();
         let map = unsafe { &*create(&mut maps, HASH, 2) };
         let [a, b, c] = [1u32, 2, 3].map(u32::to_ne_bytes);
-        assert!(maps.lookup(map, &a).is_null());
+        assert!(maps.lookup(map, 0, &a).is_null());
         assert_eq!(maps.update(map, 0, &a, &value(1), EXIST), Err(abi::ENOENT));
         assert_eq!(maps.update(map, 0, &a, &value(1), NOEXIST), Ok(()));
         assert_eq!(maps.update(map, 0, &b, &value(2), 0), Ok(()));
         assert_eq!(maps.update(map, 0, &c, &value(3), 0), Err(abi::E2BIG));
-        let held = maps.lookup(map, &a);
+        let held = maps.lookup(map, 0, &a);
         assert_eq!(first(held), 1);
         assert_eq!(maps.update(map, 0, &a, &value(4), 0), Ok(()));
         assert_eq!(first(held), 4);

@@ -3,6 +3,7 @@
 
 pub mod args;
 pub mod cgroup;
+pub mod hash;
 pub mod instance;
 pub mod kfuncs;
 pub mod layout;

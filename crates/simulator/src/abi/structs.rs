@@ -81,7 +81,7 @@ impl TaskStruct {
             cpus_ptr: Cell::new(null()),
             cpus_mask: Cell::new(CpuMask::EMPTY),
             migration_disabled: Cell::new(0),
-            mm: Cell::new(null_mut()),
+            mm: Cell::new(null()),
             exit_state: Cell::new(0),
             pid: Cell::new(0),
             tgid: Cell::new(0),

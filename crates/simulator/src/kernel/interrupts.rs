@@ -445,8 +445,7 @@ impl Kernel<'_> {
             ..TaskSpec::new(format!("ksoftirqd/{cpu}"), |_: &mut workload::Env| Op::Exit)
         };
         self.set_cpu(cpu);
-        let daemon = self.new_task(spec, None, cpu, false);
-        daemon.abi.flags.update(|flags| flags | abi::PF_KTHREAD);
+        let daemon = self.new_task(spec, None, cpu, true);
         daemon.abi.state.set(abi::TASK_INTERRUPTIBLE);
         daemon.continuation.set(Continuation::Softirqs);
         daemon.waits_for.set("softirqs");

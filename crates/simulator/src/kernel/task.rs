@@ -141,6 +141,8 @@ pub struct Task {
     /// The number of the task's children that have not exited.
     pub children: Cell<u32>,
     pub exited: Cell<bool>,
+    /// The process's memory, to which `abi.mm` points.
+    pub mm: layout::MmStruct,
 }
 
 /// Scheduling classes, highest first.
@@ -290,6 +292,7 @@ impl Task {
             parent,
             children: Cell::new(0),
             exited: Cell::new(false),
+            mm: layout::MmStruct { id: Cell::new(0) },
         };
         task.set_policy(spec.policy);
         let abi = &task.abi;
@@ -391,6 +394,8 @@ impl Tasks {
         let pid = FIRST_PID + self.0.len() as i32;
         abi.pid.set(pid);
         abi.tgid.set(pid);
+        task.mm.id.set(pid as u64);
+        abi.mm.set(&raw const task.mm);
         abi.cpus_ptr.set(abi.cpus_mask.as_ptr());
         abi.group_leader.set(own);
         let parent = task.parent.map_or(own, TaskPtr::abi);

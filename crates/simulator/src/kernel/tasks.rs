@@ -6,16 +6,17 @@ use crate::kernel::Kernel;
 use crate::kernel::task::{Class, Continuation, Task, TaskPtr};
 use crate::kernel::wakeups::Wakeup;
 use machine::CpuMask;
+use std::ptr::null;
 use workload::{GroupId, SchedPolicy, TaskSpec};
 
 impl Kernel<'_> {
-    /// A new task, on no runqueue yet: `copy_process()`.
+    /// A new task, on no runqueue yet: `copy_process()`. A kernel thread has no memory of its own.
     pub fn new_task(
         &mut self,
         spec: TaskSpec,
         parent: Option<TaskPtr>,
         cpu: usize,
-        fork: bool,
+        kernel_thread: bool,
     ) -> TaskPtr {
         let all = self.machine.all_cpus();
         let inherited = parent.map_or(all, |parent| parent.abi.cpus_mask.get());
@@ -26,6 +27,10 @@ impl Kernel<'_> {
             None => self.bpf.groups.css_set(None),
         });
         let task = self.tasks.add(task);
+        if kernel_thread {
+            task.abi.flags.update(|flags| flags | abi::PF_KTHREAD);
+            task.abi.mm.set(null());
+        }
         if mask.is_empty() {
             self.task_error(task, "expected an affinity that has a CPU of the machine");
         }
@@ -34,7 +39,7 @@ impl Kernel<'_> {
         if let Err(refused) = self.admit_dl(task, task.policy.get()) {
             self.task_error(task, refused);
         }
-        self.init_task(task, fork);
+        self.init_task(task, parent.is_some());
         if task.class.get() == Class::Ext {
             self.enable_task(task);
         }
@@ -100,7 +105,7 @@ impl Kernel<'_> {
     pub fn fork(&mut self, cpu: usize, parent: TaskPtr, spec: TaskSpec) {
         self.counters.forks += 1;
         parent.children.update(|n| n + 1);
-        let child = self.new_task(spec, Some(parent), cpu, true);
+        let child = self.new_task(spec, Some(parent), cpu, false);
         self.traced(
             cpu,
             Event::Fork {

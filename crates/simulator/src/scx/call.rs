@@ -1,6 +1,7 @@
 //! Calls into the scheduler: its ops, its programs at tracepoints, its timers' callbacks.
 
 use crate::abi::layout::{Cgroup, DumpCtx, ExitInfo, Map, TaskStruct};
+use std::ptr::null_mut;
 
 /// The contexts from which each kfunc may be called. A kfunc belongs to a group, and a call into the scheduler has a
 /// context; the kfunc is allowed if its group and the context share a bit. The low byte is for Linux 6.12, which checks
@@ -47,19 +48,30 @@ pub mod kf {
     pub const OVERRIDES: u32 = INIT_CIDS_7_3;
 }
 
-/// The context of the current call. The type is aligned so that it is moved as one word.
+/// The context of the current call. The type is aligned so that it is moved as two words.
 #[derive(Clone, Copy)]
-#[repr(C, align(8))]
+#[repr(C, align(16))]
 pub struct Context {
     /// The context's bits ([`kf`]).
     pub mask: u32,
     /// The CPU whose runqueue is locked; `u32::MAX` if none is.
     pub subject: u32,
+    /// The task that the op is for (`kf_tasks[]`); null if it is for none.
+    pub task: *mut TaskStruct,
 }
 
 /// The first argument of an op. An op for a task or a CPU holds the lock of that CPU's runqueue.
 pub trait Subject {
     fn cpu(self) -> u32;
+
+    /// The argument, if it is a task.
+    #[inline(always)]
+    fn task(self) -> *mut TaskStruct
+    where
+        Self: Sized,
+    {
+        null_mut()
+    }
 }
 
 impl Subject for *mut TaskStruct {
@@ -67,6 +79,11 @@ impl Subject for *mut TaskStruct {
     fn cpu(self) -> u32 {
         // SAFETY: ops are called for tasks that are alive.
         unsafe { (*self).thread_info.cpu.get() }
+    }
+
+    #[inline(always)]
+    fn task(self) -> *mut TaskStruct {
+        self
     }
 }
 
@@ -117,9 +134,11 @@ macro_rules! call_op {
     (@subject $first:expr $(, $argument:expr)*) => { $first };
     ($kernel:expr, $mask:expr, $function:expr $(, $argument:expr)*) => {{
         let function = $function;
+        let subject = crate::scx::call::call_op!(@subject $($argument),*);
         let context = crate::scx::call::Context {
             mask: $mask,
-            subject: crate::scx::call::Subject::cpu(crate::scx::call::call_op!(@subject $($argument),*)),
+            subject: crate::scx::call::Subject::cpu(subject),
+            task: crate::scx::call::Subject::task(subject),
         };
         let outer = std::mem::replace(&mut $kernel.scx.context, context);
         let outer_op = $kernel.calls.begin(&stringify!($function));

@@ -24,6 +24,10 @@ const LEAST_STALL_NS: u64 = 100_000_000;
 /// A CPU counts as hardly busy if it is busy for at most 1 / `HARDLY_BUSY` of the time.
 const HARDLY_BUSY: u64 = 10;
 
+/// `MAX_ERRNO` and `EPROTO`.
+const MAX_ERRNO: i32 = 4095;
+const EPROTO: i32 = 71;
+
 impl Kernel<'_> {
     /// `scx_ops_exit_kind()`: ends the run, after which the scheduler is disabled. Only the first reason counts.
     pub fn scheduler_exit(&mut self, kind: u32, code: i64, message: String) {
@@ -224,6 +228,18 @@ impl Kernel<'_> {
         Ok(())
     }
 
+    /// `scx_ops_sanitize_err()`: an op's `result` that is neither 0 nor an errno is an error of the scheduler.
+    fn sanitized(&mut self, op: &str, result: i32) -> i32 {
+        let is_errno = (-MAX_ERRNO..0).contains(&result);
+        if result == 0 || is_errno {
+            return result;
+        }
+        self.scheduler_error(format_args!(
+            "ops.{op}() returned an invalid errno {result}"
+        ));
+        -EPROTO
+    }
+
     /// Does the work of the scheduler's loader, if its sources contain it.
     fn load_scheduler(&mut self, scheduler: &Object) {
         let Some(loader) = self.bpf.instance.loader else {
@@ -249,12 +265,14 @@ impl Kernel<'_> {
         }
         if let Some(init_cids) = self.scx.ops.init_cids.filter(|_| self.scx.cids.form) {
             let result = call_op!(self, kf::INIT_CIDS, init_cids);
+            let result = self.sanitized("init_cids", result);
             if result != 0 {
                 return self.scheduler_error(format_args!("ops.init_cids() failed ({result})"));
             }
         }
         if let Some(init) = self.scx.ops.init {
             let result = call_op!(self, kf::UNLOCKED, init);
+            let result = self.sanitized("init", result);
             if result != 0 {
                 return self.scheduler_error(format_args!("ops.init() failed ({result})"));
             }
@@ -263,6 +281,7 @@ impl Kernel<'_> {
             for index in 0..self.bpf.groups.len() {
                 let (group, mut args) = self.bpf.groups.init(index);
                 let result = call_op!(self, kf::UNLOCKED, cgroup_init, group, &raw mut args);
+                let result = self.sanitized("cgroup_init", result);
                 if result != 0 {
                     let message = format!("ops.cgroup_init() failed ({result})");
                     return self.scheduler_error(message);
@@ -275,7 +294,8 @@ impl Kernel<'_> {
     pub fn prep_move(&mut self, task: TaskPtr, from: *mut Cgroup, to: *mut Cgroup) -> i32 {
         match self.scx.ops.cgroup_prep_move {
             Some(cgroup_prep_move) => {
-                call_op!(self, kf::UNLOCKED, cgroup_prep_move, task.abi(), from, to)
+                let result = call_op!(self, kf::UNLOCKED, cgroup_prep_move, task.abi(), from, to);
+                self.sanitized("cgroup_prep_move", result)
             }
             None => 0,
         }
@@ -373,12 +393,20 @@ impl Kernel<'_> {
                 cgroup: self.bpf.groups.of(task.abi.cgroups.get()),
             };
             let result = call_op!(self, kf::UNLOCKED, init_task, task.abi(), &raw mut args);
+            let result = self.sanitized("init_task", result);
             if result != 0 {
                 self.scheduler_error(format_args!(
                     "ops.init_task() failed ({result}) for {}",
                     task.label()
                 ));
             }
+        }
+        // A task that exists already would stay in the fair class only if its policy were SCHED_EXT.
+        if fork && task.abi.scx.disallow.get() {
+            self.scheduler_error(format_args!(
+                "ops.init_task() set task->scx.disallow for {} during fork",
+                task.label()
+            ));
         }
     }
 

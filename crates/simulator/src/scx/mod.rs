@@ -92,6 +92,7 @@ impl Scx {
             context: Context {
                 mask: 0,
                 subject: u32::MAX,
+                task: std::ptr::null_mut(),
             },
             kf_bits: match release {
                 native::Kernel::V6_12 => call::kf::BITS_6_12,

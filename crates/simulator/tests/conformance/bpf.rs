@@ -36,6 +36,7 @@ fn arrays() {
         CHECK(*(u64 *)bpf_map_lookup_elem(&map, &key) == 7);
         CHECK(bpf_map_update_elem(&map, &key, &value, BPF_NOEXIST) == -EEXIST);
         CHECK(bpf_map_delete_elem(&map, &key) == -EINVAL);
+        CHECK(bpf_map_update_elem(&map, &key, &value, 77) == -EINVAL);
         key = 3;
         CHECK(!bpf_map_lookup_elem(&map, &key));
         CHECK(bpf_map_update_elem(&map, &key, &value, BPF_ANY) == -E2BIG);",
@@ -83,12 +84,102 @@ fn hashes() {
         CHECK(bpf_for_each_map_elem(&map, add, &value, 0) == 2);
         CHECK(value == 11015);
         CHECK(bpf_for_each_map_elem(&map, stop, &value, 0) == 1);
+        CHECK(bpf_for_each_map_elem(&map, stop, &value, 1) == -EINVAL);
         key = 5;
         CHECK(bpf_map_delete_elem(&map, &key) == 0);
         CHECK(bpf_map_delete_elem(&map, &key) == -ENOENT);
         CHECK(*at == 8);
         CHECK(!bpf_map_lookup_elem(&map, &key));",
     );
+}
+
+#[test]
+fn an_lru_hash_removes_the_entry_that_was_used_the_longest_time_ago() {
+    for kind in ["LRU_HASH", "LRU_PERCPU_HASH"] {
+        check(
+            &map(kind, 2),
+            "for (key = 0; key < 100; key++) {
+                value = key;
+                CHECK(bpf_map_update_elem(&map, &key, &value, BPF_ANY) == 0);
+                other = 0;
+                CHECK(bpf_map_lookup_elem(&map, &other));
+            }
+            key = 99; other = 98;
+            at = bpf_map_lookup_elem(&map, &key);
+            CHECK(at && *at == 99);
+            CHECK(!bpf_map_lookup_elem(&map, &other));",
+        );
+    }
+}
+
+#[test]
+fn per_cpu_hashes() {
+    check(
+        &format!(
+            "{}
+            static long add(void *map, u32 *key, u64 *value, u64 *sum) {{ *sum += *value; return 0; }}",
+            map("PERCPU_HASH", 2)
+        ),
+        "key = 5; value = 7; other = 6;
+        CHECK(!bpf_map_lookup_percpu_elem(&map, &key, 1));
+        CHECK(bpf_map_update_elem(&map, &key, &value, BPF_ANY) == 0);
+        CHECK(*(u64 *)bpf_map_lookup_elem(&map, &key) == 7);
+        for (u32 cpu = 1; cpu < 4; cpu++) {
+            at = bpf_map_lookup_percpu_elem(&map, &key, cpu);
+            CHECK(at && *at == 0);
+            *at = cpu;
+        }
+        CHECK(*(u64 *)bpf_map_lookup_elem(&map, &key) == 7);
+        CHECK(*(u64 *)bpf_map_lookup_percpu_elem(&map, &key, 3) == 3);
+        CHECK(!bpf_map_lookup_percpu_elem(&map, &key, 4));
+        value = 0;
+        CHECK(bpf_for_each_map_elem(&map, add, &value, 0) == 1 && value == 7);
+        CHECK(bpf_map_delete_elem(&map, &other) == -ENOENT);
+        CHECK(bpf_map_delete_elem(&map, &key) == 0);",
+    );
+}
+
+/// Creates the map `wrong` of `kind` with the members `rest`. The error is the message.
+fn creation(kind: &str, rest: &str) -> Result<(), String> {
+    let text =
+        format!("struct {{ __uint(type, BPF_MAP_TYPE_{kind}); {rest} }} wrong SEC(\".maps\");");
+    let workload = tasks(|| [task("a", [run_for(1)])]);
+    let scheduler = scheduler(&text, ".timeout_ms = 1000");
+    let ran = try_run(&machine(1), &workload, &scheduler, &[], None);
+    ran.map(drop).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_map_that_is_not_supported_is_named() {
+    let array = "struct { __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, 1); __type(key, u32); __type(value, u64); }";
+    let inner = format!("__uint(max_entries, 2); __array(values, {array});");
+    for (kind, rest) in [
+        ("HASH_OF_MAPS", format!("__type(key, u32); {inner}")),
+        (
+            "PERF_EVENT_ARRAY",
+            "__uint(key_size, 4); __uint(value_size, 4);".to_owned(),
+        ),
+    ] {
+        let expected = format!("map `wrong`: BPF_MAP_TYPE_{kind} is not supported");
+        assert_eq!(creation(kind, &rest).unwrap_err(), expected);
+    }
+}
+
+#[test]
+fn values_have_the_kernels_limits() {
+    let of = |kind: &str, bytes: u32| {
+        let members = "__uint(max_entries, 1); __uint(key_size, 4)";
+        creation(kind, &format!("{members}; __uint(value_size, {bytes});"))
+    };
+    for (kind, most) in [("PERCPU_ARRAY", 32 << 10), ("HASH", 4 << 20)] {
+        assert_eq!(of(kind, most), Ok(()));
+        let refused = of(kind, most + 8).unwrap_err();
+        assert!(
+            refused.contains(&format!("expected at most {most}")),
+            "{refused}"
+        );
+    }
+    assert_eq!(of("ARRAY", 8 << 20), Ok(()));
 }
 
 #[test]
@@ -237,7 +328,9 @@ fn timers(kind: &str, expired: &str, start: &str) -> Vec<Line> {
         struct bpf_timer *first = &holder_of(0)->timer, *second = &holder_of(1)->timer;
 
         note("result", NULL, bpf_timer_start(first, 1, 0));
-        bpf_timer_init(first, &timers, CLOCK_MONOTONIC);
+        note("result", NULL, bpf_timer_init(first, &timers, 2));
+        enum {{ CLOCK_BOOTTIME = 7 }}; /* Schedulers define it themselves. */
+        bpf_timer_init(first, &timers, CLOCK_BOOTTIME);
         note("result", NULL, bpf_timer_init(first, &timers, CLOCK_MONOTONIC));
         bpf_timer_init(second, &timers, CLOCK_MONOTONIC);
         bpf_timer_set_callback(first, expired);
@@ -253,9 +346,9 @@ fn timers(kind: &str, expired: &str, start: &str) -> Vec<Line> {
         &scheduler(&text, ".init = (void *)timer_init"),
     );
     assert_eq!(
-        ran.numbers("result")[..2],
-        [-22, -16],
-        "EINVAL before, EBUSY after bpf_timer_init()"
+        ran.numbers("result")[..3],
+        [-22, -22, -16],
+        "EINVAL before bpf_timer_init() and for another clock, EBUSY after it"
     );
     ran.lines()
         .into_iter()
@@ -315,15 +408,55 @@ fn loops_clocks_and_formats() {
         u64 total = 0;
         bpf_for(i, 2, 5) sum += i;
         CHECK(sum == 9);
+        CHECK(i == 4);
         bpf_repeat(4) sum++;
         CHECK(sum == 13);
+        sum = 0;
+        bpf_for(i, 0, 10) { i = 0; sum++; }
+        CHECK(sum == 10);
+        bpf_for(i, 0, sum) sum = 5;
+        CHECK(sum == 5 && i == 5);
+        bpf_for(i, 7, 3) sum = 0;
+        bpf_for(i, 0, BPF_MAX_LOOPS + 1) sum = 0;
+        bpf_repeat(BPF_MAX_LOOPS + 1) sum = 0;
+        CHECK(sum == 5);
+        int *number;
+        bpf_for_each(num, number, 0, 4) sum += *number;
+        CHECK(sum == 11);
         CHECK(bpf_loop(5, add, &total, 0) == 5 && total == 10);
+        CHECK(bpf_loop(BPF_MAX_LOOPS + 1, add, &total, 0) == -E2BIG);
+        CHECK(bpf_loop(1, add, &total, 1) == -EINVAL);
         total = 19;
         CHECK(bpf_loop(9, add, &total, 0) == 3 && total == 22);
         CHECK(bpf_ktime_get_ns() == 0 && bpf_jiffies64() == 0);
         CHECK(!bpf_strncmp(\"select_cpu\", 9, \"select_cp\"));
         CHECK(bpf_strncmp(\"abc\", 3, \"abd\") < 0);
         (void)key; (void)other; (void)value; (void)at;",
+    );
+}
+
+#[test]
+fn reads_that_may_fail_and_formats() {
+    check(
+        "",
+        "char text[4], line[32];
+        volatile u64 null = 0;
+        struct task_struct *none = (void *)null;
+        CHECK(bpf_probe_read_kernel_str(text, sizeof(text), \"abcdef\") == 4 && !__builtin_strcmp(text, \"abc\"));
+        CHECK(bpf_probe_read_kernel_str(text, sizeof(text), \"x\") == 2 && !__builtin_strcmp(text, \"x\"));
+        CHECK(bpf_probe_read_kernel_str(text, 0, \"x\") == 0);
+        CHECK(bpf_probe_read_kernel_str(text, sizeof(text), none) == -ERANGE && !text[0]);
+        value = 7;
+        CHECK(bpf_probe_read_kernel(&value, sizeof(value), &none->start_time) == -ERANGE && !value);
+        CHECK(bpf_probe_read_kernel(&value, sizeof(value), &null) == 0 && !value);
+        const char format[] = \"%s %d\";
+        u64 data[2] = { (u64)\"ab\", 5 };
+        CHECK(bpf_snprintf(line, sizeof(line), format, data, sizeof(data)) == 5);
+        CHECK(!__builtin_strcmp(line, \"ab 5\"));
+        CHECK(bpf_snprintf(line, sizeof(line), format, data, 12) == -EINVAL);
+        CHECK(bpf_snprintf(line, sizeof(line), format, data, 13 * 8) == -EINVAL);
+        CHECK(bpf_snprintf(line, sizeof(line), \"x\", NULL, 0) == 2);
+        (void)key; (void)other; (void)at;",
     );
 }
 

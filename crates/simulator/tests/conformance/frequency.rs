@@ -35,7 +35,13 @@ fn asking(perf: u32) -> native::Object {
             scx_bpf_cpuperf_set(1, 0);
         }}"
     );
-    scheduler(&text, "FIFO_OPS, .running = (void *)f_running")
+    asking_anywhere(&text)
+}
+
+/// A scheduler whose `f_running()` requests the frequencies of both CPUs, which Linux 7.3 does not allow.
+fn asking_anywhere(text: &str) -> native::Object {
+    let ops = "FIFO_OPS, .running = (void *)f_running";
+    scheduler_in(native::Kernel::V6_12, text, ops).unwrap()
 }
 
 #[test]
@@ -87,7 +93,7 @@ fn the_slowest_frequency_that_is_enough_is_taken_and_the_rate_limit_kept() {
             scx_bpf_cpuperf_set(0, turn++ & 1 ? 1024 : 0);
         }}"
     );
-    let turns = scheduler(&text, "FIFO_OPS, .running = (void *)f_running");
+    let turns = asking_anywhere(&text);
     let short = |us: u64| {
         move || {
             let mut ops = vec![sleep_for(2)];

@@ -25,5 +25,6 @@ mod network;
 mod polling;
 mod properties;
 mod schedutil;
+mod subjects;
 mod support;
 mod wakeups;

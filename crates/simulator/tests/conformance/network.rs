@@ -179,3 +179,28 @@ fn tasklets_are_left_to_the_daemon() {
     assert!(irq.abs_diff(500 * MS * 14 / 20) < 10 * MS, "{irq}");
     assert!(done.abs_diff(100 * MS * 20 / 6) < 10 * MS, "{done}");
 }
+
+#[test]
+fn a_kernel_thread_is_known_from_its_beginning_and_a_process_has_memory_of_its_own() {
+    let text = format!(
+        "{FIFO}
+        s32 BPF_STRUCT_OPS(know, struct task_struct *p, struct scx_init_task_args *args)
+        {{
+            if (p->flags & PF_KTHREAD)
+                note(\"kernel\", p, !p->mm);
+            else
+                note(\"process\", p, p->mm ? p->mm->id : 0);
+            return 0;
+        }}"
+    );
+    let scheduler = scheduler(&text, "FIFO_OPS, .init_task = (void *)know");
+    let machine = networked(Driver::Napi, 100_000);
+    let workload = Script(|| received_beside(1, 1000, run_for(1)));
+    let ran = run(&machine, &workload, &scheduler);
+    assert_eq!(ran.numbers("kernel"), [1]);
+    let processes = ran.numbers("process");
+    assert!(
+        matches!(processes[..], [a, b] if a > 0 && b > 0 && a != b),
+        "{processes:?}"
+    );
+}

@@ -72,15 +72,19 @@ __noinline bool hold_first(u32 cpu)
 /* Before @cpu picks a task, takes off those that may not run, as long as one of them would be picked. */
 __noinline bool hold_picked(u32 cpu)
 {
+	bool held = false;
+	u32 nr_running;
 	int i;
 
 	forget_origin(cpu);
-	bpf_for(i, 0, rq_of(cpu)->nr_running) {
+	nr_running = rq_of(cpu)->nr_running;
+	bpf_for(i, 0, nr_running) {
 		prev_is_best(cpu, NULL);
 		if (!hold_first(cpu))
 			break;
+		held = true;
 	}
-	return i;
+	return held;
 }
 
 /* Lets the tasks of @group that wait on @cpu run again, unless another group is still throttled:

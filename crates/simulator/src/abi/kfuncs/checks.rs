@@ -3,7 +3,7 @@
 use crate::abi::layout as abi;
 use crate::kernel::Kernel;
 use crate::kernel::task::TaskPtr;
-use crate::scx::call::kf;
+use crate::scx::call::{Context, kf};
 use crate::scx::dsq::Dsq;
 use crate::scx::verdict::{Given, Refused};
 use machine::CpuMask;
@@ -218,9 +218,52 @@ pub fn may_sleep(kernel: &mut Kernel<'_>, kfunc: &str) -> bool {
 
 /// The CPU whose runqueue lock the current op holds, if any.
 pub fn locked_cpu(kernel: &Kernel<'_>) -> Option<usize> {
-    let (mask, cpu) = (kernel.scx.context.mask, kernel.scx.context.subject as usize);
+    let Context {
+        mask,
+        subject,
+        task,
+    } = kernel.scx.context;
     let unlocked = mask & kf::UNLOCKED != 0 || mask == kf::SELECT_CPU || mask == kf::DUMP;
+    // An op for a CPU gets a cid in cid form.
+    let cpu = match task.is_null() && kernel.scx.cids.form {
+        true => kernel.scx.cids.cpu(subject as i32)?,
+        false => subject as usize,
+    };
     (!unlocked && cpu < kernel.cpus.len()).then_some(cpu)
+}
+
+/// `scx_kf_arg_task_ok()` or, in Linux 6.12, `scx_kf_allowed_on_arg_tasks()`: is the current op one for `task`?
+pub fn is_subject(kernel: &mut Kernel<'_>, task: TaskPtr) -> bool {
+    const ON_TASKS_6_12: u32 = kf::REST | kf::SELECT_CPU | kf::DISPATCH | kf::CPU_RELEASE;
+    if !kernel.scx.is_7_3() && !allowed(kernel, ON_TASKS_6_12, "scx_bpf_task_cgroup") {
+        return false;
+    }
+    let Context {
+        mask, task: of_op, ..
+    } = kernel.scx.context;
+    let is_subject = of_op == task.abi() && mask & kf::UNLOCKED == 0;
+    if !is_subject {
+        kernel.scheduler_error("called on a task not being operated on");
+    }
+    is_subject
+}
+
+/// The check of `select_cpu_from_kfunc()` in Linux 7.3: is a lock held that protects `task`?
+pub fn may_select(kernel: &mut Kernel<'_>, task: TaskPtr) -> bool {
+    if !kernel.scx.is_7_3() {
+        return true;
+    }
+    if kernel.scx.context.mask == kf::SELECT_CPU {
+        return is_subject(kernel, task);
+    }
+    let may = locked_cpu(kernel).is_none_or(|cpu| cpu == task.cpu());
+    if !may {
+        kernel.scheduler_error(format_args!(
+            "select_cpu kfunc called cross-task on {}",
+            task.label()
+        ));
+    }
+    may
 }
 
 /// The value returned to C: 0, or a negative errno.

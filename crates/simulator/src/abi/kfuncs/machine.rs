@@ -1,6 +1,8 @@
 //! Kfuncs on CPUs, tasks and control groups; messages.
 
-use super::checks::{allowed, flat, locked_cpu, node_of, tracks_idle, valid_node};
+use super::checks::{
+    allowed, flat, given, is_subject, locked_cpu, node_of, tracks_idle, valid_node,
+};
 use crate::Event;
 use crate::abi::args::{FromC, Numbers};
 use crate::abi::layout::{self as abi, Cgroup, CidTopo, EventStats, Rq, TaskStruct};
@@ -32,6 +34,10 @@ kfuncs! {
     }
 
     fn dump(kernel, line: &CStr) {
+        let op = kernel.calls.call().map_or("", |call| call.op);
+        if !["dump", "dump_cpu", "dump_task"].contains(&op) {
+            return kernel.scheduler_error("scx_bpf_dump() must only be called from ops.dump() and friends");
+        }
         kernel.scx.dump.push_str(&line.to_string_lossy());
     }
 
@@ -53,13 +59,19 @@ kfuncs! {
         }
     }
 
-    fn cpuperf_set(kernel, cpu: i32, perf: u32) {
+    fn cpuperf_set(kernel, cpu: i32, perf: u32, of_any_cpu: bool) {
         if perf > abi::CPUPERF_ONE {
             return kernel.scheduler_error(format_args!("Invalid cpuperf target {perf} for CPU {cpu}"));
         }
-        if kernel.cpu_valid(cpu, "in scx_bpf_cpuperf_set()") {
-            kernel.set_cpuperf(cpu as usize, perf);
+        if !kernel.cpu_valid(cpu, "in scx_bpf_cpuperf_set()") {
+            return;
         }
+        // Linux 7.3 locks the runqueue of `cpu`, which an op that has locked another one must not do.
+        let is_locked = |locked: usize| locked == cpu as usize;
+        if kernel.scx.is_7_3() && !of_any_cpu && !locked_cpu(kernel).is_none_or(is_locked) {
+            return kernel.scheduler_error(format_args!("Invalid target CPU {cpu}"));
+        }
+        kernel.set_cpuperf(cpu as usize, perf);
     }
 
     fn cpumask(kernel, which: u32) -> *const CpuMask {
@@ -209,5 +221,13 @@ kfuncs! {
 
     fn cgroup(kernel, id: u64) -> *mut Cgroup {
         kernel.bpf.groups.find(id)
+    }
+
+    /// `scx_bpf_task_cgroup()`: the root group after an error.
+    fn task_cgroup(kernel, task: Option<TaskPtr>) -> *mut Cgroup {
+        match given(kernel, task).filter(|task| is_subject(kernel, *task)) {
+            Some(task) => kernel.bpf.groups.of(task.abi.cgroups.get()),
+            None => kernel.bpf.groups.group(0),
+        }
     }
 }

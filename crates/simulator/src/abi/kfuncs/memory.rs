@@ -36,8 +36,8 @@ kfuncs! {
         release(slot.replace(null_mut()));
     }
 
-    fn map_lookup(kernel, map: &Map, key: Bytes) -> *mut u8 {
-        kernel.bpf.instance.maps.lookup(map, key.key(map))
+    fn map_lookup(kernel, map: &Map, cpu: u32, key: Bytes) -> *mut u8 {
+        kernel.bpf.instance.maps.lookup(map, cpu as usize, key.key(map))
     }
 
     fn map_update(kernel, map: &Map, key: Bytes, value: Bytes, flags: u64) -> i64 {
@@ -80,8 +80,12 @@ kfuncs! {
         seen
     }
 
-    fn timer_init(kernel, timer: &mut BpfTimer, map: MapVariable, _clock: u64) -> i64 {
+    fn timer_init(kernel, timer: &mut BpfTimer, map: MapVariable, clock: u64) -> i64 {
         let address = std::ptr::from_ref(timer).addr();
+        let clocks = [abi::CLOCK_REALTIME, abi::CLOCK_MONOTONIC, abi::CLOCK_BOOTTIME];
+        if !clocks.contains(&clock) {
+            return -i64::from(abi::EINVAL);
+        }
         if kernel.bpf.instance.maps.entry_around(map.map(), address).is_none() {
             kernel.verifier_error("has a timer that is not in a value of its map");
             return -i64::from(abi::EINVAL);

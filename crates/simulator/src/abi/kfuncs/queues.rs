@@ -1,8 +1,8 @@
 //! Kfuncs on dispatch queues.
 
 use super::checks::{
-    allowed, commit, given, invalid_dsq, locked_cpu, may_dispatch, may_enqueue, may_sleep,
-    tracks_idle, user_dsq,
+    allowed, commit, given, invalid_dsq, locked_cpu, may_dispatch, may_enqueue, may_select,
+    may_sleep, tracks_idle, user_dsq,
 };
 use crate::abi::args::FromC;
 use crate::abi::layout::{self as abi, IterDsq, TaskStruct};
@@ -67,7 +67,7 @@ kfuncs! {
         {
             return prev;
         }
-        let Some(task) = given(kernel, task) else {
+        let Some(task) = given(kernel, task).filter(|task| may_select(kernel, *task)) else {
             return prev;
         };
         let (cpu, idle) = kernel.select_cpu_dfl(task, prev as usize, wake_flags);
@@ -89,7 +89,7 @@ kfuncs! {
         if !tracks_idle(kernel) {
             return -abi::EBUSY;
         }
-        let Some(task) = given(kernel, task) else {
+        let Some(task) = given(kernel, task).filter(|task| may_select(kernel, *task)) else {
             return -abi::EINVAL;
         };
         let cpu = kernel.select_cpu_and(task, prev as usize, wake_flags, &among, flags);
