@@ -762,8 +762,8 @@ struct sched_ext_ops_cid {
 };
 
 /*
- * BPF's own types: map types and flags of include/uapi/linux/bpf.h. The simulated kernel names the map types that it
- * lacks (abi/maps.rs).
+ * BPF's own types: map types and flags of include/uapi/linux/bpf.h. The simulated kernel names the map types that
+ * it lacks (abi/maps.rs).
  */
 enum bpf_map_type {
 	BPF_MAP_TYPE_UNSPEC,

@@ -85,19 +85,18 @@ __attribute__((weak)) int LINUX_KERNEL_VERSION = EQUIPOISE_COMPILED_FOR;
 #define ___bpf_fill(arr, args...) ___bpf_apply(___bpf_fill, ___bpf_narg(args))(arr, 0, ##args)
 
 /*
- * Loops over numbers, as in libbpf: the iterator has the count, so that the body may change @i, which keeps its last
- * value after the loop. The iterator makes no step if there would be more than BPF_MAX_LOOPS.
+ * Loops over numbers, as in libbpf: the iterator has the count, so that the body may change @i, which keeps its
+ * last value after the loop. The iterator makes no step if there would be more than BPF_MAX_LOOPS.
  */
-#define bpf_for(i, start, end)                                                                      \
-	for (struct bpf_iter_num ___it, *___p __attribute__((unused)) =                             \
-						(bpf_iter_num_new(&___it, (start), (end)), NULL);   \
-	     ({                                                                                     \
-		     int *___t = bpf_iter_num_next(&___it);                                         \
-		     ___t && ((i) = *___t, (i) >= (start) && (i) < (end));                          \
+#define bpf_for(i, start, end)                                                                 \
+	for (struct bpf_iter_num ___it,                                                        \
+	     *___p __attribute__((unused)) = (bpf_iter_num_new(&___it, (start), (end)), NULL); \
+	     ({                                                                                \
+		     int *___t = bpf_iter_num_next(&___it);                                    \
+		     ___t && ((i) = *___t, (i) >= (start) && (i) < (end));                     \
 	     });)
-#define bpf_repeat(n)                                                                        \
-	for (struct bpf_iter_num ___it, *___p __attribute__((unused)) =                      \
-						(bpf_iter_num_new(&___it, 0, (n)), NULL);    \
+#define bpf_repeat(n)                                                                                             \
+	for (struct bpf_iter_num ___it, *___p __attribute__((unused)) = (bpf_iter_num_new(&___it, 0, (n)), NULL); \
 	     bpf_iter_num_next(&___it);)
 #define bpf_for_each(type, cur, args...)                                                                   \
 	for (struct bpf_iter_##type ___it __attribute__((aligned(8), cleanup(bpf_iter_##type##_destroy))), \
@@ -486,8 +485,9 @@ static __always_inline struct rq *__equipoise_rq(u32 cpu)
 	})
 
 /*
- * The kernel reads no user's memory, to which a small address belongs, such as that of a member of a structure at NULL
- * (copy_from_kernel_nofault_allowed()). Here the first page is the part of that memory that a program may come to.
+ * The kernel reads no user's memory, to which a small address belongs, such as that of a member of a structure at
+ * NULL (copy_from_kernel_nofault_allowed()). Here the first page is the part of that memory that a program may come
+ * to.
  */
 static __always_inline bool __equipoise_is_kernels(const void *src)
 {
