@@ -81,8 +81,8 @@ struct cluster {
 	/* The weight that one CPU is worth (level.h), and the time of the last update, in ns. */
 	u64 worth __attribute__((aligned(64)));
 	u64 levelled_at;
-	/* The mean progress (progress.h) of the tasks that run here. */
-	u64 progress;
+	/* The progress that tasks here lack of their share of the machine (progress.h). */
+	u64 lacks;
 	/* The weights of the running tasks that are not bound, by their CPUs' slots, as of the last tick or switch
 	 * there.
 	 */

@@ -167,13 +167,38 @@ __noinline bool find_level(u32 cluster)
 	return true;
 }
 
+/* The progress (progress.h) of a task that always had its fair share of the machine, and its time, in ns. */
+u64 machine_progress, machine_progress_at;
+
+/*
+ * Lets the fair progress grow until @now, and forgets it as that of each task is forgotten. No task can have made
+ * more than one of the weight @least that always had a CPU.
+ */
+static __always_inline void advance_machine(u64 now, u64 least)
+{
+	u64 progress = READ_ONCE(machine_progress), most = vtime_for(PROGRESS_NS, least);
+	u64 last = READ_ONCE(machine_progress_at);
+	s64 past = now - last;
+
+	/* A tick that began earlier may come here later, and ticks of two clusters at once. */
+	if (past <= 0 || __sync_val_compare_and_swap(&machine_progress_at, last, now) != last)
+		return;
+	if (past > (s64)PROGRESS_NS)
+		past = PROGRESS_NS;
+	if (progress > most)
+		progress = most;
+	progress -= progress / PROGRESS_NS * past + (progress % PROGRESS_NS * (u64)past >> PROGRESS_SHIFT);
+	WRITE_ONCE(machine_progress, progress + vtime_for(past, READ_ONCE(machine_worth)));
+}
+
 /*
  * The machine's level: that of the sum of all clusters, but no less than the least of theirs, which for an idle
- * cluster is its last one: the tasks that sleep may be as light.
+ * cluster is its last one: the tasks that sleep may be as light. Without that limit a machine that idles would let
+ * a task be due a thousand CPUs, and for seconds afterwards none would have had more than its share.
  *
  * Context: as find_level().
  */
-__noinline bool find_machine_worth(void)
+__noinline bool find_machine_worth(u64 now)
 {
 	struct level *l = this_level();
 	u64 found;
@@ -193,6 +218,7 @@ __noinline bool find_machine_worth(void)
 	}
 	found = l->weight * SCHED_POWER_SCALE / (u64)l->cpus;
 	WRITE_ONCE(machine_worth, found > l->least ? found : l->least);
+	advance_machine(now, l->least);
 	return true;
 }
 
@@ -209,7 +235,7 @@ static __always_inline void update_level(u32 cluster, u64 now)
 	    __sync_val_compare_and_swap(&c->levelled_at, last, now) != last)
 		return;
 	find_level(cluster);
-	find_machine_worth();
+	find_machine_worth(now);
 }
 
 #endif /* __EQUIPOISE_LEVEL_H */

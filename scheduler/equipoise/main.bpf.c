@@ -362,6 +362,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	request = request_of(p, t);
 	set_deadline(p, t, request > used ? request - used : 0);
 	waits = others_wait(cpu);
+	count_progress(c, t, this->progress, waits);
 	over = waits && turn_is_over(p, cpu);
 	if (waits && !over)
 		time_turn(p, cpu);

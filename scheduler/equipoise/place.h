@@ -358,12 +358,9 @@ static __always_inline u64 charge(struct task_struct *p, struct task_state *t, u
 /* Charges @p, which has run on @cpu and does not sleep yet. */
 static __always_inline void charge_running(struct task_struct *p, struct task_state *t, u32 cpu)
 {
-	struct cpu_state *this = cpu_at(cpu);
-
 	charge(p, t, cpu);
 	bound_lag(clock_of(t), &t->fair, tunables.lag);
-	show_running(this, p, t);
-	count_progress(cluster_at(this->cluster), this->progress);
+	show_running(cpu_at(cpu), p, t);
 }
 
 #endif /* __EQUIPOISE_PLACE_H */

@@ -14,6 +14,10 @@
 #include "level.h"
 #include "task.bpf.h"
 
+/* A task that has run for so many ns since it woke up asks for more than it gets. */
+#define RUNS_LONG (PROGRESS_NS >> 6)
+/* The part that a tick takes from what the cluster's tasks lack if its task has all that it asks for. */
+#define FORGET_SHIFT 6
 /* Stands for no task: larger than any progress. */
 #define NO_PROGRESS ~0ULL
 
@@ -50,22 +54,36 @@ static __always_inline void note_work(struct task_state *t, u64 work, u64 now)
 	t->recent_at = now;
 }
 
-/* Counts @progress, of the task that a tick found running on a CPU of @c, in the mean there. */
-static __always_inline void count_progress(struct cluster *c, u64 progress)
+/* The progress that is fair in @c: what weights give on the whole machine, less what tasks that ask for more lack
+ * of it here. Where a cpuset leaves CPUs idle, a thread that naps would otherwise be far ahead of the loops beside
+ * it as soon as it wakes up. */
+static __always_inline u64 fair_progress(const struct cluster *c)
 {
-	s64 mean = READ_ONCE(c->progress);
+	u64 level = READ_ONCE(machine_progress), lacks = READ_ONCE(c->lacks);
 
-	WRITE_ONCE(c->progress, mean + ((s64)(progress - mean) >> LEVEL_SHIFT));
+	return level > lacks ? level - lacks : 0;
 }
 
 /*
- * The work of a task like @t that made as much progress as the tasks that run in its cluster, in ns: at most what
- * one CPU can do. The share that weights give on the whole machine says less: where a cpuset leaves CPUs idle, a
- * thread that naps would be far ahead of the loops beside it as soon as it wakes up.
+ * Counts what @t, which has made @progress when a tick finds it running on a CPU of @c, lacks of its share of the
+ * machine. If other tasks wait (@waits), or @t goes on for long, it asks for more than it gets. Otherwise it has
+ * all that it asks for, and the cluster's tasks lack less.
  */
+static __always_inline void count_progress(struct cluster *c, const struct task_state *t, u64 progress, bool waits)
+{
+	s64 lacks = READ_ONCE(c->lacks);
+
+	if (waits || t->burst_so_far > RUNS_LONG)
+		lacks += (s64)(READ_ONCE(machine_progress) - progress - lacks) >> LEVEL_SHIFT;
+	else
+		lacks -= lacks >> FORGET_SHIFT;
+	WRITE_ONCE(c->lacks, lacks > 0 ? lacks : 0);
+}
+
+/* The work of a task like @t that made fair progress in its cluster, in ns: at most what one CPU can do. */
 static __always_inline u64 fair_work(const struct task_state *t)
 {
-	u64 work = service_for(READ_ONCE(cluster_at(t->cluster)->progress), t->full_weight ?: 1);
+	u64 work = service_for(fair_progress(cluster_at(t->cluster)), t->full_weight ?: 1);
 
 	return work < PROGRESS_NS ? work : PROGRESS_NS;
 }

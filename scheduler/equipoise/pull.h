@@ -452,7 +452,7 @@ enum evened {
  * Does @t, which runs on @cpu with @progress, stop for a task behind it that waits in @dsq, a queue of cluster
  * @index? For a task that one CPU of another cluster keeps, only if the tasks bound there weigh more than those
  * here, by the speeds of the CPUs. For one that any CPU there may take, @t continues if it has had no more than
- * those that run there, or if that cluster has less load: progress lags behind load, so all CPUs of a cluster
+ * is fair there, or if that cluster has less load: progress lags behind load, so all CPUs of a cluster
  * would take tasks until it is crowded.
  */
 static __always_inline bool gives_way(const struct task_state *t, u64 progress, u32 cpu, u32 index, u64 dsq)
@@ -462,7 +462,7 @@ static __always_inline bool gives_way(const struct task_state *t, u64 progress, 
 	if (dsq != cluster_dsq(index))
 		return other == own || bound_weight(dsq - own_dsq(0)) * own->speed >
 					       (t->bound_to ? bound_weight(cpu) : t->full_weight) * other->speed;
-	return progress > READ_ONCE(other->progress) && load_of(other, 0) > load_of(own, 0);
+	return progress > fair_progress(other) && load_of(other, 0) > load_of(own, 0);
 }
 
 /*

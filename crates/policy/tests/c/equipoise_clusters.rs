@@ -58,7 +58,7 @@ const CLUSTERS: &str = r#"
             cpu_states[i].progress += more;
         (i < 4 ? &state[i] : &waiting)->recent += more;
     }
-    void have_made(u32 cluster, u64 progress) { clusters[cluster].progress = progress; }
+    void is_fair(u64 progress) { machine_progress = progress; }
     void pin(u32 i) { task[i].nr_cpus_allowed = 1; }
     void idles(u32 cpu)
     {
@@ -205,15 +205,15 @@ fn a_tick_takes_what_is_far_behind_elsewhere() {
     }
 }
 
-/// A task that has made no more progress than those that run elsewhere does not stop for one that waits there.
+/// A task that has made no more progress than is fair elsewhere does not stop for one that waits there.
 #[test]
 fn a_tick_takes_nothing_from_one_that_is_behind() {
-    for (mean, expected) in [(499 * MS, true), (500 * MS, false)] {
+    for (fair, expected) in [(499 * MS, true), (500 * MS, false)] {
         let clusters = Clusters::equal();
         clusters.call("waits", &[1, 1, 0]);
         clusters.call("worked", &[4, -6 * MS]);
-        clusters.call("have_made", &[1, mean]);
-        assert_eq!(clusters.says("is_evened_out", &[0]), expected, "{mean}");
+        clusters.call("is_fair", &[fair]);
+        assert_eq!(clusters.says("is_evened_out", &[0]), expected, "{fair}");
     }
 }
 
