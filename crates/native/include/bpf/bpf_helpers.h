@@ -93,7 +93,7 @@ __attribute__((weak)) int LINUX_KERNEL_VERSION = EQUIPOISE_COMPILED_FOR;
 	     *___p __attribute__((unused)) = (bpf_iter_num_new(&___it, (start), (end)), NULL); \
 	     ({                                                                                \
 		     int *___t = bpf_iter_num_next(&___it);                                    \
-		     ___t && ((i) = *___t, (void)(i), true);                                   \
+		     ___t && ((i) = *___t, (int)(i) >= (int)(start) && (int)(i) < (int)(end)); \
 	     });)
 #define bpf_repeat(n)                                                                                             \
 	for (struct bpf_iter_num ___it, *___p __attribute__((unused)) = (bpf_iter_num_new(&___it, 0, (n)), NULL); \
