@@ -105,11 +105,12 @@ static __always_inline void add_to_level(struct level *l, const struct cluster *
 	u32 cpu = nth_of_cluster(c, slot);
 	u64 running = running_weight(c, slot), bound = bound_weight(cpu);
 
-	if (running)
+	if (running) {
 		l->weight += (s64)running - READ_ONCE(c->counted[slot & (CLUSTER_CPUS - 1)]);
+		if (running < l->least)
+			l->least = running;
+	}
 	l->weight += bound - READ_ONCE(cpu_at(cpu)->bound.weight);
-	if (running && running < l->least)
-		l->least = running;
 	if (bound && bound < l->least)
 		l->least = bound;
 }

@@ -109,8 +109,8 @@ static __always_inline const struct task_struct *may_move(u32 cpu, u32 to)
 
 /*
  * The running task of @cluster that may run on best->to, which is faster now, and has the least progress, if it has
- * less than best->progress. Progress is as of the last tick or switch of the task's CPU. A task that has just come
- * from another cluster is left alone, unless an idle CPU takes it over (@arrived).
+ * less than best->progress. Progress is as of the last tick or switch. A task that has just come from another
+ * cluster is left alone, unless an idle CPU takes it over (@arrived).
  */
 __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster, bool arrived)
 {
@@ -451,9 +451,8 @@ enum evened {
 /*
  * Does @t, which runs on @cpu with @progress, stop for a task behind it that waits in @dsq, a queue of cluster
  * @index? For a task that one CPU of another cluster keeps, only if the tasks bound there weigh more than those
- * here, by the speeds of the CPUs. For one that any CPU there may take, @t continues if it has had no more than
- * is fair there, or if that cluster has less load: progress lags behind load, so all CPUs of a cluster
- * would take tasks until it is crowded.
+ * here, by the speeds of the CPUs. For one that any CPU there may take, @t continues if it has had no more than is
+ * fair there, or if the load there is less: progress lags, so all CPUs would take tasks until theirs is crowded.
  */
 static __always_inline bool gives_way(const struct task_state *t, u64 progress, u32 cpu, u32 index, u64 dsq)
 {
@@ -566,9 +565,8 @@ __noinline bool most_ahead(struct seen_running *best __arg_nonnull, struct task_
 }
 
 /*
- * @p wakes up and may have @idle, which was claimed for it. If a task on a faster CPU is ahead of @p, the two
- * change places here, on the fastest such CPU, because a task that naps seldom runs at a tick, where even_out()
- * compares tasks. Returns the CPU that @p gets.
+ * @p wakes up and may have @idle, claimed for it. If a task on a faster CPU is ahead, the two change places here: a
+ * task that naps seldom runs at a tick, where even_out() compares tasks. Returns the CPU that @p gets.
  */
 __noinline s32 place_of_ahead(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 idle)
 {

@@ -229,12 +229,14 @@ impl Found {
                 }
             }
         }
-        if !useless.is_empty() {
-            let names: Vec<String> = useless.into_iter().collect();
-            self.lose(format!(
-                "the idle states {}, which are not deeper than those before them",
-                names.join(", ")
-            ));
+        self.lose_idle_states(useless, "which are not deeper than those before them");
+    }
+
+    /// Warns that the idle states with these names are left out, if there are any, and `why`.
+    pub(crate) fn lose_idle_states(&mut self, names: BTreeSet<String>, why: &str) {
+        if !names.is_empty() {
+            let names: Vec<String> = names.into_iter().collect();
+            self.lose(format!("the idle states {}, {why}", names.join(", ")));
         }
     }
 

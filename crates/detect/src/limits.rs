@@ -93,13 +93,7 @@ impl Found {
                 fits
             });
         }
-        if !removed.is_empty() {
-            let names: Vec<String> = removed.into_iter().collect();
-            self.lose(format!(
-                "the idle states {}, whose times exceed a second",
-                names.join(", ")
-            ));
-        }
+        self.lose_idle_states(removed, "whose times exceed a second");
     }
 
     fn limit_cores(&mut self) {

@@ -141,13 +141,7 @@ fn cpus(sys: &Folder, online: &CpuMask, found: &mut Found) {
         }
         found.cpus.insert(number, read);
     }
-    if !disabled.is_empty() {
-        let names: Vec<String> = disabled.into_iter().collect();
-        found.lose(format!(
-            "the idle states {}, which are disabled",
-            names.join(", ")
-        ));
-    }
+    found.lose_idle_states(disabled, "which are disabled");
     if !unreadable.is_empty() {
         found.lose(format!(
             "caches of CPUs {unreadable}, whose shared_cpu_list is not a list of CPUs"

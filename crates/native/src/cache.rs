@@ -2,8 +2,9 @@
 //!
 //! The key of an object is everything that determines it: the compiler, the flags and the preprocessed source, with all
 //! that it includes, and with the files' names and line numbers, which messages about a fault take from the object. The
-//! preprocessor therefore runs each time, which is quick, but the compiler runs only for new input. If an entry is broken, or the cache cannot be written, or another user could have written to the cache, the
-//! compiler runs, without a message.
+//! preprocessor therefore runs each time, which is quick, but the compiler runs only for new input. If an entry is
+//! broken, or the cache cannot be written, or another user could have written to the cache, the compiler runs, without a
+//! message.
 
 use crate::compile::Call;
 use cage::Checked;
@@ -110,8 +111,8 @@ fn key(call: Call, preprocessed: &Path) -> Result<Option<String>, String> {
     ))
 }
 
-/// The text `preprocessed` without the folders in its line markers (`# LINE "FILE" FLAGS`). The folder of the headers is
-/// a new one each time, and messages do not contain folders.
+/// The text `preprocessed` without the folders in its line markers (`# LINE "FILE" FLAGS`). The folder of the headers
+/// is a new one each time, and messages do not contain folders.
 fn without_folders(preprocessed: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(preprocessed.len());
     for line in preprocessed.split_inclusive(|&byte| byte == b'\n') {

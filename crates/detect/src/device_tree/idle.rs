@@ -19,14 +19,19 @@ pub(super) fn add(found: &mut Found, listed: &[Listed], by_handle: &BTreeMap<u32
         };
         let nodes = (0..).map_while(|index| state(cpu.node, index, by_handle));
         let nodes = nodes.filter(|node| node.is_available());
-        let (whole, lacking): (Vec<_>, Vec<_>) = nodes.partition(|node| idle_state(node).is_some());
+        let (mut states, mut lacking) = (Vec::new(), Vec::new());
+        for node in nodes {
+            match idle_state(node) {
+                Some(state) => states.push(state),
+                None => lacking.push(node.base_name()),
+            }
+        }
         // Linux then uses none of the CPU's states (`dt_init_idle_driver()`).
         if !lacking.is_empty() {
-            incomplete.extend(lacking.iter().map(|node| node.base_name()));
+            incomplete.extend(lacking);
             without.set(cpu.number);
             continue;
         }
-        let mut states: Vec<IdleState> = whole.into_iter().filter_map(idle_state).collect();
         if !states.is_empty() {
             let wfi = IdleState {
                 name: "WFI".to_owned(),
