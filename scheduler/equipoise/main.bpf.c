@@ -175,6 +175,8 @@ __noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, struct task_
 	queue_up(p, t, cpu, enq_flags);
 	if (found >= 0)
 		kick_cpu(found, SCX_KICK_PREEMPT);
+	else
+		time_running(t, cpu, now);
 	return cpu;
 }
 
@@ -392,6 +394,12 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 		clear_idle(cpu);
 		this->ran_past = 0;
 		WRITE_ONCE(this->charged_at, bpf_ktime_get_ns());
+		/* For a CPU that idled, the kernel does not call ops.cpu_release(). Before Linux 6.19, the tasks
+		 * that were sent here stay. */
+		if (rt_rq_is_runnable(cpu)) {
+			set_taken(cpu);
+			scx_bpf_reenqueue_local_from_anywhere();
+		}
 		return;
 	}
 	note_running(this, c, 0, 0);

@@ -105,11 +105,16 @@ static __always_inline bool still_waits(u32 cpu)
 }
 
 /*
- * @cpu has nothing to run, and may be claimed from now on. A task that was queued after the CPU had looked did not
- * see the CPU idle, so the CPU looks again.
+ * @cpu has nothing to run, and may be claimed from now on, unless a real-time task has it: the kernel's deadline
+ * server interrupts such a task to look for one of this scheduler. A task that was queued after the CPU had looked
+ * did not see the CPU idle, so the CPU looks again.
  */
 static __always_inline void become_idle(u32 cpu)
 {
+	if (rt_rq_is_runnable(cpu)) {
+		set_taken(cpu);
+		return;
+	}
 	if (!still_waits(cpu)) {
 		set_idle(cpu);
 		if (!still_waits(cpu) || !clear_idle(cpu))

@@ -276,7 +276,7 @@ static __always_inline void show_running(struct cpu_state *this, const struct ta
 					 const struct task_state *t)
 {
 	WRITE_ONCE(this->pid, p->pid);
-	WRITE_ONCE(this->burst, t->burst);
+	WRITE_ONCE(this->burst, burst_of(t));
 	WRITE_ONCE(this->arrived, t->cluster != this->cluster);
 	WRITE_ONCE(this->runs_bound, t->bound_to);
 	WRITE_ONCE(this->progress, progress_of(t, this->charged_at));

@@ -565,8 +565,8 @@ __noinline bool most_ahead(struct seen_running *best __arg_nonnull, struct task_
 }
 
 /*
- * @p wakes up and may have @idle, claimed for it. If a task on a faster CPU is ahead, the two change places here: a
- * task that naps seldom runs at a tick, where even_out() compares tasks. Returns the CPU that @p gets.
+ * @p wakes up and may have @idle, claimed for it. If a task on a faster CPU is clearly ahead, the two change places
+ * here: a task that naps seldom runs at a tick, where even_out() compares tasks. Returns the CPU that @p gets.
  */
 __noinline s32 place_of_ahead(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 idle)
 {
@@ -581,7 +581,7 @@ __noinline s32 place_of_ahead(struct task_struct *p __arg_trusted, struct task_s
 	progress = progress_at_wakeup(t, now);
 	best->pid = 0;
 	best->to = idle;
-	best->progress = progress;
+	best->progress = progress + vtime_for(2 * tunables.unfairness, t->full_weight ?: 1);
 	bpf_for(i, 0, nr_clusters) {
 		u32 index = c->order[i & (MAX_CLUSTERS - 1)];
 

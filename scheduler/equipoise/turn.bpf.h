@@ -3,8 +3,8 @@
  * The end of a turn: a task that has run for a slice stops if others wait. A timer ends the turns of tasks that run
  * for long, as HRTICK does for Linux 7.3's EEVDF: the next tick may come a whole turn later, and in one turn a
  * light task gets as much as it is due for several seconds. A task that sleeps before its slice is over needs no
- * timer; if it continues to run, a tick sets one, or ends its turn. In a crowd (crowd.h) only ticks end turns: the
- * longer a sender's turn, the more messages its receivers find.
+ * timer; if it continues to run, a tick or a task that comes to wait sets one. In a crowd (crowd.h) only ticks end
+ * turns: the longer a sender's turn, the more messages its receivers find.
  */
 #ifndef __EQUIPOISE_TURN_H
 #define __EQUIPOISE_TURN_H
@@ -47,6 +47,27 @@ static __always_inline void time_turn(const struct task_struct *p, u32 cpu)
 	start_timer(&turn_timers, cpu, slice_of(p) - ran_of(p));
 }
 
+/*
+ * @t has come to wait for @cpu at @now. If it may run on this CPU, whose task has a turn without end because no
+ * other task waited, sets the timer for the end of that turn.
+ */
+static __always_inline void time_running(const struct task_state *t, u32 cpu, u64 now)
+{
+	u32 here = bpf_get_smp_processor_id();
+	struct cpu_state *this = cpu_at(here);
+	const struct task_struct *curr = running_on(here);
+	u64 ran;
+
+	if (t->bound_to ? here != cpu : this->cluster != cpu_at(cpu)->cluster)
+		return;
+	if (this->turn_ends || !curr || curr->pid != this->pid || this->burst < slice_of(curr) ||
+	    is_crowded(this, now))
+		return;
+	ran = ran_of(curr) + uncharged(here, now);
+	this->turn_ends = true;
+	start_timer(&turn_timers, here, ran < slice_of(curr) ? slice_of(curr) - ran : 0);
+}
+
 /* The callback of a CPU's timer. The task stops, unless it has begun another turn. */
 static int end_turn(void *timers, int *key, struct scheduler_timer *timer)
 {
@@ -54,6 +75,7 @@ static int end_turn(void *timers, int *key, struct scheduler_timer *timer)
 
 	if (cpu_at(cpu)->turn_ends)
 		kick_cpu(cpu, SCX_KICK_PREEMPT);
+	cpu_at(cpu)->turn_ends = false;
 	return 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Chooses where a task that found no idle CPU waits: in its cluster's queue, or for a CPU to which it is bound.
+ * Chooses where a task that found no idle CPU waits: in a cluster's queue, or for a CPU to which it is bound.
  */
 #ifndef __EQUIPOISE_WAIT_H
 #define __EQUIPOISE_WAIT_H
@@ -39,6 +39,90 @@ __noinline u32 least_bound(struct task_struct *p __arg_trusted, const struct tas
 		least = weight;
 		found = other;
 	}
+	return found;
+}
+
+/*
+ * In percent: a smaller difference is not worth a move between caches (imbalance_pct, 117 to 125 in the kernel).
+ */
+#define WORTH_A_MOVE_PCT 120
+
+/*
+ * The load of @c and a further task of weight @more, relative to the speed of @c: 1024 if each CPU is of the
+ * fastest kind and has one task of nice 0. A task uses no more than one CPU, however little the others there weigh.
+ */
+static __always_inline u64 load_of(const struct cluster *c, u64 more)
+{
+	s64 weight = READ_ONCE(c->clock.weight) + more;
+	u64 load = (weight > 0 ? weight : 0) / (open_speed(c) + 1), alone = more / (c->shared_speed + 1);
+
+	return load > alone ? load : alone;
+}
+
+/*
+ * A CPU of @cluster that @p may use; -1: there is none. If @p may use all CPUs of the cluster, it waits for any of
+ * them; each call then returns another CPU, so that the calls take different locks.
+ */
+__noinline s32 any_allowed(struct task_struct *p __arg_trusted, u32 cluster)
+{
+	struct cpu_state *this = cpu_at(bpf_get_smp_processor_id());
+	struct cluster *c = cluster_at(cluster);
+	int i;
+
+	bpf_for(i, 0, c->nr_cpus) {
+		u32 cpu;
+
+		this->sent_to = this->sent_to + 1 < c->nr_cpus ? this->sent_to + 1 : 0;
+		cpu = nth_of_cluster(c, this->sent_to);
+		if (task_allowed(p, cpu))
+			return cpu;
+	}
+	return -1;
+}
+
+/*
+ * The load that @t, which is @p, finds if it waits near @cpu: that of the cluster or, if it is bound to some CPUs
+ * there and that is more, of the one whose bound tasks weigh least.
+ */
+__noinline u64 load_for(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull, u32 cpu)
+{
+	const struct cluster *c = cluster_of(cpu);
+	u64 weight = (u64)t->weight << SHARE_SHIFT, load = load_of(c, weight), bound;
+
+	if (!is_bound_in(p, t, cpu_at(cpu)->cluster))
+		return load;
+	bound = (bound_weight(least_bound(p, t, cpu, bpf_ktime_get_ns())) + weight) / (c->shared_speed + 1);
+	return bound > load ? bound : load;
+}
+
+/*
+ * The CPU to wait for when none is idle, for a new task or where some CPUs are faster than others: @prev_cpu, or a
+ * CPU of a cluster with clearly less load relative to its capacity (hperf's rule).
+ */
+__noinline s32 least_loaded(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull,
+			    u32 prev_cpu)
+{
+	u32 prev = cpu_at(prev_cpu)->cluster;
+	u64 before = load_for(p, t, prev_cpu), least = before * 100 / WORTH_A_MOVE_PCT;
+	s32 found = prev_cpu;
+	int i;
+
+	bpf_for(i, 0, nr_clusters) {
+		s32 cpu = i == (int)prev ? -1 : any_allowed(p, i);
+		u64 load;
+
+		if (cpu < 0)
+			continue;
+		load = load_for(p, t, cpu);
+		if (load >= least)
+			continue;
+		least = load;
+		found = cpu;
+	}
+	if (found != (s32)prev_cpu)
+		explain(least_crowded, p->pid, found, prev_cpu, least, before);
+	else
+		explain(none_idle, p->pid, prev_cpu);
 	return found;
 }
 

@@ -327,3 +327,56 @@ fn a_crowd_elsewhere_hides_no_thread_that_waits() {
         "{times:?} s of 4"
     );
 }
+
+/// A real-time thread may take a CPU that has just been chosen for another thread, which then gets a different one.
+/// The deadline server's look for other work on the CPU of such a thread does not make that CPU idle.
+#[test]
+fn no_thread_is_sent_to_a_cpu_that_a_real_time_thread_takes() {
+    let tasks = r#""rt": { "policy": "SCHED_FIFO", "loop": -1, "run": 20000, "timer": { "ref": "rt", "period": 30000, "mode": "absolute" } },
+        "p": { "loop": -1, "run": 957, "timer": { "ref": "p", "period": 8333, "mode": "absolute" } },
+        "hog": { "instance": 4, "loop": -1, "run": 5000 }"#;
+    let result = rt_app::run("snb-laptop", 4, tasks, "equipoise", "4");
+    let waited = entry(&result, "p/wu_lat")["max"].as_f64().unwrap();
+    assert!(waited < 2_000.0, "{waited} us");
+}
+
+/// A thread that may use one CPU of a cluster does not wait there behind eight loops of that CPU only because the
+/// cluster's other CPUs have little to do.
+#[test]
+fn a_thread_waits_where_the_cpus_that_it_may_use_have_least_to_do() {
+    let tasks = r#""bound": { "instance": 8, "cpus": [4], "loop": -1, "run": 5000 },
+        "loop": { "instance": 3, "cpus": [5, 6, 7], "loop": -1, "run": 5000 },
+        "p": { "cpus": [4, 7], "loop": -1, "run": 1737, "timer": { "ref": "p", "period": 5000, "mode": "absolute" } }"#;
+    let missed = mean(&run("sm8250", tasks, "equipoise"), "p/missed");
+    assert!(missed < 3.0, "{missed} %");
+}
+
+/// A thread that comes to wait for a CPU on which a loop ran alone waits for a turn of 3 ms at most, and not for the
+/// next tick, which comes after 10 ms.
+#[test]
+fn a_turn_ends_between_ticks_when_a_thread_comes_to_wait() {
+    let tasks = r#""loop": { "cpus": [1], "loop": -1, "run": 5000 },
+        "other": { "cpus": [0, 1], "loop": -1, "run": 5000 },
+        "p": { "cpus": [1], "loop": -1, "run": 1263, "timer": { "ref": "p", "period": 5000, "mode": "absolute" } }"#;
+    let missed = mean(
+        &rt_app::run("tc2-smp", 4, tasks, "equipoise", "4"),
+        "p/missed",
+    );
+    assert!(missed < 1.0, "{missed} %");
+}
+
+/// A thread that draws frames keeps its fast CPU when a herd wakes up on an idle machine: those that have slow CPUs
+/// have hardly done less than they are due.
+#[test]
+fn a_herd_on_slow_cpus_does_not_take_the_fast_one() {
+    let tasks = r#""frame": { "loop": -1, "run": 3858, "timer": { "ref": "frame", "period": 8333 } },
+        "herd": { "instance": 8, "loop": -1, "run": 2800, "timer": { "ref": "unique", "period": 50000, "mode": "absolute" } }"#;
+    let missed = |policy| {
+        mean(
+            &rt_app::run("sm8250", 4, tasks, policy, "4"),
+            "frame/missed",
+        )
+    };
+    let (equipoise, eevdf) = (missed("equipoise"), missed("eevdf"));
+    assert!(equipoise < eevdf + 1.0, "{equipoise} %, eevdf {eevdf} %");
+}
