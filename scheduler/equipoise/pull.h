@@ -71,29 +71,6 @@ static __always_inline bool pull_waiting(u32 cluster)
 }
 
 /*
- * At a tick of @cpu, in whose cluster's queue a task waits: wakes an idle CPU that may take it. The kernel inserts
- * a task after ops.enqueue(), so a CPU that became idle in between has seen neither the task nor a kick.
- */
-__noinline bool call_idle(u32 cpu)
-{
-	u32 cluster = cpu_at(cpu)->cluster;
-	struct cluster *c = cluster_at(cluster);
-	int i;
-
-	bpf_for(i, 0, nr_clusters) {
-		struct cluster *other = cluster_at(c->order[i & (MAX_CLUSTERS - 1)]);
-		u64 idle = READ_ONCE(other->idle);
-		u32 to = nth_of_cluster(other, idle ? __builtin_ctzll(idle) : 0);
-
-		if (idle && first_waiting(cluster, to) != NO_VTIME) {
-			kick_cpu(to, SCX_KICK_IDLE);
-			return true;
-		}
-	}
-	return false;
-}
-
-/*
  * The task that runs on @cpu, if it may run on @to, too, and its progress is known; otherwise NULL. Without the
  * check of its affinity, a task would stop for nothing at each tick of the CPU that asks.
  */
