@@ -67,8 +67,6 @@ struct cluster {
 	u64 idle_cores;
 	/* The clock of the cluster's tasks. The tasks that are bound to one of its CPUs are one entity per CPU. */
 	struct clock clock;
-	/* The number of times that a task came to wait for any of the cluster's CPUs. */
-	u64 waits;
 	/* The CPUs that may keep tasks, which wait for that CPU only, by their slots. */
 	u64 keeping;
 	/* The CPUs that a higher scheduling class has, by their slots. */
@@ -179,13 +177,6 @@ struct cpu_state {
 	u32 limit_read;
 	/* The time, in ns, when the CPU last ran a task that others wait for. */
 	u64 hurried_at;
-	/*
-	 * The number of times that a task has started to wait for this CPU alone; that number for this CPU, its
-	 * equals and slower CPUs when this CPU last ran out of work; and the time of that, in ns.
-	 */
-	u64 waits;
-	u64 waits_seen;
-	u64 waits_seen_at;
 	/* The share for which the CPU last held back a task (held.h), until the CPU has checked that share again;
 	 * 0: none. */
 	u32 held;

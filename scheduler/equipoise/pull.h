@@ -124,34 +124,10 @@ static __always_inline bool ask_for_running(u32 cpu, u64 request)
 	return true;
 }
 
-/* The number of times that a task has started to wait in @c and in slower clusters. */
-static __always_inline u64 waits_below(const struct cluster *c)
-{
-	u64 waits = c->waits;
-	int i;
-
-	bpf_for(i, 0, nr_clusters)
-		if (is_faster(c, cluster_at(i)))
-			waits += cluster_at(i)->waits;
-	return waits;
-}
-
-/* @this is idle, but will soon have work: since it was last idle, tasks have come to wait frequently. */
-static __always_inline bool is_awaited(struct cpu_state *this, const struct cluster *c)
-{
-	u64 now = bpf_ktime_get_ns(), waits = waits_below(c) + this->waits;
-	bool awaited = now - this->waits_seen_at < (waits - this->waits_seen) * tunables.pull_interval;
-
-	this->waits_seen = waits;
-	this->waits_seen_at = now;
-	return awaited;
-}
-
 /*
  * @this_cpu is idle and may take no waiting task: if slower CPUs are busy, it takes over the running task that is
  * most behind there (hperf: no fast CPU idles while a slow one works; mixed-capacity: nor while a task is too heavy
- * for its CPU). It takes over none if it will soon have a task anyway, or would slow down the busy sibling thread
- * of its core.
+ * for its CPU). It takes over none if that would slow down the busy sibling thread of its core.
  */
 __noinline bool pull_running(u32 this_cpu)
 {
@@ -160,7 +136,7 @@ __noinline bool pull_running(u32 this_cpu)
 	struct cluster *c = cluster_at(this->cluster);
 	int i;
 
-	if (is_awaited(this, c) || shares_core(this, c))
+	if (shares_core(this, c))
 		return false;
 	best->pid = 0;
 	best->to = this_cpu;

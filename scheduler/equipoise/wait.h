@@ -132,7 +132,6 @@ static __always_inline void wait_for(struct task_struct *p, u32 cpu, u64 enq_fla
 	struct cpu_state *this = cpu_at(cpu);
 
 	explain(bound, p->pid, cpu, nr_kept(cpu));
-	this->waits++;
 	scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, p->scx.dsq_vtime, enq_flags);
 	keeps_tasks(cpu, this, cluster_at(this->cluster));
 }
@@ -145,7 +144,6 @@ static __always_inline void wait_in_cluster(struct task_struct *p, u32 cpu, u64 
 
 	explain(queued, p->pid, cpu, scx_bpf_dsq_nr_queued(cluster_dsq(cluster)),
 		p->scx.dsq_vtime - READ_ONCE(c->clock.now));
-	c->waits++;
 	scx_bpf_dsq_insert_vtime(p, cluster_dsq(cluster), SLICE_MAX, p->scx.dsq_vtime, enq_flags);
 	somebody_waits(cluster);
 }

@@ -9,7 +9,7 @@ use libloading::{Library, Symbol};
 /// new. Only the first task of each queue exists.
 const CLUSTERS: &str = r#"
     volatile struct tunables tunables = { .slice = 3 * MS, .lag = 6 * MS, .preempt_after = MS, .unfairness = 5 * MS,
-        .sync_burst = MS / 20, .pull_interval = MS / 5, .prefer = PREFER_BALANCED };
+        .sync_burst = MS / 20, .prefer = PREFER_BALANCED };
     static struct task_struct task[5];
     static struct task_state state[5], waiting;
     static cpumask_t of_first;
@@ -80,11 +80,6 @@ const CLUSTERS: &str = r#"
     }
     void first_may_run_on(u64 cpus) { of_first.bits[0] = cpus; }
     void first_weighs(u64 weight) { waiting.full_weight = weight; }
-    void came_to_wait(u32 cluster, u64 count, u64 within)
-    {
-        cpu_at(0)->waits_seen_at = kernel.now - within;
-        cluster_at(cluster)->waits += count;
-    }
     void ran(u32 i, s64 ns)
     {
         task[i].se.sum_exec_runtime += ns;
@@ -258,13 +253,6 @@ fn a_fast_cpu_takes_over_what_a_slow_one_runs() {
     clusters.call("pulls_running", &[0]);
     assert_eq!(clusters.request(3), None);
     assert_eq!(clusters.request(2), Some((SEND, 0, 3)));
-
-    // A task starts to wait here every 200 us.
-    for (came, asks) in [(4, true), (6, false)] {
-        let clusters = Clusters::new(1024, 512, false);
-        clusters.call("came_to_wait", &[0, came, MS]);
-        assert_eq!(clusters.says("pulls_running", &[0]), asks, "{came}");
-    }
 
     let clusters = Clusters::new(1024, 512, true);
     assert!(!clusters.says("pulls_running", &[0]));
