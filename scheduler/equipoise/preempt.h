@@ -51,8 +51,12 @@ static __always_inline s64 earlier_by(const struct task_struct *p, const struct 
 				      const struct task_struct *curr)
 {
 	s64 ahead = distance(cpu, curr->scx.dsq_vtime, READ_ONCE(cpu_at(cpu)->runs_bound));
+	u64 at = p->scx.dsq_vtime;
 
-	return service_for(ahead - distance(place, p->scx.dsq_vtime, t->bound_to), t->fair.weight ?: 1);
+	/* A bound task that gets @cpu comes to the clock there, with its lag. */
+	if (t->bound_to)
+		at += READ_ONCE(cpu_at(cpu)->own.now) - READ_ONCE(cpu_at(place)->own.now);
+	return service_for(ahead - distance(t->bound_to ? cpu : place, at, t->bound_to), t->fair.weight ?: 1);
 }
 
 /*
