@@ -131,6 +131,14 @@ impl<'a> Results<'a> {
     }
 }
 
+impl Finding<'_> {
+    /// Has any run under any scheduler a sample?
+    pub fn has_samples(&self) -> bool {
+        let mut runs = self.entries.iter().flat_map(|entry| &entry.runs);
+        runs.any(Option::is_some)
+    }
+}
+
 impl<'a> Finding<'a> {
     /// The row of `measure`. `runs` has the name and the runs of each scheduler.
     pub fn new(

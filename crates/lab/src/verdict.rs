@@ -8,7 +8,8 @@
 //! statements contradict each other.
 //!
 //! Times say nothing about work that was not done. Throughput is therefore judged by the time for each completed unit
-//! of work, which includes the time of open units, and energy is judged for the same work. If a scheduler completed a
+//! of work, which includes the time of open units, and energy is judged for the same work: a scheduler under which some
+//! run completed no unit of some work lacks it. If a scheduler completed a
 //! tenth fewer responses, its periods that never came count as missed, and latencies are compared per response.
 
 mod entry;
@@ -21,7 +22,7 @@ pub use entry::Judgement;
 pub(crate) use entry::best_of;
 use entry::is_less;
 pub use standing::Standing;
-use standing::{differs, stalled, with_absent};
+use standing::{differs, in_both, stalled, with_absent};
 pub use work::counted_work;
 use work::work;
 use workload::{Better, Goal};
@@ -35,6 +36,8 @@ const WORTH_SPREAD: f64 = 1.0;
 /// The smallest difference between the numbers of responses that makes latencies incomparable: 10 %. Smaller
 /// differences are normal, because the speed of threads depends on the scheduler.
 const WORTH_WORK: f64 = 0.1;
+/// The smallest difference that matters between the numbers of measures that a run lacks: one in a tenth of the runs.
+const WORTH_LACKING: f64 = 0.1;
 /// The smallest difference that matters between the numbers of stalled threads.
 const WORTH_STALLED: f64 = 0.5;
 /// The latency in ns for which shorter latencies count.
@@ -62,6 +65,8 @@ pub struct GoalVerdict {
     pub worst: Vec<usize>,
     /// The names of the measures by which the goal is judged.
     pub measures: Vec<String>,
+    /// The names of the measures that count the work, if the goal is judged for the same work.
+    counted: Vec<String>,
 }
 
 /// The reason why a scheduler is better than another for a goal.
@@ -69,8 +74,13 @@ pub struct GoalVerdict {
 pub enum Reason {
     /// Fewer threads stalled.
     Stalled,
-    /// The other scheduler lacks this measure.
-    Lacks(String),
+    /// The other scheduler lacks a measure, in more runs than this one.
+    Lacks {
+        /// The measure.
+        measure: String,
+        /// Do runs of this scheduler lack measures, too?
+        both: bool,
+    },
     /// A smaller share of periods missed, or a smaller spread, in per cent.
     Share {
         /// The better scheduler's share.
@@ -144,10 +154,7 @@ impl Verdict {
 
 impl GoalVerdict {
     fn new(goal: Goal, all: &[Finding<'_>], runs: &[&[Run]]) -> Option<GoalVerdict> {
-        let decides = |row: &&Finding<'_>| {
-            row.measure.decides() == Some(goal)
-                && row.entries.iter().any(|entry| entry.judged().is_some())
-        };
+        let decides = |row: &&Finding<'_>| row.measure.decides() == Some(goal) && row.has_samples();
         let rows: Vec<&Finding<'_>> = all.iter().filter(decides).collect();
         let schedulers = rows.first()?.entries.len();
         let work = match goal {
@@ -155,13 +162,17 @@ impl GoalVerdict {
             Goal::Energy => work(&all.iter().collect::<Vec<_>>(), runs),
             Goal::Throughput | Goal::Fairness => vec![None; schedulers],
         };
+        let counted = match goal {
+            Goal::Energy => counted_work(all),
+            Goal::Latency | Goal::Throughput | Goal::Fairness => Vec::new(),
+        };
         let standings: Vec<Standing> = work
             .into_iter()
             .enumerate()
             .map(|(scheduler, work)| Standing {
                 stalled: stalled(runs.get(scheduler).copied().unwrap_or_default()),
                 work,
-                ..Standing::new(goal, &rows, scheduler)
+                ..Standing::new(goal, &rows, &counted, scheduler)
             })
             .collect();
         let mut verdict = GoalVerdict {
@@ -172,6 +183,10 @@ impl GoalVerdict {
             best: Vec::new(),
             worst: Vec::new(),
             measures: rows
+                .iter()
+                .map(|row| row.measure.metric.name.to_string())
+                .collect(),
+            counted: counted
                 .iter()
                 .map(|row| row.measure.metric.name.to_string())
                 .collect(),
@@ -214,16 +229,22 @@ impl GoalVerdict {
         if is_less(&others.stalled, &own.stalled, WORTH_STALLED) {
             return None;
         }
-        match (&own.lacks, &others.lacks) {
-            (None, Some(lacks)) => return Some(Reason::Lacks(lacks.clone())),
-            (Some(_), _) => return None,
-            (None, None) => {}
+        let (lacks, lack) = (own.lacks.is_some(), others.lacks.is_some());
+        if lack && (!lacks || is_less(&own.lacking, &others.lacking, WORTH_LACKING)) {
+            let mut names = self.measures.iter().chain(&self.counted);
+            return Some(Reason::Lacks {
+                measure: names.nth(own.lacks_less(others)?)?.clone(),
+                both: lacks,
+            });
+        }
+        if lacks && (!lack || is_less(&others.lacking, &own.lacking, WORTH_LACKING)) {
+            return None;
         }
         let counts_absent = self.goal == Goal::Latency && differs(own, others);
-        if let (Some(a), Some(b)) = (&own.shares, &others.shares) {
+        if let Some(shares) = in_both(&own.shares, &others.shares) {
             let (a, b) = match counts_absent {
-                true => with_absent(own, others),
-                false => (a.clone(), b.clone()),
+                true => with_absent((own, others), &shares),
+                false => shares,
             };
             if is_less(&a, &b, self.worth_share()) {
                 return Some(Reason::Share {
@@ -267,23 +288,23 @@ impl GoalVerdict {
         }
     }
 
-    /// The costs of `one` and of `other` in each run, for the same work.
+    /// The costs of `one` and of `other` in each run, for the same work. `None` if they have no measure in common, or if
+    /// the work is unknown, because some run completed no unit of it.
     fn costs(&self, one: usize, other: usize) -> Option<(Vec<f64>, Vec<f64>)> {
         let by_work = self.is_by_work(one, other);
-        let of = |index: usize| {
-            let standing = &self.standings[index];
-            let costs = standing.costs.clone()?;
-            let work = standing.work.as_ref().filter(|_| by_work);
-            Some(match work {
-                Some(work) => costs
-                    .iter()
-                    .zip(work)
-                    .map(|(cost, work)| cost - work)
-                    .collect(),
-                None => costs,
-            })
+        let [one, other] = [one, other].map(|index| &self.standings[index]);
+        if !self.counted.is_empty() && !by_work {
+            return None;
+        }
+        let of = |costs: Vec<f64>, standing: &Standing| match &standing.work {
+            Some(work) if by_work => {
+                let pairs = costs.iter().zip(work);
+                pairs.map(|(cost, work)| cost - work).collect()
+            }
+            _ => costs,
         };
-        Some((of(one)?, of(other)?))
+        let (own, others) = in_both(&one.costs, &other.costs)?;
+        Some((of(own, one), of(others, other)))
     }
 
     /// The excess of the work that `one` did over the work of `other`, in per cent. For latency, the work is the number
@@ -291,6 +312,15 @@ impl GoalVerdict {
     pub fn work_pct(&self, one: usize, other: usize) -> Option<f64> {
         let work = |index: usize| mean(self.standings[index].work.as_ref()?);
         Some(100.0 * (work(one)? - work(other)?).exp_m1())
+    }
+
+    /// A measure that every scheduler lacks in some run, if the goal cannot be judged without it.
+    pub fn unknown(&self) -> Option<&str> {
+        let is_unknown = |other| self.costs(0, other).is_none();
+        let others = 1..self.standings.len();
+        let all_lack = self.standings.iter().all(|it| it.lacks.is_some());
+        let is_unknown = all_lack && others.into_iter().all(is_unknown);
+        self.standings[0].lacks.as_deref().filter(|_| is_unknown)
     }
 
     /// Is any scheduler better than another?

@@ -57,6 +57,9 @@ impl Trace for Digested {
         if matches!(
             event,
             Event::Turbo { .. }
+                | Event::FrequencyLimit { .. }
+                | Event::Online(_)
+                | Event::Loaded(_)
                 | Event::Waker { .. }
                 | Event::Affinity { .. }
                 | Event::Weight { .. }

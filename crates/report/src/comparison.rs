@@ -10,7 +10,9 @@ use crate::{Bar, Cell, Chart, Colour, Page, Table, Tone};
 use goal::{Deciding, change, column, distinct, judged, limit, of_goal};
 use lab::{Entry, Finding, Findings, GoalVerdict, Judged, Measured, Results, mean_interval};
 pub(crate) use remarks::number_of_runs;
-use remarks::{cut_short, folded, ignored_groups, remarks, same_runs, says_something, two_modes};
+use remarks::{
+    cut_short, folded, ignored_groups, remarks, same_runs, says_something, two_modes, unmeasured,
+};
 use workload::{Better, Goal};
 
 /// Margins below this are printed as 0, in %.
@@ -52,6 +54,7 @@ pub fn comparison(findings: &Findings<'_>, shown: Shown) -> Page {
         notes: std::iter::once(number)
             .chain(comparison.workload.notes())
             .chain(cut_short(findings))
+            .chain(unmeasured(findings))
             .chain(same_runs(findings))
             .chain(folded(findings))
             .chain(ignored_groups(findings))

@@ -23,6 +23,9 @@ mod wait;
 mod window;
 mod words;
 
+#[cfg(test)]
+mod tests;
+
 pub use beside::{Beside, Share};
 pub use cause::{Cause, Kind};
 pub use chain::{Chain, Chains, Counted, Idled, Step, What};

@@ -173,9 +173,12 @@ fn others(pair: &Pair) -> Option<String> {
     };
     let named: Vec<String> = others.iter().take(NAMED).map(name).collect();
     Some(format!(
-        "{}: {} threads outside the recording, which a replay lacks, took {} ms, {:.1} % of all CPUs' time: {}{}",
+        "{}: {} outside the recording, which a replay lacks, took {} ms, {:.1} % of all CPUs' time: {}{}",
         pair.policy,
-        others.iter().map(|other| other.threads).sum::<usize>(),
+        match others.iter().map(|other| other.threads).sum::<usize>() {
+            1 => "1 thread".to_owned(),
+            count => format!("{count} threads"),
+        },
         number(ran as f64 / NS_PER_MS),
         pair.measured.others_pct(),
         named.join(", "),

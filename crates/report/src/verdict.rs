@@ -16,6 +16,8 @@ const MOST_STALLED: usize = 3;
 const AS_FACTOR: f64 = 2.0;
 /// The variation of runs, in %, above which they hide differences.
 const NOISE_PCT: f64 = 5.0;
+/// The share of missed periods, in %, from which the verdict says that every policy misses many.
+const MANY_MISSED_PCT: f64 = 10.0;
 /// The part of the time, in %, above which busy CPUs leave no room for a difference.
 const BUSY_PCT: f64 = 90.0;
 
@@ -164,9 +166,7 @@ impl Words<'_> {
         let title = title(verdict.goal);
         let base = self.names[0];
         let (line, winner) = match verdict.statement() {
-            Statement::Same => {
-                return format!("{title}: no significant difference of 1 % or more.");
-            }
+            Statement::Same => return format!("{title}: {}.", same(verdict)),
             Statement::Best(best, reason) => {
                 let named = self.named(&best);
                 let are = if named.len() == 1 { "is" } else { "are" };
@@ -236,7 +236,10 @@ impl Words<'_> {
         let name = self.names[other];
         match reason {
             Reason::Stalled => format!("fewer threads stall than under {name}"),
-            Reason::Lacks(lacks) => format!("some runs under {name} never reached {lacks}"),
+            Reason::Lacks { measure, both } => {
+                let some = if *both { "more" } else { "some" };
+                format!("{some} runs under {name} never reached {measure}")
+            }
             Reason::Share {
                 own,
                 other: others,
@@ -267,9 +270,14 @@ impl Words<'_> {
                 });
                 format!("{figure}more threads stall than under {name}")
             }
-            Reason::Lacks(lacks) => {
-                format!("some runs never reached {lacks}; all runs under {name} did")
-            }
+            Reason::Lacks {
+                measure,
+                both: false,
+            } => format!("some runs never reached {measure}; all runs under {name} did"),
+            Reason::Lacks {
+                measure,
+                both: true,
+            } => format!("more runs never reached {measure} than under {name}"),
             &Reason::Share {
                 own,
                 other: others,
@@ -312,7 +320,7 @@ impl Words<'_> {
                 && let Some(reason) = other.reason(best, winner)
             {
                 let size = match &reason {
-                    Reason::Stalled | Reason::Lacks(_) => f64::INFINITY,
+                    Reason::Stalled | Reason::Lacks { .. } => f64::INFINITY,
                     Reason::Share { own, other, .. } => (other - own).abs(),
                     Reason::Cost { change, .. } => change.mean_pct.abs(),
                 };
@@ -338,6 +346,8 @@ impl Words<'_> {
             part(own, other, self.names[against])
         }));
         prices.sort_by(|a, b| b.0.total_cmp(&a.0));
+        // Work that was never done is a price for several goals.
+        prices.dedup_by(|a, b| a.1 == b.1);
         prices
             .into_iter()
             .take(MOST_PRICES)
@@ -367,6 +377,27 @@ impl Words<'_> {
             .filter_map(|change| change.margin_pct)
             .fold(0.0, f64::max)
     }
+}
+
+/// Says that no scheduler is better than another for a goal, and whether all are bad.
+fn same(verdict: &GoalVerdict) -> String {
+    if let Some(measure) = verdict.unknown() {
+        return format!("not judged, because some runs under every policy never reached {measure}");
+    }
+    let say = "no significant difference of 1 % or more";
+    let missed = verdict.standings.iter();
+    let missed = missed.map(|it| it.share_pct.unwrap_or(0.0));
+    let (least, most) = missed.fold((f64::INFINITY, 0.0), |(least, most), it| {
+        (f64::min(least, it), f64::max(most, it))
+    });
+    if verdict.goal != Goal::Latency || least < MANY_MISSED_PCT {
+        return say.to_owned();
+    }
+    let range = match (share(least), share(most)) {
+        (least, most) if least == most => least,
+        (_, most) => format!("{least:.1} to {most}"),
+    };
+    format!("{say}; {range} of periods missed under every policy")
 }
 
 /// Two shares in words; `counts` are the numbers of responses, where responses that never came count.

@@ -286,6 +286,16 @@ pub enum Event<'a> {
         /// The limit in kHz.
         khz: u32,
     },
+    /// `scaling_max_freq` limits the event's CPU to `khz` from now on (`max` of the kernel's `cpu_frequency_limits`).
+    FrequencyLimit {
+        /// The limit in kHz, which is the frequency of an OPP.
+        khz: u32,
+    },
+    /// The event's CPU comes online or goes offline. Not a tracepoint of the kernel.
+    Online(bool),
+    /// The scheduler is loaded again after hotplug, or has exited because of it. Until it is loaded, tasks run in turn
+    /// from one queue. Not a tracepoint of the kernel.
+    Loaded(bool),
     /// The task that is about to wake up another task. Precedes the `Wakeup` of the other task. Not a tracepoint of the
     /// kernel.
     Waker {
@@ -305,12 +315,14 @@ pub enum Event<'a> {
         /// A [`machine::CpuMask`] in bytes.
         cpus: &'a [u8],
     },
-    /// The properties that, besides the priority, decide a task's share of the CPUs from now on: sent when the task
-    /// enters a control group, and when its policy becomes SCHED_IDLE or ceases to be. Not a tracepoint of the kernel.
+    /// The properties that decide a task's share of the CPUs from now on: sent when the task enters a control group, and
+    /// when its policy or its nice value changes. Not a tracepoint of the kernel.
     Weight {
         /// `comm`, `pid`.
         #[serde(borrow)]
         task: (&'a str, i32),
+        /// `prio`.
+        prio: i32,
         /// Whether the task's policy is SCHED_IDLE.
         idle: bool,
         /// The path of the task's control group.

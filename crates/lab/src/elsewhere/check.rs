@@ -146,9 +146,10 @@ impl<'c, 't> Expected<'c, 't> {
             Event::Power { part, mw, pj } => self
                 .part(part)
                 .and(expect(mw <= MOST_POWER_MW && pj <= 1 << 50, "power")),
-            Event::CpuFrequency { khz } | Event::Turbo { khz } => {
+            Event::CpuFrequency { khz } | Event::Turbo { khz } | Event::FrequencyLimit { khz } => {
                 expect(khz <= MOST_KHZ, "a frequency")
             }
+            Event::Online(_) | Event::Loaded(_) => Ok(()),
             Event::Waker { task: woken, by } => task(woken).and(by.map_or(Ok(()), task)),
             Event::Affinity { task: of, cpus } => {
                 task(of).and(expect(CpuMask::from_bytes(cpus).is_some(), "CPUs"))
@@ -164,8 +165,11 @@ impl<'c, 't> Expected<'c, 't> {
                 task(of).and(expect(known, "a period"))
             }
             Event::Weight {
-                task: of, group, ..
-            } => task(of).and(text(group)),
+                task: of,
+                prio: new,
+                group,
+                ..
+            } => task(of).and(prio(new)).and(text(group)),
             Event::Polls { task: of, since } => task(of).and(expect(since <= self.now, "a time")),
             Event::Printk(line) => text(line),
             Event::Decision { .. } => Err("a decision"),

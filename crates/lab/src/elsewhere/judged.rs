@@ -102,7 +102,7 @@ impl Judge {
             // The step is between a ns and some seconds.
             now += u64::from(choice[1]) * 10_u64.pow(u32::from(choice[2] % 8));
             let choice = Choice(choice, self.machine.cpus.len());
-            let event = match choice.number(0) % 14 {
+            let event = match choice.number(0) % 17 {
                 kind @ 0..8 => choice.of_tasks(kind),
                 kind => choice.other(kind, now),
             };
@@ -210,8 +210,12 @@ impl Choice<'_> {
                 done: now,
                 missed: self.flag(3),
             },
+            13 => Event::FrequencyLimit { khz: long as u32 },
+            14 => Event::Online(self.flag(3)),
+            15 => Event::Loaded(self.flag(3)),
             _ => Event::Weight {
                 task,
+                prio: self.prio(5),
                 idle: self.flag(3),
                 group: "/g",
                 group_weight: long as u32,
@@ -244,7 +248,7 @@ mod tests {
             assert_eq!(judge.judge(&message, &mut Nothing), Ok(()));
         }
         // Each kind of event.
-        let kinds = (0..14).flat_map(|kind| [kind, 1, 0, 3, 7, 1, 0, 0]);
+        let kinds = (0..17).flat_map(|kind| [kind, 1, 0, 3, 7, 1, 0, 0]);
         let forged = judge.forged(&kinds.collect::<Vec<u8>>());
         assert_eq!(judge.judge(&forged, &mut Nothing), Ok(()));
     }

@@ -218,10 +218,13 @@ impl Question<'_> {
                 stop: self.stop,
             };
             let measured = measure_part(&case, &runs, 0..count, watch)?;
-            let value = measured.and_then(|measured| match self.by {
-                By::Energy => measured.mean_energy_j(|_| true),
-                // An rt-app file's first metric is its time.
-                _ => mean(&measured.means(0)?),
+            let value = measured.and_then(|measured| {
+                // An rt-app file's first metric is its time, which it lacks if threads have not ended.
+                let times = measured.means(0)?;
+                match self.by {
+                    By::Energy => measured.mean_energy_j(|_| true),
+                    _ => mean(&times),
+                }
             });
             return Ok(value.map(Found::Value));
         }
@@ -261,9 +264,6 @@ struct Progress {
     weight: f64,
 }
 
-/// The weight of a thread before it sets its nice value.
-const DEFAULT_WEIGHT: f64 = 1024.0;
-
 fn is_stopped(failure: &Failure) -> bool {
     matches!(failure.error, simulator::Error::SchedulerExit { .. })
 }
@@ -275,17 +275,8 @@ fn is_stopped(failure: &Failure) -> bool {
 ///
 /// Returns the factor, and the index of the thread that lost the most.
 fn worst_share(machine: &Machine, own: &[Progress], other: &[Progress]) -> (f64, Option<usize>) {
-    // The trace shows the default weight of a thread that is not switched after it sets its nice value.
-    let known = |(own, other): (&Progress, &Progress)| Progress {
-        weight: match other.weight {
-            DEFAULT_WEIGHT => own.weight,
-            weight => weight,
-        },
-        ..*other
-    };
-    let other: Vec<Progress> = own.iter().zip(other).map(known).collect();
-    let entitled = entitled(machine, &other);
-    let threads = own.iter().zip(&other).zip(entitled);
+    let entitled = entitled(machine, other);
+    let threads = own.iter().zip(other).zip(entitled);
     let factor = |((own, other), entitled): ((&Progress, &Progress), f64)| {
         let due = other.share.min(entitled).min(own.runnable);
         let is_judged = other.weight > 0.0 && due >= LEAST_SHARE;
@@ -473,6 +464,10 @@ impl Trace for Observer {
                     self.threads[index].waits_since.get_or_insert(now);
                 }
             }
+            // A thread may change its nice value while it has a CPU for itself.
+            Event::Weight { task, prio, .. } => {
+                self.thread(task, prio);
+            }
             Event::Switch {
                 prev,
                 prev_prio,
@@ -548,7 +543,7 @@ mod tests {
             shares.map(|share| Progress {
                 share,
                 runnable: 1.0,
-                weight: DEFAULT_WEIGHT,
+                weight: 1024.0,
             })
         };
         let fair = shares([0.5; 4]);
@@ -562,17 +557,25 @@ mod tests {
         content[2].runnable = 0.25;
         content[3].runnable = 0.25;
         assert!(worst_share(&machine, &content, &fair) <= 1.0);
-        // A thread of nice 10 has a CPU from the beginning, so the trace does not show that it set
-        // its nice value.
+        // A thread of nice 10 has a CPU for itself.
         let (mut light, mut alone) = (fair, shares([0.9, 0.5, 0.5, 0.1]));
-        light[0] = Progress {
-            share: 0.1,
-            weight: 110.0,
-            ..light[0]
-        };
-        assert!(worst_share(&machine, &light, &alone) < 1.1);
+        (light[0].share, light[0].weight) = (0.1, 110.0);
         alone[0].weight = 110.0;
         assert!(worst_share(&machine, &light, &alone) < 1.1);
+        // The trace shows the nice value even if the thread does not lose its CPU.
+        let mut observer = Observer::new(&machine);
+        let weight = Event::Weight {
+            task: ("light", SHELL + 1),
+            prio: 130,
+            idle: false,
+            group: "/",
+            group_weight: 100,
+            product: 1 << 20,
+        };
+        observer.event(0, 0, weight);
+        let mut known = Vec::new();
+        observer.add_to(&mut known, 1);
+        assert_eq!(known[0].weight, 110.0);
         let mut urgent = fair;
         urgent[2].weight = 0.0;
         let mut starved = urgent;

@@ -108,6 +108,11 @@ impl Entry<'_> {
         })
     }
 
+    /// The number of runs without a sample.
+    pub(super) fn absent(&self) -> usize {
+        self.runs.iter().filter(|run| run.is_none()).count()
+    }
+
     /// Is the difference of this entry in points?
     pub fn is_share(&self) -> bool {
         is_share(self)

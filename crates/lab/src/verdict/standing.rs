@@ -14,43 +14,72 @@ pub struct Standing {
     /// The mean of the shares that decide (periods missed, or the spread between equal threads), in
     /// per cent.
     pub share_pct: Option<f64>,
-    /// The value of `share_pct` in each run.
-    pub(super) shares: Option<Vec<f64>>,
-    /// The mean of the logarithms of the other measures that decide.
-    pub(super) costs: Option<Vec<f64>>,
+    /// The values of each of these shares.
+    pub(super) shares: Vec<Values>,
+    /// The logarithms of each of the other measures that decide.
+    pub(super) costs: Vec<Values>,
     /// For latency and energy, the logarithm of the work that was done.
     pub(super) work: Option<Vec<f64>>,
     /// The number of responses of a run, for latency.
     pub responses: Option<f64>,
-    /// A measure without a sample in some run, because the thread completed no loop or response that it measures,
-    /// although another scheduler has samples in every run.
+    /// A measure without a sample in some run, because the thread completed no loop or response that it measures.
     pub lacks: Option<String>,
+    /// The number of such measures in each run.
+    pub(super) lacking: Vec<f64>,
+    /// The number of such runs of each measure.
+    pub(super) absent: Vec<usize>,
 }
 
+/// The values of a measure in each run; `None` if a run has no sample.
+type Values = Option<Vec<f64>>;
+
 impl Standing {
-    pub(super) fn new(goal: Goal, rows: &[&Finding<'_>], scheduler: usize) -> Standing {
-        let entries: Vec<&Entry<'_>> = rows.iter().map(|row| &row.entries[scheduler]).collect();
-        let lacks = entries.iter().find(|entry| entry.judged().is_none());
+    /// The standing by `rows`. The `counted` rows are those by which the work is counted, if the goal is judged for the
+    /// same work.
+    pub(super) fn new(
+        goal: Goal,
+        rows: &[&Finding<'_>],
+        counted: &[&Finding<'_>],
+        scheduler: usize,
+    ) -> Standing {
+        let needed = rows.iter().chain(counted);
+        let needed: Vec<&Entry<'_>> = needed.map(|row| &row.entries[scheduler]).collect();
+        let entries = needed[..rows.len()].to_vec();
+        let lacks = needed.iter().find(|entry| entry.judged().is_none());
+        let lacking = |run: usize| {
+            let without = needed.iter().filter(|entry| entry.runs[run].is_none());
+            without.count() as f64
+        };
+        let runs = 0..needed.first().map_or(0, |entry| entry.runs.len());
         let responses = entries.iter().filter(|entry| entry.measure.counts_work());
         let responses: f64 = responses.filter_map(|entry| entry.completed()).sum();
         let (shares, others): (Vec<&Entry<'_>>, Vec<&Entry<'_>>) =
             entries.iter().partition(|entry| is_share(entry));
-        let shares = mean_by_run(&shares, |_, value| value);
+        let share_pct = mean_by_run(&shares, |_, value| value);
+        let costs = others.iter().map(|&entry| mean_by_run(&[entry], cost));
         Standing {
-            share_pct: shares.as_deref().and_then(mean),
-            shares,
-            costs: mean_by_run(&others, cost),
+            share_pct: share_pct.as_deref().and_then(mean),
+            shares: shares.iter().map(|entry| entry.judged()).collect(),
+            costs: costs.collect(),
+            lacking: runs.map(lacking).collect(),
+            absent: needed.iter().map(|entry| entry.absent()).collect(),
             lacks: lacks.map(|entry| entry.measure.metric.name.to_string()),
             responses: (goal == Goal::Latency).then_some(responses),
             ..Standing::default()
         }
     }
 
+    /// The number of the first measure that `other` lacks in more runs than this scheduler.
+    pub(super) fn lacks_less(&self, other: &Standing) -> Option<usize> {
+        let pairs = self.absent.iter().zip(&other.absent);
+        pairs.into_iter().position(|(own, other)| own < other)
+    }
+
     /// The order of schedulers that are equally good, by their means.
     pub(super) fn order(&self, other: &Standing) -> std::cmp::Ordering {
-        let number = |values: &Option<Vec<f64>>| values.as_deref().and_then(mean);
-        let shares = number(&self.shares).zip(number(&other.shares));
-        let costs = number(&self.costs).zip(number(&other.costs));
+        let means = |(own, other): (Vec<f64>, Vec<f64>)| mean(&own).zip(mean(&other));
+        let shares = in_both(&self.shares, &other.shares).and_then(means);
+        let costs = in_both(&self.costs, &other.costs).and_then(means);
         let cmp = |pair: Option<(f64, f64)>| {
             pair.map_or(std::cmp::Ordering::Equal, |(a, b)| a.total_cmp(&b))
         };
@@ -58,6 +87,18 @@ impl Standing {
         let stalled = mean(&self.stalled).zip(mean(&other.stalled));
         cmp(stalled).then(lacks).then(cmp(shares)).then(cmp(costs))
     }
+}
+
+/// The mean in each run of the measures that have samples in every run of both schedulers; `None` without such measures.
+pub(super) fn in_both(one: &[Values], other: &[Values]) -> Option<(Vec<f64>, Vec<f64>)> {
+    let pairs = one.iter().zip(other);
+    let pairs = pairs.filter_map(|(one, other)| one.as_ref().zip(other.as_ref()));
+    let (one, other): (Vec<&Vec<f64>>, Vec<&Vec<f64>>) = pairs.unzip();
+    let by_run = |rows: &[&Vec<f64>]| -> Option<Vec<f64>> {
+        let of_run = |run: usize| mean(&rows.iter().map(|row| row[run]).collect::<Vec<f64>>());
+        (0..rows.first()?.len()).map(of_run).collect()
+    };
+    by_run(&one).zip(by_run(&other))
 }
 
 /// The number of threads that stalled in each run.
@@ -74,10 +115,13 @@ pub(super) fn differs(one: &Standing, other: &Standing) -> bool {
     })
 }
 
-/// The shares of both schedulers. Periods that came only under the other scheduler count as missed.
-pub(super) fn with_absent(one: &Standing, other: &Standing) -> (Vec<f64>, Vec<f64>) {
-    let of = |own: &Standing, other: &Standing| {
-        let (Some(shares), Some(work), Some(others)) = (&own.shares, &own.work, &other.work) else {
+/// The shares of both schedulers, `shares`. Periods that came only under the other scheduler count as missed.
+pub(super) fn with_absent(
+    (one, other): (&Standing, &Standing),
+    shares: &(Vec<f64>, Vec<f64>),
+) -> (Vec<f64>, Vec<f64>) {
+    let of = |shares: &[f64], own: &Standing, other: &Standing| {
+        let (Some(work), Some(others)) = (&own.work, &other.work) else {
             return Vec::new();
         };
         let runs = shares.iter().zip(work.iter().zip(others));
@@ -87,5 +131,5 @@ pub(super) fn with_absent(one: &Standing, other: &Standing) -> (Vec<f64>, Vec<f6
         })
         .collect()
     };
-    (of(one, other), of(other, one))
+    (of(&shares.0, one, other), of(&shares.1, other, one))
 }

@@ -126,6 +126,41 @@ fn a_policy_that_never_finishes_is_worst() {
     assert_eq!(throughput.standings[1].lacks.as_deref(), Some("time"));
 }
 
+/// Two schedulers that both lack a measure are compared by the number of runs that lack it, and then by what both have.
+#[test]
+fn what_no_policy_always_has_is_not_overlooked() {
+    const NO: f64 = f64::NAN;
+    let time = measure("time", Unit::S, Better::Lower, TIME);
+    let other = measure("other/period", Unit::Us, Better::Lower, TIME);
+    let verdict = |times: [&[f64]; 2], others: [&[f64]; 2]| {
+        let all = [finding(&time, &times), finding(&other, &others)];
+        Verdict::new(&all, &[])
+    };
+    let alike: [&[f64]; 2] = [&[1.0; 5], &[1.0; 5]];
+    let rarely = verdict([&[9.0, 9.0, 9.0, 9.0, NO], &[NO; 5]], alike);
+    let reason = rarely.goals[0].reason(0, 1).unwrap();
+    let Reason::Lacks { measure, both } = reason else {
+        panic!("{reason:?}");
+    };
+    assert_eq!((&*measure, both), ("time", true));
+    assert_eq!(
+        (&*rarely.goals[0].best, &*rarely.goals[0].worst),
+        (&[0][..], &[1][..])
+    );
+    // By chance, one run more lacks the measure.
+    let once: [&[f64]; 2] = [&[9.0, 9.0, 9.0, 9.0, NO], &[9.0, 9.0, 9.0, NO, NO]];
+    assert!(!verdict(once, alike).goals[0].tells_apart());
+    let faster: [&[f64]; 2] = [&[1.0, 1.1, 1.0, 1.0, 1.0], &[0.5; 5]];
+    let [throughput] = &verdict(once, faster).goals[..] else {
+        panic!("one goal");
+    };
+    assert_eq!((&*throughput.best, throughput.unknown()), (&[1][..], None));
+    let all = [finding(&time, &once)];
+    let alone = Verdict::new(&all, &[]);
+    assert_eq!(alone.goals[0].statement(), Statement::Same);
+    assert_eq!(alone.goals[0].unknown(), Some("time"));
+}
+
 /// The row of `measure` as in [`finding`], with the number of samples of each run.
 fn counted<'a>(measure: &'a Measure, values: &[(f64, u64)]) -> Finding<'a> {
     let runs: Vec<[f64; 3]> = values
@@ -191,6 +226,30 @@ fn energy_is_for_the_same_work() {
     assert_eq!((&*of_energy.best, &*of_energy.worst), (&[0][..], &[1][..]));
     assert!((of_energy.change(0, 1).unwrap().mean_pct - 20.0).abs() < 0.1);
     assert!((of_energy.work_pct(1, 0).unwrap() + 50.0).abs() < 0.1);
+}
+
+/// A policy under which a thread never completes a loop uses less energy, but not for the same work.
+#[test]
+fn energy_is_not_less_if_work_is_never_done() {
+    let energy = measure(
+        "energy",
+        Unit::Other("J"),
+        Better::Lower,
+        Role::Decides(Goal::Energy),
+    );
+    let period = measure("loop/period", Unit::Us, Better::Lower, TIME);
+    let joules = counted(&energy, &[(10.0, 1), (6.0, 1)]);
+    let all = [
+        finding(&period, &[&[900.0, 901.0, 900.0], &[f64::NAN; 3]]),
+        joules.clone(),
+    ];
+    let verdict = Verdict::new(&all, &[]);
+    let of_energy = verdict.of(Goal::Energy).unwrap();
+    assert_eq!((&*of_energy.best, &*of_energy.worst), (&[0][..], &[1][..]));
+    assert_eq!(of_energy.change(0, 1), None);
+    // Without a measure of the work, the energy is all that is known.
+    let verdict = Verdict::new(&[joules], &[]);
+    assert_eq!(verdict.goals[0].best, [1]);
 }
 
 #[test]

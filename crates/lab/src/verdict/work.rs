@@ -40,7 +40,7 @@ fn counted<'r, 'a>(rows: &[&'r Finding<'a>]) -> Vec<&'r Finding<'a>> {
             row.measure.decides(),
             Some(Goal::Throughput | Goal::Latency)
         ) && (row.measure.counts_work() || row.measure.metric.better == Better::Higher)
-            && row.entries.iter().any(|entry| entry.judged().is_some())
+            && row.has_samples()
     };
     let mut counted: Vec<&'r Finding<'a>> = Vec::new();
     for row in rows.iter().filter(is_work) {

@@ -10,6 +10,9 @@ use lab::{Comparison, Entry, Finding, Findings, Measured, Results, Runs};
 use simulator::GroupRequest;
 use workload::{Better, Unit};
 
+/// The largest number of threads named of which nothing is judged.
+const MOST_UNMEASURED: usize = 8;
+
 /// Is any bar longer than 0? A measure that is 0 under every scheduler is only in the table.
 pub(super) fn says_something(chart: &Chart) -> bool {
     chart.bars.iter().any(|bar| bar.value != 0.0)
@@ -146,6 +149,31 @@ pub(super) fn cut_short(findings: &Findings<'_>) -> Vec<String> {
             })
         })
         .collect()
+}
+
+/// A remark about the threads of which nothing is judged, because they completed no loop and no response in any run.
+/// [`cut_short`] is about whole loads.
+pub(super) fn unmeasured(findings: &Results<'_>) -> Option<String> {
+    let deciding = findings.rows.iter().filter_map(|row| {
+        let metric = &row.measure.metric;
+        row.measure.decides().filter(|_| metric.unit != Unit::S)?;
+        Some((metric.name.rsplit_once('/')?.0, row))
+    });
+    let (seen, unseen): (Vec<_>, Vec<_>) = deciding.partition(|(_, row)| row.has_samples());
+    let is_seen = |thread: &str| seen.iter().any(|(other, _)| *other == thread);
+    let mut threads: Vec<&str> = unseen.into_iter().map(|(thread, _)| thread).collect();
+    threads.retain(|thread| !is_seen(thread));
+    threads.dedup();
+    let more = threads.len().saturating_sub(MOST_UNMEASURED);
+    let named = threads.iter().take(MOST_UNMEASURED).copied();
+    let more = (more > 0).then(|| format!("{more} more"));
+    let named: Vec<String> = named.map(str::to_owned).chain(more).collect();
+    (!named.is_empty()).then(|| {
+        format!(
+            "Not judged, because no loop and no response was completed in any run: {}",
+            named.join(", ")
+        )
+    })
 }
 
 pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {

@@ -391,6 +391,9 @@ impl<F: Format> Trace for Linux<F> {
             Event::Printk(message) => self.record(cpu, Tracepoint::Printk(message)),
             Event::Waker { .. }
             | Event::Affinity { .. }
+            | Event::FrequencyLimit { .. }
+            | Event::Online(_)
+            | Event::Loaded(_)
             | Event::Weight { .. }
             | Event::Polls { .. }
             | Event::Period { .. } => {}

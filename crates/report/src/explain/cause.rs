@@ -14,6 +14,7 @@ pub use waited::waited;
 
 use super::beside::Share;
 use super::chain::{Chain, Idled, Made, SLEPT, Step, What};
+use super::response::Response;
 use super::tasks::Priority;
 use super::words::shown;
 use machine::{CpuMask, Machine};
@@ -29,6 +30,8 @@ const MOST_NAMED: usize = 3;
 pub enum Kind {
     /// The thread's affinity excludes the CPU that would have been better.
     Affinity,
+    /// No scheduler was loaded, because a CPU had gone offline or come online.
+    Restart,
     /// A real-time or deadline thread had the CPU.
     RealTime,
     /// The thread's control group had used up its CPU time.
@@ -59,6 +62,8 @@ pub enum Kind {
     FastCpusBusy,
     /// The machine's description gives the slow CPU too high a capacity.
     WrongCapacity,
+    /// The thread ran on a slow CPU, and all faster ones were offline or limited in their frequency.
+    NoFasterCpu,
     /// The CPU did not have its highest frequency.
     Frequency,
     /// Another thread used its core.
@@ -142,26 +147,54 @@ impl Reason {
 struct Facts<'a> {
     machine: &'a Machine,
     chain: &'a Chain,
+    /// The CPUs that were online.
+    all: CpuMask,
+    /// The CPUs of these that the thread may use.
     allowed: CpuMask,
+    /// The response that `chain` is about, if it is not about a wait.
+    response: Option<&'a Response>,
     /// Does the scheduler report its decisions?
     reports: bool,
 }
 
 impl<'a> Facts<'a> {
     fn new(machine: &'a Machine, chain: &'a Chain, reports: bool) -> Facts<'a> {
-        let all = machine.all_cpus();
+        let all = machine.all_cpus().without(&chain.offline);
         Facts {
             machine,
             chain,
+            all,
             allowed: chain.allowed.map_or(all, |allowed| allowed.and(&all)),
+            response: None,
             reports,
         }
     }
 
-    /// The CPU's speed at its highest frequency with idle siblings, where 1024 is the speed of the
+    fn of_response(
+        machine: &'a Machine,
+        response: &'a Response,
+        chain: &'a Chain,
+        reports: bool,
+    ) -> Facts<'a> {
+        Facts {
+            response: Some(response),
+            ..Facts::new(machine, chain, reports)
+        }
+    }
+
+    /// The CPU's speed with idle siblings at the highest frequency that it may have, where 1024 is the speed of the
     /// machine's fastest CPU.
     fn speed(&self, cpu: usize) -> u32 {
-        speed(self.machine, cpu)
+        let response = self.response;
+        response.map_or_else(
+            || speed(self.machine, cpu),
+            |it| it.speed(self.machine, cpu),
+        )
+    }
+
+    /// The limit of the CPU's frequency, as [`Response::limit`].
+    fn limit(&self, cpu: usize) -> Option<f64> {
+        self.response?.limit(cpu)
     }
 
     /// The decisions about the thread, in the order in which they were made.

@@ -25,6 +25,10 @@ pub struct Chain {
     pub beside: Beside,
     /// The CPUs that the thread may use; `None` means all.
     pub allowed: Option<CpuMask>,
+    /// The CPUs that were offline for all of the wait.
+    pub offline: CpuMask,
+    /// The time in the wait for which no scheduler was loaded, in ns.
+    pub unloaded_ns: u64,
     /// The thread's priority.
     pub priority: Priority,
     /// The priorities of the threads in `beside`, by pid.

@@ -7,6 +7,7 @@ mod periods;
 mod pick;
 
 use super::wait::Wait;
+use machine::Machine;
 pub use observed::{Chosen, Responses};
 pub use periods::Missed;
 use std::collections::BTreeMap;
@@ -29,6 +30,9 @@ pub struct Response {
     pub ran: BTreeMap<usize, Ran>,
     /// The idle time of each CPU during the response, in ns.
     pub idle_ns: Vec<u64>,
+    /// The CPUs whose frequency was limited (`scaling_max_freq`), each with the latest limit in 1/2^20 of its highest
+    /// frequency.
+    pub limits: BTreeMap<usize, u32>,
     /// The thread's longest wait for a CPU.
     pub longest: Option<Wait>,
     /// The name of the waker; `None` for an interrupt.
@@ -150,6 +154,20 @@ impl Response {
         self.to - self.from
     }
 
+    /// The highest frequency that `scaling_max_freq` allows `cpu`, relative to its highest; `None` if it is not limited.
+    pub fn limit(&self, cpu: usize) -> Option<f64> {
+        let limit = self.limits.get(&cpu).filter(|&&limit| limit < FULL)?;
+        Some(f64::from(*limit) / f64::from(FULL))
+    }
+
+    /// The speed of `cpu` with idle siblings at the highest frequency that it may have, where 1024 is the speed of the
+    /// machine's fastest CPU.
+    pub fn speed(&self, machine: &Machine, cpu: usize) -> u32 {
+        let speed = super::cause::speed(machine, cpu);
+        let limited = |limit: f64| (f64::from(speed) * limit) as u32;
+        self.limit(cpu).map_or(speed, limited)
+    }
+
     /// The thread's running time, in ns.
     pub fn ran_ns(&self) -> u64 {
         self.ran.values().map(|ran| ran.ns).sum()
@@ -203,6 +221,7 @@ impl Response {
                 .filter(|(_, ran)| ran.ns > 0)
                 .collect(),
             idle_ns: self.idle_ns.clone(),
+            limits: self.limits.clone(),
             longest,
             woken_ns: self.woken_ns - earlier.woken_ns,
             continues: true,

@@ -1,5 +1,6 @@
 //! The reasons why a thread ran slowly, as text and tables.
 
+use super::cause::speed;
 use super::response::{Ran, Response};
 use super::steps::row;
 use super::words::{seconds, shown};
@@ -26,7 +27,13 @@ pub fn table(response: &Response, machine: &Machine) -> Table {
         .collect();
     for (cpu, ns) in idled(response, machine) {
         let what = format!("CPU {cpu} idles, for {} of it", shown(ns));
-        let why = format!("speed {} of 1024", speed(machine, cpu));
+        let mut why = format!("speed {} of 1024", speed(machine, cpu));
+        if let Some(limit) = response.limit(cpu) {
+            why += &format!(
+                "; limited to {:.0} % of its highest frequency",
+                100.0 * limit
+            );
+        }
         rows.push(row("meanwhile".to_owned(), cpu, what, why));
     }
     Table {
@@ -49,11 +56,6 @@ pub fn table(response: &Response, machine: &Machine) -> Table {
     }
 }
 
-/// The CPU's speed at its highest frequency with idle siblings, where 1024 is the speed of the fastest CPU.
-fn speed(machine: &Machine, cpu: usize) -> u32 {
-    machine.core_types[machine.cpus[cpu].core_type].speed >> 10
-}
-
 fn how_fast(machine: &Machine, cpu: usize, ran: &Ran) -> String {
     let mut said = format!("speed {} of 1024", speed(machine, cpu));
     let frequency = ran.frequency();
@@ -69,13 +71,14 @@ fn how_fast(machine: &Machine, cpu: usize, ran: &Ran) -> String {
 /// The idle CPUs that are no slower than the slowest CPU on which the thread ran, fastest first.
 fn idled(response: &Response, machine: &Machine) -> Vec<(usize, u64)> {
     let ran = response.ran.iter().filter(|(_, ran)| ran.ns > 0);
-    let slowest = ran.map(|(&cpu, _)| speed(machine, cpu)).min().unwrap_or(0);
+    let speed = |cpu| response.speed(machine, cpu);
+    let slowest = ran.map(|(&cpu, _)| speed(cpu)).min().unwrap_or(0);
     let idle = response.idle_ns.iter().copied().enumerate();
     let mut idled: Vec<(usize, u64)> = idle
-        .filter(|&(cpu, ns)| ns > 0 && speed(machine, cpu) >= slowest)
+        .filter(|&(cpu, ns)| ns > 0 && speed(cpu) >= slowest)
         .filter(|(cpu, _)| response.ran.get(cpu).is_none_or(|ran| ran.ns == 0))
         .collect();
-    idled.sort_by_key(|&(cpu, ns)| (u32::MAX - speed(machine, cpu), u64::MAX - ns, cpu));
+    idled.sort_by_key(|&(cpu, ns)| (u32::MAX - speed(cpu), u64::MAX - ns, cpu));
     idled.truncate(MOST_IDLED);
     idled
 }

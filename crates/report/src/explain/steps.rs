@@ -73,7 +73,10 @@ pub(super) fn chain(chain: &Chain, decisions: bool) -> Table {
         .collect();
     rows.extend(idle.iter().take(MOST_IDLED).map(|cpu| idled(cpu)));
     if idle.len() > MOST_IDLED {
-        let more = format!("{} more CPUs idled for part of it", idle.len() - MOST_IDLED);
+        let more = match idle.len() - MOST_IDLED {
+            1 => "1 more CPU idled for part of it".to_owned(),
+            more => format!("{more} more CPUs idled for part of it"),
+        };
         rows.push(vec!["".into(), "".into(), more.into(), "".into()]);
     }
     if !decisions {

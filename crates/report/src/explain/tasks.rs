@@ -34,7 +34,7 @@ pub struct Group {
 }
 
 /// The tasks seen so far, by pid.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Tasks {
     known: HashMap<i32, Known>,
     /// The names that several tasks share. These names are known only at the end of the run.
@@ -89,12 +89,13 @@ impl Tasks {
             }
             Event::Weight {
                 task,
+                prio,
                 idle,
                 group,
                 group_weight,
                 product,
             } => {
-                self.seen(task, None);
+                self.seen(task, Some(prio));
                 if let Some(known) = self.known.get_mut(&task.1) {
                     known.idle = idle;
                     known.group = Some(Group {

@@ -1,7 +1,9 @@
 //! A wait under observation during its run, in numbers. Words and names are added at the end ([`super::chain`]).
 
 use super::said::{MOST_SAID, is_about};
+use super::tasks::Tasks;
 use super::wait::{After, Wait};
+use machine::CpuMask;
 use policy::{About, Decision, Number};
 use simulator::EXPLAINED_NUMBERS;
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,6 +92,12 @@ pub struct Window {
     /// The number of lines that the scheduler printed about the thread, of which [`MOST_SAID`] are
     /// among the steps.
     pub said: usize,
+    /// The CPUs that were offline for all of the window so far.
+    pub offline: CpuMask,
+    /// The time in the window for which no scheduler was loaded, in ns.
+    pub unloaded_ns: u64,
+    /// The tasks as they were at the end of the window. Later in the run they may have other priorities and affinities.
+    pub tasks: Option<Tasks>,
 }
 
 /// A step in numbers.
@@ -138,12 +146,21 @@ impl Window {
             idle_at_start: BTreeSet::new(),
             requests: BTreeMap::new(),
             said: 0,
+            offline: CpuMask::EMPTY,
+            unloaded_ns: 0,
+            tasks: None,
         }
     }
 
     /// Does an event at `now` belong to the window?
     pub fn is_open(&self, now: u64) -> bool {
         (self.begins()..=self.wait.to).contains(&now)
+    }
+
+    /// The part of the time from `since` to `now` that is within the window, in ns.
+    pub fn within(&self, since: u64, now: u64) -> u64 {
+        let Wait { from, to, .. } = self.wait;
+        now.min(to).saturating_sub(since.max(from))
     }
 
     fn begins(&self) -> u64 {

@@ -165,7 +165,7 @@ fn called<'l>(lines: &'l [String], goal: Goal, what: &str) -> Vec<&'l str> {
 
 fn is_figure(reason: &Reason, higher_is_better: bool) -> bool {
     match reason {
-        Reason::Stalled | Reason::Lacks(_) => true,
+        Reason::Stalled | Reason::Lacks { .. } => true,
         Reason::Share { own, other, .. } => own < other,
         Reason::Cost { change, .. } => {
             change.is_significant() && (change.mean_pct > 0.0) == higher_is_better
@@ -397,4 +397,49 @@ fn less_of_everything_is_never_best() {
             judged.lines
         );
     }
+}
+
+/// A table with a row for each of `values`, with equal runs under each policy.
+fn constant(values: &[[f64; 2]]) -> Table {
+    let runs = |&value: &f64| vec![value.is_finite().then_some((value, 100)); 3];
+    values
+        .iter()
+        .map(|row| row.iter().map(runs).collect())
+        .collect()
+}
+
+#[test]
+fn policies_that_are_equally_bad_are_called_bad() {
+    let measures = measures();
+    let said = |missed: [f64; 2]| {
+        let table = constant(&[[9.0, 9.0], missed, [5.0; 2], [5.0; 2], [7.0; 2], [0.0; 2]]);
+        judge(&measures, &table, &[], &NAMES).lines[0].clone()
+    };
+    let same = "Latency: no significant difference of 1 % or more";
+    assert_eq!(said([0.0, 0.0]), format!("{same}."));
+    let all = said([100.0, 100.0]);
+    assert_eq!(
+        all,
+        format!("{same}; 100.0 % of periods missed under every policy.")
+    );
+    let many = said([80.0, 80.06]);
+    assert_eq!(
+        many,
+        format!("{same}; 80.0 to 80.1 % of periods missed under every policy.")
+    );
+}
+
+#[test]
+fn work_that_is_never_done_is_said_once() {
+    let measures = measures();
+    let loops = [5.0, f64::NAN];
+    let table = constant(&[[9.0, 4.0], [0.0; 2], loops, [5.0; 2], [7.0, 4.0], [0.0; 2]]);
+    let lines = judge(&measures, &table, &[], &NAMES).lines;
+    let never = "some runs never reached loop/period";
+    let of = |goal: &str| lines.iter().find(|line| line.starts_with(goal)).unwrap();
+    assert_eq!(of("Latency").matches(never).count(), 1, "{lines:?}");
+    assert!(
+        of("Energy").contains(&format!("worst: {never}")),
+        "{lines:?}"
+    );
 }

@@ -185,6 +185,12 @@ impl Cpufreq {
         Some((index, at))
     }
 
+    /// The highest frequency that `scaling_max_freq` allows `cpu`, in kHz; `None` if the CPU has one frequency.
+    pub fn highest_khz(&self, cpu: usize) -> Option<u32> {
+        let policy = self.policies.get(self.cpus[cpu].policy as usize)?;
+        policy.khz.get(policy.most).copied()
+    }
+
     /// The CPUs of the policy of `cpu`, and `cpufreq_get_pressure()` of `cpu`: the capacity that `scaling_max_freq`
     /// takes from it, relative to the largest capacity, which is 1024 (`cpufreq_update_pressure()`).
     pub fn pressure(&self, cpu: usize) -> (CpuMask, u64) {

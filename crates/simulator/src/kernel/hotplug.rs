@@ -8,7 +8,7 @@ use crate::abi::layout as abi;
 use crate::events::What;
 use crate::kernel::Kernel;
 use crate::kernel::task::{Class, TaskPtr};
-use crate::{Error, hw};
+use crate::{Error, Event, hw};
 use machine::{CpuMask, Machine};
 use std::collections::VecDeque;
 use std::fmt::Display;
@@ -120,6 +120,7 @@ impl Kernel<'_> {
         self.enter(this);
         self.pause(cpu);
         self.hotplug.set(cpu, online);
+        self.traced(cpu, Event::Online(online));
         match online {
             true => self.come_online(cpu),
             false => self.go_offline(cpu),
@@ -266,6 +267,9 @@ impl Kernel<'_> {
         let (cpus, _) = self.hw.cpufreq.pressure(cpu);
         for cpu in cpus.iter() {
             self.bpf.cpufreq_pressure[cpu] = self.hw.cpufreq.pressure(cpu).1;
+            if let Some(khz) = self.hw.cpufreq.highest_khz(cpu) {
+                self.traced(cpu, Event::FrequencyLimit { khz });
+            }
         }
     }
 }

@@ -93,6 +93,7 @@ impl Kernel<'_> {
         let (group_weight, product) = self.bpf.groups.weight(set);
         let event = Event::Weight {
             task: (&task.name, task.pid()),
+            prio: task.abi.prio.get(),
             idle: task.policy.get() == SchedPolicy::Idle,
             group: &path.to_string_lossy(),
             group_weight,
@@ -238,7 +239,6 @@ impl Kernel<'_> {
 
     /// `sched_setattr(2)` by the task that runs on `cpu`.
     pub fn change_policy(&mut self, cpu: usize, task: TaskPtr, policy: SchedPolicy) {
-        let was = task.policy.get();
         self.change(cpu, task, |kernel, task| {
             let was = task.class.get();
             if was == Class::Ext {
@@ -256,8 +256,6 @@ impl Kernel<'_> {
                 (_, _) => {}
             }
         });
-        if [was, policy].contains(&SchedPolicy::Idle) {
-            self.trace_weight(cpu, task);
-        }
+        self.trace_weight(cpu, task);
     }
 }

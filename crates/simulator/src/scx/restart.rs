@@ -18,7 +18,7 @@ use crate::scx::dsq::{Dsqs, OnDsq};
 use crate::scx::exit::Exit;
 use crate::scx::kicks::Kicks;
 use crate::scx::reenqueue::Reenqueues;
-use crate::{Error, Globals};
+use crate::{Error, Event, Globals};
 use native::{Global, Object};
 
 /// The time from a scheduler's exit until its loader has loaded it again, in ns. The value is an assumption: the loader
@@ -71,6 +71,7 @@ impl Kernel<'_> {
         self.bpf.instance.tracepoints = Tracepoints::default();
         self.begin_scheduler(Ops::NONE);
         self.scx.is_bypassed = true;
+        self.traced(cpu, Event::Loaded(false));
         self.give_tasks(&tasks);
         let at = self.now() + RELOAD_NS;
         self.events.push(at, What::Reload);
@@ -96,6 +97,7 @@ impl Kernel<'_> {
         let tasks = self.take_tasks();
         self.begin_scheduler(ops);
         self.scx.is_bypassed = false;
+        self.traced(this, Event::Loaded(true));
         self.enable_scheduler(object);
         for index in 0..self.tasks.len() {
             let task = self.tasks[index];

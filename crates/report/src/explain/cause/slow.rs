@@ -1,6 +1,8 @@
 //! The reason why a thread ran slowly.
 
-use super::{Cause, Facts, Kind, Reason, cpus, part, placed_by, refusal, refused, speed, threads};
+use super::{
+    Cause, Facts, Kind, MOST_NAMED, Reason, cpus, part, placed_by, refusal, refused, speed, threads,
+};
 use crate::explain::beside::Share;
 use crate::explain::chain::{Chain, Idled};
 use crate::explain::response::{Lost, Ran, Response};
@@ -14,7 +16,7 @@ const WRONG: (u64, u64) = (3, 2);
 /// The cause of the time that `response` lost by running slowly. `chain` has the events of that time; `reports` says
 /// whether the scheduler reports its decisions.
 pub fn slow(machine: &Machine, response: &Response, chain: &Chain, reports: bool) -> Cause {
-    let facts = Facts::new(machine, chain, reports);
+    let facts = Facts::of_response(machine, response, chain, reports);
     let loss = format!(
         "{} lost {} of the {} that it ran at {}",
         chain.wait.name,
@@ -46,14 +48,25 @@ fn reason(facts: &Facts<'_>, response: &Response) -> Reason {
 
 /// A CPU and its speed in words, such as `CPU 3 (speed 512 of 1024)`.
 fn with_speed(facts: &Facts<'_>, cpu: usize) -> String {
-    format!("CPU {cpu} (speed {} of 1024)", facts.speed(cpu))
+    let limited = match facts.limit(cpu) {
+        Some(_) => " at its limited frequency",
+        None => "",
+    };
+    format!("CPU {cpu} (speed {} of 1024{limited})", facts.speed(cpu))
 }
 
 /// The reason if the thread's CPU is of a slow kind.
 fn kind(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
-    let all = facts.machine.all_cpus();
-    let is_faster = |other: usize| all.contains(other) && facts.speed(other) > facts.speed(cpu);
-    let faster: Vec<usize> = all.iter().filter(|&other| is_faster(other)).collect();
+    let is_faster = |other: &usize| facts.speed(*other) > facts.speed(cpu);
+    let faster: Vec<usize> = facts.all.iter().filter(is_faster).collect();
+    if faster.is_empty() {
+        let text = format!(
+            "it ran on {}, and faster CPUs were offline or limited in their frequency",
+            with_speed(facts, cpu)
+        );
+        return Reason::new(Kind::NoFasterCpu, Some(cpu), text)
+            .detail(limit(facts, facts.all.iter()));
+    }
     let allowed: Vec<usize> = facts.allowed.iter().collect();
     let may: Vec<usize> = faster
         .iter()
@@ -142,7 +155,7 @@ fn kind(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
 /// is no slower than those on which the thread ran, and which idled for long enough to do all of the thread's work.
 /// While the thread ran on a CPU that is as fast, the idle CPU was of no use. `chain` has the events of that time.
 pub fn left(machine: &Machine, response: &Response, chain: &Chain, reports: bool) -> Option<Cause> {
-    let facts = Facts::new(machine, chain, reports);
+    let facts = Facts::of_response(machine, response, chain, reports);
     let fastest = response.ran.keys().map(|&cpu| facts.speed(cpu)).max()?;
     let ran_as_fast = |than: usize| -> u64 {
         let as_fast = |&(&cpu, _): &(&usize, &Ran)| facts.speed(cpu) >= facts.speed(than);
@@ -161,7 +174,7 @@ pub fn left(machine: &Machine, response: &Response, chain: &Chain, reports: bool
     // On a CPU of the same kind the thread would have run just as slowly; a low frequency does not depend on the choice
     // of the CPU.
     let saves = |idled: &Idled| {
-        let there = response.fastest_ns() * 1024 / u64::from(facts.speed(idled.cpu));
+        let there = response.fastest_ns() * 1024 / u64::from(facts.speed(idled.cpu).max(1));
         let slow = there.saturating_sub(response.fastest_ns());
         response.waited_ns() + response.lost().kind_ns.saturating_sub(slow)
     };
@@ -223,6 +236,7 @@ fn fast_busy(facts: &Facts<'_>, cpu: usize, may: &[usize]) -> Reason {
 /// Does the machine's description overrate `cpu` by at least [`WRONG`], compared with `other`?
 fn is_overrated(facts: &Facts<'_>, cpu: usize, other: usize) -> bool {
     let declared = |cpu: usize| u64::from(facts.machine.cpus[cpu].capacity);
+    // The description is about the highest frequency.
     let actual = |cpu: usize| u64::from(speed(facts.machine, cpu));
     declared(cpu) * actual(other) * WRONG.1 >= declared(other) * actual(cpu) * WRONG.0
 }
@@ -237,8 +251,23 @@ fn frequency(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
     );
     let asked = request.map(|(at, made)| format!("At {} CPU {cpu} {}", seconds(*at), made.why));
     Reason::new(Kind::Frequency, Some(cpu), text)
+        .detail(limit(facts, std::iter::once(cpu)))
         .detail(asked)
         .decided(request.map(|(_, made)| made))
+}
+
+/// The limits of the frequencies of `cpus` in words, if they have limits.
+fn limit(facts: &Facts<'_>, cpus: impl Iterator<Item = usize>) -> Option<String> {
+    let limits = cpus.filter_map(|cpu| Some((cpu, facts.limit(cpu)?)));
+    let mut said: Vec<String> = limits
+        .map(|(cpu, limit)| format!("CPU {cpu} to {:.0} %", 100.0 * limit))
+        .collect();
+    if said.len() > MOST_NAMED {
+        let more = said.split_off(MOST_NAMED).len();
+        said.push(format!("{more} more"));
+    }
+    let all = said.join(", ");
+    (!said.is_empty()).then(|| format!("scaling_max_freq limits {all} of the highest frequency"))
 }
 
 /// The reason if another thread used the same core.
@@ -248,6 +277,8 @@ fn shared(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
     let mut others: Vec<Share> = neighbours
         .flat_map(|other| facts.ran(other).iter().cloned())
         .collect();
+    // The thread itself may have used the sibling before or after.
+    others.retain(|share| share.pid != facts.chain.wait.pid);
     others.sort_by_key(|share| u64::MAX - share.ns);
     let placed = facts.placed(cpu);
     // A core is idle while all of its hardware threads are idle.

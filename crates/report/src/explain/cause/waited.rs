@@ -37,7 +37,8 @@ fn reason(facts: &Facts<'_>) -> Reason {
     // A CPU of the waiting thread's own node comes first, then the one that idled longest.
     let near = |idled: &&&Idled| cpu.is_none_or(|cpu| facts.same_node(cpu, idled.cpu));
     let better = others.iter().find(near).or(others.first()).copied();
-    throttled(facts)
+    restarted(facts, cpu, ahead)
+        .or_else(|| throttled(facts))
         .or_else(|| never_dispatched(facts))
         .or_else(|| idle_cpu(facts, cpu?, better))
         .or_else(|| real_time(facts, cpu?, ahead, better))
@@ -63,6 +64,23 @@ fn awaited(facts: &Facts<'_>) -> Option<usize> {
             After::Running { cpu } => Some(cpu),
             After::Wakeup => facts.decisions().find_map(|made| made.cpu),
         })
+}
+
+/// The reason if no scheduler was loaded for half of the wait.
+fn restarted(facts: &Facts<'_>, cpu: Option<usize>, ahead: &[Share]) -> Option<Reason> {
+    let ns = facts.chain.wait.ns();
+    if facts.chain.unloaded_ns < ns.div_ceil(2) {
+        return None;
+    }
+    let text = format!(
+        "a CPU went offline or came online, and the scheduler was being loaded again for {}",
+        part(facts.chain.unloaded_ns, ns)
+    );
+    let order = "Until the scheduler is loaded, threads run in turn from one queue";
+    let behind = cpu.filter(|_| !ahead.is_empty());
+    let behind = behind.map(|cpu| format!("{} ran on CPU {cpu} meanwhile", threads(ahead)));
+    let reason = Reason::new(Kind::Restart, cpu, text).detail(Some(order.to_owned()));
+    Some(reason.detail(behind))
 }
 
 /// The reason if the thread's control group was throttled.
@@ -181,7 +199,7 @@ fn affinity(
     ahead: &[Share],
     better: Option<&Idled>,
 ) -> Option<Reason> {
-    let all = facts.machine.all_cpus();
+    let all = facts.all;
     if better.is_some() || facts.allowed == all {
         return None;
     }
@@ -394,7 +412,7 @@ fn by(said: Option<&Made>) -> Option<String> {
 fn no_idle(facts: &Facts<'_>) -> String {
     let allowed = facts.idled(1, |cpu| facts.allowed.contains(cpu));
     let idle: u64 = allowed.iter().map(|idled| idled.ns).sum();
-    let limited = facts.allowed != facts.machine.all_cpus();
+    let limited = facts.allowed != facts.all;
     let may = if limited { " that it may use" } else { "" };
     match facts.allowed.count() {
         1 => format!("{} may use no other CPU", facts.chain.wait.name),

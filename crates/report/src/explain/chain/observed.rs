@@ -8,6 +8,7 @@ use super::super::window::{Raw, RawStep, RawWhat, Reasons, Subject, Window};
 use super::super::words::shown;
 use super::{Chain, Counted, Idled, Made, Step, What};
 use crate::moves::Moves;
+use machine::CpuMask;
 use policy::{About, Decided, Decision, DecisionRow};
 use simulator::{Event, Trace};
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +34,9 @@ pub struct Chains {
     requests: Vec<Option<(u64, Raw)>>,
     /// Has the scheduler reported a reason for a CPU that found no work?
     reports_idle: bool,
+    offline: CpuMask,
+    /// The time since which no scheduler is loaded, in ns.
+    unloaded: Option<u64>,
     /// The waker of a thread that is about to wake up; the inner `None` stands for an interrupt.
     waker: Option<(i32, Option<i32>)>,
     moves: Moves,
@@ -62,6 +66,8 @@ impl Chains {
             running: vec![(None, 0); cpus],
             idle: vec![Reasons::new(); cpus],
             reports_idle: false,
+            offline: CpuMask::EMPTY,
+            unloaded: None,
             requests: vec![None; cpus],
             waker: None,
             moves: Moves::default(),
@@ -76,14 +82,24 @@ impl Chains {
                 return;
             }
             self.coming.pop();
+            window.offline = self.offline;
             for (cpu, (task, _)) in self.running.iter().enumerate() {
-                if task.is_none() {
+                if task.is_none() && !self.offline.contains(cpu) {
                     window.idle_at_start.insert(cpu);
                     window.idle_before.insert(cpu, self.idle[cpu].clone());
                 }
                 let request = self.requests[cpu].map(|request| (cpu, request));
                 window.requests.extend(request);
             }
+        }
+    }
+
+    /// Records the state of the tasks for the windows about slow threads that ended before `now`. Those about waits end
+    /// when the thread runs, before it changes its own state.
+    fn end(&mut self, now: u64) {
+        let ended = |it: &&mut Window| it.subject != Subject::Wait && it.wait.to < now;
+        for window in self.windows.iter_mut().filter(ended) {
+            window.tasks.get_or_insert_with(|| self.tasks.clone());
         }
     }
 
@@ -100,12 +116,39 @@ impl Chains {
         if let Some(pid) = task {
             return self.others.ran(since, now, cpu, pid);
         }
+        if self.offline.contains(cpu) {
+            return;
+        }
         for window in &mut self.windows {
-            let Wait { from, to, .. } = window.wait;
-            if since < to && now > from {
-                *window.idle_ns.entry(cpu).or_default() += now.min(to) - since.max(from);
+            let within = window.within(since, now);
+            if within > 0 {
+                *window.idle_ns.entry(cpu).or_default() += within;
             }
         }
+    }
+
+    /// Records that `cpu` comes online or goes offline. An offline CPU does not idle.
+    fn online(&mut self, now: u64, cpu: usize, online: bool) {
+        self.end_turn(cpu, now);
+        self.running[cpu].1 = now;
+        self.idle[cpu].clear();
+        match online {
+            true => self.offline.clear(cpu),
+            false => self.offline.set(cpu),
+        }
+        for window in self.open(now).filter(|_| online) {
+            window.offline.clear(cpu);
+        }
+    }
+
+    /// Records that a scheduler is loaded again, or none is loaded.
+    fn loaded(&mut self, now: u64, loaded: bool) {
+        if let Some(since) = self.unloaded.take() {
+            for window in &mut self.windows {
+                window.unloaded_ns += window.within(since, now);
+            }
+        }
+        self.unloaded = (!loaded).then_some(now);
     }
 
     fn switch(&mut self, now: u64, cpu: usize, next: i32) {
@@ -115,9 +158,11 @@ impl Chains {
         if next.is_some() {
             self.idle[cpu].clear();
         }
-        for window in self.open(now).filter(|window| now >= window.wait.from) {
+        let windows = self.windows.iter_mut();
+        for window in windows.filter(|it| it.is_open(now) && now >= it.wait.from) {
             let Wait { pid, to, .. } = window.wait;
             if next == Some(pid) && now == to {
+                window.tasks = Some(self.tasks.clone());
                 window.end_other(now);
                 window.push(now, cpu, RawWhat::Runs);
             } else if window.cpu == Some(cpu) {
@@ -176,6 +221,7 @@ impl Chains {
         for cpu in 0..self.running.len() {
             self.end_turn(cpu, u64::MAX);
         }
+        self.loaded(u64::MAX, true);
         self.tasks.finish();
         let others = std::mem::replace(&mut self.others, Others::new(&[]));
         let beside = others.finish(|pid| self.tasks.label(pid).into_owned());
@@ -249,17 +295,20 @@ impl Chains {
         });
         let mut idled: Vec<Idled> = idled.filter(|idled| idled.ns > 0).collect();
         idled.sort_by_key(|idled| (u64::MAX - idled.ns, idled.cpu));
+        let tasks = window.tasks.as_ref().unwrap_or(&self.tasks);
         let shares = beside.ran.values().flatten().chain(&beside.waited);
-        let priority = |share: &Share| (share.pid, self.tasks.priority(share.pid));
+        let priority = |share: &Share| (share.pid, tasks.priority(share.pid));
         let requests = window.requests.iter();
         let pids = shares
             .clone()
             .map(|share| share.pid)
             .chain([window.wait.pid]);
-        let group = |pid: i32| Some((pid, self.tasks.group(pid)?.clone()));
+        let group = |pid: i32| Some((pid, tasks.group(pid)?.clone()));
         Chain {
-            allowed: self.tasks.allowed(window.wait.pid),
-            priority: self.tasks.priority(window.wait.pid),
+            allowed: tasks.allowed(window.wait.pid),
+            offline: window.offline,
+            unloaded_ns: window.unloaded_ns,
+            priority: tasks.priority(window.wait.pid),
             groups: pids.filter_map(group).collect(),
             priorities: shares.map(priority).collect(),
             requests: requests
@@ -280,6 +329,7 @@ impl Chains {
 impl Trace for Chains {
     fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
         self.begin(now);
+        self.end(now);
         self.tasks.learn(&event);
         match event {
             Event::Switch {
@@ -368,6 +418,8 @@ impl Trace for Chains {
                 }
                 self.decided(now, cpu, raw);
             }
+            Event::Online(online) => self.online(now, cpu, online),
+            Event::Loaded(loaded) => self.loaded(now, loaded),
             Event::Polls { task, since } => self.others.polls(task.1, since),
             Event::Waker { task, by } => self.waker = Some((task.1, by.map(|by| by.1))),
             Event::Printk(line) => {

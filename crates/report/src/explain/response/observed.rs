@@ -51,6 +51,9 @@ struct Cpu {
     /// The cpufreq request in kHz, if known; `allowed_khz` is the hardware's limit.
     asked_khz: Option<u32>,
     allowed_khz: Option<u32>,
+    /// The limit by `scaling_max_freq` in kHz, if there is one.
+    limit_khz: Option<u32>,
+    offline: bool,
 }
 
 impl<'a> Responses<'a> {
@@ -132,7 +135,16 @@ impl<'a> Responses<'a> {
             allowed_khz,
             ..
         } = self.cpus[cpu];
-        let khz = asked_khz.into_iter().chain(allowed_khz).min();
+        self.relative(cpu, asked_khz.into_iter().chain(allowed_khz).min())
+    }
+
+    /// The highest frequency of `cpu` that `scaling_max_freq` allows, in 1/2^20 of its highest.
+    fn limit(&self, cpu: usize) -> u32 {
+        self.relative(cpu, self.cpus[cpu].limit_khz)
+    }
+
+    /// The frequency `khz` of `cpu`, in 1/2^20 of its highest. Unknown frequencies are the highest.
+    fn relative(&self, cpu: usize, khz: Option<u32>) -> u32 {
         let core = &self.machine.core_types[self.machine.cpus[cpu].core_type];
         match (khz, core.opps.last()) {
             (Some(khz), Some(highest)) => {
@@ -156,7 +168,7 @@ impl<'a> Responses<'a> {
             let ns = now - this.since;
             this.since = now;
             let Some(pid) = this.task else {
-                this.idle_ns += ns;
+                this.idle_ns += if this.offline { 0 } else { ns };
                 continue;
             };
             if let Some(response) = self.open.get_mut(&pid) {
@@ -178,7 +190,7 @@ impl<'a> Responses<'a> {
     /// The time for which `cpu` has been idle up to `now`, in ns.
     fn idle_ns(&self, now: u64, cpu: &Cpu) -> u64 {
         cpu.idle_ns
-            + if cpu.task.is_none() {
+            + if cpu.task.is_none() && !cpu.offline {
                 now - cpu.since
             } else {
                 0
@@ -217,11 +229,13 @@ impl<'a> Responses<'a> {
             return;
         }
         let idle = self.cpus.iter().map(|cpu| self.idle_ns(now, cpu));
+        let limited = (0..self.cpus.len()).filter(|&cpu| self.cpus[cpu].limit_khz.is_some());
         let mut response = Response {
             name: name.to_owned(),
             pid,
             from: now,
             idle_ns: idle.collect(),
+            limits: limited.map(|cpu| (cpu, self.limit(cpu))).collect(),
             path: vec![pid],
             timed: matches!(waker, Some((_, None))),
             ..Response::default()
@@ -396,6 +410,17 @@ impl Trace for Responses<'_> {
             Event::Turbo { khz } => {
                 self.account(now, cpu);
                 self.cpus[cpu].allowed_khz = Some(khz);
+            }
+            Event::FrequencyLimit { khz } => {
+                self.cpus[cpu].limit_khz = Some(khz);
+                let limit = self.limit(cpu);
+                for response in self.open.values_mut() {
+                    response.limits.insert(cpu, limit);
+                }
+            }
+            Event::Online(online) => {
+                self.account(now, cpu);
+                self.cpus[cpu].offline = !online;
             }
             _ => {
                 if let Some((pid, period)) = event.period() {
