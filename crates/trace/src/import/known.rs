@@ -136,6 +136,8 @@ pub struct Cpu {
     pub runs: Option<u32>,
     /// Has a switch of the CPU been seen?
     pub known: bool,
+    /// The time of the CPU's first event, in ns.
+    pub first: Option<u64>,
     /// The time up to which the work of the CPU's thread is counted, in ns.
     pub since: u64,
     /// The kernel's next work in the time of the CPU's thread, in ns. A replay will repeat this work.

@@ -1,4 +1,5 @@
 mod kinds;
+mod lacks;
 mod locks;
 mod streams;
 
@@ -152,7 +153,7 @@ fn a_file_that_is_no_trace_is_one_message_with_its_line() {
             "t.txt:2: `hello world` is not a line",
         ),
         (
-            story() + "b-11 [000] d..2. 0.9: sched_switch: prev_comm=b pre",
+            story() + "b-11 [000] d..2. 0.9: sched_switch: prev_comm=b pre\n",
             "t.txt:8: ",
         ),
         (String::new(), "t.txt: no scheduling event"),
