@@ -321,6 +321,7 @@ impl<'a> Builder<'a> {
         self.threads.push(Known {
             name: task.comm.to_owned(),
             prio: task.prio,
+            prios: Vec::new(),
             steps: Vec::new(),
             is,
             parent: None,

@@ -42,8 +42,9 @@ impl Builder<'_> {
         for cpu in 0..self.cpus.len() {
             self.account(cpu, self.last);
         }
-        for thread in 0..self.threads.len() as u32 {
-            self.flush(thread);
+        for thread in 0..self.threads.len() {
+            self.flush(thread as u32);
+            self.threads[thread].prio = self.threads[thread].usual_prio();
         }
         self.check_complete()?;
         self.summary.span_ns = self.last - self.first.unwrap_or(self.last);

@@ -22,7 +22,7 @@ const IN_ORDER: &str = "expected one recording with the events of each CPU in th
 const IN_INTERRUPT: u8 = 0x08 | 0x10 | 0x40;
 
 /// The first bytes of files that have to be converted, what such a file is, and how to convert it.
-const CONVERTED: [(&[u8], &str, &str); 10] = [
+const CONVERTED: [(&[u8], &str, &str); 11] = [
     (
         b"\x1f\x8b",
         "is compressed by gzip",
@@ -51,6 +51,11 @@ const CONVERTED: [(&[u8], &str, &str); 10] = [
     (b"PK\x03\x04", "is a zip archive", "extract it with `unzip`"),
     (
         b"TRACE:\n\x78",
+        "is compressed by atrace",
+        "record without the option -z of atrace",
+    ),
+    (
+        b"capturing trace... done\nTRACE:\n\x78",
         "is compressed by atrace",
         "record without the option -z of atrace",
     ),

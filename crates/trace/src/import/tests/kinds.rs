@@ -253,6 +253,10 @@ fn files_that_have_to_be_converted_are_named() {
         (b"\x04\x22\x4d\x18\x64", "compressed by lz4"),
         (b"PK\x03\x04\x14", "a zip archive"),
         (b"TRACE:\n\x78\x9c\xed", "compressed by atrace"),
+        (
+            b"capturing trace... done\nTRACE:\n\x78\xda",
+            "compressed by atrace",
+        ),
         (b"PERFILE2h\0", "perf's own"),
         (b"\xff\xfe#\0", "UTF-16"),
         (b"\xfe\xff\0#", "UTF-16"),
