@@ -34,9 +34,10 @@ pub struct Builder<'a> {
     pub flags: bool,
     /// Does the trace have sched_waking? If so, sched_wakeup adds nothing, and lacks the waker.
     waking: bool,
-    /// Does the trace have wakeups? `unwoken` is the number of times that a thread ran after a sleep although no event
-    /// woke it.
+    /// Does the trace have wakeups? `sleeps` is the number of sleeps that ended, `unwoken` the number of those after which
+    /// a thread ran although no event woke it.
     pub wakes: bool,
+    pub sleeps: u64,
     pub unwoken: u64,
     /// The number of switches from another thread than the one that ran on the CPU.
     pub contradictions: u64,
@@ -68,6 +69,7 @@ impl<'a> Builder<'a> {
             flags: false,
             waking: false,
             wakes: false,
+            sleeps: 0,
             unwoken: 0,
             contradictions: 0,
             simulated: false,
@@ -497,6 +499,7 @@ impl<'a> Builder<'a> {
             Some(early) => (early.waker, early.at.max(since + 1).min(now)),
             None => (waker, now),
         };
+        self.sleeps += 1;
         let known = &mut self.threads[thread as usize];
         known.is = Is::Runnable;
         known.woken = Some((now, waker.is_none()));

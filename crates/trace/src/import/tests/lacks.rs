@@ -45,6 +45,31 @@ fn a_note_counts_the_switches_that_do_not_fit() {
     assert!(!notes.iter().any(|it| it.contains("switches")), "{notes:?}");
 }
 
+/// As by `perf script --cpu 0`: A is woken by B on another CPU.
+#[test]
+fn a_note_counts_the_sleeps_that_no_event_ends() {
+    let turn = |ms: u64| {
+        [
+            waking(1, 1000 * ms, B, "d..2.", A),
+            switch(0, 1000 * ms + 10, IDLE, "R", A),
+            switch(0, 1000 * ms + 500, A, "S", IDLE),
+        ]
+    };
+    let turns: String = (1..20).flat_map(turn).collect();
+    let all = switch(1, 0, IDLE, "R", B) + &turns;
+    let says = |text: &str| {
+        let notes = of(text).summary.notes;
+        notes.into_iter().find(|it| it.contains("sleeps"))
+    };
+    assert_eq!(says(&all), None);
+    let lines = all.split_inclusive('\n').enumerate();
+    let of_cpu_0 = lines.filter(|(number, line)| *number < 6 || line.contains("[000]"));
+    let text: String = of_cpu_0.map(|(_, line)| line).collect();
+    let note = says(&text).unwrap();
+    let expected = "17 of 19 sleeps end without a wakeup";
+    assert!(note.starts_with(expected), "{note}");
+}
+
 /// The buffer of CPU 1 begins 9 s after that of CPU 0, and the first event there is a wakeup.
 #[test]
 fn events_that_ftrace_has_overwritten_are_lost() {
