@@ -80,7 +80,9 @@ fn trace_cmd(trace: &Path, file: &Path) -> Command {
 /// The command that prints the events of `trace` to `file`.
 fn perf(trace: &Path, file: &Path) -> Command {
     let mut command = Command::new("perf");
-    command.args(["script", "--fields", "comm,tid,cpu,time,event,trace", "-i"]);
+    // Without --ns, times are in whole us.
+    let fields = "comm,tid,cpu,time,event,trace";
+    command.args(["script", "--ns", "--fields", fields, "-i"]);
     command.arg(trace);
     if let Ok(file) = File::create(file) {
         command.stdout(file);

@@ -112,7 +112,7 @@ pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
         return Ok(Box::new(RtApp::parse(name_or_path, &file, text, duration)?));
     }
     let path = Path::new(name);
-    let is_name = path.extension().is_none() && path.components().count() == 1;
+    let is_name = path.extension().is_none() && path.components().count() <= 1;
     if is_name && name != input::STDIN && !path.exists() {
         let names = input::one_of_described(name, builtin());
         return Err(Box::new(BadInput::whole(
@@ -196,6 +196,7 @@ mod tests {
         let error = |name| load(name).err().unwrap();
         assert!(error("sysbench").message().contains("unknown workload"));
         assert!(error("sysbench").expected().contains("sysbench-cpu"));
+        assert!(error("busy+").message().starts_with("unknown workload ``"));
         assert!(error("no/such.json").message().contains("no/such.json"));
         assert!(error("busy:thread=2").message().contains("thread"));
         assert!(error("busy:").message().contains("busy"));

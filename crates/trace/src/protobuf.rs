@@ -1,5 +1,6 @@
 //! Protobuf's encoding. Messages are read with only the fields that are needed, and written field by field.
 
+use crate::read::longest_text;
 use micropb::{
     DecodeError, PbDecoder, PbEncoder, Tag, WIRE_TYPE_I64, WIRE_TYPE_LEN, WIRE_TYPE_VARINT,
 };
@@ -53,7 +54,7 @@ impl<'b> Value<'b> for &'b str {
         let length = decoder.decode_varint32()? as usize;
         let left: &'b [u8] = decoder.as_reader();
         let text = left.get(..length).ok_or(DecodeError::UnexpectedEof)?;
-        *self = std::str::from_utf8(text).map_err(|_| DecodeError::Utf8)?;
+        *self = longest_text(text);
         decoder.skip_bytes(length)
     }
 }
@@ -160,7 +161,6 @@ fn described(error: Error) -> String {
         DecodeError::UnexpectedEof => "the file ends within a message",
         DecodeError::WrongLen => "a message's fields are longer than the message",
         DecodeError::WrongWireType | DecodeError::UnknownWireType => "a field has the wrong type",
-        DecodeError::Utf8 => "a text is not UTF-8",
         _ => "this is not a protobuf message",
     }
     .to_owned()

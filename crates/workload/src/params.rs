@@ -1,6 +1,6 @@
 //! Parameters on the command line: `sysbench-cpu:threads=5,request=8ms`.
 
-use crate::Unit;
+use crate::{Unit, placed};
 use machine::input::{self, BadInput};
 
 /// A parameter that a workload takes.
@@ -96,18 +96,18 @@ impl Args {
     }
 
     fn assign(&mut self, item: &str) -> Result<(), (String, String)> {
-        let names: Vec<_> = self.params.iter().map(|param| param.name).collect();
-        let names = names.join(", ");
+        let own = self.params.iter().map(|param| param.name);
+        let names: Vec<_> = own.chain(placed::NAMES).collect();
         let Some((name, value)) = item.split_once('=') else {
             return Err((
                 format!("`{item}` is not a parameter"),
-                format!("expected NAME=VALUE with a NAME of {names}"),
+                format!("expected NAME=VALUE with a NAME of {}", names.join(", ")),
             ));
         };
         let Some(index) = self.params.iter().position(|param| param.name == name) else {
             return Err((
                 format!("unknown parameter `{name}`"),
-                input::one_of(name, self.params.iter().map(|param| param.name)),
+                input::one_of(name, names),
             ));
         };
         if self.given[index] {
@@ -192,6 +192,12 @@ mod tests {
     fn says_what_was_expected() {
         for (text, message, expected) in [
             ("thread=5", "unknown parameter `thread`", "threads"),
+            ("group", "`group` is not a parameter", "group, weight"),
+            (
+                "groups=/a",
+                "unknown parameter `groups`",
+                "did you mean `group`?",
+            ),
             ("threads=9", "`9` is not a value of `threads`", "1 to 8"),
             ("threads", "`threads` is not a parameter", "NAME=VALUE"),
             ("threads=1,threads=2", "given twice", "once"),

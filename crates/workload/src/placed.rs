@@ -21,7 +21,7 @@ use machine::{CpuMask, Machine};
 use std::sync::Arc;
 
 /// The names of these parameters.
-const NAMES: [&str; 9] = [
+pub(crate) const NAMES: [&str; 9] = [
     "group", "weight", "quota", "cpus", "nice", "class", "slice", "session", "cpu_time",
 ];
 

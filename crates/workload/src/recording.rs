@@ -7,6 +7,7 @@ mod replay;
 
 use crate::SLICES_NS;
 use machine::input::BadInput;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub use replay::Replay;
@@ -16,6 +17,10 @@ pub const VERSION: u32 = 5;
 /// The first version of the format. It had no streams, the second version had no mutexes, the third had no periods, and
 /// the fourth had no slices.
 const FIRST_VERSION: u32 = 1;
+/// The longest step or period in ns: a day, after which a simulation ends in any case.
+const LONGEST_NS: u64 = 24 * 3600 * 1_000_000_000;
+/// The largest number of mutexes, which limits a run's memory.
+const MOST_MUTEXES: u32 = 1 << 20;
 
 /// A recording.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
@@ -157,59 +162,113 @@ impl Recording {
         if self.threads.is_empty() {
             return Err("no thread".to_owned());
         }
-        let mut started = vec![false; self.threads.len()];
-        for (index, thread) in self.threads.iter().enumerate() {
-            if !(-20..=19).contains(&thread.nice)
-                || thread.fifo.is_some_and(|it| !(1..=99).contains(&it))
-            {
-                return Err(format!("thread {index} has an invalid priority"));
-            }
-            let names_waker =
-                |period: &Period| period.woken_by.is_none_or(|it| it < self.threads.len());
-            if thread
-                .period
-                .is_some_and(|it| it.ns == 0 || !names_waker(&it))
-            {
-                return Err(format!("thread {index} has an impossible period"));
-            }
+        if self.mutexes > MOST_MUTEXES {
+            return Err(format!(
+                "{} mutexes; expected at most {MOST_MUTEXES}",
+                self.mutexes
+            ));
+        }
+        for index in 0..self.threads.len() {
+            self.check_thread(index)?;
             self.check_mutexes(index)?;
-            for step in &thread.steps {
-                if let Step::Read(stream, bytes) | Step::Write(stream, bytes) = *step {
-                    let Some(&capacity) = self.streams.get(stream as usize) else {
-                        return Err(format!(
-                            "thread {index} names stream {stream}, which does not exist"
-                        ));
-                    };
-                    if bytes > capacity {
-                        return Err(format!(
-                            "thread {index} moves {bytes} bytes of stream {stream}, which holds \
-                             {capacity}"
-                        ));
+        }
+        self.check_starts()?;
+        self.check_waits()
+    }
+
+    /// Checks the settings and the steps of thread `index`, except for its mutexes.
+    fn check_thread(&self, index: usize) -> Result<(), String> {
+        let thread = &self.threads[index];
+        if !(-20..=19).contains(&thread.nice)
+            || thread.fifo.is_some_and(|it| !(1..=99).contains(&it))
+        {
+            return Err(format!("thread {index} has an invalid priority"));
+        }
+        let names_waker =
+            |period: &Period| period.woken_by.is_none_or(|it| it < self.threads.len());
+        if thread
+            .period
+            .is_some_and(|it| it.ns == 0 || it.ns > LONGEST_NS || !names_waker(&it))
+        {
+            return Err(format!("thread {index} has an impossible period"));
+        }
+        for &step in &thread.steps {
+            let wrong = match step {
+                Step::Run(ns) | Step::Sleep(ns) | Step::Until(ns) if ns > LONGEST_NS => {
+                    format!("has a step of {ns} ns; expected at most a day, {LONGEST_NS} ns")
+                }
+                Step::Read(stream, bytes) | Step::Write(stream, bytes) => {
+                    match self.streams.get(stream as usize) {
+                        None => format!("names stream {stream}, which does not exist"),
+                        Some(&capacity) if bytes > capacity => {
+                            format!(
+                                "moves {bytes} bytes of stream {stream}, which holds {capacity}"
+                            )
+                        }
+                        Some(_) => continue,
                     }
                 }
-                if let Step::Slice(ns) = *step
-                    && ns != 0
-                    && !SLICES_NS.contains(&ns)
-                {
-                    return Err(format!(
-                        "thread {index} requests a slice of {ns} ns; expected 0 ns, or 100000 to 100000000 ns"
-                    ));
+                Step::Slice(ns) if ns != 0 && !SLICES_NS.contains(&ns) => {
+                    format!("requests a slice of {ns} ns; expected 0 ns, or 100000 to 100000000 ns")
                 }
-                let (Step::Wake(other) | Step::Fork(other)) = *step else {
-                    continue;
-                };
-                if other >= self.threads.len() {
-                    return Err(format!(
-                        "thread {index} names thread {other}, which does not exist"
-                    ));
+                Step::Wake(other) | Step::Fork(other) if other >= self.threads.len() => {
+                    format!("names thread {other}, which does not exist")
                 }
-                if matches!(step, Step::Fork(_)) && std::mem::replace(&mut started[other], true) {
+                _ => continue,
+            };
+            return Err(format!("thread {index} {wrong}"));
+        }
+        Ok(())
+    }
+
+    /// Checks that each thread exists from the beginning, or is started once, by a thread that begins itself.
+    fn check_starts(&self) -> Result<(), String> {
+        let started_by = |index: usize| {
+            let steps = self.threads[index].steps.iter();
+            steps.filter_map(|step| match *step {
+                Step::Fork(other) => Some(other),
+                _ => None,
+            })
+        };
+        let mut starters = vec![None; self.threads.len()];
+        for index in 0..self.threads.len() {
+            for other in started_by(index) {
+                if starters[other].replace(index).is_some() {
                     return Err(format!("thread {other} is started twice"));
                 }
             }
         }
-        if started.iter().all(|&started| started) {
-            return Err("no thread exists at the start".to_owned());
+        let mut begins: Vec<bool> = starters.iter().map(Option::is_none).collect();
+        let mut left: Vec<usize> = (0..begins.len()).filter(|&index| begins[index]).collect();
+        while let Some(index) = left.pop() {
+            begins[index] = true;
+            left.extend(started_by(index));
+        }
+        let never = begins.iter().position(|&begins| !begins);
+        match never.and_then(|index| Some((index, starters[index]?))) {
+            Some((index, starter)) => Err(format!(
+                "thread {index} never begins: thread {starter} starts it, which never begins"
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that no thread waits more often than other threads wake it.
+    fn check_waits(&self) -> Result<(), String> {
+        let mut wakes = vec![0; self.threads.len()];
+        for step in self.threads.iter().flat_map(|thread| &thread.steps) {
+            if let Step::Wake(other) = *step {
+                wakes[other] += 1;
+            }
+        }
+        for (index, (thread, wakes)) in self.threads.iter().zip(wakes).enumerate() {
+            let waits = thread.steps.iter().filter(|&&step| step == Step::Wait);
+            let waits = waits.count();
+            if waits > wakes {
+                return Err(format!(
+                    "thread {index} waits {waits} times, but is woken {wakes} times"
+                ));
+            }
         }
         Ok(())
     }
@@ -245,10 +304,17 @@ impl Recording {
     }
 }
 
-/// Is `text` a recording, and not an rt-app file?
+/// Is `text` a recording, and not an rt-app file? The version comes first in files that the import writes, so a file
+/// with a mistake is a recording, too. Other programs may have sorted the keys.
 pub(crate) fn is_recording(text: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Head {
+        #[serde(rename = "recording")]
+        _version: IgnoredAny,
+    }
     let inner = text.trim_start().strip_prefix('{');
     inner.is_some_and(|inner| inner.trim_start().starts_with("\"recording\""))
+        || serde_json::from_str::<Head>(text).is_ok()
 }
 
 #[cfg(test)]

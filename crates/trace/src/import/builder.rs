@@ -5,7 +5,7 @@ use super::known::{Cpu, Early, Entry, Gap, Is, Known, MARK, Mark, Stream, Waker}
 use super::locks::Futexes;
 use super::periods::Set;
 use crate::event::{Line, Moved, Stage, State, Task, Tracepoint};
-use machine::{CACHE_LINE, Costs, Machine, work_in};
+use machine::{CACHE_LINE, Costs, MAX_CPUS, Machine, work_in};
 use std::collections::HashMap;
 use workload::recording::Step;
 use workload::{DEFAULT_FOOTPRINT, SLICES_NS};
@@ -20,7 +20,7 @@ pub struct Builder<'a> {
     pub machine: Option<&'a Machine>,
     pub threads: Vec<Known>,
     /// Living threads, by pid.
-    by_pid: HashMap<i32, u32>,
+    pub by_pid: HashMap<i32, u32>,
     pub cpus: Vec<Cpu>,
     pub streams: Vec<Stream>,
     /// Streams whose end was not read, by the kernel's identity.
@@ -34,10 +34,13 @@ pub struct Builder<'a> {
     pub flags: bool,
     /// Does the trace have sched_waking? If so, sched_wakeup adds nothing, and lacks the waker.
     waking: bool,
-    /// Does the trace have wakeups? `unwoken` is the number of times that a thread ran after a sleep although no event
-    /// woke it.
-    wakes: bool,
-    unwoken: u64,
+    /// Does the trace have wakeups? `sleeps` is the number of sleeps that ended, `unwoken` the number of those after which
+    /// a thread ran although no event woke it.
+    pub wakes: bool,
+    pub sleeps: u64,
+    pub unwoken: u64,
+    /// The number of switches from another thread than the one that ran on the CPU.
+    pub contradictions: u64,
     /// Does the trace come from a simulation? There, the cost of a wakeup follows the switch that
     /// it caused, and is not charged to the thread that runs then.
     pub simulated: bool,
@@ -66,7 +69,9 @@ impl<'a> Builder<'a> {
             flags: false,
             waking: false,
             wakes: false,
+            sleeps: 0,
             unwoken: 0,
+            contradictions: 0,
             simulated: false,
             unprobed: false,
             probe_ns: 0,
@@ -89,6 +94,7 @@ impl<'a> Builder<'a> {
         debug_assert!(now >= self.last, "events come in the order of time");
         self.last = now;
         self.know_cpu(line.cpu, first)?;
+        self.cpus[line.cpu].first.get_or_insert(now);
         match line.event {
             Tracepoint::Switch { prev, state, next } => {
                 self.switch(line.cpu, now, prev, state, next)
@@ -110,7 +116,8 @@ impl<'a> Builder<'a> {
             Tracepoint::Frequency { cpu, khz } => {
                 self.know_cpu(cpu, first)?;
                 self.account(cpu, now);
-                self.cpus[cpu].khz = Some(khz);
+                // Some drivers report 0 for an unknown frequency.
+                self.cpus[cpu].khz = Some(khz).filter(|&khz| khz > 0);
             }
             Tracepoint::Moved(moved) => self.moved(line.cpu, now, moved),
             Tracepoint::Call { number, args } if self.futexes.call == Some(number) => {
@@ -157,6 +164,11 @@ impl<'a> Builder<'a> {
                 "the trace has an event on CPU {cpu}, but machine `{}` has {} CPUs",
                 machine.name,
                 machine.cpus.len()
+            ));
+        }
+        if cpu >= MAX_CPUS {
+            return Err(format!(
+                "the trace has an event on CPU {cpu}, but a machine has at most {MAX_CPUS} CPUs"
             ));
         }
         let none = Cpu {
@@ -226,14 +238,12 @@ impl<'a> Builder<'a> {
                 .for_each(|cpu| self.account(cpu, now)),
             None => self.account(cpu, now),
         }
+        self.check_order(cpu, prev);
         if prev.pid != 0 {
+            let is_new = !self.by_pid.contains_key(&prev.pid);
             let thread = self.named(prev);
             if !self.cpus[cpu].known {
-                // The thread has been running since the beginning.
-                let first = self.first.unwrap_or(now);
-                self.cpus[cpu].since = first;
-                self.cpus[cpu].runs = Some(thread);
-                self.account(cpu, now);
+                self.begin(cpu, now, thread, is_new);
             }
             let switch = match self.machine.filter(|_| !self.simulated) {
                 Some(machine) => self.kernel_ns(cpu, costs(machine, cpu).context_switch_ns),
@@ -313,6 +323,7 @@ impl<'a> Builder<'a> {
         self.threads.push(Known {
             name: task.comm.to_owned(),
             prio: task.prio,
+            prios: Vec::new(),
             steps: Vec::new(),
             is,
             parent: None,
@@ -342,12 +353,6 @@ impl<'a> Builder<'a> {
                 .steps
                 .push(Entry::Step(Step::Run(std::mem::take(&mut thread.work))));
         }
-    }
-
-    /// Do threads sleep and run again, although the trace has no wakeups? The trace then does not distinguish sleeping
-    /// from waiting, and a simulation in which threads wait for any time would pass.
-    pub fn lacks_wakeups(&self) -> bool {
-        self.unwoken > 0 && !self.wakes
     }
 
     fn wake(&mut self, line: &Line, now: u64, task: Task) {
@@ -494,6 +499,7 @@ impl<'a> Builder<'a> {
             Some(early) => (early.waker, early.at.max(since + 1).min(now)),
             None => (waker, now),
         };
+        self.sleeps += 1;
         let known = &mut self.threads[thread as usize];
         known.is = Is::Runnable;
         known.woken = Some((now, waker.is_none()));

@@ -2,6 +2,7 @@
 
 use super::Imported;
 use super::builder::{Builder, NICE_0};
+use super::complete::NoLoad;
 use super::known::{Entry, Known, Mark};
 use super::locks;
 use super::measured::{measured, others};
@@ -37,22 +38,15 @@ const KERNEL_THREADS: [&str; 7] = [
 
 impl Builder<'_> {
     /// Returns the recording. The error says why there is none.
-    pub fn finish(mut self) -> Result<Imported, String> {
+    pub fn finish(mut self) -> Result<Imported, NoLoad> {
         for cpu in 0..self.cpus.len() {
             self.account(cpu, self.last);
         }
-        for thread in 0..self.threads.len() as u32 {
-            self.flush(thread);
+        for thread in 0..self.threads.len() {
+            self.flush(thread as u32);
+            self.threads[thread].prio = self.threads[thread].usual_prio();
         }
-        if self.summary.switches == 0 {
-            return Err(match self.summary.events {
-                0 => "no scheduling event".to_owned(),
-                _ => "no sched_switch".to_owned(),
-            });
-        }
-        if self.lacks_wakeups() {
-            return Err("threads sleep, but the trace has no wakeups".to_owned());
-        }
+        self.check_complete()?;
         self.summary.span_ns = self.last - self.first.unwrap_or(self.last);
         let keeps = self.keeps();
         self.summary.cpus = self.cpus.len();
@@ -86,7 +80,7 @@ impl Builder<'_> {
         kept.enumerate()
             .for_each(|(number, index)| numbers[index] = Some(number));
         if numbers.iter().flatten().next().is_none() {
-            return Err("no thread did any work".to_owned());
+            return Err(NoLoad::new("no thread did any work"));
         }
         if self.machine.is_none() {
             let note = "without --machine, all CPUs are assumed to be equally fast at all times";

@@ -5,7 +5,9 @@ use workload::recording::Step;
 /// The state of a thread.
 pub struct Known {
     pub name: String,
+    /// The kernel's current priority, and the time in ns for which the thread ran with each priority.
     pub prio: i32,
+    pub prios: Vec<(i32, u64)>,
     pub steps: Vec<Entry>,
     pub is: Is,
     /// The thread's parent.
@@ -34,6 +36,24 @@ pub struct Known {
     pub turns: u64,
     /// The number of switches to the thread on another CPU than before.
     pub migrations: u64,
+}
+
+impl Known {
+    /// Accounts for `ns` of the thread's turn.
+    pub fn ran(&mut self, ns: u64) {
+        self.ran_ns += ns;
+        match self.prios.iter_mut().find(|(prio, _)| *prio == self.prio) {
+            Some((_, all)) => *all += ns,
+            None => self.prios.push((self.prio, ns)),
+        }
+    }
+
+    /// The priority with which the thread ran for the longest time. A thread that holds a mutex with priority
+    /// inheritance, such as each lock in a PREEMPT_RT kernel, has the priority of its waiters for a while.
+    pub fn usual_prio(&self) -> i32 {
+        let longest = self.prios.iter().max_by_key(|&&(_, ns)| ns);
+        longest.map_or(self.prio, |&(prio, _)| prio)
+    }
 }
 
 /// A thread and its CPU; `None` for an interrupt.
@@ -136,6 +156,8 @@ pub struct Cpu {
     pub runs: Option<u32>,
     /// Has a switch of the CPU been seen?
     pub known: bool,
+    /// The time of the CPU's first event, in ns.
+    pub first: Option<u64>,
     /// The time up to which the work of the CPU's thread is counted, in ns.
     pub since: u64,
     /// The kernel's next work in the time of the CPU's thread, in ns. A replay will repeat this work.

@@ -6,6 +6,7 @@
 //! conditions.
 
 mod builder;
+mod complete;
 mod finish;
 mod known;
 mod locks;
@@ -129,11 +130,9 @@ fn build(
         Read::Cpus(cpus) => builder.recorded_on(cpus),
         Read::Nothing => Ok(()),
     })?;
-    builder.finish().map_err(|message| {
-        Box::new(BadInput::whole(
-            format!("{file}: {message}"),
-            "expected events sched_switch, and sched_waking or sched_wakeup",
-        ))
+    builder.finish().map_err(|no_load| {
+        let message = format!("{file}: {}", no_load.message);
+        Box::new(BadInput::whole(message, no_load.expected))
     })
 }
 

@@ -23,7 +23,7 @@ impl Builder<'_> {
         let waker_s = ns.min(self.cpus[cpu].waker_s);
         self.cpus[cpu].waker_s -= waker_s;
         let thread = &mut self.threads[thread as usize];
-        thread.ran_ns += ns - waker_s;
+        thread.ran(ns - waker_s);
         thread.work += work;
     }
 

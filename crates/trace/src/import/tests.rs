@@ -1,4 +1,5 @@
 mod kinds;
+mod lacks;
 mod locks;
 mod streams;
 
@@ -108,6 +109,24 @@ fn children_are_started_by_their_parents() {
     );
 }
 
+/// A has the priority of a real-time thread that waits for its mutex, also when it runs for the last time.
+#[test]
+fn a_priority_that_was_inherited_is_none_of_the_thread_s() {
+    let boosted = |text: String| text.replace("next_prio=120", "next_prio=49");
+    let text = [
+        boosted(switch(0, 0, IDLE, "R", A)),
+        switch(0, 100, A, "R", B),
+        switch(0, 200, B, "S", A),
+        switch(0, 500, A, "S", IDLE),
+        waking(0, 600, IDLE, "d.h2.", A),
+        boosted(switch(0, 600, IDLE, "R", A)),
+        switch(0, 700, A, "X", IDLE),
+    ]
+    .concat();
+    let threads = of(&text).recording.threads;
+    assert_eq!((threads[0].nice, threads[0].fifo), (0, None));
+}
+
 #[test]
 fn work_is_by_the_speed_of_the_cpu() {
     let machine = Machine::find("odroid-xu3").unwrap();
@@ -152,7 +171,7 @@ fn a_file_that_is_no_trace_is_one_message_with_its_line() {
             "t.txt:2: `hello world` is not a line",
         ),
         (
-            story() + "b-11 [000] d..2. 0.9: sched_switch: prev_comm=b pre",
+            story() + "b-11 [000] d..2. 0.9: sched_switch: prev_comm=b pre\n",
             "t.txt:8: ",
         ),
         (String::new(), "t.txt: no scheduling event"),

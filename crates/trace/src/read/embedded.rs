@@ -3,6 +3,7 @@
 use super::{Sink, text};
 use machine::input::BadInput;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 /// The start of the element of a page that has the text.
 const SCRIPT: &str = "class=\"trace-data\"";
@@ -14,9 +15,10 @@ pub fn is_page(head: &[u8]) -> bool {
     head.starts_with("<!doctype html") || head.starts_with("<html")
 }
 
-/// Is this the beginning of a JSON object?
+/// Is this the beginning of a JSON object? A thread's name may begin with a brace, too.
 pub fn is_json(head: &[u8]) -> bool {
-    head.trim_ascii_start().starts_with(b"{")
+    let inside = head.trim_ascii_start().strip_prefix(b"{");
+    inside.is_some_and(|it| matches!(it.trim_ascii_start().first(), None | Some(b'"' | b'}')))
 }
 
 /// Passes the events of the texts in `page` to `sink`.
@@ -51,23 +53,30 @@ pub fn each_of_page(file: &str, page: &[u8], sink: &mut Sink<'_>) -> Result<(), 
 struct Chrome {
     #[serde(rename = "systemTraceEvents")]
     system: Option<String>,
+    /// The version of a recorded load, which is no trace.
+    recording: Option<IgnoredAny>,
 }
 
 /// Passes the events of the text in `json` to `sink`.
 pub fn each_of_json(file: &str, json: &[u8], sink: &mut Sink<'_>) -> Result<(), Box<BadInput>> {
     const EXPECTED: &str =
         "expected Chrome's trace of the system, whose \"systemTraceEvents\" is ftrace's text";
-    let bad = |line: usize, message: String| {
+    let bad = |line: usize, message: String, expected: &str| {
         Box::new(BadInput::whole(
             format!("{file}:{line}: {message}"),
-            EXPECTED,
+            expected,
         ))
     };
-    let chrome: Chrome =
-        serde_json::from_slice(json).map_err(|error| bad(error.line(), error.to_string()))?;
-    let text = chrome
-        .system
-        .ok_or_else(|| bad(1, "no scheduling events".to_owned()))?;
+    let chrome: Chrome = serde_json::from_slice(json)
+        .map_err(|error| bad(error.line(), error.to_string(), EXPECTED))?;
+    let text = chrome.system.ok_or_else(|| match chrome.recording {
+        Some(_) => bad(
+            1,
+            "the file is a recorded load already".to_owned(),
+            "expected a trace; `--workload FILE` runs a recorded load",
+        ),
+        None => bad(1, "no scheduling events".to_owned(), EXPECTED),
+    })?;
     let file = format!("{file}: systemTraceEvents");
     let mut lines = text::Lines::new(&file);
     lines.add(1, text.as_bytes())?;

@@ -72,7 +72,7 @@ pub fn read(line: &str) -> Result<Read<'_>, Wrong> {
 }
 
 /// Reads a line between the events, or before them: ftrace's heading `#P:8`, and those of `trace-cmd report`, `cpus=8`,
-/// `version = 6` and `CPU 1 is empty`.
+/// `version = 6` and `CPU 1 is empty`, and those of Android's atrace.
 fn heading(line: &str) -> Option<Read<'_>> {
     let cpus = match line.starts_with('#') {
         true => line.rsplit_once("#P:").map(|(_, cpus)| cpus),
@@ -86,10 +86,19 @@ fn heading(line: &str) -> Option<Read<'_>> {
         .strip_prefix("cpu")
         .and_then(|rest| rest.strip_suffix(" is empty"));
     let is_empty = empty.is_some_and(|cpu| cpu.trim().parse::<usize>().is_ok());
-    match is_empty || line.is_empty() || line.starts_with('#') || line.starts_with("version =") {
+    let is_atrace = matches!(line, "TRACE:" | "capturing trace... done");
+    let is_other = line.is_empty() || line.starts_with('#') || line.starts_with("version =");
+    match is_empty || is_atrace || is_other {
         true => Some(Read::Nothing),
         false => lost(line).map(Read::Lost),
     }
+}
+
+/// The number of events that ftrace has overwritten, from the heading `# entries-in-buffer/entries-written: 90/100`.
+pub fn overwritten(line: &str) -> Option<u64> {
+    let counts = line.strip_prefix("# entries-in-buffer/entries-written:")?;
+    let (kept, written) = counts.split_whitespace().next()?.split_once('/')?;
+    written.parse::<u64>().ok()?.checked_sub(kept.parse().ok()?)
 }
 
 /// Why `line`, which does not have the form of an event, is wrong. If it has the name of an event, the words before the
@@ -187,7 +196,8 @@ fn latency_format(line: &str) -> Option<Head<'_>> {
     let heads = words.filter_map(|(word, start)| {
         let digits = word.bytes().take_while(u8::is_ascii_digit).count();
         let flags = &word.as_bytes()[digits..];
-        if !(4..=6).contains(&flags.len()) || !matches!(flags[0], b'.' | b'd' | b'D' | b'X') {
+        if !(4..=7).contains(&flags.len()) || !matches!(flags[0], b'.' | b'b' | b'd' | b'D' | b'X')
+        {
             return None;
         }
         let rest = line[start + word.len()..].trim_start();
@@ -208,10 +218,12 @@ fn latency_format(line: &str) -> Option<Head<'_>> {
     heads.into_iter().next()
 }
 
-/// The flags are irqs off, need_resched, context and preempt count. The context is `h` or `H` in a hard interrupt, and
-/// `s` in a softirq.
+/// The flags are irqs off, need_resched, context, preempt count and more. The context is `h` or `H` in a hard interrupt,
+/// `s` in a softirq, and `z` or `Z` in an NMI. No other flag has these letters (`trace_print_lat_fmt()` in the kernel's
+/// kernel/trace/trace_output.c). Kernels with the older patches of PREEMPT_RT have one more flag before the context.
 fn is_interrupt(flags: &[u8]) -> bool {
-    matches!(flags.get(2), Some(b'h' | b'H' | b's' | b'z' | b'Z'))
+    let in_context = |flag: &u8| matches!(flag, b'h' | b'H' | b's' | b'z' | b'Z');
+    flags.iter().any(in_context)
 }
 
 /// Reads the flags, if any, and the seconds. Returns whether the event is in an interrupt, the time
@@ -241,14 +253,16 @@ fn seconds(rest: &str) -> Option<(u64, &str)> {
 }
 
 /// The name of the event, such as `sched_switch` in `sched:sched_switch: ...`, and the rest of the line. perf may print
-/// a period before the name and modifiers after it: `1 sched:sched_switch:k: ...`.
+/// a period before the name and modifiers after it: `1 sched:sched_switch:k: ...`. `trace-cmd report --ts-diff` prints
+/// the time since the previous event: `(+12) sched_switch: ...`.
 fn name(rest: &str) -> Option<(&str, &str)> {
     let mut rest = rest.trim_start();
-    if let Some((period, after)) = rest.split_once(' ')
-        && !period.is_empty()
-        && period.bytes().all(|byte| byte.is_ascii_digit())
-    {
-        rest = after.trim_start();
+    if let Some((word, after)) = rest.split_once(' ') {
+        let inside = word.strip_prefix("(+").and_then(|it| it.strip_suffix(')'));
+        let number = inside.unwrap_or(word);
+        if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) {
+            rest = after.trim_start();
+        }
     }
     let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
     let name = rest[..end].strip_suffix(':')?;

@@ -21,12 +21,63 @@ const IN_ORDER: &str = "expected one recording with the events of each CPU in th
 /// `TRACE_FLAG_HARDIRQ`, `TRACE_FLAG_SOFTIRQ` and `TRACE_FLAG_NMI` of `common_flags`.
 const IN_INTERRUPT: u8 = 0x08 | 0x10 | 0x40;
 
-/// Programs that compress files: the first bytes of their files, their names, and how to decompress a file.
-const COMPRESSED: [(&[u8], &str, &str); 3] = [
-    (b"\x1f\x8b", "gzip", "gzip -d"),
-    (b"\x28\xb5\x2f\xfd", "zstd", "zstd -d"),
-    (b"\xfd7zXZ\0", "xz", "xz -d"),
+/// The first bytes of files that have to be converted, what such a file is, and how to convert it.
+const CONVERTED: [(&[u8], &str, &str); 11] = [
+    (
+        b"\x1f\x8b",
+        "is compressed by gzip",
+        "decompress it with `gzip -d`",
+    ),
+    (
+        b"\x28\xb5\x2f\xfd",
+        "is compressed by zstd",
+        "decompress it with `zstd -d`",
+    ),
+    (
+        b"\xfd7zXZ\0",
+        "is compressed by xz",
+        "decompress it with `xz -d`",
+    ),
+    (
+        b"BZh",
+        "is compressed by bzip2",
+        "decompress it with `bzip2 -d`",
+    ),
+    (
+        b"\x04\x22\x4d\x18",
+        "is compressed by lz4",
+        "decompress it with `lz4 -d`",
+    ),
+    (b"PK\x03\x04", "is a zip archive", "extract it with `unzip`"),
+    (
+        b"TRACE:\n\x78",
+        "is compressed by atrace",
+        "record without the option -z of atrace",
+    ),
+    (
+        b"capturing trace... done\nTRACE:\n\x78",
+        "is compressed by atrace",
+        "record without the option -z of atrace",
+    ),
+    (
+        b"PERFILE2",
+        "is perf's own",
+        "print its events with `perf script --fields comm,tid,cpu,time,event,trace`",
+    ),
+    (
+        b"\xff\xfe",
+        "is UTF-16",
+        "convert it with `iconv -f UTF-16 -t UTF-8`",
+    ),
+    (
+        b"\xfe\xff",
+        "is UTF-16",
+        "convert it with `iconv -f UTF-16 -t UTF-8`",
+    ),
 ];
+
+/// The mark that some editors put before UTF-8, where it has no meaning.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Reads a whole trace, the content of a file.
 type Whole = fn(&str, &[u8], &mut Sink<'_>) -> Result<(), Box<BadInput>>;
@@ -43,10 +94,14 @@ pub fn each(file: &str, mut trace: impl BufRead, sink: &mut Sink<'_>) -> Result<
         ))
     };
     let head = trace.fill_buf().map_err(unreadable)?;
-    if let Some((_, program, decompress)) = COMPRESSED.iter().find(|it| head.starts_with(it.0)) {
+    if head.starts_with(BYTE_ORDER_MARK) {
+        trace.consume(BYTE_ORDER_MARK.len());
+    }
+    let head = trace.fill_buf().map_err(unreadable)?;
+    if let Some((_, is, convert)) = CONVERTED.iter().find(|it| head.starts_with(it.0)) {
         return Err(Box::new(BadInput::whole(
-            format!("{file}: the file is compressed by {program}"),
-            format!("expected a trace; decompress it with `{decompress}`"),
+            format!("{file}: the file {is}"),
+            format!("expected a trace; {convert}"),
         )));
     }
     let whole: Whole = match head {
@@ -74,4 +129,13 @@ fn goes_back(cpu: usize, at: u64, before: u64) -> String {
         seconds(at),
         seconds(before)
     )
+}
+
+/// The longest prefix of `bytes` that is text. The name of a thread need not be text: the kernel cuts names after 15
+/// bytes, maybe within a letter.
+pub fn longest_text(bytes: &[u8]) -> &str {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default(),
+    }
 }

@@ -344,6 +344,29 @@ mod tests {
         assert_eq!(threads[1].steps, [Wait, Run(2 * ms)]);
     }
 
+    /// The kernel has cut the name of B within a letter of two bytes, and the bundle's CPU may be damaged.
+    #[test]
+    fn names_need_not_be_text_and_cpus_are_bounded() {
+        let (mut bytes, name) = (compact(), [0x2a, 1, b'b']);
+        let places = |bytes: &[u8]| bytes.windows(3).position(|it| it == name);
+        while let Some(at) = places(&bytes) {
+            bytes[at + 2] = 0xc3;
+        }
+        let names = |bytes: &[u8]| {
+            let recording = import("t", bytes, None).unwrap().recording;
+            let names = recording.threads.into_iter().map(|it| it.name);
+            names.collect::<Vec<_>>()
+        };
+        assert_eq!(names(&compact()), ["a", "b"]);
+        assert_eq!(names(&bytes), ["a", ""]);
+        let event = field(2, &[0x08, 5, 0xa2, 0x01, 0]);
+        let bundle = [&[0x08, 0xff, 0xff, 0xff, 0xff, 0x0f][..], &event].concat();
+        let bytes = field(PACKET, &field(1, &bundle));
+        let error = import("t", &bytes[..], None).err().unwrap();
+        let says = "t: the trace has an event on CPU 4294967295";
+        assert!(error.message().starts_with(says), "{}", error.message());
+    }
+
     #[test]
     fn a_truncated_trace_is_one_message_with_its_place() {
         let bytes = compact();

@@ -23,6 +23,8 @@ pub struct Lines<'f> {
     /// The size of the spool's content in bytes.
     size: u64,
     places: Vec<Place>,
+    /// The number of events that were overwritten, according to the headings. They precede all others.
+    overwritten: u64,
     /// The time in ns and the line number of each CPU's last event.
     cpus: Vec<(u64, u64)>,
 }
@@ -42,6 +44,7 @@ impl Lines<'_> {
             spool: BufWriter::new(SpooledTempFile::new(IN_MEMORY)),
             size: 0,
             places: Vec::new(),
+            overwritten: 0,
             cpus: Vec::new(),
         }
     }
@@ -65,7 +68,11 @@ impl Lines<'_> {
             }
             // The bytes of a thread's name need not be UTF-8.
             let text = String::from_utf8_lossy(&line);
+            self.overwritten += line::overwritten(&text).unwrap_or(0);
+            // A recorder that is killed leaves a part of its last line.
+            let is_cut = !line.ends_with(b"\n") && !matches!(last, Last::Nothing);
             let read = match line::read(&text) {
+                Err(_) if is_cut => break,
                 Err(line::Wrong::Shape) if last.goes_on_in(&text) => continue,
                 Err(line::Wrong::Shape) => {
                     return Err(unread(self.file, number, &text, line::missing(&text)));
@@ -123,8 +130,12 @@ impl Lines<'_> {
             file,
             spool,
             mut places,
+            overwritten,
             ..
         } = self;
+        if overwritten > 0 {
+            sink(Read::Lost(overwritten)).map_err(|message| bad(file, 1, message, ITS_MACHINE))?;
+        }
         places.sort_by_key(|place| place.at);
         let spool = spool.into_inner().map_err(io::IntoInnerError::into_error);
         let spool = spool.and_then(|mut spool| spool.rewind().map(|()| spool));

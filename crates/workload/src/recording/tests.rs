@@ -189,6 +189,67 @@ fn errors_are_reported() {
     assert!(!is_recording("{ \"tasks\" : {} }"));
 }
 
+/// A file of these threads, as the error about it describes it.
+#[track_caller]
+fn refused(threads: &[&[Step]], mutexes: u32) -> String {
+    let threads = threads.iter().map(|steps| thread("t", steps));
+    let recording = Recording {
+        mutexes,
+        threads: threads.collect(),
+        ..recording()
+    };
+    let text = serde_json::to_string(&recording).unwrap();
+    let error = Recording::parse("r.json", &text).unwrap_err();
+    error.message().to_owned()
+}
+
+#[test]
+fn steps_that_could_never_end_are_refused() {
+    use Step::{Fork, Run, Sleep, Until, Wait, Wake};
+    let day = 86_400_000_000_000;
+    for step in [Run(u64::MAX), Sleep(u64::MAX), Until(day + 1)] {
+        let says = "thread 0 has a step of";
+        assert!(refused(&[&[step]], 0).contains(says), "{step:?}");
+    }
+    for (threads, says) in [
+        (
+            &[&[Run(1)][..], &[Fork(2)], &[Fork(1)]][..],
+            "thread 1 never begins: thread 2 starts it",
+        ),
+        (
+            &[&[Run(1)], &[Fork(1), Fork(2)], &[Run(1)]],
+            "thread 1 never begins: thread 1 starts it",
+        ),
+        (&[&[Fork(0)]], "thread 0 never begins"),
+        (
+            &[&[Wait, Wait], &[Wake(0)]],
+            "thread 0 waits 2 times, but is woken 1 times",
+        ),
+    ] {
+        let error = refused(threads, 0);
+        assert!(
+            error.starts_with("r.json: ") && error.contains(says),
+            "{error}"
+        );
+    }
+    let error = refused(&[&[Run(1)]], u32::MAX);
+    assert!(error.contains("4294967295 mutexes"), "{error}");
+    let mut longest = recording();
+    longest.threads.push(thread("t", &[Run(day)]));
+    assert_eq!(longest.check(), Ok(()));
+}
+
+/// `jq -S` sorts the keys.
+#[test]
+fn the_order_of_keys_does_not_matter() {
+    let text = serde_json::to_string(&recording()).unwrap();
+    let rest = text.strip_prefix("{\"recording\":5,").unwrap();
+    let sorted = format!("{{{},\"recording\":5}}", rest.strip_suffix('}').unwrap());
+    assert!(is_recording(&sorted));
+    assert_eq!(Recording::parse("r.json", &sorted).unwrap(), recording());
+    assert!(!is_recording("{\"tasks\": {\"recording\": {\"run\": 1}}}"));
+}
+
 #[test]
 fn slices_are_requested() {
     use Step::{Run, Slice};

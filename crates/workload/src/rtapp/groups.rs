@@ -13,7 +13,7 @@ use crate::PRIO_TO_WEIGHT;
 use crate::cpu_time;
 use crate::group::{Bandwidth, ControlGroup, GroupId};
 use machine::input::BadInput;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 type Read<T> = Result<T, Box<BadInput>>;
@@ -56,21 +56,21 @@ pub struct MeasuredGroup {
 
 impl Groups {
     /// The group of this `taskgroup` or key, which is created, with its ancestors, if it is new. `None` stands for the
-    /// root.
-    pub fn find(&mut self, field: Field<'_>, path: &str) -> Read<Option<GroupId>> {
+    /// root. The error says what was expected.
+    fn find(&mut self, path: &str) -> Result<Option<GroupId>, String> {
         let Some(names) = path.strip_prefix('/') else {
-            return Err(field.bad("a cgroup's path that begins with `/`"));
+            return Err("a cgroup's path that begins with `/`".to_owned());
         };
         let (mut group, mut so_far) = (None, String::new());
         for name in names.split('/').filter(|name| !name.is_empty()) {
             if name == "." || name == ".." {
-                return Err(field.bad("a cgroup's path without `.` and `..`"));
+                return Err("a cgroup's path without `.` and `..`".to_owned());
             }
             so_far = format!("{so_far}/{name}");
             group = Some(match self.by_path.get(&so_far) {
                 Some(&group) => group,
                 None if self.all.len() == MAX_GROUPS => {
-                    return Err(field.bad(format!("at most {MAX_GROUPS} control groups")));
+                    return Err(format!("at most {MAX_GROUPS} control groups"));
                 }
                 None => {
                     self.all.push(ControlGroup::new(name, group));
@@ -87,7 +87,10 @@ impl Groups {
     pub fn of_task(&mut self, field: Field<'_>) -> Read<Option<Option<GroupId>>> {
         match field.string("a cgroup's path")? {
             "" => Ok(None),
-            path => self.find(field, path).map(Some),
+            path => match self.find(path) {
+                Ok(group) => Ok(Some(group)),
+                Err(expected) => Err(field.bad(expected)),
+            },
         }
     }
 
@@ -95,15 +98,20 @@ impl Groups {
     pub fn read(&mut self, section: Field<'_>) -> Read<()> {
         let groups = section.object("control groups by path")?;
         no_repeats(&groups, |_| false)?;
+        let mut seen = BTreeSet::new();
         for field in groups {
-            let expected = "a path below `/`: the root has no settings";
-            if !field.key().starts_with('/') {
+            let found = self.find(field.key()).map_err(|expected| {
                 let message = format!("`{}` is not the path of a cgroup", field.key());
-                return Err(field.bad_key(message, "expected a path that begins with `/`"));
-            }
-            let Some(group) = self.find(field, field.key())? else {
-                return Err(field.bad_key("`/` is the root", format!("expected {expected}")));
+                field.bad_key(message, format!("expected {expected}"))
+            })?;
+            let Some(group) = found else {
+                let expected = "expected a path below `/`: the root has no settings";
+                return Err(field.bad_key("`/` is the root", expected));
             };
+            if !seen.insert(group) {
+                let message = format!("`{}` is a group that is above already", field.key());
+                return Err(field.bad_key(message, "expected the settings of a group once"));
+            }
             if let Some(better) = set(&mut self.all[group as usize], field)? {
                 self.measured.push(MeasuredGroup {
                     group,

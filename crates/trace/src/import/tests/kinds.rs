@@ -146,8 +146,8 @@ fn what_is_between_the_events_is_skipped() {
 fn a_thread_that_exits_is_over() {
     let text = "    a-10 [000] 1.000000: sched_switch: p:1 [120] R ==> a:10 [120]\n\
                 a-10 [000] 1.002000: sched_switch: a:10 [120] x ==> swapper/0:0 [120]\n\
-                p-1 [000] 1.003000: sched_wakeup_new: a:10 [120] CPU:000\n\
-                p-1 [000] 1.003010: sched_switch: p:1 [120] S ==> a:10 [120]\n\
+                p-1 [001] 1.003000: sched_wakeup_new: a:10 [120] CPU:000\n\
+                swapper-0 [000] 1.003010: sched_switch: swapper/0:0 [120] R ==> a:10 [120]\n\
                 a-10 [000] 1.005010: sched_switch: a:10 [120] x ==> swapper/0:0 [120]\n";
     let threads = of(text).recording.threads;
     let steps: Vec<_> = threads
@@ -244,14 +244,49 @@ fn a_line_without_a_cpu_or_a_usable_time_names_what_is_missing() {
 }
 
 #[test]
-fn compressed_traces_are_named() {
-    for (head, program) in [
-        (&b"\x1f\x8b\x08\x08"[..], "gzip"),
-        (b"\x28\xb5\x2f\xfd\x04", "zstd"),
-        (b"\xfd7zXZ\0\0", "xz"),
+fn files_that_have_to_be_converted_are_named() {
+    for (head, says) in [
+        (&b"\x1f\x8b\x08\x08"[..], "compressed by gzip"),
+        (b"\x28\xb5\x2f\xfd\x04", "compressed by zstd"),
+        (b"\xfd7zXZ\0\0", "compressed by xz"),
+        (b"BZh91AY&SY", "compressed by bzip2"),
+        (b"\x04\x22\x4d\x18\x64", "compressed by lz4"),
+        (b"PK\x03\x04\x14", "a zip archive"),
+        (b"TRACE:\n\x78\x9c\xed", "compressed by atrace"),
+        (
+            b"capturing trace... done\nTRACE:\n\x78\xda",
+            "compressed by atrace",
+        ),
+        (b"PERFILE2h\0", "perf's own"),
+        (b"\xff\xfe#\0", "UTF-16"),
+        (b"\xfe\xff\0#", "UTF-16"),
     ] {
         let error = import("t.gz", head, None).err().unwrap();
-        let says = format!("t.gz: the file is compressed by {program}");
+        let says = format!("t.gz: the file is {says}");
         assert_eq!(error.message(), says);
+        assert!(error.expected().starts_with("expected a trace; "));
     }
+    let load = "{\"recording\": 5, \"threads\": []}";
+    assert_eq!(error(load), "t.txt:1: the file is a recorded load already");
+}
+
+/// A byte order mark, the headings of atrace, and a thread whose name begins like JSON.
+#[test]
+fn what_precedes_the_first_event_does_not_hide_it() {
+    let expected = of(&story());
+    for head in [
+        "\u{feff}# tracer: nop\n",
+        "\u{feff}",
+        "capturing trace... done\nTRACE:\n# tracer: nop\n",
+        "{x}-9 [001] ..... 0.000010: other_event: x=1\n",
+        " {-9 [001] ..... 0.000010: other_event: x=1\n",
+    ] {
+        let read = of(&(head.to_owned() + &story()));
+        assert_eq!(read.recording, expected.recording, "{head}");
+    }
+    let page = format!(
+        "\u{feff}<html><script class=\"trace-data\"># tracer: nop\n{}",
+        story()
+    );
+    assert_eq!(of(&page).recording, expected.recording);
 }

@@ -5,7 +5,7 @@ mod clock;
 mod format;
 mod page;
 
-use super::{IN_ORDER, ITS_MACHINE, Sink, goes_back};
+use super::{IN_ORDER, ITS_MACHINE, Sink, goes_back, longest_text as text};
 use crate::event::Read;
 use clock::{Clock, Options};
 use format::Formats;
@@ -111,14 +111,6 @@ impl<'a> Input<'a> {
                 expected: TRACE_DAT,
             }),
         }
-    }
-}
-
-/// The longest prefix of `bytes` that is text.
-fn text(bytes: &[u8]) -> &str {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => text,
-        Err(error) => std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default(),
     }
 }
 

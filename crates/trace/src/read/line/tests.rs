@@ -188,6 +188,19 @@ fn what_is_around_an_event_does_not_hide_it() {
             false,
         ),
         (
+            "w-9 [003] d...2.. 1.5: sched_waking: ",
+            1_500_000_000,
+            false,
+        ),
+        ("w-9 [003] dN.h3.. 1.5: sched_waking: ", 1_500_000_000, true),
+        (
+            "w-9 [003] d..2. 1.500000: (+12) sched_waking: ",
+            1_500_000_000,
+            false,
+        ),
+        ("     w-9   3dN.h2.. 14us : sched_waking: ", 14_000, true),
+        ("     w-9   3b..2. 14us : sched_waking: ", 14_000, false),
+        (
             "  <idle>-0       3dNh2   14us : sched_waking: ",
             14_000,
             true,

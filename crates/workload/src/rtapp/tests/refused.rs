@@ -102,6 +102,24 @@ fn refuses_a_taskgroup_with_another_policy_than_a_fair_one() {
 }
 
 #[test]
+fn refuses_control_groups_that_are_no_path_or_stand_twice() {
+    let read = |groups: &str| {
+        parse(&format!(
+            "{{ \"tasks\": {{ \"a\": {{ \"run\": 1 }} }}, \"taskgroups\": {{\n{groups}\n}} }}"
+        ))
+    };
+    all_refused(
+        read,
+        r#"
+        "a": {}             | `a` is not the path of a cgroup | begins with `/`
+        "/a/../b": {}       | `/a/../b` is not the path of a cgroup | without `.` and `..`
+        "/": {}             | `/` is the root | below `/`
+        "/a": {}, "/a/": {} | `/a/` is a group that is above already | once
+        "#,
+    );
+}
+
+#[test]
 fn refuses_keys_that_stand_twice() {
     refused(
         r#"
