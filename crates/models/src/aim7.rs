@@ -26,7 +26,7 @@ mod spinlocks;
 mod subtests;
 mod user;
 
-use crate::benchmark::{Benchmark, Model};
+use crate::benchmark::{Benchmark, Model, param};
 use journal::Journal;
 use machine::Machine;
 use std::sync::Arc;
@@ -34,34 +34,8 @@ use subtests::{Call, SUBTESTS, Subtest};
 use user::User;
 use workload::{
     Args, Env, KernelLock, Metric, MetricId, MutexId, Op, Param, Program, Start, StreamId,
-    StreamKind, TaskSpec, Unit,
+    StreamKind, TaskSpec,
 };
-
-macro_rules! time {
-    ($name:literal, $default:expr, $help:literal) => {
-        Param {
-            name: $name,
-            unit: Unit::Us,
-            default: $default,
-            min: 0,
-            max: 1_000_000_000,
-            help: $help,
-        }
-    };
-}
-
-macro_rules! count {
-    ($name:literal, $default:expr, $max:expr, $help:literal) => {
-        Param {
-            name: $name,
-            unit: Unit::Count,
-            default: $default,
-            min: 1,
-            max: $max,
-            help: $help,
-        }
-    };
-}
 
 /// Converts `ns`, the duration of work on the machine on which the subtests were timed, to the duration on the machine
 /// of AIM7's published figures, in ns.
@@ -74,83 +48,37 @@ const fn at_speed(ns: u64) -> u64 {
 }
 
 const PARAMS: &[Param] = &[
-    count!(
-        "users",
-        1100,
-        20_000,
-        "the smallest number of users; several runs are spread evenly from here to users_max, and \
-         a single run has a random number"
-    ),
-    count!(
-        "users_max",
-        2000,
-        20_000,
-        "the largest number of users (default 2000, as in the published averages)"
-    ),
-    count!(
-        "filesystems",
-        16,
-        1000,
-        "the number of file systems, each with its directories and its journal (HP's master_disk_list)"
-    ),
-    count!(
-        "jobs",
-        100,
-        1_000_000,
-        "the number of jobs of a user, with each subtest at least once (AIM7's -j)"
-    ),
-    count!(
-        "part",
-        5,
-        1_000_000,
-        "the divisor of AIM7's jobs, which would otherwise take long to simulate"
-    ),
-    time!(
-        "entry",
-        at_speed(2_300),
-        "work under a directory's lock to create or remove a file; about four fifths of \
-         disk_src's time for each (subtests.rs), an assumption"
-    ),
-    time!(
-        "link",
-        at_speed(1_000),
-        "work under a directory's lock to link or unlink a file, in link_test"
-    ),
-    time!(
-        "lookup",
-        at_speed(330),
-        "work under a directory's lock to open an existing file; about a quarter of creat_clo's time, an assumption"
-    ),
-    time!(
-        "list",
-        at_speed(20_000),
-        "work under a directory's lock to list /bin, in dir_rtns_1, for some 130 files as in RHEL 6; an assumption"
-    ),
-    time!(
-        "vma",
-        at_speed(330),
-        "work under the lock of an area of a process's memory, on fork, exec and exit; an assumption: with all \
-         its other work, an anonymous area was measured to add some 1 us to a fork and exit on the Xeon of 2024 (process.rs)"
-    ),
-    Param {
-        name: "i_mmap_rwsem",
-        unit: Unit::Count,
-        default: 0,
-        min: 0,
-        max: 1,
-        help: "1: the lock of the processes that map a file is an rwsem, as in a trial on Linux 3.10-rc5; \
-               0: it is a mutex, as in Linux 3.10",
-    },
-    time!(
-        "spin",
-        200,
-        "work under a spinlock (spinlocks.rs): an assumption"
-    ),
-    time!(
-        "block",
-        3_000,
-        "work of the journal's thread for each block of a transaction: an assumption, a third of it to copy 4 KiB"
-    ),
+    param!(users: Count(1..=20_000) = 1100,
+        "the smallest number of users; several runs are spread evenly from here to users_max, and a single run has \
+         a random number"),
+    param!(users_max: Count(1..=20_000) = 2000,
+        "the largest number of users (default 2000, as in the published averages)"),
+    param!(filesystems: Count(1..=1000) = 16,
+        "the number of file systems, each with its directories and its journal (HP's master_disk_list)"),
+    param!(jobs: Count(1..=1_000_000) = 100,
+        "the number of jobs of a user, with each subtest at least once (AIM7's -j)"),
+    param!(part: Count(1..=1_000_000) = 5,
+        "the divisor of AIM7's jobs, which would otherwise take long to simulate"),
+    param!(entry: Us(0..=1_000_000_000) = at_speed(2_300),
+        "work under a directory's lock to create or remove a file; about four fifths of disk_src's time for each \
+         (subtests.rs), an assumption"),
+    param!(link: Us(0..=1_000_000_000) = at_speed(1_000),
+        "work under a directory's lock to link or unlink a file, in link_test"),
+    param!(lookup: Us(0..=1_000_000_000) = at_speed(330),
+        "work under a directory's lock to open an existing file; about a quarter of creat_clo's time, an \
+         assumption"),
+    param!(list: Us(0..=1_000_000_000) = at_speed(20_000),
+        "work under a directory's lock to list /bin, in dir_rtns_1, for some 130 files as in RHEL 6; an assumption"),
+    param!(vma: Us(0..=1_000_000_000) = at_speed(330),
+        "work under the lock of an area of a process's memory, on fork, exec and exit; an assumption: with all its \
+         other work, an anonymous area was measured to add some 1 us to a fork and exit on the Xeon of 2024 \
+         (process.rs)"),
+    param!(i_mmap_rwsem: Count(0..=1) = 0,
+        "1: the lock of the processes that map a file is an rwsem, as in a trial on Linux 3.10-rc5; 0: it is a \
+         mutex, as in Linux 3.10"),
+    param!(spin: Us(0..=1_000_000_000) = 200, "work under a spinlock (spinlocks.rs): an assumption"),
+    param!(block: Us(0..=1_000_000_000) = 3_000,
+        "work of the journal's thread for each block of a transaction: an assumption, a third of it to copy 4 KiB"),
 ];
 
 macro_rules! benchmark {
