@@ -11,17 +11,10 @@
 //! let policy = policy::Policy::find("equipoise")?;
 //! let machine = machine::Machine::find("smp-8")?;
 //! let workload = models::load("hackbench:groups=1")?;
+//! let globals = policy.globals(&machine);
 //! let outcome = run(Config {
-//!     machine: &machine,
-//!     workload: &*workload,
-//!     scheduler: policy.object()?,
-//!     globals: &policy.globals(&machine),
-//!     restart: None,
-//!     read: &[],
-//!     callbacks: None,
-//!     seed: 1,
-//!     time_limit_ns: u64::MAX,
-//!     trace: None,
+//!     seed: 7,
+//!     ..Config::new(&machine, &*workload, policy.object()?, &globals)
 //! })?;
 //! println!("{} ns", outcome.simulated_ns);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -84,6 +77,29 @@ pub struct Config<'a> {
     pub time_limit_ns: u64,
     /// The consumer of scheduling events, if any.
     pub trace: Option<&'a mut dyn Trace>,
+}
+
+impl<'a> Config<'a> {
+    /// A run with seed 1 that may take any time, without restarts, costs of callbacks and a trace.
+    pub fn new(
+        machine: &'a Machine,
+        workload: &'a dyn Workload,
+        scheduler: &'a Object,
+        globals: &'a [Global],
+    ) -> Config<'a> {
+        Config {
+            machine,
+            workload,
+            scheduler,
+            globals,
+            restart: None,
+            read: &[],
+            callbacks: None,
+            seed: 1,
+            time_limit_ns: u64::MAX,
+            trace: None,
+        }
+    }
 }
 
 /// The globals of a scheduler for a machine.
