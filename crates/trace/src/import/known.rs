@@ -3,6 +3,7 @@
 use workload::recording::Step;
 
 /// The state of a thread.
+#[derive(Default)]
 pub struct Known {
     pub name: String,
     pub prio: i32,
@@ -122,8 +123,9 @@ pub struct Gap {
     pub until: u64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub enum Is {
+    #[default]
     Runnable,
     /// The thread has slept since this time, in ns.
     Blocked(u64),
